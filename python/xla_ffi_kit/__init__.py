@@ -1,0 +1,22 @@
+"""C++ and CUDA kernels as first-class JAX operations.
+
+Importing this package starts no JAX backend: handlers are registered when an
+operation is first lowered.
+"""
+
+from xla_ffi_kit._implementation import use_reference
+from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.ops.modular_add import modular_add
+from xla_ffi_kit.ops.relu import relu
+from xla_ffi_kit.ops.rms_norm import rms_norm
+
+__all__ = [
+    "FfiOp",
+    "HandlerLibrary",
+    "HandlerLibraryError",
+    "modular_add",
+    "relu",
+    "rms_norm",
+    "use_reference",
+]

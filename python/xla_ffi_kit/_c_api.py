@@ -1,0 +1,201 @@
+"""The C structs the kit reads from handler libraries, in ctypes.
+
+Two sources: the handler table (`xla_ffi/core/handler_table.h`) and the part of
+XLA's FFI (`xla/ffi/api/c_api.h`) that a metadata call needs. A metadata call
+asks a handler for its API version and traits without running it; see
+`XLA_FFI_Metadata_Extension` there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t
+from ctypes import c_uint32, c_void_p
+
+TABLE_SYMBOL = "XlaFfiKit_GetHandlerTable"
+
+# Later headers may append fields and then ask for a larger struct_size; the
+# zeroed tail lets this reader ask handlers built with them as well.
+_SPARE_BYTES = 64
+
+_METADATA_EXTENSION = 1  # XLA_FFI_Extension_Metadata
+_STAGE_EXECUTE = 3  # XLA_FFI_ExecutionStage_EXECUTE
+
+COMMAND_BUFFER_COMPATIBLE = 1  # XLA_FFI_Handler_TraitsBits
+
+
+class HandlerEntry(ctypes.Structure):
+    """`XlaFfiKit_Handler`."""
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("platform", c_char_p),
+        ("instantiate", c_void_p),
+        ("prepare", c_void_p),
+        ("initialize", c_void_p),
+        ("execute", c_void_p),
+    ]
+
+
+class TypeEntry(ctypes.Structure):
+    """`XlaFfiKit_Type`."""
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("platform", c_char_p),
+        ("type_id", c_void_p),
+        ("type_info", c_void_p),
+    ]
+
+
+class HandlerTable(ctypes.Structure):
+    """`XlaFfiKit_HandlerTable`, the fields this reader needs."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("handler_size", c_size_t),
+        ("type_size", c_size_t),
+        ("library", c_char_p),
+        ("api_major", c_int32),
+        ("api_minor", c_int32),
+        ("num_handlers", c_size_t),
+        ("handlers", c_void_p),
+        ("num_types", c_size_t),
+        ("types", c_void_p),
+    ]
+
+
+class _Sized(ctypes.Structure):
+    """The two fields that every struct of the FFI begins with."""
+
+    _fields_ = [("struct_size", c_size_t), ("extension_start", c_void_p)]
+
+
+class _ApiVersion(_Sized):
+    _fields_ = [("major_version", c_int), ("minor_version", c_int)]
+
+
+class _ErrorCreateArgs(_Sized):
+    _fields_ = [("message", c_char_p), ("code", c_int)]
+
+
+_ErrorCreate = ctypes.CFUNCTYPE(c_void_p, POINTER(_ErrorCreateArgs))
+_Unavailable = ctypes.CFUNCTYPE(c_void_p, c_void_p)
+
+
+class _Api(_Sized):
+    """`XLA_FFI_Api`: creating an error is all that a metadata call may do."""
+
+    _fields_ = [
+        ("api_version", _ApiVersion),
+        ("internal_api", c_void_p),
+        ("error_create", _ErrorCreate),
+        ("others", _Unavailable * 64),
+    ]
+
+
+class _Metadata(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("api_version", _ApiVersion),
+        ("traits", c_uint32),
+        ("state_type_id", c_int64),
+        ("spare", ctypes.c_char * _SPARE_BYTES),
+    ]
+
+
+class _MetadataExtension(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("type", c_int),
+        ("next", c_void_p),
+        ("metadata", POINTER(_Metadata)),
+        ("spare", ctypes.c_char * _SPARE_BYTES),
+    ]
+
+
+class _Args(_Sized):
+    """`XLA_FFI_Args` and `XLA_FFI_Rets`."""
+
+    _fields_ = [("size", c_int64), ("types", c_void_p), ("values", c_void_p)]
+
+
+class _Attrs(_Sized):
+    _fields_ = [
+        ("size", c_int64),
+        ("types", c_void_p),
+        ("names", c_void_p),
+        ("values", c_void_p),
+    ]
+
+
+class _CallFrame(_Sized):
+    _fields_ = [
+        ("api", POINTER(_Api)),
+        ("context", c_void_p),
+        ("stage", c_int),
+        ("args", _Args),
+        ("rets", _Args),
+        ("attrs", _Attrs),
+        ("future", c_void_p),
+    ]
+
+
+_Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_CallFrame))
+
+
+@dataclasses.dataclass(frozen=True)
+class Metadata:
+    """What a handler says about itself."""
+
+    api_version: tuple[int, int]
+    traits: int
+
+    @property
+    def command_buffer_compatible(self) -> bool:
+        """Whether a CUDA graph may capture the handler."""
+        return bool(self.traits & COMMAND_BUFFER_COMPATIBLE)
+
+
+def read_metadata(address: int) -> Metadata:
+    """Asks the handler at `address` for its metadata, without running it.
+
+    Raises ValueError with the handler's own message if it answers with an
+    error (a stateful handler does so before its type is registered).
+    """
+    messages: list[str] = []
+
+    def create_error(args: ctypes._Pointer[_ErrorCreateArgs]) -> int:
+        messages.append((args.contents.message or b"").decode())
+        return 1  # any non-null pointer: an error that nobody frees
+
+    def unavailable(_: int) -> int:
+        return 0
+
+    api = _Api()
+    api.struct_size = ctypes.sizeof(_Api)
+    api.error_create = _ErrorCreate(create_error)
+    nothing = _Unavailable(unavailable)
+    for i in range(len(api.others)):
+        api.others[i] = nothing
+
+    metadata = _Metadata(struct_size=ctypes.sizeof(_Metadata))
+    extension = _MetadataExtension(
+        struct_size=ctypes.sizeof(_MetadataExtension),
+        type=_METADATA_EXTENSION,
+        metadata=ctypes.pointer(metadata),
+    )
+    # Handlers compare this size for equality, and the header leaves `future`
+    # out of it.
+    frame = _CallFrame(struct_size=_CallFrame.future.offset)
+    frame.extension_start = ctypes.addressof(extension)
+    frame.api = ctypes.pointer(api)
+    frame.stage = _STAGE_EXECUTE
+
+    if _Handler(address)(ctypes.byref(frame)):
+        raise ValueError(messages[0] if messages else "unknown error")
+    version = metadata.api_version
+    return Metadata(
+        (version.major_version, version.minor_version), metadata.traits
+    )

@@ -1,0 +1,43 @@
+"""Checks a shared library's file before the dynamic linker maps it.
+
+The linker maps a truncated library without a word and the process dies of
+SIGBUS on first use; and its messages do not name the architecture. Only the
+64-bit little-endian ELF header is read (Linux on x86-64 and aarch64).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import struct
+
+_MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le"}
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+
+
+def problem(path: str) -> str | None:
+    """Says in a few words why `path` cannot be loaded; None if it can."""
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        data = file.read(_HEADER.size)
+        if data[:4] != b"\x7fELF":
+            return "is not a shared library (no ELF header)"
+        if len(data) < _HEADER.size:
+            return f"is truncated ({size} bytes)"
+        header = _HEADER.unpack(data)
+        machine = _MACHINES.get(header[2], f"ELF machine {header[2]}")
+        if data[4] != 2 or machine != platform.machine():
+            return f"is built for {machine}, not for {platform.machine()}"
+        segments_at, segment_size, count = header[5], header[9], header[10]
+        file.seek(segments_at)
+        table = file.read(segment_size * count)
+    needed = segments_at + segment_size * count
+    # Sections come last in the file; a cut anywhere shows in one of the two.
+    needed = max(needed, header[6] + header[11] * header[12])
+    for at in range(0, len(table) - _SEGMENT.size + 1, segment_size):
+        segment = _SEGMENT.unpack_from(table, at)
+        needed = max(needed, segment[2] + segment[5])
+    if size < needed:
+        return f"is truncated ({size} of {needed} bytes)"
+    return None

@@ -1,0 +1,95 @@
+"""Every private JAX hook the kit uses; nothing else imports `jax._src`.
+
+Checked on jax 0.8.1, 0.9.2, 0.10.2 and 0.12.0 (tests/compat runs the suite on
+all four). Each function says why no public hook does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax._src import core, dispatch, effects
+from jax._src import custom_partitioning_sharding_rule as sdy_rule
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+
+class _KitEffect(effects.Effect):
+    """Marks an operation that must run although nobody reads its result."""
+
+    def __str__(self) -> str:
+        return "xla_ffi_kit"
+
+    def __hash__(self) -> int:
+        return hash(_KitEffect)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _KitEffect)
+
+
+SIDE_EFFECT = _KitEffect()
+
+# There is no public way to add an effect. These four sets let an operation
+# with side effects appear in jit, in control flow, under remat and in
+# functions with custom derivatives.
+for _allowed in (
+    effects.lowerable_effects,
+    effects.control_flow_allowed_effects,
+    effects.remat_allowed_effects,
+    effects.custom_derivatives_allowed_effects,
+):
+    _allowed.add_type(_KitEffect)
+
+
+def define_eager_call(primitive: Primitive) -> None:
+    """Makes `primitive` run eagerly as its own compiled program.
+
+    The public alternative, `def_impl` with `jax.jit`, recurses for ever under
+    `jax.disable_jit`.
+    """
+    dispatch.simple_impl(primitive)
+
+
+def match_manual_axes(operands: Sequence[Any]) -> Sequence[Any]:
+    """Makes the operands vary over the same manual axes inside shard_map.
+
+    The casts it inserts are what sums the gradient of a replicated operand
+    over the shards. `jax.lax.pcast` needs to know what an operand varies over,
+    and that property has had three names since 0.8.1.
+    """
+    insert = getattr(core, "auto_insert_reshard", None)
+    if insert is None:
+        insert = core.standard_insert_pvary
+    return insert(*operands)
+
+
+def sharding_rule(
+    rule: str,
+    replicated: Sequence[str],
+    operand_types: Sequence[Any],
+    result_types: Sequence[Any],
+) -> Any:
+    """The `sdy.sharding_rule` attribute of a custom call.
+
+    Public JAX writes it only through `custom_partitioning`, which calls back
+    into Python while XLA partitions.
+    """
+    parsed = sdy_rule.str_to_sdy_sharding_rule(
+        rule, need_replication_factors=tuple(replicated)
+    )
+    return sdy_rule.sdy_sharding_rule_to_mlir(
+        parsed, list(operand_types), list(result_types)
+    )
+
+
+def string_attributes(values: dict[str, str]) -> Any:
+    """An MLIR dictionary of strings; `jax.ffi` offers no other attributes."""
+    ir = mlir.ir
+    return ir.DictAttr.get({k: ir.StringAttr.get(v) for k, v in values.items()})
+
+
+def is_traced(value: Any) -> bool:
+    """Whether `value` is a tracer, which has no value yet."""
+    return isinstance(value, jax.core.Tracer)

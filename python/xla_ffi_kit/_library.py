@@ -1,0 +1,218 @@
+"""Handler libraries: finding, loading and reading them.
+
+A handler library is a shared library with a handler table
+(`xla_ffi/core/handler_table.h`). It is Python-free; ctypes loads it, so one
+build serves every Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import threading
+from collections.abc import Iterator
+
+from xla_ffi_kit import _c_api, _elf
+
+# XLA's name of a platform in the handler table -> JAX's name of it.
+_PLATFORMS = {"Host": "cpu", "CUDA": "cuda", "ROCM": "rocm"}
+
+STAGES = ("instantiate", "prepare", "initialize", "execute")
+
+
+class HandlerLibraryError(RuntimeError):
+    """A handler library cannot be used; says which file, and why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Handler:
+    """One custom call target of a library.
+
+    Attributes:
+      name: the custom call target, e.g. "xla_ffi_kit.rms_norm".
+      platform: JAX's name of the platform: "cpu", "cuda".
+      stages: address of the function of each stage that the handler has;
+        "execute" is always among them.
+    """
+
+    name: str
+    platform: str
+    stages: dict[str, int]
+
+    def metadata(self) -> _c_api.Metadata:
+        """The FFI version and traits that the handler was compiled with."""
+        return _c_api.read_metadata(self.stages["execute"])
+
+
+@dataclasses.dataclass(frozen=True)
+class StateType:
+    """A user-defined type that handlers of a library keep as state."""
+
+    name: str
+    platform: str
+    type_id: int
+    type_info: int
+
+
+class HandlerLibrary:
+    """A handler library on disk, loaded when it is first asked for something.
+
+    Args:
+      path: the shared library.
+      platform: JAX's name of the platform whose handlers it carries.
+      optional: whether its absence is no error: operations then run their
+        reference on that platform.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        platform: str = "cpu",
+        *,
+        optional: bool = False,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.platform = platform
+        self.optional = optional
+        self._lock = threading.Lock()
+        self._library: ctypes.CDLL | None = None
+        self._handlers: dict[str, Handler] = {}
+        self._types: tuple[StateType, ...] = ()
+        self._api_version = (0, 0)
+
+    def __repr__(self) -> str:
+        return f"HandlerLibrary({self.path!r}, {self.platform!r})"
+
+    @property
+    def exists(self) -> bool:
+        return os.path.exists(self.path)
+
+    @property
+    def api_version(self) -> tuple[int, int]:
+        """Version of the FFI headers that the library was built with."""
+        self._load()
+        return self._api_version
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by custom call target."""
+        self._load()
+        return self._handlers
+
+    @property
+    def types(self) -> tuple[StateType, ...]:
+        self._load()
+        return self._types
+
+    def handler(self, target: str) -> Handler:
+        """The handler of `target`; HandlerLibraryError if there is none."""
+        found = self.handlers.get(target)
+        if found is None:
+            offered = ", ".join(sorted(self.handlers)) or "nothing"
+            raise HandlerLibraryError(
+                f"handler library {self.path} has no handler {target!r} for "
+                f"{self.platform}; it offers: {offered}"
+            )
+        return found
+
+    def _load(self) -> None:
+        if self._library is not None:
+            return
+        with self._lock:
+            if self._library is None:
+                library = _open(self.path)
+                self._read(library)
+                self._library = library  # last: marks the rest as complete
+
+    def _read(self, library: ctypes.CDLL) -> None:
+        try:
+            get_table = getattr(library, _c_api.TABLE_SYMBOL)
+        except AttributeError:
+            raise HandlerLibraryError(
+                f"{self.path} has no symbol {_c_api.TABLE_SYMBOL}, so it is no "
+                "handler library; build it with xla_ffi_library()"
+            ) from None
+        get_table.restype = ctypes.POINTER(_c_api.HandlerTable)
+        table = get_table().contents
+        if table.struct_size < ctypes.sizeof(_c_api.HandlerTable):
+            raise HandlerLibraryError(
+                f"the handler table of {self.path} has {table.struct_size} "
+                f"bytes, expected at least "
+                f"{ctypes.sizeof(_c_api.HandlerTable)}; rebuild the library"
+            )
+        self._api_version = (table.api_major, table.api_minor)
+        self._handlers = {
+            handler.name: handler
+            for handler in _handlers(table)
+            if handler.platform == self.platform
+        }
+        self._types = tuple(
+            t for t in _types(table) if t.platform == self.platform
+        )
+
+
+def _open(path: str) -> ctypes.CDLL:
+    if not os.path.exists(path):
+        raise HandlerLibraryError(
+            f"handler library {path} does not exist; build it "
+            "(//python/xla_ffi_kit:cpu_library for the kit's own) or reinstall "
+            "the package"
+        )
+    problem = _elf.problem(path)
+    if problem:
+        raise HandlerLibraryError(f"handler library {path} {problem}")
+    try:
+        # RTLD_LOCAL (the default) keeps two libraries' symbols apart.
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise HandlerLibraryError(
+            f"handler library {path} cannot be loaded: {error}"
+        ) from None
+
+
+def _rows(address: int, count: int, stride: int) -> Iterator[int]:
+    # The library's own stride: its rows may be longer than this reader's.
+    for i in range(count):
+        yield address + i * stride
+
+
+def _handlers(table: _c_api.HandlerTable) -> Iterator[Handler]:
+    for at in _rows(table.handlers, table.num_handlers, table.handler_size):
+        entry = _c_api.HandlerEntry.from_address(at)
+        stages = {s: getattr(entry, s) for s in STAGES if getattr(entry, s)}
+        yield Handler(entry.name.decode(), _jax_platform(entry), stages)
+
+
+def _types(table: _c_api.HandlerTable) -> Iterator[StateType]:
+    for at in _rows(table.types, table.num_types, table.type_size):
+        entry = _c_api.TypeEntry.from_address(at)
+        yield StateType(
+            entry.name.decode(),
+            _jax_platform(entry),
+            entry.type_id,
+            entry.type_info,
+        )
+
+
+def _jax_platform(entry: _c_api.HandlerEntry | _c_api.TypeEntry) -> str:
+    name = entry.platform.decode()
+    return _PLATFORMS.get(name, name.lower())
+
+
+def kit_libraries() -> tuple[HandlerLibrary, ...]:
+    """The kit's own libraries, beside this file.
+
+    `__file__` is not resolved: under Bazel it is a link in the runfiles, and
+    the libraries are its neighbours there, not in the source tree.
+    """
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lib")
+    return (
+        HandlerLibrary(os.path.join(folder, "xla_ffi_kit_cpu.so"), "cpu"),
+        HandlerLibrary(
+            os.path.join(folder, "xla_ffi_kit_cuda.so"), "cuda", optional=True
+        ),
+    )
+
+
+KIT_LIBRARIES = kit_libraries()

@@ -1,0 +1,164 @@
+"""Registers handlers with JAX when they are first needed, and not before.
+
+Why so late: importing a package should start no backend, and jaxlib 0.10.2
+takes the CPU backend down if a stateful handler is registered before it is up
+(it flushes queued handlers before queued types).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import threading
+
+import jax
+import jaxlib
+
+from xla_ffi_kit._library import Handler, HandlerLibrary, HandlerLibraryError
+
+_OLDEST_API = (0, 1)  # XLA refuses handlers of version 0.0 since 2024
+
+_lock = threading.RLock()
+# (target, platform) -> file it was registered from, for this process.
+_handlers: dict[tuple[str, str], str] = {}
+_types: set[tuple[str, str]] = set()
+
+
+def _renew_lock() -> None:
+    # A fork while another thread registers would leave the lock held forever.
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+@functools.cache
+def runtime_api_version() -> tuple[int, int] | None:
+    """The FFI version of the running jaxlib, from the headers it carries.
+
+    None if the headers are not there; XLA's own check then has to do.
+    """
+    header = os.path.join(jax.ffi.include_dir(), "xla/ffi/api/c_api.h")
+    try:
+        with open(header, encoding="utf-8") as file:
+            text = file.read()
+    except OSError:
+        return None
+    found = [
+        re.search(rf"#define\s+XLA_FFI_API_{part}\s+(\d+)", text)
+        for part in ("MAJOR", "MINOR")
+    ]
+    if not all(found):
+        return None
+    return tuple(int(match[1]) for match in found if match)  # type: ignore
+
+
+def register(library: HandlerLibrary, target: str) -> None:
+    """Registers `target` of `library`, types first; again is no error.
+
+    Does nothing when the library's platform has no backend in this process
+    (cross-platform lowering and export need none).
+    """
+    if _handlers.get((target, library.platform)) == library.path:
+        return
+    if not _backend_is_up(library.platform):
+        return
+    with _lock:
+        key = (target, library.platform)
+        owner = _handlers.get(key)
+        if owner == library.path:
+            return
+        if owner is not None:
+            raise HandlerLibraryError(
+                f"handler {target!r} for {library.platform} of {library.path} "
+                f"is already registered from {owner}; a process has one handler "
+                "per name, so rename one of the two"
+            )
+        handler = library.handler(target)
+        for state_type in library.types:
+            _register_type(library, state_type.name)
+        _check_version(library, handler)
+        stages = {s: jax.ffi.pycapsule(a) for s, a in handler.stages.items()}
+        try:
+            jax.ffi.register_ffi_target(target, stages, _xla(library.platform))
+        except Exception as error:
+            raise HandlerLibraryError(
+                f"handler {target!r} of {library.path} cannot be registered: "
+                f"{error}"
+            ) from error
+        jax.ffi.register_ffi_target_as_batch_partitionable(target)
+        _handlers[key] = library.path
+
+
+def register_all(*libraries: HandlerLibrary) -> None:
+    """Registers every handler of `libraries` that has a backend here.
+
+    Needed only where nothing is lowered, e.g. before a deserialized
+    `jax.export` program runs.
+    """
+    for library in libraries:
+        if library.optional and not library.exists:
+            continue
+        for target in library.handlers:
+            register(library, target)
+
+
+def _register_type(library: HandlerLibrary, name: str) -> None:
+    if (name, library.path) in _types:
+        return
+    state_type = next(t for t in library.types if t.name == name)
+    registration = {"type_id": jax.ffi.pycapsule(state_type.type_id)}
+    if state_type.type_info:
+        registration["type_info"] = jax.ffi.pycapsule(state_type.type_info)
+    try:
+        jax.ffi.register_ffi_type(
+            name,
+            registration,  # type: ignore[arg-type]
+            _xla(library.platform),
+        )
+    except Exception as error:
+        raise HandlerLibraryError(
+            f"state type {name!r} of {library.path} cannot be registered: "
+            f"{error}"
+        ) from error
+    _types.add((name, library.path))
+
+
+def _check_version(library: HandlerLibrary, handler: Handler) -> None:
+    runtime = runtime_api_version()
+    try:
+        built = handler.metadata().api_version
+    except ValueError as error:
+        raise HandlerLibraryError(
+            f"handler {handler.name!r} of {library.path} does not answer the "
+            f"metadata call: {error}"
+        ) from None
+    if runtime is None or _OLDEST_API <= built <= runtime:
+        return
+    advice = (
+        "update jaxlib, or build the library with older XLA headers"
+        if built > runtime
+        else "rebuild the library with newer XLA headers"
+    )
+    raise HandlerLibraryError(
+        f"handler {handler.name!r} of {library.path} is built for XLA FFI "
+        f"{built[0]}.{built[1]}, but jaxlib {jaxlib.__version__} takes "
+        f"{_OLDEST_API[0]}.{_OLDEST_API[1]} to {runtime[0]}.{runtime[1]}; "
+        f"{advice}"
+    )
+
+
+def _backend_is_up(platform: str) -> bool:
+    """Starts JAX's backends; whether one of them is `platform`."""
+    try:
+        jax.local_devices(backend=platform)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _xla(platform: str) -> str:
+    # jax.ffi maps "cpu" itself; XLA's name is the only spelling of the other.
+    return {"cuda": "CUDA", "rocm": "ROCM"}.get(platform, platform)

@@ -1,0 +1,387 @@
+"""`FfiOp`: a kernel as a JAX operation, from one declarative spec."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from xla_ffi_kit import _attributes, _implementation, _jax_hooks
+from xla_ffi_kit import _registration, _rules, _sharding
+from xla_ffi_kit._attributes import AttributeValues
+from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
+
+_VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential")
+_SHARDED_KERNEL_AXES = ("error", "gather")
+
+
+class FfiOp:
+    """A JAX operation that runs a handler where there is one.
+
+    The reference, a pure JAX function, defines what the operation means:
+    result shapes and dtypes, every derivative that the spec does not give, and
+    what runs on a platform without a handler all come from it.
+
+    An operation works under jit, vmap, jvp, grad, of any order, scan, remat,
+    shard_map, meshes with Auto and Explicit axes, and export.
+
+    Args:
+      name: the operation's name, used in errors, jaxprs and the switch to the
+        reference; also the default custom call target.
+      reference: `reference(*operands, **attributes)` in JAX, returning an array
+        or a tuple of arrays. Operands positional, attributes keyword-only.
+        It must treat every axis left of the kernel's own as a batch axis, and
+        its results begin with those same axes.
+      kernel_axes: how many trailing axes of each operand the kernel owns; one
+        number if it is the same for all. The axes before them batch, and are
+        the same for all operands.
+      handlers: platform ("cpu", "cuda") -> custom call target. Default: `name`
+        on the platforms of `libraries`.
+      libraries: handler libraries that offer the targets; for each platform
+        the first that exists and has the target is used. With none, the targets
+        are expected to be registered through `jax.ffi` already.
+      attributes: name -> type: a NumPy scalar type, `str`, `(np.int64,)` for an
+        array, or a mapping of such for a dictionary. Handlers get exactly the
+        declared type.
+      jvp: `jvp(primals, tangents, **attributes) -> (results, tangents)`, as
+        `jax.custom_jvp` has it. The tangents must be linear in the tangents,
+        e.g. by calling an operation with `linear` operands.
+      linear: operands that the results are jointly linear in.
+      transpose: `transpose(cotangents, *operands, **attributes)`, returning the
+        cotangents of the linear operands, in whose place it gets their types.
+        Default: the transpose of the reference.
+      aliases: operand index -> result index that shares its buffer. In place if
+        the operand is donated or dead, else XLA copies it first.
+      has_side_effect: the call is neither removed nor repeated.
+      vmap_method: what vmap does with operands that it does not map:
+        "broadcast_all" repeats them, "expand_dims" gives them a leading axis of
+        size one (the handler must broadcast it); "sequential" calls a handler
+        that cannot batch once per element.
+      sharded_kernel_axes: an operand whose kernel axes are sharded over an
+        Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
+        mesh XLA gathers in either case.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reference: Callable[..., Any],
+        *,
+        kernel_axes: int | Sequence[int],
+        handlers: Mapping[str, str] | None = None,
+        libraries: Sequence[HandlerLibrary] = (),
+        attributes: Mapping[str, Any] | None = None,
+        jvp: Callable[..., Any] | None = None,
+        linear: Sequence[int] = (),
+        transpose: Callable[..., Any] | None = None,
+        aliases: Mapping[int, int] | None = None,
+        has_side_effect: bool = False,
+        vmap_method: str = "broadcast_all",
+        sharded_kernel_axes: str = "error",
+    ) -> None:
+        self.name = name
+        self.reference = reference
+        self.operand_names = _operand_names(name, reference, attributes or {})
+        count = len(self.operand_names)
+        if isinstance(kernel_axes, int):
+            kernel_axes = (kernel_axes,) * count
+        self.kernel_axes = tuple(kernel_axes)
+        if handlers is None:
+            handlers = {lib.platform: name for lib in libraries}
+        self.handlers = dict(handlers)
+        self.libraries = tuple(libraries)
+        self.attribute_types = _attributes.check_types(name, attributes or {})
+        self.jvp = jvp
+        self.linear = tuple(linear)
+        self.transpose = transpose
+        self.aliases = dict(aliases or {})
+        self.has_side_effect = has_side_effect
+        self.vmap_method = vmap_method
+        self.sharded_kernel_axes = sharded_kernel_axes
+        self._check_spec(count)
+
+        self.primitive = Primitive(name)
+        self.primitive.multiple_results = True
+        self.primitive.def_effectful_abstract_eval(self._abstract_eval)
+        _jax_hooks.define_eager_call(self.primitive)
+        _rules.install(self)
+        self._single: bool | None = None
+        self._cached_types = functools.lru_cache(maxsize=4096)(self._types)
+        self._run_reference = jax.jit(
+            lambda *operands, attributes: reference(
+                *operands, **attributes.for_reference
+            ),
+            static_argnames="attributes",
+        )
+        self._lower_reference = mlir.lower_fun(
+            self._flat_reference, multiple_results=True
+        )
+        mlir.register_lowering(self.primitive, self._lower_reference)
+        for platform in self.handlers:
+            mlir.register_lowering(
+                self.primitive,
+                functools.partial(self._lower_handler, platform),
+                platform=platform,
+            )
+
+    def _check_spec(self, count: int) -> None:
+        if len(self.kernel_axes) != count:
+            raise ValueError(
+                f"{self.name}: kernel_axes: expected {count} numbers, one per "
+                f"operand of the reference, got {len(self.kernel_axes)}"
+            )
+        for what, got, known in (
+            ("vmap_method", self.vmap_method, _VMAP_METHODS),
+            (
+                "sharded_kernel_axes",
+                self.sharded_kernel_axes,
+                _SHARDED_KERNEL_AXES,
+            ),
+        ):
+            if got not in known:
+                raise ValueError(
+                    f"{self.name}: {what}: expected one of {known}, got {got!r}"
+                )
+        for what, indices in (
+            ("linear", self.linear),
+            ("aliases", tuple(self.aliases)),
+        ):
+            if any(not 0 <= i < count for i in indices):
+                raise ValueError(
+                    f"{self.name}: {what}: expected operand indices below "
+                    f"{count}, got {indices}"
+                )
+
+    def __repr__(self) -> str:
+        return f"FfiOp({self.name!r})"
+
+    def __call__(
+        self,
+        *operands: Any,
+        implementation: str | None = None,
+        **attributes: Any,
+    ) -> Any:
+        """Runs the operation.
+
+        Args:
+          *operands: arrays, or what `jnp.asarray` takes.
+          implementation: "reference" runs the reference; by default the
+            platform and `use_reference` decide.
+          **attributes: the attributes, static values.
+
+        Returns:
+          What the reference returns: an array or a tuple of arrays.
+
+        Raises:
+          TypeError: wrong number of operands, wrong name or type of an
+            attribute.
+          ValueError: wrong rank, leading axes that differ, an attribute out of
+            range, or a sharded kernel axis.
+          HandlerLibraryError: the handler library cannot be used.
+        """
+        if len(operands) != len(self.operand_names):
+            raise TypeError(
+                f"{self.name}: operands: expected {len(self.operand_names)} "
+                f"({', '.join(self.operand_names)}), got {len(operands)}"
+            )
+        operands = tuple(
+            x if isinstance(x, jax.Array) else jnp.asarray(x) for x in operands
+        )
+        values = _attributes.bind(self.name, self.attribute_types, attributes)
+        if implementation not in (None, "reference"):
+            raise ValueError(
+                f"{self.name}: implementation: expected None or 'reference', "
+                f"got {implementation!r}"
+            )
+        if implementation or _implementation.runs_reference(self.name):
+            self.check_operands(operands)
+            return self._run_reference(*operands, attributes=values)
+        return self.pack(self.bind(operands, values))
+
+    # The rest of the public names serve the kit's own modules.
+
+    def bind(self, operands: Sequence[Any], attributes: Any) -> list[Any]:
+        """Applies the primitive; a list of results."""
+        if len(operands) > 1:
+            operands = _jax_hooks.match_manual_axes(operands)
+        return self.primitive.bind(*operands, attributes=attributes)
+
+    def flatten(self, results: Any) -> tuple[Any, ...]:
+        """Results of the reference as a tuple, also if there is only one."""
+        self._single = not isinstance(results, tuple | list)
+        return (results,) if self._single else tuple(results)
+
+    def pack(self, results: Sequence[Any]) -> Any:
+        """The inverse of `flatten`, after the reference was traced once."""
+        return results[0] if self._single else tuple(results)
+
+    def result_types(
+        self, operands: Sequence[Any], attributes: AttributeValues
+    ) -> tuple[jax.ShapeDtypeStruct, ...]:
+        """Shapes and dtypes of the results, those of the reference."""
+        return self._cached_types(
+            tuple((x.shape, x.dtype) for x in operands), attributes
+        )
+
+    def check_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Checks ranks and batch axes; returns the operands' leading shape."""
+        leads = []
+        named = zip(self.operand_names, operands, self.kernel_axes, strict=True)
+        for name, x, axes in named:
+            if len(x.shape) < axes:
+                raise ValueError(
+                    f"{self.name}: operand {name}: expected rank >= {axes}, got "
+                    f"rank {len(x.shape)}"
+                )
+            leads.append(tuple(x.shape[: len(x.shape) - axes]))
+        if not leads:
+            return ()
+        lead = leads[0]
+        if self.vmap_method == "expand_dims":
+            lead = max(leads, key=len)
+            lead = tuple(
+                next((b[i] for b in leads if b[i : i + 1] != (1,)), 1)
+                if all(len(b) == len(lead) for b in leads)
+                else size
+                for i, size in enumerate(lead)
+            )
+        for name, got in zip(self.operand_names, leads, strict=True):
+            if not self._is_batch(got, lead):
+                raise ValueError(
+                    f"{self.name}: operand {name}: expected leading axes "
+                    f"{list(lead)} as operand {self.operand_names[0]} has, got "
+                    f"{list(got)}"
+                )
+        return lead
+
+    def _is_batch(self, got: tuple[Any, ...], lead: tuple[Any, ...]) -> bool:
+        if self.vmap_method == "sequential":
+            return not got
+        if self.vmap_method == "broadcast_all":
+            return got == lead
+        return len(got) == len(lead) and all(
+            g in (1, want) for g, want in zip(got, lead, strict=True)
+        )
+
+    def _types(
+        self,
+        operands: tuple[tuple[tuple[int, ...], Any], ...],
+        attributes: AttributeValues,
+    ) -> tuple[jax.ShapeDtypeStruct, ...]:
+        results = jax.eval_shape(
+            functools.partial(self.reference, **attributes.for_reference),
+            *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands),
+        )
+        return self.flatten(results)
+
+    def _flat_reference(
+        self, *operands: Any, attributes: AttributeValues
+    ) -> tuple[Any, ...]:
+        return self.flatten(
+            self.reference(*operands, **attributes.for_reference)
+        )
+
+    def _abstract_eval(
+        self, *avals: Any, attributes: AttributeValues
+    ) -> tuple[tuple[Any, ...], Any]:
+        lead = self.check_operands(avals)
+        types = self.result_types(avals, attributes)
+        for i, t in enumerate(types):
+            if tuple(t.shape[: len(lead)]) != lead:
+                raise ValueError(
+                    f"{self.name}: result {i} of the reference: expected leading "
+                    f"axes {list(lead)} as the operands have, got shape "
+                    f"{list(t.shape)}"
+                )
+        effects = {_jax_hooks.SIDE_EFFECT} if self.has_side_effect else set()
+        if not avals:
+            return tuple(
+                jax.core.ShapedArray(t.shape, t.dtype) for t in types
+            ), effects
+        if self.sharded_kernel_axes == "error":
+            for name, aval, axes in zip(
+                self.operand_names, avals, self.kernel_axes, strict=True
+            ):
+                at = len(aval.shape) - axes
+                _sharding.check_kernel_axes(self.name, name, aval, at)
+        template = next((a for a in avals if _sharding.has_mesh(a)), avals[0])
+        specs = _sharding.lead_specs(
+            self.name, self.operand_names, avals, lead
+        )
+        return tuple(
+            _sharding.with_specs(
+                template,
+                t.shape,
+                t.dtype,
+                [*specs, *(None,) * (len(t.shape) - len(lead))],
+            )
+            for t in types
+        ), effects
+
+    def _library(self, platform: str, target: str) -> HandlerLibrary | None:
+        """The library to take `target` from; None if the reference must do."""
+        offered = [lib for lib in self.libraries if lib.platform == platform]
+        present = [lib for lib in offered if lib.exists]
+        for library in present:
+            if target in library.handlers:
+                return library
+        required = present or [lib for lib in offered if not lib.optional]
+        if required:
+            required[0].handler(target)  # raises, naming file and target
+        return None
+
+    def _lower_handler(
+        self,
+        platform: str,
+        ctx: Any,
+        *operands: Any,
+        attributes: AttributeValues,
+    ) -> Any:
+        target = self.handlers[platform]
+        if self.libraries:
+            library = self._library(platform, target)
+            if library is None:
+                return self._lower_reference(
+                    ctx, *operands, attributes=attributes
+                )
+            try:
+                _registration.register(library, target)
+            except HandlerLibraryError as error:
+                raise HandlerLibraryError(f"{self.name}: {error}") from None
+        build = jax.ffi.build_ffi_lowering_function(
+            target,
+            has_side_effect=self.has_side_effect,
+            operand_output_aliases=self.aliases or None,
+        )
+        call = build(ctx, *operands, **attributes.items)
+        lead = self.check_operands(ctx.avals_in)
+        shapes = [a.shape for a in (*ctx.avals_in, *ctx.avals_out)]
+        _sharding.annotate(call, lead, shapes)
+        return call.results
+
+
+def _operand_names(
+    op: str, reference: Callable[..., Any], attributes: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Operand names from the reference's signature, attributes checked."""
+    operands, keywords = [], set()
+    for name, parameter in inspect.signature(reference).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            keywords.add(name)
+        elif parameter.kind in (
+            parameter.POSITIONAL_ONLY,
+            parameter.POSITIONAL_OR_KEYWORD,
+        ):
+            operands.append(name)
+    if keywords != set(attributes):
+        raise TypeError(
+            f"{op}: attributes: expected those of the reference's signature, "
+            f"{sorted(keywords) or 'none'}, got {sorted(attributes) or 'none'}"
+        )
+    return tuple(operands)

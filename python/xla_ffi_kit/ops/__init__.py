@@ -1,0 +1,1 @@
+"""The kit's own operations, one module each."""

@@ -1,0 +1,66 @@
+"""A[i] = B[i % len(B)] + C[i], the custom call of XLA's own tutorial, on the
+handler of `xla_ffi/ops/modular_add`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from xla_ffi_kit import _check
+from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit.ffi_op import FfiOp
+
+_NAME = "xla_ffi_kit.modular_add"
+_DTYPES = (
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64"),
+)
+
+
+def _reference(b: jax.Array, c: jax.Array) -> jax.Array:
+    n, m = b.shape[-1], c.shape[-1]
+    if isinstance(m, int) and m == 0:
+        return c
+    # Repeat and cut rather than gather: it differentiates and shards better.
+    repeats = (1,) * (b.ndim - 1) + (-(-m // n),)
+    return jnp.tile(b, repeats)[..., :m] + c
+
+
+modular_add_op = FfiOp(
+    _NAME,
+    _reference,
+    kernel_axes=1,
+    handlers={"cpu": _NAME},
+    libraries=KIT_LIBRARIES,
+    linear=(0, 1),
+)
+
+
+def modular_add(b: Any, c: Any) -> jax.Array:
+    """a[..., i] = b[..., i % n] + c[..., i].
+
+    Args:
+      b: `[*B, n]`; any float, complex or integer dtype of 8 to 128 bits. n may
+        be 0 only if m is.
+      c: `[*B, m]`, of b's dtype and leading axes.
+
+    Returns:
+      a, like c.
+
+    Raises:
+      TypeError: another dtype, or dtypes that differ.
+      ValueError: rank 0, leading axes that differ, or an empty b.
+    """
+    b = _check.array(_NAME, "b", b)
+    c = _check.array(_NAME, "c", c)
+    _check.dtype(_NAME, "b", b, _DTYPES)
+    _check.same_dtype(_NAME, "c", c, "b", b)
+    _check.min_rank(_NAME, "b", b, 1)
+    _check.min_rank(_NAME, "c", c, 1)
+    _check.shape(_NAME, "c", c, (*b.shape[:-1], c.shape[-1]))
+    if not isinstance(c.shape[-1], int) or c.shape[-1] > 0:
+        _check.non_empty_axis(_NAME, "b", b, -1)
+    return modular_add_op(b, c)

@@ -1,0 +1,230 @@
+"""Finding, reading and registering handler libraries, and their errors."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import threading
+
+import _ctypes
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import _registration
+from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit.ops import relu
+
+CPU = KIT_LIBRARIES[0]
+
+
+def run_python(code, **environment):
+    """Runs `code` in a fresh interpreter that can import the package."""
+    env = os.environ | environment | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def op_of(library, name="xla_ffi_kit.relu"):
+    return xla_ffi_kit.FfiOp(
+        name, relu._reference, kernel_axes=0, libraries=[library]
+    )
+
+
+def error_of(path, name="xla_ffi_kit.relu"):
+    op = op_of(xla_ffi_kit.HandlerLibrary(path), name)
+    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+        op(np.float32(1))
+    # The process goes on working.
+    np.testing.assert_array_equal(xla_ffi_kit.relu(np.float32(-1)), 0)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_every_handler_of_the_kit_is_offered():
+    assert {
+        "xla_ffi_kit.rms_norm",
+        "xla_ffi_kit.rms_norm_fwd",
+        "xla_ffi_kit.rms_norm_bwd",
+        "xla_ffi_kit.modular_add",
+        "xla_ffi_kit.relu",
+    } <= CPU.handlers.keys()
+
+
+def test_handlers_ask_for_ffi_0_2():
+    assert CPU.api_version == (0, 2)
+    for handler in CPU.handlers.values():
+        assert handler.metadata().api_version == (0, 2), handler.name
+
+
+def test_runtime_version_is_read():
+    version = _registration.runtime_api_version()
+    assert version is not None and version >= (0, 2)
+
+
+def test_import_touches_no_backend():
+    result = run_python(
+        "import xla_ffi_kit\n"
+        "from jax._src import xla_bridge\n"
+        "assert not xla_bridge.backends_are_initialized()\n"
+        "assert not xla_ffi_kit._registration._handlers\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_missing_library(tmp_path):
+    path = tmp_path / "absent.so"
+    assert error_of(path).startswith(f"handler library {path} does not exist")
+
+
+def test_not_a_library(tmp_path):
+    path = tmp_path / "text.so"
+    path.write_text("no library")
+    assert error_of(path) == (
+        f"handler library {path} is not a shared library (no ELF header)"
+    )
+
+
+def test_truncated_library(tmp_path):
+    path = tmp_path / "truncated.so"
+    with open(CPU.path, "rb") as file:
+        data = file.read()
+    for size in (20, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:size])
+        message = error_of(path)
+        assert message.startswith(f"handler library {path} is truncated ("), (
+            message
+        )
+
+
+def test_library_of_another_architecture(tmp_path):
+    path = tmp_path / "other.so"
+    other, machine = ("aarch64", 183)
+    if platform.machine() == other:
+        other, machine = ("x86_64", 62)
+    with open(CPU.path, "rb") as file:
+        data = bytearray(file.read())
+    data[18:20] = machine.to_bytes(2, "little")  # e_machine
+    path.write_bytes(data)
+    assert error_of(path) == (
+        f"handler library {path} is built for {other}, not for "
+        f"{platform.machine()}"
+    )
+
+
+def test_library_without_a_table(tmp_path):
+    path = tmp_path / "other.so"
+    shutil.copy(_ctypes.__file__, path)
+    assert f"{path} has no symbol XlaFfiKit_GetHandlerTable" in error_of(path)
+
+
+def test_library_without_the_handler():
+    message = error_of(CPU.path, "xla_ffi_kit.absent")
+    assert message.startswith(
+        f"handler library {CPU.path} has no handler 'xla_ffi_kit.absent' for "
+        "cpu; it offers: xla_ffi_kit.modular_add, "
+    )
+
+
+def test_handler_newer_than_the_runtime(tmp_path, monkeypatch):
+    path = tmp_path / "copy.so"
+    shutil.copy(CPU.path, path)
+    monkeypatch.setattr(_registration, "_handlers", {})
+    monkeypatch.setattr(_registration, "runtime_api_version", lambda: (0, 1))
+    op = op_of(xla_ffi_kit.HandlerLibrary(path))
+    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+        op(np.float32(1))
+    jaxlib = __import__("jaxlib").__version__
+    assert str(caught.value) == (
+        f"xla_ffi_kit.relu: handler 'xla_ffi_kit.relu' of {path} is built for "
+        f"XLA FFI 0.2, but jaxlib {jaxlib} takes 0.1 to 0.1; update jaxlib, or "
+        "build the library with older XLA headers"
+    )
+
+
+def test_two_libraries_with_one_name(tmp_path):
+    xla_ffi_kit.relu(np.float32(1))
+    path = tmp_path / "copy.so"
+    shutil.copy(CPU.path, path)
+    assert f"is already registered from {CPU.path}" in error_of(path)
+
+
+def test_the_first_library_with_the_handler_is_used(tmp_path):
+    absent = xla_ffi_kit.HandlerLibrary(tmp_path / "absent.so", optional=True)
+    op = xla_ffi_kit.FfiOp(
+        "xla_ffi_kit.relu",
+        relu._reference,
+        kernel_axes=0,
+        libraries=[absent, CPU],
+    )
+    text = jax.jit(op).lower(jnp.ones(3)).as_text()
+    assert "@xla_ffi_kit.relu(" in text
+
+
+def test_optional_library_that_is_absent_leaves_the_reference(tmp_path):
+    absent = xla_ffi_kit.HandlerLibrary(tmp_path / "absent.so", optional=True)
+    op = op_of(absent)
+    np.testing.assert_array_equal(op(jnp.array([-1.0, 2.0])), [0, 2])
+    assert "custom_call" not in jax.jit(op).lower(jnp.ones(3)).as_text()
+
+
+def test_first_use_from_many_threads():
+    result = run_python(
+        "import threading, numpy as np, xla_ffi_kit\n"
+        "start, wrong = threading.Barrier(8), []\n"
+        "def work(i):\n"
+        "    start.wait()\n"
+        "    y = xla_ffi_kit.relu(np.arange(i + 1.0) - 2)\n"
+        "    z = xla_ffi_kit.rms_norm(np.ones(i + 1))\n"
+        "    if y.shape != z.shape: wrong.append(i)\n"
+        "ts = [threading.Thread(target=work, args=(i,)) for i in range(8)]\n"
+        "[t.start() for t in ts]; [t.join() for t in ts]\n"
+        "assert not wrong\n"
+        "assert len(xla_ffi_kit._registration._handlers) == 2\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_fork_while_another_thread_registers():
+    taken, release = threading.Event(), threading.Event()
+
+    def hold():
+        with _registration._lock:
+            taken.set()
+            release.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    child = os.fork()
+    if child == 0:  # only checks that the lock is free here
+        free = _registration._lock.acquire(blocking=False)
+        os._exit(0 if free else 1)
+    release.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_spawned_process():
+    result = run_python(
+        "import multiprocessing, numpy as np, xla_ffi_kit\n"
+        "if __name__ == '__main__':\n"
+        "    xla_ffi_kit.relu(np.float32(1))\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    with context.Pool(1) as pool:\n"
+        "        y = pool.apply(xla_ffi_kit.relu, (np.float32(-1),))\n"
+        "    assert y == 0\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))

@@ -1,0 +1,63 @@
+"""relu: values, every dtype, derivatives, bad input."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from xla_ffi_kit import relu
+
+jax.config.update("jax_enable_x64", True)
+
+DTYPES = (
+    *("float16", "bfloat16", "float32", "float64"),
+    *("int8", "int16", "int32", "int64"),
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (37,), (3, 0), (2, 3, 5)])
+def test_values(shape, dtype):
+    x = np.random.default_rng(0).integers(-9, 9, shape)
+    x = jnp.asarray(x, dtype)
+    want = np.maximum(np.asarray(x), np.zeros((), x.dtype))
+    for f in (relu, jax.jit(relu)):
+        assert f(x).dtype == x.dtype
+        np.testing.assert_array_equal(f(x), want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:4])
+def test_special_values(dtype):
+    x = jnp.array([np.nan, np.inf, -np.inf, -0.0, 0.0], dtype)
+    want = np.array([np.nan, np.inf, 0, 0, 0])
+    np.testing.assert_array_equal(np.asarray(relu(x), np.float64), want)
+
+
+def test_derivative_at_zero_is_zero():
+    x = jnp.array([-1.0, -0.0, 0.0, 2.0])
+    got = jax.grad(lambda x: relu(x).sum())(x)
+    np.testing.assert_array_equal(got, [0, 0, 0, 1])
+    np.testing.assert_array_equal(jax.jacfwd(relu)(x), np.diag(got))
+
+
+def test_vmap_is_one_batched_call():
+    x = jnp.arange(6.0).reshape(2, 3) - 3
+    f = jax.vmap(relu, 1, 1)
+    np.testing.assert_array_equal(f(x), np.maximum(x, 0))
+    assert str(jax.make_jaxpr(f)(x)).count("xla_ffi_kit.relu[") == 1
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool", "complex64"])
+def test_bad_dtype(dtype):
+    with pytest.raises(TypeError) as caught:
+        relu(np.ones(3, dtype))
+    assert str(caught.value) == (
+        f"xla_ffi_kit.relu: operand x: expected dtype {', '.join(DTYPES)}, "
+        f"got {dtype}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))
