@@ -25,8 +25,8 @@ if [[ ${1:-} == --installed ]]; then
   exit
 fi
 
-# The rule sets: Debian's package, the version that WORKSPACE pins, the name in
-# Bazel, the folder in Debian's install base.
+# The rule sets: Debian's package, the version that the project is tested with,
+# the name in Bazel, the folder in Debian's install base.
 rule_sets=(
   "bazel-platforms     0.0.10 platforms      tools/platforms"
   "bazel-features      1.11.0 bazel_features tools/features"
@@ -94,7 +94,7 @@ check_versions() {
     read -r package expected name _ <<<"$rule_set"
     got=$(awk -v package="$package" '$1 == package { print $2 }' <<<"$1")
     [[ $got == "$expected"[+-]* ]] ||
-      say "warning: Debian's $name is ${got:-missing}, WORKSPACE's $expected"
+      say "warning: Debian's $name is ${got:-missing}, tested is $expected"
   done
 }
 
@@ -113,9 +113,10 @@ unpack_debian() {
   mapfile -t names < <(awk '{ print $1 }' <<<"$packages")
   say "2/3 Bazel and what it runs on: ${#names[@]} packages"
   cd "$dir/debs"
-  own_apt download "${names[@]}" &&
-    own_apt source --download-only googletest/trixie highway/trixie ||
+  if ! own_apt download "${names[@]}" ||
+    ! own_apt source --download-only googletest/trixie highway/trixie; then
     unserved "Debian's mirror $mirror does not deliver all of it"
+  fi
   for deb in *.deb; do
     dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir/root"
   done

@@ -2,6 +2,7 @@
 
 import hashlib
 import pathlib
+import re
 import tarfile
 import time
 import unittest
@@ -57,15 +58,22 @@ class InstallTest(launcher_harness.Machine):
         self.keys = self.dir / "keys.gpg"
         self.keys.touch()
         # The real archive's checksum and the real keys give way to fakes.
-        script = self.installer.read_text()
         highway = (self.dir / "files/highway_1.2.0.orig.tar.gz").read_bytes()
-        for old, new in {
-            "7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343":
-                hashlib.sha256(highway).hexdigest(),
-            "/usr/share/keyrings/debian-archive-keyring.gpg": str(self.keys),
-        }.items():
-            self.assertIn(old, script)
-            script = script.replace(old, new)
+        self.edit_installer(
+            r"(highway_sha256)=\w{64}$", hashlib.sha256(highway).hexdigest()
+        )
+        self.edit_installer(
+            r"( keyring)=/usr/share/keyrings/\S+$", str(self.keys)
+        )
+
+    def edit_installer(self, assignment: str, value: str):
+        script, count = re.subn(
+            assignment,
+            rf"\1={value}",
+            self.installer.read_text(),
+            flags=re.MULTILINE,
+        )
+        self.assertEqual(count, 1, assignment)
         self.installer.write_text(script)
 
     def set_python(self, pip: bool = True):
@@ -78,10 +86,12 @@ class InstallTest(launcher_harness.Machine):
         packages = _PACKAGES | {
             name.replace("_", "-"): value for name, value in changes.items()
         }
-        (self.dir / "packages").write_text("".join(
-            f"Inst {name} ({version} Debian:unstable [amd64]) []\n"
-            for name, version in packages.items()
-        ))
+        (self.dir / "packages").write_text(
+            "".join(
+                f"Inst {name} ({version} Debian:unstable [amd64]) []\n"
+                for name, version in packages.items()
+            )
+        )
 
     def make_debian(self, label: str = VERSION):
         root = self.dir / "root"
@@ -92,14 +102,13 @@ class InstallTest(launcher_harness.Machine):
             root / "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
             f'cat "{self.dir}/missing" 2>/dev/null || true',
         )
-        for path, text in {
-            share / "bazel/build-label.txt": label,
-            share / "bazel/bazel_classpath_debian_depends.txt":
-                "/usr/share/java/guava.jar\n",
-            share / "java/grpc-core.jar": "",
-        }.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        bazel, java = share / "bazel", share / "java"
+        bazel.mkdir(parents=True, exist_ok=True)
+        java.mkdir(exist_ok=True)
+        (bazel / "build-label.txt").write_text(label)
+        jars = bazel / "bazel_classpath_debian_depends.txt"
+        jars.write_text("/usr/share/java/guava.jar\n")
+        (java / "grpc-core.jar").touch()
         self.pack("bazel.deb", root / "usr", "usr")
         for name in ("googletest_1.16.0", "highway_1.2.0"):
             source = self.dir / name.replace("_", "-")
@@ -135,8 +144,12 @@ class InstallTest(launcher_harness.Machine):
         self.assertIn(f"--bazelrc={self.cache}/{folder}/", result.stdout)
         self.assertEqual(
             [line[:16] for line in result.stderr.splitlines()],
-            ["tools/bazel: ins", "tools/bazel: 1/3", "tools/bazel: 2/3",
-             "tools/bazel: 3/3"],
+            [
+                "tools/bazel: ins",
+                "tools/bazel: 1/3",
+                "tools/bazel: 2/3",
+                "tools/bazel: 3/3",
+            ],
         )
         again = self.run_launcher("build", "//:a")
         self.assertEqual((again.stdout, again.stderr), (result.stdout, ""))
@@ -199,11 +212,13 @@ class InstallTest(launcher_harness.Machine):
 
     def test_unreachable_mirror(self):
         self.set_apt(update="exit 100")
-        self.assert_fails("mirror http://mirror.test/debian cannot be read",
-                          "install Bazelisk")
+        self.assert_fails(
+            "mirror http://mirror.test/debian cannot be read",
+            "install Bazelisk",
+        )
 
     def test_failing_pypi_leaves_nothing(self):
-        self.program("python3", '[[ $1 == -c ]] && exit; echo no; exit 1')
+        self.program("python3", "[[ $1 == -c ]] && exit; echo no; exit 1")
         self.assert_fails("PyPI's packages cannot be had")
 
     def test_debian_has_moved_on(self):
@@ -222,8 +237,9 @@ class InstallTest(launcher_harness.Machine):
         self.set_packages(bazel_rules_python="1.0.0-1")
         result = self.run_launcher("info")
         self.assert_ran("debian", result)
-        self.assertIn("Debian's rules_python is 1.0.0-1, WORKSPACE's 0.22.1",
-                      result.stderr)
+        self.assertIn(
+            "Debian's rules_python is 1.0.0-1, tested is 0.22.1", result.stderr
+        )
 
     def test_missing_library_is_named(self):
         (self.dir / "missing").write_text("\tlibnew.so.1 => not found\n")

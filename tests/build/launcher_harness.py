@@ -22,8 +22,8 @@ _SCRATCH = os.environ.get("TEST_TMPDIR") or os.path.expanduser("~/.cache")
 _TOOLS = pathlib.Path(__file__).absolute().parents[2] / "tools"
 
 _UNIX = (
-    "awk basename bash cat chmod cp cut dirname env find flock grep gzip mkdir mv "
-    "realpath rm sed sha256sum sleep sort tar touch tr wc"
+    "awk basename bash cat chmod cp cut dirname env find flock grep gzip mkdir "
+    "mv realpath rm sed sha256sum sleep sort tar touch tr wc"
 ).split()
 
 _UNAME = """
@@ -98,7 +98,11 @@ class Machine(unittest.TestCase):
         )
 
     def finish(self, process: subprocess.Popen) -> subprocess.CompletedProcess:
-        out, err = process.communicate(timeout=60)
+        try:
+            out, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.kill(process)
+            raise
         return subprocess.CompletedProcess(
             process.args, process.returncode, out, err
         )

@@ -38,7 +38,7 @@ class PathTest(launcher_harness.Machine):
 
     def test_exit_status_is_bazels(self):
         self.program(
-            "bazel", f'[[ $1 == --version ]] && echo bazel {VERSION} || exit 3'
+            "bazel", f"[[ $1 == --version ]] && echo bazel {VERSION} || exit 3"
         )
         self.assertEqual(self.run_launcher("test").returncode, 3)
 
@@ -127,8 +127,8 @@ class ReleaseTest(launcher_harness.Machine):
         """A fake curl, which takes the page's place by `script`."""
         self.program(
             "curl",
-            f'file=; while [[ $# -gt 1 ]]; do\n'
-            f'  if [[ $1 == -o ]]; then file=$2; fi; shift\n'
+            f"file=; while [[ $# -gt 1 ]]; do\n"
+            f"  if [[ $1 == -o ]]; then file=$2; fi; shift\n"
             f'done; echo "$1" >>"{self.asked}"\n{script}',
         )
 
@@ -147,6 +147,12 @@ class ReleaseTest(launcher_harness.Machine):
             "https://github.com/bazelbuild/bazel/releases/download/"
             f"{VERSION}/{RELEASE}\n",
         )
+
+    def test_installed_one_spares_bazelisk_its_search(self):
+        self.run_launcher("info")
+        self.program("bazelisk", f'touch "{self.dir}/searched"; exit 1')
+        self.assert_ran("release", self.run_launcher("info"))
+        self.assertFalse((self.dir / "searched").exists())
 
     def test_without_curl(self):
         (self.bin / "curl").unlink()

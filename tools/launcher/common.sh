@@ -1,5 +1,6 @@
+# shellcheck shell=bash
 # What tools/bazel, its two installers and tools/lint.sh share; sourced.
-# Sets `root`, `tools`, `version` and `cache`. Kept to bash 3.2, which macOS has.
+# Sets `root`, `tools`, `version` and `cache`. Kept to macOS's bash 3.2.
 
 tools=$(cd -P "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 root=$(dirname "$tools")
@@ -73,4 +74,8 @@ fingerprint() {
 }
 
 # fits PROGRAM: whether it is the Bazel that is wanted.
-fits() { [[ $(XLA_FFI_KIT_BAZEL_PROBE=1 "$1" --version </dev/null) == "bazel $version" ]]; }
+fits() {
+  local says
+  says=$(XLA_FFI_KIT_BAZEL_PROBE=1 "$1" --version </dev/null) || return 1
+  [[ $says == "bazel $version" ]]
+}
