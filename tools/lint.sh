@@ -10,8 +10,17 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/launcher/common.sh"
 say() { echo "tools/lint.sh: $*" >&2; }
 
-fix=
-if [[ ${1:-} == --fix ]]; then fix=yes; fi
+if [[ ${1:-} == --fix ]]; then
+  buildifier_mode=(-mode=fix -lint=fix)
+  clang_format_mode=(-i)
+  ruff_check=(check --fix)
+  ruff_format=(format)
+else
+  buildifier_mode=(-mode=check -lint=warn)
+  clang_format_mode=(--dry-run -Werror)
+  ruff_check=(check)
+  ruff_format=(format --check)
+fi
 
 # types: the lock file's entries of what the package's types come from.
 types() {
@@ -68,19 +77,17 @@ python=('*.py' '*.pyi')
 
 buildifier=$dir/node_modules/.bin/buildifier
 if [[ -x $buildifier ]]; then
-  check buildifier on_tracked "$buildifier" \
-    ${fix:+-mode=fix -lint=fix} ${fix:--mode=check -lint=warn} \
+  check buildifier on_tracked "$buildifier" "${buildifier_mode[@]}" \
     -- "${starlark[@]}"
 else
   say "buildifier is left out: install npm, and remove $dir"
 fi
-check clang-format on_tracked "$bin/clang-format" \
-  --style=file --fallback-style=none ${fix:+-i} ${fix:---dry-run -Werror} \
-  -- "${cpp[@]}"
-check "ruff check" on_tracked "$bin/ruff" check --quiet \
-  --cache-dir="$dir/ruff" ${fix:+--fix} -- "${python[@]}"
-check "ruff format" on_tracked "$bin/ruff" format \
-  --cache-dir="$dir/ruff" ${fix:---check} -- "${python[@]}"
+check clang-format on_tracked "$bin/clang-format" "${clang_format_mode[@]}" \
+  --style=file --fallback-style=none -- "${cpp[@]}"
+check "ruff check" on_tracked "$bin/ruff" "${ruff_check[@]}" --quiet \
+  --cache-dir="$dir/ruff" -- "${python[@]}"
+check "ruff format" on_tracked "$bin/ruff" "${ruff_format[@]}" \
+  --cache-dir="$dir/ruff" -- "${python[@]}"
 check mypy "$bin/mypy" --cache-dir="$dir/mypy" --no-error-summary
 
 echo "$passed passed, $failed failed"
