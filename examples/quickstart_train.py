@@ -10,9 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
 import quickstart_model as model
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 LEARNING_RATE = 4e-3
 WARM_UP = 20  # steps
