@@ -5,8 +5,8 @@ already has, data-parallel over 4 virtual CPU devices. Both runs start from the
 same weights and see the same batches, so their losses must agree; the table at
 the end compares them, and says which handlers ran.
 
-    tools/bazel run //examples:quickstart             # half a minute
-    tools/bazel run //examples:quickstart -- --short  # ten seconds
+    tools/bazel run //examples:quickstart             # under a minute
+    tools/bazel run //examples:quickstart -- --short  # 15 seconds
     python examples/quickstart.py                     # with the wheel installed
 """
 
