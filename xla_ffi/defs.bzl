@@ -9,11 +9,8 @@ load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
 load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
 
-_COPTS = [
-    "-O3",
-    "-Wall",
-    "-Wextra",
-]
+# -O2 of gcc leaves loops of kernels unvectorised.
+_COPTS = ["-O3"]
 
 def xla_ffi_library(
         name,
