@@ -5,147 +5,176 @@
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/attributes.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_dispatch.h"
-#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_checks.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_parallel.h"
 
 namespace xla_ffi_kit {
 namespace {
 
-namespace ffi = ::xla::ffi;
+using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
 
-constexpr std::string_view kForward = "xla_ffi_kit.rms_norm";
-constexpr std::string_view kForwardScale = "xla_ffi_kit.rms_norm_fwd";
-constexpr std::string_view kBackward = "xla_ffi_kit.rms_norm_bwd";
+using ResultBuffer = ffi::Result<ffi::AnyBuffer>;
 
-ffi::Error CheckX(std::string_view operation, ffi::AnyBuffer x) {
-  const Place where = {operation, "operand x"};
-  if (ffi::Error e = CheckRankAtLeast(where, x, 1); e.failure()) return e;
-  return CheckLastAxisNotEmpty(where, x);
+// The operands and results of any forward handler.
+struct Call {
+  std::string_view operation;
+  ffi::AnyBuffer x;
+  MaybeBuffer weight, residual;
+  ffi::AnyBuffer y;
+  MaybeBuffer sum, scale;
+};
+
+ffi::Error Check(const Call& call) {
+  const auto place = [&](std::string_view argument) {
+    return Place{call.operation, argument};
+  };
+  ffi::Error e = CheckX(place("operand x"), call.x);
+  if (e.success())
+    e = CheckWeight(place("operand weight"), call.weight, call.x);
+  if (e.success()) {
+    e = CheckLikeX(place("operand residual"), call.residual, call.x);
+  }
+  if (e.success()) e = CheckLikeX(place("result y"), call.y, call.x);
+  if (e.success()) e = CheckLikeX(place("result sum"), call.sum, call.x);
+  return e;
 }
 
-// The scale that the forward returns and the backward takes.
-template <typename T>
-ffi::Error CheckScale(const Place& where, ffi::AnyBuffer scale,
-                      ffi::AnyBuffer x) {
-  ffi::Error e = CheckDtype(where, scale, kDtypeOf<AccumulationType<T>>,
-                            "to accumulate x's " + DtypeName(kDtypeOf<T>));
-  if (e.failure()) return e;
-  return CheckShape(where, scale, BatchAxes(x.dimensions()),
-                    "like operand x without its last axis");
-}
-
-// Both forward handlers; `scale` is null where it is not wanted.
-ffi::Error Forward(std::string_view operation, ffi::ThreadPool& pool,
-                   ffi::AnyBuffer x, ffi::AnyBuffer y, ffi::AnyBuffer* scale,
-                   const ffi::Dictionary& attributes) {
-  const ffi::ErrorOr<double> eps =
-      GetOnlyF64Attribute(operation, "eps", attributes);
+ffi::Error Forward(ffi::ThreadPool& pool, const ffi::Dictionary& attributes,
+                   Call call) {
+  const ffi::ErrorOr<double> eps = GetEps(call.operation, attributes);
   if (eps.has_error()) return eps.error();
-  ffi::Error e = CheckFiniteNotNegative({operation, "attribute eps"}, *eps);
-  if (e.failure()) return e;
-  if (e = CheckX(operation, x); e.failure()) return e;
-  e = CheckLike({operation, "result y"}, y, x, "like operand x");
-  if (e.failure()) return e;
+  if (ffi::Error e = Check(call); e.failure()) return e;
 
   return DispatchDtype(
-      FloatTypes(), x.element_type(), {operation, "operand x"},
+      FloatTypes(), call.x.element_type(), {call.operation, "operand x"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
-        using A = AccumulationType<T>;
-        if (scale != nullptr) {
-          ffi::Error e = CheckScale<T>({operation, "result scale"}, *scale, x);
-          if (e.failure()) return e;
-        }
-        const BatchShape shape = SplitLastAxis(x.dimensions());
-        const int64_t n = shape.length;
-        const auto* in = static_cast<const T*>(x.untyped_data());
-        auto* out = static_cast<T*>(y.untyped_data());
-        auto* scales =
-            scale == nullptr ? nullptr : static_cast<A*>(scale->untyped_data());
-        const int64_t row_bytes = 2 * n * static_cast<int64_t>(sizeof(T));
-        ParallelFor(
-            pool, shape.rows, row_bytes, [&](int64_t begin, int64_t end) {
-              RmsNorm(in + begin * n, end - begin, n, *eps, out + begin * n,
-                      scales == nullptr ? nullptr : scales + begin);
-            });
-        return {};
-      });
-}
-
-ffi::Error RmsNormImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                       ffi::Result<ffi::AnyBuffer> y,
-                       ffi::Dictionary attributes) {
-  return Forward(kForward, pool, x, *y, nullptr, attributes);
-}
-
-ffi::Error RmsNormFwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                          ffi::Result<ffi::AnyBuffer> y,
-                          ffi::Result<ffi::AnyBuffer> scale,
-                          ffi::Dictionary attributes) {
-  return Forward(kForwardScale, pool, x, *y, &*scale, attributes);
-}
-
-ffi::Error RmsNormBwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer scale,
-                          ffi::AnyBuffer x, ffi::AnyBuffer ct,
-                          ffi::Result<ffi::AnyBuffer> dx) {
-  ffi::Error e = CheckX(kBackward, x);
-  if (e.failure()) return e;
-  e = CheckLike({kBackward, "operand ct"}, ct, x, "like operand x");
-  if (e.failure()) return e;
-  e = CheckLike({kBackward, "result dx"}, *dx, x, "like operand x");
-  if (e.failure()) return e;
-
-  return DispatchDtype(
-      FloatTypes(), x.element_type(), {kBackward, "operand x"},
-      [&](auto tag) -> ffi::Error {
-        using T = typename decltype(tag)::type;
-        using A = AccumulationType<T>;
-        ffi::Error e = CheckScale<T>({kBackward, "operand scale"}, scale, x);
+        ffi::Error e =
+            CheckScale<T>({call.operation, "result scale"}, call.scale, call.x);
         if (e.failure()) return e;
-        const BatchShape shape = SplitLastAxis(x.dimensions());
-        const int64_t n = shape.length;
-        const auto* scales = static_cast<const A*>(scale.untyped_data());
-        const auto* in = static_cast<const T*>(x.untyped_data());
-        const auto* cts = static_cast<const T*>(ct.untyped_data());
-        auto* out = static_cast<T*>(dx->untyped_data());
-        const int64_t row_bytes = 3 * n * static_cast<int64_t>(sizeof(T));
-        ParallelFor(
-            pool, shape.rows, row_bytes, [&](int64_t begin, int64_t end) {
-              RmsNormBackward(scales + begin, in + begin * n, cts + begin * n,
-                              end - begin, n, out + begin * n);
-            });
+        const BatchShape shape = SplitLastAxis(call.x.dimensions());
+        RmsNormForward<T> args;
+        args.x = static_cast<const T*>(call.x.untyped_data());
+        args.weight = Data<const T>(call.weight);
+        args.residual = Data<const T>(call.residual);
+        args.y = static_cast<T*>(call.y.untyped_data());
+        args.sum = Data<T>(call.sum);
+        args.scale = Data<AccumulationType<T>>(call.scale);
+        args.n = shape.length;
+        args.rows_per_weight = RowsPerWeight(shape.rows, call.weight);
+        args.eps = *eps;
+        AdviseHugePages(args.y, call.y.size_bytes());
+        if (call.sum) AdviseHugePages(args.sum, call.sum->size_bytes());
+        ParallelRmsNorm(pool, args, shape.rows);
         return {};
       });
+}
+
+ffi::Error RmsNormImpl(ffi::ThreadPool pool, ffi::AnyBuffer x, ResultBuffer y,
+                       ffi::Dictionary attributes) {
+  return Forward(pool, attributes,
+                 {"xla_ffi_kit.rms_norm", x, {}, {}, *y, {}, {}});
+}
+
+ffi::Error FwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x, ResultBuffer y,
+                   ResultBuffer scale, ffi::Dictionary attributes) {
+  return Forward(pool, attributes,
+                 {"xla_ffi_kit.rms_norm_fwd", x, {}, {}, *y, {}, *scale});
+}
+
+ffi::Error WeightImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                      ffi::AnyBuffer weight, ResultBuffer y,
+                      ffi::Dictionary attributes) {
+  return Forward(pool, attributes,
+                 {"xla_ffi_kit.rms_norm_weight", x, weight, {}, *y, {}, {}});
+}
+
+ffi::Error WeightFwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                         ffi::AnyBuffer weight, ResultBuffer y,
+                         ResultBuffer scale, ffi::Dictionary attributes) {
+  return Forward(
+      pool, attributes,
+      {"xla_ffi_kit.rms_norm_weight_fwd", x, weight, {}, *y, {}, *scale});
+}
+
+ffi::Error WeightResidualImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                              ffi::AnyBuffer weight, ffi::AnyBuffer residual,
+                              ResultBuffer y, ResultBuffer sum,
+                              ffi::Dictionary attributes) {
+  return Forward(pool, attributes,
+                 {"xla_ffi_kit.rms_norm_weight_residual",
+                  x,
+                  weight,
+                  residual,
+                  *y,
+                  *sum,
+                  {}});
+}
+
+ffi::Error WeightResidualFwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                                 ffi::AnyBuffer weight, ffi::AnyBuffer residual,
+                                 ResultBuffer y, ResultBuffer sum,
+                                 ResultBuffer scale,
+                                 ffi::Dictionary attributes) {
+  return Forward(pool, attributes,
+                 {"xla_ffi_kit.rms_norm_weight_residual_fwd", x, weight,
+                  residual, *y, *sum, *scale});
+}
+
+// Every forward handler's pool and first operand.
+auto BindX() {
+  return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::AnyBuffer>();  // x
 }
 
 }  // namespace
 }  // namespace xla_ffi_kit
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCpu, xla_ffi_kit::RmsNormImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                              xla_ffi_kit::BindX()
                                   .Ret<xla::ffi::AnyBuffer>()  // y
                                   .Attrs());                   // eps
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCpu,
-                              xla_ffi_kit::RmsNormFwdImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCpu, xla_ffi_kit::FwdImpl,
+                              xla_ffi_kit::BindX()
                                   .Ret<xla::ffi::AnyBuffer>()  // y
                                   .Ret<xla::ffi::AnyBuffer>()  // scale
                                   .Attrs());                   // eps
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCpu,
-                              xla_ffi_kit::RmsNormBwdImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()    // scale
-                                  .Arg<xla::ffi::AnyBuffer>()    // x
-                                  .Arg<xla::ffi::AnyBuffer>()    // ct
-                                  .Ret<xla::ffi::AnyBuffer>());  // dx
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightCpu,
+                              xla_ffi_kit::WeightImpl,
+                              xla_ffi_kit::BindX()
+                                  .Arg<xla::ffi::AnyBuffer>()  // weight
+                                  .Ret<xla::ffi::AnyBuffer>()  // y
+                                  .Attrs());                   // eps
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightFwdCpu,
+                              xla_ffi_kit::WeightFwdImpl,
+                              xla_ffi_kit::BindX()
+                                  .Arg<xla::ffi::AnyBuffer>()  // weight
+                                  .Ret<xla::ffi::AnyBuffer>()  // y
+                                  .Ret<xla::ffi::AnyBuffer>()  // scale
+                                  .Attrs());                   // eps
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualCpu,
+                              xla_ffi_kit::WeightResidualImpl,
+                              xla_ffi_kit::BindX()
+                                  .Arg<xla::ffi::AnyBuffer>()  // weight
+                                  .Arg<xla::ffi::AnyBuffer>()  // residual
+                                  .Ret<xla::ffi::AnyBuffer>()  // y
+                                  .Ret<xla::ffi::AnyBuffer>()  // sum
+                                  .Attrs());                   // eps
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualFwdCpu,
+                              xla_ffi_kit::WeightResidualFwdImpl,
+                              xla_ffi_kit::BindX()
+                                  .Arg<xla::ffi::AnyBuffer>()  // weight
+                                  .Arg<xla::ffi::AnyBuffer>()  // residual
+                                  .Ret<xla::ffi::AnyBuffer>()  // y
+                                  .Ret<xla::ffi::AnyBuffer>()  // sum
+                                  .Ret<xla::ffi::AnyBuffer>()  // scale
+                                  .Attrs());                   // eps

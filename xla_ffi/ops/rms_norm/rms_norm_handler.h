@@ -2,20 +2,32 @@
 //
 // dtypes T: f16, bf16, f32, f64, c64, c128; A = f32 for f16, bf16, f32 and
 // c64, f64 for f64 and c128. Every operand and result is a dense row-major
-// array; the batch [...] is any number of axes, of any size, also none.
+// array; the batch [...] is any number of axes, of any size, also none. A
+// weight is T[P..., n], where [P...] is any number of the first axes of the
+// batch, usually none: those it lacks share it.
 //
-// | target                  | operands                         | results     |
-// |-------------------------|----------------------------------|-------------|
-// | xla_ffi_kit.rms_norm     | x T[..., n]                      | y like x    |
-// | xla_ffi_kit.rms_norm_fwd | x T[..., n]                      | y like x,   |
-// |                          |                                  | scale A[...]|
-// | xla_ffi_kit.rms_norm_bwd | scale A[...], x T[..., n],       | dx like x   |
-// |                          | ct T[..., n]                     |             |
+//   target xla_ffi_kit.rms_norm   operands                     results
+//   (none)                        x T[..., n]                  y
+//   _fwd                          x                            y, scale A[...]
+//   _weight                       x, weight                    y
+//   _weight_fwd                   x, weight                    y, scale
+//   _weight_residual              x, weight, residual          y, sum
+//   _weight_residual_fwd          x, weight, residual          y, sum, scale
+//   _grad                         x, ct                        dx
+//   _bwd                          scale, x, ct                 dx
+//   _weight_bwd                   scale, x, weight, ct         dx, dweight
+//   _weight_residual_bwd          scale, x, weight, ct,        dx, dweight
+//                                 ct_sum
 //
-// The forward ones take one attribute, `eps`, a finite f64 >= 0. See
-// rms_norm.h for the formulas. Errors are INVALID_ARGUMENT: rank 0, an empty
-// last axis, another dtype, a shape or dtype that does not fit the others, a
-// missing, unknown or wrong attribute.
+// residual, y, sum, ct, ct_sum and dx are like x, dweight is like weight; the
+// last one's x is the forward's sum, its dx the cotangent of the residual too.
+// The formulas are in rms_norm.h and rms_norm_backward.h. All but the _bwd ones
+// take one attribute, `eps`, a finite f64 >= 0. y, sum and dx may share a
+// buffer with any operand like x.
+//
+// Errors are INVALID_ARGUMENT: rank 0, an empty last axis, another dtype, a
+// shape or dtype that does not fit the others, a missing, unknown or wrong
+// attribute.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
@@ -24,6 +36,14 @@
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightFwdCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualFwdCpu);
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualBwdCpu);
 
 #endif  // XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_

@@ -189,9 +189,155 @@ TEST_F(RmsNormHandlerTest, RefusesWrongEps) {
                 where + "a finite value >= 0, got nan");
 }
 
+TEST_F(RmsNormHandlerTest, WeightAndResidualVariants) {
+  std::vector<float> weight = {1, 10, 100}, residual = {1, 1, 1, 1, 1, 1};
+  std::vector<float> sum(6), scale(2), h = {4, 5, 1, 6, 13, 1}, want(6);
+  for (int i = 0; i < 6; ++i) {
+    const float* row = h.data() + i / 3 * 3;
+    const float power = row[0] * row[0] + row[1] * row[1] + row[2] * row[2];
+    want[i] = h[i] / std::sqrt(power / 3) * weight[i % 3];
+  }
+  const auto expect_y = [&](const Status& status) {
+    ASSERT_TRUE(status.ok()) << status.message;
+    for (int i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(y_[i], want[i]) << i;
+  };
+  expect_y(CallFrame()
+               .Arg(x_, {2, 3})
+               .Arg(weight, {3})
+               .Arg(residual, {2, 3})
+               .Ret(y_, {2, 3})
+               .Ret(sum, {2, 3})
+               .Ret(scale, {2})
+               .Attr("eps", 0.0)
+               .Run(XlaFfiKitRmsNormWeightResidualFwdCpu));
+  EXPECT_EQ(sum, h);
+  EXPECT_FLOAT_EQ(scale[0], std::sqrt(3.0f / 42));
+  y_.assign(6, 0);
+  expect_y(CallFrame()
+               .Arg(x_, {2, 3})
+               .Arg(weight, {3})
+               .Arg(residual, {2, 3})
+               .Ret(y_, {2, 3})
+               .Ret(sum, {2, 3})
+               .Attr("eps", 0.0)
+               .Run(XlaFfiKitRmsNormWeightResidualCpu));
+  y_.assign(6, 0);
+  expect_y(CallFrame()
+               .Arg(h, {2, 3})
+               .Arg(weight, {3})
+               .Ret(y_, {2, 3})
+               .Attr("eps", 0.0)
+               .Run(XlaFfiKitRmsNormWeightCpu));
+  y_.assign(6, 0);
+  expect_y(CallFrame()
+               .Arg(h, {2, 3})
+               .Arg(weight, {3})
+               .Ret(y_, {2, 3})
+               .Ret(scale, {2})
+               .Attr("eps", 0.0)
+               .Run(XlaFfiKitRmsNormWeightFwdCpu));
+  EXPECT_FLOAT_EQ(scale[0], std::sqrt(3.0f / 42));
+}
+
+TEST_F(RmsNormHandlerTest, BackwardVariantsAgree) {
+  // Per-batch weights: each row of the batch of two has its own.
+  std::vector<float> weight = {1, 2, 3, 4, 5, 6}, ones(6, 1), zeros(6);
+  std::vector<float> scale(2), dx(6), dweight(6);
+  ASSERT_TRUE(CallFrame()
+                  .Arg(x_, {2, 1, 3})
+                  .Ret(y_, {2, 1, 3})
+                  .Ret(scale, {2, 1})
+                  .Attr("eps", 0.5)
+                  .Run(XlaFfiKitRmsNormFwdCpu)
+                  .ok());
+  std::vector<float> g(6), want(6);
+  for (int i = 0; i < 6; ++i) g[i] = weight[i] * ct_[i];
+  ASSERT_TRUE(CallFrame()
+                  .Arg(x_, {2, 1, 3})
+                  .Arg(g, {2, 1, 3})
+                  .Ret(want, {2, 1, 3})
+                  .Attr("eps", 0.5)
+                  .Run(XlaFfiKitRmsNormGradCpu)
+                  .ok());
+  const Status status = CallFrame()
+                            .Arg(scale, {2, 1})
+                            .Arg(x_, {2, 1, 3})
+                            .Arg(weight, {2, 3})
+                            .Arg(ct_, {2, 1, 3})
+                            .Ret(dx, {2, 1, 3})
+                            .Ret(dweight, {2, 3})
+                            .Run(XlaFfiKitRmsNormWeightBwdCpu);
+  ASSERT_TRUE(status.ok()) << status.message;
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_NEAR(dx[i], want[i], 1e-5) << i;
+    EXPECT_FLOAT_EQ(dweight[i], y_[i] * ct_[i]) << i;
+  }
+  ASSERT_TRUE(CallFrame()
+                  .Arg(scale, {2, 1})
+                  .Arg(x_, {2, 1, 3})
+                  .Arg(weight, {2, 3})
+                  .Arg(ct_, {2, 1, 3})
+                  .Arg(ones, {2, 1, 3})
+                  .Ret(dx, {2, 1, 3})
+                  .Ret(dweight, {2, 3})
+                  .Run(XlaFfiKitRmsNormWeightResidualBwdCpu)
+                  .ok());
+  for (int i = 0; i < 6; ++i) EXPECT_NEAR(dx[i], want[i] + 1, 1e-5) << i;
+}
+
+TEST_F(RmsNormHandlerTest, NoRowsGiveAZeroWeightGradient) {
+  std::vector<float> weight = {1, 2, 3}, dweight = {7, 7, 7};
+  const Status status = CallFrame()
+                            .Arg(scale_, {0})
+                            .Arg(x_, {0, 3})
+                            .Arg(weight, {3})
+                            .Arg(ct_, {0, 3})
+                            .Ret(y_, {0, 3})
+                            .Ret(dweight, {3})
+                            .Run(XlaFfiKitRmsNormWeightBwdCpu);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(dweight, std::vector<float>(3));
+}
+
+TEST_F(RmsNormHandlerTest, RefusesWeightsThatDoNotFit) {
+  std::vector<float> weight(6);
+  std::vector<double> doubles(3);
+  const auto run = [&](CallFrame::Dims dims) {
+    return CallFrame()
+        .Arg(x_, {2, 1, 3})
+        .Arg(weight, dims)
+        .Ret(y_, {2, 1, 3})
+        .Attr("eps", 0.0)
+        .Run(XlaFfiKitRmsNormWeightCpu);
+  };
+  for (const CallFrame::Dims& fits : {CallFrame::Dims{3}, {2, 3}, {2, 1, 3}}) {
+    EXPECT_TRUE(run(fits).ok());
+  }
+  const std::string where =
+      "xla_ffi_kit.rms_norm_weight: operand weight: expected ";
+  const std::string axes =
+      "the last axis, or the first axes and the last, of operand x, shape "
+      "(2, 1, 3), got shape ";
+  ExpectInvalid(run({}), where + axes + "()");
+  ExpectInvalid(run({2}), where + axes + "(2)");
+  ExpectInvalid(run({1, 3}), where + axes + "(1, 3)");
+  ExpectInvalid(run({2, 1, 1, 3}), where + axes + "(2, 1, 1, 3)");
+  ExpectInvalid(CallFrame()
+                    .Arg(x_, {2, 3})
+                    .Arg(doubles, {3})
+                    .Ret(y_, {2, 3})
+                    .Attr("eps", 0.0)
+                    .Run(XlaFfiKitRmsNormWeightCpu),
+                where + "dtype f32 like operand x, got dtype f64");
+}
+
 TEST(RmsNormMetadataTest, HandlersAskForTheFloorOfTheFfi) {
   for (XLA_FFI_Handler* handler :
-       {XlaFfiKitRmsNormCpu, XlaFfiKitRmsNormFwdCpu, XlaFfiKitRmsNormBwdCpu}) {
+       {XlaFfiKitRmsNormCpu, XlaFfiKitRmsNormFwdCpu, XlaFfiKitRmsNormWeightCpu,
+        XlaFfiKitRmsNormWeightFwdCpu, XlaFfiKitRmsNormWeightResidualCpu,
+        XlaFfiKitRmsNormWeightResidualFwdCpu, XlaFfiKitRmsNormGradCpu,
+        XlaFfiKitRmsNormBwdCpu, XlaFfiKitRmsNormWeightBwdCpu,
+        XlaFfiKitRmsNormWeightResidualBwdCpu}) {
     const testing::Metadata metadata = testing::GetMetadata(handler);
     EXPECT_TRUE(metadata.status.ok()) << metadata.status.message;
     EXPECT_EQ(metadata.major_version, XLA_FFI_API_MAJOR);

@@ -1,74 +1,29 @@
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/wide_numbers.h"
 
 namespace xla_ffi_kit {
 namespace {
 
-using Wide = long double;
-using WideComplex = std::complex<Wide>;
-
-template <typename T>
-struct IsComplex : std::false_type {};
-template <typename T>
-struct IsComplex<std::complex<T>> : std::true_type {};
-
-template <typename T>
-WideComplex Widen(T value) {
-  if constexpr (IsComplex<T>::value) {
-    return WideComplex(value.real(), value.imag());
-  } else {
-    return static_cast<Wide>(static_cast<AccumulationType<T>>(value));
-  }
-}
-
-template <typename T>
-T Narrow(std::complex<double> value) {
-  using A = AccumulationType<T>;
-  if constexpr (IsComplex<T>::value) {
-    return T(static_cast<A>(value.real()), static_cast<A>(value.imag()));
-  } else {
-    return T(static_cast<A>(value.real()));
-  }
-}
-
-// Half the distance of neighbouring values of T, relative to them.
-template <typename T>
-Wide UnitRoundoff() {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return 0x1p-11L;
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return 0x1p-8L;
-  } else {
-    return std::numeric_limits<AccumulationType<T>>::epsilon() / 2;
-  }
-}
-
-template <typename T>
-std::vector<T> Random(int64_t size, uint32_t seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<double> normal;
-  std::vector<T> values(size);
-  for (T& value : values) value = Narrow<T>({normal(engine), normal(engine)});
-  return values;
-}
-
-template <typename T>
-Wide ReferenceScale(const T* x, int64_t n, double eps) {
-  Wide sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += std::norm(Widen(x[i]));
-  return 1 / std::sqrt(sum / n + eps);
-}
+using testing::ForEachSimdTarget;
+using testing::Narrow;
+using testing::RandomNormal;
+using testing::UnitRoundoff;
+using testing::Wide;
+using testing::WideComplex;
+using testing::Widen;
 
 template <typename T>
 class RmsNormTest : public ::testing::Test {};
@@ -77,127 +32,201 @@ using Types = ::testing::Types<Float16, BFloat16, float, double,
                                std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(RmsNormTest, Types);
 
+// Rows of a case, with `shift` elements before each array, so that vectors are
+// misaligned, and one after it, which must stay as it is.
 template <typename T>
-void ExpectForwardMatches(int64_t rows, int64_t n, double eps) {
-  using A = AccumulationType<T>;
-  const std::vector<T> x = Random<T>(rows * n, 17 + n);
-  std::vector<T> y(rows * n);
-  std::vector<A> scale(rows);
-  RmsNorm(x.data(), rows, n, eps, y.data(), scale.data());
-  // One rounding of the scale if it was computed in double for A = float, a
-  // few if A is double itself; one of the product; one of the result.
-  const Wide u = UnitRoundoff<T>(), a = UnitRoundoff<A>();
-  const Wide of_scale = std::is_same_v<A, double> ? 4 * a : 1.1L * a;
-  for (int64_t r = 0; r < rows; ++r) {
-    const Wide expected = ReferenceScale(x.data() + r * n, n, eps);
-    EXPECT_LE(std::abs(scale[r] - expected), of_scale * expected);
-    for (int64_t i = r * n; i < (r + 1) * n; ++i) {
-      const WideComplex want = Widen(x[i]) * expected;
-      const Wide tolerance = (u + a + of_scale) * std::abs(want) + 0x1p-25L;
-      EXPECT_LE(std::abs(Widen(y[i]) - want), tolerance) << n << ", " << i;
-    }
-  }
-}
+struct Case {
+  Case(int64_t rows, int64_t n, int64_t shift)
+      : rows(rows),
+        n(n),
+        shift(shift),
+        x(RandomNormal<T>(rows * n + shift, 17 + n)),
+        residual(RandomNormal<T>(rows * n + shift, 18 + n)),
+        weight(RandomNormal<T>(n + shift, 19 + n)),
+        y(rows * n + shift + 1, Narrow<T>(99)),
+        sum(y) {}
 
+  RmsNormForward<T> Args(bool has_weight, bool has_residual) {
+    RmsNormForward<T> args;
+    args.x = x.data() + shift;
+    if (has_weight) args.weight = weight.data() + shift;
+    if (has_residual) {
+      args.residual = residual.data() + shift;
+      args.sum = sum.data() + shift;
+    }
+    args.y = y.data() + shift;
+    args.n = n;
+    args.rows_per_weight = rows;
+    args.eps = 1e-6;
+    return args;
+  }
+
+  int64_t rows, n, shift;
+  std::vector<T> x, residual, weight, y, sum;
+};
+
+// Checks one row against the formula.
 template <typename T>
-void ExpectBackwardMatches(int64_t rows, int64_t n) {
+void ExpectRow(const RmsNormForward<T>& args, int64_t row) {
   using A = AccumulationType<T>;
-  const std::vector<T> x = Random<T>(rows * n, 19 + n);
-  const std::vector<T> ct = Random<T>(rows * n, 23 + n);
-  std::vector<T> y(rows * n), dx(rows * n);
-  std::vector<A> scale(rows);
-  RmsNorm(x.data(), rows, n, 1e-3, y.data(), scale.data());
-  RmsNormBackward(scale.data(), x.data(), ct.data(), rows, n, dx.data());
+  const T* h = (args.residual == nullptr ? args.x : args.sum) + row * args.n;
+  Wide power = 0;
+  for (int64_t i = 0; i < args.n; ++i) power += std::norm(Widen(h[i]));
+  const Wide scale = 1 / std::sqrt(power / args.n + args.eps);
+  // Errors: a few roundings of the scale; one of each product; one of y.
   const Wide u = UnitRoundoff<T>(), a = UnitRoundoff<A>();
-  for (int64_t r = 0; r < rows; ++r) {
-    const Wide s = scale[r];
-    Wide mean = 0;
-    for (int64_t i = r * n; i < (r + 1) * n; ++i) {
-      mean += (Widen(x[i]) * Widen(ct[i])).real() / n;
+  if (args.scale != nullptr) {
+    EXPECT_LE(std::abs(args.scale[row] - scale), 4 * a * scale);
+  }
+  Wide worst = 0;
+  for (int64_t i = 0; i < args.n; ++i) {
+    const int64_t at = row * args.n + i;
+    if (args.residual != nullptr) {
+      const WideComplex want = Widen(args.x[at]) + Widen(args.residual[at]);
+      worst = std::max(worst, std::abs(Widen(h[i]) - want) /
+                                  (u * std::abs(want) + 0x1p-25L));
     }
-    for (int64_t i = r * n; i < (r + 1) * n; ++i) {
-      const WideComplex first = s * Widen(ct[i]);
-      const WideComplex second = std::conj(Widen(x[i])) * s * s * s * mean;
-      const WideComplex want = first - second;
-      // The two terms may cancel: errors are relative to them.
-      const Wide tolerance = u * std::abs(want) + 0x1p-25L +
-                             8 * a * (std::abs(first) + std::abs(second));
-      EXPECT_LE(std::abs(Widen(dx[i]) - want), tolerance) << n << ", " << i;
+    WideComplex want = Widen(h[i]) * scale;
+    if (args.weight != nullptr) want *= Widen(args.weight[i]);
+    const Wide tolerance = (u + 8 * a) * std::abs(want) + 0x1p-25L;
+    worst = std::max(worst, std::abs(Widen(args.y[at]) - want) / tolerance);
+  }
+  // Half again for complex products, whose parts round separately.
+  EXPECT_LE(worst, 1.5L) << "n = " << args.n << ", row " << row;
+}
+
+TYPED_TEST(RmsNormTest, MatchesTheFormulaAtEveryLengthAndAlignment) {
+  using T = TypeParam;
+  ForEachSimdTarget([] {
+    for (int64_t n = 1; n <= 300; ++n) {
+      for (const int64_t shift : {0, 1, 3, 6}) {
+        Case<T> c(2, n, shift);
+        for (const int variant : {0, 1, 3}) {
+          const auto args = c.Args((variant & 1) != 0, (variant & 2) != 0);
+          RmsNorm(args, 0, c.rows);
+          for (int64_t row = 0; row < c.rows; ++row) ExpectRow(args, row);
+          ASSERT_EQ(Widen(c.y.back()), Widen(Narrow<T>(99)));
+          ASSERT_EQ(Widen(c.sum.back()), Widen(Narrow<T>(99)));
+        }
+        if (::testing::Test::HasFailure()) return;
+      }
     }
+  });
+}
+
+TYPED_TEST(RmsNormTest, MatchesTheFormulaForLongRows) {
+  using T = TypeParam;
+  ForEachSimdTarget([] {
+    for (const int64_t n : {1023, 2048, 4099, 100003}) {
+      Case<T> c(2, n, 0);
+      std::vector<AccumulationType<T>> scale(2);
+      auto args = c.Args(true, true);
+      args.scale = scale.data();
+      RmsNorm(args, 0, 2);
+      for (int64_t row = 0; row < 2; ++row) ExpectRow(args, row);
+    }
+  });
+}
+
+TYPED_TEST(RmsNormTest, PartsMakeTheWhole) {
+  using T = TypeParam;
+  Case<T> c(3, 1000, 1);
+  auto args = c.Args(true, true);
+  RmsNorm(args, 0, 3);
+  const std::vector<T> whole = c.y;
+  std::fill(c.y.begin(), c.y.end(), Narrow<T>(99));
+  for (int64_t row = 0; row < 3; ++row) {
+    const double power =
+        RmsNormPower(args, row, 0, 301) + RmsNormPower(args, row, 301, 1000);
+    const auto scale =
+        RmsNormScale<AccumulationType<T>>(power, args.n, args.eps);
+    RmsNormApply(args, row, 0, 77, scale);
+    RmsNormApply(args, row, 77, 1000, scale);
+    ExpectRow(args, row);
   }
+  EXPECT_EQ(Widen(c.y.back()), Widen(whole.back()));
 }
 
-TYPED_TEST(RmsNormTest, ForwardMatchesTheFormulaAtEveryLength) {
-  for (int64_t n = 1; n <= 70; ++n) ExpectForwardMatches<TypeParam>(3, n, 1e-6);
-  for (const int64_t n : {1023, 1024, 1025, 4099, 100003}) {
-    ExpectForwardMatches<TypeParam>(2, n, 1e-6);
+TYPED_TEST(RmsNormTest, EachGroupOfRowsHasItsWeight) {
+  using T = TypeParam;
+  const std::vector<T> x(4 * 3, Narrow<T>(1));
+  std::vector<T> weight = {Narrow<T>(1), Narrow<T>(2), Narrow<T>(3),
+                           Narrow<T>(4), Narrow<T>(5), Narrow<T>(6)};
+  std::vector<T> y(12);
+  RmsNormForward<T> args;
+  args.x = x.data();
+  args.weight = weight.data();
+  args.y = y.data();
+  args.n = 3;
+  args.rows_per_weight = 2;
+  RmsNorm(args, 0, 4);
+  for (int64_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(Widen(y[i]), Widen(weight[i / 6 * 3 + i % 3])) << i;
   }
-}
-
-TYPED_TEST(RmsNormTest, BackwardMatchesTheFormulaAtEveryLength) {
-  for (int64_t n = 1; n <= 70; ++n) ExpectBackwardMatches<TypeParam>(3, n);
-  for (const int64_t n : {1023, 1024, 1025, 4099, 100003}) {
-    ExpectBackwardMatches<TypeParam>(2, n);
-  }
-}
-
-TYPED_TEST(RmsNormTest, EpsCountsInTheAccumulationType) {
-  ExpectForwardMatches<TypeParam>(1, 5, 0.0);
-  ExpectForwardMatches<TypeParam>(1, 5, 1e-300);
-  ExpectForwardMatches<TypeParam>(1, 5, 0.123456789012345678);
-}
-
-TYPED_TEST(RmsNormTest, NoRowsAreNoWork) {
-  RmsNorm<TypeParam>(nullptr, 0, 5, 1e-6, nullptr, nullptr);
-  RmsNormBackward<TypeParam>(nullptr, nullptr, nullptr, 0, 5, nullptr);
 }
 
 TYPED_TEST(RmsNormTest, WorksInPlace) {
-  using A = AccumulationType<TypeParam>;
-  const auto x = Random<TypeParam>(2 * 37, 1), ct = Random<TypeParam>(74, 2);
-  std::vector<A> scale(2);
-  std::vector<TypeParam> y(74), in_place = x, dx(74), dx_in_place = ct;
-  RmsNorm(x.data(), 2, 37, 1e-6, y.data(), scale.data());
-  RmsNorm<TypeParam>(in_place.data(), 2, 37, 1e-6, in_place.data(), nullptr);
-  RmsNormBackward(scale.data(), x.data(), ct.data(), 2, 37, dx.data());
-  RmsNormBackward(scale.data(), x.data(), dx_in_place.data(), 2, 37,
-                  dx_in_place.data());
-  for (int64_t i = 0; i < 74; ++i) {
-    EXPECT_EQ(Widen(in_place[i]), Widen(y[i]));
-    EXPECT_EQ(Widen(dx_in_place[i]), Widen(dx[i]));
-  }
+  using T = TypeParam;
+  ForEachSimdTarget([] {
+    Case<T> c(2, 85, 0);
+    RmsNorm(c.Args(true, true), 0, 2);
+    const std::vector<T> y = c.y, sum = c.sum;
+    auto args = c.Args(true, true);
+    args.y = c.x.data();
+    args.sum = c.residual.data();
+    RmsNorm(args, 0, 2);
+    for (size_t i = 0; i < c.x.size(); ++i) {
+      ASSERT_EQ(Widen(c.x[i]), Widen(y[i])) << i;
+      ASSERT_EQ(Widen(c.residual[i]), Widen(sum[i])) << i;
+    }
+  });
 }
 
 TYPED_TEST(RmsNormTest, NanStaysInItsRow) {
-  auto x = Random<TypeParam>(2 * 9, 3);
-  x[4] = Narrow<TypeParam>(std::numeric_limits<double>::quiet_NaN());
-  std::vector<TypeParam> y(18);
-  RmsNorm<TypeParam>(x.data(), 2, 9, 1e-6, y.data(), nullptr);
-  for (int64_t i = 0; i < 18; ++i) {
-    EXPECT_EQ(std::isnan(Widen(y[i]).real()), i < 9) << i;
-  }
+  using T = TypeParam;
+  ForEachSimdTarget([] {
+    Case<T> c(3, 40, 0);
+    c.x[79] = Narrow<T>(std::numeric_limits<double>::quiet_NaN());
+    RmsNorm(c.Args(false, false), 0, 3);
+    for (int64_t i = 0; i < 120; ++i) {
+      EXPECT_EQ(std::isnan(Widen(c.y[i]).real()), i / 40 == 1) << i;
+    }
+  });
 }
 
-TEST(RmsNormRangeTest, SquaresBeyondTheElementTypeDoNotOverflow) {
-  std::vector<float> x = {2e19f, -2e30f, 3e-30f, 0.0f};
-  std::vector<float> y(4);
-  RmsNorm<float>(x.data(), 4, 1, 0.0, y.data(), nullptr);
-  EXPECT_FLOAT_EQ(y[0], 1);
-  EXPECT_FLOAT_EQ(y[1], -1);
-  EXPECT_FLOAT_EQ(y[2], 1);
-  EXPECT_TRUE(std::isnan(y[3]));  // 0 / 0
+TEST(RmsNormRangeTest, SquaresBeyondFloatDoNotOverflow) {
+  ForEachSimdTarget([] {
+    std::vector<float> x = {2e19f, -2e30f, 3e-30f, 0.0f}, y(4);
+    RmsNormForward<float> args;
+    args.x = x.data();
+    args.y = y.data();
+    RmsNorm(args, 0, 4);
+    EXPECT_FLOAT_EQ(y[0], 1);
+    EXPECT_FLOAT_EQ(y[1], -1);
+    EXPECT_FLOAT_EQ(y[2], 1);
+    EXPECT_TRUE(std::isnan(y[3]));  // 0 / 0
 
-  std::vector<Float16> half = {Float16(60000.0f), Float16(60000.0f)};
-  RmsNorm<Float16>(half.data(), 1, 2, 1e-6, half.data(), nullptr);
-  EXPECT_EQ(static_cast<float>(half[0]), 1);
+    std::vector<Float16> half(33, Float16(60000.0f));
+    RmsNormForward<Float16> half_args;
+    half_args.x = half.data();
+    half_args.y = half.data();
+    half_args.n = 33;
+    RmsNorm(half_args, 0, 1);
+    EXPECT_EQ(static_cast<float>(half[32]), 1);
+  });
 }
 
 TEST(RmsNormRangeTest, InfinityGivesZerosAndNan) {
-  std::vector<float> x = {1, std::numeric_limits<float>::infinity()};
-  std::vector<float> y(2);
-  RmsNorm<float>(x.data(), 1, 2, 1e-6, y.data(), nullptr);
-  EXPECT_EQ(y[0], 0);
-  EXPECT_TRUE(std::isnan(y[1]));
+  ForEachSimdTarget([] {
+    std::vector<float> x = {1, std::numeric_limits<float>::infinity()}, y(2);
+    RmsNormForward<float> args;
+    args.x = x.data();
+    args.y = y.data();
+    args.n = 2;
+    RmsNorm(args, 0, 1);
+    EXPECT_EQ(y[0], 0);
+    EXPECT_TRUE(std::isnan(y[1]));
+  });
 }
 
 }  // namespace

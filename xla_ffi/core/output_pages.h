@@ -1,0 +1,71 @@
+// Huge pages for large results that nobody has touched yet.
+//
+// XLA's CPU client allocates results with malloc, and above 32 MiB every one is
+// freshly mapped: writing 64 MiB takes 16384 page faults, 16 to 20 ms, for 2 to
+// 5 ms of work. Advising huge pages first makes them 32 faults, and the whole
+// call 1.4 to 1.7 times faster than XLA's own code.
+
+#ifndef XLA_FFI_CORE_OUTPUT_PAGES_H_
+#define XLA_FFI_CORE_OUTPUT_PAGES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace xla_ffi_kit {
+
+// Environment variable that switches the advice off: "0".
+inline constexpr char kHugePagesVariable[] = "XLA_FFI_KIT_HUGE_PAGES";
+
+// Smaller results come from memory that malloc keeps, and reuses.
+inline constexpr size_t kHugePagesMinBytes = size_t{4} << 20;
+
+namespace output_pages_internal {
+
+inline bool IsEnabled() {
+  static const bool enabled = [] {
+    const char* value = std::getenv(kHugePagesVariable);
+    return value == nullptr || std::string_view(value) != "0";
+  }();
+  return enabled;
+}
+
+}  // namespace output_pages_internal
+
+// Call before writing a result, on the thread of the handler. Returns whether
+// it advised: not for small results, nor for pages that exist already (a
+// donated operand, or memory that malloc reuses), nor where the kernel refuses.
+// It never fails, and never changes what the memory contains.
+inline bool AdviseHugePages(void* data, size_t bytes) {
+#ifdef __linux__
+  if (bytes < kHugePagesMinBytes || !output_pages_internal::IsEnabled()) {
+    return false;
+  }
+  // Whole huge pages only: what lies beside the result is not ours to advise.
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = (address + kHugePage - 1) & ~(kHugePage - 1);
+  const uintptr_t end = (address + bytes) & ~(kHugePage - 1);
+  if (begin >= end) return false;
+  // One page stands for all: a result is allocated, and written, as a whole.
+  unsigned char is_resident = 1;
+  void* const first = reinterpret_cast<void*>(begin);
+  if (mincore(first, 1, &is_resident) != 0 || (is_resident & 1) != 0) {
+    return false;
+  }
+  return madvise(first, end - begin, MADV_HUGEPAGE) == 0;
+#else
+  (void)data;
+  (void)bytes;
+  return false;
+#endif
+}
+
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_CORE_OUTPUT_PAGES_H_

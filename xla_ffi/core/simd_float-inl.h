@@ -1,0 +1,147 @@
+// Floating-point arrays of any width as vectors of the type they are computed
+// in: 16-bit elements are widened to float when loaded, and rounded to nearest
+// even when stored.
+//
+// Compiled once per instruction set, as Highway's foreach_target.h does.
+
+#if defined(XLA_FFI_CORE_SIMD_FLOAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef XLA_FFI_CORE_SIMD_FLOAT_INL_H_
+#undef XLA_FFI_CORE_SIMD_FLOAT_INL_H_
+#else
+#define XLA_FFI_CORE_SIMD_FLOAT_INL_H_
+#endif
+
+#include <cstddef>
+#include <type_traits>
+
+#include "hwy/highway.h"
+#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/simd_half-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+// Vectors of the type that R is computed in.
+template <typename R>
+using WideTag = hn::ScalableTag<AccumulationType<R>>;
+
+// Highway's name of the element type R.
+template <typename R>
+struct Lane {
+  using type = R;
+};
+template <>
+struct Lane<Float16> {
+  using type = hwy::float16_t;
+};
+template <>
+struct Lane<BFloat16> {
+  using type = hwy::bfloat16_t;
+};
+
+// As many elements R as D has lanes.
+template <typename R, class D>
+using ElementTag = hn::Rebind<typename Lane<R>::type, D>;
+
+template <typename R>
+HWY_INLINE const typename Lane<R>::type* AsLanes(const R* p) {
+  return reinterpret_cast<const typename Lane<R>::type*>(p);
+}
+template <typename R>
+HWY_INLINE typename Lane<R>::type* AsLanes(R* p) {
+  return reinterpret_cast<typename Lane<R>::type*>(p);
+}
+
+// From elements to the type they are computed in, and back.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> Widen(D d, V elements) {
+  if constexpr (std::is_same_v<V, hn::Vec<D>>) {
+    return elements;
+  } else if constexpr (std::is_same_v<hn::TFromV<V>, hwy::float16_t>) {
+    return HalfToFloat(d, elements);
+  } else {
+    return hn::PromoteTo(d, elements);
+  }
+}
+template <class DElement, class V>
+HWY_INLINE hn::Vec<DElement> Narrow(DElement d, V wide) {
+  if constexpr (std::is_same_v<V, hn::Vec<DElement>>) {
+    return wide;
+  } else if constexpr (std::is_same_v<hn::TFromD<DElement>, hwy::float16_t>) {
+    return FloatToHalf(d, wide);
+  } else {
+    return hn::DemoteTo(d, wide);
+  }
+}
+
+// Access to a whole vector of elements.
+struct WholeVector {
+  template <class D, typename R>
+  HWY_INLINE hn::Vec<D> Load(D d, const R* p) const {
+    return Widen(d, hn::LoadU(ElementTag<R, D>(), AsLanes(p)));
+  }
+  template <class D, typename R>
+  HWY_INLINE void Store(hn::Vec<D> v, D, R* p) const {
+    const ElementTag<R, D> d;
+    hn::StoreU(Narrow(d, v), d, AsLanes(p));
+  }
+};
+
+// The same for the last `count` elements of an array, less than a vector: the
+// lanes beyond them are zero when loaded and left alone when stored.
+struct PartOfVector {
+  size_t count;
+
+  template <class D, typename R>
+  HWY_INLINE hn::Vec<D> Load(D d, const R* p) const {
+    return Widen(d, hn::LoadN(ElementTag<R, D>(), AsLanes(p), count));
+  }
+  template <class D, typename R>
+  HWY_INLINE void Store(hn::Vec<D> v, D, R* p) const {
+    const ElementTag<R, D> d;
+    hn::StoreN(Narrow(d, v), d, AsLanes(p), count);
+  }
+};
+
+// The value as the element type R would store it.
+template <typename R, class D>
+HWY_INLINE hn::Vec<D> RoundTo(D d, hn::Vec<D> v) {
+  return Widen(d, Narrow(ElementTag<R, D>(), v));
+}
+
+// Calls body(access, i) for consecutive vectors that cover [0, count).
+template <class D, class Body>
+HWY_INLINE void ForEachVector(D d, size_t count, const Body& body) {
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    body(WholeVector(), i);
+    body(WholeVector(), i + lanes);
+    body(WholeVector(), i + 2 * lanes);
+    body(WholeVector(), i + 3 * lanes);
+  }
+  for (; i + lanes <= count; i += lanes) body(WholeVector(), i);
+  if (i < count) body(PartOfVector{count - i}, i);
+}
+
+// Flips the sign of every second lane: the conjugate of (real, imaginary).
+template <class D>
+HWY_INLINE hn::Vec<D> Conjugate(D, hn::Vec<D> v) {
+  return hn::OddEven(hn::Neg(v), v);
+}
+
+// Product of (real, imaginary) pairs.
+template <class D>
+HWY_INLINE hn::Vec<D> MulComplex(D d, hn::Vec<D> a, hn::Vec<D> b) {
+  const auto re = hn::Mul(hn::DupEven(a), b);
+  const auto im = hn::Mul(hn::DupOdd(a), hn::Reverse2(d, b));
+  return hn::OddEven(hn::Add(re, im), hn::Sub(re, im));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#endif  // XLA_FFI_CORE_SIMD_FLOAT_INL_H_

@@ -1,0 +1,169 @@
+// Long sums of vectors that do not drift.
+//
+// A plain float sum of 2^24 equal terms is off by percents, and even one spread
+// over 128 lanes drifts. Here a lane adds at most kDepth terms before the lanes
+// are folded into a total in double (for double: a compensated one), so that
+// the error does not grow with the length.
+//
+// Compiled once per instruction set, as Highway's foreach_target.h does.
+
+#if defined(XLA_FFI_CORE_SIMD_SUM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef XLA_FFI_CORE_SIMD_SUM_INL_H_
+#undef XLA_FFI_CORE_SIMD_SUM_INL_H_
+#else
+#define XLA_FFI_CORE_SIMD_SUM_INL_H_
+#endif
+
+#include <cmath>
+#include <cstddef>
+
+#include "hwy/highway.h"
+#include "xla_ffi/core/simd_float-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+// Terms a lane adds between two foldings. More is not faster (folding costs 12
+// instructions against 8 * kDepth loads), and the error grows with it.
+constexpr size_t kDepth = 16;
+
+// The running total of vectors of D.
+template <class D>
+class Total {
+ public:
+  // Not a default initialiser: an implicit constructor would be compiled for
+  // the baseline.
+  HWY_INLINE Total() : total_(hn::Zero(Dd())) {}
+
+  HWY_INLINE void Add(hn::Vec<D> v) {
+    const Dd dd;
+    total_ = hn::Add(
+        total_, hn::Add(hn::PromoteLowerTo(dd, v), hn::PromoteUpperTo(dd, v)));
+  }
+  HWY_INLINE double Get() const { return hn::ReduceSum(Dd(), total_); }
+
+ private:
+  using Dd = hn::ScalableTag<double>;
+  hn::Vec<Dd> total_;
+};
+
+// For doubles: Knuth's two-sum keeps what each addition rounds away.
+template <>
+class Total<hn::ScalableTag<double>> {
+ public:
+  using D = hn::ScalableTag<double>;
+
+  HWY_INLINE Total() : total_(hn::Zero(D())), error_(hn::Zero(D())) {}
+
+  HWY_INLINE void Add(hn::Vec<D> v) {
+    const auto sum = hn::Add(total_, v);
+    const auto rounded = hn::Sub(sum, total_);
+    const auto error =
+        hn::Add(hn::Sub(total_, hn::Sub(sum, rounded)), hn::Sub(v, rounded));
+    total_ = sum;
+    error_ = hn::Add(error_, error);
+  }
+  HWY_INLINE double Get() const {
+    const double total = hn::ReduceSum(D(), total_);
+    // The error of an infinite total is NaN.
+    return std::isfinite(total) ? total + hn::ReduceSum(D(), error_) : total;
+  }
+
+ private:
+  hn::Vec<D> total_;
+  hn::Vec<D> error_;
+};
+
+// Sum over [0, count) of a term, given as add(access, i, acc): acc plus the
+// terms of the vector at i.
+template <class D, class Add>
+HWY_INLINE double SumVectors(D d, size_t count, const Add& add) {
+  const size_t n = hn::Lanes(d);
+  constexpr WholeVector kWhole;
+  Total<D> total;
+  size_t i = 0;
+  while (i < count) {
+    auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
+    auto a4 = a0, a5 = a0, a6 = a0, a7 = a0;
+    for (size_t j = 0; j < kDepth && i + 8 * n <= count; ++j, i += 8 * n) {
+      a0 = add(kWhole, i, a0);
+      a1 = add(kWhole, i + n, a1);
+      a2 = add(kWhole, i + 2 * n, a2);
+      a3 = add(kWhole, i + 3 * n, a3);
+      a4 = add(kWhole, i + 4 * n, a4);
+      a5 = add(kWhole, i + 5 * n, a5);
+      a6 = add(kWhole, i + 6 * n, a6);
+      a7 = add(kWhole, i + 7 * n, a7);
+    }
+    if (i + 8 * n > count) {  // the end: less than eight vectors
+      if (i + 4 * n <= count) {
+        a0 = add(kWhole, i, a0);
+        a1 = add(kWhole, i + n, a1);
+        a2 = add(kWhole, i + 2 * n, a2);
+        a3 = add(kWhole, i + 3 * n, a3);
+        i += 4 * n;
+      }
+      if (i + 2 * n <= count) {
+        a4 = add(kWhole, i, a4);
+        a5 = add(kWhole, i + n, a5);
+        i += 2 * n;
+      }
+      if (i + n <= count) {
+        a6 = add(kWhole, i, a6);
+        i += n;
+      }
+      if (i < count) a7 = add(PartOfVector{count - i}, i, a7);
+      i = count;
+    }
+    a0 = hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
+    a4 = hn::Add(hn::Add(a4, a5), hn::Add(a6, a7));
+    total.Add(hn::Add(a0, a4));
+  }
+  return total.Get();
+}
+
+struct TwoSums {
+  double first, second;
+};
+
+// Two sums over the same vectors: add(access, i, acc0, acc1) adds to both.
+template <class D, class Add>
+HWY_INLINE TwoSums SumVectorsTwice(D d, size_t count, const Add& add) {
+  const size_t n = hn::Lanes(d);
+  constexpr WholeVector kWhole;
+  Total<D> first, second;
+  size_t i = 0;
+  while (i < count) {
+    auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
+    auto b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+    for (size_t j = 0; j < kDepth && i + 4 * n <= count; ++j, i += 4 * n) {
+      add(kWhole, i, a0, b0);
+      add(kWhole, i + n, a1, b1);
+      add(kWhole, i + 2 * n, a2, b2);
+      add(kWhole, i + 3 * n, a3, b3);
+    }
+    if (i + 4 * n > count) {  // the end: less than four vectors
+      if (i + 2 * n <= count) {
+        add(kWhole, i, a0, b0);
+        add(kWhole, i + n, a1, b1);
+        i += 2 * n;
+      }
+      if (i + n <= count) {
+        add(kWhole, i, a2, b2);
+        i += n;
+      }
+      if (i < count) add(PartOfVector{count - i}, i, a3, b3);
+      i = count;
+    }
+    first.Add(hn::Add(hn::Add(a0, a1), hn::Add(a2, a3)));
+    second.Add(hn::Add(hn::Add(b0, b1), hn::Add(b2, b3)));
+  }
+  return {first.Get(), second.Get()};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#endif  // XLA_FFI_CORE_SIMD_SUM_INL_H_

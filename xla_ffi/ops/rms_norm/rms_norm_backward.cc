@@ -1,0 +1,333 @@
+#include "xla_ffi/ops/rms_norm/rms_norm_backward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+
+#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/components.h"
+#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/simd_targets.h"
+#include "xla_ffi/ops/rms_norm/rms_norm.h"
+
+// Compiles the rest of this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "xla_ffi/ops/rms_norm/rms_norm_backward.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Must come after foreach_target.h.
+#include "hwy/highway.h"
+#include "xla_ffi/core/simd_float-inl.h"
+#include "xla_ffi/core/simd_sum-inl.h"
+#include "xla_ffi/ops/rms_norm/rms_norm-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+// One row, or part of one, in components. What the row has decides, at compile
+// time, what the loops over it do.
+template <typename T, bool kWeight>
+struct BackwardRow {
+  using R = ComponentType<T>;
+  using D = WideTag<R>;
+  static constexpr bool kComplex = kComponents<T> == 2;
+
+  BackwardRow(const RmsNormBackward<T>& args, int64_t row, int64_t begin,
+              int64_t end)
+      : count(static_cast<size_t>(kComponents<T> * (end - begin))) {
+    const int64_t offset = row * args.n + begin;
+    x = AsComponents(args.x + offset);
+    ct = AsComponents(args.ct + offset);
+    dx = AsComponents(args.dx + offset);
+    if (args.ct_sum != nullptr) ct_sum = AsComponents(args.ct_sum + offset);
+    if constexpr (kWeight) {
+      weight = AsComponents(args.weight + row / args.rows_per_weight * args.n +
+                            begin);
+    }
+  }
+
+  template <class Access>
+  HWY_INLINE hn::Vec<D> ConjugateOfX(Access access, size_t i) const {
+    const auto v = access.Load(D(), x + i);
+    return kComplex ? Conjugate(D(), v) : v;
+  }
+  template <class Access>
+  HWY_INLINE hn::Vec<D> G(Access access, size_t i) const {
+    const auto v = access.Load(D(), ct + i);
+    if constexpr (!kWeight) return v;
+    const auto w = access.Load(D(), weight + i);
+    return kComplex ? MulComplex(D(), w, v) : hn::Mul(w, v);
+  }
+
+  const R* x;
+  const R* ct;
+  const R* ct_sum = nullptr;
+  const R* weight = nullptr;
+  R* dx;
+  size_t count;
+};
+
+template <class Row>
+struct AddDot {
+  const Row& row;
+
+  template <class Access, class V>
+  HWY_INLINE V operator()(Access access, size_t i, V acc) const {
+    return hn::MulAdd(row.ConjugateOfX(access, i), row.G(access, i), acc);
+  }
+};
+
+template <class Row>
+struct AddDotAndSquare {
+  const Row& row;
+
+  template <class Access, class V>
+  HWY_INLINE void operator()(Access access, size_t i, V& dot, V& power) const {
+    const auto v = row.ConjugateOfX(access, i);
+    dot = hn::MulAdd(v, row.G(access, i), dot);
+    power = hn::MulAdd(v, v, power);
+  }
+};
+
+// In this form every factor is of the order of its row's values, where scale^3
+// might leave the type's range.
+template <class Row, bool kSum>
+struct GradientBody {
+  const Row& row;
+  hn::Vec<typename Row::D> scale, mean;
+
+  template <class Access>
+  HWY_INLINE void operator()(Access access, size_t i) const {
+    const typename Row::D d;
+    const auto y = hn::Mul(row.ConjugateOfX(access, i), scale);
+    auto v = hn::Mul(scale, hn::NegMulAdd(y, mean, row.G(access, i)));
+    if constexpr (kSum) v = hn::Add(v, access.Load(d, row.ct_sum + i));
+    access.Store(v, d, row.dx + i);
+  }
+};
+
+// The sum of Re(x * g) in double: slow, and rarely needed.
+template <class Row>
+double DotInDouble(const Row& row) {
+  using A = AccumulationType<typename Row::R>;
+  const auto load = [](const typename Row::R* p, size_t i) {
+    const double re = static_cast<A>(p[i]);
+    return std::complex<double>(
+        re, Row::kComplex ? static_cast<double>(static_cast<A>(p[i + 1])) : 0);
+  };
+  double sum = 0;
+  for (size_t i = 0; i < row.count; i += Row::kComplex ? 2 : 1) {
+    std::complex<double> g = load(row.ct, i);
+    if (row.weight != nullptr) g *= load(row.weight, i);
+    const std::complex<double> x = load(row.x, i);
+    sum += x.real() * g.real() - x.imag() * g.imag();
+  }
+  return sum;
+}
+
+template <class Row>
+RmsNormSums SumsOf(const Row& row, bool has_scale, double scale, double eps) {
+  using R = typename Row::R;
+  const typename Row::D d;
+  RmsNormSums sums = {0, 0};
+  bool is_tiny;  // some products may have been flushed to zero
+  if (has_scale) {
+    sums.dot = SumVectors(d, row.count, AddDot<Row>{row});
+    is_tiny = scale * scale * kTinyPower > 1;
+  } else {
+    const TwoSums both =
+        SumVectorsTwice(d, row.count, AddDotAndSquare<Row>{row});
+    sums = {both.first, both.second};
+    is_tiny = IsBeyondFloat(sums.power, row.count, eps);
+  }
+  if constexpr (kSquaresNeedDouble<R>) {
+    if (HWY_UNLIKELY(is_tiny || !std::isfinite(sums.dot))) {
+      sums.dot = DotInDouble(row);
+      if (!has_scale) sums.power = PowerInDouble(row.x, row.count);
+    }
+  }
+  return sums;
+}
+
+template <typename T, class Row>
+void ApplyTo(const Row& row, AccumulationType<T> scale, double dot, int64_t n) {
+  const typename Row::D d;
+  const auto mean =
+      static_cast<AccumulationType<T>>(scale * dot / static_cast<double>(n));
+  const auto s = hn::Set(d, scale), m = hn::Set(d, mean);
+  if (row.ct_sum == nullptr) {
+    const GradientBody<Row, false> body = {row, s, m};
+    ForEachVector(d, row.count, body);
+  } else {
+    const GradientBody<Row, true> body = {row, s, m};
+    ForEachVector(d, row.count, body);
+  }
+}
+
+template <typename T>
+AccumulationType<T> ScaleOfRow(const RmsNormBackward<T>& args, int64_t row,
+                               const RmsNormSums& sums) {
+  using A = AccumulationType<T>;
+  if (args.scale != nullptr) return args.scale[row];
+  return RmsNormScale<A>(sums.power, args.n, args.eps);
+}
+
+// Calls fn(row) with the row in the form that fits args.
+template <typename T, class Fn>
+HWY_INLINE auto WithRow(const RmsNormBackward<T>& args, int64_t row,
+                        int64_t begin, int64_t end, const Fn& fn) {
+  if (args.weight == nullptr) {
+    return fn(BackwardRow<T, false>(args, row, begin, end));
+  }
+  return fn(BackwardRow<T, true>(args, row, begin, end));
+}
+
+template <typename T>
+RmsNormSums SumsOfPart(const RmsNormBackward<T>& args, int64_t row,
+                       int64_t begin, int64_t end) {
+  const bool has_scale = args.scale != nullptr;
+  const double scale = has_scale ? args.scale[row] : 0;
+  return WithRow(args, row, begin, end, [&](const auto& r) HWY_ATTR {
+    return SumsOf(r, has_scale, scale, args.eps);
+  });
+}
+
+template <typename T>
+void ApplyToPart(const RmsNormBackward<T>& args, int64_t row, int64_t begin,
+                 int64_t end, const RmsNormSums& sums) {
+  const AccumulationType<T> scale = ScaleOfRow(args, row, sums);
+  WithRow(args, row, begin, end, [&](const auto& r) HWY_ATTR {
+    ApplyTo<T>(r, scale, sums.dot, args.n);
+  });
+}
+
+template <typename T>
+void Gradient(const RmsNormBackward<T>& args, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    ApplyToPart(args, row, 0, args.n, SumsOfPart(args, row, 0, args.n));
+  }
+}
+
+// Adds the terms of a few rows in one vector of columns, so that the sums in
+// double are loaded and stored once per group of rows.
+template <typename T>
+struct WeightGradientBody {
+  using R = ComponentType<T>;
+  using D = WideTag<R>;
+
+  const R* x;
+  const R* ct;
+  const AccumulationType<T>* scale;
+  size_t rows, stride;
+  double* dweight;
+
+  template <class Access>
+  HWY_INLINE void operator()(Access access, size_t i) const {
+    const D d;
+    auto sum = hn::Zero(d);
+    for (size_t r = 0; r < rows; ++r) {
+      const auto v = access.Load(d, x + r * stride + i);
+      const auto y = hn::Mul(v, hn::Set(d, scale[r]));
+      const auto g = access.Load(d, ct + r * stride + i);
+      sum = kComponents<T> == 2 ? hn::Add(sum, MulComplex(d, y, g))
+                                : hn::MulAdd(y, g, sum);
+    }
+    AddTo(access, sum, dweight + i);
+  }
+
+  static HWY_INLINE void AddTo(WholeVector, hn::Vec<D> v, double* p) {
+    const hn::ScalableTag<double> dd;
+    if constexpr (sizeof(hn::TFromD<D>) == sizeof(double)) {
+      hn::StoreU(hn::Add(hn::LoadU(dd, p), v), dd, p);
+    } else {
+      const size_t n = hn::Lanes(dd);
+      const auto low = hn::PromoteLowerTo(dd, v);
+      const auto high = hn::PromoteUpperTo(dd, v);
+      hn::StoreU(hn::Add(hn::LoadU(dd, p), low), dd, p);
+      hn::StoreU(hn::Add(hn::LoadU(dd, p + n), high), dd, p + n);
+    }
+  }
+  static HWY_INLINE void AddTo(PartOfVector part, hn::Vec<D> v, double* p) {
+    double sums[hn::MaxLanes(D())] = {};
+    std::copy_n(p, part.count, sums);
+    AddTo(WholeVector(), v, sums);
+    std::copy_n(sums, part.count, p);
+  }
+};
+
+template <typename T>
+void WeightGradient(const RmsNormBackward<T>& args, int64_t begin, int64_t end,
+                    int64_t first, int64_t last, double* dweight) {
+  constexpr int64_t kGroup = 8;
+  for (int64_t row = begin; row < end; row += kGroup) {
+    const int64_t offset = row * args.n + first;
+    const WeightGradientBody<T> body = {
+        AsComponents(args.x + offset),
+        AsComponents(args.ct + offset),
+        args.scale + row,
+        static_cast<size_t>(std::min(kGroup, end - row)),
+        static_cast<size_t>(kComponents<T> * args.n),
+        dweight};
+    ForEachVector(WideTag<ComponentType<T>>(),
+                  static_cast<size_t>(kComponents<T> * (last - first)), body);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace xla_ffi_kit {
+
+template <typename T>
+void RmsNormGradient(const RmsNormBackward<T>& args, int64_t begin,
+                     int64_t end) {
+  HWY_EXPORT_T(Table, Gradient<T>);
+  HWY_DYNAMIC_DISPATCH_T(Table)(args, begin, end);
+}
+
+template <typename T>
+RmsNormSums RmsNormGradientSums(const RmsNormBackward<T>& args, int64_t row,
+                                int64_t begin, int64_t end) {
+  HWY_EXPORT_T(Table, SumsOfPart<T>);
+  return HWY_DYNAMIC_DISPATCH_T(Table)(args, row, begin, end);
+}
+
+template <typename T>
+void RmsNormGradientApply(const RmsNormBackward<T>& args, int64_t row,
+                          int64_t begin, int64_t end, const RmsNormSums& sums) {
+  HWY_EXPORT_T(Table, ApplyToPart<T>);
+  HWY_DYNAMIC_DISPATCH_T(Table)(args, row, begin, end, sums);
+}
+
+template <typename T>
+void RmsNormWeightGradient(const RmsNormBackward<T>& args, int64_t begin,
+                           int64_t end, int64_t first, int64_t last,
+                           double* dweight) {
+  HWY_EXPORT_T(Table, WeightGradient<T>);
+  HWY_DYNAMIC_DISPATCH_T(Table)(args, begin, end, first, last, dweight);
+}
+
+#define XLA_FFI_KIT_INSTANTIATE(T)                                             \
+  template void RmsNormGradient(const RmsNormBackward<T>&, int64_t, int64_t);  \
+  template RmsNormSums RmsNormGradientSums(const RmsNormBackward<T>&, int64_t, \
+                                           int64_t, int64_t);                  \
+  template void RmsNormGradientApply(const RmsNormBackward<T>&, int64_t,       \
+                                     int64_t, int64_t, const RmsNormSums&);    \
+  template void RmsNormWeightGradient(const RmsNormBackward<T>&, int64_t,      \
+                                      int64_t, int64_t, int64_t, double*)
+XLA_FFI_KIT_INSTANTIATE(Float16);
+XLA_FFI_KIT_INSTANTIATE(BFloat16);
+XLA_FFI_KIT_INSTANTIATE(float);
+XLA_FFI_KIT_INSTANTIATE(double);
+XLA_FFI_KIT_INSTANTIATE(std::complex<float>);
+XLA_FFI_KIT_INSTANTIATE(std::complex<double>);
+#undef XLA_FFI_KIT_INSTANTIATE
+
+}  // namespace xla_ffi_kit
+
+#endif  // HWY_ONCE

@@ -1,0 +1,67 @@
+// Any element type as long double, for scalar references of kernels.
+
+#ifndef XLA_FFI_TESTING_WIDE_NUMBERS_H_
+#define XLA_FFI_TESTING_WIDE_NUMBERS_H_
+
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/components.h"
+#include "xla_ffi/core/half.h"
+
+namespace xla_ffi_kit::testing {
+
+using Wide = long double;
+using WideComplex = std::complex<Wide>;
+
+// The value of an element, exactly.
+template <typename T>
+WideComplex Widen(T value) {
+  if constexpr (kComponents<T> == 2) {
+    return WideComplex(value.real(), value.imag());
+  } else {
+    return static_cast<Wide>(static_cast<AccumulationType<T>>(value));
+  }
+}
+
+// The element for a value, rounded; of its real part if T is real.
+template <typename T>
+T Narrow(std::complex<double> value) {
+  using A = AccumulationType<T>;
+  if constexpr (kComponents<T> == 2) {
+    return T(static_cast<A>(value.real()), static_cast<A>(value.imag()));
+  } else {
+    return T(static_cast<A>(value.real()));
+  }
+}
+
+// Half the distance of neighbouring values of T, relative to them.
+template <typename T>
+Wide UnitRoundoff() {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return 0x1p-11L;
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    return 0x1p-8L;
+  } else {
+    return std::numeric_limits<AccumulationType<T>>::epsilon() / 2;
+  }
+}
+
+// Normally distributed numbers, the same for the same seed.
+template <typename T>
+std::vector<T> RandomNormal(int64_t size, uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> normal;
+  std::vector<T> values(static_cast<size_t>(size));
+  for (T& value : values) value = Narrow<T>({normal(engine), normal(engine)});
+  return values;
+}
+
+}  // namespace xla_ffi_kit::testing
+
+#endif  // XLA_FFI_TESTING_WIDE_NUMBERS_H_
