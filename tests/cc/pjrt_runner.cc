@@ -1,0 +1,73 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/log/check.h"
+#include "absl/status/statusor.h"
+#include "tests/cc/runner.h"
+#include "xla/hlo/builder/xla_computation.h"
+#include "xla/literal.h"
+#include "xla/pjrt/pjrt_client.h"
+#include "xla/pjrt/pjrt_executable.h"
+#include "xla/pjrt/plugin/xla_cpu/cpu_client_options.h"
+#include "xla/pjrt/plugin/xla_cpu/xla_cpu_pjrt_client.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+// One buffer per element of the result, as PjRt untuples it by default.
+absl::StatusOr<xla::Literal> ToLiteral(
+    const std::vector<std::unique_ptr<xla::PjRtBuffer>>& buffers) {
+  std::vector<xla::Literal> parts;
+  for (const std::unique_ptr<xla::PjRtBuffer>& buffer : buffers) {
+    absl::StatusOr<std::shared_ptr<xla::Literal>> part =
+        buffer->ToLiteralSync();
+    if (!part.ok()) return part.status();
+    parts.push_back((*part)->Clone());
+  }
+  if (parts.size() == 1) return std::move(parts[0]);
+  return xla::Literal::MoveIntoTuple(absl::MakeSpan(parts));
+}
+
+class PjRtRunner : public Runner {
+ public:
+  PjRtRunner() {
+    absl::StatusOr<std::unique_ptr<xla::PjRtClient>> client =
+        xla::GetXlaPjrtCpuClient(xla::CpuClientOptions());
+    CHECK_OK(client.status());
+    client_ = *std::move(client);
+  }
+
+  absl::StatusOr<xla::Literal> Run(
+      const xla::XlaComputation& computation,
+      const std::vector<xla::Literal>& arguments) override {
+    absl::StatusOr<std::unique_ptr<xla::PjRtLoadedExecutable>> executable =
+        client_->CompileAndLoad(computation, xla::CompileOptions());
+    if (!executable.ok()) return executable.status();
+    xla::PjRtMemorySpace* memory = client_->memory_spaces()[0];
+    std::vector<std::unique_ptr<xla::PjRtBuffer>> owned;
+    std::vector<xla::PjRtBuffer*> handles;
+    for (const xla::Literal& argument : arguments) {
+      absl::StatusOr<std::unique_ptr<xla::PjRtBuffer>> buffer =
+          client_->BufferFromHostLiteral(argument, memory);
+      if (!buffer.ok()) return buffer.status();
+      handles.push_back(buffer->get());
+      owned.push_back(*std::move(buffer));
+    }
+    absl::StatusOr<std::vector<std::vector<std::unique_ptr<xla::PjRtBuffer>>>>
+        results = (*executable)->Execute({handles}, xla::ExecuteOptions());
+    if (!results.ok()) return results.status();
+    return ToLiteral((*results)[0]);
+  }
+
+ private:
+  std::unique_ptr<xla::PjRtClient> client_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> MakePjRtRunner() {
+  return std::make_unique<PjRtRunner>();
+}
+
+}  // namespace xla_ffi_kit

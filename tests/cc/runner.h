@@ -1,0 +1,36 @@
+// Runs a computation on the CPU, through either of XLA's two clients.
+
+#ifndef TESTS_CC_RUNNER_H_
+#define TESTS_CC_RUNNER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "xla/hlo/builder/xla_computation.h"
+#include "xla/literal.h"
+
+namespace xla_ffi_kit {
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+
+  // Compiles `computation`, runs it on `arguments` and returns its result (a
+  // tuple literal for a tuple). Errors of compilation and of execution come
+  // back as XLA gives them.
+  virtual absl::StatusOr<xla::Literal> Run(
+      const xla::XlaComputation& computation,
+      const std::vector<xla::Literal>& arguments) = 0;
+};
+
+// xla::LocalClient, the client that XlaBuilder grew up with.
+std::unique_ptr<Runner> MakeLocalClientRunner();
+
+// The PjRt CPU client, the one that JAX runs on.
+std::unique_ptr<Runner> MakePjRtRunner();
+
+}  // namespace xla_ffi_kit
+
+#endif  // TESTS_CC_RUNNER_H_

@@ -1,0 +1,43 @@
+"""The machine's own Python as a toolchain.
+
+One interpreter serves repository rules, build actions and tests, so that the
+wheels which were fetched for it are the wheels it runs with.
+"""
+
+load(":find_python.bzl", "PYTHON_ENV", "find_python")
+
+_BUILD = """\
+load("@rules_python//python:py_runtime.bzl", "py_runtime")
+load("@rules_python//python:py_runtime_pair.bzl", "py_runtime_pair")
+
+exports_files(["python3"], visibility = ["//visibility:public"])
+
+py_runtime(
+    name = "runtime",
+    interpreter_path = "{interpreter}",
+    python_version = "PY3",
+)
+
+py_runtime_pair(
+    name = "runtime_pair",
+    py3_runtime = ":runtime",
+)
+
+toolchain(
+    name = "toolchain",
+    toolchain = ":runtime_pair",
+    toolchain_type = "@bazel_tools//tools/python:toolchain_type",
+)
+"""
+
+def _local_python_impl(rctx):
+    interpreter = find_python(rctx)
+    rctx.symlink(interpreter, "python3")
+    rctx.file("BUILD.bazel", _BUILD.format(interpreter = interpreter))
+
+local_python = repository_rule(
+    doc = """Declares the machine's Python as `//:toolchain` and `//:python3`.""",
+    implementation = _local_python_impl,
+    configure = True,
+    environ = [PYTHON_ENV, "PATH"],
+)

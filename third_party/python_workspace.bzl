@@ -1,0 +1,22 @@
+"""Python dependencies in WORKSPACE mode; needs xla_ffi_kit_repositories()."""
+
+load("@rules_python//python:pip.bzl", "pip_parse")
+load("//third_party/python:local_python.bzl", "local_python")
+
+def xla_ffi_kit_python_repositories():
+    """Declares the machine's Python and the locked packages as `@pypi`.
+
+    The packages' repositories follow from
+    `load("@pypi//:requirements.bzl", "install_deps")`.
+    """
+    if not native.existing_rule("local_python"):
+        local_python(name = "local_python")
+        native.register_toolchains("@local_python//:toolchain")
+    if not native.existing_rule("pypi"):
+        pip_parse(
+            name = "pypi",
+            incompatible_generate_aliases = True,
+            isolated = False,  # pip's own configuration says where wheels are
+            python_interpreter_target = "@local_python//:python3",
+            requirements_lock = Label("//third_party/pypi:requirements_lock.txt"),
+        )

@@ -1,0 +1,54 @@
+"""The project's C++ dependencies: one declaration for both modes of Bazel.
+
+WORKSPACE mode calls xla_ffi_kit_repositories(); bzlmod mode takes the same
+repositories, less the rule sets, through extensions.bzl. A repository that
+exists already is the embedder's, and is never redefined.
+"""
+
+load("//third_party:archives.bzl", "ARCHIVES", "RULE_SETS", "declare_archive")
+load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
+load("//third_party/xla:headers.bzl", "xla_headers")
+load("//third_party/xla:revision.bzl", "RUNTIME_WHEEL")
+
+# The parts of the runtime wheel that its XLA headers need.
+_RUNTIME_MEMBERS = [
+    "libtensorflow_cc.so.2",
+    "libtensorflow_framework.so.2",
+    "include/Eigen",
+    "include/absl",
+    "include/external/farmhash_archive",
+    "include/external/highwayhash",
+    "include/google",
+    "include/ml_dtypes",
+    "include/third_party",
+    "include/tsl",
+    "include/unsupported",
+    "include/xla",
+]
+
+def xla_repository():
+    """Declares `xla`: the FFI headers at the floor version."""
+    xla_headers(name = "xla")
+
+def xla_runtime_repository():
+    """Declares `xla_runtime`: XLA's C++ library, prebuilt, for C++ tests."""
+    pypi_wheel(
+        name = "xla_runtime",
+        build_file = Label("//third_party/xla:runtime.BUILD"),
+        members = _RUNTIME_MEMBERS,
+        platform = RUNTIME_WHEEL.platform,
+        python_version = RUNTIME_WHEEL.python_version,
+        requirement = RUNTIME_WHEEL.requirement,
+        sha256 = RUNTIME_WHEEL.sha256,
+        strip_prefix = "tensorflow",
+    )
+
+def xla_ffi_kit_repositories():
+    """Declares what the C++ targets need and nobody has declared yet."""
+    for name, archive in (RULE_SETS | ARCHIVES).items():
+        if not native.existing_rule(name):
+            declare_archive(name, archive)
+    if not native.existing_rule("xla"):
+        xla_repository()
+    if not native.existing_rule("xla_runtime"):
+        xla_runtime_repository()

@@ -1,0 +1,31 @@
+"""What the project is built against.
+
+HEADERS: the FFI headers decide which XLA can load our handlers: XLA refuses a
+handler that was built with newer headers than its own. These are the floor,
+FFI API 0.2: jaxlib 0.8.1 and later, TensorFlow 2.21's XLA. The wheel and the
+commit hold the same bytes.
+
+RUNTIME: XLA's C++ library for the C++ tests, prebuilt. It speaks FFI API 0.2.
+"""
+
+FFI_API_VERSION = (0, 2)
+
+HEADERS_WHEEL = struct(
+    requirement = "jaxlib==0.9.0",
+    sha256 = "9f9eba014590435cec5fa1f6af2310a1a05db98d61331d18d6b278ff5424cd33",
+    python_version = "3.11",
+    platform = "manylinux_2_27_x86_64",
+)
+
+RUNTIME_WHEEL = struct(
+    requirement = "tensorflow-cpu==2.21.0",
+    sha256 = "2b847d217b02ee7731ed91431daf3250daa0196c3c94614d23be27232e6e5b6c",
+    python_version = "3.11",
+    platform = "manylinux_2_27_x86_64",
+)
+
+HEADERS_ARCHIVE = struct(
+    url = "",
+    sha256 = "",
+    strip_prefix = "",
+)

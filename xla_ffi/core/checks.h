@@ -1,0 +1,105 @@
+// Checks of a handler's operands, results and attributes.
+//
+// Each returns success or INVALID_ARGUMENT with a message of one form,
+//
+//   xla_ffi_kit.rms_norm: operand x: expected rank >= 1, got rank 0
+//
+// because XLA itself names neither the operation nor the argument. A handler
+// returns the first error:
+//
+//   if (Error e = CheckRankAtLeast({kOp, "operand x"}, x, 1); e.failure()) {
+//     return e;
+//   }
+
+#ifndef XLA_FFI_CORE_CHECKS_H_
+#define XLA_FFI_CORE_CHECKS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/dtype_name.h"
+
+namespace xla_ffi_kit {
+
+using Dimensions = xla::ffi::Span<const int64_t>;
+
+// A place in an operation's signature: {"xla_ffi_kit.relu", "operand x"}.
+struct Place {
+  std::string_view operation;
+  std::string_view argument;
+};
+
+inline xla::ffi::Error InvalidArgument(const Place& where,
+                                       std::string_view expected,
+                                       std::string_view got) {
+  std::string message;
+  message.append(where.operation).append(": ").append(where.argument);
+  message.append(": expected ").append(expected).append(", got ").append(got);
+  return xla::ffi::Error::InvalidArgument(std::move(message));
+}
+
+// "(2, 3)"; "()" for rank 0.
+inline std::string ShapeText(Dimensions dims) {
+  std::string text = "(";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(dims[i]);
+  }
+  return text + ")";
+}
+
+inline xla::ffi::Error CheckRankAtLeast(const Place& where,
+                                        xla::ffi::AnyBuffer buffer,
+                                        size_t rank) {
+  if (buffer.dimensions().size() >= rank) return {};
+  return InvalidArgument(where, "rank >= " + std::to_string(rank),
+                         "rank " + std::to_string(buffer.dimensions().size()));
+}
+
+// For operations that are undefined on no elements, such as a mean. Rank >= 1.
+inline xla::ffi::Error CheckLastAxisNotEmpty(const Place& where,
+                                             xla::ffi::AnyBuffer buffer) {
+  if (buffer.dimensions().back() > 0) return {};
+  return InvalidArgument(where, "a last axis of at least one element",
+                         "shape " + ShapeText(buffer.dimensions()));
+}
+
+// `reason` says where the expectation comes from: "like operand x".
+inline xla::ffi::Error CheckShape(const Place& where,
+                                  xla::ffi::AnyBuffer buffer,
+                                  Dimensions expected,
+                                  std::string_view reason) {
+  if (buffer.dimensions() == expected) return {};
+  return InvalidArgument(
+      where, "shape " + ShapeText(expected) + " " + std::string(reason),
+      "shape " + ShapeText(buffer.dimensions()));
+}
+
+inline xla::ffi::Error CheckDtype(const Place& where,
+                                  xla::ffi::AnyBuffer buffer,
+                                  xla::ffi::DataType expected,
+                                  std::string_view reason) {
+  if (buffer.element_type() == expected) return {};
+  return InvalidArgument(
+      where, "dtype " + DtypeName(expected) + " " + std::string(reason),
+      "dtype " + DtypeName(buffer.element_type()));
+}
+
+// Dtype and shape at once: most results are like an operand.
+inline xla::ffi::Error CheckLike(const Place& where, xla::ffi::AnyBuffer buffer,
+                                 xla::ffi::AnyBuffer model,
+                                 std::string_view reason) {
+  xla::ffi::Error error =
+      CheckDtype(where, buffer, model.element_type(), reason);
+  if (error.failure()) return error;
+  return CheckShape(where, buffer, model.dimensions(), reason);
+}
+
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_CORE_CHECKS_H_

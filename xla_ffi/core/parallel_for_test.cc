@@ -1,0 +1,116 @@
+#include "xla_ffi/core/parallel_for.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <thread>  // NOLINT
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+constexpr int64_t kLarge = kParallelForMinBytes;  // one item is worth a thread
+
+// Runs every task on a thread of its own.
+class ThreadedPool {
+ public:
+  explicit ThreadedPool(int64_t threads) : threads_(threads) {}
+  ~ThreadedPool() {
+    for (std::thread& thread : running_) thread.join();
+  }
+  int64_t num_threads() const { return threads_; }
+  template <typename F>
+  void Schedule(F f) {
+    running_.emplace_back(std::move(f));
+  }
+  size_t scheduled() const { return running_.size(); }
+
+ private:
+  int64_t threads_;
+  std::vector<std::thread> running_;
+};
+
+// A pool whose threads are all busy: runs tasks only when told to.
+class BusyPool {
+ public:
+  int64_t num_threads() const { return 8; }
+  template <typename F>
+  void Schedule(F f) {
+    tasks_.emplace_back(std::move(f));
+  }
+  void RunAll() {
+    for (auto& task : tasks_) task();
+  }
+  size_t scheduled() const { return tasks_.size(); }
+
+ private:
+  std::vector<std::function<void()>> tasks_;
+};
+
+TEST(ParallelForTest, CoversEveryItemOnce) {
+  for (const int64_t threads : {1, 2, 3, 16}) {
+    for (const int64_t size : {0, 1, 2, 3, 7, 8, 9, 31, 32, 33, 1000}) {
+      for (const int64_t bytes : {int64_t{1}, kLarge / 64, kLarge}) {
+        std::vector<std::atomic<int>> visits(size);
+        ThreadedPool pool(threads);
+        ParallelFor(pool, size, bytes, [&](int64_t begin, int64_t end) {
+          EXPECT_LT(begin, end);
+          for (int64_t i = begin; i < end; ++i) ++visits[i];
+        });
+        for (const auto& count : visits) EXPECT_EQ(count, 1);
+      }
+    }
+  }
+}
+
+TEST(ParallelForTest, BlocksAreEvenAndInBounds) {
+  ThreadedPool pool(2);
+  std::atomic<int64_t> total = 0;
+  const int64_t size = std::numeric_limits<int64_t>::max();
+  ParallelFor(pool, size, 1, [&](int64_t begin, int64_t end) {
+    EXPECT_GE(end - begin, size / 8);
+    EXPECT_LE(end - begin, size / 8 + 1);
+    total += end - begin;
+  });
+  EXPECT_EQ(total, size);
+}
+
+TEST(ParallelForTest, SmallLoopsStayOnTheCaller) {
+  ThreadedPool pool(8);
+  int calls = 0;
+  ParallelFor(pool, 1023, kParallelForMinBytes / 1024,
+              [&](int64_t, int64_t) { ++calls; });
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(pool.scheduled(), 0u);
+}
+
+TEST(ParallelForTest, FinishesOnABusyPoolAndLateTasksDoNothing) {
+  BusyPool pool;
+  {
+    std::vector<int> visits(100);
+    ParallelFor(pool, 100, kLarge, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) ++visits[i];
+    });
+    EXPECT_EQ(visits, std::vector<int>(100, 1));
+  }
+  EXPECT_EQ(pool.scheduled(), 7u);
+  pool.RunAll();  // under ASan: `visits` is gone
+}
+
+TEST(ParallelForTest, NestedLoopsFinish) {
+  std::atomic<int64_t> total = 0;
+  ThreadedPool outer(4);
+  ParallelFor(outer, 32, kLarge, [&](int64_t begin, int64_t end) {
+    ThreadedPool inner(4);
+    ParallelFor(inner, end - begin, kLarge,
+                [&](int64_t b, int64_t e) { total += e - b; });
+  });
+  EXPECT_EQ(total, 32);
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

@@ -1,0 +1,118 @@
+"""xla_ffi_library(): from sources and a list of handlers to a handler library.
+
+The `handlers` of a BUILD file are the one list of handlers: the handler table,
+the version script of the shared library, registration in an XLA binary and
+Python all follow from it.
+"""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
+load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
+load("//xla_ffi/private:handler_table.bzl", "handler_table")
+
+_COPTS = [
+    "-O3",
+    "-Wall",
+    "-Wextra",
+]
+
+def xla_ffi_library(
+        name,
+        handlers = {},
+        platform = "Host",
+        srcs = [],
+        hdrs = [],
+        deps = [],
+        copts = [],
+        library = None,
+        visibility = None,
+        testonly = False,
+        **kwargs):
+    """Builds handlers of custom calls, and all that loads or registers them.
+
+    Declares
+      * `<name>`: a C++ library of the handlers, those of `deps` included, and
+        of their table, `const XlaFfiKit_HandlerTable*
+        <library>_handler_table(void)`;
+      * `<name>_register`: registers every handler with the XLA that is linked
+        into the same binary, when it starts;
+      * `<library>.so`: a shared library that exports the handlers and
+        `XlaFfiKit_GetHandlerTable`, nothing else;
+      * `<name>_exports`: a file that lists those exports.
+
+    Args:
+      name: name of the target.
+      handlers: the custom call targets this library adds, each with the
+        symbol that XLA_FFI_DEFINE_HANDLER_SYMBOL defines for it, or with a
+        dictionary from stage ("instantiate", "prepare", "initialize",
+        "execute") to symbol.
+      platform: XLA's name of the platform the handlers run on: "Host", "CUDA".
+      srcs: C++ sources.
+      hdrs: C++ headers.
+      deps: libraries, handler libraries among them: their handlers are part
+        of this library's table.
+      copts: compiler options, after the kit's own.
+      library: name of the shared library, `name` if not given. A C identifier.
+      visibility: of `<name>` and what is declared beside it.
+      testonly: as for any target.
+      **kwargs: passed to the `cc_library`.
+    """
+    library = library or name
+    common = {"testonly": testonly, "visibility": visibility}
+    private = {"testonly": testonly, "visibility": ["//visibility:private"]}
+    handler_list(
+        name = name + "_handlers",
+        handlers = json.encode(handlers),
+        platform = platform,
+        deps = deps,
+        **private
+    )
+    handler_table(
+        name = name + "_exports",
+        entry = name + "_entry.cc",
+        handlers = ":" + name + "_handlers",
+        library = library,
+        register = name + "_register.cc",
+        table = name + "_table.cc",
+        version_script = name + ".lds",
+        **common
+    )
+    cc_library(
+        name = name + "_cc",
+        srcs = srcs + [name + "_table.cc"],
+        hdrs = hdrs,
+        copts = _COPTS + copts,
+        deps = deps + [
+            Label("//third_party/xla:ffi_api"),
+            Label("//xla_ffi/core:register_table"),
+        ],
+        **(private | kwargs)
+    )
+    handler_library(
+        name = name,
+        handlers = ":" + name + "_handlers",
+        library = ":" + name + "_cc",
+        **common
+    )
+    cc_library(
+        name = name + "_register",
+        srcs = [name + "_register.cc"],
+        alwayslink = True,
+        tags = ["manual"],
+        deps = [":" + name],
+        **common
+    )
+    cc_binary(
+        name = library + ".so",
+        srcs = [name + "_entry.cc"],
+        additional_linker_inputs = [name + ".lds"],
+        linkopts = [
+            "-Wl,--version-script=$(location %s.lds)" % name,
+            # A handler that is named but not defined fails here, by name, and
+            # not when the library is loaded.
+            "-Wl,-z,defs",
+        ],
+        linkshared = True,
+        tags = ["manual"],
+        deps = [":" + name],
+        **common
+    )

@@ -1,0 +1,81 @@
+#include "xla_ffi/ops/modular_add/modular_add_handler.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/batch_shape.h"
+#include "xla_ffi/core/checks.h"
+#include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/ops/modular_add/modular_add.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+constexpr std::string_view kOp = "xla_ffi_kit.modular_add";
+
+ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a) {
+  const Place where_b = {kOp, "operand b"}, where_c = {kOp, "operand c"};
+  if (ffi::Error e = CheckRankAtLeast(where_b, b, 1); e.failure()) return e;
+  if (ffi::Error e = CheckRankAtLeast(where_c, c, 1); e.failure()) return e;
+  ffi::Error e = CheckDtype(where_c, c, b.element_type(), "like operand b");
+  if (e.failure()) return e;
+  if (!(BatchAxes(b.dimensions()) == BatchAxes(c.dimensions()))) {
+    return InvalidArgument(
+        where_c,
+        "the batch axes of operand b, shape " + ShapeText(b.dimensions()),
+        "shape " + ShapeText(c.dimensions()));
+  }
+  // There is nothing to repeat, unless there is nothing to compute.
+  if (c.dimensions().back() > 0) {
+    e = CheckLastAxisNotEmpty(where_b, b);
+    if (e.failure()) return e;
+  }
+  return CheckLike({kOp, "result a"}, a, c, "like operand c");
+}
+
+// Adds the elements [begin, end) of all rows, counted through, row by row.
+template <typename T>
+void AddRange(const T* b, int64_t n, const T* c, int64_t m, int64_t begin,
+              int64_t end, T* a) {
+  for (int64_t row = begin / m; row * m < end; ++row) {
+    const int64_t first = row * m;
+    ModularAdd(b + row * n, n, c + first, std::max<int64_t>(begin - first, 0),
+               std::min(end - first, m), a + first);
+  }
+}
+
+ffi::Error ModularAddImpl(ffi::ThreadPool pool, ffi::AnyBuffer b,
+                          ffi::AnyBuffer c, ffi::Result<ffi::AnyBuffer> a) {
+  if (ffi::Error e = Check(b, c, *a); e.failure()) return e;
+  return DispatchDtype(
+      NumberTypes(), b.element_type(), {kOp, "operand b"},
+      [&](auto tag) -> ffi::Error {
+        using T = typename decltype(tag)::type;
+        const BatchShape shape = SplitLastAxis(c.dimensions());
+        const int64_t n = b.dimensions().back(), m = shape.length;
+        const auto* left = static_cast<const T*>(b.untyped_data());
+        const auto* right = static_cast<const T*>(c.untyped_data());
+        auto* out = static_cast<T*>(a->untyped_data());
+        ParallelFor(pool, shape.rows * m, 2 * sizeof(T),
+                    [&](int64_t begin, int64_t end) {
+                      AddRange(left, n, right, m, begin, end, out);
+                    });
+        return {};
+      });
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitModularAddCpu,
+                              xla_ffi_kit::ModularAddImpl,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::ThreadPool>()
+                                  .Arg<xla::ffi::AnyBuffer>()    // b
+                                  .Arg<xla::ffi::AnyBuffer>()    // c
+                                  .Ret<xla::ffi::AnyBuffer>());  // a

@@ -1,0 +1,99 @@
+#include "xla_ffi/ops/modular_add/modular_add.h"
+
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla_ffi/core/half.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+template <typename T>
+inline constexpr bool kIsHalf =
+    std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
+// The integer as a T, exact up to 127 in every type.
+template <typename T>
+T Exactly(int64_t value) {
+  if constexpr (kIsHalf<T>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <typename T>
+bool IsEqual(T left, T right) {
+  if constexpr (kIsHalf<T>) {
+    return left.bits() == right.bits();
+  } else {
+    return left == right;
+  }
+}
+
+int64_t B(int64_t i) { return (5 * i + 1) % 64; }
+int64_t C(int64_t i) { return 3 * i % 64; }
+
+template <typename T>
+class ModularAddTest : public ::testing::Test {};
+
+using Types =
+    ::testing::Types<Float16, BFloat16, float, double, std::complex<float>,
+                     std::complex<double>, int8_t, int16_t, int32_t, int64_t,
+                     uint8_t, uint16_t, uint32_t, uint64_t>;
+TYPED_TEST_SUITE(ModularAddTest, Types);
+
+TYPED_TEST(ModularAddTest, MatchesTheFormulaForEveryPeriodAndRange) {
+  using T = TypeParam;
+  for (const int64_t n : {1, 2, 3, 7, 16, 17, 64, 100}) {
+    for (int64_t m = 0; m <= 70; ++m) {
+      std::vector<T> b(n), c(m), a(m + 1, Exactly<T>(99));
+      for (int64_t i = 0; i < n; ++i) b[i] = Exactly<T>(B(i));
+      for (int64_t i = 0; i < m; ++i) c[i] = Exactly<T>(C(i));
+      // In two parts, as two threads would.
+      const int64_t middle = m * 2 / 3;
+      ModularAdd(b.data(), n, c.data(), 0, middle, a.data());
+      ModularAdd(b.data(), n, c.data(), middle, m, a.data());
+      for (int64_t i = 0; i < m; ++i) {
+        ASSERT_TRUE(IsEqual(a[i], Exactly<T>(B(i % n) + C(i))))
+            << "n = " << n << ", m = " << m << ", i = " << i;
+      }
+      ASSERT_TRUE(IsEqual(a[m], Exactly<T>(99)));
+    }
+  }
+}
+
+TYPED_TEST(ModularAddTest, WorksInPlace) {
+  using T = TypeParam;
+  std::vector<T> b = {Exactly<T>(1), Exactly<T>(2)};
+  std::vector<T> c(5, Exactly<T>(10));
+  ModularAdd(b.data(), 2, c.data(), 0, 5, c.data());
+  for (int64_t i = 0; i < 5; ++i) {
+    EXPECT_TRUE(IsEqual(c[i], Exactly<T>(11 + i % 2)));
+  }
+}
+
+TEST(ModularAddRangeTest, IntegersWrapAround) {
+  int32_t b = std::numeric_limits<int32_t>::max(), c = 1, a = 0;
+  ModularAdd(&b, 1, &c, 0, 1, &a);
+  EXPECT_EQ(a, std::numeric_limits<int32_t>::min());
+  int16_t b16 = -32768, c16 = -1, a16 = 0;
+  ModularAdd(&b16, 1, &c16, 0, 1, &a16);
+  EXPECT_EQ(a16, 32767);
+}
+
+TEST(ModularAddRangeTest, HalvesRoundOnceToNearestEven) {
+  Float16 b(2048.0f), c(1.0f), a;
+  ModularAdd(&b, 1, &c, 0, 1, &a);
+  EXPECT_EQ(static_cast<float>(a), 2048.0f);
+  c = Float16(3.0f);
+  ModularAdd(&b, 1, &c, 0, 1, &a);
+  EXPECT_EQ(static_cast<float>(a), 2052.0f);
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

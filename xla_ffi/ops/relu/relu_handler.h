@@ -1,0 +1,14 @@
+// The FFI handler of the rectified linear unit on the CPU.
+//
+// Target xla_ffi_kit.relu: (x T[...]) -> y like x, y = max(x, 0), any rank.
+// T: f16, bf16, f32, f64, s8 to s64. Errors are INVALID_ARGUMENT: another
+// dtype, a result that is not like x.
+
+#ifndef XLA_FFI_OPS_RELU_RELU_HANDLER_H_
+#define XLA_FFI_OPS_RELU_RELU_HANDLER_H_
+
+#include "xla/ffi/api/ffi.h"
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitReluCpu);
+
+#endif  // XLA_FFI_OPS_RELU_RELU_HANDLER_H_

@@ -1,0 +1,205 @@
+#include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla_ffi/core/half.h"
+#include "xla_ffi/testing/call_frame.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+using testing::CallFrame;
+using testing::Status;
+
+void ExpectInvalid(const Status& status, const std::string& message) {
+  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
+  EXPECT_EQ(status.message, message);
+}
+
+class RmsNormHandlerTest : public ::testing::Test {
+ protected:
+  std::vector<float> x_ = {3, 4, 0, 5, 12, 0}, y_ = std::vector<float>(6);
+  std::vector<float> ct_ = {1, 2, 3, 4, 5, 6}, scale_ = {1, 2, 3, 4, 5, 6};
+};
+
+TEST_F(RmsNormHandlerTest, ForwardNormalisesEachRow) {
+  const Status status = CallFrame()
+                            .Arg(x_, {2, 1, 3})
+                            .Ret(y_, {2, 1, 3})
+                            .Ret(scale_, {2, 1})
+                            .Attr("eps", 0.0)
+                            .Run(XlaFfiKitRmsNormFwdCpu);
+  ASSERT_TRUE(status.ok()) << status.message;
+  const float a = std::sqrt(3.0f) / 5, b = std::sqrt(3.0f) / 13;
+  EXPECT_FLOAT_EQ(scale_[0], a);
+  EXPECT_FLOAT_EQ(scale_[1], b);
+  EXPECT_FLOAT_EQ(y_[1], 4 * a);
+  EXPECT_FLOAT_EQ(y_[4], 12 * b);
+
+  std::vector<float> alone(6);
+  ASSERT_TRUE(CallFrame()
+                  .Arg(x_, {2, 3})
+                  .Ret(alone, {2, 3})
+                  .Attr("eps", 0.0)
+                  .Run(XlaFfiKitRmsNormCpu)
+                  .ok());
+  EXPECT_EQ(alone, y_);
+}
+
+TEST_F(RmsNormHandlerTest, BackwardOfAConstantRowIsOrthogonalToIt) {
+  std::vector<float> ones = {1, 1, 1};
+  std::vector<float> one = {1}, dx(3);
+  ASSERT_TRUE(CallFrame()
+                  .Arg(one, {})
+                  .Arg(ones, {3})
+                  .Arg(ct_, {3})
+                  .Ret(dx, {3})
+                  .Run(XlaFfiKitRmsNormBwdCpu)
+                  .ok());
+  EXPECT_EQ(dx, (std::vector<float>{-1, 0, 1}));
+}
+
+TEST_F(RmsNormHandlerTest, ThreadsDoNotChangeTheResult) {
+  std::vector<Float16> x(1000 * 1024), y(x.size()), threaded(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = Float16(std::sin(0.1f * i));
+  for (const int64_t threads : {1, 4}) {
+    ASSERT_TRUE(CallFrame()
+                    .Arg(x, {1000, 1024})
+                    .Ret(threads == 1 ? y : threaded, {1000, 1024})
+                    .Attr("eps", 1e-6)
+                    .Threads(threads)
+                    .Run(XlaFfiKitRmsNormCpu)
+                    .ok());
+  }
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(y[i].bits(), threaded[i].bits()) << i;
+  }
+}
+
+TEST_F(RmsNormHandlerTest, EmptyBatchGivesEmptyResult) {
+  EXPECT_TRUE(CallFrame()
+                  .Arg(x_, {0, 3})
+                  .Ret(y_, {0, 3})
+                  .Ret(scale_, {0})
+                  .Attr("eps", 0.0)
+                  .Run(XlaFfiKitRmsNormFwdCpu)
+                  .ok());
+  EXPECT_EQ(y_, std::vector<float>(6));
+}
+
+TEST_F(RmsNormHandlerTest, RefusesWrongShapes) {
+  const auto forward = [&](CallFrame::Dims x, CallFrame::Dims y,
+                           CallFrame::Dims scale) {
+    return CallFrame()
+        .Arg(x_, x)
+        .Ret(y_, y)
+        .Ret(scale_, scale)
+        .Attr("eps", 0.0)
+        .Run(XlaFfiKitRmsNormFwdCpu);
+  };
+  ExpectInvalid(forward({}, {}, {}),
+                "xla_ffi_kit.rms_norm_fwd: operand x: expected rank >= 1, got "
+                "rank 0");
+  ExpectInvalid(forward({2, 0}, {2, 0}, {2}),
+                "xla_ffi_kit.rms_norm_fwd: operand x: expected a last axis of "
+                "at least one element, got shape (2, 0)");
+  ExpectInvalid(forward({2, 3}, {3, 2}, {2}),
+                "xla_ffi_kit.rms_norm_fwd: result y: expected shape (2, 3) "
+                "like operand x, got shape (3, 2)");
+  ExpectInvalid(forward({2, 3}, {2, 3}, {3}),
+                "xla_ffi_kit.rms_norm_fwd: result scale: expected shape (2) "
+                "like operand x without its last axis, got shape (3)");
+}
+
+TEST_F(RmsNormHandlerTest, RefusesWrongDtypes) {
+  std::vector<int32_t> ints(6);
+  std::vector<double> doubles(6);
+  ExpectInvalid(CallFrame()
+                    .Arg(ints, {2, 3})
+                    .Ret(ints, {2, 3})
+                    .Attr("eps", 0.0)
+                    .Run(XlaFfiKitRmsNormCpu),
+                "xla_ffi_kit.rms_norm: operand x: expected one of the dtypes "
+                "f16, bf16, f32, f64, c64, c128, got s32");
+  ExpectInvalid(CallFrame()
+                    .Arg(x_, {2, 3})
+                    .Ret(doubles, {2, 3})
+                    .Attr("eps", 0.0)
+                    .Run(XlaFfiKitRmsNormCpu),
+                "xla_ffi_kit.rms_norm: result y: expected dtype f32 like "
+                "operand x, got dtype f64");
+  ExpectInvalid(CallFrame()
+                    .Arg(doubles, {2})
+                    .Arg(x_, {2, 3})
+                    .Arg(ct_, {2, 3})
+                    .Ret(y_, {2, 3})
+                    .Run(XlaFfiKitRmsNormBwdCpu),
+                "xla_ffi_kit.rms_norm_bwd: operand scale: expected dtype f32 "
+                "to accumulate x's f32, got dtype f64");
+}
+
+TEST_F(RmsNormHandlerTest, BackwardRefusesOperandsThatDoNotFit) {
+  ExpectInvalid(CallFrame()
+                    .Arg(scale_, {2})
+                    .Arg(x_, {2, 3})
+                    .Arg(ct_, {6})
+                    .Ret(y_, {2, 3})
+                    .Run(XlaFfiKitRmsNormBwdCpu),
+                "xla_ffi_kit.rms_norm_bwd: operand ct: expected shape (2, 3) "
+                "like operand x, got shape (6)");
+  ExpectInvalid(CallFrame()
+                    .Arg(scale_, {2})
+                    .Arg(x_, {2, 3})
+                    .Arg(ct_, {2, 3})
+                    .Ret(y_, {2, 2})
+                    .Run(XlaFfiKitRmsNormBwdCpu),
+                "xla_ffi_kit.rms_norm_bwd: result dx: expected shape (2, 3) "
+                "like operand x, got shape (2, 2)");
+}
+
+TEST_F(RmsNormHandlerTest, RefusesWrongEps) {
+  const auto forward = [&] {
+    return CallFrame().Arg(x_, {2, 3}).Ret(y_, {2, 3});
+  };
+  const std::string where = "xla_ffi_kit.rms_norm: attribute eps: expected ";
+  ExpectInvalid(forward().Run(XlaFfiKitRmsNormCpu),
+                where + "it as the only attribute, got attributes {}");
+  ExpectInvalid(forward().Attr("epsilon", 1e-6).Run(XlaFfiKitRmsNormCpu),
+                where + "it as the only attribute, got attributes {epsilon}");
+  ExpectInvalid(
+      forward().Attr("eps", 1e-6).Attr("mode", "fast").Run(XlaFfiKitRmsNormCpu),
+      where + "it as the only attribute, got attributes {eps, mode}");
+  const std::string scalar = "a scalar f64 (in Python, np.float64(value)), got";
+  ExpectInvalid(forward().Attr("eps", 1e-6f).Run(XlaFfiKitRmsNormCpu),
+                where + scalar + " another type");
+  ExpectInvalid(forward().Attr("eps", "1e-6").Run(XlaFfiKitRmsNormCpu),
+                where + scalar + " another type");
+  ExpectInvalid(forward().Attr("eps", -1e-6).Run(XlaFfiKitRmsNormCpu),
+                where + "a finite value >= 0, got -1e-06");
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  ExpectInvalid(forward().Attr("eps", kInf).Run(XlaFfiKitRmsNormCpu),
+                where + "a finite value >= 0, got inf");
+  ExpectInvalid(forward().Attr("eps", std::nan("")).Run(XlaFfiKitRmsNormCpu),
+                where + "a finite value >= 0, got nan");
+}
+
+TEST(RmsNormMetadataTest, HandlersAskForTheFloorOfTheFfi) {
+  for (XLA_FFI_Handler* handler :
+       {XlaFfiKitRmsNormCpu, XlaFfiKitRmsNormFwdCpu, XlaFfiKitRmsNormBwdCpu}) {
+    const testing::Metadata metadata = testing::GetMetadata(handler);
+    EXPECT_TRUE(metadata.status.ok()) << metadata.status.message;
+    EXPECT_EQ(metadata.major_version, XLA_FFI_API_MAJOR);
+    EXPECT_EQ(metadata.minor_version, XLA_FFI_API_MINOR);
+    EXPECT_EQ(metadata.traits, 0u);
+    EXPECT_EQ(metadata.state_type_id, 0);
+  }
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

@@ -1,0 +1,111 @@
+"""The rule that turns a list of handlers into sources and a version script."""
+
+load(":handler_library.bzl", "HandlersInfo", "STAGES")
+
+ENTRY_POINT = "XlaFfiKit_GetHandlerTable"
+
+def _check_unique(handlers, label):
+    """Fails when two handlers claim the same target on the same platform."""
+    seen = {}
+    for handler in handlers:
+        key = (handler.target, handler.platform)
+        if key in seen:
+            fail("%s: the target %r on %s is declared by %s and by %s: rename one" %
+                 (label, handler.target, handler.platform, seen[key], handler.owner))
+        seen[key] = handler.owner
+
+def _symbols(handlers):
+    """Returns the symbols of all stages, each once, in order."""
+    symbols = {}
+    for handler in handlers:
+        for stage in STAGES:
+            if getattr(handler, stage):
+                symbols[getattr(handler, stage)] = True
+    return symbols.keys()
+
+def _row(handler):
+    stages = [getattr(handler, stage) or "nullptr" for stage in STAGES]
+    return "    {\"%s\", \"%s\", %s}," % (
+        handler.target,
+        handler.platform,
+        ", ".join(stages),
+    )
+
+def _handler_table_impl(ctx):
+    handlers = ctx.attr.handlers[HandlersInfo].handlers.to_list()
+    if not handlers:
+        fail("%s: no handlers in %s: name them in `handlers`" %
+             (ctx.label, ctx.attr.handlers.label))
+    _check_unique(handlers, ctx.label)
+    symbols = _symbols(handlers)
+    substitutions = {
+        "@DECLARATIONS@": "\n".join(
+            ["XLA_FFI_Error* %s(XLA_FFI_CallFrame*);" % s for s in symbols],
+        ),
+        "@ENTRY_POINT@": ENTRY_POINT,
+        "@LIBRARY@": ctx.attr.library,
+        "@ROWS@": "\n".join([_row(handler) for handler in handlers]),
+        "@SYMBOLS@": "\n".join(["    %s;" % s for s in symbols]),
+        "@TARGET@": str(ctx.label),
+    }
+    for template, output in [
+        (ctx.file._table_template, ctx.outputs.table),
+        (ctx.file._entry_template, ctx.outputs.entry),
+        (ctx.file._register_template, ctx.outputs.register),
+        (ctx.file._version_script_template, ctx.outputs.version_script),
+    ]:
+        ctx.actions.expand_template(
+            template = template,
+            output = output,
+            substitutions = substitutions,
+        )
+    exports = ctx.actions.declare_file(ctx.label.name + ".exports")
+    ctx.actions.write(
+        exports,
+        "\n".join(sorted(symbols + [ENTRY_POINT])) + "\n",
+    )
+    return [DefaultInfo(files = depset([exports]))]
+
+def _template(name):
+    return attr.label(
+        default = "//xla_ffi/private:%s.tpl" % name,
+        allow_single_file = True,
+    )
+
+handler_table = rule(
+    doc = """Generates what follows from the list of a library's handlers.
+
+Its default output lists the symbols that the shared library exports.""",
+    implementation = _handler_table_impl,
+    attrs = {
+        "entry": attr.output(
+            doc = "C++: the entry point that the shared library exports.",
+            mandatory = True,
+        ),
+        "handlers": attr.label(
+            doc = "The handler_list.",
+            mandatory = True,
+            providers = [HandlersInfo],
+        ),
+        "library": attr.string(
+            doc = "The library's name, a C identifier.",
+            mandatory = True,
+        ),
+        "register": attr.output(
+            doc = "C++: registers the table when the program starts.",
+            mandatory = True,
+        ),
+        "table": attr.output(
+            doc = "C++: the handler table.",
+            mandatory = True,
+        ),
+        "version_script": attr.output(
+            doc = "Linker script that exports the handlers and the entry point.",
+            mandatory = True,
+        ),
+        "_entry_template": _template("entry.cc"),
+        "_register_template": _template("register.cc"),
+        "_table_template": _template("table.cc"),
+        "_version_script_template": _template("version_script.lds"),
+    },
+)

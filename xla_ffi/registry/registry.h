@@ -1,0 +1,31 @@
+// Registers the kit's handlers with an XLA, from C or C++ and without Python.
+//
+// Both functions may be called more than once, and from several threads: XLA
+// accepts a target again as long as it is the same handler.
+
+#ifndef XLA_FFI_REGISTRY_REGISTRY_H_
+#define XLA_FFI_REGISTRY_REGISTRY_H_
+
+#include "xla/ffi/api/c_api.h"
+#include "xla_ffi/core/handler_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The table of the kit's CPU handlers. Never null; lives as long as the program.
+const XlaFfiKit_HandlerTable* XlaFfiKit_CpuHandlerTable(void);
+
+// Registers every CPU handler with the XLA that `api` belongs to (within one
+// binary, XLA_FFI_GetApi()). Returns null, or the first error: for instance
+// ALREADY_EXISTS or INVALID_ARGUMENT for a target that another library has
+// taken, INVALID_ARGUMENT for handlers newer than XLA. The caller reads the
+// error with `api->XLA_FFI_Error_GetMessage` and frees it with
+// `api->XLA_FFI_Error_Destroy`.
+XLA_FFI_Error* XlaFfiKit_RegisterCpuHandlers(const XLA_FFI_Api* api);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // XLA_FFI_REGISTRY_REGISTRY_H_
