@@ -10,12 +10,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
 from xla_ffi_kit import _attributes, _implementation, _jax_hooks
-from xla_ffi_kit import _registration, _rules, _sharding
+from xla_ffi_kit import _lowering, _rules, _sharding
 from xla_ffi_kit._attributes import AttributeValues
-from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
+from xla_ffi_kit._library import HandlerLibrary
 
 _VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential")
 _SHARDED_KERNEL_AXES = ("error", "gather")
@@ -119,16 +118,7 @@ class FfiOp:
             ),
             static_argnames="attributes",
         )
-        self._lower_reference = mlir.lower_fun(
-            self._flat_reference, multiple_results=True
-        )
-        mlir.register_lowering(self.primitive, self._lower_reference)
-        for platform in self.handlers:
-            mlir.register_lowering(
-                self.primitive,
-                functools.partial(self._lower_handler, platform),
-                platform=platform,
-            )
+        _lowering.install(self)
 
     def _check_spec(self, count: int) -> None:
         if len(self.kernel_axes) != count:
@@ -280,13 +270,6 @@ class FfiOp:
         )
         return self.flatten(results)
 
-    def _flat_reference(
-        self, *operands: Any, attributes: AttributeValues
-    ) -> tuple[Any, ...]:
-        return self.flatten(
-            self.reference(*operands, **attributes.for_reference)
-        )
-
     def _abstract_eval(
         self, *avals: Any, attributes: AttributeValues
     ) -> tuple[tuple[Any, ...], Any]:
@@ -323,47 +306,6 @@ class FfiOp:
             )
             for t in types
         ), effects
-
-    def _library(self, platform: str, target: str) -> HandlerLibrary | None:
-        """The library to take `target` from; None if the reference must do."""
-        offered = [lib for lib in self.libraries if lib.platform == platform]
-        present = [lib for lib in offered if lib.exists]
-        for library in present:
-            if target in library.handlers:
-                return library
-        required = present or [lib for lib in offered if not lib.optional]
-        if required:
-            required[0].handler(target)  # raises, naming file and target
-        return None
-
-    def _lower_handler(
-        self,
-        platform: str,
-        ctx: Any,
-        *operands: Any,
-        attributes: AttributeValues,
-    ) -> Any:
-        target = self.handlers[platform]
-        if self.libraries:
-            library = self._library(platform, target)
-            if library is None:
-                return self._lower_reference(
-                    ctx, *operands, attributes=attributes
-                )
-            try:
-                _registration.register(library, target)
-            except HandlerLibraryError as error:
-                raise HandlerLibraryError(f"{self.name}: {error}") from None
-        build = jax.ffi.build_ffi_lowering_function(
-            target,
-            has_side_effect=self.has_side_effect,
-            operand_output_aliases=self.aliases or None,
-        )
-        call = build(ctx, *operands, **attributes.items)
-        lead = self.check_operands(ctx.avals_in)
-        shapes = [a.shape for a in (*ctx.avals_in, *ctx.avals_out)]
-        _sharding.annotate(call, lead, shapes)
-        return call.results
 
 
 def _operand_names(

@@ -25,8 +25,10 @@ def _reference(b: jax.Array, c: jax.Array) -> jax.Array:
     if isinstance(m, int) and m == 0:
         return c
     # Repeat and cut rather than gather: it differentiates and shards better.
-    repeats = (1,) * (b.ndim - 1) + (-(-m // n),)
-    return jnp.tile(b, repeats)[..., :m] + c
+    # (jnp.tile would do; on explicit meshes, only since jax 0.10.)
+    lead, repeats = b.shape[:-1], -(-m // n)
+    tiled = jnp.broadcast_to(b[..., None, :], (*lead, repeats, n))
+    return tiled.reshape(*lead, repeats * n)[..., :m] + c
 
 
 modular_add_op = FfiOp(
