@@ -81,10 +81,7 @@ def xla_ffi_library(
         srcs = srcs + [name + "_table.cc"],
         hdrs = hdrs,
         copts = _COPTS + copts,
-        deps = deps + [
-            Label("//third_party/xla:ffi_api"),
-            Label("//xla_ffi/core:register_table"),
-        ],
+        deps = deps + [Label("//xla_ffi/private:handler_deps")],
         **(private | kwargs)
     )
     handler_library(

@@ -5,9 +5,9 @@ own XLA takes its place without a changed line.
 """
 
 load("//third_party/pypi:pypi_wheel.bzl", "WHEEL_ENV", "fetch_wheel")
-load(":revision.bzl", "HEADERS_ARCHIVE", "HEADERS_WHEEL")
+load(":revision.bzl", "HEADERS_SHA256", "HEADERS_WHEEL", "XLA_COMMIT")
 
-# Where the headers come from: "wheel" (default) or "archive".
+# Where the headers come from: "wheel" (default) or "source".
 _SOURCE_ENV = "XLA_FFI_KIT_HEADERS"
 
 def _fetch_headers_wheel(rctx):
@@ -21,16 +21,22 @@ def _fetch_headers_wheel(rctx):
         members = ["xla/ffi/api"],
     )
 
-def _fetch_headers_archive(rctx):
-    rctx.download_and_extract(
-        url = HEADERS_ARCHIVE.url,
-        sha256 = HEADERS_ARCHIVE.sha256,
-        stripPrefix = HEADERS_ARCHIVE.strip_prefix + "/xla/ffi/api",
-        output = "xla/ffi/api",
-    )
+def _fetch_headers_source(rctx):
+    """Three files out of openxla/xla, each known by its hash.
+
+    The whole archive is 150 MB, and what a code host packs into one changes;
+    the files are what is compiled.
+    """
+    for header, sha256 in HEADERS_SHA256.items():
+        rctx.download(
+            url = "https://raw.githubusercontent.com/openxla/xla/%s/xla/ffi/api/%s" %
+                  (XLA_COMMIT, header),
+            output = "xla/ffi/api/" + header,
+            sha256 = sha256,
+        )
 
 _SOURCES = {
-    "archive": _fetch_headers_archive,
+    "source": _fetch_headers_source,
     "wheel": _fetch_headers_wheel,
 }
 
@@ -44,10 +50,10 @@ def _xla_headers_impl(rctx):
     rctx.symlink(rctx.attr._build_file, "xla/ffi/api/BUILD.bazel")
 
 xla_headers = repository_rule(
-    doc = """The FFI headers at the floor version, from a wheel or an archive.
+    doc = """The FFI headers at the floor version, from a wheel or from XLA's sources.
 
 The environment variable XLA_FFI_KIT_HEADERS (`--repo_env`) chooses `wheel`, the
-default, or `archive`, the sources of openxla/xla. Both hold the same bytes.""",
+default, or `source`, the files of openxla/xla. Both are the same bytes.""",
     implementation = _xla_headers_impl,
     attrs = {
         "_build_file": attr.label(

@@ -24,8 +24,10 @@ RUNTIME_WHEEL = struct(
     platform = "manylinux_2_27_x86_64",
 )
 
-HEADERS_ARCHIVE = struct(
-    url = "",
-    sha256 = "",
-    strip_prefix = "",
-)
+# The same headers in openxla/xla: the commit that jax 0.9.0 pins.
+XLA_COMMIT = "bb760b047bdbfeff962f0366ad5cc782c98657e0"
+HEADERS_SHA256 = {
+    "api.h": "222a848aac58c7a9a12c3d1166652b8a8f5a42d5d30f013cbd0341e76892b45b",
+    "c_api.h": "3662e3d39669b2a4914456bae4502df3947744e3a469ba4c91af369633b01708",
+    "ffi.h": "922503f1f3c78a5a503bac4e1c8c004598a44ddf79d11f81bf20a9637ea2545b",
+}
