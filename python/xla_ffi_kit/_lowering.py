@@ -77,8 +77,7 @@ def _lower(
     if not widened:
         return call.results
     return [
-        _reshape(x, a.shape)
-        for x, a in zip(call.results, ctx_out, strict=True)
+        _reshape(x, a.shape) for x, a in zip(call.results, ctx_out, strict=True)
     ]
 
 

@@ -73,8 +73,8 @@ def register(library: HandlerLibrary, target: str) -> None:
         if owner is not None:
             raise HandlerLibraryError(
                 f"handler {target!r} for {library.platform} of {library.path} "
-                f"is already registered from {owner}; a process has one handler "
-                "per name, so rename one of the two"
+                f"is already registered from {owner}; a process has one "
+                "handler per name, so rename one of the two"
             )
         handler = library.handler(target)
         for state_type in library.types:

@@ -1,5 +1,6 @@
 """Finding, reading and registering handler libraries, and their errors."""
 
+import _ctypes
 import os
 import platform
 import shutil
@@ -7,12 +8,10 @@ import subprocess
 import sys
 import threading
 
-import _ctypes
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 import xla_ffi_kit
 from xla_ffi_kit import _registration
 from xla_ffi_kit._library import KIT_LIBRARIES

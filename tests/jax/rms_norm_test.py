@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 import xla_ffi_kit
 from xla_ffi_kit.ops import rms_norm as module
 
@@ -104,8 +103,9 @@ def test_gradient_is_that_of_the_reference(dtype):
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_jvp_and_vjp_agree_with_the_reference(dtype):
     x, v = make((3, 5), dtype), make((3, 5), dtype, 1)
-    kernel, reference = module.rms_norm_op, functools.partial(
-        module.rms_norm_op, implementation="reference"
+    kernel, reference = (
+        module.rms_norm_op,
+        functools.partial(module.rms_norm_op, implementation="reference"),
     )
     for f, g in [(kernel, reference), (module._fwd, module._fwd_reference)]:
         f = functools.partial(f, eps=1e-3)

@@ -7,17 +7,16 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
-import sys  # noqa: E402
+import sys
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-from jax.sharding import AxisType, NamedSharding  # noqa: E402
-from jax.sharding import PartitionSpec as P  # noqa: E402
-
-import xla_ffi_kit  # noqa: E402
-from xla_ffi_kit import modular_add, relu, rms_norm  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xla_ffi_kit
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+from xla_ffi_kit import modular_add, relu, rms_norm
 
 COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "permute")
 

@@ -70,9 +70,7 @@ def _bwd_transpose(
 def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x,), (tangent,) = primals, tangents
     y, scale = _fwd(x, eps=eps)
-    power = jnp.mean(
-        jnp.real(jnp.conj(_widen(x)) * _widen(tangent)), axis=-1
-    )
+    power = jnp.mean(jnp.real(jnp.conj(_widen(x)) * _widen(tangent)), axis=-1)
     scale_tangent = -(scale * scale * scale) * power
     return (y, scale), (_push_forward(scale, x, tangent), scale_tangent)
 
