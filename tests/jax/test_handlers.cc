@@ -66,6 +66,23 @@ ffi::Error Count(F32 x, OutF32 y, OutS32 calls) {
   return ffi::Error::Success();
 }
 
+// y is x backwards; wrong if they are one buffer.
+ffi::Error Reverse(F32 x, OutF32 y) {
+  const size_t n = x.element_count();
+  const size_t row = x.dimensions().back();
+  for (size_t i = 0; i < n; ++i) {
+    y->typed_data()[i] = x.typed_data()[i / row * row + (row - 1 - i % row)];
+  }
+  return ffi::Error::Success();
+}
+
+// Copies x, and spoils it: what a handler may not do.
+ffi::Error Spoil(F32 x, OutF32 y) {
+  std::memcpy(y->untyped_data(), x.untyped_data(), x.size_bytes());
+  if (x.element_count() > 0) x.typed_data()[0] += 1;
+  return ffi::Error::Success();
+}
+
 // Counts the runs of one call site, in state that XLA keeps for it.
 struct Runs {
   static ffi::TypeId id;
@@ -111,6 +128,9 @@ XLA_FFI_DEFINE_HANDLER(kSumOne, SumOne, ffi::Ffi::Bind().Arg<F32>().Ret<F32>());
 XLA_FFI_DEFINE_HANDLER(
     kCount, Count,
     ffi::Ffi::Bind().Arg<F32>().Ret<F32>().Ret<ffi::Buffer<ffi::S32>>());
+XLA_FFI_DEFINE_HANDLER(kReverse, Reverse,
+                       ffi::Ffi::Bind().Arg<F32>().Ret<F32>());
+XLA_FFI_DEFINE_HANDLER(kSpoil, Spoil, ffi::Ffi::Bind().Arg<F32>().Ret<F32>());
 XLA_FFI_DEFINE_HANDLER(kNewRuns, NewRuns, ffi::Ffi::BindInstantiate());
 XLA_FFI_DEFINE_HANDLER(
     kCountRuns, CountRuns,
@@ -130,6 +150,8 @@ const XlaFfiKit_Handler kHandlers[] = {
     {"test.add_rows", "Host", nullptr, nullptr, nullptr, kAddRows},
     {"test.sum_one", "Host", nullptr, nullptr, nullptr, kSumOne},
     {"test.count", "Host", nullptr, nullptr, nullptr, kCount},
+    {"test.reverse", "Host", nullptr, nullptr, nullptr, kReverse},
+    {"test.spoil", "Host", nullptr, nullptr, nullptr, kSpoil},
     {"test.count_runs", "Host", kNewRuns, nullptr, nullptr, kCountRuns},
     {"test.describe", "Host", nullptr, nullptr, nullptr, kDescribe},
 };
