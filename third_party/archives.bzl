@@ -37,11 +37,6 @@ RULE_SETS = {
 }
 
 ARCHIVES = {
-    "com_google_googletest": struct(
-        url = "https://github.com/google/googletest/releases/download/v1.18.0/googletest-1.18.0.tar.gz",
-        sha256 = "6e3191c1455468b3fc35a417fb565c1c5071aee1b7e7f85e30cf48a98d37d8b5",
-        strip_prefix = "googletest-1.18.0",
-    ),
     "com_google_highway": struct(
         url = "https://github.com/google/highway/archive/refs/tags/1.2.0.tar.gz",
         sha256 = "7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343",
@@ -49,8 +44,17 @@ ARCHIVES = {
     ),
 }
 
+# For the kit's own tests.
+DEV_ARCHIVES = {
+    "com_google_googletest": struct(
+        url = "https://github.com/google/googletest/releases/download/v1.18.0/googletest-1.18.0.tar.gz",
+        sha256 = "6e3191c1455468b3fc35a417fb565c1c5071aee1b7e7f85e30cf48a98d37d8b5",
+        strip_prefix = "googletest-1.18.0",
+    ),
+}
+
 def declare_archive(name, archive):
-    """Declares one entry of RULE_SETS or ARCHIVES as the repository `name`."""
+    """Declares one archive as the repository `name`."""
     http_archive(
         name = name,
         sha256 = archive.sha256,

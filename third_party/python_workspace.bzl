@@ -3,6 +3,7 @@
 load("@rules_python//python:pip.bzl", "pip_parse")
 load("//third_party/python:local_python.bzl", "local_python")
 
+# buildifier: disable=unnamed-macro
 def xla_ffi_kit_python_repositories():
     """Declares the machine's Python and the locked packages as `@pypi`.
 

@@ -5,8 +5,9 @@ repositories, less the rule sets, through extensions.bzl. A repository that
 exists already is the embedder's, and is never redefined.
 """
 
-load("//third_party:archives.bzl", "ARCHIVES", "RULE_SETS", "declare_archive")
+load("//third_party:archives.bzl", "ARCHIVES", "DEV_ARCHIVES", "RULE_SETS", "declare_archive")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
+load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
 load("//third_party/xla:revision.bzl", "RUNTIME_WHEEL")
 
@@ -30,8 +31,8 @@ def xla_repository():
     """Declares `xla`: the FFI headers at the floor version."""
     xla_headers(name = "xla")
 
-def xla_runtime_repository():
-    """Declares `xla_runtime`: XLA's C++ library, prebuilt, for C++ tests."""
+def xla_dev_repositories():
+    """Declares `xla_runtime`, XLA's C++ library, and `xla_header_copy`."""
     pypi_wheel(
         name = "xla_runtime",
         build_file = Label("//third_party/xla:runtime.BUILD"),
@@ -42,6 +43,7 @@ def xla_runtime_repository():
         sha256 = RUNTIME_WHEEL.sha256,
         strip_prefix = "tensorflow",
     )
+    xla_header_copy(name = "xla_header_copy")
 
 def xla_ffi_kit_repositories():
     """Declares what the C++ targets need and nobody has declared yet."""
@@ -50,5 +52,9 @@ def xla_ffi_kit_repositories():
             declare_archive(name, archive)
     if not native.existing_rule("xla"):
         xla_repository()
-    if not native.existing_rule("xla_runtime"):
-        xla_runtime_repository()
+
+def xla_ffi_kit_dev_repositories():
+    """Declares what only the kit's own tests need."""
+    for name, archive in DEV_ARCHIVES.items():
+        declare_archive(name, archive)
+    xla_dev_repositories()

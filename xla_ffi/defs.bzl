@@ -104,6 +104,8 @@ def xla_ffi_library(
         additional_linker_inputs = [name + ".lds"],
         linkopts = [
             "-Wl,--version-script=$(location %s.lds)" % name,
+            # Else the linker writes the path of the output into the library.
+            "-Wl,-soname,%s.so" % library,
             # A handler that is named but not defined fails here, by name, and
             # not when the library is loaded.
             "-Wl,-z,defs",

@@ -21,7 +21,7 @@ absl::StatusOr<xla::Literal> ToLiteral(
   std::vector<xla::Literal> parts;
   for (const std::unique_ptr<xla::PjRtBuffer>& buffer : buffers) {
     absl::StatusOr<std::shared_ptr<xla::Literal>> part =
-        buffer->ToLiteralSync();
+        buffer->ToLiteral().Await();
     if (!part.ok()) return part.status();
     parts.push_back((*part)->Clone());
   }

@@ -1,12 +1,13 @@
 // Registration with a real XLA: what is accepted, what is refused and how.
 
+#include "xla_ffi/registry/registry.h"
+
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/register_table.h"
-#include "xla_ffi/registry/registry.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -45,8 +46,7 @@ std::string Register(const char* name, XLA_FFI_Handler* execute) {
 template <int minor>
 XLA_FFI_Error* HandlerOfVersion(XLA_FFI_CallFrame* frame) {
   XLA_FFI_Extension_Base* extension = frame->extension_start;
-  if (extension == nullptr ||
-      extension->type != XLA_FFI_Extension_Metadata) {
+  if (extension == nullptr || extension->type != XLA_FFI_Extension_Metadata) {
     return nullptr;
   }
   auto* metadata =

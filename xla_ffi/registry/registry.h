@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-// The table of the kit's CPU handlers. Never null; lives as long as the program.
+// The table of the kit's CPU handlers. Never null; lives as long as the
+// program.
 const XlaFfiKit_HandlerTable* XlaFfiKit_CpuHandlerTable(void);
 
 // Registers every CPU handler with the XLA that `api` belongs to (within one

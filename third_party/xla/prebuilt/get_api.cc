@@ -1,8 +1,8 @@
 // The C function through which handlers find the XLA they are linked with.
 //
-// XLA defines it beside GetXlaFfiApi(), but the wheel's library exports only the
-// C++ function. It is declared here because the header that declares it pulls
-// in LLVM headers, which the wheel does not have.
+// XLA defines it beside GetXlaFfiApi(), but the wheel's library exports only
+// the C++ function. It is declared here because the header that declares it
+// pulls in LLVM headers, which the wheel does not have.
 
 #include "xla/ffi/api/c_api.h"
 

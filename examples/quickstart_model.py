@@ -1,0 +1,129 @@
+"""A small character-level transformer in plain JAX.
+
+Its RMS norm is an argument: the quickstart trains the same model with
+`xla_ffi_kit.rms_norm` and with `plain_rms_norm` below.
+
+Shapes: B sequences of T characters, width D, H heads of K = D / H, alphabet V.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+Params = dict[str, Any]
+
+
+class Norm(Protocol):
+    """`xla_ffi_kit.rms_norm`'s signature, as far as the model needs it."""
+
+    def __call__(
+        self, x: jax.Array, weight: jax.Array, *, residual: Any = None
+    ) -> Any: ...
+
+
+def plain_rms_norm(
+    x: jax.Array, weight: jax.Array, *, residual: Any = None, eps: float = 1e-6
+) -> Any:
+    """What `xla_ffi_kit.rms_norm` computes, left to XLA.
+
+    Args:
+      x: f32[..., D].
+      weight: f32[D].
+      residual: like x, or None.
+
+    Returns:
+      y = h / sqrt(mean(h^2) + eps) * weight with h = x; or, with a residual,
+      (y, h) with h = x + residual.
+    """
+    h = x if residual is None else x + residual
+    scale = jax.lax.rsqrt(jnp.mean(h * h, axis=-1, keepdims=True) + eps)
+    y = h * scale * weight
+    return y if residual is None else (y, h)
+
+
+def init_params(
+    key: jax.Array, *, alphabet: int, width: int, blocks: int, heads: int
+) -> Params:
+    """Draws the weights; every normed stream starts at unit variance."""
+    keys = iter(jax.random.split(key, 1 + 4 * blocks))
+
+    def matrix(*shape: int, fan_in: int) -> jax.Array:
+        return jax.random.normal(next(keys), shape) * fan_in**-0.5
+
+    def block() -> Params:
+        return {
+            "qkv": matrix(width, 3, heads, width // heads, fan_in=width),
+            "out": matrix(heads, width // heads, width, fan_in=width),
+            "norm_1": jnp.ones(width),
+            "up": matrix(width, 4 * width, fan_in=width),
+            "down": matrix(4 * width, width, fan_in=4 * width),
+            "norm_2": jnp.ones(width),
+        }
+
+    return {
+        # Also the output layer: small, so that the first guess is "any
+        # character" and the loss starts near log(V).
+        "embed": matrix(alphabet, width, fan_in=16 * width),
+        "norm_0": jnp.ones(width),
+        "blocks": [block() for _ in range(blocks)],
+    }
+
+
+def attention(y: jax.Array, block: Params) -> jax.Array:
+    """Causal self-attention, f32[B, T, D] -> f32[B, T, D]."""
+    qkv = jnp.einsum("btd,dshk->sbthk", y, block["qkv"])
+    # ALiBi (arXiv 2108.12409): a score falls with the distance, in each head at
+    # another slope. Without positions to learn, the loss falls in 100 steps
+    # to where learned positions get in 300.
+    distance = jnp.arange(y.shape[1])[:, None] - jnp.arange(y.shape[1])
+    slopes = 0.25 ** jnp.arange(qkv.shape[3])
+    bias = -slopes[:, None, None] * distance
+    mixed = jax.nn.dot_product_attention(*qkv, bias[None], is_causal=True)
+    return jnp.einsum("bthk,hkd->btd", mixed, block["out"])
+
+
+def mlp(y: jax.Array, block: Params) -> jax.Array:
+    """Two layers, position by position, f32[B, T, D] -> f32[B, T, D]."""
+    return jax.nn.gelu(y @ block["up"]) @ block["down"]
+
+
+def logits(params: Params, characters: jax.Array, norm: Norm) -> jax.Array:
+    """Scores of each next character, int32[B, T] -> f32[B, T, V].
+
+    Each half of a block adds to the stream h, and the next half reads the norm
+    of the sum: addition and norm are one call, `norm(delta, w, residual=h)`.
+    """
+    h = params["embed"][characters]
+    y = norm(h, params["norm_0"])
+    for block in params["blocks"]:
+        y, h = norm(attention(y, block), block["norm_1"], residual=h)
+        y, h = norm(mlp(y, block), block["norm_2"], residual=h)
+    return y @ params["embed"].T
+
+
+def loss(params: Params, windows: jax.Array, norm: Norm) -> jax.Array:
+    """Cross-entropy of the next character in nats, int32[B, T + 1] -> f32[]."""
+    scores = logits(params, windows[:, :-1], norm)
+    log_p = jax.nn.log_softmax(scores)
+    return -jnp.take_along_axis(log_p, windows[:, 1:, None], axis=-1).mean()
+
+
+def continue_text(
+    params: Params, window: jax.Array, norm: Norm, key: jax.Array, count: int
+) -> jax.Array:
+    """Draws `count` characters that follow `window`, int32[T] -> int32[count].
+
+    The temperature is 0.7: a little bolder than the model's own distribution.
+    """
+
+    def step(window: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        scores = logits(params, window[None], norm)[0, -1]
+        character = jax.random.categorical(key, scores / 0.7).astype(
+            window.dtype
+        )
+        return jnp.append(window[1:], character), character
+
+    return jax.lax.scan(step, window, jax.random.split(key, count))[1]

@@ -1,0 +1,167 @@
+"""The quickstart: a whole short run, and that its checks can fail."""
+
+import itertools
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+import quickstart_model as model
+import quickstart_report as report
+import quickstart_text as text
+import quickstart_train as train
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+import xla_ffi_kit
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 4)
+
+STEPS = 5
+
+
+def run_quickstart(*arguments):
+    return subprocess.run(
+        [
+            sys.executable,
+            str(pathlib.Path(__file__).with_name("quickstart.py")),
+            *arguments,
+        ],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_short_run_ends_with_the_table():
+    result = run_quickstart("--steps", "8")
+    assert result.returncode == 0, result.stderr
+    assert "step   1/8" in result.stdout
+    assert "\r" not in result.stdout  # not a terminal
+    row = r"^{} +(\d\.\d+) +(\d\.\d+) "
+    before = re.search(row.format("loss before"), result.stdout, re.M)
+    after = re.search(row.format("loss after"), result.stdout, re.M)
+    for column in (1, 2):
+        assert float(before[column]) == pytest.approx(np.log(96), abs=0.1)
+        assert float(after[column]) < float(before[column]) - 0.5
+    assert re.search(r"^step, median .* ms .* ms  ", result.stdout, re.M)
+    assert re.search(r"^all-gather +0 +0 ", result.stdout, re.M)
+    assert re.search(r"^all-reduce +(\d+) +\1 ", result.stdout, re.M)
+    # Two blocks of two norms, and the first norm; forward and backward.
+    for target in ("xla_ffi_kit.rms_norm_fwd", "xla_ffi_kit.rms_norm_bwd"):
+        assert re.search(
+            rf"^  {target} +5 calls, FFI 0\.2$", result.stdout, re.M
+        )
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (None, "expected a UTF-8 text file: .*No such file"),
+        (b"\xff" * 30_000, "expected a UTF-8 text file: .*decode"),
+        (b"Too short.", "expected at least 20000 characters, got 10"),
+    ],
+)
+def test_unusable_text_is_refused_in_one_sentence(tmp_path, content, message):
+    path = tmp_path / "text"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SystemExit, match=message) as error:
+        text.read_text(str(path))
+    assert str(error.value).startswith("quickstart: ")
+    assert "\n" not in str(error.value)
+
+
+def test_text_round_trips_and_rare_characters_become_one(tmp_path):
+    path = tmp_path / "text"
+    rare = "".join(map(chr, range(0x4E00, 0x4E00 + 100)))
+    path.write_text("some words \n" * 3000 + rare, encoding="utf-8")
+    corpus = text.read_text(str(path))
+    assert len(corpus.alphabet) == text.MAX_CHARACTERS + 1
+    assert corpus.decode(corpus.train[:16]) == "some words some "
+    assert text.STAND_IN in corpus.decode(corpus.held_out)
+    for windows in itertools.islice(text.batches(corpus.train, 4, 9, 0), 3):
+        assert windows.shape == (4, 9)
+        for window in windows:
+            assert corpus.decode(window) in "some words " * 3
+
+
+def train_small(norm):
+    """(trainer, loss before, loss after) of a few steps of a small model."""
+    params = model.init_params(
+        jax.random.key(0), alphabet=16, width=32, blocks=1, heads=2
+    )
+    trainer = train.Trainer(norm, params, mesh(), (8, 17), STEPS)
+    characters = np.arange(400, dtype=np.int32) ** 2 % 16
+    batches = text.batches(characters, 8, 17, seed=0)
+    held_out = next(batches)
+    before = trainer.evaluate(held_out)
+    for windows in itertools.islice(batches, STEPS):
+        trainer.step(windows)
+    return trainer, before, trainer.evaluate(held_out)
+
+
+def mesh():
+    return jax.make_mesh((4,), ("batch",), axis_types=(AxisType.Auto,))
+
+
+def problems(norm, plain):
+    trainers, before, after = zip(train_small(norm), plain, strict=True)
+    return report.problems(*trainers, before, after)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return train_small(model.plain_rms_norm)
+
+
+def test_the_kit_has_no_problems(plain):
+    assert problems(xla_ffi_kit.rms_norm, plain) == []
+
+
+def test_a_run_without_handlers_is_a_problem(plain):
+    (problem,) = problems(model.plain_rms_norm, plain)
+    assert "no handler" in problem
+
+
+def wrong_value(x, weight, *, residual=None):
+    return xla_ffi_kit.rms_norm(x, weight, residual=residual, eps=1e-2)
+
+
+def not_a_number(x, weight, *, residual=None):
+    return xla_ffi_kit.rms_norm(x, weight * np.nan, residual=residual)
+
+
+def wrong_gradient(x, weight, *, residual=None):
+    h = x if residual is None else x + residual
+    right = xla_ffi_kit.rms_norm(h, weight)
+    wrong = jax.lax.stop_gradient(right) + (h - jax.lax.stop_gradient(h))
+    return wrong if residual is None else (wrong, h)
+
+
+def gathers(x, weight, *, residual=None):
+    everywhere = NamedSharding(mesh(), PartitionSpec())
+    x = jax.lax.with_sharding_constraint(x, everywhere)
+    return xla_ffi_kit.rms_norm(x, weight, residual=residual)
+
+
+@pytest.mark.parametrize(
+    "norm, message",
+    [
+        (wrong_value, "before training differ by .*, expected at most 1e-05"),
+        (not_a_number, "before training differ by nan"),
+        (wrong_gradient, "in training differ by .*, expected at most 5e-04"),
+        (gathers, "has [0-9]+ more all-gather than plain JAX"),
+    ],
+)
+def test_a_wrong_norm_is_a_problem(norm, message, plain):
+    assert re.search(message, "\n".join(problems(norm, plain)))
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))

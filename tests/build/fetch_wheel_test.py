@@ -1,0 +1,103 @@
+"""fetch_wheel.py unpacks what was pinned, and nothing when it is not that."""
+
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+SCRIPT = pathlib.Path(sys.argv[1]).resolve()
+WHEEL = "kit_probe-1.0-py3-none-any.whl"
+
+
+def make_wheel(folder: pathlib.Path) -> str:
+    """Writes a small wheel; returns its sha256."""
+    path = folder / WHEEL
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("kit_probe/include/a.h", "// a\n")
+        archive.writestr("kit_probe/include/deep/b.h", "// b\n")
+        archive.writestr("kit_probe/other.txt", "other\n")
+        info = "kit_probe-1.0.dist-info/"
+        archive.writestr(
+            info + "METADATA",
+            "Metadata-Version: 2.1\nName: kit_probe\nVersion: 1.0\n",
+        )
+        archive.writestr(
+            info + "WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        archive.writestr(info + "RECORD", "")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class FetchWheelTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.wheels = pathlib.Path(self.folder.name, "wheels")
+        self.out = pathlib.Path(self.folder.name, "out")
+        self.wheels.mkdir()
+        self.out.mkdir()
+        self.sha256 = make_wheel(self.wheels)
+
+    def fetch(self, *options: str, sha256: str | None = None):
+        """Runs the script in the output folder, with the wheel as pip's index."""
+        # Only this wheel, whatever pip is configured to on the machine.
+        environment = {
+            k: v for k, v in os.environ.items() if "PIP_" not in k
+        } | {
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PIP_NO_INDEX": "1",
+        }
+        return subprocess.run(
+            [
+                sys.executable,
+                SCRIPT,
+                "--requirement=kit_probe==1.0",
+                f"--sha256={sha256 or self.sha256}",
+                "--python-version=3.11",
+                "--platform=any",
+                *options,
+            ],
+            cwd=self.out,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def unpacked(self) -> list[str]:
+        files = (path for path in self.out.rglob("*") if path.is_file())
+        return sorted(str(path.relative_to(self.out)) for path in files)
+
+    def test_unpacks_below_the_prefix(self):
+        result = self.fetch("--strip-prefix=kit_probe")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(
+            self.unpacked(), ["include/a.h", "include/deep/b.h", "other.txt"]
+        )
+
+    def test_unpacks_only_the_members(self):
+        result = self.fetch("--strip-prefix=kit_probe", "--member=include/deep")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.unpacked(), ["include/deep/b.h"])
+
+    def test_another_hash_stops_and_names_the_package(self):
+        result = self.fetch(sha256="0" * 64)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("kit_probe==1.0", result.stderr)
+        self.assertIn("pinned sha256 " + "0" * 64, result.stderr)
+        self.assertEqual(self.unpacked(), [])
+
+    def test_a_prefix_that_is_not_there_stops(self):
+        result = self.fetch("--strip-prefix=nowhere")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("nothing below 'nowhere'", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
