@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 def export_checks(*ops: FfiOp) -> tuple[export.DisabledSafetyCheck, ...]:
     """The safety checks to disable to export programs with these operations.
 
-    `jax.export` refuses custom calls that it does not know, because a serialized
-    program may outlive the library that defines them. Who exports a program
-    with handlers promises that they are there where it runs, registered with
-    `register_handlers`.
+    `jax.export` refuses custom calls that it does not know, because a
+    serialized program may outlive the library that defines them. Who exports a
+    program with handlers promises that they are there where it runs, registered
+    with `register_handlers`.
 
     Example:
       exported = jax.export.export(

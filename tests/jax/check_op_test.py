@@ -75,7 +75,7 @@ def test_operation(name):
         assert row.status == "passed" or skippable, row
 
 
-# --- The test of the test: each of these must be caught -------------------------
+# --- The test of the test: each of these must be caught -----------------------
 
 
 def kit_op(target, reference, **kwargs):

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 import xla_ffi_kit
 from xla_ffi_kit import _registration
 from xla_ffi_kit._library import KIT_LIBRARIES

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from xla_ffi_kit import relu
 
 jax.config.update("jax_enable_x64", True)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 import xla_ffi_kit
 from xla_ffi_kit.ops import rms_norm as module
 

@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xla_ffi_kit
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+
+import xla_ffi_kit
 from xla_ffi_kit import modular_add, relu, rms_norm
 
 COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "permute")

@@ -1,5 +1,7 @@
-"""A[i] = B[i % len(B)] + C[i], the custom call of XLA's own tutorial, on the
-handler of `xla_ffi/ops/modular_add`."""
+"""A[i] = B[i % len(B)] + C[i], the custom call of XLA's own tutorial.
+
+On the handler of `xla_ffi/ops/modular_add`.
+"""
 
 from __future__ import annotations
 

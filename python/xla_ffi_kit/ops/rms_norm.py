@@ -1,5 +1,8 @@
-"""RMS normalization over the last axis (Zhang and Sennrich, 2019,
-arXiv:1910.07467), on the handlers of `xla_ffi/ops/rms_norm`."""
+"""RMS normalization over the last axis.
+
+Zhang and Sennrich, Root Mean Square Layer Normalization, 2019,
+arXiv:1910.07467; on the handlers of `xla_ffi/ops/rms_norm`.
+"""
 
 from __future__ import annotations
 

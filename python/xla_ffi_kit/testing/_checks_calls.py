@@ -117,8 +117,8 @@ def vmap(run: Runner) -> None:
         run.same("jax.vmap(f, 1, out_axes=0)(*x)", _all_axes(run, 1))
     run.same("jax.vmap(f, 0, out_axes=-1)(*x)", _all_axes(run))
     nested = "jax.vmap(jax.vmap(f), (0,) + (None,) * {n})(*x)"
-    two = f"tuple(v[None] if i == 0 else v for i, v in enumerate({_all_axes(run)}))"
-    run.same(nested.format(n=count - 1), two)
+    first = f"(lambda v, *r: (v[None], *r))(*{_all_axes(run)})"
+    run.same(nested.format(n=count - 1), first)
 
 
 def _one_call(run: Runner, function: str, operands: str) -> None:
@@ -190,7 +190,7 @@ def bad_operands(run: Runner) -> None:
     for i, axes in enumerate(run.op.kernel_axes):
         if not axes:
             continue
-        wrong = list(xs)
+        wrong: list[Any] = list(xs)
         wrong[i] = np.zeros((1,) * (axes - 1), xs[i].dtype)
         try:
             run.op(*wrong, **run.case.attributes)

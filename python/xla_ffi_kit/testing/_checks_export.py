@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jax import export
 
 from xla_ffi_kit._export import export_checks
@@ -16,7 +18,10 @@ _ROUND_TRIP = (
 
 def round_trip(run: Runner) -> None:
     """Exported, serialized and read back, with the derivative if any."""
-    names = {"export": export, "checks": export_checks(run.op)}
+    names: dict[str, Any] = {
+        "export": export,
+        "checks": export_checks(run.op),
+    }
     program = _ROUND_TRIP.format(types="*x", order="")
     run.same(f"{program}.call(*x)", **names)
     if not all(_case.is_inexact(x) for x in run.case.operands()):
@@ -32,7 +37,11 @@ def symbolic_batch(run: Runner) -> None:
     if run.op.vmap_method == "sequential" or not count:
         raise Skipped("the kernel does not batch")
     (size,) = export.symbolic_shape("b")
-    names = {"export": export, "checks": export_checks(run.op), "size": size}
+    names: dict[str, Any] = {
+        "export": export,
+        "checks": export_checks(run.op),
+        "size": size,
+    }
     types = "*(jax.ShapeDtypeStruct((size, *v.shape[1:]), v.dtype) for v in x)"
     program = _ROUND_TRIP.format(types=types, order="")
     for rows in (3, 5):

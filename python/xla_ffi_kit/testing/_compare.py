@@ -136,7 +136,7 @@ def difference(got: Any, want: Any, factor: float = 1) -> str | None:
     """How two results differ beyond the tolerance; None if they do not."""
     got_leaves, got_tree = jax.tree.flatten(got)
     want_leaves, want_tree = jax.tree.flatten(want)
-    if got_tree != want_tree:
+    if str(got_tree) != str(want_tree):
         return f"expected the structure {want_tree}, got {got_tree}"
     for i, (a, b) in enumerate(zip(got_leaves, want_leaves, strict=True)):
         if a.shape != b.shape or a.dtype != b.dtype:
