@@ -5,8 +5,8 @@ already has, data-parallel over 4 virtual CPU devices. Both runs start from the
 same weights and see the same batches, so their losses must agree; the table at
 the end compares them, and says which handlers ran.
 
-    tools/bazel run //examples:quickstart             # about a minute
-    tools/bazel run //examples:quickstart -- --short  # a few seconds
+    tools/bazel run //examples:quickstart             # half a minute
+    tools/bazel run //examples:quickstart -- --short  # ten seconds
     python examples/quickstart.py                     # with the wheel installed
 """
 
@@ -68,7 +68,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         prog="quickstart", description=__doc__.partition("\n")[0]
     )
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, default=300, help="default: 300")
+    length.add_argument("--steps", type=int, default=200, help="default: 200")
     length.add_argument(
         "--short", dest="steps", action="store_const", const=60, help="60 steps"
     )

@@ -74,14 +74,14 @@ def init_params(
 
 def attention(y: jax.Array, block: Params) -> jax.Array:
     """Causal self-attention, f32[B, T, D] -> f32[B, T, D]."""
-    qkv = jnp.einsum("btd,dshk->sbthk", y, block["qkv"])
+    q, k, v = jnp.einsum("btd,dshk->sbthk", y, block["qkv"])
     # ALiBi (arXiv 2108.12409): a score falls with the distance, in each head at
     # another slope. Without positions to learn, the loss falls in 100 steps
     # to where learned positions get in 300.
     distance = jnp.arange(y.shape[1])[:, None] - jnp.arange(y.shape[1])
-    slopes = 0.25 ** jnp.arange(qkv.shape[3])
+    slopes = 0.25 ** jnp.arange(q.shape[2])
     bias = -slopes[:, None, None] * distance
-    mixed = jax.nn.dot_product_attention(*qkv, bias[None], is_causal=True)
+    mixed = jax.nn.dot_product_attention(q, k, v, bias[None], is_causal=True)
     return jnp.einsum("bthk,hkd->btd", mixed, block["out"])
 
 

@@ -77,6 +77,18 @@ def test_unusable_text_is_refused_in_one_sentence(tmp_path, content, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_python_without_the_topics_is_told_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    with pytest.raises(SystemExit, match=r"no pydoc_data.topics .* --text FILE"):
+        text.read_text(None)
+
+
+def test_relative_paths_start_where_bazel_was_called(tmp_path, monkeypatch):
+    (tmp_path / "text").write_text("some words " * 3000, encoding="utf-8")
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    assert text.read_text("text").source == "text"
+
+
 def test_text_round_trips_and_rare_characters_become_one(tmp_path):
     path = tmp_path / "text"
     rare = "".join(map(chr, range(0x4E00, 0x4E00 + 100)))

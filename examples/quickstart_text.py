@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import importlib
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -57,8 +58,10 @@ def read_text(path: str | None) -> Text:
         text = "\n".join(topics[name] for name in sorted(topics))
     else:
         source = path
+        # `bazel run` starts programs elsewhere, and says here where it was.
+        folder = os.environ.get("BUILD_WORKING_DIRECTORY", "")
         try:
-            text = pathlib.Path(path).read_text(encoding="utf-8")
+            text = pathlib.Path(folder, path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SystemExit(
                 f"quickstart: --text {path}: expected a UTF-8 text file: "

@@ -20,6 +20,7 @@ BETA_1, BETA_2 = 0.9, 0.98
 # The weights; the averages of gradients and of their squares; steps taken.
 State = tuple[model.Params, model.Params, model.Params, Any]
 
+_CUSTOM_CALL = re.compile(r'custom_call_target="(xla_ffi_kit\.[^"]+)"')
 _COLLECTIVE = re.compile(
     r" (all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)"
     r"(?:-start)?\("
@@ -64,16 +65,15 @@ class Trainer:
         self._state = jax.device_put(
             (params, zeros, zeros, np.int32(0)), everywhere
         )
+        windows = jax.ShapeDtypeStruct(
+            batch_shape, jnp.int32, sharding=self._by_batch
+        )
         self._step = (
             jax.jit(step, out_shardings=everywhere, donate_argnums=0)
-            .lower(
-                self._state,
-                jax.ShapeDtypeStruct(
-                    batch_shape, jnp.int32, sharding=self._by_batch
-                ),
-            )
+            .lower(self._state, windows)
             .compile()
         )
+        self._hlo = self._step.as_text() or ""
         self._loss = jax.jit(model.loss, static_argnums=2)
         self._norm = norm
         self.losses: list[float] = []  # of each step's batch, before the step
@@ -100,14 +100,11 @@ class Trainer:
 
     def custom_calls(self) -> collections.Counter[str]:
         """How often the compiled step calls each of the kit's handlers."""
-        targets = re.findall(
-            r'custom_call_target="(xla_ffi_kit\.[^"]+)"', self._step.as_text()
-        )
-        return collections.Counter(targets)
+        return collections.Counter(_CUSTOM_CALL.findall(self._hlo))
 
     def collectives(self) -> collections.Counter[str]:
         """How many collectives of each kind the compiled step has."""
-        return collections.Counter(_COLLECTIVE.findall(self._step.as_text()))
+        return collections.Counter(_COLLECTIVE.findall(self._hlo))
 
 
 def adam(state: State, gradient: model.Params, steps: int) -> State:

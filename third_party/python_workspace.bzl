@@ -1,6 +1,7 @@
 """Python dependencies in WORKSPACE mode; needs xla_ffi_kit_repositories()."""
 
 load("@rules_python//python:pip.bzl", "pip_parse")
+load("//third_party/pypi:pip_tools.bzl", "pip_tools")
 load("//third_party/python:local_python.bzl", "local_python")
 
 # buildifier: disable=unnamed-macro
@@ -14,6 +15,7 @@ def xla_ffi_kit_python_repositories():
         local_python(name = "local_python")
         native.register_toolchains("@local_python//:toolchain")
     if not native.existing_rule("pypi"):
+        pip_tools()
         pip_parse(
             name = "pypi",
             incompatible_generate_aliases = True,

@@ -47,7 +47,10 @@ install_once() {
   local dir=$1
   if [[ -e $dir/.complete ]]; then return; fi
   (
-    if command -v flock >/dev/null; then flock 9; fi
+    if command -v flock >/dev/null && ! flock -n 9; then
+      say "waiting for another run, which is installing"
+      flock 9
+    fi
     if [[ -e $dir/.complete ]]; then exit; fi
     trap 'if ! [[ -e $dir/.complete ]]; then rm -rf "$dir"; fi' EXIT
     rm -rf "$dir"
