@@ -19,7 +19,11 @@ from xla_ffi_kit import FfiOp, _lowering
 from xla_ffi_kit._library import KIT_LIBRARIES
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
-from xla_ffi_kit.ops.rms_norm import _bwd, _fwd, rms_norm_op
+from xla_ffi_kit.ops.rms_norm import (
+    rms_norm_bwd_op,
+    rms_norm_fwd_op,
+    rms_norm_op,
+)
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
 
 jax.config.update("jax_enable_x64", True)
@@ -43,8 +47,11 @@ GOOD = {
         Case("float32[3,5]", eps=1e-3),
         Case("complex64[3]", eps=0.1),
     ),
-    "rms_norm_fwd": (_fwd, Case("bfloat16[2,7]", eps=1e-3)),
-    "rms_norm_bwd": (_bwd, Case("float64[2]", "float64[2,3]", "float64[2,3]")),
+    "rms_norm_fwd": (rms_norm_fwd_op, Case("bfloat16[2,7]", eps=1e-3)),
+    "rms_norm_bwd": (
+        rms_norm_bwd_op,
+        Case("float64[2]", "float64[2,3]", "float64[2,3]"),
+    ),
     "modular_add": (
         modular_add_op,
         Case("float32[2,3]", "float32[2,7]"),

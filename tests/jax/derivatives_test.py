@@ -44,9 +44,9 @@ TRANSFORMS = {
     "jvp": lambda f: lambda *p: jax.jvp(f, p, p),
     "vjp": lambda f: lambda *p: jax.vjp(f, *p)[1](f(*p)),
     "linearize": lambda f: lambda *p: jax.linearize(f, *p)[1](*p),
-    "linear_transpose": lambda f: lambda *p: jax.linear_transpose(
-        jax.linearize(f, *p)[1], *p
-    )(f(*p)),
+    "linear_transpose": lambda f: (
+        lambda *p: jax.linear_transpose(jax.linearize(f, *p)[1], *p)(f(*p))
+    ),
     "jacfwd": lambda f: jax.jacfwd(f, ALL),
     "jacrev": lambda f: jax.jacrev(f, ALL),
     "hessian": lambda f: jax.hessian(loss_of(f), ALL),
@@ -64,15 +64,19 @@ TRANSFORMS = {
         ),
         ALL,
     ),
-    "vmap of grad": lambda f: lambda x, w, r: jax.vmap(
-        jax.grad(loss_of(f), ALL), (0, None, 0)
-    )(x, w, r),
+    "vmap of grad": lambda f: (
+        lambda x, w, r: jax.vmap(jax.grad(loss_of(f), ALL), (0, None, 0))(
+            x, w, r
+        )
+    ),
     "grad of vmap": lambda f: jax.grad(
         lambda x, w, r: jnp.sum(jax.vmap(f, (0, None, 0))(x, w, r) ** 2), ALL
     ),
-    "vmap of hessian": lambda f: lambda x, w, r: jax.vmap(
-        jax.hessian(loss_of(f), ALL), (None, 0, None), 1
-    )(x, jnp.stack([w, 2 * w]), r),
+    "vmap of hessian": lambda f: (
+        lambda x, w, r: jax.vmap(
+            jax.hessian(loss_of(f), ALL), (None, 0, None), 1
+        )(x, jnp.stack([w, 2 * w]), r)
+    ),
     "grad of scan": lambda f: jax.grad(
         lambda x, w, r: jnp.sum(
             jax.lax.scan(lambda c, _: (f(c, w, r), None), x, None, 3)[0]
