@@ -79,7 +79,9 @@ def test_unusable_text_is_refused_in_one_sentence(tmp_path, content, message):
 
 def test_a_python_without_the_topics_is_told_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    with pytest.raises(SystemExit, match=r"no pydoc_data.topics .* --text FILE"):
+    with pytest.raises(
+        SystemExit, match=r"no pydoc_data.topics .* --text FILE"
+    ):
         text.read_text(None)
 
 

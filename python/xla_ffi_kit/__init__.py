@@ -4,8 +4,10 @@ Importing this package starts no JAX backend: handlers are registered when an
 operation is first lowered.
 """
 
+from xla_ffi_kit._export import export_checks
 from xla_ffi_kit._implementation import use_reference
 from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
+from xla_ffi_kit._registration import register_handlers
 from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.ops.modular_add import modular_add
 from xla_ffi_kit.ops.relu import relu
@@ -15,7 +17,9 @@ __all__ = [
     "FfiOp",
     "HandlerLibrary",
     "HandlerLibraryError",
+    "export_checks",
     "modular_add",
+    "register_handlers",
     "relu",
     "rms_norm",
     "use_reference",

@@ -48,7 +48,9 @@ def _normalize(op: str, name: str, declared: AttributeType) -> Any:
     if declared is str:
         return str
     if isinstance(declared, Mapping):
-        return {k: _normalize(op, f"{name}.{k}", t) for k, t in declared.items()}
+        return {
+            k: _normalize(op, f"{name}.{k}", t) for k, t in declared.items()
+        }
     if isinstance(declared, tuple) and len(declared) == 1:
         return (np.dtype(declared[0]),)
     try:
@@ -95,13 +97,13 @@ def _convert(op: str, name: str, kind: Any, value: Any) -> Any:
     return _scalar(op, name, kind, value)
 
 
-def _scalar(op: str, name: str, dtype: np.dtype, value: Any) -> Any:
+def _scalar(op: str, name: str, dtype: Any, value: Any) -> Any:
     expected = f"a {dtype.name} number"
     if isinstance(value, bool | np.bool_):
         if dtype.kind != "b":
             raise _mismatch(op, name, expected, value)
         return np.bool_(value)
-    accepted: tuple[type, ...] = (int, np.integer)
+    accepted: tuple[Any, ...] = (int, np.integer)
     if dtype.kind in "fc":
         accepted += (float, np.floating)
     if dtype.kind == "c":

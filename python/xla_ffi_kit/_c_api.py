@@ -10,8 +10,16 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t
-from ctypes import c_uint32, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+)
 
 TABLE_SYMBOL = "XlaFfiKit_GetHandlerTable"
 

@@ -61,7 +61,7 @@ def match_manual_axes(operands: Sequence[Any]) -> Sequence[Any]:
     """
     insert = getattr(core, "auto_insert_reshard", None)
     if insert is None:
-        insert = core.standard_insert_pvary
+        insert = core.standard_insert_pvary  # type: ignore[attr-defined]
     return insert(*operands)
 
 

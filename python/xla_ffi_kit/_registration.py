@@ -15,7 +15,12 @@ import threading
 import jax
 import jaxlib
 
-from xla_ffi_kit._library import Handler, HandlerLibrary, HandlerLibraryError
+from xla_ffi_kit._library import (
+    KIT_LIBRARIES,
+    Handler,
+    HandlerLibrary,
+    HandlerLibraryError,
+)
 
 _OLDEST_API = (0, 1)  # XLA refuses handlers of version 0.0 since 2024
 
@@ -73,8 +78,8 @@ def register(library: HandlerLibrary, target: str) -> None:
         if owner is not None:
             raise HandlerLibraryError(
                 f"handler {target!r} for {library.platform} of {library.path} "
-                f"is already registered from {owner}; a process has one handler "
-                "per name, so rename one of the two"
+                f"is already registered from {owner}; a process has one "
+                "handler per name, so rename one of the two"
             )
         handler = library.handler(target)
         for state_type in library.types:
@@ -92,13 +97,16 @@ def register(library: HandlerLibrary, target: str) -> None:
         _handlers[key] = library.path
 
 
-def register_all(*libraries: HandlerLibrary) -> None:
-    """Registers every handler of `libraries` that has a backend here.
+def register_handlers(*libraries: HandlerLibrary) -> None:
+    """Registers every handler of the libraries; default: the kit's own.
 
-    Needed only where nothing is lowered, e.g. before a deserialized
-    `jax.export` program runs.
+    Needed only where no operation is lowered, above all before a program read
+    back by `jax.export` runs. Starts JAX's backends.
+
+    Raises:
+      HandlerLibraryError: a library cannot be used.
     """
-    for library in libraries:
+    for library in libraries or KIT_LIBRARIES:
         if library.optional and not library.exists:
             continue
         for target in library.handlers:

@@ -74,14 +74,17 @@ def _jvp(
         )
         parts.append(part)
     return outs, [
-        _sum_tangents(out, ts)
-        for out, *ts in zip(outs, *parts, strict=True)
+        _sum_tangents(out, ts) for out, *ts in zip(outs, *parts, strict=True)
     ]
+
+
+def _no_tangent(primal: Any) -> ad.Zero:
+    return ad.Zero(jax.typeof(primal).to_tangent_aval())
 
 
 def _sum_tangents(primal: Any, tangents: Values) -> Any:
     if not jnp.issubdtype(primal.dtype, np.inexact):
-        return ad.Zero.from_primal_value(primal)
+        return _no_tangent(primal)
     total = tangents[0]
     for tangent in tangents[1:]:
         total = total + tangent
@@ -110,7 +113,7 @@ def _author_jvp(
     return checked, [
         _check_like(op, "jvp: tangent result", i, t, o)
         if jnp.issubdtype(o.dtype, np.inexact)
-        else ad.Zero.from_primal_value(o)
+        else _no_tangent(o)
         for i, (t, o) in enumerate(zip(out_tangents, checked, strict=True))
     ]
 
@@ -141,9 +144,7 @@ def _transpose(
         return result
     cts = [ad.instantiate_zeros(ct) for ct in cotangents]
     if op.transpose is not None:
-        known = [
-            x.aval if ad.is_undefined_primal(x) else x for x in operands
-        ]
+        known = [x.aval if ad.is_undefined_primal(x) else x for x in operands]
         out = op.transpose(op.pack(cts), *known, **attributes.for_reference)
         values = dict(
             zip(
@@ -154,7 +155,9 @@ def _transpose(
         )
     else:
         # The reference is linear in these, so its derivative at zero is it.
-        zeros = [ad.instantiate_zeros(ad.Zero(operands[i].aval)) for i in unknown]
+        zeros = [
+            ad.instantiate_zeros(ad.Zero(operands[i].aval)) for i in unknown
+        ]
         call = _reference_of(op, operands, unknown, attributes)
         _, pull_back = jax.vjp(call, *zeros)
         values = dict(zip(unknown, pull_back(tuple(cts)), strict=True))
@@ -218,12 +221,12 @@ def _batch_sequentially(
     dims: Sequence[int | None],
     attributes: AttributeValues,
 ) -> tuple[Values, list[int | None]]:
-    batched = [i for i, d in enumerate(dims) if d is not None]
-    rows = tuple(jnp.moveaxis(operands[i], dims[i], 0) for i in batched)
+    axes = {i: d for i, d in enumerate(dims) if d is not None}
+    rows = tuple(jnp.moveaxis(operands[i], d, 0) for i, d in axes.items())
 
     def step(row: tuple[Any, ...]) -> tuple[Any, ...]:
         full = list(operands)
-        for i, value in zip(batched, row, strict=True):
+        for i, value in zip(axes, row, strict=True):
             full[i] = value
         return tuple(op.bind(full, attributes))
 

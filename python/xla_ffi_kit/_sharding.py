@@ -29,7 +29,9 @@ def annotate(
     if not lead or not all(isinstance(size, int) for s in shapes for size in s):
         return  # no batch, or a symbolic shape, which Shardy cannot take
     replicated: list[str] = []
-    axes = [_factors(lead, s, f"v{i}", replicated) for i, s in enumerate(shapes)]
+    axes = [
+        _factors(lead, s, f"v{i}", replicated) for i, s in enumerate(shapes)
+    ]
     operands = [x.type for x in call.operands]
     results = [x.type for x in call.results]
     rule = (

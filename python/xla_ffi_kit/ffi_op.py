@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
-from xla_ffi_kit import _attributes, _implementation, _jax_hooks
-from xla_ffi_kit import _registration, _rules, _sharding
+from xla_ffi_kit import (
+    _attributes,
+    _check,
+    _implementation,
+    _jax_hooks,
+    _lowering,
+    _operands,
+    _rules,
+    _sharding,
+)
 from xla_ffi_kit._attributes import AttributeValues
-from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
+from xla_ffi_kit._library import HandlerLibrary
 
 _VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential")
 _SHARDED_KERNEL_AXES = ("error", "gather")
@@ -87,7 +92,7 @@ class FfiOp:
     ) -> None:
         self.name = name
         self.reference = reference
-        self.operand_names = _operand_names(name, reference, attributes or {})
+        self.operand_names = _operands.names(name, reference, attributes or {})
         count = len(self.operand_names)
         if isinstance(kernel_axes, int):
             kernel_axes = (kernel_axes,) * count
@@ -119,16 +124,7 @@ class FfiOp:
             ),
             static_argnames="attributes",
         )
-        self._lower_reference = mlir.lower_fun(
-            self._flat_reference, multiple_results=True
-        )
-        mlir.register_lowering(self.primitive, self._lower_reference)
-        for platform in self.handlers:
-            mlir.register_lowering(
-                self.primitive,
-                functools.partial(self._lower_handler, platform),
-                platform=platform,
-            )
+        _lowering.install(self)
 
     def _check_spec(self, count: int) -> None:
         if len(self.kernel_axes) != count:
@@ -191,7 +187,8 @@ class FfiOp:
                 f"({', '.join(self.operand_names)}), got {len(operands)}"
             )
         operands = tuple(
-            x if isinstance(x, jax.Array) else jnp.asarray(x) for x in operands
+            _check.array(self.name, name, x)
+            for name, x in zip(self.operand_names, operands, strict=True)
         )
         values = _attributes.bind(self.name, self.attribute_types, attributes)
         if implementation not in (None, "reference"):
@@ -231,43 +228,7 @@ class FfiOp:
 
     def check_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Checks ranks and batch axes; returns the operands' leading shape."""
-        leads = []
-        named = zip(self.operand_names, operands, self.kernel_axes, strict=True)
-        for name, x, axes in named:
-            if len(x.shape) < axes:
-                raise ValueError(
-                    f"{self.name}: operand {name}: expected rank >= {axes}, got "
-                    f"rank {len(x.shape)}"
-                )
-            leads.append(tuple(x.shape[: len(x.shape) - axes]))
-        if not leads:
-            return ()
-        lead = leads[0]
-        if self.vmap_method == "expand_dims":
-            lead = max(leads, key=len)
-            lead = tuple(
-                next((b[i] for b in leads if b[i : i + 1] != (1,)), 1)
-                if all(len(b) == len(lead) for b in leads)
-                else size
-                for i, size in enumerate(lead)
-            )
-        for name, got in zip(self.operand_names, leads, strict=True):
-            if not self._is_batch(got, lead):
-                raise ValueError(
-                    f"{self.name}: operand {name}: expected leading axes "
-                    f"{list(lead)} as operand {self.operand_names[0]} has, got "
-                    f"{list(got)}"
-                )
-        return lead
-
-    def _is_batch(self, got: tuple[Any, ...], lead: tuple[Any, ...]) -> bool:
-        if self.vmap_method == "sequential":
-            return not got
-        if self.vmap_method == "broadcast_all":
-            return got == lead
-        return len(got) == len(lead) and all(
-            g in (1, want) for g, want in zip(got, lead, strict=True)
-        )
+        return _operands.leading_shape(self, operands)
 
     def _types(
         self,
@@ -280,25 +241,12 @@ class FfiOp:
         )
         return self.flatten(results)
 
-    def _flat_reference(
-        self, *operands: Any, attributes: AttributeValues
-    ) -> tuple[Any, ...]:
-        return self.flatten(
-            self.reference(*operands, **attributes.for_reference)
-        )
-
     def _abstract_eval(
         self, *avals: Any, attributes: AttributeValues
     ) -> tuple[tuple[Any, ...], Any]:
         lead = self.check_operands(avals)
         types = self.result_types(avals, attributes)
-        for i, t in enumerate(types):
-            if tuple(t.shape[: len(lead)]) != lead:
-                raise ValueError(
-                    f"{self.name}: result {i} of the reference: expected leading "
-                    f"axes {list(lead)} as the operands have, got shape "
-                    f"{list(t.shape)}"
-                )
+        _operands.check_results(self, avals, types, lead)
         effects = {_jax_hooks.SIDE_EFFECT} if self.has_side_effect else set()
         if not avals:
             return tuple(
@@ -311,9 +259,7 @@ class FfiOp:
                 at = len(aval.shape) - axes
                 _sharding.check_kernel_axes(self.name, name, aval, at)
         template = next((a for a in avals if _sharding.has_mesh(a)), avals[0])
-        specs = _sharding.lead_specs(
-            self.name, self.operand_names, avals, lead
-        )
+        specs = _sharding.lead_specs(self.name, self.operand_names, avals, lead)
         return tuple(
             _sharding.with_specs(
                 template,
@@ -323,65 +269,3 @@ class FfiOp:
             )
             for t in types
         ), effects
-
-    def _library(self, platform: str, target: str) -> HandlerLibrary | None:
-        """The library to take `target` from; None if the reference must do."""
-        offered = [lib for lib in self.libraries if lib.platform == platform]
-        present = [lib for lib in offered if lib.exists]
-        for library in present:
-            if target in library.handlers:
-                return library
-        required = present or [lib for lib in offered if not lib.optional]
-        if required:
-            required[0].handler(target)  # raises, naming file and target
-        return None
-
-    def _lower_handler(
-        self,
-        platform: str,
-        ctx: Any,
-        *operands: Any,
-        attributes: AttributeValues,
-    ) -> Any:
-        target = self.handlers[platform]
-        if self.libraries:
-            library = self._library(platform, target)
-            if library is None:
-                return self._lower_reference(
-                    ctx, *operands, attributes=attributes
-                )
-            try:
-                _registration.register(library, target)
-            except HandlerLibraryError as error:
-                raise HandlerLibraryError(f"{self.name}: {error}") from None
-        build = jax.ffi.build_ffi_lowering_function(
-            target,
-            has_side_effect=self.has_side_effect,
-            operand_output_aliases=self.aliases or None,
-        )
-        call = build(ctx, *operands, **attributes.items)
-        lead = self.check_operands(ctx.avals_in)
-        shapes = [a.shape for a in (*ctx.avals_in, *ctx.avals_out)]
-        _sharding.annotate(call, lead, shapes)
-        return call.results
-
-
-def _operand_names(
-    op: str, reference: Callable[..., Any], attributes: Mapping[str, Any]
-) -> tuple[str, ...]:
-    """Operand names from the reference's signature, attributes checked."""
-    operands, keywords = [], set()
-    for name, parameter in inspect.signature(reference).parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            keywords.add(name)
-        elif parameter.kind in (
-            parameter.POSITIONAL_ONLY,
-            parameter.POSITIONAL_OR_KEYWORD,
-        ):
-            operands.append(name)
-    if keywords != set(attributes):
-        raise TypeError(
-            f"{op}: attributes: expected those of the reference's signature, "
-            f"{sorted(keywords) or 'none'}, got {sorted(attributes) or 'none'}"
-        )
-    return tuple(operands)

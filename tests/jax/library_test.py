@@ -1,5 +1,6 @@
 """Finding, reading and registering handler libraries, and their errors."""
 
+import _ctypes
 import os
 import platform
 import shutil
@@ -7,7 +8,6 @@ import subprocess
 import sys
 import threading
 
-import _ctypes
 import jax
 import jax.numpy as jnp
 import numpy as np

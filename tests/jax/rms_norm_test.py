@@ -104,10 +104,14 @@ def test_gradient_is_that_of_the_reference(dtype):
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_jvp_and_vjp_agree_with_the_reference(dtype):
     x, v = make((3, 5), dtype), make((3, 5), dtype, 1)
-    kernel, reference = module.rms_norm_op, functools.partial(
-        module.rms_norm_op, implementation="reference"
+    kernel, reference = (
+        module.rms_norm_op,
+        functools.partial(module.rms_norm_op, implementation="reference"),
     )
-    for f, g in [(kernel, reference), (module._fwd, module._fwd_reference)]:
+    for f, g in [
+        (kernel, reference),
+        (module.rms_norm_fwd_op, module._fwd_reference),
+    ]:
         f = functools.partial(f, eps=1e-3)
         g = functools.partial(g, eps=1e-3)
         for a, b in zip(

@@ -1,5 +1,7 @@
-"""A[i] = B[i % len(B)] + C[i], the custom call of XLA's own tutorial, on the
-handler of `xla_ffi/ops/modular_add`."""
+"""A[i] = B[i % len(B)] + C[i], the custom call of XLA's own tutorial.
+
+On the handler of `xla_ffi/ops/modular_add`.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ def _reference(b: jax.Array, c: jax.Array) -> jax.Array:
     if isinstance(m, int) and m == 0:
         return c
     # Repeat and cut rather than gather: it differentiates and shards better.
-    repeats = (1,) * (b.ndim - 1) + (-(-m // n),)
-    return jnp.tile(b, repeats)[..., :m] + c
+    # (jnp.tile would do; on explicit meshes, only since jax 0.10.)
+    lead, repeats = b.shape[:-1], -(-m // n)
+    tiled = jnp.broadcast_to(b[..., None, :], (*lead, repeats, n))
+    return tiled.reshape(*lead, repeats * n)[..., :m] + c
 
 
 modular_add_op = FfiOp(

@@ -1,5 +1,8 @@
-"""RMS normalization over the last axis (Zhang and Sennrich, 2019,
-arXiv:1910.07467), on the handlers of `xla_ffi/ops/rms_norm`."""
+"""RMS normalization over the last axis.
+
+Zhang and Sennrich, Root Mean Square Layer Normalization, 2019,
+arXiv:1910.07467; on the handlers of `xla_ffi/ops/rms_norm`.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ _DTYPES = (
 )
 
 
-def _widen(x: jax.Array) -> jax.Array:
+def widen(x: jax.Array) -> jax.Array:
     """To the type that the kernels compute in: f32 for 16-bit floats."""
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def _fwd_reference(x: jax.Array, *, eps: float) -> tuple[jax.Array, jax.Array]:
-    wide = _widen(x)
+    wide = widen(x)
     power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)
     scale = jax.lax.rsqrt(power + jnp.asarray(eps, power.dtype))
     return (wide * scale[..., None]).astype(x.dtype), scale
@@ -41,7 +44,7 @@ def _reference(x: jax.Array, *, eps: float) -> jax.Array:
 
 
 def _bwd_reference(scale: jax.Array, x: jax.Array, ct: jax.Array) -> jax.Array:
-    wide, ct = _widen(x), _widen(ct)
+    wide, ct = widen(x), widen(ct)
     scale = scale[..., None]
     mean = jnp.mean(jnp.real(wide * ct), axis=-1, keepdims=True)
     dx = scale * ct - jnp.conj(wide) * (scale * scale * scale * mean)
@@ -57,8 +60,8 @@ def _push_forward(
     directions; JAX's cotangents of complex numbers are conjugated.
     """
     if jnp.iscomplexobj(x):
-        return jnp.conj(_bwd(scale, x, jnp.conj(tangent)))
-    return _bwd(scale, x, tangent)
+        return jnp.conj(rms_norm_bwd_op(scale, x, jnp.conj(tangent)))
+    return rms_norm_bwd_op(scale, x, tangent)
 
 
 def _bwd_transpose(
@@ -69,21 +72,19 @@ def _bwd_transpose(
 
 def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x,), (tangent,) = primals, tangents
-    y, scale = _fwd(x, eps=eps)
-    power = jnp.mean(
-        jnp.real(jnp.conj(_widen(x)) * _widen(tangent)), axis=-1
-    )
+    y, scale = rms_norm_fwd_op(x, eps=eps)
+    power = jnp.mean(jnp.real(jnp.conj(widen(x)) * widen(tangent)), axis=-1)
     scale_tangent = -(scale * scale * scale) * power
     return (y, scale), (_push_forward(scale, x, tangent), scale_tangent)
 
 
 def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x,), (tangent,) = primals, tangents
-    y, scale = _fwd(x, eps=eps)
+    y, scale = rms_norm_fwd_op(x, eps=eps)
     return y, _push_forward(scale, x, tangent)
 
 
-_bwd = FfiOp(
+rms_norm_bwd_op = FfiOp(
     "xla_ffi_kit.rms_norm_bwd",
     _bwd_reference,
     kernel_axes=(0, 1, 1),
@@ -93,7 +94,7 @@ _bwd = FfiOp(
     transpose=_bwd_transpose,
 )
 
-_fwd = FfiOp(
+rms_norm_fwd_op = FfiOp(
     "xla_ffi_kit.rms_norm_fwd",
     _fwd_reference,
     kernel_axes=1,
@@ -112,6 +113,15 @@ rms_norm_op = FfiOp(
     attributes={"eps": np.float64},
     jvp=_jvp,
 )
+
+
+def check(op: str, x: Any, eps: Any) -> tuple[jax.Array, float]:
+    """Checks the arguments that all variants of the operation share."""
+    x = _check.array(op, "x", x)
+    _check.dtype(op, "x", x, _DTYPES)
+    _check.min_rank(op, "x", x, 1)
+    _check.non_empty_axis(op, "x", x, -1)
+    return x, _check.non_negative_number(op, "eps", eps)
 
 
 def rms_norm(
@@ -142,11 +152,7 @@ def rms_norm(
       ValueError: x of rank 0 or with an empty last axis, a `weight` or
         `residual` of the wrong shape, an `eps` that is negative or not finite.
     """
-    x = _check.array(_NAME, "x", x)
-    _check.dtype(_NAME, "x", x, _DTYPES)
-    _check.min_rank(_NAME, "x", x, 1)
-    _check.non_empty_axis(_NAME, "x", x, -1)
-    eps = _check.non_negative_number(_NAME, "eps", eps)
+    x, eps = check(_NAME, x, eps)
     if weight is not None:
         weight = _check.array(_NAME, "weight", weight)
         _check.same_dtype(_NAME, "weight", weight, "x", x)

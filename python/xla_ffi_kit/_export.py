@@ -1,0 +1,38 @@
+"""Exporting programs that call handlers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jax import export
+
+if TYPE_CHECKING:
+    from xla_ffi_kit.ffi_op import FfiOp
+
+
+def export_checks(*ops: FfiOp) -> tuple[export.DisabledSafetyCheck, ...]:
+    """The safety checks to disable to export programs with these operations.
+
+    `jax.export` refuses custom calls that it does not know, because a
+    serialized program may outlive the library that defines them. Who exports a
+    program with handlers promises that they are there where it runs, registered
+    with `register_handlers`.
+
+    Example:
+      exported = jax.export.export(
+          jax.jit(f), disabled_checks=export_checks(op)
+      )(x)
+
+    Args:
+      *ops: the operations. All targets of their libraries are allowed, so that
+        an export with a `vjp_order` may call those of the derivatives.
+    """
+    targets = {t: None for op in ops for t in op.handlers.values()}
+    for library in {
+        id(lib): lib for op in ops for lib in op.libraries
+    }.values():
+        if library.exists:
+            targets.update(dict.fromkeys(library.handlers))
+    return tuple(
+        export.DisabledSafetyCheck.custom_call(target) for target in targets
+    )

@@ -1,0 +1,113 @@
+"""An operation's operands and results: names, ranks, batch axes, aliases."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xla_ffi_kit.ffi_op import FfiOp
+
+Shape = tuple[Any, ...]
+
+
+def names(
+    op: str, reference: Callable[..., Any], attributes: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Operand names from the reference's signature, attributes checked."""
+    operands, keywords = [], set()
+    for name, parameter in inspect.signature(reference).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            keywords.add(name)
+        elif parameter.kind in (
+            parameter.POSITIONAL_ONLY,
+            parameter.POSITIONAL_OR_KEYWORD,
+        ):
+            operands.append(name)
+    if keywords != set(attributes):
+        raise TypeError(
+            f"{op}: attributes: expected those of the reference's signature, "
+            f"{sorted(keywords) or 'none'}, got {sorted(attributes) or 'none'}"
+        )
+    return tuple(operands)
+
+
+def leading_shape(op: FfiOp, operands: Sequence[Any]) -> Shape:
+    """The batch axes that all operands have; ValueError if they differ."""
+    leads: list[Shape] = []
+    for name, x, axes in zip(
+        op.operand_names, operands, op.kernel_axes, strict=True
+    ):
+        batch = len(x.shape) - axes
+        if batch < 0:
+            raise ValueError(
+                f"{op.name}: operand {name}: expected rank >= {axes}, got "
+                f"rank {len(x.shape)}"
+            )
+        if batch and op.vmap_method == "sequential":
+            raise ValueError(
+                f"{op.name}: operand {name}: expected rank {axes} (vmap it "
+                f"over more), got rank {len(x.shape)}"
+            )
+        leads.append(tuple(x.shape[:batch]))
+    if not leads:
+        return ()
+    common = leads[0]
+    if op.vmap_method == "expand_dims":
+        common = _broadcast(leads)
+    for name, got in zip(op.operand_names, leads, strict=True):
+        if not _fits(op, got, common):
+            raise ValueError(
+                f"{op.name}: operand {name}: expected leading axes "
+                f"{list(common)} as operand {op.operand_names[0]} has, got "
+                f"{list(got)}"
+            )
+    return common
+
+
+def _broadcast(leads: Sequence[Shape]) -> Shape:
+    """Per axis, the first size that is not one."""
+    rank = len(leads[0])
+    alike = [lead for lead in leads if len(lead) == rank]
+    return tuple(
+        next((lead[i] for lead in alike if lead[i] != 1), 1)
+        for i in range(rank)
+    )
+
+
+def _fits(op: FfiOp, got: Shape, common: Shape) -> bool:
+    if op.vmap_method != "expand_dims":
+        return got == common
+    return len(got) == len(common) and all(
+        size in (1, wanted) for size, wanted in zip(got, common, strict=True)
+    )
+
+
+def check_results(
+    op: FfiOp, operands: Sequence[Any], results: Sequence[Any], lead: Shape
+) -> None:
+    """Checks what the reference returns against batch axes and aliases."""
+    for i, result in enumerate(results):
+        if tuple(result.shape[: len(lead)]) != lead:
+            raise ValueError(
+                f"{op.name}: result {i} of the reference: expected leading "
+                f"axes {list(lead)} as the operands have, got shape "
+                f"{list(result.shape)}"
+            )
+    for i, j in op.aliases.items():
+        if j >= len(results):
+            raise ValueError(
+                f"{op.name}: aliases: expected result indices below "
+                f"{len(results)}, got {j}"
+            )
+        operand, result = operands[i], results[j]
+        if (operand.shape, operand.dtype) != (result.shape, result.dtype):
+            raise ValueError(
+                f"{op.name}: aliases: operand {op.operand_names[i]} is "
+                f"{_type(operand)}, expected {_type(result)} as result {j} is"
+            )
+
+
+def _type(x: Any) -> str:
+    return f"{x.dtype}{list(x.shape)}"

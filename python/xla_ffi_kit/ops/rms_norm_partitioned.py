@@ -1,0 +1,136 @@
+"""RMS normalization whose last axis may be sharded.
+
+The kernel needs whole rows, so `rms_norm` gathers a sharded last axis. This
+variant runs the same handlers on each shard's part of the rows and merges them
+with one number per row: an all-reduce instead of an all-gather. It is also the
+kit's example of `jax.experimental.custom_partitioning`, the hook for operations
+that the FfiOp rule "batch axes shard, kernel axes do not" is too narrow for.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+from xla_ffi_kit.ops import rms_norm as _op
+
+_NAME = "xla_ffi_kit.rms_norm_partitioned"
+
+
+def _mean_over(value: jax.Array, axes: Any) -> jax.Array:
+    """The mean of the shards' means: all shards have rows of one length."""
+    return jax.lax.pmean(value, axes) if axes else value
+
+
+def _forward_shard(
+    x: jax.Array, eps: float, axes: Any
+) -> tuple[jax.Array, jax.Array]:
+    y, scale = _op.rms_norm_fwd_op(x, eps=eps)
+    if not axes:
+        return y, scale
+    # scale^-2 is the shard's mean of |x|^2, plus eps; so is the mean of them.
+    whole = jax.lax.rsqrt(_mean_over(1 / (scale * scale), axes))
+    return (y * (whole / scale)[..., None]).astype(x.dtype), whole
+
+
+def _backward_shard(
+    scale: jax.Array, x: jax.Array, ct: jax.Array, axes: Any
+) -> jax.Array:
+    dx = _op.rms_norm_bwd_op(scale, x, ct)
+    if not axes:
+        return dx
+    # The handler subtracted conj(x) scale^3 mean(Re(x ct)) of its shard alone.
+    wide = _op.widen(x)
+    mean = jnp.mean(jnp.real(wide * _op.widen(ct)), axis=-1)
+    excess = scale * scale * scale * (mean - _mean_over(mean, axes))
+    return (dx + jnp.conj(wide) * excess[..., None]).astype(x.dtype)
+
+
+@functools.partial(custom_partitioning, static_argnums=(1,))
+def _forward(x: jax.Array, eps: float) -> tuple[jax.Array, jax.Array]:
+    return _forward_shard(x, eps, ())
+
+
+@custom_partitioning
+def _backward(scale: jax.Array, x: jax.Array, ct: jax.Array) -> jax.Array:
+    return _backward_shard(scale, x, ct, ())
+
+
+def _shardings(mesh: Any, x: Any) -> tuple[Any, Any, Any]:
+    """The shardings of x and of its scale, and the last axis's mesh axes."""
+    spec = tuple(x.sharding.spec)
+    spec += (None,) * (len(x.shape) - len(spec))
+    return (
+        NamedSharding(mesh, PartitionSpec(*spec)),
+        NamedSharding(mesh, PartitionSpec(*spec[:-1])),
+        spec[-1],
+    )
+
+
+def _partition_forward(eps: float, mesh: Any, operands: Any, _: Any) -> Any:
+    (x,) = operands
+    rows, scales, axes = _shardings(mesh, x)
+    shard = functools.partial(_forward_shard, eps=eps, axes=axes)
+    return mesh, shard, (rows, scales), (rows,)
+
+
+def _partition_backward(mesh: Any, operands: Any, _: Any) -> Any:
+    _scale, x, _ct = operands
+    rows, scales, axes = _shardings(mesh, x)
+    shard = functools.partial(_backward_shard, axes=axes)
+    return mesh, shard, rows, (scales, rows, rows)
+
+
+_forward.def_partition(
+    partition=_partition_forward, sharding_rule="... n -> ... n, ..."
+)
+_backward.def_partition(
+    partition=_partition_backward,
+    sharding_rule="..., ... n, ... n -> ... n",
+)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _rms_norm(x: jax.Array, eps: float) -> jax.Array:
+    return _forward(x, eps)[0]
+
+
+def _rms_norm_fwd(x: jax.Array, eps: float) -> Any:
+    y, scale = _forward(x, eps)
+    return y, (scale, x)
+
+
+def _rms_norm_bwd(eps: float, saved: Any, ct: jax.Array) -> Any:
+    del eps
+    scale, x = saved
+    return (_backward(scale, x, ct),)
+
+
+_rms_norm.defvjp(_rms_norm_fwd, _rms_norm_bwd)
+
+
+def rms_norm_partitioned(x: Any, *, eps: float = 1e-6) -> jax.Array:
+    """`rms_norm` for Auto meshes that shard the last axis.
+
+    Costs one all-reduce of a number per row, forward and backward each; without
+    a sharded last axis it is `rms_norm` of a tensor of rank >= 1. First-order
+    reverse derivatives only, and no vmap: custom_partitioning has neither.
+
+    Args:
+      x: `[..., N]` of a dtype of `rms_norm`; each shard an equal part of N.
+      eps: a static number >= 0.
+
+    Returns:
+      y like x, sharded like x.
+
+    Raises:
+      TypeError: as `rms_norm`.
+      ValueError: as `rms_norm`.
+    """
+    x, eps = _op.check(_NAME, x, eps)
+    return _rms_norm(x, eps)

@@ -1,0 +1,121 @@
+"""`check_op`: the contract that every `FfiOp` has to keep, as one call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.testing import (
+    _checks_calls,
+    _checks_derivatives,
+    _checks_export,
+    _checks_sharding,
+)
+from xla_ffi_kit.testing._case import Case, differentiable, scalar
+from xla_ffi_kit.testing._compare import Failure, Runner, Skipped
+from xla_ffi_kit.testing._report import CheckError, Report, Row
+
+__all__ = [
+    "CHECKS",
+    "Case",
+    "CheckError",
+    "Report",
+    "check_op",
+    "differentiable",
+    "scalar",
+]
+
+_CHECKS: dict[str, Callable[[Runner], None]] = {
+    "values": _checks_calls.values,
+    "handler": _checks_calls.handler_is_called,
+    "reference switch": _checks_calls.reference_switch,
+    "repeatable": _checks_calls.repeatable,
+    "batch axes": _checks_calls.leading_axes_batch,
+    "empty batch": _checks_calls.empty_batch,
+    "vmap": _checks_calls.vmap,
+    "control flow": _checks_calls.control_flow,
+    "aliases": _checks_calls.aliases,
+    "side effects": _checks_calls.side_effects,
+    "bad operands": _checks_calls.bad_operands,
+    "jvp": _checks_derivatives.jvp,
+    "grad": _checks_derivatives.grad,
+    "second order": _checks_derivatives.second_order,
+    "jacobians": _checks_derivatives.jacobians,
+    "vmap of grad": _checks_derivatives.batched_derivatives,
+    "auto mesh": _checks_sharding.auto_mesh,
+    "explicit mesh": _checks_sharding.explicit_mesh,
+    "shard_map": _checks_sharding.shard_map,
+    "export": _checks_export.round_trip,
+    "symbolic batch": _checks_export.symbolic_batch,
+    "other platforms": _checks_export.other_platforms,
+}
+
+
+CHECKS = tuple(_CHECKS)
+
+
+def check_op(
+    op: FfiOp,
+    cases: Iterable[Case],
+    *,
+    skip: Iterable[str] = (),
+    tolerance_factor: float = 1,
+) -> Report:
+    """Checks an operation against its reference under every transformation.
+
+    Every check runs on every case: values eager and jitted, vmap with any axes,
+    derivatives up to second order, control flow, aliases, side effects, meshes
+    (with four devices), export.
+
+    Args:
+      op: the operation.
+      cases: calls to check it with; small ones (rows of 3 to 40 elements) keep
+        it under a minute. At least one with each dtype that matters.
+      skip: names of checks to leave out, as the report's table spells them.
+      tolerance_factor: multiplies the allowed errors (2e-5 of the largest value
+        for f32, 1e-12 for f64, 3e-2 for bf16; more for derivatives).
+
+    Returns:
+      The report; `print` it for a table.
+
+    Raises:
+      CheckError: some checks failed. Its text is the table and, for each
+        failure, the failing call to copy.
+      ValueError: no case, or an unknown name in `skip`.
+    """
+    skip = set(skip)
+    unknown = skip - _CHECKS.keys()
+    if unknown:
+        raise ValueError(
+            f"check_op: argument skip: expected names among "
+            f"{', '.join(_CHECKS)}; got {', '.join(sorted(unknown))}"
+        )
+    rows = [
+        _run(name, check, Runner(op, case, tolerance_factor))
+        for case in cases
+        for name, check in _CHECKS.items()
+        if name not in skip
+    ]
+    if not rows:
+        raise ValueError("check_op: argument cases: expected at least one case")
+    report = Report(op.name, tuple(rows))
+    if report.failures:
+        raise CheckError(report)
+    return report
+
+
+def _run(name: str, check: Callable[[Runner], None], runner: Runner) -> Row:
+    start = time.perf_counter()
+    status, message, snippet = "passed", "", ""
+    try:
+        check(runner)
+    except Skipped as reason:
+        status, message = "skipped", str(reason)
+    except Failure as failure:
+        status, message, snippet = "FAILED", str(failure), failure.snippet
+    except Exception as error:  # the operation broke the check itself
+        status, message = "FAILED", f"{type(error).__name__}: {error}"
+        snippet = runner.snippet("f(*x)")
+    seconds = time.perf_counter() - start
+    return Row(name, repr(runner.case), status, seconds, message, snippet)

@@ -1,0 +1,111 @@
+"""A case of `check_op`: the operands and attributes of one call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")
+
+
+class Case:
+    """Operands, by type or value, and attributes of one call.
+
+    Args:
+      *operands: types such as "float32[3,17]", filled with reproducible random
+        values (floats normal, integers from -9 to 9 or 0 to 18), or arrays.
+      **attributes: the call's attributes.
+    """
+
+    def __init__(self, *operands: Any, **attributes: Any) -> None:
+        self._operands = operands
+        self.attributes = attributes
+
+    def __repr__(self) -> str:
+        parts = [
+            repr(x) if isinstance(x, str) else f"np.array({np.asarray(x)!r})"
+            for x in self._operands
+        ]
+        parts += [f"{k}={v!r}" for k, v in self.attributes.items()]
+        return f"Case({', '.join(parts)})"
+
+    def operands(self, seed: int = 0) -> tuple[jax.Array, ...]:
+        """The operands; those given by type depend on `seed`."""
+        rng = np.random.default_rng(seed)
+        return tuple(_make(x, rng) for x in self._operands)
+
+    def batched(
+        self, in_axes: Sequence[int | None], size: int = 3
+    ) -> tuple[jax.Array, ...]:
+        """Operands with a new axis of `size` different rows at `in_axes`."""
+        rows = [self.operands(seed) for seed in range(size)]
+        return tuple(
+            rows[0][i]
+            if axis is None
+            else jnp.stack([row[i] for row in rows], axis)
+            for i, axis in enumerate(in_axes)
+        )
+
+
+def _make(operand: Any, rng: np.random.Generator) -> jax.Array:
+    if not isinstance(operand, str):
+        return jnp.asarray(operand)
+    match = _OPERAND.fullmatch(operand)
+    if match is None:
+        raise ValueError(
+            f"Case: operand: expected a type like 'float32[3,17]', got "
+            f"{operand!r}"
+        )
+    dtype = jnp.dtype(match[1])
+    shape = tuple(int(n) for n in match[2].split(",") if n.strip())
+    if not jnp.issubdtype(dtype, np.inexact):
+        low = 0 if dtype.kind in "ub" else -9
+        high = 2 if dtype.kind == "b" else low + 19
+        return jnp.asarray(rng.integers(low, high, shape), dtype)
+    values = rng.normal(size=shape)
+    if jnp.issubdtype(dtype, np.complexfloating):
+        values = values + 1j * rng.normal(size=shape)
+    made = jnp.asarray(values, dtype)
+    if made.dtype != dtype:
+        raise ValueError(
+            f"Case: operand: {operand!r} needs 64-bit types; set "
+            "jax_enable_x64 before the first array"
+        )
+    return made
+
+
+def is_inexact(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, np.inexact)
+
+
+def differentiable(
+    f: Callable[..., Any], operands: Sequence[jax.Array]
+) -> tuple[Callable[..., Any], tuple[jax.Array, ...]]:
+    """`f` as a function of its floating-point operands alone, and those."""
+    which = [i for i, x in enumerate(operands) if is_inexact(x)]
+
+    def g(*values: Any) -> Any:
+        full = list(operands)
+        for i, value in zip(which, values, strict=True):
+            full[i] = value
+        return f(*full)
+
+    return g, tuple(operands[i] for i in which)
+
+
+def scalar(results: Any) -> jax.Array:
+    """A real number that depends on every element, of some curvature."""
+    total = jnp.zeros((), jnp.float32)
+    for x in jax.tree.leaves(results):
+        if not is_inexact(x):
+            continue
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        weight = jnp.cos(jnp.arange(x.size, dtype=jnp.float32)).reshape(x.shape)
+        part = jnp.real(wide * (1 + wide)) + jnp.imag(wide)
+        total = total + jnp.sum(weight * part)
+    return total

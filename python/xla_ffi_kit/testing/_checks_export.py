@@ -1,0 +1,58 @@
+"""Checks of export: a round trip, a symbolic batch, its derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax import export
+
+from xla_ffi_kit._export import export_checks
+from xla_ffi_kit.testing import _case
+from xla_ffi_kit.testing._compare import Failure, Runner, Skipped
+
+_ROUND_TRIP = (
+    "export.deserialize(export.export(jax.jit(f), disabled_checks=checks)"
+    "({types}).serialize({order}))"
+)
+
+
+def round_trip(run: Runner) -> None:
+    """Exported, serialized and read back, with the derivative if any."""
+    names: dict[str, Any] = {
+        "export": export,
+        "checks": export_checks(run.op),
+    }
+    program = _ROUND_TRIP.format(types="*x", order="")
+    run.same(f"{program}.call(*x)", **names)
+    if not all(_case.is_inexact(x) for x in run.case.operands()):
+        return
+    program = _ROUND_TRIP.format(types="*x", order="vjp_order=1")
+    code = f"jax.grad(lambda *p: scalar({program}.call(*p)), 0)(*x)"
+    run.same(code, factor=8, **names)
+
+
+def symbolic_batch(run: Runner) -> None:
+    """Exported with a batch of symbolic size, called with two sizes."""
+    count = len(run.op.operand_names)
+    if run.op.vmap_method == "sequential" or not count:
+        raise Skipped("the kernel does not batch")
+    (size,) = export.symbolic_shape("b")
+    names: dict[str, Any] = {
+        "export": export,
+        "checks": export_checks(run.op),
+        "size": size,
+    }
+    types = "*(jax.ShapeDtypeStruct((size, *v.shape[1:]), v.dtype) for v in x)"
+    program = _ROUND_TRIP.format(types=types, order="")
+    for rows in (3, 5):
+        operands = f"case.batched({(0,) * count}, {rows})"
+        run.same(f"{program}.call(*x)", operands, **names)
+
+
+def other_platforms(run: Runner) -> None:
+    """Lowered for a platform without a handler, it runs the reference."""
+    code = "jax.jit(f).trace(*x).lower(lowering_platforms=('tpu',)).as_text()"
+    text = run.evaluate(code)
+    for target in run.op.handlers.values():
+        if f"@{target}(" in text:
+            raise Failure(f"{target!r} in a TPU program", run.snippet(code))

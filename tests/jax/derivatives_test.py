@@ -1,0 +1,142 @@
+"""Derivatives of the public functions, of any order, in any mixture."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import modular_add, relu, rms_norm
+
+jax.config.update("jax_enable_x64", True)
+
+
+def data(*shape, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape))
+
+
+def fused(x, w, r):
+    y, total = rms_norm(x, w, residual=r, eps=1e-2)
+    return y * jnp.sin(total)
+
+
+def block(x, w, r):
+    return relu(modular_add(r[..., :2], fused(x, w, r))) ** 2
+
+
+FUNCTIONS = {"fused": fused, "block": block}
+OPERANDS = (data(2, 3), data(3, seed=1), data(2, 3, seed=2))
+ALL = (0, 1, 2)
+
+
+def loss_of(function):
+    return lambda *p: jnp.sum(function(*p) ** 2 + function(*p))
+
+
+def directional(function):
+    """Forward over reverse."""
+    return lambda *p: jax.jvp(jax.grad(loss_of(function), ALL), p, p)
+
+
+TRANSFORMS = {
+    "jvp": lambda f: lambda *p: jax.jvp(f, p, p),
+    "vjp": lambda f: lambda *p: jax.vjp(f, *p)[1](f(*p)),
+    "linearize": lambda f: lambda *p: jax.linearize(f, *p)[1](*p),
+    "linear_transpose": lambda f: (
+        lambda *p: jax.linear_transpose(jax.linearize(f, *p)[1], *p)(f(*p))
+    ),
+    "jacfwd": lambda f: jax.jacfwd(f, ALL),
+    "jacrev": lambda f: jax.jacrev(f, ALL),
+    "hessian": lambda f: jax.hessian(loss_of(f), ALL),
+    "jacrev of jacfwd": lambda f: jax.jacrev(jax.jacfwd(loss_of(f), ALL), 0),
+    "grad of grad": lambda f: jax.grad(
+        lambda *p: jnp.sum(jax.grad(loss_of(f))(*p) ** 2), ALL
+    ),
+    "third order": lambda f: jax.grad(
+        lambda *p: jnp.sum(directional(f)(*p)[1][0]), 0
+    ),
+    "remat": lambda f: jax.grad(jax.checkpoint(loss_of(f)), ALL),
+    "remat that saves nothing": lambda f: jax.grad(
+        jax.checkpoint(
+            loss_of(f), policy=jax.checkpoint_policies.nothing_saveable
+        ),
+        ALL,
+    ),
+    "vmap of grad": lambda f: (
+        lambda x, w, r: jax.vmap(jax.grad(loss_of(f), ALL), (0, None, 0))(
+            x, w, r
+        )
+    ),
+    "grad of vmap": lambda f: jax.grad(
+        lambda x, w, r: jnp.sum(jax.vmap(f, (0, None, 0))(x, w, r) ** 2), ALL
+    ),
+    "vmap of hessian": lambda f: (
+        lambda x, w, r: jax.vmap(
+            jax.hessian(loss_of(f), ALL), (None, 0, None), 1
+        )(x, jnp.stack([w, 2 * w]), r)
+    ),
+    "grad of scan": lambda f: jax.grad(
+        lambda x, w, r: jnp.sum(
+            jax.lax.scan(lambda c, _: (f(c, w, r), None), x, None, 3)[0]
+        ),
+        ALL,
+    ),
+    "grad of cond": lambda f: jax.grad(
+        lambda *p: jnp.sum(jax.lax.cond(p[0][0, 0] > 0, f, fused, *p)), ALL
+    ),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_like_the_reference(function, transform):
+    transformed = jax.jit(TRANSFORMS[transform](FUNCTIONS[function]))
+    got = transformed(*OPERANDS)
+    with xla_ffi_kit.use_reference():
+        assert "custom_call" not in transformed.lower(*OPERANDS).as_text()
+        want = transformed(*OPERANDS)
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_against_finite_differences():
+    from jax.test_util import check_grads
+
+    check_grads(fused, OPERANDS, order=2, modes=("fwd", "rev"))
+
+
+def test_integer_operands_have_float0_tangents():
+    b, c = jnp.arange(3), jnp.arange(7)
+    zero = np.zeros(3, jax.dtypes.float0), np.zeros(7, jax.dtypes.float0)
+    out, tangent = jax.jvp(modular_add, (b, c), zero)
+    assert tangent.dtype == jax.dtypes.float0
+    np.testing.assert_array_equal(out, modular_add(b, c))
+    (got,) = jax.vjp(modular_add, b, c)[1](np.zeros(7, jax.dtypes.float0))[:1]
+    assert got.dtype == jax.dtypes.float0
+
+
+def test_a_gradient_of_integers_is_refused_by_jax():
+    with pytest.raises(TypeError, match="real- or complex-valued inputs"):
+        jax.grad(lambda b: modular_add(b, b).sum())(jnp.arange(3))
+
+
+def test_dead_derivatives_cost_nothing():
+    # Only dw is asked for, so no handler computes dx.
+    grad = jax.jit(jax.grad(loss_of(fused), 1))
+    text = grad.lower(*OPERANDS).compile().as_text()
+    assert "xla_ffi_kit.rms_norm_bwd" not in text
+
+
+def test_linearize_runs_the_forward_once():
+    jaxpr = jax.make_jaxpr(lambda x: jax.linearize(rms_norm, x)[1](x))
+    text = str(jaxpr(OPERANDS[0]))
+    assert text.count("xla_ffi_kit.rms_norm_fwd[") == 1
+    assert text.count("xla_ffi_kit.rms_norm_bwd[") == 1
+    assert "xla_ffi_kit.rms_norm[" not in text
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))

@@ -1,0 +1,175 @@
+"""Operations with aliases, side effects and state."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import FfiOp
+
+LIBRARY = xla_ffi_kit.HandlerLibrary(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_handlers.so")
+)
+
+
+def rows(shape, start=0.0):
+    return jnp.arange(start, start + np.prod(shape), dtype=np.float32).reshape(
+        shape
+    )
+
+
+# --- Aliases ------------------------------------------------------------------
+
+double = FfiOp(
+    "test.double",
+    lambda x: 2 * x,
+    kernel_axes=1,
+    libraries=[LIBRARY],
+    aliases={0: 0},
+)
+
+
+def compiled(function, *args, donate=()):
+    jitted = jax.jit(function, donate_argnums=donate)
+    return jitted.lower(*args).compile().as_text()
+
+
+def test_donated_argument_is_updated_in_place():
+    x = rows((4, 256))
+    assert " copy(" not in compiled(double, x, donate=(0,))
+    where = x.unsafe_buffer_pointer()
+    y = jax.jit(double, donate_argnums=0)(x)
+    assert y.unsafe_buffer_pointer() == where
+    np.testing.assert_array_equal(y, 2 * rows((4, 256)))
+
+
+def test_argument_that_is_not_donated_stays():
+    x = rows((4, 256))
+    assert " copy(" in compiled(double, x)
+    np.testing.assert_array_equal(jax.jit(double)(x), 2 * x)
+    np.testing.assert_array_equal(x, rows((4, 256)))
+
+    def both(x):
+        return double(x) + x
+
+    np.testing.assert_array_equal(jax.jit(both)(x), 3 * rows((4, 256)))
+
+
+def test_alias_under_scan_and_vmap():
+    x = rows((3, 8))
+
+    def step(carry, _):
+        return double(carry), carry.sum()
+
+    carry, sums = jax.jit(lambda x: jax.lax.scan(step, x, None, 5))(x)
+    np.testing.assert_array_equal(carry, 32 * x)
+    np.testing.assert_array_equal(sums, x.sum() * 2.0 ** np.arange(5))
+    text = compiled(lambda x: jax.lax.scan(step, x, None, 5)[0], x, donate=(0,))
+    assert "f32[3,8]{1,0} copy(" not in text
+    f = jax.vmap(double, 1, 1)
+    np.testing.assert_array_equal(f(x), 2 * x)
+    assert " copy(" in compiled(f, x)
+
+
+def test_alias_of_unlike_arrays():
+    op = FfiOp(
+        "test.double",
+        lambda x: jnp.sum(x, -1),
+        kernel_axes=1,
+        libraries=[LIBRARY],
+        aliases={0: 0},
+    )
+    with pytest.raises(ValueError) as caught:
+        op(rows((2, 3)))
+    assert str(caught.value) == (
+        "test.double: aliases: operand x is float32[2, 3], expected float32[2] "
+        "as result 0 is"
+    )
+
+
+# --- Side effects -------------------------------------------------------------
+
+counter = FfiOp(
+    "test.count",
+    lambda x: (x, jnp.zeros(x.shape[:-1], jnp.int32)),
+    kernel_axes=1,
+    libraries=[LIBRARY],
+    has_side_effect=True,
+)
+
+
+def calls():
+    return int(counter(rows(1))[1])
+
+
+def runs_of(function, *args):
+    before = calls()
+    jax.block_until_ready(function(*args))
+    return calls() - before - 1
+
+
+def test_side_effect_is_neither_removed_nor_repeated():
+    x = rows(3)
+
+    def unused(x):
+        counter(x)
+        return x + 1
+
+    assert runs_of(jax.jit(unused), x) == 1
+    assert runs_of(unused, x) == 1
+    assert runs_of(jax.jit(lambda x: (counter(x), counter(x))), x) == 2
+
+    def loop(x):
+        return jax.lax.fori_loop(0, 5, lambda _, x: counter(x)[0], x)
+
+    assert runs_of(jax.jit(loop), x) == 5
+    branch = jax.jit(
+        lambda p, x: jax.lax.cond(p, lambda x: counter(x)[0], lambda x: x, x)
+    )
+    assert runs_of(branch, True, x) == 1
+    assert runs_of(branch, False, x) == 0
+
+
+def test_side_effect_under_remat_and_grad():
+    x = rows(3)
+
+    def loss(x):
+        return jnp.sum(jnp.sin(counter(x)[0]))
+
+    assert runs_of(jax.jit(jax.grad(loss)), x) == 1
+    np.testing.assert_allclose(jax.grad(jax.checkpoint(loss))(x), np.cos(x))
+
+
+# --- State --------------------------------------------------------------------
+
+
+def test_stateful_operation_used_first_thing():
+    code = (
+        "import numpy as np, jax, xla_ffi_kit, sys\n"
+        "op = xla_ffi_kit.FfiOp('test.count_runs', "
+        "lambda: np.zeros((), np.int32), kernel_axes=(), "
+        "libraries=[xla_ffi_kit.HandlerLibrary(sys.argv[1])], "
+        "has_side_effect=True)\n"
+        "f = jax.jit(lambda: op())\n"
+        "assert [int(f()) for _ in range(3)] == [1, 2, 3]\n"
+        "g = jax.jit(lambda: op() + 10)\n"
+        "assert [int(g()) for _ in range(2)] == [11, 12]\n"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, "-c", code, LIBRARY.path],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))

@@ -1,0 +1,146 @@
+"""Export to other processes and platforms, and the persistent cache."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+import xla_ffi_kit
+from xla_ffi_kit.ops.modular_add import modular_add_op
+from xla_ffi_kit.ops.rms_norm import rms_norm_op
+
+pytest.importorskip("flatbuffers", reason="jax.export serializes with it")
+
+
+def run_python(code, *arguments, **environment):
+    env = os.environ | environment | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def layer(x, w):
+    return xla_ffi_kit.modular_add(
+        x[..., :2], xla_ffi_kit.rms_norm(x, w, eps=1e-3)
+    )
+
+
+CHECKS = xla_ffi_kit.export_checks(rms_norm_op, modular_add_op)
+
+READ = """
+import sys, numpy as np, jax, xla_ffi_kit
+from jax import export
+program = export.deserialize(bytearray(open(sys.argv[1], "rb").read()))
+if sys.argv[2] == "register":
+    xla_ffi_kit.register_handlers()
+data = np.load(sys.argv[3])
+for i in range(2):
+    x, w, y, dx, dw = (data[f"{n}{i}"] for n in ("x", "w", "y", "dx", "dw"))
+    np.testing.assert_allclose(program.call(x, w), y, rtol=1e-5)
+    loss = lambda x, w: (program.call(x, w) ** 2).sum()
+    got = jax.grad(loss, (0, 1))(x, w)
+    np.testing.assert_allclose(got[0], dx, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(got[1], dw, rtol=1e-4, atol=1e-4)
+print("read")
+"""
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A layer exported with a symbolic batch and a derivative, and results."""
+    folder = tmp_path_factory.mktemp("export")
+    (batch,) = export.symbolic_shape("b")
+    program = export.export(jax.jit(layer), disabled_checks=CHECKS)(
+        jax.ShapeDtypeStruct((batch, 6), np.float32),
+        jax.ShapeDtypeStruct((6,), np.float32),
+    )
+    (folder / "program").write_bytes(program.serialize(vjp_order=1))
+    data = {}
+    rng = np.random.default_rng(0)
+    for i, rows in enumerate((3, 8)):
+        x = rng.normal(size=(rows, 6)).astype(np.float32)
+        w = rng.normal(size=6).astype(np.float32)
+        dx, dw = jax.grad(lambda x, w: (layer(x, w) ** 2).sum(), (0, 1))(x, w)
+        values = {"x": x, "w": w, "y": layer(x, w), "dx": dx, "dw": dw}
+        data |= {f"{k}{i}": v for k, v in values.items()}
+    np.savez(folder / "data.npz", **data)
+    return folder
+
+
+def test_fresh_process(exported):
+    result = run_python(
+        READ, exported / "program", "register", exported / "data.npz"
+    )
+    assert result.stdout.strip() == "read", result.stderr
+
+
+def test_fresh_process_without_handlers_names_the_target(exported):
+    result = run_python(READ, exported / "program", "", exported / "data.npz")
+    assert result.returncode != 0
+    assert "xla_ffi_kit." in result.stderr
+
+
+def test_export_without_the_checks_is_refused():
+    with pytest.raises(ValueError, match="xla_ffi_kit.rms_norm"):
+        export.export(jax.jit(layer))(jnp.ones((2, 6)), jnp.ones(6))
+
+
+def test_checks_name_every_target_of_the_derivatives():
+    names = {
+        "xla_ffi_kit.rms_norm",
+        "xla_ffi_kit.rms_norm_fwd",
+        "xla_ffi_kit.rms_norm_bwd",
+    }
+    allowed = xla_ffi_kit.export_checks(rms_norm_op)
+    wanted = {export.DisabledSafetyCheck.custom_call(name) for name in names}
+    assert wanted <= set(allowed)
+
+
+def test_several_platforms():
+    program = export.export(
+        jax.jit(layer), platforms=("cpu", "tpu"), disabled_checks=CHECKS
+    )(jnp.ones((2, 6)), jnp.ones(6))
+    module = program.mlir_module()
+    assert module.count("@xla_ffi_kit.rms_norm(") == 1
+    assert "stablehlo.rsqrt" in module  # the reference, on the other platform
+    x = jnp.arange(12.0).reshape(2, 6)
+    np.testing.assert_allclose(
+        program.call(x, jnp.ones(6)), layer(x, jnp.ones(6)), rtol=1e-6
+    )
+
+
+CACHE = """
+import jax, jax.numpy as jnp, xla_ffi_kit
+hits = []
+jax.monitoring.register_event_listener(
+    lambda name, **_: hits.append(name) if "cache_hits" in name else None)
+f = jax.jit(lambda x: jnp.tanh(xla_ffi_kit.rms_norm(x)) + 1)
+print(len(hits), float(f(jnp.full((4, 8), 2.0)).sum()), len(hits))
+"""
+
+
+def test_persistent_cache_hits_across_processes(tmp_path):
+    environment = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    first = run_python(CACHE, **environment)
+    second = run_python(CACHE, **environment)
+    assert first.returncode == 0, first.stderr
+    before, value, after = second.stdout.split()
+    assert int(after) > int(before), second.stderr
+    assert value == first.stdout.split()[1]
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))

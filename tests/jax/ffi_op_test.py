@@ -1,0 +1,312 @@
+"""FfiOp's spec: attributes, vmap methods, errors of specs and calls."""
+
+import os
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import FfiOp
+
+LIBRARY = xla_ffi_kit.HandlerLibrary(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_handlers.so")
+)
+
+
+def rows(shape, start=0.0):
+    return jnp.arange(start, start + np.prod(shape), dtype=np.float32).reshape(
+        shape
+    )
+
+
+def count(function, *args, what):
+    return str(jax.make_jaxpr(function)(*args)).count(f" {what}[")
+
+
+# --- Attributes ---------------------------------------------------------------
+
+
+def describe_reference(x, *, integer, text, list, options, flag):
+    values = (integer, len(text), sum(list), options["scale"], flag)
+    return x * 0 + jnp.array(values, x.dtype)
+
+
+describe = FfiOp(
+    "test.describe",
+    describe_reference,
+    kernel_axes=1,
+    libraries=[LIBRARY],
+    attributes={
+        "integer": np.int32,
+        "text": str,
+        "list": (np.int64,),
+        "options": {"scale": np.float64},
+        "flag": np.bool_,
+    },
+)
+GOOD = {
+    "integer": 3,
+    "text": "abcd",
+    "list": [1, 2, 3],
+    "options": {"scale": 0.5},
+    "flag": True,
+}
+
+
+def test_every_kind_of_attribute():
+    x = rows(5)
+    want = [3, 4, 6, 0.5, 1]
+    np.testing.assert_array_equal(describe(x, **GOOD), want)
+    jitted = jax.jit(lambda x: describe(x, **GOOD))
+    np.testing.assert_array_equal(jitted(x), want)
+    reference = describe(x, implementation="reference", **GOOD)
+    np.testing.assert_array_equal(reference, want)
+    numpy = GOOD | {"integer": np.int64(3), "list": np.array([1, 2, 3])}
+    np.testing.assert_array_equal(describe(x, **numpy), want)
+
+
+def test_attributes_are_compared_bit_for_bit():
+    scale = {"options": {"scale": -0.0}}
+    assert np.signbit(describe(rows(5), **GOOD | scale)[3])
+    scale = {"options": {"scale": 0.0}}
+    assert not np.signbit(describe(rows(5), **GOOD | scale)[3])
+    scale = {"options": {"scale": float("nan")}}
+    assert np.isnan(describe(rows(5), **GOOD | scale)[3])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (
+            {"integer": 1.5},
+            TypeError,
+            "attribute integer: expected a int32 number, got 1.5 (float)",
+        ),
+        (
+            {"integer": 2**31},
+            ValueError,
+            "attribute integer: expected int32, -2147483648 to 2147483647, got "
+            "2147483648",
+        ),
+        (
+            {"integer": True},
+            TypeError,
+            "attribute integer: expected a int32 number, got True (bool)",
+        ),
+        (
+            {"flag": 1},
+            TypeError,
+            "attribute flag: expected a bool number, got 1 (int)",
+        ),
+        (
+            {"text": b"x"},
+            TypeError,
+            "attribute text: expected a string, got b'x' (bytes)",
+        ),
+        (
+            {"list": 3},
+            TypeError,
+            "attribute list: expected a sequence of int64, got 3 (int)",
+        ),
+        (
+            {"list": [1, "2"]},
+            TypeError,
+            "attribute list[1]: expected a int64 number, got '2' (str)",
+        ),
+        (
+            {"options": {}},
+            TypeError,
+            "attribute options: expected a mapping of scale, got {} (dict)",
+        ),
+        (
+            {"options": {"scale": "1"}},
+            TypeError,
+            "attribute options.scale: expected a float64 number, got '1' (str)",
+        ),
+        (
+            {"more": 1},
+            TypeError,
+            "attributes: expected flag, integer, list, options, text, got "
+            "flag, integer, list, more, options, text",
+        ),
+    ],
+)
+def test_bad_attribute(wrong, error, message):
+    with pytest.raises(error) as caught:
+        describe(rows(5), **GOOD | wrong)
+    assert str(caught.value) == f"test.describe: {message}"
+
+
+def test_traced_attribute():
+    with pytest.raises(TypeError, match="attribute integer: expected a static"):
+        jax.jit(lambda i: describe(rows(5), **GOOD | {"integer": i}))(3)
+
+
+# --- vmap methods -------------------------------------------------------------
+
+add_rows = FfiOp(
+    "test.add_rows",
+    lambda x, y: x + y,
+    kernel_axes=1,
+    libraries=[LIBRARY],
+    vmap_method="expand_dims",
+    linear=(0, 1),
+)
+sum_one = FfiOp(
+    "test.sum_one",
+    lambda x: jnp.sum(x, -1),
+    kernel_axes=1,
+    libraries=[LIBRARY],
+    vmap_method="sequential",
+)
+
+
+@pytest.mark.parametrize("in_axes", [(0, 0), (0, None), (None, 1), (1, 0)])
+def test_expand_dims_does_not_repeat_operands(in_axes):
+    x = rows((4, 4), 1) if in_axes[0] is not None else rows(4)
+    y = rows((4, 4), 9) if in_axes[1] is not None else rows(4)
+    f = jax.vmap(add_rows, in_axes)
+    with xla_ffi_kit.use_reference():
+        want = f(x, y)
+    np.testing.assert_array_equal(f(x, y), want)
+    assert count(f, x, y, what="test.add_rows") == 1
+    assert "f32[4,4] = broadcast" not in str(jax.make_jaxpr(f)(x, y))
+    grad = jax.grad(lambda x, y: jnp.sum(f(x, y) ** 2), (0, 1))
+    with xla_ffi_kit.use_reference():
+        want = grad(x, y)
+    for a, b in zip(grad(x, y), want, strict=True):
+        np.testing.assert_allclose(a, b)
+
+
+def test_sequential_calls_once_per_element():
+    x = rows((2, 3, 4))
+    f = jax.vmap(jax.vmap(sum_one))
+    np.testing.assert_array_equal(f(x), np.sum(x, -1))
+    assert "scan" in str(jax.make_jaxpr(f)(x))
+    np.testing.assert_array_equal(jax.grad(lambda x: f(x).sum())(x), x * 0 + 1)
+
+
+def test_sequential_refuses_batch_axes():
+    with pytest.raises(ValueError) as caught:
+        sum_one(rows((2, 3)))
+    assert str(caught.value) == (
+        "test.sum_one: operand x: expected rank 1 (vmap it over more), got "
+        "rank 2"
+    )
+
+
+# --- Errors of specs and calls ------------------------------------------------
+
+
+double = FfiOp(
+    "test.double",
+    lambda x: 2 * x,
+    kernel_axes=1,
+    libraries=[LIBRARY],
+)
+
+
+def spec(**kwargs):
+    given = {"kernel_axes": 1, "libraries": [LIBRARY]} | kwargs
+    return FfiOp(
+        "test.double",
+        kwargs.pop("reference", lambda x: 2 * x),
+        **{k: v for k, v in given.items() if k != "reference"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (
+            {"kernel_axes": (1, 2)},
+            ValueError,
+            "kernel_axes: expected 1 numbers, one per operand of the "
+            "reference, got 2",
+        ),
+        (
+            {"vmap_method": "loop"},
+            ValueError,
+            "vmap_method: expected one of ('broadcast_all', 'expand_dims', "
+            "'sequential'), got 'loop'",
+        ),
+        (
+            {"linear": (1,)},
+            ValueError,
+            "linear: expected operand indices below 1, got (1,)",
+        ),
+        (
+            {"attributes": {"eps": np.float32}},
+            TypeError,
+            "attributes: expected those of the reference's signature, none, "
+            "got ['eps']",
+        ),
+        (
+            {
+                "reference": lambda x, *, eps: x,
+                "attributes": {"eps": "no type"},
+            },
+            TypeError,
+            "attribute eps: expected a NumPy scalar type, str, a one-tuple of "
+            "a scalar type or a mapping, got 'no type'",
+        ),
+    ],
+)
+def test_bad_spec(wrong, error, message):
+    with pytest.raises(error) as caught:
+        spec(**wrong)
+    assert str(caught.value) == f"test.double: {message}"
+
+
+def test_reference_that_drops_the_batch_axes():
+    op = spec(reference=lambda x: jnp.sum(x))
+    with pytest.raises(ValueError) as caught:
+        op(rows((2, 3)))
+    assert str(caught.value) == (
+        "test.double: result 0 of the reference: expected leading axes [2] as "
+        "the operands have, got shape []"
+    )
+
+
+def test_leading_axes_that_differ():
+    op = FfiOp(
+        "test.add", lambda x, y: x + y, kernel_axes=1, libraries=[LIBRARY]
+    )
+    with pytest.raises(ValueError) as caught:
+        op(rows((2, 3)), rows((1, 3)))
+    assert str(caught.value) == (
+        "test.add: operand y: expected leading axes [2] as operand x has, got "
+        "[1]"
+    )
+
+
+def test_wrong_number_of_operands():
+    with pytest.raises(TypeError) as caught:
+        double(rows(3), rows(3))
+    assert str(caught.value) == "test.double: operands: expected 1 (x), got 2"
+
+
+def test_operand_that_is_no_array():
+    with pytest.raises(TypeError) as caught:
+        double("text")
+    assert str(caught.value) == (
+        "test.double: operand x: expected an array, got 'text' (str)"
+    )
+
+
+def test_target_registered_by_other_means():
+    op = FfiOp(
+        "test.unregistered",
+        lambda x: x,
+        kernel_axes=1,
+        handlers={"cpu": "test.unregistered"},
+    )
+    with pytest.raises(Exception, match="test.unregistered"):
+        op(rows(3))
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))

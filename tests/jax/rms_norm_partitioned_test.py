@@ -1,0 +1,101 @@
+"""rms_norm_partitioned: a sharded last axis costs one small all-reduce."""
+
+import os
+
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=4"
+)
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from xla_ffi_kit import rms_norm
+from xla_ffi_kit.ops.rms_norm_partitioned import rms_norm_partitioned
+
+TOLERANCES = {"float32": 2e-6, "bfloat16": 2e-2, "complex64": 2e-6}
+
+
+def data(dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(4, 6, 32)) + 1j * rng.normal(size=(4, 6, 32))
+    return jnp.asarray(x if dtype == "complex64" else x.real, dtype)
+
+
+def mesh():
+    return jax.make_mesh((2, 2), ("d", "e"), axis_types=(AxisType.Auto,) * 2)
+
+
+def loss_of(function):
+    def loss(x, w):
+        y = function(x, eps=1e-2)
+        return jnp.sum(jnp.real(w * y * y).astype(jnp.float32))
+
+    return loss
+
+
+def shapes_of(text, what):
+    lines = [line for line in text.splitlines() if f" {what}(" in line]
+    return [line.split(" = ")[1].split("{")[0] for line in lines]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    "spec", [P(None, None, "d"), P("d", None, "e"), P(None, None, ("d", "e"))]
+)
+def test_sharded_last_axis(spec, dtype):
+    x, w = data(dtype), data(dtype, 1)
+    sharding = NamedSharding(mesh(), spec)
+    xs, ws = jax.device_put((x, w), sharding)
+    y = jax.jit(rms_norm_partitioned)(xs)
+    assert y.sharding.is_equivalent_to(sharding, x.ndim)
+    tolerance = TOLERANCES[dtype]
+    np.testing.assert_allclose(
+        np.asarray(y, np.complex64),
+        np.asarray(rms_norm(x), np.complex64),
+        atol=4 * tolerance,
+    )
+    grad = jax.jit(jax.grad(loss_of(rms_norm_partitioned)))
+    got, want = grad(xs, ws), jax.grad(loss_of(rms_norm))(x, w)
+    assert got.sharding.is_equivalent_to(sharding, x.ndim)
+    scale = np.max(np.abs(np.asarray(want, np.complex64)))
+    np.testing.assert_allclose(
+        np.asarray(got, np.complex64),
+        np.asarray(want, np.complex64),
+        atol=8 * tolerance * scale,
+    )
+
+
+def test_one_number_per_row_is_all_that_travels():
+    x = jax.device_put(
+        data("float32"), NamedSharding(mesh(), P(None, None, "d"))
+    )
+    text = jax.jit(rms_norm_partitioned).lower(x).compile().as_text()
+    assert "all-gather" not in text
+    assert shapes_of(text, "all-reduce") == ["f32[4,6]"]
+    assert 'custom_call_target="xla_ffi_kit.rms_norm_fwd"' in text
+    # What it saves: the plain operation gathers its operand.
+    assert "all-gather" in jax.jit(rms_norm).lower(x).compile().as_text()
+
+
+def test_batch_shards_need_no_collective():
+    x = jax.device_put(data("float32"), NamedSharding(mesh(), P("d", "e")))
+    text = jax.jit(rms_norm_partitioned).lower(x).compile().as_text()
+    assert "all-" not in text
+
+
+def test_without_a_mesh():
+    x = data("float32")
+    np.testing.assert_array_equal(rms_norm_partitioned(x), rms_norm(x))
+    with pytest.raises(TypeError, match="rms_norm_partitioned: operand x: ex"):
+        rms_norm_partitioned(jnp.arange(3))
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))
