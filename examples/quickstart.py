@@ -18,11 +18,11 @@ import sys
 import time
 
 import jax
+
 import quickstart_model as model
 import quickstart_report as report
 import quickstart_text as text
 import quickstart_train as train
-
 import xla_ffi_kit
 
 DEVICES = 4

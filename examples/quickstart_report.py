@@ -9,10 +9,10 @@ import time
 
 import jax
 import numpy as np
+
 import quickstart_model as model
 import quickstart_text as text
 import quickstart_train as train
-
 import xla_ffi_kit
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 

@@ -10,12 +10,12 @@ import sys
 import jax
 import numpy as np
 import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
 import quickstart_model as model
 import quickstart_report as report
 import quickstart_text as text
 import quickstart_train as train
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
-
 import xla_ffi_kit
 
 jax.config.update("jax_platforms", "cpu")

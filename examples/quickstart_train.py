@@ -10,8 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import quickstart_model as model
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import quickstart_model as model
 
 LEARNING_RATE = 4e-3
 WARM_UP = 20  # steps

@@ -6,7 +6,11 @@ operation is first lowered.
 
 from xla_ffi_kit._export import export_checks
 from xla_ffi_kit._implementation import use_reference
-from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
+from xla_ffi_kit._library import (
+    KIT_LIBRARIES,
+    HandlerLibrary,
+    HandlerLibraryError,
+)
 from xla_ffi_kit._registration import register_handlers
 from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.ops.modular_add import modular_add
@@ -14,6 +18,7 @@ from xla_ffi_kit.ops.relu import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm
 
 __all__ = [
+    "KIT_LIBRARIES",
     "FfiOp",
     "HandlerLibrary",
     "HandlerLibraryError",

@@ -1,0 +1,45 @@
+"""The Python snippets of docs/ run, each page as one program."""
+
+import os
+
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=4"
+)
+
+import pathlib
+import re
+import sys
+
+import pytest
+
+# The tree's root, in the source tree and in Bazel's runfiles alike.
+ROOT = pathlib.Path(os.path.abspath(__file__)).parents[2]
+PAGES = ("older_spellings.md", "primitive_by_hand.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_snippets_run(page):
+    text = (ROOT / "docs" / page).read_text()
+    snippets = list(re.finditer(r"```python\n(.*?)```", text, re.DOTALL))
+    assert snippets
+    scope = {}
+    for snippet in snippets:
+        # Blank lines before it: errors then give the line of the page.
+        above = "\n" * text[: snippet.start(1)].count("\n")
+        exec(compile(above + snippet[1], page, "exec"), scope)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_within_the_page_lead_somewhere(page):
+    text = (ROOT / "docs" / page).read_text()
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    anchors = {
+        re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles
+    }
+    for anchor in re.findall(r"\]\(#([^)]*)\)", text):
+        assert anchor in anchors
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))
