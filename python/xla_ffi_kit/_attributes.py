@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,33 +13,37 @@ from xla_ffi_kit import _jax_hooks
 # scalar type in a one-tuple for an array, or a mapping for a dictionary.
 AttributeType = Any
 
+_REMEMBERED = 1024  # attribute values per operation
 
-@dataclasses.dataclass(frozen=True)
+
 class AttributeValues:
     """The attributes of one call, hashable, equal if bit for bit equal.
 
     Plain numbers would not do as part of a compilation key: 0.0 == -0.0, and
     NaN differs from itself.
+
+    Attributes:
+      items: by name, as NumPy values of the declared types.
+      for_reference: by name, as Python values, which do not widen a result.
     """
 
-    items: dict[str, Any] = dataclasses.field(compare=False)
-    key: str
+    def __init__(self, items: dict[str, Any]) -> None:
+        self.items = items
+        self.for_reference = {k: _plain(v) for k, v in items.items()}
+        # repr of a Python float is exact and tells 0.0 from -0.0.
+        self._key = repr(self.for_reference)
+        self._hash = hash(self._key)
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, AttributeValues) and self._key == other._key
+        )
 
     def __repr__(self) -> str:
-        return self.key
-
-    @functools.cached_property
-    def for_reference(self) -> dict[str, Any]:
-        """As Python values, so that they do not widen the reference."""
-        return {k: _plain(v) for k, v in self.items.items()}
-
-
-def check_types(op: str, types: Mapping[str, AttributeType]) -> dict[str, Any]:
-    """Normalizes an operation's declared attribute types."""
-    return {name: _normalize(op, name, t) for name, t in types.items()}
+        return self._key
 
 
 def _normalize(op: str, name: str, declared: AttributeType) -> Any:
@@ -62,14 +64,44 @@ def _normalize(op: str, name: str, declared: AttributeType) -> Any:
         ) from None
 
 
+class Binder:
+    """Checks the attributes of an operation's calls against their types.
+
+    Remembers what it has seen: an eager call is short, and the check of one
+    number would be a third of it.
+    """
+
+    def __init__(self, op: str, types: Mapping[str, AttributeType]) -> None:
+        self._op = op
+        self._types = {n: _normalize(op, n, t) for n, t in types.items()}
+        self._seen: dict[Any, AttributeValues] = {}
+
+    def __call__(self, given: Mapping[str, Any]) -> AttributeValues:
+        """The checked attributes; TypeError or ValueError names what is not."""
+        key = tuple((k, type(v), v) for k, v in given.items() if _is_plain(v))
+        if len(key) == len(given):
+            found = self._seen.get(key)
+            if found is not None:
+                return found
+        values = bind(self._op, self._types, given)
+        if len(key) == len(given) and len(self._seen) < _REMEMBERED:
+            self._seen[key] = values
+        return values
+
+
+def _is_plain(value: Any) -> bool:
+    # Zeros are left out: 0.0 and -0.0 would be one key.
+    return type(value) in (int, float, str) and value != 0
+
+
 def bind(op: str, types: Mapping[str, Any], given: Mapping) -> AttributeValues:
-    """Checks the attributes of a call against their declared types."""
+    """Checks the attributes of a call against their normalized types."""
     if given.keys() != types.keys():
         raise TypeError(
             f"{op}: attributes: expected {_names(types)}, got {_names(given)}"
         )
     items = {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
-    return AttributeValues(items, _key(items))
+    return AttributeValues(items)
 
 
 def _names(names: Mapping[str, Any]) -> str:
@@ -142,8 +174,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return tuple(value.tolist())
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _key(items: dict[str, Any]) -> str:
-    # repr of a Python float is exact and tells 0.0 from -0.0.
-    return repr({k: _plain(v) for k, v in items.items()})

@@ -52,6 +52,15 @@ def define_eager_call(primitive: Primitive) -> None:
     dispatch.simple_impl(primitive)
 
 
+def is_eager() -> bool:
+    """Whether no transformation is tracing.
+
+    Public JAX only tells whether one value is traced; an operation of constants
+    inside jit has none, and still belongs in the jaxpr.
+    """
+    return core.trace_state_clean()
+
+
 def match_manual_axes(operands: Sequence[Any]) -> Sequence[Any]:
     """Makes the operands vary over the same manual axes inside shard_map.
 

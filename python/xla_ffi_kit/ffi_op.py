@@ -101,7 +101,7 @@ class FfiOp:
             handlers = {lib.platform: name for lib in libraries}
         self.handlers = dict(handlers)
         self.libraries = tuple(libraries)
-        self.attribute_types = _attributes.check_types(name, attributes or {})
+        self._bind_attributes = _attributes.Binder(name, attributes or {})
         self.jvp = jvp
         self.linear = tuple(linear)
         self.transpose = transpose
@@ -117,6 +117,8 @@ class FfiOp:
         _jax_hooks.define_eager_call(self.primitive)
         _rules.install(self)
         self._single: bool | None = None
+        # Eager calls go to it past the primitive, which would take as long again.
+        self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._cached_types = functools.lru_cache(maxsize=4096)(self._types)
         self._run_reference = jax.jit(
             lambda *operands, attributes: reference(
@@ -190,7 +192,7 @@ class FfiOp:
             _check.array(self.name, name, x)
             for name, x in zip(self.operand_names, operands, strict=True)
         )
-        values = _attributes.bind(self.name, self.attribute_types, attributes)
+        values = self._bind_attributes(attributes)
         if implementation not in (None, "reference"):
             raise ValueError(
                 f"{self.name}: implementation: expected None or 'reference', "
@@ -199,7 +201,18 @@ class FfiOp:
         if implementation or _implementation.runs_reference(self.name):
             self.check_operands(operands)
             return self._run_reference(*operands, attributes=values)
+        if _jax_hooks.is_eager():
+            return self._compiled(values)(*operands)
         return self.pack(self.bind(operands, values))
+
+    def _compile(self, attributes: AttributeValues) -> Callable[..., Any]:
+        """The operation as a compiled program of its own, for eager calls."""
+
+        def run(*operands: Any) -> Any:
+            return self.pack(self.bind(operands, attributes))
+
+        run.__name__ = self.name
+        return jax.jit(run)
 
     # The rest of the public names serve the kit's own modules.
 

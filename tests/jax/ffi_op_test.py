@@ -145,6 +145,14 @@ def test_traced_attribute():
         jax.jit(lambda i: describe(rows(5), **GOOD | {"integer": i}))(3)
 
 
+def test_disable_jit():
+    with jax.disable_jit():
+        np.testing.assert_array_equal(double(rows(3)), 2 * rows(3))
+        np.testing.assert_array_equal(
+            jax.vmap(double)(rows((2, 3))), 2 * rows((2, 3))
+        )
+
+
 # --- vmap methods -------------------------------------------------------------
 
 add_rows = FfiOp(

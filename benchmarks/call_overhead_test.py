@@ -1,0 +1,47 @@
+"""An FfiOp costs no more than a bare ffi_call of the same handler."""
+
+import sys
+
+import call_overhead
+import jax
+import jax.numpy as jnp
+import pytest
+
+import xla_ffi_kit
+
+
+@pytest.fixture(scope="module")
+def costs():
+    return call_overhead.measure(rounds=5)
+
+
+def test_eager_call(costs):
+    # About a fifth here; the bound leaves room for a busy machine.
+    assert costs["eager"]["FfiOp"] <= costs["eager"]["ffi_call"]
+
+
+def test_tracing(costs):
+    for kind in ("tracing", "tracing and lowering"):
+        assert costs[kind]["FfiOp"] <= 2 * costs[kind]["ffi_call"]
+
+
+def test_compiled_programs_are_the_same():
+    xla_ffi_kit.register_handlers()
+    x = jnp.ones((8, 4), jnp.float32)
+
+    def operations(function):
+        program = jax.jit(call_overhead.chain(function)).lower(x).compile()
+        lines = program.as_text().splitlines()
+        return [
+            line.split(" = ")[1].split("(")[0]
+            for line in lines
+            if " = " in line
+        ]
+
+    ours = operations(call_overhead.op_rms_norm)
+    assert ours == operations(call_overhead.bare_rms_norm)
+    assert sum("custom-call" in line for line in ours) == 100
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))

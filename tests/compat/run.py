@@ -1,0 +1,174 @@
+"""Runs tests/jax on every JAX version the kit promises, and prints a table.
+
+    tools/bazel run //tests/compat
+    tools/bazel run //tests/compat -- --versions 0.8.1 0.12.0.1 --tests rms_norm
+
+Every version gets a virtual environment in the user's cache, filled once from
+its hashed lock file beside this file. The handler libraries are the ones Bazel
+built: one build has to serve all versions. JAX 0.12 needs Python 3.12 or newer;
+where there is none, Python 3.14 is unpacked into the cache (Debian only).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from xml.etree import ElementTree
+
+# Not resolved: in Bazel's runfiles the neighbours of this link count.
+HERE = pathlib.Path(os.path.abspath(__file__)).parent
+ROOT = HERE.parents[1]
+CACHE = (
+    pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    / "xla_ffi_kit"
+)
+
+# JAX version -> the Pythons that its wheels are for.
+VERSIONS = {
+    "0.8.1": ("3.11", "3.12", "3.13", "3.14"),
+    "0.9.2": ("3.11", "3.12", "3.13", "3.14"),
+    "0.10.2": ("3.11", "3.12", "3.13", "3.14"),
+    "0.12.0.1": ("3.12", "3.13", "3.14"),
+}
+
+
+@dataclasses.dataclass
+class Count:
+    """Test cases of one file on one version."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        said = [f"{self.passed} passed"] if self.passed else []
+        said += [f"{self.failed} FAILED"] if self.failed else []
+        said += [f"{self.skipped} skipped"] if self.skipped else []
+        return ", ".join(said) or "nothing"
+
+
+def find_python(wanted: tuple[str, ...]) -> str:
+    """An interpreter of one of the versions `wanted`."""
+    if ".".join(map(str, sys.version_info[:2])) in wanted:
+        return sys.executable
+    for version in wanted:
+        found = shutil.which(f"python{version}")
+        if found:
+            return found
+    script = HERE / "install_python314.sh"
+    out = subprocess.run(
+        ["bash", script, CACHE / "python3.14"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return out.stdout.strip().splitlines()[-1]
+
+
+def environment(version: str) -> pathlib.Path:
+    """The Python of a virtual environment with that JAX; made if need be."""
+    lock = HERE / f"requirements_{version}.txt"
+    python = find_python(VERSIONS[version])
+    content = lock.read_bytes() + os.path.realpath(python).encode()
+    name = f"jax-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
+    folder = CACHE / "compat" / name
+    if not (folder / ".complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        print(f"installing jax {version} into {folder}, once", flush=True)
+        subprocess.run(
+            [python, "-m", "venv", "--without-pip", folder], check=True
+        )
+        pip = [sys.executable, "-m", "pip", "--python", folder / "bin/python"]
+        options = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
+        subprocess.run(
+            [*pip, "install", "--quiet", *options, "-r", lock], check=True
+        )
+        (folder / ".complete").touch()
+    return folder / "bin/python"
+
+
+def run_tests(python: pathlib.Path, select: str) -> dict[str, Count]:
+    """Runs the suite; counts by test file."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report.xml"
+        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        if select:
+            options += ["-k", select]
+        subprocess.run(
+            [python, "-m", "pytest", *options, ROOT / "tests/jax"],
+            env=os.environ
+            | {
+                "PYTHONPATH": str(ROOT / "python"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            check=False,
+        )
+        if not report.exists():
+            return {"no report": Count(failed=1)}
+        return count(ElementTree.parse(report))
+
+
+def count(report: ElementTree.ElementTree) -> dict[str, Count]:
+    """The cases of a JUnit report by file."""
+    counts: dict[str, Count] = {}
+    for case in report.iter("testcase"):
+        name = (case.get("classname") or case.get("name") or "").split(".")[-1]
+        entry = counts.setdefault(name, Count())
+        outcomes = {child.tag for child in case}
+        if outcomes & {"failure", "error"}:
+            entry.failed += 1
+        elif "skipped" in outcomes:
+            entry.skipped += 1
+        else:
+            entry.passed += 1
+    return counts
+
+
+def table(results: dict[str, dict[str, Count]]) -> str:
+    """The results, a row per test file, a column per version."""
+    files = sorted({name for counts in results.values() for name in counts})
+    rows = [["", *(f"jax {version}" for version in results)]]
+    for name in files:
+        cells = [str(c.get(name, Count())) for c in results.values()]
+        rows.append([name, *cells])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+        for row in rows
+    )
+
+
+def main() -> int:
+    """Runs what the command line asks for; 1 if a test failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--versions", nargs="+", choices=VERSIONS, default=list(VERSIONS)
+    )
+    parser.add_argument(
+        "--tests", default="", help="pytest's -k: only tests that match"
+    )
+    options = parser.parse_args()
+    results = {}
+    for version in options.versions:
+        python = environment(version)
+        start = time.monotonic()
+        print(f"\n=== jax {version}, {python}", flush=True)
+        results[version] = run_tests(python, options.tests)
+        print(f"{time.monotonic() - start:.0f} s", flush=True)
+    print(f"\n{table(results)}")
+    counts = [c for result in results.values() for c in result.values()]
+    failed = sum(c.failed for c in counts)
+    print(f"\n{sum(c.passed for c in counts)} passed, {failed} failed")
+    return 1 if failed or not counts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
