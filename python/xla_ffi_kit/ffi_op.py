@@ -117,7 +117,7 @@ class FfiOp:
         _jax_hooks.define_eager_call(self.primitive)
         _rules.install(self)
         self._single: bool | None = None
-        # Eager calls go to it past the primitive, which would take as long again.
+        # Eager calls go past the primitive, which would take as long again.
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._cached_types = functools.lru_cache(maxsize=4096)(self._types)
         self._run_reference = jax.jit(
