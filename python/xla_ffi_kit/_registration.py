@@ -24,6 +24,11 @@ from xla_ffi_kit._library import (
 
 _OLDEST_API = (0, 1)  # XLA refuses handlers of version 0.0 since 2024
 
+# FFI 0.3 moved a field of the structs that set and get state, and only jaxlib
+# 0.10.0 learnt to take the older ones too (ran: both releases end in SIGSEGV at
+# the first call of a stateful handler built for 0.2; 0.8.1 and 0.10.0 do not).
+_NO_OLD_STATE = ("0.9.1", "0.9.2")
+
 _lock = threading.RLock()
 # (target, platform) -> file it was registered from, for this process.
 _handlers: dict[tuple[str, str], str] = {}
@@ -136,6 +141,7 @@ def _register_type(library: HandlerLibrary, name: str) -> None:
 
 def _check_version(library: HandlerLibrary, handler: Handler) -> None:
     runtime = runtime_api_version()
+    jaxlib_version = jaxlib.__version__
     try:
         built = handler.metadata().api_version
     except ValueError as error:
@@ -143,6 +149,14 @@ def _check_version(library: HandlerLibrary, handler: Handler) -> None:
             f"handler {handler.name!r} of {library.path} does not answer the "
             f"metadata call: {error}"
         ) from None
+    keeps_state = library.types and "instantiate" in handler.stages
+    if keeps_state and built < (0, 3) and jaxlib_version in _NO_OLD_STATE:
+        raise HandlerLibraryError(
+            f"handler {handler.name!r} of {library.path} keeps state and is "
+            f"built for XLA FFI {built[0]}.{built[1]}; jaxlib "
+            f"{jaxlib_version} crashes on such handlers; use jaxlib 0.9.0 or "
+            "older, or 0.10.0 or newer"
+        )
     if runtime is None or _OLDEST_API <= built <= runtime:
         return
     advice = (
@@ -152,7 +166,7 @@ def _check_version(library: HandlerLibrary, handler: Handler) -> None:
     )
     raise HandlerLibraryError(
         f"handler {handler.name!r} of {library.path} is built for XLA FFI "
-        f"{built[0]}.{built[1]}, but jaxlib {jaxlib.__version__} takes "
+        f"{built[0]}.{built[1]}, but jaxlib {jaxlib_version} takes "
         f"{_OLDEST_API[0]}.{_OLDEST_API[1]} to {runtime[0]}.{runtime[1]}; "
         f"{advice}"
     )

@@ -6,6 +6,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 import pytest
 
@@ -168,7 +169,10 @@ def test_stateful_operation_used_first_thing():
         text=True,
         check=False,
     )
-    assert result.returncode == 0, result.stderr
+    if jaxlib.__version__ in ("0.9.1", "0.9.2"):  # would crash, see there
+        assert "crashes on such handlers; use jaxlib 0.9.0" in result.stderr
+    else:
+        assert result.returncode == 0, result.stderr
 
 
 if __name__ == "__main__":
