@@ -22,6 +22,7 @@ struct KeyColumn {
   KeyKind kind;
   int64_t width;
   const void* data;
+  bool subnormals_are_zero;
 };
 
 // Calls fn(typed data, code) for the column's type.
@@ -36,7 +37,8 @@ auto VisitColumn(const KeyColumn& column, const Fn& fn) {
   const auto floats = [&](auto infinity, auto min_normal) {
     using K = decltype(infinity);
     // The comparator widens f16 to f32, where its subnormals are normal.
-    const bool is_flushed = column.kind != KeyKind::kF16 && SubnormalsAreZero();
+    const bool is_flushed =
+        column.kind != KeyKind::kF16 && column.subnormals_are_zero;
     return fn(static_cast<const K*>(column.data),
               FloatCode<K>{infinity, is_flushed ? min_normal : K{1}});
   };

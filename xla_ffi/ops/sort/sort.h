@@ -24,6 +24,9 @@ struct SortProblem {
   int64_t length;
   int64_t num_keys;  // the first operands are the keys, 1 or more
   std::vector<SortOperand> operands;
+  // Subnormal bf16, f32 and f64 keys equal 0.0, as they do to XLA's comparator
+  // on threads that flush them.
+  bool subnormals_are_zero = false;
 };
 
 // Sorts each row of all operands together: stable, ascending, by the first

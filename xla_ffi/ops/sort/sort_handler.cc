@@ -12,6 +12,7 @@
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_name.h"
 #include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/ops/sort/key_code.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/workers.h"
 
@@ -128,6 +129,8 @@ ffi::Error SortImpl(ffi::ThreadPool pool, ffi::RemainingArgs operands,
   problem.rows = shape.rows;
   problem.length = shape.length;
   problem.num_keys = num_keys;
+  // Asked here and not on each thread, so that all of them agree.
+  problem.subnormals_are_zero = SubnormalsAreZero();
   if (Sort(problem, WorkersOf(pool))) return {};
   return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                     std::string(kOp) + ": scratch: no memory to sort rows of " +

@@ -156,7 +156,8 @@ std::vector<KeyColumn> KeysOfRow(const SortProblem& problem, int64_t row) {
     const SortOperand& operand = problem.operands[i];
     keys.push_back({operand.kind, operand.width,
                     static_cast<const char*>(operand.in) +
-                        row * problem.length * operand.width});
+                        row * problem.length * operand.width,
+                    problem.subnormals_are_zero});
   }
   return keys;
 }

@@ -163,6 +163,27 @@ TYPED_TEST(SortTest, IsTheStableSortOfLongRows) {
   }
 }
 
+TEST(SortSubnormalTest, AreZeroWhereAskedTo) {
+  const float tiny = std::numeric_limits<float>::denorm_min();
+  const std::vector<float> key = {1, tiny, 0, -tiny, -0.0f, -1};
+  const std::vector<float> ties = {-1, tiny, 0, -tiny, -0.0f, 1};
+  const std::vector<float> ordered = {-1, -tiny, 0, -0.0f, tiny, 1};
+  for (const bool are_zero : {false, true}) {
+    std::vector<float> alone(6), with_payload(6), payload(6);
+    SortProblem problem = {
+        1, 6, 1, {{4, key.data(), alone.data(), KeyKind::kF32}}, are_zero};
+    ASSERT_TRUE(Sort(problem, {}));
+    problem.operands[0].out = with_payload.data();
+    problem.operands.push_back(
+        {4, key.data(), payload.data(), KeyKind::kUnsigned});
+    ASSERT_TRUE(Sort(problem, {}));
+    const std::vector<float>& want = are_zero ? ties : ordered;
+    EXPECT_TRUE(SameBits(alone, want));
+    EXPECT_TRUE(SameBits(with_payload, want));
+    EXPECT_TRUE(SameBits(payload, want));
+  }
+}
+
 TEST(SortShapeTest, NoRowsAndEmptyRowsAreNoWork) {
   EXPECT_TRUE(Sort({0, 5, 1, {{4, nullptr, nullptr, KeyKind::kF32}}}, {}));
   EXPECT_TRUE(Sort({5, 0, 1, {{4, nullptr, nullptr, KeyKind::kF32}}}, {}));

@@ -147,7 +147,8 @@ void SortLongRow(const K* in, int64_t n, const Code& code,
 
 bool SortValues(const SortProblem& problem, const Workers& workers) {
   const SortOperand& operand = problem.operands[0];
-  const KeyColumn column = {operand.kind, operand.width, operand.in};
+  const KeyColumn column = {operand.kind, operand.width, operand.in,
+                            problem.subnormals_are_zero};
   const int64_t n = problem.length;
   return VisitColumn(column, [&](const auto* in, const auto& code) {
     using K = std::remove_cv_t<std::remove_pointer_t<decltype(in)>>;
