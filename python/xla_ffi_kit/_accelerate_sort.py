@@ -13,22 +13,30 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from xla_ffi_kit import _accelerate_jax, _jax_hooks, _registration
+from xla_ffi_kit import _jax_hooks, _registration
 from xla_ffi_kit._library import KIT_LIBRARIES
 
 TARGET = "xla_ffi_kit.sort"
 PARAMETERS = frozenset({"dimension", "is_stable", "num_keys"})
 
-_KEYS = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
-    "float16 bfloat16 float32 float64".split()
+_WITHOUT_TIES = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 )
+_KEYS = _WITHOUT_TIES | {"float16", "bfloat16", "float32", "float64"}
 _PAYLOAD = _KEYS | {"complex64", "complex128"}
 
 
-def covers(avals: Any, *, num_keys: int, **_: Any) -> bool:
-    """Whether the handler sorts operands of these types."""
+def covers(
+    avals: Any, *, dimension: int, is_stable: bool, num_keys: int
+) -> bool:
+    """Whether the handler sorts operands of these types as XLA does."""
+    if avals[0].shape[dimension] < 2:
+        return False  # XLA leaves it out
     dtypes = [str(aval.dtype) for aval in avals]
+    if not is_stable and not (
+        num_keys == len(avals) and _WITHOUT_TIES.issuperset(dtypes)
+    ):
+        return False  # in the order that XLA's own algorithm happens to give
     return _KEYS.issuperset(dtypes[:num_keys]) and _PAYLOAD.issuperset(dtypes)
 
 
@@ -61,8 +69,11 @@ def _lower_rows(ctx: Any, *operands: Any, num_keys: int) -> Any:
 def _annotate(call: Any, rank: int) -> None:
     """Says how a sort of the last axis shards: as XLA's own sort does.
 
-    Rows stay where they are. A sharded last axis is gathered.
+    Rows stay where they are. A sharded last axis is gathered; the result is
+    sharded like it again, unless there is one row only.
     """
+    if rank == 1:
+        return
     axes = [f"b{i}" for i in range(rank - 1)] + ["n"]
     all_axes = ", ".join([" ".join(axes)] * len(call.results))
     attributes = call.operation.attributes
@@ -72,10 +83,9 @@ def _annotate(call: Any, rank: int) -> None:
         [x.type for x in call.operands],
         [x.type for x in call.results],
     )
-    if rank > 1:
-        attributes["mhlo.frontend_attributes"] = _jax_hooks.string_attributes(
-            {"num_batch_dims": str(rank - 1)}
-        )
+    attributes["mhlo.frontend_attributes"] = _jax_hooks.string_attributes(
+        {"num_batch_dims": str(rank - 1)}
+    )
 
 
 # A sort of the last axis alone, for programs that transpose around it.

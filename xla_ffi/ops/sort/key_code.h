@@ -62,6 +62,16 @@ struct FloatCode {
   K Nan() const { return infinity | (infinity >> 1); }
 };
 
+// XLA's CPU backend sorts bf16 as f32. The conversion back leaves of a NaN its
+// sign alone, in keys and in payload.
+inline void QuietBF16Nans(uint16_t* bits, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const bool is_nan = (bits[i] & 0x7fff) > 0x7f80;
+    const uint16_t quiet = (bits[i] & 0x8000) | 0x7fc0;
+    bits[i] = is_nan ? quiet : bits[i];
+  }
+}
+
 }  // namespace xla_ffi_kit
 
 #endif  // XLA_FFI_OPS_SORT_KEY_CODE_H_

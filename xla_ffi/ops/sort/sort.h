@@ -16,7 +16,7 @@ struct SortOperand {
   int64_t width;  // bytes an element: 1, 2, 4, 8 or 16
   const void* in;
   void* out;     // as large as `in`, and apart from every input
-  KeyKind kind;  // of a key, whose width is at most 8; ignored for payload
+  KeyKind kind;  // a key's width is at most 8; of payload only bf16 matters
 };
 
 struct SortProblem {
@@ -31,7 +31,7 @@ struct SortProblem {
 
 // Sorts each row of all operands together: stable, ascending, by the first
 // key, equal ones by the second, and so on, in XLA's order (key_code.h). What
-// is moved is moved bit by bit.
+// is moved is moved bit by bit, but for the NaNs of bf16 (QuietBF16Nans).
 //
 // O(n log n) on any input. False if there is no memory for the scratch, then
 // the outputs are undefined; it is none for one operand of 32 or 64 bits, and

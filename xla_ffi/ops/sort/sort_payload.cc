@@ -94,6 +94,23 @@ void Gather(const Packed* packed, int64_t n, const void* in, void* out) {
   }
 }
 
+template <typename Packed>
+void GatherBytes(const Packed* packed, int64_t n, int64_t width, const void* in,
+                 void* out) {
+  switch (width) {
+    case 1:
+      return Gather<Packed, uint8_t>(packed, n, in, out);
+    case 2:
+      return Gather<Packed, uint16_t>(packed, n, in, out);
+    case 4:
+      return Gather<Packed, uint32_t>(packed, n, in, out);
+    case 8:
+      return Gather<Packed, uint64_t>(packed, n, in, out);
+    default:
+      return Gather<Packed, Pair64>(packed, n, in, out);
+  }
+}
+
 // The only key, in sorted order: most of it can be read off the codes.
 template <typename Packed>
 void DecodeKeys(const KeyColumn& column, const Packed* packed, int64_t n,
@@ -128,24 +145,11 @@ void WriteRow(const SortProblem& problem, const std::vector<KeyColumn>& keys,
         static_cast<char*>(operand.out) + row_bytes + begin * operand.width;
     if (i == 0 && keys.size() == 1) {
       DecodeKeys(keys[0], packed, n, out);
-      continue;
+    } else {
+      GatherBytes(packed, n, operand.width, in, out);
     }
-    switch (operand.width) {
-      case 1:
-        Gather<Packed, uint8_t>(packed, n, in, out);
-        break;
-      case 2:
-        Gather<Packed, uint16_t>(packed, n, in, out);
-        break;
-      case 4:
-        Gather<Packed, uint32_t>(packed, n, in, out);
-        break;
-      case 8:
-        Gather<Packed, uint64_t>(packed, n, in, out);
-        break;
-      default:
-        Gather<Packed, Pair64>(packed, n, in, out);
-        break;
+    if (operand.kind == KeyKind::kBF16) {
+      QuietBF16Nans(static_cast<uint16_t*>(out), n);
     }
   }
 }

@@ -184,6 +184,21 @@ TEST(SortSubnormalTest, AreZeroWhereAskedTo) {
   }
 }
 
+TEST(SortBF16Test, NansKeepTheirSignAlone) {
+  const std::vector<uint16_t> key = {0x7fc5, 0xff81, 0x0000, 0x7f80};
+  const std::vector<uint16_t> want = {0x0000, 0x7f80, 0x7fc0, 0xffc0};
+  std::vector<uint16_t> alone(4), with_payload(4), payload(4);
+  SortProblem problem = {
+      1, 4, 1, {{2, key.data(), alone.data(), KeyKind::kBF16}}};
+  ASSERT_TRUE(Sort(problem, {}));
+  problem.operands[0].out = with_payload.data();
+  problem.operands.push_back({2, key.data(), payload.data(), KeyKind::kBF16});
+  ASSERT_TRUE(Sort(problem, {}));
+  EXPECT_EQ(alone, want);
+  EXPECT_EQ(with_payload, want);
+  EXPECT_EQ(payload, want);
+}
+
 TEST(SortShapeTest, NoRowsAndEmptyRowsAreNoWork) {
   EXPECT_TRUE(Sort({0, 5, 1, {{4, nullptr, nullptr, KeyKind::kF32}}}, {}));
   EXPECT_TRUE(Sort({5, 0, 1, {{4, nullptr, nullptr, KeyKind::kF32}}}, {}));
@@ -193,6 +208,7 @@ TEST(SortScratchTest, MissingMemoryIsReported) {
   const int64_t n = int64_t{1} << 55;  // nothing is read before allocation
   const SortOperand operand = {4, nullptr, nullptr, KeyKind::kF32};
   EXPECT_FALSE(Sort({1, n, 1, {operand, operand}}, {}));
+  EXPECT_FALSE(Sort({1, n << 7, 1, {operand, operand}}, {}));  // in bytes: > 64
 }
 
 }  // namespace

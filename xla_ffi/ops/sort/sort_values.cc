@@ -166,6 +166,10 @@ bool SortValues(const SortProblem& problem, const Workers& workers) {
       if (!SortRows(in + begin * n, end - begin, n, code, out + begin * n)) {
         ok = false;
       }
+      if constexpr (sizeof(K) == 2) {
+        if (operand.kind != KeyKind::kBF16) return;
+        QuietBF16Nans(out + begin * n, (end - begin) * n);
+      }
     });
     return ok.load();
   });
