@@ -6,6 +6,7 @@ exists already is the embedder's, and is never redefined.
 """
 
 load("//third_party:archives.bzl", "ARCHIVES", "DEV_ARCHIVES", "RULE_SETS", "declare_archive")
+load("//third_party/cuda:repository.bzl", "cuda_compiler")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
 load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
@@ -31,6 +32,10 @@ def xla_repository():
     """Declares `xla`: the FFI headers at the floor version."""
     xla_headers(name = "xla")
 
+def cuda_repository():
+    """Declares `xla_ffi_kit_cuda`: nvcc, fetched when CUDA is first built."""
+    cuda_compiler(name = "xla_ffi_kit_cuda")
+
 def xla_dev_repositories():
     """Declares `xla_runtime`, XLA's C++ library, and `xla_header_copy`."""
     pypi_wheel(
@@ -52,6 +57,8 @@ def xla_ffi_kit_repositories():
             declare_archive(name, archive)
     if not native.existing_rule("xla"):
         xla_repository()
+    if not native.existing_rule("xla_ffi_kit_cuda"):
+        cuda_repository()
 
 def xla_ffi_kit_dev_repositories():
     """Declares what only the kit's own tests need."""

@@ -6,6 +6,7 @@ Python all follow from it.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
+load("//third_party/cuda:defs.bzl", "CUDA_ONLY")
 load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
 
@@ -42,7 +43,8 @@ def xla_ffi_library(
         symbol that XLA_FFI_DEFINE_HANDLER_SYMBOL defines for it, or with a
         dictionary from stage ("instantiate", "prepare", "initialize",
         "execute") to symbol.
-      platform: XLA's name of the platform the handlers run on: "Host", "CUDA".
+      platform: XLA's name of the platform the handlers run on: "Host", or
+        "CUDA", whose targets are skipped without --config=cuda.
       srcs: C++ sources.
       hdrs: C++ headers.
       deps: libraries, handler libraries among them: their handlers are part
@@ -55,7 +57,9 @@ def xla_ffi_library(
     """
     library = library or name
     common = {"testonly": testonly, "visibility": visibility}
-    private = {"testonly": testonly, "visibility": ["//visibility:private"]}
+    if platform == "CUDA":
+        common["target_compatible_with"] = CUDA_ONLY
+    private = common | {"visibility": ["//visibility:private"]}
     handler_list(
         name = name + "_handlers",
         handlers = json.encode(handlers),

@@ -4,6 +4,7 @@ Importing this package starts no JAX backend: handlers are registered when an
 operation is first lowered.
 """
 
+from xla_ffi_kit._accelerate import accelerate, accelerated
 from xla_ffi_kit._export import export_checks
 from xla_ffi_kit._implementation import use_reference
 from xla_ffi_kit._library import (
@@ -22,6 +23,8 @@ __all__ = [
     "FfiOp",
     "HandlerLibrary",
     "HandlerLibraryError",
+    "accelerate",
+    "accelerated",
     "export_checks",
     "modular_add",
     "register_handlers",

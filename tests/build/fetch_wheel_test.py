@@ -20,6 +20,9 @@ def make_wheel(folder: pathlib.Path) -> str:
         archive.writestr("kit_probe/include/a.h", "// a\n")
         archive.writestr("kit_probe/include/deep/b.h", "// b\n")
         archive.writestr("kit_probe/other.txt", "other\n")
+        tool = zipfile.ZipInfo("kit_probe/bin/tool")
+        tool.external_attr = 0o100744 << 16
+        archive.writestr(tool, "#!/bin/sh\n")
         info = "kit_probe-1.0.dist-info/"
         archive.writestr(
             info + "METADATA",
@@ -78,7 +81,16 @@ class FetchWheelTest(unittest.TestCase):
         result = self.fetch("--strip-prefix=kit_probe")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(
-            self.unpacked(), ["include/a.h", "include/deep/b.h", "other.txt"]
+            self.unpacked(),
+            ["bin/tool", "include/a.h", "include/deep/b.h", "other.txt"],
+        )
+
+    def test_programs_stay_programs(self):
+        result = self.fetch("--strip-prefix=kit_probe")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(os.access(self.out / "bin/tool", os.X_OK))
+        self.assertEqual(
+            (self.out / "other.txt").stat().st_mode & 0o111, 0, "a text"
         )
 
     def test_unpacks_only_the_members(self):

@@ -5,7 +5,9 @@ exists: standard library only.
 """
 
 import argparse
+import os
 import pathlib
+import stat
 import subprocess
 import sys
 import tempfile
@@ -64,7 +66,10 @@ def unpack(wheel: pathlib.Path, options: argparse.Namespace) -> int:
             ):
                 continue
             info.filename = name[len(prefix) :]
-            archive.extract(info, ".")
+            path = archive.extract(info, ".")
+            # zipfile drops the mode; only whether it is a program matters.
+            if info.external_attr >> 16 & stat.S_IXUSR:
+                os.chmod(path, 0o755)
             count += 1
     return count
 

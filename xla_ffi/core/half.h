@@ -3,7 +3,8 @@
 // Arithmetic happens in float; these types only convert. The conversions are
 // integer code, so that they need no F16C at compile time, round to nearest
 // even whatever the rounding mode, and keep denormals on threads where the CPU
-// flushes them (XLA's worker threads do: FTZ and DAZ are set).
+// flushes them (XLA's worker threads do: FTZ and DAZ are set). A GPU has
+// instructions that do the same.
 
 #ifndef XLA_FFI_CORE_HALF_H_
 #define XLA_FFI_CORE_HALF_H_
@@ -11,22 +12,29 @@
 #include <cstdint>
 #include <cstring>
 
+#include "xla_ffi/core/host_device.h"
+
 namespace xla_ffi_kit {
 namespace half_internal {
 
-inline uint32_t FloatBits(float value) {
+XLA_FFI_KIT_HOST_DEVICE inline uint32_t FloatBits(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   return bits;
 }
 
-inline float BitsFloat(uint32_t bits) {
+XLA_FFI_KIT_HOST_DEVICE inline float BitsFloat(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
 
-inline uint16_t FloatToBFloat16Bits(float value) {
+XLA_FFI_KIT_HOST_DEVICE inline uint16_t FloatToBFloat16Bits(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint16_t rounded;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+  return rounded;
+#else
   const uint32_t bits = FloatBits(value);
   if ((bits & 0x7fffffff) > 0x7f800000) {
     // A NaN whose payload sits in the low half would round to infinity: set
@@ -35,9 +43,15 @@ inline uint16_t FloatToBFloat16Bits(float value) {
   }
   const uint32_t is_odd = (bits >> 16) & 1;
   return static_cast<uint16_t>((bits + 0x7fff + is_odd) >> 16);
+#endif
 }
 
-inline uint16_t FloatToFloat16Bits(float value) {
+XLA_FFI_KIT_HOST_DEVICE inline uint16_t FloatToFloat16Bits(float value) {
+#ifdef __CUDA_ARCH__
+  uint16_t rounded;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+  return rounded;
+#else
   const uint32_t bits = FloatBits(value);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
@@ -60,9 +74,15 @@ inline uint16_t FloatToFloat16Bits(float value) {
     if (remainder > tie || (remainder == tie && (half & 1) != 0)) ++half;
   }
   return static_cast<uint16_t>(sign | half);
+#endif
 }
 
-inline float Float16BitsToFloat(uint16_t half) {
+XLA_FFI_KIT_HOST_DEVICE inline float Float16BitsToFloat(uint16_t half) {
+#ifdef __CUDA_ARCH__
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+  return value;
+#else
   const uint32_t sign = (uint32_t{half} & 0x8000) << 16;
   const uint32_t exponent = (half >> 10) & 0x1f;
   const uint32_t mantissa = half & 0x03ff;
@@ -76,6 +96,7 @@ inline float Float16BitsToFloat(uint16_t half) {
     return BitsFloat(sign | FloatBits(magnitude));
   }
   return BitsFloat(sign | ((exponent + (127 - 15)) << 23) | (mantissa << 13));
+#endif
 }
 
 }  // namespace half_internal
@@ -84,19 +105,19 @@ inline float Float16BitsToFloat(uint16_t half) {
 class BFloat16 {
  public:
   BFloat16() = default;
-  explicit BFloat16(float value)
+  XLA_FFI_KIT_HOST_DEVICE explicit BFloat16(float value)
       : bits_(half_internal::FloatToBFloat16Bits(value)) {}
 
-  static BFloat16 FromBits(uint16_t bits) {
+  XLA_FFI_KIT_HOST_DEVICE static BFloat16 FromBits(uint16_t bits) {
     BFloat16 result;
     result.bits_ = bits;
     return result;
   }
 
-  explicit operator float() const {
+  XLA_FFI_KIT_HOST_DEVICE explicit operator float() const {
     return half_internal::BitsFloat(uint32_t{bits_} << 16);
   }
-  uint16_t bits() const { return bits_; }
+  XLA_FFI_KIT_HOST_DEVICE uint16_t bits() const { return bits_; }
 
  private:
   uint16_t bits_;
@@ -106,19 +127,19 @@ class BFloat16 {
 class Float16 {
  public:
   Float16() = default;
-  explicit Float16(float value)
+  XLA_FFI_KIT_HOST_DEVICE explicit Float16(float value)
       : bits_(half_internal::FloatToFloat16Bits(value)) {}
 
-  static Float16 FromBits(uint16_t bits) {
+  XLA_FFI_KIT_HOST_DEVICE static Float16 FromBits(uint16_t bits) {
     Float16 result;
     result.bits_ = bits;
     return result;
   }
 
-  explicit operator float() const {
+  XLA_FFI_KIT_HOST_DEVICE explicit operator float() const {
     return half_internal::Float16BitsToFloat(bits_);
   }
-  uint16_t bits() const { return bits_; }
+  XLA_FFI_KIT_HOST_DEVICE uint16_t bits() const { return bits_; }
 
  private:
   uint16_t bits_;

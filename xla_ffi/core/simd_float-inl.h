@@ -18,6 +18,7 @@
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/simd_half-inl.h"
+#include "xla_ffi/core/simd_pair-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_kit {
@@ -76,7 +77,32 @@ HWY_INLINE hn::Vec<DElement> Narrow(DElement d, V wide) {
   }
 }
 
-// Access to a whole vector of elements.
+// Access to a pair of vectors: as many elements as two of D's have lanes, in an
+// order of the element type's own.
+struct WholePair {
+  template <class D, typename R>
+  HWY_INLINE Pair<hn::Vec<D>> Load(D d, const R* p) const {
+    if constexpr (std::is_same_v<R, BFloat16>) {
+      return SplitBFloat16(d, p);
+    } else {
+      const ElementTag<R, D> de;
+      return {Widen(d, hn::LoadU(de, AsLanes(p))),
+              Widen(d, hn::LoadU(de, AsLanes(p + hn::Lanes(d))))};
+    }
+  }
+  template <class D, typename R>
+  HWY_INLINE void Store(Pair<hn::Vec<D>> v, D d, R* p) const {
+    if constexpr (std::is_same_v<R, BFloat16>) {
+      JoinBFloat16(v, p);
+    } else {
+      const ElementTag<R, D> de;
+      hn::StoreU(Narrow(de, v.a), de, AsLanes(p));
+      hn::StoreU(Narrow(de, v.b), de, AsLanes(p + hn::Lanes(d)));
+    }
+  }
+};
+
+// Access to one vector.
 struct WholeVector {
   template <class D, typename R>
   HWY_INLINE hn::Vec<D> Load(D d, const R* p) const {
@@ -89,7 +115,7 @@ struct WholeVector {
   }
 };
 
-// The same for the last `count` elements of an array, less than a vector: the
+// Access to the last `count` elements of an array, less than a vector: the
 // lanes beyond them are zero when loaded and left alone when stored.
 struct PartOfVector {
   size_t count;
@@ -106,38 +132,34 @@ struct PartOfVector {
 };
 
 // The value as the element type R would store it.
-template <typename R, class D>
-HWY_INLINE hn::Vec<D> RoundTo(D d, hn::Vec<D> v) {
-  return Widen(d, Narrow(ElementTag<R, D>(), v));
+template <typename R, class V>
+HWY_INLINE V RoundTo(V v) {
+  const hn::DFromV<V> d;
+  return Widen(d, Narrow(ElementTag<R, decltype(d)>(), v));
+}
+template <typename R, class V>
+HWY_INLINE Pair<V> RoundTo(Pair<V> v) {
+  return {RoundTo<R>(v.a), RoundTo<R>(v.b)};
 }
 
-// Calls body(access, i) for consecutive vectors that cover [0, count).
+// Calls body(access, i) for consecutive parts that cover [0, count).
 template <class D, class Body>
 HWY_INLINE void ForEachVector(D d, size_t count, const Body& body) {
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    body(WholeVector(), i);
-    body(WholeVector(), i + lanes);
-    body(WholeVector(), i + 2 * lanes);
-    body(WholeVector(), i + 3 * lanes);
+    body(WholePair(), i);
+    body(WholePair(), i + 2 * lanes);
   }
-  for (; i + lanes <= count; i += lanes) body(WholeVector(), i);
+  if (i + 2 * lanes <= count) {
+    body(WholePair(), i);
+    i += 2 * lanes;
+  }
+  if (i + lanes <= count) {
+    body(WholeVector(), i);
+    i += lanes;
+  }
   if (i < count) body(PartOfVector{count - i}, i);
-}
-
-// Flips the sign of every second lane: the conjugate of (real, imaginary).
-template <class D>
-HWY_INLINE hn::Vec<D> Conjugate(D, hn::Vec<D> v) {
-  return hn::OddEven(hn::Neg(v), v);
-}
-
-// Product of (real, imaginary) pairs.
-template <class D>
-HWY_INLINE hn::Vec<D> MulComplex(D d, hn::Vec<D> a, hn::Vec<D> b) {
-  const auto re = hn::Mul(hn::DupEven(a), b);
-  const auto im = hn::Mul(hn::DupOdd(a), hn::Reverse2(d, b));
-  return hn::OddEven(hn::Add(re, im), hn::Sub(re, im));
 }
 
 }  // namespace HWY_NAMESPACE

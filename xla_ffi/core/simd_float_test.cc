@@ -35,24 +35,50 @@ HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_kit {
 namespace HWY_NAMESPACE {
 
-template <typename From, typename To>
-struct CopyBody {
-  const From* from;
-  To* to;
+// to[i] = from[i], vector by vector: pairs of different types do not match.
+template <class Pair>
+void Copy(const typename Pair::From* from, size_t count,
+          typename Pair::To* to) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    WholeVector().Store(WholeVector().Load(d, from + i), d, to + i);
+  }
+  const PartOfVector part = {count - i};
+  if (i < count) part.Store(part.Load(d, from + i), d, to + i);
+}
+
+// Floats from their upper and lower halves.
+struct JoinBody {
+  const BFloat16* upper;
+  const BFloat16* lower;
+  BFloat16* to;
+
+  template <class V>
+  static HWY_INLINE V Join(V upper, V lower) {
+    const hn::DFromV<V> d;
+    const hn::RebindToUnsigned<decltype(d)> du;
+    return hn::BitCast(d, hn::Or(hn::BitCast(du, upper),
+                                 hn::ShiftRight<16>(hn::BitCast(du, lower))));
+  }
+  template <class V>
+  static HWY_INLINE Pair<V> Join(Pair<V> upper, Pair<V> lower) {
+    return {Join(upper.a, lower.a), Join(upper.b, lower.b)};
+  }
 
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
     const hn::ScalableTag<float> d;
-    access.Store(access.Load(d, from + i), d, to + i);
+    access.Store(Join(access.Load(d, upper + i), access.Load(d, lower + i)), d,
+                 to + i);
   }
 };
 
-// to[i] = from[i], through vectors of float.
-template <class Pair>
-void Copy(const typename Pair::From* from, size_t count,
-          typename Pair::To* to) {
-  const CopyBody<typename Pair::From, typename Pair::To> body = {from, to};
-  ForEachVector(hn::ScalableTag<float>(), count, body);
+// Rounds floats, given as halves, to BFloat16.
+void RoundJoined(const BFloat16* upper, const BFloat16* lower, size_t count,
+                 BFloat16* to) {
+  ForEachVector(hn::ScalableTag<float>(), count, JoinBody{upper, lower, to});
 }
 
 }  // namespace HWY_NAMESPACE
@@ -114,6 +140,32 @@ TYPED_TEST(SimdHalfTest, RoundsAsTheScalarOne) {
         ASSERT_TRUE(std::isnan(static_cast<float>(halves[i]))) << i;
       } else {
         ASSERT_EQ(halves[i].bits(), expected.bits()) << floats[i];
+      }
+    }
+  });
+}
+
+TEST(SimdBFloat16PairTest, RoundsAsTheScalarOne) {
+  std::vector<BFloat16> upper, lower;
+  for (uint32_t high = 0; high <= 0xffff; ++high) {
+    for (const uint16_t low :
+         {0x0000, 0x0001, 0x7fff, 0x8000, 0x8001, 0xffff}) {
+      upper.push_back(BFloat16::FromBits(static_cast<uint16_t>(high)));
+      lower.push_back(BFloat16::FromBits(low));
+    }
+  }
+  std::vector<BFloat16> rounded(upper.size());
+  testing::ForEachSimdTarget([&] {
+    HWY_EXPORT(RoundJoined);
+    HWY_DYNAMIC_DISPATCH(RoundJoined)
+    (upper.data(), lower.data(), upper.size(), rounded.data());
+    for (size_t i = 0; i < upper.size(); ++i) {
+      const uint32_t bits = (uint32_t{upper[i].bits()} << 16) | lower[i].bits();
+      const float value = half_internal::BitsFloat(bits);
+      if (std::isnan(value)) {
+        ASSERT_TRUE(std::isnan(static_cast<float>(rounded[i]))) << bits;
+      } else {
+        ASSERT_EQ(rounded[i].bits(), BFloat16(value).bits()) << bits;
       }
     }
   });

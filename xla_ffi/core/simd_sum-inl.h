@@ -75,50 +75,46 @@ class Total<hn::ScalableTag<double>> {
   hn::Vec<D> error_;
 };
 
+template <class V>
+HWY_INLINE V Folded(Pair<V> v) {
+  return hn::Add(v.a, v.b);
+}
+
 // Sum over [0, count) of a term, given as add(access, i, acc): acc plus the
-// terms of the vector at i.
+// terms of the vector, or pair of vectors, at i.
 template <class D, class Add>
 HWY_INLINE double SumVectors(D d, size_t count, const Add& add) {
   const size_t n = hn::Lanes(d);
-  constexpr WholeVector kWhole;
+  constexpr WholePair kPair;
   Total<D> total;
   size_t i = 0;
   while (i < count) {
-    auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
-    auto a4 = a0, a5 = a0, a6 = a0, a7 = a0;
+    const auto zero = hn::Zero(d);
+    Pair<hn::Vec<D>> s0 = {zero, zero}, s1 = s0, s2 = s0, s3 = s0;
     for (size_t j = 0; j < kDepth && i + 8 * n <= count; ++j, i += 8 * n) {
-      a0 = add(kWhole, i, a0);
-      a1 = add(kWhole, i + n, a1);
-      a2 = add(kWhole, i + 2 * n, a2);
-      a3 = add(kWhole, i + 3 * n, a3);
-      a4 = add(kWhole, i + 4 * n, a4);
-      a5 = add(kWhole, i + 5 * n, a5);
-      a6 = add(kWhole, i + 6 * n, a6);
-      a7 = add(kWhole, i + 7 * n, a7);
+      s0 = add(kPair, i, s0);
+      s1 = add(kPair, i + 2 * n, s1);
+      s2 = add(kPair, i + 4 * n, s2);
+      s3 = add(kPair, i + 6 * n, s3);
     }
     if (i + 8 * n > count) {  // the end: less than eight vectors
       if (i + 4 * n <= count) {
-        a0 = add(kWhole, i, a0);
-        a1 = add(kWhole, i + n, a1);
-        a2 = add(kWhole, i + 2 * n, a2);
-        a3 = add(kWhole, i + 3 * n, a3);
+        s0 = add(kPair, i, s0);
+        s1 = add(kPair, i + 2 * n, s1);
         i += 4 * n;
       }
       if (i + 2 * n <= count) {
-        a4 = add(kWhole, i, a4);
-        a5 = add(kWhole, i + n, a5);
+        s2 = add(kPair, i, s2);
         i += 2 * n;
       }
       if (i + n <= count) {
-        a6 = add(kWhole, i, a6);
+        s3.a = add(WholeVector(), i, s3.a);
         i += n;
       }
-      if (i < count) a7 = add(PartOfVector{count - i}, i, a7);
+      if (i < count) s3.b = add(PartOfVector{count - i}, i, s3.b);
       i = count;
     }
-    a0 = hn::Add(hn::Add(a0, a1), hn::Add(a2, a3));
-    a4 = hn::Add(hn::Add(a4, a5), hn::Add(a6, a7));
-    total.Add(hn::Add(a0, a4));
+    total.Add(Folded(Plus(Plus(s0, s1), Plus(s2, s3))));
   }
   return total.Get();
 }
@@ -131,33 +127,30 @@ struct TwoSums {
 template <class D, class Add>
 HWY_INLINE TwoSums SumVectorsTwice(D d, size_t count, const Add& add) {
   const size_t n = hn::Lanes(d);
-  constexpr WholeVector kWhole;
+  constexpr WholePair kPair;
   Total<D> first, second;
   size_t i = 0;
   while (i < count) {
-    auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
-    auto b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+    const auto zero = hn::Zero(d);
+    Pair<hn::Vec<D>> s0 = {zero, zero}, s1 = s0, t0 = s0, t1 = s0;
     for (size_t j = 0; j < kDepth && i + 4 * n <= count; ++j, i += 4 * n) {
-      add(kWhole, i, a0, b0);
-      add(kWhole, i + n, a1, b1);
-      add(kWhole, i + 2 * n, a2, b2);
-      add(kWhole, i + 3 * n, a3, b3);
+      add(kPair, i, s0, t0);
+      add(kPair, i + 2 * n, s1, t1);
     }
     if (i + 4 * n > count) {  // the end: less than four vectors
       if (i + 2 * n <= count) {
-        add(kWhole, i, a0, b0);
-        add(kWhole, i + n, a1, b1);
+        add(kPair, i, s0, t0);
         i += 2 * n;
       }
       if (i + n <= count) {
-        add(kWhole, i, a2, b2);
+        add(WholeVector(), i, s1.a, t1.a);
         i += n;
       }
-      if (i < count) add(PartOfVector{count - i}, i, a3, b3);
+      if (i < count) add(PartOfVector{count - i}, i, s1.b, t1.b);
       i = count;
     }
-    first.Add(hn::Add(hn::Add(a0, a1), hn::Add(a2, a3)));
-    second.Add(hn::Add(hn::Add(b0, b1), hn::Add(b2, b3)));
+    first.Add(Folded(Plus(s0, s1)));
+    second.Add(Folded(Plus(t0, t1)));
   }
   return {first.Get(), second.Get()};
 }

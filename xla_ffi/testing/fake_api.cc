@@ -48,8 +48,12 @@ XLA_FFI_Api MakeApi() {
     *args->num_threads = AsFake(args->ctx)->num_threads;
     return nullptr;
   };
+  // CUDA's default stream: what a handler needs to get as far as its checks.
+  api.XLA_FFI_Stream_Get = [](XLA_FFI_Stream_Get_Args* args) -> XLA_FFI_Error* {
+    args->stream = nullptr;
+    return nullptr;
+  };
   api.XLA_FFI_Handler_Register = Unimplemented;
-  api.XLA_FFI_Stream_Get = Unimplemented;
   api.XLA_FFI_Type_Register = Unimplemented;
   api.XLA_FFI_ExecutionContext_Get = Unimplemented;
   api.XLA_FFI_State_Set = Unimplemented;

@@ -1,5 +1,5 @@
 // An XLA_FFI_Api of the tests' own: errors that can be read back with their
-// code, and a thread pool. Everything else returns UNIMPLEMENTED.
+// code, a thread pool, a null stream. Everything else returns UNIMPLEMENTED.
 
 #ifndef XLA_FFI_TESTING_FAKE_API_H_
 #define XLA_FFI_TESTING_FAKE_API_H_

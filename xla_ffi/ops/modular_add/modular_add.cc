@@ -3,28 +3,11 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
-#include <type_traits>
 
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/ops/modular_add/modular_add_element.h"
 
 namespace xla_ffi_kit {
-namespace {
-
-template <typename T>
-T Sum(T left, T right) {
-  if constexpr (std::is_integral_v<T>) {
-    // Signed overflow is undefined in C++, and wraps in XLA.
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<U>(left) + static_cast<U>(right));
-  } else if constexpr (std::is_same_v<T, Float16> ||
-                       std::is_same_v<T, BFloat16>) {
-    return T(static_cast<float>(left) + static_cast<float>(right));
-  } else {
-    return left + right;
-  }
-}
-
-}  // namespace
 
 template <typename T>
 void ModularAdd(const T* b, int64_t n, const T* c, int64_t begin, int64_t end,
@@ -33,7 +16,9 @@ void ModularAdd(const T* b, int64_t n, const T* c, int64_t begin, int64_t end,
   for (int64_t i = begin; i < end;) {
     const int64_t offset = i % n;
     const int64_t run = std::min(n - offset, end - i);
-    for (int64_t j = 0; j < run; ++j) a[i + j] = Sum(b[offset + j], c[i + j]);
+    for (int64_t j = 0; j < run; ++j) {
+      a[i + j] = AddElements(b[offset + j], c[i + j]);
+    }
     i += run;
   }
 }

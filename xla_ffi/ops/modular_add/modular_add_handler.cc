@@ -2,41 +2,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_dispatch.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/modular_add/modular_add.h"
+#include "xla_ffi/ops/modular_add/modular_add_checks.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 namespace ffi = ::xla::ffi;
 
-constexpr std::string_view kOp = "xla_ffi_kit.modular_add";
-
-ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a) {
-  const Place where_b = {kOp, "operand b"}, where_c = {kOp, "operand c"};
-  if (ffi::Error e = CheckRankAtLeast(where_b, b, 1); e.failure()) return e;
-  if (ffi::Error e = CheckRankAtLeast(where_c, c, 1); e.failure()) return e;
-  ffi::Error e = CheckDtype(where_c, c, b.element_type(), "like operand b");
-  if (e.failure()) return e;
-  if (!(BatchAxes(b.dimensions()) == BatchAxes(c.dimensions()))) {
-    return InvalidArgument(
-        where_c,
-        "the batch axes of operand b, shape " + ShapeText(b.dimensions()),
-        "shape " + ShapeText(c.dimensions()));
-  }
-  // There is nothing to repeat, unless there is nothing to compute.
-  if (c.dimensions().back() > 0) {
-    e = CheckLastAxisNotEmpty(where_b, b);
-    if (e.failure()) return e;
-  }
-  return CheckLike({kOp, "result a"}, a, c, "like operand c");
-}
+using namespace modular_add_internal;  // NOLINT: the handlers' own helpers
 
 // Adds the elements [begin, end) of all rows, counted through, row by row.
 template <typename T>

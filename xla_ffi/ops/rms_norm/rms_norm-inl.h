@@ -9,8 +9,10 @@
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_INL_H_
 #endif
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "hwy/highway.h"
@@ -57,7 +59,7 @@ struct AddSquare {
   template <class Access, class V>
   HWY_INLINE V operator()(Access access, size_t i, V acc) const {
     const auto v = access.Load(WideTag<R>(), x + i);
-    return hn::MulAdd(v, v, acc);
+    return TimesPlus(v, v, acc);
   }
 };
 
@@ -71,6 +73,31 @@ HWY_INLINE double Power(const R* x, size_t count, double eps) {
     }
   }
   return power;
+}
+
+// Rows are worked on in groups, one phase after the other: the latency of a
+// row's root and quotient, and of folding its sums, then hides behind the other
+// rows. A group stays in the first-level cache; long rows go one by one.
+constexpr int64_t kMaxGroup = 16;
+
+inline int64_t GroupSize(int64_t row_bytes) {
+  return std::clamp<int64_t>(8192 / row_bytes, 1, kMaxGroup);
+}
+
+// The scale of each of `count` rows from its sum of squares.
+template <typename A>
+HWY_INLINE void ScalesOf(const double* powers, int64_t count, int64_t n,
+                         double eps, A* scales) {
+  const hn::CappedTag<double, kMaxGroup> d;
+  const auto length = hn::Set(d, static_cast<double>(n));
+  double results[kMaxGroup];
+  for (int64_t i = 0; i < kMaxGroup; i += hn::Lanes(d)) {
+    if (i >= count) break;
+    const auto mean = hn::Div(hn::LoadU(d, powers + i), length);
+    const auto root = hn::Sqrt(hn::Add(mean, hn::Set(d, eps)));
+    hn::StoreU(hn::Div(hn::Set(d, 1.0), root), d, results + i);
+  }
+  for (int64_t i = 0; i < count; ++i) scales[i] = static_cast<A>(results[i]);
 }
 
 }  // namespace HWY_NAMESPACE

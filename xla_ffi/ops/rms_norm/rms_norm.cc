@@ -1,5 +1,6 @@
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -32,11 +33,11 @@ struct AddSquareOfSum {
   template <class Access, class V>
   HWY_INLINE V operator()(Access access, size_t i, V acc) const {
     const WideTag<R> d;
-    const auto v = hn::Add(access.Load(d, x + i), access.Load(d, residual + i));
+    const auto v = Plus(access.Load(d, x + i), access.Load(d, residual + i));
     access.Store(v, d, sum + i);
     // What the backward pass and the next layer will see is the rounded value.
-    const auto h = RoundTo<R>(d, v);
-    return hn::MulAdd(h, h, acc);
+    const auto h = RoundTo<R>(v);
+    return TimesPlus(h, h, acc);
   }
 };
 
@@ -51,10 +52,10 @@ struct ScaleBody {
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
     const WideTag<R> d;
-    auto v = hn::Mul(access.Load(d, h + i), scale);
+    auto v = Times(access.Load(d, h + i), scale);
     if constexpr (kWeight) {
       const auto w = access.Load(d, weight + i);
-      v = kComplex ? MulComplex(d, v, w) : hn::Mul(v, w);
+      v = kComplex ? TimesComplex(v, w) : Times(v, w);
     }
     access.Store(v, d, y + i);
   }
@@ -122,12 +123,20 @@ HWY_INLINE void Apply(const Row<T>& row, AccumulationType<T> scale) {
 
 template <typename T>
 void Forward(const RmsNormForward<T>& args, int64_t begin, int64_t end) {
-  for (int64_t r = begin; r < end; ++r) {
-    const Row<T> row(args, r, 0, args.n);
-    const auto scale =
-        RmsNormScale<AccumulationType<T>>(PowerOf(row), args.n, args.eps);
-    Apply(row, scale);
-    if (args.scale != nullptr) args.scale[r] = scale;
+  using A = AccumulationType<T>;
+  const int64_t group = GroupSize(args.n * static_cast<int64_t>(sizeof(T)));
+  for (int64_t first = begin; first < end; first += group) {
+    const int64_t rows = std::min(group, end - first);
+    double powers[kMaxGroup] = {};
+    A scales[kMaxGroup];
+    for (int64_t r = 0; r < rows; ++r) {
+      powers[r] = PowerOf(Row<T>(args, first + r, 0, args.n));
+    }
+    ScalesOf(powers, rows, args.n, args.eps, scales);
+    for (int64_t r = 0; r < rows; ++r) {
+      Apply(Row<T>(args, first + r, 0, args.n), scales[r]);
+      if (args.scale != nullptr) args.scale[first + r] = scales[r];
+    }
   }
 }
 

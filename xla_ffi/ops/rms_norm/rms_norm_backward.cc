@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
@@ -49,16 +50,19 @@ struct BackwardRow {
   }
 
   template <class Access>
-  HWY_INLINE hn::Vec<D> ConjugateOfX(Access access, size_t i) const {
+  HWY_INLINE auto ConjugateOfX(Access access, size_t i) const {
     const auto v = access.Load(D(), x + i);
-    return kComplex ? Conjugate(D(), v) : v;
+    return kComplex ? Conjugate(v) : v;
   }
   template <class Access>
-  HWY_INLINE hn::Vec<D> G(Access access, size_t i) const {
+  HWY_INLINE auto G(Access access, size_t i) const {
     const auto v = access.Load(D(), ct + i);
-    if constexpr (!kWeight) return v;
-    const auto w = access.Load(D(), weight + i);
-    return kComplex ? MulComplex(D(), w, v) : hn::Mul(w, v);
+    if constexpr (kWeight) {
+      const auto w = access.Load(D(), weight + i);
+      return kComplex ? TimesComplex(w, v) : Times(w, v);
+    } else {
+      return v;
+    }
   }
 
   const R* x;
@@ -75,7 +79,7 @@ struct AddDot {
 
   template <class Access, class V>
   HWY_INLINE V operator()(Access access, size_t i, V acc) const {
-    return hn::MulAdd(row.ConjugateOfX(access, i), row.G(access, i), acc);
+    return TimesPlus(row.ConjugateOfX(access, i), row.G(access, i), acc);
   }
 };
 
@@ -86,8 +90,8 @@ struct AddDotAndSquare {
   template <class Access, class V>
   HWY_INLINE void operator()(Access access, size_t i, V& dot, V& power) const {
     const auto v = row.ConjugateOfX(access, i);
-    dot = hn::MulAdd(v, row.G(access, i), dot);
-    power = hn::MulAdd(v, v, power);
+    dot = TimesPlus(v, row.G(access, i), dot);
+    power = TimesPlus(v, v, power);
   }
 };
 
@@ -101,9 +105,9 @@ struct GradientBody {
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
     const typename Row::D d;
-    const auto y = hn::Mul(row.ConjugateOfX(access, i), scale);
-    auto v = hn::Mul(scale, hn::NegMulAdd(y, mean, row.G(access, i)));
-    if constexpr (kSum) v = hn::Add(v, access.Load(d, row.ct_sum + i));
+    const auto y = Times(row.ConjugateOfX(access, i), scale);
+    auto v = Times(MinusTimes(row.G(access, i), y, mean), scale);
+    if constexpr (kSum) v = Plus(v, access.Load(d, row.ct_sum + i));
     access.Store(v, d, row.dx + i);
   }
 };
@@ -205,8 +209,27 @@ void ApplyToPart(const RmsNormBackward<T>& args, int64_t row, int64_t begin,
 
 template <typename T>
 void Gradient(const RmsNormBackward<T>& args, int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
-    ApplyToPart(args, row, 0, args.n, SumsOfPart(args, row, 0, args.n));
+  using A = AccumulationType<T>;
+  const int64_t group = GroupSize(2 * args.n * static_cast<int64_t>(sizeof(T)));
+  for (int64_t first = begin; first < end; first += group) {
+    const int64_t rows = std::min(group, end - first);
+    double dots[kMaxGroup], powers[kMaxGroup] = {};
+    A scales[kMaxGroup];
+    for (int64_t r = 0; r < rows; ++r) {
+      const RmsNormSums sums = SumsOfPart(args, first + r, 0, args.n);
+      dots[r] = sums.dot;
+      powers[r] = sums.power;
+    }
+    if (args.scale != nullptr) {
+      std::copy_n(args.scale + first, rows, scales);
+    } else {
+      ScalesOf(powers, rows, args.n, args.eps, scales);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      WithRow(args, first + r, 0, args.n, [&](const auto& row) HWY_ATTR {
+        ApplyTo<T>(row, scales[r], dots[r], args.n);
+      });
+    }
   }
 }
 
@@ -223,20 +246,32 @@ struct WeightGradientBody {
   size_t rows, stride;
   double* dweight;
 
+  // The term of row r.
+  template <class Access>
+  HWY_INLINE auto Term(Access access, size_t r, size_t i) const {
+    const D d;
+    const auto y =
+        Times(access.Load(d, x + r * stride + i), hn::Set(d, scale[r]));
+    const auto g = access.Load(d, ct + r * stride + i);
+    return kComponents<T> == 2 ? TimesComplex(y, g) : Times(y, g);
+  }
+
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
-    const D d;
-    auto sum = hn::Zero(d);
-    for (size_t r = 0; r < rows; ++r) {
-      const auto v = access.Load(d, x + r * stride + i);
-      const auto y = hn::Mul(v, hn::Set(d, scale[r]));
-      const auto g = access.Load(d, ct + r * stride + i);
-      sum = kComponents<T> == 2 ? hn::Add(sum, MulComplex(d, y, g))
-                                : hn::MulAdd(y, g, sum);
-    }
+    auto sum = Term(access, 0, i);
+    for (size_t r = 1; r < rows; ++r) sum = Plus(sum, Term(access, r, i));
     AddTo(access, sum, dweight + i);
   }
 
+  static HWY_INLINE void AddTo(WholePair, Pair<hn::Vec<D>> v, double* p) {
+    const D d;
+    if constexpr (std::is_same_v<R, BFloat16>) {  // even and odd elements
+      v = {hn::InterleaveWholeLower(d, v.a, v.b),
+           hn::InterleaveWholeUpper(d, v.a, v.b)};
+    }
+    AddTo(WholeVector(), v.a, p);
+    AddTo(WholeVector(), v.b, p + hn::Lanes(d));
+  }
   static HWY_INLINE void AddTo(WholeVector, hn::Vec<D> v, double* p) {
     const hn::ScalableTag<double> dd;
     if constexpr (sizeof(hn::TFromD<D>) == sizeof(double)) {

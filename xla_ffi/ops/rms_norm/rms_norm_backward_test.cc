@@ -19,6 +19,7 @@ namespace xla_ffi_kit {
 namespace {
 
 using testing::ForEachSimdTarget;
+using testing::Magnitude;
 using testing::Narrow;
 using testing::RandomNormal;
 using testing::UnitRoundoff;
@@ -87,7 +88,7 @@ void ExpectRow(const RmsNormBackward<T>& args, const Case<T>& c, int64_t row) {
   for (int64_t i = 0; i < args.n; ++i) {
     const WideComplex term = Widen(args.x[row * args.n + i]) * g(i);
     mean += term.real() / args.n;
-    magnitude += std::abs(term) / args.n;
+    magnitude += Magnitude(term) / args.n;
   }
   const Wide u = UnitRoundoff<T>(), a = UnitRoundoff<AccumulationType<T>>();
   Wide worst = 0;
@@ -97,13 +98,13 @@ void ExpectRow(const RmsNormBackward<T>& args, const Case<T>& c, int64_t row) {
     WideComplex want = s * g(i) - x * mean;
     // The terms, and those of the mean, may cancel: errors are relative to
     // their magnitudes.
-    Wide terms = std::abs(s * g(i)) + std::abs(x) * magnitude;
+    Wide terms = Magnitude(s * g(i)) + Magnitude(x) * magnitude;
     if (args.ct_sum != nullptr) {
       want += Widen(args.ct_sum[at]);
-      terms += std::abs(Widen(args.ct_sum[at]));
+      terms += Magnitude(Widen(args.ct_sum[at]));
     }
-    const Wide tolerance = u * std::abs(want) + 8 * a * terms + 0x1p-25L;
-    worst = std::max(worst, std::abs(Widen(args.dx[at]) - want) / tolerance);
+    const Wide tolerance = u * Magnitude(want) + 8 * a * terms + 0x1p-25L;
+    worst = std::max(worst, Magnitude(Widen(args.dx[at]) - want) / tolerance);
   }
   EXPECT_LE(worst, 1.5L) << "n = " << args.n << ", row " << row;
 }
@@ -112,7 +113,7 @@ TYPED_TEST(RmsNormBackwardTest, MatchesTheFormulaAtEveryLengthAndAlignment) {
   using T = TypeParam;
   ForEachSimdTarget([] {
     for (int64_t n = 1; n <= 300; ++n) {
-      for (const int64_t shift : {0, 1, 3, 6}) {
+      for (const int64_t shift : {0, 1, 6}) {
         Case<T> c(2, n, shift);
         for (const int variant : {0, 1, 2, 7}) {
           const auto args = c.Args((variant & 1) != 0, (variant & 2) != 0,
@@ -179,7 +180,7 @@ TYPED_TEST(RmsNormBackwardTest, WeightGradientMatchesTheFormula) {
           const WideComplex term = Widen(args.x[r * n + i]) * Wide{c.scale[r]} *
                                    Widen(args.ct[r * n + i]);
           want += term;
-          terms += std::abs(term);
+          terms += Magnitude(term);
         }
         const int64_t at = kComponents<T> * i;
         const WideComplex got(sums[at],

@@ -18,6 +18,7 @@ namespace xla_ffi_kit {
 namespace {
 
 using testing::ForEachSimdTarget;
+using testing::Magnitude;
 using testing::Narrow;
 using testing::RandomNormal;
 using testing::UnitRoundoff;
@@ -83,13 +84,13 @@ void ExpectRow(const RmsNormForward<T>& args, int64_t row) {
     const int64_t at = row * args.n + i;
     if (args.residual != nullptr) {
       const WideComplex want = Widen(args.x[at]) + Widen(args.residual[at]);
-      worst = std::max(worst, std::abs(Widen(h[i]) - want) /
-                                  (u * std::abs(want) + 0x1p-25L));
+      worst = std::max(worst, Magnitude(Widen(h[i]) - want) /
+                                  (u * Magnitude(want) + 0x1p-25L));
     }
     WideComplex want = Widen(h[i]) * scale;
     if (args.weight != nullptr) want *= Widen(args.weight[i]);
-    const Wide tolerance = (u + 8 * a) * std::abs(want) + 0x1p-25L;
-    worst = std::max(worst, std::abs(Widen(args.y[at]) - want) / tolerance);
+    const Wide tolerance = (u + 8 * a) * Magnitude(want) + 0x1p-25L;
+    worst = std::max(worst, Magnitude(Widen(args.y[at]) - want) / tolerance);
   }
   // Half again for complex products, whose parts round separately.
   EXPECT_LE(worst, 1.5L) << "n = " << args.n << ", row " << row;
@@ -99,7 +100,7 @@ TYPED_TEST(RmsNormTest, MatchesTheFormulaAtEveryLengthAndAlignment) {
   using T = TypeParam;
   ForEachSimdTarget([] {
     for (int64_t n = 1; n <= 300; ++n) {
-      for (const int64_t shift : {0, 1, 3, 6}) {
+      for (const int64_t shift : {0, 1, 6}) {
         Case<T> c(2, n, shift);
         for (const int variant : {0, 1, 3}) {
           const auto args = c.Args((variant & 1) != 0, (variant & 2) != 0);

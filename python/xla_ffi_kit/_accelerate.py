@@ -1,0 +1,144 @@
+"""`accelerate()`: JAX's own primitives on the kit's CPU kernels.
+
+Only what a primitive is lowered to is replaced, and only for the platform
+"cpu": tracing, differentiation, vmap and sharding remain JAX's own rules.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+
+from xla_ffi_kit import _accelerate_jax, _accelerate_sort
+from xla_ffi_kit._accelerate_jax import ChangedJaxError
+from xla_ffi_kit._library import KIT_LIBRARIES
+
+# By the name users give: the primitive in jax.lax is called <name>_p. Each
+# module says its handler's TARGET, the PARAMETERS that the primitive has to
+# have, what it `covers` and how it is to `lower` it.
+_RULES: dict[str, types.ModuleType] = {
+    "sort": _accelerate_sort,
+}
+
+_lock = threading.RLock()
+_undo: dict[str, Callable[[], None]] = {}
+_warned: set[str] = set()
+
+
+class Accelerated:
+    """What `accelerate` returns: as a context manager, undoes it at the end."""
+
+    def __init__(self, before: frozenset[str]) -> None:
+        self._before = before
+
+    def __enter__(self) -> Accelerated:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _switch_to(self._before)
+
+
+def accelerate(*names: str | bool) -> Accelerated:
+    """Makes JAX's own functions on the CPU run the kit's kernels.
+
+    The results stay the same, bit for bit. What a kernel does not cover (a
+    dtype it does not have, a program that is exported) is lowered as before.
+    Compiled functions are forgotten (`jax.clear_caches`), because they would
+    keep the old code.
+
+    Args:
+      *names: what to accelerate, in addition to what already is; all there is
+        without a name. "sort": `jax.lax.sort` and everything made of it, such
+        as `jnp.sort`, `argsort`, `lexsort`, `unique`, `median`, `percentile`,
+        `jax.random.permutation` and `choice`. False alone undoes everything.
+
+    Returns:
+      An object to be ignored, or used as a context manager: `with
+      accelerate("sort"):` accelerates until the end of the block.
+
+    Raises:
+      ValueError: a name that is not known.
+      HandlerLibraryError: the kit's library is missing or too old.
+    """
+    wanted = _check(names)
+    with _lock:
+        before = frozenset(_undo)
+        _switch_to(frozenset() if names == (False,) else before | wanted)
+    return Accelerated(before)
+
+
+def accelerated() -> tuple[str, ...]:
+    """The names that `accelerate` has accelerated, sorted."""
+    with _lock:
+        return tuple(sorted(_undo))
+
+
+def _check(names: tuple[str | bool, ...]) -> frozenset[str]:
+    if names == (False,):
+        return frozenset()
+    unknown = [n for n in names if not isinstance(n, str) or n not in _RULES]
+    if unknown:
+        raise ValueError(
+            f"accelerate: names: expected any of {', '.join(sorted(_RULES))}, "
+            f"or False alone, got {unknown[0]!r}"
+        )
+    return frozenset(n for n in names if isinstance(n, str)) or frozenset(
+        _RULES
+    )
+
+
+def _switch_to(wanted: Iterable[str]) -> None:
+    """Accelerates exactly `wanted`."""
+    with _lock:
+        wanted = frozenset(wanted)
+        for name in wanted:  # all of them, before anything is changed
+            KIT_LIBRARIES[0].handler(_RULES[name].TARGET)
+        before = frozenset(_undo)
+        for name in before - wanted:
+            _undo.pop(name)()
+        for name in sorted(wanted - before):
+            try:
+                _undo[name] = _replace(name)
+            except ChangedJaxError as error:
+                _warn(name, str(error))
+        if frozenset(_undo) != before:
+            jax.clear_caches()
+
+
+def _replace(name: str) -> Callable[[], None]:
+    rules = _RULES[name]
+
+    def wrap(own: _accelerate_jax.Rule) -> _accelerate_jax.Rule:
+        def rule(ctx: Any, *operands: Any, **parameters: Any) -> Any:
+            if rules.PARAMETERS != parameters.keys():
+                _warn(name, f"its parameters are {sorted(parameters)}")
+            elif (
+                # An exported program must run where the kit is not.
+                not _accelerate_jax.is_exporting(ctx)
+                and all(map(_accelerate_jax.is_static, ctx.avals_in))
+                and rules.covers(ctx.avals_in, **parameters)
+            ):
+                return rules.lower(ctx, *operands, **parameters)
+            return own(ctx, *operands, **parameters)
+
+        return rule
+
+    primitive = _accelerate_jax.primitive(f"{name}_p")
+    return _accelerate_jax.replace(primitive, wrap)
+
+
+def _warn(name: str, reason: str) -> None:
+    if name in _warned:
+        return
+    _warned.add(name)
+    warnings.warn(
+        f"xla_ffi_kit.accelerate: {name} stays JAX's own, because jax "
+        f"{jax.__version__} has changed: {reason}; update xla_ffi_kit",
+        RuntimeWarning,
+        stacklevel=4,
+    )

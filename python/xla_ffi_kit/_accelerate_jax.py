@@ -1,0 +1,65 @@
+"""Reading and replacing JAX's lowering rules for the CPU.
+
+`register_lowering` is public, but there is no public way to read the rule it
+replaces, nor to take the replacement back. Both go through the two tables that
+`jax.interpreters.mlir` has exported under one name since before jax 0.8.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+Rule = Callable[..., Any]
+
+
+class ChangedJaxError(RuntimeError):
+    """This JAX does not have what replacing a lowering rule needs."""
+
+
+def primitive(name: str) -> Primitive:
+    """JAX's primitive `jax.lax.<name>`."""
+    found = getattr(jax.lax, name, None)
+    if not isinstance(found, Primitive):
+        raise ChangedJaxError(f"jax.lax has no primitive {name}")
+    return found
+
+
+def replace(
+    primitive: Primitive, wrap: Callable[[Rule], Rule]
+) -> Callable[[], None]:
+    """Gives `primitive` the CPU lowering `wrap(the rule it has)`.
+
+    Returns what undoes it.
+    """
+    try:
+        rules = mlir._platform_specific_lowerings["cpu"]
+        before = rules.get(primitive)
+        own = (before or mlir._lowerings[primitive]).rule
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ChangedJaxError(
+            f"the lowering rule of {primitive} cannot be read ({error!r})"
+        ) from error
+    mlir.register_lowering(primitive, wrap(own), platform="cpu")
+
+    def undo() -> None:
+        if before is None:
+            rules.pop(primitive, None)
+        else:
+            rules[primitive] = before
+
+    return undo
+
+
+def is_exporting(ctx: Any) -> bool:
+    """Whether a rule's context belongs to `jax.export`."""
+    return ctx.module_context.lowering_parameters.for_export
+
+
+def is_static(aval: Any) -> bool:
+    """Whether every axis has a known size."""
+    return all(isinstance(size, int) for size in aval.shape)

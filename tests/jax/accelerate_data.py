@@ -1,0 +1,80 @@
+"""Arrays that sorting gets wrong, and the comparison with JAX's own code."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import xla_ffi_kit
+
+DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
+    "float16 bfloat16 float32 float64".split()
+)
+
+
+def specials(dtype: np.dtype) -> np.ndarray:
+    """Extreme values and, of floats, all that compare in their own way."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if jnp.issubdtype(dtype, np.integer):
+        info = np.iinfo(dtype)
+        return np.array([info.min, info.max, 0, 1, info.max // 2], dtype)
+    info = jnp.finfo(dtype)
+    positive = [0, info.smallest_subnormal, info.tiny, 1, info.max, np.inf]
+    values = np.array([*positive, np.nan], dtype)
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    payload_nan = (values[-1:].view(unsigned) | unsigned.type(5)).view(dtype)
+    values = np.concatenate([values, payload_nan])
+    return np.concatenate([values, -values])
+
+
+def rows(dtype: str, n: int, seed: int = 0) -> np.ndarray:
+    """One row of length n for each pattern."""
+    kind = jnp.dtype(dtype)
+    random = np.random.default_rng((seed, n))
+    special = specials(kind)
+    if kind.kind == "b":
+        any_bits = random.integers(0, 2, n).astype(bool)
+    else:
+        any_bits = np.frombuffer(random.bytes(n * kind.itemsize), kind)
+    ramp = np.arange(n) * 100 // max(n, 1)
+    zeros = np.array([0, -0.0, -np.inf if kind.kind != "b" else 0])
+    with np.errstate(invalid="ignore"):
+        zeros = np.zeros(3).astype(kind) if kind.kind in "iu" else zeros
+        patterns = [
+            any_bits,
+            special[random.integers(0, len(special), n)],
+            random.integers(0, 4, n).astype(kind),
+            np.zeros(n).astype(kind),
+            np.full(n, special[-1], kind),  # all NaN, of floats
+            ramp.astype(kind),
+            ramp[::-1].astype(kind),
+            np.minimum(ramp, ramp[::-1]).astype(kind),
+            zeros.astype(kind)[random.integers(0, 3, n)],
+        ]
+    return np.stack(patterns)
+
+
+def bits(tree: Any) -> list[tuple[Any, Any, bytes]]:
+    """Everything about the arrays of a result."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    return [(leaf.shape, leaf.dtype, leaf.tobytes()) for leaf in leaves]
+
+
+def check_equal(cases: dict[str, tuple[Callable[..., Any], Any]]) -> None:
+    """Runs each (function, arguments) with JAX's own code and with the kit's.
+
+    The results have to agree bit for bit. All of them run without the kit
+    first: to change over costs every compiled function.
+    """
+    xla_ffi_kit.accelerate(False)
+    want = {name: bits(f(*args)) for name, (f, args) in cases.items()}
+    with xla_ffi_kit.accelerate():
+        for name, (f, args) in cases.items():
+            got = bits(f(*args))
+            assert len(got) == len(want[name]), name
+            for i, (g, w) in enumerate(zip(got, want[name], strict=True)):
+                assert g == w, f"{name}: result {i} differs"

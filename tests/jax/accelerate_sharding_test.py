@@ -1,0 +1,77 @@
+"""accelerate: sharded rows are sorted where they are."""
+
+import os
+import sys
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import xla_ffi_kit
+
+COLLECTIVES = ("all-gather", "all-to-all", "all-reduce", "collective-permute")
+X = np.random.default_rng(0).standard_normal((8, 4, 32)).astype(np.float32)
+
+
+def mesh(axis_type):
+    return jax.make_mesh((4,), ("i",), axis_types=(axis_type,))
+
+
+def run(f, x):
+    """The result, and the collectives of the compiled program."""
+    compiled = jax.jit(f).lower(x).compile()
+    text = compiled.as_text()
+    return compiled(x), {c for c in COLLECTIVES if c in text}, text
+
+
+def check(f, x):
+    """Same bits and sharding as JAX's own; returns the collectives."""
+    xla_ffi_kit.accelerate(False)
+    want, own, _ = run(f, x)
+    with xla_ffi_kit.accelerate():
+        got, collectives, text = run(f, x)
+    assert "xla_ffi_kit.sort" in text
+    assert collectives <= own | {"all-gather"}
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+    assert got.sharding.is_equivalent_to(want.sharding, got.ndim)
+    return collectives
+
+
+@pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_sharded_rows_stay_where_they_are(axis_type, axis):
+    x = jax.device_put(X, NamedSharding(mesh(axis_type), P("i")))
+    for f in (
+        lambda x: jnp.sort(x, axis=axis),
+        lambda x: jnp.argsort(x, axis=axis),
+    ):
+        assert not check(f, x)
+
+
+def test_vmapped_and_differentiated_rows():
+    x = jax.device_put(X, NamedSharding(mesh(AxisType.Auto), P("i")))
+    assert not check(jax.vmap(lambda x: jnp.sort(x, axis=0)), x)
+    assert not check(jax.grad(lambda x: jnp.sort(x)[..., 3:].sum()), x)
+
+
+@pytest.mark.parametrize("x", [X, X[0, 0]], ids=["rows", "one row"])
+def test_sharded_sort_axis_is_gathered(x):
+    spec = P(*[None] * (x.ndim - 1), "i")
+    x = jax.device_put(x, NamedSharding(mesh(AxisType.Auto), spec))
+    assert check(jnp.sort, x) == {"all-gather"}
+
+
+def test_shard_map():
+    m = mesh(AxisType.Auto)
+    x = jax.device_put(X, NamedSharding(m, P("i")))
+    f = jax.shard_map(jnp.sort, mesh=m, in_specs=P("i"), out_specs=P("i"))
+    assert not check(f, x)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q"]))

@@ -1,0 +1,210 @@
+"""cuda_library(): the cc_library of CUDA sources, compiled by the pinned nvcc."""
+
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cpp_toolchain", "use_cc_toolchain")
+
+CUDA_ONLY = select({
+    Label("//third_party/cuda:is_enabled"): [],
+    "//conditions:default": [Label("@platforms//:incompatible")],
+})
+
+_SOURCES = [".cu", ".cu.cc"]
+_HEADERS = [".h", ".hpp", ".cuh", ".inc"]
+
+def architecture_flags(capabilities):
+    """Returns nvcc's -gencode flags: machine code for each, PTX for the newest.
+
+    Args:
+      capabilities: compute capabilities such as "80", "90a" or "100".
+    """
+    newest = 0
+    flags = []
+    for capability in capabilities:
+        number = capability.rstrip("af")
+        if not number.isdigit() or len(capability) > len(number) + 1:
+            fail("//third_party/cuda:compute_capabilities: expected values such " +
+                 "as 90 or 90a, got %r" % capability)
+        newest = max(newest, int(number))
+        flags.append("-gencode=arch=compute_%s,code=sm_%s" % (capability, capability))
+    if not flags:
+        fail("//third_party/cuda:compute_capabilities: expected at least one")
+
+    # PTX of 90a would run on 9.0 alone; that of 90 on everything newer.
+    return flags + ["-gencode=arch=compute_%d,code=compute_%d" % (newest, newest)]
+
+def _host_flags(ctx, use_pic):
+    """Splits the command line's C++ options: the standard, and all others."""
+    options = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts
+    standard = "-std=c++17"
+    host = ["-fPIC"] if use_pic else []
+
+    # Debug information has the folder of the sandbox in it; see also PWD below.
+    host.append("-ffile-prefix-map=/proc/self/cwd=.")
+    for option in options:
+        if option.startswith("-std="):
+            standard = option
+        else:
+            host.append(option)
+    return standard, host
+
+def _compile(ctx, toolchain, context, source, headers):
+    """Declares the compilation of one source; returns the object."""
+    use_pic = True
+    standard, host = _host_flags(ctx, use_pic)
+    output = ctx.actions.declare_file("_cuda/%s/%s.o" % (
+        ctx.label.name,
+        source.short_path.replace("../", "").replace("/", "_"),
+    ))
+    args = ctx.actions.args()
+    args.add_all(["-x", "cu", "-c", source, "-o", output])
+    args.add("-ccbin", toolchain.compiler_executable)
+    args.add_all([standard, "-O3", "-cudart=static"])
+
+    # Names of temporary files and of internal symbols are random otherwise.
+    args.add("-objtemp")
+    args.add(source.short_path, format = "-frandom-seed=%s")
+    args.add_all(architecture_flags(
+        ctx.attr._compute_capabilities[BuildSettingInfo].value,
+    ))
+    args.add_all(host, format_each = "-Xcompiler=%s")
+    args.add_all(context.defines, format_each = "-D%s")
+    args.add_all(ctx.attr.local_defines, format_each = "-D%s")
+    args.add_all(context.includes, before_each = "-I")
+    args.add_all(context.quote_includes, before_each = "-I")
+    for includes in [context.system_includes, context.external_includes]:
+        args.add_all(includes, before_each = "-isystem")
+    args.add_all(ctx.attr.copts)
+    ctx.actions.run(
+        executable = ctx.file._nvcc,
+        arguments = [args],
+        inputs = depset(
+            [source],
+            transitive = [headers, ctx.attr._compiler_files.files],
+        ),
+        tools = toolchain.all_files,
+        outputs = [output],
+        env = {"PWD": "/proc/self/cwd"},
+        use_default_shell_env = True,
+        mnemonic = "CudaCompile",
+        progress_message = "Compiling CUDA " + source.short_path,
+        toolchain = None,
+    )
+    return output
+
+def _is_source(file):
+    return any([file.path.endswith(suffix) for suffix in _SOURCES])
+
+def _cuda_library_impl(ctx):
+    toolchain = find_cpp_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    infos = [dep[CcInfo] for dep in ctx.attr.deps + [ctx.attr._runtime]]
+    sources = [file for file in ctx.files.srcs if _is_source(file)]
+    private_headers = [file for file in ctx.files.srcs if not _is_source(file)]
+    own = cc_common.create_compilation_context(
+        defines = depset(ctx.attr.defines),
+        headers = depset(ctx.files.hdrs),
+        quote_includes = depset([
+            ctx.label.workspace_root or ".",
+            ctx.bin_dir.path + ("/" + ctx.label.workspace_root if ctx.label.workspace_root else ""),
+        ]),
+    )
+    public = cc_common.merge_compilation_contexts(
+        compilation_contexts = [own] + [info.compilation_context for info in infos],
+    )
+    headers = depset(private_headers, transitive = [public.headers])
+    objects = depset([
+        _compile(ctx, toolchain, public, source, headers)
+        for source in sources
+    ])
+    linking_context, linking_outputs = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        name = ctx.label.name,
+        alwayslink = ctx.attr.alwayslink,
+        cc_toolchain = toolchain,
+        compilation_outputs = cc_common.create_compilation_outputs(
+            objects = objects,
+            pic_objects = objects,
+        ),
+        disallow_dynamic_library = True,
+        feature_configuration = features,
+        linking_contexts = [info.linking_context for info in infos],
+    )
+    library = linking_outputs.library_to_link
+    archives = [
+        file
+        for file in ([library.static_library, library.pic_static_library] if library else [])
+        if file
+    ]
+    return [
+        DefaultInfo(files = depset(archives)),
+        CcInfo(compilation_context = public, linking_context = linking_context),
+    ]
+
+_cuda_library = rule(
+    doc = "The rule behind cuda_library().",
+    implementation = _cuda_library_impl,
+    attrs = {
+        "alwayslink": attr.bool(doc = "As for cc_library."),
+        "copts": attr.string_list(doc = "Options of nvcc, after all others."),
+        "defines": attr.string_list(doc = "As for cc_library."),
+        "deps": attr.label_list(
+            doc = "C++ and CUDA libraries.",
+            providers = [CcInfo],
+        ),
+        "hdrs": attr.label_list(
+            doc = "Headers that others include.",
+            allow_files = _HEADERS,
+        ),
+        "local_defines": attr.string_list(doc = "As for cc_library."),
+        "srcs": attr.label_list(
+            doc = "CUDA sources, and headers that only they include.",
+            allow_files = _SOURCES + _HEADERS,
+        ),
+        "_compiler_files": attr.label(
+            default = "@xla_ffi_kit_cuda//:compiler_files",
+            cfg = "exec",
+        ),
+        "_compute_capabilities": attr.label(
+            default = "//third_party/cuda:compute_capabilities",
+        ),
+        "_nvcc": attr.label(
+            default = "@xla_ffi_kit_cuda//:bin/nvcc",
+            allow_single_file = True,
+            cfg = "exec",
+        ),
+        "_runtime": attr.label(
+            default = "//third_party/cuda:runtime",
+            providers = [CcInfo],
+        ),
+    },
+    fragments = ["cpp"],
+    provides = [CcInfo],
+    toolchains = use_cc_toolchain(),
+)
+
+def cuda_library(name, target_compatible_with = None, **kwargs):
+    """A C++ library of CUDA sources; skipped without --config=cuda.
+
+    Sources are compiled for the GPUs in //third_party/cuda:compute_capabilities,
+    the host's part by the C++ toolchain's compiler. Objects are always
+    position-independent, and bit for bit the same from run to run.
+
+    Args:
+      name: name of the target.
+      target_compatible_with: in place of CUDA_ONLY.
+      **kwargs: srcs, hdrs, deps, copts, defines, local_defines and alwayslink as
+        for a cc_library, and what every rule takes.
+    """
+    if target_compatible_with == None:
+        target_compatible_with = CUDA_ONLY
+    _cuda_library(
+        name = name,
+        target_compatible_with = target_compatible_with,
+        **kwargs
+    )

@@ -1,0 +1,48 @@
+"""The CUDA compiler: wheels of PyPI, pinned by version and hash.
+
+Together they are a complete compiler for Linux on x86-64, and what
+`pip install jax[cuda13]` brings. A machine needs neither them nor a GPU, and
+they are fetched by the first build with --config=cuda.
+"""
+
+# The folder of the wheels that becomes the repository's root.
+CUDA_STRIP_PREFIX = "nvidia/cu13"
+
+CUDA_WHEELS = [
+    struct(
+        requirement = "nvidia-cuda-nvcc==13.0.88",
+        sha256 = "56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03",
+        platform = "manylinux_2_17_x86_64",
+        members = [
+            "bin",
+            "include",
+        ],
+    ),
+    struct(
+        requirement = "nvidia-cuda-crt==13.0.88",
+        sha256 = "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4",
+        platform = "manylinux_2_17_x86_64",
+        members = ["include"],
+    ),
+    struct(
+        requirement = "nvidia-nvvm==13.0.88",
+        sha256 = "c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0",
+        platform = "manylinux_2_12_x86_64",
+        members = ["nvvm"],
+    ),
+    struct(
+        requirement = "nvidia-cuda-runtime==13.0.96",
+        sha256 = "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
+        platform = "manylinux_2_17_x86_64",
+        members = [
+            "include",
+            "lib/libcudart_static.a",
+        ],
+    ),
+    struct(
+        requirement = "nvidia-cuda-cccl==13.0.85",
+        sha256 = "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649",
+        platform = "manylinux_2_17_x86_64",
+        members = ["include"],
+    ),
+]

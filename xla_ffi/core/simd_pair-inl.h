@@ -1,0 +1,144 @@
+// Arithmetic on two vectors at a time.
+//
+// A vector register of BFloat16 is the even elements in the upper halves and
+// the odd ones in the lower halves of a register of floats: as a pair, they are
+// widened and rounded with shifts and masks alone, where keeping their order
+// would take shuffles, which are what limits a kernel on 16-bit elements. So
+// the kernels work on pairs whose order of elements is left open; the functions
+// here take pairs and single vectors alike, so that a loop's body serves both.
+//
+// Compiled once per instruction set, as Highway's foreach_target.h does.
+
+#if defined(XLA_FFI_CORE_SIMD_PAIR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef XLA_FFI_CORE_SIMD_PAIR_INL_H_
+#undef XLA_FFI_CORE_SIMD_PAIR_INL_H_
+#else
+#define XLA_FFI_CORE_SIMD_PAIR_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class V>
+struct Pair {
+  V a, b;
+};
+
+template <class V>
+HWY_INLINE V Plus(V x, V y) {
+  return hn::Add(x, y);
+}
+template <class V>
+HWY_INLINE Pair<V> Plus(Pair<V> x, Pair<V> y) {
+  return {hn::Add(x.a, y.a), hn::Add(x.b, y.b)};
+}
+
+template <class V>
+HWY_INLINE V Times(V x, V y) {
+  return hn::Mul(x, y);
+}
+template <class V>
+HWY_INLINE Pair<V> Times(Pair<V> x, Pair<V> y) {
+  return {hn::Mul(x.a, y.a), hn::Mul(x.b, y.b)};
+}
+template <class V>
+HWY_INLINE Pair<V> Times(Pair<V> x, V y) {
+  return {hn::Mul(x.a, y), hn::Mul(x.b, y)};
+}
+
+// x * y + z
+template <class V>
+HWY_INLINE V TimesPlus(V x, V y, V z) {
+  return hn::MulAdd(x, y, z);
+}
+template <class V>
+HWY_INLINE Pair<V> TimesPlus(Pair<V> x, Pair<V> y, Pair<V> z) {
+  return {hn::MulAdd(x.a, y.a, z.a), hn::MulAdd(x.b, y.b, z.b)};
+}
+
+// z - x * y
+template <class V>
+HWY_INLINE V MinusTimes(V z, V x, V y) {
+  return hn::NegMulAdd(x, y, z);
+}
+template <class V>
+HWY_INLINE Pair<V> MinusTimes(Pair<V> z, Pair<V> x, V y) {
+  return {hn::NegMulAdd(x.a, y, z.a), hn::NegMulAdd(x.b, y, z.b)};
+}
+
+// Flips the sign of every second lane: the conjugate of (real, imaginary).
+template <class V>
+HWY_INLINE V Conjugate(V v) {
+  return hn::OddEven(hn::Neg(v), v);
+}
+template <class V>
+HWY_INLINE Pair<V> Conjugate(Pair<V> v) {
+  return {Conjugate(v.a), Conjugate(v.b)};
+}
+
+// Product of (real, imaginary) pairs of lanes.
+template <class V>
+HWY_INLINE V TimesComplex(V x, V y) {
+  const auto re = hn::Mul(hn::DupEven(x), y);
+  const auto im = hn::Mul(hn::DupOdd(x), hn::Reverse2(hn::DFromV<V>(), y));
+  return hn::OddEven(hn::Add(re, im), hn::Sub(re, im));
+}
+template <class V>
+HWY_INLINE Pair<V> TimesComplex(Pair<V> x, Pair<V> y) {
+  return {TimesComplex(x.a, y.a), TimesComplex(x.b, y.b)};
+}
+
+// The even and the odd elements of a register of BFloat16.
+template <class D>
+HWY_INLINE Pair<hn::Vec<D>> SplitBFloat16(D d, const void* p) {
+  static_assert(HWY_IS_LITTLE_ENDIAN, "the lower half comes first");
+  const hn::RebindToUnsigned<D> du;
+  const hn::Repartition<uint8_t, D> d8;  // of any alignment
+  const auto bits =
+      hn::BitCast(du, hn::LoadU(d8, static_cast<const uint8_t*>(p)));
+  return {hn::BitCast(d, hn::ShiftLeft<16>(bits)),
+          hn::BitCast(d, hn::And(bits, hn::Set(du, 0xffff0000u)))};
+}
+
+// Rounds floats to BFloat16 in the upper half; the lower half is garbage. Not
+// for NaN, which might overflow.
+template <class DU, class VU = hn::Vec<DU>>
+HWY_INLINE VU RoundedToUpperHalf(DU du, VU bits) {
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  return hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
+}
+
+// The inverse of SplitBFloat16, rounding.
+template <class V>
+HWY_INLINE void JoinBFloat16(Pair<V> v, void* p) {
+  const hn::DFromV<V> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Repartition<uint8_t, decltype(d)> d8;
+  const auto a_bits = hn::BitCast(du, v.a), b_bits = hn::BitCast(du, v.b);
+  auto even = RoundedToUpperHalf(du, a_bits);
+  auto odd = RoundedToUpperHalf(du, b_bits);
+  // One test for both; infinities of opposite sign only take the longer way.
+  if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(hn::Add(v.a, v.b))))) {
+    const auto quiet = hn::Set(du, 0x00400000u);
+    even = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v.a)),
+                          hn::Or(a_bits, quiet), even);
+    odd = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v.b)),
+                         hn::Or(b_bits, quiet), odd);
+  }
+  const auto joined =
+      hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(du, 0xffff0000u)));
+  hn::StoreU(hn::BitCast(d8, joined), d8, static_cast<uint8_t*>(p));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#endif  // XLA_FFI_CORE_SIMD_PAIR_INL_H_

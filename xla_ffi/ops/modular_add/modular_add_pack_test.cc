@@ -1,0 +1,82 @@
+// The CUDA kernel's steps, run on the CPU for every thread of its launch.
+
+#include "xla_ffi/ops/modular_add/modular_add_pack.h"
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla_ffi/core/cuda/elementwise.h"
+#include "xla_ffi/core/half.h"
+#include "xla_ffi/ops/modular_add/modular_add.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+// As operator new aligns: like a device's buffers, unlike a sub-array of one.
+template <int kWidth, typename T>
+std::vector<T> RunLaunch(const T* b, int64_t n, const T* c, int64_t m,
+                         int64_t rows) {
+  std::vector<T> a(static_cast<size_t>(rows * m));
+  const LaunchShape shape = PlanElementwise(rows * m, kWidth);
+  const int64_t threads = shape.blocks * shape.threads;
+  const auto step = MakeModularAddPack(b, n, c, m, a.data(), kWidth);
+  for (int64_t thread = 0; thread < threads; ++thread) {
+    ForEachPack<kWidth>(thread, threads, rows * m, step);
+  }
+  return a;
+}
+
+template <typename T>
+void ExpectLikeCpu(int64_t n, int64_t m, int64_t rows, int64_t offset) {
+  std::vector<T> b(rows * n + offset), c(rows * m), expected(rows * m);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = T(static_cast<float>(i % 91));
+  for (size_t i = 0; i < c.size(); ++i) c[i] = T(static_cast<float>(i % 35));
+  const T* b_rows = b.data() + offset;
+  for (int64_t r = 0; r < rows; ++r) {
+    ModularAdd(b_rows + r * n, n, c.data() + r * m, 0, m,
+               expected.data() + r * m);
+  }
+  for (const std::vector<T>& a :
+       {RunLaunch<kPackWidth<T>>(b_rows, n, c.data(), m, rows),
+        RunLaunch<1>(b_rows, n, c.data(), m, rows)}) {
+    EXPECT_EQ(std::memcmp(a.data(), expected.data(), a.size() * sizeof(T)), 0)
+        << n << ", " << m << ", " << rows << ", " << offset;
+  }
+}
+
+TEST(ModularAddPackTest, EveryShapeIsLikeTheCpu) {
+  for (const int64_t n : {1, 3, 4, 16, 33, 128}) {
+    for (const int64_t m : {1, 2, 5, 16, 64, 129, 256}) {
+      for (const int64_t rows : {1, 2, 7}) {
+        ExpectLikeCpu<BFloat16>(n, m, rows, 0);
+        ExpectLikeCpu<float>(n, m, rows, 0);
+        ExpectLikeCpu<float>(n, m, rows, 1);
+        ExpectLikeCpu<double>(n, m, rows, 0);
+        ExpectLikeCpu<uint8_t>(n, m, rows, 3);
+      }
+    }
+  }
+}
+
+TEST(ModularAddPackTest, WholePacksOfBWhereTheyFit) {
+  alignas(kPackBytes) float b[8] = {};
+  EXPECT_TRUE(MakeModularAddPack(b, 4, b, 8, b, 4).packs_of_b);
+  EXPECT_FALSE(MakeModularAddPack(b, 6, b, 8, b, 4).packs_of_b);
+  EXPECT_FALSE(MakeModularAddPack(b, 4, b, 6, b, 4).packs_of_b);
+  EXPECT_FALSE(MakeModularAddPack(b + 1, 4, b, 8, b, 4).packs_of_b);
+}
+
+TEST(ModularAddPackTest, DividesBeyond32Bits) {
+  const uint64_t large = (uint64_t{1} << 40) + 12345;
+  for (const uint64_t b : {uint64_t{1}, uint64_t{7}, uint64_t{1} << 33}) {
+    for (const uint64_t a : {uint64_t{5}, uint64_t{0xffffffff}, large}) {
+      EXPECT_EQ(Divide(a, b).quotient, a / b);
+      EXPECT_EQ(Divide(a, b).remainder, a % b);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

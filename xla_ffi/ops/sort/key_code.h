@@ -1,0 +1,77 @@
+// Order-preserving codes of sort keys.
+//
+// XLA sorts floats in the order -inf < ... < 0 < ... < inf < NaN, in which
+// -0.0 equals 0.0 and all NaNs are equal. A code is an unsigned integer whose
+// order is that one, equal for equal keys. Integers only need their sign bit
+// flipped.
+
+#ifndef XLA_FFI_OPS_SORT_KEY_CODE_H_
+#define XLA_FFI_OPS_SORT_KEY_CODE_H_
+
+#include <cstdint>
+
+namespace xla_ffi_kit {
+
+// Whether this thread's arithmetic takes subnormal floats for zero. XLA's
+// threads are set so, and then its comparator finds them equal to 0.0.
+inline bool SubnormalsAreZero() {
+  volatile float subnormal = 1e-40f;
+  return subnormal == 0.0f;
+}
+
+// Codes of b-bit integers, K = uint<b>_t.
+template <typename K>
+struct IntegerCode {
+  static constexpr bool kHasTies = false;  // equal codes, different bits
+
+  K flip;  // the sign bit for signed integers, else 0
+
+  K Encode(K bits) const { return bits ^ flip; }
+  K Decode(K code) const { return code ^ flip; }
+};
+
+// Codes of b-bit IEEE floats, K = uint<b>_t.
+template <typename K>
+struct FloatCode {
+  static constexpr bool kHasTies = true;
+  static constexpr K kSign = K{1} << (8 * sizeof(K) - 1);
+
+  K infinity;      // its bits
+  K min_non_zero;  // bits of the smallest float that is not equal to 0.0
+
+  // The bits that stand for all keys equal to this one: 0.0 for every zero,
+  // the NaN that JAX writes as jnp.nan for every NaN.
+  K Canonical(K bits) const {
+    const K magnitude = bits & static_cast<K>(~kSign);
+    const K canonical = magnitude < min_non_zero ? K{0} : bits;
+    return magnitude > infinity ? Nan() : canonical;
+  }
+  K Encode(K bits) const { return EncodeCanonical(Canonical(bits)); }
+  // Of the canonical bits, the inverse of Encode.
+  K Decode(K code) const {
+    return (code & kSign) ? code ^ kSign : static_cast<K>(~code);
+  }
+  K ZeroCode() const { return kSign; }
+  K NanCode() const { return EncodeCanonical(Nan()); }
+
+  static K EncodeCanonical(K bits) {
+    return (bits & kSign) ? static_cast<K>(~bits)
+                          : static_cast<K>(bits | kSign);
+  }
+  // Infinity's exponent and the first bit of the fraction.
+  K Nan() const { return infinity | (infinity >> 1); }
+};
+
+// XLA's CPU backend sorts bf16 as f32. The conversion back leaves of a NaN its
+// sign alone, in keys and in payload.
+inline void QuietBF16Nans(uint16_t* bits, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const bool is_nan = (bits[i] & 0x7fff) > 0x7f80;
+    const uint16_t quiet = (bits[i] & 0x8000) | 0x7fc0;
+    bits[i] = is_nan ? quiet : bits[i];
+  }
+}
+
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_OPS_SORT_KEY_CODE_H_

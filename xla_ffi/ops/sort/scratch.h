@@ -1,0 +1,46 @@
+// Memory for the time of one call.
+
+#ifndef XLA_FFI_OPS_SORT_SCRATCH_H_
+#define XLA_FFI_OPS_SORT_SCRATCH_H_
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+
+namespace xla_ffi_kit {
+
+// `n` uninitialised elements of a trivial type T; `get()` is null when there
+// is no memory for them.
+template <typename T>
+class Scratch {
+ public:
+  explicit Scratch(int64_t n) {
+    constexpr size_t kMax = std::numeric_limits<size_t>::max() / 2;
+    if (static_cast<size_t>(n) > kMax / sizeof(T)) return;
+    const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+    // Fresh memory costs a page fault per page, as much as sorting what is on
+    // it; huge pages make it a 512th.
+    const bool is_large = bytes >= (size_t{4} << 20);
+    const size_t alignment = is_large ? kHugePage : 64;
+    const size_t rounded = (bytes + alignment) / alignment * alignment;
+    data_ = static_cast<T*>(std::aligned_alloc(alignment, rounded));
+    if (is_large && data_ != nullptr) madvise(data_, rounded, MADV_HUGEPAGE);
+  }
+  ~Scratch() { std::free(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  T* get() const { return data_; }
+
+ private:
+  static constexpr size_t kHugePage = size_t{2} << 20;
+
+  T* data_ = nullptr;
+};
+
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_OPS_SORT_SCRATCH_H_

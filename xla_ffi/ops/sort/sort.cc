@@ -1,0 +1,41 @@
+#include "xla_ffi/ops/sort/sort.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "xla_ffi/ops/sort/workers.h"
+
+namespace xla_ffi_kit {
+namespace sort_internal {
+
+bool IsRowByRow(const SortProblem& problem, const Workers& workers) {
+  // Rows that one thread each sorts need no distribution, and are better as
+  // soon as there are enough for all to be busy.
+  constexpr int64_t kLongRow = 1 << 16;
+  return problem.length >= kLongRow && problem.rows < 2 * workers.threads;
+}
+
+void ForRows(const SortProblem& problem, const Workers& workers,
+             const std::function<void(int64_t, int64_t)>& fn) {
+  // Some 50 microseconds of work: then another thread is worth waking.
+  constexpr int64_t kMinElements = 1 << 13;
+  const int64_t min_rows =
+      std::max<int64_t>(kMinElements / std::max<int64_t>(problem.length, 1), 1);
+  const int64_t tasks = std::min(problem.rows / min_rows, 4 * workers.threads);
+  if (tasks < 2 || workers.threads < 2) return fn(0, problem.rows);
+  workers.run(tasks, [&](int64_t task) {
+    fn(task * problem.rows / tasks, (task + 1) * problem.rows / tasks);
+  });
+}
+
+}  // namespace sort_internal
+
+bool Sort(const SortProblem& problem, const Workers& workers) {
+  if (problem.rows == 0 || problem.length == 0) return true;
+  return problem.operands.size() == 1
+             ? sort_internal::SortValues(problem, workers)
+             : sort_internal::SortWithPayload(problem, workers);
+}
+
+}  // namespace xla_ffi_kit

@@ -1,0 +1,150 @@
+#include "xla_ffi/ops/sort/sort_handler.h"
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/batch_shape.h"
+#include "xla_ffi/core/checks.h"
+#include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/ops/sort/key_code.h"
+#include "xla_ffi/ops/sort/sort.h"
+#include "xla_ffi/ops/sort/workers.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+constexpr std::string_view kOp = "xla_ffi_kit.sort";
+
+// Nothing for a dtype that cannot be a key.
+std::optional<KeyKind> KindOf(ffi::DataType dtype) {
+  switch (dtype) {
+    case ffi::DataType::PRED:
+    case ffi::DataType::U8:
+    case ffi::DataType::U16:
+    case ffi::DataType::U32:
+    case ffi::DataType::U64:
+      return KeyKind::kUnsigned;
+    case ffi::DataType::S8:
+    case ffi::DataType::S16:
+    case ffi::DataType::S32:
+    case ffi::DataType::S64:
+      return KeyKind::kSigned;
+    case ffi::DataType::F16:
+      return KeyKind::kF16;
+    case ffi::DataType::BF16:
+      return KeyKind::kBF16;
+    case ffi::DataType::F32:
+      return KeyKind::kF32;
+    case ffi::DataType::F64:
+      return KeyKind::kF64;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool IsPayload(ffi::DataType dtype) {
+  return KindOf(dtype).has_value() || dtype == ffi::DataType::C64 ||
+         dtype == ffi::DataType::C128;
+}
+
+ffi::Error CheckCounts(size_t operands, size_t results, int64_t num_keys) {
+  if (operands == 0)
+    return InvalidArgument({kOp, "operands"}, "1 or more", "0");
+  if (results != operands) {
+    return InvalidArgument({kOp, "results"},
+                           std::to_string(operands) + ", one per operand",
+                           std::to_string(results));
+  }
+  if (num_keys < 1 || num_keys > static_cast<int64_t>(operands)) {
+    return InvalidArgument({kOp, "attribute num_keys"},
+                           "1 to " + std::to_string(operands),
+                           std::to_string(num_keys));
+  }
+  return {};
+}
+
+ffi::Error CheckOperand(size_t i, bool is_key, ffi::AnyBuffer operand,
+                        ffi::AnyBuffer first, ffi::AnyBuffer result) {
+  const std::string name = "operand " + std::to_string(i);
+  const Place where = {kOp, name};
+  if (ffi::Error e = CheckRankAtLeast(where, operand, 1); e.failure()) return e;
+  ffi::Error e =
+      CheckShape(where, operand, first.dimensions(), "like operand 0");
+  if (e.failure()) return e;
+  const ffi::DataType dtype = operand.element_type();
+  if (is_key ? !KindOf(dtype).has_value() : !IsPayload(dtype)) {
+    return InvalidArgument(
+        where,
+        std::string("one of the dtypes pred, s8 to s64, u8 to u64, f16, bf16, "
+                    "f32, f64") +
+            (is_key ? " for a key" : ", c64, c128"),
+        DtypeName(dtype));
+  }
+  return CheckLike({kOp, "result " + std::to_string(i)}, result, operand,
+                   "like " + name);
+}
+
+Workers WorkersOf(ffi::ThreadPool& pool) {
+  Workers workers;
+  workers.threads = pool.num_threads();
+  workers.run = [&pool](int64_t n, const std::function<void(int64_t)>& task) {
+    // Every task is worth a thread: the kernel has seen to that.
+    constexpr int64_t kBytes = kParallelForMinBytes;
+    ParallelFor(pool, n, kBytes, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) task(i);
+    });
+  };
+  return workers;
+}
+
+ffi::Error SortImpl(ffi::ThreadPool pool, ffi::RemainingArgs operands,
+                    ffi::RemainingRets results, int64_t num_keys) {
+  ffi::Error e = CheckCounts(operands.size(), results.size(), num_keys);
+  if (e.failure()) return e;
+  const auto first = operands.get<ffi::AnyBuffer>(0);
+  if (first.has_error()) return first.error();
+  SortProblem problem;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto operand = operands.get<ffi::AnyBuffer>(i);
+    if (operand.has_error()) return operand.error();
+    auto result = results.get<ffi::AnyBuffer>(i);
+    if (result.has_error()) return result.error();
+    const bool is_key = static_cast<int64_t>(i) < num_keys;
+    e = CheckOperand(i, is_key, *operand, *first, **result);
+    if (e.failure()) return e;
+    problem.operands.push_back(
+        {static_cast<int64_t>(ffi::ByteWidth(operand->element_type())),
+         operand->untyped_data(), (*result)->untyped_data(),
+         KindOf(operand->element_type()).value_or(KeyKind::kUnsigned)});
+  }
+  const BatchShape shape = SplitLastAxis(first->dimensions());
+  problem.rows = shape.rows;
+  problem.length = shape.length;
+  problem.num_keys = num_keys;
+  // Asked here and not on each thread, so that all of them agree.
+  problem.subnormals_are_zero = SubnormalsAreZero();
+  if (Sort(problem, WorkersOf(pool))) return {};
+  return ffi::Error(ffi::ErrorCode::kResourceExhausted,
+                    std::string(kOp) + ": scratch: no memory to sort rows of " +
+                        std::to_string(shape.length) +
+                        " elements; sort fewer at a time");
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    XlaFfiKitSortCpu, xla_ffi_kit::SortImpl,
+    xla::ffi::Ffi::Bind()
+        .Ctx<xla::ffi::ThreadPool>()
+        .RemainingArgs()              // operands, keys first
+        .RemainingRets()              // each operand, sorted
+        .Attr<int64_t>("num_keys"));  // how many operands are keys

@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/ops/sort/parallel_sort.h"
+#include "xla_ffi/ops/sort/scratch.h"
+#include "xla_ffi/ops/sort/sort.h"
+#include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/ops/sort/workers.h"
+
+namespace xla_ffi_kit {
+namespace sort_internal {
+namespace {
+
+// packed[i - begin] = (code of element i, i) for begin <= i < end.
+template <typename Packed>
+void PackRange(const KeyColumn& column, int64_t begin, int64_t end,
+               Packed* packed) {
+  VisitColumn(column, [&](const auto* keys, const auto& code) {
+    for (int64_t i = begin; i < end; ++i) {
+      packed[i - begin] = Packing<Packed>::Join(code.Encode(keys[i]), i);
+    }
+  });
+}
+
+// The same indices, with the codes of another column.
+template <typename Packed>
+void Repack(const KeyColumn& column, Packed* packed, int64_t n) {
+  VisitColumn(column, [&](const auto* keys, const auto& code) {
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t index = Packing<Packed>::Index(packed[i]);
+      packed[i] = Packing<Packed>::Join(code.Encode(keys[index]), index);
+    }
+  });
+}
+
+template <typename Packed>
+void SortPacked(Packed* packed, int64_t n) {
+  n <= kMaxInsertion ? InsertionSort(packed, n) : VectorSort(packed, n);
+}
+
+// The end of the run of equal codes that begins at `begin`.
+template <typename Packed>
+int64_t EndOfRun(const Packed* packed, int64_t begin, int64_t n) {
+  const uint64_t code = Packing<Packed>::Code(packed[begin]);
+  int64_t end = begin + 1;
+  while (end < n && Packing<Packed>::Code(packed[end]) == code) ++end;
+  return end;
+}
+
+// Sorts each run of equal codes in packed[0, n), which is in order of the keys
+// before `level`, by the keys from `level` on. Within a run the indices ascend,
+// so the sort remains stable.
+template <typename Packed>
+void SortRuns(const std::vector<KeyColumn>& keys, size_t level, Packed* packed,
+              int64_t n) {
+  if (level == keys.size()) return;
+  for (int64_t begin = 0, end; begin < n; begin = end) {
+    end = EndOfRun(packed, begin, n);
+    if (end - begin == 1) continue;
+    Repack(keys[level], packed + begin, end - begin);
+    SortPacked(packed + begin, end - begin);
+    SortRuns(keys, level + 1, packed + begin, end - begin);
+  }
+}
+
+// The same by all workers. Each takes the runs that begin in its part; the
+// parts are found first, because sorting a run changes its codes.
+template <typename Packed>
+void SortRunsInParallel(const std::vector<KeyColumn>& keys, Packed* packed,
+                        int64_t n, const Workers& workers) {
+  if (keys.size() == 1) return;
+  const int64_t parts = 4 * workers.threads;
+  std::vector<int64_t> begins = {0};
+  for (int64_t part = 1; part < parts; ++part) {
+    const int64_t at = std::max(part * n / parts, begins.back());
+    begins.push_back(at < n && at > 0 ? EndOfRun(packed, at - 1, n) : at);
+  }
+  begins.push_back(n);
+  workers.run(parts, [&](int64_t part) {
+    SortRuns(keys, 1, packed + begins[part], begins[part + 1] - begins[part]);
+  });
+}
+
+template <typename Packed, typename Element>
+void Gather(const Packed* packed, int64_t n, const void* in, void* out) {
+  const auto* from = static_cast<const Element*>(in);
+  auto* to = static_cast<Element*>(out);
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = from[Packing<Packed>::Index(packed[i])];
+  }
+}
+
+template <typename Packed>
+void GatherBytes(const Packed* packed, int64_t n, int64_t width, const void* in,
+                 void* out) {
+  switch (width) {
+    case 1:
+      return Gather<Packed, uint8_t>(packed, n, in, out);
+    case 2:
+      return Gather<Packed, uint16_t>(packed, n, in, out);
+    case 4:
+      return Gather<Packed, uint32_t>(packed, n, in, out);
+    case 8:
+      return Gather<Packed, uint64_t>(packed, n, in, out);
+    default:
+      return Gather<Packed, Pair64>(packed, n, in, out);
+  }
+}
+
+// The only key, in sorted order: most of it can be read off the codes.
+template <typename Packed>
+void DecodeKeys(const KeyColumn& column, const Packed* packed, int64_t n,
+                void* out) {
+  VisitColumn(column, [&](const auto* in, const auto& code) {
+    using K = std::remove_cv_t<std::remove_pointer_t<decltype(in)>>;
+    auto* to = static_cast<K*>(out);
+    for (int64_t i = 0; i < n; ++i) {
+      const K bits = static_cast<K>(Packing<Packed>::Code(packed[i]));
+      if constexpr (std::decay_t<decltype(code)>::kHasTies) {
+        if (bits == code.ZeroCode() || bits == code.NanCode()) {
+          to[i] = in[Packing<Packed>::Index(packed[i])];
+          continue;
+        }
+      }
+      to[i] = code.Decode(bits);
+    }
+  });
+}
+
+// Writes the elements [begin, end) of one sorted row of every operand.
+template <typename Packed>
+void WriteRow(const SortProblem& problem, const std::vector<KeyColumn>& keys,
+              const Packed* packed, int64_t row, int64_t begin, int64_t end) {
+  const int64_t n = end - begin;
+  packed += begin;
+  for (size_t i = 0; i < problem.operands.size(); ++i) {
+    const SortOperand& operand = problem.operands[i];
+    const int64_t row_bytes = row * problem.length * operand.width;
+    const void* in = static_cast<const char*>(operand.in) + row_bytes;
+    void* out =
+        static_cast<char*>(operand.out) + row_bytes + begin * operand.width;
+    if (i == 0 && keys.size() == 1) {
+      DecodeKeys(keys[0], packed, n, out);
+    } else {
+      GatherBytes(packed, n, operand.width, in, out);
+    }
+    if (operand.kind == KeyKind::kBF16) {
+      QuietBF16Nans(static_cast<uint16_t*>(out), n);
+    }
+  }
+}
+
+std::vector<KeyColumn> KeysOfRow(const SortProblem& problem, int64_t row) {
+  std::vector<KeyColumn> keys;
+  for (int64_t i = 0; i < problem.num_keys; ++i) {
+    const SortOperand& operand = problem.operands[i];
+    keys.push_back({operand.kind, operand.width,
+                    static_cast<const char*>(operand.in) +
+                        row * problem.length * operand.width,
+                    problem.subnormals_are_zero});
+  }
+  return keys;
+}
+
+template <typename Packed>
+bool SortRows(const SortProblem& problem, int64_t begin, int64_t end) {
+  const int64_t n = problem.length;
+  const Scratch<Packed> packed(n);
+  if (packed.get() == nullptr) return false;
+  std::vector<KeyColumn> keys = KeysOfRow(problem, begin);
+  for (int64_t row = begin; row < end; ++row) {
+    PackRange(keys[0], 0, n, packed.get());
+    SortPacked(packed.get(), n);
+    SortRuns(keys, 1, packed.get(), n);
+    WriteRow(problem, keys, packed.get(), row, 0, n);
+    for (KeyColumn& key : keys) {
+      key.data = static_cast<const char*>(key.data) + n * key.width;
+    }
+  }
+  return true;
+}
+
+template <typename Packed>
+bool SortLongRows(const SortProblem& problem, const Workers& workers) {
+  const int64_t n = problem.length;
+  const Scratch<Packed> packed(n);
+  if (packed.get() == nullptr) return false;
+  for (int64_t row = 0; row < problem.rows; ++row) {
+    const std::vector<KeyColumn> keys = KeysOfRow(problem, row);
+    const auto pack = [&](int64_t begin, int64_t end, Packed* out) {
+      PackRange(keys[0], begin, end, out);
+    };
+    ParallelSort(workers, n, pack, packed.get());
+    SortRunsInParallel(keys, packed.get(), n, workers);
+    const int64_t blocks = 8 * workers.threads;
+    workers.run(blocks, [&](int64_t block) {
+      WriteRow(problem, keys, packed.get(), row, block * n / blocks,
+               (block + 1) * n / blocks);
+    });
+  }
+  return true;
+}
+
+template <typename Packed>
+bool SortAs(const SortProblem& problem, const Workers& workers) {
+  if (IsRowByRow(problem, workers)) {
+    return SortLongRows<Packed>(problem, workers);
+  }
+  std::atomic<bool> ok{true};
+  ForRows(problem, workers, [&](int64_t begin, int64_t end) {
+    if (!SortRows<Packed>(problem, begin, end)) ok = false;
+  });
+  return ok.load();
+}
+
+}  // namespace
+
+bool SortWithPayload(const SortProblem& problem, const Workers& workers) {
+  bool fits_64_bits = problem.length <= int64_t{1} << 32;
+  for (int64_t i = 0; i < problem.num_keys; ++i) {
+    fits_64_bits = fits_64_bits && problem.operands[i].width <= 4;
+  }
+  return fits_64_bits ? SortAs<uint64_t>(problem, workers)
+                      : SortAs<Pair64>(problem, workers);
+}
+
+}  // namespace sort_internal
+}  // namespace xla_ffi_kit

@@ -1,0 +1,215 @@
+#include "xla_ffi/ops/sort/sort.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <thread>  // NOLINT
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+Workers ThreadsOf(int64_t count) {
+  Workers workers;
+  workers.threads = count;
+  workers.run = [](int64_t n, const std::function<void(int64_t)>& task) {
+    std::vector<std::thread> threads;
+    for (int64_t i = 0; i < n; ++i) threads.emplace_back(task, i);
+    for (std::thread& thread : threads) thread.join();
+  };
+  return workers;
+}
+
+template <typename T>
+KeyKind KindOf() {
+  if (std::is_same_v<T, float>) return KeyKind::kF32;
+  if (std::is_same_v<T, double>) return KeyKind::kF64;
+  return std::is_signed_v<T> ? KeyKind::kSigned : KeyKind::kUnsigned;
+}
+
+template <typename T>
+bool Less(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(b) ? !std::isnan(a) : a < b;
+  } else {
+    return a < b;
+  }
+}
+
+// Few values, extreme ones and, for floats, every kind of tie among them.
+template <typename T>
+std::vector<T> Values(int64_t n, int pattern, std::mt19937_64& random) {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> special = {T(0), T(1), Limits::max(), Limits::lowest()};
+  if constexpr (std::is_floating_point_v<T>) {
+    special.insert(special.end(), {T(-0.0), Limits::infinity(),
+                                   -Limits::infinity(), Limits::quiet_NaN(),
+                                   -Limits::quiet_NaN(), Limits::denorm_min(),
+                                   -Limits::denorm_min(), std::nan("7")});
+  }
+  std::vector<T> values(n);
+  for (int64_t i = 0; i < n; ++i) {
+    switch (pattern) {
+      case 0:
+        values[i] = special[random() % special.size()];
+        break;
+      case 1:
+        values[i] = static_cast<T>(static_cast<int64_t>(random()) >> 16);
+        break;
+      case 2:
+        values[i] = static_cast<T>(i * 100 / n);  // ascending
+        break;
+      case 3:
+        values[i] = static_cast<T>((n - i) * 100 / n);
+        break;
+      default:
+        values[i] = static_cast<T>(std::min(i, n - i) * 100 / n);
+        break;
+    }
+  }
+  return values;
+}
+
+template <typename T>
+bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() ||
+          std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+template <typename T>
+class SortTest : public ::testing::Test {};
+
+using Types = ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t,
+                               uint32_t, int64_t, uint64_t, float, double>;
+TYPED_TEST_SUITE(SortTest, Types);
+
+// Rows of two keys and a payload, and of the first key alone, against the
+// standard library's stable sort.
+template <typename T>
+void CheckAgainstStableSort(int64_t rows, int64_t n, int64_t threads,
+                            int pattern, std::mt19937_64& random) {
+  const std::vector<T> key = Values<T>(rows * n, pattern, random);
+  std::vector<int16_t> second(rows * n);
+  std::vector<uint32_t> payload(rows * n);
+  for (int64_t i = 0; i < rows * n; ++i) {
+    second[i] = static_cast<int16_t>(random() % 5);
+    payload[i] = static_cast<uint32_t>(random());
+  }
+  for (const int64_t num_keys : {1, 2}) {
+    std::vector<T> want_key;
+    std::vector<int16_t> want_second;
+    std::vector<uint32_t> want_payload;
+    for (int64_t row = 0; row < rows; ++row) {
+      std::vector<int64_t> order(n);
+      std::iota(order.begin(), order.end(), row * n);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        if (Less(key[a], key[b])) return true;
+        if (Less(key[b], key[a]) || num_keys == 1) return false;
+        return second[a] < second[b];
+      });
+      for (const int64_t i : order) {
+        want_key.push_back(key[i]);
+        want_second.push_back(second[i]);
+        want_payload.push_back(payload[i]);
+      }
+    }
+    std::vector<T> got_key(rows * n);
+    std::vector<int16_t> got_second(rows * n);
+    std::vector<uint32_t> got_payload(rows * n);
+    SortProblem problem = {
+        rows,
+        n,
+        num_keys,
+        {{sizeof(T), key.data(), got_key.data(), KindOf<T>()},
+         {2, second.data(), got_second.data(), KeyKind::kSigned},
+         {4, payload.data(), got_payload.data(), KeyKind::kUnsigned}}};
+    ASSERT_TRUE(Sort(problem, ThreadsOf(threads)));
+    ASSERT_TRUE(SameBits(got_key, want_key)) << n << ", " << pattern;
+    ASSERT_TRUE(SameBits(got_second, want_second)) << n << ", " << pattern;
+    ASSERT_TRUE(SameBits(got_payload, want_payload)) << n << ", " << pattern;
+    if (num_keys > 1) continue;
+    problem.operands.resize(1);
+    std::fill(got_key.begin(), got_key.end(), T(1));
+    ASSERT_TRUE(Sort(problem, ThreadsOf(threads)));
+    ASSERT_TRUE(SameBits(got_key, want_key)) << n << ", " << pattern;
+  }
+}
+
+TYPED_TEST(SortTest, IsTheStableSortOfEveryLength) {
+  std::mt19937_64 random(1);
+  for (int pattern = 0; pattern < 5; ++pattern) {
+    for (const int64_t n : {1, 2, 3, 8, 15, 16, 17, 33, 100, 257, 1000}) {
+      CheckAgainstStableSort<TypeParam>(3, n, 1, pattern, random);
+    }
+    CheckAgainstStableSort<TypeParam>(100, 400, 3, pattern, random);
+  }
+}
+
+TYPED_TEST(SortTest, IsTheStableSortOfLongRows) {
+  std::mt19937_64 random(2);
+  for (int pattern = 0; pattern < 5; ++pattern) {
+    for (const int64_t threads : {1, 2, 3, 8}) {
+      CheckAgainstStableSort<TypeParam>(1, 70'001, threads, pattern, random);
+    }
+  }
+}
+
+TEST(SortSubnormalTest, AreZeroWhereAskedTo) {
+  const float tiny = std::numeric_limits<float>::denorm_min();
+  const std::vector<float> key = {1, tiny, 0, -tiny, -0.0f, -1};
+  const std::vector<float> ties = {-1, tiny, 0, -tiny, -0.0f, 1};
+  const std::vector<float> ordered = {-1, -tiny, 0, -0.0f, tiny, 1};
+  for (const bool are_zero : {false, true}) {
+    std::vector<float> alone(6), with_payload(6), payload(6);
+    SortProblem problem = {
+        1, 6, 1, {{4, key.data(), alone.data(), KeyKind::kF32}}, are_zero};
+    ASSERT_TRUE(Sort(problem, {}));
+    problem.operands[0].out = with_payload.data();
+    problem.operands.push_back(
+        {4, key.data(), payload.data(), KeyKind::kUnsigned});
+    ASSERT_TRUE(Sort(problem, {}));
+    const std::vector<float>& want = are_zero ? ties : ordered;
+    EXPECT_TRUE(SameBits(alone, want));
+    EXPECT_TRUE(SameBits(with_payload, want));
+    EXPECT_TRUE(SameBits(payload, want));
+  }
+}
+
+TEST(SortBF16Test, NansKeepTheirSignAlone) {
+  const std::vector<uint16_t> key = {0x7fc5, 0xff81, 0x0000, 0x7f80};
+  const std::vector<uint16_t> want = {0x0000, 0x7f80, 0x7fc0, 0xffc0};
+  std::vector<uint16_t> alone(4), with_payload(4), payload(4);
+  SortProblem problem = {
+      1, 4, 1, {{2, key.data(), alone.data(), KeyKind::kBF16}}};
+  ASSERT_TRUE(Sort(problem, {}));
+  problem.operands[0].out = with_payload.data();
+  problem.operands.push_back({2, key.data(), payload.data(), KeyKind::kBF16});
+  ASSERT_TRUE(Sort(problem, {}));
+  EXPECT_EQ(alone, want);
+  EXPECT_EQ(with_payload, want);
+  EXPECT_EQ(payload, want);
+}
+
+TEST(SortShapeTest, NoRowsAndEmptyRowsAreNoWork) {
+  EXPECT_TRUE(Sort({0, 5, 1, {{4, nullptr, nullptr, KeyKind::kF32}}}, {}));
+  EXPECT_TRUE(Sort({5, 0, 1, {{4, nullptr, nullptr, KeyKind::kF32}}}, {}));
+}
+
+TEST(SortScratchTest, MissingMemoryIsReported) {
+  const int64_t n = int64_t{1} << 55;  // nothing is read before allocation
+  const SortOperand operand = {4, nullptr, nullptr, KeyKind::kF32};
+  EXPECT_FALSE(Sort({1, n, 1, {operand, operand}}, {}));
+  EXPECT_FALSE(Sort({1, n << 7, 1, {operand, operand}}, {}));  // in bytes: > 64
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

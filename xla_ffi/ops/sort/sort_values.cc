@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/ops/sort/parallel_sort.h"
+#include "xla_ffi/ops/sort/scratch.h"
+#include "xla_ffi/ops/sort/sort.h"
+#include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/ops/sort/workers.h"
+
+namespace xla_ffi_kit {
+namespace sort_internal {
+namespace {
+
+// Encodes in[0, n). Whether a code stands for other bits than those it
+// decodes to: -0.0, a subnormal, or a NaN with a payload.
+template <typename K, typename Code>
+bool EncodeRow(const K* in, int64_t n, const Code& code, K* codes) {
+  K changed = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (Code::kHasTies) {
+      const K canonical = code.Canonical(in[i]);
+      changed |= canonical ^ in[i];
+      codes[i] = Code::EncodeCanonical(canonical);
+    } else {
+      codes[i] = code.Encode(in[i]);
+    }
+  }
+  return changed != 0;
+}
+
+// Decodes sorted codes in place.
+template <typename K, typename Code>
+void DecodeRow(int64_t n, const Code& code, K* codes) {
+  for (int64_t i = 0; i < n; ++i) codes[i] = code.Decode(codes[i]);
+}
+
+// Where keys that are equal have different bits, a stable sort leaves them as
+// they came. They are together in the output, zeros in one place and NaNs in
+// the other, so one pass over the input puts them there in order.
+template <typename K, typename Code>
+void DecodeWithTies(const K* in, int64_t n, const Code& code, K* codes) {
+  K* zeros = std::lower_bound(codes, codes + n, code.ZeroCode());
+  K* nans = std::lower_bound(codes, codes + n, code.NanCode());
+  DecodeRow(n, code, codes);
+  for (int64_t i = 0; i < n; ++i) {
+    const K canonical = code.Canonical(in[i]);
+    if (canonical == 0) *zeros++ = in[i];
+    if (canonical == code.Nan()) *nans++ = in[i];
+  }
+}
+
+// Every code counted; for codes of 8 and 16 bits.
+template <typename K>
+void CountingSort(K* codes, int64_t n, int64_t* counts) {
+  constexpr int64_t kCodes = int64_t{1} << (8 * sizeof(K));
+  std::fill(counts, counts + kCodes, 0);
+  for (int64_t i = 0; i < n; ++i) ++counts[codes[i]];
+  for (int64_t c = 0; c < kCodes; ++c) {
+    codes = std::fill_n(codes, counts[c], static_cast<K>(c));
+  }
+}
+
+// Sorts codes in place; one for each thread that sorts rows of length n.
+template <typename K>
+class CodeSorter {
+ public:
+  explicit CodeSorter(int64_t n)
+      : counts_(IsCounted(n) ? kCodes : 0), wide_(IsWidened(n) ? n : 0) {}
+
+  bool has_memory() const {
+    return counts_.get() != nullptr && wide_.get() != nullptr;
+  }
+
+  void Sort(K* codes, int64_t n) {
+    if (n <= kMaxInsertion) return InsertionSort(codes, n);
+    if constexpr (sizeof(K) >= 4) {
+      VectorSort(codes, n);
+    } else if (IsCounted(n)) {
+      CountingSort(codes, n, counts_.get());
+    } else {
+      // Rather than instantiate the vectorised sort for one more type.
+      std::copy(codes, codes + n, wide_.get());
+      VectorSort(wide_.get(), n);
+      std::transform(wide_.get(), wide_.get() + n, codes,
+                     [](uint32_t wide) { return static_cast<K>(wide); });
+    }
+  }
+
+ private:
+  static constexpr int64_t kCodes =
+      sizeof(K) < 4 ? int64_t{1} << (8 * sizeof(K) % 32) : 0;
+
+  static bool IsCounted(int64_t n) { return sizeof(K) < 4 && n >= kCodes; }
+  static bool IsWidened(int64_t n) {
+    return sizeof(K) < 4 && !IsCounted(n) && n > kMaxInsertion;
+  }
+
+  Scratch<int64_t> counts_;
+  Scratch<uint32_t> wide_;
+};
+
+template <typename K, typename Code>
+bool SortRows(const K* in, int64_t rows, int64_t n, const Code& code, K* out) {
+  CodeSorter<K> sorter(n);
+  if (!sorter.has_memory()) return false;
+  for (int64_t row = 0; row < rows; ++row, in += n, out += n) {
+    const bool has_ties = EncodeRow(in, n, code, out);
+    sorter.Sort(out, n);
+    if constexpr (Code::kHasTies) {
+      if (has_ties) {
+        DecodeWithTies(in, n, code, out);
+        continue;
+      }
+    }
+    DecodeRow(n, code, out);
+  }
+  return true;
+}
+
+// One row, 32 or 64 bits an element, by all workers.
+template <typename K, typename Code>
+void SortLongRow(const K* in, int64_t n, const Code& code,
+                 const Workers& workers, K* out) {
+  std::atomic<bool> has_ties{false};
+  const auto pack = [&](int64_t begin, int64_t end, K* codes) {
+    if (EncodeRow(in + begin, end - begin, code, codes)) {
+      has_ties.store(true, std::memory_order_relaxed);
+    }
+  };
+  ParallelSort(workers, n, pack, out);
+  if constexpr (Code::kHasTies) {
+    if (has_ties.load()) return DecodeWithTies(in, n, code, out);
+  }
+  const int64_t blocks = 4 * workers.threads;
+  workers.run(blocks, [&](int64_t block) {
+    const int64_t begin = block * n / blocks, end = (block + 1) * n / blocks;
+    DecodeRow(end - begin, code, out + begin);
+  });
+}
+
+}  // namespace
+
+bool SortValues(const SortProblem& problem, const Workers& workers) {
+  const SortOperand& operand = problem.operands[0];
+  const KeyColumn column = {operand.kind, operand.width, operand.in,
+                            problem.subnormals_are_zero};
+  const int64_t n = problem.length;
+  return VisitColumn(column, [&](const auto* in, const auto& code) {
+    using K = std::remove_cv_t<std::remove_pointer_t<decltype(in)>>;
+    auto* out = static_cast<K*>(operand.out);
+    if constexpr (sizeof(K) >= 4) {
+      if (IsRowByRow(problem, workers)) {
+        for (int64_t row = 0; row < problem.rows; ++row) {
+          SortLongRow(in + row * n, n, code, workers, out + row * n);
+        }
+        return true;
+      }
+    }
+    std::atomic<bool> ok{true};
+    ForRows(problem, workers, [&](int64_t begin, int64_t end) {
+      if (!SortRows(in + begin * n, end - begin, n, code, out + begin * n)) {
+        ok = false;
+      }
+      if constexpr (sizeof(K) == 2) {
+        if (operand.kind != KeyKind::kBF16) return;
+        QuietBF16Nans(out + begin * n, (end - begin) * n);
+      }
+    });
+    return ok.load();
+  });
+}
+
+}  // namespace sort_internal
+}  // namespace xla_ffi_kit
