@@ -25,6 +25,11 @@ def names(
             parameter.POSITIONAL_OR_KEYWORD,
         ):
             operands.append(name)
+    if "implementation" in keywords:
+        raise TypeError(
+            f"{op}: attribute implementation: expected another name; calls use "
+            "this one to choose the reference"
+        )
     if keywords != set(attributes):
         raise TypeError(
             f"{op}: attributes: expected those of the reference's signature, "

@@ -224,8 +224,7 @@ class FfiOp:
 
     def flatten(self, results: Any) -> tuple[Any, ...]:
         """Results of the reference as a tuple, also if there is only one."""
-        self._single = not isinstance(results, tuple | list)
-        return (results,) if self._single else tuple(results)
+        return tuple(results) if isinstance(results, tuple) else (results,)
 
     def pack(self, results: Sequence[Any]) -> Any:
         """The inverse of `flatten`, after the reference was traced once."""
@@ -252,7 +251,14 @@ class FfiOp:
             functools.partial(self.reference, **attributes.for_reference),
             *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands),
         )
-        return self.flatten(results)
+        types = self.flatten(results)
+        if not all(isinstance(t, jax.ShapeDtypeStruct) for t in types):
+            raise TypeError(
+                f"{self.name}: results of the reference: expected an array or "
+                f"a tuple of arrays, got {jax.tree.structure(results)}"
+            )
+        self._single = types is not results
+        return types
 
     def _abstract_eval(
         self, *avals: Any, attributes: AttributeValues

@@ -112,6 +112,14 @@ def batch_blind_jvp(primals, tangents):
     return x * jnp.sum(x, -1, keepdims=True), (t * jnp.sum(x) + x * jnp.sum(t))
 
 
+def bare_double(x):
+    return jax.ffi.ffi_call(
+        "test.double",
+        jax.ShapeDtypeStruct(x.shape, x.dtype),
+        vmap_method="broadcast_all",
+    )(x)
+
+
 ROW = Case("float32[5]")
 ROWS = Case("float32[3,5]")
 
@@ -153,6 +161,16 @@ BROKEN = {
         kit_op("test.reverse", lambda x: x[..., ::-1], aliases={0: 0}),
         ROWS,
         "aliases",
+    ),
+    "a reference that calls the handler": (
+        kit_op("test.double", lambda x: GOOD["double in place"][0](x)),
+        ROWS,
+        "reference switch",
+    ),
+    "a reference that calls it on every platform": (
+        kit_op("test.double", bare_double),
+        ROWS,
+        "other platforms",
     ),
     "an operand overwritten": (
         kit_op("test.spoil", lambda x: x),

@@ -15,7 +15,7 @@ import pytest
 
 # The tree's root, in the source tree and in Bazel's runfiles alike.
 ROOT = pathlib.Path(os.path.abspath(__file__)).parents[2]
-PAGES = ("older_spellings.md", "primitive_by_hand.md")
+PAGES = ("ffi_op.md", "older_spellings.md", "primitive_by_hand.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -149,22 +149,26 @@ def test_side_effect_under_remat_and_grad():
 # --- State --------------------------------------------------------------------
 
 
-def test_stateful_operation_used_first_thing():
-    code = (
-        "import numpy as np, jax, xla_ffi_kit, sys\n"
-        "op = xla_ffi_kit.FfiOp('test.count_runs', "
-        "lambda: np.zeros((), np.int32), kernel_axes=(), "
-        "libraries=[xla_ffi_kit.HandlerLibrary(sys.argv[1])], "
-        "has_side_effect=True)\n"
-        "f = jax.jit(lambda: op())\n"
-        "assert [int(f()) for _ in range(3)] == [1, 2, 3]\n"
-        "g = jax.jit(lambda: op() + 10)\n"
-        "assert [int(g()) for _ in range(2)] == [11, 12]\n"
-    )
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+STATEFUL = """
+import sys, numpy as np, jax, xla_ffi_kit
+library = xla_ffi_kit.HandlerLibrary(sys.argv[1])
+op = xla_ffi_kit.FfiOp(
+    "test.count_runs", lambda: np.zeros((), np.int32), kernel_axes=(),
+    libraries=[library], has_side_effect=True)
+if sys.argv[2] == "register first":
+    xla_ffi_kit.register_handlers(library)
+f = jax.jit(lambda: op())
+assert [int(f()) for _ in range(3)] == [1, 2, 3]
+g = jax.jit(lambda: op() + 10)
+assert [int(g()) for _ in range(2)] == [11, 12]
+"""
+
+
+@pytest.mark.parametrize("how", ["use first", "register first"])
+def test_stateful_operation_before_anything_else(how):
     result = subprocess.run(
-        [sys.executable, "-c", code, LIBRARY.path],
-        env=env,
+        [sys.executable, "-c", STATEFUL, LIBRARY.path, how],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,

@@ -118,6 +118,25 @@ def test_several_platforms():
     )
 
 
+def test_each_platform_calls_its_own_target():
+    op = xla_ffi_kit.FfiOp(
+        "test.two_platforms",
+        lambda x: x,
+        kernel_axes=1,
+        handlers={"cpu": "test.on_cpu", "cuda": "test.on_cuda"},
+    )
+    program = export.export(
+        jax.jit(op),
+        platforms=("cpu", "cuda", "tpu"),
+        disabled_checks=xla_ffi_kit.export_checks(op),
+    )(jnp.ones((2, 6)))
+    module = program.mlir_module()
+    assert module.count("@test.on_cpu(") == 1
+    assert module.count("@test.on_cuda(") == 1
+    here = jax.jit(op).lower(jnp.ones((2, 6))).as_text()
+    assert "@test.on_cpu(" in here and "test.on_cuda" not in here
+
+
 CACHE = """
 import jax, jax.numpy as jnp, xla_ffi_kit
 hits = []

@@ -217,13 +217,9 @@ double = FfiOp(
 )
 
 
-def spec(**kwargs):
-    given = {"kernel_axes": 1, "libraries": [LIBRARY]} | kwargs
-    return FfiOp(
-        "test.double",
-        kwargs.pop("reference", lambda x: 2 * x),
-        **{k: v for k, v in given.items() if k != "reference"},
-    )
+def spec(reference=lambda x: 2 * x, **kwargs):
+    given = {"kernel_axes": 1, "libraries": [LIBRARY]}
+    return FfiOp("test.double", reference, **(given | kwargs))
 
 
 @pytest.mark.parametrize(
@@ -267,6 +263,39 @@ def test_bad_spec(wrong, error, message):
     with pytest.raises(error) as caught:
         spec(**wrong)
     assert str(caught.value) == f"test.double: {message}"
+
+
+def test_reference_that_returns_no_arrays():
+    op = spec(reference=lambda x: {"y": x})
+    with pytest.raises(TypeError) as caught:
+        op(rows(3))
+    assert str(caught.value) == (
+        "test.double: results of the reference: expected an array or a tuple "
+        "of arrays, got PyTreeDef({'y': *})"
+    )
+
+
+def test_reserved_attribute():
+    with pytest.raises(TypeError, match="attribute implementation: expected"):
+        spec(
+            reference=lambda x, *, implementation: x,
+            attributes={"implementation": str},
+        )
+
+
+def test_one_result_in_a_tuple_stays_a_tuple():
+    op = spec(reference=lambda x: (2 * x,))
+    for function in (op, jax.jit(op), jax.vmap(op)):
+        (y,) = function(rows((2, 3)))
+        np.testing.assert_array_equal(y, 2 * rows((2, 3)))
+
+
+def test_derivative_rule_may_return_a_tuple_for_one_result():
+    op = spec(jvp=lambda p, t: ((2 * p[0],), (2 * t[0],)))
+    x = rows(3)
+    y, tangent = jax.jvp(op, (x,), (x,))
+    np.testing.assert_array_equal(y, tangent)
+    np.testing.assert_array_equal(op(x), y)
 
 
 def test_reference_that_drops_the_batch_axes():

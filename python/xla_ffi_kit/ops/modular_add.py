@@ -37,7 +37,7 @@ modular_add_op = FfiOp(
     _NAME,
     _reference,
     kernel_axes=1,
-    handlers={"cpu": _NAME},
+    handlers={"cpu": _NAME, "cuda": _NAME},
     libraries=KIT_LIBRARIES,
     linear=(0, 1),
 )

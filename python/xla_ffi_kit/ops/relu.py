@@ -26,7 +26,7 @@ relu_op = FfiOp(
     _NAME,
     _reference,
     kernel_axes=0,
-    handlers={"cpu": _NAME},
+    handlers={"cpu": _NAME, "cuda": _NAME},
     libraries=KIT_LIBRARIES,
 )
 
