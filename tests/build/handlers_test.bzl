@@ -40,7 +40,11 @@ _MISTAKES = {
 }
 
 def handlers_test_suite(name):
-    """Declares one test per mistake, and the libraries that make them."""
+    """Declares one test per mistake, and the libraries that make them.
+
+    Args:
+      name: of the test suite.
+    """
     tests = []
     for mistake, (handlers, texts) in _MISTAKES.items():
         library = "%s_%s_library" % (name, mistake)
