@@ -1,4 +1,4 @@
-"""Checks that every relative link of the tracked Markdown files leads somewhere."""
+"""Checks that the relative links of tracked Markdown files lead somewhere."""
 
 import pathlib
 import re

@@ -24,6 +24,7 @@ def xla_ffi_library(
         library = None,
         visibility = None,
         testonly = False,
+        tags = [],
         **kwargs):
     """Builds handlers of custom calls, and all that loads or registers them.
 
@@ -53,6 +54,7 @@ def xla_ffi_library(
       library: name of the shared library, `name` if not given. A C identifier.
       visibility: of `<name>` and what is declared beside it.
       testonly: as for any target.
+      tags: of everything declared.
       **kwargs: passed to the `cc_library`.
     """
     library = library or name
@@ -64,6 +66,7 @@ def xla_ffi_library(
         name = name + "_handlers",
         handlers = json.encode(handlers),
         platform = platform,
+        tags = tags,
         deps = deps,
         **private
     )
@@ -74,6 +77,7 @@ def xla_ffi_library(
         library = library,
         register = name + "_register.cc",
         table = name + "_table.cc",
+        tags = tags,
         version_script = name + ".lds",
         **common
     )
@@ -83,19 +87,21 @@ def xla_ffi_library(
         hdrs = hdrs,
         copts = _COPTS + copts,
         deps = deps + [Label("//xla_ffi/private:handler_deps")],
+        tags = tags,
         **(private | kwargs)
     )
     handler_library(
         name = name,
         handlers = ":" + name + "_handlers",
         library = ":" + name + "_cc",
+        tags = tags,
         **common
     )
     cc_library(
         name = name + "_register",
         srcs = [name + "_register.cc"],
         alwayslink = True,
-        tags = ["manual"],
+        tags = tags + ["manual"],
         deps = [":" + name],
         **common
     )
@@ -112,7 +118,7 @@ def xla_ffi_library(
             "-Wl,-z,defs",
         ],
         linkshared = True,
-        tags = ["manual"],
+        tags = tags + ["manual"],
         deps = [":" + name],
         **common
     )

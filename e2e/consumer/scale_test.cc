@@ -23,12 +23,11 @@ int Fail(const std::string& what) {
 
 int main() {
   std::vector<float> x = {1, -2}, y(2);
-  const xla_ffi_kit::testing::Status status =
-      xla_ffi_kit::testing::CallFrame()
-          .Arg(x, {2})
-          .Ret(y, {2})
-          .Attr("factor", 3.0f)
-          .Run(ConsumerScale);
+  const xla_ffi_kit::testing::Status status = xla_ffi_kit::testing::CallFrame()
+                                                  .Arg(x, {2})
+                                                  .Ret(y, {2})
+                                                  .Attr("factor", 3.0f)
+                                                  .Run(ConsumerScale);
   if (!status.ok()) return Fail(status.message);
   if (y[0] != 3 || y[1] != -6) return Fail("wrong result");
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from xla_ffi_kit import _accelerate_jax, _accelerate_sort
+from xla_ffi_kit import _accelerate_jax, _accelerate_sort, _accelerate_top_k
 from xla_ffi_kit._accelerate_jax import ChangedJaxError
 from xla_ffi_kit._library import KIT_LIBRARIES
 
@@ -23,6 +23,7 @@ from xla_ffi_kit._library import KIT_LIBRARIES
 # have, what it `covers` and how it is to `lower` it.
 _RULES: dict[str, types.ModuleType] = {
     "sort": _accelerate_sort,
+    "top_k": _accelerate_top_k,
 }
 
 _lock = threading.RLock()
@@ -55,7 +56,8 @@ def accelerate(*names: str | bool) -> Accelerated:
       *names: what to accelerate, in addition to what already is; all there is
         without a name. "sort": `jax.lax.sort` and everything made of it, such
         as `jnp.sort`, `argsort`, `lexsort`, `unique`, `median`, `percentile`,
-        `jax.random.permutation` and `choice`. False alone undoes everything.
+        `jax.random.permutation` and `choice`. "top_k": `jax.lax.top_k`. False
+        alone undoes everything.
 
     Returns:
       An object to be ignored, or used as a context manager: `with

@@ -92,7 +92,7 @@ def _with_unit_axis(aval: Any) -> Any:
 
 def _reshape(value: Any, shape: Sequence[int]) -> Any:
     element = value.type.element_type
-    return stablehlo.reshape(
+    return stablehlo.reshape(  # type: ignore[attr-defined]
         mlir.ir.RankedTensorType.get(list(shape), element), value
     )
 

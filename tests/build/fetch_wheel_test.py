@@ -47,7 +47,7 @@ class FetchWheelTest(unittest.TestCase):
         self.sha256 = make_wheel(self.wheels)
 
     def fetch(self, *options: str, sha256: str | None = None):
-        """Runs the script in the output folder, with the wheel as pip's index."""
+        """Runs the script in the output folder; the wheel is pip's index."""
         # Only this wheel, whatever pip is configured to on the machine.
         environment = {
             k: v for k, v in os.environ.items() if "PIP_" not in k

@@ -1,4 +1,4 @@
-"""Headers from a wheel and from openxla/xla give the same library, bit for bit."""
+"""Headers from a wheel and from openxla/xla give the same library."""
 
 import hashlib
 import pathlib

@@ -13,10 +13,13 @@ _SOURCES = [".cu", ".cu.cc"]
 _HEADERS = [".h", ".hpp", ".cuh", ".inc"]
 
 def architecture_flags(capabilities):
-    """Returns nvcc's -gencode flags: machine code for each, PTX for the newest.
+    """Makes nvcc's -gencode flags: machine code for each, PTX for the newest.
 
     Args:
       capabilities: compute capabilities such as "80", "90a" or "100".
+
+    Returns:
+      A list of command line flags.
     """
     newest = 0
     flags = []

@@ -38,8 +38,8 @@ def download(options: argparse.Namespace, folder: pathlib.Path) -> pathlib.Path:
         )
     if "No module named pip" in result.stderr:
         raise SystemExit(
-            f"{options.requirement}: {sys.executable} has no pip to download it "
-            "with; install pip for this Python (Debian: python3-pip)."
+            f"{options.requirement}: {sys.executable} has no pip to download "
+            "it with; install pip for this Python (Debian: python3-pip)."
         )
     if result.returncode:
         raise SystemExit(
@@ -89,8 +89,8 @@ def main() -> None:
         wheel = download(options, pathlib.Path(folder))
         if not unpack(wheel, options):
             raise SystemExit(
-                f"{options.requirement}: nothing below {options.strip_prefix!r} in "
-                f"{wheel.name}"
+                f"{options.requirement}: nothing below "
+                f"{options.strip_prefix!r} in {wheel.name}"
             )
 
 

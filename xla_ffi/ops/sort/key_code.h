@@ -64,12 +64,13 @@ struct FloatCode {
 
 // XLA's CPU backend sorts bf16 as f32. The conversion back leaves of a NaN its
 // sign alone, in keys and in payload.
+inline uint16_t QuietBF16Nan(uint16_t bits) {
+  const bool is_nan = (bits & 0x7fff) > 0x7f80;
+  const uint16_t quiet = (bits & 0x8000) | 0x7fc0;
+  return is_nan ? quiet : bits;
+}
 inline void QuietBF16Nans(uint16_t* bits, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const bool is_nan = (bits[i] & 0x7fff) > 0x7f80;
-    const uint16_t quiet = (bits[i] & 0x8000) | 0x7fc0;
-    bits[i] = is_nan ? quiet : bits[i];
-  }
+  for (int64_t i = 0; i < n; ++i) bits[i] = QuietBF16Nan(bits[i]);
 }
 
 }  // namespace xla_ffi_kit

@@ -16,16 +16,16 @@ bool IsRowByRow(const SortProblem& problem, const Workers& workers) {
   return problem.length >= kLongRow && problem.rows < 2 * workers.threads;
 }
 
-void ForRows(const SortProblem& problem, const Workers& workers,
+void ForRows(int64_t rows, int64_t length, const Workers& workers,
              const std::function<void(int64_t, int64_t)>& fn) {
   // Some 50 microseconds of work: then another thread is worth waking.
   constexpr int64_t kMinElements = 1 << 13;
   const int64_t min_rows =
-      std::max<int64_t>(kMinElements / std::max<int64_t>(problem.length, 1), 1);
-  const int64_t tasks = std::min(problem.rows / min_rows, 4 * workers.threads);
-  if (tasks < 2 || workers.threads < 2) return fn(0, problem.rows);
+      std::max<int64_t>(kMinElements / std::max<int64_t>(length, 1), 1);
+  const int64_t tasks = std::min(rows / min_rows, 4 * workers.threads);
+  if (tasks < 2 || workers.threads < 2) return fn(0, rows);
   workers.run(tasks, [&](int64_t task) {
-    fn(task * problem.rows / tasks, (task + 1) * problem.rows / tasks);
+    fn(task * rows / tasks, (task + 1) * rows / tasks);
   });
 }
 

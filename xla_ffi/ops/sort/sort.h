@@ -62,8 +62,8 @@ void InsertionSort(T* keys, int64_t n) {
 // The rows are worked on one after the other, each by all workers.
 bool IsRowByRow(const SortProblem& problem, const Workers& workers);
 
-// Calls fn(begin, end) for parts of the rows that pay a thread each.
-void ForRows(const SortProblem& problem, const Workers& workers,
+// Calls fn(begin, end) for parts of [0, rows) that pay a thread each.
+void ForRows(int64_t rows, int64_t length, const Workers& workers,
              const std::function<void(int64_t, int64_t)>& fn);
 
 }  // namespace sort_internal

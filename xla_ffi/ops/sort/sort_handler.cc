@@ -1,9 +1,6 @@
 #include "xla_ffi/ops/sort/sort_handler.h"
 
 #include <cstdint>
-#include <functional>
-#include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,10 +8,9 @@
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_name.h"
-#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/ops/sort/handler_types.h"
 #include "xla_ffi/ops/sort/key_code.h"
 #include "xla_ffi/ops/sort/sort.h"
-#include "xla_ffi/ops/sort/workers.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -22,33 +18,6 @@ namespace {
 namespace ffi = ::xla::ffi;
 
 constexpr std::string_view kOp = "xla_ffi_kit.sort";
-
-// Nothing for a dtype that cannot be a key.
-std::optional<KeyKind> KindOf(ffi::DataType dtype) {
-  switch (dtype) {
-    case ffi::DataType::PRED:
-    case ffi::DataType::U8:
-    case ffi::DataType::U16:
-    case ffi::DataType::U32:
-    case ffi::DataType::U64:
-      return KeyKind::kUnsigned;
-    case ffi::DataType::S8:
-    case ffi::DataType::S16:
-    case ffi::DataType::S32:
-    case ffi::DataType::S64:
-      return KeyKind::kSigned;
-    case ffi::DataType::F16:
-      return KeyKind::kF16;
-    case ffi::DataType::BF16:
-      return KeyKind::kBF16;
-    case ffi::DataType::F32:
-      return KeyKind::kF32;
-    case ffi::DataType::F64:
-      return KeyKind::kF64;
-    default:
-      return std::nullopt;
-  }
-}
 
 bool IsPayload(ffi::DataType dtype) {
   return KindOf(dtype).has_value() || dtype == ffi::DataType::C64 ||
@@ -90,19 +59,6 @@ ffi::Error CheckOperand(size_t i, bool is_key, ffi::AnyBuffer operand,
   }
   return CheckLike({kOp, "result " + std::to_string(i)}, result, operand,
                    "like " + name);
-}
-
-Workers WorkersOf(ffi::ThreadPool& pool) {
-  Workers workers;
-  workers.threads = pool.num_threads();
-  workers.run = [&pool](int64_t n, const std::function<void(int64_t)>& task) {
-    // Every task is worth a thread: the kernel has seen to that.
-    constexpr int64_t kBytes = kParallelForMinBytes;
-    ParallelFor(pool, n, kBytes, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) task(i);
-    });
-  };
-  return workers;
 }
 
 ffi::Error SortImpl(ffi::ThreadPool pool, ffi::RemainingArgs operands,

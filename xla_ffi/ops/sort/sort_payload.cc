@@ -211,9 +211,10 @@ bool SortAs(const SortProblem& problem, const Workers& workers) {
     return SortLongRows<Packed>(problem, workers);
   }
   std::atomic<bool> ok{true};
-  ForRows(problem, workers, [&](int64_t begin, int64_t end) {
-    if (!SortRows<Packed>(problem, begin, end)) ok = false;
-  });
+  ForRows(problem.rows, problem.length, workers,
+          [&](int64_t begin, int64_t end) {
+            if (!SortRows<Packed>(problem, begin, end)) ok = false;
+          });
   return ok.load();
 }
 

@@ -162,15 +162,17 @@ bool SortValues(const SortProblem& problem, const Workers& workers) {
       }
     }
     std::atomic<bool> ok{true};
-    ForRows(problem, workers, [&](int64_t begin, int64_t end) {
-      if (!SortRows(in + begin * n, end - begin, n, code, out + begin * n)) {
-        ok = false;
-      }
-      if constexpr (sizeof(K) == 2) {
-        if (operand.kind != KeyKind::kBF16) return;
-        QuietBF16Nans(out + begin * n, (end - begin) * n);
-      }
-    });
+    ForRows(problem.rows, problem.length, workers,
+            [&](int64_t begin, int64_t end) {
+              if (!SortRows(in + begin * n, end - begin, n, code,
+                            out + begin * n)) {
+                ok = false;
+              }
+              if constexpr (sizeof(K) == 2) {
+                if (operand.kind != KeyKind::kBF16) return;
+                QuietBF16Nans(out + begin * n, (end - begin) * n);
+              }
+            });
     return ok.load();
   });
 }

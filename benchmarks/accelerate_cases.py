@@ -1,0 +1,129 @@
+"""The functions that benchmarks/accelerate.py measures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Shape = tuple[int, ...]
+Arguments = Callable[[Shape, np.random.Generator], tuple[Any, ...]]
+
+LINES: tuple[Shape, ...] = ((16,), (1_000,), (100_000,), (1_000_000,))
+LONG: tuple[Shape, ...] = (*LINES, (10_000_000,))
+ROWS: tuple[Shape, ...] = ((1024, 1024), (1_000_000, 8), (64, 65536))
+MILLION: tuple[Shape, ...] = ((16,), (1_000_000,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A function of JAX, its counterpart in NumPy, and what they are given."""
+
+    name: str
+    jax_function: Callable[..., Any]
+    numpy_function: Callable[..., Any] | None
+    arguments: Arguments
+    shapes: tuple[Shape, ...]
+
+
+def floats(shape: Shape, random: np.random.Generator) -> tuple[Any, ...]:
+    return (random.standard_normal(shape, np.float32),)
+
+
+def integers(shape: Shape, random: np.random.Generator) -> tuple[Any, ...]:
+    return (random.integers(-(2**31), 2**31, shape, np.int32),)
+
+
+def few_integers(shape: Shape, random: np.random.Generator) -> tuple[Any, ...]:
+    return (random.integers(0, 4096, shape, np.int32),)
+
+
+def key_and_payload(
+    shape: Shape, random: np.random.Generator
+) -> tuple[Any, ...]:
+    return (*floats(shape, random), *floats(shape, random))
+
+
+def stable_argsort(x: np.ndarray) -> np.ndarray:
+    return np.argsort(x, kind="stable")
+
+
+def sort_pairs(key: np.ndarray, payload: np.ndarray) -> Any:
+    order = stable_argsort(key)
+    return key[order], payload[order]
+
+
+def permutation(x: jax.Array) -> jax.Array:
+    return jax.random.permutation(jax.random.key(0), x)
+
+
+def choice(x: jax.Array) -> jax.Array:
+    count = max(x.size // 16, 1)
+    return jax.random.choice(jax.random.key(0), x, (count,), replace=False)
+
+
+def numpy_choice(x: np.ndarray) -> np.ndarray:
+    random = np.random.default_rng(0)
+    return random.choice(x, max(x.size // 16, 1), replace=False)
+
+
+CASES = (
+    Case("sort f32", jnp.sort, np.sort, floats, (*LONG, *ROWS)),
+    Case("sort i32", jnp.sort, np.sort, integers, (*LONG, *ROWS)),
+    Case(
+        "sort i16",
+        lambda x: jnp.sort(x.astype(jnp.int16)),
+        lambda x: np.sort(x.astype(np.int16)),
+        integers,
+        MILLION,
+    ),
+    Case("argsort f32", jnp.argsort, stable_argsort, floats, (*LINES, *ROWS)),
+    Case(
+        "sort key, payload",
+        lambda key, payload: jax.lax.sort((key, payload), num_keys=1),
+        sort_pairs,
+        key_and_payload,
+        LINES,
+    ),
+    Case(
+        "lexsort",
+        lambda a, b: jnp.lexsort((a, jnp.round(b * 8))),
+        lambda a, b: np.lexsort((a, np.round(b * 8))),
+        key_and_payload,
+        MILLION,
+    ),
+    Case("median", jnp.median, np.median, floats, MILLION),
+    Case(
+        "percentile, three",
+        lambda x: jnp.percentile(x, jnp.array([5.0, 50.0, 95.0])),
+        lambda x: np.percentile(x, [5.0, 50.0, 95.0]),
+        floats,
+        MILLION,
+    ),
+    Case(
+        "unique",
+        lambda x: jnp.unique(x, size=4096),
+        np.unique,
+        few_integers,
+        MILLION,
+    ),
+    Case(
+        "isin",
+        lambda x: jnp.isin(x, x[:4096] + 2048, method="sort"),
+        lambda x: np.isin(x, x[:4096] + 2048),
+        few_integers,
+        MILLION,
+    ),
+    Case(
+        "permutation",
+        permutation,
+        lambda x: np.random.default_rng(0).permutation(x),
+        floats,
+        MILLION,
+    ),
+    Case("choice", choice, numpy_choice, floats, MILLION),
+)

@@ -1,0 +1,35 @@
+"""Lowers JAX's top_k to the kit's handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xla_ffi_kit._accelerate_rows import KEYS, RowsHandler
+
+TARGET = "xla_ffi_kit.top_k"
+PARAMETERS = frozenset({"axis", "k"})
+
+
+def covers(avals: Any, *, axis: int, k: Any) -> bool:
+    """Whether the handler selects from an operand of this type as XLA does."""
+    (x,) = avals
+    if not isinstance(k, int) or k < 1 or x.shape[axis] < 2:
+        return False  # symbolic, or XLA leaves it out
+    return str(x.dtype) in KEYS
+
+
+def lower(ctx: Any, x: Any, *, axis: int, k: int) -> Any:
+    """Lowers a selection that the handler covers."""
+    return _HANDLER.lower(ctx, x, axis=axis, k=k)
+
+
+def _result_types(x: Any, *, k: int) -> Any:
+    shape = (*x.shape[:-1], k)
+    return x.update(shape=shape), x.update(shape=shape, dtype=np.dtype("int32"))
+
+
+_HANDLER = RowsHandler(
+    TARGET, result_types=_result_types, attributes=lambda k: {}
+)

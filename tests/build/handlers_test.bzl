@@ -1,0 +1,84 @@
+"""Tests that a mistake in `handlers` stops the build with a useful sentence."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//xla_ffi:defs.bzl", "xla_ffi_library")
+
+def _failure_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for text in ctx.attr.texts:
+        asserts.expect_failure(env, text)
+    return analysistest.end(env)
+
+_failure_test = analysistest.make(
+    _failure_test_impl,
+    attrs = {"texts": attr.string_list()},
+    expect_failure = True,
+)
+
+# Mistake -> (the `handlers` with it, what the error says).
+_MISTAKES = {
+    "dollar": (
+        {"$target": "Symbol"},
+        ["handlers[\"$target\"]", "begin with $"],
+    ),
+    "no_execute": (
+        {"target": {"instantiate": "Symbol"}},
+        ["handlers[\"target\"]", "no \"execute\" stage"],
+    ),
+    "not_a_symbol": (
+        {"target": "no symbol"},
+        ["handlers[\"target\"]", "\"no symbol\" is not the name of a C symbol"],
+    ),
+    "unknown_stage": (
+        {"target": {"compile": "Symbol", "execute": "Symbol"}},
+        ["unknown stage \"compile\"", "instantiate"],
+    ),
+    "wrong_type": (
+        {"target": 1},
+        ["expected a symbol or a dictionary from stage to symbol, got 1"],
+    ),
+}
+
+def handlers_test_suite(name):
+    """Declares one test per mistake, and the libraries that make them.
+
+    Args:
+      name: of the test suite.
+    """
+    tests = []
+    for mistake, (handlers, texts) in _MISTAKES.items():
+        library = "%s_%s_library" % (name, mistake)
+        xla_ffi_library(name = library, handlers = handlers, tags = ["manual"])
+        tests.append(_test(name, mistake, library + "_handlers", texts))
+
+    # Each of two libraries is right; together they claim one target.
+    for twin in ["first", "second"]:
+        xla_ffi_library(
+            name = "%s_%s_twin" % (name, twin),
+            handlers = {"target": "Symbol"},
+            tags = ["manual"],
+        )
+    xla_ffi_library(
+        name = name + "_twins",
+        tags = ["manual"],
+        deps = ["%s_%s_twin" % (name, twin) for twin in ["first", "second"]],
+    )
+    tests.append(_test(
+        name,
+        "duplicate",
+        name + "_twins_exports",
+        ["\"target\" on Host", "first_twin", "second_twin", "rename one"],
+    ))
+    xla_ffi_library(name = name + "_empty", tags = ["manual"])
+    tests.append(_test(
+        name,
+        "no_handlers",
+        name + "_empty_exports",
+        ["no handlers", "name them in `handlers`"],
+    ))
+    native.test_suite(name = name, tests = tests)
+
+def _test(name, mistake, target, texts):
+    test = "%s_%s_test" % (name, mistake)
+    _failure_test(name = test, target_under_test = target, texts = texts)
+    return test

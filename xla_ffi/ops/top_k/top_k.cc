@@ -1,0 +1,200 @@
+#include "xla_ffi/ops/top_k/top_k.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "xla_ffi/ops/sort/key_code.h"
+#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/ops/sort/scratch.h"
+#include "xla_ffi/ops/sort/sort.h"
+#include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/ops/sort/workers.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+// Codes that ascend where the elements descend: the best has the lowest code.
+template <typename K>
+struct IntegerRank {
+  K flip;  // the sign bit for signed integers, else 0
+
+  K operator()(K bits) const { return static_cast<K>(~(bits ^ flip)); }
+};
+
+template <typename K>
+struct FloatRank {
+  bool is_bf16;
+
+  K operator()(K bits) const {
+    if constexpr (sizeof(K) == 2) {
+      if (is_bf16) bits = QuietBF16Nan(bits);
+    }
+    return static_cast<K>(~FloatCode<K>::EncodeCanonical(bits));
+  }
+};
+
+// Selects from one row after the other. Wide: uint32_t, or uint64_t for
+// elements of 64 bits.
+//
+// Elements better than the k-th best so far are collected until there is no
+// more room; then the k best of them are kept. Most elements of a long row are
+// only compared with that k-th best, many at a time.
+template <typename Wide>
+class Selector {
+ public:
+  Selector(int64_t n, int64_t k)
+      : k_(k),
+        capacity_(std::min(n, k + std::max<int64_t>(k, 256))),
+        codes_(capacity_),
+        sorted_(capacity_),
+        indices_(capacity_),
+        packed_(k) {}
+
+  bool has_memory() const {
+    return codes_.get() != nullptr && sorted_.get() != nullptr &&
+           indices_.get() != nullptr && packed_.get() != nullptr;
+  }
+
+  // Writes the indices of the k best of in[0, n), best first. 0 < k <= n.
+  template <typename K, typename Rank>
+  void Select(const K* in, int64_t n, const Rank& rank, int32_t* best) {
+    Wide* codes = codes_.get();
+    for (int64_t i = 0; i < capacity_; ++i) {
+      codes[i] = rank(in[i]);
+      indices_.get()[i] = static_cast<uint32_t>(i);
+    }
+    count_ = capacity_;
+    int64_t i = capacity_;
+    if (i < n) Keep();
+    for (; i + kBlock <= n; i += kBlock) {
+      const K limit = static_cast<K>(limit_);
+      int is_better = 0;
+      for (int64_t j = 0; j < kBlock; ++j) {
+        is_better |= rank(in[i + j]) < limit;
+      }
+      if (is_better) Collect(in, i, i + kBlock, rank);
+    }
+    Collect(in, i, n, rank);
+    if (count_ > k_) Keep();
+
+    Packed* packed = packed_.get();
+    for (int64_t j = 0; j < k_; ++j) {
+      packed[j] = Packing<Packed>::Join(codes[j], indices_.get()[j]);
+    }
+    k_ <= sort_internal::kMaxInsertion
+        ? sort_internal::InsertionSort(packed, k_)
+        : VectorSort(packed, k_);
+    for (int64_t j = 0; j < k_; ++j) {
+      best[j] = static_cast<int32_t>(Packing<Packed>::Index(packed[j]));
+    }
+  }
+
+ private:
+  using Packed = std::conditional_t<sizeof(Wide) == 4, uint64_t, Pair64>;
+  static constexpr int64_t kBlock = 64;
+
+  template <typename K, typename Rank>
+  void Collect(const K* in, int64_t begin, int64_t end, const Rank& rank) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Wide code = rank(in[i]);
+      if (code >= limit_) continue;
+      if (count_ == capacity_) {
+        Keep();
+        if (code >= limit_) continue;
+      }
+      codes_.get()[count_] = code;
+      indices_.get()[count_++] = static_cast<uint32_t>(i);
+    }
+  }
+
+  // Keeps the k best of those collected. They are in order of their indices,
+  // and remain so: the first of those equal to the k-th are kept.
+  void Keep() {
+    Wide* codes = codes_.get();
+    std::copy(codes, codes + count_, sorted_.get());
+    VectorSort(sorted_.get(), count_);
+    limit_ = sorted_.get()[k_ - 1];
+    int64_t equal =
+        k_ - (std::lower_bound(sorted_.get(), sorted_.get() + k_, limit_) -
+              sorted_.get());
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count_; ++i) {
+      const bool is_equal = codes[i] == limit_;
+      if (codes[i] > limit_ || (is_equal && equal == 0)) continue;
+      equal -= is_equal;
+      codes[kept] = codes[i];
+      indices_.get()[kept++] = indices_.get()[i];
+    }
+    count_ = kept;
+  }
+
+  const int64_t k_;
+  const int64_t capacity_;
+  int64_t count_ = 0;
+  Wide limit_ = 0;  // the k-th best code at the last Keep
+  const Scratch<Wide> codes_, sorted_;
+  const Scratch<uint32_t> indices_;
+  const Scratch<Packed> packed_;
+};
+
+template <typename K, typename Rank>
+bool TopKRows(const TopKProblem& problem, int64_t begin, int64_t end,
+              const Rank& rank) {
+  using Wide = std::conditional_t<sizeof(K) == 8, uint64_t, uint32_t>;
+  const int64_t n = problem.length, k = problem.k;
+  Selector<Wide> selector(n, k);
+  if (!selector.has_memory()) return false;
+  for (int64_t row = begin; row < end; ++row) {
+    const K* in = static_cast<const K*>(problem.in) + row * n;
+    K* values = static_cast<K*>(problem.values) + row * k;
+    int32_t* indices = problem.indices + row * k;
+    selector.Select(in, n, rank, indices);
+    for (int64_t i = 0; i < k; ++i) values[i] = in[indices[i]];
+    if constexpr (sizeof(K) == 2) {
+      if (problem.kind == KeyKind::kBF16) QuietBF16Nans(values, k);
+    }
+  }
+  return true;
+}
+
+template <typename K>
+bool TopKRowsOf(const TopKProblem& problem, int64_t begin, int64_t end) {
+  if (problem.kind == KeyKind::kUnsigned) {
+    return TopKRows<K>(problem, begin, end, IntegerRank<K>{0});
+  }
+  if (problem.kind == KeyKind::kSigned) {
+    constexpr K kSign = static_cast<K>(K{1} << (8 * sizeof(K) - 1));
+    return TopKRows<K>(problem, begin, end, IntegerRank<K>{kSign});
+  }
+  const bool is_bf16 = problem.kind == KeyKind::kBF16;
+  return TopKRows<K>(problem, begin, end, FloatRank<K>{is_bf16});
+}
+
+bool TopKPart(const TopKProblem& problem, int64_t begin, int64_t end) {
+  switch (problem.width) {
+    case 1:
+      return TopKRowsOf<uint8_t>(problem, begin, end);
+    case 2:
+      return TopKRowsOf<uint16_t>(problem, begin, end);
+    case 4:
+      return TopKRowsOf<uint32_t>(problem, begin, end);
+    default:
+      return TopKRowsOf<uint64_t>(problem, begin, end);
+  }
+}
+
+}  // namespace
+
+bool TopK(const TopKProblem& problem, const Workers& workers) {
+  if (problem.rows == 0 || problem.k == 0) return true;
+  std::atomic<bool> ok{true};
+  sort_internal::ForRows(problem.rows, problem.length, workers,
+                         [&](int64_t begin, int64_t end) {
+                           if (!TopKPart(problem, begin, end)) ok = false;
+                         });
+  return ok.load();
+}
+
+}  // namespace xla_ffi_kit

@@ -1,0 +1,36 @@
+// The k largest elements of each row, on the CPU.
+
+#ifndef XLA_FFI_OPS_TOP_K_TOP_K_H_
+#define XLA_FFI_OPS_TOP_K_TOP_K_H_
+
+#include <cstdint>
+
+#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/ops/sort/workers.h"
+
+namespace xla_ffi_kit {
+
+struct TopKProblem {
+  int64_t rows;
+  int64_t length;  // at most 2^31
+  int64_t k;       // at most `length`
+  KeyKind kind;
+  int64_t width;     // bytes an element: 1, 2, 4 or 8
+  const void* in;    // rows * length
+  void* values;      // rows * k
+  int32_t* indices;  // rows * k
+};
+
+// Writes the k largest elements of each row, largest first, and their indices;
+// of equal ones that with the lower index comes first. As in XLA's TopK, floats
+// are ordered by their bits, the sign first:
+// -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
+//
+// O(n log k) on any input. False if there is no memory for the scratch, 16 to
+// 32 bytes for each of 2 k elements (2 k + 256 for small k); then the outputs
+// are undefined.
+[[nodiscard]] bool TopK(const TopKProblem& problem, const Workers& workers);
+
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_OPS_TOP_K_TOP_K_H_

@@ -1,0 +1,22 @@
+// The FFI handler of the k largest elements, on the CPU.
+//
+// Target xla_ffi_kit.top_k: (x[..., n]) -> (values[..., k], indices[..., k])
+//
+// Of each row of x the k largest elements, largest first, and their indices;
+// of equal ones that with the lower index comes first. Floats are ordered by
+// their bits, as XLA's TopK orders them:
+// -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN. `k` is the results' last
+// axis, at most n.
+//
+// x: pred, s8 to s64, u8 to u64, f16, bf16, f32, f64; n at most 2^31. values:
+// like x; indices: s32. Errors are INVALID_ARGUMENT; RESOURCE_EXHAUSTED when
+// memory is short.
+
+#ifndef XLA_FFI_OPS_TOP_K_TOP_K_HANDLER_H_
+#define XLA_FFI_OPS_TOP_K_TOP_K_HANDLER_H_
+
+#include "xla/ffi/api/ffi.h"
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitTopKCpu);
+
+#endif  // XLA_FFI_OPS_TOP_K_TOP_K_HANDLER_H_
