@@ -234,8 +234,11 @@ class FfiOp:
         self, operands: Sequence[Any], attributes: AttributeValues
     ) -> tuple[jax.ShapeDtypeStruct, ...]:
         """Shapes and dtypes of the results, those of the reference."""
+        # A reference may make 64-bit results of its own where they are on.
         return self._cached_types(
-            tuple((x.shape, x.dtype) for x in operands), attributes
+            tuple((x.shape, x.dtype) for x in operands),
+            attributes,
+            jax.config.jax_enable_x64,  # type: ignore[attr-defined]
         )
 
     def check_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -246,7 +249,9 @@ class FfiOp:
         self,
         operands: tuple[tuple[tuple[int, ...], Any], ...],
         attributes: AttributeValues,
+        x64: bool,
     ) -> tuple[jax.ShapeDtypeStruct, ...]:
+        del x64  # part of the key alone
         results = jax.eval_shape(
             functools.partial(self.reference, **attributes.for_reference),
             *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands),

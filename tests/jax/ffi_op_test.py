@@ -75,6 +75,25 @@ def test_attributes_are_compared_bit_for_bit():
     assert not np.signbit(describe(rows(5), **GOOD | scale)[3])
     scale = {"options": {"scale": float("nan")}}
     assert np.isnan(describe(rows(5), **GOOD | scale)[3])
+    inverse = FfiOp(
+        "test.inverse",
+        lambda x, *, s: x + (1 if str(s) == "0.0" else -1),
+        kernel_axes=0,
+        attributes={"s": np.float32},
+    )
+    signs = [float(inverse(rows(()), s=s)) for s in (0.0, -0.0, 0.0)]
+    assert signs == [1, -1, 1]
+
+
+def test_result_types_follow_the_64_bit_setting():
+    op = FfiOp(
+        "test.wide", lambda x: x * 1.0 + jnp.ones((), float), kernel_axes=0
+    )
+    x = jnp.ones(3, jnp.int32)
+    assert op(x).dtype == jnp.float32
+    with jax.enable_x64(True):
+        assert op(x).dtype == jnp.float64
+    assert op(x).dtype == jnp.float32
 
 
 @pytest.mark.parametrize(
