@@ -1,13 +1,17 @@
-// XLA_FFI_KIT_HOST_DEVICE marks functions that CUDA kernels call too; a C++
-// compiler sees nothing, so that plain C++ tests can run a kernel's arithmetic.
+// Macros for functions that CUDA kernels call too. A C++ compiler sees nothing,
+// so that plain C++ tests can run a kernel's arithmetic.
 
 #ifndef XLA_FFI_CORE_HOST_DEVICE_H_
 #define XLA_FFI_CORE_HOST_DEVICE_H_
 
 #ifdef __CUDACC__
 #define XLA_FFI_KIT_HOST_DEVICE __host__ __device__
+#define XLA_FFI_KIT_PRAGMA(text) _Pragma(#text)
+// Before a loop: so many of its iterations may have loads under way at once.
+#define XLA_FFI_KIT_UNROLL(n) XLA_FFI_KIT_PRAGMA(unroll n)
 #else
 #define XLA_FFI_KIT_HOST_DEVICE
+#define XLA_FFI_KIT_UNROLL(n)
 #endif
 
 #endif  // XLA_FFI_CORE_HOST_DEVICE_H_

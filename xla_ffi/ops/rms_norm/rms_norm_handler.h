@@ -1,4 +1,4 @@
-// The FFI handlers of RMS normalisation on the CPU.
+// The FFI handlers of RMS normalisation, on the CPU and on CUDA devices.
 //
 // dtypes T: f16, bf16, f32, f64, c64, c128; A = f32 for f16, bf16, f32 and
 // c64, f64 for f64 and c128. Every operand and result is a dense row-major
@@ -28,6 +28,10 @@
 // Errors are INVALID_ARGUMENT: rank 0, an empty last axis, another dtype, a
 // shape or dtype that does not fit the others, a missing, unknown or wrong
 // attribute.
+//
+// On CUDA devices there are the first two targets and _bwd, with the same
+// checks; see rms_norm_cuda.h. Their handlers return the error of the launch
+// too, and may be captured in a command buffer.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
@@ -45,5 +49,9 @@ XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualBwdCpu);
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormCuda);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCuda);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda);
 
 #endif  // XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_

@@ -1,0 +1,127 @@
+// What one thread does for a row, in the CUDA kernels of the backward: as in
+// rms_norm_row_work.h.
+
+#ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_BACKWARD_ROW_WORK_H_
+#define XLA_FFI_OPS_RMS_NORM_RMS_NORM_BACKWARD_ROW_WORK_H_
+
+#include <cstdint>
+
+#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/cuda/pack.h"
+#include "xla_ffi/core/cuda/rows.h"
+#include "xla_ffi/core/host_device.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_pack.h"
+
+namespace xla_ffi_kit::rms_norm_internal {
+
+template <typename R>
+struct BackwardRows {
+  const AccumulationType<R>* scale;
+  const R* x;
+  const R* ct;
+  R* dx;  // may be x or ct
+  int64_t rows;
+  int64_t packs;                 // of a row
+  double inverse_n;              // n counts elements, not components
+  AccumulationType<R> odd_sign;  // -1 for complex elements, else 1
+};
+
+// scale * mean(Re(x * ct)).
+template <typename R>
+XLA_FFI_KIT_HOST_DEVICE inline AccumulationType<R> RowMean(
+    const BackwardRows<R>& args, AccumulationType<R> scale, double dot) {
+  return static_cast<AccumulationType<R>>(scale * (dot * args.inverse_n));
+}
+
+template <typename R, int W>
+struct BackwardInRegisters {
+  using A = AccumulationType<R>;
+  using Args = BackwardRows<R>;
+  static constexpr int kMaxThreads = kMaxThreadsInRegisters;
+
+  Pack<R, W> x[kPacksPerThread];
+  Pack<R, W> ct[kPacksPerThread];
+
+  XLA_FFI_KIT_HOST_DEVICE double Sum(const Args& args, int64_t row,
+                                     const RowThread& place) {
+    const int64_t begin = row * args.packs * W;
+    const int packs = static_cast<int>(args.packs);
+    A sum = 0;
+    for (int k = 0; k < kPacksPerThread; ++k) {
+      const int pack = place.lane + k * place.lanes;
+      if (pack < packs) {
+        x[k] = LoadPack<W>(args.x + begin + pack * W);
+        ct[k] = LoadPack<W>(args.ct + begin + pack * W);
+        sum += PackDot(x[k], ct[k], pack * W, args.odd_sign);
+      }
+    }
+    return sum;
+  }
+
+  XLA_FFI_KIT_HOST_DEVICE void Finish(const Args& args, int64_t row,
+                                      const RowThread& place,
+                                      double dot) const {
+    const A scale = args.scale[row], mean = RowMean(args, scale, dot);
+    R* out = args.dx + row * args.packs * W;
+    const int packs = static_cast<int>(args.packs);
+    for (int k = 0; k < kPacksPerThread; ++k) {
+      const int pack = place.lane + k * place.lanes;
+      if (pack < packs) {
+        StorePack(
+            GradientPack(x[k], ct[k], pack * W, args.odd_sign, scale, mean),
+            out + pack * W);
+      }
+    }
+  }
+};
+
+template <typename R, int W>
+struct BackwardWide {
+  using A = AccumulationType<R>;
+  using Args = BackwardRows<R>;
+  static constexpr int kMaxThreads = 1024;
+
+  XLA_FFI_KIT_HOST_DEVICE double Sum(const Args& args, int64_t row,
+                                     const RowThread& place) const {
+    const int64_t count = args.packs * W;
+    const R* x_row = args.x + row * count;
+    const R* ct_row = args.ct + row * count;
+    auto* kept = static_cast<R*>(place.shared);  // x, then ct
+    double sum = 0;
+    XLA_FFI_KIT_UNROLL(2)
+    for (int64_t i = int64_t{place.lane} * W; i < count;
+         i += int64_t{place.lanes} * W) {
+      const Pack<R, W> x = LoadPack<W>(x_row + i);
+      const Pack<R, W> ct = LoadPack<W>(ct_row + i);
+      if (kept != nullptr) {
+        StorePack(x, kept + i);
+        StorePack(ct, kept + count + i);
+      }
+      sum += static_cast<double>(PackDot(x, ct, i, args.odd_sign));
+    }
+    return sum;
+  }
+
+  XLA_FFI_KIT_HOST_DEVICE void Finish(const Args& args, int64_t row,
+                                      const RowThread& place,
+                                      double dot) const {
+    const A scale = args.scale[row], mean = RowMean(args, scale, dot);
+    const int64_t count = args.packs * W;
+    const auto* kept = static_cast<const R*>(place.shared);
+    const R* x_row = kept != nullptr ? kept : args.x + row * count;
+    const R* ct_row = kept != nullptr ? kept + count : args.ct + row * count;
+    R* out = args.dx + row * count;
+    // A thread uses what it kept itself, and so waits for nobody.
+    XLA_FFI_KIT_UNROLL(2)
+    for (int64_t i = int64_t{place.lane} * W; i < count;
+         i += int64_t{place.lanes} * W) {
+      StorePack(GradientPack(LoadPack<W>(x_row + i), LoadPack<W>(ct_row + i), i,
+                             args.odd_sign, scale, mean),
+                out + i);
+    }
+  }
+};
+
+}  // namespace xla_ffi_kit::rms_norm_internal
+
+#endif  // XLA_FFI_OPS_RMS_NORM_RMS_NORM_BACKWARD_ROW_WORK_H_

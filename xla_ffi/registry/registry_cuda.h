@@ -1,0 +1,24 @@
+// registry.h for the handlers of CUDA devices. Registering them needs neither a
+// GPU nor a driver; running one does.
+
+#ifndef XLA_FFI_REGISTRY_REGISTRY_CUDA_H_
+#define XLA_FFI_REGISTRY_REGISTRY_CUDA_H_
+
+#include "xla/ffi/api/c_api.h"
+#include "xla_ffi/core/handler_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// As XlaFfiKit_CpuHandlerTable().
+const XlaFfiKit_HandlerTable* XlaFfiKit_CudaHandlerTable(void);
+
+// As XlaFfiKit_RegisterCpuHandlers().
+XLA_FFI_Error* XlaFfiKit_RegisterCudaHandlers(const XLA_FFI_Api* api);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // XLA_FFI_REGISTRY_REGISTRY_CUDA_H_
