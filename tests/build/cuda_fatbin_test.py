@@ -1,0 +1,28 @@
+"""Every CUDA source has code for every GPU that the build asks for."""
+
+import pathlib
+import sys
+import unittest
+
+import fatbin
+
+LIBRARY, CAPABILITIES = (pathlib.Path(argument) for argument in sys.argv[1:3])
+SOURCES = int(sys.argv[3])
+
+
+class FatbinTest(unittest.TestCase):
+    def test_machine_code_for_each_and_ptx_for_the_newest(self):
+        wanted = [int(text) for text in CAPABILITIES.read_text().split()]
+        self.assertTrue(wanted)
+        expected = {("sass", number) for number in wanted}
+        expected.add(("ptx", max(wanted)))
+        found = fatbin.architectures(LIBRARY)
+        self.assertEqual(found, [expected] * SOURCES)
+
+    def test_a_library_without_cuda_code_is_told_apart(self):
+        with self.assertRaises(ValueError):
+            fatbin.architectures(pathlib.Path(sys.executable))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
