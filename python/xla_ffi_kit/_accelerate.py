@@ -19,7 +19,7 @@ from xla_ffi_kit._accelerate_jax import ChangedJaxError
 from xla_ffi_kit._library import KIT_LIBRARIES
 
 # By the name users give: the primitive in jax.lax is called <name>_p. Each
-# module says its handler's TARGET, the PARAMETERS that the primitive has to
+# module says its handler's TARGET, the sets of PARAMETERS the primitive may
 # have, what it `covers` and how it is to `lower` it.
 _RULES: dict[str, types.ModuleType] = {
     "sort": _accelerate_sort,
@@ -117,7 +117,7 @@ def _replace(name: str) -> Callable[[], None]:
 
     def wrap(own: _accelerate_jax.Rule) -> _accelerate_jax.Rule:
         def rule(ctx: Any, *operands: Any, **parameters: Any) -> Any:
-            if rules.PARAMETERS != parameters.keys():
+            if frozenset(parameters) not in rules.PARAMETERS:
                 _warn(name, f"its parameters are {sorted(parameters)}")
             elif (
                 # An exported program must run where the kit is not.

@@ -13,7 +13,7 @@ import numpy as np
 from xla_ffi_kit._accelerate_rows import KEYS, WITHOUT_TIES, RowsHandler
 
 TARGET = "xla_ffi_kit.sort"
-PARAMETERS = frozenset({"dimension", "is_stable", "num_keys"})
+PARAMETERS = (frozenset({"dimension", "is_stable", "num_keys"}),)
 
 _PAYLOAD = KEYS | {"complex64", "complex128"}
 

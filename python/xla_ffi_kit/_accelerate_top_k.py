@@ -9,18 +9,21 @@ import numpy as np
 from xla_ffi_kit._accelerate_rows import KEYS, RowsHandler
 
 TARGET = "xla_ffi_kit.top_k"
-PARAMETERS = frozenset({"axis", "k"})
+PARAMETERS = (
+    frozenset({"axis", "k"}),
+    frozenset({"axis", "is_stable", "k"}),  # since jax 0.12
+)
 
 
-def covers(avals: Any, *, axis: int, k: Any) -> bool:
+def covers(avals: Any, *, axis: int, k: Any, is_stable: bool = True) -> bool:
     """Whether the handler selects from an operand of this type as XLA does."""
     (x,) = avals
     if not isinstance(k, int) or k < 1 or x.shape[axis] < 2:
         return False  # symbolic, or XLA leaves it out
-    return str(x.dtype) in KEYS
+    return is_stable and str(x.dtype) in KEYS
 
 
-def lower(ctx: Any, x: Any, *, axis: int, k: int) -> Any:
+def lower(ctx: Any, x: Any, *, axis: int, k: int, **_: Any) -> Any:
     """Lowers a selection that the handler covers."""
     return _HANDLER.lower(ctx, x, axis=axis, k=k)
 

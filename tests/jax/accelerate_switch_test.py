@@ -96,7 +96,7 @@ def test_exported_programs_do_not_need_the_kit():
 def test_changed_primitive_is_left_alone(monkeypatch):
     monkeypatch.setattr(_accelerate, "_warned", set())
     monkeypatch.setattr(
-        _accelerate._RULES["sort"], "PARAMETERS", frozenset({"axis"})
+        _accelerate._RULES["sort"], "PARAMETERS", (frozenset({"axis"}),)
     )
     accelerate()
     with pytest.warns(RuntimeWarning, match="sort stays JAX's own"):
