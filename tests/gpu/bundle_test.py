@@ -1,0 +1,61 @@
+"""The bundle unpacks, is small, and says when there is no GPU."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+BUNDLE = pathlib.Path(sys.argv[1]).resolve()
+MAX_BYTES = 30 << 20
+
+
+class BundleTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        with tarfile.open(BUNDLE) as archive:
+            archive.extractall(folder.name, filter="data")
+        self.top = pathlib.Path(folder.name, "xla_ffi_kit_gpu")
+
+    def run_python(self, *command: str, **environment: str):
+        # JAX is where this test finds it; the kit must be the bundle's.
+        paths = [p for p in sys.path if "xla_ffi_kit/python" not in p]
+        return subprocess.run(
+            [sys.executable, *command],
+            cwd=self.top,
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(paths)}
+            | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def test_it_is_small(self):
+        self.assertLess(BUNDLE.stat().st_size, MAX_BYTES)
+
+    def test_without_a_gpu_it_says_so_and_exits_3(self):
+        result = self.run_python("run.py", CUDA_VISIBLE_DEVICES="")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(
+            result.stdout,
+            "JAX finds no NVIDIA GPU on this machine: no test was run.\n",
+        )
+
+    def test_its_tests_run_from_the_archive(self):
+        # On the CPU, where they compare a handler with itself.
+        result = self.run_python(
+            *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("gpu_ops_test.py", "-k", "8-4 or handlers or relu_values"),
+            XLA_FFI_KIT_TEST_PLATFORM="cpu",
+            JAX_PLATFORMS="cpu",
+        )
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn(" passed", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
