@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,15 @@ def sort_pairs(key: np.ndarray, payload: np.ndarray) -> Any:
     return key[order], payload[order]
 
 
+def numpy_top_k(x: np.ndarray, k: int) -> Any:
+    """The k largest, in order, with their indices."""
+    chosen = np.argpartition(x, -k, axis=-1)[..., -k:]
+    values = np.take_along_axis(x, chosen, -1)
+    order = np.argsort(-values, axis=-1, kind="stable")
+    chosen = np.take_along_axis(chosen, order, -1)
+    return np.take_along_axis(x, chosen, -1), chosen
+
+
 def permutation(x: jax.Array) -> jax.Array:
     return jax.random.permutation(jax.random.key(0), x)
 
@@ -95,6 +105,20 @@ CASES = (
         lambda a, b: np.lexsort((a, np.round(b * 8))),
         key_and_payload,
         MILLION,
+    ),
+    Case(
+        "top_k, 64",
+        lambda x: jax.lax.top_k(x, 64),
+        functools.partial(numpy_top_k, k=64),
+        floats,
+        ((1_000,), (1_000_000,), (1024, 1024), (64, 65536)),
+    ),
+    Case(
+        "top_k, 2",
+        lambda x: jax.lax.top_k(x, 2),
+        functools.partial(numpy_top_k, k=2),
+        floats,
+        ((16,), (8192, 64), (1_000_000, 8)),
     ),
     Case("median", jnp.median, np.median, floats, MILLION),
     Case(

@@ -61,7 +61,7 @@ def test_many_keys_of_mixed_dtypes():
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bfloat16", "bool"])
 def test_long_rows_that_threads_share(dtype):
-    every = rows(dtype, 70_001)
+    every = rows(dtype, 140_001)
     cases = {}
     for i, row in enumerate(every):
         cases[f"{dtype}, {i}"] = sorter(), (row,)

@@ -13,13 +13,13 @@ _SOURCES = [".cu", ".cu.cc"]
 _HEADERS = [".h", ".hpp", ".cuh", ".inc"]
 
 def architecture_flags(capabilities):
-    """Makes nvcc's -gencode flags: machine code for each, PTX for the newest.
+    """nvcc's -gencode flags: machine code for each GPU, PTX for the newest.
 
     Args:
       capabilities: compute capabilities such as "80", "90a" or "100".
 
     Returns:
-      A list of command line flags.
+      A list of flags.
     """
     newest = 0
     flags = []
@@ -36,14 +36,13 @@ def architecture_flags(capabilities):
     # PTX of 90a would run on 9.0 alone; that of 90 on everything newer.
     return flags + ["-gencode=arch=compute_%d,code=compute_%d" % (newest, newest)]
 
-def _host_flags(ctx, use_pic):
+def _host_flags(ctx):
     """Splits the command line's C++ options: the standard, and all others."""
     options = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts
     standard = "-std=c++17"
-    host = ["-fPIC"] if use_pic else []
 
     # Debug information has the folder of the sandbox in it; see also PWD below.
-    host.append("-ffile-prefix-map=/proc/self/cwd=.")
+    host = ["-fPIC", "-ffile-prefix-map=/proc/self/cwd=."]
     for option in options:
         if option.startswith("-std="):
             standard = option
@@ -53,8 +52,7 @@ def _host_flags(ctx, use_pic):
 
 def _compile(ctx, toolchain, context, source, headers):
     """Declares the compilation of one source; returns the object."""
-    use_pic = True
-    standard, host = _host_flags(ctx, use_pic)
+    standard, host = _host_flags(ctx)
     output = ctx.actions.declare_file("_cuda/%s/%s.o" % (
         ctx.label.name,
         source.short_path.replace("../", "").replace("/", "_"),

@@ -17,6 +17,7 @@
 #endif
 
 #include <cstdint>
+#include <limits>
 
 #include "hwy/highway.h"
 
@@ -107,34 +108,35 @@ HWY_INLINE Pair<hn::Vec<D>> SplitBFloat16(D d, const void* p) {
           hn::BitCast(d, hn::And(bits, hn::Set(du, 0xffff0000u)))};
 }
 
-// Rounds floats to BFloat16 in the upper half; the lower half is garbage. Not
-// for NaN, which might overflow.
-template <class DU, class VU = hn::Vec<DU>>
-HWY_INLINE VU RoundedToUpperHalf(DU du, VU bits) {
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-  return hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
-}
-
-// The inverse of SplitBFloat16, rounding.
+// The inverse of SplitBFloat16, rounding to nearest even, both vectors at once.
+// There is no test for NaN, so one with a payload of ones, to which rounding
+// adds, becomes zero. Arithmetic makes no such NaN from BFloat16 values, whose
+// lower halves are zero, and the canonical NaN; see Canonical().
 template <class V>
 HWY_INLINE void JoinBFloat16(Pair<V> v, void* p) {
   const hn::DFromV<V> d;
   const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Repartition<uint16_t, decltype(d)> d16;
   const hn::Repartition<uint8_t, decltype(d)> d8;
-  const auto a_bits = hn::BitCast(du, v.a), b_bits = hn::BitCast(du, v.b);
-  auto even = RoundedToUpperHalf(du, a_bits);
-  auto odd = RoundedToUpperHalf(du, b_bits);
-  // One test for both; infinities of opposite sign only take the longer way.
-  if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(hn::Add(v.a, v.b))))) {
-    const auto quiet = hn::Set(du, 0x00400000u);
-    even = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v.a)),
-                          hn::Or(a_bits, quiet), even);
-    odd = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v.b)),
-                         hn::Or(b_bits, quiet), odd);
-  }
-  const auto joined =
-      hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(du, 0xffff0000u)));
-  hn::StoreU(hn::BitCast(d8, joined), d8, static_cast<uint8_t*>(p));
+  const auto a = hn::BitCast(du, v.a), b = hn::BitCast(du, v.b);
+  const auto upper_half = hn::Set(du, 0xffff0000u);
+  const auto upper =
+      hn::BitCast(d16, hn::Or(hn::ShiftRight<16>(a), hn::And(b, upper_half)));
+  const auto lower =
+      hn::BitCast(d16, hn::Or(hn::AndNot(upper_half, a), hn::ShiftLeft<16>(b)));
+  // The carry of lower + 0x7fff + (upper & 1), which an average does not lose:
+  // it is (x + y + 1) / 2.
+  const auto addend =
+      hn::Or(hn::And(upper, hn::Set(d16, 1)), hn::Set(d16, 0x7ffe));
+  const auto carry = hn::ShiftRight<15>(hn::AverageRound(lower, addend));
+  hn::StoreU(hn::BitCast(d8, hn::Add(upper, carry)), d8,
+             static_cast<uint8_t*>(p));
+}
+
+// A factor from outside, made fit for products that are stored as BFloat16.
+template <typename A>
+HWY_INLINE A Canonical(A value) {
+  return value == value ? value : std::numeric_limits<A>::quiet_NaN();
 }
 
 }  // namespace HWY_NAMESPACE

@@ -80,16 +80,36 @@ HWY_INLINE V Folded(Pair<V> v) {
   return hn::Add(v.a, v.b);
 }
 
+// SumVectors for at most four vectors, where every instruction counts.
+template <class D, class Add>
+HWY_INLINE double SumFewVectors(D d, size_t count, const Add& add) {
+  const size_t n = hn::Lanes(d);
+  constexpr WholePair kPair;
+  const auto zero = hn::Zero(d);
+  Pair<hn::Vec<D>> sum = {zero, zero};
+  size_t i = 0;
+  for (; i + 2 * n <= count; i += 2 * n) sum = add(kPair, i, sum);
+  if (i + n <= count) {
+    sum.a = add(WholeVector(), i, sum.a);
+    i += n;
+  }
+  if (i < count) sum.b = add(PartOfVector{count - i}, i, sum.b);
+  Total<D> total;
+  total.Add(Folded(sum));
+  return total.Get();
+}
+
 // Sum over [0, count) of a term, given as add(access, i, acc): acc plus the
 // terms of the vector, or pair of vectors, at i.
 template <class D, class Add>
 HWY_INLINE double SumVectors(D d, size_t count, const Add& add) {
   const size_t n = hn::Lanes(d);
   constexpr WholePair kPair;
+  const auto zero = hn::Zero(d);
+  if (count <= 4 * n) return SumFewVectors(d, count, add);
   Total<D> total;
   size_t i = 0;
   while (i < count) {
-    const auto zero = hn::Zero(d);
     Pair<hn::Vec<D>> s0 = {zero, zero}, s1 = s0, s2 = s0, s3 = s0;
     for (size_t j = 0; j < kDepth && i + 8 * n <= count; ++j, i += 8 * n) {
       s0 = add(kPair, i, s0);

@@ -2,25 +2,95 @@
 
 #include <algorithm>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "xla_ffi/core/components.h"
 #include "xla_ffi/core/half.h"
-#include "xla_ffi/ops/modular_add/modular_add_element.h"
+#include "xla_ffi/core/simd_targets.h"
+
+// Compiles the rest of this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "xla_ffi/ops/modular_add/modular_add.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Must come after foreach_target.h.
+#include "hwy/highway.h"
+#include "xla_ffi/core/simd_float-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+template <typename R>
+struct AddBody {
+  const R* b;
+  const R* c;
+  R* a;
+
+  template <class Access>
+  HWY_INLINE void operator()(Access access, size_t i) const {
+    const WideTag<R> d;
+    access.Store(Plus(access.Load(d, b + i), access.Load(d, c + i)), d, a + i);
+  }
+};
+
+// a[i] = b[i % n] + c[i] for begin <= i < end, in whole runs of b, so that the
+// inner loop has no remainder in it.
+template <typename R>
+void AddRuns(const R* b, int64_t n, const R* c, int64_t begin, int64_t end,
+             R* a) {
+  // A short b is repeated first: its runs would be shorter than the loop's
+  // vectors. 4 KiB of stack are 8 vectors at least and stay in the cache.
+  constexpr int64_t kRepeated = 4096 / sizeof(R);
+  R repeated[kRepeated];
+  if (n <= kRepeated / 2 && end - begin >= kRepeated) {
+    const int64_t length = kRepeated / n * n;
+    std::copy_n(b, n, repeated);
+    for (int64_t i = n; i < length; ++i) repeated[i] = repeated[i - n];
+    b = repeated;
+    n = length;
+  }
+  for (int64_t i = begin; i < end;) {
+    const int64_t offset = i % n;
+    const int64_t run = std::min(n - offset, end - i);
+    const AddBody<R> body = {b + offset, c + i, a + i};
+    ForEachVector(WideTag<R>(), static_cast<size_t>(run), body);
+    i += run;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 
 namespace xla_ffi_kit {
+namespace {
+
+// What is added: for complex numbers their components, for signed integers
+// unsigned ones, which wrap around where the signed ones would be undefined.
+template <typename T, bool kIsInteger = std::is_integral_v<T>>
+struct Addend {
+  using type = ComponentType<T>;
+};
+template <typename T>
+struct Addend<T, true> {
+  using type = std::make_unsigned_t<T>;
+};
+
+}  // namespace
 
 template <typename T>
 void ModularAdd(const T* b, int64_t n, const T* c, int64_t begin, int64_t end,
                 T* a) {
-  // Whole runs of b, so that the inner loop has no remainder in it.
-  for (int64_t i = begin; i < end;) {
-    const int64_t offset = i % n;
-    const int64_t run = std::min(n - offset, end - i);
-    for (int64_t j = 0; j < run; ++j) {
-      a[i + j] = AddElements(b[offset + j], c[i + j]);
-    }
-    i += run;
-  }
+  using R = typename Addend<T>::type;
+  constexpr int64_t k = kComponents<T>;
+  HWY_EXPORT_T(Table, AddRuns<R>);
+  HWY_DYNAMIC_DISPATCH_T(Table)
+  (reinterpret_cast<const R*>(b), k * n, reinterpret_cast<const R*>(c),
+   k * begin, k * end, reinterpret_cast<R*>(a));
 }
 
 #define XLA_FFI_KIT_INSTANTIATE(T) \
@@ -42,3 +112,5 @@ XLA_FFI_KIT_INSTANTIATE(uint64_t);
 #undef XLA_FFI_KIT_INSTANTIATE
 
 }  // namespace xla_ffi_kit
+
+#endif  // HWY_ONCE

@@ -6,6 +6,7 @@
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/modular_add/modular_add.h"
 #include "xla_ffi/ops/modular_add/modular_add_checks.h"
@@ -40,6 +41,7 @@ ffi::Error ModularAddImpl(ffi::ThreadPool pool, ffi::AnyBuffer b,
         const auto* left = static_cast<const T*>(b.untyped_data());
         const auto* right = static_cast<const T*>(c.untyped_data());
         auto* out = static_cast<T*>(a->untyped_data());
+        AdviseHugePages(out, a->size_bytes());
         ParallelFor(pool, shape.rows * m, 2 * sizeof(T),
                     [&](int64_t begin, int64_t end) {
                       AddRange(left, n, right, m, begin, end, out);

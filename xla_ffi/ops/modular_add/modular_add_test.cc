@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/testing/simd_targets.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -47,24 +48,41 @@ using Types =
                      uint8_t, uint16_t, uint32_t, uint64_t>;
 TYPED_TEST_SUITE(ModularAddTest, Types);
 
-TYPED_TEST(ModularAddTest, MatchesTheFormulaForEveryPeriodAndRange) {
-  using T = TypeParam;
-  for (const int64_t n : {1, 2, 3, 7, 16, 17, 64, 100}) {
-    for (int64_t m = 0; m <= 70; ++m) {
-      std::vector<T> b(n), c(m), a(m + 1, Exactly<T>(99));
-      for (int64_t i = 0; i < n; ++i) b[i] = Exactly<T>(B(i));
-      for (int64_t i = 0; i < m; ++i) c[i] = Exactly<T>(C(i));
-      // In two parts, as two threads would.
-      const int64_t middle = m * 2 / 3;
-      ModularAdd(b.data(), n, c.data(), 0, middle, a.data());
-      ModularAdd(b.data(), n, c.data(), middle, m, a.data());
-      for (int64_t i = 0; i < m; ++i) {
-        ASSERT_TRUE(IsEqual(a[i], Exactly<T>(B(i % n) + C(i))))
-            << "n = " << n << ", m = " << m << ", i = " << i;
-      }
-      ASSERT_TRUE(IsEqual(a[m], Exactly<T>(99)));
-    }
+template <typename T>
+void ExpectMatch(int64_t n, int64_t m, int64_t shift) {
+  std::vector<T> b(n), c(m + shift), a(m + shift + 1, Exactly<T>(99));
+  for (int64_t i = 0; i < n; ++i) b[i] = Exactly<T>(B(i));
+  for (int64_t i = 0; i < m; ++i) c[shift + i] = Exactly<T>(C(i));
+  // In two parts, as two threads would.
+  const int64_t middle = m * 2 / 3;
+  ModularAdd(b.data(), n, c.data() + shift, 0, middle, a.data() + shift);
+  ModularAdd(b.data(), n, c.data() + shift, middle, m, a.data() + shift);
+  for (int64_t i = 0; i < m; ++i) {
+    ASSERT_TRUE(IsEqual(a[shift + i], Exactly<T>(B(i % n) + C(i))))
+        << "n = " << n << ", m = " << m << ", i = " << i;
   }
+  ASSERT_TRUE(IsEqual(a.back(), Exactly<T>(99)));
+}
+
+TYPED_TEST(ModularAddTest, MatchesTheFormulaForEveryPeriodAndRange) {
+  testing::ForEachSimdTarget([] {
+    for (const int64_t n : {1, 2, 3, 7, 16, 17, 64, 100, 301}) {
+      for (int64_t m = 0; m <= 300; ++m) {
+        for (const int64_t shift : {0, 1, 5}) {
+          ExpectMatch<TypeParam>(n, m, shift);
+          if (::testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  });
+}
+
+TYPED_TEST(ModularAddTest, RepeatsShortPeriodsAheadOfLongRanges) {
+  testing::ForEachSimdTarget([] {
+    for (const int64_t n : {1, 2, 3, 7, 127, 128, 129, 255, 1000, 5000}) {
+      ExpectMatch<TypeParam>(n, 20011, 1);
+    }
+  });
 }
 
 TYPED_TEST(ModularAddTest, WorksInPlace) {

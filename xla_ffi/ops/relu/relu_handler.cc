@@ -6,6 +6,7 @@
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/relu/relu.h"
 
@@ -26,6 +27,7 @@ ffi::Error ReluImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
         using T = typename decltype(tag)::type;
         const auto* in = static_cast<const T*>(x.untyped_data());
         auto* out = static_cast<T*>(y->untyped_data());
+        AdviseHugePages(out, y->size_bytes());
         ParallelFor(pool, static_cast<int64_t>(x.element_count()),
                     2 * sizeof(T), [&](int64_t begin, int64_t end) {
                       Relu(in + begin, end - begin, out + begin);

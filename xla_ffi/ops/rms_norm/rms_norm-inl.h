@@ -89,12 +89,13 @@ template <typename A>
 HWY_INLINE void ScalesOf(const double* powers, int64_t count, int64_t n,
                          double eps, A* scales) {
   const hn::CappedTag<double, kMaxGroup> d;
-  const auto length = hn::Set(d, static_cast<double>(n));
+  const auto inverse_length = hn::Set(d, 1 / static_cast<double>(n));
   double results[kMaxGroup];
   for (int64_t i = 0; i < kMaxGroup; i += hn::Lanes(d)) {
     if (i >= count) break;
-    const auto mean = hn::Div(hn::LoadU(d, powers + i), length);
-    const auto root = hn::Sqrt(hn::Add(mean, hn::Set(d, eps)));
+    const auto mean =
+        hn::MulAdd(hn::LoadU(d, powers + i), inverse_length, hn::Set(d, eps));
+    const auto root = hn::Sqrt(mean);
     hn::StoreU(hn::Div(hn::Set(d, 1.0), root), d, results + i);
   }
   for (int64_t i = 0; i < count; ++i) scales[i] = static_cast<A>(results[i]);

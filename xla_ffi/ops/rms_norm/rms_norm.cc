@@ -110,7 +110,7 @@ HWY_INLINE void Apply(const Row<T>& row, AccumulationType<T> scale) {
   using R = ComponentType<T>;
   const WideTag<R> d;
   const R* h = row.residual == nullptr ? row.x : row.sum;
-  const auto s = hn::Set(d, scale);
+  const auto s = hn::Set(d, Canonical(scale));
   if (row.weight == nullptr) {
     const ScaleBody<R, false, false> body = {h, nullptr, row.y, s};
     ForEachVector(d, row.count, body);
@@ -121,21 +121,81 @@ HWY_INLINE void Apply(const Row<T>& row, AccumulationType<T> scale) {
   }
 }
 
+// Plain rows of kPairs pairs of vectors. Of short rows the bookkeeping of the
+// general loops is the greater part.
+template <size_t kPairs, typename T>
+HWY_INLINE void ForwardShortRows(const RmsNormForward<T>& args, int64_t first,
+                                 int64_t rows, double* powers,
+                                 AccumulationType<T>* scales) {
+  using R = ComponentType<T>;
+  const WideTag<R> d;
+  constexpr WholePair kPair;
+  const size_t step = 2 * hn::Lanes(d), count = kPairs * step;
+  const R* x = AsComponents(args.x + first * args.n);
+  for (int64_t r = 0; r < rows; ++r) {
+    const R* row = x + r * static_cast<int64_t>(count);
+    const auto v = kPair.Load(d, row);
+    auto sum = Times(v, v);
+    for (size_t k = 1; k < kPairs; ++k) {
+      const auto w = kPair.Load(d, row + k * step);
+      sum = TimesPlus(w, w, sum);
+    }
+    Total<WideTag<R>> total;
+    total.Add(Folded(sum));
+    powers[r] = total.Get();
+    if constexpr (kSquaresNeedDouble<R>) {
+      if (HWY_UNLIKELY(IsBeyondFloat(powers[r], count, args.eps))) {
+        powers[r] = PowerInDouble(row, count);
+      }
+    }
+  }
+  ScalesOf(powers, rows, args.n, args.eps, scales);
+  R* y = AsComponents(args.y + first * args.n);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t offset = r * static_cast<int64_t>(count);
+    const auto scale = hn::Set(d, Canonical(scales[r]));
+    for (size_t k = 0; k < kPairs; ++k) {
+      const auto v = kPair.Load(d, x + offset + k * step);
+      kPair.Store(Times(v, scale), d, y + offset + k * step);
+    }
+  }
+}
+
+template <typename T>
+void ForwardGroup(const RmsNormForward<T>& args, int64_t first, int64_t rows,
+                  double* powers, AccumulationType<T>* scales) {
+  for (int64_t r = 0; r < rows; ++r) {
+    powers[r] = PowerOf(Row<T>(args, first + r, 0, args.n));
+  }
+  ScalesOf(powers, rows, args.n, args.eps, scales);
+  for (int64_t r = 0; r < rows; ++r) {
+    Apply(Row<T>(args, first + r, 0, args.n), scales[r]);
+  }
+}
+
 template <typename T>
 void Forward(const RmsNormForward<T>& args, int64_t begin, int64_t end) {
-  using A = AccumulationType<T>;
+  const WideTag<ComponentType<T>> d;
   const int64_t group = GroupSize(args.n * static_cast<int64_t>(sizeof(T)));
+  const size_t step = 2 * hn::Lanes(d);
+  const size_t count = static_cast<size_t>(kComponents<T> * args.n);
+  const bool is_plain = args.residual == nullptr && args.weight == nullptr;
+  const size_t pairs = is_plain && count % step == 0 ? count / step : 0;
   for (int64_t first = begin; first < end; first += group) {
     const int64_t rows = std::min(group, end - first);
     double powers[kMaxGroup] = {};
-    A scales[kMaxGroup];
-    for (int64_t r = 0; r < rows; ++r) {
-      powers[r] = PowerOf(Row<T>(args, first + r, 0, args.n));
+    AccumulationType<T> scales[kMaxGroup];
+    if (pairs == 1) {
+      ForwardShortRows<1>(args, first, rows, powers, scales);
+    } else if (pairs == 2) {
+      ForwardShortRows<2>(args, first, rows, powers, scales);
+    } else if (pairs == 4) {
+      ForwardShortRows<4>(args, first, rows, powers, scales);
+    } else {
+      ForwardGroup(args, first, rows, powers, scales);
     }
-    ScalesOf(powers, rows, args.n, args.eps, scales);
-    for (int64_t r = 0; r < rows; ++r) {
-      Apply(Row<T>(args, first + r, 0, args.n), scales[r]);
-      if (args.scale != nullptr) args.scale[first + r] = scales[r];
+    if (args.scale != nullptr) {
+      std::copy_n(scales, rows, args.scale + first);
     }
   }
 }

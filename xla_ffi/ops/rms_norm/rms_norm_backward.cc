@@ -160,7 +160,8 @@ void ApplyTo(const Row& row, AccumulationType<T> scale, double dot, int64_t n) {
   const typename Row::D d;
   const auto mean =
       static_cast<AccumulationType<T>>(scale * dot / static_cast<double>(n));
-  const auto s = hn::Set(d, scale), m = hn::Set(d, mean);
+  const auto s = hn::Set(d, Canonical(scale));
+  const auto m = hn::Set(d, Canonical(mean));
   if (row.ct_sum == nullptr) {
     const GradientBody<Row, false> body = {row, s, m};
     ForEachVector(d, row.count, body);

@@ -46,19 +46,6 @@ bool SortValues(const SortProblem& problem, const Workers& workers);
 // Of any number of operands.
 bool SortWithPayload(const SortProblem& problem, const Workers& workers);
 
-// Below this length insertion is the fastest sort.
-inline constexpr int64_t kMaxInsertion = 16;
-
-template <typename T>
-void InsertionSort(T* keys, int64_t n) {
-  for (int64_t i = 1; i < n; ++i) {
-    const T key = keys[i];
-    int64_t j = i;
-    for (; j > 0 && key < keys[j - 1]; --j) keys[j] = keys[j - 1];
-    keys[j] = key;
-  }
-}
-
 // The rows are worked on one after the other, each by all workers.
 bool IsRowByRow(const SortProblem& problem, const Workers& workers);
 

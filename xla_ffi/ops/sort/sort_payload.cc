@@ -7,6 +7,7 @@
 #include "xla_ffi/ops/sort/pack.h"
 #include "xla_ffi/ops/sort/parallel_sort.h"
 #include "xla_ffi/ops/sort/scratch.h"
+#include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
 #include "xla_ffi/ops/sort/workers.h"
@@ -39,7 +40,7 @@ void Repack(const KeyColumn& column, Packed* packed, int64_t n) {
 
 template <typename Packed>
 void SortPacked(Packed* packed, int64_t n) {
-  n <= kMaxInsertion ? InsertionSort(packed, n) : VectorSort(packed, n);
+  n <= kMaxSmallSort ? SmallSort(packed, n) : VectorSort(packed, n);
 }
 
 // The end of the run of equal codes that begins at `begin`.

@@ -147,7 +147,8 @@ void CheckAgainstStableSort(int64_t rows, int64_t n, int64_t threads,
 TYPED_TEST(SortTest, IsTheStableSortOfEveryLength) {
   std::mt19937_64 random(1);
   for (int pattern = 0; pattern < 5; ++pattern) {
-    for (const int64_t n : {1, 2, 3, 8, 15, 16, 17, 33, 100, 257, 1000}) {
+    for (const int64_t n :
+         {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 100, 257, 1000}) {
       CheckAgainstStableSort<TypeParam>(3, n, 1, pattern, random);
     }
     CheckAgainstStableSort<TypeParam>(100, 400, 3, pattern, random);
@@ -157,8 +158,8 @@ TYPED_TEST(SortTest, IsTheStableSortOfEveryLength) {
 TYPED_TEST(SortTest, IsTheStableSortOfLongRows) {
   std::mt19937_64 random(2);
   for (int pattern = 0; pattern < 5; ++pattern) {
-    for (const int64_t threads : {1, 2, 3, 8}) {
-      CheckAgainstStableSort<TypeParam>(1, 70'001, threads, pattern, random);
+    for (const int64_t threads : {1, 2, 8}) {
+      CheckAgainstStableSort<TypeParam>(1, 140'001, threads, pattern, random);
     }
   }
 }

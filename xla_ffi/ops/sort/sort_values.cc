@@ -8,6 +8,7 @@
 #include "xla_ffi/ops/sort/pack.h"
 #include "xla_ffi/ops/sort/parallel_sort.h"
 #include "xla_ffi/ops/sort/scratch.h"
+#include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
 #include "xla_ffi/ops/sort/workers.h"
@@ -77,7 +78,7 @@ class CodeSorter {
   }
 
   void Sort(K* codes, int64_t n) {
-    if (n <= kMaxInsertion) return InsertionSort(codes, n);
+    if (n <= kMaxSmallSort) return SmallSort(codes, n);
     if constexpr (sizeof(K) >= 4) {
       VectorSort(codes, n);
     } else if (IsCounted(n)) {
@@ -97,7 +98,7 @@ class CodeSorter {
 
   static bool IsCounted(int64_t n) { return sizeof(K) < 4 && n >= kCodes; }
   static bool IsWidened(int64_t n) {
-    return sizeof(K) < 4 && !IsCounted(n) && n > kMaxInsertion;
+    return sizeof(K) < 4 && !IsCounted(n) && n > kMaxSmallSort;
   }
 
   Scratch<int64_t> counts_;

@@ -8,6 +8,7 @@
 #include "xla_ffi/ops/sort/key_code.h"
 #include "xla_ffi/ops/sort/pack.h"
 #include "xla_ffi/ops/sort/scratch.h"
+#include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
 #include "xla_ffi/ops/sort/workers.h"
@@ -50,7 +51,7 @@ class Selector {
         codes_(capacity_),
         sorted_(capacity_),
         indices_(capacity_),
-        packed_(k) {}
+        packed_(std::max(k, std::min(n, kMaxSmallSort))) {}
 
   bool has_memory() const {
     return codes_.get() != nullptr && sorted_.get() != nullptr &&
@@ -60,6 +61,26 @@ class Selector {
   // Writes the indices of the k best of in[0, n), best first. 0 < k <= n.
   template <typename K, typename Rank>
   void Select(const K* in, int64_t n, const Rank& rank, int32_t* best) {
+    if (n > kMaxSmallSort) {
+      Collect(in, n, rank);
+    } else {  // all of them: less work than to choose
+      for (int64_t i = 0; i < n; ++i) {
+        packed_.get()[i] = Packing<Packed>::Join(rank(in[i]), i);
+      }
+      SmallSort(packed_.get(), n);
+    }
+    for (int64_t i = 0; i < k_; ++i) {
+      best[i] = static_cast<int32_t>(Packing<Packed>::Index(packed_.get()[i]));
+    }
+  }
+
+ private:
+  using Packed = std::conditional_t<sizeof(Wide) == 4, uint64_t, Pair64>;
+  static constexpr int64_t kBlock = 64;
+
+  // Leaves the k best of in[0, n) in packed_, best first.
+  template <typename K, typename Rank>
+  void Collect(const K* in, int64_t n, const Rank& rank) {
     Wide* codes = codes_.get();
     for (int64_t i = 0; i < capacity_; ++i) {
       codes[i] = rank(in[i]);
@@ -74,29 +95,21 @@ class Selector {
       for (int64_t j = 0; j < kBlock; ++j) {
         is_better |= rank(in[i + j]) < limit;
       }
-      if (is_better) Collect(in, i, i + kBlock, rank);
+      if (is_better) CollectRange(in, i, i + kBlock, rank);
     }
-    Collect(in, i, n, rank);
+    CollectRange(in, i, n, rank);
     if (count_ > k_) Keep();
 
     Packed* packed = packed_.get();
     for (int64_t j = 0; j < k_; ++j) {
       packed[j] = Packing<Packed>::Join(codes[j], indices_.get()[j]);
     }
-    k_ <= sort_internal::kMaxInsertion
-        ? sort_internal::InsertionSort(packed, k_)
-        : VectorSort(packed, k_);
-    for (int64_t j = 0; j < k_; ++j) {
-      best[j] = static_cast<int32_t>(Packing<Packed>::Index(packed[j]));
-    }
+    k_ <= kMaxSmallSort ? SmallSort(packed, k_) : VectorSort(packed, k_);
   }
 
- private:
-  using Packed = std::conditional_t<sizeof(Wide) == 4, uint64_t, Pair64>;
-  static constexpr int64_t kBlock = 64;
-
+  // Collects the better ones of in[begin, end).
   template <typename K, typename Rank>
-  void Collect(const K* in, int64_t begin, int64_t end, const Rank& rank) {
+  void CollectRange(const K* in, int64_t begin, int64_t end, const Rank& rank) {
     for (int64_t i = begin; i < end; ++i) {
       const Wide code = rank(in[i]);
       if (code >= limit_) continue;
