@@ -38,6 +38,16 @@ def names(
     return tuple(operands)
 
 
+def describe(
+    names: Sequence[str], types: Sequence[tuple[Sequence[Any], Any]]
+) -> str:
+    """Operands by name and type, for messages."""
+    return ", ".join(
+        f"{name} {dtype}{list(shape)}"
+        for name, (shape, dtype) in zip(names, types, strict=True)
+    )
+
+
 def leading_shape(op: FfiOp, operands: Sequence[Any]) -> Shape:
     """The batch axes that all operands have; ValueError if they differ."""
     leads: list[Shape] = []

@@ -200,6 +200,7 @@ class FfiOp:
             )
         if implementation or _implementation.runs_reference(self.name):
             self.check_operands(operands)
+            self.result_types(operands, values)
             return self._run_reference(*operands, attributes=values)
         if _jax_hooks.is_eager():
             return self._compiled(values)(*operands)
@@ -252,10 +253,16 @@ class FfiOp:
         x64: bool,
     ) -> tuple[jax.ShapeDtypeStruct, ...]:
         del x64  # part of the key alone
-        results = jax.eval_shape(
-            functools.partial(self.reference, **attributes.for_reference),
-            *(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in operands),
-        )
+        try:
+            results = jax.eval_shape(
+                functools.partial(self.reference, **attributes.for_reference),
+                *(jax.ShapeDtypeStruct(*operand) for operand in operands),
+            )
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"{self.name}: the reference does not take operands "
+                f"{_operands.describe(self.operand_names, operands)}: {error}"
+            ) from error
         types = self.flatten(results)
         if not all(isinstance(t, jax.ShapeDtypeStruct) for t in types):
             raise TypeError(

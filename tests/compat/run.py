@@ -55,13 +55,20 @@ class Count:
         return ", ".join(said) or "nothing"
 
 
+def runs(python: str) -> bool:
+    """Whether an interpreter starts and can make virtual environments."""
+    command = [python, "-c", "import venv"]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
 def find_python(wanted: tuple[str, ...]) -> str:
     """An interpreter of one of the versions `wanted`."""
     if ".".join(map(str, sys.version_info[:2])) in wanted:
         return sys.executable
     for version in wanted:
         found = shutil.which(f"python{version}")
-        if found:
+        # pyenv puts names on the path of Pythons that are not installed.
+        if found and runs(found):
             return found
     script = HERE / "install_python314.sh"
     out = subprocess.run(
@@ -158,7 +165,12 @@ def main() -> int:
     options = parser.parse_args()
     results = {}
     for version in options.versions:
-        python = environment(version)
+        try:
+            python = environment(version)
+        except subprocess.CalledProcessError as error:
+            print(f"jax {version} cannot be installed: {error}", flush=True)
+            results[version] = {"installation": Count(failed=1)}
+            continue
         start = time.monotonic()
         print(f"\n=== jax {version}, {python}", flush=True)
         results[version] = run_tests(python, options.tests)

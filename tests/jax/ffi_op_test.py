@@ -90,10 +90,9 @@ def test_result_types_follow_the_64_bit_setting():
         "test.wide", lambda x: x * 1.0 + jnp.ones((), float), kernel_axes=0
     )
     x = jnp.ones(3, jnp.int32)
-    assert op(x).dtype == jnp.float32
-    with jax.enable_x64(True):
-        assert op(x).dtype == jnp.float64
-    assert op(x).dtype == jnp.float32
+    for wide, dtype in ((False, "float32"), (True, "float64")) * 2:
+        with jax.enable_x64(wide):
+            assert op(x).dtype == dtype
 
 
 @pytest.mark.parametrize(
@@ -282,6 +281,16 @@ def test_bad_spec(wrong, error, message):
     with pytest.raises(error) as caught:
         spec(**wrong)
     assert str(caught.value) == f"test.double: {message}"
+
+
+@pytest.mark.parametrize("implementation", [None, "reference"])
+def test_operands_that_the_reference_refuses(implementation):
+    with pytest.raises(TypeError) as caught:
+        add_rows(rows(2), rows(3), implementation=implementation)
+    assert str(caught.value).startswith(
+        "test.add_rows: the reference does not take operands x float32[2], y "
+        "float32[3]: "
+    )
 
 
 def test_reference_that_returns_no_arrays():

@@ -22,11 +22,16 @@ def jvp(run: Runner) -> None:
     """jvp and linearize, towards all operands and each alone."""
     _check_differentiable(run)
     run.same(f"jax.jvp(g, p, {_TANGENTS})", factor=4)
-    run.same(f"jax.linearize(g, *p)[1](*{_TANGENTS})", factor=4)
+    linearized = "lambda p, v: jax.linearize(g, *p)[1](*v)"
+    run.same(f"jax.jit({linearized})(p, {_TANGENTS})", factor=4)
     count = sum(_case.is_inexact(x) for x in run.case.operands())
     for i in range(count if count > 1 else 0):
         alone = f"lambda v: g(*p[:{i}], v, *p[{i + 1}:])"
-        run.same(f"jax.jvp({alone}, (p[{i}],), ({_TANGENTS}[{i}],))", factor=4)
+        run.same(
+            f"jax.jit(lambda p, v: jax.jvp({alone}, (p[{i}],), (v[{i}],)))"
+            f"(p, {_TANGENTS})",
+            factor=4,
+        )
 
 
 def grad(run: Runner) -> None:
@@ -34,10 +39,11 @@ def grad(run: Runner) -> None:
     _check_differentiable(run)
     run.same(f"jax.grad({_LOSS}, {_ALL})(*p)", factor=8)
     run.same(f"jax.jit(jax.grad({_LOSS}, {_ALL}))(*p)", factor=8)
-    run.same(f"jax.grad(jax.checkpoint({_LOSS}), {_ALL})(*p)", factor=8)
+    remat = f"jax.grad(jax.checkpoint({_LOSS}), {_ALL})"
+    run.same(f"jax.jit({remat})(*p)", factor=8)
     count = sum(_case.is_inexact(x) for x in run.case.operands())
     for i in range(count if count > 1 else 0):
-        run.same(f"jax.grad({_LOSS}, {i})(*p)", factor=8)
+        run.same(f"jax.jit(jax.grad({_LOSS}, {i}))(*p)", factor=8)
 
 
 def second_order(run: Runner) -> None:
