@@ -15,6 +15,7 @@
 namespace xla_ffi_kit {
 namespace {
 
+using testing::Magnitude;
 using testing::Narrow;
 using testing::RandomNormal;
 using testing::UnitRoundoff;
@@ -58,7 +59,7 @@ void ExpectClose(const std::vector<T>& got, const std::vector<T>& want,
   const Wide tolerance = 64 * UnitRoundoff<T>() * magnitude;
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_LE(std::abs(Widen(got[i]) - Widen(want[i])), tolerance) << i;
+    ASSERT_LE(Magnitude(Widen(got[i]) - Widen(want[i])), tolerance) << i;
   }
 }
 
