@@ -6,6 +6,7 @@
 
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/simd_targets.h"
+#include "xla_ffi/ops/relu/relu_element.h"
 
 // Compiles the rest of this file once per instruction set.
 #undef HWY_TARGET_INCLUDE
@@ -80,33 +81,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace xla_ffi_kit {
-namespace {
-
-// The integer type of a float's size, and the pattern of -infinity.
-template <typename T>
-struct Bits;
-template <>
-struct Bits<Float16> {
-  using type = int16_t;
-  static constexpr uint16_t kMinusInfinity = 0xfc00;
-};
-template <>
-struct Bits<BFloat16> {
-  using type = int16_t;
-  static constexpr uint16_t kMinusInfinity = 0xff80;
-};
-template <>
-struct Bits<float> {
-  using type = int32_t;
-  static constexpr uint32_t kMinusInfinity = 0xff800000;
-};
-template <>
-struct Bits<double> {
-  using type = int64_t;
-  static constexpr uint64_t kMinusInfinity = 0xfff0000000000000;
-};
-
-}  // namespace
 
 template <typename T>
 void Relu(const T* x, int64_t count, T* y) {
@@ -115,11 +89,12 @@ void Relu(const T* x, int64_t count, T* y) {
     HWY_EXPORT_T(Table, ReluInteger<T>);
     HWY_DYNAMIC_DISPATCH_T(Table)(x, size, y);
   } else {
-    using Int = typename Bits<T>::type;
+    using Bits = relu_internal::Bits<T>;
+    using Int = typename Bits::type;
     HWY_EXPORT_T(Table, ReluFloat<Int>);
     HWY_DYNAMIC_DISPATCH_T(Table)
     (reinterpret_cast<const Int*>(x), size,
-     static_cast<Int>(Bits<T>::kMinusInfinity), reinterpret_cast<Int*>(y));
+     static_cast<Int>(Bits::kMinusInfinity), reinterpret_cast<Int*>(y));
   }
 }
 

@@ -13,6 +13,7 @@
 namespace xla_ffi_kit {
 namespace relu_internal {
 
+// The integer type of a float's size, and the pattern of -infinity.
 template <typename T>
 struct Bits;
 template <>

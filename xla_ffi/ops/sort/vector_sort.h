@@ -21,8 +21,8 @@ inline bool operator<(const Pair64& a, const Pair64& b) {
 // Sorts keys[0, n) ascending, in place, with the widest vectors of this CPU.
 // Not stable. O(n log n) comparisons on any input, no allocation.
 //
-// Visible although their file is compiled with hidden symbols: where Bazel makes
-// a shared library of every target, other kernels link to them.
+// Visible although their file is compiled with hidden symbols: where Bazel
+// makes a shared library of every target, other kernels link to them.
 #pragma GCC visibility push(default)
 void VectorSort(uint32_t* keys, int64_t n);
 void VectorSort(uint64_t* keys, int64_t n);
