@@ -1,6 +1,7 @@
 """Rules that read and change //third_party/cuda:compute_capabilities."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":with_ffi_api.bzl", "one_file_impl")
 
 _CAPABILITIES = "//third_party/cuda:compute_capabilities"
 
@@ -25,14 +26,9 @@ _capabilities_transition = transition(
     outputs = [_CAPABILITIES],
 )
 
-def _with_capabilities_impl(ctx):
-    output = ctx.actions.declare_file(ctx.label.name)
-    ctx.actions.symlink(output = output, target_file = ctx.files.src[0])
-    return [DefaultInfo(files = depset([output]))]
-
 with_capabilities = rule(
     doc = "One file, built for other GPUs than the rest of the build.",
-    implementation = _with_capabilities_impl,
+    implementation = one_file_impl,
     attrs = {
         "capabilities": attr.string_list(
             doc = "The compute capabilities.",

@@ -11,14 +11,22 @@ _headers_transition = transition(
     outputs = [_FFI_API],
 )
 
-def _with_ffi_api_impl(ctx):
+def one_file_impl(ctx):
+    """Passes on the one file that `src` builds, under this target's name.
+
+    Args:
+      ctx: the context of a rule whose `src` has a transition.
+
+    Returns:
+      The providers.
+    """
     output = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.symlink(output = output, target_file = ctx.files.src[0])
     return [DefaultInfo(files = depset([output]))]
 
 with_ffi_api = rule(
     doc = "Builds `src` with the label flag //third_party/xla:ffi_api set.",
-    implementation = _with_ffi_api_impl,
+    implementation = one_file_impl,
     attrs = {
         "ffi_api": attr.label(
             doc = "What the label flag is set to.",
