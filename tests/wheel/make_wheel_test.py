@@ -48,7 +48,7 @@ class MakeWheelTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def test_same_bytes_in_another_folder_environment_and_year(self):
+    def test_same_bytes_in_another_folder_and_environment(self):
         wheels = []
         for name, umask, epoch in [("a", 0o022, "0"), ("b", 0o077, "9" * 9)]:
             folder = self.folder / name / ("x" * len(wheels)) / "work"
