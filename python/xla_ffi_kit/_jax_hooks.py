@@ -74,6 +74,19 @@ def match_manual_axes(operands: Sequence[Any]) -> Sequence[Any]:
     return insert(*operands)
 
 
+def xla_may_partition(ctx: Any) -> bool:
+    """Whether a lowering rule's program is one that XLA splits over devices.
+
+    Public JAX does not tell how many devices a program is lowered for, nor
+    whether `shard_map` has split it already.
+    """
+    axes = ctx.module_context.axis_context
+    mesh = getattr(axes, "mesh", None)
+    if mesh is None:
+        return getattr(axes, "num_devices", 1) > 1
+    return mesh.size > 1 and set(axes.manual_axes) != set(mesh.axis_names)
+
+
 def sharding_rule(
     rule: str,
     replicated: Sequence[str],
