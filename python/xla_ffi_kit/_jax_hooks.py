@@ -52,6 +52,15 @@ def define_eager_call(primitive: Primitive) -> None:
     dispatch.simple_impl(primitive)
 
 
+def lowers_with_devices(primitive: Primitive) -> None:
+    """Gives the primitive's lowering rules the devices of the program.
+
+    `custom_partitioning` needs them, and JAX looks for its own primitive in a
+    program, not for one that is lowered to it; there is no public way to ask.
+    """
+    dispatch.prim_requires_devices_during_lowering.add(primitive)
+
+
 def is_eager() -> bool:
     """Whether no transformation is tracing.
 
