@@ -46,8 +46,8 @@ FLAG_RULES = ("bool_flag", "label_flag", "string_flag", "string_list_flag")
 HEADER = """\
 # Rules, macros and flags
 
-Everything public of the build. (Written by `tools/bzl_docs/bzl_docs.py` from the
-files' docstrings; a test keeps it so.)
+Everything public of the build. (`tools/bzl_docs/bzl_docs.py` writes this page
+from the files' docstrings; a test keeps it so.)
 """
 
 
