@@ -43,7 +43,7 @@ def _lower(
 ) -> Any:
     target = op.handlers[platform]
     if op.libraries:
-        library = _library(op, platform, target)
+        library = find_library(op, platform, target)
         if library is None:
             return default(ctx, *operands, attributes=attributes)
         try:
@@ -101,8 +101,13 @@ def _static(avals: Sequence[Any]) -> bool:
     return all(isinstance(size, int) for a in avals for size in a.shape)
 
 
-def _library(op: FfiOp, platform: str, target: str) -> HandlerLibrary | None:
-    """The library to take `target` from; None if the reference must do."""
+def find_library(
+    op: FfiOp, platform: str, target: str
+) -> HandlerLibrary | None:
+    """The library to take `target` from; None if the reference must do.
+
+    Raises HandlerLibraryError if there must be one and it lacks the target.
+    """
     offered = [lib for lib in op.libraries if lib.platform == platform]
     present = [lib for lib in offered if lib.exists]
     for library in present:

@@ -15,19 +15,13 @@ import threading
 import jax
 import jaxlib
 
+from xla_ffi_kit import _releases
 from xla_ffi_kit._library import (
     KIT_LIBRARIES,
     Handler,
     HandlerLibrary,
     HandlerLibraryError,
 )
-
-_OLDEST_API = (0, 1)  # XLA refuses handlers of version 0.0 since 2024
-
-# FFI 0.3 moved a field of the structs that set and get state, and only jaxlib
-# 0.10.0 learnt to take the older ones too (ran: both releases end in SIGSEGV at
-# the first call of a stateful handler built for 0.2; 0.8.1 and 0.10.0 do not).
-_NO_OLD_STATE = ("0.9.1", "0.9.2")
 
 _lock = threading.RLock()
 # (target, platform) -> file it was registered from, for this process.
@@ -150,14 +144,15 @@ def _check_version(library: HandlerLibrary, handler: Handler) -> None:
             f"metadata call: {error}"
         ) from None
     keeps_state = library.types and "instantiate" in handler.stages
-    if keeps_state and built < (0, 3) and jaxlib_version in _NO_OLD_STATE:
+    if keeps_state and _releases.crashes(built, jaxlib_version):
         raise HandlerLibraryError(
             f"handler {handler.name!r} of {library.path} keeps state and is "
             f"built for XLA FFI {built[0]}.{built[1]}; jaxlib "
             f"{jaxlib_version} crashes on such handlers; use jaxlib 0.9.0 or "
             "older, or 0.10.0 or newer"
         )
-    if runtime is None or _OLDEST_API <= built <= runtime:
+    oldest = _releases.OLDEST
+    if runtime is None or oldest <= built <= runtime:
         return
     advice = (
         "update jaxlib, or build the library with older XLA headers"
@@ -167,8 +162,7 @@ def _check_version(library: HandlerLibrary, handler: Handler) -> None:
     raise HandlerLibraryError(
         f"handler {handler.name!r} of {library.path} is built for XLA FFI "
         f"{built[0]}.{built[1]}, but jaxlib {jaxlib_version} takes "
-        f"{_OLDEST_API[0]}.{_OLDEST_API[1]} to {runtime[0]}.{runtime[1]}; "
-        f"{advice}"
+        f"{oldest[0]}.{oldest[1]} to {runtime[0]}.{runtime[1]}; {advice}"
     )
 
 

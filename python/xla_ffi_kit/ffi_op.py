@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,13 @@ from xla_ffi_kit._library import HandlerLibrary
 
 _VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential")
 _SHARDED_KERNEL_AXES = ("error", "gather")
+
+_operations: weakref.WeakSet[FfiOp] = weakref.WeakSet()
+
+
+def operations() -> list[FfiOp]:
+    """Every operation of this process, by name."""
+    return sorted(_operations, key=lambda op: op.name)
 
 
 class FfiOp:
@@ -127,6 +135,7 @@ class FfiOp:
             static_argnames="attributes",
         )
         _lowering.install(self)
+        _operations.add(self)
 
     def _check_spec(self, count: int) -> None:
         if len(self.kernel_axes) != count:

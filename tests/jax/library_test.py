@@ -120,6 +120,34 @@ def test_library_of_another_architecture(tmp_path):
     )
 
 
+def test_library_for_a_newer_system(tmp_path):
+    path = tmp_path / "newer.so"
+    with open(CPU.path, "rb") as file:
+        data = file.read()
+    # The version of memcpy; the linker compares the names it is given.
+    assert data.count(b"\0GLIBC_2.14\0") == 1
+    path.write_bytes(data.replace(b"\0GLIBC_2.14\0", b"\0GLIBC_2.99\0"))
+    glibc = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
+    assert error_of(path) == (
+        f"handler library {path} needs GLIBC_2.99 of libc.so.6, but this "
+        f"machine's libc.so.6 has none after GLIBC_{glibc}: use a newer "
+        "system, or build the library on one that is as old as this"
+    )
+
+
+def test_library_for_a_newer_cpp_runtime(tmp_path):
+    path = tmp_path / "newer.so"
+    with open(CPU.path, "rb") as file:
+        data = file.read()
+    assert data.count(b"\0GLIBCXX_3.4.21\0") == 1
+    newer = data.replace(b"\0GLIBCXX_3.4.21\0", b"\0GLIBCXX_3.4.99\0")
+    path.write_bytes(newer)
+    assert (
+        f"handler library {path} needs GLIBCXX_3.4.99 of libstdc++.so.6, but "
+        "this machine's libstdc++.so.6 has none after GLIBCXX_3.4."
+    ) in error_of(path)
+
+
 def test_library_without_a_table(tmp_path):
     path = tmp_path / "other.so"
     shutil.copy(_ctypes.__file__, path)
