@@ -150,6 +150,9 @@ def xla_ffi_library(
             "-Wl,--version-script=$(location %s.lds)" % name,
             # Else the linker writes the path of the output into the library.
             "-Wl,-soname,%s.so" % library,
+            # XLA keeps the addresses of handlers: closing the library must not
+            # take them away.
+            "-Wl,-z,nodelete",
             # A handler that is named but not defined fails here, by name, and
             # not when the library is loaded.
             "-Wl,-z,defs",
