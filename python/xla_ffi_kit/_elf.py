@@ -35,12 +35,14 @@ def problem(path: str) -> str | None:
         if data[4] != 2 or machine != platform.machine():
             return f"is built for {machine}, not for {platform.machine()}"
         segments_at, segment_size, count = header[5], header[9], header[10]
+        if segments_at > size:
+            return f"is truncated ({size} of {segments_at} bytes)"
         file.seek(segments_at)
         table = file.read(segment_size * count)
     needed = segments_at + segment_size * count
     # Sections come last in the file; a cut anywhere shows in one of the two.
     needed = max(needed, header[6] + header[11] * header[12])
-    for at in range(0, len(table) - _SEGMENT.size + 1, segment_size):
+    for at in range(0, len(table) - _SEGMENT.size + 1, segment_size or 1):
         segment = _SEGMENT.unpack_from(table, at)
         needed = max(needed, segment[2] + segment[5])
     if size < needed:

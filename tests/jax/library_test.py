@@ -185,6 +185,27 @@ def test_two_libraries_with_one_name(tmp_path):
     assert f"is already registered from {CPU.path}" in error_of(path)
 
 
+def test_one_library_with_two_paths(tmp_path):
+    xla_ffi_kit.relu(np.float32(1))
+    path = tmp_path / "link.so"
+    path.symlink_to(os.path.realpath(CPU.path))
+    op = op_of(xla_ffi_kit.HandlerLibrary(path))
+    np.testing.assert_array_equal(op(np.float32(-1)), 0)
+
+
+def test_closed_library_stays_usable():
+    result = run_python(
+        "import _ctypes, numpy as np, xla_ffi_kit\n"
+        "from xla_ffi_kit._library import KIT_LIBRARIES\n"
+        "xla_ffi_kit.relu(np.float32(1))\n"
+        "handle = KIT_LIBRARIES[0]._library._handle\n"
+        "for _ in range(3): _ctypes.dlclose(handle)\n"
+        "assert xla_ffi_kit.relu(np.float32(-1)) == 0\n"
+        "assert xla_ffi_kit.relu(np.zeros(7) - 1).max() == 0\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
 def test_the_first_library_with_the_handler_is_used(tmp_path):
     absent = xla_ffi_kit.HandlerLibrary(tmp_path / "absent.so", optional=True)
     op = xla_ffi_kit.FfiOp(
@@ -239,6 +260,18 @@ def test_fork_while_another_thread_registers():
     release.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_forked_process_that_uses_it_first():
+    result = run_python(
+        "import os, numpy as np, xla_ffi_kit\n"
+        "child = os.fork()\n"
+        "y = xla_ffi_kit.relu(np.array([-1.0, 2.0]))\n"
+        "assert list(y) == [0, 2], y\n"
+        "if child == 0: os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    assert result.returncode == 0, result.stderr
 
 
 def test_spawned_process():
