@@ -3,8 +3,8 @@
 //
 //   server model.mlir
 //
-// The program is StableHLO as JAX exports it. It calls the kit's handlers, which
-// register themselves when this program starts (register_cpu).
+// The program is StableHLO as JAX exports it. It calls the kit's handlers,
+// which register themselves when this program starts (register_cpu).
 
 #include <cstdio>
 #include <fstream>
