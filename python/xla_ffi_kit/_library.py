@@ -166,8 +166,9 @@ def _open(path: str) -> ctypes.CDLL:
         # RTLD_LOCAL (the default) keeps two libraries' symbols apart.
         return ctypes.CDLL(path)
     except OSError as error:
+        problem = _elf.too_old_a_system(str(error))
         raise HandlerLibraryError(
-            f"handler library {path} cannot be loaded: {error}"
+            f"handler library {path} {problem or f'cannot be loaded: {error}'}"
         ) from None
 
 

@@ -18,7 +18,8 @@ constexpr std::string_view kOp = "xla_ffi_kit.relu";
 
 ffi::Error ReluCudaImpl(cudaStream_t stream, ffi::AnyBuffer x,
                         ffi::Result<ffi::AnyBuffer> y) {
-  ffi::Error e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
+  ffi::Error e = CheckData({kOp, "operand x"}, x);
+  if (e.success()) e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
   if (e.failure()) return e;
   return DispatchDtype(
       SignedTypes(), x.element_type(), {kOp, "operand x"},

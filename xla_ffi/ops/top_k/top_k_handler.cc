@@ -54,8 +54,11 @@ ffi::Error CheckShapes(ffi::AnyBuffer x, ffi::AnyBuffer values,
   want.back() = k;
   e = CheckShape({kOp, "result values"}, values, want, "from operand x");
   if (e.failure()) return e;
-  return CheckShape({kOp, "result indices"}, indices, want,
-                    "like result values");
+  e = CheckShape({kOp, "result indices"}, indices, want, "like result values");
+  if (e.success()) e = CheckData({kOp, "operand x"}, x);
+  if (e.success()) e = CheckData({kOp, "result values"}, values);
+  if (e.success()) e = CheckData({kOp, "result indices"}, indices);
+  return e;
 }
 
 ffi::Error TopKImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
