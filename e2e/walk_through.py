@@ -28,6 +28,7 @@ bazel() {{
 
 
 def stands_in_some_file(block: str, folder: pathlib.Path) -> bool:
+    """Whether a file has the lines of the block, in this order."""
     wanted = [line.strip() for line in block.splitlines() if line.strip()]
     for file in folder.iterdir():
         if file.is_file():

@@ -30,6 +30,8 @@ CHECKED = {
 SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
 
 # (page, first line of the block, or the command) -> why nothing runs it.
+_DOCTOR = "doctor_test.py runs it, on libraries that it makes"
+_DOCTOR_OUTPUT = "an environment's own; doctor_test.py compares the handlers"
 NOT_RUN = {
     (
         "docs/cuda.md",
@@ -47,6 +49,26 @@ NOT_RUN = {
         "docs/cuda.md",
         "python xla_ffi_kit_gpu/run.py",
     ): "needs a machine with a GPU",
+    ("docs/doctor.md", "tools/bazel run //tools:doctor -- LIBRARY.so"): _DOCTOR,
+    ("docs/doctor.md", "python -m xla_ffi_kit doctor LIBRARY.so"): _DOCTOR,
+    ("docs/doctor.md", "python -m xla_ffi_kit doctor"): _DOCTOR,
+    (
+        "docs/doctor.md",
+        "$ python -m xla_ffi_kit doctor xla_ffi_kit_cpu.so",
+    ): _DOCTOR_OUTPUT,
+    (
+        "docs/doctor.md",
+        "$ python -m xla_ffi_kit doctor stranger.so",
+    ): _DOCTOR_OUTPUT,
+    (
+        "docs/doctor.md",
+        "$ python -m xla_ffi_kit doctor _sparse.so",
+    ): _DOCTOR_OUTPUT,
+    (
+        "docs/doctor.md",
+        "$ python -m xla_ffi_kit doctor notes.txt",
+    ): _DOCTOR_OUTPUT,
+    ("docs/doctor.md", "$ python -m xla_ffi_kit doctor"): _DOCTOR_OUTPUT,
 }
 
 
