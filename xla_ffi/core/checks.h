@@ -90,14 +90,26 @@ inline xla::ffi::Error CheckDtype(const Place& where,
       "dtype " + DtypeName(buffer.element_type()));
 }
 
-// Dtype and shape at once: most results are like an operand.
+// XLA gives no null pointer but for buffers without elements.
+inline xla::ffi::Error CheckHasData(const Place& where,
+                                    xla::ffi::AnyBuffer buffer) {
+  if (buffer.untyped_data() != nullptr || buffer.element_count() == 0) {
+    return {};
+  }
+  return InvalidArgument(
+      where, "data for shape " + ShapeText(buffer.dimensions()), "null");
+}
+
+// Dtype, shape and data at once: most results are like an operand.
 inline xla::ffi::Error CheckLike(const Place& where, xla::ffi::AnyBuffer buffer,
                                  xla::ffi::AnyBuffer model,
                                  std::string_view reason) {
   xla::ffi::Error error =
       CheckDtype(where, buffer, model.element_type(), reason);
   if (error.failure()) return error;
-  return CheckShape(where, buffer, model.dimensions(), reason);
+  error = CheckShape(where, buffer, model.dimensions(), reason);
+  if (error.failure()) return error;
+  return CheckHasData(where, buffer);
 }
 
 }  // namespace xla_ffi_kit
