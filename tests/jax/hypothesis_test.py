@@ -137,7 +137,9 @@ def make(operand, random):
 
     def values():
         size = random.uniform(0.5, 2, shape)
-        return size if dtype in UNSIGNED else size * random.choice([-1, 1], shape)
+        return (
+            size if dtype in UNSIGNED else size * random.choice([-1, 1], shape)
+        )
 
     if dtype in SIGNED + UNSIGNED:
         return jax.numpy.asarray((10 * values()).astype(dtype))
