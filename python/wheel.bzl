@@ -21,11 +21,15 @@ def portable_library(name, handlers, library, **kwargs):
     cc_binary(
         name = name,
         srcs = [handlers + "_entry.cc"],
-        additional_linker_inputs = [handlers + ".lds"],
+        additional_linker_inputs = [
+            handlers + ".checked",
+            handlers + ".lds",
+        ],
         linkopts = [
             "-Wl,--version-script=$(location %s.lds)" % handlers,
             "-Wl,-soname,%s.so" % library,
             "-Wl,-z,defs",
+            "-Wl,-z,nodelete",
             "-Wl,--as-needed",
             "-Wl,-s",
         ],

@@ -23,6 +23,7 @@ def _cuda_sources(srcs):
 def xla_ffi_library(
         name,
         handlers = {},
+        types = {},
         platform = "Host",
         srcs = [],
         hdrs = [],
@@ -41,8 +42,8 @@ def xla_ffi_library(
         <library>_handler_table(void)`;
       * `<name>_register`: registers every handler with the XLA that is linked
         into the same binary, when it starts;
-      * `<library>.so`: a shared library that exports the handlers and
-        `XlaFfiKit_GetHandlerTable`, nothing else;
+      * `<library>.so`: a shared library that exports the handlers, the types
+        and `XlaFfiKit_GetHandlerTable`, nothing else;
       * `<name>_exports`: a file that lists those exports.
 
     Args:
@@ -51,6 +52,12 @@ def xla_ffi_library(
         symbol that XLA_FFI_DEFINE_HANDLER_SYMBOL defines for it, or with a
         dictionary from stage ("instantiate", "prepare", "initialize",
         "execute") to symbol.
+      types: the types that these handlers keep as state, or read as user data:
+        from the name XLA shall know the type by to the name given to
+        XLA_FFI_KIT_DEFINE_TYPE (xla_ffi/core/define_type.h), or to a dictionary
+        with the symbols that XLA_FFI_DECLARE_TYPE_ID_SYMBOL ("type_id") and
+        XLA_FFI_DECLARE_TYPE_INFO_SYMBOL ("type_info") declare. Types are
+        registered before handlers.
       platform: XLA's name of the platform the handlers run on: "Host", or
         "CUDA", whose targets are skipped without --config=cuda.
       srcs: C++ sources; where `platform` is "CUDA" also CUDA sources, `.cu.cc`
@@ -76,6 +83,7 @@ def xla_ffi_library(
         handlers = json.encode(handlers),
         platform = platform,
         tags = tags,
+        types = json.encode(types),
         deps = deps,
         **private
     )

@@ -83,6 +83,19 @@ _CAPABILITIES = {
     "unknown_capability": (["90", "42"], ["does not know \"42\"", "90,90a"]),
 }
 
+# The same for `types`.
+_TYPE_MISTAKES = {
+    "type_not_a_symbol": (
+        {"State": "no symbol"},
+        ["types[\"State\"]", "\"no symbol_type_id\" is not the name of a C symbol"],
+    ),
+    "type_without_info": (
+        {"State": {"type_id": "Id"}},
+        ["types[\"State\"]", "[\"type_id\", \"type_info\"]"],
+    ),
+    "type_without_name": ({"": "State"}, ["a type needs a name"]),
+}
+
 def handlers_test_suite(name):
     """Declares one test per mistake, and the libraries that make them.
 
@@ -108,24 +121,40 @@ def handlers_test_suite(name):
         )
         tests.append(_test(name, mistake, "%s_%s" % (name, mistake), texts))
 
-    # Each of two libraries is right; together they claim one target.
-    for twin in ["first", "second"]:
+    for mistake, (types, texts) in _TYPE_MISTAKES.items():
+        library = "%s_%s_library" % (name, mistake)
         xla_ffi_library(
-            name = "%s_%s_twin" % (name, twin),
+            name = library,
             handlers = {"target": "Symbol"},
             tags = ["manual"],
+            types = types,
         )
-    xla_ffi_library(
-        name = name + "_twins",
-        tags = ["manual"],
-        deps = ["%s_%s_twin" % (name, twin) for twin in ["first", "second"]],
-    )
-    tests.append(_test(
-        name,
-        "duplicate",
-        name + "_twins_exports",
-        ["\"target\" on Host", "first_twin", "second_twin", "rename one"],
-    ))
+        tests.append(_test(name, mistake, library + "_handlers", texts))
+
+    # Each of two libraries is right; together they claim one name.
+    for clash, first, second in [
+        ("target", {"target": "Symbol"}, {"target": "Symbol"}),
+        ("State", {"one": "Symbol"}, {"two": "Symbol"}),
+    ]:
+        twins = "%s_%s" % (name, clash)
+        for twin, handlers in [("first", first), ("second", second)]:
+            xla_ffi_library(
+                name = "%s_%s_twin" % (twins, twin),
+                handlers = handlers,
+                tags = ["manual"],
+                types = {"State": "State"} if clash == "State" else {},
+            )
+        xla_ffi_library(
+            name = twins + "_twins",
+            tags = ["manual"],
+            deps = ["%s_first_twin" % twins, "%s_second_twin" % twins],
+        )
+        tests.append(_test(
+            name,
+            "duplicate_" + clash,
+            twins + "_twins_exports",
+            ["\"%s\"" % clash, "first_twin", "second_twin", "rename one"],
+        ))
     xla_ffi_library(name = name + "_empty", tags = ["manual"])
     tests.append(_test(
         name,

@@ -14,6 +14,7 @@ import pytest
 
 # goals.md: files, lines, and edits of files that others share.
 MOST = {False: (4, 120), True: (5, 180)}
+MODULES = "python/xla_ffi_kit/ops"
 KIT_BUILD = pathlib.Path("xla_ffi/BUILD").read_text()
 
 
@@ -156,22 +157,24 @@ def test_refused_names(name, user, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("workspace", "path"),
+    ("workspace", "path", "named"),
     [
-        ("user", "swish"),
-        ("user", "swish/BUILD"),
-        ("kit", "xla_ffi/ops/swish/notes"),
-        ("kit", "tests/jax/swish_test.py"),
-        ("kit", "python/xla_ffi_kit/ops/swish.py"),
+        ("user", "swish", "swish"),
+        ("user", "swish/BUILD", "swish"),
+        ("kit", "xla_ffi/ops/swish/notes", "xla_ffi/ops/swish"),
+        ("kit", "tests/jax/swish_test.py", "tests/jax/swish_test.py"),
+        ("kit", f"{MODULES}/swish.py", f"{MODULES}/swish.py"),
     ],
 )
-def test_nothing_is_overwritten(workspace, path, request, monkeypatch, capsys):
+def test_nothing_is_overwritten(
+    workspace, path, named, request, monkeypatch, capsys
+):
     root = request.getfixturevalue(workspace)
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text("mine")
     before = files_below(root)
     assert run(monkeypatch, root, "swish") == 1
-    assert "exists already" in capsys.readouterr().err
+    assert f"new_op: {named} exists already" in capsys.readouterr().err
     assert files_below(root) == before
 
 

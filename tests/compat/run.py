@@ -91,13 +91,17 @@ def environment(version: str) -> pathlib.Path:
     if not (folder / ".complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         print(f"installing jax {version} into {folder}, once", flush=True)
+        # Bazel's PYTHONPATH would have pip find packages there, and leave out.
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         subprocess.run(
-            [python, "-m", "venv", "--without-pip", folder], check=True
+            [python, "-m", "venv", "--without-pip", folder], env=env, check=True
         )
         pip = [sys.executable, "-m", "pip", "--python", folder / "bin/python"]
         options = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
         subprocess.run(
-            [*pip, "install", "--quiet", *options, "-r", lock], check=True
+            [*pip, "install", "--quiet", *options, "-r", lock],
+            env=env,
+            check=True,
         )
         (folder / ".complete").touch()
     return folder / "bin/python"
@@ -144,8 +148,11 @@ def run_tests(python: pathlib.Path, select: str) -> dict[str, Count]:
         options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         if select:
             options += ["-k", select]
-        environ = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-        environ.pop("PYTHONPATH", None)
+        environ = os.environ | {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            # The tests' own helpers; the package comes from the wheel.
+            "PYTHONPATH": str(ROOT / "tests/jax"),
+        }
         subprocess.run(
             [python, "-m", "pytest", *options, ROOT / "tests/jax"],
             env=environ,

@@ -262,6 +262,18 @@ def test_fork_while_another_thread_registers():
     assert os.waitpid(child, 0)[1] == 0
 
 
+def test_forked_process_that_uses_it_first():
+    result = run_python(
+        "import os, numpy as np, xla_ffi_kit\n"
+        "child = os.fork()\n"
+        "y = xla_ffi_kit.relu(np.array([-1.0, 2.0]))\n"
+        "assert list(y) == [0, 2], y\n"
+        "if child == 0: os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
 def test_spawned_process():
     result = run_python(
         "import multiprocessing, numpy as np, xla_ffi_kit\n"

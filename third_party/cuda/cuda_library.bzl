@@ -5,6 +5,8 @@ load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cpp_toolchain", "use_cc_toolchain")
 load(":versions.bzl", "CUDA_COMPUTE_CAPABILITIES")
 
+# The `target_compatible_with` of what needs CUDA: skipped without
+# `--config=cuda`.
 CUDA_ONLY = select({
     Label("//third_party/cuda:is_enabled"): [],
     "//conditions:default": [Label("@platforms//:incompatible")],

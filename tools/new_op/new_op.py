@@ -164,9 +164,10 @@ def plan(
         cpu, test = f"//{package}:{name}_cpu", f"//{package}:{name}_test"
         if cuda:
             config = f" --@{KIT}//third_party/cuda:enabled"
-    for path in {*files, *(str(pathlib.Path(p).parent) for p in files)}:
-        is_own_folder = pathlib.Path(path).name == name
-        if (root / path).exists() and (path in files or is_own_folder):
+    folders = {pathlib.PurePath(path).parent for path in files}
+    own = [folder.as_posix() for folder in folders if folder.name == name]
+    for path in [*own, *files]:
+        if (root / path).exists():
             raise names.Refusal(
                 f"{path} exists already, and nothing is overwritten: choose "
                 "another name"

@@ -7,12 +7,16 @@ _PLATFORMS = ["Host", "CUDA"]
 
 STAGES = ["instantiate", "prepare", "initialize", "execute"]
 
+_TYPE_PARTS = ["type_id", "type_info"]
+
 HandlersInfo = provider(
     doc = "The handlers of a library and of the libraries it depends on.",
     fields = {
         "handlers": """depset of structs: `target` (custom call target),
 `platform` (XLA's name of it), `owner` (label that declares it), and one field
 per stage with the handler's symbol, or "" where the target has no such stage.""",
+        "types": """depset of structs: `name` (the name XLA knows the type by),
+`platform`, `owner`, and the symbols `type_id` and `type_info`.""",
     },
 )
 
@@ -40,6 +44,27 @@ def _parse_handler(target, stages, ctx):
         **{stage: stages.get(stage, "") for stage in STAGES}
     )
 
+def _parse_type(name, symbols, ctx):
+    """Returns the struct for one entry of `types`, or fails saying why."""
+    where = "%s: types[%r]" % (ctx.label, name)
+    if type(symbols) == "string":
+        symbols = {part: "%s_%s" % (symbols, part) for part in _TYPE_PARTS}
+    if type(symbols) != "dict" or sorted(symbols) != _TYPE_PARTS:
+        fail(("%s: expected the name given to XLA_FFI_KIT_DEFINE_TYPE, or a " +
+              "dictionary from each of %s to a symbol, got %r") %
+             (where, _TYPE_PARTS, symbols))
+    if not name:
+        fail("%s: a type needs a name" % where)
+    for symbol in symbols.values():
+        if not is_identifier(symbol):
+            fail("%s: %r is not the name of a C symbol" % (where, symbol))
+    return struct(
+        name = name,
+        platform = ctx.attr.platform,
+        owner = str(ctx.label),
+        **symbols
+    )
+
 def is_identifier(name):
     """Whether `name` is one in C.
 
@@ -61,15 +86,23 @@ def _handler_list_impl(ctx):
         _parse_handler(target, stages, ctx)
         for target, stages in json.decode(ctx.attr.handlers).items()
     ]
-    return [HandlersInfo(handlers = depset(
-        own,
-        transitive = [
-            dep[HandlersInfo].handlers
-            for dep in ctx.attr.deps
-            if HandlersInfo in dep
-        ],
-        order = "postorder",
-    ))]
+    own_types = [
+        _parse_type(name, symbols, ctx)
+        for name, symbols in json.decode(ctx.attr.types).items()
+    ]
+    below = [dep[HandlersInfo] for dep in ctx.attr.deps if HandlersInfo in dep]
+    return [HandlersInfo(
+        handlers = depset(
+            own,
+            transitive = [info.handlers for info in below],
+            order = "postorder",
+        ),
+        types = depset(
+            own_types,
+            transitive = [info.types for info in below],
+            order = "postorder",
+        ),
+    )]
 
 handler_list = rule(
     doc = "The handlers of a library, and of the handler libraries below it.",
@@ -86,6 +119,10 @@ handler_list = rule(
         "platform": attr.string(
             doc = "XLA's name of the platform the handlers run on.",
             default = "Host",
+        ),
+        "types": attr.string(
+            doc = "JSON of the `types` of xla_ffi_library().",
+            default = "{}",
         ),
     },
     provides = [HandlersInfo],

@@ -15,6 +15,15 @@ def _check_unique(handlers, label):
                  (label, handler.target, handler.platform, seen[key], handler.owner))
         seen[key] = handler.owner
 
+def _check_unique_types(types, label):
+    """Fails when two types claim the same name; XLA has one list of names."""
+    seen = {}
+    for state_type in types:
+        if state_type.name in seen:
+            fail("%s: the type %r is declared by %s and by %s: rename one" %
+                 (label, state_type.name, seen[state_type.name], state_type.owner))
+        seen[state_type.name] = state_type.owner
+
 def _symbols(handlers):
     """Returns the symbols of all stages, each once, in order."""
     symbols = {}
@@ -41,6 +50,14 @@ def _newest_ffi_api(ctx):
              (flag.label, flag[BuildSettingInfo].value))
     return parts
 
+def _type_row(state_type):
+    return "      {\"%s\", \"%s\", %s(), %s()}," % (
+        state_type.name,
+        state_type.platform,
+        state_type.type_id,
+        state_type.type_info,
+    )
+
 def _handler_table_impl(ctx):
     if not is_identifier(ctx.attr.library):
         fail("%s: library: %r is not a C identifier: set `library` to one" %
@@ -51,19 +68,26 @@ def _handler_table_impl(ctx):
         fail("%s: no handlers in %s: name them in `handlers`" %
              (ctx.label, ctx.attr.handlers.label))
     _check_unique(handlers, ctx.label)
+    types = ctx.attr.handlers[HandlersInfo].types.to_list()
+    _check_unique_types(types, ctx.label)
     symbols = _symbols(handlers)
+    declarations = ["XLA_FFI_Error* %s(XLA_FFI_CallFrame*);" % s for s in symbols]
+    for state_type in types:
+        declarations.append("XLA_FFI_TypeId* %s();" % state_type.type_id)
+        declarations.append("const XLA_FFI_TypeInfo* %s();" % state_type.type_info)
+        symbols.extend([state_type.type_id, state_type.type_info])
     substitutions = {
-        "@DECLARATIONS@": "\n".join(
-            ["XLA_FFI_Error* %s(XLA_FFI_CallFrame*);" % s for s in symbols],
-        ),
+        "@DECLARATIONS@": "\n".join(declarations),
         "@ENTRY_POINT@": ENTRY_POINT,
         "@LIBRARY@": ctx.attr.library,
         "@NEWEST_FLAG@": str(ctx.attr._newest_ffi_api.label),
         "@NEWEST_MAJOR@": major,
         "@NEWEST_MINOR@": minor,
+        "@NUM_TYPES@": str(len(types)),
         "@ROWS@": "\n".join([_row(handler) for handler in handlers]),
         "@SYMBOLS@": "\n".join(["    %s;" % s for s in symbols]),
         "@TARGET@": str(ctx.label),
+        "@TYPES@": "\n".join([_type_row(state_type) for state_type in types]),
     }
     for template, output in [
         (ctx.file._table_template, ctx.outputs.table),
@@ -117,7 +141,7 @@ Its default output lists the symbols that the shared library exports.""",
             mandatory = True,
         ),
         "version_script": attr.output(
-            doc = "Linker script that exports the handlers and the entry point.",
+            doc = "Linker script that exports handlers, types and entry point.",
             mandatory = True,
         ),
         "_newest_ffi_api": attr.label(
