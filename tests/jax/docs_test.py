@@ -41,6 +41,18 @@ def test_snippets_run(page):
         exec(compile(above + snippet[1], page, "exec"), scope)
 
 
+def test_an_operation_is_at_most_40_lines():
+    text = (ROOT / "docs/ffi_op.md").read_text()
+    specs = [
+        snippet
+        for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "FfiOp(" in snippet
+    ]
+    assert len(specs) == 4
+    # Blank lines are counted too; the second one has its own derivative.
+    assert max(len(snippet.splitlines()) for snippet in specs) <= 40
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_within_the_page_lead_somewhere(page):
     text = (ROOT / "docs" / page).read_text()

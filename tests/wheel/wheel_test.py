@@ -124,6 +124,8 @@ class WheelTest(unittest.TestCase):
             dynamic = readelf(library, "--dynamic")
             needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
             self.assertIn("libc.so.6", needed, name)
+            # As in the libraries that embedders get.
+            self.assertIn("NODELETE", dynamic, name)
             self.assertLessEqual(set(needed), SYSTEM_LIBRARIES, name)
             self.assertNotIn(".symtab", readelf(library, "--sections"), name)
 

@@ -53,19 +53,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// Each handler with any number of equal operands and results, and one attribute
-// or none: what a few changes make a right call of.
+// Each handler with 1 to 5 operands and 1 to 3 results, all alike but one, and
+// one attribute or none: right calls of most handlers are among them.
 extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
-  constexpr uint8_t kAttributes[][4] = {
-      {128, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 1, 0}};  // none, eps, num_keys
   const auto digit = [&](int64_t n) {
     const int64_t value = index % n;
     index /= n;
     return static_cast<uint8_t>(value);
   };
-  const auto* attribute = kAttributes[digit(3)];
-  const uint8_t operands = digit(6), results = digit(4);
-  const auto handlers = XlaFfiKit_CpuHandlerTable()->num_handlers;
+  // None; eps; num_keys.
+  constexpr uint8_t kAttributes[][4] = {
+      {128, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 1, 0}};
+  // Without the last axis; the last axis alone; s32.
+  constexpr uint8_t kForms[] = {10, 11, 240};
+  const uint8_t* attribute = kAttributes[digit(3)];
+  const uint8_t form = kForms[digit(3)];
+  const uint8_t operands = digit(5) + 1, results = digit(3) + 1;
+  const uint8_t other_one = digit(8);
+  const size_t handlers = XlaFfiKit_CpuHandlerTable()->num_handlers;
   if (index >= static_cast<int64_t>(handlers)) return 0;
   uint8_t* next = data;
   *next++ = static_cast<uint8_t>(index);
@@ -75,8 +80,11 @@ extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
   *next++ = attribute[0];
   for (int i = 1; attribute[0] == 0 && i < 4; ++i) *next++ = attribute[i];
   for (const uint8_t f32_of_3_4 : {0, 2, 3, 4}) *next++ = f32_of_3_4;
-  while (next < data + 32) *next++ = 0;  // all alike
-  return 32;
+  for (int i = 0; i < 8; ++i) {
+    *next++ = i == other_one ? form : 0;
+    *next++ = 7;  // the data
+  }
+  return static_cast<size_t>(next - data);
 }
 
 extern "C" void XlaFfiKit_FuzzDescribe() {
@@ -86,7 +94,7 @@ extern "C" void XlaFfiKit_FuzzDescribe() {
                running->violation().c_str());
 }
 
-// A fuzzer that no handler accepts a frame of tests no kernel.
+// A fuzzer whose frames a handler all refuses does not test its kernel.
 extern "C" bool XlaFfiKit_FuzzReport() {
   using namespace xla_ffi_kit::testing;  // NOLINT
   bool all_reached = true;

@@ -51,9 +51,9 @@ constexpr double kNumbers[] = {1e-6,
 
 // Elements of a buffer; a call of more bytes than this would take too long.
 constexpr int64_t kMaxElements = 1024;
-// With a buffer this many times as large, kernels use their threads.
-constexpr int64_t kLarge = 256;
-constexpr int64_t kTooMany = 4 * kMaxElements * kLarge;
+// Of a large buffer: so many that kernels use their threads.
+constexpr int64_t kLarge = int64_t{1} << 18;
+constexpr int64_t kTooMany = 4 * kLarge;
 
 XLA_FFI_DataType Raw(ffi::DataType dtype) {
   return static_cast<XLA_FFI_DataType>(dtype);
@@ -127,8 +127,12 @@ FuzzFrame::Shape FuzzFrame::FreeShape() {
     shape.dims.push_back(dim);
     left /= dim == 0 ? 1 : dim;
   }
-  if (form == 255 && !shape.dims.empty()) shape.dims.front() *= kLarge;
-  if (form == 254) {
+  if (form >= 250 && !shape.dims.empty()) {
+    shape.dims.front() = 1;
+    const int64_t others = CountElements(shape.dims, kLarge);
+    shape.dims.front() = kLarge / std::max<int64_t>(others, 1);
+  }
+  if (form == 249) {
     // No element, and a product that overflows.
     shape.dims.assign(3, int64_t{1} << 40);
     shape.dims[input_.Below(3)] = 0;
@@ -179,6 +183,10 @@ void* FuzzFrame::MakeData(const Shape& shape) {
   unsigned char* data = memory_.back().data();
   if (content >= 224) {  // zeros, ones, NaNs and what lies between
     std::memset(data, (content - 224) * 9, bytes);
+    return data;
+  }
+  if (bytes > 64 * kMaxElements) {  // quickly
+    std::memset(data, content, bytes);
     return data;
   }
   // Any bits: numbers of every size, infinities and NaNs among them.
@@ -255,7 +263,8 @@ void FuzzFrame::FindViolations() {
 
 std::string FuzzFrame::Kind() const {
   return DtypeName(static_cast<ffi::DataType>(model_.dtype)) + " rank" +
-         std::string(model_.dims.size(), 'i');
+         std::string(model_.dims.size(), 'i') +
+         (CountElements(model_.dims, kLarge) > kMaxElements ? " large" : "");
 }
 
 std::string FuzzFrame::ToString() const {
