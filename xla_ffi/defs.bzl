@@ -6,12 +6,19 @@ Python all follow from it.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
-load("//third_party/cuda:defs.bzl", "CUDA_ONLY")
+load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "cuda_library")
 load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
 
 # -O2 of gcc leaves loops of kernels unvectorised.
 _COPTS = ["-O3"]
+
+_CUDA_SOURCES = (".cu", ".cu.cc")
+
+def _cuda_sources(srcs):
+    if type(srcs) != "list":  # a select(), which nobody can look into
+        return []
+    return [s for s in srcs if type(s) == "string" and s.endswith(_CUDA_SOURCES)]
 
 def xla_ffi_library(
         name,
@@ -54,7 +61,9 @@ def xla_ffi_library(
         registered before handlers.
       platform: XLA's name of the platform the handlers run on: "Host", or
         "CUDA", whose targets are skipped without --config=cuda.
-      srcs: C++ sources.
+      srcs: C++ sources; where `platform` is "CUDA" also CUDA sources, `.cu.cc`
+        or `.cu`, which are compiled as by `cuda_library`. (If they are not a
+        plain list, put CUDA sources into a `cuda_library` in `deps`.)
       hdrs: C++ headers.
       deps: libraries, handler libraries among them: their handlers are part
         of this library's table.
@@ -97,17 +106,33 @@ def xla_ffi_library(
         version_script = name + ".lds",
         **common
     )
+    cuda_srcs = _cuda_sources(srcs)
+    needs = deps + [Label("//xla_ffi/private:handler_deps")]
+    if cuda_srcs:
+        if platform != "CUDA":
+            fail("%s: srcs: %s is CUDA: put it into a second xla_ffi_library() with platform = \"CUDA\"" %
+                 (native.package_relative_label(name), cuda_srcs[0]))
+        cuda_library(
+            name = name + "_nvcc",
+            srcs = cuda_srcs + hdrs,
+            deps = needs,
+            tags = tags,
+            **private
+        )
+        srcs = [s for s in srcs if s not in cuda_srcs]
+        needs = needs + [":" + name + "_nvcc"]
     cc_library(
         name = name + "_cc",
         srcs = srcs + [name + "_table.cc"],
         hdrs = hdrs,
         copts = _COPTS + copts,
-        deps = deps + [Label("//xla_ffi/private:handler_deps")],
+        deps = needs,
         tags = tags,
         **(private | kwargs)
     )
     handler_library(
         name = name,
+        checked = name + ".checked",
         handlers = ":" + name + "_handlers",
         library = ":" + name + "_cc",
         tags = tags,
@@ -126,11 +151,18 @@ def xla_ffi_library(
     cc_binary(
         name = library + ".so",
         srcs = [name + "_entry.cc"],
-        additional_linker_inputs = [name + ".lds"],
+        additional_linker_inputs = [
+            name + ".lds",
+            # Before the linker complains in words of its own.
+            name + ".checked",
+        ],
         linkopts = [
             "-Wl,--version-script=$(location %s.lds)" % name,
             # Else the linker writes the path of the output into the library.
             "-Wl,-soname,%s.so" % library,
+            # XLA keeps the addresses of handlers: closing the library must not
+            # take them away.
+            "-Wl,-z,nodelete",
             # A handler that is named but not defined fails here, by name, and
             # not when the library is loaded.
             "-Wl,-z,defs",

@@ -28,7 +28,7 @@ _RULES: dict[str, types.ModuleType] = {
 
 _lock = threading.RLock()
 _undo: dict[str, Callable[[], None]] = {}
-_warned: set[str] = set()
+_changed: dict[str, str] = {}  # name -> what this JAX has changed
 
 
 class Accelerated:
@@ -78,6 +78,21 @@ def accelerated() -> tuple[str, ...]:
     """The names that `accelerate` has accelerated, sorted."""
     with _lock:
         return tuple(sorted(_undo))
+
+
+def state() -> dict[str, str]:
+    """Name -> "on", "off", or why this JAX's own code stays, for the doctor."""
+    with _lock:
+        found = {}
+        for name in sorted(_RULES):
+            found[name] = "on" if name in _undo else "off"
+            try:
+                _accelerate_jax.primitive(f"{name}_p")
+            except ChangedJaxError as error:
+                found[name] = f"JAX's own stays: {error}"
+            if name in _changed:
+                found[name] = f"JAX's own stays: {_changed[name]}"
+        return found
 
 
 def _check(names: tuple[str | bool, ...]) -> frozenset[str]:
@@ -135,9 +150,9 @@ def _replace(name: str) -> Callable[[], None]:
 
 
 def _warn(name: str, reason: str) -> None:
-    if name in _warned:
+    if name in _changed:
         return
-    _warned.add(name)
+    _changed[name] = reason
     warnings.warn(
         f"xla_ffi_kit.accelerate: {name} stays JAX's own, because jax "
         f"{jax.__version__} has changed: {reason}; update xla_ffi_kit",

@@ -159,6 +159,7 @@ class Metadata:
 
     api_version: tuple[int, int]
     traits: int
+    state_type_id: int  # of the state that it makes; 0 if it makes none
 
     @property
     def command_buffer_compatible(self) -> bool:
@@ -205,5 +206,7 @@ def read_metadata(address: int) -> Metadata:
         raise ValueError(messages[0] if messages else "unknown error")
     version = metadata.api_version
     return Metadata(
-        (version.major_version, version.minor_version), metadata.traits
+        (version.major_version, version.minor_version),
+        metadata.traits,
+        metadata.state_type_id,
     )

@@ -15,6 +15,7 @@ import threading
 import jax
 import jaxlib
 
+from xla_ffi_kit import _releases
 from xla_ffi_kit._library import (
     KIT_LIBRARIES,
     Handler,
@@ -22,16 +23,11 @@ from xla_ffi_kit._library import (
     HandlerLibraryError,
 )
 
-_OLDEST_API = (0, 1)  # XLA refuses handlers of version 0.0 since 2024
-
-# FFI 0.3 moved a field of the structs that set and get state, and only jaxlib
-# 0.10.0 learnt to take the older ones too (ran: both releases end in SIGSEGV at
-# the first call of a stateful handler built for 0.2; 0.8.1 and 0.10.0 do not).
-_NO_OLD_STATE = ("0.9.1", "0.9.2")
-
 _lock = threading.RLock()
 # (target, platform) -> file it was registered from, for this process.
 _handlers: dict[tuple[str, str], str] = {}
+# The same key -> the address of each stage.
+_stages: dict[tuple[str, str], dict[str, int]] = {}
 _types: set[tuple[str, str]] = set()
 
 
@@ -80,13 +76,15 @@ def register(library: HandlerLibrary, target: str) -> None:
         owner = _handlers.get(key)
         if owner == library.path:
             return
+        handler = library.handler(target)
+        if owner is not None and _stages[key] == handler.stages:
+            return  # the same file by another path
         if owner is not None:
             raise HandlerLibraryError(
                 f"handler {target!r} for {library.platform} of {library.path} "
                 f"is already registered from {owner}; a process has one "
                 "handler per name, so rename one of the two"
             )
-        handler = library.handler(target)
         for state_type in library.types:
             _register_type(library, state_type.name)
         _check_version(library, handler)
@@ -99,7 +97,8 @@ def register(library: HandlerLibrary, target: str) -> None:
                 f"{error}"
             ) from error
         jax.ffi.register_ffi_target_as_batch_partitionable(target)
-        _handlers[key] = library.path
+        _stages[key] = handler.stages
+        _handlers[key] = library.path  # last: others look at it without lock
 
 
 def register_handlers(*libraries: HandlerLibrary) -> None:
@@ -150,14 +149,15 @@ def _check_version(library: HandlerLibrary, handler: Handler) -> None:
             f"metadata call: {error}"
         ) from None
     keeps_state = library.types and "instantiate" in handler.stages
-    if keeps_state and built < (0, 3) and jaxlib_version in _NO_OLD_STATE:
+    if keeps_state and _releases.crashes(built, jaxlib_version):
         raise HandlerLibraryError(
             f"handler {handler.name!r} of {library.path} keeps state and is "
             f"built for XLA FFI {built[0]}.{built[1]}; jaxlib "
             f"{jaxlib_version} crashes on such handlers; use jaxlib 0.9.0 or "
             "older, or 0.10.0 or newer"
         )
-    if runtime is None or _OLDEST_API <= built <= runtime:
+    oldest = _releases.OLDEST
+    if runtime is None or oldest <= built <= runtime:
         return
     advice = (
         "update jaxlib, or build the library with older XLA headers"
@@ -167,8 +167,7 @@ def _check_version(library: HandlerLibrary, handler: Handler) -> None:
     raise HandlerLibraryError(
         f"handler {handler.name!r} of {library.path} is built for XLA FFI "
         f"{built[0]}.{built[1]}, but jaxlib {jaxlib_version} takes "
-        f"{_OLDEST_API[0]}.{_OLDEST_API[1]} to {runtime[0]}.{runtime[1]}; "
-        f"{advice}"
+        f"{oldest[0]}.{oldest[1]} to {runtime[0]}.{runtime[1]}; {advice}"
     )
 
 

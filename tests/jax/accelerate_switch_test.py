@@ -94,7 +94,7 @@ def test_exported_programs_do_not_need_the_kit():
 
 
 def test_changed_primitive_is_left_alone(monkeypatch):
-    monkeypatch.setattr(_accelerate, "_warned", set())
+    monkeypatch.setattr(_accelerate, "_changed", {})
     monkeypatch.setattr(
         _accelerate._RULES["sort"], "PARAMETERS", (frozenset({"axis"}),)
     )
@@ -109,7 +109,7 @@ def test_changed_primitive_is_left_alone(monkeypatch):
 
 @pytest.mark.parametrize("what", ["_lowerings", "_platform_specific_lowerings"])
 def test_changed_tables_are_left_alone(monkeypatch, what):
-    monkeypatch.setattr(_accelerate, "_warned", set())
+    monkeypatch.setattr(_accelerate, "_changed", {})
     monkeypatch.delattr(_accelerate_jax.mlir, what)
     with pytest.warns(RuntimeWarning, match="cannot be read"):
         accelerate("sort")

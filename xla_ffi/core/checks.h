@@ -90,14 +90,15 @@ inline xla::ffi::Error CheckDtype(const Place& where,
       "dtype " + DtypeName(buffer.element_type()));
 }
 
-// XLA gives no null pointer but for buffers without elements.
-inline xla::ffi::Error CheckHasData(const Place& where,
-                                    xla::ffi::AnyBuffer buffer) {
-  if (buffer.untyped_data() != nullptr || buffer.element_count() == 0) {
+// Only a buffer without elements may have no data.
+inline xla::ffi::Error CheckData(const Place& where,
+                                 xla::ffi::AnyBuffer buffer) {
+  const Dimensions dims = buffer.dimensions();
+  if (buffer.untyped_data() != nullptr ||
+      std::find(dims.begin(), dims.end(), 0) != dims.end()) {
     return {};
   }
-  return InvalidArgument(
-      where, "data for shape " + ShapeText(buffer.dimensions()), "null");
+  return InvalidArgument(where, "data of shape " + ShapeText(dims), "null");
 }
 
 // Dtype, shape and data at once: most results are like an operand.
@@ -106,10 +107,11 @@ inline xla::ffi::Error CheckLike(const Place& where, xla::ffi::AnyBuffer buffer,
                                  std::string_view reason) {
   xla::ffi::Error error =
       CheckDtype(where, buffer, model.element_type(), reason);
+  if (error.success()) {
+    error = CheckShape(where, buffer, model.dimensions(), reason);
+  }
   if (error.failure()) return error;
-  error = CheckShape(where, buffer, model.dimensions(), reason);
-  if (error.failure()) return error;
-  return CheckHasData(where, buffer);
+  return CheckData(where, buffer);
 }
 
 }  // namespace xla_ffi_kit

@@ -1,6 +1,7 @@
 """The rule that turns a list of handlers into sources and a version script."""
 
-load(":handler_library.bzl", "HandlersInfo", "STAGES")
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":handler_library.bzl", "HandlersInfo", "STAGES", "is_identifier")
 
 ENTRY_POINT = "XlaFfiKit_GetHandlerTable"
 
@@ -40,6 +41,15 @@ def _row(handler):
         ", ".join(stages),
     )
 
+def _newest_ffi_api(ctx):
+    """Returns the parts of the flag's version, as text."""
+    flag = ctx.attr._newest_ffi_api
+    parts = flag[BuildSettingInfo].value.split(".")
+    if len(parts) != 2 or not all([part.isdigit() for part in parts]):
+        fail("%s: expected a version such as 0.2, got %r" %
+             (flag.label, flag[BuildSettingInfo].value))
+    return parts
+
 def _type_row(state_type):
     return "      {\"%s\", \"%s\", %s(), %s()}," % (
         state_type.name,
@@ -49,6 +59,10 @@ def _type_row(state_type):
     )
 
 def _handler_table_impl(ctx):
+    if not is_identifier(ctx.attr.library):
+        fail("%s: library: %r is not a C identifier: set `library` to one" %
+             (ctx.label, ctx.attr.library))
+    major, minor = _newest_ffi_api(ctx)
     handlers = ctx.attr.handlers[HandlersInfo].handlers.to_list()
     if not handlers:
         fail("%s: no handlers in %s: name them in `handlers`" %
@@ -66,6 +80,9 @@ def _handler_table_impl(ctx):
         "@DECLARATIONS@": "\n".join(declarations),
         "@ENTRY_POINT@": ENTRY_POINT,
         "@LIBRARY@": ctx.attr.library,
+        "@NEWEST_FLAG@": str(ctx.attr._newest_ffi_api.label),
+        "@NEWEST_MAJOR@": major,
+        "@NEWEST_MINOR@": minor,
         "@NUM_TYPES@": str(len(types)),
         "@ROWS@": "\n".join([_row(handler) for handler in handlers]),
         "@SYMBOLS@": "\n".join(["    %s;" % s for s in symbols]),
@@ -126,6 +143,9 @@ Its default output lists the symbols that the shared library exports.""",
         "version_script": attr.output(
             doc = "Linker script that exports handlers, types and entry point.",
             mandatory = True,
+        ),
+        "_newest_ffi_api": attr.label(
+            default = "//third_party/xla:newest_ffi_api",
         ),
         "_entry_template": _template("entry.cc"),
         "_register_template": _template("register.cc"),

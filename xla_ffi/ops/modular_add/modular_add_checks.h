@@ -22,8 +22,8 @@ inline ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a,
   if (ffi::Error e = CheckRankAtLeast(where_b, b, 1); e.failure()) return e;
   if (ffi::Error e = CheckRankAtLeast(where_c, c, 1); e.failure()) return e;
   ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.success()) e = CheckHasData(where_b, b);
-  if (e.success()) e = CheckHasData(where_c, c);
+  if (e.success()) e = CheckData(where_b, b);
+  if (e.success()) e = CheckData(where_c, c);
   if (e.success()) {
     e = CheckDtype(where_c, c, b.element_type(), "like operand b");
   }
@@ -39,6 +39,8 @@ inline ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a,
     e = CheckLastAxisNotEmpty(where_b, b);
     if (e.failure()) return e;
   }
+  if (e = CheckData(where_b, b); e.failure()) return e;
+  if (e = CheckData(where_c, c); e.failure()) return e;
   return CheckLike({kOp, "result a"}, a, c, "like operand c");
 }
 

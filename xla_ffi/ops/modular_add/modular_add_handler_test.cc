@@ -102,5 +102,24 @@ TEST(ModularAddHandlerTest, RefusesDtypesThatDoNotFit) {
                 "u16, u32, u64, got pred");
 }
 
+TEST(ModularAddHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(3);
+  const CallFrame right = CallFrame().Arg(x, {3}).Arg(x, {3}).Ret(x, {3});
+  const auto expect_null_refused = [&](CallFrame frame, const char* argument) {
+    ExpectInvalid(frame.Run(XlaFfiKitModularAddCpu),
+                  std::string("xla_ffi_kit.modular_add: ") + argument +
+                      ": expected data of shape (3), got null");
+  };
+  CallFrame frame = right;
+  frame.args()[0].data = nullptr;
+  expect_null_refused(frame, "operand b");
+  frame = right;
+  frame.args()[1].data = nullptr;
+  expect_null_refused(frame, "operand c");
+  frame = right;
+  frame.rets()[0].data = nullptr;
+  expect_null_refused(frame, "result a");
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit

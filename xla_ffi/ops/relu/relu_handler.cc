@@ -21,7 +21,7 @@ constexpr std::string_view kOp = "xla_ffi_kit.relu";
 ffi::Error ReluImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
                     ffi::Result<ffi::AnyBuffer> y, ffi::Dictionary attributes) {
   ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.success()) e = CheckHasData({kOp, "operand x"}, x);
+  if (e.success()) e = CheckData({kOp, "operand x"}, x);
   if (e.success()) {
     e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
   }

@@ -54,15 +54,31 @@ TEST(ReluHandlerTest, RefusesWhatItCannotDo) {
   ExpectInvalid(
       CallFrame().Arg(x, {2}).Ret(x, {2}).Attr("a", 1.0).Run(XlaFfiKitReluCpu),
       "xla_ffi_kit.relu: attributes: expected none, got {a}");
-  ExpectInvalid(CallFrame()
-                    .Arg(XLA_FFI_DataType_F32, nullptr, {2})
-                    .Ret(x, {2})
-                    .Run(XlaFfiKitReluCpu),
-                "xla_ffi_kit.relu: operand x: expected data for shape (2), got "
-                "null");
   std::vector<float> y(2);
   ExpectRefusesBadFrames(XlaFfiKitReluCpu,
                          CallFrame().Arg(x, {1, 2}).Ret(y, {1, 2}));
+}
+
+TEST(ReluHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(2);
+  EXPECT_EQ(CallFrame()
+                .Arg(XLA_FFI_DataType_F32, nullptr, {2})
+                .Ret(x, {2})
+                .Run(XlaFfiKitReluCpu)
+                .message,
+            "xla_ffi_kit.relu: operand x: expected data of shape (2), got "
+            "null");
+  EXPECT_EQ(CallFrame()
+                .Arg(x, {2})
+                .Ret(XLA_FFI_DataType_F32, nullptr, {2})
+                .Run(XlaFfiKitReluCpu)
+                .message,
+            "xla_ffi_kit.relu: result y: expected data of shape (2), got null");
+  EXPECT_TRUE(CallFrame()
+                  .Arg(XLA_FFI_DataType_F32, nullptr, {2, 0})
+                  .Ret(XLA_FFI_DataType_F32, nullptr, {2, 0})
+                  .Run(XlaFfiKitReluCpu)
+                  .ok());
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ T* Data(const MaybeBuffer& buffer) {
 inline ffi::Error CheckX(const Place& where, ffi::AnyBuffer x) {
   if (ffi::Error e = CheckRankAtLeast(where, x, 1); e.failure()) return e;
   if (ffi::Error e = CheckLastAxisNotEmpty(where, x); e.failure()) return e;
-  return CheckHasData(where, x);
+  return CheckData(where, x);
 }
 
 inline ffi::Error CheckLikeX(const Place& where, const MaybeBuffer& buffer,
@@ -49,7 +49,7 @@ inline ffi::Error CheckWeight(const Place& where, const MaybeBuffer& weight,
   const bool fits = got.size() >= 1 && got.size() <= of_x.size() &&
                     got.back() == of_x.back() &&
                     BatchAxes(got) == of_x.first(got.size() - 1);
-  if (fits) return CheckHasData(where, *weight);
+  if (fits) return CheckData(where, *weight);
   return InvalidArgument(
       where,
       "the last axis, or the first axes and the last, of operand x, shape " +
@@ -68,7 +68,7 @@ ffi::Error CheckScale(const Place& where, const MaybeBuffer& scale,
   e = CheckShape(where, *scale, BatchAxes(x.dimensions()),
                  "like operand x without its last axis");
   if (e.failure()) return e;
-  return CheckHasData(where, *scale);
+  return CheckData(where, *scale);
 }
 
 // The attribute eps, checked.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/testing/bad_frames.h"
@@ -383,6 +384,42 @@ TEST(RmsNormMetadataTest, HandlersAskForTheFloorOfTheFfi) {
     EXPECT_EQ(metadata.traits, 0u);
     EXPECT_EQ(metadata.state_type_id, 0);
   }
+}
+
+TEST(RmsNormNullTest, NullDataOfElementsIsRefused) {
+  std::vector<float> x(6), w(3), scale(2);
+  const CallFrame forward = CallFrame()
+                                .Arg(x, {2, 3})
+                                .Arg(w, {3})
+                                .Arg(x, {2, 3})
+                                .Ret(x, {2, 3})
+                                .Ret(x, {2, 3})
+                                .Ret(scale, {2})
+                                .Attr("eps", 1.0);
+  const CallFrame backward = CallFrame()
+                                 .Arg(scale, {2})
+                                 .Arg(x, {2, 3})
+                                 .Arg(w, {3})
+                                 .Arg(x, {2, 3})
+                                 .Arg(x, {2, 3})
+                                 .Ret(x, {2, 3})
+                                 .Ret(w, {3});
+  const auto expect_null_refused = [](XLA_FFI_Handler* handler,
+                                      const CallFrame& right) {
+    CallFrame frame = right;
+    ASSERT_EQ(frame.Run(handler).message, "");
+    for (auto* buffers : {&frame.args(), &frame.rets()}) {
+      for (CallFrame::Buffer& buffer : *buffers) {
+        void* const data = buffer.data;
+        buffer.data = nullptr;
+        EXPECT_THAT(frame.Run(handler).message,
+                    ::testing::EndsWith(", got null"));
+        buffer.data = data;
+      }
+    }
+  };
+  expect_null_refused(XlaFfiKitRmsNormWeightResidualFwdCpu, forward);
+  expect_null_refused(XlaFfiKitRmsNormWeightResidualBwdCpu, backward);
 }
 
 }  // namespace

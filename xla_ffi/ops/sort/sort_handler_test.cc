@@ -123,5 +123,20 @@ TEST(SortHandlerTest, ComplexIsPayloadButNoKey) {
   EXPECT_EQ(y[2], 2);
 }
 
+TEST(SortHandlerTest, NullDataOfElementsIsRefused) {
+  std::vector<int32_t> x(2);
+  const auto sort = [](void* in, void* out) {
+    return CallFrame()
+        .Arg(XLA_FFI_DataType_S32, in, {2})
+        .Ret(XLA_FFI_DataType_S32, out, {2})
+        .Attr("num_keys", int64_t{1})
+        .Run(XlaFfiKitSortCpu);
+  };
+  ExpectInvalid(sort(nullptr, x.data()),
+                "operand 0: expected data of shape (2), got null");
+  ExpectInvalid(sort(x.data(), nullptr),
+                "result 0: expected data of shape (2), got null");
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit

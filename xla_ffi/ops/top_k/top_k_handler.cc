@@ -56,9 +56,9 @@ ffi::Error CheckShapes(ffi::AnyBuffer x, ffi::AnyBuffer values,
   e = CheckShape({kOp, "result values"}, values, want, "from operand x");
   if (e.failure()) return e;
   e = CheckShape({kOp, "result indices"}, indices, want, "like result values");
-  if (e.success()) e = CheckHasData({kOp, "operand x"}, x);
-  if (e.success()) e = CheckHasData({kOp, "result values"}, values);
-  if (e.success()) e = CheckHasData({kOp, "result indices"}, indices);
+  if (e.success()) e = CheckData({kOp, "operand x"}, x);
+  if (e.success()) e = CheckData({kOp, "result values"}, values);
+  if (e.success()) e = CheckData({kOp, "result indices"}, indices);
   return e;
 }
 

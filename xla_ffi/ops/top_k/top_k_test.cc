@@ -179,5 +179,26 @@ TEST(TopKHandlerTest, RefusesWhatDoesNotFit) {
             "result values, got shape (2, 1)");
 }
 
+TEST(TopKHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(3), values(2);
+  std::vector<int32_t> indices(2);
+  CallFrame frame;
+  frame.Arg(x, {3}).Ret(values, {2}).Ret(indices, {2});
+  frame.args()[0].data = nullptr;
+  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
+            "xla_ffi_kit.top_k: operand x: expected data of shape (3), got "
+            "null");
+  frame.args()[0].data = x.data();
+  frame.rets()[0].data = nullptr;
+  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
+            "xla_ffi_kit.top_k: result values: expected data of shape (2), "
+            "got null");
+  frame.rets()[0].data = values.data();
+  frame.rets()[1].data = nullptr;
+  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
+            "xla_ffi_kit.top_k: result indices: expected data of shape (2), "
+            "got null");
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit

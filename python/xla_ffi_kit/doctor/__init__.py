@@ -1,0 +1,77 @@
+"""`python -m xla_ffi_kit doctor`: what is there, and what will load.
+
+For a handler library, ours or a stranger's: each handler's FFI version, stages,
+traits and state, what it exports besides, and which jaxlib releases take it.
+For the running environment: versions, devices, which library serves which
+operation, and what runs its reference instead, and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+# Imports inside the functions: _probe runs where JAX is not to be imported.
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; 0 if everything loads, 1 if something does not."""
+    options = _parser().parse_args(arguments)
+    sys.path.insert(0, os.getcwd())  # as for any module named on this line
+    for module in options.imports:
+        importlib.import_module(module)
+    if options.library:
+        return _library(options.library, options.json)
+    from xla_ffi_kit.doctor import _environment, _text
+
+    report = _environment.examine()
+    print(
+        json.dumps(dataclasses.asdict(report), indent=2)
+        if options.json
+        else _text.environment(report)
+    )
+    return 0 if report.loads else 1
+
+
+def _library(path: str, as_json: bool) -> int:
+    from xla_ffi_kit.doctor import _environment, _library_report, _text
+
+    try:
+        report = _library_report.examine(path, _environment.runtime())
+    except _library_report.NotAHandlerLibraryError as error:
+        if as_json:
+            print(json.dumps({"path": path, "problem": str(error)}))
+        else:
+            print(f"doctor: {error}", file=sys.stderr)
+        return 1
+    print(
+        json.dumps(dataclasses.asdict(report), indent=2)
+        if as_json
+        else _text.library(report)
+    )
+    return 0 if report.loads else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m xla_ffi_kit doctor",
+        description="Without a library, reports on the running environment. "
+        "With one, loads it in a process of its own, which runs its code.",
+        epilog="Exit status: 0 if everything loads, 1 if something does not.",
+    )
+    parser.add_argument("library", nargs="?", help="a handler library (.so)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="import MODULE first, to see its operations as well",
+    )
+    return parser

@@ -1,0 +1,207 @@
+"""Versions, devices, libraries and operations of the running environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterator
+
+import jax
+import jaxlib
+
+from xla_ffi_kit import (
+    _accelerate,
+    _implementation,
+    _lowering,
+    _registration,
+    ffi_op,
+)
+from xla_ffi_kit._library import (
+    KIT_LIBRARIES,
+    HandlerLibrary,
+    HandlerLibraryError,
+)
+from xla_ffi_kit.doctor import _library_report
+from xla_ffi_kit.doctor._library_report import Runtime
+
+
+@dataclasses.dataclass(frozen=True)
+class LibraryState:
+    """One library that operations take their handlers from.
+
+    Attributes:
+      path: the file.
+      platform: "cpu", "cuda".
+      handlers: how many it has for that platform.
+      api_version: version of the FFI headers it was built with, "0.2".
+      problem: why it does not load; None if it does.
+      absent: it does not exist, and need not.
+    """
+
+    path: str
+    platform: str
+    handlers: int = 0
+    api_version: str | None = None
+    problem: str | None = None
+    absent: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class OperationState:
+    """What an operation runs on one platform.
+
+    Attributes:
+      name: the operation's.
+      platform: "cpu", "cuda".
+      runs: file name of the library that serves it, or "reference".
+      why: the reason for the reference, or what stands in the way.
+      problem: whether using the operation there is an error.
+    """
+
+    name: str
+    platform: str
+    runs: str
+    why: str = ""
+    problem: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentReport:
+    """The running environment.
+
+    Attributes:
+      versions: of Python and the packages that matter.
+      runtime: FFI version of the running jaxlib; None if unknown.
+      plugins: JAX plugin -> version.
+      devices: platform -> number of devices.
+      libraries: those of the kit and of the operations.
+      operations: what they run, per platform.
+      accelerate: name -> "on", "off", or why JAX's own code stays.
+      switched: what XLA_FFI_KIT_REFERENCE says.
+    """
+
+    versions: dict[str, str]
+    runtime: str | None
+    plugins: dict[str, str]
+    devices: dict[str, int]
+    libraries: tuple[LibraryState, ...]
+    operations: tuple[OperationState, ...]
+    accelerate: dict[str, str]
+    switched: str
+
+    @property
+    def loads(self) -> bool:
+        """Whether nothing stands in the way of a library or operation."""
+        return not any(library.problem for library in self.libraries) and (
+            not any(operation.problem for operation in self.operations)
+        )
+
+
+def runtime() -> Runtime:
+    """The running jaxlib."""
+    return Runtime(jaxlib.__version__, _registration.runtime_api_version())
+
+
+def examine() -> EnvironmentReport:
+    """Looks at the environment; starts JAX's backends."""
+    ours = runtime()
+    devices = _devices()
+    operations = ffi_op.operations()
+    return EnvironmentReport(
+        versions=_versions(),
+        runtime=ours.api_version and ".".join(map(str, ours.api_version)),
+        plugins=_plugins(),
+        devices=devices,
+        libraries=tuple(
+            _library(library, ours) for library in _libraries(operations)
+        ),
+        operations=tuple(
+            _operation(op, name, devices)
+            for op in operations
+            for name in sorted(op.handlers)
+        ),
+        accelerate=_accelerate.state(),
+        switched=os.environ.get(_implementation.ENVIRONMENT_VARIABLE, ""),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("jax", "jaxlib", "numpy", "xla_ffi_kit"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            if name != "xla_ffi_kit":  # under Bazel it is not installed
+                found[name] = "not installed"
+    return found
+
+
+def _plugins() -> dict[str, str]:
+    entries = importlib.metadata.entry_points(group="jax_plugins")
+    return {
+        e.name: e.dist.version if e.dist else "unknown version" for e in entries
+    }
+
+
+def _devices() -> dict[str, int]:
+    """Platform -> number of this process's devices."""
+    counts = {}
+    for name in ("cpu", "cuda", "rocm", "tpu"):
+        try:
+            counts[name] = len(jax.local_devices(backend=name))
+        except RuntimeError:
+            continue  # no such backend here
+    return counts
+
+
+def _libraries(operations: list[ffi_op.FfiOp]) -> Iterator[HandlerLibrary]:
+    seen = set()
+    for library in (
+        *KIT_LIBRARIES,
+        *(lib for op in operations for lib in op.libraries),
+    ):
+        if (library.path, library.platform) not in seen:
+            seen.add((library.path, library.platform))
+            yield library
+
+
+def _library(library: HandlerLibrary, ours: Runtime) -> LibraryState:
+    state = LibraryState(library.path, library.platform)
+    if library.optional and not library.exists:
+        return dataclasses.replace(state, absent=True)
+    try:
+        report = _library_report.examine(library.path, ours)
+    except _library_report.NotAHandlerLibraryError as error:
+        return dataclasses.replace(state, problem=str(error))
+    mine = [h for h in report.handlers if h.platform == library.platform]
+    return dataclasses.replace(
+        state,
+        handlers=len(mine),
+        api_version=max((h.api_version or "" for h in mine), default=None),
+        problem=next((h.problem for h in mine if h.problem), None),
+    )
+
+
+def _operation(
+    op: ffi_op.FfiOp, platform_name: str, devices: dict[str, int]
+) -> OperationState:
+    def state(
+        runs: str, why: str = "", problem: bool = False
+    ) -> OperationState:
+        return OperationState(op.name, platform_name, runs, why, problem)
+
+    if _implementation.runs_reference(op.name):
+        return state("reference", "switched to it")
+    if not op.libraries:
+        return state("a handler that the program registers")
+    target = op.handlers[platform_name]
+    try:
+        library = _lowering.find_library(op, platform_name, target)
+    except HandlerLibraryError as error:
+        return state("error", str(error), True)
+    if library is None:
+        return state("reference", f"no library for {platform_name}")
+    why = "" if platform_name in devices else f"no {platform_name} device"
+    return state(os.path.basename(library.path), why)

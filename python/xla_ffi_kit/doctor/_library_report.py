@@ -1,0 +1,256 @@
+"""What a handler library offers, and where it will load."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from xla_ffi_kit import _c_api, _elf_symbols, _releases
+
+_SECONDS = 120  # that loading a library may take
+
+# The package without its __init__, which would import JAX.
+_RUN_PROBE = """
+import sys, types
+package = types.ModuleType("xla_ffi_kit")
+package.__path__ = [sys.argv.pop(1)]
+sys.modules["xla_ffi_kit"] = package
+from xla_ffi_kit.doctor import _probe
+_probe.main(*sys.argv[1:])
+"""
+
+
+class NotAHandlerLibraryError(ValueError):
+    """A file has no handlers to report; the text says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HandlerReport:
+    """One custom call target.
+
+    Attributes:
+      name: the custom call target; for a library that does not tell targets,
+        the function's name.
+      platform: "cpu", "cuda"; "?" where the library does not say.
+      stages: the stages it has; "?" where the library does not say.
+      api_version: version of the FFI headers it was built with, "0.2"; None if
+        it does not say.
+      traits: e.g. "command buffer compatible".
+      state: name of the type it keeps as state; None if it keeps none.
+      loads_in: the jaxlib releases that take it, in words.
+      problem: why it does not load into the running jaxlib; None if it does.
+    """
+
+    name: str
+    platform: str
+    stages: tuple[str, ...]
+    api_version: str | None
+    traits: tuple[str, ...]
+    state: str | None
+    loads_in: str
+    problem: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class LibraryReport:
+    """A handler library.
+
+    Attributes:
+      path: the file.
+      kind: "handler table", "exported functions" or "Python module": where the
+        handlers were found.
+      handlers: by name.
+      other_exports: exported names that are neither handler nor table.
+      needed: the libraries it is linked against.
+      glibc: the oldest glibc that it loads with, e.g. "2.34".
+      jaxlib: the running jaxlib's version.
+      runtime: FFI version of the running jaxlib, "0.3"; None if unknown.
+    """
+
+    path: str
+    kind: str
+    handlers: tuple[HandlerReport, ...]
+    other_exports: tuple[str, ...]
+    needed: tuple[str, ...]
+    glibc: str | None
+    jaxlib: str | None
+    runtime: str | None
+
+    @property
+    def loads(self) -> bool:
+        """Whether every handler loads into the running jaxlib."""
+        return not any(handler.problem for handler in self.handlers)
+
+
+@dataclasses.dataclass(frozen=True)
+class Runtime:
+    """The jaxlib that handlers are judged by."""
+
+    jaxlib: str | None
+    api_version: tuple[int, int] | None
+
+
+def examine(path: str, runtime: Runtime) -> LibraryReport:
+    """Reads the handler library at `path`, and loads it in another process.
+
+    Raises:
+      NotAHandlerLibraryError: the file cannot be read, is no shared library
+        for this machine, has no handlers, or cannot be loaded.
+    """
+    try:
+        elf = _elf_symbols.read(path)
+    except _elf_symbols.ElfError as error:
+        raise NotAHandlerLibraryError(f"{path} {error}") from None
+    except OSError as error:
+        raise NotAHandlerLibraryError(
+            f"{path} cannot be read: {error.strerror}"
+        ) from None
+    how, kind = _how(path, elf)
+    found = _probe(path, how)
+    if "error" in found:
+        raise NotAHandlerLibraryError(f"{path} {found['error']}")
+    if not found["handlers"]:
+        raise NotAHandlerLibraryError(f"{path} offers no FFI handler")
+    known = {_c_api.TABLE_SYMBOL}
+    for handler in found["handlers"]:
+        known.update(s for s in handler["symbols"] if s)
+    if how == "module":
+        known.update(f for f in elf.functions if f.startswith("PyInit_"))
+    exports = set(elf.functions) | set(elf.objects)
+    return LibraryReport(
+        path=path,
+        kind=kind,
+        handlers=tuple(
+            sorted(
+                (
+                    _handler(h, found["types"], runtime)
+                    for h in found["handlers"]
+                ),
+                key=lambda h: (h.name, h.platform),
+            )
+        ),
+        other_exports=tuple(
+            # C names first: they are the ones nobody meant to export.
+            sorted(exports - known, key=lambda n: (n.startswith("_Z"), n))
+        ),
+        needed=elf.needed,
+        glibc=_dots(elf.glibc) if elf.glibc else None,
+        jaxlib=runtime.jaxlib,
+        runtime=_dots(runtime.api_version) if runtime.api_version else None,
+    )
+
+
+def _how(path: str, elf: _elf_symbols.SharedLibrary) -> tuple[str, str]:
+    if _c_api.TABLE_SYMBOL in elf.functions:
+        return "table", "handler table"
+    if not elf.calls_ffi:
+        raise NotAHandlerLibraryError(
+            f"{path} is a shared library without any FFI handler"
+        )
+    if any(f.startswith("PyInit_") for f in elf.functions):
+        return "module", "Python module"
+    return "symbols", "exported functions"
+
+
+def _probe(path: str, how: str) -> dict[str, Any]:
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "found.json")
+        arguments = [package, os.path.abspath(path), how, output]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", _RUN_PROBE, *arguments],
+                # Under Bazel the packages are not where Python looks itself.
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return {"error": f"was not loaded within {_SECONDS} s"}
+        if os.path.exists(output):
+            with open(output, encoding="utf-8") as file:
+                return json.load(file)
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        return {"error": f"ends the process that loads it ({name})"}
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return {"error": f"cannot be loaded: {said[-1] if said else 'no reason'}"}
+
+
+def _handler(
+    found: dict[str, Any], types: dict[str, str], runtime: Runtime
+) -> HandlerReport:
+    answers = found["stages"]
+    errors = [a["error"] for a in answers.values() if "error" in a]
+    versions = [
+        tuple(a["api_version"]) for a in answers.values() if "error" not in a
+    ]
+    version = max(versions, default=None)
+    traits = max((a.get("traits", 0) for a in answers.values()), default=0)
+    platform = found.get("platform", "?")
+    state = _state(answers, types)
+    keeps_state = platform == "cpu" and state is not None
+    return HandlerReport(
+        name=found["name"],
+        platform=platform,
+        stages=tuple(answers),
+        api_version=_dots(version) if version else None,
+        traits=("command buffer compatible",)
+        if traits & _c_api.COMMAND_BUFFER_COMPATIBLE
+        else (),
+        state=state,
+        loads_in=_releases.loads_in(version, old_state=keeps_state)
+        if version
+        else "?",
+        problem=_problem(version, keeps_state, runtime)
+        if version
+        else next((e for e in errors if not _wants_type(e)), None),
+    )
+
+
+def _state(answers: dict[str, Any], types: dict[str, str]) -> str | None:
+    for answer in answers.values():
+        if answer.get("state_type_id"):
+            number = str(answer["state_type_id"])
+            return types.get(number, f"type {number}")
+        if _wants_type(answer.get("error", "")):
+            return "a type that no table names"
+    return None
+
+
+def _wants_type(error: str) -> bool:
+    """Whether a handler only says that XLA has not numbered its state's type.
+
+    The library's owner registers the type; the doctor cannot, and so does not
+    learn the handler's version.
+    """
+    return "must be registered" in error
+
+
+def _problem(
+    version: tuple[int, int], keeps_state: bool, runtime: Runtime
+) -> str | None:
+    """Why the running jaxlib does not take a handler, in a few words."""
+    ours = runtime.api_version
+    if version < _releases.OLDEST:
+        return "built for FFI 0.0, which XLA refuses"
+    if ours and version > ours:
+        return (
+            f"built for FFI {_dots(version)}, jaxlib {runtime.jaxlib} speaks "
+            f"{_dots(ours)}: update jaxlib, or build with older headers"
+        )
+    if keeps_state and _releases.crashes(version, runtime.jaxlib or ""):
+        return f"jaxlib {runtime.jaxlib} crashes on state of FFI < 0.3"
+    return None
+
+
+def _dots(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

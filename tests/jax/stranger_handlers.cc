@@ -1,0 +1,48 @@
+// A library as others build them: handlers without a table, among functions
+// that are no handlers. doctor_test compiles it with the headers of the jaxlib
+// it runs on.
+
+#include <cstdlib>
+#include <memory>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+namespace {
+
+struct Counter {
+  static ffi::TypeId id;
+};
+ffi::TypeId Counter::id = {};
+
+ffi::Error Nothing(ffi::AnyBuffer) { return ffi::Error::Success(); }
+ffi::Error Count(Counter*, ffi::AnyBuffer) { return ffi::Error::Success(); }
+ffi::ErrorOr<std::unique_ptr<Counter>> MakeCounter() {
+  return std::make_unique<Counter>();
+}
+
+#ifdef DIES_WHEN_LOADED
+const int dies = (std::abort(), 0);
+#endif
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Plain, Nothing,
+                              ffi::Ffi::Bind().Arg<ffi::AnyBuffer>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Captured, Nothing,
+                              ffi::Ffi::Bind().Arg<ffi::AnyBuffer>(),
+                              {ffi::Traits::kCmdBufferCompatible});
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    CountHandler, Count,
+    ffi::Ffi::Bind().Ctx<ffi::State<Counter>>().Arg<ffi::AnyBuffer>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(MakeCounterHandler, MakeCounter,
+                              ffi::Ffi::BindInstantiate());
+
+extern "C" void aborts() { std::abort(); }
+extern "C" void writes_anywhere(int** address) { *address[5] = 3; }
+extern "C" void loops() {
+  for (volatile int i = 0; i >= 0; i = i ^ 1) {
+  }
+}
+extern "C" void* answers_nothing(void*) { return nullptr; }
