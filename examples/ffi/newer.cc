@@ -65,9 +65,8 @@ namespace {
   ffi::Error error =
       ffi::Verify("y", *y, ffi::match::Buffer<ffi::F32>().WithRank<0>());
   if (error.failure()) return error;
-  const double scale = options.contains<double>("scale")
-                           ? *options.get<double>("scale")
-                           : 1.0;
+  const double scale =
+      options.contains<double>("scale") ? *options.get<double>("scale") : 1.0;
   double sum = 0;
   for (int64_t i = 0; i < rows && i < columns; ++i) {
     sum += matrix->typed_data()[i * (columns + 1)];
