@@ -41,6 +41,8 @@ ARCHIVES = {
         url = "https://github.com/google/highway/archive/refs/tags/1.2.0.tar.gz",
         sha256 = "7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343",
         strip_prefix = "highway-1.2.0",
+        # Its BUILD files load their rules, which Bazel 9 no longer has built in.
+        patches = [Label("//third_party/highway:loads.patch")],
     ),
 }
 
@@ -57,6 +59,8 @@ def declare_archive(name, archive):
     """Declares one archive as the repository `name`."""
     http_archive(
         name = name,
+        patch_args = ["-p1"],
+        patches = getattr(archive, "patches", []),
         sha256 = archive.sha256,
         strip_prefix = archive.strip_prefix,
         url = archive.url,

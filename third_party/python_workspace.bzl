@@ -1,16 +1,30 @@
 """Python dependencies in WORKSPACE mode; needs xla_ffi_kit_repositories()."""
 
 load("@rules_python//python:pip.bzl", "pip_parse")
+load("@rules_python//python:repositories.bzl", "python_register_toolchains")
 load("//third_party/pypi:pip_tools.bzl", "pip_tools")
+load("//third_party/python:host_python.bzl", "host_python")
 load("//third_party/python:local_python.bzl", "local_python")
 
 # buildifier: disable=unnamed-macro
 def xla_ffi_kit_python_repositories():
     """Declares the machine's Python and the locked packages as `@pypi`.
 
+    With `--repo_env=XLA_FFI_KIT_PYTHON=hermetic`, `--config=hermetic_python`
+    for short, it is a Python 3.11 that rules_python downloads instead; with a
+    path, that one.
+
     The packages' repositories follow from
     `load("@pypi//:requirements.bzl", "install_deps")`.
     """
+    if not native.existing_rule("python_3_11_host"):
+        python_register_toolchains(
+            name = "python_3_11",
+            python_version = "3.11",
+            # @local_python is the toolchain, whichever Python that is.
+            register_toolchains = False,
+        )
+        host_python(name = "python_3_11_host", base_name = "python_3_11")
     if not native.existing_rule("local_python"):
         local_python(name = "local_python")
         native.register_toolchains("@local_python//:toolchain")

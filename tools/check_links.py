@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 
+CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 def broken_links(page: pathlib.Path) -> list[str]:
     """The link targets of one page that are no file or folder."""
-    links = LINK.findall(page.read_text())
+    links = LINK.findall(CODE.sub("", page.read_text()))
     return [link for link in links if not (page.parent / link).exists()]
 
 

@@ -6,22 +6,31 @@ Python all follow from it.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
-load("//third_party/cuda:defs.bzl", "CUDA_ONLY")
+load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "cuda_library")
 load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
 
 # -O2 of gcc leaves loops of kernels unvectorised.
 _COPTS = ["-O3"]
 
+_CUDA_SOURCES = (".cu", ".cu.cc")
+
+def _cuda_sources(srcs):
+    if type(srcs) != "list":  # a select(), which nobody can look into
+        return []
+    return [s for s in srcs if type(s) == "string" and s.endswith(_CUDA_SOURCES)]
+
 def xla_ffi_library(
         name,
         handlers = {},
+        types = {},
         platform = "Host",
         srcs = [],
         hdrs = [],
         deps = [],
         copts = [],
         library = None,
+        pybind11_module = None,
         visibility = None,
         testonly = False,
         tags = [],
@@ -34,8 +43,8 @@ def xla_ffi_library(
         <library>_handler_table(void)`;
       * `<name>_register`: registers every handler with the XLA that is linked
         into the same binary, when it starts;
-      * `<library>.so`: a shared library that exports the handlers and
-        `XlaFfiKit_GetHandlerTable`, nothing else;
+      * `<library>.so`: a shared library that exports the handlers, the types
+        and `XlaFfiKit_GetHandlerTable`, nothing else;
       * `<name>_exports`: a file that lists those exports.
 
     Args:
@@ -44,14 +53,29 @@ def xla_ffi_library(
         symbol that XLA_FFI_DEFINE_HANDLER_SYMBOL defines for it, or with a
         dictionary from stage ("instantiate", "prepare", "initialize",
         "execute") to symbol.
+      types: the types that these handlers keep as state, or read as user data:
+        from the name XLA shall know the type by to the name given to
+        XLA_FFI_KIT_DEFINE_TYPE (xla_ffi/core/define_type.h), or to a dictionary
+        with the symbols that XLA_FFI_DECLARE_TYPE_ID_SYMBOL ("type_id") and
+        XLA_FFI_DECLARE_TYPE_INFO_SYMBOL ("type_info") declare. Types are
+        registered before handlers.
       platform: XLA's name of the platform the handlers run on: "Host", or
         "CUDA", whose targets are skipped without --config=cuda.
-      srcs: C++ sources.
+      srcs: C++ sources; where `platform` is "CUDA" also CUDA sources, `.cu.cc`
+        or `.cu`, which are compiled as by `cuda_library`. (If they are not a
+        plain list, put CUDA sources into a `cuda_library` in `deps`.)
       hdrs: C++ headers.
       deps: libraries, handler libraries among them: their handlers are part
         of this library's table.
       copts: compiler options, after the kit's own.
       library: name of the shared library, `name` if not given. A C identifier.
+      pybind11_module: name of an extension module to build as well, from
+        `<pybind11_module>.so`: `registrations()` and `type_registrations()`
+        give what jax.ffi.register_ffi_target and jax.ffi.register_ffi_type
+        take. It holds the handlers, works with the Python it was built for
+        alone, and is skipped where that Python has no headers. The shared
+        library above needs no such module: this is for packages that are
+        extension modules already.
       visibility: of `<name>` and what is declared beside it.
       testonly: as for any target.
       tags: of everything declared.
@@ -67,6 +91,7 @@ def xla_ffi_library(
         handlers = json.encode(handlers),
         platform = platform,
         tags = tags,
+        types = json.encode(types),
         deps = deps,
         **private
     )
@@ -81,17 +106,33 @@ def xla_ffi_library(
         version_script = name + ".lds",
         **common
     )
+    cuda_srcs = _cuda_sources(srcs)
+    needs = deps + [Label("//xla_ffi/private:handler_deps")]
+    if cuda_srcs:
+        if platform != "CUDA":
+            fail("%s: srcs: %s is CUDA: put it into a second xla_ffi_library() with platform = \"CUDA\"" %
+                 (native.package_relative_label(name), cuda_srcs[0]))
+        cuda_library(
+            name = name + "_nvcc",
+            srcs = cuda_srcs + hdrs,
+            deps = needs,
+            tags = tags,
+            **private
+        )
+        srcs = [s for s in srcs if s not in cuda_srcs]
+        needs = needs + [":" + name + "_nvcc"]
     cc_library(
         name = name + "_cc",
         srcs = srcs + [name + "_table.cc"],
         hdrs = hdrs,
         copts = _COPTS + copts,
-        deps = deps + [Label("//xla_ffi/private:handler_deps")],
+        deps = needs,
         tags = tags,
         **(private | kwargs)
     )
     handler_library(
         name = name,
+        checked = name + ".checked",
         handlers = ":" + name + "_handlers",
         library = ":" + name + "_cc",
         tags = tags,
@@ -105,14 +146,23 @@ def xla_ffi_library(
         deps = [":" + name],
         **common
     )
+    if pybind11_module:
+        _pybind11_module(pybind11_module, name, library, tags, common)
     cc_binary(
         name = library + ".so",
         srcs = [name + "_entry.cc"],
-        additional_linker_inputs = [name + ".lds"],
+        additional_linker_inputs = [
+            name + ".lds",
+            # Before the linker complains in words of its own.
+            name + ".checked",
+        ],
         linkopts = [
             "-Wl,--version-script=$(location %s.lds)" % name,
             # Else the linker writes the path of the output into the library.
             "-Wl,-soname,%s.so" % library,
+            # XLA keeps the addresses of handlers: closing the library must not
+            # take them away.
+            "-Wl,-z,nodelete",
             # A handler that is named but not defined fails here, by name, and
             # not when the library is loaded.
             "-Wl,-z,defs",
@@ -120,5 +170,31 @@ def xla_ffi_library(
         linkshared = True,
         tags = tags + ["manual"],
         deps = [":" + name],
+        **common
+    )
+
+def _pybind11_module(module, name, library, tags, common):
+    """Declares `<module>.so`, the extension module of a handler library."""
+    script = Label("//xla_ffi/private:pybind11_module.lds")
+    cc_binary(
+        name = module + ".so",
+        srcs = [Label("//xla_ffi/private:pybind11_module.cc")],
+        additional_linker_inputs = [script],
+        copts = ["-fvisibility=hidden"],  # as pybind11 itself is compiled
+        linkopts = [
+            "-Wl,--version-script=$(location %s)" % script,
+            "-Wl,-soname,%s.so" % module,
+        ],
+        linkshared = True,
+        local_defines = [
+            "XLA_FFI_KIT_MODULE=" + module,
+            "XLA_FFI_KIT_HANDLER_TABLE=%s_handler_table" % library,
+        ],
+        tags = tags + ["manual"],
+        deps = [
+            ":" + name,
+            Label("//xla_ffi/core:handler_table"),
+            Label("@pybind11//:pybind11"),
+        ],
         **common
     )

@@ -1,12 +1,13 @@
 """A stand-in for a codebase's own XLA: its package names and labels.
 
-The headers are those that the kit pins; a define tells the two apart.
+The FFI headers are those that the kit pins; a define tells the two apart. All
+else is the prebuilt XLA of the kit's own tests.
 """
 
 load("@xla_ffi_kit//third_party/pypi:pypi_wheel.bzl", "WHEEL_ENV", "fetch_wheel")
 load("@xla_ffi_kit//third_party/xla:revision.bzl", "HEADERS_WHEEL")
 
-_BUILD = """
+_FFI_API = """
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
 package(default_visibility = ["//visibility:public"])
@@ -24,6 +25,22 @@ cc_library(
 )
 """
 
+_ALIAS = """
+alias(
+    name = "%s",
+    actual = "@xla_ffi_kit//third_party/xla:runtime",
+    visibility = ["//visibility:public"],
+)
+"""
+
+# XLA's packages and their targets that are used here.
+_PREBUILT = {
+    "xla/client": "client_library",
+    "xla/hlo/builder": "xla_builder",
+    "xla/pjrt": "mlir_to_hlo",
+    "xla/pjrt/plugin/xla_cpu": "xla_cpu_pjrt_client",
+}
+
 def _xla_stand_in_impl(rctx):
     fetch_wheel(
         rctx,
@@ -35,9 +52,16 @@ def _xla_stand_in_impl(rctx):
         members = ["xla/ffi/api"],
     )
     rctx.file("WORKSPACE", "workspace(name = \"xla\")\n")
-    rctx.file("xla/ffi/api/BUILD", _BUILD)
+    rctx.file("xla/ffi/api/BUILD", _FFI_API)
+    for package, target in _PREBUILT.items():
+        rctx.file(package + "/BUILD", _ALIAS % target)
 
 xla_stand_in = repository_rule(
     implementation = _xla_stand_in_impl,
     environ = WHEEL_ENV,
+)
+
+own = module_extension(
+    doc = "Declares `xla`, this codebase's own.",
+    implementation = lambda _mctx: xla_stand_in(name = "xla"),
 )

@@ -11,6 +11,7 @@ from xla_ffi_kit._library import (
     KIT_LIBRARIES,
     HandlerLibrary,
     HandlerLibraryError,
+    libraries_beside,
 )
 from xla_ffi_kit._registration import register_handlers
 from xla_ffi_kit.ffi_op import FfiOp
@@ -26,6 +27,7 @@ __all__ = [
     "accelerate",
     "accelerated",
     "export_checks",
+    "libraries_beside",
     "modular_add",
     "register_handlers",
     "relu",

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import struct
 
 _MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le"}
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
+# What glibc says where a library needs a newer system.
+_VERSION_NOT_FOUND = re.compile(
+    r"(?P<file>\S+): version `(?P<name>\w+?)_(?P<version>[0-9.]+)' not found"
+)
 
 
 def problem(path: str) -> str | None:
@@ -43,3 +48,37 @@ def problem(path: str) -> str | None:
     if size < needed:
         return f"is truncated ({size} of {needed} bytes)"
     return None
+
+
+def too_old_a_system(error: str) -> str | None:
+    """Says what the linker's message means if it misses a symbol version.
+
+    Args:
+      error: what dlopen() failed with.
+    """
+    found = _VERSION_NOT_FOUND.search(error)
+    if found is None:
+        return None
+    name = found["name"]
+    system = os.path.basename(found["file"])
+    return (
+        f"needs {name}_{found['version']} of {system}, but this machine's "
+        f"{system} has {_newest(found['file'], name)}: use a newer system, or "
+        "build the library on one that is as old as this"
+    )
+
+
+def _newest(path: str, name: str) -> str:
+    """The newest version `name` that a system library offers."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return "only older ones"
+    # Each version that a library defines is a string in its string table.
+    pattern = rb"\0" + name.encode() + rb"_([0-9]+(?:\.[0-9]+)*)(?=\0)"
+    versions = [v.decode() for v in re.findall(pattern, data)]
+    if not versions:
+        return "none"
+    newest = max(versions, key=lambda v: tuple(map(int, v.split("."))))
+    return f"none after {name}_{newest}"

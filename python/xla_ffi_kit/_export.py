@@ -27,7 +27,12 @@ def export_checks(*ops: FfiOp) -> tuple[export.DisabledSafetyCheck, ...]:
       *ops: the operations. All targets of their libraries are allowed, so that
         an export with a `vjp_order` may call those of the derivatives.
     """
-    targets = {t: None for op in ops for t in op.handlers.values()}
+    targets = {
+        target: None
+        for op in ops
+        for target in op.handlers.values()
+        if isinstance(target, str)
+    }
     for library in {
         id(lib): lib for op in ops for lib in op.libraries
     }.values():

@@ -52,6 +52,15 @@ def define_eager_call(primitive: Primitive) -> None:
     dispatch.simple_impl(primitive)
 
 
+def lowers_with_devices(primitive: Primitive) -> None:
+    """Gives the primitive's lowering rules the devices of the program.
+
+    `custom_partitioning` needs them, and JAX looks for its own primitive in a
+    program, not for one that is lowered to it; there is no public way to ask.
+    """
+    dispatch.prim_requires_devices_during_lowering.add(primitive)
+
+
 def is_eager() -> bool:
     """Whether no transformation is tracing.
 
@@ -72,6 +81,19 @@ def match_manual_axes(operands: Sequence[Any]) -> Sequence[Any]:
     if insert is None:
         insert = core.standard_insert_pvary  # type: ignore[attr-defined]
     return insert(*operands)
+
+
+def xla_may_partition(ctx: Any) -> bool:
+    """Whether a lowering rule's program is one that XLA splits over devices.
+
+    Public JAX does not tell how many devices a program is lowered for, nor
+    whether `shard_map` has split it already.
+    """
+    axes = ctx.module_context.axis_context
+    mesh = getattr(axes, "mesh", None)
+    if mesh is None:
+        return getattr(axes, "num_devices", 1) > 1
+    return mesh.size > 1 and set(axes.manual_axes) != set(mesh.axis_names)
 
 
 def sharding_rule(

@@ -166,8 +166,9 @@ def _open(path: str) -> ctypes.CDLL:
         # RTLD_LOCAL (the default) keeps two libraries' symbols apart.
         return ctypes.CDLL(path)
     except OSError as error:
+        problem = _elf.too_old_a_system(str(error))
         raise HandlerLibraryError(
-            f"handler library {path} cannot be loaded: {error}"
+            f"handler library {path} {problem or f'cannot be loaded: {error}'}"
         ) from None
 
 
@@ -198,6 +199,27 @@ def _types(table: _c_api.HandlerTable) -> Iterator[StateType]:
 def _jax_platform(entry: _c_api.HandlerEntry | _c_api.TypeEntry) -> str:
     name = entry.platform.decode()
     return _PLATFORMS.get(name, name.lower())
+
+
+def libraries_beside(
+    file: str | os.PathLike[str], name: str
+) -> tuple[HandlerLibrary, HandlerLibrary]:
+    """The handler libraries of an operation, in the folder of a Python file.
+
+    Args:
+      file: the `__file__` of a module. It is not resolved: under Bazel it is a
+        link in the runfiles, where the libraries are its neighbours.
+      name: `<name>_cpu.so` has the handlers of CPUs, `<name>_cuda.so` those of
+        CUDA; where that is missing, operations run their reference on CUDA.
+
+    Returns:
+      The two, for the `libraries` of an `FfiOp`.
+    """
+    path = os.path.join(os.path.dirname(os.path.abspath(file)), name)
+    return (
+        HandlerLibrary(f"{path}_cpu.so", "cpu"),
+        HandlerLibrary(f"{path}_cuda.so", "cuda", optional=True),
+    )
 
 
 def kit_libraries() -> tuple[HandlerLibrary, ...]:

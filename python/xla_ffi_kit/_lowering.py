@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from xla_ffi_kit import _registration, _sharding
+from xla_ffi_kit import _jax_hooks, _registration, _sharding, _shared
 from xla_ffi_kit._attributes import AttributeValues
 from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
 
@@ -20,28 +20,42 @@ if TYPE_CHECKING:
 
 def install(op: FfiOp) -> None:
     """Registers the lowerings of `op`'s primitive, one per platform."""
-
-    def reference(
-        *operands: Any, attributes: AttributeValues
-    ) -> tuple[Any, ...]:
-        return op.flatten(op.reference(*operands, **attributes.for_reference))
-
-    default = mlir.lower_fun(reference, multiple_results=True)
+    default = _in_jax(op, op.reference)
     mlir.register_lowering(op.primitive, default)
-    for platform in op.handlers:
-        rule = functools.partial(_lower, op, platform, default)
+    for platform, handler in op.handlers.items():
+        if callable(handler):
+            rule = _in_jax(op, handler)
+        else:
+            rule = functools.partial(
+                _lower,
+                op,
+                platform,
+                handler,
+                default,
+                _in_jax(op, op.partitioned),
+            )
         mlir.register_lowering(op.primitive, rule, platform=platform)
+
+
+def _in_jax(op: FfiOp, function: Callable[..., Any]) -> Any:
+    """The lowering that runs a function of the reference's signature."""
+
+    def call(*operands: Any, attributes: AttributeValues) -> tuple[Any, ...]:
+        return _shared.in_jax(op, function, attributes, *operands)
+
+    return mlir.lower_fun(call, multiple_results=True)
 
 
 def _lower(
     op: FfiOp,
     platform: str,
+    target: str,
     default: Any,
+    partitioned: Any,
     ctx: Any,
     *operands: Any,
     attributes: AttributeValues,
 ) -> Any:
-    target = op.handlers[platform]
     if op.libraries:
         library = find_library(op, platform, target)
         if library is None:
@@ -52,42 +66,85 @@ def _lower(
             raise HandlerLibraryError(f"{op.name}: {error}") from None
 
     lead = op.check_operands(ctx.avals_in)
-    widened = bool(lead) and not any(op.kernel_axes) and _static(ctx.avals_in)
-    if widened:
-        avals_in = [_with_unit_axis(a) for a in ctx.avals_in]
+    if _needs_partitioned(op, ctx, lead):
+        return partitioned(ctx, *operands, attributes=attributes)
+    units = _unit_axes(op, ctx.avals_in, lead)
+    results = ctx.avals_out
+    if any(units):
+        avals_in = [
+            a if i in op.shared else _with_axes(a, len(lead), sum(units))
+            for i, a in enumerate(ctx.avals_in)
+        ]
         operands = tuple(
             _reshape(x, a.shape)
             for x, a in zip(operands, avals_in, strict=True)
         )
-        whole = [len(a.shape) == len(lead) for a in ctx.avals_out]
-        avals_out = [
-            _with_unit_axis(a) if w else a
-            for a, w in zip(ctx.avals_out, whole, strict=True)
-        ]
-        ctx_out = ctx.avals_out
-        ctx = ctx.replace(avals_in=avals_in, avals_out=avals_out)
+        ctx = ctx.replace(
+            avals_in=avals_in,
+            avals_out=[
+                a
+                if i in op.shared_results
+                else _with_axes(a, len(lead), _units_of(a, lead, units))
+                for i, a in enumerate(results)
+            ],
+        )
     build = jax.ffi.build_ffi_lowering_function(
         target,
         has_side_effect=op.has_side_effect,
         operand_output_aliases=op.aliases or None,
     )
     call = build(ctx, *operands, **attributes.items)
-    shapes = [a.shape for a in (*ctx.avals_in, *ctx.avals_out)]
-    _sharding.annotate(call, lead, shapes)
-    if not widened:
+    if not op.shared_results:
+        shapes = [a.shape for a in (*ctx.avals_in, *ctx.avals_out)]
+        batch = (*lead, *(1,) * units[0])
+        _sharding.annotate(call, batch, shapes, op.shared)
+    if not any(units):
         return call.results
     return [
-        _reshape(x, a.shape) for x, a in zip(call.results, ctx_out, strict=True)
+        _reshape(x, a.shape) for x, a in zip(call.results, results, strict=True)
     ]
 
 
-# XLA partitions a custom call over its batch axes only if some operand has an
-# axis beside them (ran: jaxlib 0.10.2 gathers an elementwise call otherwise).
-# So a kernel that owns no axis gets one of size one; the reshape is free.
+def _needs_partitioned(op: FfiOp, ctx: Any, lead: Sequence[Any]) -> bool:
+    """Whether the handler cannot run this call, with its shared operands."""
+    batched = _shared.depth(op, ctx.avals_in) > 0
+    if batched and not op.batches_shared:
+        return True
+    # XLA splits the same axes of all operands or none, and sums up nothing.
+    return (
+        bool(lead)
+        and (batched or bool(op.shared_results))
+        and _jax_hooks.xla_may_partition(ctx)
+    )
 
 
-def _with_unit_axis(aval: Any) -> Any:
-    return jax.core.ShapedArray((*aval.shape, 1), aval.dtype)
+def _unit_axes(
+    op: FfiOp, avals: Sequence[Any], lead: Sequence[Any]
+) -> tuple[int, int]:
+    """How many axes of size one to add: as batch, as the kernel's own.
+
+    XLA partitions a custom call over its batch axes only if some operand has an
+    axis beside them (ran: jaxlib 0.10.2 gathers an elementwise call otherwise).
+    So a kernel that owns no axis gets one. And it takes the first axes of every
+    operand for batch axes, but for operands that have fewer axes than there are
+    batch axes (ran on all four versions); so there have to be more of them than
+    a shared operand has. The reshapes are free.
+    """
+    if not lead or not _static(avals):
+        return 0, 0
+    rank = max((len(avals[i].shape) + 1 for i in op.shared), default=0)
+    own = [n for i, n in enumerate(op.kernel_axes) if i not in op.shared]
+    return max(rank - len(lead), 0), int(not any(own))
+
+
+def _units_of(result: Any, lead: Sequence[Any], units: tuple[int, int]) -> int:
+    own = units[1] if len(result.shape) == len(lead) else 0
+    return units[0] + own
+
+
+def _with_axes(aval: Any, at: int, count: int) -> Any:
+    shape = (*aval.shape[:at], *(1,) * count, *aval.shape[at:])
+    return jax.core.ShapedArray(shape, aval.dtype)
 
 
 def _reshape(value: Any, shape: Sequence[int]) -> Any:

@@ -49,10 +49,13 @@ def describe(
 
 
 def leading_shape(op: FfiOp, operands: Sequence[Any]) -> Shape:
-    """The batch axes that all operands have; ValueError if they differ."""
-    leads: list[Shape] = []
-    for name, x, axes in zip(
-        op.operand_names, operands, op.kernel_axes, strict=True
+    """The batch axes that all operands have; ValueError if they differ.
+
+    A shared operand may have the first ones, or none.
+    """
+    leads: dict[int, Shape] = {}
+    for i, (name, x, axes) in enumerate(
+        zip(op.operand_names, operands, op.kernel_axes, strict=True)
     ):
         batch = len(x.shape) - axes
         if batch < 0:
@@ -65,18 +68,20 @@ def leading_shape(op: FfiOp, operands: Sequence[Any]) -> Shape:
                 f"{op.name}: operand {name}: expected rank {axes} (vmap it "
                 f"over more), got rank {len(x.shape)}"
             )
-        leads.append(tuple(x.shape[:batch]))
-    if not leads:
+        leads[i] = tuple(x.shape[:batch])
+    own = [i for i in leads if i not in op.shared]
+    if not own:
         return ()
-    common = leads[0]
+    common = leads[own[0]]
     if op.vmap_method == "expand_dims":
-        common = _broadcast(leads)
-    for name, got in zip(op.operand_names, leads, strict=True):
-        if not _fits(op, got, common):
+        common = _broadcast([leads[i] for i in own])
+    for i, got in leads.items():
+        if not _fits(op, got, common[: len(got)] if i in op.shared else common):
+            none = "none, or the first of, " if i in op.shared else ""
             raise ValueError(
-                f"{op.name}: operand {name}: expected leading axes "
-                f"{list(common)} as operand {op.operand_names[0]} has, got "
-                f"{list(got)}"
+                f"{op.name}: operand {op.operand_names[i]}: expected leading "
+                f"axes {none}{list(common)} as operand "
+                f"{op.operand_names[own[0]]} has, got {list(got)}"
             )
     return common
 
@@ -103,7 +108,14 @@ def check_results(
     op: FfiOp, operands: Sequence[Any], results: Sequence[Any], lead: Shape
 ) -> None:
     """Checks what the reference returns against batch axes and aliases."""
+    if any(not 0 <= i < len(results) for i in op.shared_results):
+        raise ValueError(
+            f"{op.name}: shared_results: expected result indices below "
+            f"{len(results)}, got {op.shared_results}"
+        )
     for i, result in enumerate(results):
+        if i in op.shared_results:
+            continue
         if tuple(result.shape[: len(lead)]) != lead:
             raise ValueError(
                 f"{op.name}: result {i} of the reference: expected leading "

@@ -26,6 +26,8 @@ from xla_ffi_kit._library import (
 _lock = threading.RLock()
 # (target, platform) -> file it was registered from, for this process.
 _handlers: dict[tuple[str, str], str] = {}
+# The same key -> the address of each stage.
+_stages: dict[tuple[str, str], dict[str, int]] = {}
 _types: set[tuple[str, str]] = set()
 
 
@@ -74,13 +76,15 @@ def register(library: HandlerLibrary, target: str) -> None:
         owner = _handlers.get(key)
         if owner == library.path:
             return
+        handler = library.handler(target)
+        if owner is not None and _stages[key] == handler.stages:
+            return  # the same file by another path
         if owner is not None:
             raise HandlerLibraryError(
                 f"handler {target!r} for {library.platform} of {library.path} "
                 f"is already registered from {owner}; a process has one "
                 "handler per name, so rename one of the two"
             )
-        handler = library.handler(target)
         for state_type in library.types:
             _register_type(library, state_type.name)
         _check_version(library, handler)
@@ -93,7 +97,8 @@ def register(library: HandlerLibrary, target: str) -> None:
                 f"{error}"
             ) from error
         jax.ffi.register_ffi_target_as_batch_partitionable(target)
-        _handlers[key] = library.path
+        _stages[key] = handler.stages
+        _handlers[key] = library.path  # last: others look at it without lock
 
 
 def register_handlers(*libraries: HandlerLibrary) -> None:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad, batching
 
+from xla_ffi_kit import _shared
 from xla_ffi_kit._attributes import AttributeValues
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _reference_of(
         full = list(operands)
         for i, value in zip(active, values, strict=True):
             full[i] = value
-        return op.flatten(op.reference(*full, **attributes.for_reference))
+        return _shared.evaluate(op, attributes, *full)
 
     return call
 
@@ -94,17 +95,13 @@ def _sum_tangents(primal: Any, tangents: Values) -> Any:
 def _author_jvp(
     op: FfiOp, primals: Values, tangents: Values, attributes: AttributeValues
 ) -> tuple[Values, Values]:
-    assert op.jvp is not None
     full = tuple(
         np.zeros(p.shape, jax.dtypes.float0)
         if _is_zero(t) and not jnp.issubdtype(p.dtype, np.inexact)
         else ad.instantiate_zeros(t)
         for p, t in zip(primals, tangents, strict=True)
     )
-    outs, out_tangents = op.jvp(
-        tuple(primals), full, **attributes.for_reference
-    )
-    outs, out_tangents = op.flatten(outs), op.flatten(out_tangents)
+    outs, out_tangents = _shared.jvp(op, primals, full, attributes)
     expected = op.result_types(primals, attributes)
     checked = [
         _check_like(op, "jvp: primal result", i, o, e)
@@ -142,18 +139,12 @@ def _transpose(
         for i in unknown:
             result[i] = ad.Zero(operands[i].aval)
         return result
-    cts = [ad.instantiate_zeros(ct) for ct in cotangents]
     if op.transpose is not None:
-        known = [x.aval if ad.is_undefined_primal(x) else x for x in operands]
-        out = op.transpose(op.pack(cts), *known, **attributes.for_reference)
-        values = dict(
-            zip(
-                op.linear,
-                out if isinstance(out, tuple | list) else (out,),
-                strict=True,
-            )
-        )
+        cts = [None if _is_zero(ct) else ct for ct in cotangents]
+        out = _shared.transpose(op, cts, operands, attributes)
+        values = dict(zip(op.linear, out, strict=True))
     else:
+        cts = [ad.instantiate_zeros(ct) for ct in cotangents]
         # The reference is linear in these, so its derivative at zero is it.
         zeros = [
             ad.instantiate_zeros(ad.Zero(operands[i].aval)) for i in unknown
@@ -184,35 +175,58 @@ def _batch(
     )
     if op.vmap_method == "sequential":
         return _batch_sequentially(op, operands, dims, attributes)
-    lead = _same_batch_axis(op, operands, dims)
-    if lead is None:
-        lead = 0
+    at = _same_batch_axis(op, operands, dims)
+    if at is None:
+        at = _place_of_new_axis(op, operands, dims)
         missing = 1 if op.vmap_method == "expand_dims" else size
         operands = [
-            _with_batch_axis(x, d, missing)
-            for x, d in zip(operands, dims, strict=True)
+            x
+            if d is None and _does_without(op, i, x, at)
+            else _with_batch_axis(x, d, missing, at)
+            for i, (x, d) in enumerate(zip(operands, dims, strict=True))
         ]
     outs = op.bind(operands, attributes)
-    return outs, [lead] * len(outs)
+    return outs, [at] * len(outs)
+
+
+def _does_without(op: FfiOp, index: int, operand: Any, at: int) -> bool:
+    """Whether an operand may lack the batch axis `at`, being shared."""
+    return (
+        index in op.shared
+        and not op.shared_results  # a sum for each element of that axis
+        and _shared.own_axes(op, index, operand) <= at
+    )
+
+
+def _place_of_new_axis(
+    op: FfiOp, operands: Values, dims: Sequence[int | None]
+) -> int:
+    """First, or behind the batch axes of shared operands that lack it."""
+    if op.shared_results or any(dims[i] is not None for i in op.shared):
+        return 0
+    return _shared.depth(op, operands)
 
 
 def _same_batch_axis(
     op: FfiOp, operands: Values, dims: Sequence[int | None]
 ) -> int | None:
     """The axis, if it is one that all operands batch over already."""
-    first = dims[0]
-    if first is None or any(d != first for d in dims):
+    known = {d for d in dims if d is not None}
+    if len(known) != 1:
         return None
-    for x, axes in zip(operands, op.kernel_axes, strict=True):
-        if first >= x.ndim - axes:
+    (at,) = known
+    for i, (x, d) in enumerate(zip(operands, dims, strict=True)):
+        if d is None and not _does_without(op, i, x, at):
             return None
-    return first
+        if d is not None and at >= x.ndim - op.kernel_axes[i]:
+            return None
+    return at
 
 
-def _with_batch_axis(x: Any, dim: int | None, size: int) -> Any:
+def _with_batch_axis(x: Any, dim: int | None, size: int, at: int) -> Any:
     if dim is None:
-        return jax.lax.broadcast(x, (size,))
-    return jnp.moveaxis(x, dim, 0)
+        x, dim = jax.lax.broadcast(x, (size,)), 0
+    return jnp.moveaxis(x, dim, at) if dim != at else x
 
 
 def _batch_sequentially(

@@ -9,28 +9,36 @@ rule saying which axes of operands and results go together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _jax_hooks
 
+if TYPE_CHECKING:
+    from xla_ffi_kit.ffi_op import FfiOp
+
 
 def annotate(
-    call: Any, lead: Sequence[int], shapes: Sequence[Sequence[int]]
+    call: Any,
+    lead: Sequence[int],
+    shapes: Sequence[Sequence[int]],
+    shared: Sequence[int] = (),
 ) -> None:
     """Gives a custom call what lets XLA partition its batch axes.
 
     Args:
       call: the MLIR operation.
-      lead: the leading shape that operands and results share.
+      lead: the leading shape that operands and results have.
       shapes: the shapes of the operands, then of the results.
+      shared: which of these have no batch axes.
     """
     if not lead or not all(isinstance(size, int) for s in shapes for size in s):
         return  # no batch, or a symbolic shape, which Shardy cannot take
     replicated: list[str] = []
     axes = [
-        _factors(lead, s, f"v{i}", replicated) for i, s in enumerate(shapes)
+        _factors(() if i in shared else lead, s, f"v{i}", replicated)
+        for i, s in enumerate(shapes)
     ]
     operands = [x.type for x in call.operands]
     results = [x.type for x in call.results]
@@ -76,7 +84,11 @@ def has_mesh(aval: Any) -> bool:
 def with_specs(
     template: Any, shape: Sequence[int], dtype: Any, specs: Sequence[Any]
 ) -> Any:
-    """An abstract value like `template`, of another shape and sharding."""
+    """An abstract value like `template`, of another shape and sharding.
+
+    `specs` are those of the first axes.
+    """
+    specs = [*specs, *(None,) * (len(shape) - len(specs))]
     sharding = NamedSharding(template.sharding.mesh, PartitionSpec(*specs))
     return template.update(
         shape=tuple(shape), dtype=dtype, weak_type=False, sharding=sharding
@@ -84,21 +96,21 @@ def with_specs(
 
 
 def lead_specs(
-    op: str,
-    names: Sequence[str],
-    avals: Sequence[Any],
-    lead: Sequence[int],
+    op: FfiOp, avals: Sequence[Any], lead: Sequence[int]
 ) -> list[Any]:
     """The sharding of the leading axes that all operands agree on."""
     merged: list[Any] = [None] * len(lead)
     owner = [""] * len(lead)
-    for name, aval in zip(names, avals, strict=True):
-        for axis, spec in enumerate(operand_specs(aval)[: len(lead)]):
+    for name, aval, axes in zip(
+        op.operand_names, avals, op.kernel_axes, strict=True
+    ):
+        batch = operand_specs(aval)[: len(aval.shape) - axes]
+        for axis, spec in enumerate(batch):
             if spec is None or merged[axis] == spec:
                 continue
             if merged[axis] is not None:
                 raise ValueError(
-                    f"{op}: operand {name}: axis {axis} is sharded over "
+                    f"{op.name}: operand {name}: axis {axis} is sharded over "
                     f"{spec!r}, expected {merged[axis]!r} as operand "
                     f"{owner[axis]} has it; use jax.sharding.reshard on one"
                 )

@@ -19,6 +19,7 @@ from xla_ffi_kit import (
     _operands,
     _rules,
     _sharding,
+    _shared,
 )
 from xla_ffi_kit._attributes import AttributeValues
 from xla_ffi_kit._library import HandlerLibrary
@@ -53,9 +54,10 @@ class FfiOp:
         its results begin with those same axes.
       kernel_axes: how many trailing axes of each operand the kernel owns; one
         number if it is the same for all. The axes before them batch, and are
-        the same for all operands.
-      handlers: platform ("cpu", "cuda") -> custom call target. Default: `name`
-        on the platforms of `libraries`.
+        the same for all operands but `shared` ones.
+      handlers: platform ("cpu", "cuda") -> custom call target, or a function
+        of the reference's signature, of other operations, to run there.
+        Default: `name` on the platforms of `libraries`.
       libraries: handler libraries that offer the targets; for each platform
         the first that exists and has the target is used. With none, the targets
         are expected to be registered through `jax.ffi` already.
@@ -69,6 +71,16 @@ class FfiOp:
       transpose: `transpose(cotangents, *operands, **attributes)`, returning the
         cotangents of the linear operands, in whose place it gets their types.
         Default: the transpose of the reference.
+      shared: operands that have no batch axes: every row uses them, as it does
+        a layer's weight. The reference, and every function here, gets them so.
+      shared_results: results that have no batch axes: sums over the rows, as
+        the gradient of a weight is. Where XLA could split the rows over
+        devices, `partitioned` runs.
+      batches_shared: whether the handler takes shared operands, and gives
+        shared results, with the first batch axes of the call, which vmap adds.
+        If not, such calls run `partitioned`.
+      partitioned: a function of the reference's signature, of other
+        operations; default: the reference.
       aliases: operand index -> result index that shares its buffer. In place if
         the operand is donated or dead, else XLA copies it first.
       has_side_effect: the call is neither removed nor repeated.
@@ -87,12 +99,16 @@ class FfiOp:
         reference: Callable[..., Any],
         *,
         kernel_axes: int | Sequence[int],
-        handlers: Mapping[str, str] | None = None,
+        handlers: Mapping[str, str | Callable[..., Any]] | None = None,
         libraries: Sequence[HandlerLibrary] = (),
         attributes: Mapping[str, Any] | None = None,
         jvp: Callable[..., Any] | None = None,
         linear: Sequence[int] = (),
         transpose: Callable[..., Any] | None = None,
+        shared: Sequence[int] = (),
+        shared_results: Sequence[int] = (),
+        batches_shared: bool = False,
+        partitioned: Callable[..., Any] | None = None,
         aliases: Mapping[int, int] | None = None,
         has_side_effect: bool = False,
         vmap_method: str = "broadcast_all",
@@ -113,6 +129,10 @@ class FfiOp:
         self.jvp = jvp
         self.linear = tuple(linear)
         self.transpose = transpose
+        self.shared = tuple(shared)
+        self.shared_results = tuple(shared_results)
+        self.batches_shared = batches_shared
+        self.partitioned = partitioned or reference
         self.aliases = dict(aliases or {})
         self.has_side_effect = has_side_effect
         self.vmap_method = vmap_method
@@ -129,8 +149,8 @@ class FfiOp:
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._cached_types = functools.lru_cache(maxsize=4096)(self._types)
         self._run_reference = jax.jit(
-            lambda *operands, attributes: reference(
-                *operands, **attributes.for_reference
+            lambda *operands, attributes: self.pack(
+                _shared.evaluate(self, attributes, *operands)
             ),
             static_argnames="attributes",
         )
@@ -157,6 +177,7 @@ class FfiOp:
                 )
         for what, indices in (
             ("linear", self.linear),
+            ("shared", self.shared),
             ("aliases", tuple(self.aliases)),
         ):
             if any(not 0 <= i < count for i in indices):
@@ -164,6 +185,16 @@ class FfiOp:
                     f"{self.name}: {what}: expected operand indices below "
                     f"{count}, got {indices}"
                 )
+        if self.shared_results and not self.shared:
+            raise ValueError(
+                f"{self.name}: shared_results: expected none without shared "
+                f"operands, got {self.shared_results}"
+            )
+        if self.shared and self.vmap_method != "broadcast_all":
+            raise ValueError(
+                f"{self.name}: vmap_method: expected 'broadcast_all' with "
+                f"shared operands, got {self.vmap_method!r}"
+            )
 
     def __repr__(self) -> str:
         return f"FfiOp({self.name!r})"
@@ -263,9 +294,16 @@ class FfiOp:
     ) -> tuple[jax.ShapeDtypeStruct, ...]:
         del x64  # part of the key alone
         try:
+            structs = [jax.ShapeDtypeStruct(*operand) for operand in operands]
             results = jax.eval_shape(
-                functools.partial(self.reference, **attributes.for_reference),
-                *(jax.ShapeDtypeStruct(*operand) for operand in operands),
+                _shared.over_batches(
+                    self,
+                    functools.partial(
+                        self.reference, **attributes.for_reference
+                    ),
+                    structs,
+                ),
+                *structs,
             )
         except (TypeError, ValueError) as error:
             raise type(error)(
@@ -299,13 +337,14 @@ class FfiOp:
                 at = len(aval.shape) - axes
                 _sharding.check_kernel_axes(self.name, name, aval, at)
         template = next((a for a in avals if _sharding.has_mesh(a)), avals[0])
-        specs = _sharding.lead_specs(self.name, self.operand_names, avals, lead)
+        specs = _sharding.lead_specs(self, avals, lead)
+        first = specs[: _shared.depth(self, avals)]
         return tuple(
             _sharding.with_specs(
                 template,
                 t.shape,
                 t.dtype,
-                [*specs, *(None,) * (len(t.shape) - len(lead))],
+                first if i in self.shared_results else specs,
             )
-            for t in types
+            for i, t in enumerate(types)
         ), effects

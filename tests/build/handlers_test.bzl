@@ -1,6 +1,10 @@
-"""Tests that a mistake in `handlers` stops the build with a useful sentence."""
+"""Tests that a mistake in a BUILD file stops the build with a useful sentence.
+
+Mistakes that only a build shows are in e2e/mistakes.
+"""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//third_party/cuda:cuda_library.bzl", "architecture_flags")
 load("//xla_ffi:defs.bzl", "xla_ffi_library")
 
 def _failure_test_impl(ctx):
@@ -39,6 +43,61 @@ _MISTAKES = {
     ),
 }
 
+# Mistake -> (attributes with it, the target that fails, what the error says).
+_OTHER_MISTAKES = {
+    "library_name": (
+        {"handlers": {"target": "Symbol"}, "library": "my-library"},
+        "_exports",
+        ["library: \"my-library\" is not a C identifier", "set `library`"],
+    ),
+    "platform": (
+        {"handlers": {"target": "Symbol"}, "platform": "cpu"},
+        "_handlers",
+        ["platform: expected one of [\"Host\", \"CUDA\"]", "got \"cpu\""],
+    ),
+    "two_xla": (
+        {
+            "deps": ["@xla_header_copy//xla/ffi/api:ffi"],
+            "handlers": {"target": "Symbol"},
+        },
+        "",
+        [
+            # In bzlmod mode the names are longer.
+            "FFI headers come from @",
+            "xla_header_copy",
+            "//third_party/xla:ffi_api",
+        ],
+    ),
+}
+
+def _capabilities_probe_impl(ctx):
+    architecture_flags(ctx.attr.capabilities)
+
+_capabilities_probe = rule(
+    implementation = _capabilities_probe_impl,
+    attrs = {"capabilities": attr.string_list()},
+)
+
+# Mistake -> (the value of the flag with it, what the error says).
+_CAPABILITIES = {
+    "no_capability": ([], ["compute_capabilities: expected at least one"]),
+    "no_number": (["sm_90"], ["does not know \"sm_90\"", "90,90a"]),
+    "unknown_capability": (["90", "42"], ["does not know \"42\"", "90,90a"]),
+}
+
+# The same for `types`.
+_TYPE_MISTAKES = {
+    "type_not_a_symbol": (
+        {"State": "no symbol"},
+        ["types[\"State\"]", "\"no symbol_type_id\" is not the name of a C symbol"],
+    ),
+    "type_without_info": (
+        {"State": {"type_id": "Id"}},
+        ["types[\"State\"]", "[\"type_id\", \"type_info\"]"],
+    ),
+    "type_without_name": ({"": "State"}, ["a type needs a name"]),
+}
+
 def handlers_test_suite(name):
     """Declares one test per mistake, and the libraries that make them.
 
@@ -51,24 +110,53 @@ def handlers_test_suite(name):
         xla_ffi_library(name = library, handlers = handlers, tags = ["manual"])
         tests.append(_test(name, mistake, library + "_handlers", texts))
 
-    # Each of two libraries is right; together they claim one target.
-    for twin in ["first", "second"]:
-        xla_ffi_library(
-            name = "%s_%s_twin" % (name, twin),
-            handlers = {"target": "Symbol"},
+    for mistake, (attributes, target, texts) in _OTHER_MISTAKES.items():
+        library = "%s_%s_library" % (name, mistake.replace(".", "_"))
+        xla_ffi_library(name = library, tags = ["manual"], **attributes)
+        tests.append(_test(name, mistake, library + target, texts))
+
+    for mistake, (capabilities, texts) in _CAPABILITIES.items():
+        _capabilities_probe(
+            name = "%s_%s" % (name, mistake),
+            capabilities = capabilities,
             tags = ["manual"],
         )
-    xla_ffi_library(
-        name = name + "_twins",
-        tags = ["manual"],
-        deps = ["%s_%s_twin" % (name, twin) for twin in ["first", "second"]],
-    )
-    tests.append(_test(
-        name,
-        "duplicate",
-        name + "_twins_exports",
-        ["\"target\" on Host", "first_twin", "second_twin", "rename one"],
-    ))
+        tests.append(_test(name, mistake, "%s_%s" % (name, mistake), texts))
+
+    for mistake, (types, texts) in _TYPE_MISTAKES.items():
+        library = "%s_%s_library" % (name, mistake)
+        xla_ffi_library(
+            name = library,
+            handlers = {"target": "Symbol"},
+            tags = ["manual"],
+            types = types,
+        )
+        tests.append(_test(name, mistake, library + "_handlers", texts))
+
+    # Each of two libraries is right; together they claim one name.
+    for clash, first, second in [
+        ("target", {"target": "Symbol"}, {"target": "Symbol"}),
+        ("State", {"one": "Symbol"}, {"two": "Symbol"}),
+    ]:
+        twins = "%s_%s" % (name, clash)
+        for twin, handlers in [("first", first), ("second", second)]:
+            xla_ffi_library(
+                name = "%s_%s_twin" % (twins, twin),
+                handlers = handlers,
+                tags = ["manual"],
+                types = {"State": "State"} if clash == "State" else {},
+            )
+        xla_ffi_library(
+            name = twins + "_twins",
+            tags = ["manual"],
+            deps = ["%s_first_twin" % twins, "%s_second_twin" % twins],
+        )
+        tests.append(_test(
+            name,
+            "duplicate_" + clash,
+            twins + "_twins_exports",
+            ["\"%s\"" % clash, "first_twin", "second_twin", "rename one"],
+        ))
     xla_ffi_library(name = name + "_empty", tags = ["manual"])
     tests.append(_test(
         name,

@@ -31,10 +31,11 @@ std::string TakeMessage(XLA_FFI_Error* error) {
   return message;
 }
 
-// A table with one handler, for platform Host.
-std::string Register(const char* name, XLA_FFI_Handler* execute) {
-  const XlaFfiKit_Handler handler = {name,    "Host",  nullptr,
-                                     nullptr, nullptr, execute};
+// The error of registering a table with one handler.
+std::string Register(const char* name, XLA_FFI_Handler* execute,
+                     const char* platform = "Host") {
+  const XlaFfiKit_Handler handler = {name,    platform, nullptr,
+                                     nullptr, nullptr,  execute};
   XlaFfiKit_HandlerTable table = *XlaFfiKit_CpuHandlerTable();
   table.library = "registry_test";
   table.num_handlers = 1;
@@ -85,6 +86,13 @@ TEST(RegistryTest, TargetTakenByAnotherHandlerIsRefused) {
 TEST(RegistryTest, HandlerNewerThanXlaIsRefused) {
   EXPECT_THAT(Register("registry_test.newer", &HandlerOfVersion<99>),
               AllOf(HasSubstr("registry_test.newer"), HasSubstr("99")));
+}
+
+TEST(RegistryTest, PlatformThatXlaHasNotIsRefused) {
+  EXPECT_EQ(Register("registry_test.platform", &HandlerOfVersion<2>, "Hots"),
+            "registry_test: registering handler registry_test.platform: "
+            "expected platform Host, CUDA or ROCM, as XLA spells them, got "
+            "Hots");
 }
 
 TEST(RegistryTest, HandlerOfTheFloorVersionIsAccepted) {

@@ -4,9 +4,10 @@
     tools/bazel run //tests/compat -- --versions 0.8.1 0.12.0.1 --tests rms_norm
 
 Every version gets a virtual environment in the user's cache, filled once from
-its hashed lock file beside this file. The handler libraries are the ones Bazel
-built: one build has to serve all versions. JAX 0.12 needs Python 3.12 or newer;
-where there is none, Python 3.14 is unpacked into the cache (Debian only).
+its hashed lock file beside this file. On top of it comes a fresh environment
+with nothing but the kit's wheel, the same for all versions. JAX 0.12 needs
+Python 3.12 or newer; where there is none, Python 3.14 is unpacked into the
+cache (Debian only).
 """
 
 from __future__ import annotations
@@ -90,16 +91,54 @@ def environment(version: str) -> pathlib.Path:
     if not (folder / ".complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         print(f"installing jax {version} into {folder}, once", flush=True)
+        # Bazel's PYTHONPATH would have pip find packages there, and leave out.
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         subprocess.run(
-            [python, "-m", "venv", "--without-pip", folder], check=True
+            [python, "-m", "venv", "--without-pip", folder], env=env, check=True
         )
         pip = [sys.executable, "-m", "pip", "--python", folder / "bin/python"]
         options = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
         subprocess.run(
-            [*pip, "install", "--quiet", *options, "-r", lock], check=True
+            [*pip, "install", "--quiet", *options, "-r", lock],
+            env=env,
+            check=True,
         )
         (folder / ".complete").touch()
     return folder / "bin/python"
+
+
+def install(
+    wheel: pathlib.Path, jax: pathlib.Path, folder: str
+) -> pathlib.Path:
+    """The Python of a new environment with the wheel, on top of JAX's own.
+
+    Args:
+      wheel: the kit's.
+      jax: the Python of the environment with JAX.
+      folder: where to make it.
+    """
+    venv = [jax, "-m", "venv", "--without-pip", folder]
+    subprocess.run(venv, check=True)
+    python = pathlib.Path(folder, "bin/python")
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = {
+        of: subprocess.run(
+            [of, "-c", where], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout.strip()
+        for of in (jax, python)
+    }
+    (pathlib.Path(packages[python]) / "jax.pth").write_text(packages[jax])
+    pip = [sys.executable, "-m", "pip", "--quiet", "--python", python]
+    options = ["--no-index", "--no-deps"]
+    subprocess.run([*pip, "install", *options, wheel], check=True)
+    subprocess.run([*pip, "check"], check=True)  # the wheel's requirements
+    found = "import xla_ffi_kit; print(xla_ffi_kit.__file__)"
+    used = subprocess.run(
+        [python, "-c", found], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    if not used.startswith(packages[python]):
+        sys.exit(f"the tests would use {used}, which is not the wheel's")
+    return python
 
 
 def run_tests(python: pathlib.Path, select: str) -> dict[str, Count]:
@@ -109,13 +148,14 @@ def run_tests(python: pathlib.Path, select: str) -> dict[str, Count]:
         options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         if select:
             options += ["-k", select]
+        environ = os.environ | {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            # The tests' own helpers; the package comes from the wheel.
+            "PYTHONPATH": str(ROOT / "tests/jax"),
+        }
         subprocess.run(
             [python, "-m", "pytest", *options, ROOT / "tests/jax"],
-            env=os.environ
-            | {
-                "PYTHONPATH": str(ROOT / "python"),
-                "PYTHONDONTWRITEBYTECODE": "1",
-            },
+            env=environ,
             check=False,
         )
         if not report.exists():
@@ -163,17 +203,21 @@ def main() -> int:
         "--tests", default="", help="pytest's -k: only tests that match"
     )
     options = parser.parse_args()
+    (wheel,) = (ROOT / "python").glob("*.whl")
+    print(f"wheel: {wheel.name}", flush=True)
     results = {}
     for version in options.versions:
         try:
-            python = environment(version)
+            jax = environment(version)
         except subprocess.CalledProcessError as error:
             print(f"jax {version} cannot be installed: {error}", flush=True)
             results[version] = {"installation": Count(failed=1)}
             continue
         start = time.monotonic()
-        print(f"\n=== jax {version}, {python}", flush=True)
-        results[version] = run_tests(python, options.tests)
+        print(f"\n=== jax {version}, {jax}", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            python = install(wheel.resolve(), jax, folder)
+            results[version] = run_tests(python, options.tests)
         print(f"{time.monotonic() - start:.0f} s", flush=True)
     print(f"\n{table(results)}")
     counts = [c for result in results.values() for c in result.values()]

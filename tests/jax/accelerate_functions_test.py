@@ -110,12 +110,13 @@ def test_programs_call_the_handler():
     functions = [
         jnp.sort,
         jnp.argsort,
-        jnp.median,
-        lambda x: jnp.percentile(x, 3.0),
         lambda x: jnp.unique(x, size=3),
         lambda x: jax.random.permutation(jax.random.key(0), x[0]),
         jax.vmap(jax.grad(lambda x: jnp.sort(x)[3])),
     ]
+    # jax 0.12 lets these two sort floats in any order of 0.0 and -0.0.
+    if jax.__version_info__ < (0, 11):
+        functions += [jnp.median, lambda x: jnp.percentile(x, 3.0)]
     with xla_ffi_kit.accelerate("sort"):
         for f in functions:
             text = jax.jit(f).lower(x).as_text()

@@ -13,12 +13,23 @@ import sys
 
 import pytest
 
+import xla_ffi_kit
+
 # The tree's root, in the source tree and in Bazel's runfiles alike.
 ROOT = pathlib.Path(os.path.abspath(__file__)).parents[2]
-PAGES = ("ffi_op.md", "older_spellings.md", "primitive_by_hand.md")
+PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+WITH_PYTHON = [
+    page for page in PAGES if "```python" in (ROOT / "docs" / page).read_text()
+]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.fixture(autouse=True)
+def each_page_for_itself():
+    yield
+    xla_ffi_kit.accelerate(False)
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON)
 def test_snippets_run(page):
     text = (ROOT / "docs" / page).read_text()
     snippets = list(re.finditer(r"```python\n(.*?)```", text, re.DOTALL))
@@ -28,6 +39,18 @@ def test_snippets_run(page):
         # Blank lines before it: errors then give the line of the page.
         above = "\n" * text[: snippet.start(1)].count("\n")
         exec(compile(above + snippet[1], page, "exec"), scope)
+
+
+def test_an_operation_is_at_most_40_lines():
+    text = (ROOT / "docs/ffi_op.md").read_text()
+    specs = [
+        snippet
+        for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "FfiOp(" in snippet
+    ]
+    assert len(specs) == 4
+    # Blank lines are counted too; the second one has its own derivative.
+    assert max(len(snippet.splitlines()) for snippet in specs) <= 40
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -159,8 +159,13 @@ def test_bad_attribute(wrong, error, message):
 
 
 def test_traced_attribute():
-    with pytest.raises(TypeError, match="attribute integer: expected a static"):
+    with pytest.raises(TypeError) as caught:
         jax.jit(lambda i: describe(rows(5), **GOOD | {"integer": i}))(3)
+    assert str(caught.value) == (
+        "test.describe: attribute integer: expected a static value, got a "
+        "traced one; pass it as a Python number (jit: static_argnames)"
+    )
+    np.testing.assert_array_equal(describe(rows(5), **GOOD)[0], 3)
 
 
 def test_disable_jit():

@@ -120,6 +120,34 @@ def test_library_of_another_architecture(tmp_path):
     )
 
 
+def test_library_for_a_newer_system(tmp_path):
+    path = tmp_path / "newer.so"
+    with open(CPU.path, "rb") as file:
+        data = file.read()
+    # The version of memcpy; the linker compares the names it is given.
+    assert data.count(b"\0GLIBC_2.14\0") == 1
+    path.write_bytes(data.replace(b"\0GLIBC_2.14\0", b"\0GLIBC_2.99\0"))
+    glibc = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
+    assert error_of(path) == (
+        f"handler library {path} needs GLIBC_2.99 of libc.so.6, but this "
+        f"machine's libc.so.6 has none after GLIBC_{glibc}: use a newer "
+        "system, or build the library on one that is as old as this"
+    )
+
+
+def test_library_for_a_newer_cpp_runtime(tmp_path):
+    path = tmp_path / "newer.so"
+    with open(CPU.path, "rb") as file:
+        data = file.read()
+    assert data.count(b"\0GLIBCXX_3.4.21\0") == 1
+    newer = data.replace(b"\0GLIBCXX_3.4.21\0", b"\0GLIBCXX_3.4.99\0")
+    path.write_bytes(newer)
+    assert (
+        f"handler library {path} needs GLIBCXX_3.4.99 of libstdc++.so.6, but "
+        "this machine's libstdc++.so.6 has none after GLIBCXX_3.4."
+    ) in error_of(path)
+
+
 def test_library_without_a_table(tmp_path):
     path = tmp_path / "other.so"
     shutil.copy(_ctypes.__file__, path)
@@ -155,6 +183,27 @@ def test_two_libraries_with_one_name(tmp_path):
     path = tmp_path / "copy.so"
     shutil.copy(CPU.path, path)
     assert f"is already registered from {CPU.path}" in error_of(path)
+
+
+def test_one_library_with_two_paths(tmp_path):
+    xla_ffi_kit.relu(np.float32(1))
+    path = tmp_path / "link.so"
+    path.symlink_to(os.path.realpath(CPU.path))
+    op = op_of(xla_ffi_kit.HandlerLibrary(path))
+    np.testing.assert_array_equal(op(np.float32(-1)), 0)
+
+
+def test_closed_library_stays_usable():
+    result = run_python(
+        "import _ctypes, numpy as np, xla_ffi_kit\n"
+        "from xla_ffi_kit._library import KIT_LIBRARIES\n"
+        "xla_ffi_kit.relu(np.float32(1))\n"
+        "handle = KIT_LIBRARIES[0]._library._handle\n"
+        "for _ in range(3): _ctypes.dlclose(handle)\n"
+        "assert xla_ffi_kit.relu(np.float32(-1)) == 0\n"
+        "assert xla_ffi_kit.relu(np.zeros(7) - 1).max() == 0\n"
+    )
+    assert result.returncode == 0, result.stderr
 
 
 def test_the_first_library_with_the_handler_is_used(tmp_path):
@@ -211,6 +260,18 @@ def test_fork_while_another_thread_registers():
     release.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_forked_process_that_uses_it_first():
+    result = run_python(
+        "import os, numpy as np, xla_ffi_kit\n"
+        "child = os.fork()\n"
+        "y = xla_ffi_kit.relu(np.array([-1.0, 2.0]))\n"
+        "assert list(y) == [0, 2], y\n"
+        "if child == 0: os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    assert result.returncode == 0, result.stderr
 
 
 def test_spawned_process():

@@ -90,6 +90,42 @@ def test_batch_shards_need_no_collective():
     assert "all-" not in text
 
 
+def test_any_order_and_any_batch():
+    x = data("float32")
+    v = data("float32", 1)
+    sharded = jax.device_put(x, NamedSharding(mesh(), P(None, None, "d")))
+    loss = loss_of(rms_norm_partitioned)
+    want = loss_of(rms_norm)
+    for transform in (
+        lambda f: lambda x: jax.jvp(f, (x, v), (v, x))[1],
+        lambda f: lambda x: jax.grad(lambda x: jnp.sum(jax.grad(f)(x, v)))(x),
+        lambda f: lambda x: jax.vmap(jax.grad(f), 1, 1)(x, v),
+    ):
+        got = jax.jit(transform(loss))(sharded)
+        expected = transform(want)(x)
+        scale = float(jnp.max(jnp.abs(expected)))
+        np.testing.assert_allclose(got, expected, atol=2e-5 * scale)
+    f = jax.vmap(rms_norm_partitioned, 1)
+    assert str(jax.make_jaxpr(f)(x)).count("rms_norm_partitioned[") == 1
+    text = jax.jit(f).lower(sharded).compile().as_text()
+    assert "all-gather" not in text
+    assert shapes_of(text, "all-reduce") == ["f32[4,6]"]
+
+
+def test_a_sharded_last_axis_of_an_explicit_mesh_is_refused():
+    explicit = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Explicit,))
+    with jax.set_mesh(explicit):
+        x = jax.device_put(
+            data("float32"), NamedSharding(explicit, P(None, None, "d"))
+        )
+        with pytest.raises(ValueError) as caught:
+            rms_norm_partitioned(x)
+    assert str(caught.value).startswith(
+        "xla_ffi_kit.rms_norm_partitioned: operand x: axis -1 is sharded over "
+        "'d', expected it whole"
+    )
+
+
 def test_without_a_mesh():
     x = data("float32")
     np.testing.assert_array_equal(rms_norm_partitioned(x), rms_norm(x))

@@ -3,7 +3,10 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cpp_toolchain", "use_cc_toolchain")
+load(":versions.bzl", "CUDA_COMPUTE_CAPABILITIES")
 
+# The `target_compatible_with` of what needs CUDA: skipped without
+# `--config=cuda`.
 CUDA_ONLY = select({
     Label("//third_party/cuda:is_enabled"): [],
     "//conditions:default": [Label("@platforms//:incompatible")],
@@ -24,11 +27,11 @@ def architecture_flags(capabilities):
     newest = 0
     flags = []
     for capability in capabilities:
-        number = capability.rstrip("af")
-        if not number.isdigit() or len(capability) > len(number) + 1:
-            fail("//third_party/cuda:compute_capabilities: expected values such " +
-                 "as 90 or 90a, got %r" % capability)
-        newest = max(newest, int(number))
+        if capability not in CUDA_COMPUTE_CAPABILITIES:
+            fail("//third_party/cuda:compute_capabilities: the pinned nvcc does " +
+                 "not know %r: write some of %s" %
+                 (capability, ",".join(CUDA_COMPUTE_CAPABILITIES)))
+        newest = max(newest, int(capability.rstrip("af")))
         flags.append("-gencode=arch=compute_%s,code=sm_%s" % (capability, capability))
     if not flags:
         fail("//third_party/cuda:compute_capabilities: expected at least one")

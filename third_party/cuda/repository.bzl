@@ -3,7 +3,14 @@
 load("//third_party/pypi:pypi_wheel.bzl", "WHEEL_ENV", "fetch_wheel")
 load(":versions.bzl", "CUDA_STRIP_PREFIX", "CUDA_WHEELS")
 
+_SERVED = [("linux", "amd64"), ("linux", "x86_64")]
+
 def _cuda_compiler_impl(rctx):
+    if (rctx.os.name, rctx.os.arch) not in _SERVED:
+        fail(("@%s: the pinned CUDA compiler runs on Linux on x86-64, this is %s " +
+              "on %s: build without --config=cuda, or put a CUDA toolchain of " +
+              "yours into //third_party/cuda:defs.bzl") %
+             (rctx.name, rctx.os.name, rctx.os.arch))
     for wheel in CUDA_WHEELS:
         fetch_wheel(
             rctx,

@@ -8,6 +8,33 @@ they are fetched by the first build with --config=cuda.
 # The folder of the wheels that becomes the repository's root.
 CUDA_STRIP_PREFIX = "nvidia/cu13"
 
+# What this nvcc compiles for: `nvcc --list-gpu-code`, and the variants with
+# features of one architecture ("a") or of one family ("f").
+CUDA_COMPUTE_CAPABILITIES = [
+    "75",
+    "80",
+    "86",
+    "87",
+    "88",
+    "89",
+    "90",
+    "90a",
+] + [
+    number + variant
+    for number in [
+        "100",
+        "103",
+        "110",
+        "120",
+        "121",
+    ]
+    for variant in [
+        "",
+        "a",
+        "f",
+    ]
+]
+
 CUDA_WHEELS = [
     struct(
         requirement = "nvidia-cuda-nvcc==13.0.88",

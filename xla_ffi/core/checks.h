@@ -98,14 +98,28 @@ inline xla::ffi::Error CheckDtype(const Place& where,
       "dtype " + DtypeName(buffer.element_type()));
 }
 
-// Dtype and shape at once: most results are like an operand.
+// Only a buffer without elements may have no data.
+inline xla::ffi::Error CheckData(const Place& where,
+                                 xla::ffi::AnyBuffer buffer) {
+  const Dimensions dims = buffer.dimensions();
+  if (buffer.untyped_data() != nullptr ||
+      std::find(dims.begin(), dims.end(), 0) != dims.end()) {
+    return {};
+  }
+  return InvalidArgument(where, "data of shape " + ShapeText(dims), "null");
+}
+
+// Dtype, shape and data at once: most results are like an operand.
 inline xla::ffi::Error CheckLike(const Place& where, xla::ffi::AnyBuffer buffer,
                                  xla::ffi::AnyBuffer model,
                                  std::string_view reason) {
   xla::ffi::Error error =
       CheckDtype(where, buffer, model.element_type(), reason);
+  if (error.success()) {
+    error = CheckShape(where, buffer, model.dimensions(), reason);
+  }
   if (error.failure()) return error;
-  return CheckShape(where, buffer, model.dimensions(), reason);
+  return CheckData(where, buffer);
 }
 
 }  // namespace xla_ffi_kit

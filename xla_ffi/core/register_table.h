@@ -14,6 +14,11 @@
 namespace xla_ffi_kit {
 namespace register_table_internal {
 
+// XLA takes any name for a platform, and then never finds the handler.
+inline bool IsPlatform(std::string_view name) {
+  return name == "Host" || name == "CUDA" || name == "ROCM";
+}
+
 // XLA's error if it names `what`, else a new one that does, in place of it.
 // The C API can read an error's text but not its code, so a new one is
 // INVALID_ARGUMENT, the code XLA refuses registrations with.
@@ -53,6 +58,16 @@ inline XLA_FFI_Error* RegisterHandlerTable(
   }
   for (size_t i = 0; i < table.num_handlers; ++i) {
     const XlaFfiKit_Handler& handler = table.handlers[i];
+    if (!register_table_internal::IsPlatform(handler.platform)) {
+      return xla::ffi::internal::CreateError(
+          api,
+          xla::ffi::Error::InvalidArgument(
+              std::string(table.library) + ": registering handler " +
+              handler.name +
+              ": expected platform Host, CUDA or ROCM, as XLA spells them, "
+              "got " +
+              handler.platform));
+    }
     const XLA_FFI_Handler_Bundle bundle = {handler.instantiate, handler.prepare,
                                            handler.initialize, handler.execute};
     XLA_FFI_Error* error = xla::ffi::Ffi::RegisterStaticHandler(

@@ -42,10 +42,10 @@ class RegisterTableTest : public ::testing::Test {
   }
   ~RegisterTableTest() override { registrations = nullptr; }
 
-  testing::FakeError Register() {
+  testing::FakeError Register(const char* platform_of_b = "Host") {
     const XlaFfiKit_Handler handlers[] = {
         {"kit.a", "Host", nullptr, nullptr, nullptr, NoHandler},
-        {"kit.b", "Host", nullptr, nullptr, nullptr, NoHandler}};
+        {"kit.b", platform_of_b, nullptr, nullptr, nullptr, NoHandler}};
     const XLA_FFI_TypeInfo info = {};
     const XlaFfiKit_Type types[] = {{"kit.State", "Host", &type_id_, &info}};
     XlaFfiKit_HandlerTable table = {};
@@ -83,6 +83,16 @@ TEST_F(RegisterTableTest, StopsAtTheFirstErrorAndNamesTheHandler) {
             "test library: registering handler kit.a on platform Host: it is "
             "full");
   EXPECT_EQ(recorded_.names, (std::vector<std::string>{"kit.State", "kit.a"}));
+}
+
+TEST_F(RegisterTableTest, RefusesAPlatformThatXlaWouldNeverLookIn) {
+  const testing::FakeError error = Register("cpu");
+  EXPECT_EQ(error.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
+  EXPECT_EQ(error.message,
+            "test library: registering handler kit.b: expected platform Host, "
+            "CUDA or ROCM, as XLA spells them, got cpu");
+  EXPECT_EQ(recorded_.names, (std::vector<std::string>{"kit.State", "kit.a"}));
+  EXPECT_EQ(Register("CUDA").code, XLA_FFI_Error_Code_OK);
 }
 
 TEST_F(RegisterTableTest, NamesTheType) {

@@ -2,6 +2,16 @@
 
 #include "xla_ffi/core/handler_table.h"
 
+// Each XLA refuses libraries that were built with newer headers than its own,
+// when they are loaded; here is where something can still be done about it.
+static_assert(XLA_FFI_API_MAJOR < @NEWEST_MAJOR@ ||
+                  (XLA_FFI_API_MAJOR == @NEWEST_MAJOR@ &&
+                   XLA_FFI_API_MINOR <= @NEWEST_MINOR@),
+              "@TARGET@: the FFI headers are newer than version "
+              "@NEWEST_MAJOR@.@NEWEST_MINOR@, so that XLAs of that version "
+              "refuse the library: build with older headers, or set "
+              "--@NEWEST_FLAG@ to theirs if no older XLA loads it");
+
 extern "C" const XlaFfiKit_HandlerTable* @LIBRARY@_handler_table();
 
 extern "C" const XlaFfiKit_HandlerTable* @ENTRY_POINT@() {

@@ -1,8 +1,13 @@
 """The rules that say which handlers a C++ library holds."""
 
 load("@rules_cc//cc:defs.bzl", "CcInfo")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cpp_toolchain", "use_cc_toolchain")
+
+_PLATFORMS = ["Host", "CUDA"]
 
 STAGES = ["instantiate", "prepare", "initialize", "execute"]
+
+_TYPE_PARTS = ["type_id", "type_info"]
 
 HandlersInfo = provider(
     doc = "The handlers of a library and of the libraries it depends on.",
@@ -10,6 +15,8 @@ HandlersInfo = provider(
         "handlers": """depset of structs: `target` (custom call target),
 `platform` (XLA's name of it), `owner` (label that declares it), and one field
 per stage with the handler's symbol, or "" where the target has no such stage.""",
+        "types": """depset of structs: `name` (the name XLA knows the type by),
+`platform`, `owner`, and the symbols `type_id` and `type_info`.""",
     },
 )
 
@@ -26,7 +33,7 @@ def _parse_handler(target, stages, ctx):
     for stage, symbol in stages.items():
         if stage not in STAGES:
             fail("%s: unknown stage %r, expected one of %s" % (where, stage, STAGES))
-        if not _is_identifier(symbol):
+        if not is_identifier(symbol):
             fail("%s: %r is not the name of a C symbol" % (where, symbol))
     if "execute" not in stages:
         fail("%s: no \"execute\" stage: every custom call needs one" % where)
@@ -37,25 +44,65 @@ def _parse_handler(target, stages, ctx):
         **{stage: stages.get(stage, "") for stage in STAGES}
     )
 
-def _is_identifier(name):
+def _parse_type(name, symbols, ctx):
+    """Returns the struct for one entry of `types`, or fails saying why."""
+    where = "%s: types[%r]" % (ctx.label, name)
+    if type(symbols) == "string":
+        symbols = {part: "%s_%s" % (symbols, part) for part in _TYPE_PARTS}
+    if type(symbols) != "dict" or sorted(symbols) != _TYPE_PARTS:
+        fail(("%s: expected the name given to XLA_FFI_KIT_DEFINE_TYPE, or a " +
+              "dictionary from each of %s to a symbol, got %r") %
+             (where, _TYPE_PARTS, symbols))
+    if not name:
+        fail("%s: a type needs a name" % where)
+    for symbol in symbols.values():
+        if not is_identifier(symbol):
+            fail("%s: %r is not the name of a C symbol" % (where, symbol))
+    return struct(
+        name = name,
+        platform = ctx.attr.platform,
+        owner = str(ctx.label),
+        **symbols
+    )
+
+def is_identifier(name):
+    """Whether `name` is one in C.
+
+    Args:
+      name: any value.
+
+    Returns:
+      A boolean.
+    """
     if type(name) != "string" or not name or name[0].isdigit():
         return False
     return all([c.isalnum() or c == "_" for c in name.elems()])
 
 def _handler_list_impl(ctx):
+    if ctx.attr.platform not in _PLATFORMS:
+        fail("%s: platform: expected one of %s, as XLA spells them, got %r" %
+             (ctx.label, _PLATFORMS, ctx.attr.platform))
     own = [
         _parse_handler(target, stages, ctx)
         for target, stages in json.decode(ctx.attr.handlers).items()
     ]
-    return [HandlersInfo(handlers = depset(
-        own,
-        transitive = [
-            dep[HandlersInfo].handlers
-            for dep in ctx.attr.deps
-            if HandlersInfo in dep
-        ],
-        order = "postorder",
-    ))]
+    own_types = [
+        _parse_type(name, symbols, ctx)
+        for name, symbols in json.decode(ctx.attr.types).items()
+    ]
+    below = [dep[HandlersInfo] for dep in ctx.attr.deps if HandlersInfo in dep]
+    return [HandlersInfo(
+        handlers = depset(
+            own,
+            transitive = [info.handlers for info in below],
+            order = "postorder",
+        ),
+        types = depset(
+            own_types,
+            transitive = [info.types for info in below],
+            order = "postorder",
+        ),
+    )]
 
 handler_list = rule(
     doc = "The handlers of a library, and of the handler libraries below it.",
@@ -71,25 +118,98 @@ handler_list = rule(
         ),
         "platform": attr.string(
             doc = "XLA's name of the platform the handlers run on.",
-            values = ["Host", "CUDA"],
             default = "Host",
+        ),
+        "types": attr.string(
+            doc = "JSON of the `types` of xla_ffi_library().",
+            default = "{}",
         ),
     },
     provides = [HandlersInfo],
 )
 
+def _check_one_xla(ctx):
+    """Fails where the FFI headers come from more than one repository."""
+    headers = ctx.attr.library[CcInfo].compilation_context.headers.to_list()
+    repositories = sorted({
+        "@" + header.owner.workspace_name: True
+        for header in headers
+        if header.path.endswith("xla/ffi/api/c_api.h")
+    })
+    if len(repositories) > 1:
+        fail(("%s: deps: XLA's FFI headers come from %s: take them from one, by " +
+              "depending on %s, which is a label flag") %
+             (ctx.label, " and ".join(repositories), Label("//third_party/xla:ffi_api")))
+
+def _linked_files(ctx):
+    """Returns the objects of the library's own sources, and all other files."""
+    own, others = [], []
+    siblings = [ctx.attr.library.label.name, ctx.label.name + "_nvcc"]
+    linking_context = ctx.attr.library[CcInfo].linking_context
+    for linker_input in linking_context.linker_inputs.to_list():
+        owner = linker_input.owner
+        is_own = owner.package == ctx.label.package and owner.name in siblings
+        for library in linker_input.libraries:
+            archive = library.pic_static_library or library.static_library
+            (own if is_own else others).extend(
+                library.pic_objects or library.objects or
+                ([archive] if archive else []),
+            )
+    return own, others
+
+def _check_symbols(ctx):
+    """Declares the check that handlers named and handlers defined are the same.
+
+    Args:
+      ctx: the context of handler_library.
+    """
+    own, others = _linked_files(ctx)
+    expected, listed = ctx.actions.args(), ctx.actions.args()
+    handlers = ctx.attr.handlers[HandlersInfo].handlers.to_list()
+    for handler in handlers:
+        symbols = [getattr(handler, stage) for stage in STAGES if getattr(handler, stage)]
+        listed.add_all(symbols)
+        if handler.owner == str(ctx.attr.handlers.label):
+            expected.add_all([handler.target + " " + symbol for symbol in symbols])
+    arguments = ctx.actions.args()
+    arguments.add_all([str(ctx.label), find_cpp_toolchain(ctx).nm_executable, ctx.outputs.checked])
+    lists = [expected, listed, ctx.actions.args(), ctx.actions.args()]
+    lists[2].add_all(own)
+    lists[3].add_all(others)
+    for args in lists:
+        args.set_param_file_format("multiline")
+        args.use_param_file("%s", use_always = True)
+    ctx.actions.run(
+        executable = ctx.file._check,
+        arguments = [arguments] + lists,
+        inputs = own + others,
+        tools = find_cpp_toolchain(ctx).all_files,
+        outputs = [ctx.outputs.checked],
+        use_default_shell_env = True,
+        mnemonic = "XlaFfiHandlers",
+        progress_message = "Checking the handlers of %{label}",
+        toolchain = None,
+    )
+
 def _handler_library_impl(ctx):
+    _check_one_xla(ctx)
+    _check_symbols(ctx)
     library = ctx.attr.library
     return [
         library[DefaultInfo],
         library[CcInfo],
         ctx.attr.handlers[HandlersInfo],
+        OutputGroupInfo(_validation = depset([ctx.outputs.checked])),
     ]
 
 handler_library = rule(
     doc = "A C++ library together with the list of the handlers in it.",
     implementation = _handler_library_impl,
     attrs = {
+        "checked": attr.output(
+            doc = "An empty file, written if the sources define what is listed.",
+            mandatory = True,
+        ),
         "handlers": attr.label(
             doc = "The handler_list.",
             mandatory = True,
@@ -100,6 +220,11 @@ handler_library = rule(
             mandatory = True,
             providers = [CcInfo],
         ),
+        "_check": attr.label(
+            default = "//xla_ffi/private:check_handlers.sh",
+            allow_single_file = True,
+        ),
     },
     provides = [CcInfo, HandlersInfo],
+    toolchains = use_cc_toolchain(),
 )

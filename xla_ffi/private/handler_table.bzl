@@ -1,6 +1,7 @@
 """The rule that turns a list of handlers into sources and a version script."""
 
-load(":handler_library.bzl", "HandlersInfo", "STAGES")
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":handler_library.bzl", "HandlersInfo", "STAGES", "is_identifier")
 
 ENTRY_POINT = "XlaFfiKit_GetHandlerTable"
 
@@ -13,6 +14,15 @@ def _check_unique(handlers, label):
             fail("%s: the target %r on %s is declared by %s and by %s: rename one" %
                  (label, handler.target, handler.platform, seen[key], handler.owner))
         seen[key] = handler.owner
+
+def _check_unique_types(types, label):
+    """Fails when two types claim the same name; XLA has one list of names."""
+    seen = {}
+    for state_type in types:
+        if state_type.name in seen:
+            fail("%s: the type %r is declared by %s and by %s: rename one" %
+                 (label, state_type.name, seen[state_type.name], state_type.owner))
+        seen[state_type.name] = state_type.owner
 
 def _symbols(handlers):
     """Returns the symbols of all stages, each once, in order."""
@@ -31,22 +41,53 @@ def _row(handler):
         ", ".join(stages),
     )
 
+def _newest_ffi_api(ctx):
+    """Returns the parts of the flag's version, as text."""
+    flag = ctx.attr._newest_ffi_api
+    parts = flag[BuildSettingInfo].value.split(".")
+    if len(parts) != 2 or not all([part.isdigit() for part in parts]):
+        fail("%s: expected a version such as 0.2, got %r" %
+             (flag.label, flag[BuildSettingInfo].value))
+    return parts
+
+def _type_row(state_type):
+    return "      {\"%s\", \"%s\", %s(), %s()}," % (
+        state_type.name,
+        state_type.platform,
+        state_type.type_id,
+        state_type.type_info,
+    )
+
 def _handler_table_impl(ctx):
+    if not is_identifier(ctx.attr.library):
+        fail("%s: library: %r is not a C identifier: set `library` to one" %
+             (ctx.label, ctx.attr.library))
+    major, minor = _newest_ffi_api(ctx)
     handlers = ctx.attr.handlers[HandlersInfo].handlers.to_list()
     if not handlers:
         fail("%s: no handlers in %s: name them in `handlers`" %
              (ctx.label, ctx.attr.handlers.label))
     _check_unique(handlers, ctx.label)
+    types = ctx.attr.handlers[HandlersInfo].types.to_list()
+    _check_unique_types(types, ctx.label)
     symbols = _symbols(handlers)
+    declarations = ["XLA_FFI_Error* %s(XLA_FFI_CallFrame*);" % s for s in symbols]
+    for state_type in types:
+        declarations.append("XLA_FFI_TypeId* %s();" % state_type.type_id)
+        declarations.append("const XLA_FFI_TypeInfo* %s();" % state_type.type_info)
+        symbols.extend([state_type.type_id, state_type.type_info])
     substitutions = {
-        "@DECLARATIONS@": "\n".join(
-            ["XLA_FFI_Error* %s(XLA_FFI_CallFrame*);" % s for s in symbols],
-        ),
+        "@DECLARATIONS@": "\n".join(declarations),
         "@ENTRY_POINT@": ENTRY_POINT,
         "@LIBRARY@": ctx.attr.library,
+        "@NEWEST_FLAG@": str(ctx.attr._newest_ffi_api.label),
+        "@NEWEST_MAJOR@": major,
+        "@NEWEST_MINOR@": minor,
+        "@NUM_TYPES@": str(len(types)),
         "@ROWS@": "\n".join([_row(handler) for handler in handlers]),
         "@SYMBOLS@": "\n".join(["    %s;" % s for s in symbols]),
         "@TARGET@": str(ctx.label),
+        "@TYPES@": "\n".join([_type_row(state_type) for state_type in types]),
     }
     for template, output in [
         (ctx.file._table_template, ctx.outputs.table),
@@ -100,8 +141,11 @@ Its default output lists the symbols that the shared library exports.""",
             mandatory = True,
         ),
         "version_script": attr.output(
-            doc = "Linker script that exports the handlers and the entry point.",
+            doc = "Linker script that exports handlers, types and entry point.",
             mandatory = True,
+        ),
+        "_newest_ffi_api": attr.label(
+            default = "//third_party/xla:newest_ffi_api",
         ),
         "_entry_template": _template("entry.cc"),
         "_register_template": _template("register.cc"),

@@ -20,7 +20,8 @@ const XlaFfiKit_HandlerTable* XlaFfiKit_CpuHandlerTable(void);
 // Registers every CPU handler with the XLA that `api` belongs to (within one
 // binary, XLA_FFI_GetApi()). Returns null, or the first error: for instance
 // ALREADY_EXISTS or INVALID_ARGUMENT for a target that another library has
-// taken, INVALID_ARGUMENT for handlers newer than XLA. The caller reads the
+// taken, INVALID_ARGUMENT for handlers newer than XLA. What was registered
+// before the error stays registered. The caller reads the
 // error with `api->XLA_FFI_Error_GetMessage` and frees it with
 // `api->XLA_FFI_Error_Destroy`.
 XLA_FFI_Error* XlaFfiKit_RegisterCpuHandlers(const XLA_FFI_Api* api);

@@ -2,11 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/testing/attributes.h"
 #include "xla_ffi/testing/fake_api.h"
 
 namespace xla_ffi_kit::testing {
@@ -31,6 +34,42 @@ XLA_FFI_CallFrame EmptyFrame() {
   return frame;
 }
 
+// Operands or results as the FFI's structs; refers to their dimensions.
+template <typename Type>
+struct EncodedBuffers {
+  EncodedBuffers(std::vector<CallFrame::Buffer>& all, Type type)
+      : types(all.size(), type) {
+    for (CallFrame::Buffer& buffer : all) {
+      buffers.push_back({XLA_FFI_Buffer_STRUCT_SIZE, nullptr, buffer.dtype,
+                         buffer.data, static_cast<int64_t>(buffer.dims.size()),
+                         buffer.dims.data()});
+    }
+    for (XLA_FFI_Buffer& buffer : buffers) pointers.push_back(&buffer);
+  }
+
+  std::vector<XLA_FFI_Buffer> buffers;
+  std::vector<Type> types;
+  std::vector<void*> pointers;
+};
+
+Status CallHandler(XLA_FFI_Handler* handler, XLA_FFI_CallFrame& frame) {
+  try {
+    if (XLA_FFI_Error* error = handler(&frame)) return TakeStatus(error);
+  } catch (const std::exception& exception) {
+    return {XLA_FFI_Error_Code_UNKNOWN,
+            std::string("XLA FFI call failed: ") + exception.what()};
+  }
+  if (frame.future == nullptr) return {};
+  auto* future = reinterpret_cast<FakeFuture*>(frame.future);
+  if (!future->Await()) {  // and is not deleted: it may yet be completed
+    return {XLA_FFI_Error_Code_DEADLINE_EXCEEDED,
+            "the handler's future is not complete after a minute"};
+  }
+  const Status status = TakeStatus(future->error);
+  delete future;
+  return status;
+}
+
 }  // namespace
 
 Metadata GetMetadata(XLA_FFI_Handler* handler) {
@@ -52,6 +91,11 @@ Metadata GetMetadata(XLA_FFI_Handler* handler) {
   return metadata;
 }
 
+Status RegisterType(const std::string& name, XLA_FFI_TypeId* id,
+                    const XLA_FFI_TypeInfo* info) {
+  return TakeStatus(xla::ffi::Ffi::RegisterTypeId(FakeApi(), name, id, info));
+}
+
 CallFrame& CallFrame::Arg(XLA_FFI_DataType dtype, void* data, Dims dims) {
   args_.push_back({dtype, data, std::move(dims)});
   return *this;
@@ -62,27 +106,9 @@ CallFrame& CallFrame::Ret(XLA_FFI_DataType dtype, void* data, Dims dims) {
   return *this;
 }
 
-CallFrame& CallFrame::Scalar(const std::string& name, XLA_FFI_DataType dtype,
-                             const void* value, size_t size) {
-  attrs_[name] = {XLA_FFI_AttrType_SCALAR, dtype,
-                  std::string(static_cast<const char*>(value), size)};
-  return *this;
-}
-
-CallFrame& CallFrame::Attr(const std::string& name, double value) {
-  return Scalar(name, XLA_FFI_DataType_F64, &value, sizeof(value));
-}
-
-CallFrame& CallFrame::Attr(const std::string& name, float value) {
-  return Scalar(name, XLA_FFI_DataType_F32, &value, sizeof(value));
-}
-
-CallFrame& CallFrame::Attr(const std::string& name, int64_t value) {
-  return Scalar(name, XLA_FFI_DataType_S64, &value, sizeof(value));
-}
-
-CallFrame& CallFrame::Attr(const std::string& name, const char* value) {
-  attrs_[name] = {XLA_FFI_AttrType_STRING, XLA_FFI_DataType_INVALID, value};
+CallFrame& CallFrame::PointerAttr(const std::string& name,
+                                  const void* pointer) {
+  attributes_.SetPointer(name, pointer);
   return *this;
 }
 
@@ -91,14 +117,29 @@ CallFrame& CallFrame::Threads(int64_t threads) {
   return *this;
 }
 
-std::vector<XLA_FFI_Buffer> CallFrame::Encode(std::vector<Buffer>& buffers) {
-  std::vector<XLA_FFI_Buffer> encoded;
-  for (Buffer& buffer : buffers) {
-    encoded.push_back({XLA_FFI_Buffer_STRUCT_SIZE, nullptr, buffer.dtype,
-                       buffer.data, static_cast<int64_t>(buffer.dims.size()),
-                       buffer.dims.data()});
-  }
-  return encoded;
+CallFrame& CallFrame::Stream(void* stream) {
+  stream_ = stream;
+  return *this;
+}
+
+CallFrame& CallFrame::Scratch(size_t bytes) {
+  scratch_bytes_ = bytes;
+  return *this;
+}
+
+CallFrame& CallFrame::RunId(int64_t run_id) {
+  run_id_ = run_id;
+  return *this;
+}
+
+CallFrame& CallFrame::DeviceOrdinal(int32_t ordinal) {
+  device_ordinal_ = ordinal;
+  return *this;
+}
+
+CallFrame& CallFrame::State(HandlerState& state) {
+  state_ = &state;
+  return *this;
 }
 
 Status CallFrame::Run(XLA_FFI_Handler* handler, XLA_FFI_ExecutionStage stage) {
@@ -106,51 +147,28 @@ Status CallFrame::Run(XLA_FFI_Handler* handler, XLA_FFI_ExecutionStage stage) {
   frame.stage = stage;
   FakeContext context;
   context.num_threads = threads_;
+  context.stream = stream_;
+  context.scratch_bytes = scratch_bytes_;
+  context.run_id = run_id_;
+  context.device_ordinal = device_ordinal_;
+  context.user_data = user_data_;
+  context.state = state_;
   frame.ctx = reinterpret_cast<XLA_FFI_ExecutionContext*>(&context);
 
-  std::vector<XLA_FFI_Buffer> args = Encode(args_);
-  std::vector<XLA_FFI_ArgType> arg_types(args.size(), XLA_FFI_ArgType_BUFFER);
-  std::vector<void*> arg_pointers;
-  for (XLA_FFI_Buffer& buffer : args) arg_pointers.push_back(&buffer);
-  frame.args.size = static_cast<int64_t>(args.size());
-  frame.args.types = arg_types.data();
-  frame.args.args = arg_pointers.data();
+  EncodedBuffers<XLA_FFI_ArgType> args(args_, XLA_FFI_ArgType_BUFFER);
+  frame.args.size = static_cast<int64_t>(args_.size());
+  frame.args.types = args.types.data();
+  frame.args.args = args.pointers.data();
 
-  std::vector<XLA_FFI_Buffer> rets = Encode(rets_);
-  std::vector<XLA_FFI_RetType> ret_types(rets.size(), XLA_FFI_RetType_BUFFER);
-  std::vector<void*> ret_pointers;
-  for (XLA_FFI_Buffer& buffer : rets) ret_pointers.push_back(&buffer);
-  frame.rets.size = static_cast<int64_t>(rets.size());
-  frame.rets.types = ret_types.data();
-  frame.rets.rets = ret_pointers.data();
+  EncodedBuffers<XLA_FFI_RetType> rets(rets_, XLA_FFI_RetType_BUFFER);
+  frame.rets.size = static_cast<int64_t>(rets_.size());
+  frame.rets.types = rets.types.data();
+  frame.rets.rets = rets.pointers.data();
 
-  // Reserved up front: the frame keeps pointers to the elements.
-  std::vector<XLA_FFI_ByteSpan> names, strings;
-  std::vector<XLA_FFI_Scalar> scalars;
-  names.reserve(attrs_.size());
-  strings.reserve(attrs_.size());
-  scalars.reserve(attrs_.size());
-  std::vector<XLA_FFI_AttrType> attr_types;
-  std::vector<XLA_FFI_ByteSpan*> name_pointers;
-  std::vector<void*> attr_pointers;
-  for (auto& [name, attr] : attrs_) {
-    names.push_back({name.data(), name.size()});
-    name_pointers.push_back(&names.back());
-    attr_types.push_back(attr.type);
-    if (attr.type == XLA_FFI_AttrType_SCALAR) {
-      scalars.push_back({attr.dtype, attr.bytes.data()});
-      attr_pointers.push_back(&scalars.back());
-    } else {
-      strings.push_back({attr.bytes.data(), attr.bytes.size()});
-      attr_pointers.push_back(&strings.back());
-    }
-  }
-  frame.attrs.size = static_cast<int64_t>(attrs_.size());
-  frame.attrs.types = attr_types.data();
-  frame.attrs.names = name_pointers.data();
-  frame.attrs.attrs = attr_pointers.data();
+  const EncodedAttributes attributes(attributes_);
+  frame.attrs = attributes.attrs();
 
-  return TakeStatus(handler(&frame));
+  return CallHandler(handler, frame);
 }
 
 }  // namespace xla_ffi_kit::testing

@@ -10,17 +10,30 @@
 //                       .Attr("eps", 1e-6)
 //                       .Run(XlaFfiKitRmsNormCpu);
 //   EXPECT_EQ(status.message, "");
+//
+// A handler with state runs in two stages, and XLA keeps the state between:
+//
+//   RegisterType<Counter>("test.counter");
+//   HandlerState state;
+//   CallFrame().State(state).Run(kMake, XLA_FFI_ExecutionStage_INSTANTIATE);
+//   CallFrame().State(state).Ret(y, {}).Run(kCount);
 
 #ifndef XLA_FFI_TESTING_CALL_FRAME_H_
 #define XLA_FFI_TESTING_CALL_FRAME_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
+#include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/testing/attributes.h"
+#include "xla_ffi/testing/fake_api.h"
 
 namespace xla_ffi_kit::testing {
 
@@ -43,11 +56,30 @@ struct Metadata {
 
 Metadata GetMetadata(XLA_FFI_Handler* handler);
 
-// One call. Buffers are referenced, not copied, and must outlive Run().
+// Registers a type, `info` null for one that nobody deletes, as XLA does:
+// again is no error, and another type of the name is.
+Status RegisterType(const std::string& name, XLA_FFI_TypeId* id,
+                    const XLA_FFI_TypeInfo* info);
+
+template <typename T>
+Status RegisterType(const std::string& name) {
+  static constexpr XLA_FFI_TypeInfo info = xla::ffi::MakeTypeInfo<T>();
+  return RegisterType(name, &T::id, &info);
+}
+
+// One call. Buffers, state and user data are referenced, not copied, and must
+// outlive Run(). May be copied, changed and run again.
 class CallFrame {
  public:
   using Dims = std::vector<int64_t>;
 
+  struct Buffer {
+    XLA_FFI_DataType dtype;
+    void* data;
+    Dims dims;
+  };
+
+  // Adds an operand or a result: `data` may be null, and need not fit `dims`.
   CallFrame& Arg(XLA_FFI_DataType dtype, void* data, Dims dims);
   CallFrame& Ret(XLA_FFI_DataType dtype, void* data, Dims dims);
 
@@ -62,41 +94,59 @@ class CallFrame {
                std::move(dims));
   }
 
-  // Sets a scalar attribute, or a string one.
-  CallFrame& Attr(const std::string& name, double value);
-  CallFrame& Attr(const std::string& name, float value);
-  CallFrame& Attr(const std::string& name, int64_t value);
-  CallFrame& Attr(const std::string& name, const char* value);
+  // Sets an attribute: a number, a string, a vector of numbers, a dictionary
+  // (Attributes); see attributes.h.
+  template <typename T>
+  CallFrame& Attr(const std::string& name, T value) {
+    attributes_.Set(name, std::move(value));
+    return *this;
+  }
+  CallFrame& PointerAttr(const std::string& name, const void* pointer);
 
   // Threads that the pool of this call claims to have; its tasks really run
-  // on threads of their own. Default 1.
+  // on threads of their own. Default 1. With 0 there is no pool, as on a GPU.
   CallFrame& Threads(int64_t threads);
 
-  // Calls the handler in the given stage; returns when it and every task it
-  // scheduled are finished.
+  // What PlatformStream gives; default null, CUDA's default stream.
+  CallFrame& Stream(void* stream);
+
+  // Bytes (of host memory) that ScratchAllocator can give out at a time. By
+  // default it gives none, as on a CPU.
+  CallFrame& Scratch(size_t bytes);
+
+  CallFrame& RunId(int64_t run_id);           // default 0
+  CallFrame& DeviceOrdinal(int32_t ordinal);  // default 0
+  CallFrame& State(HandlerState& state);      // default: there is none
+
+  // `data` is what UserData<T> gives; T is registered.
+  template <typename T>
+  CallFrame& UserData(T* data) {
+    user_data_[T::id.type_id] = data;
+    return *this;
+  }
+
+  // What has been added so far, to be changed.
+  std::vector<Buffer>& args() { return args_; }
+  std::vector<Buffer>& rets() { return rets_; }
+  Attributes& attributes() { return attributes_; }
+
+  // Calls the handler in the given stage; returns when it, every task it
+  // scheduled and the future it returned are finished. An exception is an
+  // error, as in XLA.
   Status Run(XLA_FFI_Handler* handler,
              XLA_FFI_ExecutionStage stage = XLA_FFI_ExecutionStage_EXECUTE);
 
  private:
-  struct Buffer {
-    XLA_FFI_DataType dtype;
-    void* data;
-    Dims dims;
-  };
-  struct Attribute {
-    XLA_FFI_AttrType type;
-    XLA_FFI_DataType dtype;  // of a scalar
-    std::string bytes;       // a scalar's representation, or the string
-  };
-
-  static std::vector<XLA_FFI_Buffer> Encode(std::vector<Buffer>& buffers);
-  CallFrame& Scalar(const std::string& name, XLA_FFI_DataType dtype,
-                    const void* value, size_t size);
-
   std::vector<Buffer> args_;
   std::vector<Buffer> rets_;
-  std::map<std::string, Attribute> attrs_;  // the FFI wants them sorted
+  Attributes attributes_;
   int64_t threads_ = 1;
+  void* stream_ = nullptr;
+  std::optional<size_t> scratch_bytes_;
+  int64_t run_id_ = 0;
+  int32_t device_ordinal_ = 0;
+  HandlerState* state_ = nullptr;
+  std::map<int64_t, void*> user_data_;
 };
 
 }  // namespace xla_ffi_kit::testing

@@ -102,17 +102,5 @@ TEST_F(CallFrameTest, ReadsMetadata) {
   EXPECT_EQ(metadata.state_type_id, 0);
 }
 
-// What a fake lacks is an error, not a crash.
-ffi::Error NeedsRunId(ffi::RunId) { return ffi::Error::Success(); }
-XLA_FFI_DEFINE_HANDLER(kNeedsRunId, NeedsRunId,
-                       ffi::Ffi::Bind().Ctx<ffi::RunId>());
-
-TEST_F(CallFrameTest, SaysWhatTheFakeLacks) {
-  const Status status = CallFrame().Run(kNeedsRunId);
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_NE(status.message.find("not available in a test call frame"),
-            std::string::npos);
-}
-
 }  // namespace
 }  // namespace xla_ffi_kit::testing

@@ -10,11 +10,43 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from xla_ffi_kit import _check
-from xla_ffi_kit._library import KIT_LIBRARIES
-from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.ops.rms_norm_plain import (
+    rms_norm_bwd_op,
+    rms_norm_fwd_op,
+    rms_norm_op,
+    widen,
+)
+from xla_ffi_kit.ops.rms_norm_weight import (
+    rms_norm_weight_bwd_op,
+    rms_norm_weight_fwd_op,
+    rms_norm_weight_op,
+    rms_norm_weight_tangent_op,
+)
+from xla_ffi_kit.ops.rms_norm_weight_residual import (
+    rms_norm_weight_residual_bwd_op,
+    rms_norm_weight_residual_fwd_op,
+    rms_norm_weight_residual_op,
+    rms_norm_weight_residual_tangent_op,
+)
+
+__all__ = [
+    "check",
+    "rms_norm",
+    "rms_norm_bwd_op",
+    "rms_norm_fwd_op",
+    "rms_norm_op",
+    "rms_norm_weight_bwd_op",
+    "rms_norm_weight_fwd_op",
+    "rms_norm_weight_op",
+    "rms_norm_weight_residual_bwd_op",
+    "rms_norm_weight_residual_fwd_op",
+    "rms_norm_weight_residual_op",
+    "rms_norm_weight_residual_tangent_op",
+    "rms_norm_weight_tangent_op",
+    "widen",
+]
 
 _NAME = "xla_ffi_kit.rms_norm"
 _DTYPES = (
@@ -24,100 +56,6 @@ _DTYPES = (
     "float64",
     "complex64",
     "complex128",
-)
-
-
-def widen(x: jax.Array) -> jax.Array:
-    """To the type that the kernels compute in: f32 for 16-bit floats."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
-
-
-def _fwd_reference(x: jax.Array, *, eps: float) -> tuple[jax.Array, jax.Array]:
-    wide = widen(x)
-    power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)
-    scale = jax.lax.rsqrt(power + jnp.asarray(eps, power.dtype))
-    return (wide * scale[..., None]).astype(x.dtype), scale
-
-
-def _reference(x: jax.Array, *, eps: float) -> jax.Array:
-    return _fwd_reference(x, eps=eps)[0]
-
-
-def _bwd_reference(scale: jax.Array, x: jax.Array, ct: jax.Array) -> jax.Array:
-    wide, ct = widen(x), widen(ct)
-    scale = scale[..., None]
-    mean = jnp.mean(jnp.real(wide * ct), axis=-1, keepdims=True)
-    dx = scale * ct - jnp.conj(wide) * (scale * scale * scale * mean)
-    return dx.astype(x.dtype)
-
-
-def _push_forward(
-    scale: jax.Array, x: jax.Array, tangent: jax.Array
-) -> jax.Array:
-    """The Jacobian times a tangent.
-
-    The real Jacobian is symmetric, so the backward handler serves both
-    directions; JAX's cotangents of complex numbers are conjugated.
-    """
-    if jnp.iscomplexobj(x):
-        return jnp.conj(rms_norm_bwd_op(scale, x, jnp.conj(tangent)))
-    return rms_norm_bwd_op(scale, x, tangent)
-
-
-def _bwd_transpose(
-    cotangent: jax.Array, scale: jax.Array, x: jax.Array, _: Any
-) -> jax.Array:
-    return _push_forward(scale, x, cotangent)
-
-
-def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
-    (x,), (tangent,) = primals, tangents
-    y, scale = rms_norm_fwd_op(x, eps=eps)
-    power = jnp.mean(jnp.real(jnp.conj(widen(x)) * widen(tangent)), axis=-1)
-    scale_tangent = -(scale * scale * scale) * power
-    return (y, scale), (_push_forward(scale, x, tangent), scale_tangent)
-
-
-def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
-    (x,), (tangent,) = primals, tangents
-    y, scale = rms_norm_fwd_op(x, eps=eps)
-    return y, _push_forward(scale, x, tangent)
-
-
-rms_norm_bwd_op = FfiOp(
-    "xla_ffi_kit.rms_norm_bwd",
-    _bwd_reference,
-    kernel_axes=(0, 1, 1),
-    handlers={
-        "cpu": "xla_ffi_kit.rms_norm_bwd",
-        "cuda": "xla_ffi_kit.rms_norm_bwd",
-    },
-    libraries=KIT_LIBRARIES,
-    linear=(2,),
-    transpose=_bwd_transpose,
-)
-
-rms_norm_fwd_op = FfiOp(
-    "xla_ffi_kit.rms_norm_fwd",
-    _fwd_reference,
-    kernel_axes=1,
-    handlers={
-        "cpu": "xla_ffi_kit.rms_norm_fwd",
-        "cuda": "xla_ffi_kit.rms_norm_fwd",
-    },
-    libraries=KIT_LIBRARIES,
-    attributes={"eps": np.float64},
-    jvp=_fwd_jvp,
-)
-
-rms_norm_op = FfiOp(
-    _NAME,
-    _reference,
-    kernel_axes=1,
-    handlers={"cpu": _NAME, "cuda": _NAME},
-    libraries=KIT_LIBRARIES,
-    attributes={"eps": np.float64},
-    jvp=_jvp,
 )
 
 
@@ -139,8 +77,8 @@ def rms_norm(
 ) -> Any:
     """x / sqrt(mean(|x|^2) + eps) over the last axis, times `weight`.
 
-    Sums are in f32 for 16-bit inputs (f64 for f64), and the normalized value
-    is rounded once.
+    One pass, forward and backward. Sums are in f32 for 16-bit inputs (f64 for
+    f64), and the result is rounded once.
 
     Args:
       x: `[..., N]`, N >= 1; float16, bfloat16, float32, float64, complex64 or
@@ -167,8 +105,9 @@ def rms_norm(
         residual = _check.array(_NAME, "residual", residual)
         _check.same_dtype(_NAME, "residual", residual, "x", x)
         _check.shape(_NAME, "residual", residual, x.shape)
-        x = x + residual
-    y = rms_norm_op(x, eps=eps)
+        if weight is None:  # one pass all the same, and times one is exact
+            weight = jnp.ones(x.shape[-1:], x.dtype)
+        return rms_norm_weight_residual_op(x, weight, residual, eps=eps)
     if weight is not None:
-        y = y * weight
-    return y if residual is None else (y, x)
+        return rms_norm_weight_op(x, weight, eps=eps)
+    return rms_norm_op(x, eps=eps)

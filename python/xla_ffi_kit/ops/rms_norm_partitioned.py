@@ -14,10 +14,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
-from xla_ffi_kit.ops import rms_norm as _op
+from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.ops import rms_norm_plain as _plain
+from xla_ffi_kit.ops.rms_norm import check
 
 _NAME = "xla_ffi_kit.rms_norm_partitioned"
 
@@ -30,7 +35,7 @@ def _mean_over(value: jax.Array, axes: Any) -> jax.Array:
 def _forward_shard(
     x: jax.Array, eps: float, axes: Any
 ) -> tuple[jax.Array, jax.Array]:
-    y, scale = _op.rms_norm_fwd_op(x, eps=eps)
+    y, scale = _plain.rms_norm_fwd_op(x, eps=eps)
     if not axes:
         return y, scale
     # scale^-2 is the shard's mean of |x|^2, plus eps; so is the mean of them.
@@ -41,12 +46,12 @@ def _forward_shard(
 def _backward_shard(
     scale: jax.Array, x: jax.Array, ct: jax.Array, axes: Any
 ) -> jax.Array:
-    dx = _op.rms_norm_bwd_op(scale, x, ct)
+    dx = _plain.rms_norm_bwd_op(scale, x, ct)
     if not axes:
         return dx
     # The handler subtracted conj(x) scale^3 mean(Re(x ct)) of its shard alone.
-    wide = _op.widen(x)
-    mean = jnp.mean(jnp.real(wide * _op.widen(ct)), axis=-1)
+    wide = _plain.widen(x)
+    mean = jnp.mean(jnp.real(wide * _plain.widen(ct)), axis=-1)
     excess = scale * scale * scale * (mean - _mean_over(mean, axes))
     return (dx + jnp.conj(wide) * excess[..., None]).astype(x.dtype)
 
@@ -95,31 +100,79 @@ _backward.def_partition(
 )
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _rms_norm(x: jax.Array, eps: float) -> jax.Array:
+# --- As operations, which batch and differentiate like any other --------------
+
+
+def _call(x: jax.Array, *, eps: float) -> jax.Array:
     return _forward(x, eps)[0]
 
 
-def _rms_norm_fwd(x: jax.Array, eps: float) -> Any:
-    y, scale = _forward(x, eps)
-    return y, (scale, x)
+def _call_fwd(x: jax.Array, *, eps: float) -> tuple[jax.Array, jax.Array]:
+    return _forward(x, eps)
 
 
-def _rms_norm_bwd(eps: float, saved: Any, ct: jax.Array) -> Any:
-    del eps
-    scale, x = saved
-    return (_backward(scale, x, ct),)
+def _push_forward(
+    scale: jax.Array, x: jax.Array, tangent: jax.Array
+) -> jax.Array:
+    """See `rms_norm_plain`."""
+    if jnp.iscomplexobj(x):
+        return jnp.conj(partitioned_bwd_op(scale, x, jnp.conj(tangent)))
+    return partitioned_bwd_op(scale, x, tangent)
 
 
-_rms_norm.defvjp(_rms_norm_fwd, _rms_norm_bwd)
+def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
+    (x,), (tangent,) = primals, tangents
+    y, scale = partitioned_fwd_op(x, eps=eps)
+    return y, _push_forward(scale, x, tangent)
+
+
+def _op(suffix: str, reference: Any, call: Any, **spec: Any) -> FfiOp:
+    op = FfiOp(
+        _NAME + suffix,
+        reference,
+        handlers={"cpu": call, "cuda": call},
+        libraries=KIT_LIBRARIES,
+        **spec,
+    )
+    _jax_hooks.lowers_with_devices(op.primitive)
+    return op
+
+
+partitioned_bwd_op = _op(
+    "_bwd",
+    _plain.bwd_reference,
+    lambda scale, x, ct: _backward(scale, x, ct),
+    kernel_axes=(0, 1, 1),
+    linear=(2,),
+    transpose=lambda ct, scale, x, _: _push_forward(scale, x, ct),
+)
+
+# Its own derivative is needed for the second order alone: the reference's.
+partitioned_fwd_op = _op(
+    "_fwd",
+    _plain.fwd_reference,
+    _call_fwd,
+    kernel_axes=1,
+    attributes={"eps": np.float64},
+)
+
+partitioned_op = _op(
+    "",
+    _plain.reference,
+    _call,
+    kernel_axes=1,
+    attributes={"eps": np.float64},
+    jvp=_jvp,
+)
 
 
 def rms_norm_partitioned(x: Any, *, eps: float = 1e-6) -> jax.Array:
     """`rms_norm` for Auto meshes that shard the last axis.
 
     Costs one all-reduce of a number per row, forward and backward each; without
-    a sharded last axis it is `rms_norm` of a tensor of rank >= 1. First-order
-    reverse derivatives only, and no vmap: custom_partitioning has neither.
+    a sharded last axis it is `rms_norm`. vmap and derivatives work as there.
+    `jax.export` does not take it on several devices: XLA calls back into
+    Python while it partitions.
 
     Args:
       x: `[..., N]` of a dtype of `rms_norm`; each shard an equal part of N.
@@ -130,7 +183,7 @@ def rms_norm_partitioned(x: Any, *, eps: float = 1e-6) -> jax.Array:
 
     Raises:
       TypeError: as `rms_norm`.
-      ValueError: as `rms_norm`.
+      ValueError: as `rms_norm`; a last axis sharded over an Explicit mesh.
     """
-    x, eps = _op.check(_NAME, x, eps)
-    return _rms_norm(x, eps)
+    x, eps = check(_NAME, x, eps)
+    return partitioned_op(x, eps=eps)

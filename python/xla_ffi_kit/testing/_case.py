@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+if TYPE_CHECKING:
+    from xla_ffi_kit.ffi_op import FfiOp
 
 _OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")
 
@@ -77,6 +80,12 @@ def _make(operand: Any, rng: np.random.Generator) -> jax.Array:
             "jax_enable_x64 before the first array"
         )
     return made
+
+
+def call_axes(op: FfiOp) -> tuple[int | None, ...]:
+    """Where a call's operands have a batch axis: shared ones have none."""
+    count = len(op.operand_names)
+    return tuple(None if i in op.shared else 0 for i in range(count))
 
 
 def is_inexact(x: Any) -> bool:

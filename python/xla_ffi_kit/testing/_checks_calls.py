@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from xla_ffi_kit.testing import _case
 from xla_ffi_kit.testing._compare import Failure, Runner, Skipped, difference
 
 JIT = "jax.jit(f)(*x)"
@@ -26,9 +27,14 @@ def _target(run: Runner) -> str:
         version = jax.devices()[0].client.platform_version
         platform = "rocm" if "rocm" in version.lower() else "cuda"
     target = run.op.handlers.get(platform)
-    if target is None:
+    if not isinstance(target, str):
         raise Skipped(f"no handler for {platform}")
     return target
+
+
+def targets(run: Runner) -> list[str]:
+    """The custom call targets of all platforms."""
+    return [t for t in run.op.handlers.values() if isinstance(t, str)]
 
 
 def handler_is_called(run: Runner) -> None:
@@ -48,7 +54,7 @@ def reference_switch(run: Runner) -> None:
         ".lower(*x).as_text()"
     )
     text = run.evaluate(code)
-    for target in run.op.handlers.values():
+    for target in targets(run):
         if f"@{target}(" in text:
             raise Failure(f"{target!r} is still called", run.snippet(code))
 
@@ -78,18 +84,30 @@ def _all_axes(run: Runner, axis: int = 0) -> str:
 
 
 def leading_axes_batch(run: Runner) -> None:
-    """A call with another leading axis is the rows' calls, stacked."""
+    """A call with another leading axis is the rows' calls, stacked.
+
+    Shared results are summed instead.
+    """
     if run.op.vmap_method == "sequential" or not run.op.operand_names:
         raise Skipped("the kernel does not batch")
-    rows = "jax.tree.map(lambda *r: jnp.stack(r), *[f(*r) for r in zip(*x)])"
+    axes = _case.call_axes(run.op)
+    operands = f"case.batched({axes})"
+    row = "*(v if a is None else v[i] for v, a in zip(x, axes))"
+    rows = (
+        "[jnp.sum(r, 0) if j in op.shared_results else r for j, r in enumerate("
+        "jax.tree.leaves(jax.tree.map(lambda *r: jnp.stack(r), "
+        f"*[f({row}{{0}}) for i in range(3)])))]"
+    )
+    factor = 8 if run.op.shared_results else 1
     for implementation in ("", ", implementation='reference'"):
-        code = f"(f(*x{implementation}), {rows})"
-        whole, stacked = run.evaluate(code, _all_axes(run))
-        problem = difference(whole, stacked, 1)
+        whole = f"jax.tree.leaves(f(*x{implementation}))"
+        code = f"({whole}, {rows.format(implementation)})"
+        got, want = run.evaluate(code, operands, axes=axes)
+        problem = difference(got, want, factor)
         if problem:
             raise Failure(
                 "the axes left of kernel_axes do not batch: " + problem,
-                run.snippet(code, _all_axes(run)),
+                run.snippet(code, operands),
             )
 
 
@@ -97,7 +115,12 @@ def empty_batch(run: Runner) -> None:
     """A batch of no rows gives empty results."""
     if run.op.vmap_method == "sequential" or not run.op.operand_names:
         raise Skipped("the kernel does not batch")
-    run.same(JIT, "tuple(v[:0] for v in " + _all_axes(run) + ")")
+    axes = _case.call_axes(run.op)
+    run.same(
+        JIT,
+        f"tuple(v if a is None else v[:0] for v, a in "
+        f"zip(case.batched({axes}), {axes}))",
+    )
 
 
 def vmap(run: Runner) -> None:

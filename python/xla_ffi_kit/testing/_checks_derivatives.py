@@ -79,17 +79,23 @@ def jacobians(run: Runner) -> None:
 
 
 def batched_derivatives(run: Runner) -> None:
-    """vmap of grad and of jvp, grad of vmap, with and without None axes."""
+    """vmap of grad, grad of vmap, with and without None axes.
+
+    And the gradient of shared operands, which all rows of a call add to.
+    """
     _check_differentiable(run)
     count = len(run.op.operand_names)
     everything = f"case.batched({(0,) * count})"
     first = f"case.batched({(0, *(None,) * (count - 1))})"
+    # Only operands that have a derivative are differentiated.
+    which = "tuple(i for i, v in enumerate(x) if v.dtype.kind in 'fcV')"
+    loss = "lambda *p: scalar(f(*p))"
+    if run.op.shared:
+        rows = f"case.batched({_case.call_axes(run.op)})"
+        run.same(f"jax.jit(jax.grad({loss}, {which}))(*x)", rows, factor=8)
     for axes, operands in ((0, everything), ((0,), first)):
         spec = f"({', '.join(map(str, (0, *(None,) * (count - 1))))},)"
         in_axes = "0" if axes == 0 else spec
-        loss = "lambda *p: scalar(f(*p))"
-        # Only operands that have a derivative are differentiated.
-        which = "tuple(i for i, v in enumerate(x) if v.dtype.kind in 'fcV')"
         run.same(
             f"jax.jit(jax.vmap(jax.grad({loss}, {which}), {in_axes}))(*x)",
             operands,

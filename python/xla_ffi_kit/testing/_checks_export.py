@@ -7,7 +7,7 @@ from typing import Any
 from jax import export
 
 from xla_ffi_kit._export import export_checks
-from xla_ffi_kit.testing import _case
+from xla_ffi_kit.testing import _case, _checks_calls
 from xla_ffi_kit.testing._compare import Failure, Runner, Skipped
 
 _ROUND_TRIP = (
@@ -42,10 +42,14 @@ def symbolic_batch(run: Runner) -> None:
         "checks": export_checks(run.op),
         "size": size,
     }
-    types = "*(jax.ShapeDtypeStruct((size, *v.shape[1:]), v.dtype) for v in x)"
+    axes = _case.call_axes(run.op)
+    types = (
+        "*(jax.ShapeDtypeStruct(v.shape if a is None else (size, "
+        f"*v.shape[1:]), v.dtype) for v, a in zip(x, {axes}))"
+    )
     program = _ROUND_TRIP.format(types=types, order="")
     for rows in (3, 5):
-        operands = f"case.batched({(0,) * count}, {rows})"
+        operands = f"case.batched({axes}, {rows})"
         run.same(f"{program}.call(*x)", operands, **names)
 
 
@@ -53,6 +57,6 @@ def other_platforms(run: Runner) -> None:
     """Lowered for a platform without a handler, it runs the reference."""
     code = "jax.jit(f).trace(*x).lower(lowering_platforms=('tpu',)).as_text()"
     text = run.evaluate(code)
-    for target in run.op.handlers.values():
+    for target in _checks_calls.targets(run):
         if f"@{target}(" in text:
             raise Failure(f"{target!r} in a TPU program", run.snippet(code))

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
+using testing::ExpectInvalid;
 using testing::Status;
 
 Status Call(CallFrame::Dims b_dims, CallFrame::Dims c_dims,
@@ -18,11 +20,6 @@ Status Call(CallFrame::Dims b_dims, CallFrame::Dims c_dims,
   std::vector<int32_t> b(6), c(6), a(6);
   return CallFrame().Arg(b, b_dims).Arg(c, c_dims).Ret(a, a_dims).Run(
       XlaFfiKitModularAddCpu);
-}
-
-void ExpectInvalid(const Status& status, const std::string& message) {
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message, message);
 }
 
 TEST(ModularAddHandlerTest, EachRowRepeatsItsOwnB) {
@@ -77,6 +74,13 @@ TEST(ModularAddHandlerTest, RefusesShapesThatDoNotFit) {
                      "(2)");
 }
 
+TEST(ModularAddHandlerTest, RefusesBadFrames) {
+  std::vector<float> b = {1, 2}, c = {1, 2, 3, 4}, a(4);
+  testing::ExpectRefusesBadFrames(
+      XlaFfiKitModularAddCpu,
+      CallFrame().Arg(b, {1, 2}).Arg(c, {1, 4}).Ret(a, {1, 4}));
+}
+
 TEST(ModularAddHandlerTest, RefusesDtypesThatDoNotFit) {
   std::vector<int32_t> ints(3);
   std::vector<float> floats(3);
@@ -96,6 +100,25 @@ TEST(ModularAddHandlerTest, RefusesDtypesThatDoNotFit) {
                 "xla_ffi_kit.modular_add: operand b: expected one of the "
                 "dtypes f16, bf16, f32, f64, c64, c128, s8, s16, s32, s64, u8, "
                 "u16, u32, u64, got pred");
+}
+
+TEST(ModularAddHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(3);
+  const CallFrame right = CallFrame().Arg(x, {3}).Arg(x, {3}).Ret(x, {3});
+  const auto expect_null_refused = [&](CallFrame frame, const char* argument) {
+    ExpectInvalid(frame.Run(XlaFfiKitModularAddCpu),
+                  std::string("xla_ffi_kit.modular_add: ") + argument +
+                      ": expected data of shape (3), got null");
+  };
+  CallFrame frame = right;
+  frame.args()[0].data = nullptr;
+  expect_null_refused(frame, "operand b");
+  frame = right;
+  frame.args()[1].data = nullptr;
+  expect_null_refused(frame, "operand c");
+  frame = right;
+  frame.rets()[0].data = nullptr;
+  expect_null_refused(frame, "result a");
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ T* Data(const MaybeBuffer& buffer) {
 
 inline ffi::Error CheckX(const Place& where, ffi::AnyBuffer x) {
   if (ffi::Error e = CheckRankAtLeast(where, x, 1); e.failure()) return e;
-  return CheckLastAxisNotEmpty(where, x);
+  if (ffi::Error e = CheckLastAxisNotEmpty(where, x); e.failure()) return e;
+  return CheckData(where, x);
 }
 
 inline ffi::Error CheckLikeX(const Place& where, const MaybeBuffer& buffer,
@@ -48,7 +49,7 @@ inline ffi::Error CheckWeight(const Place& where, const MaybeBuffer& weight,
   const bool fits = got.size() >= 1 && got.size() <= of_x.size() &&
                     got.back() == of_x.back() &&
                     BatchAxes(got) == of_x.first(got.size() - 1);
-  if (fits) return {};
+  if (fits) return CheckData(where, *weight);
   return InvalidArgument(
       where,
       "the last axis, or the first axes and the last, of operand x, shape " +
@@ -64,8 +65,10 @@ ffi::Error CheckScale(const Place& where, const MaybeBuffer& scale,
   ffi::Error e = CheckDtype(where, *scale, kDtypeOf<AccumulationType<T>>,
                             "to accumulate x's " + DtypeName(kDtypeOf<T>));
   if (e.failure()) return e;
-  return CheckShape(where, *scale, BatchAxes(x.dimensions()),
-                    "like operand x without its last axis");
+  e = CheckShape(where, *scale, BatchAxes(x.dimensions()),
+                 "like operand x without its last axis");
+  if (e.failure()) return e;
+  return CheckData(where, *scale);
 }
 
 // The attribute eps, checked.

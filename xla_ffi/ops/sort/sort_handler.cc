@@ -57,6 +57,8 @@ ffi::Error CheckOperand(size_t i, bool is_key, ffi::AnyBuffer operand,
             (is_key ? " for a key" : ", c64, c128"),
         DtypeName(dtype));
   }
+  e = CheckData(where, operand);
+  if (e.failure()) return e;
   return CheckLike({kOp, "result " + std::to_string(i)}, result, operand,
                    "like " + name);
 }

@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/top_k/top_k_handler.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
@@ -156,6 +157,14 @@ TEST(TopKHandlerTest, NothingToSelectIsNoWork) {
   EXPECT_TRUE(Select({2, 3}, {2, 0}, {2, 0}).ok());
 }
 
+TEST(TopKHandlerTest, RefusesBadFrames) {
+  std::vector<float> x = {1, 3, 2}, values(2);
+  std::vector<int32_t> indices(2);
+  testing::ExpectRefusesBadFrames(
+      XlaFfiKitTopKCpu,
+      CallFrame().Arg(x, {1, 3}).Ret(values, {1, 2}).Ret(indices, {1, 2}));
+}
+
 TEST(TopKHandlerTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(Select({}, {2}, {2}).message,
             "xla_ffi_kit.top_k: operand x: expected rank >= 1, got rank 0");
@@ -168,6 +177,27 @@ TEST(TopKHandlerTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(Select({2, 3}, {2, 2}, {2, 1}).message,
             "xla_ffi_kit.top_k: result indices: expected shape (2, 2) like "
             "result values, got shape (2, 1)");
+}
+
+TEST(TopKHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(3), values(2);
+  std::vector<int32_t> indices(2);
+  CallFrame frame;
+  frame.Arg(x, {3}).Ret(values, {2}).Ret(indices, {2});
+  frame.args()[0].data = nullptr;
+  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
+            "xla_ffi_kit.top_k: operand x: expected data of shape (3), got "
+            "null");
+  frame.args()[0].data = x.data();
+  frame.rets()[0].data = nullptr;
+  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
+            "xla_ffi_kit.top_k: result values: expected data of shape (2), "
+            "got null");
+  frame.rets()[0].data = values.data();
+  frame.rets()[1].data = nullptr;
+  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
+            "xla_ffi_kit.top_k: result indices: expected data of shape (2), "
+            "got null");
 }
 
 }  // namespace

@@ -1,0 +1,28 @@
+"""The handlers of this folder, registered with JAX; for the tests beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+import xla_ffi_kit
+
+LIBRARY = xla_ffi_kit.HandlerLibrary(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "ffi_examples.so")
+)
+
+# Types first, then handlers; see docs/older_spellings.md for what this does.
+xla_ffi_kit.register_handlers(LIBRARY)
+
+
+def call(name: str, results: Any, **options: Any) -> Callable[..., Any]:
+    """`jax.ffi.ffi_call` of one example."""
+    return jax.ffi.ffi_call(f"examples.{name}", results, **options)
+
+
+def array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+    """The type of a result."""
+    return jax.ShapeDtypeStruct(shape, dtype)

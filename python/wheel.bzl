@@ -1,0 +1,158 @@
+"""The rules that make the Python package a wheel.
+
+rules_python's py_wheel is no alternative: the offline rules_python of
+tools/bazel comes without it, and it neither checks the tag nor sets file modes.
+"""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary")
+
+def portable_library(name, handlers, library, **kwargs):
+    """Links a handler library so that it also loads on older systems.
+
+    The same objects as in the `.so` that xla_ffi_library() declares, stripped,
+    and with the names of its own that an older libstdc++ lacks.
+
+    Args:
+      name: the shared library to make.
+      handlers: label of the xla_ffi_library.
+      library: its `library`, the name that programs know the library by.
+      **kwargs: passed to the `cc_binary`.
+    """
+    cc_binary(
+        name = name,
+        srcs = [handlers + "_entry.cc"],
+        additional_linker_inputs = [
+            handlers + ".checked",
+            handlers + ".lds",
+        ],
+        linkopts = [
+            "-Wl,--version-script=$(location %s.lds)" % handlers,
+            "-Wl,-soname,%s.so" % library,
+            "-Wl,-z,defs",
+            "-Wl,-z,nodelete",
+            "-Wl,--as-needed",
+            "-Wl,-s",
+        ],
+        linkshared = True,
+        deps = [
+            handlers,
+            Label("//xla_ffi/portable:older_runtime"),
+        ],
+        **kwargs
+    )
+
+def _file(target):
+    """Returns the one file of a target."""
+    files = target.files.to_list()
+    if len(files) != 1:
+        fail("expected one file of %s, got %d" % (target.label, len(files)))
+    return files[0]
+
+def _python_wheel_impl(ctx):
+    tag = "manylinux_%s_%s" % (
+        ctx.attr.glibc.replace(".", "_"),
+        ctx.attr.architecture,
+    )
+    wheel = ctx.actions.declare_file("%s-%s-py3-none-%s.whl" % (
+        ctx.attr.distribution,
+        ctx.attr.version,
+        tag,
+    ))
+    files = {}
+    prefix = ctx.label.package + "/"
+    for source in ctx.files.srcs:
+        if not source.short_path.startswith(prefix):
+            fail("%s: %s lies outside the package" % (ctx.label, source))
+        files[source.short_path.removeprefix(prefix)] = source
+    for library, place in ctx.attr.libraries.items():
+        files[place] = _file(library)
+    licenses = {
+        place: _file(license)
+        for license, place in ctx.attr.license_files.items()
+    }
+    spec = ctx.actions.declare_file(ctx.label.name + ".json")
+    ctx.actions.write(spec, json.encode({
+        "classifiers": ctx.attr.classifiers,
+        "description": ctx.file.description.path,
+        "files": {place: file.path for place, file in files.items()},
+        "glibc": ctx.attr.glibc,
+        "license": ctx.attr.license,
+        "licenses": {place: file.path for place, file in licenses.items()},
+        "name": ctx.attr.distribution,
+        "requires": ctx.attr.requires,
+        "requires_python": ctx.attr.requires_python,
+        "summary": ctx.attr.summary,
+        "tag": "py3-none-" + tag,
+        "version": ctx.attr.version,
+    }))
+    ctx.actions.run(
+        arguments = [spec.path, wheel.path],
+        executable = ctx.executable._make_wheel,
+        inputs = [spec, ctx.file.description] + files.values() +
+                 licenses.values(),
+        mnemonic = "PythonWheel",
+        outputs = [wheel],
+    )
+    return [DefaultInfo(
+        files = depset([wheel]),
+        runfiles = ctx.runfiles([wheel]),
+    )]
+
+python_wheel = rule(
+    doc = """Makes a wheel for every Python 3 on one Linux architecture.
+
+The same files give the same bytes, whoever builds where and when. A library
+that needs more than the wheel's tag promises fails the build.""",
+    implementation = _python_wheel_impl,
+    attrs = {
+        "architecture": attr.string(
+            doc = "As in the tag: x86_64, aarch64.",
+            mandatory = True,
+        ),
+        "classifiers": attr.string_list(doc = "Trove classifiers."),
+        "description": attr.label(
+            doc = "Markdown: the project's page.",
+            allow_single_file = [".md"],
+            mandatory = True,
+        ),
+        "distribution": attr.string(
+            doc = "The distribution's name.",
+            mandatory = True,
+        ),
+        "glibc": attr.string(
+            doc = "Oldest glibc that the tag promises, such as 2.27.",
+            mandatory = True,
+        ),
+        "libraries": attr.label_keyed_string_dict(
+            doc = "Shared libraries, and their places in the wheel.",
+            allow_files = [".so"],
+        ),
+        "license": attr.string(
+            doc = "An SPDX licence expression.",
+            mandatory = True,
+        ),
+        "license_files": attr.label_keyed_string_dict(
+            doc = "Texts of licences, and their places in the licence folder.",
+            allow_files = True,
+        ),
+        "requires": attr.string_list(doc = "Requirements."),
+        "requires_python": attr.string(
+            doc = "Versions of Python.",
+            mandatory = True,
+        ),
+        "srcs": attr.label_list(
+            doc = "Files below this package, at the same places in the wheel.",
+            allow_files = True,
+        ),
+        "summary": attr.string(doc = "One line.", mandatory = True),
+        "version": attr.string(
+            doc = "The distribution's version.",
+            mandatory = True,
+        ),
+        "_make_wheel": attr.label(
+            cfg = "exec",
+            default = "//python:make_wheel",
+            executable = True,
+        ),
+    },
+)

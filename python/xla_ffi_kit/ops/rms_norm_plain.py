@@ -1,0 +1,111 @@
+"""RMS normalization alone: the operations without weight and residual."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit.ffi_op import FfiOp
+
+_NAME = "xla_ffi_kit.rms_norm"
+
+
+def widen(x: jax.Array) -> jax.Array:
+    """To the type that the kernels compute in: f32 for 16-bit floats."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def fwd_reference(x: jax.Array, *, eps: float) -> tuple[jax.Array, jax.Array]:
+    """y, and the factor 1 / sqrt(mean(|x|^2) + eps) of each row."""
+    wide = widen(x)
+    power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)
+    scale = jax.lax.rsqrt(power + jnp.asarray(eps, power.dtype))
+    return (wide * scale[..., None]).astype(x.dtype), scale
+
+
+def reference(x: jax.Array, *, eps: float) -> jax.Array:
+    """y = x / sqrt(mean(|x|^2) + eps)."""
+    return fwd_reference(x, eps=eps)[0]
+
+
+def bwd_reference(scale: jax.Array, x: jax.Array, ct: jax.Array) -> jax.Array:
+    """The cotangent of x, from that of y."""
+    wide, ct = widen(x), widen(ct)
+    scale = scale[..., None]
+    mean = jnp.mean(jnp.real(wide * ct), axis=-1, keepdims=True)
+    dx = scale * ct - jnp.conj(wide) * (scale * scale * scale * mean)
+    return dx.astype(x.dtype)
+
+
+def push_forward(
+    scale: jax.Array, x: jax.Array, tangent: jax.Array
+) -> jax.Array:
+    """The Jacobian times a tangent.
+
+    The real Jacobian is symmetric, so the backward handler serves both
+    directions; JAX's cotangents of complex numbers are conjugated.
+    """
+    if jnp.iscomplexobj(x):
+        return jnp.conj(rms_norm_bwd_op(scale, x, jnp.conj(tangent)))
+    return rms_norm_bwd_op(scale, x, tangent)
+
+
+def _bwd_transpose(
+    cotangent: jax.Array, scale: jax.Array, x: jax.Array, _: Any
+) -> jax.Array:
+    return push_forward(scale, x, cotangent)
+
+
+def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
+    (x,), (tangent,) = primals, tangents
+    y, scale = rms_norm_fwd_op(x, eps=eps)
+    power = jnp.mean(jnp.real(jnp.conj(widen(x)) * widen(tangent)), axis=-1)
+    scale_tangent = -(scale * scale * scale) * power
+    return (y, scale), (push_forward(scale, x, tangent), scale_tangent)
+
+
+def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
+    (x,), (tangent,) = primals, tangents
+    y, scale = rms_norm_fwd_op(x, eps=eps)
+    return y, push_forward(scale, x, tangent)
+
+
+rms_norm_bwd_op = FfiOp(
+    "xla_ffi_kit.rms_norm_bwd",
+    bwd_reference,
+    kernel_axes=(0, 1, 1),
+    handlers={
+        "cpu": "xla_ffi_kit.rms_norm_bwd",
+        "cuda": "xla_ffi_kit.rms_norm_bwd",
+    },
+    libraries=KIT_LIBRARIES,
+    linear=(2,),
+    transpose=_bwd_transpose,
+)
+
+rms_norm_fwd_op = FfiOp(
+    "xla_ffi_kit.rms_norm_fwd",
+    fwd_reference,
+    kernel_axes=1,
+    handlers={
+        "cpu": "xla_ffi_kit.rms_norm_fwd",
+        "cuda": "xla_ffi_kit.rms_norm_fwd",
+    },
+    libraries=KIT_LIBRARIES,
+    attributes={"eps": np.float64},
+    jvp=_fwd_jvp,
+)
+
+rms_norm_op = FfiOp(
+    _NAME,
+    reference,
+    kernel_axes=1,
+    handlers={"cpu": _NAME, "cuda": _NAME},
+    libraries=KIT_LIBRARIES,
+    attributes={"eps": np.float64},
+    jvp=_jvp,
+)

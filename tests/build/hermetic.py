@@ -1,0 +1,263 @@
+"""Shows that what is shipped depends on nothing but the sources.
+
+    python3 tests/build/hermetic.py
+
+Builds the handler library and the wheel here and, with nothing in any cache, in
+a copy of the sources in another folder, and takes them from an HTTP cache and
+from a disk cache; and looks at what an action can see. One full build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from http_cache import HttpCache
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TARGETS = [
+    "//python:portable/xla_ffi_kit_cpu.so",
+    "//python:wheel",
+    "//xla_ffi:xla_ffi_kit_cpu.so",
+]
+# The headers from a repository of another name and layout.
+OTHER_HEADERS = "--//third_party/xla:ffi_api=@xla_header_copy//xla/ffi/api:ffi"
+
+# An action sees its declared inputs and the system's compiler and Python; no
+# other path exists for it.
+SYSTEM = ["/bin", "/etc/alternatives", "/lib", "/lib64", "/usr"]
+SANDBOX = [
+    "--spawn_strategy=linux-sandbox",
+    "--strategy=CppCompile=linux-sandbox",
+    "--experimental_use_hermetic_linux_sandbox",
+    *(
+        f"--sandbox_add_mount_pair={path}"
+        for path in [*SYSTEM, sys.base_prefix]
+        if os.path.exists(path) and path != "/usr/local"
+    ),
+]
+
+# Each action tries what only a declared input, or a tag, may allow.
+PROBE = """
+genrule(
+    name = "declared",
+    srcs = ["input.txt"],
+    outs = ["declared.txt"],
+    cmd = "cat probe/input.txt > $@",
+)
+
+genrule(
+    name = "undeclared",
+    outs = ["undeclared.txt"],
+    cmd = "cat probe/input.txt > $@",
+)
+
+genrule(
+    name = "elsewhere",
+    outs = ["elsewhere.txt"],
+    cmd = "cat '{root}/probe/input.txt' > $@",
+)
+""" + "\n".join(
+    f"""
+genrule(
+    name = "{name}",
+    outs = ["{name}.txt"],
+    cmd = "exec 3<>/dev/tcp/127.0.0.1/{{port}} && echo connected > $@",
+    tags = {tags},
+)
+"""
+    for name, tags in [("network", []), ("tagged", ["requires-network"])]
+)
+
+
+@dataclasses.dataclass
+class Workspace:
+    """A copy of the sources with an output base of its own."""
+
+    root: pathlib.Path
+    output_base: pathlib.Path | None = None
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def bazel(self, command: str, *arguments: str) -> tuple[int, str]:
+        """Exit code and what Bazel printed."""
+        start = [str(self.root / "tools/bazel")]
+        if self.output_base:
+            start.append(f"--output_base={self.output_base}")
+        done = subprocess.run(
+            [*start, command, "--color=no", "--curses=no", *arguments],
+            cwd=self.root,
+            env=os.environ | self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return done.returncode, done.stdout
+
+    def build(self, *arguments: str) -> str:
+        """Bazel's summary of the processes that a build took."""
+        code, said = self.bazel("build", *arguments)
+        if code:
+            sys.exit(f"{said}\nthe build failed in {self.root}")
+        return re.findall(r"INFO: (\d+ process.*)", said)[-1]
+
+    def outputs(self, *flags: str) -> dict[str, str]:
+        """sha256 of what is shipped, by name."""
+        _, said = self.bazel("cquery", "--output=files", *flags, *TARGETS)
+        files = re.findall(r"^bazel-out/[^/]+/bin/(.*)$", said, re.MULTILINE)
+        return {
+            name: hashlib.sha256(
+                (self.root / "bazel-bin" / name).read_bytes()
+            ).hexdigest()
+            for name in files
+        }
+
+
+class Report:
+    """Prints what was found, and counts."""
+
+    def __init__(self) -> None:
+        self.passed = self.failed = 0
+
+    def check(self, what: str, right: bool, seen: str = "") -> None:
+        self.passed += right
+        self.failed += not right
+        print(f"{'ok' if right else 'FAILED':7}{what}", flush=True)
+        if seen and not right:
+            print(f"       {seen}", flush=True)
+
+
+def copy_sources(to: pathlib.Path) -> None:
+    """Copies what git tracks or would track; no link back to the original."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, to / name)
+
+
+def executed(summary: str) -> list[str]:
+    """The kinds of process in Bazel's summary that are work, not cache hits."""
+    kinds = re.findall(r"\d+ ([\w -]+?)(?=,|\.)", summary.split(":", 1)[1])
+    return [
+        kind
+        for kind in kinds
+        if kind != "internal" and not kind.endswith("cache hit")
+    ]
+
+
+def check_builds(
+    report: Report, copy: Workspace, cache: HttpCache, disk: pathlib.Path
+) -> None:
+    """Builds in the copy: without a cache, then from each kind of cache."""
+    here = Workspace(ROOT)
+    print(f"here: {here.build(*TARGETS)}", flush=True)
+    first = here.outputs()
+    flags = [*SANDBOX, OTHER_HEADERS]
+    remote = f"--remote_cache={cache.address}"
+    summary = copy.build(*flags, f"--disk_cache={disk}", remote, *TARGETS)
+    print(f"copy, nothing in any cache: {summary}", flush=True)
+    report.check(
+        "the second build ran in the sandbox, and found nothing in a cache",
+        executed(summary) == ["linux-sandbox"] and "hit" not in summary,
+        summary,
+    )
+    second = copy.outputs(*flags)
+    report.check("all of it was compared", len(first) == len(TARGETS))
+    for name, digest in first.items():
+        report.check(
+            f"same bytes, two folders, two header sources: {name}",
+            digest == second.get(name),
+            f"{digest} {second}",
+        )
+        print(f"       sha256 {digest}", flush=True)
+    report.check("the HTTP cache was filled", cache.puts > 20, str(cache.puts))
+    for name, caches in [
+        ("HTTP cache", ["--disk_cache=", remote]),
+        ("disk cache", [f"--disk_cache={disk}"]),
+    ]:
+        copy.bazel("clean")
+        summary = copy.build(*flags, *caches, *TARGETS)
+        print(f"copy, from the {name}: {summary}", flush=True)
+        report.check(
+            f"everything came from the {name}",
+            "cache hit" in summary and not executed(summary),
+            summary,
+        )
+        report.check(
+            f"same bytes from the {name}", copy.outputs(*flags) == second
+        )
+
+
+def check_sandbox(report: Report, copy: Workspace, cache: HttpCache) -> None:
+    """What an action sees: declared inputs, and no network."""
+    probe = copy.root / "probe"
+    probe.mkdir()
+    (probe / "input.txt").write_text("seen\n")
+    text = PROBE.format(root=copy.root, port=cache.port)
+    (probe / "BUILD").write_text(text)
+    for name, allowed in [
+        ("declared", True),
+        ("undeclared", False),
+        ("elsewhere", False),
+        ("tagged", True),
+        ("network", False),
+    ]:
+        code, said = copy.bazel("build", *SANDBOX, f"//probe:{name}")
+        report.check(
+            f"action '{name}' is {'run' if allowed else 'stopped'}",
+            (code == 0) == allowed,
+            said,
+        )
+
+
+def main() -> int:
+    """Runs the checks; the number of those that failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--keep", action="store_true", help="keep the copy")
+    options = parser.parse_args()
+    began = time.monotonic()
+    report = Report()
+    # Not below /tmp, which Bazel's sandbox hides.
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    parent = pathlib.Path(caches).expanduser() / "xla_ffi_kit"
+    parent.mkdir(parents=True, exist_ok=True)
+    work = pathlib.Path(tempfile.mkdtemp(prefix="hermetic-", dir=parent))
+    copy = Workspace(
+        work / "another" / "folder",
+        work / "output_base",
+        # A careless user's environment.
+        {"SOURCE_DATE_EPOCH": "1", "TZ": "Asia/Kathmandu", "LANG": "de_DE"},
+    )
+    try:
+        copy_sources(copy.root)
+        with HttpCache(work / "http") as cache:
+            check_builds(report, copy, cache, work / "disk")
+            check_sandbox(report, copy, cache)
+    finally:
+        copy.bazel("shutdown")
+        if not options.keep:
+            subprocess.run(["chmod", "-R", "u+w", work], check=False)
+            shutil.rmtree(work, ignore_errors=True)
+    print(
+        f"{report.passed} passed, {report.failed} failed, "
+        f"{time.monotonic() - began:.0f} s"
+    )
+    return report.failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

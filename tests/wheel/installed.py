@@ -1,0 +1,47 @@
+"""Uses an installed wheel; the argument is the folder it is installed below."""
+
+import importlib.metadata
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import xla_ffi_kit
+from xla_ffi_kit.ops.relu import relu_op
+from xla_ffi_kit.testing import Case, check_op
+
+assert xla_ffi_kit.__file__.startswith(sys.argv[1]), xla_ffi_kit.__file__
+assert importlib.metadata.version("xla_ffi_kit")
+library = xla_ffi_kit.KIT_LIBRARIES[0]
+assert library.path.startswith(sys.argv[1]), library.path
+assert library.api_version == (0, 2)
+
+x = np.random.default_rng(0).normal(size=(64, 1000)).astype(np.float32)
+lowered = jax.jit(xla_ffi_kit.rms_norm).lower(x)
+assert "xla_ffi_kit.rms_norm" in lowered.as_text()
+expected = x / np.sqrt(np.mean(np.square(x), -1, keepdims=True) + 1e-6)
+np.testing.assert_allclose(lowered.compile()(x), expected, rtol=1e-5)
+np.testing.assert_array_equal(xla_ffi_kit.relu(x), np.maximum(x, 0))
+np.testing.assert_array_equal(
+    xla_ffi_kit.modular_add(jnp.arange(3), jnp.zeros(7, int)),
+    np.arange(7) % 3,
+)
+
+# The FFI headers write their messages with a std::stringstream, whose
+# constructor is one of those that the library brings along.
+two_results = jax.jit(lambda x: jax.ffi.ffi_call("xla_ffi_kit.relu", [x, x])(x))
+try:
+    jax.block_until_ready(two_results(x))
+    raise SystemExit("a wrong call was not refused")
+except jax.errors.JaxRuntimeError as error:
+    assert "Wrong number of results: expected 1 but got 2" in str(error), error
+
+# Threads of XLA's pool, and their condition variables, inside the library.
+big = np.random.default_rng(1).normal(size=1 << 20).astype(np.float32)
+xla_ffi_kit.accelerate()
+assert "xla_ffi_kit.sort" in jax.jit(jnp.sort).lower(big).as_text()
+np.testing.assert_array_equal(jnp.sort(big), np.sort(big))
+
+check_op(relu_op, [Case("float32[2,3]")])
+print("all as expected")

@@ -1,0 +1,86 @@
+"""The program that makes the wheel: what it refuses, and that it repeats."""
+
+import hashlib
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import make_wheel
+
+LIBRARY = pathlib.Path(sys.argv[1]).resolve()
+
+
+def make(folder: pathlib.Path, library: bytes) -> bytes:
+    """Makes a wheel of one library and one source file in `folder`."""
+    (folder / "library.so").write_bytes(library)
+    (folder / "module.py").write_text("ONE = 1\n")
+    (folder / "README.md").write_text("# project\n")
+    spec = {
+        "classifiers": [],
+        "description": "README.md",
+        "files": {"p/b.so": "library.so", "p/a.py": "module.py"},
+        "glibc": "2.24",
+        "license": "Apache-2.0",
+        "licenses": {"LICENSE": "README.md"},
+        "name": "project",
+        "requires": [],
+        "requires_python": ">=3.11",
+        "summary": "a project",
+        "tag": "py3-none-manylinux_2_24_x86_64",
+        "version": "1",
+    }
+    (folder / "spec.json").write_text(json.dumps(spec))
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        make_wheel.main("spec.json", "out.whl")
+    finally:
+        os.chdir(before)
+    return (folder / "out.whl").read_bytes()
+
+
+class MakeWheelTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_same_bytes_in_another_folder_and_environment(self):
+        wheels = []
+        for name, umask, epoch in [("a", 0o022, "0"), ("b", 0o077, "9" * 9)]:
+            folder = self.folder / name / ("x" * len(wheels)) / "work"
+            folder.mkdir(parents=True)
+            os.environ["SOURCE_DATE_EPOCH"] = epoch
+            self.addCleanup(os.environ.pop, "SOURCE_DATE_EPOCH", None)
+            old = os.umask(umask)
+            self.addCleanup(os.umask, old)
+            wheels.append(make(folder, LIBRARY.read_bytes()))
+            for file in folder.iterdir():
+                os.utime(file, (10**9, 10**9))
+            wheels.append(make(folder, LIBRARY.read_bytes()))
+        self.assertEqual(
+            {hashlib.sha256(w).hexdigest() for w in wheels},
+            {hashlib.sha256(wheels[0]).hexdigest()},
+        )
+
+    def test_a_library_that_needs_a_newer_system_is_refused(self):
+        library = LIBRARY.read_bytes()
+        for old, new in [
+            (b"\0GLIBC_2.14\0", b"\0GLIBC_2.25\0"),
+            (b"\0GLIBCXX_3.4.21\0", b"\0GLIBCXX_3.4.23\0"),
+        ]:
+            self.assertEqual(library.count(old), 1)
+            name = new.strip(b"\0").decode()
+            with self.assertRaisesRegex(
+                SystemExit,
+                rf"^p/b\.so needs {name}, but manylinux_2_24 promises less: "
+                r"define the symbols in //xla_ffi/portable, or raise `glibc`",
+            ):
+                make(self.folder, library.replace(old, new))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

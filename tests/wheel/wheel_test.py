@@ -1,0 +1,139 @@
+"""The wheel holds what it says, and needs no more than its tag promises."""
+
+import base64
+import csv
+import email
+import hashlib
+import io
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+WHEEL, MODULE, *SOURCES = map(pathlib.Path, sys.argv[1:])
+NAME, VERSION, *_, PLATFORM = WHEEL.stem.split("-")
+INFO = f"{NAME}-{VERSION}.dist-info"
+# PEP 600: the newest versions on a system with that glibc.
+PROMISED = {
+    "2.24": {"GLIBC": "2.24", "GLIBCXX": "3.4.22", "CXXABI": "1.3.10"},
+    "2.34": {"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13"},
+}
+SYSTEM_LIBRARIES = {
+    "ld-linux-aarch64.so.1",
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libstdc++.so.6",
+}
+
+
+def key(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def read(name: str) -> str:
+    with zipfile.ZipFile(WHEEL) as archive:
+        return archive.read(name).decode()
+
+
+def readelf(library: bytes, option: str) -> str:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(library)
+        file.flush()
+        return subprocess.run(
+            ["readelf", "-W", option, file.name],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+
+class WheelTest(unittest.TestCase):
+    def setUp(self):
+        with zipfile.ZipFile(WHEEL) as archive:
+            self.assertIsNone(archive.testzip())
+            self.entries = archive.infolist()
+            self.files = {e.filename: archive.read(e) for e in self.entries}
+        self.libraries = {
+            name: data
+            for name, data in self.files.items()
+            if name.endswith(".so")
+        }
+
+    def test_record_lists_every_file_with_its_hash(self):
+        rows = list(csv.reader(io.StringIO(read(f"{INFO}/RECORD"))))
+        self.assertEqual([row[0] for row in rows], list(self.files))
+        for name, digest, size in rows[:-1]:
+            data = self.files[name]
+            sha256 = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+            self.assertEqual(digest, "sha256=" + sha256.decode().rstrip("="))
+            self.assertEqual(int(size), len(data))
+        self.assertEqual(rows[-1], [f"{INFO}/RECORD", "", ""])
+
+    def test_nothing_depends_on_the_time_or_the_user(self):
+        for entry in self.entries:
+            self.assertEqual(entry.date_time, (1980, 1, 1, 0, 0, 0))
+            self.assertEqual(entry.external_attr >> 16, 0o100644)
+        code = [e for e in self.files if not e.startswith(INFO)]
+        self.assertEqual(code, sorted(code))
+
+    def test_every_source_file_and_the_type_marker_are_inside(self):
+        # Each argument is .../python/<place>.
+        places = {str(s).split("python/", 1)[1] for s in SOURCES}
+        self.assertIn("xla_ffi_kit/py.typed", places)
+        self.assertIn("xla_ffi_kit/testing/__init__.py", places)
+        packed = {e for e in self.files if not e.startswith(INFO)}
+        self.assertEqual(packed - set(self.libraries), places)
+
+    def test_metadata(self):
+        about = email.message_from_string(read(f"{INFO}/METADATA"))
+        self.assertEqual(about["Name"], "xla_ffi_kit")
+        module = re.search(r'version = "(.*?)"', MODULE.read_text())
+        self.assertEqual(about["Version"], module.group(1))
+        self.assertEqual(about["Requires-Python"], ">=3.11")
+        self.assertEqual(
+            about.get_all("Requires-Dist"),
+            ["jax>=0.8.1", "jaxlib>=0.8.1", "numpy>=2.0"],
+        )
+        self.assertEqual(about["License-Expression"], "Apache-2.0")
+        for name in about.get_all("License-File"):
+            self.assertIn("Apache License", read(f"{INFO}/licenses/{name}"))
+        self.assertTrue(about.get_payload().startswith("# xla_ffi_kit\n"))
+
+    def test_tag_is_that_of_the_file_name(self):
+        tag = f"Tag: py3-none-{PLATFORM}\n"
+        self.assertIn(tag, read(f"{INFO}/WHEEL"))
+
+    def test_libraries_need_no_newer_system_than_promised(self):
+        glibc = re.match(r"manylinux_(\d+)_(\d+)_", PLATFORM)
+        promised = PROMISED[".".join(glibc.groups())]
+        self.assertIn("xla_ffi_kit/_lib/xla_ffi_kit_cpu.so", self.libraries)
+        for name, library in self.libraries.items():
+            versions = readelf(library, "--version-info")
+            for kind, most in promised.items():
+                needed = re.findall(rf"Name: {kind}_([0-9.]+)", versions)
+                self.assertTrue(needed, (name, kind))
+                self.assertLessEqual(max(map(key, needed)), key(most), name)
+
+    def test_libraries_are_stripped_and_need_system_libraries_only(self):
+        for name, library in self.libraries.items():
+            dynamic = readelf(library, "--dynamic")
+            needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+            self.assertIn("libc.so.6", needed, name)
+            # As in the libraries that embedders get.
+            self.assertIn("NODELETE", dynamic, name)
+            self.assertLessEqual(set(needed), SYSTEM_LIBRARIES, name)
+            self.assertNotIn(".symtab", readelf(library, "--sections"), name)
+
+    def test_size(self):
+        if "xla_ffi_kit/_lib/xla_ffi_kit_cuda.so" not in self.libraries:
+            self.assertLessEqual(WHEEL.stat().st_size, 3 << 20)
+            self.assertLessEqual(sum(map(len, self.files.values())), 3 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,28 @@
+load("@rules_python//python:defs.bzl", "py_library", "py_test")
+load("@xla_ffi_kit//xla_ffi:defs.bzl", "xla_ffi_library")
+
+xla_ffi_library(
+    name = "@NAME@_cpu",
+    srcs = ["@NAME@.cc"],
+    handlers = {"@TARGET@": "@SYMBOL@Cpu"},
+    deps = ["@xla_ffi_kit//xla_ffi/core:handler"],
+)@CUDA@
+
+py_library(
+    name = "@NAME@",
+    srcs = ["@NAME@.py"],
+    data = [":@NAME@_cpu.so"]@CUDA_DATA@,
+    imports = ["."],
+    deps = ["@xla_ffi_kit//python/xla_ffi_kit"],
+)
+
+py_test(
+    name = "@NAME@_test",
+    srcs = ["@NAME@_test.py"],
+    env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
+    legacy_create_init = 0,  # else @xla_ffi_kit hides the package xla_ffi_kit
+    deps = [
+        ":@NAME@",
+        "@xla_ffi_kit//python/xla_ffi_kit:testing",
+    ],
+)

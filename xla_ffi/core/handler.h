@@ -1,0 +1,17 @@
+// What most handlers use, in one include: the FFI, checks that name the
+// argument, dtypes, and the parallel loop.
+
+#ifndef XLA_FFI_CORE_HANDLER_H_
+#define XLA_FFI_CORE_HANDLER_H_
+
+#include "xla/ffi/api/ffi.h"                 // IWYU pragma: export
+#include "xla_ffi/core/accumulation_type.h"  // IWYU pragma: export
+#include "xla_ffi/core/attributes.h"         // IWYU pragma: export
+#include "xla_ffi/core/batch_shape.h"        // IWYU pragma: export
+#include "xla_ffi/core/checks.h"             // IWYU pragma: export
+#include "xla_ffi/core/dtype_dispatch.h"     // IWYU pragma: export
+#include "xla_ffi/core/half.h"               // IWYU pragma: export
+#include "xla_ffi/core/output_pages.h"       // IWYU pragma: export
+#include "xla_ffi/core/parallel_for.h"       // IWYU pragma: export
+
+#endif  // XLA_FFI_CORE_HANDLER_H_

@@ -1,0 +1,280 @@
+#include "xla_ffi/testing/fuzz/fuzz_frame.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "xla/ffi/api/c_api.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/dtype_name.h"
+
+namespace xla_ffi_kit::testing {
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+using Dims = CallFrame::Dims;
+
+// Those that XLA gives handlers; the ones that handlers take come first.
+constexpr ffi::DataType kDtypes[] = {
+    ffi::DataType::F32,        ffi::DataType::F64,
+    ffi::DataType::F16,        ffi::DataType::BF16,
+    ffi::DataType::C64,        ffi::DataType::C128,
+    ffi::DataType::S8,         ffi::DataType::S16,
+    ffi::DataType::S32,        ffi::DataType::S64,
+    ffi::DataType::U8,         ffi::DataType::U16,
+    ffi::DataType::U32,        ffi::DataType::U64,
+    ffi::DataType::PRED,       ffi::DataType::TOKEN,
+    ffi::DataType::INVALID,    ffi::DataType::F8E5M2,
+    ffi::DataType::F8E4M3FN,   ffi::DataType::F8E4M3B11FNUZ,
+    ffi::DataType::F8E5M2FNUZ, ffi::DataType::F8E4M3FNUZ,
+};
+constexpr int64_t kNumDtypes = sizeof(kDtypes) / sizeof(kDtypes[0]);
+
+// Those of this kit's operations; an engine makes others from text.
+constexpr const char* kAttributeNames[] = {"eps", "num_keys"};
+
+constexpr double kNumbers[] = {1e-6,
+                               0.0,
+                               1.0,
+                               2.0,
+                               -1.0,
+                               1e300,
+                               5e-324,
+                               std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::quiet_NaN()};
+
+// Elements of a buffer; a call of more bytes than this would take too long.
+constexpr int64_t kMaxElements = 1024;
+// Of a large buffer: so many that kernels use their threads.
+constexpr int64_t kLarge = int64_t{1} << 18;
+constexpr int64_t kTooMany = 4 * kLarge;
+
+XLA_FFI_DataType Raw(ffi::DataType dtype) {
+  return static_cast<XLA_FFI_DataType>(dtype);
+}
+
+// What a sum of elements is kept in, for the results that have that dtype.
+ffi::DataType AccumulationDtype(ffi::DataType dtype) {
+  switch (dtype) {
+    case ffi::DataType::F16:
+    case ffi::DataType::BF16:
+    case ffi::DataType::C64:
+      return ffi::DataType::F32;
+    case ffi::DataType::C128:
+      return ffi::DataType::F64;
+    default:
+      return dtype;
+  }
+}
+
+// Elements of a buffer; at most `max`, even if there are more.
+int64_t CountElements(const Dims& dims, int64_t max) {
+  for (const int64_t dim : dims) {
+    if (dim == 0) return 0;  // whatever the others are
+  }
+  int64_t count = 1;
+  for (const int64_t dim : dims) {
+    if (dim > max / count) return max;
+    count *= dim;
+  }
+  return count;
+}
+
+std::string ToText(const CallFrame::Buffer& buffer) {
+  std::string text = DtypeName(static_cast<ffi::DataType>(buffer.dtype)) + "(";
+  for (const int64_t dim : buffer.dims) text += std::to_string(dim) + ",";
+  return text + (buffer.data == nullptr ? ") null" : ")");
+}
+
+}  // namespace
+
+FuzzFrame::FuzzFrame(const XlaFfiKit_HandlerTable& table, const uint8_t* data,
+                     size_t size)
+    : input_(data, size) {
+  handler_ = &table.handlers[input_.Byte() % table.num_handlers];
+  const uint8_t stage = input_.Byte();
+  XLA_FFI_Handler* const stages[] = {handler_->instantiate, handler_->prepare,
+                                     handler_->initialize, handler_->execute};
+  function_ = stage < 240 ? handler_->execute : stages[stage % 4];
+  if (function_ == nullptr) function_ = handler_->execute;
+  // The stages' numbers are those of `stages`.
+  if (stage >= 224) stage_ = static_cast<XLA_FFI_ExecutionStage>(stage / 4 % 4);
+  is_execute_ = function_ == handler_->execute &&
+                stage_ == XLA_FFI_ExecutionStage_EXECUTE;
+  frame_.Threads((input_.Below(8) + 1) % 4);
+  const int64_t counts = input_.Byte();
+  AddAttributes(frame_.attributes(), /*depth=*/0);
+  model_ = FreeShape();
+  AddBuffers(counts % 8, /*is_operand=*/true);
+  AddBuffers(counts / 8 % 8, /*is_operand=*/false);
+}
+
+FuzzFrame::Shape FuzzFrame::FreeShape() {
+  Shape shape;
+  shape.dtype = Raw(kDtypes[input_.Below(kNumDtypes)]);
+  const int64_t form = input_.Byte();
+  for (int64_t left = kMaxElements, axis = 0; axis < form % 5; ++axis) {
+    const int64_t choice = input_.Byte();
+    // Mostly a few elements; up to more than the longest vector there is.
+    const int64_t dim = choice < 192 ? choice % 6 : choice;
+    if (dim > left) break;
+    shape.dims.push_back(dim);
+    left /= dim == 0 ? 1 : dim;
+  }
+  if (form >= 250 && !shape.dims.empty()) {
+    shape.dims.front() = 1;
+    const int64_t others = CountElements(shape.dims, kLarge);
+    shape.dims.front() = kLarge / std::max<int64_t>(others, 1);
+  }
+  if (form == 249) {
+    // No element, and a product that overflows.
+    shape.dims.assign(3, int64_t{1} << 40);
+    shape.dims[input_.Below(3)] = 0;
+  }
+  return shape;
+}
+
+FuzzFrame::Shape FuzzFrame::DerivedShape() {
+  const int64_t form = input_.Byte();
+  if (form % 16 == 15) return FreeShape();
+  Shape shape = model_;
+  const auto dtype = static_cast<ffi::DataType>(model_.dtype);
+  if (form / 16 == 15) shape.dtype = Raw(ffi::DataType::S32);
+  if (form / 16 == 14) shape.dtype = Raw(AccumulationDtype(dtype));
+  if (form / 16 == 13) shape.dtype = Raw(kDtypes[input_.Below(kNumDtypes)]);
+  Dims& dims = shape.dims;
+  if (dims.empty()) return shape;
+  switch (form % 16) {
+    case 10:
+      dims.pop_back();
+      if (form < 128) shape.dtype = Raw(AccumulationDtype(dtype));
+      break;
+    case 11:
+      dims = {dims.back()};
+      break;
+    case 12:
+      dims = {dims.front(), dims.back()};
+      break;
+    case 13:
+      dims.back() = input_.Below(std::min<int64_t>(dims.back(), 250) + 3);
+      break;
+    case 14:
+      dims.push_back(1);
+      break;
+    default:
+      break;
+  }
+  if (CountElements(dims, kTooMany) == kTooMany) dims.front() = 0;
+  return shape;
+}
+
+void* FuzzFrame::MakeData(const Shape& shape) {
+  const size_t bytes = ffi::ByteWidth(static_cast<ffi::DataType>(shape.dtype)) *
+                       static_cast<size_t>(CountElements(shape.dims, kTooMany));
+  const uint8_t content = input_.Byte();
+  if (content == 255) return nullptr;
+  memory_.emplace_back(bytes);
+  unsigned char* data = memory_.back().data();
+  if (content >= 224) {  // zeros, ones, NaNs and what lies between
+    std::memset(data, (content - 224) * 9, bytes);
+    return data;
+  }
+  if (bytes > 64 * kMaxElements) {  // quickly
+    std::memset(data, content, bytes);
+    return data;
+  }
+  // Any bits: numbers of every size, infinities and NaNs among them.
+  uint64_t random = content;
+  for (size_t i = 0; i < bytes; i += sizeof(random)) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    const uint64_t mixed = random ^ random >> 32;
+    std::memcpy(data + i, &mixed, std::min(sizeof(mixed), bytes - i));
+  }
+  return data;
+}
+
+void FuzzFrame::AddBuffers(int64_t count, bool is_operand) {
+  for (int64_t i = 0; i < count; ++i) {
+    const Shape shape = DerivedShape();
+    void* data = MakeData(shape);
+    if (is_operand) {
+      frame_.Arg(shape.dtype, data, shape.dims);
+      if (data != nullptr) operands_.emplace_back(memory_.back().text());
+    } else {
+      frame_.Ret(shape.dtype, data, shape.dims);
+    }
+  }
+}
+
+void FuzzFrame::AddAttributes(Attributes& attributes, int depth) {
+  const int64_t count = input_.Byte();
+  for (int64_t left = count < 128 ? 1 : count % 4; left > 0; --left) {
+    const uint8_t choice = input_.Byte();
+    const std::string name =
+        choice < 192 ? kAttributeNames[choice % 2] : input_.Text(choice - 192);
+    const int64_t kind = input_.Below(16);
+    const double number = kNumbers[input_.Below(9)];
+    const auto bits =
+        static_cast<int64_t>(kind < 8 ? 1 + kind / 4 : input_.Bytes8());
+    attribute_text_ += " " + name + "=" + std::to_string(kind);
+    if (kind % 4 == 0) attributes.Set(name, number);
+    if (kind % 4 == 1) attributes.Set(name, bits);
+    if (kind == 2) attributes.Set(name, static_cast<float>(number));
+    if (kind == 3) attributes.Set(name, static_cast<int32_t>(bits));
+    if (kind == 6) attributes.Set(name, bits % 2 == 0);
+    if (kind == 7) attributes.Set(name, std::string_view("text"));
+    if (kind == 10) {
+      attributes.Set(name, std::vector<double>(bits & 7, number));
+    }
+    if (kind == 11) attributes.Set(name, std::vector<int64_t>(1, bits));
+    if (kind == 14) attributes.Set(name, static_cast<uint8_t>(bits));
+    if (kind == 15) {
+      Attributes inner;
+      if (depth < 2) AddAttributes(inner, depth + 1);
+      attributes.Set(name, std::move(inner));
+    }
+  }
+}
+
+Status FuzzFrame::Run() {
+  const Status status = frame_.Run(function_, stage_);
+  FindViolations();
+  return status;
+}
+
+void FuzzFrame::FindViolations() {
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    if (!memory_[i].IsIntact()) {
+      violation_ = "a write beside buffer " + std::to_string(i);
+    }
+  }
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    if (memory_[i].text() != operands_[i]) {
+      violation_ = "a write into operand " + std::to_string(i);
+    }
+  }
+}
+
+std::string FuzzFrame::Kind() const {
+  return DtypeName(static_cast<ffi::DataType>(model_.dtype)) + " rank" +
+         std::string(model_.dims.size(), 'i') +
+         (CountElements(model_.dims, kLarge) > kMaxElements ? " large" : "");
+}
+
+std::string FuzzFrame::ToString() const {
+  CallFrame frame = frame_;
+  std::string text = handler_->name;
+  text += " stage " + std::to_string(stage_) + ": operands";
+  for (const auto& buffer : frame.args()) text += " " + ToText(buffer);
+  text += ", results";
+  for (const auto& buffer : frame.rets()) text += " " + ToText(buffer);
+  return text + ", attributes" + attribute_text_;
+}
+
+}  // namespace xla_ffi_kit::testing

@@ -1,0 +1,76 @@
+// Bytes decoded into a call of a handler.
+//
+// What such a call may be: any handler of a table, with the function of any of
+// its stages, called as any stage; 0 to 7 operands and 0 to 7 results of any
+// dtype of FFI's and rank 0 to 4; 0 to 3 attributes of any type; no thread pool
+// or one of 1 to 3 threads. Data may be null. Data that is not null has as many
+// bytes as dtype and dimensions say, and no dimension is negative: XLA
+// guarantees both, and no handler could check the first.
+//
+// Most frames at random would be refused for their first operand. So all
+// buffers are derived from one: the same, or without its last axis, or another
+// last axis, and only one in ten is drawn freely.
+
+#ifndef XLA_FFI_TESTING_FUZZ_FUZZ_FRAME_H_
+#define XLA_FFI_TESTING_FUZZ_FUZZ_FRAME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "xla_ffi/core/handler_table.h"
+#include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/fuzz/fuzz_input.h"
+#include "xla_ffi/testing/fuzz/guarded_memory.h"
+
+namespace xla_ffi_kit::testing {
+
+class FuzzFrame {
+ public:
+  FuzzFrame(const XlaFfiKit_HandlerTable& table, const uint8_t* data,
+            size_t size);
+
+  const XlaFfiKit_Handler& handler() const { return *handler_; }
+  // Of a call that has to succeed if its operands are right.
+  bool is_execute() const { return is_execute_; }
+  // Dtype and rank of what the buffers are derived from.
+  std::string Kind() const;
+  // The call, for people.
+  std::string ToString() const;
+
+  // Calls the handler. Afterwards violation() is empty, or says what the
+  // handler wrote that it must not write.
+  Status Run();
+  const std::string& violation() const { return violation_; }
+
+ private:
+  // A buffer before it has data.
+  struct Shape {
+    XLA_FFI_DataType dtype;
+    CallFrame::Dims dims;
+  };
+
+  Shape FreeShape();
+  Shape DerivedShape();
+  void AddBuffers(int64_t count, bool is_operand);
+  void AddAttributes(Attributes& attributes, int depth);
+  void* MakeData(const Shape& shape);
+  void FindViolations();
+
+  const XlaFfiKit_Handler* handler_;
+  FuzzInput input_;
+  bool is_execute_ = false;
+  XLA_FFI_Handler* function_ = nullptr;
+  XLA_FFI_ExecutionStage stage_ = XLA_FFI_ExecutionStage_EXECUTE;
+  Shape model_;
+  CallFrame frame_;
+  std::vector<GuardedMemory> memory_;  // of operands, then of results
+  std::vector<std::string> operands_;  // what those must still be
+  std::string attribute_text_;
+  std::string violation_;
+};
+
+}  // namespace xla_ffi_kit::testing
+
+#endif  // XLA_FFI_TESTING_FUZZ_FUZZ_FRAME_H_
