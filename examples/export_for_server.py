@@ -72,7 +72,11 @@ def main() -> int:
         if not options.check:
             path.write_text(text)
         elif path.read_text() != text:
-            print(f"{path} is not what JAX {jax.__version__} exports")
+            print(
+                f"{path} is not what JAX {jax.__version__} exports: write it "
+                "again with tools/bazel run //examples:export_for_server -- "
+                f"{options.folder}"
+            )
             stale = 1
     return stale
 
