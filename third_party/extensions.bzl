@@ -1,18 +1,21 @@
 """The project's C++ dependencies in bzlmod mode: those of workspace.bzl."""
 
 load("//third_party:archives.bzl", "ARCHIVES", "declare_archive")
-load("//third_party:workspace.bzl", "cuda_repository", "xla_dev_repositories", "xla_repository")
+load("//third_party:workspace.bzl", "cuda_repository", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository")
 load("//third_party/python:local_python.bzl", "local_python")
 
 def _xla_ffi_kit_impl(_mctx):
     xla_repository()
     cuda_repository()
+    python_headers_repository()
+    pybind11_repository()
     for name, archive in ARCHIVES.items():
         declare_archive(name, archive)
 
 xla_ffi_kit = module_extension(
     doc = """Declares `xla`, the FFI headers, `com_google_highway`, and the
-CUDA compiler `xla_ffi_kit_cuda`, which is fetched by --config=cuda alone.
+CUDA compiler `xla_ffi_kit_cuda`, which is fetched by --config=cuda alone, and
+`pybind11`, which is fetched for extension modules alone.
 
 An embedder with an XLA of its own puts it in place with
 `override_repo(xla_ffi_kit, xla = "xla")`.""",

@@ -8,9 +8,11 @@ exists already is the embedder's, and is never redefined.
 load("//third_party:archives.bzl", "ARCHIVES", "DEV_ARCHIVES", "RULE_SETS", "declare_archive")
 load("//third_party/cuda:repository.bzl", "cuda_compiler")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
+load("//third_party/python:python_headers.bzl", "python_headers")
 load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
-load("//third_party/xla:revision.bzl", "RUNTIME_WHEEL")
+load("//third_party/xla:newer_headers.bzl", "newer_headers")
+load("//third_party/xla:revision.bzl", "NEWER_HEADERS", "RUNTIME_WHEEL")
 
 # The parts of the runtime wheel that its XLA headers need.
 _RUNTIME_MEMBERS = [
@@ -36,8 +38,25 @@ def cuda_repository():
     """Declares `xla_ffi_kit_cuda`: nvcc, fetched when CUDA is first built."""
     cuda_compiler(name = "xla_ffi_kit_cuda")
 
+def python_headers_repository():
+    """Declares `xla_ffi_kit_python_headers`, Python.h of the machine's Python."""
+    python_headers(name = "xla_ffi_kit_python_headers")
+
+def pybind11_repository():
+    """Declares `pybind11`, fetched when an extension module is first built."""
+    pypi_wheel(
+        name = "pybind11",
+        build_file = Label("//third_party/pypi:pybind11.BUILD"),
+        members = ["include"],
+        platform = "any",
+        python_version = "3.11",
+        requirement = "pybind11==3.1.0",
+        sha256 = "b8488090f8acffbcb6b5d6a85571a6827a0a2981ffb75e5a0b27b87c4a6b7dd0",
+        strip_prefix = "pybind11",
+    )
+
 def xla_dev_repositories():
-    """Declares `xla_runtime`, XLA's C++ library, and `xla_header_copy`."""
+    """Declares `xla_runtime`, XLA's C++ library, and other FFI headers."""
     pypi_wheel(
         name = "xla_runtime",
         build_file = Label("//third_party/xla:runtime.BUILD"),
@@ -49,6 +68,13 @@ def xla_dev_repositories():
         strip_prefix = "tensorflow",
     )
     xla_header_copy(name = "xla_header_copy")
+    for version, wheel in NEWER_HEADERS.items():
+        newer_headers(
+            name = "xla_headers_" + version,
+            python_version = wheel.python_version,
+            requirement = wheel.requirement,
+            sha256 = wheel.sha256,
+        )
 
 def xla_ffi_kit_repositories():
     """Declares what the C++ targets need and nobody has declared yet."""
@@ -59,6 +85,10 @@ def xla_ffi_kit_repositories():
         xla_repository()
     if not native.existing_rule("xla_ffi_kit_cuda"):
         cuda_repository()
+    if not native.existing_rule("xla_ffi_kit_python_headers"):
+        python_headers_repository()
+    if not native.existing_rule("pybind11"):
+        pybind11_repository()
 
 def xla_ffi_kit_dev_repositories():
     """Declares what only the kit's own tests need."""

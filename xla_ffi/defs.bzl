@@ -30,6 +30,7 @@ def xla_ffi_library(
         deps = [],
         copts = [],
         library = None,
+        pybind11_module = None,
         visibility = None,
         testonly = False,
         tags = [],
@@ -68,6 +69,13 @@ def xla_ffi_library(
         of this library's table.
       copts: compiler options, after the kit's own.
       library: name of the shared library, `name` if not given. A C identifier.
+      pybind11_module: name of an extension module to build as well, from
+        `<pybind11_module>.so`: `registrations()` and `type_registrations()`
+        give what jax.ffi.register_ffi_target and jax.ffi.register_ffi_type
+        take. It holds the handlers, works with the Python it was built for
+        alone, and is skipped where that Python has no headers. The shared
+        library above needs no such module: this is for packages that are
+        extension modules already.
       visibility: of `<name>` and what is declared beside it.
       testonly: as for any target.
       tags: of everything declared.
@@ -138,6 +146,8 @@ def xla_ffi_library(
         deps = [":" + name],
         **common
     )
+    if pybind11_module:
+        _pybind11_module(pybind11_module, name, library, tags, common)
     cc_binary(
         name = library + ".so",
         srcs = [name + "_entry.cc"],
@@ -160,5 +170,31 @@ def xla_ffi_library(
         linkshared = True,
         tags = tags + ["manual"],
         deps = [":" + name],
+        **common
+    )
+
+def _pybind11_module(module, name, library, tags, common):
+    """Declares `<module>.so`, the extension module of a handler library."""
+    script = Label("//xla_ffi/private:pybind11_module.lds")
+    cc_binary(
+        name = module + ".so",
+        srcs = [Label("//xla_ffi/private:pybind11_module.cc")],
+        additional_linker_inputs = [script],
+        copts = ["-fvisibility=hidden"],  # as pybind11 itself is compiled
+        linkopts = [
+            "-Wl,--version-script=$(location %s)" % script,
+            "-Wl,-soname,%s.so" % module,
+        ],
+        linkshared = True,
+        local_defines = [
+            "XLA_FFI_KIT_MODULE=" + module,
+            "XLA_FFI_KIT_HANDLER_TABLE=%s_handler_table" % library,
+        ],
+        tags = tags + ["manual"],
+        deps = [
+            ":" + name,
+            Label("//xla_ffi/core:handler_table"),
+            Label("@pybind11//:pybind11"),
+        ],
         **common
     )

@@ -18,6 +18,7 @@ XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleFail);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleLookup);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(ExamplePolynomial);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleScalars);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleTrace);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleWindow);
 
 namespace ffi_examples {
@@ -204,6 +205,34 @@ TEST(AutoBindingTest, BindsFromTheSignature) {
   EXPECT_TRUE(terms.Run(ExampleAutoSum).ok());
   EXPECT_EQ(sum[0], 3);
   EXPECT_FALSE(terms.Attr("b", 2.0f).Run(ExampleAutoSum).ok());
+}
+
+XLA_FFI_DEFINE_HANDLER_AUTO(
+    kHalve, +[](::xla::ffi::Buffer<::xla::ffi::F64> x,
+                ::xla::ffi::ResultBuffer<::xla::ffi::F64> y) {
+      y->typed_data()[0] = x.typed_data()[0] / 2;
+      return ::xla::ffi::Error::Success();
+    });
+
+TEST(AutoBindingTest, AsAStaticVariable) {
+  Doubles x = {3}, y(1);
+  EXPECT_TRUE(CallFrame().Arg(x, {}).Ret(y, {}).Run(kHalve).ok());
+  EXPECT_EQ(y[0], 1.5);
+}
+
+TEST(CustomDecodingTest, MatrixAndUnit) {
+  std::vector<float> m = {1, 2, 3, 4}, trace(1);
+  CallFrame frame =
+      CallFrame().Arg(m, {2, 2}).Ret(trace, {}).Attr("unit", "metre");
+  EXPECT_EQ(frame.Run(ExampleTrace).message, "");
+  EXPECT_EQ(trace[0], 5);
+  EXPECT_TRUE(frame.Attr("unit", "inch").Run(ExampleTrace).ok());
+  EXPECT_FLOAT_EQ(trace[0], 5 / 0.0254f);
+  EXPECT_TRUE(Contains(frame.Attr("unit", "mile").Run(ExampleTrace).message,
+                       "expected the unit metre or inch, got mile"));
+  frame.args()[0].dims = {4, 1};
+  EXPECT_TRUE(Contains(frame.Run(ExampleTrace).message,
+                       "expected a square matrix, got 4 x 1"));
 }
 
 TEST(AutoBindingTest, BindToTakesCallablesWithState) {

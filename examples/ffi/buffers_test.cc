@@ -37,8 +37,13 @@ TEST(AnyBufferTest, RealPartsOfComplexNumbers) {
 TEST(AnyBufferTest, CopiesWhatIsReal) {
   std::vector<uint8_t> x = {1, 2, 3}, y(3);
   for (const XLA_FFI_DataType dtype :
-       {XLA_FFI_DataType_S1, XLA_FFI_DataType_U2, XLA_FFI_DataType_S4,
-        XLA_FFI_DataType_F8E5M2, XLA_FFI_DataType_F4E2M1FN}) {
+       {XLA_FFI_DataType_S1, XLA_FFI_DataType_S2, XLA_FFI_DataType_S4,
+        XLA_FFI_DataType_U1, XLA_FFI_DataType_U2, XLA_FFI_DataType_U4,
+        XLA_FFI_DataType_F4E2M1FN, XLA_FFI_DataType_F8E3M4,
+        XLA_FFI_DataType_F8E4M3, XLA_FFI_DataType_F8E4M3B11FNUZ,
+        XLA_FFI_DataType_F8E4M3FN, XLA_FFI_DataType_F8E4M3FNUZ,
+        XLA_FFI_DataType_F8E5M2, XLA_FFI_DataType_F8E5M2FNUZ,
+        XLA_FFI_DataType_F8E8M0FNU}) {
     y.assign(3, 0);
     EXPECT_TRUE(CallFrame()
                     .Arg(dtype, x.data(), {3})

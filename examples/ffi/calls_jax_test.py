@@ -235,6 +235,16 @@ def test_pointer():
         lookup(np.array([3, 0], S32), table=address)
 
 
+def test_custom_decoding():
+    m = np.arange(4, dtype=F32).reshape(2, 2)
+    trace = call("trace", array(F32))
+    assert trace(m, unit="metre") == 3
+    with pytest.raises(Exception, match="metre or inch, got mile"):
+        trace(m, unit="mile")
+    with pytest.raises(Exception, match="a square matrix, got 1 x 4"):
+        trace(m.reshape(1, 4), unit="metre")
+
+
 def test_auto_binding():
     x = np.arange(3, dtype=F64)
     y = call("auto_affine", array(F64, 3))(x, slope=F64(2), offset=F64(1))

@@ -17,6 +17,20 @@ HEADERS_WHEEL = struct(
     platform = "manylinux_2_27_x86_64",
 )
 
+# By FFI version: newer headers, which the examples are compiled with in a test.
+NEWER_HEADERS = {
+    "0_3": struct(
+        requirement = "jaxlib==0.10.2",
+        sha256 = "1faca3c5d4662cb4a6130a68105d68bb520764817e165d6eebfd6786c0d1f30f",
+        python_version = "3.11",
+    ),
+    "0_5": struct(
+        requirement = "jaxlib==0.12.0.1",
+        sha256 = "78318e9ac79c92972f81c77090f557bdb4a5a49821751c6ee3f6a9c66a948842",
+        python_version = "3.12",
+    ),
+}
+
 RUNTIME_WHEEL = struct(
     requirement = "tensorflow-cpu==2.21.0",
     sha256 = "2b847d217b02ee7731ed91431daf3250daa0196c3c94614d23be27232e6e5b6c",

@@ -27,6 +27,15 @@ inline std::string AttributeNames(const xla::ffi::Dictionary& attributes) {
   return text + "}";
 }
 
+// The operation has no attributes. A handler that does not bind any is not told
+// of those there are.
+inline xla::ffi::Error CheckNoAttributes(
+    std::string_view operation, const xla::ffi::Dictionary& attributes) {
+  if (attributes.size() == 0) return {};
+  return InvalidArgument({operation, "attributes"}, "none",
+                         AttributeNames(attributes));
+}
+
 // The operation has exactly one attribute, `name`, a scalar f64. Anything else
 // is an error, an additional attribute too: it would be a misspelled or a
 // newer one, and ignoring it would change the result.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/attributes.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 
@@ -15,11 +16,17 @@ namespace ffi = ::xla::ffi;
 
 inline constexpr std::string_view kOp = "xla_ffi_kit.modular_add";
 
-inline ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a) {
+inline ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a,
+                        const ffi::Dictionary& attributes) {
   const Place where_b = {kOp, "operand b"}, where_c = {kOp, "operand c"};
   if (ffi::Error e = CheckRankAtLeast(where_b, b, 1); e.failure()) return e;
   if (ffi::Error e = CheckRankAtLeast(where_c, c, 1); e.failure()) return e;
-  ffi::Error e = CheckDtype(where_c, c, b.element_type(), "like operand b");
+  ffi::Error e = CheckNoAttributes(kOp, attributes);
+  if (e.success()) e = CheckData(where_b, b);
+  if (e.success()) e = CheckData(where_c, c);
+  if (e.success()) {
+    e = CheckDtype(where_c, c, b.element_type(), "like operand b");
+  }
   if (e.failure()) return e;
   if (!(BatchAxes(b.dimensions()) == BatchAxes(c.dimensions()))) {
     return InvalidArgument(

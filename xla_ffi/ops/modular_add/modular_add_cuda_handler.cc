@@ -16,8 +16,9 @@ namespace {
 using namespace modular_add_internal;  // NOLINT: the handlers' own helpers
 
 ffi::Error ModularAddCudaImpl(cudaStream_t stream, ffi::AnyBuffer b,
-                              ffi::AnyBuffer c, ffi::Result<ffi::AnyBuffer> a) {
-  if (ffi::Error e = Check(b, c, *a); e.failure()) return e;
+                              ffi::AnyBuffer c, ffi::Result<ffi::AnyBuffer> a,
+                              ffi::Dictionary attributes) {
+  if (ffi::Error e = Check(b, c, *a, attributes); e.failure()) return e;
   return DispatchDtype(
       NumberTypes(), b.element_type(), {kOp, "operand b"},
       [&](auto tag) -> ffi::Error {
@@ -40,7 +41,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitModularAddCuda,
                               xla_ffi_kit::ModularAddCudaImpl,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
-                                  .Arg<xla::ffi::AnyBuffer>()   // b
-                                  .Arg<xla::ffi::AnyBuffer>()   // c
-                                  .Ret<xla::ffi::AnyBuffer>(),  // a
+                                  .Arg<xla::ffi::AnyBuffer>()  // b
+                                  .Arg<xla::ffi::AnyBuffer>()  // c
+                                  .Ret<xla::ffi::AnyBuffer>()  // a
+                                  .Attrs(),                    // none
                               {xla::ffi::Traits::kCmdBufferCompatible});

@@ -7,6 +7,7 @@
 #include "cuda_runtime.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/modular_add/modular_add_handler.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
@@ -37,6 +38,11 @@ TEST(ModularAddCudaHandlerTest, RefusesShapesThatDoNotFitBeforeAnyCudaCall) {
                  "got shape (2, 0)");
   EXPECT_EQ(Call({2}, {3}, {2}).message,
             op + "result a: expected shape (3) like operand c, got shape (2)");
+  std::vector<float> b = {1, 2}, c = {1, 2, 3, 4}, a(4);
+  testing::ExpectRefusesBadFrames(
+      XlaFfiKitModularAddCuda,
+      CallFrame().Arg(b, {1, 2}).Arg(c, {1, 4}).Ret(a, {1, 4}),
+      /*can_run=*/false);
 }
 
 TEST(ModularAddCudaHandlerTest, WithoutAGpuTheErrorNamesOperationAndCause) {

@@ -30,8 +30,9 @@ void AddRange(const T* b, int64_t n, const T* c, int64_t m, int64_t begin,
 }
 
 ffi::Error ModularAddImpl(ffi::ThreadPool pool, ffi::AnyBuffer b,
-                          ffi::AnyBuffer c, ffi::Result<ffi::AnyBuffer> a) {
-  if (ffi::Error e = Check(b, c, *a); e.failure()) return e;
+                          ffi::AnyBuffer c, ffi::Result<ffi::AnyBuffer> a,
+                          ffi::Dictionary attributes) {
+  if (ffi::Error e = Check(b, c, *a, attributes); e.failure()) return e;
   return DispatchDtype(
       NumberTypes(), b.element_type(), {kOp, "operand b"},
       [&](auto tag) -> ffi::Error {
@@ -57,6 +58,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitModularAddCpu,
                               xla_ffi_kit::ModularAddImpl,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()    // b
-                                  .Arg<xla::ffi::AnyBuffer>()    // c
-                                  .Ret<xla::ffi::AnyBuffer>());  // a
+                                  .Arg<xla::ffi::AnyBuffer>()  // b
+                                  .Arg<xla::ffi::AnyBuffer>()  // c
+                                  .Ret<xla::ffi::AnyBuffer>()  // a
+                                  .Attrs());                   // none

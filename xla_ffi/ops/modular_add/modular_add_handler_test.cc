@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
+using testing::ExpectInvalid;
 using testing::Status;
 
 Status Call(CallFrame::Dims b_dims, CallFrame::Dims c_dims,
@@ -18,11 +20,6 @@ Status Call(CallFrame::Dims b_dims, CallFrame::Dims c_dims,
   std::vector<int32_t> b(6), c(6), a(6);
   return CallFrame().Arg(b, b_dims).Arg(c, c_dims).Ret(a, a_dims).Run(
       XlaFfiKitModularAddCpu);
-}
-
-void ExpectInvalid(const Status& status, const std::string& message) {
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message, message);
 }
 
 TEST(ModularAddHandlerTest, EachRowRepeatsItsOwnB) {
@@ -75,6 +72,13 @@ TEST(ModularAddHandlerTest, RefusesShapesThatDoNotFit) {
   ExpectInvalid(Call({2}, {3}, {2}),
                 op + "result a: expected shape (3) like operand c, got shape "
                      "(2)");
+}
+
+TEST(ModularAddHandlerTest, RefusesBadFrames) {
+  std::vector<float> b = {1, 2}, c = {1, 2, 3, 4}, a(4);
+  testing::ExpectRefusesBadFrames(
+      XlaFfiKitModularAddCpu,
+      CallFrame().Arg(b, {1, 2}).Arg(c, {1, 4}).Ret(a, {1, 4}));
 }
 
 TEST(ModularAddHandlerTest, RefusesDtypesThatDoNotFit) {

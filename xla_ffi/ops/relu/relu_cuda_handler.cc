@@ -3,6 +3,7 @@
 
 #include "cuda_runtime.h"
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/attributes.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/cuda/status.h"
 #include "xla_ffi/core/dtype_dispatch.h"
@@ -17,9 +18,13 @@ namespace ffi = ::xla::ffi;
 constexpr std::string_view kOp = "xla_ffi_kit.relu";
 
 ffi::Error ReluCudaImpl(cudaStream_t stream, ffi::AnyBuffer x,
-                        ffi::Result<ffi::AnyBuffer> y) {
-  ffi::Error e = CheckData({kOp, "operand x"}, x);
-  if (e.success()) e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
+                        ffi::Result<ffi::AnyBuffer> y,
+                        ffi::Dictionary attributes) {
+  ffi::Error e = CheckNoAttributes(kOp, attributes);
+  if (e.success()) e = CheckData({kOp, "operand x"}, x);
+  if (e.success()) {
+    e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
+  }
   if (e.failure()) return e;
   return DispatchDtype(
       SignedTypes(), x.element_type(), {kOp, "operand x"},
@@ -38,6 +43,7 @@ ffi::Error ReluCudaImpl(cudaStream_t stream, ffi::AnyBuffer x,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitReluCuda, xla_ffi_kit::ReluCudaImpl,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
-                                  .Arg<xla::ffi::AnyBuffer>()   // x
-                                  .Ret<xla::ffi::AnyBuffer>(),  // y
+                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                                  .Ret<xla::ffi::AnyBuffer>()  // y
+                                  .Attrs(),                    // none
                               {xla::ffi::Traits::kCmdBufferCompatible});

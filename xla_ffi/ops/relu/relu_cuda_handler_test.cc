@@ -6,6 +6,7 @@
 #include "cuda_runtime.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/relu/relu_handler.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
@@ -17,16 +18,18 @@ using testing::Status;
 TEST(ReluCudaHandlerTest, RefusesWhatItCannotDoBeforeAnyCudaCall) {
   std::vector<float> x(2);
   std::vector<std::complex<float>> z(2);
-  Status status = CallFrame().Arg(x, {2}).Ret(x, {1}).Run(XlaFfiKitReluCuda);
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message,
-            "xla_ffi_kit.relu: result y: expected shape (2) like operand x, "
-            "got shape (1)");
-  status = CallFrame().Arg(z, {2}).Ret(z, {2}).Run(XlaFfiKitReluCuda);
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message,
-            "xla_ffi_kit.relu: operand x: expected one of the dtypes f16, "
-            "bf16, f32, f64, s8, s16, s32, s64, got c64");
+  testing::ExpectInvalid(
+      CallFrame().Arg(x, {2}).Ret(x, {1}).Run(XlaFfiKitReluCuda),
+      "xla_ffi_kit.relu: result y: expected shape (2) like operand x, got "
+      "shape (1)");
+  testing::ExpectInvalid(
+      CallFrame().Arg(z, {2}).Ret(z, {2}).Run(XlaFfiKitReluCuda),
+      "xla_ffi_kit.relu: operand x: expected one of the dtypes f16, bf16, f32, "
+      "f64, s8, s16, s32, s64, got c64");
+  std::vector<float> y(2);
+  testing::ExpectRefusesBadFrames(XlaFfiKitReluCuda,
+                                  CallFrame().Arg(x, {1, 2}).Ret(y, {1, 2}),
+                                  /*can_run=*/false);
 }
 
 TEST(ReluCudaHandlerTest, NoElementsLaunchNothing) {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/attributes.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_dispatch.h"
 #include "xla_ffi/core/output_pages.h"
@@ -18,9 +19,12 @@ namespace ffi = ::xla::ffi;
 constexpr std::string_view kOp = "xla_ffi_kit.relu";
 
 ffi::Error ReluImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                    ffi::Result<ffi::AnyBuffer> y) {
-  ffi::Error e = CheckData({kOp, "operand x"}, x);
-  if (e.success()) e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
+                    ffi::Result<ffi::AnyBuffer> y, ffi::Dictionary attributes) {
+  ffi::Error e = CheckNoAttributes(kOp, attributes);
+  if (e.success()) e = CheckData({kOp, "operand x"}, x);
+  if (e.success()) {
+    e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
+  }
   if (e.failure()) return e;
   return DispatchDtype(
       SignedTypes(), x.element_type(), {kOp, "operand x"},
@@ -43,5 +47,6 @@ ffi::Error ReluImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitReluCpu, xla_ffi_kit::ReluImpl,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()    // x
-                                  .Ret<xla::ffi::AnyBuffer>());  // y
+                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                                  .Ret<xla::ffi::AnyBuffer>()  // y
+                                  .Attrs());                   // none

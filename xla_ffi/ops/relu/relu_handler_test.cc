@@ -5,13 +5,15 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
-using testing::Status;
+using testing::ExpectInvalid;
+using testing::ExpectRefusesBadFrames;
 
 TEST(ReluHandlerTest, AnyRankAndNoElements) {
   std::vector<float> x = {-1, 2}, y(2);
@@ -43,16 +45,18 @@ TEST(ReluHandlerTest, ThreadsCoverTheArray) {
 TEST(ReluHandlerTest, RefusesWhatItCannotDo) {
   std::vector<float> x(2);
   std::vector<std::complex<float>> z(2);
-  Status status = CallFrame().Arg(x, {2}).Ret(x, {1}).Run(XlaFfiKitReluCpu);
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message,
-            "xla_ffi_kit.relu: result y: expected shape (2) like operand x, "
-            "got shape (1)");
-  status = CallFrame().Arg(z, {2}).Ret(z, {2}).Run(XlaFfiKitReluCpu);
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message,
-            "xla_ffi_kit.relu: operand x: expected one of the dtypes f16, "
-            "bf16, f32, f64, s8, s16, s32, s64, got c64");
+  ExpectInvalid(CallFrame().Arg(x, {2}).Ret(x, {1}).Run(XlaFfiKitReluCpu),
+                "xla_ffi_kit.relu: result y: expected shape (2) like operand "
+                "x, got shape (1)");
+  ExpectInvalid(CallFrame().Arg(z, {2}).Ret(z, {2}).Run(XlaFfiKitReluCpu),
+                "xla_ffi_kit.relu: operand x: expected one of the dtypes f16, "
+                "bf16, f32, f64, s8, s16, s32, s64, got c64");
+  ExpectInvalid(
+      CallFrame().Arg(x, {2}).Ret(x, {2}).Attr("a", 1.0).Run(XlaFfiKitReluCpu),
+      "xla_ffi_kit.relu: attributes: expected none, got {a}");
+  std::vector<float> y(2);
+  ExpectRefusesBadFrames(XlaFfiKitReluCpu,
+                         CallFrame().Arg(x, {1, 2}).Ret(y, {1, 2}));
 }
 
 TEST(ReluHandlerTest, RefusesNullDataOfElements) {

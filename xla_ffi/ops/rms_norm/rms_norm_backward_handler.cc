@@ -3,6 +3,7 @@
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/attributes.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_dispatch.h"
@@ -108,17 +109,22 @@ ffi::Error GradImpl(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::AnyBuffer ct,
 }
 
 ffi::Error BwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer scale, ffi::AnyBuffer x,
-                   ffi::AnyBuffer ct, ResultBuffer dx) {
-  return Backward(
-      pool,
-      {"xla_ffi_kit.rms_norm_bwd", scale, x, {}, ct, {}, *dx, {}, /*eps=*/0});
+                   ffi::AnyBuffer ct, ResultBuffer dx,
+                   ffi::Dictionary attributes) {
+  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_bwd";
+  ffi::Error e = CheckNoAttributes(kOp, attributes);
+  if (e.failure()) return e;
+  return Backward(pool, {kOp, scale, x, {}, ct, {}, *dx, {}, /*eps=*/0});
 }
 
 ffi::Error WeightBwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer scale,
                          ffi::AnyBuffer x, ffi::AnyBuffer weight,
                          ffi::AnyBuffer ct, ResultBuffer dx,
-                         ResultBuffer dweight) {
-  return Backward(pool, {"xla_ffi_kit.rms_norm_weight_bwd",
+                         ResultBuffer dweight, ffi::Dictionary attributes) {
+  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_weight_bwd";
+  ffi::Error e = CheckNoAttributes(kOp, attributes);
+  if (e.failure()) return e;
+  return Backward(pool, {kOp,
                          scale,
                          x,
                          weight,
@@ -132,9 +138,13 @@ ffi::Error WeightBwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer scale,
 ffi::Error WeightResidualBwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer scale,
                                  ffi::AnyBuffer x, ffi::AnyBuffer weight,
                                  ffi::AnyBuffer ct, ffi::AnyBuffer ct_sum,
-                                 ResultBuffer dx, ResultBuffer dweight) {
-  return Backward(pool, {"xla_ffi_kit.rms_norm_weight_residual_bwd", scale, x,
-                         weight, ct, ct_sum, *dx, *dweight, /*eps=*/0});
+                                 ResultBuffer dx, ResultBuffer dweight,
+                                 ffi::Dictionary attributes) {
+  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_weight_residual_bwd";
+  ffi::Error e = CheckNoAttributes(kOp, attributes);
+  if (e.failure()) return e;
+  return Backward(
+      pool, {kOp, scale, x, weight, ct, ct_sum, *dx, *dweight, /*eps=*/0});
 }
 
 }  // namespace
@@ -151,30 +161,33 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCpu, xla_ffi_kit::GradImpl,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCpu, xla_ffi_kit::BwdImpl,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()    // scale
-                                  .Arg<xla::ffi::AnyBuffer>()    // x
-                                  .Arg<xla::ffi::AnyBuffer>()    // ct
-                                  .Ret<xla::ffi::AnyBuffer>());  // dx
+                                  .Arg<xla::ffi::AnyBuffer>()  // scale
+                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                                  .Arg<xla::ffi::AnyBuffer>()  // ct
+                                  .Ret<xla::ffi::AnyBuffer>()  // dx
+                                  .Attrs());                   // none
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCpu,
                               xla_ffi_kit::WeightBwdImpl,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()    // scale
-                                  .Arg<xla::ffi::AnyBuffer>()    // x
-                                  .Arg<xla::ffi::AnyBuffer>()    // weight
-                                  .Arg<xla::ffi::AnyBuffer>()    // ct
-                                  .Ret<xla::ffi::AnyBuffer>()    // dx
-                                  .Ret<xla::ffi::AnyBuffer>());  // dweight
+                                  .Arg<xla::ffi::AnyBuffer>()  // scale
+                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                                  .Arg<xla::ffi::AnyBuffer>()  // weight
+                                  .Arg<xla::ffi::AnyBuffer>()  // ct
+                                  .Ret<xla::ffi::AnyBuffer>()  // dx
+                                  .Ret<xla::ffi::AnyBuffer>()  // dweight
+                                  .Attrs());                   // none
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     XlaFfiKitRmsNormWeightResidualBwdCpu, xla_ffi_kit::WeightResidualBwdImpl,
     xla::ffi::Ffi::Bind()
         .Ctx<xla::ffi::ThreadPool>()
-        .Arg<xla::ffi::AnyBuffer>()    // scale
-        .Arg<xla::ffi::AnyBuffer>()    // x, the forward's sum
-        .Arg<xla::ffi::AnyBuffer>()    // weight
-        .Arg<xla::ffi::AnyBuffer>()    // ct
-        .Arg<xla::ffi::AnyBuffer>()    // ct_sum
-        .Ret<xla::ffi::AnyBuffer>()    // dx
-        .Ret<xla::ffi::AnyBuffer>());  // dweight
+        .Arg<xla::ffi::AnyBuffer>()  // scale
+        .Arg<xla::ffi::AnyBuffer>()  // x, the forward's sum
+        .Arg<xla::ffi::AnyBuffer>()  // weight
+        .Arg<xla::ffi::AnyBuffer>()  // ct
+        .Arg<xla::ffi::AnyBuffer>()  // ct_sum
+        .Ret<xla::ffi::AnyBuffer>()  // dx
+        .Ret<xla::ffi::AnyBuffer>()  // dweight
+        .Attrs());                   // none

@@ -60,9 +60,11 @@ ffi::Error FwdCudaImpl(cudaStream_t stream, ffi::AnyBuffer x, ResultBuffer y,
 }
 
 ffi::Error BwdCudaImpl(cudaStream_t stream, ffi::AnyBuffer scale,
-                       ffi::AnyBuffer x, ffi::AnyBuffer ct, ResultBuffer dx) {
+                       ffi::AnyBuffer x, ffi::AnyBuffer ct, ResultBuffer dx,
+                       ffi::Dictionary attributes) {
   constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_bwd";
-  ffi::Error e = CheckX({kOp, "operand x"}, x);
+  ffi::Error e = CheckNoAttributes(kOp, attributes);
+  if (e.success()) e = CheckX({kOp, "operand x"}, x);
   if (e.success()) e = CheckLikeX({kOp, "operand ct"}, ct, x);
   if (e.success()) e = CheckLikeX({kOp, "result dx"}, *dx, x);
   if (e.failure()) return e;
@@ -108,8 +110,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCuda, xla_ffi_kit::FwdCudaImpl,
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda, xla_ffi_kit::BwdCudaImpl,
                               xla_ffi_kit::BindStream()
-                                  .Arg<xla::ffi::AnyBuffer>()   // scale
-                                  .Arg<xla::ffi::AnyBuffer>()   // x
-                                  .Arg<xla::ffi::AnyBuffer>()   // ct
-                                  .Ret<xla::ffi::AnyBuffer>(),  // dx
+                                  .Arg<xla::ffi::AnyBuffer>()  // scale
+                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                                  .Arg<xla::ffi::AnyBuffer>()  // ct
+                                  .Ret<xla::ffi::AnyBuffer>()  // dx
+                                  .Attrs(),                    // none
                               {xla::ffi::Traits::kCmdBufferCompatible});

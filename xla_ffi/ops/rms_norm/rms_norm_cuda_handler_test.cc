@@ -6,18 +6,15 @@
 #include "cuda_runtime.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
+using testing::ExpectInvalid;
 using testing::Status;
-
-void ExpectInvalid(const Status& status, const std::string& message) {
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message, message);
-}
 
 class RmsNormCudaHandlerTest : public ::testing::Test {
  protected:
@@ -69,6 +66,21 @@ TEST_F(RmsNormCudaHandlerTest, RefusesWrongDtypesAndAttributes) {
       CallFrame().Arg(x_, {2, 3}).Ret(y_, {2, 3}).Run(XlaFfiKitRmsNormCuda),
       "xla_ffi_kit.rms_norm: attribute eps: expected it as the only attribute, "
       "got attributes {}");
+}
+
+TEST_F(RmsNormCudaHandlerTest, RefusesBadFrames) {
+  const auto expect = [](XLA_FFI_Handler* handler, const CallFrame& good) {
+    testing::ExpectRefusesBadFrames(handler, good, /*can_run=*/false);
+  };
+  CallFrame forward = CallFrame().Arg(x_, {2, 3}).Ret(y_, {2, 3});
+  forward.Attr("eps", 1e-6);
+  expect(XlaFfiKitRmsNormCuda, forward);
+  expect(XlaFfiKitRmsNormFwdCuda, forward.Ret(scale_, {2}));
+  expect(XlaFfiKitRmsNormBwdCuda, CallFrame()
+                                      .Arg(scale_, {2})
+                                      .Arg(x_, {2, 3})
+                                      .Arg(ct_, {2, 3})
+                                      .Ret(y_, {2, 3}));
 }
 
 TEST_F(RmsNormCudaHandlerTest, EmptyBatchLaunchesNothing) {

@@ -10,18 +10,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
+using testing::ExpectInvalid;
+using testing::ExpectRefusesBadFrames;
 using testing::Status;
-
-void ExpectInvalid(const Status& status, const std::string& message) {
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message, message);
-}
 
 class RmsNormHandlerTest : public ::testing::Test {
  protected:
@@ -188,6 +186,46 @@ TEST_F(RmsNormHandlerTest, RefusesWrongEps) {
                 where + "a finite value >= 0, got inf");
   ExpectInvalid(forward().Attr("eps", std::nan("")).Run(XlaFfiKitRmsNormCpu),
                 where + "a finite value >= 0, got nan");
+}
+
+TEST_F(RmsNormHandlerTest, RefusesBadFrames) {
+  std::vector<float> weight = {1, 10, 100}, sum(6), scale(2), dw(3);
+  const CallFrame x = CallFrame().Arg(x_, {2, 3});
+  const auto forward = [&](bool has_weight, bool has_residual, bool has_scale) {
+    CallFrame frame = x;
+    if (has_weight) frame.Arg(weight, {3});
+    if (has_residual) frame.Arg(ct_, {2, 3});
+    frame.Ret(y_, {2, 3});
+    if (has_residual) frame.Ret(sum, {2, 3});
+    if (has_scale) frame.Ret(scale, {2});
+    return frame.Attr("eps", 1e-6);
+  };
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormCpu, forward(false, false, false));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormFwdCpu, forward(false, false, true));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightCpu,
+                         forward(true, false, false));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightFwdCpu,
+                         forward(true, false, true));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightResidualCpu,
+                         forward(true, true, false));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightResidualFwdCpu,
+                         forward(true, true, true));
+  CallFrame grad = x;
+  grad.Arg(ct_, {2, 3}).Ret(y_, {2, 3}).Attr("eps", 1e-6);
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormGradCpu, grad);
+  const auto backward = [&](bool has_weight, bool has_ct_sum) {
+    CallFrame frame = CallFrame().Arg(scale_, {2}).Arg(x_, {2, 3});
+    if (has_weight) frame.Arg(weight, {3});
+    frame.Arg(ct_, {2, 3});
+    if (has_ct_sum) frame.Arg(ct_, {2, 3});
+    frame.Ret(y_, {2, 3});
+    if (has_weight) frame.Ret(dw, {3});
+    return frame;
+  };
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormBwdCpu, backward(false, false));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightBwdCpu, backward(true, false));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightResidualBwdCpu,
+                         backward(true, true));
 }
 
 TEST_F(RmsNormHandlerTest, WeightAndResidualVariants) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
@@ -13,9 +14,8 @@ namespace {
 using testing::CallFrame;
 using testing::Status;
 
-void ExpectInvalid(const Status& status, const std::string& message) {
-  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  EXPECT_EQ(status.message, "xla_ffi_kit.sort: " + message);
+void ExpectRefused(const Status& status, const std::string& message) {
+  testing::ExpectInvalid(status, "xla_ffi_kit.sort: " + message);
 }
 
 TEST(SortHandlerTest, SortsEachRowWithItsPayload) {
@@ -57,29 +57,41 @@ Status SortInts(CallFrame::Dims dims, CallFrame::Dims out_dims,
       .Run(XlaFfiKitSortCpu);
 }
 
+TEST(SortHandlerTest, RefusesBadFrames) {
+  std::vector<float> key = {2, 1}, key_out(2);
+  std::vector<int32_t> index = {0, 1}, index_out(2);
+  testing::ExpectRefusesBadFrames(XlaFfiKitSortCpu,
+                                  CallFrame()
+                                      .Arg(key, {2})
+                                      .Arg(index, {2})
+                                      .Ret(key_out, {2})
+                                      .Ret(index_out, {2})
+                                      .Attr("num_keys", int64_t{1}));
+}
+
 TEST(SortHandlerTest, EmptyArraysAreNoWork) {
   EXPECT_TRUE(SortInts({0, 3}, {0, 3}, 1).ok());
   EXPECT_TRUE(SortInts({3, 0}, {3, 0}, 1).ok());
 }
 
 TEST(SortHandlerTest, RefusesWhatDoesNotFit) {
-  ExpectInvalid(SortInts({}, {}, 1),
+  ExpectRefused(SortInts({}, {}, 1),
                 "operand 0: expected rank >= 1, got rank 0");
-  ExpectInvalid(SortInts({3}, {2}, 1),
+  ExpectRefused(SortInts({3}, {2}, 1),
                 "result 0: expected shape (3) like operand 0, got shape (2)");
-  ExpectInvalid(SortInts({3}, {3}, 0),
+  ExpectRefused(SortInts({3}, {3}, 0),
                 "attribute num_keys: expected 1 to 1, got 0");
-  ExpectInvalid(SortInts({3}, {3}, 2),
+  ExpectRefused(SortInts({3}, {3}, 2),
                 "attribute num_keys: expected 1 to 1, got 2");
-  ExpectInvalid(CallFrame().Attr("num_keys", int64_t{1}).Run(XlaFfiKitSortCpu),
+  ExpectRefused(CallFrame().Attr("num_keys", int64_t{1}).Run(XlaFfiKitSortCpu),
                 "operands: expected 1 or more, got 0");
   std::vector<float> x(4), y(4);
-  ExpectInvalid(CallFrame()
+  ExpectRefused(CallFrame()
                     .Arg(x, {4})
                     .Attr("num_keys", int64_t{1})
                     .Run(XlaFfiKitSortCpu),
                 "results: expected 1, one per operand, got 0");
-  ExpectInvalid(CallFrame()
+  ExpectRefused(CallFrame()
                     .Arg(x, {4})
                     .Arg(x, {2})
                     .Ret(y, {4})
@@ -91,7 +103,7 @@ TEST(SortHandlerTest, RefusesWhatDoesNotFit) {
 
 TEST(SortHandlerTest, ComplexIsPayloadButNoKey) {
   double x[4] = {2, 0, 1, 0}, y[4];
-  ExpectInvalid(CallFrame()
+  ExpectRefused(CallFrame()
                     .Arg(XLA_FFI_DataType_C128, x, {2})
                     .Ret(XLA_FFI_DataType_C128, y, {2})
                     .Attr("num_keys", int64_t{1})
@@ -120,9 +132,9 @@ TEST(SortHandlerTest, NullDataOfElementsIsRefused) {
         .Attr("num_keys", int64_t{1})
         .Run(XlaFfiKitSortCpu);
   };
-  ExpectInvalid(sort(nullptr, x.data()),
+  ExpectRefused(sort(nullptr, x.data()),
                 "operand 0: expected data of shape (2), got null");
-  ExpectInvalid(sort(x.data(), nullptr),
+  ExpectRefused(sort(x.data(), nullptr),
                 "result 0: expected data of shape (2), got null");
 }
 

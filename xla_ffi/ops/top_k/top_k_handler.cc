@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/attributes.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_name.h"
@@ -63,8 +64,10 @@ ffi::Error CheckShapes(ffi::AnyBuffer x, ffi::AnyBuffer values,
 
 ffi::Error TopKImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
                     ffi::Result<ffi::AnyBuffer> values,
-                    ffi::Result<ffi::AnyBuffer> indices) {
-  ffi::Error e = CheckTypes(x, *values, *indices);
+                    ffi::Result<ffi::AnyBuffer> indices,
+                    ffi::Dictionary attributes) {
+  ffi::Error e = CheckNoAttributes(kOp, attributes);
+  if (e.success()) e = CheckTypes(x, *values, *indices);
   if (e.failure()) return e;
   e = CheckShapes(x, *values, *indices);
   if (e.failure()) return e;
@@ -91,6 +94,7 @@ ffi::Error TopKImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitTopKCpu, xla_ffi_kit::TopKImpl,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()    // x
-                                  .Ret<xla::ffi::AnyBuffer>()    // values
-                                  .Ret<xla::ffi::AnyBuffer>());  // indices
+                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                                  .Ret<xla::ffi::AnyBuffer>()  // values
+                                  .Ret<xla::ffi::AnyBuffer>()  // indices
+                                  .Attrs());                   // none

@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/top_k/top_k_handler.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
@@ -154,6 +155,14 @@ Status Select(CallFrame::Dims x_dims, CallFrame::Dims values_dims,
 TEST(TopKHandlerTest, NothingToSelectIsNoWork) {
   EXPECT_TRUE(Select({0, 3}, {0, 2}, {0, 2}).ok());
   EXPECT_TRUE(Select({2, 3}, {2, 0}, {2, 0}).ok());
+}
+
+TEST(TopKHandlerTest, RefusesBadFrames) {
+  std::vector<float> x = {1, 3, 2}, values(2);
+  std::vector<int32_t> indices(2);
+  testing::ExpectRefusesBadFrames(
+      XlaFfiKitTopKCpu,
+      CallFrame().Arg(x, {1, 3}).Ret(values, {1, 2}).Ret(indices, {1, 2}));
 }
 
 TEST(TopKHandlerTest, RefusesWhatDoesNotFit) {

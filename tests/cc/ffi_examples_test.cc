@@ -1,0 +1,257 @@
+// The examples of examples/ffi in XLA computations made with XlaBuilder: what
+// JAX cannot express, or expresses otherwise.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "examples/ffi/user_data.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cc/runner.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla/ffi/execution_context.h"
+#include "xla/hlo/builder/xla_builder.h"
+#include "xla/layout_util.h"
+#include "xla/literal.h"
+#include "xla/literal_util.h"
+#include "xla/pjrt/pjrt_client.h"
+#include "xla/pjrt/pjrt_executable.h"
+#include "xla/pjrt/plugin/xla_cpu/cpu_client_options.h"
+#include "xla/pjrt/plugin/xla_cpu/xla_cpu_pjrt_client.h"
+#include "xla/shape_util.h"
+#include "xla_ffi/core/handler_table.h"
+
+extern "C" const XlaFfiKit_HandlerTable* ffi_examples_handler_table();
+
+namespace xla_ffi_kit {
+namespace {
+
+using ::testing::HasSubstr;
+using xla::F32;
+using xla::F64;
+using xla::Literal;
+using xla::LiteralUtil;
+using xla::S32;
+using xla::Shape;
+using xla::ShapeUtil;
+using xla::XlaOp;
+
+// What CustomCall() takes beside target and operands.
+struct Options {
+  std::string attributes;
+  bool has_side_effect = false;
+  std::vector<std::pair<xla::ShapeIndex, std::pair<int64_t, xla::ShapeIndex>>>
+      aliases;
+};
+
+XlaOp Call(xla::XlaBuilder& builder, const std::string& target,
+           const std::vector<XlaOp>& operands, const Shape& result,
+           const Options& options = {}) {
+  return xla::CustomCall(&builder, target, operands, result, options.attributes,
+                         options.has_side_effect, options.aliases,
+                         /*literal=*/nullptr,
+                         xla::CustomCallSchedule::SCHEDULE_NONE,
+                         xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
+}
+
+Shape Vector(xla::PrimitiveType type, int64_t size) {
+  return ShapeUtil::MakeShape(type, {size});
+}
+
+std::vector<float> Iota(int64_t size) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < size; ++i) values.push_back(static_cast<float>(i));
+  return values;
+}
+
+class FfiExamplesTest
+    : public ::testing::TestWithParam<std::unique_ptr<Runner> (*)()> {
+ protected:
+  FfiExamplesTest() : builder_("examples"), runner_(GetParam()()) {}
+
+  // Runs what builder_ holds, whose result is its last operation.
+  Literal Run(std::vector<Literal> arguments = {}) {
+    absl::StatusOr<xla::XlaComputation> computation = builder_.Build();
+    EXPECT_TRUE(computation.ok()) << computation.status();
+    if (!computation.ok()) return Literal();
+    absl::StatusOr<Literal> result = runner_->Run(*computation, arguments);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *std::move(result) : Literal();
+  }
+
+  xla::XlaBuilder builder_;
+  std::unique_ptr<Runner> runner_;
+};
+
+// a, (b, c) -> ((sums), scratch): the handler sees a, b, c, sums, scratch.
+TEST_P(FfiExamplesTest, NestedTuplesAreFlattened) {
+  const XlaOp a = xla::ConstantR1<float>(&builder_, Iota(32));
+  const XlaOp b = xla::ConstantR1<float>(&builder_, Iota(64));
+  const XlaOp c = xla::ConstantR1<float>(&builder_, Iota(128));
+  const Shape result = ShapeUtil::MakeTupleShape(
+      {ShapeUtil::MakeTupleShape({Vector(F32, 3)}), Vector(F32, 64)});
+  const XlaOp call = Call(builder_, "examples.tuple_sums",
+                          {a, xla::Tuple(&builder_, {b, c})}, result);
+  // The second element is memory to work in: nobody reads it.
+  xla::GetTupleElement(xla::GetTupleElement(call, 0), 0);
+  const Literal sums = Run();
+  ASSERT_EQ(sums.element_count(), 3);
+  EXPECT_EQ(sums.Get<float>({0}), 31 * 32 / 2);
+  EXPECT_EQ(sums.Get<float>({1}), 63 * 64 / 2);
+  EXPECT_EQ(sums.Get<float>({2}), 127 * 128 / 2);
+}
+
+TEST_P(FfiExamplesTest, ColumnMajorOperand) {
+  const XlaOp a = xla::ConstantR2<float>(
+      &builder_, {{0.0f, 1.0f, 2.0f}, {3.0f, 4.0f, 5.0f}});
+  const Shape columns =
+      ShapeUtil::MakeShapeWithDenseLayout(F32, {2, 3}, {0, 1});
+  xla::CustomCallWithLayout(&builder_, "examples.column_sums", {a},
+                            ShapeUtil::MakeShapeWithDenseLayout(F32, {3}, {0}),
+                            {columns}, "", false, {}, nullptr,
+                            xla::CustomCallSchedule::SCHEDULE_NONE,
+                            xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
+  const Literal sums = Run();
+  ASSERT_EQ(sums.element_count(), 3);
+  EXPECT_EQ(sums.Get<float>({0}), 3);
+  EXPECT_EQ(sums.Get<float>({1}), 5);
+  EXPECT_EQ(sums.Get<float>({2}), 7);
+}
+
+// Attributes are the text of an MLIR dictionary.
+TEST_P(FfiExamplesTest, NestedDictionary) {
+  const XlaOp x = xla::ConstantR1<double>(&builder_, {0, 1, 2});
+  Options options;
+  options.attributes =
+      "{x1 = 1.0 : f64, options = {shift = 1.0 : f64, output = {scale = 10.0 "
+      ": f64}}}";
+  Call(builder_, "examples.polynomial", {x}, Vector(F64, 3), options);
+  const Literal y = Run();
+  ASSERT_EQ(y.element_count(), 3);
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(y.Get<double>({i}), 10 * (i + 1));
+}
+
+TEST_P(FfiExamplesTest, ResultInTheMemoryOfAnOperand) {
+  const XlaOp x = xla::Parameter(&builder_, 0, Vector(S32, 2), "x");
+  Options options;
+  options.aliases = {{{0}, {0, {}}}};  // result {0} is operand 0
+  const Shape result = ShapeUtil::MakeTupleShape(
+      {Vector(S32, 2), ShapeUtil::MakeShape(xla::PRED, {})});
+  Call(builder_, "examples.add_one",
+       {x + xla::ConstantR0<int32_t>(&builder_, 1)}, result, options);
+  std::vector<Literal> arguments;
+  arguments.push_back(LiteralUtil::CreateR1<int32_t>({1, 2}));
+  std::vector<Literal> y = Run(std::move(arguments)).DecomposeTuple();
+  ASSERT_EQ(y.size(), 2u);
+  EXPECT_EQ(y[0].Get<int32_t>({1}), 4);
+  EXPECT_TRUE(y[1].Get<bool>({}));
+}
+
+TEST_P(FfiExamplesTest, StateOfATypeThatWasRegisteredAtStartUp) {
+  Options options;
+  options.attributes = "{start = 41 : i32}";
+  options.has_side_effect = true;
+  const Shape scalar = ShapeUtil::MakeShape(S32, {});
+  const XlaOp first = Call(builder_, "examples.counter", {}, scalar, options);
+  const XlaOp other = Call(builder_, "examples.counter", {}, scalar, options);
+  xla::Tuple(&builder_, {first, other});
+  std::vector<Literal> counts = Run().DecomposeTuple();
+  ASSERT_EQ(counts.size(), 2u);
+  EXPECT_EQ(counts[0].Get<int32_t>({}), 41);
+  EXPECT_EQ(counts[1].Get<int32_t>({}), 41);
+}
+
+INSTANTIATE_TEST_SUITE_P(Clients, FfiExamplesTest,
+                         ::testing::Values(&MakeLocalClientRunner,
+                                           &MakePjRtRunner),
+                         [](const auto& info) {
+                           return info.index == 0 ? "LocalClient" : "PjRt";
+                         });
+
+// --- Registration
+// -------------------------------------------------------------
+
+TEST(FfiRegistrationTest, TypesAgainIsNoError) {
+  const XlaFfiKit_HandlerTable* table = ffi_examples_handler_table();
+  ASSERT_EQ(table->num_types, 4u);
+  const int64_t id = table->types[0].type_id->type_id;
+  EXPECT_GT(id, 0);
+  EXPECT_EQ(table->register_all(XLA_FFI_GetApi()), nullptr);
+  EXPECT_EQ(table->types[0].type_id->type_id, id);
+}
+
+// XLA's own way, which says nothing if it fails: hence the tests.
+struct Answer {
+  static xla::ffi::TypeId id;
+};
+xla::ffi::TypeId Answer::id = {};
+constexpr xla::ffi::TypeInfo kAnswerInfo = xla::ffi::MakeTypeInfo<Answer>();
+XLA_FFI_REGISTER_TYPE(XLA_FFI_GetApi(), "test.Answer", &Answer::id,
+                      &kAnswerInfo);
+
+XLA_FFI_DEFINE_HANDLER(
+    kAnswer,
+    [](xla::ffi::ResultBufferR0<xla::ffi::S32> y) {
+      *y->typed_data() = 42;
+      return xla::ffi::Error::Success();
+    },
+    xla::ffi::Ffi::Bind().Ret<xla::ffi::BufferR0<xla::ffi::S32>>());
+XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "test.answer", "Host", kAnswer);
+
+TEST(FfiRegistrationTest, StaticMacros) {
+  EXPECT_GT(Answer::id.type_id, 0);
+  xla::XlaBuilder builder("answer");
+  Call(builder, "test.answer", {}, ShapeUtil::MakeShape(S32, {}));
+  absl::StatusOr<Literal> y = MakePjRtRunner()->Run(*builder.Build(), {});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_EQ(y->Get<int32_t>({}), 42);
+}
+
+// --- User data
+// ----------------------------------------------------------------
+
+// The tag that a run with this context reads, or the error.
+absl::StatusOr<int64_t> ReadTag(xla::ExecuteContext* context) {
+  xla::XlaBuilder builder("tag");
+  Call(builder, "examples.tag", {}, ShapeUtil::MakeShape(xla::S64, {}));
+  absl::StatusOr<std::unique_ptr<xla::PjRtClient>> client =
+      xla::GetXlaPjrtCpuClient(xla::CpuClientOptions());
+  if (!client.ok()) return client.status();
+  absl::StatusOr<std::unique_ptr<xla::PjRtLoadedExecutable>> executable =
+      (*client)->CompileAndLoad(*builder.Build(), xla::CompileOptions());
+  if (!executable.ok()) return executable.status();
+  xla::ExecuteOptions options;
+  options.context = context;
+  const std::vector<xla::PjRtBuffer*> none;
+  auto results = (*executable)->Execute({none}, options);
+  if (!results.ok()) return results.status();
+  absl::StatusOr<std::shared_ptr<Literal>> tag =
+      (*results)[0][0]->ToLiteral().Await();
+  if (!tag.ok()) return tag.status();
+  return (*tag)->Get<int64_t>({});
+}
+
+TEST(UserDataTest, OfTheRunThatCarriesIt) {
+  ffi_examples::RequestTag request = {77};
+  xla::ExecuteContext context;
+  using TypeId = xla::ffi::ExecutionContext::TypeId;
+  ASSERT_TRUE(
+      context.ffi_context()
+          .Insert(TypeId(ffi_examples::RequestTag::id.type_id), &request)
+          .ok());
+  const absl::StatusOr<int64_t> tag = ReadTag(&context);
+  ASSERT_TRUE(tag.ok()) << tag.status();
+  EXPECT_EQ(*tag, 77);
+  // A run without any context would end this XLA with a null pointer.
+  xla::ExecuteContext empty;
+  EXPECT_THAT(ReadTag(&empty).status().ToString(),
+              HasSubstr("Failed to get user data"));
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
