@@ -39,8 +39,6 @@ inline ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a,
     e = CheckLastAxisNotEmpty(where_b, b);
     if (e.failure()) return e;
   }
-  if (e = CheckData(where_b, b); e.failure()) return e;
-  if (e = CheckData(where_c, c); e.failure()) return e;
   return CheckLike({kOp, "result a"}, a, c, "like operand c");
 }
 
