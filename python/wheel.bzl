@@ -68,7 +68,7 @@ def _python_wheel_impl(ctx):
         files[place] = _file(library)
     licenses = {
         place: _file(license)
-        for license, place in ctx.attr.licenses.items()
+        for license, place in ctx.attr.license_files.items()
     }
     spec = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(spec, json.encode({
@@ -131,7 +131,7 @@ that needs more than the wheel's tag promises fails the build.""",
             doc = "An SPDX licence expression.",
             mandatory = True,
         ),
-        "licenses": attr.label_keyed_string_dict(
+        "license_files": attr.label_keyed_string_dict(
             doc = "Texts of licences, and their places in the licence folder.",
             allow_files = True,
         ),

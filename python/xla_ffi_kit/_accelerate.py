@@ -7,7 +7,6 @@ Only what a primitive is lowered to is replaced, and only for the platform
 from __future__ import annotations
 
 import threading
-import types
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,13 +14,22 @@ from typing import Any
 import jax
 
 from xla_ffi_kit import _accelerate_jax, _accelerate_sort, _accelerate_top_k
+from xla_ffi_kit._accelerate_argmax import Argmax
+from xla_ffi_kit._accelerate_cumulative import Cumulative
 from xla_ffi_kit._accelerate_jax import ChangedJaxError
 from xla_ffi_kit._library import KIT_LIBRARIES
 
 # By the name users give: the primitive in jax.lax is called <name>_p. Each
-# module says its handler's TARGET, the sets of PARAMETERS the primitive may
-# have, what it `covers` and how it is to `lower` it.
-_RULES: dict[str, types.ModuleType] = {
+# module or object says its handler's TARGET, the sets of PARAMETERS the
+# primitive may have, what it `covers`, what of that `partitions` over devices
+# as well as XLA's own code, and how it is to `lower` it.
+_RULES: dict[str, Any] = {
+    "argmax": Argmax("max"),
+    "argmin": Argmax("min"),
+    "cummax": Cumulative("max"),
+    "cummin": Cumulative("min"),
+    "cumprod": Cumulative("product"),
+    "cumsum": Cumulative("sum"),
     "sort": _accelerate_sort,
     "top_k": _accelerate_top_k,
 }
@@ -56,8 +64,10 @@ def accelerate(*names: str | bool) -> Accelerated:
       *names: what to accelerate, in addition to what already is; all there is
         without a name. "sort": `jax.lax.sort` and everything made of it, such
         as `jnp.sort`, `argsort`, `lexsort`, `unique`, `median`, `percentile`,
-        `jax.random.permutation` and `choice`. "top_k": `jax.lax.top_k`. False
-        alone undoes everything.
+        `jax.random.permutation` and `choice`. "top_k": `jax.lax.top_k`.
+        "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin": the
+        functions of these names in `jax.lax` and `jnp`. False alone undoes
+        everything.
 
     Returns:
       An object to be ignored, or used as a context manager: `with
@@ -139,6 +149,10 @@ def _replace(name: str) -> Callable[[], None]:
                 not _accelerate_jax.is_exporting(ctx)
                 and all(map(_accelerate_jax.is_static, ctx.avals_in))
                 and rules.covers(ctx.avals_in, **parameters)
+                and (
+                    not _accelerate_jax.is_partitioned(ctx)
+                    or rules.partitions(ctx.avals_in, **parameters)
+                )
             ):
                 return rules.lower(ctx, *operands, **parameters)
             return own(ctx, *operands, **parameters)

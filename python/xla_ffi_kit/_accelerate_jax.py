@@ -63,3 +63,11 @@ def is_exporting(ctx: Any) -> bool:
 def is_static(aval: Any) -> bool:
     """Whether every axis has a known size."""
     return all(isinstance(size, int) for size in aval.shape)
+
+
+def is_partitioned(ctx: Any) -> bool:
+    """Whether XLA is to partition the program over several devices.
+
+    Inside `jax.shard_map` it is not: each device has a program of its own.
+    """
+    return getattr(ctx.module_context.axis_context, "num_devices", 1) != 1

@@ -20,7 +20,8 @@ from xla_ffi_kit._library import KIT_LIBRARIES
 WITHOUT_TIES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 )
-KEYS = WITHOUT_TIES | {"float16", "float32", "float64"}
+FLOATS = frozenset("float16 bfloat16 float32 float64".split())
+KEYS = WITHOUT_TIES | FLOATS - {"bfloat16"}
 # The kernels do with the NaNs of bf16 what XLA does up to jax 0.10: only the
 # sign is kept. In jax 0.12 XLA keeps the other bits too (both ran).
 if jax.__version_info__ < (0, 11):

@@ -32,6 +32,11 @@ def covers(
     return KEYS.issuperset(dtypes[:num_keys]) and _PAYLOAD.issuperset(dtypes)
 
 
+def partitions(avals: Any, **_: Any) -> bool:
+    """Whether sharded operands stay in place where XLA leaves them there."""
+    return True  # any axis is made the last one
+
+
 def lower(
     ctx: Any, *operands: Any, dimension: int, num_keys: int, **_: Any
 ) -> Any:

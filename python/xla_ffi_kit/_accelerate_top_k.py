@@ -23,6 +23,11 @@ def covers(avals: Any, *, axis: int, k: Any, is_stable: bool = True) -> bool:
     return is_stable and str(x.dtype) in KEYS
 
 
+def partitions(avals: Any, **_: Any) -> bool:
+    """Whether sharded operands stay in place where XLA leaves them there."""
+    return True  # any axis is made the last one
+
+
 def lower(ctx: Any, x: Any, *, axis: int, k: int, **_: Any) -> Any:
     """Lowers a selection that the handler covers."""
     return _HANDLER.lower(ctx, x, axis=axis, k=k)

@@ -111,7 +111,9 @@ class Workspace:
 
     def outputs(self, *flags: str) -> dict[str, str]:
         """sha256 of what is shipped, by name."""
-        _, said = self.bazel("cquery", "--output=files", *flags, *TARGETS)
+        _, said = self.bazel(
+            "cquery", "--output=files", *flags, " + ".join(TARGETS)
+        )
         files = re.findall(r"^bazel-out/[^/]+/bin/(.*)$", said, re.MULTILINE)
         return {
             name: hashlib.sha256(

@@ -55,6 +55,24 @@ def test_sharded_rows_stay_where_they_are(axis_type, axis):
         assert not check(f, x)
 
 
+@pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit])
+def test_sharded_lines_stay_where_they_are(axis_type):
+    x = jax.device_put(X, NamedSharding(mesh(axis_type), P("i")))
+    for f in (jnp.argmax, jnp.cumsum):
+        assert not check(lambda x, f=f: f(x, axis=-1), x)
+
+
+@pytest.mark.parametrize("spec", [P("i"), P(None, None, "i")])
+def test_other_lines_of_a_sharded_array_are_left_to_jax(spec):
+    x = np.swapaxes(X, 1, 2)
+    x = jax.device_put(x, NamedSharding(mesh(AxisType.Auto), spec))
+    with xla_ffi_kit.accelerate():
+        for f in (jnp.argmax, jnp.cumsum):
+            _, collectives, text = run(lambda x, f=f: f(x, axis=1), x)
+            assert not collectives
+            assert "xla_ffi_kit." not in text
+
+
 def test_vmapped_and_differentiated_rows():
     x = jax.device_put(X, NamedSharding(mesh(AxisType.Auto), P("i")))
     assert not check(jax.vmap(lambda x: jnp.sort(x, axis=0)), x)

@@ -190,6 +190,30 @@ def test_gradients_of_the_weight_under_vmap():
     assert targets(f, x, w, r)[f"{NAME}_residual_bwd"] == 1
 
 
+def test_a_rule_s_gradient_is_summed_for_what_is_not_mapped():
+    op = FfiOp(
+        "test.twice_scaled",
+        lambda x, v, w: x * v * w,
+        kernel_axes=1,
+        handlers={},
+        shared=(1, 2),
+        linear=(2,),
+        transpose=lambda ct, x, v, _: jnp.sum(
+            (ct * x * v).reshape(-1, x.shape[-1]), 0
+        ),
+    )
+    x, v, w = data(5, 8), data(3, 8, seed=1), data(8, seed=2)
+    for axes in ((None, 0, None), (0, 0, None)):
+        xs = x if axes[0] is None else jnp.stack([x, 2 * x, 3 * x])
+
+        def total(f, w, xs=xs, axes=axes):
+            return jnp.sum(jax.vmap(f, axes)(xs, v, w) ** 2)
+
+        got = jax.grad(lambda w, total=total: total(op, w))(w)
+        want = jax.grad(lambda w, total=total: total(op.reference, w))(w)
+        assert_close(got, want)
+
+
 def test_a_handler_that_takes_no_batched_weight():
     op = FfiOp(
         NAME,
@@ -250,6 +274,20 @@ def test_shards_stay_in_place(kind, spec):
     for x in (got[0], got[1][0], got[1][2]):
         assert x.sharding.is_equivalent_to(sharded[0].sharding, 3)
     assert got[1][1].sharding.is_fully_replicated
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_rows_of_a_matrix_stay_in_place(kind):
+    # As many rows as columns: XLA must not take the weight for rows.
+    mesh = mesh_of(kind)
+    x, w = data(8, 8), data(8, seed=1)
+    with jax.set_mesh(mesh):
+        xs = jax.device_put(x, NamedSharding(mesh, P(("d", "e"))))
+        ws = jax.device_put(w, NamedSharding(mesh, P()))
+        assert "all-" not in program(rms_norm, xs, ws)
+        got = jax.jit(rms_norm)(xs, ws)
+    assert got.sharding.is_equivalent_to(xs.sharding, 2)
+    assert_close(got, rms_norm(x, w))
 
 
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])

@@ -32,7 +32,7 @@ np.testing.assert_array_equal(
 # constructor is one of those that the library brings along.
 two_results = jax.jit(lambda x: jax.ffi.ffi_call("xla_ffi_kit.relu", [x, x])(x))
 try:
-    two_results(x)
+    jax.block_until_ready(two_results(x))
     raise SystemExit("a wrong call was not refused")
 except jax.errors.JaxRuntimeError as error:
     assert "Wrong number of results: expected 1 but got 2" in str(error), error

@@ -80,7 +80,7 @@ def files_of_user(
 ) -> dict[str, str]:
     """Path -> text, for any other workspace."""
     values = values_for(prefix, name) | {
-        "CUDA_DATA": "",
+        "CUDA_DATA": f'\n    cuda = ["{name}_cuda.so"],' if cuda else "",
         "GAP": "",
         "IMPORTS": "from xla_ffi_kit import FfiOp, libraries_beside\n",
         "KIT": f"@{KIT}",
@@ -88,14 +88,6 @@ def files_of_user(
         "MODULE": name,
     }
     values["CUDA"] = cuda_target(values) if cuda else ""
-    if cuda:
-        values["CUDA_DATA"] = (
-            " + select({\n"
-            f'        "@{KIT}//third_party/cuda:is_enabled": '
-            f'[":{name}_cuda.so"],\n'
-            '        "//conditions:default": [],\n'
-            "    })"
-        )
     files = {
         f"{folder}/BUILD": fill("BUILD.tpl", values),
         f"{folder}/{name}.cc": fill("op.cc.tpl", values),

@@ -34,5 +34,16 @@ TEST(BatchShapeTest, BatchAxes) {
   EXPECT_EQ(BatchAxes(one).size(), 0u);
 }
 
+TEST(AxisShapeTest, SplitsAtAnyAxis) {
+  const std::vector<int64_t> dims = {2, 3, 5, 7};
+  EXPECT_EQ(SplitAxis(dims, 0).outer, 1);
+  EXPECT_EQ(SplitAxis(dims, 0).length, 2);
+  EXPECT_EQ(SplitAxis(dims, 0).inner, 105);
+  EXPECT_EQ(SplitAxis(dims, 2).outer, 6);
+  EXPECT_EQ(SplitAxis(dims, 2).inner, 7);
+  EXPECT_EQ(SplitAxis(dims, 3).outer, 30);
+  EXPECT_EQ(SplitAxis(dims, 3).inner, 1);
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit

@@ -61,6 +61,14 @@ inline xla::ffi::Error CheckRankAtLeast(const Place& where,
                          "rank " + std::to_string(buffer.dimensions().size()));
 }
 
+inline xla::ffi::Error CheckAxis(const Place& where, int64_t axis,
+                                 xla::ffi::AnyBuffer buffer) {
+  const auto rank = static_cast<int64_t>(buffer.dimensions().size());
+  if (axis >= 0 && axis < rank) return {};
+  return InvalidArgument(where, "0 to " + std::to_string(rank - 1),
+                         std::to_string(axis));
+}
+
 // For operations that are undefined on no elements, such as a mean. Rank >= 1.
 inline xla::ffi::Error CheckLastAxisNotEmpty(const Place& where,
                                              xla::ffi::AnyBuffer buffer) {

@@ -17,6 +17,8 @@
 #include <memory>
 #include <mutex>  // NOLINT
 
+#include "xla_ffi/core/num_threads.h"
+
 namespace xla_ffi_kit {
 
 // Below this many bytes read and written a second thread costs more than it
@@ -77,7 +79,7 @@ void ParallelFor(Pool& pool, int64_t size, int64_t bytes_per_item,
   const int64_t min_items = std::max<int64_t>(
       kParallelForMinBytes / 2 / std::max<int64_t>(bytes_per_item, 1), 1);
   if (size / min_items < 2) return fn(0, size);
-  const int64_t threads = pool.num_threads();
+  const int64_t threads = NumThreads(pool);
   if (threads < 2) return fn(0, size);
 
   // More blocks than threads, since a thread may come late or be slow.

@@ -20,6 +20,7 @@ if [[ -n $defined || ! -s $own ]]; then
   lambda='ENKUlP17XLA_FFI_CallFrameE_clES[0-9]*_E7handler'
   handlers=$(sed -nE "s/^_ZGVZZ[0-9]+([A-Za-z_0-9]+)$lambda\$/\1/p" \
     <<<"$defined")
+  named=${handlers//$'\n'/, }
   all=$defined
   bad=0
   while read -r call symbol; do
@@ -28,7 +29,7 @@ if [[ -n $defined || ! -s $own ]]; then
     if grep -qxF "$symbol" <<<"$all"; then continue; fi
     echo "$target: handlers[\"$call\"]: no source defines $symbol: define it" \
       "with XLA_FFI_DEFINE_HANDLER_SYMBOL($symbol, ...) or correct the name" \
-      "(its sources define ${handlers:-none})" >&2
+      "(its sources define ${named:-none})" >&2
     bad=1
   done <"$expected"
   for symbol in $handlers; do

@@ -194,9 +194,11 @@ def _operation(
 
     if _implementation.runs_reference(op.name):
         return state("reference", "switched to it")
+    target = op.handlers[platform_name]
+    if callable(target):
+        return state("other operations")
     if not op.libraries:
         return state("a handler that the program registers")
-    target = op.handlers[platform_name]
     try:
         library = _lowering.find_library(op, platform_name, target)
     except HandlerLibraryError as error:

@@ -1,5 +1,6 @@
-load("@rules_python//python:defs.bzl", "py_library", "py_test")
+load("@rules_python//python:defs.bzl", "py_test")
 load("@xla_ffi_kit//xla_ffi:defs.bzl", "xla_ffi_library")
+load("@xla_ffi_kit//xla_ffi:py_defs.bzl", "xla_ffi_py_library")
 
 xla_ffi_library(
     name = "@NAME@_cpu",
@@ -8,12 +9,11 @@ xla_ffi_library(
     deps = ["@xla_ffi_kit//xla_ffi/core:handler"],
 )@CUDA@
 
-py_library(
+xla_ffi_py_library(
     name = "@NAME@",
     srcs = ["@NAME@.py"],
-    data = [":@NAME@_cpu.so"]@CUDA_DATA@,
+    cpu = ["@NAME@_cpu.so"],@CUDA_DATA@
     imports = ["."],
-    deps = ["@xla_ffi_kit//python/xla_ffi_kit"],
 )
 
 py_test(

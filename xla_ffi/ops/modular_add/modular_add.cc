@@ -41,15 +41,15 @@ template <typename R>
 void AddRuns(const R* b, int64_t n, const R* c, int64_t begin, int64_t end,
              R* a) {
   // A short b is repeated first: its runs would be shorter than the loop's
-  // vectors. 4 KiB of stack are 8 vectors at least and stay in the cache.
+  // vectors. To a quarter of the range at most, so that repeating costs little
+  // beside adding, and within 4 KiB of stack, which stay in the cache.
   constexpr int64_t kRepeated = 4096 / sizeof(R);
   R repeated[kRepeated];
-  if (n <= kRepeated / 2 && end - begin >= kRepeated) {
-    const int64_t length = kRepeated / n * n;
+  const int64_t most = std::min(kRepeated, (end - begin) / 4);
+  if (2 * n <= most) {
     std::copy_n(b, n, repeated);
-    for (int64_t i = n; i < length; ++i) repeated[i] = repeated[i - n];
     b = repeated;
-    n = length;
+    for (; 2 * n <= most; n *= 2) std::copy_n(b, n, repeated + n);
   }
   for (int64_t i = begin; i < end;) {
     const int64_t offset = i % n;

@@ -14,6 +14,7 @@
 
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
+#include "xla_ffi/core/num_threads.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_backward.h"
@@ -24,9 +25,9 @@ namespace rms_norm_internal {
 // Whether to let the threads share each row: rows are large and too few to
 // divide evenly.
 template <typename Pool>
-bool SplitsRows(const Pool& pool, int64_t rows, int64_t row_bytes) {
+bool SplitsRows(Pool& pool, int64_t rows, int64_t row_bytes) {
   if (row_bytes < kParallelForMinBytes) return false;
-  const int64_t threads = pool.num_threads();
+  const int64_t threads = NumThreads(pool);
   return threads > 1 && rows < 4 * threads;
 }
 
@@ -157,7 +158,7 @@ void ParallelRmsNormWeightGradient(Pool& pool, const RmsNormBackward<T>& args,
   // Each thread owns rows, reads them once, and has sums of its own.
   const int64_t owners = std::clamp<int64_t>(
       rows / std::max<int64_t>(kParallelForMinBytes / 2 / row_bytes, 1), 1,
-      std::max<int64_t>(pool.num_threads(), 1));
+      std::max<int64_t>(NumThreads(pool), 1));
   std::vector<double> sums(static_cast<size_t>(owners * width));
   ParallelFor(
       pool, owners, kParallelForMinBytes, [&](int64_t first, int64_t last) {

@@ -1,0 +1,334 @@
+"""What is compared: operations in every dtype, shape, direction and regime.
+
+A cell's name says all of it, "rms_norm/fwd/f32/1024x1024/fresh", and selects
+it on the command line. Regimes:
+
+  fresh           one call from Python, the result in new memory
+  donated         the operand's memory is given up for the result
+  context         between elementwise operations, which XLA fuses with its own
+  grad            the gradient of a loss alone
+  value_and_grad  the loss too
+  chain           a hundred dependent calls in one program: small arrays, whose
+                  calls from Python would measure XLA's dispatch instead
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import baseline_ops
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import xla_ffi_kit
+from xla_ffi_kit import FfiOp
+from xla_ffi_kit.ops import modular_add as modular_add_module
+from xla_ffi_kit.ops import relu as relu_module
+from xla_ffi_kit.ops import rms_norm as rms_norm_module
+
+Function = Callable[..., Any]
+Shape = tuple[int, ...]
+CHAIN = 100
+
+DTYPES = {
+    "f32": "float32",
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f64": "float64",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+SHAPES = ((8, 4), (1024, 1024), (4096, 4096), (64, 65536), (65536, 64))
+SMALL = ((16, 64), (64, 256))  # 1 and 16 thousand elements
+SWEEP = tuple((2**k, 1024) for k in range(0, 15, 2))
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One comparison.
+
+    Attributes:
+      name: see the module.
+      bytes: that the operation has to move, each operand and result once.
+      make: returns contestant -> (function, operands), compiled functions that
+        take the operands and return a result; the first operand is given up
+        where the regime is "donated".
+      calls: operations in one call of the function.
+      tolerance: how far the contestants' results may differ, relative.
+    """
+
+    name: str
+    bytes: int
+    make: Callable[[], dict[str, tuple[Function, tuple[Any, ...]]]]
+    calls: int = 1
+    tolerance: float | None = None
+
+    @property
+    def regime(self) -> str:
+        return self.name.rpartition("/")[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """The same operation as everybody has it.
+
+    Attributes:
+      name: the operation's.
+      xla: in JAX.
+      kit: the kit's.
+      tutorial: the plain loop.
+      in_place: the kit's, with the last operand's memory for its result.
+      shapes: those of the operands, from the last one's.
+    """
+
+    name: str
+    xla: Function
+    kit: Function
+    tutorial: Function | None
+    in_place: Function | None
+    shapes: Callable[[Shape], tuple[Shape, ...]]
+
+    def operands(self, shape: Shape, dtype: str) -> tuple[jax.Array, ...]:
+        shapes = self.shapes(shape)
+        return tuple(data(s, dtype, seed) for seed, s in enumerate(shapes))
+
+
+def data(shape: Shape, dtype: str, seed: int) -> jax.Array:
+    """Normal numbers; both components of a complex one."""
+    random = np.random.default_rng(seed)
+    x = random.standard_normal(shape, np.float32)
+    if dtype.startswith("complex"):
+        x = x + 1j * random.standard_normal(shape, np.float32)
+    return jnp.asarray(x, dtype)
+
+
+def _in_place(op: FfiOp, **attributes: Any) -> Function:
+    """`op` with the last operand's memory for its result."""
+    aliased = FfiOp(
+        f"{op.name}_in_place",
+        op.reference,
+        kernel_axes=op.kernel_axes,
+        handlers=op.handlers,
+        libraries=op.libraries,
+        attributes={name: np.float64 for name in attributes},
+        aliases={len(op.kernel_axes) - 1: 0},
+    )
+    return functools.partial(aliased, **attributes)
+
+
+def _rms_norm_xla(x: jax.Array) -> jax.Array:
+    return rms_norm_module.rms_norm_op.reference(x, eps=1e-6)
+
+
+RMS_NORM = Operation(
+    "rms_norm",
+    _rms_norm_xla,
+    xla_ffi_kit.rms_norm,
+    baseline_ops.rms_norm,
+    _in_place(rms_norm_module.rms_norm_op, eps=1e-6),
+    lambda shape: (shape,),
+)
+RELU = Operation(
+    "relu",
+    relu_module.relu_op.reference,
+    xla_ffi_kit.relu,
+    baseline_ops.relu,
+    _in_place(relu_module.relu_op),
+    lambda shape: (shape,),
+)
+MODULAR_ADD = Operation(
+    "modular_add",
+    modular_add_module.modular_add_op.reference,
+    xla_ffi_kit.modular_add,
+    baseline_ops.modular_add,
+    _in_place(modular_add_module.modular_add_op),
+    lambda shape: ((*shape[:-1], max(shape[-1] // 8, 1)), shape),
+)
+
+
+def _norm_block(norm: Function, activation: Function) -> Function:
+    return lambda w, x: activation(norm(x, w) + x)
+
+
+def _xla_weighted(x: jax.Array, w: jax.Array) -> jax.Array:
+    return _rms_norm_xla(x) * w
+
+
+# relu(rms_norm(x) w + x): what XLA would fuse into one loop of its own.
+BLOCK = Operation(
+    "rms_norm_block",
+    _norm_block(_xla_weighted, jax.nn.relu),
+    _norm_block(xla_ffi_kit.rms_norm, jax.nn.relu),
+    _norm_block(lambda x, w: baseline_ops.rms_norm(x) * w, jax.nn.relu),
+    None,
+    lambda shape: (shape[-1:], shape),
+)
+
+# y, total = rms_norm(x, w, residual=r): what a transformer's block begins with.
+FUSED = Operation(
+    "rms_norm_residual",
+    lambda w, r, x: (_xla_weighted(x + r, w), x + r),
+    lambda w, r, x: xla_ffi_kit.rms_norm(x, w, residual=r),
+    lambda w, r, x: (baseline_ops.rms_norm(x + r) * w, x + r),
+    None,
+    lambda shape: (shape[-1:], shape, shape),
+)
+
+
+def _loss(function: Function) -> Function:
+    def loss(*operands: Any) -> jax.Array:
+        results = jax.tree.leaves(function(*operands))
+        # Not the sum of squares, which normalization hardly changes.
+        return sum(jnp.sum(jnp.real(y) ** 3) for y in results)
+
+    return loss
+
+
+def _transformed(function: Function, regime: str, count: int) -> Function:
+    """`function` as the regime calls it."""
+    if regime == "context":
+        return lambda *p: function(*p[:-1], p[-1] * 0.5) * 2 + p[-1]
+    every = tuple(range(count))
+    if regime == "grad":
+        return jax.grad(_loss(function), every)
+    if regime == "value_and_grad":
+        return jax.value_and_grad(_loss(function), every)
+    if regime == "chain":
+
+        def chain(*operands: Any) -> Any:
+            *others, x = operands
+            for _ in range(CHAIN):
+                # Or XLA fuses its own calls with each other.
+                x = jax.lax.optimization_barrier(function(*others, x))
+            return x
+
+        return chain
+    return function
+
+
+def _contestants(
+    op: Operation, direction: str, regime: str, operands: tuple[Any, ...]
+) -> dict[str, tuple[Function, tuple[Any, ...]]]:
+    baseline_ops.register()
+    functions = {"xla": op.xla, "kit": op.kit}
+    if op.tutorial is not None:
+        functions["tutorial"] = op.tutorial
+    if regime == "donated":
+        functions["kit"] = op.in_place
+    bounds = {
+        "copy": baseline_ops.copy,
+        "copy, huge pages": functools.partial(
+            baseline_ops.copy, huge_pages=True
+        ),
+        "empty call": baseline_ops.empty,
+    }
+    made = {}
+    # Not an operand itself: the gradient along x is almost zero.
+    last = operands[-1]
+    cotangent = data(last.shape, str(last.dtype), seed=len(operands))
+    for name, function in functions.items():
+        if direction == "bwd":
+            # The residuals are each contestant's own, as in training.
+            _, pullback = jax.jit(functools.partial(jax.vjp, function))(
+                *operands
+            )
+            made[name] = (
+                jax.jit(lambda pull, ct: pull(ct)[-1]),
+                (pullback, cotangent),
+            )
+        else:
+            donate = (len(operands) - 1,) if regime == "donated" else ()
+            made[name] = (
+                jax.jit(
+                    _transformed(function, regime, len(operands)),
+                    donate_argnums=donate,
+                ),
+                operands,
+            )
+    moved = (cotangent, *operands) if direction == "bwd" else operands
+    for name, function in bounds.items():
+        if regime != "chain":
+            made[name] = (jax.jit(function), moved)
+    return made
+
+
+def _cell(
+    op: Operation,
+    direction: str,
+    dtype: str,
+    shape: Shape,
+    regime: str,
+    tolerance: float | None,
+) -> Cell:
+    types = [jax.ShapeDtypeStruct(s, DTYPES[dtype]) for s in op.shapes(shape)]
+    results = jax.tree.leaves(jax.eval_shape(op.xla, *types))
+    arrays = [*types, *results]
+    if direction == "bwd":
+        arrays.append(types[-1])
+    size = "x".join(map(str, shape))
+    return Cell(
+        f"{op.name}/{direction}/{dtype}/{size}/{regime}",
+        sum(a.size * a.dtype.itemsize for a in arrays),
+        lambda: _contestants(
+            op, direction, regime, op.operands(shape, DTYPES[dtype])
+        ),
+        CHAIN if regime == "chain" else 1,
+        tolerance,
+    )
+
+
+_TOLERANCE = {
+    "f32": 1e-4,
+    "f64": 1e-9,
+    "bf16": 4e-2,
+    "f16": 1e-2,
+    "c64": 1e-4,
+    "c128": 1e-9,
+}
+
+
+def _tolerance(op: Operation, dtype: str, regime: str) -> float | None:
+    # Squares in f16 overflow in XLA's code and in the loop; and after a
+    # hundred calls 16 bits have gone their own ways.
+    half = dtype in ("f16", "bf16")
+    if half and (regime != "fresh" or op.name.startswith("rms")):
+        return None
+    return _TOLERANCE[dtype]
+
+
+def kit_cells() -> Iterator[Cell]:
+    """Every cell of the kit's operations."""
+
+    def cell(
+        op: Operation, direction: str, dtype: str, shape: Any, regime: str
+    ):
+        tolerance = _tolerance(op, dtype, regime)
+        return _cell(op, direction, dtype, shape, regime, tolerance)
+
+    for dtype in DTYPES:
+        for shape in SHAPES:
+            for direction in ("fwd", "bwd"):
+                yield cell(RMS_NORM, direction, dtype, shape, "fresh")
+        for shape in SMALL:
+            yield cell(RMS_NORM, "fwd", dtype, shape, "chain")
+    for shape in SHAPES[1:]:
+        for regime in ("donated", "context", "grad", "value_and_grad"):
+            yield cell(RMS_NORM, "fwd", "f32", shape, regime)
+        for dtype in ("f32", "bf16"):
+            yield cell(BLOCK, "fwd", dtype, shape, "fresh")
+            yield cell(FUSED, "fwd", dtype, shape, "fresh")
+            yield cell(FUSED, "fwd", dtype, shape, "value_and_grad")
+    for op in (RELU, MODULAR_ADD):
+        for dtype in ("f32", "bf16", "f16", "f64"):
+            for shape in SHAPES:
+                yield cell(op, "fwd", dtype, shape, "fresh")
+            for shape in SMALL:
+                yield cell(op, "fwd", dtype, shape, "chain")
+        yield cell(op, "fwd", "f32", SHAPES[2], "donated")
+    for shape in SWEEP:
+        found = cell(RMS_NORM, "fwd", "f32", shape, "fresh")
+        yield dataclasses.replace(found, name=f"sweep/{found.name}")

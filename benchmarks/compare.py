@@ -1,0 +1,112 @@
+"""The kit beside XLA's own code, the tutorial's loop and a copy.
+
+    tools/bazel run -c opt //benchmarks:compare
+    tools/bazel run -c opt //benchmarks:compare -- --only rms_norm/bwd sort
+        --json FILE --plot FILE.png
+
+A cell is measured if its name contains one of --only. Sizes, regimes and what
+is beside what: cells.py and accelerate_cells.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+import jax
+import plot
+import report
+from accelerate_cells import accelerate_cells
+from cells import Cell, kit_cells
+from measure import Row, measure
+
+# What --quick takes: a cell of each kind.
+_QUICK = (
+    "rms_norm/fwd/f32/1024x1024/fresh",
+    "rms_norm/bwd/f32/1024x1024/fresh",
+    "rms_norm/fwd/bf16/1024x1024/fresh",
+    "rms_norm/fwd/f32/64x256/chain",
+    "relu/fwd/f32/1024x1024/fresh",
+    "modular_add/fwd/f32/1024x1024/fresh",
+    "accelerate/sort_f32/1000000/fresh",
+    "accelerate/top_k,_64/1024x1024/fresh",
+)
+
+
+def all_cells() -> list[Cell]:
+    return [*kit_cells(), *accelerate_cells()]
+
+
+def select(only: Sequence[str], quick: bool = False) -> list[Cell]:
+    """The cells whose name contains one of `only`; all without any."""
+    return [
+        cell
+        for cell in all_cells()
+        if (not only or any(part in cell.name for part in only))
+        and (not quick or cell.name in _QUICK)
+    ]
+
+
+def run(cells: Sequence[Cell], seconds: float) -> list[Row]:
+    """Measures, printing a line for each cell as it is done."""
+    rows = []
+    print(report.heading(), flush=True)
+    start = time.monotonic()
+    for number, cell in enumerate(cells, start=1):
+        rows.append(measure(cell, seconds))
+        _progress("")
+        print(report.line(rows[-1]), flush=True)
+        spent = time.monotonic() - start
+        left = spent / number * (len(cells) - number) / 60
+        _progress(f"{number} of {len(cells)}, {left:.1f} min left")
+    _progress("")
+    return rows
+
+
+def _progress(text: str) -> None:
+    """A line on the terminal that the next one replaces."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The options that the gate has too."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument(
+        "--only", nargs="+", default=[], metavar="PART", help="of a cell's name"
+    )
+    made.add_argument("--json", metavar="FILE", help="also write all numbers")
+    made.add_argument(
+        "--seconds", type=float, default=2.0, help="per cell (default: 2)"
+    )
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--plot", metavar="FILE", help="also draw: PNG, SVG")
+    options.add_argument("--quick", action="store_true", help="few cells")
+    options.add_argument("--list", action="store_true", help="print the names")
+    chosen = options.parse_args(arguments)
+    jax.config.update("jax_enable_x64", True)
+    os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
+    cells = select(chosen.only, chosen.quick)
+    if not cells:
+        options.error(f"--only: no cell's name contains {chosen.only}")
+    if chosen.list:
+        print("\n".join(cell.name for cell in cells))
+        return 0
+    rows = run(cells, 0.5 if chosen.quick else chosen.seconds)
+    print(f"\n{report.summary(rows)}")
+    if chosen.json:
+        report.write(chosen.json, rows)
+    if chosen.plot:
+        plot.draw(chosen.plot, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

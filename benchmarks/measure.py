@@ -1,0 +1,209 @@
+"""Times the contestants of a cell side by side.
+
+In every round each contestant runs once, in an order drawn anew, so that what
+else the machine does weighs on all alike; a ratio is the median of the rounds'
+own ratios.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from cells import Cell
+
+THREADS = "XLA_FFI_KIT_THREADS"
+_SAMPLE_SECONDS = 2e-3  # below, several calls make a sample
+_ONE_THREAD_BYTES = 1 << 20  # from here on the kit uses more than one
+_ROUNDS = (5, 60)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """How many times faster the kit is: median and quartiles over rounds."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A measured cell.
+
+    Attributes:
+      name: the cell's.
+      microseconds: contestant -> median time of an operation.
+      ratios: contestant -> its time divided by the kit's.
+      faults: contestant -> page faults per call.
+      gigabytes_per_second: what the kit moves.
+      ynnpack: whether XLA's own code runs YNNPACK.
+      rounds: how often each ran.
+    """
+
+    name: str
+    microseconds: dict[str, float]
+    ratios: dict[str, Ratio]
+    faults: dict[str, float]
+    gigabytes_per_second: float | None
+    ynnpack: bool
+    rounds: int
+
+
+@dataclasses.dataclass
+class _Contestant:
+    run: Callable[[], Any]
+    threads: str | None = None
+    calls: int = 1
+    seconds: list[float] = dataclasses.field(default_factory=list)
+    faults: list[float] = dataclasses.field(default_factory=list)
+
+    def sample(self) -> None:
+        if self.threads:
+            os.environ[THREADS] = self.threads
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        start = time.perf_counter()
+        for _ in range(self.calls):
+            jax.block_until_ready(self.run())
+        spent = time.perf_counter() - start
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        os.environ.pop(THREADS, None)
+        self.seconds.append(spent / self.calls)
+        self.faults.append((after - before) / self.calls)
+
+
+def measure(cell: Cell, seconds: float) -> Row:
+    """Measures one cell for about that many seconds, and compares results."""
+    made = cell.make()
+    contestants = {}
+    results = {}
+    compiled = {}
+    for name, (function, operands) in made.items():
+        compiled[name] = _compile(function, operands)
+        run = _runner(compiled[name], operands, cell.regime)
+        contestants[name] = _Contestant(run)
+        results[name] = run()
+    _compare(cell, results)
+    results.clear()
+    if cell.bytes >= _ONE_THREAD_BYTES:
+        contestants["kit, 1 thread"] = _Contestant(
+            contestants["kit"].run, threads="1"
+        )
+    rounds = _run_rounds(list(contestants.values()), seconds)
+    return _row(cell, contestants, rounds, _uses_ynnpack(compiled["xla"]))
+
+
+def _compile(function: Any, operands: Any) -> Any:
+    if not hasattr(function, "lower"):
+        return function  # NumPy
+    return function.lower(*operands).compile()
+
+
+def _runner(compiled: Any, operands: Any, regime: str) -> Callable[[], Any]:
+    if regime != "donated":
+        return lambda: compiled(*operands)
+    # A donated array is gone, so the result is the next call's operand.
+    *others, first = operands
+    state = [first.copy()]
+
+    def run() -> Any:
+        state[0] = compiled(*others, state[0])
+        return state[0]
+
+    return run
+
+
+def _compare(cell: Cell, results: dict[str, Any]) -> None:
+    for name in ("kit", "tutorial"):
+        if cell.tolerance is None or name not in results:
+            continue
+        pairs = zip(
+            jax.tree.leaves(results[name]),
+            jax.tree.leaves(results["xla"]),
+            strict=True,
+        )
+        for got, expected in pairs:
+            _compare_arrays(
+                np.asarray(got),
+                np.asarray(expected),
+                cell.tolerance,
+                f"{cell.name}: {name} and XLA disagree",
+            )
+
+
+def _compare_arrays(
+    got: np.ndarray, expected: np.ndarray, tolerance: float, message: str
+) -> None:
+    if not tolerance:
+        np.testing.assert_array_equal(got, expected, message)
+        return
+    if not np.issubdtype(expected.dtype, np.inexact):  # bfloat16
+        got, expected = got.astype(np.float32), expected.astype(np.float32)
+    np.testing.assert_allclose(
+        got,
+        expected,
+        rtol=tolerance,
+        atol=tolerance * float(np.abs(expected).max()),
+        err_msg=message,
+    )
+
+
+def _run_rounds(contestants: list[_Contestant], seconds: float) -> int:
+    for contestant in contestants:
+        contestant.sample()  # warms caches and the allocator
+        contestant.sample()
+        once = max(contestant.seconds[-1], 1e-7)
+        contestant.calls = max(1, min(1000, int(_SAMPLE_SECONDS / once)))
+    round_seconds = sum(c.seconds[-1] * c.calls for c in contestants)
+    least, most = _ROUNDS
+    rounds = max(least, min(most, int(seconds / round_seconds)))
+    for contestant in contestants:
+        contestant.seconds.clear()
+        contestant.faults.clear()
+    order = list(contestants)
+    shuffle = random.Random(0).shuffle
+    for _ in range(rounds):
+        shuffle(order)
+        for contestant in order:
+            contestant.sample()
+    return rounds
+
+
+def _row(
+    cell: Cell,
+    contestants: dict[str, _Contestant],
+    rounds: int,
+    ynnpack: bool,
+) -> Row:
+    kit = contestants["kit"].seconds
+    ratios = {}
+    for name, contestant in contestants.items():
+        if name == "kit":
+            continue
+        each = [a / b for a, b in zip(contestant.seconds, kit, strict=True)]
+        low, median, high = statistics.quantiles(each, n=4)
+        ratios[name] = Ratio(median, low, high)
+    median = {
+        name: statistics.median(c.seconds) for name, c in contestants.items()
+    }
+    return Row(
+        cell.name,
+        {name: m / cell.calls * 1e6 for name, m in median.items()},
+        ratios,
+        {n: statistics.median(c.faults) for n, c in contestants.items()},
+        cell.bytes * cell.calls / median["kit"] / 1e9 if cell.bytes else None,
+        ynnpack,
+        rounds,
+    )
+
+
+def _uses_ynnpack(compiled: Any) -> bool:
+    return "__ynn_fusion" in compiled.as_text()

@@ -1,0 +1,46 @@
+"""Lowers JAX's argmax and argmin to the kit's handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xla_ffi_kit import _accelerate_axis
+from xla_ffi_kit._accelerate_rows import FLOATS, WITHOUT_TIES
+
+_DTYPES = WITHOUT_TIES | FLOATS
+_INDICES = frozenset("int32 int64 uint32 uint64".split())
+_MIN_LENGTH = 32  # XLA unrolls the search of a shorter axis
+
+
+class Argmax:
+    """The rule of `jax.lax.argmax_p`, or of `argmin_p`."""
+
+    TARGET = "xla_ffi_kit.argmax"
+    PARAMETERS = (frozenset({"axes", "index_dtype"}),)
+
+    def __init__(self, of: str) -> None:
+        self._of = of
+
+    def covers(self, avals: Any, *, axes: Any, index_dtype: Any) -> bool:
+        """Whether the handler finds what XLA's own code finds, and sooner."""
+        (x,) = avals
+        (axis,) = axes
+        n = x.shape[axis]
+        if not _MIN_LENGTH <= n <= 2**31:
+            return False
+        return (
+            str(np.dtype(index_dtype)) in _INDICES and str(x.dtype) in _DTYPES
+        )
+
+    def partitions(self, avals: Any, *, axes: Any, **_: Any) -> bool:
+        """Whether sharded operands stay in place."""
+        return _accelerate_axis.partitions(len(avals[0].shape), axes[0])
+
+    def lower(self, ctx: Any, x: Any, *, axes: Any, **_: Any) -> Any:
+        """Lowers a search that the handler covers."""
+        (axis,) = axes
+        return _accelerate_axis.lower(
+            self.TARGET, ctx, x, axis=axis, of=self._of
+        )

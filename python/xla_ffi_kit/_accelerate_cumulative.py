@@ -1,0 +1,54 @@
+"""Lowers JAX's cumulative operations to the kit's handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xla_ffi_kit import _accelerate_axis
+from xla_ffi_kit._accelerate_rows import WITHOUT_TIES
+
+_MAX_WINDOW = 16  # XLA has one fused loop for an axis that is no longer
+
+
+class Cumulative:
+    """The rule of one of `jax.lax.cumsum_p`, `cumprod_p`, `cummax_p`...
+
+    Floats are summed and multiplied in the order of XLA's own code. Not so from
+    the end, where that code starts again for each element; nor are maxima of
+    floats covered, whose NaNs depend on the processor that XLA compiles for.
+    """
+
+    TARGET = "xla_ffi_kit.cumulative"
+    PARAMETERS = (frozenset({"axis", "reverse"}),)
+
+    def __init__(self, op: str) -> None:
+        self._op = op
+
+    def covers(self, avals: Any, *, axis: int, reverse: bool) -> bool:
+        """Whether the handler's results are those of XLA's code, and sooner."""
+        (x,) = avals
+        if x.shape[axis] <= _MAX_WINDOW:
+            return False
+        dtype = str(x.dtype)
+        if dtype in ("float32", "float64"):
+            return self._op in ("sum", "product") and not reverse
+        return dtype in WITHOUT_TIES and dtype != "bool"
+
+    def partitions(self, avals: Any, *, axis: int, **_: Any) -> bool:
+        """Whether sharded operands stay in place."""
+        return _accelerate_axis.partitions(len(avals[0].shape), axis)
+
+    def lower(
+        self, ctx: Any, x: Any, *, axis: int, reverse: bool, **_: Any
+    ) -> Any:
+        """Lowers an operation that the handler covers."""
+        return _accelerate_axis.lower(
+            self.TARGET,
+            ctx,
+            x,
+            axis=axis,
+            op=self._op,
+            reverse=np.int64(reverse),
+        )

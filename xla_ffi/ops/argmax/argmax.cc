@@ -1,0 +1,300 @@
+#include "xla_ffi/ops/argmax/argmax.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "xla_ffi/core/simd_targets.h"
+
+// Compiles the rest of this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "xla_ffi/ops/argmax/argmax.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Must come after foreach_target.h.
+#include "hwy/highway.h"
+#include "xla_ffi/ops/argmax/argmax_lanes-inl.h"
+
+#ifndef XLA_FFI_OPS_ARGMAX_ONCE
+#define XLA_FFI_OPS_ARGMAX_ONCE
+namespace xla_ffi_kit {
+namespace {
+
+// Lines side by side are worked on so many at a time.
+constexpr int64_t kColumns = 256;
+
+int64_t Tiles(const ArgmaxProblem& p) {
+  return (p.inner + kColumns - 1) / kColumns;
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+// Whether `a` wins over `b`, which comes before it.
+template <bool kMin, typename T>
+HWY_INLINE bool IsBetter(T a, T b) {
+  const bool is_beyond = kMin ? a < b : a > b;
+  return is_beyond | ((a != a) & (b == b));
+}
+
+// Elements whose best one is found at a time: in the first-level cache, so
+// that looking for its index afterwards costs little.
+template <typename T>
+constexpr int64_t kBlock = 4096 / sizeof(T);
+
+// What wins in x[0, n), n at least a vector: a NaN if there is one.
+template <bool kMin, class Lanes>
+HWY_INLINE typename Lanes::Lane BestOf(const Lanes& lanes,
+                                       const typename Lanes::Element* x,
+                                       int64_t n) {
+  using T = typename Lanes::Lane;
+  const hn::ScalableTag<T> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const auto better = [](auto a, auto b) HWY_ATTR {
+    return kMin ? hn::Min(a, b) : hn::Max(a, b);
+  };
+  auto best0 = lanes.Load(d, x + n - step), best1 = best0;
+  auto is_nan = hn::FirstN(d, 0);
+  const auto note = [&](auto a, auto b) HWY_ATTR {
+    if constexpr (Lanes::kHasNan) {
+      is_nan = hn::Or(is_nan, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+    }
+  };
+  note(best0, best1);
+  int64_t i = 0;
+  for (; i + 2 * step <= n; i += 2 * step) {
+    const auto v0 = lanes.Load(d, x + i);
+    const auto v1 = lanes.Load(d, x + i + step);
+    note(v0, v1);
+    best0 = better(best0, v0);
+    best1 = better(best1, v1);
+  }
+  if (i + step <= n) {
+    const auto v = lanes.Load(d, x + i);
+    note(v, v);
+    best0 = better(best0, v);
+  }
+  if (Lanes::kHasNan && !hn::AllFalse(d, is_nan)) {
+    return std::numeric_limits<T>::quiet_NaN();
+  }
+  HWY_ALIGN T all[hn::MaxLanes(d)];
+  hn::Store(better(best0, best1), d, all);
+  return kMin ? *std::min_element(all, all + step)
+              : *std::max_element(all, all + step);
+}
+
+// The first index in x[0, n) of what equals `best`, or of a NaN.
+template <class Lanes>
+HWY_INLINE int64_t Find(const Lanes& lanes, const typename Lanes::Element* x,
+                        int64_t n, typename Lanes::Lane best) {
+  const hn::ScalableTag<typename Lanes::Lane> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const auto wanted = hn::Set(d, best);
+  for (int64_t i = 0; i < n; i += step) {
+    i = std::min(i, n - step);
+    const auto v = lanes.Load(d, x + i);
+    auto is_found = hn::Eq(v, wanted);
+    if constexpr (Lanes::kHasNan) {
+      if (best != best) is_found = hn::IsNaN(v);
+    }
+    if (!hn::AllFalse(d, is_found)) {
+      return i + static_cast<int64_t>(hn::FindKnownFirstTrue(d, is_found));
+    }
+  }
+  return 0;  // not reached
+}
+
+template <bool kMin, class Lanes>
+int64_t ArgOfLine(const Lanes& lanes, const typename Lanes::Element* x,
+                  int64_t n) {
+  using T = typename Lanes::Lane;
+  int64_t arg = 0;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  T best = lanes.Get(x[0]);
+  if (n < step) {
+    for (int64_t i = 1; i < n; ++i) {
+      const T v = lanes.Get(x[i]);
+      const bool is_better = IsBetter<kMin>(v, best);
+      best = is_better ? v : best;
+      arg = is_better ? i : arg;
+    }
+    return arg;
+  }
+  int64_t best_begin = 0, best_end = n;
+  for (int64_t begin = 0, end; begin < n && best == best; begin = end) {
+    end = begin + kBlock<T>;
+    if (n - end < step) end = n;  // the last one is longer, not too short
+    const T found = BestOf<kMin>(lanes, x + begin, end - begin);
+    if (begin > 0 && !IsBetter<kMin>(found, best)) continue;
+    best = found;
+    best_begin = begin;
+    best_end = end;
+  }
+  return best_begin + Find(lanes, x + best_begin, best_end - best_begin, best);
+}
+
+// Lines side by side: x[k * stride + j] for k < n, j < columns <= kColumns.
+template <bool kMin, class Lanes, typename Index>
+void ArgOfColumns(const Lanes& lanes, const typename Lanes::Element* x,
+                  int64_t n, int64_t stride, int64_t columns, Index* args) {
+  HWY_ALIGN typename Lanes::Lane best[kColumns];
+  HWY_ALIGN int32_t arg[kColumns];
+  for (int64_t j = 0; j < columns; ++j) {
+    best[j] = lanes.Get(x[j]);
+    arg[j] = 0;
+  }
+  for (int64_t k = 1; k < n; ++k) {
+    x += stride;
+    for (int64_t j = 0; j < columns; ++j) {
+      const auto v = lanes.Get(x[j]);
+      const bool is_better = IsBetter<kMin>(v, best[j]);
+      best[j] = is_better ? v : best[j];
+      arg[j] = is_better ? static_cast<int32_t>(k) : arg[j];
+    }
+  }
+  std::copy(arg, arg + columns, args);
+}
+
+// Calls fn(lanes, elements) for the type of the elements.
+template <class Fn>
+void VisitLanes(const ArgmaxProblem& p, const Fn& fn) {
+  const auto plain = [&](auto zero) {
+    using T = decltype(zero);
+    fn(PlainLanes<T>(), static_cast<const T*>(p.in));
+  };
+  const auto half = [&](int16_t infinity, int16_t min_non_zero) {
+    const int16_t beyond = p.is_min ? INT16_MIN : INT16_MAX;
+    fn(HalfLanes{infinity, min_non_zero, beyond},
+       static_cast<const int16_t*>(p.in));
+  };
+  const auto integer = [&](auto one, auto two, auto four, auto eight) {
+    if (p.width == 1) return plain(one);
+    if (p.width == 2) return plain(two);
+    return p.width == 4 ? plain(four) : plain(eight);
+  };
+  switch (p.kind) {
+    case KeyKind::kF16:  // XLA widens it, and then no number is subnormal
+      return half(0x7c00, 1);
+    case KeyKind::kBF16:
+      return half(0x7f80, p.subnormals_are_zero ? 0x0080 : 1);
+    case KeyKind::kF32:
+      return plain(float{});
+    case KeyKind::kF64:
+      return plain(double{});
+    case KeyKind::kSigned:
+      return integer(int8_t{}, int16_t{}, int32_t{}, int64_t{});
+    default:
+      return integer(uint8_t{}, uint16_t{}, uint32_t{}, uint64_t{});
+  }
+}
+
+template <bool kMin, typename Index>
+void ArgOfTasks(const ArgmaxProblem& p, int64_t begin, int64_t end,
+                Index* out) {
+  VisitLanes(p, [&](const auto& lanes, const auto* x) {
+    const int64_t n = p.length;
+    const int64_t tiles = Tiles(p);
+    for (int64_t task = begin; task < end; ++task) {
+      if (p.inner == 1) {
+        const int64_t arg = ArgOfLine<kMin>(lanes, x + task * n, n);
+        out[task] = static_cast<Index>(arg);
+        continue;
+      }
+      const int64_t i = task / tiles, j = task % tiles * kColumns;
+      ArgOfColumns<kMin>(lanes, x + i * n * p.inner + j, n, p.inner,
+                         std::min(kColumns, p.inner - j),
+                         out + i * p.inner + j);
+    }
+  });
+}
+
+void ArgTasks(const ArgmaxProblem& p, int64_t begin, int64_t end) {
+  const auto write = [&](auto* out) {
+    p.is_min ? ArgOfTasks<true>(p, begin, end, out)
+             : ArgOfTasks<false>(p, begin, end, out);
+  };
+  p.index_width == 4 ? write(static_cast<int32_t*>(p.out))
+                     : write(static_cast<int64_t*>(p.out));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace xla_ffi_kit {
+namespace {
+
+HWY_EXPORT(ArgTasks);
+
+// Another thread pays from so many bytes on.
+constexpr int64_t kMinBytes = int64_t{1} << 18;
+
+int64_t Parts(int64_t bytes, int64_t most, const Workers& workers) {
+  if (workers.threads < 2) return 1;
+  const int64_t parts = std::min(bytes / kMinBytes, 4 * workers.threads);
+  return std::max<int64_t>(std::min(parts, most), 1);
+}
+
+// One line by all workers: the best of each part, and of those the best.
+void ArgmaxLongLine(const ArgmaxProblem& p, int64_t parts,
+                    const Workers& workers) {
+  const auto* x = static_cast<const char*>(p.in);
+  std::vector<int64_t> args(parts);
+  const auto part_begin = [&](int64_t i) { return i * p.length / parts; };
+  workers.run(parts, [&](int64_t i) {
+    ArgmaxProblem part = p;
+    part.in = x + part_begin(i) * p.width;
+    part.length = part_begin(i + 1) - part_begin(i);
+    part.index_width = 8;
+    part.out = &args[i];
+    HWY_DYNAMIC_DISPATCH(ArgTasks)(part, 0, 1);
+    args[i] += part_begin(i);
+  });
+  std::vector<char> finalists(parts * p.width);
+  for (int64_t i = 0; i < parts; ++i) {
+    std::memcpy(&finalists[i * p.width], x + args[i] * p.width, p.width);
+  }
+  ArgmaxProblem last = p;
+  int64_t winner = 0;
+  last.in = finalists.data();
+  last.length = parts;
+  last.index_width = 8;
+  last.out = &winner;
+  HWY_DYNAMIC_DISPATCH(ArgTasks)(last, 0, 1);
+  if (p.index_width == 4) {
+    *static_cast<int32_t*>(p.out) = static_cast<int32_t>(args[winner]);
+  } else {
+    *static_cast<int64_t*>(p.out) = args[winner];
+  }
+}
+
+}  // namespace
+
+void Argmax(const ArgmaxProblem& p, const Workers& workers) {
+  const int64_t lines = p.outer * p.inner;
+  if (lines == 0) return;
+  const int64_t bytes = lines * p.length * p.width;
+  if (lines == 1) {
+    const int64_t parts = Parts(bytes, p.length, workers);
+    if (parts > 1) return ArgmaxLongLine(p, parts, workers);
+  }
+  const int64_t tasks = p.outer * Tiles(p);
+  const int64_t parts = Parts(bytes, tasks, workers);
+  workers.run(parts, [&](int64_t i) {
+    HWY_DYNAMIC_DISPATCH(ArgTasks)
+    (p, i * tasks / parts, (i + 1) * tasks / parts);
+  });
+}
+
+}  // namespace xla_ffi_kit
+
+#endif  // HWY_ONCE

@@ -1,0 +1,19 @@
+// The FFI handler of cumulative operations, on the CPU.
+//
+// Target xla_ffi_kit.cumulative: x[..., n, ...] -> y like x
+//
+// y[k] = x[0] op ... op x[k] along `axis`; with `reverse` = 1,
+// x[k] op ... op x[n - 1]. `op` is "sum", "product", "max" or "min". Integers
+// wrap; floats are rounded in the order of XLA's CPU backend.
+//
+// x: s8 to s64, u8 to u64; f32, f64 for "sum" and "product" without `reverse`;
+// attributes axis: s64, op: string, reverse: s64. Errors are INVALID_ARGUMENT.
+
+#ifndef XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_HANDLER_H_
+#define XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_HANDLER_H_
+
+#include "xla/ffi/api/ffi.h"
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitCumulativeCpu);
+
+#endif  // XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_HANDLER_H_

@@ -1,0 +1,186 @@
+#include "xla_ffi/ops/cumulative/cumulative.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla_ffi/ops/cumulative/cumulative_handler.h"
+#include "xla_ffi/testing/call_frame.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+using testing::CallFrame;
+
+template <typename T>
+KeyKind KindOf() {
+  if (std::is_same_v<T, float>) return KeyKind::kF32;
+  if (std::is_same_v<T, double>) return KeyKind::kF64;
+  return std::is_signed_v<T> ? KeyKind::kSigned : KeyKind::kUnsigned;
+}
+
+template <typename T>
+T Apply(CumulativeOp op, T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return op == CumulativeOp::kSum ? a + b : a * b;
+  } else {
+    const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    switch (op) {
+      case CumulativeOp::kSum:
+        return static_cast<T>(x + y);
+      case CumulativeOp::kProduct:
+        return static_cast<T>(x * y);
+      case CumulativeOp::kMax:
+        return std::max(a, b);
+      default:
+        return std::min(a, b);
+    }
+  }
+}
+
+// XLA's tree, level by level: blocks of 16, their totals scanned the same way,
+// and what is before a block added to each of its elements.
+template <typename T>
+std::vector<T> Want(CumulativeOp op, const std::vector<T>& x) {
+  const T identity = op == CumulativeOp::kProduct ? 1 : 0;
+  std::vector<T> y(x.size()), totals;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool starts = i % 16 == 0;
+    if (std::is_integral_v<T>) {
+      y[i] = i == 0 ? x[0] : Apply(op, y[i - 1], x[i]);
+      continue;
+    }
+    y[i] = Apply(op, starts ? identity : y[i - 1], x[i]);
+    if (i % 16 == 15) totals.push_back(y[i]);
+  }
+  if (std::is_integral_v<T> || x.size() <= 16) return y;
+  const std::vector<T> before = Want(op, totals);
+  for (size_t i = 16; i < x.size(); ++i) {
+    y[i] = Apply(op, y[i], before[i / 16 - 1]);
+  }
+  return y;
+}
+
+template <typename T>
+std::vector<T> Values(int64_t n, bool with_nans, std::mt19937_64& random) {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> values(n);
+  for (T& value : values) {
+    if constexpr (std::is_integral_v<T>) {
+      value = static_cast<T>(random());
+    } else {
+      value = T(random() % 1999) / T(1000);
+      if (random() % 50 == 0) value = -value;
+      if (with_nans && random() % 97 == 0) {
+        value = random() % 2 ? Limits::quiet_NaN() : -Limits::infinity();
+      }
+      if (with_nans && random() % 97 == 0) value = -Limits::quiet_NaN();
+    }
+  }
+  return values;
+}
+
+// NaNs are all alike.
+template <typename T>
+bool IsSame(const std::vector<T>& got, const std::vector<T>& want) {
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (want[i] != want[i] && got[i] != got[i]) continue;
+    if (std::memcmp(&got[i], &want[i], sizeof(T)) != 0) return false;
+  }
+  return true;
+}
+
+template <typename T>
+class CumulativeTest : public ::testing::Test {};
+
+using Types = ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t,
+                               uint32_t, int64_t, uint64_t, float, double>;
+TYPED_TEST_SUITE(CumulativeTest, Types);
+
+TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
+  using T = TypeParam;
+  constexpr bool kIsFloat = std::is_floating_point_v<T>;
+  std::mt19937_64 random(1);
+  for (const int64_t n : {1, 2, 15, 16, 17, 127, 128, 129, 300, 5000, 70'000}) {
+    for (const int64_t inner : {1, 2, 130}) {
+      if (n * inner > 100'000) continue;
+      const std::vector<T> x = Values<T>(2 * n * inner, n % 2 == 1, random);
+      for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
+                            CumulativeOp::kMax, CumulativeOp::kMin}) {
+        for (const bool reverse : {false, true}) {
+          if (kIsFloat && (reverse || op > CumulativeOp::kProduct)) continue;
+          std::vector<T> y(x.size());
+          Cumulative({2, n, inner, KindOf<T>(), sizeof(T), op, reverse,
+                      x.data(), y.data()},
+                     {});
+          for (int64_t line = 0; line < 2 * inner; ++line) {
+            const int64_t first = line / inner * n * inner + line % inner;
+            std::vector<T> in(n), got(n);
+            for (int64_t k = 0; k < n; ++k) {
+              const int64_t at = first + (reverse ? n - 1 - k : k) * inner;
+              in[k] = x[at];
+              got[k] = y[at];
+            }
+            const std::vector<T> want = Want(op, in);
+            ASSERT_TRUE(IsSame(got, want))
+                << n << " x " << inner << ", op " << static_cast<int>(op)
+                << ", reverse " << reverse << ", line " << line;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CumulativeHandlerTest, InPlaceOnThreads) {
+  const int64_t rows = 600, n = 1000;
+  std::vector<int32_t> x(rows * n, 1);
+  const auto status = CallFrame()
+                          .Arg(x, {rows, n})
+                          .Ret(x, {rows, n})
+                          .Attr("axis", int64_t{1})
+                          .Attr("op", "sum")
+                          .Attr("reverse", int64_t{0})
+                          .Threads(3)
+                          .Run(XlaFfiKitCumulativeCpu);
+  ASSERT_TRUE(status.ok()) << status.message;
+  for (int64_t i = 0; i < rows * n; ++i) ASSERT_EQ(x[i], i % n + 1);
+}
+
+TEST(CumulativeHandlerTest, RefusesWhatItDoesNotCover) {
+  std::vector<float> x(6), y(6);
+  const auto run = [&](CallFrame::Dims dims, int64_t axis, const char* op,
+                       int64_t reverse) {
+    return CallFrame()
+        .Arg(x, {2, 3})
+        .Ret(y, dims)
+        .Attr("axis", axis)
+        .Attr("op", op)
+        .Attr("reverse", reverse)
+        .Run(XlaFfiKitCumulativeCpu)
+        .message;
+  };
+  const std::string dtypes =
+      "xla_ffi_kit.cumulative: operand x: expected one of the dtypes s8 to "
+      "s64, u8 to u64; f32, f64 for a sum or a product from the front, got f32";
+  EXPECT_EQ(run({2, 3}, 1, "max", 0), dtypes);
+  EXPECT_EQ(run({2, 3}, 1, "sum", 1), dtypes);
+  EXPECT_EQ(run({2, 3}, 1, "mean", 0),
+            "xla_ffi_kit.cumulative: attribute op: expected sum, product, max "
+            "or min, got mean");
+  EXPECT_EQ(run({2, 3}, 2, "sum", 0),
+            "xla_ffi_kit.cumulative: attribute axis: expected 0 to 1, got 2");
+  EXPECT_EQ(run({3, 2}, 1, "sum", 0),
+            "xla_ffi_kit.cumulative: result y: expected shape (2, 3) like "
+            "operand x, got shape (3, 2)");
+  EXPECT_EQ(run({2, 3}, 0, "sum", 0), "");
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

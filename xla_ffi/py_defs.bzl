@@ -1,0 +1,40 @@
+"""xla_ffi_py_library(): a Python module with the handler libraries it loads.
+
+Apart from defs.bzl, so that who builds no Python fetches no rules_python.
+"""
+
+load("@rules_python//python:defs.bzl", "py_library")
+
+def xla_ffi_py_library(
+        name,
+        srcs,
+        cpu = [],
+        cuda = [],
+        data = [],
+        deps = [],
+        **kwargs):
+    """A `py_library` of operations, with their handler libraries beside them.
+
+    They are what `libraries_beside(__file__, ...)` finds, in runfiles and
+    wherever the files are copied to together.
+
+    Args:
+      name: name of the target.
+      srcs: Python sources.
+      cpu: shared libraries of `xla_ffi_library` targets of this package, such
+        as `["scale_cpu.so"]`.
+      cuda: the same for CUDA; there only with --config=cuda.
+      data: more files that the sources need.
+      deps: Python libraries beside `xla_ffi_kit`, which it always depends on.
+      **kwargs: passed to the `py_library`.
+    """
+    py_library(
+        name = name,
+        srcs = srcs,
+        data = data + cpu + select({
+            Label("//third_party/cuda:is_enabled"): cuda,
+            "//conditions:default": [],
+        }),
+        deps = deps + [Label("//python/xla_ffi_kit")],
+        **kwargs
+    )
