@@ -76,7 +76,7 @@ def metadata(spec: dict, description: str) -> str:
         f"Version: {spec['version']}",
         f"Summary: {spec['summary']}",
         f"License-Expression: {spec['license']}",
-        *(f"License-File: {name}" for name in sorted(spec["licenses"])),
+        *(f"License-File: {name}" for name in sorted(spec["license_files"])),
         *(f"Classifier: {name}" for name in spec["classifiers"]),
         f"Requires-Python: {spec['requires_python']}",
         *(f"Requires-Dist: {name}" for name in spec["requires"]),
@@ -115,7 +115,7 @@ def main(spec_path: str, output: str) -> None:
             f"Tag: {spec['tag']}\n"
         ).encode(),
     }
-    for place, path in sorted(spec["licenses"].items()):
+    for place, path in sorted(spec["license_files"].items()):
         about[f"{info}/licenses/{place}"] = pathlib.Path(path).read_bytes()
     files |= about  # last, as the format recommends
     files[f"{info}/RECORD"] = record(files, f"{info}/RECORD")

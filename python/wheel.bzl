@@ -77,7 +77,7 @@ def _python_wheel_impl(ctx):
         "files": {place: file.path for place, file in files.items()},
         "glibc": ctx.attr.glibc,
         "license": ctx.attr.license,
-        "licenses": {place: file.path for place, file in texts.items()},
+        "license_files": {place: file.path for place, file in texts.items()},
         "name": ctx.attr.distribution,
         "requires": ctx.attr.requires,
         "requires_python": ctx.attr.requires_python,

@@ -24,7 +24,7 @@ def make(folder: pathlib.Path, library: bytes) -> bytes:
         "files": {"p/b.so": "library.so", "p/a.py": "module.py"},
         "glibc": "2.24",
         "license": "Apache-2.0",
-        "licenses": {"LICENSE": "README.md"},
+        "license_files": {"LICENSE": "README.md"},
         "name": "project",
         "requires": [],
         "requires_python": ">=3.11",
