@@ -66,7 +66,7 @@ def _python_wheel_impl(ctx):
         files[source.short_path.removeprefix(prefix)] = source
     for library, place in ctx.attr.libraries.items():
         files[place] = _file(library)
-    licenses = {
+    texts = {
         place: _file(license)
         for license, place in ctx.attr.license_files.items()
     }
@@ -77,7 +77,7 @@ def _python_wheel_impl(ctx):
         "files": {place: file.path for place, file in files.items()},
         "glibc": ctx.attr.glibc,
         "license": ctx.attr.license,
-        "license_files": {place: file.path for place, file in licenses.items()},
+        "license_files": {place: file.path for place, file in texts.items()},
         "name": ctx.attr.distribution,
         "requires": ctx.attr.requires,
         "requires_python": ctx.attr.requires_python,
@@ -89,7 +89,7 @@ def _python_wheel_impl(ctx):
         arguments = [spec.path, wheel.path],
         executable = ctx.executable._make_wheel,
         inputs = [spec, ctx.file.description] + files.values() +
-                 licenses.values(),
+                 texts.values(),
         mnemonic = "PythonWheel",
         outputs = [wheel],
     )

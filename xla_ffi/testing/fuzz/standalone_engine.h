@@ -3,7 +3,8 @@
 // Runs LLVMFuzzerTestOneInput() on mutations of inputs, and keeps those inputs
 // that showed something new: a code path (with gcc's
 // -fsanitize-coverage=trace-pc; see --config=fuzz) or a behaviour that the
-// target reports. With clang link libFuzzer in its place: --config=libfuzzer.
+// target reports. Other engines, such as clang's libFuzzer, take its place at
+// link time.
 
 #ifndef XLA_FFI_TESTING_FUZZ_STANDALONE_ENGINE_H_
 #define XLA_FFI_TESTING_FUZZ_STANDALONE_ENGINE_H_
