@@ -52,7 +52,7 @@ def problems(text: str) -> list[str]:
 
 def main() -> int:
     """Prints each use; returns how many there are."""
-    # The codebases in e2e are built with the Bazel that is pinned, and no other.
+    # The codebases in e2e are built with the pinned Bazel, and no other.
     patterns = ["BUILD", "*/BUILD", "*.BUILD", "*.bzl", ":!e2e"]
     listing = subprocess.run(
         ["git", "ls-files", *patterns],
