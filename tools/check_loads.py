@@ -52,7 +52,8 @@ def problems(text: str) -> list[str]:
 
 def main() -> int:
     """Prints each use; returns how many there are."""
-    patterns = ["BUILD", "*/BUILD", "*.BUILD", "*.bzl"]
+    # The codebases in e2e are built with the pinned Bazel, and no other.
+    patterns = ["BUILD", "*/BUILD", "*.BUILD", "*.bzl", ":!e2e"]
     listing = subprocess.run(
         ["git", "ls-files", *patterns],
         check=True,
