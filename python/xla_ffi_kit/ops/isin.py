@@ -18,6 +18,8 @@ _DTYPES = (
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
     "float16 bfloat16 float32 float64".split()
 )
+# As many comparisons XLA has done before a table of the tests is there.
+_FEW = 4096
 
 
 def _reference(element: jax.Array, test: jax.Array) -> jax.Array:
@@ -52,14 +54,19 @@ def isin(
       test_elements: any array; both are brought to one dtype.
       assume_unique: has no influence.
       invert: whether each is *not* among them.
-      method: "auto" is the kit's; any other one is left to `jnp.isin`.
+      method: "auto" is the kit's; any other one is left to `jnp.isin`, and so
+        are few elements among few.
 
     Returns:
       Booleans, in the shape of `element`. NaN is among nothing.
     """
     element, test = jnp.asarray(element), jnp.asarray(test_elements)
     dtype = jnp.result_type(element, test)
-    if method != "auto" or str(dtype) not in _DTYPES:
+    sizes = element.size, test.size
+    is_small = all(isinstance(n, int) for n in sizes) and (
+        sizes[0] * sizes[1] <= _FEW
+    )
+    if is_small or method != "auto" or str(dtype) not in _DTYPES:
         return jnp.isin(element, test, assume_unique, invert, method=method)
     is_in = isin_op(element.astype(dtype).ravel(), test.astype(dtype).ravel())
     is_in = is_in.reshape(element.shape)
