@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import xla_ffi_kit
+
 Shape = tuple[int, ...]
 Arguments = Callable[[Shape, np.random.Generator], tuple[Any, ...]]
 
@@ -65,6 +67,27 @@ def numpy_top_k(x: np.ndarray, k: int) -> Any:
     order = np.argsort(-values, axis=-1, kind="stable")
     chosen = np.take_along_axis(chosen, order, -1)
     return np.take_along_axis(x, chosen, -1), chosen
+
+
+def mask(shape: Shape, random: np.random.Generator) -> tuple[Any, ...]:
+    return (random.integers(0, 3, shape) == 0,)
+
+
+def elements_and_tests(
+    shape: Shape, random: np.random.Generator
+) -> tuple[Any, ...]:
+    (elements,) = integers(shape, random)
+    return elements, elements[: min(elements.size, 4096)] + 1
+
+
+def kit_or_jax(name: str, **options: Any) -> Callable[..., Any]:
+    """The kit's function of this name where JAX is accelerated, else JAX's."""
+
+    def call(*args: jax.Array) -> Any:
+        package = xla_ffi_kit if xla_ffi_kit.accelerated() else jnp
+        return getattr(package, name)(*args, **options)
+
+    return call
 
 
 def permutation(x: jax.Array) -> jax.Array:
@@ -150,4 +173,53 @@ CASES = (
         MILLION,
     ),
     Case("choice", choice, numpy_choice, floats, MILLION),
+    Case(
+        "argmax f32",
+        lambda x: jnp.argmax(x, axis=-1),
+        lambda x: np.argmax(x, axis=-1),
+        floats,
+        (*LINES, *ROWS),
+    ),
+    Case(
+        "argmax f32, axis 0",
+        lambda x: jnp.argmax(x, axis=0),
+        lambda x: np.argmax(x, axis=0),
+        floats,
+        ROWS[:1],
+    ),
+    Case(
+        "cumsum f32",
+        lambda x: jnp.cumsum(x, axis=-1),
+        lambda x: np.cumsum(x, axis=-1),
+        floats,
+        (*LINES, *ROWS),
+    ),
+    Case(
+        "cumsum i32",
+        lambda x: jnp.cumsum(x, axis=-1),
+        lambda x: np.cumsum(x, axis=-1, dtype=np.int32),
+        integers,
+        MILLION,
+    ),
+    Case(
+        "nonzero, accelerated",
+        lambda x: jnp.nonzero(x, size=x.size),
+        np.nonzero,
+        mask,
+        MILLION,
+    ),
+    Case(
+        "nonzero of the kit",
+        lambda x: kit_or_jax("nonzero", size=x.size)(x),
+        np.nonzero,
+        mask,
+        MILLION,
+    ),
+    Case(
+        "isin of the kit",
+        kit_or_jax("isin"),
+        np.isin,
+        elements_and_tests,
+        MILLION,
+    ),
 )

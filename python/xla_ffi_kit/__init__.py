@@ -15,7 +15,9 @@ from xla_ffi_kit._library import (
 )
 from xla_ffi_kit._registration import register_handlers
 from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.ops.isin import isin
 from xla_ffi_kit.ops.modular_add import modular_add
+from xla_ffi_kit.ops.nonzero import nonzero
 from xla_ffi_kit.ops.relu import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm
 
@@ -27,8 +29,10 @@ __all__ = [
     "accelerate",
     "accelerated",
     "export_checks",
+    "isin",
     "libraries_beside",
     "modular_add",
+    "nonzero",
     "register_handlers",
     "relu",
     "rms_norm",

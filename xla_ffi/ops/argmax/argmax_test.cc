@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/argmax/argmax_handler.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/simd_targets.h"
 
@@ -154,6 +155,17 @@ TEST(ArgmaxHandlerTest, OneLongLineOnThreads) {
   x[888'888] = x[1'000'000] = std::numeric_limits<float>::quiet_NaN();
   ASSERT_TRUE(run().ok());
   EXPECT_EQ(index[0], 888'888);
+}
+
+TEST(ArgmaxHandlerTest, RefusesBadFrames) {
+  std::vector<uint8_t> x(6);
+  std::vector<int32_t> indices(2);
+  testing::ExpectRefusesBadFrames(
+      XlaFfiKitArgmaxCpu, CallFrame()
+                              .Arg(XLA_FFI_DataType_PRED, x.data(), {2, 3})
+                              .Ret(indices, {2})
+                              .Attr("axis", int64_t{1})
+                              .Attr("of", "min"));
 }
 
 TEST(ArgmaxHandlerTest, RefusesWhatDoesNotFit) {

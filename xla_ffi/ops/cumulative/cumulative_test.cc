@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/cumulative/cumulative_handler.h"
+#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
@@ -151,6 +152,17 @@ TEST(CumulativeHandlerTest, InPlaceOnThreads) {
                           .Run(XlaFfiKitCumulativeCpu);
   ASSERT_TRUE(status.ok()) << status.message;
   for (int64_t i = 0; i < rows * n; ++i) ASSERT_EQ(x[i], i % n + 1);
+}
+
+TEST(CumulativeHandlerTest, RefusesBadFrames) {
+  std::vector<float> x(6), y(6);
+  testing::ExpectRefusesBadFrames(XlaFfiKitCumulativeCpu,
+                                  CallFrame()
+                                      .Arg(x, {2, 3})
+                                      .Ret(y, {2, 3})
+                                      .Attr("axis", int64_t{1})
+                                      .Attr("op", "sum")
+                                      .Attr("reverse", int64_t{0}));
 }
 
 TEST(CumulativeHandlerTest, RefusesWhatItDoesNotCover) {

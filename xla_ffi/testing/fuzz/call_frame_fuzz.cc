@@ -61,13 +61,15 @@ extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
     index /= n;
     return static_cast<uint8_t>(value);
   };
-  // None; eps; num_keys.
-  constexpr uint8_t kAttributes[][4] = {
-      {128, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 1, 0}};
-  // Without the last axis; the last axis alone; s32.
-  constexpr uint8_t kForms[] = {10, 11, 240};
-  const uint8_t* attribute = kAttributes[digit(3)];
-  const uint8_t form = kForms[digit(3)];
+  // None; eps; num_keys; those of argmax, cumulative and nonzero.
+  constexpr uint8_t kAttributes[][4] = {{128, 0, 0, 0}, {0, 0, 0, 0},
+                                        {0, 1, 1, 0},   {120, 0, 0, 0},
+                                        {121, 0, 0, 0}, {122, 0, 0, 0}};
+  // Without the last axis; the last axis alone; s32; s32 without the last axis.
+  constexpr uint8_t kForms[] = {10, 11, 240, 250};
+  const uint8_t* attribute = kAttributes[digit(6)];
+  const uint8_t form = kForms[digit(4)];
+  const uint8_t dtype = attribute[0] == 122 ? 14 : 0;  // pred, f32
   const uint8_t operands = digit(5) + 1, results = digit(3) + 1;
   const uint8_t other_one = digit(8);
   const size_t handlers = XlaFfiKit_CpuHandlerTable()->num_handlers;
@@ -79,7 +81,8 @@ extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
   *next++ = static_cast<uint8_t>(operands + 8 * results);
   *next++ = attribute[0];
   for (int i = 1; attribute[0] == 0 && i < 4; ++i) *next++ = attribute[i];
-  for (const uint8_t f32_of_3_4 : {0, 2, 3, 4}) *next++ = f32_of_3_4;
+  *next++ = dtype;
+  for (const uint8_t of_3_4 : {2, 3, 4}) *next++ = of_3_4;
   for (int i = 0; i < 8; ++i) {
     *next++ = i == other_one ? form : 0;
     *next++ = 7;  // the data

@@ -92,6 +92,26 @@ std::string ToText(const CallFrame::Buffer& buffer) {
   return text + (buffer.data == nullptr ? ") null" : ")");
 }
 
+// All the attributes of a handler that has several, or one with a meaning for
+// the shapes: never found one by one.
+bool AddAttributesOfAHandler(int64_t which, Attributes& attributes) {
+  switch (which) {
+    case 120:
+      attributes.Set("axis", int64_t{1}).Set("of", std::string_view("max"));
+      return true;
+    case 121:
+      attributes.Set("axis", int64_t{1})
+          .Set("op", std::string_view("sum"))
+          .Set("reverse", int64_t{0});
+      return true;
+    case 122:
+      attributes.Set("size", int64_t{4});
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 FuzzFrame::FuzzFrame(const XlaFfiKit_HandlerTable& table, const uint8_t* data,
@@ -214,6 +234,10 @@ void FuzzFrame::AddBuffers(int64_t count, bool is_operand) {
 
 void FuzzFrame::AddAttributes(Attributes& attributes, int depth) {
   const int64_t count = input_.Byte();
+  if (AddAttributesOfAHandler(count, attributes)) {
+    attribute_text_ += " set " + std::to_string(count);
+    return;
+  }
   for (int64_t left = count < 128 ? 1 : count % 4; left > 0; --left) {
     const uint8_t choice = input_.Byte();
     const std::string name =

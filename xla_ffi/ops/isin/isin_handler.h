@@ -1,0 +1,19 @@
+// The FFI handler of membership, on the CPU.
+//
+// Target xla_ffi_kit.isin: (element[..., n], test[..., m]) -> is_in[..., n]
+//
+// Whether each element equals one of its row's tests. -0.0 equals 0.0, NaN
+// equals nothing.
+//
+// element: pred, s8 to s64, u8 to u64, f16, bf16, f32, f64; test: like element,
+// but for the last axis; is_in: pred. Errors are INVALID_ARGUMENT;
+// RESOURCE_EXHAUSTED when memory is short.
+
+#ifndef XLA_FFI_OPS_ISIN_ISIN_HANDLER_H_
+#define XLA_FFI_OPS_ISIN_ISIN_HANDLER_H_
+
+#include "xla/ffi/api/ffi.h"
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitIsinCpu);
+
+#endif  // XLA_FFI_OPS_ISIN_ISIN_HANDLER_H_

@@ -1,0 +1,18 @@
+// The FFI handler of the indices of true elements, on the CPU.
+//
+// Target xla_ffi_kit.nonzero: mask[..., n] -> indices[..., size]
+//
+// Of each row of the mask the indices of its first `size` true elements, in
+// order; n where there are fewer.
+//
+// mask: pred; indices: s32 or s64, and able to hold n; attribute size: s64.
+// Errors are INVALID_ARGUMENT.
+
+#ifndef XLA_FFI_OPS_NONZERO_NONZERO_HANDLER_H_
+#define XLA_FFI_OPS_NONZERO_NONZERO_HANDLER_H_
+
+#include "xla/ffi/api/ffi.h"
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitNonzeroCpu);
+
+#endif  // XLA_FFI_OPS_NONZERO_NONZERO_HANDLER_H_

@@ -1,0 +1,94 @@
+#include "xla_ffi/ops/nonzero/nonzero.h"
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla_ffi/ops/nonzero/nonzero_handler.h"
+#include "xla_ffi/testing/bad_frames.h"
+#include "xla_ffi/testing/call_frame.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+using testing::CallFrame;
+
+template <typename Index>
+void CheckEverySize() {
+  std::mt19937_64 random(1);
+  for (const int64_t n : {0, 1, 7, 8, 9, 64, 1000}) {
+    for (const int64_t size : {0, 1, 7, 8, 100, 1200}) {
+      for (const uint64_t one_in : {1, 2, 30, 2000}) {
+        std::vector<uint8_t> mask(3 * n);
+        for (uint8_t& bit : mask) bit = random() % one_in == 0;
+        std::vector<Index> got(3 * size, -1), want;
+        for (int64_t row = 0; row < 3; ++row) {
+          for (int64_t i = 0; i < n; ++i) {
+            const auto so_far = static_cast<int64_t>(want.size());
+            if (mask[row * n + i] && so_far < (row + 1) * size) {
+              want.push_back(static_cast<Index>(i));
+            }
+          }
+          want.resize((row + 1) * size, static_cast<Index>(n));
+        }
+        Nonzero(mask.data(), 3, n, size, got.data(), {});
+        ASSERT_EQ(got, want) << n << ", " << size << ", " << one_in;
+      }
+    }
+  }
+}
+
+TEST(NonzeroTest, EverySizeOfIndices) {
+  CheckEverySize<int32_t>();
+  CheckEverySize<int64_t>();
+}
+
+TEST(NonzeroHandlerTest, RefusesBadFrames) {
+  std::vector<uint8_t> mask(6);
+  std::vector<int32_t> indices(4);
+  testing::ExpectRefusesBadFrames(
+      XlaFfiKitNonzeroCpu, CallFrame()
+                               .Arg(XLA_FFI_DataType_PRED, mask.data(), {2, 3})
+                               .Ret(indices, {2, 2})
+                               .Attr("size", int64_t{2}));
+}
+
+TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
+  std::vector<uint8_t> mask = {0, 1, 1, 0, 0, 1};
+  std::vector<int32_t> indices(4);
+  std::vector<float> floats(6);
+  const auto run = [&](CallFrame::Dims dims) {
+    return CallFrame()
+        .Arg(XLA_FFI_DataType_PRED, mask.data(), {2, 3})
+        .Ret(indices, dims)
+        .Attr("size", int64_t{2})
+        .Run(XlaFfiKitNonzeroCpu)
+        .message;
+  };
+  EXPECT_EQ(run({2, 2}), "");
+  EXPECT_EQ(indices, (std::vector<int32_t>{1, 2, 2, 3}));
+  EXPECT_EQ(run({1, 2}),
+            "xla_ffi_kit.nonzero: result indices: expected shape (2, 2) like "
+            "operand mask, of which the last axis is size, got shape (1, 2)");
+  EXPECT_EQ(CallFrame()
+                .Arg(floats, {6})
+                .Ret(indices, {4})
+                .Attr("size", int64_t{4})
+                .Run(XlaFfiKitNonzeroCpu)
+                .message,
+            "xla_ffi_kit.nonzero: operand mask: expected dtype pred for truth "
+            "values, got dtype f32");
+  EXPECT_EQ(CallFrame()
+                .Arg(XLA_FFI_DataType_PRED, mask.data(), {6})
+                .Ret(floats, {4})
+                .Attr("size", int64_t{4})
+                .Run(XlaFfiKitNonzeroCpu)
+                .message,
+            "xla_ffi_kit.nonzero: result indices: expected dtype s32 or s64, "
+            "got dtype f32");
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
