@@ -52,8 +52,11 @@ ffi::Error Check(ffi::AnyBuffer x, ffi::AnyBuffer indices, int64_t axis) {
   }
   std::vector<int64_t> want(dims.begin(), dims.end());
   want.erase(want.begin() + axis);
-  return CheckShape({kOp, "result indices"}, indices, want,
-                    "of operand x without its axis");
+  e = CheckShape({kOp, "result indices"}, indices, want,
+                 "of operand x without its axis");
+  if (e.success()) e = CheckData({kOp, "operand x"}, x);
+  if (e.success()) e = CheckData({kOp, "result indices"}, indices);
+  return e;
 }
 
 ffi::Error ArgmaxImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,

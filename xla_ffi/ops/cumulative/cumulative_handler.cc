@@ -58,6 +58,7 @@ ffi::Error CumulativeImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
   }
   ffi::Error e = CheckAxis({kOp, "attribute axis"}, axis, x);
   if (e.failure()) return e;
+  if (e = CheckData({kOp, "operand x"}, x); e.failure()) return e;
   e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
   if (e.failure()) return e;
   AdviseHugePages(y->untyped_data(), y->size_bytes());

@@ -54,20 +54,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 // Each handler with 1 to 5 operands and 1 to 3 results, all alike but one, and
-// one attribute or none: right calls of most handlers are among them.
+// the attributes of one operation: right calls of handlers are among them.
 extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
   const auto digit = [&](int64_t n) {
     const int64_t value = index % n;
     index /= n;
     return static_cast<uint8_t>(value);
   };
-  // None; eps; num_keys.
-  constexpr uint8_t kAttributes[][4] = {
-      {128, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 1, 0}};
-  // Without the last axis; the last axis alone; s32.
-  constexpr uint8_t kForms[] = {10, 11, 240};
-  const uint8_t* attribute = kAttributes[digit(3)];
-  const uint8_t form = kForms[digit(3)];
+  // How many, and the name, kind and value of each: none; eps; num_keys; axis
+  // and of; axis, op and reverse.
+  constexpr uint8_t kAttributes[][10] = {{128},
+                                         {0, 0, 0, 0},
+                                         {0, 1, 1, 0},
+                                         {130, 2, 1, 0, 3, 7, 0},
+                                         {131, 2, 1, 0, 4, 7, 0, 5, 1, 0}};
+  constexpr int kAttributeBytes[] = {1, 4, 4, 7, 10};
+  // Without the last axis; the last axis alone; s32; s32 without the last axis.
+  constexpr uint8_t kForms[] = {10, 11, 240, 250};
+  const uint8_t attributes = digit(5);
+  const uint8_t form = kForms[digit(4)];
   const uint8_t operands = digit(5) + 1, results = digit(3) + 1;
   const uint8_t other_one = digit(8);
   const size_t handlers = XlaFfiKit_CpuHandlerTable()->num_handlers;
@@ -77,8 +82,9 @@ extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
   *next++ = 0;  // to execute
   *next++ = 0;  // one thread
   *next++ = static_cast<uint8_t>(operands + 8 * results);
-  *next++ = attribute[0];
-  for (int i = 1; attribute[0] == 0 && i < 4; ++i) *next++ = attribute[i];
+  for (int i = 0; i < kAttributeBytes[attributes]; ++i) {
+    *next++ = kAttributes[attributes][i];
+  }
   for (const uint8_t f32_of_3_4 : {0, 2, 3, 4}) *next++ = f32_of_3_4;
   for (int i = 0; i < 8; ++i) {
     *next++ = i == other_one ? form : 0;

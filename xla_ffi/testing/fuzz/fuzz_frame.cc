@@ -37,7 +37,9 @@ constexpr ffi::DataType kDtypes[] = {
 constexpr int64_t kNumDtypes = sizeof(kDtypes) / sizeof(kDtypes[0]);
 
 // Those of this kit's operations; an engine makes others from text.
-constexpr const char* kAttributeNames[] = {"eps", "num_keys"};
+constexpr const char* kAttributeNames[] = {"eps", "num_keys", "axis",
+                                           "of",  "op",       "reverse"};
+constexpr const char* kTexts[] = {"max", "sum", "text"};
 
 constexpr double kNumbers[] = {1e-6,
                                0.0,
@@ -217,9 +219,10 @@ void FuzzFrame::AddAttributes(Attributes& attributes, int depth) {
   for (int64_t left = count < 128 ? 1 : count % 4; left > 0; --left) {
     const uint8_t choice = input_.Byte();
     const std::string name =
-        choice < 192 ? kAttributeNames[choice % 2] : input_.Text(choice - 192);
+        choice < 192 ? kAttributeNames[choice % 6] : input_.Text(choice - 192);
     const int64_t kind = input_.Below(16);
-    const double number = kNumbers[input_.Below(9)];
+    const int64_t value = input_.Below(9);
+    const double number = kNumbers[value];
     const auto bits =
         static_cast<int64_t>(kind < 8 ? 1 + kind / 4 : input_.Bytes8());
     attribute_text_ += " " + name + "=" + std::to_string(kind);
@@ -228,7 +231,7 @@ void FuzzFrame::AddAttributes(Attributes& attributes, int depth) {
     if (kind == 2) attributes.Set(name, static_cast<float>(number));
     if (kind == 3) attributes.Set(name, static_cast<int32_t>(bits));
     if (kind == 6) attributes.Set(name, bits % 2 == 0);
-    if (kind == 7) attributes.Set(name, std::string_view("text"));
+    if (kind == 7) attributes.Set(name, kTexts[value % 3]);
     if (kind == 10) {
       attributes.Set(name, std::vector<double>(bits & 7, number));
     }
