@@ -212,5 +212,22 @@ TEST(ArgmaxHandlerTest, RefusesWhatDoesNotFit) {
             "s32, s64, u32, u64, got s8");
 }
 
+TEST(ArgmaxHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(2);
+  std::vector<int32_t> indices(1);
+  CallFrame frame;
+  frame.Arg(x, {2}).Ret(indices, {}).Attr("axis", int64_t{0});
+  frame.Attr("of", "max");
+  frame.args()[0].data = nullptr;
+  EXPECT_EQ(frame.Run(XlaFfiKitArgmaxCpu).message,
+            "xla_ffi_kit.argmax: operand x: expected data of shape (2), got "
+            "null");
+  frame.args()[0].data = x.data();
+  frame.rets()[0].data = nullptr;
+  EXPECT_EQ(frame.Run(XlaFfiKitArgmaxCpu).message,
+            "xla_ffi_kit.argmax: result indices: expected data of shape (), "
+            "got null");
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit

@@ -194,5 +194,19 @@ TEST(CumulativeHandlerTest, RefusesWhatItDoesNotCover) {
   EXPECT_EQ(run({2, 3}, 0, "sum", 0), "");
 }
 
+TEST(CumulativeHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> y(2);
+  EXPECT_EQ(CallFrame()
+                .Arg(XLA_FFI_DataType_F32, nullptr, {2})
+                .Ret(y, {2})
+                .Attr("axis", int64_t{0})
+                .Attr("op", "sum")
+                .Attr("reverse", int64_t{0})
+                .Run(XlaFfiKitCumulativeCpu)
+                .message,
+            "xla_ffi_kit.cumulative: operand x: expected data of shape (2), "
+            "got null");
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit
