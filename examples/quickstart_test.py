@@ -52,10 +52,17 @@ def test_short_run_ends_with_the_table():
     assert re.search(r"^step, median .* ms .* ms  ", result.stdout, re.M)
     assert re.search(r"^all-gather +0 +0 ", result.stdout, re.M)
     assert re.search(r"^all-reduce +(\d+) +\1 ", result.stdout, re.M)
-    # Two blocks of two norms, and the first norm; forward and backward.
-    for target in ("xla_ffi_kit.rms_norm_fwd", "xla_ffi_kit.rms_norm_bwd"):
+    # Two blocks of two norms with a residual, and the first norm; their
+    # backward sums the gradient of the weight over devices, outside of it.
+    for target, calls in (
+        ("rms_norm_weight_fwd", 1),
+        ("rms_norm_weight_residual_fwd", 4),
+        ("rms_norm_bwd", 5),
+    ):
         assert re.search(
-            rf"^  {target} +5 calls, FFI 0\.2$", result.stdout, re.M
+            rf"^  xla_ffi_kit.{target} +{calls} calls, FFI 0\.2$",
+            result.stdout,
+            re.M,
         )
 
 

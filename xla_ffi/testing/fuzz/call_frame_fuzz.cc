@@ -61,15 +61,20 @@ extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
     index /= n;
     return static_cast<uint8_t>(value);
   };
-  // None; eps; num_keys; those of argmax, cumulative and nonzero.
-  constexpr uint8_t kAttributes[][4] = {{128, 0, 0, 0}, {0, 0, 0, 0},
-                                        {0, 1, 1, 0},   {120, 0, 0, 0},
-                                        {121, 0, 0, 0}, {122, 0, 0, 0}};
+  // None; eps; num_keys; those of argmax, cumulative and nonzero; none, of
+  // truth values, as isin's result is.
+  constexpr uint8_t kF32 = 0, kPred = 14;
+  struct Form {
+    uint8_t attribute[4];
+    uint8_t dtype;
+  };
+  constexpr Form kModels[] = {
+      {{128}, kF32}, {{0, 0, 0, 0}, kF32}, {{0, 1, 1, 0}, kF32}, {{120}, kF32},
+      {{121}, kF32}, {{122}, kPred},       {{128}, kPred}};
   // Without the last axis; the last axis alone; s32; s32 without the last axis.
   constexpr uint8_t kForms[] = {10, 11, 240, 250};
-  const uint8_t* attribute = kAttributes[digit(6)];
+  const auto& [attribute, dtype] = kModels[digit(7)];
   const uint8_t form = kForms[digit(4)];
-  const uint8_t dtype = attribute[0] == 122 ? 14 : 0;  // pred, f32
   const uint8_t operands = digit(5) + 1, results = digit(3) + 1;
   const uint8_t other_one = digit(8);
   const size_t handlers = XlaFfiKit_CpuHandlerTable()->num_handlers;
