@@ -107,7 +107,7 @@ def _composed_tangent(
 def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x, weight, residual), (dx, dweight, dresidual) = primals, tangents
     y, h, scale = rms_norm_weight_residual_fwd_op(x, weight, residual, eps=eps)
-    dh = dx + dresidual
+    dh = _rounded(dx + dresidual)
     dy, dh = rms_norm_weight_residual_tangent_op(scale, h, weight, dh, dweight)
     return (y, h, scale), (dy, dh, _weight.scale_tangent(scale, h, dh))
 
