@@ -68,7 +68,8 @@ def _lower(
     lead = op.check_operands(ctx.avals_in)
     if _needs_partitioned(op, ctx, lead):
         return partitioned(ctx, *operands, attributes=attributes)
-    units = _unit_axes(op, ctx.avals_in, lead)
+    splits = _jax_hooks.xla_may_partition(ctx)
+    units = _unit_axes(op, ctx.avals_in, lead) if splits else (0, 0)
     results = ctx.avals_out
     if any(units):
         avals_in = [
@@ -94,7 +95,7 @@ def _lower(
         operand_output_aliases=op.aliases or None,
     )
     call = build(ctx, *operands, **attributes.items)
-    if not op.shared_results:
+    if splits and not op.shared_results:
         shapes = [a.shape for a in (*ctx.avals_in, *ctx.avals_out)]
         batch = (*lead, *(1,) * units[0])
         _sharding.annotate(call, batch, shapes, op.shared)
@@ -128,7 +129,8 @@ def _unit_axes(
     So a kernel that owns no axis gets one. And it takes the first axes of every
     operand for batch axes, but for operands that have fewer axes than there are
     batch axes (ran on all four versions); so there have to be more of them than
-    a shared operand has. The reshapes are free.
+    a shared operand has. For one device there are none: XLA may give a reshaped
+    array another layout, and then copies it (ran: bf16, and donated operands).
     """
     if not lead or not _static(avals):
         return 0, 0
