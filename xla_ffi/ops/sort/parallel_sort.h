@@ -74,20 +74,25 @@ void Count(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
   for (int64_t i = 0; i < n; ++i) ++counts[BucketOf(keys[i], bounds, buckets)];
 }
 
+// n <= kChunk.
 template <typename Packed>
 void Place(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
            int64_t buckets, int64_t* next, Packed* out) {
   if (buckets == 2) {
-    Packed* low = out + next[0];
-    Packed* high = out + next[1];
+    // Every key is written to both sides and counted on one, without a branch
+    // that is mispredicted half the time; and not to `out`, where the place
+    // after a side's last key may be another thread's.
+    std::array<Packed, kChunk> low, high;
+    int64_t lows = 0;
     for (int64_t i = 0; i < n; ++i) {
-      const bool is_low = keys[i] < bounds[0];
-      *(is_low ? low : high) = keys[i];
-      low += is_low;
-      high += !is_low;
+      low[lows] = keys[i];
+      high[i - lows] = keys[i];
+      lows += keys[i] < bounds[0];
     }
-    next[0] = low - out;
-    next[1] = high - out;
+    std::copy_n(low.data(), lows, out + next[0]);
+    std::copy_n(high.data(), n - lows, out + next[1]);
+    next[0] += lows;
+    next[1] += n - lows;
     return;
   }
   for (int64_t i = 0; i < n; ++i) {

@@ -32,6 +32,13 @@ void SortU128(hwy::uint128_t* keys, size_t n) {
   hwy::HWY_NAMESPACE::VQSortStatic(keys, n, hwy::SortAscending());
 }
 
+void SelectU32(uint32_t* keys, size_t n, size_t k) {
+  hwy::HWY_NAMESPACE::VQSelectStatic(keys, n, k, hwy::SortAscending());
+}
+void SelectU64(uint64_t* keys, size_t n, size_t k) {
+  hwy::HWY_NAMESPACE::VQSelectStatic(keys, n, k, hwy::SortAscending());
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace xla_ffi_kit
 HWY_AFTER_NAMESPACE();
@@ -43,6 +50,8 @@ namespace {
 HWY_EXPORT(SortU32);
 HWY_EXPORT(SortU64);
 HWY_EXPORT(SortU128);
+HWY_EXPORT(SelectU32);
+HWY_EXPORT(SelectU64);
 
 }  // namespace
 
@@ -58,6 +67,16 @@ void VectorSort(Pair64* keys, int64_t n) {
   static_assert(sizeof(Pair64) == sizeof(hwy::uint128_t));
   HWY_DYNAMIC_DISPATCH(SortU128)
   (reinterpret_cast<hwy::uint128_t*>(keys), static_cast<size_t>(n));
+}
+
+void VectorSelect(uint32_t* keys, int64_t n, int64_t k) {
+  HWY_DYNAMIC_DISPATCH(SelectU32)
+  (keys, static_cast<size_t>(n), static_cast<size_t>(k));
+}
+
+void VectorSelect(uint64_t* keys, int64_t n, int64_t k) {
+  HWY_DYNAMIC_DISPATCH(SelectU64)
+  (keys, static_cast<size_t>(n), static_cast<size_t>(k));
 }
 
 }  // namespace xla_ffi_kit

@@ -1,5 +1,5 @@
-// Highway's vectorised quicksort, for the three key types that sorts pack
-// their operands into.
+// Highway's vectorised quicksort and selection, for the three key types that
+// sorts pack their operands into.
 
 #ifndef XLA_FFI_OPS_SORT_VECTOR_SORT_H_
 #define XLA_FFI_OPS_SORT_VECTOR_SORT_H_
@@ -27,6 +27,11 @@ inline bool operator<(const Pair64& a, const Pair64& b) {
 void VectorSort(uint32_t* keys, int64_t n);
 void VectorSort(uint64_t* keys, int64_t n);
 void VectorSort(Pair64* keys, int64_t n);
+
+// Moves the key that would be at `k` in sorted order there, 0 <= k < n, no
+// greater keys before it and no lesser ones after it.
+void VectorSelect(uint32_t* keys, int64_t n, int64_t k);
+void VectorSelect(uint64_t* keys, int64_t n, int64_t k);
 #pragma GCC visibility pop
 
 }  // namespace xla_ffi_kit

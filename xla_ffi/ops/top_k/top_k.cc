@@ -39,18 +39,20 @@ struct FloatRank {
 // Selects from one row after the other. Wide: uint32_t, or uint64_t for
 // elements of 64 bits.
 //
-// Elements better than the k-th best so far are collected until there is no
-// more room; then the k best of them are kept. Most elements of a long row are
-// only compared with that k-th best, many at a time.
+// Where k is not a very small part of a row, its k-th best is found first, and
+// then all that are as good. Else elements better than the k-th best so far are
+// collected until there is no more room, and then the k best of them kept: most
+// elements are only compared with that k-th best, many at a time.
 template <typename Wide>
 class Selector {
  public:
   Selector(int64_t n, int64_t k)
       : k_(k),
-        capacity_(std::min(n, k + std::max<int64_t>(k, 256))),
+        selects_(n <= std::max(kMinSelected, k * kSelectedPart)),
+        capacity_(selects_ ? k : std::min(n, k + std::max<int64_t>(k, 256))),
         codes_(capacity_),
-        sorted_(capacity_),
-        indices_(capacity_),
+        sorted_(selects_ ? n : capacity_),
+        indices_(selects_ ? n : capacity_),
         packed_(std::max(k, std::min(n, kMaxSmallSort))) {}
 
   bool has_memory() const {
@@ -62,7 +64,8 @@ class Selector {
   template <typename K, typename Rank>
   void Select(const K* in, int64_t n, const Rank& rank, int32_t* best) {
     if (n > kMaxSmallSort) {
-      Collect(in, n, rank);
+      selects_ ? SelectAtOnce(in, n, rank) : Collect(in, n, rank);
+      Order();
     } else {  // all of them: less work than to choose
       for (int64_t i = 0; i < n; ++i) {
         packed_.get()[i] = Packing<Packed>::Join(rank(in[i]), i);
@@ -77,8 +80,12 @@ class Selector {
  private:
   using Packed = std::conditional_t<sizeof(Wide) == 4, uint64_t, Pair64>;
   static constexpr int64_t kBlock = 64;
+  // What is faster (measured): rows of at most so many elements, and those of
+  // which at least one element in so many is wanted, are selected from at once.
+  static constexpr int64_t kMinSelected = 4096;
+  static constexpr int64_t kSelectedPart = 256;
 
-  // Leaves the k best of in[0, n) in packed_, best first.
+  // Collects the k best of in[0, n).
   template <typename K, typename Rank>
   void Collect(const K* in, int64_t n, const Rank& rank) {
     Wide* codes = codes_.get();
@@ -99,10 +106,13 @@ class Selector {
     }
     CollectRange(in, i, n, rank);
     if (count_ > k_) Keep();
+  }
 
+  // Puts the k collected elements in packed_, best first.
+  void Order() {
     Packed* packed = packed_.get();
     for (int64_t j = 0; j < k_; ++j) {
-      packed[j] = Packing<Packed>::Join(codes[j], indices_.get()[j]);
+      packed[j] = Packing<Packed>::Join(codes_.get()[j], indices_.get()[j]);
     }
     k_ <= kMaxSmallSort ? SmallSort(packed, k_) : VectorSort(packed, k_);
   }
@@ -119,6 +129,39 @@ class Selector {
       }
       codes_.get()[count_] = code;
       indices_.get()[count_++] = static_cast<uint32_t>(i);
+    }
+  }
+
+  // The same by the k-th best of the whole row.
+  template <typename K, typename Rank>
+  void SelectAtOnce(const K* in, int64_t n, const Rank& rank) {
+    Wide* sorted = sorted_.get();
+    for (int64_t i = 0; i < n; ++i) sorted[i] = rank(in[i]);
+    VectorSelect(sorted, n, k_ - 1);
+    limit_ = sorted[k_ - 1];
+    // Every element's index is written, and counted if it is good enough:
+    // without a branch.
+    uint32_t* indices = indices_.get();
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      indices[count] = static_cast<uint32_t>(i);
+      count += rank(in[i]) <= limit_;
+    }
+    if (count > k_) RemoveSurplus(in, count, rank);
+    for (int64_t j = 0; j < k_; ++j) codes_.get()[j] = rank(in[indices[j]]);
+  }
+
+  // Of `count` indices of elements as good as the k-th best, leaves k: of those
+  // equal to it the first ones.
+  template <typename K, typename Rank>
+  void RemoveSurplus(const K* in, int64_t count, const Rank& rank) {
+    uint32_t* indices = indices_.get();
+    int64_t better = 0;
+    for (int64_t j = 0; j < count; ++j) better += rank(in[indices[j]]) < limit_;
+    int64_t kept = 0, equal = k_ - better;
+    for (int64_t j = 0; j < count; ++j) {
+      if (rank(in[indices[j]]) == limit_ && equal-- <= 0) continue;
+      indices[kept++] = indices[j];
     }
   }
 
@@ -144,6 +187,7 @@ class Selector {
   }
 
   const int64_t k_;
+  const bool selects_;
   const int64_t capacity_;
   int64_t count_ = 0;
   Wide limit_ = 0;  // the k-th best code at the last Keep
