@@ -45,9 +45,13 @@ HWY_INLINE bool IsBetter(T a, T b) {
 }
 
 // Elements whose best one is found at a time: in the first-level cache, so
-// that looking for its index afterwards costs little.
+// that looking for its index afterwards costs little. In a long line that cost
+// is nothing, and the one of beginning a block counts.
 template <typename T>
-constexpr int64_t kBlock = 4096 / sizeof(T);
+int64_t BlockOf(int64_t n) {
+  constexpr int64_t kShort = 4096 / sizeof(T), kLong = 16384 / sizeof(T);
+  return n < 16 * kLong ? kShort : kLong;
+}
 
 // What wins in x[0, n), n at least a vector: a NaN if there is one.
 template <bool kMin, class Lanes>
@@ -64,7 +68,7 @@ HWY_INLINE typename Lanes::Lane BestOf(const Lanes& lanes,
   auto is_nan = hn::FirstN(d, 0);
   const auto note = [&](auto a, auto b) HWY_ATTR {
     if constexpr (Lanes::kHasNan) {
-      is_nan = hn::Or(is_nan, hn::Or(hn::IsNaN(a), hn::IsNaN(b)));
+      is_nan = hn::Or(is_nan, hn::IsEitherNaN(a, b));
     }
   };
   note(best0, best1);
@@ -127,9 +131,10 @@ int64_t ArgOfLine(const Lanes& lanes, const typename Lanes::Element* x,
     }
     return arg;
   }
+  const int64_t block = BlockOf<T>(n);
   int64_t best_begin = 0, best_end = n;
   for (int64_t begin = 0, end; begin < n && best == best; begin = end) {
-    end = begin + kBlock<T>;
+    end = begin + block;
     if (n - end < step) end = n;  // the last one is longer, not too short
     const T found = BestOf<kMin>(lanes, x + begin, end - begin);
     if (begin > 0 && !IsBetter<kMin>(found, best)) continue;

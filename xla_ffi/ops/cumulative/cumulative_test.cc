@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/cumulative/cumulative_handler.h"
+#include "xla_ffi/ops/sort/workers.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
@@ -103,6 +105,33 @@ class CumulativeTest : public ::testing::Test {};
 using Types = ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t,
                                uint32_t, int64_t, uint64_t, float, double>;
 TYPED_TEST_SUITE(CumulativeTest, Types);
+
+// The parts of a long line in any order: here from the last one.
+TYPED_TEST(CumulativeTest, LongLinesAreShared) {
+  using T = TypeParam;
+  const Workers workers = {
+      3, [](int64_t n, const std::function<void(int64_t)>& task) {
+        for (int64_t i = n - 1; i >= 0; --i) task(i);
+      }};
+  std::mt19937_64 random(3);
+  const int64_t n = 600'011;
+  const std::vector<T> x = Values<T>(n, false, random);
+  for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
+                        CumulativeOp::kMax, CumulativeOp::kMin}) {
+    for (const bool reverse : {false, true}) {
+      const bool is_float = std::is_floating_point_v<T>;
+      if (is_float && (reverse || op > CumulativeOp::kProduct)) continue;
+      std::vector<T> alone(n), shared = x;
+      const CumulativeProblem problem = {
+          1, n, 1, KindOf<T>(), sizeof(T), op, reverse, x.data(), alone.data()};
+      Cumulative(problem, {});
+      CumulativeProblem in_place = problem;
+      in_place.in = in_place.out = shared.data();
+      Cumulative(in_place, workers);
+      ASSERT_TRUE(IsSame(shared, alone));
+    }
+  }
+}
 
 TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
   using T = TypeParam;

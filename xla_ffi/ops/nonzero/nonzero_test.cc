@@ -1,12 +1,14 @@
 #include "xla_ffi/ops/nonzero/nonzero.h"
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/nonzero/nonzero_handler.h"
+#include "xla_ffi/ops/sort/workers.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
@@ -43,6 +45,26 @@ void CheckEverySize() {
 TEST(NonzeroTest, EverySizeOfIndices) {
   CheckEverySize<int32_t>();
   CheckEverySize<int64_t>();
+}
+
+// The parts of a long row in any order: here from the last one.
+TEST(NonzeroTest, LongRowsAreShared) {
+  const Workers workers = {
+      3, [](int64_t n, const std::function<void(int64_t)>& task) {
+        for (int64_t i = n - 1; i >= 0; --i) task(i);
+      }};
+  std::mt19937_64 random(2);
+  const int64_t n = 400'003;
+  for (const uint64_t one_in : {1, 3, 5000}) {
+    std::vector<uint8_t> mask(2 * n);
+    for (uint8_t& bit : mask) bit = random() % one_in == 0;
+    for (const int64_t size : {int64_t{1}, int64_t{70}, n / 3, n, n + 9}) {
+      std::vector<int32_t> got(2 * size + 1, -1), want(2 * size + 1, -1);
+      Nonzero(mask.data(), 2, n, size, want.data(), {});
+      Nonzero(mask.data(), 2, n, size, got.data(), workers);
+      ASSERT_EQ(got, want) << size << ", " << one_in;
+    }
+  }
 }
 
 TEST(NonzeroHandlerTest, RefusesBadFrames) {
