@@ -65,15 +65,36 @@ def relu(x: jax.Array) -> jax.Array:
     return _call("baseline.relu", _like(x))(x)
 
 
-def copy(*operands: jax.Array, huge_pages: bool = False) -> jax.Array:
-    """Moves as many bytes as an operation that reads all operands once.
+def _copy(huge_pages: bool) -> Any:
+    def call(*operands: jax.Array) -> jax.Array:
+        *others, last = operands
+        return _call("baseline.copy", _like(last))(
+            last, *others, huge_pages=huge_pages
+        )
 
-    The result is a copy of the last operand; the others are only read.
-    """
-    *others, last = operands
-    return _call("baseline.copy", _like(last))(
-        last, *others, huge_pages=huge_pages
+    @jax.custom_vjp
+    def copy(*operands: jax.Array) -> jax.Array:
+        """Moves as many bytes as an operation that reads all operands once.
+
+        The result is a copy of the last operand; the others are only read. So
+        does the gradient, which is there for one operand.
+        """
+        return call(*operands)
+
+    copy.defvjp(
+        lambda *operands: (call(*operands), operands),
+        lambda operands, ct: (call(*operands, ct),),
     )
+    return copy
+
+
+copy = _copy(huge_pages=False)
+copy_to_huge_pages = _copy(huge_pages=True)
+
+
+def barrier(x: jax.Array) -> jax.Array:
+    """x, by an empty call that XLA fuses nothing across."""
+    return _call("baseline.empty", _like(x), input_output_aliases={0: 0})(x)
 
 
 def empty(*operands: jax.Array) -> jax.Array:

@@ -6,10 +6,16 @@ it on the command line. Regimes:
   fresh           one call from Python, the result in new memory
   donated         the operand's memory is given up for the result
   context         between elementwise operations, which XLA fuses with its own
-  grad            the gradient of a loss alone
-  value_and_grad  the loss too
+  grad            the gradient alone of a loss linear in the result
+  value_and_grad  the mean squared error from other data, with its gradient
+  cubic           a sum of cubes, with its gradient: XLA computes all of it from
+                  x, again and again, in fusions that a custom call interrupts
   chain           a hundred dependent calls in one program: small arrays, whose
-                  calls from Python would measure XLA's dispatch instead
+                  calls from Python would measure XLA's dispatch instead;
+                  between any two an empty call, or XLA fuses its own
+
+In context, and with a gradient, "copy" stands where the operation does: the
+least that any custom call costs there.
 """
 
 from __future__ import annotations
@@ -106,18 +112,16 @@ def data(shape: Shape, dtype: str, seed: int) -> jax.Array:
     return jnp.asarray(x, dtype)
 
 
-def _in_place(op: FfiOp, **attributes: Any) -> Function:
+def _in_place(op: FfiOp) -> Function:
     """`op` with the last operand's memory for its result."""
-    aliased = FfiOp(
+    return FfiOp(
         f"{op.name}_in_place",
         op.reference,
         kernel_axes=op.kernel_axes,
         handlers=op.handlers,
         libraries=op.libraries,
-        attributes={name: np.float64 for name in attributes},
         aliases={len(op.kernel_axes) - 1: 0},
     )
-    return functools.partial(aliased, **attributes)
 
 
 def _rms_norm_xla(x: jax.Array) -> jax.Array:
@@ -129,7 +133,7 @@ RMS_NORM = Operation(
     _rms_norm_xla,
     xla_ffi_kit.rms_norm,
     baseline_ops.rms_norm,
-    _in_place(rms_norm_module.rms_norm_op, eps=1e-6),
+    functools.partial(xla_ffi_kit.rms_norm, in_place=True),
     lambda shape: (shape,),
 )
 RELU = Operation(
@@ -158,11 +162,11 @@ def _xla_weighted(x: jax.Array, w: jax.Array) -> jax.Array:
     return _rms_norm_xla(x) * w
 
 
-# relu(rms_norm(x) w + x): what XLA would fuse into one loop of its own.
+# relu(rms_norm(x) w + x): XLA fuses it, and the kit has it as one operation.
 BLOCK = Operation(
     "rms_norm_block",
     _norm_block(_xla_weighted, jax.nn.relu),
-    _norm_block(xla_ffi_kit.rms_norm, jax.nn.relu),
+    lambda w, x: xla_ffi_kit.rms_norm_block(x, w),
     _norm_block(lambda x, w: baseline_ops.rms_norm(x) * w, jax.nn.relu),
     None,
     lambda shape: (shape[-1:], shape),
@@ -179,11 +183,19 @@ FUSED = Operation(
 )
 
 
-def _loss(function: Function) -> Function:
+_LOSSES: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
+    "grad": jnp.vdot,
+    "value_and_grad": lambda y, data: jnp.mean((y - data) ** 2),
+    # Not of squares, whose sum normalization hardly changes.
+    "cubic": lambda y, _: jnp.sum(y**3),
+}
+
+
+def _loss(function: Function, of_result: Function) -> Function:
     def loss(*operands: Any) -> jax.Array:
+        *operands, other = operands
         results = jax.tree.leaves(function(*operands))
-        # Not the sum of squares, which normalization hardly changes.
-        return sum(jnp.sum(jnp.real(y) ** 3) for y in results)
+        return sum(of_result(y, other) for y in results)
 
     return loss
 
@@ -192,18 +204,16 @@ def _transformed(function: Function, regime: str, count: int) -> Function:
     """`function` as the regime calls it."""
     if regime == "context":
         return lambda *p: function(*p[:-1], p[-1] * 0.5) * 2 + p[-1]
-    every = tuple(range(count))
-    if regime == "grad":
-        return jax.grad(_loss(function), every)
-    if regime == "value_and_grad":
-        return jax.value_and_grad(_loss(function), every)
+    if regime in _LOSSES:
+        transform = jax.grad if regime == "grad" else jax.value_and_grad
+        every = tuple(range(count))
+        return transform(_loss(function, _LOSSES[regime]), every)
     if regime == "chain":
 
         def chain(*operands: Any) -> Any:
             *others, x = operands
             for _ in range(CHAIN):
-                # Or XLA fuses its own calls with each other.
-                x = jax.lax.optimization_barrier(function(*others, x))
+                x = baseline_ops.barrier(function(*others, x))
             return x
 
         return chain
@@ -219,13 +229,6 @@ def _contestants(
         functions["tutorial"] = op.tutorial
     if regime == "donated":
         functions["kit"] = op.in_place
-    bounds = {
-        "copy": baseline_ops.copy,
-        "copy, huge pages": functools.partial(
-            baseline_ops.copy, huge_pages=True
-        ),
-        "empty call": baseline_ops.empty,
-    }
     made = {}
     # Not an operand itself: the gradient along x is almost zero.
     last = operands[-1]
@@ -247,13 +250,35 @@ def _contestants(
                     _transformed(function, regime, len(operands)),
                     donate_argnums=donate,
                 ),
-                operands,
+                (*operands, cotangent) if regime in _LOSSES else operands,
             )
+    return made | _bounds(direction, regime, operands, cotangent)
+
+
+def _bounds(
+    direction: str,
+    regime: str,
+    operands: tuple[Any, ...],
+    cotangent: jax.Array,
+) -> dict[str, tuple[Function, tuple[Any, ...]]]:
+    """What no handler can be faster than."""
+    if regime == "chain":
+        return {}
+    copies: dict[str, Function] = {
+        "copy": baseline_ops.copy,
+        "copy, huge pages": baseline_ops.copy_to_huge_pages,
+    }
     moved = (cotangent, *operands) if direction == "bwd" else operands
-    for name, function in bounds.items():
-        if regime != "chain":
-            made[name] = (jax.jit(function), moved)
-    return made
+    if regime == "context" or regime in _LOSSES:
+        if len(operands) > 1:  # no copy has these gradients
+            return {}
+        copies = {
+            name: _transformed(function, regime, 1)
+            for name, function in copies.items()
+        }
+        moved = operands if regime == "context" else (*operands, cotangent)
+    copies["empty call"] = baseline_ops.empty
+    return {name: (jax.jit(f), moved) for name, f in copies.items()}
 
 
 def _cell(
@@ -316,7 +341,7 @@ def kit_cells() -> Iterator[Cell]:
         for shape in SMALL:
             yield cell(RMS_NORM, "fwd", dtype, shape, "chain")
     for shape in SHAPES[1:]:
-        for regime in ("donated", "context", "grad", "value_and_grad"):
+        for regime in ("donated", "context", *_LOSSES):
             yield cell(RMS_NORM, "fwd", "f32", shape, regime)
         for dtype in ("f32", "bf16"):
             yield cell(BLOCK, "fwd", dtype, shape, "fresh")

@@ -20,6 +20,7 @@ from xla_ffi_kit.ops.modular_add import modular_add
 from xla_ffi_kit.ops.nonzero import nonzero
 from xla_ffi_kit.ops.relu import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm
+from xla_ffi_kit.ops.rms_norm_block import rms_norm_block
 
 __all__ = [
     "KIT_LIBRARIES",
@@ -36,5 +37,6 @@ __all__ = [
     "register_handlers",
     "relu",
     "rms_norm",
+    "rms_norm_block",
     "use_reference",
 ]

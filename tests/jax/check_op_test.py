@@ -21,6 +21,7 @@ from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import (
     rms_norm_bwd_op,
     rms_norm_fwd_op,
+    rms_norm_grad_op,
     rms_norm_op,
     rms_norm_weight_bwd_op,
     rms_norm_weight_fwd_op,
@@ -30,6 +31,10 @@ from xla_ffi_kit.ops.rms_norm import (
     rms_norm_weight_residual_op,
     rms_norm_weight_residual_tangent_op,
     rms_norm_weight_tangent_op,
+)
+from xla_ffi_kit.ops.rms_norm_block import (
+    rms_norm_block_fwd_op,
+    rms_norm_block_op,
 )
 from xla_ffi_kit.ops.rms_norm_partitioned import partitioned_op
 from xla_ffi_kit.testing import Case, check_op
@@ -59,6 +64,11 @@ GOOD = {
     "rms_norm_bwd": (
         rms_norm_bwd_op,
         Case("float64[2]", "float64[2,3]", "float64[2,3]"),
+    ),
+    "rms_norm_grad": (
+        rms_norm_grad_op,
+        Case("float32[2,3]", "float32[2,3]", eps=1e-3),
+        Case("complex64[3]", "complex64[3]", eps=0.1),
     ),
     "rms_norm_weight": (
         rms_norm_weight_op,
@@ -91,6 +101,14 @@ GOOD = {
     "rms_norm_weight_residual_tangent": (
         rms_norm_weight_residual_tangent_op,
         Case("float64[]", *["float64[3]"] * 4),
+    ),
+    "rms_norm_block": (
+        rms_norm_block_op,
+        Case("float32[2,3]", "float32[3]", eps=1e-3),
+    ),
+    "rms_norm_block_fwd": (
+        rms_norm_block_fwd_op,
+        Case("bfloat16[4]", "bfloat16[4]", eps=1e-3),
     ),
     "rms_norm_partitioned": (partitioned_op, Case("float32[2,3]", eps=1e-3)),
     "modular_add": (

@@ -97,8 +97,7 @@ def test_export_without_the_checks_is_refused():
 def test_checks_name_every_target_of_the_derivatives():
     names = {
         "xla_ffi_kit.rms_norm",
-        "xla_ffi_kit.rms_norm_fwd",
-        "xla_ffi_kit.rms_norm_bwd",
+        "xla_ffi_kit.rms_norm_grad",
     }
     allowed = xla_ffi_kit.export_checks(rms_norm_op)
     wanted = {export.DisabledSafetyCheck.custom_call(name) for name in names}

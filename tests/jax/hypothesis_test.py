@@ -19,6 +19,7 @@ from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import (
     rms_norm_bwd_op,
     rms_norm_fwd_op,
+    rms_norm_grad_op,
     rms_norm_op,
 )
 
@@ -68,10 +69,16 @@ def rms_norm_calls(draw):
     shape = (*draw(batches), draw(st.integers(1, 33)))
     dtype = draw(st.sampled_from(list(TOLERANCES)))
     x, scale = (shape, dtype), (shape[:-1], accumulation(dtype))
-    op = draw(st.sampled_from([rms_norm_op, rms_norm_fwd_op, rms_norm_bwd_op]))
+    operands = {
+        rms_norm_op: [x],
+        rms_norm_fwd_op: [x],
+        rms_norm_grad_op: [x, x],
+        rms_norm_bwd_op: [scale, x, x],
+    }
+    op = draw(st.sampled_from(list(operands)))
     if op is rms_norm_bwd_op:
-        return op, {}, [scale, x, x]
-    return op, {"eps": draw(st.sampled_from([1e-6, 1e-3, 1.0]))}, [x]
+        return op, {}, operands[op]
+    return op, {"eps": draw(st.sampled_from([1e-6, 1e-3, 1.0]))}, operands[op]
 
 
 # --- Transformations: from a function and its operands to another -------------

@@ -130,7 +130,7 @@ def test_the_gradient_calls_the_backward_handler_and_no_reference():
     x = make((4, 8), "float32")
     grad = jax.grad(lambda x: xla_ffi_kit.rms_norm(x).sum())
     text = jax.jit(grad).lower(x).compile().as_text()
-    assert 'custom_call_target="xla_ffi_kit.rms_norm_bwd"' in text
+    assert 'custom_call_target="xla_ffi_kit.rms_norm_grad"' in text
     assert "rsqrt" not in text
 
 
@@ -286,6 +286,41 @@ def test_bad_input(args, kwargs, error, message):
     assert str(caught.value) == message
     # The process goes on working.
     assert_close(xla_ffi_kit.rms_norm(ONES), expected(ONES), 1e-6)
+
+
+@pytest.mark.parametrize(
+    "names", [("x",), ("x", "weight"), ("x", "weight", "residual")]
+)
+def test_in_place(names):
+    x = make((4, 8), "float32")
+    given = dict(zip(names, (x, x[0] + 1, 2 * x), strict=False))
+    expected = xla_ffi_kit.rms_norm(**given)
+    pointers = [
+        given[n].unsafe_buffer_pointer() for n in names if n != "weight"
+    ]
+    f = jax.jit(
+        lambda **given: xla_ffi_kit.rms_norm(**given, in_place=True),
+        donate_argnames=[n for n in names if n != "weight"],
+    )
+    assert " copy(" not in f.lower(**given).compile().as_text()
+    got = f(**given)
+    for a, b, pointer in zip(
+        jax.tree.leaves(got), jax.tree.leaves(expected), pointers, strict=True
+    ):
+        assert a.unsafe_buffer_pointer() == pointer
+        np.testing.assert_array_equal(a, b)
+
+
+def test_in_place_leaves_what_is_not_donated():
+    x = make((4, 8), "float32")
+    before = np.array(x)
+    grad = jax.grad(lambda x: xla_ffi_kit.rms_norm(x, in_place=True)[0, 0])(x)
+    y = jax.jit(lambda x: xla_ffi_kit.rms_norm(x, in_place=True))(x)
+    assert_close(y, expected(x), 1e-6)
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(
+        grad, jax.grad(lambda x: xla_ffi_kit.rms_norm(x)[0, 0])(x)
+    )
 
 
 def test_traced_eps():

@@ -15,18 +15,22 @@ from xla_ffi_kit import _check
 from xla_ffi_kit.ops.rms_norm_plain import (
     rms_norm_bwd_op,
     rms_norm_fwd_op,
+    rms_norm_grad_op,
+    rms_norm_in_place_op,
     rms_norm_op,
     widen,
 )
 from xla_ffi_kit.ops.rms_norm_weight import (
     rms_norm_weight_bwd_op,
     rms_norm_weight_fwd_op,
+    rms_norm_weight_in_place_op,
     rms_norm_weight_op,
     rms_norm_weight_tangent_op,
 )
 from xla_ffi_kit.ops.rms_norm_weight_residual import (
     rms_norm_weight_residual_bwd_op,
     rms_norm_weight_residual_fwd_op,
+    rms_norm_weight_residual_in_place_op,
     rms_norm_weight_residual_op,
     rms_norm_weight_residual_tangent_op,
 )
@@ -36,12 +40,16 @@ __all__ = [
     "rms_norm",
     "rms_norm_bwd_op",
     "rms_norm_fwd_op",
+    "rms_norm_grad_op",
+    "rms_norm_in_place_op",
     "rms_norm_op",
     "rms_norm_weight_bwd_op",
     "rms_norm_weight_fwd_op",
+    "rms_norm_weight_in_place_op",
     "rms_norm_weight_op",
     "rms_norm_weight_residual_bwd_op",
     "rms_norm_weight_residual_fwd_op",
+    "rms_norm_weight_residual_in_place_op",
     "rms_norm_weight_residual_op",
     "rms_norm_weight_residual_tangent_op",
     "rms_norm_weight_tangent_op",
@@ -74,6 +82,7 @@ def rms_norm(
     *,
     residual: Any = None,
     eps: float = 1e-6,
+    in_place: bool = False,
 ) -> Any:
     """x / sqrt(mean(|x|^2) + eps) over the last axis, times `weight`.
 
@@ -86,6 +95,10 @@ def rms_norm(
       weight: `[N]`, of x's dtype; default: none.
       residual: of x's shape and dtype; added to x before it is normalized.
       eps: a static number >= 0.
+      in_place: write y to x's memory, and the sum to the residual's. For
+        arguments that are donated (`jax.jit(f, donate_argnums=0)`) or not used
+        again: large arrays then cost no page faults, which take longer than the
+        work. Others XLA copies first.
 
     Returns:
       y like x; with a residual `(y, x + residual)`.
@@ -107,7 +120,9 @@ def rms_norm(
         _check.shape(_NAME, "residual", residual, x.shape)
         if weight is None:  # one pass all the same, and times one is exact
             weight = jnp.ones(x.shape[-1:], x.dtype)
-        return rms_norm_weight_residual_op(x, weight, residual, eps=eps)
+        op = (rms_norm_weight_residual_op, rms_norm_weight_residual_in_place_op)
+        return op[in_place](x, weight, residual, eps=eps)
     if weight is not None:
-        return rms_norm_weight_op(x, weight, eps=eps)
-    return rms_norm_op(x, eps=eps)
+        op = (rms_norm_weight_op, rms_norm_weight_in_place_op)
+        return op[in_place](x, weight, eps=eps)
+    return (rms_norm_op, rms_norm_in_place_op)[in_place](x, eps=eps)

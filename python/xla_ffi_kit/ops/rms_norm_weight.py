@@ -6,6 +6,7 @@ backward handler, which gives the gradients of x and weight together.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -161,12 +162,12 @@ def tangent_transpose(
 
 
 def make_op(suffix: str, reference: Any, composed: Any, **spec: Any) -> FfiOp:
-    """An operation with a handler on the CPU."""
-    name = _NAME + suffix
+    """An operation with a handler on the CPU; with `aliases`, in place."""
+    handler = _NAME + suffix
     return FfiOp(
-        name,
+        f"{handler}_in_place" if "aliases" in spec else handler,
         reference,
-        handlers={"cpu": name, "cuda": composed},
+        handlers={"cpu": handler, "cuda": composed},
         libraries=KIT_LIBRARIES,
         batches_shared=True,
         partitioned=composed,
@@ -177,7 +178,8 @@ def make_op(suffix: str, reference: Any, composed: Any, **spec: Any) -> FfiOp:
 EPS = {"eps": np.float64}
 
 
-rms_norm_weight_op = make_op(
+_make_forward = functools.partial(
+    make_op,
     "",
     _reference,
     composed,
@@ -186,6 +188,8 @@ rms_norm_weight_op = make_op(
     attributes=EPS,
     jvp=_jvp,
 )
+rms_norm_weight_op = _make_forward()
+rms_norm_weight_in_place_op = _make_forward(aliases={0: 0})
 
 
 rms_norm_weight_fwd_op = make_op(

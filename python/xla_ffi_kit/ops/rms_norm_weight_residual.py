@@ -5,6 +5,7 @@ See `rms_norm_weight`. The results are y and the sum, h.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -145,7 +146,8 @@ def _tangent_transpose(
 
 # --- The operations -----------------------------------------------------------
 
-rms_norm_weight_residual_op = _weight.make_op(
+_make_forward = functools.partial(
+    _weight.make_op,
     "_residual",
     _reference,
     _composed,
@@ -154,6 +156,8 @@ rms_norm_weight_residual_op = _weight.make_op(
     attributes=_weight.EPS,
     jvp=_jvp,
 )
+rms_norm_weight_residual_op = _make_forward()
+rms_norm_weight_residual_in_place_op = _make_forward(aliases={0: 0, 2: 1})
 
 
 rms_norm_weight_residual_fwd_op = _weight.make_op(

@@ -17,6 +17,7 @@
 
 #include "hwy/highway.h"
 #include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/components.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/simd_float-inl.h"
 #include "xla_ffi/core/simd_sum-inl.h"
@@ -63,16 +64,68 @@ struct AddSquare {
   }
 };
 
-// Sum of x[i] * x[i].
-template <typename R>
-HWY_INLINE double Power(const R* x, size_t count, double eps) {
-  const double power = SumVectors(WideTag<R>(), count, AddSquare<R>{x});
-  if constexpr (kSquaresNeedDouble<R>) {
-    if (HWY_UNLIKELY(IsBeyondFloat(power, count, eps))) {
-      return PowerInDouble(x, count);
+// The loops over a row of any length ...
+struct AnyLength {
+  template <class D, class Add>
+  HWY_INLINE double Sum(D d, size_t count, const Add& add) const {
+    return SumVectors(d, count, add);
+  }
+  template <class D, class Add>
+  HWY_INLINE TwoSums SumTwice(D d, size_t count, const Add& add) const {
+    return SumVectorsTwice(d, count, add);
+  }
+  template <class D, class Body>
+  HWY_INLINE void ForEach(D d, size_t count, const Body& body) const {
+    ForEachVector(d, count, body);
+  }
+};
+
+// ... and over one of kPairs pairs of vectors. Of short rows the bookkeeping of
+// the general loops is the greater part.
+template <size_t kPairs>
+struct Pairs {
+  template <class D, class Add>
+  HWY_INLINE double Sum(D d, size_t, const Add& add) const {
+    const auto zero = hn::Zero(d);
+    Pair<hn::Vec<D>> sum = {zero, zero};
+    for (size_t k = 0; k < kPairs; ++k) {
+      sum = add(WholePair(), 2 * k * hn::Lanes(d), sum);
+    }
+    Total<D> total;
+    total.Add(Folded(sum));
+    return total.Get();
+  }
+  template <class D, class Add>
+  HWY_INLINE TwoSums SumTwice(D d, size_t, const Add& add) const {
+    const auto zero = hn::Zero(d);
+    Pair<hn::Vec<D>> first = {zero, zero}, second = first;
+    for (size_t k = 0; k < kPairs; ++k) {
+      add(WholePair(), 2 * k * hn::Lanes(d), first, second);
+    }
+    Total<D> totals[2];
+    totals[0].Add(Folded(first));
+    totals[1].Add(Folded(second));
+    return {totals[0].Get(), totals[1].Get()};
+  }
+  template <class D, class Body>
+  HWY_INLINE void ForEach(D d, size_t, const Body& body) const {
+    for (size_t k = 0; k < kPairs; ++k) {
+      body(WholePair(), 2 * k * hn::Lanes(d));
     }
   }
-  return power;
+};
+
+// Calls fn with the loops over rows of n elements of T. Short ones are what
+// attention normalises, rows of 64 and 128: of others, and of complex numbers,
+// there are too few to be compiled for.
+template <typename T, class Fn>
+HWY_INLINE void WithLoops(int64_t n, const Fn& fn) {
+  if constexpr (kComponents<T> == 1) {
+    const size_t step = 2 * hn::Lanes(WideTag<T>());
+    if (static_cast<size_t>(n) == 2 * step) return fn(Pairs<2>());
+    if (static_cast<size_t>(n) == 4 * step) return fn(Pairs<4>());
+  }
+  fn(AnyLength());
 }
 
 // Rows are worked on in groups, one phase after the other: the latency of a

@@ -41,8 +41,11 @@ struct AddSquareOfSum {
   }
 };
 
-// y = h * scale * weight. A complex weight multiplies pairs.
-template <typename R, bool kWeight, bool kComplex>
+// What y is, beside h * scale.
+enum class Kind { kPlain, kWeight, kComplexWeight, kBlock };
+
+// A complex weight multiplies pairs.
+template <typename R, Kind kKind>
 struct ScaleBody {
   const R* h;
   const R* weight;
@@ -52,11 +55,13 @@ struct ScaleBody {
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
     const WideTag<R> d;
-    auto v = Times(access.Load(d, h + i), scale);
-    if constexpr (kWeight) {
+    const auto input = access.Load(d, h + i);
+    auto v = Times(input, scale);
+    if constexpr (kKind != Kind::kPlain) {
       const auto w = access.Load(d, weight + i);
-      v = kComplex ? TimesComplex(v, w) : Times(v, w);
+      v = kKind == Kind::kComplexWeight ? TimesComplex(v, w) : Times(v, w);
     }
+    if constexpr (kKind == Kind::kBlock) v = MaxWithZero(Plus(v, input));
     access.Store(v, d, y + i);
   }
 };
@@ -68,7 +73,8 @@ struct Row {
 
   Row(const RmsNormForward<T>& args, int64_t row, int64_t begin, int64_t end)
       : count(static_cast<size_t>(kComponents<T> * (end - begin))),
-        eps(args.eps) {
+        eps(args.eps),
+        is_block(args.is_block) {
     const int64_t offset = row * args.n + begin;
     x = AsComponents(args.x + offset);
     y = AsComponents(args.y + offset);
@@ -77,8 +83,11 @@ struct Row {
       sum = AsComponents(args.sum + offset);
     }
     if (args.weight != nullptr) {
-      weight = AsComponents(args.weight + row / args.rows_per_weight * args.n +
-                            begin);
+      // Most weights are for all rows, and a division takes as long as a row
+      // of 64 elements.
+      const int64_t index =
+          row < args.rows_per_weight ? 0 : row / args.rows_per_weight;
+      weight = AsComponents(args.weight + index * args.n + begin);
     }
   }
 
@@ -89,127 +98,89 @@ struct Row {
   const R* weight = nullptr;
   size_t count;
   double eps;
+  bool is_block;
 };
 
-template <typename T>
-HWY_INLINE double PowerOf(const Row<T>& row) {
+template <typename T, class Loops>
+HWY_INLINE double PowerOf(const Row<T>& row, const Loops& loops) {
   using R = ComponentType<T>;
-  if (row.residual == nullptr) return Power(row.x, row.count, row.eps);
-  const double power = SumVectors(
-      WideTag<R>(), row.count, AddSquareOfSum<R>{row.x, row.residual, row.sum});
+  const WideTag<R> d;
+  const R* h = row.residual == nullptr ? row.x : row.sum;
+  const double power =
+      row.residual == nullptr
+          ? loops.Sum(d, row.count, AddSquare<R>{row.x})
+          : loops.Sum(d, row.count,
+                      AddSquareOfSum<R>{row.x, row.residual, row.sum});
   if constexpr (kSquaresNeedDouble<R>) {
     if (HWY_UNLIKELY(IsBeyondFloat(power, row.count, row.eps))) {
-      return PowerInDouble(row.sum, row.count);
+      return PowerInDouble(h, row.count);
     }
   }
   return power;
 }
 
-template <typename T>
-HWY_INLINE void Apply(const Row<T>& row, AccumulationType<T> scale) {
+template <Kind kKind, typename T, class Loops>
+HWY_INLINE void ApplyAs(const Row<T>& row, AccumulationType<T> scale,
+                        const Loops& loops) {
   using R = ComponentType<T>;
   const WideTag<R> d;
   const R* h = row.residual == nullptr ? row.x : row.sum;
-  const auto s = hn::Set(d, Canonical(scale));
-  if (row.weight == nullptr) {
-    const ScaleBody<R, false, false> body = {h, nullptr, row.y, s};
-    ForEachVector(d, row.count, body);
+  const ScaleBody<R, kKind> body = {h, row.weight, row.y,
+                                    hn::Set(d, Canonical(scale))};
+  loops.ForEach(d, row.count, body);
+}
+
+template <typename T, class Loops>
+HWY_INLINE void Apply(const Row<T>& row, AccumulationType<T> scale,
+                      const Loops& loops) {
+  if (row.weight == nullptr) return ApplyAs<Kind::kPlain>(row, scale, loops);
+  if constexpr (kComponents<T> == 2) {
+    ApplyAs<Kind::kComplexWeight>(row, scale, loops);
+  } else if (row.is_block) {
+    ApplyAs<Kind::kBlock>(row, scale, loops);
   } else {
-    const ScaleBody<R, true, kComponents<T> == 2> body = {h, row.weight, row.y,
-                                                          s};
-    ForEachVector(d, row.count, body);
+    ApplyAs<Kind::kWeight>(row, scale, loops);
   }
 }
 
-// Plain rows of kPairs pairs of vectors. Of short rows the bookkeeping of the
-// general loops is the greater part.
-template <size_t kPairs, typename T>
-HWY_INLINE void ForwardShortRows(const RmsNormForward<T>& args, int64_t first,
-                                 int64_t rows, double* powers,
-                                 AccumulationType<T>* scales) {
-  using R = ComponentType<T>;
-  const WideTag<R> d;
-  constexpr WholePair kPair;
-  const size_t step = 2 * hn::Lanes(d), count = kPairs * step;
-  const R* x = AsComponents(args.x + first * args.n);
-  for (int64_t r = 0; r < rows; ++r) {
-    const R* row = x + r * static_cast<int64_t>(count);
-    const auto v = kPair.Load(d, row);
-    auto sum = Times(v, v);
-    for (size_t k = 1; k < kPairs; ++k) {
-      const auto w = kPair.Load(d, row + k * step);
-      sum = TimesPlus(w, w, sum);
-    }
-    Total<WideTag<R>> total;
-    total.Add(Folded(sum));
-    powers[r] = total.Get();
-    if constexpr (kSquaresNeedDouble<R>) {
-      if (HWY_UNLIKELY(IsBeyondFloat(powers[r], count, args.eps))) {
-        powers[r] = PowerInDouble(row, count);
-      }
-    }
-  }
-  ScalesOf(powers, rows, args.n, args.eps, scales);
-  R* y = AsComponents(args.y + first * args.n);
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t offset = r * static_cast<int64_t>(count);
-    const auto scale = hn::Set(d, Canonical(scales[r]));
-    for (size_t k = 0; k < kPairs; ++k) {
-      const auto v = kPair.Load(d, x + offset + k * step);
-      kPair.Store(Times(v, scale), d, y + offset + k * step);
-    }
-  }
-}
-
-template <typename T>
+template <typename T, class Loops>
 void ForwardGroup(const RmsNormForward<T>& args, int64_t first, int64_t rows,
-                  double* powers, AccumulationType<T>* scales) {
+                  const Loops& loops, AccumulationType<T>* scales) {
+  double powers[kMaxGroup] = {};
   for (int64_t r = 0; r < rows; ++r) {
-    powers[r] = PowerOf(Row<T>(args, first + r, 0, args.n));
+    powers[r] = PowerOf(Row<T>(args, first + r, 0, args.n), loops);
   }
   ScalesOf(powers, rows, args.n, args.eps, scales);
   for (int64_t r = 0; r < rows; ++r) {
-    Apply(Row<T>(args, first + r, 0, args.n), scales[r]);
+    Apply(Row<T>(args, first + r, 0, args.n), scales[r], loops);
   }
 }
 
 template <typename T>
 void Forward(const RmsNormForward<T>& args, int64_t begin, int64_t end) {
-  const WideTag<ComponentType<T>> d;
   const int64_t group = GroupSize(args.n * static_cast<int64_t>(sizeof(T)));
-  const size_t step = 2 * hn::Lanes(d);
-  const size_t count = static_cast<size_t>(kComponents<T> * args.n);
-  const bool is_plain = args.residual == nullptr && args.weight == nullptr;
-  const size_t pairs = is_plain && count % step == 0 ? count / step : 0;
-  for (int64_t first = begin; first < end; first += group) {
-    const int64_t rows = std::min(group, end - first);
-    double powers[kMaxGroup] = {};
-    AccumulationType<T> scales[kMaxGroup];
-    if (pairs == 1) {
-      ForwardShortRows<1>(args, first, rows, powers, scales);
-    } else if (pairs == 2) {
-      ForwardShortRows<2>(args, first, rows, powers, scales);
-    } else if (pairs == 4) {
-      ForwardShortRows<4>(args, first, rows, powers, scales);
-    } else {
-      ForwardGroup(args, first, rows, powers, scales);
+  WithLoops<T>(args.n, [&](const auto& loops) HWY_ATTR {
+    for (int64_t first = begin; first < end; first += group) {
+      const int64_t rows = std::min(group, end - first);
+      AccumulationType<T> scales[kMaxGroup];
+      ForwardGroup(args, first, rows, loops, scales);
+      if (args.scale != nullptr) {
+        std::copy_n(scales, rows, args.scale + first);
+      }
     }
-    if (args.scale != nullptr) {
-      std::copy_n(scales, rows, args.scale + first);
-    }
-  }
+  });
 }
 
 template <typename T>
 double PowerOfPart(const RmsNormForward<T>& args, int64_t row, int64_t begin,
                    int64_t end) {
-  return PowerOf(Row<T>(args, row, begin, end));
+  return PowerOf(Row<T>(args, row, begin, end), AnyLength());
 }
 
 template <typename T>
 void ApplyToPart(const RmsNormForward<T>& args, int64_t row, int64_t begin,
                  int64_t end, AccumulationType<T> scale) {
-  Apply(Row<T>(args, row, begin, end), scale);
+  Apply(Row<T>(args, row, begin, end), scale, AnyLength());
 }
 
 }  // namespace HWY_NAMESPACE

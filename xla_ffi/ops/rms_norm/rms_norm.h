@@ -3,6 +3,7 @@
 //   h = x + residual                        (rounded to T; h = x without one)
 //   scale = 1 / sqrt(mean(|h|^2) + eps)     (mean over the row)
 //   y = h * scale * weight
+//   y = max(h * scale * weight + h, 0)      (a block: weight, real T)
 //
 // as in Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
 // The functions know nothing of XLA or threads. Rows have `n` >= 1 elements
@@ -37,6 +38,7 @@ struct RmsNormForward {
   int64_t n = 1;
   int64_t rows_per_weight = 1;  // row r uses weight r / rows_per_weight
   double eps = 0;
+  bool is_block = false;  // see above
 };
 
 // Normalises the rows [begin, end).

@@ -44,8 +44,9 @@ struct BackwardRow {
     dx = AsComponents(args.dx + offset);
     if (args.ct_sum != nullptr) ct_sum = AsComponents(args.ct_sum + offset);
     if constexpr (kWeight) {
-      weight = AsComponents(args.weight + row / args.rows_per_weight * args.n +
-                            begin);
+      const int64_t index =
+          row < args.rows_per_weight ? 0 : row / args.rows_per_weight;
+      weight = AsComponents(args.weight + index * args.n + begin);
     }
   }
 
@@ -131,18 +132,19 @@ double DotInDouble(const Row& row) {
   return sum;
 }
 
-template <class Row>
-RmsNormSums SumsOf(const Row& row, bool has_scale, double scale, double eps) {
+template <class Row, class Loops>
+HWY_INLINE RmsNormSums SumsOf(const Row& row, bool has_scale, double scale,
+                              double eps, const Loops& loops) {
   using R = typename Row::R;
   const typename Row::D d;
   RmsNormSums sums = {0, 0};
   bool is_tiny;  // some products may have been flushed to zero
   if (has_scale) {
-    sums.dot = SumVectors(d, row.count, AddDot<Row>{row});
+    sums.dot = loops.Sum(d, row.count, AddDot<Row>{row});
     is_tiny = scale * scale * kTinyPower > 1;
   } else {
     const TwoSums both =
-        SumVectorsTwice(d, row.count, AddDotAndSquare<Row>{row});
+        loops.SumTwice(d, row.count, AddDotAndSquare<Row>{row});
     sums = {both.first, both.second};
     is_tiny = IsBeyondFloat(sums.power, row.count, eps);
   }
@@ -155,8 +157,9 @@ RmsNormSums SumsOf(const Row& row, bool has_scale, double scale, double eps) {
   return sums;
 }
 
-template <typename T, class Row>
-void ApplyTo(const Row& row, AccumulationType<T> scale, double dot, int64_t n) {
+template <typename T, class Row, class Loops>
+HWY_INLINE void ApplyTo(const Row& row, AccumulationType<T> scale, double dot,
+                        int64_t n, const Loops& loops) {
   const typename Row::D d;
   const auto mean =
       static_cast<AccumulationType<T>>(scale * dot / static_cast<double>(n));
@@ -164,10 +167,10 @@ void ApplyTo(const Row& row, AccumulationType<T> scale, double dot, int64_t n) {
   const auto m = hn::Set(d, Canonical(mean));
   if (row.ct_sum == nullptr) {
     const GradientBody<Row, false> body = {row, s, m};
-    ForEachVector(d, row.count, body);
+    loops.ForEach(d, row.count, body);
   } else {
     const GradientBody<Row, true> body = {row, s, m};
-    ForEachVector(d, row.count, body);
+    loops.ForEach(d, row.count, body);
   }
 }
 
@@ -189,14 +192,21 @@ HWY_INLINE auto WithRow(const RmsNormBackward<T>& args, int64_t row,
   return fn(BackwardRow<T, true>(args, row, begin, end));
 }
 
-template <typename T>
-RmsNormSums SumsOfPart(const RmsNormBackward<T>& args, int64_t row,
-                       int64_t begin, int64_t end) {
+template <typename T, class Loops>
+HWY_INLINE RmsNormSums SumsWith(const RmsNormBackward<T>& args, int64_t row,
+                                int64_t begin, int64_t end,
+                                const Loops& loops) {
   const bool has_scale = args.scale != nullptr;
   const double scale = has_scale ? args.scale[row] : 0;
   return WithRow(args, row, begin, end, [&](const auto& r) HWY_ATTR {
-    return SumsOf(r, has_scale, scale, args.eps);
+    return SumsOf(r, has_scale, scale, args.eps, loops);
   });
+}
+
+template <typename T>
+RmsNormSums SumsOfPart(const RmsNormBackward<T>& args, int64_t row,
+                       int64_t begin, int64_t end) {
+  return SumsWith(args, row, begin, end, AnyLength());
 }
 
 template <typename T>
@@ -204,34 +214,40 @@ void ApplyToPart(const RmsNormBackward<T>& args, int64_t row, int64_t begin,
                  int64_t end, const RmsNormSums& sums) {
   const AccumulationType<T> scale = ScaleOfRow(args, row, sums);
   WithRow(args, row, begin, end, [&](const auto& r) HWY_ATTR {
-    ApplyTo<T>(r, scale, sums.dot, args.n);
+    ApplyTo<T>(r, scale, sums.dot, args.n, AnyLength());
   });
+}
+
+template <typename T, class Loops>
+void GradientGroup(const RmsNormBackward<T>& args, int64_t first, int64_t rows,
+                   const Loops& loops) {
+  double dots[kMaxGroup], powers[kMaxGroup] = {};
+  AccumulationType<T> scales[kMaxGroup];
+  for (int64_t r = 0; r < rows; ++r) {
+    const RmsNormSums sums = SumsWith(args, first + r, 0, args.n, loops);
+    dots[r] = sums.dot;
+    powers[r] = sums.power;
+  }
+  if (args.scale != nullptr) {
+    std::copy_n(args.scale + first, rows, scales);
+  } else {
+    ScalesOf(powers, rows, args.n, args.eps, scales);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    WithRow(args, first + r, 0, args.n, [&](const auto& row) HWY_ATTR {
+      ApplyTo<T>(row, scales[r], dots[r], args.n, loops);
+    });
+  }
 }
 
 template <typename T>
 void Gradient(const RmsNormBackward<T>& args, int64_t begin, int64_t end) {
-  using A = AccumulationType<T>;
   const int64_t group = GroupSize(2 * args.n * static_cast<int64_t>(sizeof(T)));
-  for (int64_t first = begin; first < end; first += group) {
-    const int64_t rows = std::min(group, end - first);
-    double dots[kMaxGroup], powers[kMaxGroup] = {};
-    A scales[kMaxGroup];
-    for (int64_t r = 0; r < rows; ++r) {
-      const RmsNormSums sums = SumsOfPart(args, first + r, 0, args.n);
-      dots[r] = sums.dot;
-      powers[r] = sums.power;
+  WithLoops<T>(args.n, [&](const auto& loops) HWY_ATTR {
+    for (int64_t first = begin; first < end; first += group) {
+      GradientGroup(args, first, std::min(group, end - first), loops);
     }
-    if (args.scale != nullptr) {
-      std::copy_n(args.scale + first, rows, scales);
-    } else {
-      ScalesOf(powers, rows, args.n, args.eps, scales);
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      WithRow(args, first + r, 0, args.n, [&](const auto& row) HWY_ATTR {
-        ApplyTo<T>(row, scales[r], dots[r], args.n);
-      });
-    }
-  }
+  });
 }
 
 // Adds the terms of a few rows in one vector of columns, so that the sums in

@@ -27,6 +27,7 @@ struct Call {
   MaybeBuffer weight, residual;
   ffi::AnyBuffer y;
   MaybeBuffer sum, scale;
+  bool is_block = false;
 };
 
 ffi::Error Check(const Call& call) {
@@ -50,29 +51,32 @@ ffi::Error Forward(ffi::ThreadPool& pool, const ffi::Dictionary& attributes,
   if (eps.has_error()) return eps.error();
   if (ffi::Error e = Check(call); e.failure()) return e;
 
-  return DispatchDtype(
-      FloatTypes(), call.x.element_type(), {call.operation, "operand x"},
-      [&](auto tag) -> ffi::Error {
-        using T = typename decltype(tag)::type;
-        ffi::Error e =
-            CheckScale<T>({call.operation, "result scale"}, call.scale, call.x);
-        if (e.failure()) return e;
-        const BatchShape shape = SplitLastAxis(call.x.dimensions());
-        RmsNormForward<T> args;
-        args.x = static_cast<const T*>(call.x.untyped_data());
-        args.weight = Data<const T>(call.weight);
-        args.residual = Data<const T>(call.residual);
-        args.y = static_cast<T*>(call.y.untyped_data());
-        args.sum = Data<T>(call.sum);
-        args.scale = Data<AccumulationType<T>>(call.scale);
-        args.n = shape.length;
-        args.rows_per_weight = RowsPerWeight(shape.rows, call.weight);
-        args.eps = *eps;
-        AdviseHugePages(args.y, call.y.size_bytes());
-        if (call.sum) AdviseHugePages(args.sum, call.sum->size_bytes());
-        ParallelRmsNorm(pool, args, shape.rows);
-        return {};
-      });
+  const Place x = {call.operation, "operand x"};
+  const auto run = [&](auto tag) -> ffi::Error {
+    using T = typename decltype(tag)::type;
+    ffi::Error e =
+        CheckScale<T>({call.operation, "result scale"}, call.scale, call.x);
+    if (e.failure()) return e;
+    const BatchShape shape = SplitLastAxis(call.x.dimensions());
+    RmsNormForward<T> args;
+    args.x = static_cast<const T*>(call.x.untyped_data());
+    args.weight = Data<const T>(call.weight);
+    args.residual = Data<const T>(call.residual);
+    args.y = static_cast<T*>(call.y.untyped_data());
+    args.sum = Data<T>(call.sum);
+    args.scale = Data<AccumulationType<T>>(call.scale);
+    args.n = shape.length;
+    args.rows_per_weight = RowsPerWeight(shape.rows, call.weight);
+    args.eps = *eps;
+    args.is_block = call.is_block;
+    AdviseHugePages(args.y, call.y.size_bytes());
+    if (call.sum) AdviseHugePages(args.sum, call.sum->size_bytes());
+    ParallelRmsNorm(pool, args, shape.rows);
+    return {};
+  };
+  const ffi::DataType dtype = call.x.element_type();
+  return call.is_block ? DispatchDtype(RealFloatTypes(), dtype, x, run)
+                       : DispatchDtype(FloatTypes(), dtype, x, run);
 }
 
 ffi::Error RmsNormImpl(ffi::ThreadPool pool, ffi::AnyBuffer x, ResultBuffer y,
@@ -126,6 +130,22 @@ ffi::Error WeightResidualFwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
                   residual, *y, *sum, *scale});
 }
 
+ffi::Error BlockImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                     ffi::AnyBuffer weight, ResultBuffer y,
+                     ffi::Dictionary attributes) {
+  return Forward(
+      pool, attributes,
+      {"xla_ffi_kit.rms_norm_block", x, weight, {}, *y, {}, {}, true});
+}
+
+ffi::Error BlockFwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
+                        ffi::AnyBuffer weight, ResultBuffer y,
+                        ResultBuffer scale, ffi::Dictionary attributes) {
+  return Forward(
+      pool, attributes,
+      {"xla_ffi_kit.rms_norm_block_fwd", x, weight, {}, *y, {}, *scale, true});
+}
+
 // Every forward handler's pool and first operand.
 auto BindX() {
   return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::AnyBuffer>();  // x
@@ -154,6 +174,20 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightCpu,
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightFwdCpu,
                               xla_ffi_kit::WeightFwdImpl,
+                              xla_ffi_kit::BindX()
+                                  .Arg<xla::ffi::AnyBuffer>()  // weight
+                                  .Ret<xla::ffi::AnyBuffer>()  // y
+                                  .Ret<xla::ffi::AnyBuffer>()  // scale
+                                  .Attrs());                   // eps
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBlockCpu, xla_ffi_kit::BlockImpl,
+                              xla_ffi_kit::BindX()
+                                  .Arg<xla::ffi::AnyBuffer>()  // weight
+                                  .Ret<xla::ffi::AnyBuffer>()  // y
+                                  .Attrs());                   // eps
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBlockFwdCpu,
+                              xla_ffi_kit::BlockFwdImpl,
                               xla_ffi_kit::BindX()
                                   .Arg<xla::ffi::AnyBuffer>()  // weight
                                   .Ret<xla::ffi::AnyBuffer>()  // y

@@ -13,6 +13,8 @@
 //   _weight_fwd                   x, weight                    y, scale
 //   _weight_residual              x, weight, residual          y, sum
 //   _weight_residual_fwd          x, weight, residual          y, sum, scale
+//   _block                        x, weight                    y
+//   _block_fwd                    x, weight                    y, scale
 //   _grad                         x, ct                        dx
 //   _bwd                          scale, x, ct                 dx
 //   _weight_bwd                   scale, x, weight, ct         dx, dweight
@@ -21,9 +23,9 @@
 //
 // residual, y, sum, ct, ct_sum and dx are like x, dweight is like weight; the
 // last one's x is the forward's sum, its dx the cotangent of the residual too.
-// The formulas are in rms_norm.h and rms_norm_backward.h. All but the _bwd ones
-// take one attribute, `eps`, a finite f64 >= 0. y, sum and dx may share a
-// buffer with any operand like x.
+// A block's T is not complex. The formulas are in rms_norm.h and
+// rms_norm_backward.h. All but the _bwd ones take one attribute, `eps`, a
+// finite f64 >= 0. y, sum and dx may share a buffer with any operand like x.
 //
 // Errors are INVALID_ARGUMENT: rank 0, an empty last axis, another dtype, a
 // shape or dtype that does not fit the others, a missing, unknown or wrong
@@ -44,6 +46,8 @@ XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightFwdCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualFwdCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormBlockCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormBlockFwdCpu);
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCpu);

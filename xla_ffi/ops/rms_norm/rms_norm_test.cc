@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/components.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/testing/simd_targets.h"
 #include "xla_ffi/testing/wide_numbers.h"
@@ -89,7 +90,12 @@ void ExpectRow(const RmsNormForward<T>& args, int64_t row) {
     }
     WideComplex want = Widen(h[i]) * scale;
     if (args.weight != nullptr) want *= Widen(args.weight[i]);
-    const Wide tolerance = (u + 8 * a) * Magnitude(want) + 0x1p-25L;
+    Wide magnitude = Magnitude(want);
+    if (args.is_block) {
+      magnitude += Magnitude(Widen(h[i]));
+      want = std::max<Wide>((want + Widen(h[i])).real(), 0);
+    }
+    const Wide tolerance = u * Magnitude(want) + 8 * a * magnitude + 0x1p-25L;
     worst = std::max(worst, Magnitude(Widen(args.y[at]) - want) / tolerance);
   }
   // Half again for complex products, whose parts round separately.
@@ -102,8 +108,10 @@ TYPED_TEST(RmsNormTest, MatchesTheFormulaAtEveryLengthAndAlignment) {
     for (int64_t n = 1; n <= 300; ++n) {
       for (const int64_t shift : {0, 1, 6}) {
         Case<T> c(2, n, shift);
-        for (const int variant : {0, 1, 3}) {
-          const auto args = c.Args((variant & 1) != 0, (variant & 2) != 0);
+        for (const int variant : {0, 1, 2, 3, 5, 7}) {
+          auto args = c.Args((variant & 1) != 0, (variant & 2) != 0);
+          args.is_block = (variant & 4) != 0;
+          if (args.is_block && kComponents<T> == 2) continue;
           RmsNorm(args, 0, c.rows);
           for (int64_t row = 0; row < c.rows; ++row) ExpectRow(args, row);
           ASSERT_EQ(Widen(c.y.back()), Widen(Narrow<T>(99)));
@@ -123,6 +131,7 @@ TYPED_TEST(RmsNormTest, MatchesTheFormulaForLongRows) {
       std::vector<AccumulationType<T>> scale(2);
       auto args = c.Args(true, true);
       args.scale = scale.data();
+      args.is_block = n % 2 == 0 && kComponents<T> == 1;
       RmsNorm(args, 0, 2);
       for (int64_t row = 0; row < 2; ++row) ExpectRow(args, row);
     }
@@ -192,6 +201,18 @@ TYPED_TEST(RmsNormTest, NanStaysInItsRow) {
     for (int64_t i = 0; i < 120; ++i) {
       EXPECT_EQ(std::isnan(Widen(c.y[i]).real()), i / 40 == 1) << i;
     }
+  });
+}
+
+TEST(RmsNormBlockTest, NanIsNotClipped) {
+  ForEachSimdTarget([] {
+    Case<float> c(1, 40, 0);
+    c.weight[3] = std::numeric_limits<float>::quiet_NaN();
+    auto args = c.Args(true, false);
+    args.is_block = true;
+    RmsNorm(args, 0, 1);
+    EXPECT_TRUE(std::isnan(c.y[3]));
+    EXPECT_GE(c.y[4], 0);
   });
 }
 
