@@ -161,12 +161,12 @@ def tangent_transpose(
 
 
 def make_op(suffix: str, reference: Any, composed: Any, **spec: Any) -> FfiOp:
-    """An operation with a handler on the CPU."""
+    """An operation with a handler on each platform."""
     name = _NAME + suffix
     return FfiOp(
         name,
         reference,
-        handlers={"cpu": name, "cuda": composed},
+        handlers={"cpu": name, "cuda": name},
         libraries=KIT_LIBRARIES,
         batches_shared=True,
         partitioned=composed,
