@@ -53,8 +53,8 @@ inline cudaError_t MaxSharedBytes(int64_t* bytes) {
   return status;
 }
 
-// Launches a RowKernel over args.rows >= 1 rows that are too long for registers:
-// it finds its row in shared memory if `RowThread::shared` is set.
+// Launches a RowKernel over args.rows >= 1 rows that are too long for
+// registers: it finds its row in shared memory if `RowThread::shared` is set.
 template <typename Wide, typename Args>
 cudaError_t LaunchWideRows(const Args& args, int64_t packs,
                            int64_t shared_bytes, cudaStream_t stream) {

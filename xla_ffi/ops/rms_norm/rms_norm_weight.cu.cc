@@ -19,25 +19,22 @@ cudaError_t RmsNormWeightCuda(const RmsNormWeightCudaForward<R>& args,
   const int64_t count = args.shape.n * args.shape.components;
   const bool is_aligned =
       AreAligned(args.x, args.weight, args.residual, args.y, args.sum);
-  return DispatchElements<R>(args.shape.n, args.shape.components, is_aligned, [&](auto elements) {
-    using E = decltype(elements);
-    const WeightForwardRows<R> rows = {args.x,
-                                       args.weight,
-                                       args.residual,
-                                       args.y,
-                                       args.sum,
-                                       args.scale,
-                                       args.shape.rows,
-                                       args.rows_per_weight,
-                                       count / E::W,
-                                       1 / static_cast<double>(args.shape.n),
-                                       args.eps};
-    return LaunchRows<WeightForwardInRegisters<E>, WeightForwardWide<E>>(
-        rows, rows.packs, count * static_cast<int64_t>(sizeof(R)), stream);
-  });
+  return DispatchElements<R>(
+      args.shape.n, args.shape.components, is_aligned, [&](auto elements) {
+        using E = decltype(elements);
+        const WeightForwardRows<R> rows = {
+            args.x,          args.weight,
+            args.residual,   args.y,
+            args.sum,        args.scale,
+            args.shape.rows, args.rows_per_weight,
+            count / E::W,    1 / static_cast<double>(args.shape.n),
+            args.eps};
+        return LaunchRows<WeightForwardInRegisters<E>, WeightForwardWide<E>>(
+            rows, rows.packs, count * static_cast<int64_t>(sizeof(R)), stream);
+      });
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(R)                                          \
+#define XLA_FFI_KIT_INSTANTIATE(R)                                           \
   template cudaError_t RmsNormWeightCuda(const RmsNormWeightCudaForward<R>&, \
                                          cudaStream_t)
 XLA_FFI_KIT_INSTANTIATE(Float16);

@@ -25,9 +25,8 @@ cudaError_t WithElements(const RmsNormWeightCudaBackward<R>& args,
   return DispatchElements<R>(args.shape.n, args.shape.components, is_aligned,
                              [&](auto elements) -> cudaError_t {
                                using E = decltype(elements);
-                               const int64_t packs = args.shape.n *
-                                                     args.shape.components /
-                                                     E::W;
+                               const int64_t packs =
+                                   args.shape.n * args.shape.components / E::W;
                                return fn(elements, packs);
                              });
 }
@@ -49,7 +48,8 @@ cudaError_t PlanRmsNormWeightBackward(const RmsNormWeightCudaBackward<R>& args,
     cudaError_t status;
     if (fits) {
       const RowPlan of_rows = PlanRowsOfGroups(args.weights, rows, packs);
-      plan->rows = PlanRowSums(of_rows, args.weights, rows, count, kSumBytes, 1);
+      plan->rows =
+          PlanRowSums(of_rows, args.weights, rows, count, kSumBytes, 1);
       status = ResidentBlocks(RowSumsKernel<WeightBackwardInRegisters<E>>,
                               plan->rows.shape, &resident);
       plan->rows =
@@ -109,12 +109,12 @@ cudaError_t RmsNormWeightBackwardCuda(const RmsNormWeightCudaBackward<R>& args,
   });
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(R)                                  \
-  template cudaError_t PlanRmsNormWeightBackward(                   \
-      const RmsNormWeightCudaBackward<R>&, RmsNormWeightCudaPlan*); \
-  template cudaError_t RmsNormWeightBackwardCuda(                   \
-      const RmsNormWeightCudaBackward<R>&,                          \
-      const RmsNormWeightCudaPlan&, void*, cudaStream_t)
+#define XLA_FFI_KIT_INSTANTIATE(R)                                       \
+  template cudaError_t PlanRmsNormWeightBackward(                        \
+      const RmsNormWeightCudaBackward<R>&, RmsNormWeightCudaPlan*);      \
+  template cudaError_t RmsNormWeightBackwardCuda(                        \
+      const RmsNormWeightCudaBackward<R>&, const RmsNormWeightCudaPlan&, \
+      void*, cudaStream_t)
 XLA_FFI_KIT_INSTANTIATE(Float16);
 XLA_FFI_KIT_INSTANTIATE(BFloat16);
 XLA_FFI_KIT_INSTANTIATE(float);

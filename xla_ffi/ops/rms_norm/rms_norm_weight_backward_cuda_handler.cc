@@ -54,9 +54,8 @@ ffi::Error Backward(cudaStream_t stream, ffi::ScratchAllocator& scratch,
         const ffi::ErrorOr<void*> memory =
             GetScratch(call.operation, scratch, plan.scratch_bytes);
         if (memory.has_error()) return memory.error();
-        return CudaStatus(
-            call.operation,
-            RmsNormWeightBackwardCuda(args, plan, *memory, stream));
+        return CudaStatus(call.operation, RmsNormWeightBackwardCuda(
+                                              args, plan, *memory, stream));
       });
 }
 
@@ -93,18 +92,18 @@ ffi::Error WeightResidualBwdImpl(cudaStream_t stream,
 }  // namespace xla_ffi_kit
 
 // Not compatible with command buffers: see GetScratch().
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiKitRmsNormWeightBwdCuda, xla_ffi_kit::WeightBwdImpl,
-    xla::ffi::Ffi::Bind()
-        .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
-        .Ctx<xla::ffi::ScratchAllocator>()
-        .Arg<xla::ffi::AnyBuffer>()  // scale
-        .Arg<xla::ffi::AnyBuffer>()  // x
-        .Arg<xla::ffi::AnyBuffer>()  // weight
-        .Arg<xla::ffi::AnyBuffer>()  // ct
-        .Ret<xla::ffi::AnyBuffer>()  // dx
-        .Ret<xla::ffi::AnyBuffer>()  // dweight
-        .Attrs());                   // none
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCuda,
+                              xla_ffi_kit::WeightBwdImpl,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
+                                  .Ctx<xla::ffi::ScratchAllocator>()
+                                  .Arg<xla::ffi::AnyBuffer>()  // scale
+                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                                  .Arg<xla::ffi::AnyBuffer>()  // weight
+                                  .Arg<xla::ffi::AnyBuffer>()  // ct
+                                  .Ret<xla::ffi::AnyBuffer>()  // dx
+                                  .Ret<xla::ffi::AnyBuffer>()  // dweight
+                                  .Attrs());                   // none
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     XlaFfiKitRmsNormWeightResidualBwdCuda, xla_ffi_kit::WeightResidualBwdImpl,

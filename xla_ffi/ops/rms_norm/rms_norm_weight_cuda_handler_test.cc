@@ -22,8 +22,11 @@ class RmsNormWeightCudaHandlerTest : public ::testing::Test {
   using Dims = CallFrame::Dims;
 
   CallFrame Forward(const Dims& x = {2, 3}, const Dims& weight = {3}) {
-    return CallFrame().Arg(x_, x).Arg(weight_, weight).Ret(y_, x).Attr("eps",
-                                                                       0.0);
+    return CallFrame()
+        .Arg(x_, x)
+        .Arg(weight_, weight)
+        .Ret(y_, x)
+        .Attr("eps", 0.0);
   }
   CallFrame ForwardResidual(const Dims& residual = {2, 3},
                             const Dims& sum = {2, 3}) {

@@ -1,6 +1,8 @@
 // The CUDA kernels with a weight, run on the CPU for every thread of their
 // launches and compared with the CPU kernels.
 
+#include "xla_ffi/ops/rms_norm/rms_norm_weight_row_work.h"
+
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -15,7 +17,6 @@
 #include "xla_ffi/ops/rms_norm/rms_norm_backward.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_weight_backward_row_work.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_weight_dispatch.h"
-#include "xla_ffi/ops/rms_norm/rms_norm_weight_row_work.h"
 #include "xla_ffi/ops/rms_norm/row_work_runner.h"
 #include "xla_ffi/testing/wide_numbers.h"
 

@@ -51,8 +51,7 @@ template <typename T>
 double Largest(const std::vector<T>& values) {
   double largest = 0;
   for (const T& value : values) {
-    largest =
-        std::max(largest, static_cast<double>(std::abs(Widen(value))));
+    largest = std::max(largest, static_cast<double>(std::abs(Widen(value))));
   }
   return largest;
 }
@@ -64,8 +63,8 @@ double Distance(const std::vector<T>& got, const std::vector<T>& expected,
   double distance = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const auto e = Widen(expected[i]);
-    distance = std::max(
-        distance, static_cast<double>(std::abs(Widen(got[i]) - e)));
+    distance =
+        std::max(distance, static_cast<double>(std::abs(Widen(got[i]) - e)));
   }
   return distance / magnitude / static_cast<double>(UnitRoundoff<T>());
 }
