@@ -50,7 +50,8 @@ class BundleTest(unittest.TestCase):
         result = self.run_python(
             *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("gpu_ops_test.py", "gpu_rms_norm_test.py", "gpu_graph_test.py"),
-            *("-k", "8x4 or handlers or relu_values or batch or no_rows"),
+            *("gpu_examples_test.py", "-k"),
+            "8x4 or handlers or relu_values or batch or no_rows or lowers",
             XLA_FFI_KIT_TEST_PLATFORM="cpu",
             JAX_PLATFORMS="cpu",
         )
