@@ -35,11 +35,12 @@ ffi::Error Run(cudaStream_t stream, ffi::Buffer<ffi::S32> x,
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleAddOneCuda, Run,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::PlatformStream<cudaStream_t>>()
-                                  .Arg<ffi::Buffer<ffi::S32>>()       // x
-                                  .Ret<ffi::Buffer<ffi::S32>>()       // y
-                                  .Ret<ffi::BufferR0<ffi::PRED>>());  // in_place
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    ExampleAddOneCuda, Run,
+    ffi::Ffi::Bind()
+        .Ctx<ffi::PlatformStream<cudaStream_t>>()
+        .Arg<ffi::Buffer<ffi::S32>>()       // x
+        .Ret<ffi::Buffer<ffi::S32>>()       // y
+        .Ret<ffi::BufferR0<ffi::PRED>>());  // in_place
 
 }  // namespace ffi_examples

@@ -18,11 +18,10 @@ namespace {
 namespace ffi = ::xla::ffi;
 namespace kit = ::xla_ffi_kit;
 
-ffi::Error Scalars(cudaStream_t stream,
-                   ffi::Result<ffi::BufferR1<ffi::F64>> y, bool pred,
-                   int8_t s8, int16_t s16, int32_t s32, int64_t s64, uint8_t u8,
-                   uint16_t u16, uint32_t u32, uint64_t u64, float f32,
-                   double f64, std::string_view text) {
+ffi::Error Scalars(cudaStream_t stream, ffi::Result<ffi::BufferR1<ffi::F64>> y,
+                   bool pred, int8_t s8, int16_t s16, int32_t s32, int64_t s64,
+                   uint8_t u8, uint16_t u16, uint32_t u32, uint64_t u64,
+                   float f32, double f64, std::string_view text) {
   constexpr char kOp[] = "examples.scalars";
   constexpr int kCount = 12;
   if (y->element_count() != kCount) {
@@ -30,9 +29,9 @@ ffi::Error Scalars(cudaStream_t stream,
         "expected a result with one element per attribute");
   }
   const std::array<double, kCount> values = {
-      double(pred), double(s8),         double(s16), double(s32),
-      double(s64),  double(u8),         double(u16), double(u32),
-      double(u64),  double(f32),        f64,         double(text.size())};
+      double(pred), double(s8),  double(s16), double(s32),
+      double(s64),  double(u8),  double(u16), double(u32),
+      double(u64),  double(f32), f64,         double(text.size())};
   return kit::CudaStatus(kOp, Store(values, y->typed_data(), stream));
 }
 

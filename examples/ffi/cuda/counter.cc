@@ -40,9 +40,8 @@ ffi::ErrorOr<std::unique_ptr<CudaCounter>> MakeCounter(int32_t start) {
 
 ffi::Error Count(cudaStream_t stream, CudaCounter* counter,
                  ffi::ResultBufferR0<ffi::S32> count, int32_t /*start*/) {
-  return kit::CudaStatus(
-      "examples.counter",
-      Store(counter->next++, count->typed_data(), stream));
+  return kit::CudaStatus("examples.counter",
+                         Store(counter->next++, count->typed_data(), stream));
 }
 
 }  // namespace

@@ -66,8 +66,10 @@ class CudaExamplesTest : public ::testing::Test {
   }
 
   static Status MakeTable(HandlerState& state, std::vector<double> table) {
-    return CallFrame().State(state).Attr("table", table).Run(
-        ExampleTableInstantiateCuda, kInstantiate);
+    return CallFrame()
+        .State(state)
+        .Attr("table", table)
+        .Run(ExampleTableInstantiateCuda, kInstantiate);
   }
 
   std::vector<int32_t> x_ = {1, 2, 3, 4}, y_ = x_, one_ = {0};
@@ -87,8 +89,10 @@ TEST_F(CudaExamplesTest, AddOne) {
 TEST_F(CudaExamplesTest, CounterTakesItsStateFromInstantiate) {
   HandlerState state, failed;
   const auto make = [](HandlerState& to, int32_t start) {
-    return CallFrame().State(to).Attr("start", start).Run(
-        ExampleCounterInstantiateCuda, kInstantiate);
+    return CallFrame()
+        .State(to)
+        .Attr("start", start)
+        .Run(ExampleCounterInstantiateCuda, kInstantiate);
   };
   EXPECT_TRUE(make(state, 3).ok());
   ExpectInvalid(make(failed, -1),
@@ -119,8 +123,8 @@ TEST_F(CudaExamplesTest, TheTableIsUploadedBeforeItIsUsed) {
                 "examples.table: attribute table: expected at least one "
                 "element");
   ASSERT_TRUE(MakeTable(state, {1.5, 2.5}).ok());
-  CallFrame call = CallFrame().State(state).DeviceOrdinal(2).Arg(x_, {4}).Ret(
-      doubles_, {4});
+  CallFrame call =
+      CallFrame().State(state).DeviceOrdinal(2).Arg(x_, {4}).Ret(doubles_, {4});
   const Status too_early = call.Run(ExampleTableExecuteCuda);
   EXPECT_EQ(too_early.code, XLA_FFI_Error_Code_FAILED_PRECONDITION);
   EXPECT_EQ(too_early.message,
@@ -130,9 +134,10 @@ TEST_F(CudaExamplesTest, TheTableIsUploadedBeforeItIsUsed) {
                   ExampleTableInitializeCuda, kInitialize),
               "examples.table");
   call.rets()[0].dims = {3};
-  ExpectInvalid(call.Run(ExampleTableExecuteCuda),
-                "examples.table: result y: expected as many elements as operand "
-                "index");
+  ExpectInvalid(
+      call.Run(ExampleTableExecuteCuda),
+      "examples.table: result y: expected as many elements as operand "
+      "index");
 }
 
 TEST_F(CudaExamplesTest, ScalarsAndScratch) {

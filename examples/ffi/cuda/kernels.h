@@ -1,5 +1,5 @@
-// The kernels of the examples. Handlers are plain C++ beside them: nvcc compiles
-// a file once for each GPU, and the FFI's headers take it long.
+// The kernels of the examples. Handlers are plain C++ beside them: nvcc
+// compiles a file once for each GPU, and the FFI's headers take it long.
 
 #ifndef EXAMPLES_FFI_CUDA_KERNELS_H_
 #define EXAMPLES_FFI_CUDA_KERNELS_H_

@@ -5,6 +5,8 @@
 // on the same stream. A graph would use them later; hence no
 // kCmdBufferCompatible.
 
+#include "xla_ffi/core/scratch.h"
+
 #include <cstdint>
 #include <optional>
 
@@ -12,7 +14,6 @@
 #include "examples/ffi/cuda/kernels.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/cuda/status.h"
-#include "xla_ffi/core/scratch.h"
 
 namespace ffi_examples {
 namespace {

@@ -41,8 +41,7 @@ struct CudaTable {
   std::map<int32_t, double*> on_device;
 };
 
-ffi::ErrorOr<std::unique_ptr<CudaTable>> Keep(
-    ffi::Span<const double> values) {
+ffi::ErrorOr<std::unique_ptr<CudaTable>> Keep(ffi::Span<const double> values) {
   if (values.size() == 0) {
     return ffi::Unexpected(ffi::Error::InvalidArgument(
         "examples.table: attribute table: expected at least one element"));
@@ -88,10 +87,10 @@ ffi::Error Execute(cudaStream_t stream, int32_t device, CudaTable* table,
                 std::to_string(device)};
   }
   return kit::CudaStatus(
-      kOp, LookUp(memory, static_cast<int64_t>(table->values.size()),
-                  index.typed_data(),
-                  static_cast<int64_t>(index.element_count()), y->typed_data(),
-                  stream));
+      kOp,
+      LookUp(memory, static_cast<int64_t>(table->values.size()),
+             index.typed_data(), static_cast<int64_t>(index.element_count()),
+             y->typed_data(), stream));
 }
 
 }  // namespace
