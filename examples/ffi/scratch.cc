@@ -21,7 +21,7 @@ ffi::Error Allocate(ffi::ScratchAllocator scratch,
   *given->typed_data() = 0;
   for (int32_t i = 0; i < count; ++i) {
     const std::optional<void*> block =
-        scratch.Allocate(size, /*alignment=*/128);
+        scratch.Allocate(size, /*alignment=*/16);  // XLA takes no more
     if (!block.has_value()) break;
     ++*given->typed_data();
   }

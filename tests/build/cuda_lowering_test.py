@@ -15,6 +15,7 @@ from xla_ffi_kit._library import KIT_LIBRARIES
 
 (LIBRARY,) = (lib for lib in KIT_LIBRARIES if lib.platform == "cuda")
 X = jnp.ones((4, 8), jnp.float32)
+W = X[0]
 
 
 def lowered(function, *operands) -> str:
@@ -30,6 +31,14 @@ class CudaLoweringTest(unittest.TestCase):
             self.assertEqual(handler.metadata().api_version, (0, 2))
 
     def test_operations_lower_to_their_handlers(self):
+        def of_weight(x, w):
+            return xla_ffi_kit.rms_norm(x, w).sum()
+
+        def of_residual(x, w):
+            y, h = xla_ffi_kit.rms_norm(x, w, residual=x)
+            return (y * h).sum()
+
+        name = "xla_ffi_kit.rms_norm_weight"
         for function, operands, targets in [
             (xla_ffi_kit.relu, (X,), ["xla_ffi_kit.relu"]),
             (xla_ffi_kit.modular_add, (X, X), ["xla_ffi_kit.modular_add"]),
@@ -39,6 +48,19 @@ class CudaLoweringTest(unittest.TestCase):
                 (X,),
                 ["xla_ffi_kit.rms_norm_fwd", "xla_ffi_kit.rms_norm_bwd"],
             ),
+            (of_weight, (X, W), [name]),
+            (of_residual, (X, W), [f"{name}_residual"]),
+            (
+                jax.grad(of_weight, (0, 1)),
+                (X, W),
+                [f"{name}_fwd", f"{name}_bwd"],
+            ),
+            (
+                jax.grad(of_residual, (0, 1)),
+                (X, W),
+                [f"{name}_residual_fwd", f"{name}_residual_bwd"],
+            ),
+            (jax.vmap(of_weight), (X, X), [name]),
         ]:
             text = lowered(function, *operands)
             for target in targets:

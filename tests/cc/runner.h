@@ -1,4 +1,5 @@
-// Runs a computation on the CPU, through either of XLA's two clients.
+// Runs a computation: on the CPU, through either of XLA's two clients, or on
+// CUDA.
 
 #ifndef TESTS_CC_RUNNER_H_
 #define TESTS_CC_RUNNER_H_
@@ -27,6 +28,10 @@ class Runner {
 
 // xla::LocalClient, the client that XlaBuilder grew up with.
 std::unique_ptr<Runner> MakeLocalClientRunner();
+
+// The same on this machine's first GPU; NOT_FOUND from an XLA without CUDA, or
+// XLA's own error where there is no GPU.
+absl::StatusOr<std::unique_ptr<Runner>> MakeCudaRunner();
 
 // The PjRt CPU client, the one that JAX runs on.
 std::unique_ptr<Runner> MakePjRtRunner();

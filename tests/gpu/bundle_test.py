@@ -49,7 +49,9 @@ class BundleTest(unittest.TestCase):
         # On the CPU, where they compare a handler with itself.
         result = self.run_python(
             *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("gpu_ops_test.py", "-k", "8-4 or handlers or relu_values"),
+            *("gpu_ops_test.py", "gpu_rms_norm_test.py", "gpu_graph_test.py"),
+            *("gpu_examples_test.py", "-k"),
+            "8x4 or handlers or relu_values or batch or no_rows or lowers",
             XLA_FFI_KIT_TEST_PLATFORM="cpu",
             JAX_PLATFORMS="cpu",
         )

@@ -4,12 +4,21 @@ Part of //tests:gpu_bundle. XLA_FFI_KIT_TEST_PLATFORM=cpu runs it without a GPU,
 which tests these tests and nothing else.
 """
 
-import os
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gpu_data import (
+    CPU,
+    DEVICE,
+    FLOATS,
+    PLATFORM,
+    SHAPES,
+    assert_close,
+    random,
+    run,
+    shape_id,
+)
 
 import xla_ffi_kit
 from xla_ffi_kit.ops.modular_add import modular_add_op
@@ -17,49 +26,9 @@ from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 from xla_ffi_kit.testing import Case, check_op
 
-jax.config.update("jax_enable_x64", True)
-
-PLATFORM = os.environ.get("XLA_FFI_KIT_TEST_PLATFORM", "cuda")
-DEVICE, CPU = jax.devices(PLATFORM)[0], jax.devices("cpu")[0]
-
-# dtype -> the distance allowed, in relation to the largest of the result.
-FLOATS = {
-    "float16": 1e-3,
-    "bfloat16": 8e-3,
-    "float32": 5e-7,
-    "float64": 1e-15,
-    "complex64": 5e-7,
-    "complex128": 1e-15,
-}
-# One row in a thread, in a warp, in a block's registers, in shared memory, and
-# too long for that; with and without whole packs of 16 bytes.
-SHAPES = [(8, 4), (1000, 63), (300, 1024), (5, 8192), (5, 8200), (3, 40001)]
-SHAPES += [(2, 300000), (1, 1 << 22)]
-
-
-def random(shape, dtype, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(shape)
-    if np.dtype(dtype).kind == "c":
-        x = x + 1j * rng.standard_normal(shape)
-    return np.array(jnp.asarray(x, dtype))  # a copy: it can be written to
-
-
-def run(function, device, *operands):
-    """The results on one device, compiled, as NumPy arrays."""
-    operands = [jax.device_put(x, device) for x in operands]
-    return jax.tree.map(np.asarray, jax.jit(function)(*operands))
-
-
-def assert_close(got, want, tolerance):
-    wide = np.complex128 if got.dtype.kind == "c" else np.float64
-    got, want = got.astype(wide), want.astype(wide)
-    largest = np.abs(want).max(initial=1e-30)
-    assert np.abs(got - want).max(initial=0) <= tolerance * largest
-
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
 def test_rms_norm_values(shape, dtype):
     x = random(shape, jnp.dtype(dtype))
     got, want = (run(xla_ffi_kit.rms_norm, d, x) for d in (DEVICE, CPU))
@@ -67,7 +36,7 @@ def test_rms_norm_values(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
 def test_rms_norm_backward_values(shape, dtype):
     x, ct = (random(shape, jnp.dtype(dtype), seed) for seed in (1, 2))
 

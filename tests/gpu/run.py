@@ -1,13 +1,16 @@
-"""Tests the kit's operations on this machine's NVIDIA GPU, without Bazel.
+"""Tests and times the kit's operations on this machine's GPU, without Bazel.
 
-    python run.py [--sanitize] [options of pytest]
+    python run.py [--sanitize] [--no-benchmark] [options of pytest]
 
 Needs Python 3.11 or newer with JAX and its CUDA plugin (`jax[cuda13]`) and
 pytest; everything else lies beside this script. --sanitize also runs the tests
-of values under each tool of compute-sanitizer, where that is installed.
+of values under each tool of compute-sanitizer, where that is installed. When
+all tests have passed, the benchmark writes benchmark.json and benchmark.svg
+into the current folder.
 
 Exits with 0 if all tests pass, 3 if there is no GPU to run them on, and with
-pytest's or compute-sanitizer's own code otherwise.
+the code of what failed otherwise: pytest's, compute-sanitizer's or the
+benchmark's.
 """
 
 from __future__ import annotations
@@ -44,6 +47,17 @@ def sanitize(command: list[str]) -> int:
     return 0
 
 
+def benchmark() -> int:
+    """Runs the benchmark; its exit code."""
+    return subprocess.run(
+        [
+            *(sys.executable, str(HERE / "gpu_benchmark.py")),
+            *("--json", "benchmark.json", "--plot", "benchmark.svg"),
+        ],
+        check=False,
+    ).returncode
+
+
 def main(options: list[str]) -> int:
     """Finds the GPU and runs the tests on it; returns the exit status."""
     os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -61,15 +75,18 @@ def main(options: list[str]) -> int:
         return NO_GPU
     print(f"jax {jax.__version__} on {devices[0].device_kind}")
     print(jax.extend.backend.get_backend("cuda").platform_version, flush=True)
-    want_sanitizers = "--sanitize" in options
+    flags = {"--sanitize", "--no-benchmark"}
+    wanted = flags.intersection(options)
     command = [
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
         *(str(path) for path in sorted(HERE.glob("*_test.py"))),
     ]
-    options = [option for option in options if option != "--sanitize"]
+    options = [option for option in options if option not in flags]
     code = subprocess.run([*command, *options], check=False).returncode
-    if code == 0 and want_sanitizers:
+    if code == 0 and "--sanitize" in wanted:
         code = sanitize(command)
+    if code == 0 and "--no-benchmark" not in wanted:
+        code = benchmark()
     return code
 
 

@@ -142,10 +142,11 @@ TEST(CallFrameContextTest, RunIdDeviceOrdinalAndStream) {
 }
 
 ffi::Error UseScratch(ffi::ScratchAllocator scratch, int64_t size) {
-  const std::optional<void*> first = scratch.Allocate(size, 64);
+  const std::optional<void*> first = scratch.Allocate(size, 16);
   const std::optional<void*> second = scratch.Allocate(size);
   if (!first || !second) return ffi::Error::Internal("out of scratch");
-  if (reinterpret_cast<uintptr_t>(*first) % 64 != 0) {
+  if (scratch.Allocate(0, 32)) return ffi::Error::Internal("alignment 32");
+  if (reinterpret_cast<uintptr_t>(*first) % 16 != 0) {
     return ffi::Error::Internal("alignment");
   }
   static_cast<char*>(*first)[size - 1] = static_cast<char*>(*second)[0] = 1;

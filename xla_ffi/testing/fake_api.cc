@@ -84,6 +84,11 @@ XLA_FFI_Error* NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
 XLA_FFI_Error* Allocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
   FakeContext* context = AsFake(args->ctx);
   if (!context->scratch_bytes) return Unavailable("scratch memory");
+  if (args->alignment > 16) {
+    return MakeError(
+        XLA_FFI_Error_Code_INVALID_ARGUMENT,
+        "Unsupported alignment: " + std::to_string(args->alignment));
+  }
   std::lock_guard<std::mutex> lock(context->mutex);
   size_t used = args->size;
   for (const auto& [data, size] : context->scratch) used += size;
@@ -91,11 +96,11 @@ XLA_FFI_Error* Allocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
     return MakeError(XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
                      "out of scratch memory");
   }
-  // aligned_alloc() wants a multiple of the alignment; XLA's own is 256 bytes.
-  const size_t alignment = std::max<size_t>(args->alignment, 256);
-  const size_t size =
-      (std::max<size_t>(args->size, 1) + alignment - 1) / alignment * alignment;
-  args->data = std::aligned_alloc(alignment, size);
+  // aligned_alloc() wants a multiple of the alignment, here XLA's own.
+  constexpr size_t kAlignment = 256;
+  const size_t size = (std::max<size_t>(args->size, 1) + kAlignment - 1) /
+                      kAlignment * kAlignment;
+  args->data = std::aligned_alloc(kAlignment, size);
   context->scratch[args->data] = args->size;
   return nullptr;
 }

@@ -162,12 +162,12 @@ def tangent_transpose(
 
 
 def make_op(suffix: str, reference: Any, composed: Any, **spec: Any) -> FfiOp:
-    """An operation with a handler on the CPU; with `aliases`, in place."""
+    """An operation with a handler on each platform; with `aliases`, in place."""
     handler = _NAME + suffix
     return FfiOp(
         f"{handler}_in_place" if "aliases" in spec else handler,
         reference,
-        handlers={"cpu": handler, "cuda": composed},
+        handlers={"cpu": handler, "cuda": handler},
         libraries=KIT_LIBRARIES,
         batches_shared=True,
         partitioned=composed,

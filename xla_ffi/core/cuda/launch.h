@@ -53,21 +53,15 @@ inline cudaError_t MaxSharedBytes(int64_t* bytes) {
   return status;
 }
 
-// Launches a RowKernel over args.rows >= 1 rows: Registers where they fit, else
-// Wide, which finds its row in shared memory if `RowThread::shared` is set.
-template <typename Registers, typename Wide, typename Args>
-cudaError_t LaunchRows(const Args& args, int64_t packs, int64_t shared_bytes,
-                       cudaStream_t stream) {
-  // Asking the device costs a microsecond: only long rows need to.
+// Launches a RowKernel over args.rows >= 1 rows that are too long for
+// registers: it finds its row in shared memory if `RowThread::shared` is set.
+template <typename Wide, typename Args>
+cudaError_t LaunchWideRows(const Args& args, int64_t packs,
+                           int64_t shared_bytes, cudaStream_t stream) {
   int64_t limit = 0;
-  cudaError_t status = cudaSuccess;
-  if (!RowsFitRegisters(packs)) status = MaxSharedBytes(&limit);
+  cudaError_t status = MaxSharedBytes(&limit);
   if (status != cudaSuccess) return status;
   const RowPlan plan = PlanRows(args.rows, packs, shared_bytes, limit);
-  if (plan.path == RowPath::kRegisters) {
-    return Launch(RowKernel<Registers>, plan.shape, stream, args,
-                  plan.threads_per_row, false);
-  }
   if (plan.path == RowPath::kShared) {
     status = cudaFuncSetAttribute(RowKernel<Wide>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -77,6 +71,19 @@ cudaError_t LaunchRows(const Args& args, int64_t packs, int64_t shared_bytes,
   }
   return Launch(RowKernel<Wide>, plan.shape, stream, args, plan.threads_per_row,
                 plan.path == RowPath::kShared);
+}
+
+// The same over rows of any length: Registers where they fit, else Wide.
+template <typename Registers, typename Wide, typename Args>
+cudaError_t LaunchRows(const Args& args, int64_t packs, int64_t shared_bytes,
+                       cudaStream_t stream) {
+  if (!RowsFitRegisters(packs)) {
+    return LaunchWideRows<Wide>(args, packs, shared_bytes, stream);
+  }
+  // Asking the device costs a microsecond: only long rows need to.
+  const RowPlan plan = PlanRows(args.rows, packs, 0, 0);
+  return Launch(RowKernel<Registers>, plan.shape, stream, args,
+                plan.threads_per_row, false);
 }
 
 #endif  // __CUDACC__

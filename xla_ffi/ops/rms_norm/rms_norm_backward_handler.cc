@@ -20,36 +20,6 @@ using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
 
 using ResultBuffer = ffi::Result<ffi::AnyBuffer>;
 
-// The operands and results of any backward handler.
-struct Call {
-  std::string_view operation;
-  MaybeBuffer scale;
-  ffi::AnyBuffer x;
-  MaybeBuffer weight;
-  ffi::AnyBuffer ct;
-  MaybeBuffer ct_sum;
-  ffi::AnyBuffer dx;
-  MaybeBuffer dweight;
-  double eps;
-};
-
-ffi::Error Check(const Call& call) {
-  const auto place = [&](std::string_view argument) {
-    return Place{call.operation, argument};
-  };
-  ffi::Error e = CheckX(place("operand x"), call.x);
-  if (e.success())
-    e = CheckWeight(place("operand weight"), call.weight, call.x);
-  if (e.success()) e = CheckLikeX(place("operand ct"), call.ct, call.x);
-  if (e.success()) e = CheckLikeX(place("operand ct_sum"), call.ct_sum, call.x);
-  if (e.success()) e = CheckLikeX(place("result dx"), call.dx, call.x);
-  if (e.success() && call.dweight) {
-    e = CheckLike(place("result dweight"), *call.dweight, *call.weight,
-                  "like operand weight");
-  }
-  return e;
-}
-
 // dx and dweight, one weight after the other.
 template <typename T>
 void RunWithWeights(ffi::ThreadPool& pool, const RmsNormBackward<T>& args,
@@ -68,8 +38,8 @@ void RunWithWeights(ffi::ThreadPool& pool, const RmsNormBackward<T>& args,
   }
 }
 
-ffi::Error Backward(ffi::ThreadPool& pool, Call call) {
-  if (ffi::Error e = Check(call); e.failure()) return e;
+ffi::Error Backward(ffi::ThreadPool& pool, const BackwardCall& call) {
+  if (ffi::Error e = CheckBackward(call); e.failure()) return e;
   return DispatchDtype(
       FloatTypes(), call.x.element_type(), {call.operation, "operand x"},
       [&](auto tag) -> ffi::Error {

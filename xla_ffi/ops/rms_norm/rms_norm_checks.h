@@ -89,6 +89,63 @@ inline int64_t RowsPerWeight(int64_t rows, const MaybeBuffer& weight) {
   return weights == 0 ? 0 : rows / weights;
 }
 
+// The operands and results of any forward handler.
+struct ForwardCall {
+  std::string_view operation;
+  ffi::AnyBuffer x;
+  MaybeBuffer weight, residual;
+  ffi::AnyBuffer y;
+  MaybeBuffer sum, scale;
+  bool is_block = false;  // y = max(h scale weight + h, 0)
+};
+
+// All but the scale.
+inline ffi::Error CheckForward(const ForwardCall& call) {
+  const auto place = [&](std::string_view argument) {
+    return Place{call.operation, argument};
+  };
+  ffi::Error e = CheckX(place("operand x"), call.x);
+  if (e.success())
+    e = CheckWeight(place("operand weight"), call.weight, call.x);
+  if (e.success()) {
+    e = CheckLikeX(place("operand residual"), call.residual, call.x);
+  }
+  if (e.success()) e = CheckLikeX(place("result y"), call.y, call.x);
+  if (e.success()) e = CheckLikeX(place("result sum"), call.sum, call.x);
+  return e;
+}
+
+// The operands and results of any backward handler.
+struct BackwardCall {
+  std::string_view operation;
+  MaybeBuffer scale;
+  ffi::AnyBuffer x;
+  MaybeBuffer weight;
+  ffi::AnyBuffer ct;
+  MaybeBuffer ct_sum;
+  ffi::AnyBuffer dx;
+  MaybeBuffer dweight;
+  double eps;
+};
+
+// All but the scale.
+inline ffi::Error CheckBackward(const BackwardCall& call) {
+  const auto place = [&](std::string_view argument) {
+    return Place{call.operation, argument};
+  };
+  ffi::Error e = CheckX(place("operand x"), call.x);
+  if (e.success())
+    e = CheckWeight(place("operand weight"), call.weight, call.x);
+  if (e.success()) e = CheckLikeX(place("operand ct"), call.ct, call.x);
+  if (e.success()) e = CheckLikeX(place("operand ct_sum"), call.ct_sum, call.x);
+  if (e.success()) e = CheckLikeX(place("result dx"), call.dx, call.x);
+  if (e.success() && call.dweight) {
+    e = CheckLike(place("result dweight"), *call.dweight, *call.weight,
+                  "like operand weight");
+  }
+  return e;
+}
+
 }  // namespace xla_ffi_kit::rms_norm_internal
 
 #endif  // XLA_FFI_OPS_RMS_NORM_RMS_NORM_CHECKS_H_

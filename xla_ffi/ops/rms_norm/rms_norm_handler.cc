@@ -20,36 +20,11 @@ using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
 
 using ResultBuffer = ffi::Result<ffi::AnyBuffer>;
 
-// The operands and results of any forward handler.
-struct Call {
-  std::string_view operation;
-  ffi::AnyBuffer x;
-  MaybeBuffer weight, residual;
-  ffi::AnyBuffer y;
-  MaybeBuffer sum, scale;
-  bool is_block = false;
-};
-
-ffi::Error Check(const Call& call) {
-  const auto place = [&](std::string_view argument) {
-    return Place{call.operation, argument};
-  };
-  ffi::Error e = CheckX(place("operand x"), call.x);
-  if (e.success())
-    e = CheckWeight(place("operand weight"), call.weight, call.x);
-  if (e.success()) {
-    e = CheckLikeX(place("operand residual"), call.residual, call.x);
-  }
-  if (e.success()) e = CheckLikeX(place("result y"), call.y, call.x);
-  if (e.success()) e = CheckLikeX(place("result sum"), call.sum, call.x);
-  return e;
-}
-
 ffi::Error Forward(ffi::ThreadPool& pool, const ffi::Dictionary& attributes,
-                   Call call) {
+                   const ForwardCall& call) {
   const ffi::ErrorOr<double> eps = GetEps(call.operation, attributes);
   if (eps.has_error()) return eps.error();
-  if (ffi::Error e = Check(call); e.failure()) return e;
+  if (ffi::Error e = CheckForward(call); e.failure()) return e;
 
   const Place x = {call.operation, "operand x"};
   const auto run = [&](auto tag) -> ffi::Error {

@@ -31,9 +31,11 @@
 // shape or dtype that does not fit the others, a missing, unknown or wrong
 // attribute.
 //
-// On CUDA devices there are the first two targets and _bwd, with the same
-// checks; see rms_norm_cuda.h. Their handlers return the error of the launch
-// too, and may be captured in a command buffer.
+// On CUDA devices there are all targets but _grad, with the same checks; see
+// rms_norm_cuda.h and rms_norm_weight_cuda.h. Their handlers return the error
+// of the launch too, and may be captured in a command buffer, but for the two
+// with a result dweight: these need scratch memory (RESOURCE_EXHAUSTED where
+// there is not enough).
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
@@ -56,6 +58,13 @@ XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualBwdCpu);
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormCuda);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCuda);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightCuda);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightFwdCuda);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualCuda);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualFwdCuda);
+
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCuda);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualBwdCuda);
 
 #endif  // XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_

@@ -1,0 +1,128 @@
+"""rms_norm with a weight and a residual on the GPU: see gpu_ops_test.py."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gpu_data import (
+    CPU,
+    DEVICE,
+    FLOATS,
+    SHAPES,
+    assert_close,
+    random,
+    run,
+    shape_id,
+)
+
+import xla_ffi_kit
+from xla_ffi_kit.ops.rms_norm import (
+    rms_norm_weight_bwd_op,
+    rms_norm_weight_op,
+    rms_norm_weight_residual_op,
+)
+from xla_ffi_kit.testing import Case, check_op
+
+
+def with_weight(x, w, r):
+    return xla_ffi_kit.rms_norm(x, w)
+
+
+def with_residual(x, w, r):
+    return xla_ffi_kit.rms_norm(x, w, residual=r)
+
+
+def operands(shape, dtype):
+    """x, the weight, the residual."""
+    dtype = jnp.dtype(dtype)
+    return (
+        random(shape, dtype, 1),
+        random(shape[-1:], dtype, 2),
+        random(shape, dtype, 3),
+    )
+
+
+@pytest.mark.parametrize("function", [with_weight, with_residual])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
+def test_values(shape, dtype, function):
+    args = operands(shape, dtype)
+    got, want = (run(function, d, *args) for d in (DEVICE, CPU))
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert_close(g, w, FLOATS[dtype])
+
+
+@pytest.mark.parametrize("function", [with_weight, with_residual])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
+def test_backward_values(shape, dtype, function):
+    args = operands(shape, dtype)
+
+    def backward(x, w, r):
+        y, pull_back = jax.vjp(function, x, w, r)
+        # Any cotangents but constant ones.
+        return pull_back(jax.tree.map(lambda leaf: jnp.cos(leaf) * leaf, y))
+
+    got, want = (run(backward, d, *args) for d in (DEVICE, CPU))
+    for g, w in zip(got, want, strict=True):
+        assert_close(g, w, 4 * FLOATS[dtype])
+
+
+@pytest.mark.parametrize("shape", [(70000, 16), (4099, 1024), (700, 8200)])
+def test_the_gradient_of_a_weight_is_the_same_each_time_values(shape):
+    x, w, ct = operands(shape, "float32")
+    scale = np.ones(shape[:-1], np.float32)
+    results = [
+        run(rms_norm_weight_bwd_op, DEVICE, scale, x, w, ct)[1]
+        for _ in range(3)
+    ]
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+    want = (x.astype(np.float64) * ct).sum(0)
+    assert_close(results[0], want.astype(np.float32), 1e-6)
+
+
+def test_a_weight_for_each_batch_values():
+    x, r = (random((5, 33, 64), np.dtype("float32"), seed) for seed in (1, 2))
+    w = random((5, 64), np.dtype("float32"), 3)
+
+    def loss(x, w, r):
+        y, h = with_residual(x, w, r)
+        return (y * jnp.sin(h)).sum()
+
+    gradient = jax.vmap(jax.grad(loss, (0, 1, 2)))
+    got, want = (run(gradient, d, x, w, r) for d in (DEVICE, CPU))
+    for g, w in zip(got, want, strict=True):
+        assert_close(g, w, 2e-6)
+
+
+def test_no_rows_give_a_gradient_of_zero_values():
+    x = np.zeros((0, 8), np.float32)
+    gradient = jax.grad(lambda x, w: with_weight(x, w, x).sum(), 1)
+    result = run(gradient, DEVICE, x, np.ones(8, np.float32))
+    np.testing.assert_array_equal(result, np.zeros(8, np.float32))
+
+
+@pytest.mark.parametrize("donated", [0, 2])
+def test_in_place_values(donated):
+    args = operands((64, 40000), "float32")
+    want = run(with_residual, CPU, *args)
+    on_device = [jax.device_put(x, DEVICE) for x in args]
+    got = jax.jit(with_residual, donate_argnums=donated)(*on_device)
+    for g, w in zip(got, want, strict=True):
+        assert_close(np.asarray(g), w, FLOATS["float32"])
+
+
+@pytest.mark.parametrize(
+    ("op", "case"),
+    [
+        (rms_norm_weight_op, Case("float32[3,17]", "float32[17]", eps=1e-6)),
+        (
+            rms_norm_weight_residual_op,
+            Case("float32[3,17]", "float32[17]", "float32[3,17]", eps=1e-6),
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_every_transformation(op, case):
+    check_op(op, [case])
