@@ -17,6 +17,7 @@ import pytest
 from jax import export
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+from shared_data import NAME, assert_close, data, fused, loss, program, targets
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp, rms_norm
@@ -25,43 +26,6 @@ from xla_ffi_kit.ops.rms_norm import (
     rms_norm_weight_op,
     rms_norm_weight_residual_op,
 )
-
-NAME = "xla_ffi_kit.rms_norm_weight"
-
-
-def data(*shape, seed=0):
-    rng = np.random.default_rng(seed)
-    return jnp.asarray(rng.normal(size=shape), np.float32)
-
-
-def assert_close(got, want, tolerance=2e-5):
-    leaves = zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True)
-    for a, b in leaves:
-        scale = max(1, np.max(np.abs(b), initial=0))
-        np.testing.assert_allclose(a, b, atol=tolerance * scale)
-
-
-def fused(x, w, r):
-    y, total = rms_norm(x, w, residual=r)
-    return y * total
-
-
-def loss(x, w, r):
-    return jnp.sum(fused(x, w, r) ** 2)
-
-
-def program(function, *args):
-    return jax.jit(function).lower(*args).compile().as_text()
-
-
-def targets(function, *args):
-    """How often a program calls each of the kit's handlers."""
-    names = [
-        part.split('"')[0]
-        for part in program(function, *args).split('custom_call_target="')[1:]
-    ]
-    return {n: names.count(n) for n in names if n.startswith("xla_ffi_kit")}
-
 
 # --- The fused handlers run ---------------------------------------------------
 

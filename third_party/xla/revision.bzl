@@ -24,6 +24,11 @@ NEWER_HEADERS = {
         sha256 = "1faca3c5d4662cb4a6130a68105d68bb520764817e165d6eebfd6786c0d1f30f",
         python_version = "3.11",
     ),
+    "0_4": struct(
+        requirement = "jaxlib==0.11.1",
+        sha256 = "7ebe86a7b891fcda83e7f634a677d285681a7b80b3ec9ed435536078a8371acf",
+        python_version = "3.13",
+    ),
     "0_5": struct(
         requirement = "jaxlib==0.12.0.1",
         sha256 = "78318e9ac79c92972f81c77090f557bdb4a5a49821751c6ee3f6a9c66a948842",

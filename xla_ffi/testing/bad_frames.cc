@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/checks.h"
 #include "xla_ffi/testing/attributes.h"
 #include "xla_ffi/testing/call_frame.h"
 
@@ -112,6 +113,24 @@ void ExpectRefusesBadFrames(XLA_FFI_Handler* handler, CallFrame good,
     std::string after;
     for (const Buffer& result : good.rets()) after += Bytes(result);
     EXPECT_TRUE(after == before) << bad.mistake << ": wrote to a result";
+  }
+}
+
+void ExpectRefusesNullData(XLA_FFI_Handler* handler, CallFrame good,
+                           const std::string& operation,
+                           const std::vector<std::string>& names) {
+  EXPECT_EQ(good.Run(handler).message, "");
+  ASSERT_EQ(names.size(), good.args().size() + good.rets().size());
+  auto name = names.begin();
+  for (std::vector<Buffer>* buffers : {&good.args(), &good.rets()}) {
+    for (Buffer& buffer : *buffers) {
+      void* const data = std::exchange(buffer.data, nullptr);
+      ExpectInvalid(good.Run(handler),
+                    operation + ": " + *name++ + ": expected data of shape " +
+                        ShapeText({buffer.dims.data(), buffer.dims.size()}) +
+                        ", got null");
+      buffer.data = data;
+    }
   }
 }
 

@@ -28,6 +28,13 @@ std::vector<BadFrame> BadFrames(const CallFrame& good);
 void ExpectRefusesBadFrames(XLA_FFI_Handler* handler, CallFrame good,
                             bool can_run = true);
 
+// Expects that `handler` accepts `good`, and refuses null data of each of its
+// operands and results, which are named in this order, in the words of
+// CheckData() of xla_ffi/core/checks.h.
+void ExpectRefusesNullData(XLA_FFI_Handler* handler, CallFrame good,
+                           const std::string& operation,
+                           const std::vector<std::string>& names);
+
 // Expects INVALID_ARGUMENT with this message.
 void ExpectInvalid(const Status& status, const std::string& message);
 

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/argmax/argmax_handler.h"
+#include "xla_ffi/ops/sort/kind_of_type.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/simd_targets.h"
@@ -18,15 +19,6 @@ namespace {
 
 using testing::CallFrame;
 using testing::Status;
-
-template <typename T>
-KeyKind KindOf() {
-  if (std::is_same_v<T, Float16>) return KeyKind::kF16;
-  if (std::is_same_v<T, BFloat16>) return KeyKind::kBF16;
-  if (std::is_same_v<T, float>) return KeyKind::kF32;
-  if (std::is_same_v<T, double>) return KeyKind::kF64;
-  return std::is_signed_v<T> ? KeyKind::kSigned : KeyKind::kUnsigned;
-}
 
 template <typename T>
 auto Wide(T x) {
@@ -215,18 +207,14 @@ TEST(ArgmaxHandlerTest, RefusesWhatDoesNotFit) {
 TEST(ArgmaxHandlerTest, RefusesNullDataOfElements) {
   std::vector<float> x(2);
   std::vector<int32_t> indices(1);
-  CallFrame frame;
-  frame.Arg(x, {2}).Ret(indices, {}).Attr("axis", int64_t{0});
-  frame.Attr("of", "max");
-  frame.args()[0].data = nullptr;
-  EXPECT_EQ(frame.Run(XlaFfiKitArgmaxCpu).message,
-            "xla_ffi_kit.argmax: operand x: expected data of shape (2), got "
-            "null");
-  frame.args()[0].data = x.data();
-  frame.rets()[0].data = nullptr;
-  EXPECT_EQ(frame.Run(XlaFfiKitArgmaxCpu).message,
-            "xla_ffi_kit.argmax: result indices: expected data of shape (), "
-            "got null");
+  testing::ExpectRefusesNullData(XlaFfiKitArgmaxCpu,
+                                 CallFrame()
+                                     .Arg(x, {2})
+                                     .Ret(indices, {})
+                                     .Attr("axis", int64_t{0})
+                                     .Attr("of", "max"),
+                                 "xla_ffi_kit.argmax",
+                                 {"operand x", "result indices"});
 }
 
 }  // namespace

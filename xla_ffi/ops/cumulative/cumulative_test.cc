@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/cumulative/cumulative_handler.h"
+#include "xla_ffi/ops/sort/kind_of_type.h"
 #include "xla_ffi/ops/sort/workers.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
@@ -20,13 +21,6 @@ namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
-
-template <typename T>
-KeyKind KindOf() {
-  if (std::is_same_v<T, float>) return KeyKind::kF32;
-  if (std::is_same_v<T, double>) return KeyKind::kF64;
-  return std::is_signed_v<T> ? KeyKind::kSigned : KeyKind::kUnsigned;
-}
 
 template <typename T>
 T Apply(CumulativeOp op, T a, T b) {
@@ -224,17 +218,16 @@ TEST(CumulativeHandlerTest, RefusesWhatItDoesNotCover) {
 }
 
 TEST(CumulativeHandlerTest, RefusesNullDataOfElements) {
-  std::vector<float> y(2);
-  EXPECT_EQ(CallFrame()
-                .Arg(XLA_FFI_DataType_F32, nullptr, {2})
-                .Ret(y, {2})
-                .Attr("axis", int64_t{0})
-                .Attr("op", "sum")
-                .Attr("reverse", int64_t{0})
-                .Run(XlaFfiKitCumulativeCpu)
-                .message,
-            "xla_ffi_kit.cumulative: operand x: expected data of shape (2), "
-            "got null");
+  std::vector<float> x(2), y(2);
+  testing::ExpectRefusesNullData(XlaFfiKitCumulativeCpu,
+                                 CallFrame()
+                                     .Arg(x, {2})
+                                     .Ret(y, {2})
+                                     .Attr("axis", int64_t{0})
+                                     .Attr("op", "sum")
+                                     .Attr("reverse", int64_t{0}),
+                                 "xla_ffi_kit.cumulative",
+                                 {"operand x", "result y"});
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 #include <limits>
 #include <memory>
 #include <random>
-#include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/isin/isin_handler.h"
 #include "xla_ffi/ops/isin/key_set.h"
+#include "xla_ffi/ops/sort/kind_of_type.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
@@ -18,13 +18,6 @@ namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
-
-template <typename T>
-KeyKind KindOf() {
-  if (std::is_same_v<T, float>) return KeyKind::kF32;
-  if (std::is_same_v<T, double>) return KeyKind::kF64;
-  return std::is_signed_v<T> ? KeyKind::kSigned : KeyKind::kUnsigned;
-}
 
 template <typename T>
 std::vector<T> Values(int64_t n, std::mt19937_64& random) {
@@ -148,6 +141,16 @@ TEST(IsinHandlerTest, RefusesWhatDoesNotFit) {
             "xla_ffi_kit.isin: operand test: expected shape (2, 2) like "
             "operand element but for the last axis, got shape (3, 2)");
   EXPECT_EQ(run(y, {2, 2}), "");
+}
+
+TEST(IsinHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(3), y(2);
+  std::vector<uint8_t> out(3);
+  testing::ExpectRefusesNullData(
+      XlaFfiKitIsinCpu,
+      CallFrame().Arg(x, {3}).Arg(y, {2}).Ret(XLA_FFI_DataType_PRED, out.data(),
+                                              {3}),
+      "xla_ffi_kit.isin", {"operand element", "operand test", "result is_in"});
 }
 
 }  // namespace

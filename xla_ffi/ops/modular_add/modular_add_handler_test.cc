@@ -104,21 +104,9 @@ TEST(ModularAddHandlerTest, RefusesDtypesThatDoNotFit) {
 
 TEST(ModularAddHandlerTest, RefusesNullDataOfElements) {
   std::vector<float> x(3);
-  const CallFrame right = CallFrame().Arg(x, {3}).Arg(x, {3}).Ret(x, {3});
-  const auto expect_null_refused = [&](CallFrame frame, const char* argument) {
-    ExpectInvalid(frame.Run(XlaFfiKitModularAddCpu),
-                  std::string("xla_ffi_kit.modular_add: ") + argument +
-                      ": expected data of shape (3), got null");
-  };
-  CallFrame frame = right;
-  frame.args()[0].data = nullptr;
-  expect_null_refused(frame, "operand b");
-  frame = right;
-  frame.args()[1].data = nullptr;
-  expect_null_refused(frame, "operand c");
-  frame = right;
-  frame.rets()[0].data = nullptr;
-  expect_null_refused(frame, "result a");
+  testing::ExpectRefusesNullData(
+      XlaFfiKitModularAddCpu, CallFrame().Arg(x, {3}).Arg(x, {3}).Ret(x, {3}),
+      "xla_ffi_kit.modular_add", {"operand b", "operand c", "result a"});
 }
 
 }  // namespace

@@ -112,5 +112,17 @@ TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
             "got dtype f32");
 }
 
+TEST(NonzeroHandlerTest, RefusesNullDataOfElements) {
+  std::vector<uint8_t> mask(3);
+  std::vector<int64_t> indices(2);
+  testing::ExpectRefusesNullData(
+      XlaFfiKitNonzeroCpu,
+      CallFrame()
+          .Arg(XLA_FFI_DataType_PRED, mask.data(), {3})
+          .Ret(indices, {2})
+          .Attr("size", int64_t{2}),
+      "xla_ffi_kit.nonzero", {"operand mask", "result indices"});
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit

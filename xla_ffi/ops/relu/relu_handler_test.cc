@@ -61,19 +61,9 @@ TEST(ReluHandlerTest, RefusesWhatItCannotDo) {
 
 TEST(ReluHandlerTest, RefusesNullDataOfElements) {
   std::vector<float> x(2);
-  EXPECT_EQ(CallFrame()
-                .Arg(XLA_FFI_DataType_F32, nullptr, {2})
-                .Ret(x, {2})
-                .Run(XlaFfiKitReluCpu)
-                .message,
-            "xla_ffi_kit.relu: operand x: expected data of shape (2), got "
-            "null");
-  EXPECT_EQ(CallFrame()
-                .Arg(x, {2})
-                .Ret(XLA_FFI_DataType_F32, nullptr, {2})
-                .Run(XlaFfiKitReluCpu)
-                .message,
-            "xla_ffi_kit.relu: result y: expected data of shape (2), got null");
+  testing::ExpectRefusesNullData(XlaFfiKitReluCpu,
+                                 CallFrame().Arg(x, {2}).Ret(x, {2}),
+                                 "xla_ffi_kit.relu", {"operand x", "result y"});
   EXPECT_TRUE(CallFrame()
                   .Arg(XLA_FFI_DataType_F32, nullptr, {2, 0})
                   .Ret(XLA_FFI_DataType_F32, nullptr, {2, 0})

@@ -123,19 +123,13 @@ TEST(SortHandlerTest, ComplexIsPayloadButNoKey) {
   EXPECT_EQ(y[2], 2);
 }
 
-TEST(SortHandlerTest, NullDataOfElementsIsRefused) {
-  std::vector<int32_t> x(2);
-  const auto sort = [](void* in, void* out) {
-    return CallFrame()
-        .Arg(XLA_FFI_DataType_S32, in, {2})
-        .Ret(XLA_FFI_DataType_S32, out, {2})
-        .Attr("num_keys", int64_t{1})
-        .Run(XlaFfiKitSortCpu);
-  };
-  ExpectRefused(sort(nullptr, x.data()),
-                "operand 0: expected data of shape (2), got null");
-  ExpectRefused(sort(x.data(), nullptr),
-                "result 0: expected data of shape (2), got null");
+TEST(SortHandlerTest, RefusesNullDataOfElements) {
+  std::vector<int32_t> x(2), y(2);
+  testing::ExpectRefusesNullData(
+      XlaFfiKitSortCpu,
+      CallFrame().Arg(x, {2}).Arg(x, {2}).Ret(y, {2}).Ret(y, {2}).Attr(
+          "num_keys", int64_t{1}),
+      "xla_ffi_kit.sort", {"operand 0", "operand 1", "result 0", "result 1"});
 }
 
 }  // namespace

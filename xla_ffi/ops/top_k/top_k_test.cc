@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/ops/sort/kind_of_type.h"
 #include "xla_ffi/ops/top_k/top_k_handler.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
@@ -20,13 +21,6 @@ namespace {
 
 using testing::CallFrame;
 using testing::Status;
-
-template <typename T>
-KeyKind KindOf() {
-  if (std::is_same_v<T, float>) return KeyKind::kF32;
-  if (std::is_same_v<T, double>) return KeyKind::kF64;
-  return std::is_signed_v<T> ? KeyKind::kSigned : KeyKind::kUnsigned;
-}
 
 // Negative floats descend in their bits; the sign comes first.
 template <typename T>
@@ -182,22 +176,10 @@ TEST(TopKHandlerTest, RefusesWhatDoesNotFit) {
 TEST(TopKHandlerTest, RefusesNullDataOfElements) {
   std::vector<float> x(3), values(2);
   std::vector<int32_t> indices(2);
-  CallFrame frame;
-  frame.Arg(x, {3}).Ret(values, {2}).Ret(indices, {2});
-  frame.args()[0].data = nullptr;
-  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
-            "xla_ffi_kit.top_k: operand x: expected data of shape (3), got "
-            "null");
-  frame.args()[0].data = x.data();
-  frame.rets()[0].data = nullptr;
-  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
-            "xla_ffi_kit.top_k: result values: expected data of shape (2), "
-            "got null");
-  frame.rets()[0].data = values.data();
-  frame.rets()[1].data = nullptr;
-  EXPECT_EQ(frame.Run(XlaFfiKitTopKCpu).message,
-            "xla_ffi_kit.top_k: result indices: expected data of shape (2), "
-            "got null");
+  testing::ExpectRefusesNullData(
+      XlaFfiKitTopKCpu,
+      CallFrame().Arg(x, {3}).Ret(values, {2}).Ret(indices, {2}),
+      "xla_ffi_kit.top_k", {"operand x", "result values", "result indices"});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // Survive: return success or an error, and write nothing but its results. A
 // handler that does not ends the program.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "xla_ffi/core/handler_table.h"
 #include "xla_ffi/registry/registry.h"
@@ -65,15 +67,16 @@ extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
   // truth values, as isin's result is.
   constexpr uint8_t kF32 = 0, kPred = 14;
   struct Form {
-    uint8_t attribute[4];
+    std::vector<uint8_t> attributes;
     uint8_t dtype;
   };
-  constexpr Form kModels[] = {
-      {{128}, kF32}, {{0, 0, 0, 0}, kF32}, {{0, 1, 1, 0}, kF32}, {{120}, kF32},
-      {{121}, kF32}, {{122}, kPred},       {{128}, kPred}};
+  static const auto& kModels = *new std::vector<Form>{
+      {{128}, kF32},       {{0, 0, 0, 0}, kF32},   {{0, 1, 1, 0}, kF32},
+      {{120, 0, 0}, kF32}, {{121, 0, 2, 0}, kF32}, {{122, 4}, kPred},
+      {{128}, kPred}};
   // Without the last axis; the last axis alone; s32; s32 without the last axis.
   constexpr uint8_t kForms[] = {10, 11, 240, 250};
-  const auto& [attribute, dtype] = kModels[digit(7)];
+  const auto& [attributes, dtype] = kModels[digit(7)];
   const uint8_t form = kForms[digit(4)];
   const uint8_t operands = digit(5) + 1, results = digit(3) + 1;
   const uint8_t other_one = digit(8);
@@ -84,8 +87,7 @@ extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
   *next++ = 0;  // to execute
   *next++ = 0;  // one thread
   *next++ = static_cast<uint8_t>(operands + 8 * results);
-  *next++ = attribute[0];
-  for (int i = 1; attribute[0] == 0 && i < 4; ++i) *next++ = attribute[i];
+  next = std::copy(attributes.begin(), attributes.end(), next);
   *next++ = dtype;
   for (const uint8_t of_3_4 : {2, 3, 4}) *next++ = of_3_4;
   for (int i = 0; i < 8; ++i) {

@@ -94,19 +94,29 @@ std::string ToText(const CallFrame::Buffer& buffer) {
 
 // All the attributes of a handler that has several, or one with a meaning for
 // the shapes: never found one by one.
-bool AddAttributesOfAHandler(int64_t which, Attributes& attributes) {
+bool AddAttributesOfAHandler(int64_t which, FuzzInput& input,
+                             Attributes& attributes) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const auto axis = [&] {
+    constexpr int64_t kAxes[] = {2, 1, 0, 3, -1, kMax};
+    return kAxes[input.Below(6)];
+  };
+  // One too many.
+  constexpr std::string_view kNames[] = {"max", "min", "sum", "product", "or"};
   switch (which) {
     case 120:
-      attributes.Set("axis", int64_t{1}).Set("of", std::string_view("max"));
+      attributes.Set("axis", axis()).Set("of", kNames[input.Below(5)]);
       return true;
     case 121:
-      attributes.Set("axis", int64_t{1})
-          .Set("op", std::string_view("sum"))
-          .Set("reverse", int64_t{0});
+      attributes.Set("axis", axis())
+          .Set("op", kNames[input.Below(5)])
+          .Set("reverse", input.Below(2));
       return true;
-    case 122:
-      attributes.Set("size", int64_t{4});
+    case 122: {
+      const int64_t size = input.Byte();
+      attributes.Set("size", size < 250 ? size : size % 2 == 0 ? kMax : -1);
       return true;
+    }
     default:
       return false;
   }
@@ -194,11 +204,18 @@ FuzzFrame::Shape FuzzFrame::DerivedShape() {
   return shape;
 }
 
-void* FuzzFrame::MakeData(const Shape& shape) {
+void* FuzzFrame::MakeData(const Shape& shape, bool is_operand) {
   const size_t bytes = ffi::ByteWidth(static_cast<ffi::DataType>(shape.dtype)) *
                        static_cast<size_t>(CountElements(shape.dims, kTooMany));
   const uint8_t content = input_.Byte();
   if (content == 255) return nullptr;
+  if (content >= 252 && !is_operand) {
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      if (memory_[i].size() != bytes || is_donated_[i]) continue;
+      is_donated_[i] = true;
+      return memory_[i].data();
+    }
+  }
   memory_.emplace_back(bytes);
   unsigned char* data = memory_.back().data();
   if (content >= 224) {  // zeros, ones, NaNs and what lies between
@@ -222,10 +239,12 @@ void* FuzzFrame::MakeData(const Shape& shape) {
 void FuzzFrame::AddBuffers(int64_t count, bool is_operand) {
   for (int64_t i = 0; i < count; ++i) {
     const Shape shape = DerivedShape();
-    void* data = MakeData(shape);
+    void* data = MakeData(shape, is_operand);
     if (is_operand) {
       frame_.Arg(shape.dtype, data, shape.dims);
-      if (data != nullptr) operands_.emplace_back(memory_.back().text());
+      if (data == nullptr) continue;
+      operands_.emplace_back(memory_.back().text());
+      is_donated_.push_back(false);
     } else {
       frame_.Ret(shape.dtype, data, shape.dims);
     }
@@ -234,7 +253,7 @@ void FuzzFrame::AddBuffers(int64_t count, bool is_operand) {
 
 void FuzzFrame::AddAttributes(Attributes& attributes, int depth) {
   const int64_t count = input_.Byte();
-  if (AddAttributesOfAHandler(count, attributes)) {
+  if (AddAttributesOfAHandler(count, input_, attributes)) {
     attribute_text_ += " set " + std::to_string(count);
     return;
   }
@@ -279,7 +298,7 @@ void FuzzFrame::FindViolations() {
     }
   }
   for (size_t i = 0; i < operands_.size(); ++i) {
-    if (memory_[i].text() != operands_[i]) {
+    if (!is_donated_[i] && memory_[i].text() != operands_[i]) {
       violation_ = "a write into operand " + std::to_string(i);
     }
   }

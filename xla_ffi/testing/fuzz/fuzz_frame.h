@@ -3,10 +3,11 @@
 // What such a call may be: any handler of a table, with the function of any of
 // its stages, called as any stage; 0 to 7 operands and 0 to 7 results of any
 // dtype of FFI's and rank 0 to 4; 0 to 3 attributes of any type; no thread pool
-// or one of 1 to 3 threads. Data may be null. Data that is not null has as many
-// bytes as dtype and dimensions say; no dimension is negative, and no product
-// of dimensions overflows. XLA guarantees that, and no handler could check all
-// of it.
+// or one of 1 to 3 threads. Data may be null, and a result may have the memory
+// of an operand of as many bytes. Data that is not null has as many bytes as
+// dtype and dimensions say; no dimension is negative, and no product of
+// dimensions overflows. XLA guarantees that, and no handler could check all of
+// it.
 //
 // Most frames at random would be refused for their first operand. So all
 // buffers are derived from one: the same, or without its last axis, or another
@@ -56,7 +57,7 @@ class FuzzFrame {
   Shape DerivedShape();
   void AddBuffers(int64_t count, bool is_operand);
   void AddAttributes(Attributes& attributes, int depth);
-  void* MakeData(const Shape& shape);
+  void* MakeData(const Shape& shape, bool is_operand);
   void FindViolations();
 
   const XlaFfiKit_Handler* handler_;
@@ -68,6 +69,7 @@ class FuzzFrame {
   CallFrame frame_;
   std::vector<GuardedMemory> memory_;  // of operands, then of results
   std::vector<std::string> operands_;  // what those must still be
+  std::vector<bool> is_donated_;       // ...unless a result has its memory
   std::string attribute_text_;
   std::string violation_;
 };
