@@ -32,6 +32,7 @@ from xla_ffi_kit.ops.rms_norm import (
     rms_norm_weight_tangent_op,
 )
 from xla_ffi_kit.ops.rms_norm_partitioned import partitioned_op
+from xla_ffi_kit.ops.sort import sort_op, sort_pairs_op
 from xla_ffi_kit.testing import Case, check_op
 
 jax.config.update("jax_enable_x64", True)
@@ -101,6 +102,11 @@ GOOD = {
     "isin": (isin_op, Case("float32[2,6]", "float32[2,3]")),
     "nonzero": (nonzero_op, Case("bool[2,6]", size=4)),
     "relu": (relu_op, Case("float32[2,3]"), Case("int8[4]")),
+    "sort": (sort_op, Case("float32[2,6]", num_keys=1)),
+    "sort_pairs": (
+        sort_pairs_op,
+        Case("int8[5]", "float64[5]", num_keys=1),
+    ),
     "double in place": (
         FfiOp(
             "test.double",
