@@ -1,8 +1,10 @@
 """Three whole programs with and without `xla_ffi_kit.accelerate()`.
 
     tools/bazel run //examples/accelerate:compare [-- --short]
+    python examples/accelerate/compare.py [--short]
 
-Prints for each how long it takes, and that its results are the same.
+The latter wherever JAX and the kit's wheel are installed. Prints for each how
+long it takes, and that its results are the same.
 """
 
 from __future__ import annotations

@@ -58,6 +58,37 @@ def rows(dtype: str, n: int, seed: int = 0) -> np.ndarray:
     return np.stack(patterns)
 
 
+def _organ_pipe(n: int) -> np.ndarray:
+    """Up and down again."""
+    i = np.arange(n)
+    return np.concatenate([i[::2], i[1::2][::-1]])
+
+
+def _median_of_three_killer(n: int) -> np.ndarray:
+    """Musser (1997): what a median of three divides worst."""
+    k = n // 2
+    order = np.arange(n)
+    odd = np.arange(0, k, 2)
+    order[odd] = odd
+    order[odd[odd + 1 < k] + 1] = k + odd[odd + 1 < k]
+    order[k : 2 * k] = 2 * np.arange(k) + 1
+    # Each rank once, whatever the length.
+    return np.argsort(np.argsort(order, kind="stable"), kind="stable")
+
+
+# Orders that sorts fear: of n elements in ascending order, which comes where.
+ORDERS: dict[str, Callable[[int], np.ndarray]] = {
+    "sorted": np.arange,
+    "reversed": lambda n: np.arange(n)[::-1],
+    "organ pipe": _organ_pipe,
+    "killer": _median_of_three_killer,
+    "last in front": lambda n: np.roll(np.arange(n), 1),
+    "first at the end": lambda n: np.roll(np.arange(n), -1),
+    "saw": lambda n: np.argsort(np.arange(n) % 7, kind="stable"),
+    "two runs": lambda n: np.argsort(np.arange(n) % 2, kind="stable"),
+}
+
+
 def bits(tree: Any) -> list[tuple[Any, Any, bytes]]:
     """Everything about the arrays of a result."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]

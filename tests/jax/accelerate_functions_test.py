@@ -1,12 +1,15 @@
 """accelerate: functions of JAX that sort give the same bits, with the kit."""
 
+import os
+import subprocess
 import sys
+import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import bits, check_equal, rows
+from accelerate_data import ORDERS, bits, check_equal, rows
 
 import xla_ffi_kit
 
@@ -131,6 +134,83 @@ def test_donated_operand(donate):
     with xla_ffi_kit.accelerate():
         f = jax.jit(jnp.sort, donate_argnums=donate)
         assert bits(f(jnp.asarray(x))) == want
+
+
+def test_64_bit_arrays_without_x64():
+    with jax.enable_x64(False):
+        x, k = rows("float64", 60), rows("int64", 60)
+        with np.errstate(all="ignore"):
+            x, k = jnp.asarray(x), jnp.asarray(k)
+        assert x.dtype == np.float32 and k.dtype == np.int32
+        check_equal(
+            {
+                "sort": (jnp.sort, (x,)),
+                "argsort": (jnp.argsort, (k,)),
+                "lexsort": (lambda x, k: jnp.lexsort((k, x)), (x, k)),
+                "top_k": (lambda k: jax.lax.top_k(k, 7), (k,)),
+                "argmax": (lambda x: jnp.argmax(x, 1), (x,)),
+                "cumsum": (lambda k: jnp.cumsum(k, 1), (k,)),
+                "unique": (
+                    lambda k: jnp.unique(k, return_inverse=True),
+                    (k,),
+                ),
+            }
+        )
+
+
+def test_adversarial_orders_take_no_longer():
+    n = 300_000
+    x = np.sort(np.random.default_rng(0).standard_normal(n, np.float32))
+    arrays = {name: x[order(n)] for name, order in ORDERS.items()}
+    arrays["constant"] = np.full(n, np.nan, np.float32)
+    f = jax.jit(lambda x: (jnp.sort(x), jnp.argsort(x)))
+
+    def seconds(x):
+        start = time.perf_counter()
+        jax.block_until_ready(f(x))
+        return time.perf_counter() - start
+
+    with xla_ffi_kit.accelerate("sort"):
+        shuffled = np.random.default_rng(1).permutation(x)
+        f(shuffled)
+        usual = max(seconds(shuffled) for _ in range(5))
+        for name, array in arrays.items():
+            # A quadratic sort would take thousands of times as long.
+            assert min(seconds(array) for _ in range(3)) < 20 * usual, name
+            np.testing.assert_array_equal(f(array)[0], np.sort(array))
+
+
+OUT_OF_MEMORY = """
+import resource
+import jax, jax.numpy as jnp, numpy as np, xla_ffi_kit
+
+xla_ffi_kit.accelerate()
+n = 16_000_000
+x = jnp.arange(n, dtype=jnp.float32)[::-1]
+i = jnp.arange(n)
+f = jax.jit(lambda x, i: jax.lax.sort((x, i), num_keys=1)).lower(x, i).compile()
+g = jax.jit(jnp.argsort).lower(x[:9]).compile()
+pages = int(open("/proc/self/statm").read().split()[0])
+used = pages * resource.getpagesize()
+# Enough for the results, of 64 MB each, and not for what the handler needs.
+resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20), -1))
+try:
+    jax.block_until_ready(f(x, i))
+except jax.errors.JaxRuntimeError as error:
+    print(error)
+assert g(x[:9])[0] == 8
+"""
+
+
+def test_missing_memory_is_an_error():
+    done = subprocess.run(
+        [sys.executable, "-c", OUT_OF_MEMORY],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "no memory to sort rows of 16000000 elements" in done.stdout
 
 
 if __name__ == "__main__":

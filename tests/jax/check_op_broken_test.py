@@ -272,6 +272,16 @@ def test_gather_under_sharding_is_caught(check, monkeypatch):
     assert "all-gather" in failed(op, ROWS, check).message
 
 
+def test_unsharded_result_is_caught():
+    op = FfiOp(
+        "test.constant",
+        lambda x: 2 * x,
+        kernel_axes=1,
+        handlers={"cpu": lambda x: jnp.zeros(x.shape, x.dtype)},
+    )
+    assert "a result is sharded as" in failed(op, ROWS, "auto mesh").message
+
+
 def test_the_snippet_runs_as_it_is():
     row = failed(*BROKEN["a wrong derivative"])
     scope = {}

@@ -1,0 +1,81 @@
+"""Rows sorted, alone or with a payload: what the kit's other functions use.
+
+On the handler of `xla_ffi/ops/sort`. A stable sort: NaNs come last, -0.0 equals
+0.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from xla_ffi_kit._accelerate_rows import FLOATS, WITHOUT_TIES
+from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit.ffi_op import FfiOp
+
+_TARGET = "xla_ffi_kit.sort"
+DTYPES = WITHOUT_TIES | FLOATS  # of keys, and of payload
+
+
+def _sort(x: jax.Array, *, num_keys: int) -> jax.Array:
+    return jax.lax.sort(x, dimension=x.ndim - 1)
+
+
+def _sort_pairs(
+    key: jax.Array, value: jax.Array, *, num_keys: int
+) -> tuple[jax.Array, ...]:
+    return tuple(
+        jax.lax.sort((key, value), dimension=key.ndim - 1, num_keys=num_keys)
+    )
+
+
+def _sort_jvp(primals: Any, tangents: Any, *, num_keys: int) -> Any:
+    x_sorted, order = argsort_rows(primals[0])
+    return x_sorted, _reorder(tangents[0], order)
+
+
+def _sort_pairs_jvp(primals: Any, tangents: Any, *, num_keys: int) -> Any:
+    results = sort_pairs_op(*primals, num_keys=num_keys)
+    order = argsort_rows(primals[0])[1]
+    return results, tuple(_reorder(t, order) for t in tangents)
+
+
+def _reorder(tangent: Any, order: jax.Array) -> Any:
+    if tangent.dtype == jax.dtypes.float0:  # of integers
+        return tangent
+    return jnp.take_along_axis(tangent, order, -1, mode="promise_in_bounds")
+
+
+_SPEC: Any = {
+    "kernel_axes": 1,
+    "handlers": {"cpu": _TARGET},
+    "libraries": KIT_LIBRARIES,
+    "attributes": {"num_keys": np.int64},
+    "sharded_kernel_axes": "gather",
+}
+sort_op = FfiOp(_TARGET, _sort, jvp=_sort_jvp, **_SPEC)
+sort_pairs_op = FfiOp(
+    "xla_ffi_kit.sort_pairs", _sort_pairs, jvp=_sort_pairs_jvp, **_SPEC
+)
+
+
+def sort_rows(x: jax.Array) -> jax.Array:
+    """Each row, along the last axis, sorted; of one of DTYPES."""
+    return sort_op(x, num_keys=1)
+
+
+def sort_rows_with(
+    key: jax.Array, value: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The rows of `key` sorted, and those of `value` in the same order."""
+    return sort_pairs_op(key, value, num_keys=1)
+
+
+def argsort_rows(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Each row sorted, and the indices of its elements in that order."""
+    dtype = jnp.arange(0).dtype
+    index = jax.lax.broadcasted_iota(dtype, x.shape, x.ndim - 1)
+    return sort_rows_with(x, index)
