@@ -98,7 +98,10 @@ TARGETS = (
     _jax("permutation", "1000000", 15, None),
     _jax("choice", "1000000", 15, None),
     _jax("unique", "1000000", 8, None),
-    _jax("isin", "1000000", 100, None),
+    _jax("isin_of_the_kit", "1000000", 100, None),
+    _jax("nonzero_of_the_kit", "1000000", 8, 1.0),
+    _jax("argmax_f32", "1000000", 8, 1.0),
+    _jax("cumsum_f32", "1000000", 1.5, 1.0),
     _jax("sort_f32", "1000000x8", 3, None),
 )
 
