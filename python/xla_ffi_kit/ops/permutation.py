@@ -40,21 +40,15 @@ def permutation(
     Raises:
       TypeError, ValueError: what `jax.random.permutation` raises.
     """
-    of_jax = functools.partial(
-        jax.random.permutation, axis=axis, independent=independent, **options
-    )
-    x = x if np.ndim(x) == 0 else jnp.asarray(x)
-    if options or not all(isinstance(size, int) for size in np.shape(x)):
-        return of_jax(key, x)
-    if np.ndim(x) == 0:
-        n = jax.eval_shape(lambda key: of_jax(key, x), key).size
-        return _order(key, (n,), 0)
-    jax.eval_shape(of_jax, key, x)  # JAX's own checks
-    if independent and x.ndim > 1:
-        order = _order(key, x.shape, axis % x.ndim)
-        return jnp.take_along_axis(x, order, axis)
-    order = _order(key, (x.shape[axis],), 0)
-    return jnp.take(x, order, axis, unique_indices=True)
+    rank = np.ndim(x)
+    x = x if rank == 0 else jnp.asarray(x)
+    is_number = rank == 0 and isinstance(x, int | np.integer)
+    is_known = all(isinstance(size, int) for size in np.shape(x))
+    if options or not is_known or (rank == 0 and not is_number):
+        return jax.random.permutation(key, x, axis, independent, **options)
+    if is_number:
+        return _permuted(key, None, int(x), axis, independent)
+    return _permuted(key, x, 0, axis, independent)
 
 
 def choice(
@@ -84,22 +78,54 @@ def choice(
     Raises:
       TypeError, ValueError: what `jax.random.choice` raises.
     """
-    if replace or p is not None:
+    if replace or p is not None or not isinstance(shape, Sequence):
         return jax.random.choice(key, a, shape, replace, p, axis, mode)
-    a = a if np.ndim(a) == 0 else jnp.asarray(a)
-    own = functools.partial(
-        jax.random.choice, a=a, shape=shape, replace=False, axis=axis
-    )
-    result = jax.eval_shape(own, key)  # JAX's own checks
-    sizes = *np.shape(a), *result.shape
-    if not all(isinstance(size, int) for size in sizes) or 0 in sizes:
-        return own(key)
-    population = int(a) if np.ndim(a) == 0 else a.shape[axis]
-    drawn = permutation(key, population)[: math.prod(shape)].reshape(shape)
-    return drawn if np.ndim(a) == 0 else jnp.take(a, drawn, axis)
+    sizes = *np.shape(a), *shape
+    is_number = isinstance(a, int | np.integer)
+    if (
+        not all(isinstance(size, int) for size in sizes)
+        or 0 in sizes
+        or (np.ndim(a) == 0 and not is_number)
+    ):
+        return jax.random.choice(key, a, shape, False, p, axis, mode)
+    if is_number:
+        return _drawn(key, None, int(a), tuple(shape), axis)
+    return _drawn(key, jnp.asarray(a), 0, tuple(shape), axis)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _permuted(
+    key: jax.Array, x: Any, n: int, axis: int, independent: bool
+) -> jax.Array:
+    """x, or else the numbers below n, permuted."""
+    population = n if x is None else x
+    own: Any = jax.random.permutation
+    own = functools.partial(own, axis=axis, independent=independent)
+    # JAX's own checks, once for each compiled program.
+    jax.eval_shape(lambda key: own(key, population), key)
+    if x is None:
+        return _order(key, (n,), 0)
+    if independent and x.ndim > 1:
+        order = _order(key, x.shape, axis % x.ndim)
+        return jnp.take_along_axis(x, order, axis)
+    order = _order(key, (x.shape[axis],), 0)
+    return jnp.take(x, order, axis, unique_indices=True)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _drawn(
+    key: jax.Array, a: Any, n: int, shape: tuple[int, ...], axis: int
+) -> jax.Array:
+    """Elements of a, or else numbers below n, none of them twice."""
+    population = n if a is None else a
+    own: Any = jax.random.choice
+    own = functools.partial(own, shape=shape, replace=False, axis=axis)
+    jax.eval_shape(lambda key: own(key, population), key)
+    count = n if a is None else a.shape[axis]
+    drawn = _order(key, (count,), 0)[: math.prod(shape)].reshape(shape)
+    return drawn if a is None else jnp.take(a, drawn, axis)
+
+
 def _order(key: jax.Array, shape: tuple[int, ...], axis: int) -> jax.Array:
     """The indices along `axis` in random order, as JAX shuffles them."""
     dtype = jnp.arange(0).dtype

@@ -112,6 +112,8 @@ def _quantile(
     position = q * jnp.asarray(n - 1, q.dtype)
     low, high = jnp.floor(position), jnp.ceil(position)
     high_weight = position - low
+    # Reshaped, for users who have JAX refuse to promote ranks.
+    high_weight = high_weight.reshape(*(1,) * (rows.ndim - 1), q.size)
     low_weight = 1 - high_weight
 
     def at(index: jax.Array) -> jax.Array:

@@ -5,6 +5,7 @@ Composed from the kit's sort and its `nonzero`.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -59,16 +60,9 @@ def unique(
             fill_value=fill_value,
             **options,
         )
-    x = ar.ravel()
-    order = None
-    if x.dtype == jnp.bfloat16:  # of whose NaNs a sort keeps the sign alone
-        order = sort.argsort_rows(x)[1]
-        x = x[order]
-    elif return_index or return_inverse:
-        x, order = sort.argsort_rows(x)
-    else:
-        x = sort.sort_rows(x)
-    is_first = _is_first(x, equal_nan)
+    x, order, is_first = _sorted(
+        ar.ravel(), equal_nan, needs_order=return_index or return_inverse
+    )
     first = nonzero(is_first, size=size)[0]
     result = x[first]
     if size is not None and fill_value is not None:
@@ -80,8 +74,8 @@ def unique(
         results.append(order[first])
     if return_inverse:
         place = jnp.cumsum(is_first) - 1
-        inverse = jnp.zeros(x.shape, place.dtype).at[order]
-        inverse = inverse.set(place, unique_indices=True)
+        inverse = jnp.zeros(x.shape, place.dtype)
+        inverse = inverse.at[order].set(place, unique_indices=True)
         results.append(inverse.reshape(ar.shape) if axis is None else inverse)
     if return_counts:
         results.append(_counts(is_first, first, size))
@@ -92,12 +86,23 @@ def _is_known(x: jax.Array) -> bool:
     return all(isinstance(n, int) for n in x.shape) and x.size > 0
 
 
-def _is_first(x: jax.Array, equal_nan: bool) -> jax.Array:
-    """Which of the sorted elements differ from the one before."""
+@functools.partial(jax.jit, static_argnames=("equal_nan", "needs_order"))
+def _sorted(
+    x: jax.Array, equal_nan: bool, needs_order: bool
+) -> tuple[jax.Array, Any, jax.Array]:
+    """x sorted, the indices in that order, and which are a value's first."""
+    order = None
+    if x.dtype == jnp.bfloat16:  # of whose NaNs a sort keeps the sign alone
+        order = sort.argsort_rows(x)[1]
+        x = x[order]
+    elif needs_order:
+        x, order = sort.argsort_rows(x)
+    else:
+        x = sort.sort_rows(x)
     differ = x[1:] != x[:-1]
     if equal_nan and jnp.issubdtype(x.dtype, jnp.floating):
         differ &= ~(jnp.isnan(x[1:]) & jnp.isnan(x[:-1]))
-    return jnp.concatenate([jnp.ones(1, bool), differ])
+    return x, order, jnp.concatenate([jnp.ones(1, bool), differ])
 
 
 def _counts(
