@@ -11,9 +11,9 @@ namespace sort_internal {
 
 bool IsRowByRow(const SortProblem& problem, const Workers& workers) {
   // Rows that one thread each sorts need no distribution, and are better as
-  // soon as there are enough for all to be busy. A shorter row takes half a
-  // millisecond: on a busy machine a second thread comes too late.
-  constexpr int64_t kLongRow = 1 << 17;
+  // soon as there are enough for all to be busy. A shorter row takes a quarter
+  // of a millisecond: on a busy machine a second thread comes too late.
+  constexpr int64_t kLongRow = 1 << 16;
   return problem.length >= kLongRow && problem.rows < 2 * workers.threads;
 }
 
