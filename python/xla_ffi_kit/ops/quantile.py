@@ -50,11 +50,14 @@ def quantile(
     Raises:
       TypeError, ValueError: what `jnp.quantile` raises.
     """
-    a, q = jnp.asarray(a), jnp.asarray(q)
+    a = a if isinstance(a, jax.Array) else jnp.asarray(a)
+    if not isinstance(q, float | jax.Array):
+        q = jnp.asarray(q)
     is_plain = method in _METHODS and not (options or overwrite_input)
-    is_float = str(q.dtype) in FLOATS and str(a.dtype) in sort.DTYPES
+    is_float = isinstance(q, float) or str(q.dtype) in FLOATS
     if (
         not (is_plain and is_float and out is None)
+        or str(a.dtype) not in sort.DTYPES
         or not all(isinstance(size, int) and size for size in a.shape)
         or not isinstance(axis, int | tuple | None)
     ):
@@ -89,7 +92,7 @@ def median(
     keepdims: bool = False,
 ) -> jax.Array:
     """The median along any axes, as `jnp.median` has it; see `quantile`."""
-    a = jnp.asarray(a)
+    a = a if isinstance(a, jax.Array) else jnp.asarray(a)
     if a.size == 0:  # which JAX reports, or not
         return jnp.median(a, axis, out, overwrite_input, keepdims)
     return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
@@ -97,13 +100,14 @@ def median(
 
 @functools.partial(jax.jit, static_argnames=("axis", "method", "keepdims"))
 def _quantile(
-    a: jax.Array, q: jax.Array, *, axis: Any, method: str, keepdims: bool
+    a: jax.Array, q: Any, *, axis: Any, method: str, keepdims: bool
 ) -> jax.Array:
     # JAX's own checks, and the type and shape it has for the result.
     jnp_quantile = functools.partial(
         jnp.quantile, axis=axis, method=method, keepdims=keepdims
     )
     result = jax.eval_shape(jnp_quantile, a, q)
+    q = jnp.asarray(q)
     rows = _rows(a.astype(result.dtype), axis)
     n = rows.shape[-1]
     has_nan = jnp.isnan(rows).any(-1, keepdims=True)

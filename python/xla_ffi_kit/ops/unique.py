@@ -6,6 +6,7 @@ Composed from the kit's sort and its `nonzero`.
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 import jax
@@ -60,25 +61,19 @@ def unique(
             fill_value=fill_value,
             **options,
         )
-    x, order, is_first = _sorted(
-        ar.ravel(), equal_nan, needs_order=return_index or return_inverse
+    wanted = (return_index, return_inverse, return_counts)
+    x, order, is_first, count = _sorted(ar.ravel(), equal_nan, any(wanted[:2]))
+    results = _collect(
+        x,
+        order,
+        is_first,
+        None if size is None else fill_value,
+        wanted=wanted,
+        size=int(count) if size is None else operator.index(size),
+        is_padded=size is not None,
     )
-    first = nonzero(is_first, size=size)[0]
-    result = x[first]
-    if size is not None and fill_value is not None:
-        is_there = jnp.arange(size) < is_first.sum()
-        fill_value = jnp.asarray(fill_value).astype(x.dtype)
-        result = jnp.where(is_there, result, fill_value)
-    results = [result]
-    if return_index:
-        results.append(order[first])
-    if return_inverse:
-        place = jnp.cumsum(is_first) - 1
-        inverse = jnp.zeros(x.shape, place.dtype)
-        inverse = inverse.at[order].set(place, unique_indices=True)
-        results.append(inverse.reshape(ar.shape) if axis is None else inverse)
-    if return_counts:
-        results.append(_counts(is_first, first, size))
+    if return_inverse and axis is None:
+        results[1 + return_index] = results[1 + return_index].reshape(ar.shape)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -86,11 +81,11 @@ def _is_known(x: jax.Array) -> bool:
     return all(isinstance(n, int) for n in x.shape) and x.size > 0
 
 
-@functools.partial(jax.jit, static_argnames=("equal_nan", "needs_order"))
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def _sorted(
     x: jax.Array, equal_nan: bool, needs_order: bool
-) -> tuple[jax.Array, Any, jax.Array]:
-    """x sorted, the indices in that order, and which are a value's first."""
+) -> tuple[jax.Array, Any, jax.Array, jax.Array]:
+    """x sorted, the indices in that order, which are first, how many."""
     order = None
     if x.dtype == jnp.bfloat16:  # of whose NaNs a sort keeps the sign alone
         order = sort.argsort_rows(x)[1]
@@ -102,14 +97,42 @@ def _sorted(
     differ = x[1:] != x[:-1]
     if equal_nan and jnp.issubdtype(x.dtype, jnp.floating):
         differ &= ~(jnp.isnan(x[1:]) & jnp.isnan(x[:-1]))
-    return x, order, jnp.concatenate([jnp.ones(1, bool), differ])
+    is_first = jnp.concatenate([jnp.ones(1, bool), differ])
+    return x, order, is_first, is_first.sum()
 
 
-def _counts(
-    is_first: jax.Array, first: jax.Array, size: int | None
-) -> jax.Array:
-    n = jnp.asarray(is_first.size, first.dtype)
-    if size is None:
-        return jnp.diff(first, append=n)
-    ends = nonzero(is_first, size=size + 1)[0]
-    return jnp.diff(ends.at[1:].set(jnp.where(ends[1:] > 0, ends[1:], n)))
+@functools.partial(jax.jit, static_argnames=("wanted", "size", "is_padded"))
+def _collect(
+    x: jax.Array,
+    order: Any,
+    is_first: jax.Array,
+    fill_value: Any,
+    *,
+    wanted: tuple[bool, bool, bool],
+    size: int,
+    is_padded: bool,
+) -> list[jax.Array]:
+    """The values, and of indices, inverse and counts what is wanted."""
+    wants_index, wants_inverse, wants_counts = wanted
+    first = nonzero(is_first, size=size)[0]
+    values = x[first]
+    if fill_value is not None:
+        is_there = jnp.arange(size) < is_first.sum()
+        values = jnp.where(
+            is_there, values, jnp.asarray(fill_value).astype(x.dtype)
+        )
+    results = [values]
+    if wants_index:
+        results.append(order[first])
+    if wants_inverse:
+        place = jnp.cumsum(is_first) - 1
+        inverse = jnp.zeros(x.shape, place.dtype)
+        results.append(inverse.at[order].set(place, unique_indices=True))
+    if wants_counts:
+        n = jnp.asarray(x.size, first.dtype)
+        ends = jnp.append(first, n)
+        if is_padded:
+            ends = nonzero(is_first, size=size + 1)[0]
+            ends = ends.at[1:].set(jnp.where(ends[1:] > 0, ends[1:], n))
+        results.append(jnp.diff(ends))
+    return results
