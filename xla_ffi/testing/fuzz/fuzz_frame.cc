@@ -98,7 +98,8 @@ bool AddAttributesOfAHandler(int64_t which, FuzzInput& input,
                              Attributes& attributes) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const auto axis = [&] {
-    constexpr int64_t kAxes[] = {2, 1, 0, 3, -1, kMax};
+    // The first is that of the frames to begin with.
+    constexpr int64_t kAxes[] = {1, 0, 2, 3, -1, kMax};
     return kAxes[input.Below(6)];
   };
   // One too many.
