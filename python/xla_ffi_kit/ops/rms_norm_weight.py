@@ -162,7 +162,7 @@ def tangent_transpose(
 
 
 def make_op(suffix: str, reference: Any, composed: Any, **spec: Any) -> FfiOp:
-    """An operation with a handler on each platform; with `aliases`, in place."""
+    """An operation with a handler on each platform; in place with `aliases`."""
     handler = _NAME + suffix
     return FfiOp(
         f"{handler}_in_place" if "aliases" in spec else handler,
