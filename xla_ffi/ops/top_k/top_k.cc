@@ -48,7 +48,7 @@ class Selector {
  public:
   Selector(int64_t n, int64_t k)
       : k_(k),
-        selects_(n <= std::max(kMinSelected, k * kSelectedPart)),
+        selects_(n <= kMinSelected || n / kSelectedPart <= k),
         capacity_(selects_ ? k : std::min(n, k + std::max<int64_t>(k, 256))),
         codes_(capacity_),
         sorted_(selects_ ? n : capacity_),

@@ -27,8 +27,8 @@ struct TopKProblem {
 // -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
 //
 // O(n log k) on any input (O(n log n) where k is more than a 256th of n, or n
-// at most 4096). False if there is no memory for the scratch, 16 to 32 bytes for
-// each of 2 k elements (2 k + 256 for small k), or in the second case 8 to
+// at most 4096). False if there is no memory for the scratch, 16 to 32 bytes
+// for each of 2 k elements (2 k + 256 for small k), or in the second case 8 to
 // 12 bytes for each of n; then the outputs are undefined.
 [[nodiscard]] bool TopK(const TopKProblem& problem, const Workers& workers);
 
