@@ -13,9 +13,7 @@ module @jit_model attributes {jax.uses_shape_polymorphism = false, mhlo.num_part
     %6 = stablehlo.custom_call @xla_ffi_kit.rms_norm_weight(%arg0, %cst_1) {mhlo.backend_config = {eps = 9.9999999999999995E-7 : f64}, operand_layouts = [dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %7 = stablehlo.dot_general %6, %5, contracting_dims = [0] x [0] : (tensor<4xf32>, tensor<4x6xf32>) -> tensor<6xf32>
     %8 = stablehlo.custom_call @xla_ffi_kit.modular_add(%cst_2, %7) {mhlo.backend_config = {}, operand_layouts = [dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<3xf32>, tensor<6xf32>) -> tensor<6xf32>
-    %9 = stablehlo.reshape %8 : (tensor<6xf32>) -> tensor<6x1xf32>
-    %10 = stablehlo.custom_call @xla_ffi_kit.relu(%9) {mhlo.backend_config = {}, mhlo.frontend_attributes = {num_batch_dims = "1"}, operand_layouts = [dense<[1, 0]> : tensor<2xindex>], result_layouts = [dense<[1, 0]> : tensor<2xindex>], sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, k]) {i=6, j=1, k=1} need_replication={j, k}, custom>} : (tensor<6x1xf32>) -> tensor<6x1xf32>
-    %11 = stablehlo.reshape %10 : (tensor<6x1xf32>) -> tensor<6xf32>
-    return %11 : tensor<6xf32>
+    %9 = stablehlo.custom_call @xla_ffi_kit.relu(%8) {mhlo.backend_config = {}, operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<6xf32>) -> tensor<6xf32>
+    return %9 : tensor<6xf32>
   }
 }
