@@ -13,7 +13,12 @@ from typing import Any
 
 import jax
 
-from xla_ffi_kit import _accelerate_jax, _accelerate_sort, _accelerate_top_k
+from xla_ffi_kit import (
+    _accelerate_jax,
+    _accelerate_sort,
+    _accelerate_top_k,
+    _check,
+)
 from xla_ffi_kit._accelerate_argmax import Argmax
 from xla_ffi_kit._accelerate_cumulative import Cumulative
 from xla_ffi_kit._accelerate_jax import ChangedJaxError
@@ -77,7 +82,7 @@ def accelerate(*names: str | bool) -> Accelerated:
       ValueError: a name that is not known.
       HandlerLibraryError: the kit's library is missing or too old.
     """
-    wanted = _check(names)
+    wanted = _check_names(names)
     with _lock:
         before = frozenset(_undo)
         _switch_to(frozenset() if names == (False,) else before | wanted)
@@ -105,7 +110,7 @@ def state() -> dict[str, str]:
         return found
 
 
-def _check(names: tuple[str | bool, ...]) -> frozenset[str]:
+def _check_names(names: tuple[str | bool, ...]) -> frozenset[str]:
     if names == (False,):
         return frozenset()
     unknown = [n for n in names if not isinstance(n, str) or n not in _RULES]
@@ -147,7 +152,7 @@ def _replace(name: str) -> Callable[[], None]:
             elif (
                 # An exported program must run where the kit is not.
                 not _accelerate_jax.is_exporting(ctx)
-                and all(map(_accelerate_jax.is_static, ctx.avals_in))
+                and _check.is_static(*(a.shape for a in ctx.avals_in))
                 and rules.covers(ctx.avals_in, **parameters)
                 and (
                     not _accelerate_jax.is_partitioned(ctx)

@@ -60,11 +60,6 @@ def is_exporting(ctx: Any) -> bool:
     return ctx.module_context.lowering_parameters.for_export
 
 
-def is_static(aval: Any) -> bool:
-    """Whether every axis has a known size."""
-    return all(isinstance(size, int) for size in aval.shape)
-
-
 def is_partitioned(ctx: Any) -> bool:
     """Whether XLA is to partition the program over several devices.
 

@@ -26,19 +26,14 @@ def covers(
     if avals[0].shape[dimension] < 2:
         return False  # XLA leaves it out
     dtypes = [str(aval.dtype) for aval in avals]
-    if _is_tiny(avals) and dtypes[0] in WITHOUT_TIES:
+    is_alone = len(avals) == 1
+    if is_alone and avals[0].size <= _TINY and dtypes[0] in WITHOUT_TIES:
         return False  # a call takes as long as XLA's own code for integers
     if not is_stable and not (
         num_keys == len(avals) and WITHOUT_TIES.issuperset(dtypes)
     ):
         return False  # in the order that XLA's own algorithm happens to give
     return KEYS.issuperset(dtypes[:num_keys]) and _PAYLOAD.issuperset(dtypes)
-
-
-def _is_tiny(avals: Any) -> bool:
-    if len(avals) > 1 or not all(isinstance(n, int) for n in avals[0].shape):
-        return False
-    return bool(avals[0].size <= _TINY)
 
 
 def partitions(avals: Any, **_: Any) -> bool:

@@ -17,6 +17,11 @@ import numpy as np
 from xla_ffi_kit import _jax_hooks
 
 
+def is_static(*shapes: Sequence[Any]) -> bool:
+    """Whether every size is known, as a symbolic one is not."""
+    return all(isinstance(size, int) for shape in shapes for size in shape)
+
+
 def array(op: str, name: str, value: Any) -> jax.Array:
     """`value` as a JAX array; TypeError if it is none."""
     if isinstance(value, jax.Array):

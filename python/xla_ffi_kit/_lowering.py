@@ -10,7 +10,13 @@ import jax
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from xla_ffi_kit import _jax_hooks, _registration, _sharding, _shared
+from xla_ffi_kit import (
+    _check,
+    _jax_hooks,
+    _registration,
+    _sharding,
+    _shared,
+)
 from xla_ffi_kit._attributes import AttributeValues
 from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
 
@@ -66,9 +72,9 @@ def _lower(
             raise HandlerLibraryError(f"{op.name}: {error}") from None
 
     lead = op.check_operands(ctx.avals_in)
-    if _needs_partitioned(op, ctx, lead):
+    splits = bool(lead) and _jax_hooks.xla_may_partition(ctx)
+    if _needs_partitioned(op, ctx.avals_in, splits):
         return partitioned(ctx, *operands, attributes=attributes)
-    splits = _jax_hooks.xla_may_partition(ctx)
     units = _unit_axes(op, ctx.avals_in, lead) if splits else (0, 0)
     results = ctx.avals_out
     if any(units):
@@ -106,17 +112,13 @@ def _lower(
     ]
 
 
-def _needs_partitioned(op: FfiOp, ctx: Any, lead: Sequence[Any]) -> bool:
+def _needs_partitioned(op: FfiOp, avals: Sequence[Any], splits: bool) -> bool:
     """Whether the handler cannot run this call, with its shared operands."""
-    batched = _shared.depth(op, ctx.avals_in) > 0
+    batched = _shared.depth(op, avals) > 0
     if batched and not op.batches_shared:
         return True
     # XLA splits the same axes of all operands or none, and sums up nothing.
-    return (
-        bool(lead)
-        and (batched or bool(op.shared_results))
-        and _jax_hooks.xla_may_partition(ctx)
-    )
+    return splits and (batched or bool(op.shared_results))
 
 
 def _unit_axes(
@@ -132,7 +134,7 @@ def _unit_axes(
     a shared operand has. For one device there are none: XLA may give a reshaped
     array another layout, and then copies it (ran: bf16, and donated operands).
     """
-    if not lead or not _static(avals):
+    if not _check.is_static(*(a.shape for a in avals)):
         return 0, 0
     rank = max((len(avals[i].shape) + 1 for i in op.shared), default=0)
     own = [n for i, n in enumerate(op.kernel_axes) if i not in op.shared]
@@ -154,10 +156,6 @@ def _reshape(value: Any, shape: Sequence[int]) -> Any:
     return stablehlo.reshape(  # type: ignore[attr-defined]
         mlir.ir.RankedTensorType.get(list(shape), element), value
     )
-
-
-def _static(avals: Sequence[Any]) -> bool:
-    return all(isinstance(size, int) for a in avals for size in a.shape)
 
 
 def find_library(

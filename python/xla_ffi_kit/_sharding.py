@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jax.sharding import NamedSharding, PartitionSpec
 
-from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit import _check, _jax_hooks
 
 if TYPE_CHECKING:
     from xla_ffi_kit.ffi_op import FfiOp
@@ -33,7 +33,7 @@ def annotate(
       shapes: the shapes of the operands, then of the results.
       shared: which of these have no batch axes.
     """
-    if not lead or not all(isinstance(size, int) for s in shapes for size in s):
+    if not lead or not _check.is_static(*shapes):
         return  # no batch, or a symbolic shape, which Shardy cannot take
     replicated: list[str] = []
     axes = [

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from xla_ffi_kit import _check
 from xla_ffi_kit._library import KIT_LIBRARIES
 from xla_ffi_kit.ffi_op import FfiOp
 
@@ -63,9 +64,7 @@ def isin(
     element, test = jnp.asarray(element), jnp.asarray(test_elements)
     dtype = jnp.result_type(element, test)
     sizes = element.size, test.size
-    is_small = all(isinstance(n, int) for n in sizes) and (
-        sizes[0] * sizes[1] <= _FEW
-    )
+    is_small = _check.is_static(sizes) and (sizes[0] * sizes[1] <= _FEW)
     if is_small or method != "auto" or str(dtype) not in _DTYPES:
         return jnp.isin(element, test, assume_unique, invert, method=method)
     is_in = isin_op(element.astype(dtype).ravel(), test.astype(dtype).ravel())

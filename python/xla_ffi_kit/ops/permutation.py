@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from xla_ffi_kit import _check
 from xla_ffi_kit.ops import sort
 
 
@@ -43,7 +44,7 @@ def permutation(
     rank = np.ndim(x)
     x = x if rank == 0 else jnp.asarray(x)
     is_number = rank == 0 and isinstance(x, int | np.integer)
-    is_known = all(isinstance(size, int) for size in np.shape(x))
+    is_known = _check.is_static(np.shape(x))
     if options or not is_known or (rank == 0 and not is_number):
         return jax.random.permutation(key, x, axis, independent, **options)
     if is_number:
@@ -83,7 +84,7 @@ def choice(
     sizes = *np.shape(a), *shape
     is_number = isinstance(a, int | np.integer)
     if (
-        not all(isinstance(size, int) for size in sizes)
+        not _check.is_static(sizes)
         or 0 in sizes
         or (np.ndim(a) == 0 and not is_number)
     ):

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from xla_ffi_kit import _check
 from xla_ffi_kit._accelerate_rows import FLOATS
 from xla_ffi_kit.ops import sort
 
@@ -58,7 +59,7 @@ def quantile(
     if (
         not (is_plain and is_float and out is None)
         or str(a.dtype) not in sort.DTYPES
-        or not all(isinstance(size, int) and size for size in a.shape)
+        or not (_check.is_static(a.shape) and a.size)
         or not isinstance(axis, int | tuple | None)
     ):
         return jnp.quantile(

@@ -114,10 +114,8 @@ def _call_fwd(x: jax.Array, *, eps: float) -> tuple[jax.Array, jax.Array]:
 def _push_forward(
     scale: jax.Array, x: jax.Array, tangent: jax.Array
 ) -> jax.Array:
-    """See `rms_norm_plain`."""
-    if jnp.iscomplexobj(x):
-        return jnp.conj(partitioned_bwd_op(scale, x, jnp.conj(tangent)))
-    return partitioned_bwd_op(scale, x, tangent)
+    pull_back = functools.partial(partitioned_bwd_op, scale, x)
+    return _plain.push_forward(pull_back, tangent)
 
 
 def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:

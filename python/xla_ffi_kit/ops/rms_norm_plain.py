@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -42,22 +44,29 @@ def bwd_reference(scale: jax.Array, x: jax.Array, ct: jax.Array) -> jax.Array:
 
 
 def push_forward(
-    scale: jax.Array, x: jax.Array, tangent: jax.Array
+    pull_back: Callable[[jax.Array], jax.Array], tangent: jax.Array
 ) -> jax.Array:
-    """The Jacobian times a tangent.
+    """The Jacobian times a tangent, by what multiplies a cotangent with it.
 
-    The real Jacobian is symmetric, so the backward handler serves both
+    The real Jacobian is symmetric, so a backward handler serves both
     directions; JAX's cotangents of complex numbers are conjugated.
     """
-    if jnp.iscomplexobj(x):
-        return jnp.conj(rms_norm_bwd_op(scale, x, jnp.conj(tangent)))
-    return rms_norm_bwd_op(scale, x, tangent)
+    if jnp.iscomplexobj(tangent):
+        return jnp.conj(pull_back(jnp.conj(tangent)))
+    return pull_back(tangent)
+
+
+def push_forward_by_bwd(
+    scale: jax.Array, x: jax.Array, tangent: jax.Array
+) -> jax.Array:
+    """`push_forward` by the backward handler."""
+    return push_forward(functools.partial(rms_norm_bwd_op, scale, x), tangent)
 
 
 def _bwd_transpose(
     cotangent: jax.Array, scale: jax.Array, x: jax.Array, _: Any
 ) -> jax.Array:
-    return push_forward(scale, x, cotangent)
+    return push_forward_by_bwd(scale, x, cotangent)
 
 
 def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
@@ -65,7 +74,7 @@ def _fwd_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     y, scale = rms_norm_fwd_op(x, eps=eps)
     power = jnp.mean(jnp.real(jnp.conj(widen(x)) * widen(tangent)), axis=-1)
     scale_tangent = -(scale * scale * scale) * power
-    return (y, scale), (push_forward(scale, x, tangent), scale_tangent)
+    return (y, scale), (push_forward_by_bwd(scale, x, tangent), scale_tangent)
 
 
 def grad_reference(x: jax.Array, ct: jax.Array, *, eps: float) -> jax.Array:
@@ -78,18 +87,17 @@ def _grad_by_bwd(x: jax.Array, ct: jax.Array, *, eps: float) -> jax.Array:
     return rms_norm_bwd_op(fwd_reference(x, eps=eps)[1], x, ct)
 
 
-def _push_forward_of_x(
+def _push_forward_by_grad(
     x: jax.Array, tangent: jax.Array, eps: float
 ) -> jax.Array:
-    if jnp.iscomplexobj(x):
-        return jnp.conj(rms_norm_grad_op(x, jnp.conj(tangent), eps=eps))
-    return rms_norm_grad_op(x, tangent, eps=eps)
+    pull_back = functools.partial(rms_norm_grad_op, x, eps=eps)
+    return push_forward(pull_back, tangent)
 
 
 def _grad_transpose(
     cotangent: jax.Array, x: jax.Array, _: Any, *, eps: float
 ) -> jax.Array:
-    return _push_forward_of_x(x, cotangent, eps)
+    return _push_forward_by_grad(x, cotangent, eps)
 
 
 # The derivative knows x alone, and the scale is computed again, which costs one
@@ -97,7 +105,7 @@ def _grad_transpose(
 # then drops the forward: three times faster than with a stored scale.
 def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x,), (tangent,) = primals, tangents
-    return rms_norm_op(x, eps=eps), _push_forward_of_x(x, tangent, eps)
+    return rms_norm_op(x, eps=eps), _push_forward_by_grad(x, tangent, eps)
 
 
 rms_norm_bwd_op = FfiOp(

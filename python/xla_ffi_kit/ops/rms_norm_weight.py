@@ -102,7 +102,7 @@ def composed_tangent(
     dweight: jax.Array,
 ) -> jax.Array:
     """The tangent of y, by the handler without a weight."""
-    dy = widen(_plain.push_forward(scale, x, dx)) * widen(weight)
+    dy = widen(_plain.push_forward_by_bwd(scale, x, dx)) * widen(weight)
     dy = dy + widen(x) * scale[..., None] * widen(dweight)
     return dy.astype(x.dtype)
 

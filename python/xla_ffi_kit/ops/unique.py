@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from xla_ffi_kit import _check
 from xla_ffi_kit.ops import sort
 from xla_ffi_kit.ops.nonzero import nonzero
 
@@ -78,7 +79,7 @@ def unique(
 
 
 def _is_known(x: jax.Array) -> bool:
-    return all(isinstance(n, int) for n in x.shape) and x.size > 0
+    return _check.is_static(x.shape) and x.size > 0
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
