@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/ops/sort/vector_split.h"
 #include "xla_ffi/ops/sort/workers.h"
 
 namespace xla_ffi_kit {
@@ -22,24 +23,15 @@ namespace parallel_sort_internal {
 
 inline constexpr int64_t kMaxBuckets = 16;
 // Keys that are read at a time; they stay in the first-level cache.
-inline constexpr int64_t kChunk = 1024;
-// A shorter array is sorted sooner than a second thread has come.
-inline constexpr int64_t kMinKeys = 1 << 15;
+template <typename Packed>
+inline constexpr int64_t kChunk = 4096 / sizeof(Packed);
+// A smaller bucket is sorted before another thread has come for it.
+inline constexpr int64_t kMinBucket = 1 << 15;
 
 // The bounds of the buckets: keys k with bound[b - 1] <= k < bound[b] are in
 // bucket b.
 template <typename Packed>
 using Bounds = std::array<Packed, kMaxBuckets>;
-
-template <typename Packed>
-inline int64_t BucketOf(Packed key, const Bounds<Packed>& bounds,
-                        int64_t buckets) {
-  int64_t bucket = 0;
-  for (int64_t half = buckets / 2; half > 0; half /= 2) {
-    bucket += key < bounds[bucket + half - 1] ? 0 : half;
-  }
-  return bucket;
-}
 
 // Quantiles of a sample. The sample's positions jump, so that no period in the
 // data is a period of theirs.
@@ -64,79 +56,76 @@ Bounds<Packed> SampleBounds(int64_t n, int64_t buckets, const Pack& pack) {
 template <typename Packed>
 void Count(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
            int64_t buckets, int64_t* counts) {
-  if (buckets == 2) {  // without a store per key: two to three times faster
-    int64_t low = 0;
-    for (int64_t i = 0; i < n; ++i) low += keys[i] < bounds[0];
-    counts[0] += low;
-    counts[1] += n - low;
-    return;
+  int64_t before = 0;
+  for (int64_t b = 0; b < buckets; ++b) {
+    const int64_t below = b + 1 < buckets ? CountBelow(keys, n, bounds[b]) : n;
+    counts[b] += below - before;
+    before = below;
   }
-  for (int64_t i = 0; i < n; ++i) ++counts[BucketOf(keys[i], bounds, buckets)];
 }
 
-// n <= kChunk.
+// Moves keys[0, n), n <= kChunk, of the buckets [first, first + buckets) to
+// their places in `out`; next[b] is bucket b's next one. `buckets` is a power
+// of two. Not split straight to `out`, where the place after a side's last key
+// may be another thread's.
 template <typename Packed>
 void Place(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
-           int64_t buckets, int64_t* next, Packed* out) {
-  if (buckets == 2) {
-    // Every key is written to both sides and counted on one, without a branch
-    // that is mispredicted half the time; and not to `out`, where the place
-    // after a side's last key may be another thread's.
-    std::array<Packed, kChunk> low, high;
-    int64_t lows = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      low[lows] = keys[i];
-      high[i - lows] = keys[i];
-      lows += keys[i] < bounds[0];
-    }
-    std::copy_n(low.data(), lows, out + next[0]);
-    std::copy_n(high.data(), n - lows, out + next[1]);
-    next[0] += lows;
-    next[1] += n - lows;
+           int64_t first, int64_t buckets, int64_t* next, Packed* out) {
+  if (buckets == 1) {
+    std::copy_n(keys, n, out + next[first]);
+    next[first] += n;
     return;
   }
-  for (int64_t i = 0; i < n; ++i) {
-    out[next[BucketOf(keys[i], bounds, buckets)]++] = keys[i];
-  }
+  std::array<Packed, kChunk<Packed> + kSplitSlack> low, high;
+  const int64_t half = buckets / 2;
+  const int64_t lows =
+      SplitKeys(keys, n, bounds[first + half - 1], low.data(), high.data());
+  Place(low.data(), lows, bounds, first, half, next, out);
+  Place(high.data(), n - lows, bounds, first + half, half, next, out);
 }
 
 }  // namespace parallel_sort_internal
 
 // Writes the keys that pack(begin, end, keys) gives for [0, n) to
 // sorted[0, n), ascending; `pack` is called from several threads, more than
-// once for each key, and must not read what is written to `sorted`.
-template <typename Packed, typename Pack>
+// once for each key, and must not read what is written to `sorted`. Then calls
+// finish(keys, count), also from several threads, for parts of `sorted`.
+template <typename Packed, typename Pack, typename Finish>
 void ParallelSort(const Workers& workers, int64_t n, const Pack& pack,
-                  Packed* sorted) {
+                  const Finish& finish, Packed* sorted) {
   namespace internal = parallel_sort_internal;
-  if (workers.threads < 2 || n < internal::kMinKeys) {
-    pack(0, n, sorted);
-    return VectorSort(sorted, n);
-  }
-  int64_t buckets = 2;
-  while (buckets < workers.threads && buckets < internal::kMaxBuckets) {
+  // Not more than threads: distribution would take longer than it saves.
+  int64_t buckets = 1;
+  while (buckets < std::min(workers.threads, internal::kMaxBuckets) &&
+         n / (2 * buckets) >= internal::kMinBucket) {
     buckets *= 2;
+  }
+  if (buckets == 1) {
+    pack(0, n, sorted);
+    VectorSort(sorted, n);
+    return finish(sorted, n);
   }
   const auto bounds = internal::SampleBounds<Packed>(n, buckets, pack);
 
   // Every block knows where its keys of each bucket go, so that no two
   // threads write to one place.
-  const int64_t blocks = 4 * buckets;
+  const int64_t blocks = 4 * workers.threads;
   using Counters = std::array<int64_t, internal::kMaxBuckets>;
   std::vector<Counters> counters(blocks, Counters{});
-  const auto for_chunks = [&](int64_t block, const auto& fn) {
-    const int64_t end = (block + 1) * n / blocks;
-    std::array<Packed, internal::kChunk> keys;
-    for (int64_t i = block * n / blocks; i < end; i += internal::kChunk) {
-      const int64_t count = std::min(internal::kChunk, end - i);
-      pack(i, i + count, keys.data());
-      fn(keys.data(), count);
-    }
-  };
-  workers.run(blocks, [&](int64_t block) {
-    for_chunks(block, [&](const Packed* keys, int64_t count) {
-      internal::Count(keys, count, bounds, buckets, counters[block].data());
+  const auto for_chunks = [&](const auto& fn) {
+    workers.run(blocks, [&](int64_t block) {
+      const int64_t end = (block + 1) * n / blocks;
+      constexpr int64_t kChunk = internal::kChunk<Packed>;
+      std::array<Packed, kChunk> keys;
+      for (int64_t i = block * n / blocks; i < end; i += kChunk) {
+        const int64_t count = std::min(kChunk, end - i);
+        pack(i, i + count, keys.data());
+        fn(keys.data(), count, counters[block].data());
+      }
     });
+  };
+  for_chunks([&](const Packed* keys, int64_t count, int64_t* counts) {
+    internal::Count(keys, count, bounds, buckets, counts);
   });
 
   Counters begin = {};
@@ -149,15 +138,13 @@ void ParallelSort(const Workers& workers, int64_t n, const Pack& pack,
       total += count;
     }
   }
-  workers.run(blocks, [&](int64_t block) {
-    for_chunks(block, [&](const Packed* keys, int64_t count) {
-      internal::Place(keys, count, bounds, buckets, counters[block].data(),
-                      sorted);
-    });
+  for_chunks([&](const Packed* keys, int64_t count, int64_t* next) {
+    internal::Place(keys, count, bounds, 0, buckets, next, sorted);
   });
   workers.run(buckets, [&](int64_t b) {
     const int64_t end = b + 1 < buckets ? begin[b + 1] : n;
     VectorSort(sorted + begin[b], end - begin[b]);
+    finish(sorted + begin[b], end - begin[b]);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "xla_ffi/ops/sort/scratch.h"
 #include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
+#include "xla_ffi/ops/sort/vector_codes.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
 #include "xla_ffi/ops/sort/workers.h"
 
@@ -21,9 +22,7 @@ template <typename Packed>
 void PackRange(const KeyColumn& column, int64_t begin, int64_t end,
                Packed* packed) {
   VisitColumn(column, [&](const auto* keys, const auto& code) {
-    for (int64_t i = begin; i < end; ++i) {
-      packed[i - begin] = Packing<Packed>::Join(code.Encode(keys[i]), i);
-    }
+    PackKeys(code, keys + begin, end - begin, begin, packed);
   });
 }
 
@@ -114,8 +113,8 @@ void GatherBytes(const Packed* packed, int64_t n, int64_t width, const void* in,
 
 // The only key, in sorted order: most of it can be read off the codes.
 template <typename Packed>
-void DecodeKeys(const KeyColumn& column, const Packed* packed, int64_t n,
-                void* out) {
+void DecodePacked(const KeyColumn& column, const Packed* packed, int64_t n,
+                  void* out) {
   VisitColumn(column, [&](const auto* in, const auto& code) {
     using K = std::remove_cv_t<std::remove_pointer_t<decltype(in)>>;
     auto* to = static_cast<K*>(out);
@@ -145,7 +144,7 @@ void WriteRow(const SortProblem& problem, const std::vector<KeyColumn>& keys,
     void* out =
         static_cast<char*>(operand.out) + row_bytes + begin * operand.width;
     if (i == 0 && keys.size() == 1) {
-      DecodeKeys(keys[0], packed, n, out);
+      DecodePacked(keys[0], packed, n, out);
     } else {
       GatherBytes(packed, n, operand.width, in, out);
     }
@@ -195,7 +194,8 @@ bool SortLongRows(const SortProblem& problem, const Workers& workers) {
     const auto pack = [&](int64_t begin, int64_t end, Packed* out) {
       PackRange(keys[0], begin, end, out);
     };
-    ParallelSort(workers, n, pack, packed.get());
+    const auto finish = [](Packed*, int64_t) {};
+    ParallelSort(workers, n, pack, finish, packed.get());
     SortRunsInParallel(keys, packed.get(), n, workers);
     const int64_t blocks = 8 * workers.threads;
     workers.run(blocks, [&](int64_t block) {

@@ -10,35 +10,13 @@
 #include "xla_ffi/ops/sort/scratch.h"
 #include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
+#include "xla_ffi/ops/sort/vector_codes.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
 #include "xla_ffi/ops/sort/workers.h"
 
 namespace xla_ffi_kit {
 namespace sort_internal {
 namespace {
-
-// Encodes in[0, n). Whether a code stands for other bits than those it
-// decodes to: -0.0, a subnormal, or a NaN with a payload.
-template <typename K, typename Code>
-bool EncodeRow(const K* in, int64_t n, const Code& code, K* codes) {
-  K changed = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if constexpr (Code::kHasTies) {
-      const K canonical = code.Canonical(in[i]);
-      changed |= canonical ^ in[i];
-      codes[i] = Code::EncodeCanonical(canonical);
-    } else {
-      codes[i] = code.Encode(in[i]);
-    }
-  }
-  return changed != 0;
-}
-
-// Decodes sorted codes in place.
-template <typename K, typename Code>
-void DecodeRow(int64_t n, const Code& code, K* codes) {
-  for (int64_t i = 0; i < n; ++i) codes[i] = code.Decode(codes[i]);
-}
 
 // Where keys that are equal have different bits, a stable sort leaves them as
 // they came. They are together in the output, zeros in one place and NaNs in
@@ -47,7 +25,7 @@ template <typename K, typename Code>
 void DecodeWithTies(const K* in, int64_t n, const Code& code, K* codes) {
   K* zeros = std::lower_bound(codes, codes + n, code.ZeroCode());
   K* nans = std::lower_bound(codes, codes + n, code.NanCode());
-  DecodeRow(n, code, codes);
+  DecodeKeys(code, n, codes);
   for (int64_t i = 0; i < n; ++i) {
     const K canonical = code.Canonical(in[i]);
     if (canonical == 0) *zeros++ = in[i];
@@ -105,20 +83,26 @@ class CodeSorter {
   Scratch<uint32_t> wide_;
 };
 
+// Short rows are encoded and decoded so many elements at a time.
+constexpr int64_t kGroup = 2048;
+
 template <typename K, typename Code>
 bool SortRows(const K* in, int64_t rows, int64_t n, const Code& code, K* out) {
   CodeSorter<K> sorter(n);
   if (!sorter.has_memory()) return false;
-  for (int64_t row = 0; row < rows; ++row, in += n, out += n) {
-    const bool has_ties = EncodeRow(in, n, code, out);
-    sorter.Sort(out, n);
-    if constexpr (Code::kHasTies) {
-      if (has_ties) {
-        DecodeWithTies(in, n, code, out);
-        continue;
+  const int64_t group = std::max<int64_t>(kGroup / n, 1);
+  for (int64_t row = 0; row < rows; row += group) {
+    const int64_t count = std::min(group, rows - row) * n;
+    const bool has_ties = EncodeKeys(code, in, count, out);
+    for (int64_t i = 0; i < count; i += n) {
+      sorter.Sort(out + i, n);
+      if constexpr (Code::kHasTies) {
+        if (has_ties) DecodeWithTies(in + i, n, code, out + i);
       }
     }
-    DecodeRow(n, code, out);
+    if (!has_ties) DecodeKeys(code, count, out);
+    in += count;
+    out += count;
   }
   return true;
 }
@@ -129,19 +113,17 @@ void SortLongRow(const K* in, int64_t n, const Code& code,
                  const Workers& workers, K* out) {
   std::atomic<bool> has_ties{false};
   const auto pack = [&](int64_t begin, int64_t end, K* codes) {
-    if (EncodeRow(in + begin, end - begin, code, codes)) {
+    if (EncodeKeys(code, in + begin, end - begin, codes)) {
       has_ties.store(true, std::memory_order_relaxed);
     }
   };
-  ParallelSort(workers, n, pack, out);
+  const auto finish = [&](K* codes, int64_t count) {
+    if (!has_ties.load()) DecodeKeys(code, count, codes);
+  };
+  ParallelSort(workers, n, pack, finish, out);
   if constexpr (Code::kHasTies) {
-    if (has_ties.load()) return DecodeWithTies(in, n, code, out);
+    if (has_ties.load()) DecodeWithTies(in, n, code, out);
   }
-  const int64_t blocks = 4 * workers.threads;
-  workers.run(blocks, [&](int64_t block) {
-    const int64_t begin = block * n / blocks, end = (block + 1) * n / blocks;
-    DecodeRow(end - begin, code, out + begin);
-  });
 }
 
 }  // namespace
