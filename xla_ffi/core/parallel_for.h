@@ -12,7 +12,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>  // NOLINT: as the FFI headers do
+#include <chrono>              // NOLINT: as the FFI headers do
+#include <condition_variable>  // NOLINT
 #include <cstdint>
 #include <memory>
 #include <mutex>  // NOLINT
@@ -54,11 +55,18 @@ struct Blocks {
     }
   }
 
+  bool IsDone() const { return done.load(std::memory_order_acquire) == count; }
+
+  // To sleep and be woken takes 20 us, the time of a small block: first the
+  // other threads are given as long as they mostly need.
   void WaitUntilDone() {
-    if (done.load(std::memory_order_acquire) == count) return;
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::microseconds(50);
+    while (!IsDone() && Clock::now() < end) {
+    }
+    if (IsDone()) return;
     std::unique_lock<std::mutex> lock(mutex);
-    all_done.wait(
-        lock, [&] { return done.load(std::memory_order_acquire) == count; });
+    all_done.wait(lock, [&] { return IsDone(); });
   }
 };
 

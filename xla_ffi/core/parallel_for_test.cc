@@ -1,6 +1,7 @@
 #include "xla_ffi/core/parallel_for.h"
 
 #include <atomic>
+#include <chrono>  // NOLINT
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -99,6 +100,28 @@ TEST(ParallelForTest, FinishesOnABusyPoolAndLateTasksDoNothing) {
   }
   EXPECT_EQ(pool.scheduled(), 7u);
   pool.RunAll();  // under ASan: `visits` is gone
+}
+
+// Less and more than the caller waits without sleeping.
+TEST(ParallelForTest, ReturnsWhenTheOtherThreadsAreDone) {
+  for (const int milliseconds : {0, 10}) {
+    std::atomic<bool> has_come = false;
+    std::atomic<int> done = 0;
+    {
+      ThreadedPool pool(2);
+      const auto caller = std::this_thread::get_id();
+      ParallelFor(pool, 8, kLarge, [&](int64_t begin, int64_t end) {
+        if (std::this_thread::get_id() == caller) {
+          while (!has_come) std::this_thread::yield();
+        } else {
+          has_come = true;
+          std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+        }
+        done += static_cast<int>(end - begin);
+      });
+      EXPECT_EQ(done, 8);
+    }
+  }
 }
 
 TEST(ParallelForTest, NestedLoopsFinish) {
