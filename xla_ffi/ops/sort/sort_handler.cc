@@ -8,6 +8,7 @@
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/ops/sort/handler_types.h"
 #include "xla_ffi/ops/sort/key_code.h"
 #include "xla_ffi/ops/sort/sort.h"
@@ -77,6 +78,7 @@ ffi::Error SortImpl(ffi::ThreadPool pool, ffi::RemainingArgs operands,
     const bool is_key = static_cast<int64_t>(i) < num_keys;
     e = CheckOperand(i, is_key, *operand, *first, **result);
     if (e.failure()) return e;
+    AdviseHugePages((*result)->untyped_data(), (*result)->size_bytes());
     problem.operands.push_back(
         {static_cast<int64_t>(ffi::ByteWidth(operand->element_type())),
          operand->untyped_data(), (*result)->untyped_data(),
