@@ -9,6 +9,7 @@
 #include "xla_ffi/ops/sort/scratch.h"
 #include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
+#include "xla_ffi/ops/sort/sorted_row.h"
 #include "xla_ffi/ops/sort/vector_codes.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
 #include "xla_ffi/ops/sort/workers.h"
@@ -85,75 +86,6 @@ void SortRunsInParallel(const std::vector<KeyColumn>& keys, Packed* packed,
   });
 }
 
-template <typename Packed, typename Element>
-void Gather(const Packed* packed, int64_t n, const void* in, void* out) {
-  const auto* from = static_cast<const Element*>(in);
-  auto* to = static_cast<Element*>(out);
-  for (int64_t i = 0; i < n; ++i) {
-    to[i] = from[Packing<Packed>::Index(packed[i])];
-  }
-}
-
-template <typename Packed>
-void GatherBytes(const Packed* packed, int64_t n, int64_t width, const void* in,
-                 void* out) {
-  switch (width) {
-    case 1:
-      return Gather<Packed, uint8_t>(packed, n, in, out);
-    case 2:
-      return Gather<Packed, uint16_t>(packed, n, in, out);
-    case 4:
-      return Gather<Packed, uint32_t>(packed, n, in, out);
-    case 8:
-      return Gather<Packed, uint64_t>(packed, n, in, out);
-    default:
-      return Gather<Packed, Pair64>(packed, n, in, out);
-  }
-}
-
-// The only key, in sorted order: most of it can be read off the codes.
-template <typename Packed>
-void DecodePacked(const KeyColumn& column, const Packed* packed, int64_t n,
-                  void* out) {
-  VisitColumn(column, [&](const auto* in, const auto& code) {
-    using K = std::remove_cv_t<std::remove_pointer_t<decltype(in)>>;
-    auto* to = static_cast<K*>(out);
-    for (int64_t i = 0; i < n; ++i) {
-      const K bits = static_cast<K>(Packing<Packed>::Code(packed[i]));
-      if constexpr (std::decay_t<decltype(code)>::kHasTies) {
-        if (bits == code.ZeroCode() || bits == code.NanCode()) {
-          to[i] = in[Packing<Packed>::Index(packed[i])];
-          continue;
-        }
-      }
-      to[i] = code.Decode(bits);
-    }
-  });
-}
-
-// Writes the elements [begin, end) of one sorted row of every operand.
-template <typename Packed>
-void WriteRow(const SortProblem& problem, const std::vector<KeyColumn>& keys,
-              const Packed* packed, int64_t row, int64_t begin, int64_t end) {
-  const int64_t n = end - begin;
-  packed += begin;
-  for (size_t i = 0; i < problem.operands.size(); ++i) {
-    const SortOperand& operand = problem.operands[i];
-    const int64_t row_bytes = row * problem.length * operand.width;
-    const void* in = static_cast<const char*>(operand.in) + row_bytes;
-    void* out =
-        static_cast<char*>(operand.out) + row_bytes + begin * operand.width;
-    if (i == 0 && keys.size() == 1) {
-      DecodePacked(keys[0], packed, n, out);
-    } else {
-      GatherBytes(packed, n, operand.width, in, out);
-    }
-    if (operand.kind == KeyKind::kBF16) {
-      QuietBF16Nans(static_cast<uint16_t*>(out), n);
-    }
-  }
-}
-
 std::vector<KeyColumn> KeysOfRow(const SortProblem& problem, int64_t row) {
   std::vector<KeyColumn> keys;
   for (int64_t i = 0; i < problem.num_keys; ++i) {
@@ -176,7 +108,8 @@ bool SortRows(const SortProblem& problem, int64_t begin, int64_t end) {
     PackRange(keys[0], 0, n, packed.get());
     SortPacked(packed.get(), n);
     SortRuns(keys, 1, packed.get(), n);
-    WriteRow(problem, keys, packed.get(), row, 0, n);
+    const uint64_t iotas = Iotas(problem, row);
+    WriteRow(problem, keys, iotas, packed.get(), row, 0, n);
     for (KeyColumn& key : keys) {
       key.data = static_cast<const char*>(key.data) + n * key.width;
     }
@@ -197,9 +130,10 @@ bool SortLongRows(const SortProblem& problem, const Workers& workers) {
     const auto finish = [](Packed*, int64_t) {};
     ParallelSort(workers, n, pack, finish, packed.get());
     SortRunsInParallel(keys, packed.get(), n, workers);
+    const uint64_t iotas = Iotas(problem, row);
     const int64_t blocks = 8 * workers.threads;
     workers.run(blocks, [&](int64_t block) {
-      WriteRow(problem, keys, packed.get(), row, block * n / blocks,
+      WriteRow(problem, keys, iotas, packed.get(), row, block * n / blocks,
                (block + 1) * n / blocks);
     });
   }

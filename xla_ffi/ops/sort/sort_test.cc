@@ -162,6 +162,46 @@ TYPED_TEST(SortTest, IsTheStableSortOfLongRows) {
   }
 }
 
+// The one is read off the packed keys, the others must not be.
+TEST(SortIotaTest, IndicesAndWhatIsNearlyTheIndicesAreSorted) {
+  std::mt19937_64 random(3);
+  for (const auto& [rows, n] :
+       {std::pair<int64_t, int64_t>{3, 5}, {3, 2'000}, {1, 140'001}}) {
+    const int64_t size = rows * n;
+    const std::vector<float> key = Values<float>(size, 0, random);
+    std::vector<uint32_t> iota(size);
+    for (int64_t i = 0; i < size; ++i) iota[i] = static_cast<uint32_t>(i % n);
+    std::vector<uint32_t> last = iota, first = iota;
+    last.back() = 0;
+    first[0] = 7;
+    std::vector<float> got_key(size);
+    std::vector<uint32_t> got_iota(size), got_last(size), got_first(size);
+    const SortProblem problem = {
+        rows,
+        n,
+        1,
+        {{4, key.data(), got_key.data(), KeyKind::kF32},
+         {4, iota.data(), got_iota.data(), KeyKind::kUnsigned},
+         {4, last.data(), got_last.data(), KeyKind::kUnsigned},
+         {4, first.data(), got_first.data(), KeyKind::kUnsigned}}};
+    ASSERT_TRUE(Sort(problem, ThreadsOf(2)));
+    for (int64_t row = 0; row < rows; ++row) {
+      std::vector<uint32_t> want(n);
+      std::iota(want.begin(), want.end(), 0);
+      const float* keys = key.data() + row * n;
+      std::stable_sort(want.begin(), want.end(), [&](uint32_t a, uint32_t b) {
+        return Less(keys[a], keys[b]);
+      });
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t from = row * n + want[i], to = row * n + i;
+        ASSERT_EQ(got_iota[to], want[i]);
+        ASSERT_EQ(got_last[to], last[from]);
+        ASSERT_EQ(got_first[to], first[from]);
+      }
+    }
+  }
+}
+
 TEST(SortSubnormalTest, AreZeroWhereAskedTo) {
   const float tiny = std::numeric_limits<float>::denorm_min();
   const std::vector<float> key = {1, tiny, 0, -tiny, -0.0f, -1};

@@ -52,6 +52,18 @@ void Pack(const typename Types::Code& of, const typename Types::Code::Key* in,
   }
 }
 
+template <typename Types>
+void Unpack(const typename Types::Code& of,
+            const typename Types::Packed* packed, int64_t n,
+            typename Types::Code::Key* keys) {
+  using K = typename Types::Code::Key;
+  const typename Types::Code code = of;
+  for (int64_t i = 0; i < n; ++i) {
+    keys[i] = code.Decode(
+        static_cast<K>(Packing<typename Types::Packed>::Code(packed[i])));
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace xla_ffi_kit
 HWY_AFTER_NAMESPACE();
@@ -90,14 +102,24 @@ void PackKeys(const Code& code, const typename Code::Key* in, int64_t n,
   HWY_DYNAMIC_DISPATCH_T(PackTable)(code, in, n, first, packed);
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(Code)                                     \
-  template bool EncodeKeys(const Code&, const Code::Key*, int64_t,        \
-                           Code::Key*);                                   \
-  template void DecodeKeys(const Code&, int64_t, Code::Key*);             \
-  template void PackKeys(const Code&, const Code::Key*, int64_t, int64_t, \
-                         uint64_t*);                                      \
-  template void PackKeys(const Code&, const Code::Key*, int64_t, int64_t, \
-                         Pair64*)
+template <typename Code, typename Packed>
+void UnpackKeys(const Code& code, const Packed* packed, int64_t n,
+                typename Code::Key* keys) {
+  using Types = PackTypes<Code, Packed>;
+  HWY_EXPORT_T(UnpackTable, Unpack<Types>);
+  HWY_DYNAMIC_DISPATCH_T(UnpackTable)(code, packed, n, keys);
+}
+
+#define XLA_FFI_KIT_INSTANTIATE(Code)                                          \
+  template bool EncodeKeys(const Code&, const Code::Key*, int64_t,             \
+                           Code::Key*);                                        \
+  template void DecodeKeys(const Code&, int64_t, Code::Key*);                  \
+  template void PackKeys(const Code&, const Code::Key*, int64_t, int64_t,      \
+                         uint64_t*);                                           \
+  template void PackKeys(const Code&, const Code::Key*, int64_t, int64_t,      \
+                         Pair64*);                                             \
+  template void UnpackKeys(const Code&, const uint64_t*, int64_t, Code::Key*); \
+  template void UnpackKeys(const Code&, const Pair64*, int64_t, Code::Key*)
 XLA_FFI_KIT_INSTANTIATE(IntegerCode<uint8_t>);
 XLA_FFI_KIT_INSTANTIATE(IntegerCode<uint16_t>);
 XLA_FFI_KIT_INSTANTIATE(IntegerCode<uint32_t>);

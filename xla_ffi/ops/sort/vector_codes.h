@@ -26,6 +26,11 @@ template <typename Code, typename Packed>
 void PackKeys(const Code& code, const typename Code::Key* in, int64_t n,
               int64_t first, Packed* packed);
 
+// keys[i] = the key whose code is in packed[i].
+template <typename Code, typename Packed>
+void UnpackKeys(const Code& code, const Packed* packed, int64_t n,
+                typename Code::Key* keys);
+
 }  // namespace xla_ffi_kit
 
 #endif  // XLA_FFI_OPS_SORT_VECTOR_CODES_H_

@@ -70,6 +70,11 @@ void CheckPacking(const Code& code, const K* in, int64_t n) {
     ASSERT_EQ(Packing<Packed>::Code(packed[i]), code.Encode(in[i]));
     ASSERT_EQ(Packing<Packed>::Index(packed[i]), kFirst + i);
   }
+  std::vector<K> keys(n);
+  UnpackKeys(code, packed.data(), n, keys.data());
+  for (int64_t i = 0; i < n; ++i) {
+    ASSERT_EQ(keys[i], code.Decode(code.Encode(in[i])));
+  }
 }
 
 class VectorCodesTest : public ::testing::TestWithParam<KeyColumn> {};
