@@ -18,9 +18,9 @@ from xla_ffi_kit.ffi_op import FfiOp
 _NAME = "xla_ffi_kit.nonzero"
 
 
-def _reference(mask: jax.Array, *, size: int) -> jax.Array:
+def _reference(mask: jax.Array, *, size: int, fill: int) -> jax.Array:
     def of_row(row: jax.Array) -> jax.Array:
-        return jnp.nonzero(row, size=size, fill_value=row.size)[0]
+        return jnp.nonzero(row, size=size, fill_value=fill)[0]
 
     for _ in range(mask.ndim - 1):
         of_row = jax.vmap(of_row)
@@ -33,7 +33,7 @@ nonzero_op = FfiOp(
     kernel_axes=1,
     handlers={"cpu": _NAME},
     libraries=KIT_LIBRARIES,
-    attributes={"size": np.int64},
+    attributes={"size": np.int64, "fill": np.int64},
     sharded_kernel_axes="gather",
 )
 
@@ -64,9 +64,12 @@ def nonzero(
     size = int(mask.sum()) if size is None else operator.index(size)
     if size == 0:
         return jnp.nonzero(mask, size=size, fill_value=fill_value)
-    flat = nonzero_op(mask.ravel(), size=size)
-    is_missing = flat == a.size
     fill_values = _fill_values(fill_value, a.ndim)
+    fill = fill_values[0]
+    if a.ndim == 1 and isinstance(fill, int) and abs(fill) < 2**31:
+        return (nonzero_op(mask, size=size, fill=int(fill)),)
+    flat = nonzero_op(mask.ravel(), size=size, fill=-1)
+    is_missing = flat < 0
     strides = np.cumprod((1, *a.shape[:0:-1]))[::-1]
     indices = []
     for n, stride, fill in zip(a.shape, strides, fill_values, strict=True):
