@@ -117,8 +117,8 @@ template <typename Index>
 void Nonzero(const uint8_t* mask, int64_t rows, int64_t length, int64_t size,
              Index fill, Index* indices, const Workers& workers) {
   if (rows == 0 || size == 0) return;
-  // Some 50 microseconds of work: then another thread is worth waking.
-  constexpr int64_t kMinElements = 1 << 18;
+  // Some 60 microseconds of work: then another thread is worth waking.
+  constexpr int64_t kMinElements = 1 << 19;
   if (workers.threads > 1 && rows < 2 * workers.threads &&
       length + size >= 4 * kMinElements) {
     for (int64_t row = 0; row < rows; ++row) {

@@ -57,7 +57,7 @@ TEST(NonzeroTest, LongRowsAreShared) {
         for (int64_t i = n - 1; i >= 0; --i) task(i);
       }};
   std::mt19937_64 random(2);
-  const int64_t n = 1'100'003;
+  const int64_t n = 2'200'003;
   for (const uint64_t one_in : {1, 3, 5000}) {
     std::vector<uint8_t> mask(2 * n);
     for (uint8_t& bit : mask) bit = random() % one_in == 0;
