@@ -1,4 +1,4 @@
-"""The functions that benchmarks/accelerate.py measures."""
+"""JAX's functions that `accelerate()` makes faster, for the benchmark."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import xla_ffi_kit
-
 Shape = tuple[int, ...]
 Arguments = Callable[[Shape, np.random.Generator], tuple[Any, ...]]
 
@@ -24,13 +22,25 @@ MILLION: tuple[Shape, ...] = ((16,), (1_000_000,))
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A function of JAX, its counterpart in NumPy, and what they are given."""
+    """A function of JAX, its counterparts, and what they are given.
+
+    Attributes:
+      name: of the cells.
+      jax_function: with and without `accelerate()`, or without it.
+      numpy_function: what NumPy has for it.
+      arguments: makes what they are given, of a shape.
+      shapes: the first is also measured eagerly, if there is a kit_function.
+      kit_function: the kit's own, in place of JAX's with `accelerate()`.
+      tolerance: of the results; 0 is bit for bit.
+    """
 
     name: str
     jax_function: Callable[..., Any]
-    numpy_function: Callable[..., Any] | None
+    numpy_function: Callable[..., Any]
     arguments: Arguments
     shapes: tuple[Shape, ...]
+    kit_function: Callable[..., Any] | None = None
+    tolerance: float = 0
 
 
 def floats(shape: Shape, random: np.random.Generator) -> tuple[Any, ...]:
@@ -71,23 +81,6 @@ def numpy_top_k(x: np.ndarray, k: int) -> Any:
 
 def mask(shape: Shape, random: np.random.Generator) -> tuple[Any, ...]:
     return (random.integers(0, 3, shape) == 0,)
-
-
-def elements_and_tests(
-    shape: Shape, random: np.random.Generator
-) -> tuple[Any, ...]:
-    (elements,) = integers(shape, random)
-    return elements, elements[: min(elements.size, 4096)] + 1
-
-
-def kit_or_jax(name: str, **options: Any) -> Callable[..., Any]:
-    """The kit's function of this name where JAX is accelerated, else JAX's."""
-
-    def call(*args: jax.Array) -> Any:
-        package = xla_ffi_kit if xla_ffi_kit.accelerated() else jnp
-        return getattr(package, name)(*args, **options)
-
-    return call
 
 
 def permutation(x: jax.Array) -> jax.Array:
@@ -206,20 +199,6 @@ CASES = (
         lambda x: jnp.nonzero(x, size=x.size),
         np.nonzero,
         mask,
-        MILLION,
-    ),
-    Case(
-        "nonzero of the kit",
-        lambda x: kit_or_jax("nonzero", size=x.size)(x),
-        np.nonzero,
-        mask,
-        MILLION,
-    ),
-    Case(
-        "isin of the kit",
-        kit_or_jax("isin"),
-        np.isin,
-        elements_and_tests,
         MILLION,
     ),
 )

@@ -4,6 +4,8 @@ A cell's name says all of it, "rms_norm/fwd/f32/1024x1024/fresh", and selects
 it on the command line. Regimes:
 
   fresh           one call from Python, the result in new memory
+  eager           the same, not compiled by the caller: with what the function
+                  does in Python
   donated         the operand's memory is given up for the result
   context         between elementwise operations, which XLA fuses with its own
   grad            the gradient alone of a loss linear in the result

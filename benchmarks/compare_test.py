@@ -64,6 +64,8 @@ def test_the_loop_and_the_bounds():
         "rms_norm_block/fwd/f32/1024x1024/fresh",
         "rms_norm_residual/fwd/f32/1024x1024/fresh",
         "accelerate/sort_f32/16/fresh",
+        "accelerate/median_of_the_kit/16/eager",
+        "accelerate/choice_of_the_kit/16/fresh",
     ],
 )
 def test_a_cell_of_each_kind(name):

@@ -99,6 +99,19 @@ TARGETS = (
     _jax("choice", "1000000", 15, None),
     _jax("unique", "1000000", 8, None),
     _jax("isin_of_the_kit", "1000000", 100, None),
+    _jax("median_of_the_kit", "1000000", 15, 1.0),
+    _jax("median_of_rows_of_the_kit", "1000000x8", 3, None),
+    _jax("percentile,_three_of_the_kit", "1000000", 15, 1.0),
+    _jax("unique_of_the_kit", "1000000", 8, None),
+    _jax("permutation_of_the_kit", "1000000", 15, None),
+    _jax("choice_of_the_kit", "1000000", 15, None),
+    *(
+        Target(f"accelerate/{name}_of_the_kit/16/eager", {"xla": 1.0})
+        for name in (
+            "median quantile percentile,_three unique isin nonzero "
+            "permutation choice".split()
+        )
+    ),
     _jax("nonzero_of_the_kit", "1000000", 8, 1.0),
     _jax("argmax_f32", "1000000", 8, 1.0),
     _jax("cumsum_f32", "1000000", 1.5, 1.0),

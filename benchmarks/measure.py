@@ -103,7 +103,7 @@ def measure(cell: Cell, seconds: float) -> Row:
 
 def _compile(function: Any, operands: Any) -> Any:
     if not hasattr(function, "lower"):
-        return function  # NumPy
+        return function  # NumPy, or a function that is called eagerly
     return function.lower(*operands).compile()
 
 
@@ -206,4 +206,5 @@ def _row(
 
 
 def _uses_ynnpack(compiled: Any) -> bool:
-    return "__ynn_fusion" in compiled.as_text()
+    is_program = hasattr(compiled, "as_text")
+    return is_program and "__ynn_fusion" in compiled.as_text()

@@ -22,6 +22,15 @@ def is_static(*shapes: Sequence[Any]) -> bool:
     return all(isinstance(size, int) for shape in shapes for size in shape)
 
 
+def jittable(value: Any) -> Any:
+    """`value` as `jax.jit` takes it: a list, say, as an array.
+
+    Not everything: an eager call is short, and this would be a third of it.
+    """
+    is_leaf = isinstance(value, jax.Array | np.ndarray | float | int | complex)
+    return value if is_leaf else jnp.asarray(value)
+
+
 def array(op: str, name: str, value: Any) -> jax.Array:
     """`value` as a JAX array; TypeError if it is none."""
     if isinstance(value, jax.Array):

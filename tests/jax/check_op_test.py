@@ -118,7 +118,7 @@ GOOD = {
         Case("int32[5]", "int32[3]"),
     ),
     "isin": (isin_op, Case("float32[2,6]", "float32[2,3]")),
-    "nonzero": (nonzero_op, Case("bool[2,6]", size=4)),
+    "nonzero": (nonzero_op, Case("bool[2,6]", size=4, fill=-1)),
     "relu": (relu_op, Case("float32[2,3]"), Case("int8[4]")),
     "sort": (sort_op, Case("float32[2,6]", num_keys=1)),
     "sort_pairs": (

@@ -52,6 +52,8 @@ def test_nonzero_of_a_size(shape, size):
     for options in (
         {},
         {"fill_value": -7},
+        {"fill_value": 2.5},
+        {"fill_value": True},
         {"fill_value": tuple(range(len(shape)))},
     ):
         got = xla_ffi_kit.nonzero(x, size=size, **options)

@@ -5,6 +5,7 @@ On the handler of `xla_ffi/ops/isin`.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -61,7 +62,15 @@ def isin(
     Returns:
       Booleans, in the shape of `element`. NaN is among nothing.
     """
-    element, test = jnp.asarray(element), jnp.asarray(test_elements)
+    element, test = _check.jittable(element), _check.jittable(test_elements)
+    return _isin(element, test, assume_unique, invert, method)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _isin(
+    element: Any, test: Any, assume_unique: bool, invert: bool, method: str
+) -> jax.Array:
+    element, test = jnp.asarray(element), jnp.asarray(test)
     dtype = jnp.result_type(element, test)
     sizes = element.size, test.size
     is_small = _check.is_static(sizes) and (sizes[0] * sizes[1] <= _FEW)

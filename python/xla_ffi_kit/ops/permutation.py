@@ -41,15 +41,12 @@ def permutation(
     Raises:
       TypeError, ValueError: what `jax.random.permutation` raises.
     """
-    rank = np.ndim(x)
-    x = x if rank == 0 else jnp.asarray(x)
-    is_number = rank == 0 and isinstance(x, int | np.integer)
-    is_known = _check.is_static(np.shape(x))
-    if options or not is_known or (rank == 0 and not is_number):
+    is_number = isinstance(x, int | np.integer)
+    if options or (np.ndim(x) == 0 and not is_number):
         return jax.random.permutation(key, x, axis, independent, **options)
     if is_number:
         return _permuted(key, None, int(x), axis, independent)
-    return _permuted(key, x, 0, axis, independent)
+    return _permuted(key, _check.jittable(x), 0, axis, independent)
 
 
 def choice(
@@ -99,6 +96,9 @@ def _permuted(
     key: jax.Array, x: Any, n: int, axis: int, independent: bool
 ) -> jax.Array:
     """x, or else the numbers below n, permuted."""
+    x = x if x is None else jnp.asarray(x)
+    if x is not None and not _check.is_static(x.shape):
+        return jax.random.permutation(key, x, axis, independent)
     population = n if x is None else x
     own: Any = jax.random.permutation
     own = functools.partial(own, axis=axis, independent=independent)

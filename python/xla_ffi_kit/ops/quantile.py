@@ -51,21 +51,11 @@ def quantile(
     Raises:
       TypeError, ValueError: what `jnp.quantile` raises.
     """
-    a = a if isinstance(a, jax.Array) else jnp.asarray(a)
-    if not isinstance(q, float | jax.Array):
-        q = jnp.asarray(q)
-    is_plain = method in _METHODS and not (options or overwrite_input)
-    is_float = isinstance(q, float) or str(q.dtype) in FLOATS
-    if (
-        not (is_plain and is_float and out is None)
-        or str(a.dtype) not in sort.DTYPES
-        or not (_check.is_static(a.shape) and a.size)
-        or not isinstance(axis, int | tuple | None)
-    ):
-        return jnp.quantile(
-            a, q, axis, out, overwrite_input, method, keepdims, **options
-        )
-    return _quantile(a, q, axis=axis, method=method, keepdims=keepdims)
+    rest = axis, out, overwrite_input, method, keepdims
+    if options or not _is_plain(axis, out, overwrite_input):
+        return jnp.quantile(a, q, *rest, **options)
+    a, q = _check.jittable(a), _check.jittable(q)
+    return _quantile(a, q, axis, method, keepdims)
 
 
 def percentile(
@@ -80,9 +70,10 @@ def percentile(
 ) -> jax.Array:
     """`quantile` of q / 100, as `jnp.percentile` has it."""
     rest = axis, out, overwrite_input, method, keepdims
-    if options:
+    if options or not _is_plain(axis, out, overwrite_input):
         return jnp.percentile(a, q, *rest, **options)
-    return quantile(a, jnp.asarray(q) / 100, *rest)
+    a, q = _check.jittable(a), _check.jittable(q)
+    return _percentile(a, q, axis, method, keepdims)
 
 
 def median(
@@ -93,22 +84,53 @@ def median(
     keepdims: bool = False,
 ) -> jax.Array:
     """The median along any axes, as `jnp.median` has it; see `quantile`."""
-    a = a if isinstance(a, jax.Array) else jnp.asarray(a)
-    if a.size == 0:  # which JAX reports, or not
+    if not _is_plain(axis, out, overwrite_input):
         return jnp.median(a, axis, out, overwrite_input, keepdims)
-    return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
+    return _median(_check.jittable(a), axis, keepdims)
 
 
-@functools.partial(jax.jit, static_argnames=("axis", "method", "keepdims"))
-def _quantile(
-    a: jax.Array, q: Any, *, axis: Any, method: str, keepdims: bool
+def _is_plain(axis: Any, out: Any, overwrite_input: Any) -> bool:
+    return (
+        isinstance(axis, int | tuple | None)
+        and out is None
+        and not overwrite_input
+    )
+
+
+# All the rest is done when a program is traced, as in JAX: a call of few
+# elements is mostly what comes before its program.
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _median(a: Any, axis: Any, keepdims: bool) -> jax.Array:
+    a = jnp.asarray(a)
+    if a.size == 0:  # which JAX reports, or not
+        return jnp.median(a, axis, keepdims=keepdims)
+    return _quantile(a, 0.5, axis, "midpoint", keepdims)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _percentile(
+    a: Any, q: Any, axis: Any, method: str, keepdims: bool
 ) -> jax.Array:
+    return _quantile(a, jnp.asarray(q) / 100, axis, method, keepdims)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _quantile(
+    a: Any, q: Any, axis: Any, method: str, keepdims: bool
+) -> jax.Array:
+    a, q = jnp.asarray(a), jnp.asarray(q)
+    if (
+        method not in _METHODS
+        or str(q.dtype) not in FLOATS
+        or str(a.dtype) not in sort.DTYPES
+        or not (_check.is_static(a.shape) and a.size)
+    ):
+        return jnp.quantile(a, q, axis, method=method, keepdims=keepdims)
     # JAX's own checks, and the type and shape it has for the result.
     jnp_quantile = functools.partial(
         jnp.quantile, axis=axis, method=method, keepdims=keepdims
     )
     result = jax.eval_shape(jnp_quantile, a, q)
-    q = jnp.asarray(q)
     rows = _rows(a.astype(result.dtype), axis)
     n = rows.shape[-1]
     has_nan = jnp.isnan(rows).any(-1, keepdims=True)

@@ -127,7 +127,7 @@ TEST(ArgmaxSubnormalTest, BF16SubnormalsAreZeroWhereAskedTo) {
 }
 
 TEST(ArgmaxHandlerTest, OneLongLineOnThreads) {
-  const int64_t n = 1'000'003;
+  const int64_t n = 3'000'003;
   std::vector<float> x(n, 1.0f);
   std::vector<int32_t> index(1);
   const auto run = [&] {

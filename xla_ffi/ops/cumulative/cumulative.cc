@@ -5,7 +5,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "xla_ffi/ops/cumulative/cumulative_ops.h"
 #include "xla_ffi/ops/cumulative/float_scan.h"
+#include "xla_ffi/ops/cumulative/sum_line.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -19,39 +21,18 @@ struct Task {
   int64_t columns;
 };
 
-// The type that integers are added and multiplied in: at least as wide as int,
-// and unsigned, so that they wrap.
-template <typename T>
-using Wrapping = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
-
-template <CumulativeOp kOp, typename T>
-T Apply(T a, T b) {
-  using U = Wrapping<T>;
-  switch (kOp) {
-    case CumulativeOp::kSum:
-      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-    case CumulativeOp::kProduct:
-      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
-    case CumulativeOp::kMax:
-      return std::max(a, b);
-    default:
-      return std::min(a, b);
-  }
-}
-
-// Calls fn with the operation as a constant.
-template <class Fn>
+// Calls fn with an operation on the elements' type, an integer.
+template <typename T, class Fn>
 void VisitOp(CumulativeOp op, const Fn& fn) {
-  using Op = CumulativeOp;
   switch (op) {
-    case Op::kSum:
-      return fn(std::integral_constant<Op, Op::kSum>());
-    case Op::kProduct:
-      return fn(std::integral_constant<Op, Op::kProduct>());
-    case Op::kMax:
-      return fn(std::integral_constant<Op, Op::kMax>());
+    case CumulativeOp::kSum:
+      return fn(Plus<T>());
+    case CumulativeOp::kProduct:
+      return fn(Times<T>());
+    case CumulativeOp::kMax:
+      return fn(Larger<T>());
     default:
-      return fn(std::integral_constant<Op, Op::kMin>());
+      return fn(Smaller<T>());
   }
 }
 
@@ -71,22 +52,29 @@ void VisitInteger(const CumulativeProblem& p, const Fn& fn) {
   }
 }
 
-template <CumulativeOp kOp, typename T>
-void ScanIntegers(const T* in, int64_t n, int64_t stride, int64_t columns,
-                  bool reverse, T* out) {
+// out[k] = before op in[0] op ... op in[k]; with `reverse`, from the end.
+template <class Op, typename T>
+void ScanLine(const T* in, int64_t n, bool reverse, T before, T* out) {
+  if constexpr (std::is_same_v<Op, Plus<T>>) {
+    using U = std::make_unsigned_t<T>;
+    return SumLine(reinterpret_cast<const U*>(in), n, reverse,
+                   static_cast<U>(before), reinterpret_cast<U*>(out));
+  }
+  T total = before;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t i = reverse ? n - 1 - k : k;
+    out[i] = total = Op::Apply(total, in[i]);
+  }
+}
+
+// Lines side by side.
+template <class Op, typename T>
+void ScanColumns(const T* in, int64_t n, int64_t stride, int64_t columns,
+                 bool reverse, T* out) {
   if (reverse) {
     in += (n - 1) * stride;
     out += (n - 1) * stride;
     stride = -stride;
-  }
-  if (columns == 1) {
-    T total = *in;
-    *out = total;
-    for (int64_t k = 1; k < n; ++k) {
-      total = Apply<kOp>(total, in[k * stride]);
-      out[k * stride] = total;
-    }
-    return;
   }
   std::copy(in, in + columns, out);
   for (int64_t k = 1; k < n; ++k) {
@@ -94,7 +82,7 @@ void ScanIntegers(const T* in, int64_t n, int64_t stride, int64_t columns,
     const T* before = out;
     out += stride;
     for (int64_t j = 0; j < columns; ++j) {
-      out[j] = Apply<kOp>(before[j], in[j]);
+      out[j] = Op::Apply(before[j], in[j]);
     }
   }
 }
@@ -103,39 +91,39 @@ template <typename T>
 void RunIntegers(const CumulativeProblem& p, const Task& task) {
   const T* in = static_cast<const T*>(p.in) + task.offset;
   T* out = static_cast<T*>(p.out) + task.offset;
-  VisitOp(p.op, [&](auto op) {
-    ScanIntegers<op>(in, p.length, p.inner, task.columns, p.reverse, out);
+  VisitOp<T>(p.op, [&](auto op) {
+    using Op = decltype(op);
+    if (p.inner == 1) {
+      ScanLine<Op>(in, p.length, p.reverse, Op::kIdentity, out);
+    } else {
+      ScanColumns<Op>(in, p.length, p.inner, task.columns, p.reverse, out);
+    }
   });
 }
 
 // One line by all workers. Integers wrap, so any order of operations gives the
 // same: first what each part comes to, then each part from what is before it.
-template <CumulativeOp kOp, typename T>
+template <class Op, typename T>
 void ScanLongLine(const T* in, int64_t n, bool reverse, T* out,
                   const Workers& workers) {
   const int64_t parts = 4 * workers.threads;
-  std::vector<T> totals(parts);
   const auto begin_of = [&](int64_t part) { return part * n / parts; };
+  // Of each part; one more of nothing, for the part that comes first.
+  std::vector<T> totals(parts + 1, Op::kIdentity);
+  T* const total_of = totals.data() + (reverse ? 0 : 1);
   workers.run(parts, [&](int64_t part) {
-    T total = in[begin_of(part)];
-    for (int64_t i = begin_of(part) + 1; i < begin_of(part + 1); ++i) {
-      total = Apply<kOp>(total, in[i]);
+    T total = Op::kIdentity;
+    for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) {
+      total = Op::Apply(total, in[i]);
     }
-    totals[part] = total;
+    total_of[part] = total;
   });
-  ScanIntegers<kOp, T>(totals.data(), parts, 1, 1, reverse, totals.data());
+  ScanLine<Op>(totals.data(), parts + 1, reverse, Op::kIdentity, totals.data());
+  T* const before = totals.data() + (reverse ? 1 : 0);
   workers.run(parts, [&](int64_t part) {
-    const int64_t before = reverse ? part + 1 : part - 1;
-    const bool is_first = before < 0 || before == parts;
-    const int64_t count = begin_of(part + 1) - begin_of(part);
-    const int64_t step = reverse ? -1 : 1;
-    const int64_t first = reverse ? begin_of(part + 1) - 1 : begin_of(part);
-    T total = is_first ? in[first] : Apply<kOp>(totals[before], in[first]);
-    out[first] = total;
-    for (int64_t k = 1; k < count; ++k) {
-      total = Apply<kOp>(total, in[first + k * step]);
-      out[first + k * step] = total;
-    }
+    const int64_t begin = begin_of(part);
+    ScanLine<Op>(in + begin, begin_of(part + 1) - begin, reverse, before[part],
+                 out + begin);
   });
 }
 
@@ -167,9 +155,9 @@ void Run(const CumulativeProblem& p, const Task& task) {
 void RunLongLine(const CumulativeProblem& p, const Workers& workers) {
   VisitInteger(p, [&](auto zero) {
     using T = decltype(zero);
-    VisitOp(p.op, [&](auto op) {
-      ScanLongLine<op>(static_cast<const T*>(p.in), p.length, p.reverse,
-                       static_cast<T*>(p.out), workers);
+    VisitOp<T>(p.op, [&](auto op) {
+      ScanLongLine<decltype(op)>(static_cast<const T*>(p.in), p.length,
+                                 p.reverse, static_cast<T*>(p.out), workers);
     });
   });
 }
@@ -184,8 +172,10 @@ void Cumulative(const CumulativeProblem& p, const Workers& workers) {
   constexpr int64_t kMinBytes = int64_t{1} << 18;
   const int64_t bytes = p.outer * p.length * p.inner * p.width * 2;
   const bool is_float = p.kind == KeyKind::kF32 || p.kind == KeyKind::kF64;
+  // A line is read twice then, and a sum takes no longer than reading does.
+  const int64_t min_line = p.op == CumulativeOp::kSum ? 32 : 4;
   if (tasks == 1 && p.inner == 1 && !is_float && workers.threads > 1 &&
-      bytes >= 4 * kMinBytes) {
+      bytes >= min_line * kMinBytes) {
     return RunLongLine(p, workers);
   }
   const int64_t parts =

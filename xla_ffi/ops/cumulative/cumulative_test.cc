@@ -16,6 +16,7 @@
 #include "xla_ffi/ops/sort/workers.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/simd_targets.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -108,7 +109,7 @@ TYPED_TEST(CumulativeTest, LongLinesAreShared) {
         for (int64_t i = n - 1; i >= 0; --i) task(i);
       }};
   std::mt19937_64 random(3);
-  const int64_t n = 600'011;
+  const int64_t n = (int64_t{4} << 20) / sizeof(T) + 11;
   const std::vector<T> x = Values<T>(n, false, random);
   for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
                         CumulativeOp::kMax, CumulativeOp::kMin}) {
@@ -130,36 +131,39 @@ TYPED_TEST(CumulativeTest, LongLinesAreShared) {
 TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
   using T = TypeParam;
   constexpr bool kIsFloat = std::is_floating_point_v<T>;
-  std::mt19937_64 random(1);
-  for (const int64_t n : {1, 2, 15, 16, 17, 127, 128, 129, 300, 5000, 70'000}) {
-    for (const int64_t inner : {1, 2, 130}) {
-      if (n * inner > 100'000) continue;
-      const std::vector<T> x = Values<T>(2 * n * inner, n % 2 == 1, random);
-      for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
-                            CumulativeOp::kMax, CumulativeOp::kMin}) {
-        for (const bool reverse : {false, true}) {
-          if (kIsFloat && (reverse || op > CumulativeOp::kProduct)) continue;
-          std::vector<T> y(x.size());
-          Cumulative({2, n, inner, KindOf<T>(), sizeof(T), op, reverse,
-                      x.data(), y.data()},
-                     {});
-          for (int64_t line = 0; line < 2 * inner; ++line) {
-            const int64_t first = line / inner * n * inner + line % inner;
-            std::vector<T> in(n), got(n);
-            for (int64_t k = 0; k < n; ++k) {
-              const int64_t at = first + (reverse ? n - 1 - k : k) * inner;
-              in[k] = x[at];
-              got[k] = y[at];
+  testing::ForEachSimdTarget([] {
+    std::mt19937_64 random(1);
+    for (const int64_t n :
+         {1, 2, 15, 16, 17, 127, 128, 129, 300, 5000, 70'000}) {
+      for (const int64_t inner : {1, 2, 130}) {
+        if (n * inner > 100'000) continue;
+        const std::vector<T> x = Values<T>(2 * n * inner, n % 2 == 1, random);
+        for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
+                              CumulativeOp::kMax, CumulativeOp::kMin}) {
+          for (const bool reverse : {false, true}) {
+            if (kIsFloat && (reverse || op > CumulativeOp::kProduct)) continue;
+            std::vector<T> y(x.size());
+            Cumulative({2, n, inner, KindOf<T>(), sizeof(T), op, reverse,
+                        x.data(), y.data()},
+                       {});
+            for (int64_t line = 0; line < 2 * inner; ++line) {
+              const int64_t first = line / inner * n * inner + line % inner;
+              std::vector<T> in(n), got(n);
+              for (int64_t k = 0; k < n; ++k) {
+                const int64_t at = first + (reverse ? n - 1 - k : k) * inner;
+                in[k] = x[at];
+                got[k] = y[at];
+              }
+              const std::vector<T> want = Want(op, in);
+              ASSERT_TRUE(IsSame(got, want))
+                  << n << " x " << inner << ", op " << static_cast<int>(op)
+                  << ", reverse " << reverse << ", line " << line;
             }
-            const std::vector<T> want = Want(op, in);
-            ASSERT_TRUE(IsSame(got, want))
-                << n << " x " << inner << ", op " << static_cast<int>(op)
-                << ", reverse " << reverse << ", line " << line;
           }
         }
       }
     }
-  }
+  });
 }
 
 TEST(CumulativeHandlerTest, InPlaceOnThreads) {

@@ -16,21 +16,12 @@
 #include <array>
 #include <cstdint>
 
+#include "xla_ffi/ops/cumulative/cumulative_ops.h"
+
 namespace xla_ffi_kit {
 
 inline constexpr int64_t kScanBlock = 16;
 inline constexpr int kScanLevels = 16;  // 16^16 elements
-
-template <typename T>
-struct Plus {
-  static constexpr T kIdentity = 0;
-  static T Apply(T a, T b) { return a + b; }
-};
-template <typename T>
-struct Times {
-  static constexpr T kIdentity = 1;
-  static T Apply(T a, T b) { return a * b; }
-};
 
 // One line.
 template <typename Op, typename T>

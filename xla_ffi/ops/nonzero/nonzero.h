@@ -10,11 +10,11 @@
 namespace xla_ffi_kit {
 
 // Writes for each row of mask[rows, length] the indices of its first `size`
-// true elements, in order, and `length` where there are fewer. Index: int32_t
-// or int64_t.
+// true elements, in order, and `fill` where there are fewer. Index: int32_t or
+// int64_t.
 template <typename Index>
 void Nonzero(const uint8_t* mask, int64_t rows, int64_t length, int64_t size,
-             Index* indices, const Workers& workers);
+             Index fill, Index* indices, const Workers& workers);
 
 }  // namespace xla_ffi_kit
 

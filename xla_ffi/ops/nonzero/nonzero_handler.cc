@@ -4,12 +4,14 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/ops/nonzero/nonzero.h"
 #include "xla_ffi/ops/sort/handler_types.h"
 
@@ -51,12 +53,16 @@ ffi::Error Check(ffi::AnyBuffer mask, ffi::AnyBuffer indices, int64_t size) {
 }
 
 ffi::Error NonzeroImpl(ffi::ThreadPool pool, ffi::AnyBuffer mask,
-                       ffi::Result<ffi::AnyBuffer> indices, int64_t size) {
+                       ffi::Result<ffi::AnyBuffer> indices, int64_t size,
+                       int64_t fill) {
   if (ffi::Error e = Check(mask, *indices, size); e.failure()) return e;
+  AdviseHugePages(indices->untyped_data(), indices->size_bytes());
   const BatchShape shape = SplitLastAxis(mask.dimensions());
   const auto* bytes = static_cast<const uint8_t*>(mask.untyped_data());
   const auto run = [&](auto* out) {
-    Nonzero(bytes, shape.rows, shape.length, size, out, WorkersOf(pool));
+    using Index = std::remove_pointer_t<decltype(out)>;
+    Nonzero(bytes, shape.rows, shape.length, size, static_cast<Index>(fill),
+            out, WorkersOf(pool));
   };
   if (indices->element_type() == ffi::DataType::S32) {
     run(static_cast<int32_t*>(indices->untyped_data()));
@@ -74,4 +80,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitNonzeroCpu, xla_ffi_kit::NonzeroImpl,
                                   .Ctx<xla::ffi::ThreadPool>()
                                   .Arg<xla::ffi::AnyBuffer>()  // mask
                                   .Ret<xla::ffi::AnyBuffer>()  // indices
-                                  .Attr<int64_t>("size"));     // of a row
+                                  .Attr<int64_t>("size")       // of a row
+                                  .Attr<int64_t>("fill"));  // of what is left

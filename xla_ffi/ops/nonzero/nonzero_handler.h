@@ -3,9 +3,10 @@
 // Target xla_ffi_kit.nonzero: mask[..., n] -> indices[..., size]
 //
 // Of each row of the mask the indices of its first `size` true elements, in
-// order; n where there are fewer.
+// order; `fill` where there are fewer.
 //
-// mask: pred; indices: s32 or s64, and able to hold n; attribute size: s64.
+// mask: pred; indices: s32 or s64, and able to hold n; attributes size, fill:
+// s64, of which `fill` wraps.
 // Errors are INVALID_ARGUMENT.
 
 #ifndef XLA_FFI_OPS_NONZERO_NONZERO_HANDLER_H_

@@ -11,6 +11,7 @@
 #include "xla_ffi/ops/sort/workers.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/simd_targets.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -33,9 +34,9 @@ void CheckEverySize() {
               want.push_back(static_cast<Index>(i));
             }
           }
-          want.resize((row + 1) * size, static_cast<Index>(n));
+          want.resize((row + 1) * size, Index{-7});
         }
-        Nonzero(mask.data(), 3, n, size, got.data(), {});
+        Nonzero(mask.data(), 3, n, size, Index{-7}, got.data(), {});
         ASSERT_EQ(got, want) << n << ", " << size << ", " << one_in;
       }
     }
@@ -43,8 +44,10 @@ void CheckEverySize() {
 }
 
 TEST(NonzeroTest, EverySizeOfIndices) {
-  CheckEverySize<int32_t>();
-  CheckEverySize<int64_t>();
+  testing::ForEachSimdTarget([] {
+    CheckEverySize<int32_t>();
+    CheckEverySize<int64_t>();
+  });
 }
 
 // The parts of a long row in any order: here from the last one.
@@ -54,14 +57,14 @@ TEST(NonzeroTest, LongRowsAreShared) {
         for (int64_t i = n - 1; i >= 0; --i) task(i);
       }};
   std::mt19937_64 random(2);
-  const int64_t n = 400'003;
+  const int64_t n = 2'200'003;
   for (const uint64_t one_in : {1, 3, 5000}) {
     std::vector<uint8_t> mask(2 * n);
     for (uint8_t& bit : mask) bit = random() % one_in == 0;
     for (const int64_t size : {int64_t{1}, int64_t{70}, n / 3, n, n + 9}) {
       std::vector<int32_t> got(2 * size + 1, -1), want(2 * size + 1, -1);
-      Nonzero(mask.data(), 2, n, size, want.data(), {});
-      Nonzero(mask.data(), 2, n, size, got.data(), workers);
+      Nonzero(mask.data(), 2, n, size, 5, want.data(), {});
+      Nonzero(mask.data(), 2, n, size, 5, got.data(), workers);
       ASSERT_EQ(got, want) << size << ", " << one_in;
     }
   }
@@ -74,7 +77,8 @@ TEST(NonzeroHandlerTest, RefusesBadFrames) {
       XlaFfiKitNonzeroCpu, CallFrame()
                                .Arg(XLA_FFI_DataType_PRED, mask.data(), {2, 3})
                                .Ret(indices, {2, 2})
-                               .Attr("size", int64_t{2}));
+                               .Attr("size", int64_t{2})
+                               .Attr("fill", int64_t{3}));
 }
 
 TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
@@ -86,6 +90,7 @@ TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
         .Arg(XLA_FFI_DataType_PRED, mask.data(), {2, 3})
         .Ret(indices, dims)
         .Attr("size", int64_t{2})
+        .Attr("fill", int64_t{3})
         .Run(XlaFfiKitNonzeroCpu)
         .message;
   };
@@ -98,6 +103,7 @@ TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
                 .Arg(floats, {6})
                 .Ret(indices, {4})
                 .Attr("size", int64_t{4})
+                .Attr("fill", int64_t{0})
                 .Run(XlaFfiKitNonzeroCpu)
                 .message,
             "xla_ffi_kit.nonzero: operand mask: expected dtype pred for truth "
@@ -106,6 +112,7 @@ TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
                 .Arg(XLA_FFI_DataType_PRED, mask.data(), {6})
                 .Ret(floats, {4})
                 .Attr("size", int64_t{4})
+                .Attr("fill", int64_t{0})
                 .Run(XlaFfiKitNonzeroCpu)
                 .message,
             "xla_ffi_kit.nonzero: result indices: expected dtype s32 or s64, "
@@ -120,7 +127,8 @@ TEST(NonzeroHandlerTest, RefusesNullDataOfElements) {
       CallFrame()
           .Arg(XLA_FFI_DataType_PRED, mask.data(), {3})
           .Ret(indices, {2})
-          .Attr("size", int64_t{2}),
+          .Attr("size", int64_t{2})
+          .Attr("fill", int64_t{3}),
       "xla_ffi_kit.nonzero", {"operand mask", "result indices"});
 }
 

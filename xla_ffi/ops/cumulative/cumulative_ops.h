@@ -1,0 +1,61 @@
+// The operations of cumulative.h on two elements.
+
+#ifndef XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_OPS_H_
+#define XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_OPS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace xla_ffi_kit {
+
+namespace cumulative_internal {
+
+// The type that T is added and multiplied in. Integers: at least as wide as
+// int, and unsigned, so that they wrap.
+template <typename T, bool kIsInteger = std::is_integral_v<T>>
+struct Wrapping {
+  using type = T;
+};
+template <typename T>
+struct Wrapping<T, true> {
+  using type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+};
+
+}  // namespace cumulative_internal
+
+template <typename T>
+struct Plus {
+  using Wide = typename cumulative_internal::Wrapping<T>::type;
+  static constexpr T kIdentity = 0;
+  static T Apply(T a, T b) {
+    return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
+  }
+};
+
+template <typename T>
+struct Times {
+  using Wide = typename cumulative_internal::Wrapping<T>::type;
+  static constexpr T kIdentity = 1;
+  static T Apply(T a, T b) {
+    return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
+  }
+};
+
+// Of integers.
+template <typename T>
+struct Larger {
+  static constexpr T kIdentity = std::numeric_limits<T>::lowest();
+  static T Apply(T a, T b) { return std::max(a, b); }
+};
+
+template <typename T>
+struct Smaller {
+  static constexpr T kIdentity = std::numeric_limits<T>::max();
+  static T Apply(T a, T b) { return std::min(a, b); }
+};
+
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_OPS_H_
