@@ -22,9 +22,14 @@ def values(tree):
 
     From jax 0.12 on, JAX sorts for quantiles in any order of equals.
     """
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-    zero = [np.where(x == 0, x.dtype.type(0), x) for x in leaves]
-    return bits([np.where(x != x, x.dtype.type(np.nan), x) for x in zero])
+
+    def value(x):
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            return x
+        x = np.where(x == 0, x.dtype.type(0), x)
+        return np.where(x != x, x.dtype.type(np.nan), x)
+
+    return bits([value(np.asarray(leaf)) for leaf in jax.tree.leaves(tree)])
 
 
 def same(kit, own, *args, of=bits, **options):
