@@ -118,6 +118,15 @@ def test_derivatives_and_vmap_of_quantiles():
     assert np.abs(got[2]).max() > 0
 
 
+def test_lists_and_numbers():
+    assert float(xla_ffi_kit.median([3, 1, 2])) == 2
+    assert float(xla_ffi_kit.quantile(np.float32(3), 0.5)) == 3
+    assert xla_ffi_kit.percentile([1.0, 3], [0.0, 50]).tolist() == [1, 2]
+    assert xla_ffi_kit.unique([2, 1, 2]).tolist() == [1, 2]
+    assert sorted(xla_ffi_kit.permutation(KEY, [1, 2, 3]).tolist()) == [1, 2, 3]
+    assert xla_ffi_kit.isin([1, 2], [2]).tolist() == [False, True]
+
+
 ALL = dict.fromkeys(("return_index", "return_inverse", "return_counts"), True)
 
 
