@@ -15,7 +15,10 @@ from xla_ffi_kit._accelerate_rows import KEYS, WITHOUT_TIES, RowsHandler
 TARGET = "xla_ffi_kit.sort"
 PARAMETERS = (frozenset({"dimension", "is_stable", "num_keys"}),)
 
-_TINY = 16  # elements
+# As many integers XLA's own code sorts as soon as a call would: alone, and
+# with other operands. It takes longer for floats.
+_TINY = 32
+_TINY_WITH_PAYLOAD = 5
 _PAYLOAD = KEYS | {"complex64", "complex128"}
 
 
@@ -26,9 +29,9 @@ def covers(
     if avals[0].shape[dimension] < 2:
         return False  # XLA leaves it out
     dtypes = [str(aval.dtype) for aval in avals]
-    is_alone = len(avals) == 1
-    if is_alone and avals[0].size <= _TINY and dtypes[0] in WITHOUT_TIES:
-        return False  # a call takes as long as XLA's own code for integers
+    tiny = _TINY if len(avals) == 1 else _TINY_WITH_PAYLOAD
+    if avals[0].size <= tiny and WITHOUT_TIES.issuperset(dtypes[:num_keys]):
+        return False
     if not is_stable and not (
         num_keys == len(avals) and WITHOUT_TIES.issuperset(dtypes)
     ):

@@ -22,9 +22,14 @@ def values(tree):
 
     From jax 0.12 on, JAX sorts for quantiles in any order of equals.
     """
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-    zero = [np.where(x == 0, x.dtype.type(0), x) for x in leaves]
-    return bits([np.where(x != x, x.dtype.type(np.nan), x) for x in zero])
+
+    def value(x):
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            return x
+        x = np.where(x == 0, x.dtype.type(0), x)
+        return np.where(x != x, x.dtype.type(np.nan), x)
+
+    return bits([value(np.asarray(leaf)) for leaf in jax.tree.leaves(tree)])
 
 
 def same(kit, own, *args, of=bits, **options):
@@ -111,6 +116,15 @@ def test_derivatives_and_vmap_of_quantiles():
         functools.partial(np.testing.assert_allclose, rtol=1e-12), got, want
     )
     assert np.abs(got[2]).max() > 0
+
+
+def test_lists_and_numbers():
+    assert float(xla_ffi_kit.median([3, 1, 2])) == 2
+    assert float(xla_ffi_kit.quantile(np.float32(3), 0.5)) == 3
+    assert xla_ffi_kit.percentile([1.0, 3], [0.0, 50]).tolist() == [1, 2]
+    assert xla_ffi_kit.unique([2, 1, 2]).tolist() == [1, 2]
+    assert sorted(xla_ffi_kit.permutation(KEY, [1, 2, 3]).tolist()) == [1, 2, 3]
+    assert xla_ffi_kit.isin([1, 2], [2]).tolist() == [False, True]
 
 
 ALL = dict.fromkeys(("return_index", "return_inverse", "return_counts"), True)

@@ -88,10 +88,8 @@ HWY_INLINE typename Lanes::Lane BestOf(const Lanes& lanes,
   if (Lanes::kHasNan && !hn::AllFalse(d, is_nan)) {
     return std::numeric_limits<T>::quiet_NaN();
   }
-  HWY_ALIGN T all[hn::MaxLanes(d)];
-  hn::Store(better(best0, best1), d, all);
-  return kMin ? *std::min_element(all, all + step)
-              : *std::max_element(all, all + step);
+  return kMin ? hn::ReduceMin(d, better(best0, best1))
+              : hn::ReduceMax(d, better(best0, best1));
 }
 
 // The first index in x[0, n) of what equals `best`, or of a NaN.
