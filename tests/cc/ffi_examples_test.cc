@@ -14,15 +14,10 @@
 #include "gtest/gtest.h"
 #include "tests/cc/runner.h"
 #include "xla/ffi/api/ffi.h"
-#include "xla/ffi/execution_context.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/layout_util.h"
 #include "xla/literal.h"
 #include "xla/literal_util.h"
-#include "xla/pjrt/pjrt_client.h"
-#include "xla/pjrt/pjrt_executable.h"
-#include "xla/pjrt/plugin/xla_cpu/cpu_client_options.h"
-#include "xla/pjrt/plugin/xla_cpu/xla_cpu_pjrt_client.h"
 #include "xla/shape_util.h"
 #include "xla_ffi/core/handler_table.h"
 
@@ -173,8 +168,7 @@ INSTANTIATE_TEST_SUITE_P(Clients, FfiExamplesTest,
                            return info.index == 0 ? "LocalClient" : "PjRt";
                          });
 
-// --- Registration
-// -------------------------------------------------------------
+// --- Registration ------------------------------------------------------------
 
 TEST(FfiRegistrationTest, TypesAgainIsNoError) {
   const XlaFfiKit_HandlerTable* table = ffi_examples_handler_table();
@@ -212,44 +206,21 @@ TEST(FfiRegistrationTest, StaticMacros) {
   EXPECT_EQ(y->Get<int32_t>({}), 42);
 }
 
-// --- User data
-// ----------------------------------------------------------------
+// --- User data ---------------------------------------------------------------
 
-// The tag that a run with this context reads, or the error.
-absl::StatusOr<int64_t> ReadTag(xla::ExecuteContext* context) {
+absl::StatusOr<Literal> ReadTag(Runner& runner) {
   xla::XlaBuilder builder("tag");
   Call(builder, "examples.tag", {}, ShapeUtil::MakeShape(xla::S64, {}));
-  absl::StatusOr<std::unique_ptr<xla::PjRtClient>> client =
-      xla::GetXlaPjrtCpuClient(xla::CpuClientOptions());
-  if (!client.ok()) return client.status();
-  absl::StatusOr<std::unique_ptr<xla::PjRtLoadedExecutable>> executable =
-      (*client)->CompileAndLoad(*builder.Build(), xla::CompileOptions());
-  if (!executable.ok()) return executable.status();
-  xla::ExecuteOptions options;
-  options.context = context;
-  const std::vector<xla::PjRtBuffer*> none;
-  auto results = (*executable)->Execute({none}, options);
-  if (!results.ok()) return results.status();
-  absl::StatusOr<std::shared_ptr<Literal>> tag =
-      (*results)[0][0]->ToLiteral().Await();
-  if (!tag.ok()) return tag.status();
-  return (*tag)->Get<int64_t>({});
+  return runner.Run(*builder.Build(), {});
 }
 
 TEST(UserDataTest, OfTheRunThatCarriesIt) {
   ffi_examples::RequestTag request = {77};
-  xla::ExecuteContext context;
-  using TypeId = xla::ffi::ExecutionContext::TypeId;
-  ASSERT_TRUE(
-      context.ffi_context()
-          .Insert(TypeId(ffi_examples::RequestTag::id.type_id), &request)
-          .ok());
-  const absl::StatusOr<int64_t> tag = ReadTag(&context);
+  const absl::StatusOr<Literal> tag = ReadTag(*MakePjRtRunnerWithUserData(
+      ffi_examples::RequestTag::id.type_id, &request));
   ASSERT_TRUE(tag.ok()) << tag.status();
-  EXPECT_EQ(*tag, 77);
-  // A run without any context would end this XLA with a null pointer.
-  xla::ExecuteContext empty;
-  EXPECT_THAT(ReadTag(&empty).status().ToString(),
+  EXPECT_EQ(tag->Get<int64_t>({}), 77);
+  EXPECT_THAT(ReadTag(*MakePjRtRunner()).status().ToString(),
               HasSubstr("Failed to get user data"));
 }
 

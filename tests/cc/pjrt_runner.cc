@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -5,6 +6,7 @@
 #include "absl/log/check.h"
 #include "absl/status/statusor.h"
 #include "tests/cc/runner.h"
+#include "xla/ffi/execution_context.h"
 #include "xla/hlo/builder/xla_computation.h"
 #include "xla/literal.h"
 #include "xla/pjrt/pjrt_client.h"
@@ -38,6 +40,12 @@ class PjRtRunner : public Runner {
     client_ = *std::move(client);
   }
 
+  // `data` belongs to the caller.
+  void AddUserData(int64_t type_id, void* data) {
+    CHECK_OK(context_.ffi_context().Insert(
+        xla::ffi::ExecutionContext::TypeId(type_id), data));
+  }
+
   absl::StatusOr<xla::Literal> Run(
       const xla::XlaComputation& computation,
       const std::vector<xla::Literal>& arguments) override {
@@ -54,20 +62,32 @@ class PjRtRunner : public Runner {
       handles.push_back(buffer->get());
       owned.push_back(*std::move(buffer));
     }
+    xla::ExecuteOptions options;
+    // Without one, a handler that asks for user data ends this XLA with a null
+    // pointer.
+    options.context = &context_;
     absl::StatusOr<std::vector<std::vector<std::unique_ptr<xla::PjRtBuffer>>>>
-        results = (*executable)->Execute({handles}, xla::ExecuteOptions());
+        results = (*executable)->Execute({handles}, options);
     if (!results.ok()) return results.status();
     return ToLiteral((*results)[0]);
   }
 
  private:
   std::unique_ptr<xla::PjRtClient> client_;
+  xla::ExecuteContext context_;
 };
 
 }  // namespace
 
 std::unique_ptr<Runner> MakePjRtRunner() {
   return std::make_unique<PjRtRunner>();
+}
+
+std::unique_ptr<Runner> MakePjRtRunnerWithUserData(int64_t type_id,
+                                                   void* data) {
+  auto runner = std::make_unique<PjRtRunner>();
+  runner->AddUserData(type_id, data);
+  return runner;
 }
 
 }  // namespace xla_ffi_kit
