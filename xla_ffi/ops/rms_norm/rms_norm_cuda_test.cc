@@ -86,17 +86,19 @@ class RmsNormCudaTest : public ::testing::Test {
     cpu.n = n;
     cpu.rows_per_weight = rows;
     RmsNormGradient(cpu, 0, rows);
-    // In the place of x and in that of ct, as it may be.
+    // In the place of x and in that of ct, as it may be; with the scale of the
+    // forward, and without.
     for (const bool replaces_x : {false, true}) {
       std::vector<T> dx = replaces_x ? x : ct;
       std::copy_n(dx.begin(), offset, want_dx.begin());
       R* out = AsComponents(dx.data() + offset);
-      ASSERT_EQ(RmsNormBackwardCuda<R>(
-                    {rows, n, kComponents<T>}, scale.data(),
-                    replaces_x ? out : AsComponents(x.data() + offset),
-                    replaces_x ? AsComponents(ct.data() + offset) : out, out,
-                    nullptr),
-                cudaSuccess);
+      ASSERT_EQ(
+          RmsNormBackwardCuda<R>(
+              {rows, n, kComponents<T>}, replaces_x ? scale.data() : nullptr,
+              replaces_x ? out : AsComponents(x.data() + offset),
+              replaces_x ? AsComponents(ct.data() + offset) : out, kEps, out,
+              nullptr),
+          cudaSuccess);
       // Of the terms: in a row of one element they cancel.
       const double terms = Largest(scale) * Largest(ct);
       EXPECT_LT(Distance(dx, want_dx, terms), kUnits);

@@ -41,6 +41,7 @@ const std::vector<Handlers>& AllHandlers() {
        "xwx", "xx", true},
       {XlaFfiKitRmsNormWeightResidualFwdCpu,
        XlaFfiKitRmsNormWeightResidualFwdCuda, "xwx", "xxs", true},
+      {XlaFfiKitRmsNormGradCpu, XlaFfiKitRmsNormGradCuda, "xx", "x", true},
       {XlaFfiKitRmsNormBwdCpu, XlaFfiKitRmsNormBwdCuda, "sxx", "x", false},
       {XlaFfiKitRmsNormWeightBwdCpu, XlaFfiKitRmsNormWeightBwdCuda, "sxwx",
        "xw", false},
