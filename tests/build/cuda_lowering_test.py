@@ -46,7 +46,7 @@ class CudaLoweringTest(unittest.TestCase):
             (
                 jax.grad(lambda x: xla_ffi_kit.rms_norm(x).sum()),
                 (X,),
-                ["xla_ffi_kit.rms_norm_bwd"],
+                ["xla_ffi_kit.rms_norm_grad"],
             ),
             (of_weight, (X, W), [name]),
             (of_residual, (X, W), [f"{name}_residual"]),

@@ -67,7 +67,7 @@ def test_bytes_are_those_of_all_operands_and_results():
     assert by_name["residual_bwd/bf16/32x1024"].bytes == (
         4 * 32 + 4 * x + 2 * 2048
     )
-    assert len(by_name) == 2 * (6 * 9 + 2)
+    assert len(by_name) == 2 * (7 * 9 + 2)
 
 
 def test_the_picture_is_well_formed():

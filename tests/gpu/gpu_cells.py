@@ -13,6 +13,7 @@ from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import (
     rms_norm_bwd_op,
+    rms_norm_grad_op,
     rms_norm_op,
     rms_norm_weight_bwd_op,
     rms_norm_weight_op,
@@ -70,6 +71,7 @@ def cells(array_bytes: int) -> Iterator[Cell]:
             for name, (kit, xla), operands in (
                 ("rms_norm", _op(rms_norm_op, eps=_EPS), (x,)),
                 ("rms_norm_bwd", _op(rms_norm_bwd_op), (scale, x, x)),
+                ("rms_norm_grad", _op(rms_norm_grad_op, eps=_EPS), (x, x)),
                 ("weight", _op(rms_norm_weight_op, eps=_EPS), (x, weight)),
                 (
                     "weight_bwd",

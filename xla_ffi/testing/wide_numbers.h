@@ -3,8 +3,10 @@
 #ifndef XLA_FFI_TESTING_WIDE_NUMBERS_H_
 #define XLA_FFI_TESTING_WIDE_NUMBERS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -57,6 +59,30 @@ Wide UnitRoundoff() {
   } else {
     return std::numeric_limits<AccumulationType<T>>::epsilon() / 2;
   }
+}
+
+template <typename T>
+double Largest(const std::vector<T>& values) {
+  double largest = 0;
+  for (const T& value : values) {
+    largest = std::max(largest, static_cast<double>(std::abs(Widen(value))));
+  }
+  return largest;
+}
+
+// Distance in units of T's precision, relative to `magnitude`. Infinite if an
+// element is NaN.
+template <typename T>
+double Distance(const std::vector<T>& got, const std::vector<T>& expected,
+                double magnitude) {
+  double distance = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const auto of_element =
+        static_cast<double>(std::abs(Widen(got[i]) - Widen(expected[i])));
+    if (std::isnan(of_element)) return HUGE_VAL;
+    distance = std::max(distance, of_element);
+  }
+  return distance / magnitude / static_cast<double>(UnitRoundoff<T>());
 }
 
 // Normally distributed numbers, the same for the same seed.

@@ -82,11 +82,6 @@ def grad_reference(x: jax.Array, ct: jax.Array, *, eps: float) -> jax.Array:
     return bwd_reference(fwd_reference(x, eps=eps)[1], x, ct)
 
 
-def _grad_by_bwd(x: jax.Array, ct: jax.Array, *, eps: float) -> jax.Array:
-    """The same, by the handler that wants to know the scale."""
-    return rms_norm_bwd_op(fwd_reference(x, eps=eps)[1], x, ct)
-
-
 def _push_forward_by_grad(
     x: jax.Array, tangent: jax.Array, eps: float
 ) -> jax.Array:
@@ -125,7 +120,10 @@ rms_norm_grad_op = FfiOp(
     "xla_ffi_kit.rms_norm_grad",
     grad_reference,
     kernel_axes=1,
-    handlers={"cpu": "xla_ffi_kit.rms_norm_grad", "cuda": _grad_by_bwd},
+    handlers={
+        "cpu": "xla_ffi_kit.rms_norm_grad",
+        "cuda": "xla_ffi_kit.rms_norm_grad",
+    },
     libraries=KIT_LIBRARIES,
     attributes={"eps": np.float64},
     linear=(1,),

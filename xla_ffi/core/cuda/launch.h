@@ -48,7 +48,7 @@ inline cudaError_t MaxSharedBytes(int64_t* bytes) {
         &limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   }
   // What the kernel itself uses.
-  *bytes = limit - 32 * static_cast<int64_t>(sizeof(double));
+  *bytes = limit - 32 * static_cast<int64_t>(sizeof(TwoSums));
   if (status != cudaSuccess) (void)cudaGetLastError();
   return status;
 }

@@ -6,6 +6,7 @@
 #ifndef XLA_FFI_CORE_CUDA_PACK_H_
 #define XLA_FFI_CORE_CUDA_PACK_H_
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 
@@ -68,6 +69,7 @@ XLA_FFI_KIT_HOST_DEVICE inline Pack<T, N> LoadPack(const T* p) {
   const Bits bits = *reinterpret_cast<const Bits*>(p);
   memcpy(&pack, &bits, sizeof(pack));
 #else
+  assert(reinterpret_cast<uintptr_t>(p) % sizeof(pack) == 0);
   std::memcpy(static_cast<void*>(&pack), p, sizeof(pack));
 #endif
   return pack;
@@ -82,6 +84,7 @@ XLA_FFI_KIT_HOST_DEVICE inline void StorePack(const Pack<T, N>& pack, T* p) {
   memcpy(&bits, &pack, sizeof(pack));
   *reinterpret_cast<Bits*>(p) = bits;
 #else
+  assert(reinterpret_cast<uintptr_t>(p) % sizeof(pack) == 0);
   std::memcpy(static_cast<void*>(p), &pack, sizeof(pack));
 #endif
 }

@@ -69,6 +69,17 @@ inline RowPlan PlanRows(int64_t rows, int64_t packs, int64_t shared_bytes,
   return plan;
 }
 
+// Two sums of a row at a time.
+struct TwoSums {
+  double first, second;
+
+  XLA_FFI_KIT_HOST_DEVICE TwoSums& operator+=(const TwoSums& other) {
+    first += other.first;
+    second += other.second;
+    return *this;
+  }
+};
+
 // Where a thread works: `lane` of the `lanes` that share a row.
 struct RowThread {
   int lane;
@@ -88,31 +99,43 @@ XLA_FFI_KIT_HOST_DEVICE inline int64_t RowStep(int64_t blocks, int threads,
 
 #ifdef __CUDACC__
 
-// The sum over a row's threads, for each of them, always in the same order.
-// All threads of the block call it; `partial` has room for 32 numbers.
-__device__ inline double SumOverRow(double value, int lanes, double* partial) {
+// The value of the lane that differs in the bits of `offset`.
+__device__ inline double OfOtherLane(double value, int offset) {
   constexpr unsigned kAllLanes = 0xffffffff;
+  return __shfl_xor_sync(kAllLanes, value, offset);
+}
+__device__ inline TwoSums OfOtherLane(const TwoSums& value, int offset) {
+  return {OfOtherLane(value.first, offset), OfOtherLane(value.second, offset)};
+}
+
+// The sum over a row's threads, for each of them, always in the same order, of
+// doubles or TwoSums. All threads of the block call it; `partial` has room for
+// 32 of them.
+template <typename T>
+__device__ inline T SumOverRow(T value, int lanes, T* partial) {
   for (int offset = (lanes < 32 ? lanes : 32) / 2; offset > 0; offset /= 2) {
-    value += __shfl_xor_sync(kAllLanes, value, offset);
+    value += OfOtherLane(value, offset);
   }
   if (lanes <= 32) return value;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int warps = lanes / 32, first = warp / warps * warps;
   if (threadIdx.x % 32 == 0) partial[warp] = value;
   __syncthreads();
-  value = 0;
-  for (int i = 0; i < warps; ++i) value += partial[first + i];
+  value = partial[first];
+  for (int i = 1; i < warps; ++i) value += partial[first + i];
   __syncthreads();  // the next row's sums go to the same place
   return value;
 }
 
 // For every row: Work().Sum(args, row, thread) by each of its threads, then
-// Finish(args, row, thread, total) by each of them.
+// Finish(args, row, thread, total) by each of them. Sums are doubles or
+// TwoSums.
 template <typename Work>
 __global__ void __launch_bounds__(Work::kMaxThreads)
     RowKernel(typename Work::Args args, int lanes, bool has_shared) {
+  using Sum = decltype(Work().Sum(args, 0, RowThread()));
   extern __shared__ uint4 dynamic[];
-  __shared__ double partial[32];
+  __shared__ Sum partial[32];
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
   const RowThread place = {thread % lanes, lanes,
@@ -123,9 +146,9 @@ __global__ void __launch_bounds__(Work::kMaxThreads)
        first < args.rows; first += step) {
     const int64_t row = first + thread / lanes;
     Work work;
-    double sum = 0;
+    Sum sum = {};
     if (row < args.rows) sum = work.Sum(args, row, place);
-    const double total = SumOverRow(sum, lanes, partial);
+    const Sum total = SumOverRow(sum, lanes, partial);
     if (row < args.rows) work.Finish(args, row, place, total);
   }
 }

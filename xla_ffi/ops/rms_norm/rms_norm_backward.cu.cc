@@ -26,7 +26,8 @@ cudaError_t LaunchBackward(BackwardRows<R> args, int64_t count,
 template <typename R>
 cudaError_t RmsNormBackwardCuda(const CudaRows& shape,
                                 const AccumulationType<R>* scale, const R* x,
-                                const R* ct, R* dx, cudaStream_t stream) {
+                                const R* ct, double eps, R* dx,
+                                cudaStream_t stream) {
   if (shape.rows == 0) return cudaSuccess;
   const int64_t count = shape.n * shape.components;
   BackwardRows<R> args = {};
@@ -36,6 +37,7 @@ cudaError_t RmsNormBackwardCuda(const CudaRows& shape,
   args.dx = dx;
   args.rows = shape.rows;
   args.inverse_n = 1 / static_cast<double>(shape.n);
+  args.eps = eps;
   args.odd_sign = shape.components == 2 ? -1 : 1;
   const bool has_packs = count % kPackWidth<R> == 0 && IsPackAligned(x) &&
                          IsPackAligned(ct) && IsPackAligned(dx);
@@ -43,10 +45,10 @@ cudaError_t RmsNormBackwardCuda(const CudaRows& shape,
                    : LaunchBackward<1>(args, count, stream);
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(R)                                         \
-  template cudaError_t RmsNormBackwardCuda(                                \
-      const CudaRows&, const AccumulationType<R>*, const R*, const R*, R*, \
-      cudaStream_t)
+#define XLA_FFI_KIT_INSTANTIATE(R)                                             \
+  template cudaError_t RmsNormBackwardCuda(                                    \
+      const CudaRows&, const AccumulationType<R>*, const R*, const R*, double, \
+      R*, cudaStream_t)
 XLA_FFI_KIT_INSTANTIATE(Float16);
 XLA_FFI_KIT_INSTANTIATE(BFloat16);
 XLA_FFI_KIT_INSTANTIATE(float);

@@ -16,22 +16,31 @@ namespace xla_ffi_kit::rms_norm_internal {
 
 template <typename R>
 struct BackwardRows {
-  const AccumulationType<R>* scale;
+  const AccumulationType<R>* scale;  // or null: that of x and eps
   const R* x;
   const R* ct;
   R* dx;  // may be x or ct
   int64_t rows;
-  int64_t packs;                 // of a row
-  double inverse_n;              // n counts elements, not components
+  int64_t packs;     // of a row
+  double inverse_n;  // n counts elements, not components
+  double eps;
   AccumulationType<R> odd_sign;  // -1 for complex elements, else 1
 };
 
-// scale * mean(Re(x * ct)).
+// The row's scale, and scale * mean(Re(x * ct)); sums.first is that of |x|^2,
+// sums.second that of Re(x * ct).
 template <typename R>
-XLA_FFI_KIT_HOST_DEVICE inline AccumulationType<R> RowMean(
-    const BackwardRows<R>& args, AccumulationType<R> scale, double dot) {
-  return static_cast<AccumulationType<R>>(scale * (dot * args.inverse_n));
-}
+struct ScaleAndMean {
+  using A = AccumulationType<R>;
+  A scale, mean;
+
+  XLA_FFI_KIT_HOST_DEVICE ScaleAndMean(const BackwardRows<R>& args, int64_t row,
+                                       const TwoSums& sums)
+      : scale(args.scale != nullptr
+                  ? args.scale[row]
+                  : RowScale<A>(sums.first, args.inverse_n, args.eps)),
+        mean(static_cast<A>(scale * (sums.second * args.inverse_n))) {}
+};
 
 template <typename R, int W>
 struct BackwardInRegisters {
@@ -42,34 +51,35 @@ struct BackwardInRegisters {
   Pack<R, W> x[kPacksPerThread];
   Pack<R, W> ct[kPacksPerThread];
 
-  XLA_FFI_KIT_HOST_DEVICE double Sum(const Args& args, int64_t row,
-                                     const RowThread& place) {
+  XLA_FFI_KIT_HOST_DEVICE TwoSums Sum(const Args& args, int64_t row,
+                                      const RowThread& place) {
     const int64_t begin = row * args.packs * W;
     const int packs = static_cast<int>(args.packs);
-    A sum = 0;
+    A power = 0, dot = 0;
     for (int k = 0; k < kPacksPerThread; ++k) {
       const int pack = place.lane + k * place.lanes;
       if (pack < packs) {
         x[k] = LoadPack<W>(args.x + begin + pack * W);
         ct[k] = LoadPack<W>(args.ct + begin + pack * W);
-        sum += PackDot(x[k], ct[k], pack * W, args.odd_sign);
+        power += PackPower(x[k]);
+        dot += PackDot(x[k], ct[k], pack * W, args.odd_sign);
       }
     }
-    return sum;
+    return {static_cast<double>(power), static_cast<double>(dot)};
   }
 
   XLA_FFI_KIT_HOST_DEVICE void Finish(const Args& args, int64_t row,
                                       const RowThread& place,
-                                      double dot) const {
-    const A scale = args.scale[row], mean = RowMean(args, scale, dot);
+                                      const TwoSums& sums) const {
+    const ScaleAndMean<R> of_row(args, row, sums);
     R* out = args.dx + row * args.packs * W;
     const int packs = static_cast<int>(args.packs);
     for (int k = 0; k < kPacksPerThread; ++k) {
       const int pack = place.lane + k * place.lanes;
       if (pack < packs) {
-        StorePack(
-            GradientPack(x[k], ct[k], pack * W, args.odd_sign, scale, mean),
-            out + pack * W);
+        StorePack(GradientPack(x[k], ct[k], pack * W, args.odd_sign,
+                               of_row.scale, of_row.mean),
+                  out + pack * W);
       }
     }
   }
@@ -81,13 +91,13 @@ struct BackwardWide {
   using Args = BackwardRows<R>;
   static constexpr int kMaxThreads = 1024;
 
-  XLA_FFI_KIT_HOST_DEVICE double Sum(const Args& args, int64_t row,
-                                     const RowThread& place) const {
+  XLA_FFI_KIT_HOST_DEVICE TwoSums Sum(const Args& args, int64_t row,
+                                      const RowThread& place) const {
     const int64_t count = args.packs * W;
     const R* x_row = args.x + row * count;
     const R* ct_row = args.ct + row * count;
     auto* kept = static_cast<R*>(place.shared);  // x, then ct
-    double sum = 0;
+    TwoSums sums = {0, 0};
     XLA_FFI_KIT_UNROLL(2)
     for (int64_t i = int64_t{place.lane} * W; i < count;
          i += int64_t{place.lanes} * W) {
@@ -97,15 +107,16 @@ struct BackwardWide {
         StorePack(x, kept + i);
         StorePack(ct, kept + count + i);
       }
-      sum += static_cast<double>(PackDot(x, ct, i, args.odd_sign));
+      sums += {static_cast<double>(PackPower(x)),
+               static_cast<double>(PackDot(x, ct, i, args.odd_sign))};
     }
-    return sum;
+    return sums;
   }
 
   XLA_FFI_KIT_HOST_DEVICE void Finish(const Args& args, int64_t row,
                                       const RowThread& place,
-                                      double dot) const {
-    const A scale = args.scale[row], mean = RowMean(args, scale, dot);
+                                      const TwoSums& sums) const {
+    const ScaleAndMean<R> of_row(args, row, sums);
     const int64_t count = args.packs * W;
     const auto* kept = static_cast<const R*>(place.shared);
     const R* x_row = kept != nullptr ? kept : args.x + row * count;
@@ -116,7 +127,7 @@ struct BackwardWide {
     for (int64_t i = int64_t{place.lane} * W; i < count;
          i += int64_t{place.lanes} * W) {
       StorePack(GradientPack(LoadPack<W>(x_row + i), LoadPack<W>(ct_row + i), i,
-                             args.odd_sign, scale, mean),
+                             args.odd_sign, of_row.scale, of_row.mean),
                 out + i);
     }
   }

@@ -35,11 +35,13 @@ template <typename R>
 cudaError_t RmsNormCuda(const CudaRows& shape, const R* x, double eps, R* y,
                         AccumulationType<R>* scale, cudaStream_t stream);
 
-// The cotangent `dx` of x from that of y. `dx` may be `x` or `ct`.
+// The cotangent `dx` of x from that of y. `dx` may be `x` or `ct`. A null
+// `scale` is that of x and `eps`, which counts for nothing else.
 template <typename R>
 cudaError_t RmsNormBackwardCuda(const CudaRows& shape,
                                 const AccumulationType<R>* scale, const R* x,
-                                const R* ct, R* dx, cudaStream_t stream);
+                                const R* ct, double eps, R* dx,
+                                cudaStream_t stream);
 
 }  // namespace xla_ffi_kit
 

@@ -59,30 +59,45 @@ ffi::Error FwdCudaImpl(cudaStream_t stream, ffi::AnyBuffer x, ResultBuffer y,
   return Forward("xla_ffi_kit.rms_norm_fwd", stream, x, *y, *scale, attributes);
 }
 
+ffi::Error Backward(std::string_view operation, cudaStream_t stream,
+                    const MaybeBuffer& scale, ffi::AnyBuffer x,
+                    ffi::AnyBuffer ct, double eps, ffi::AnyBuffer dx) {
+  ffi::Error e = CheckX({operation, "operand x"}, x);
+  if (e.success()) e = CheckLikeX({operation, "operand ct"}, ct, x);
+  if (e.success()) e = CheckLikeX({operation, "result dx"}, dx, x);
+  if (e.failure()) return e;
+  return DispatchDtype(
+      FloatTypes(), x.element_type(), {operation, "operand x"},
+      [&](auto tag) -> ffi::Error {
+        using T = typename decltype(tag)::type;
+        ffi::Error e = CheckScale<T>({operation, "operand scale"}, scale, x);
+        if (e.failure()) return e;
+        return CudaStatus(
+            operation,
+            RmsNormBackwardCuda(
+                RowsOf<T>(x), Data<const AccumulationType<T>>(scale),
+                AsComponents(static_cast<const T*>(x.untyped_data())),
+                AsComponents(static_cast<const T*>(ct.untyped_data())), eps,
+                AsComponents(static_cast<T*>(dx.untyped_data())), stream));
+      });
+}
+
 ffi::Error BwdCudaImpl(cudaStream_t stream, ffi::AnyBuffer scale,
                        ffi::AnyBuffer x, ffi::AnyBuffer ct, ResultBuffer dx,
                        ffi::Dictionary attributes) {
   constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_bwd";
   ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.success()) e = CheckX({kOp, "operand x"}, x);
-  if (e.success()) e = CheckLikeX({kOp, "operand ct"}, ct, x);
-  if (e.success()) e = CheckLikeX({kOp, "result dx"}, *dx, x);
   if (e.failure()) return e;
-  return DispatchDtype(
-      FloatTypes(), x.element_type(), {kOp, "operand x"},
-      [&](auto tag) -> ffi::Error {
-        using T = typename decltype(tag)::type;
-        ffi::Error e = CheckScale<T>({kOp, "operand scale"}, scale, x);
-        if (e.failure()) return e;
-        return CudaStatus(
-            kOp,
-            RmsNormBackwardCuda(
-                RowsOf<T>(x),
-                static_cast<const AccumulationType<T>*>(scale.untyped_data()),
-                AsComponents(static_cast<const T*>(x.untyped_data())),
-                AsComponents(static_cast<const T*>(ct.untyped_data())),
-                AsComponents(static_cast<T*>(dx->untyped_data())), stream));
-      });
+  return Backward(kOp, stream, scale, x, ct, /*eps=*/0, *dx);
+}
+
+ffi::Error GradCudaImpl(cudaStream_t stream, ffi::AnyBuffer x,
+                        ffi::AnyBuffer ct, ResultBuffer dx,
+                        ffi::Dictionary attributes) {
+  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_grad";
+  const ffi::ErrorOr<double> eps = GetEps(kOp, attributes);
+  if (eps.has_error()) return eps.error();
+  return Backward(kOp, stream, {}, x, ct, *eps, *dx);
 }
 
 auto BindStream() {
@@ -115,4 +130,13 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda, xla_ffi_kit::BwdCudaImpl,
                                   .Arg<xla::ffi::AnyBuffer>()  // ct
                                   .Ret<xla::ffi::AnyBuffer>()  // dx
                                   .Attrs(),                    // none
+                              {xla::ffi::Traits::kCmdBufferCompatible});
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCuda,
+                              xla_ffi_kit::GradCudaImpl,
+                              xla_ffi_kit::BindStream()
+                                  .Arg<xla::ffi::AnyBuffer>()  // x
+                                  .Arg<xla::ffi::AnyBuffer>()  // ct
+                                  .Ret<xla::ffi::AnyBuffer>()  // dx
+                                  .Attrs(),                    // eps
                               {xla::ffi::Traits::kCmdBufferCompatible});

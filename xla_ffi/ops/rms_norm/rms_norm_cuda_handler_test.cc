@@ -35,6 +35,14 @@ class RmsNormCudaHandlerTest : public ::testing::Test {
         .Run(XlaFfiKitRmsNormBwdCuda);
   }
 
+  CallFrame Gradient(CallFrame::Dims ct) {
+    return CallFrame()
+        .Arg(x_, {2, 3})
+        .Arg(ct_, ct)
+        .Ret(y_, {2, 3})
+        .Attr("eps", 1e-6);
+  }
+
   std::vector<float> x_ = std::vector<float>(6), y_ = x_, ct_ = x_, scale_ = x_;
 };
 
@@ -51,6 +59,9 @@ TEST_F(RmsNormCudaHandlerTest, RefusesWrongShapesBeforeAnyCudaCall) {
   ExpectInvalid(Backward({2}, {6}),
                 "xla_ffi_kit.rms_norm_bwd: operand ct: expected shape (2, 3) "
                 "like operand x, got shape (6)");
+  ExpectInvalid(Gradient({3, 2}).Run(XlaFfiKitRmsNormGradCuda),
+                "xla_ffi_kit.rms_norm_grad: operand ct: expected shape (2, 3) "
+                "like operand x, got shape (3, 2)");
 }
 
 TEST_F(RmsNormCudaHandlerTest, RefusesWrongDtypesAndAttributes) {
@@ -81,6 +92,7 @@ TEST_F(RmsNormCudaHandlerTest, RefusesBadFrames) {
                                       .Arg(x_, {2, 3})
                                       .Arg(ct_, {2, 3})
                                       .Ret(y_, {2, 3}));
+  expect(XlaFfiKitRmsNormGradCuda, Gradient({2, 3}));
 }
 
 TEST_F(RmsNormCudaHandlerTest, EmptyBatchLaunchesNothing) {
@@ -93,7 +105,8 @@ TEST_F(RmsNormCudaHandlerTest, WithoutAGpuTheErrorNamesOperationAndCause) {
     GTEST_SKIP() << "there is a GPU, and these buffers are not on it";
   }
   for (const Status& status :
-       {Forward({2, 3}, {2, 3}, {2}), Backward({2}, {2, 3})}) {
+       {Forward({2, 3}, {2, 3}, {2}), Backward({2}, {2, 3}),
+        Gradient({2, 3}).Run(XlaFfiKitRmsNormGradCuda)}) {
     EXPECT_EQ(status.code, XLA_FFI_Error_Code_FAILED_PRECONDITION);
     EXPECT_NE(status.message.find(": launching the CUDA kernel: "),
               std::string::npos)
@@ -103,8 +116,8 @@ TEST_F(RmsNormCudaHandlerTest, WithoutAGpuTheErrorNamesOperationAndCause) {
 
 TEST_F(RmsNormCudaHandlerTest, AsksForTheFloorAndMayBeCaptured) {
   for (XLA_FFI_Handler* handler :
-       {XlaFfiKitRmsNormCuda, XlaFfiKitRmsNormFwdCuda,
-        XlaFfiKitRmsNormBwdCuda}) {
+       {XlaFfiKitRmsNormCuda, XlaFfiKitRmsNormFwdCuda, XlaFfiKitRmsNormBwdCuda,
+        XlaFfiKitRmsNormGradCuda}) {
     const testing::Metadata metadata = testing::GetMetadata(handler);
     EXPECT_TRUE(metadata.status.ok()) << metadata.status.message;
     EXPECT_EQ(metadata.major_version, XLA_FFI_API_MAJOR);

@@ -31,11 +31,11 @@
 // shape or dtype that does not fit the others, a missing, unknown or wrong
 // attribute.
 //
-// On CUDA devices there are all targets but _grad, with the same checks; see
-// rms_norm_cuda.h and rms_norm_weight_cuda.h. Their handlers return the error
-// of the launch too, and may be captured in a command buffer, but for the two
-// with a result dweight: these need scratch memory (RESOURCE_EXHAUSTED where
-// there is not enough).
+// On CUDA devices there are all targets but the _block ones, with the same
+// checks; see rms_norm_cuda.h and rms_norm_weight_cuda.h. Their handlers return
+// the error of the launch too, and may be captured in a command buffer, but for
+// the two with a result dweight: these need scratch memory (RESOURCE_EXHAUSTED
+// where there is not enough).
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
@@ -63,6 +63,7 @@ XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightFwdCuda);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualCuda);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualFwdCuda);
 
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCuda);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCuda);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualBwdCuda);

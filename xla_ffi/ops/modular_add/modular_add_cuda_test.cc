@@ -1,32 +1,20 @@
-// The CUDA kernel's steps, run on the CPU for every thread of its launch.
+// The CUDA kernel, run by the emulator and compared with the CPU's.
 
-#include "xla_ffi/ops/modular_add/modular_add_pack.h"
+#include "xla_ffi/ops/modular_add/modular_add_cuda.h"
 
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
+#include "cuda_runtime.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/core/cuda/elementwise.h"
+#include "xla_ffi/core/cuda/pack.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/modular_add/modular_add.h"
+#include "xla_ffi/ops/modular_add/modular_add_pack.h"
 
 namespace xla_ffi_kit {
 namespace {
-
-// As operator new aligns: like a device's buffers, unlike a sub-array of one.
-template <int kWidth, typename T>
-std::vector<T> RunLaunch(const T* b, int64_t n, const T* c, int64_t m,
-                         int64_t rows) {
-  std::vector<T> a(static_cast<size_t>(rows * m));
-  const LaunchShape shape = PlanElementwise(rows * m, kWidth);
-  const int64_t threads = shape.blocks * shape.threads;
-  const auto step = MakeModularAddPack(b, n, c, m, a.data(), kWidth);
-  for (int64_t thread = 0; thread < threads; ++thread) {
-    ForEachPack<kWidth>(thread, threads, rows * m, step);
-  }
-  return a;
-}
 
 template <typename T>
 void ExpectLikeCpu(int64_t n, int64_t m, int64_t rows, int64_t offset) {
@@ -38,15 +26,20 @@ void ExpectLikeCpu(int64_t n, int64_t m, int64_t rows, int64_t offset) {
     ModularAdd(b_rows + r * n, n, c.data() + r * m, 0, m,
                expected.data() + r * m);
   }
-  for (const std::vector<T>& a :
-       {RunLaunch<kPackWidth<T>>(b_rows, n, c.data(), m, rows),
-        RunLaunch<1>(b_rows, n, c.data(), m, rows)}) {
-    EXPECT_EQ(std::memcmp(a.data(), expected.data(), a.size() * sizeof(T)), 0)
+  // The result too begins with a pack, or does not.
+  for (const int64_t offset_a : {0, 1}) {
+    std::vector<T> a(static_cast<size_t>(offset_a + rows * m));
+    ASSERT_EQ(ModularAddCuda(b_rows, n, c.data(), m, rows, a.data() + offset_a,
+                             nullptr),
+              cudaSuccess);
+    EXPECT_EQ(std::memcmp(a.data() + offset_a, expected.data(),
+                          expected.size() * sizeof(T)),
+              0)
         << n << ", " << m << ", " << rows << ", " << offset;
   }
 }
 
-TEST(ModularAddPackTest, EveryShapeIsLikeTheCpu) {
+TEST(ModularAddCudaTest, EveryShapeIsLikeTheCpu) {
   for (const int64_t n : {1, 3, 4, 16, 33, 128}) {
     for (const int64_t m : {1, 2, 5, 16, 64, 129, 256}) {
       for (const int64_t rows : {1, 2, 7}) {
@@ -60,7 +53,7 @@ TEST(ModularAddPackTest, EveryShapeIsLikeTheCpu) {
   }
 }
 
-TEST(ModularAddPackTest, WholePacksOfBWhereTheyFit) {
+TEST(ModularAddCudaTest, WholePacksOfBWhereTheyFit) {
   alignas(kPackBytes) float b[8] = {};
   EXPECT_TRUE(MakeModularAddPack(b, 4, b, 8, b, 4).packs_of_b);
   EXPECT_FALSE(MakeModularAddPack(b, 6, b, 8, b, 4).packs_of_b);
@@ -68,7 +61,7 @@ TEST(ModularAddPackTest, WholePacksOfBWhereTheyFit) {
   EXPECT_FALSE(MakeModularAddPack(b + 1, 4, b, 8, b, 4).packs_of_b);
 }
 
-TEST(ModularAddPackTest, DividesBeyond32Bits) {
+TEST(ModularAddCudaTest, DividesBeyond32Bits) {
   const uint64_t large = (uint64_t{1} << 40) + 12345;
   for (const uint64_t b : {uint64_t{1}, uint64_t{7}, uint64_t{1} << 33}) {
     for (const uint64_t a : {uint64_t{5}, uint64_t{0xffffffff}, large}) {

@@ -1,0 +1,203 @@
+// As much of CUDA's runtime as the kit's kernels use, on the CPU: with it, and
+// with __CUDACC__ defined, a C++ compiler compiles .cu.cc files as they are,
+// and tests run them without a GPU. See emulator.h for what it watches.
+
+#ifndef XLA_FFI_TESTING_CUDA_CUDA_RUNTIME_H_
+#define XLA_FFI_TESTING_CUDA_CUDA_RUNTIME_H_
+
+#include <cmath>    // IWYU pragma: export
+#include <cstddef>  // IWYU pragma: export
+#include <cstdint>
+#include <cstring>  // IWYU pragma: export
+
+#include "xla_ffi/testing/cuda/emulator.h"
+
+// --- The language ------------------------------------------------------------
+
+#define __global__
+#define __host__
+#define __device__
+#define __launch_bounds__(...)
+// A block has a thread of the CPU to itself for as long as it runs. Where a
+// kernel says `extern`, it means the one of emulator.h.
+#define __shared__ thread_local
+
+namespace xla_ffi_kit::testing {
+
+// A number that is another one in each thread.
+template <unsigned Location::* number>
+struct InThread {
+  operator unsigned() const { return Here().*number; }  // NOLINT: as in CUDA
+};
+
+}  // namespace xla_ffi_kit::testing
+
+// No macros: there are members of these names, too.
+inline constexpr struct {
+  ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::thread> x;
+} threadIdx = {};
+inline constexpr struct {
+  ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::block> x;
+} blockIdx = {};
+inline constexpr struct {
+  ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::threads>
+      x;
+} blockDim = {};
+inline constexpr struct {
+  ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::blocks> x;
+} gridDim = {};
+
+// NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names.
+
+inline void __syncthreads() { ::xla_ffi_kit::testing::SyncBlock(); }
+
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(value));
+  bits = ::xla_ffi_kit::testing::ExchangeInWarp(mask, bits, lane_mask);
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+inline void __cluster_barrier_arrive() {
+  ::xla_ffi_kit::testing::ArriveAtCluster();
+}
+inline void __cluster_barrier_wait() {
+  ::xla_ffi_kit::testing::WaitForCluster();
+}
+inline unsigned __clusterRelativeBlockRank() {
+  return ::xla_ffi_kit::testing::Here().rank;
+}
+inline unsigned __clusterSizeInBlocks() {
+  return ::xla_ffi_kit::testing::Here().cluster;
+}
+inline void* __cluster_map_shared_rank(const void* p, unsigned rank) {
+  return ::xla_ffi_kit::testing::SharedOfRank(p, rank);
+}
+
+// NOLINTEND(bugprone-reserved-identifier)
+
+// --- The functions -----------------------------------------------------------
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorLaunchFailure = 719,
+};
+
+inline const char* cudaGetErrorName(cudaError_t status) {
+  return status == cudaSuccess ? "cudaSuccess" : "emulated error";
+}
+inline const char* cudaGetErrorString(cudaError_t status) {
+  return cudaGetErrorName(status);
+}
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin,
+};
+
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute,
+                                          int /*device*/) {
+  const auto& device = ::xla_ffi_kit::testing::Device();
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = device.processors;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = device.major;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(device.max_shared_bytes);
+      break;
+  }
+  return cudaSuccess;
+}
+
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncAttributeNonPortableClusterSizeAllowed,
+};
+
+template <typename Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute attribute,
+                                 int value) {
+  auto& limits =
+      ::xla_ffi_kit::testing::LimitsOf(reinterpret_cast<const void*>(kernel));
+  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+    limits.large_clusters = value != 0;
+  } else if (value > ::xla_ffi_kit::testing::Device().max_shared_bytes) {
+    return cudaErrorInvalidValue;
+  } else {
+    limits.shared_bytes = value;
+  }
+  return cudaSuccess;
+}
+
+template <typename Kernel>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                          Kernel* /*kernel*/,
+                                                          int /*threads*/,
+                                                          size_t /*shared*/) {
+  *blocks = ::xla_ffi_kit::testing::Device().blocks_per_processor;
+  return cudaSuccess;
+}
+
+struct dim3 {
+  dim3(unsigned x = 1) : x(x) {}  // NOLINT: as in CUDA
+  unsigned x, y = 1, z = 1;
+};
+
+enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension };
+
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    struct {
+      unsigned x, y, z;
+    } clusterDim;
+  } val;
+};
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+};
+
+// Runs the kernel before it returns.
+template <typename... Parameters, typename... Args>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
+                               void (*kernel)(Parameters...), Args&&... args) {
+  ::xla_ffi_kit::testing::Grid grid;
+  grid.blocks = config->gridDim.x;
+  grid.threads = config->blockDim.x;
+  grid.shared_bytes = static_cast<int64_t>(config->dynamicSmemBytes);
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    grid.cluster = config->attrs[i].val.clusterDim.x;
+  }
+  const bool ok = ::xla_ffi_kit::testing::RunGrid(
+      grid, reinterpret_cast<const void*>(kernel), [&] { kernel(args...); });
+  return ok ? cudaSuccess : cudaErrorLaunchFailure;
+}
+
+#endif  // XLA_FFI_TESTING_CUDA_CUDA_RUNTIME_H_

@@ -1,0 +1,384 @@
+#include "xla_ffi/testing/cuda/emulator.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "xla_ffi/testing/cuda/fiber.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+constexpr int64_t kMostShared = 227 * 1024;
+
+uint4 Zero() { return {}; }
+
+}  // namespace
+
+// With an initial value that is no constant: gcc 12 calls what initialises a
+// thread's variable even if there is nothing to call.
+thread_local uint4 dynamic[kMostShared / sizeof(uint4)] = {Zero()};
+
+namespace testing {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffff;
+constexpr int kFresh = 0xff;   // bytes of shared memory: a NaN of every type
+constexpr int kBeyond = 0xa5;  // bytes that are not the block's
+
+bool Fail(const std::string& why) {
+  std::cerr << "CUDA emulator: " << why << std::endl;
+  return false;
+}
+
+// Where a number of threads wait until each of them has come.
+struct Barrier {
+  int arrived = 0;
+  uint64_t round = 0;
+};
+
+// The blocks of a cluster, each on a thread of the CPU.
+class Cluster {
+ public:
+  explicit Cluster(int64_t blocks)
+      : blocks_(blocks), shared_(static_cast<size_t>(blocks)) {}
+
+  // The thread's block is the one of `rank`.
+  void Enter(unsigned rank) {
+    shared_[rank] = static_cast<char*>(__builtin_thread_pointer());
+  }
+  void* SharedOfRank(const void* p, unsigned rank) {
+    const auto* own = static_cast<char*>(__builtin_thread_pointer());
+    return shared_.at(rank) + (static_cast<const char*>(p) - own);
+  }
+
+  void Arrive() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (++arrived_ == blocks_) {
+      arrived_ = 0;
+      ++rounds_;
+      changed_.notify_all();
+    }
+  }
+  // How often all blocks have arrived.
+  uint64_t Rounds() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return rounds_;
+  }
+  // Until all blocks have arrived so often; false if one ends before.
+  bool Wait(uint64_t rounds) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return rounds_ >= rounds || ended_ > 0; });
+    return rounds_ >= rounds;
+  }
+  // All blocks end here together, so that their shared memory lives as long.
+  void End() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const uint64_t generation = generation_;
+    if (++ended_ == blocks_) {
+      arrived_ = ended_ = 0;
+      rounds_ = 0;
+      ++generation_;
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return generation_ != generation; });
+  }
+
+ private:
+  const int64_t blocks_;
+  std::vector<char*> shared_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t arrived_ = 0, ended_ = 0;
+  uint64_t rounds_ = 0, generation_ = 0;
+};
+
+struct Lane {
+  Location location;
+  Fiber fiber;
+  int exchanges = 0;                 // that it took part in
+  uint64_t cluster_rounds = 0;       // in which it arrived
+  const Barrier* barrier = nullptr;  // where it waits, or waited last ...
+  uint64_t round = 0;                // ... for this round to end
+};
+
+struct Warp {
+  Barrier barrier;
+  // Of this exchange and the next: a lane may be one ahead.
+  uint64_t bits[2][kWarp];
+  int lane_masks[2][kWarp];
+};
+
+// A block, on one thread of the CPU.
+class Block {
+ public:
+  Block(const Grid& grid, const std::function<void()>& body, Cluster* cluster)
+      : grid_(grid), body_(body), cluster_(cluster) {
+    // The next launch has use for them, too.
+    thread_local std::vector<std::unique_ptr<Lane>> lanes;
+    while (static_cast<int64_t>(lanes.size()) < grid.threads) {
+      lanes.push_back(std::make_unique<Lane>());
+    }
+    for (int64_t i = 0; i < grid.threads; ++i) lanes_.push_back(&*lanes[i]);
+  }
+
+  bool Run(int64_t block, unsigned rank);
+
+  const Location& Here() const { return lane_->location; }
+  void Sync() { Wait(&barrier_, static_cast<int>(grid_.threads)); }
+  uint64_t Exchange(unsigned mask, uint64_t bits, int lane_mask);
+  void ArriveAtCluster();
+  void WaitForCluster();
+  void* SharedOfRank(const void* p, unsigned rank) {
+    return cluster_->SharedOfRank(p, rank);
+  }
+
+ private:
+  void Wait(Barrier* barrier, int threads) {
+    Lane* const self = lane_;
+    self->barrier = barrier;
+    self->round = barrier->round;
+    if (++barrier->arrived == threads) {
+      barrier->arrived = 0;
+      ++barrier->round;
+      ++progress_;
+    } else {
+      self->fiber.Pause();
+    }
+  }
+  bool RunLanes();
+  bool RunWarp(size_t warp);
+  // Nothing more happens in this block alone.
+  bool WaitForOtherBlocks();
+
+  const Grid grid_;
+  const std::function<void()>& body_;
+  Cluster* const cluster_;
+  std::vector<Lane*> lanes_;
+  std::vector<Warp> warps_;
+  Barrier barrier_;
+  Lane* lane_ = nullptr;  // whose turn it is
+  size_t left_ = 0;       // lanes that are not done
+  int64_t progress_ = 0;
+  int64_t in_cluster_ = 0;  // threads that have arrived there in this round
+  int64_t waiting_ = 0;     // of them, those that wait ...
+  uint64_t awaited_ = 0;    // ... for so many rounds
+  std::string error_;
+};
+
+thread_local Block* this_block = nullptr;
+
+// A warp goes on for as long as it can: it is far ahead of the next one.
+bool Block::RunLanes() {
+  const size_t warps = warps_.size();
+  left_ = lanes_.size();
+  while (left_ > 0) {
+    const int64_t before = progress_;
+    for (size_t i = 0; i < warps; ++i) {
+      const size_t warp = Device().is_backwards ? warps - 1 - i : i;
+      int64_t before_turn;
+      do {
+        before_turn = progress_;
+        if (!RunWarp(warp)) return Fail(error_);
+      } while (progress_ != before_turn);
+    }
+    if (left_ > 0 && progress_ == before && !WaitForOtherBlocks()) {
+      return Fail(std::to_string(left_) + " of " +
+                  std::to_string(lanes_.size()) +
+                  " threads wait for others that do not come");
+    }
+  }
+  return true;
+}
+
+// One turn for each lane of a warp that need not wait.
+bool Block::RunWarp(size_t warp) {
+  const size_t begin = warp * kWarp;
+  const size_t count = std::min<size_t>(lanes_.size() - begin, kWarp);
+  for (size_t i = 0; i < count; ++i) {
+    lane_ = lanes_[begin + (Device().is_backwards ? count - 1 - i : i)];
+    if (lane_->fiber.is_done()) continue;
+    const Barrier* barrier = lane_->barrier;
+    if (barrier != nullptr && barrier->round == lane_->round) continue;
+    lane_->fiber.Resume();
+    if (!error_.empty()) return false;
+    if (!lane_->fiber.is_done()) continue;
+    --left_;
+    ++progress_;
+  }
+  return true;
+}
+
+bool Block::WaitForOtherBlocks() {
+  return waiting_ > 0 && cluster_->Wait(awaited_);
+}
+
+bool Block::Run(int64_t block, unsigned rank) {
+  this_block = this;
+  warps_.assign((lanes_.size() + kWarp - 1) / kWarp, {});
+  barrier_ = {};
+  in_cluster_ = waiting_ = 0;
+  auto* shared = reinterpret_cast<unsigned char*>(dynamic);
+  auto* end = shared + grid_.shared_bytes;
+  std::memset(shared, kFresh, end - shared);
+  std::memset(end, kBeyond, kMostShared - grid_.shared_bytes);
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = *lanes_[i];
+    lane.exchanges = 0;
+    lane.cluster_rounds = 0;
+    lane.barrier = nullptr;
+    lane.location.thread = static_cast<unsigned>(i);
+    lane.location.block = static_cast<unsigned>(block);
+    lane.location.threads = static_cast<unsigned>(grid_.threads);
+    lane.location.blocks = static_cast<unsigned>(grid_.blocks);
+    lane.location.rank = rank;
+    lane.location.cluster = static_cast<unsigned>(grid_.cluster);
+    lane.fiber.Start(
+        [](void* body) { (*static_cast<std::function<void()>*>(body))(); },
+        const_cast<std::function<void()>*>(&body_));
+  }
+  cluster_->Enter(rank);
+  bool ok = RunLanes();
+  if (ok && std::any_of(end, shared + kMostShared,
+                        [](int byte) { return byte != kBeyond; })) {
+    ok = Fail("a write beyond the shared memory of block " +
+              std::to_string(block));
+  }
+  // Too late for other blocks of the cluster, which see it.
+  std::memset(shared, kFresh, end - shared);
+  return ok;
+}
+
+uint64_t Block::Exchange(unsigned mask, uint64_t bits, int lane_mask) {
+  Lane* const self = lane_;
+  const unsigned thread = self->location.thread;
+  const unsigned lane = thread % kWarp;
+  const int lanes = static_cast<int>(
+      std::min<int64_t>(grid_.threads - (thread - lane), kWarp));
+  if (mask != kAllLanes || lanes < kWarp) {
+    error_ = "a shuffle of fewer than all lanes of a whole warp";
+    self->fiber.Pause();
+  }
+  Warp& warp = warps_[thread / kWarp];
+  const int slot = self->exchanges++ % 2;
+  warp.bits[slot][lane] = bits;
+  warp.lane_masks[slot][lane] = lane_mask;
+  Wait(&warp.barrier, lanes);
+  const unsigned other = lane ^ static_cast<unsigned>(lane_mask);
+  if (other >= kWarp || warp.lane_masks[slot][other] != lane_mask) {
+    error_ = "lanes of a warp in different shuffles";
+    self->fiber.Pause();
+  }
+  return warp.bits[slot][other];
+}
+
+void Block::ArriveAtCluster() {
+  ++lane_->cluster_rounds;
+  ++progress_;
+  if (++in_cluster_ == grid_.threads) {
+    in_cluster_ = 0;
+    cluster_->Arrive();
+  }
+}
+
+void Block::WaitForCluster() {
+  Lane* const self = lane_;
+  awaited_ = self->cluster_rounds;
+  ++waiting_;
+  while (cluster_->Rounds() < self->cluster_rounds) self->fiber.Pause();
+  --waiting_;
+  ++progress_;
+}
+
+// Whether the device can run it.
+bool CheckGrid(const Grid& grid, const KernelLimits& limits) {
+  if (grid.blocks < 1 || grid.blocks > (int64_t{1} << 31) - 1) {
+    return Fail(std::to_string(grid.blocks) + " blocks");
+  }
+  if (grid.threads < 1 || grid.threads > 1024) {
+    return Fail(std::to_string(grid.threads) + " threads to a block");
+  }
+  if (grid.shared_bytes < 0 || grid.shared_bytes > limits.shared_bytes) {
+    return Fail(std::to_string(grid.shared_bytes) +
+                " bytes of shared memory, the kernel may have " +
+                std::to_string(limits.shared_bytes));
+  }
+  const int64_t largest =
+      Device().major < 9 ? 1 : (limits.large_clusters ? 16 : 8);
+  if (grid.cluster < 1 || grid.cluster > largest ||
+      grid.blocks % grid.cluster != 0) {
+    return Fail("clusters of " + std::to_string(grid.cluster) + " in " +
+                std::to_string(grid.blocks) + " blocks");
+  }
+  return true;
+}
+
+}  // namespace
+
+EmulatedDevice& Device() {
+  static EmulatedDevice device;
+  return device;
+}
+
+KernelLimits& LimitsOf(const void* kernel) {
+  static std::map<const void*, KernelLimits> limits;
+  return limits[kernel];
+}
+
+std::vector<Grid>& Launches() {
+  static std::vector<Grid> launches;
+  return launches;
+}
+
+bool RunGrid(const Grid& grid, const void* kernel,
+             const std::function<void()>& body) {
+  Launches().push_back(grid);
+  if (!CheckGrid(grid, LimitsOf(kernel))) return false;
+  Cluster cluster(grid.cluster);
+  if (grid.cluster == 1) {
+    Block block(grid, body, &cluster);
+    for (int64_t i = 0; i < grid.blocks; ++i) {
+      if (!block.Run(i, 0)) return false;
+      cluster.End();
+    }
+    return true;
+  }
+  std::vector<char> ok(static_cast<size_t>(grid.cluster), 1);
+  std::vector<std::thread> threads;
+  for (unsigned rank = 0; rank < grid.cluster; ++rank) {
+    threads.emplace_back([&, rank] {
+      Block block(grid, body, &cluster);
+      for (int64_t i = rank; i < grid.blocks; i += grid.cluster) {
+        if (!block.Run(i, rank)) ok[rank] = 0;
+        cluster.End();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return std::all_of(ok.begin(), ok.end(), [](char value) { return value; });
+}
+
+const Location& Here() { return this_block->Here(); }
+void SyncBlock() { this_block->Sync(); }
+uint64_t ExchangeInWarp(unsigned mask, uint64_t bits, int lane_mask) {
+  return this_block->Exchange(mask, bits, lane_mask);
+}
+void ArriveAtCluster() { this_block->ArriveAtCluster(); }
+void WaitForCluster() { this_block->WaitForCluster(); }
+void* SharedOfRank(const void* p, unsigned rank) {
+  return this_block->SharedOfRank(p, rank);
+}
+
+}  // namespace testing
+}  // namespace xla_ffi_kit

@@ -1,0 +1,86 @@
+// Runs the blocks and threads of CUDA kernels on the CPU, so that tests see
+// what the true kernels compute; cuda_runtime.h is what kernels include.
+//
+// A block's threads take turns: a warp runs until it waits for another one, and
+// a thread until it waits for its warp. In this order, or backwards, one that
+// should have waited and did not reads what is not there yet, or no more. A
+// launch fails, with a line on stderr, if its shape is
+// beyond the device's limits, if threads wait for others that do not come, if
+// lanes of a warp meet in different shuffles, or if a block writes beyond its
+// shared memory. A block's shared memory holds NaNs at first.
+//
+// Not seen: what the threads of a GPU do at the same time, and its memory
+// model; the use of registers; __launch_bounds__; anything of speed.
+
+#ifndef XLA_FFI_TESTING_CUDA_EMULATOR_H_
+#define XLA_FFI_TESTING_CUDA_EMULATOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+// NOLINTNEXTLINE(readability-identifier-naming): CUDA's name.
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+namespace xla_ffi_kit {
+
+namespace testing {
+
+// What the device says it is.
+struct EmulatedDevice {
+  int major = 9;  // compute capability
+  int processors = 3;
+  int blocks_per_processor = 1;
+  int64_t max_shared_bytes = 227 * 1024;  // of a block, at most this
+  bool is_backwards = false;              // the order of threads
+};
+EmulatedDevice& Device();
+
+// What cudaFuncSetAttribute() has said about a kernel.
+struct KernelLimits {
+  int64_t shared_bytes = 48 * 1024;
+  bool large_clusters = false;  // of more than 8 blocks
+};
+KernelLimits& LimitsOf(const void* kernel);
+
+struct Grid {
+  int64_t blocks = 1;
+  int64_t threads = 1;  // of a block
+  int64_t shared_bytes = 0;
+  int64_t cluster = 1;  // blocks of one
+};
+
+// What has been launched, in this order; tests may clear it.
+std::vector<Grid>& Launches();
+
+// Runs `body` for each thread; whether all went well.
+bool RunGrid(const Grid& grid, const void* kernel,
+             const std::function<void()>& body);
+
+// --- In a kernel -------------------------------------------------------------
+
+struct Location {
+  unsigned thread = 0, block = 0;    // threadIdx.x, blockIdx.x
+  unsigned threads = 1, blocks = 1;  // blockDim.x, gridDim.x
+  unsigned rank = 0, cluster = 1;    // of the block in its cluster
+};
+const Location& Here();
+
+void SyncBlock();
+// The value of lane ^ lane_mask.
+uint64_t ExchangeInWarp(unsigned mask, uint64_t bits, int lane_mask);
+void ArriveAtCluster();
+void WaitForCluster();
+// Where the block of that rank has what this one has at `p`.
+void* SharedOfRank(const void* p, unsigned rank);
+
+}  // namespace testing
+
+// The dynamic shared memory of a kernel in this namespace that calls it so.
+extern thread_local uint4 dynamic[];
+
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_TESTING_CUDA_EMULATOR_H_

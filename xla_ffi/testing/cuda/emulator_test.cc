@@ -1,0 +1,169 @@
+#include "xla_ffi/testing/cuda/emulator.h"
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla_ffi/testing/cuda/cuda_runtime.h"
+
+namespace xla_ffi_kit {
+
+// What a kernel leaves out, for the tests that want to see it found.
+enum class Fault { kNone, kSync, kShuffle, kWait, kBounds };
+
+// out[block] is the sum of the block's part of `in`.
+__global__ void BlockSums(const int* in, int* out, Fault fault) {
+  extern __shared__ uint4 dynamic[];
+  __shared__ int of_warps[32];
+  auto* values = reinterpret_cast<int*>(dynamic);
+  const unsigned thread = threadIdx.x;
+  // Each thread takes a number that another one has loaded.
+  values[thread] = in[blockIdx.x * blockDim.x + thread];
+  if (fault == Fault::kBounds) values[blockDim.x] = 1;
+  if (fault != Fault::kSync) __syncthreads();
+  int sum = values[blockDim.x - 1 - thread];
+  for (int offset = 16; offset > (fault == Fault::kShuffle ? 1 : 0);
+       offset /= 2) {
+    sum += __shfl_xor_sync(0xffffffff, sum, offset);
+  }
+  of_warps[thread / 32] = sum;
+  if (fault != Fault::kWait || thread > 0) __syncthreads();
+  if (thread != 0) return;
+  out[blockIdx.x] = 0;
+  for (unsigned w = 0; w < blockDim.x / 32; ++w) out[blockIdx.x] += of_warps[w];
+}
+
+namespace {
+
+using testing::Device;
+
+class EmulatorTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { Device().is_backwards = GetParam(); }
+  void TearDown() override { Device() = {}; }
+};
+INSTANTIATE_TEST_SUITE_P(BothOrders, EmulatorTest, ::testing::Bool());
+
+cudaLaunchConfig_t Config(int blocks, int threads, size_t shared) {
+  cudaLaunchConfig_t config;
+  config.gridDim.x = blocks;
+  config.blockDim.x = threads;
+  config.dynamicSmemBytes = shared;
+  return config;
+}
+
+struct Sums {
+  cudaError_t status;
+  std::vector<int> got, expected;
+};
+
+Sums RunBlockSums(Fault fault) {
+  constexpr int kBlocks = 3, kThreads = 96;
+  std::vector<int> in(kBlocks * kThreads);
+  std::iota(in.begin(), in.end(), -20);
+  Sums sums = {cudaSuccess, std::vector<int>(kBlocks), {}};
+  for (auto it = in.begin(); it != in.end(); it += kThreads) {
+    sums.expected.push_back(std::accumulate(it, it + kThreads, 0));
+  }
+  const auto config = Config(kBlocks, kThreads, kThreads * sizeof(int));
+  sums.status =
+      cudaLaunchKernelEx(&config, BlockSums, in.data(), sums.got.data(), fault);
+  return sums;
+}
+
+TEST_P(EmulatorTest, ThreadsOfABlockWorkTogether) {
+  const Sums sums = RunBlockSums(Fault::kNone);
+  EXPECT_EQ(sums.status, cudaSuccess);
+  EXPECT_EQ(sums.got, sums.expected);
+}
+
+TEST_P(EmulatorTest, AMissingStepIsSeen) {
+  for (const Fault fault : {Fault::kSync, Fault::kShuffle}) {
+    const Sums sums = RunBlockSums(fault);
+    EXPECT_EQ(sums.status, cudaSuccess);
+    EXPECT_NE(sums.got, sums.expected);
+  }
+}
+
+TEST_P(EmulatorTest, ThreadsThatDoNotComeAreAnError) {
+  EXPECT_NE(RunBlockSums(Fault::kWait).status, cudaSuccess);
+}
+
+TEST_P(EmulatorTest, WritesBeyondSharedMemoryAreAnError) {
+  EXPECT_NE(RunBlockSums(Fault::kBounds).status, cudaSuccess);
+}
+
+__global__ void Shuffle(bool in_different_places) {
+  if (in_different_places && threadIdx.x % 2 == 0) {
+    __shfl_xor_sync(0xffffffff, 1, 1);
+  } else {
+    __shfl_xor_sync(0xffffffff, 1, 2);
+  }
+}
+
+TEST_P(EmulatorTest, LanesInDifferentShufflesAreAnError) {
+  const auto config = Config(1, 64, 0);
+  EXPECT_EQ(cudaLaunchKernelEx(&config, Shuffle, false), cudaSuccess);
+  EXPECT_NE(cudaLaunchKernelEx(&config, Shuffle, true), cudaSuccess);
+  const auto half_a_warp = Config(1, 16, 0);
+  EXPECT_NE(cudaLaunchKernelEx(&half_a_warp, Shuffle, false), cudaSuccess);
+}
+
+// Every block stores the sum of its cluster's block numbers.
+__global__ void ClusterSums(int* out, Fault fault) {
+  __shared__ int own;
+  if (threadIdx.x == 0) own = static_cast<int>(blockIdx.x);
+  if (fault != Fault::kSync) {
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+  }
+  int sum = 0;
+  for (unsigned rank = 0; rank < __clusterSizeInBlocks(); ++rank) {
+    sum += *static_cast<int*>(__cluster_map_shared_rank(&own, rank));
+  }
+  if (threadIdx.x == 0) out[blockIdx.x] = sum;
+  if (fault == Fault::kWait && __clusterRelativeBlockRank() == 1) return;
+  __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+}
+
+cudaError_t RunClusterSums(unsigned cluster, std::vector<int>* out,
+                           Fault fault = Fault::kNone) {
+  auto config = Config(static_cast<int>(out->size()), 64, 0);
+  cudaLaunchAttribute attribute;
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {cluster, 1, 1};
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, ClusterSums, out->data(), fault);
+}
+
+TEST_P(EmulatorTest, BlocksOfAClusterReadEachOthersMemory) {
+  std::vector<int> sums(6);
+  EXPECT_EQ(RunClusterSums(2, &sums), cudaSuccess);
+  EXPECT_EQ(sums, (std::vector<int>{1, 1, 5, 5, 9, 9}));
+  EXPECT_EQ(RunClusterSums(1, &sums), cudaSuccess);
+  EXPECT_EQ(sums, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_NE(RunClusterSums(2, &sums, Fault::kWait), cudaSuccess);
+}
+
+TEST_P(EmulatorTest, LaunchesBeyondTheDevicesLimitsFail) {
+  std::vector<int> sums(32);
+  EXPECT_NE(RunClusterSums(5, &sums), cudaSuccess) << "not a multiple";
+  EXPECT_NE(RunClusterSums(16, &sums), cudaSuccess) << "not portable";
+  cudaFuncSetAttribute(ClusterSums,
+                       cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  EXPECT_EQ(RunClusterSums(16, &sums), cudaSuccess);
+  cudaFuncSetAttribute(ClusterSums,
+                       cudaFuncAttributeNonPortableClusterSizeAllowed, 0);
+  Device().major = 8;
+  EXPECT_NE(RunClusterSums(2, &sums), cudaSuccess);
+  const auto shared = Config(1, 32, 48 * 1024 + 1);
+  EXPECT_NE(cudaLaunchKernelEx(&shared, Shuffle, false), cudaSuccess);
+  const auto threads = Config(1, 1056, 0);
+  EXPECT_NE(cudaLaunchKernelEx(&threads, Shuffle, false), cudaSuccess);
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
