@@ -22,7 +22,8 @@ namespace ffi = ::xla::ffi;
 
 constexpr std::string_view kOp = "xla_ffi_kit.nonzero";
 
-ffi::Error Check(ffi::AnyBuffer mask, ffi::AnyBuffer indices, int64_t size) {
+ffi::Error Check(ffi::AnyBuffer mask, ffi::AnyBuffer indices, int64_t size,
+                 int64_t fill) {
   ffi::Error e = CheckRankAtLeast({kOp, "operand mask"}, mask, 1);
   if (e.failure()) return e;
   e = CheckDtype({kOp, "operand mask"}, mask, ffi::DataType::PRED,
@@ -43,6 +44,10 @@ ffi::Error Check(ffi::AnyBuffer mask, ffi::AnyBuffer indices, int64_t size) {
     return InvalidArgument({kOp, "attribute size"}, "0 or more",
                            std::to_string(size));
   }
+  if (is_s32 && fill != static_cast<int32_t>(fill)) {
+    return InvalidArgument({kOp, "attribute fill"}, "a number of 32 bits",
+                           std::to_string(fill));
+  }
   std::vector<int64_t> want(dims.begin(), dims.end());
   want.back() = size;
   e = CheckShape({kOp, "result indices"}, indices, want,
@@ -55,7 +60,7 @@ ffi::Error Check(ffi::AnyBuffer mask, ffi::AnyBuffer indices, int64_t size) {
 ffi::Error NonzeroImpl(ffi::ThreadPool pool, ffi::AnyBuffer mask,
                        ffi::Result<ffi::AnyBuffer> indices, int64_t size,
                        int64_t fill) {
-  if (ffi::Error e = Check(mask, *indices, size); e.failure()) return e;
+  if (ffi::Error e = Check(mask, *indices, size, fill); e.failure()) return e;
   AdviseHugePages(indices->untyped_data(), indices->size_bytes());
   const BatchShape shape = SplitLastAxis(mask.dimensions());
   const auto* bytes = static_cast<const uint8_t*>(mask.untyped_data());

@@ -6,7 +6,7 @@
 // order; `fill` where there are fewer.
 //
 // mask: pred; indices: s32 or s64, and able to hold n; attributes size, fill:
-// s64, of which `fill` wraps.
+// s64, and `fill` one of the indices' dtype.
 // Errors are INVALID_ARGUMENT.
 
 #ifndef XLA_FFI_OPS_NONZERO_NONZERO_HANDLER_H_

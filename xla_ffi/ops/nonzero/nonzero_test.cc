@@ -117,6 +117,14 @@ TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
                 .message,
             "xla_ffi_kit.nonzero: result indices: expected dtype s32 or s64, "
             "got dtype f32");
+  CallFrame wide_fill = CallFrame()
+                            .Arg(XLA_FFI_DataType_PRED, mask.data(), {6})
+                            .Ret(indices, {4})
+                            .Attr("size", int64_t{4})
+                            .Attr("fill", int64_t{1} << 31);
+  EXPECT_EQ(wide_fill.Run(XlaFfiKitNonzeroCpu).message,
+            "xla_ffi_kit.nonzero: attribute fill: expected a number of 32 "
+            "bits, got 2147483648");
 }
 
 TEST(NonzeroHandlerTest, RefusesNullDataOfElements) {

@@ -72,7 +72,7 @@ extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
   };
   static const auto& kModels = *new std::vector<Form>{
       {{128}, kF32},       {{0, 0, 0, 0}, kF32},   {{0, 1, 1, 0}, kF32},
-      {{120, 0, 0}, kF32}, {{121, 0, 2, 0}, kF32}, {{122, 4}, kPred},
+      {{120, 0, 0}, kF32}, {{121, 0, 2, 0}, kF32}, {{122, 4, 0}, kPred},
       {{128}, kPred}};
   // Without the last axis; the last axis alone; s32; s32 without the last axis.
   constexpr uint8_t kForms[] = {10, 11, 240, 250};

@@ -115,7 +115,11 @@ bool AddAttributesOfAHandler(int64_t which, FuzzInput& input,
       return true;
     case 122: {
       const int64_t size = input.Byte();
-      attributes.Set("size", size < 250 ? size : size % 2 == 0 ? kMax : -1);
+      const int64_t fill = input.Byte();
+      attributes.Set("size", size < 250      ? size
+                             : size % 2 == 0 ? kMax
+                                             : -1)
+          .Set("fill", fill < 250 ? fill - 1 : kMax);
       return true;
     }
     default:
