@@ -16,6 +16,9 @@ import numpy as np
 
 from xla_ffi_kit import _jax_hooks
 
+# Not as a union, which would be made at every call.
+_LEAVES = (jax.Array, np.ndarray, float, int, complex)
+
 
 def is_static(*shapes: Sequence[Any]) -> bool:
     """Whether every size is known, as a symbolic one is not."""
@@ -27,8 +30,7 @@ def jittable(value: Any) -> Any:
 
     Not everything: an eager call is short, and this would be a third of it.
     """
-    is_leaf = isinstance(value, jax.Array | np.ndarray | float | int | complex)
-    return value if is_leaf else jnp.asarray(value)
+    return value if isinstance(value, _LEAVES) else jnp.asarray(value)
 
 
 def array(op: str, name: str, value: Any) -> jax.Array:

@@ -18,6 +18,7 @@ from xla_ffi_kit import _check
 from xla_ffi_kit._accelerate_rows import FLOATS
 from xla_ffi_kit.ops import sort
 
+_AXES = (int, tuple, type(None))
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
@@ -90,11 +91,7 @@ def median(
 
 
 def _is_plain(axis: Any, out: Any, overwrite_input: Any) -> bool:
-    return (
-        isinstance(axis, int | tuple | None)
-        and out is None
-        and not overwrite_input
-    )
+    return isinstance(axis, _AXES) and out is None and not overwrite_input
 
 
 # All the rest is done when a program is traced, as in JAX: a call of few
