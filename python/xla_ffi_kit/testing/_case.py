@@ -47,10 +47,11 @@ class Case:
     ) -> tuple[jax.Array, ...]:
         """Operands with a new axis of `size` different rows at `in_axes`."""
         rows = [self.operands(seed) for seed in range(size)]
+        # NumPy's stack: JAX's would be compiled for each number of operands.
         return tuple(
             rows[0][i]
             if axis is None
-            else jnp.stack([row[i] for row in rows], axis)
+            else jnp.asarray(np.stack([row[i] for row in rows], axis))
             for i, axis in enumerate(in_axes)
         )
 
@@ -114,7 +115,9 @@ def scalar(results: Any) -> jax.Array:
         if not is_inexact(x):
             continue
         wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        weight = jnp.cos(jnp.arange(x.size, dtype=jnp.float32)).reshape(x.shape)
-        part = jnp.real(wide * (1 + wide)) + jnp.imag(wide)
+        weight = np.cos(np.arange(x.size, dtype=np.float32)).reshape(x.shape)
+        part = wide * (1 + wide)
+        if jnp.iscomplexobj(wide):
+            part = jnp.real(part) + jnp.imag(wide)
         total = total + jnp.sum(weight * part)
     return total

@@ -21,9 +21,11 @@ def _check_differentiable(run: Runner) -> None:
 def jvp(run: Runner) -> None:
     """jvp and linearize, towards all operands and each alone."""
     _check_differentiable(run)
-    run.same(f"jax.jvp(g, p, {_TANGENTS})", factor=4)
+    jitted = "jax.jit(lambda p, v: jax.jvp(g, p, v))"
+    want = run.reference(f"{jitted}(p, {_TANGENTS})")
+    run.same(f"jax.jvp(g, p, {_TANGENTS})", want=want, factor=4)
     linearized = "lambda p, v: jax.linearize(g, *p)[1](*v)"
-    run.same(f"jax.jit({linearized})(p, {_TANGENTS})", factor=4)
+    run.same(f"jax.jit({linearized})(p, {_TANGENTS})", want=want[1], factor=4)
     count = sum(_case.is_inexact(x) for x in run.case.operands())
     for i in range(count if count > 1 else 0):
         alone = f"lambda v: g(*p[:{i}], v, *p[{i + 1}:])"
@@ -37,13 +39,15 @@ def jvp(run: Runner) -> None:
 def grad(run: Runner) -> None:
     """grad towards all operands and each alone, jitted, under remat."""
     _check_differentiable(run)
-    run.same(f"jax.grad({_LOSS}, {_ALL})(*p)", factor=8)
-    run.same(f"jax.jit(jax.grad({_LOSS}, {_ALL}))(*p)", factor=8)
+    jitted = f"jax.jit(jax.grad({_LOSS}, {_ALL}))(*p)"
+    want = run.reference(jitted)
+    run.same(f"jax.grad({_LOSS}, {_ALL})(*p)", want=want, factor=8)
+    run.same(jitted, want=want, factor=8)
     remat = f"jax.grad(jax.checkpoint({_LOSS}), {_ALL})"
-    run.same(f"jax.jit({remat})(*p)", factor=8)
+    run.same(f"jax.jit({remat})(*p)", want=want, factor=8)
     count = sum(_case.is_inexact(x) for x in run.case.operands())
     for i in range(count if count > 1 else 0):
-        run.same(f"jax.jit(jax.grad({_LOSS}, {i}))(*p)", factor=8)
+        run.same(f"jax.jit(jax.grad({_LOSS}, {i}))(*p)", want=want[i], factor=8)
 
 
 def second_order(run: Runner) -> None:

@@ -64,24 +64,27 @@ def _in_place(run: Runner, kind: AxisType) -> None:
         )
     reference = f"functools.partial(f, {_REFERENCE})"
     wants = [
-        run.evaluate(f"(lambda f: ({function})(*x))({reference})", operands)
+        run.evaluate(
+            f"(lambda f: jax.jit({function})(*x))({reference})", operands
+        )
         for function in shared
     ]
     names: dict[str, Any] = {"sharding": sharding, "whole": whole}
     with jax.set_mesh(mesh):
         for function, want in zip(shared, wants, strict=True):
-            code = f"jax.jit({function}).lower(*x).compile().as_text()"
-            text = run.evaluate(code, put, **names)
+            code = f"jax.jit({function}).lower(*x).compile()"
+            text, got = run.evaluate(
+                f"(lambda run: (run.as_text(), run(*x)))({code})", put, **names
+            )
             found = [name for name in _COLLECTIVES if name in text]
             if shared[function] and found == ["all-reduce"]:
                 found = []
             if found:
                 raise Failure(
                     f"{', '.join(found)} for sharded batch axes ({name})",
-                    run.snippet(code, put),
+                    run.snippet(f"{code}.as_text()", put),
                 )
             code = f"jax.jit({function})(*x)"
-            got = run.evaluate(code, put, **names)
             for i, leaf in enumerate(jax.tree.leaves(got)):
                 right = whole if i in shared[function] else sharding
                 if leaf.sharding.is_equivalent_to(right, leaf.ndim):

@@ -66,11 +66,22 @@ class Runner:
         self.op = op
         self.case = case
         self._factor = factor
+        self._functions: dict[tuple[Any, ...], Any] = {}
+        self._wanted: dict[tuple[str, str], Any] = {}
 
     def snippet(self, code: str, operands: str = "case.operands()") -> str:
         return _SETUP.format(
             name=self.op.name, case=self.case, operands=operands, code=code
         )
+
+    def _function(self, **options: Any) -> Any:
+        """`f`; one object, so that `jax.jit(f)` is compiled once."""
+        key = tuple(options.items())
+        if key not in self._functions:
+            self._functions[key] = functools.partial(
+                self.op, **options, **self.case.attributes
+            )
+        return self._functions[key]
 
     def evaluate(
         self, code: str, operands: str = "case.operands()", **names: Any
@@ -92,9 +103,7 @@ class Runner:
             "case": self.case,
         }
         scope.update(names)
-        scope["f"] = functools.partial(
-            self.op, **options, **self.case.attributes
-        )
+        scope["f"] = self._function(**options)
         scope["x"] = eval(operands, scope)
         scope["g"], scope["p"] = _case.differentiable(scope["f"], scope["x"])
         try:
@@ -109,17 +118,36 @@ class Runner:
                 self.snippet(code, operands),
             ) from error
 
+    def reference(
+        self, code: str, operands: str = "case.operands()", **names: Any
+    ) -> Any:
+        """The value of `code` for the reference; Skipped if it has none.
+
+        Computed once: references take most of the time to compile.
+        """
+        key = (code, operands)
+        if names or key not in self._wanted:
+            self._wanted[key] = self._evaluate(
+                code, operands, {"implementation": "reference"}, names
+            )
+        return self._wanted[key]
+
     def same(
         self,
         code: str,
         operands: str = "case.operands()",
         *,
+        want: Any = None,
         factor: float = 1,
         **names: Any,
     ) -> Any:
-        """Evaluates `code` on kernel and reference; Failure if they differ."""
-        reference = {"implementation": "reference"}
-        want = self._evaluate(code, operands, reference, names)
+        """Evaluates `code` on the kernel; Failure if the reference differs.
+
+        `want` is what the reference gives, where another expression has that
+        value and is compiled already.
+        """
+        if want is None:
+            want = self.reference(code, operands, **names)
         got = self._evaluate(code, operands, {}, names)
         problem = difference(got, want, factor * self._factor)
         if problem:
