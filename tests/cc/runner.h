@@ -37,8 +37,8 @@ absl::StatusOr<std::unique_ptr<Runner>> MakeCudaRunner();
 // The PjRt CPU client, the one that JAX runs on.
 std::unique_ptr<Runner> MakePjRtRunner();
 
-// The same, with `data`, which outlives it, as the user data of that FFI type in
-// the context of every run.
+// The same, with `data`, which outlives it, as the user data of that FFI type
+// in the context of every run.
 std::unique_ptr<Runner> MakePjRtRunnerWithUserData(int64_t type_id, void* data);
 
 }  // namespace xla_ffi_kit
