@@ -1,5 +1,6 @@
 """rms_norm_block beside what it fuses."""
 
+import functools
 import sys
 
 import jax
@@ -9,6 +10,10 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import rms_norm_block
+from xla_ffi_kit.ops.rms_norm_block import (
+    rms_norm_block_fwd_op,
+    rms_norm_block_op,
+)
 
 jax.config.update("jax_enable_x64", True)
 
@@ -56,8 +61,27 @@ def test_one_handler_each_way_and_no_reference():
 
 def test_weights_by_vmap_run_one_handler():
     x, weight = make((3, 4, 8), "float32"), make((3, 8), "float32")
-    got = jax.jit(jax.vmap(rms_norm_block))(x, weight)
-    np.testing.assert_allclose(got, jax.vmap(plain)(x, weight), rtol=1e-5)
+    f = jax.jit(jax.vmap(rms_norm_block))
+    text = f.lower(x, weight).compile().as_text()
+    assert text.count("custom-call(") == 1
+    assert '"xla_ffi_kit.rms_norm_block"' in text
+    np.testing.assert_allclose(
+        f(x, weight), jax.vmap(plain)(x, weight), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("op", [rms_norm_block_op, rms_norm_block_fwd_op])
+def test_made_of_the_norm_where_it_has_no_handler(op):
+    x, weight = make((4, 8), "float32"), make((8,), "float32")
+    want = op(x, weight, eps=1e-3)
+    for composed in (op.handlers["cuda"], op.partitioned):
+        f = jax.jit(functools.partial(composed, eps=1e-3))
+        assert "@xla_ffi_kit.rms_norm" in f.lower(x, weight).as_text()
+        jax.tree.map(
+            functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6),
+            f(x, weight),
+            want,
+        )
 
 
 def test_a_complex_operand_is_refused():

@@ -308,6 +308,20 @@ def test_in_place(count):
         np.testing.assert_array_equal(got, expected_)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_variant_has_eps(count, in_place):
+    ones = jnp.ones((2, 4), "float32")
+    y = xla_ffi_kit.rms_norm(
+        ones,
+        ones[0] if count > 1 else None,
+        residual=0 * ones if count > 2 else None,
+        eps=3,
+        in_place=in_place,
+    )
+    np.testing.assert_allclose(jax.tree.leaves(y)[0], 0.5, rtol=1e-6)
+
+
 def test_in_place_leaves_what_is_not_donated():
     x = make((4, 8), "float32")
     before = np.array(x)

@@ -57,6 +57,39 @@ TEST_F(RmsNormHandlerTest, BackwardOfAConstantRowIsOrthogonalToIt) {
   EXPECT_EQ(dx, (std::vector<float>{-1, 0, 1}));
 }
 
+// y in x's memory and the sum in the residual's; also where threads share a row
+// of more than a huge page.
+TEST_F(RmsNormHandlerTest, InPlaceIsTheSame) {
+  XLA_FFI_Handler* const handlers[] = {XlaFfiKitRmsNormCpu,
+                                       XlaFfiKitRmsNormWeightCpu,
+                                       XlaFfiKitRmsNormWeightResidualCpu};
+  for (const int64_t n : {5, 1 << 21}) {
+    for (int count = 1; count <= 3; ++count) {
+      std::vector<float> x(n), weight(n), residual(n), y(n), sum(n);
+      for (int64_t i = 0; i < n; ++i) {
+        x[i] = std::sin(0.1f * i);
+        weight[i] = std::cos(0.1f * i);
+        residual[i] = 3 * std::cos(0.2f * i);
+      }
+      const auto run = [&](std::vector<float>& to, std::vector<float>& sum_to) {
+        CallFrame frame;
+        frame.Arg(x, {n}).Attr("eps", 1e-6).Threads(2);
+        if (count > 1) frame.Arg(weight, {n});
+        if (count > 2) frame.Arg(residual, {n});
+        frame.Ret(to, {n});
+        if (count > 2) frame.Ret(sum_to, {n});
+        return frame.Run(handlers[count - 1]).ok();
+      };
+      ASSERT_TRUE(run(y, sum));
+      ASSERT_TRUE(run(x, residual));
+      EXPECT_TRUE(x == y) << n << ", " << count << " operands";
+      if (count > 2) {
+        EXPECT_TRUE(residual == sum) << n;
+      }
+    }
+  }
+}
+
 TEST_F(RmsNormHandlerTest, ThreadsDoNotChangeTheResult) {
   std::vector<Float16> x(1000 * 1024), y(x.size()), threaded(x.size());
   for (size_t i = 0; i < x.size(); ++i) x[i] = Float16(std::sin(0.1f * i));
