@@ -31,12 +31,23 @@ namespace testing {
 // What the device says it is.
 struct EmulatedDevice {
   int major = 9;  // compute capability
-  int processors = 3;
+  int processors = 8;
   int blocks_per_processor = 1;
   int64_t max_shared_bytes = 227 * 1024;  // of a block, at most this
   bool is_backwards = false;              // the order of threads
 };
 EmulatedDevice& Device();
+
+// The values of is_backwards that tests of many cases run with. A sanitizer
+// makes the emulator ten times slower, and what it looks for is there in any
+// order.
+inline std::vector<bool> Orders() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return {false};
+#else
+  return {false, true};
+#endif
+}
 
 // What cudaFuncSetAttribute() has said about a kernel.
 struct KernelLimits {
