@@ -4,10 +4,13 @@
 // A block's threads take turns: a warp runs until it waits for another one, and
 // a thread until it waits for its warp. In this order, or backwards, one that
 // should have waited and did not reads what is not there yet, or no more. A
-// launch fails, with a line on stderr, if its shape is
-// beyond the device's limits, if threads wait for others that do not come, if
-// lanes of a warp meet in different shuffles, or if a block writes beyond its
-// shared memory. A block's shared memory holds NaNs at first.
+// launch fails, with a line on stderr, if its shape is beyond the device's
+// limits, if threads wait for others that do not come, if lanes of a warp meet
+// in different shuffles, or if a block writes beyond its shared memory. A
+// block's shared memory holds NaNs at first.
+//
+// What a kernel includes as "cuda_runtime.h" is a part of CUDA: one dimension,
+// and the functions of the kit's own kernels.
 //
 // Not seen: what the threads of a GPU do at the same time, and its memory
 // model; the use of registers; __launch_bounds__; anything of speed.
