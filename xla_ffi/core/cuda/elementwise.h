@@ -11,12 +11,13 @@
 
 namespace xla_ffi_kit {
 
-// Blocks and threads per block of a one-dimensional launch, and the bytes of
-// dynamic shared memory of a block.
+// Blocks and threads per block of a one-dimensional launch, the bytes of
+// dynamic shared memory of a block, and the blocks of a cluster.
 struct LaunchShape {
   int64_t blocks = 0;
   int threads = 0;
   int64_t shared_bytes = 0;
+  int cluster = 1;
 };
 
 // The most blocks a launch may have, on every GPU there is.
@@ -29,7 +30,7 @@ inline LaunchShape PlanElementwise(int64_t count, int width) {
   // Enough threads also for the elements after the last pack.
   const int64_t items = std::max<int64_t>(count / width, count % width);
   const int64_t blocks = (items - 1) / kThreads + 1;
-  return {std::min(blocks, kMaxBlocks), kThreads, 0};
+  return {std::min(blocks, kMaxBlocks), kThreads};
 }
 
 // Thread number `thread` of `threads` calls op(i, Width<N>()) for its packs,

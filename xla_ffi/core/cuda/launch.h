@@ -13,17 +13,33 @@ namespace xla_ffi_kit {
 
 #ifdef __CUDACC__
 
+// `attribute` is the config's own, and lives as long.
+inline cudaLaunchConfig_t MakeConfig(const LaunchShape& shape,
+                                     cudaStream_t stream,
+                                     cudaLaunchAttribute* attribute) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.stream = stream;
+  if (shape.cluster > 1) {
+    attribute->id = cudaLaunchAttributeClusterDimension;
+    attribute->val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
+    config.attrs = attribute;
+    config.numAttrs = 1;
+  }
+  return config;
+}
+
 // Launches `kernel` on `stream`: no allocation, no synchronisation, nothing on
 // another stream, so that a CUDA graph can capture it. Returns this launch's
 // error, which does not stay behind for whoever asks for the last one next.
 template <typename... Parameters, typename... Args>
 cudaError_t Launch(void (*kernel)(Parameters...), const LaunchShape& shape,
                    cudaStream_t stream, Args&&... args) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
-  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
-  config.stream = stream;
+  cudaLaunchAttribute attribute;
+  const cudaLaunchConfig_t config = MakeConfig(shape, stream, &attribute);
   const cudaError_t status =
       cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
   if (status != cudaSuccess) (void)cudaGetLastError();
@@ -39,51 +55,74 @@ cudaError_t LaunchElementwise(int64_t count, const Op& op,
                 count, op);
 }
 
-// The shared memory that a block on the current device may have.
-inline cudaError_t MaxSharedBytes(int64_t* bytes) {
-  int device = 0, limit = 0;
+// What the current device allows `kernel`, a RowKernel. Clusters want a device
+// that has them, and code that was compiled for one.
+template <typename Kernel>
+cudaError_t GetRowLimits(Kernel* kernel, RowLimits* limits) {
+  int device = 0, shared = 0;
+  cudaFuncAttributes of_kernel = {};
   cudaError_t status = cudaGetDevice(&device);
   if (status == cudaSuccess) {
     status = cudaDeviceGetAttribute(
-        &limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+        &shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   }
-  // What the kernel itself uses.
-  *bytes = limit - 32 * static_cast<int64_t>(sizeof(TwoSums));
+  if (status == cudaSuccess) status = cudaFuncGetAttributes(&of_kernel, kernel);
+  // Without what the kernel itself uses.
+  limits->shared_bytes =
+      shared - static_cast<int64_t>(of_kernel.sharedSizeBytes);
+  limits->cluster = of_kernel.ptxVersion >= 90 ? kMaxCluster : 1;
   if (status != cudaSuccess) (void)cudaGetLastError();
   return status;
+}
+
+// Whether the device has room for a cluster of that shape: there may be less
+// than eight processors together, on a part of a GPU.
+template <typename Kernel>
+bool HasRoomForCluster(Kernel* kernel, const LaunchShape& shape) {
+  cudaLaunchAttribute attribute;
+  const cudaLaunchConfig_t config = MakeConfig(shape, nullptr, &attribute);
+  int clusters = 0;
+  const cudaError_t status =
+      cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  if (status != cudaSuccess) (void)cudaGetLastError();
+  return status == cudaSuccess && clusters > 0;
 }
 
 // Launches a RowKernel over args.rows >= 1 rows that are too long for
 // registers: it finds its row in shared memory if `RowThread::shared` is set.
 template <typename Wide, typename Args>
-cudaError_t LaunchWideRows(const Args& args, int64_t packs,
-                           int64_t shared_bytes, cudaStream_t stream) {
-  int64_t limit = 0;
-  cudaError_t status = MaxSharedBytes(&limit);
+cudaError_t LaunchWideRows(const Args& args, int64_t packs, int64_t pack_bytes,
+                           cudaStream_t stream) {
+  RowLimits limits;
+  cudaError_t status = GetRowLimits(RowKernel<Wide>, &limits);
   if (status != cudaSuccess) return status;
-  const RowPlan plan = PlanRows(args.rows, packs, shared_bytes, limit);
-  if (plan.path == RowPath::kShared) {
+  RowPlan plan = PlanRows(args.rows, packs, pack_bytes, limits);
+  if (plan.slots > 0) {
     status = cudaFuncSetAttribute(RowKernel<Wide>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(plan.shape.shared_bytes));
     if (status != cudaSuccess) (void)cudaGetLastError();
     if (status != cudaSuccess) return status;
   }
-  return Launch(RowKernel<Wide>, plan.shape, stream, args, plan.threads_per_row,
-                plan.path == RowPath::kShared);
+  if (plan.path == RowPath::kCluster &&
+      !HasRoomForCluster(RowKernel<Wide>, plan.shape)) {
+    limits.cluster = 1;
+    plan = PlanRows(args.rows, packs, pack_bytes, limits);
+  }
+  return Launch(RowKernel<Wide>, plan.shape, stream, args, ForKernel(plan));
 }
 
 // The same over rows of any length: Registers where they fit, else Wide.
 template <typename Registers, typename Wide, typename Args>
-cudaError_t LaunchRows(const Args& args, int64_t packs, int64_t shared_bytes,
+cudaError_t LaunchRows(const Args& args, int64_t packs, int64_t pack_bytes,
                        cudaStream_t stream) {
   if (!RowsFitRegisters(packs)) {
-    return LaunchWideRows<Wide>(args, packs, shared_bytes, stream);
+    return LaunchWideRows<Wide>(args, packs, pack_bytes, stream);
   }
   // Asking the device costs a microsecond: only long rows need to.
-  const RowPlan plan = PlanRows(args.rows, packs, 0, 0);
+  const RowPlan plan = PlanRows(args.rows, packs, 0, {});
   return Launch(RowKernel<Registers>, plan.shape, stream, args,
-                plan.threads_per_row, false);
+                ForKernel(plan));
 }
 
 #endif  // __CUDACC__

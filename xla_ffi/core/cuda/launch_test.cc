@@ -79,10 +79,27 @@ TEST_P(LaunchTest, ABlockSumsManyRows) {
       const std::vector<float> in = Numbers(kRows * lanes);
       std::vector<double> out(in.size());
       const SumWork::Args args = {in.data(), out.data(), kRows, nullptr};
-      ASSERT_EQ(Launch(RowKernel<SumWork>, {3, threads, 0}, nullptr, args,
-                       lanes, false),
+      const RowKernelPlan plan = {lanes, 1, 0, false};
+      ASSERT_EQ(Launch(RowKernel<SumWork>, {3, threads}, nullptr, args, plan),
                 cudaSuccess);
       EXPECT_EQ(out, SumsOfRows(in, lanes)) << lanes << " of " << threads;
+    }
+  }
+}
+
+TEST_P(LaunchTest, AClusterSumsManyRows) {
+  constexpr int64_t kRows = 5;
+  for (const int cluster : {2, 4, 8}) {
+    for (const int threads : {32, 256}) {
+      const std::vector<float> in = Numbers(kRows * cluster * threads);
+      std::vector<double> out(in.size());
+      const SumWork::Args args = {in.data(), out.data(), kRows, nullptr};
+      const RowKernelPlan plan = {threads, cluster, 0, false};
+      ASSERT_EQ(Launch(RowKernel<SumWork>, {2 * cluster, threads, 0, cluster},
+                       nullptr, args, plan),
+                cudaSuccess);
+      EXPECT_EQ(out, SumsOfRows(in, cluster * threads))
+          << cluster << " blocks of " << threads;
     }
   }
 }

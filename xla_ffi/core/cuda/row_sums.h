@@ -57,7 +57,7 @@ struct RowSumsPlan {
 // Lanes and threads for groups of `rows` rows of `packs` packs that fit into
 // registers: a pack of a row belongs to the same thread in every row.
 inline RowPlan PlanRowsOfGroups(int64_t groups, int64_t rows, int64_t packs) {
-  RowPlan plan = PlanRows(std::max<int64_t>(groups * rows, 1), packs, 0, 0);
+  RowPlan plan = PlanRows(std::max<int64_t>(groups * rows, 1), packs, 0, {});
   // No more rows to a block than a group has.
   while (plan.shape.threads > std::max(plan.threads_per_row, 32) &&
          plan.RowsPerBlock() > rows) {
@@ -124,7 +124,7 @@ inline constexpr int kSlotWarps = 8;
 
 inline LaunchShape PlanSlotSums(int64_t groups, int64_t count) {
   return {std::min(groups * ((count - 1) / 32 + 1), kMaxBlocks),
-          32 * kSlotWarps, 0};
+          32 * kSlotWarps};
 }
 
 // A warp's part of a column of a group: its slots warp, warp + kSlotWarps, ...

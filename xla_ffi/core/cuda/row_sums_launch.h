@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(Work::kMaxThreads, 1)
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
   const int in_block = threads / s.lanes, mine = thread / s.lanes;
-  const RowThread place = {thread % s.lanes, s.lanes, nullptr};
+  const RowThread place = {thread % s.lanes, s.lanes, nullptr, 0, 0, 0};
   const int64_t step = s.parts * in_block;
   for (int64_t unit = blockIdx.x; unit < s.groups * s.parts;
        unit += gridDim.x) {

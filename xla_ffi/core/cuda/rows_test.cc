@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMaxShared = 227 * 1024;  // of compute capability 9.0
 
 RowPlan Plan(int64_t rows, int64_t packs) {
-  return PlanRows(rows, packs, packs * 16, kMaxShared);
+  return PlanRows(rows, packs, 16, {kMaxShared, kMaxCluster});
 }
 
 void ExpectWithinLimits(const RowPlan& plan, int64_t packs) {
@@ -29,9 +29,19 @@ void ExpectWithinLimits(const RowPlan& plan, int64_t packs) {
     ASSERT_EQ(plan.shape.shared_bytes, 0);
   } else {
     ASSERT_LE(threads, 1024);
-    ASSERT_EQ(lanes, threads) << "a block per row";
-    ASSERT_EQ(plan.shape.shared_bytes,
-              plan.path == RowPath::kShared ? packs * 16 : 0);
+    ASSERT_EQ(lanes, threads) << "a block or more per row";
+    ASSERT_EQ(plan.shape.shared_bytes, plan.slots * 16);
+    ASSERT_EQ(plan.shape.cluster > 1, plan.path == RowPath::kCluster);
+    ASSERT_LE(plan.shape.cluster, kMaxCluster);
+    ASSERT_EQ(plan.shape.blocks % plan.shape.cluster, 0);
+    if (plan.path != RowPath::kReload) {
+      // The last lane's last pack has a slot, and all blocks' slots hold a row.
+      const int64_t all_lanes = int64_t{lanes} * plan.shape.cluster;
+      ASSERT_GE(plan.slots * plan.shape.cluster, packs);
+      if (plan.path == RowPath::kCluster) {
+        ASSERT_GE(plan.slots, (packs - 1) / all_lanes * threads + threads);
+      }
+    }
   }
 }
 
@@ -41,10 +51,11 @@ TEST(RowsTest, PlansAreWithinTheLimitsOfDevices) {
       const RowPlan plan = Plan(rows, n);
       ExpectWithinLimits(plan, n);
       // Enough for a row each, or as many as there may be.
-      ASSERT_TRUE(plan.shape.blocks == kMaxBlocks ||
-                  plan.shape.blocks * plan.RowsPerBlock() >= rows);
+      const int64_t units = plan.shape.blocks / plan.shape.cluster;
+      ASSERT_TRUE(plan.shape.blocks + plan.shape.cluster > kMaxBlocks ||
+                  units * plan.RowsPerBlock() >= rows);
       // No block without a row.
-      ASSERT_LT((plan.shape.blocks - 1) * plan.RowsPerBlock(), rows);
+      ASSERT_LT((units - 1) * plan.RowsPerBlock(), rows);
     }
   }
 }
@@ -53,7 +64,15 @@ TEST(RowsTest, LongerRowsGoFromRegistersToSharedMemoryToMemory) {
   EXPECT_EQ(Plan(100, 2048).path, RowPath::kRegisters);
   EXPECT_EQ(Plan(100, 2049).path, RowPath::kShared);
   EXPECT_EQ(Plan(100, kMaxShared / 16).path, RowPath::kShared);
-  EXPECT_EQ(Plan(100, kMaxShared / 16 + 1).path, RowPath::kReload);
+  EXPECT_EQ(Plan(100, kMaxShared / 16 + 1).path, RowPath::kCluster);
+  EXPECT_EQ(Plan(100, kMaxShared / 16 + 1).shape.cluster, 2);
+  EXPECT_EQ(Plan(100, kMaxShared / 16 * 3).shape.cluster, 4);
+  EXPECT_EQ(Plan(100, 1 << 16).shape.cluster, 8) << "1 MiB";
+  EXPECT_EQ(Plan(100, kMaxShared / 16 * 8 + 1).path, RowPath::kReload);
+  const RowPlan without =
+      PlanRows(100, kMaxShared / 16 + 1, 16, {kMaxShared, /*cluster=*/1});
+  EXPECT_EQ(without.path, RowPath::kReload);
+  EXPECT_EQ(without.shape.cluster, 1);
 }
 
 TEST(RowsTest, ShortRowsShareABlock) {

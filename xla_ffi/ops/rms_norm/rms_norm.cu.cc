@@ -18,7 +18,7 @@ cudaError_t LaunchForward(ForwardRows<R> args, int64_t count,
                           cudaStream_t stream) {
   args.packs = count / W;
   return LaunchRows<ForwardInRegisters<R, W>, ForwardWide<R, W>>(
-      args, args.packs, count * static_cast<int64_t>(sizeof(R)), stream);
+      args, args.packs, W * sizeof(R), stream);
 }
 
 }  // namespace

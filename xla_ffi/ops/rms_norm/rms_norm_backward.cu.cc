@@ -18,7 +18,7 @@ cudaError_t LaunchBackward(BackwardRows<R> args, int64_t count,
                            cudaStream_t stream) {
   args.packs = count / W;
   return LaunchRows<BackwardInRegisters<R, W>, BackwardWide<R, W>>(
-      args, args.packs, 2 * count * static_cast<int64_t>(sizeof(R)), stream);
+      args, args.packs, 2 * W * sizeof(R), stream);
 }
 
 }  // namespace

@@ -98,14 +98,16 @@ struct BackwardWide {
     const R* ct_row = args.ct + row * count;
     auto* kept = static_cast<R*>(place.shared);  // x, then ct
     TwoSums sums = {0, 0};
+    int slot = place.slot;
     XLA_FFI_KIT_UNROLL(2)
-    for (int64_t i = int64_t{place.lane} * W; i < count;
-         i += int64_t{place.lanes} * W) {
+    for (int64_t p = place.lane; p < args.packs;
+         p += place.lanes, slot += place.slot_step) {
+      const int64_t i = p * W;
       const Pack<R, W> x = LoadPack<W>(x_row + i);
       const Pack<R, W> ct = LoadPack<W>(ct_row + i);
       if (kept != nullptr) {
-        StorePack(x, kept + i);
-        StorePack(ct, kept + count + i);
+        StorePack(x, kept + slot * W);
+        StorePack(ct, kept + (place.slots + slot) * W);
       }
       sums += {static_cast<double>(PackPower(x)),
                static_cast<double>(PackDot(x, ct, i, args.odd_sign))};
@@ -119,16 +121,22 @@ struct BackwardWide {
     const ScaleAndMean<R> of_row(args, row, sums);
     const int64_t count = args.packs * W;
     const auto* kept = static_cast<const R*>(place.shared);
-    const R* x_row = kept != nullptr ? kept : args.x + row * count;
-    const R* ct_row = kept != nullptr ? kept + count : args.ct + row * count;
+    const R* x_row = args.x + row * count;
+    const R* ct_row = args.ct + row * count;
     R* out = args.dx + row * count;
     // A thread uses what it kept itself, and so waits for nobody.
+    int slot = place.slot;
     XLA_FFI_KIT_UNROLL(2)
-    for (int64_t i = int64_t{place.lane} * W; i < count;
-         i += int64_t{place.lanes} * W) {
-      StorePack(GradientPack(LoadPack<W>(x_row + i), LoadPack<W>(ct_row + i), i,
-                             args.odd_sign, of_row.scale, of_row.mean),
-                out + i);
+    for (int64_t p = place.lane; p < args.packs;
+         p += place.lanes, slot += place.slot_step) {
+      const int64_t i = p * W;
+      const Pack<R, W> x =
+          LoadPack<W>(kept != nullptr ? kept + slot * W : x_row + i);
+      const Pack<R, W> ct = LoadPack<W>(
+          kept != nullptr ? kept + (place.slots + slot) * W : ct_row + i);
+      StorePack(
+          GradientPack(x, ct, i, args.odd_sign, of_row.scale, of_row.mean),
+          out + i);
     }
   }
 };

@@ -40,7 +40,7 @@ class RmsNormCudaTest : public ::testing::Test {
   // In both orders of threads, for arrays that begin with a pack and that do
   // not.
   void ExpectLikeCpu(int64_t rows, int64_t n) {
-    for (const bool is_backwards : {false, true}) {
+    for (const bool is_backwards : testing::Orders()) {
       Device().is_backwards = is_backwards;
       for (const int64_t offset : {0, 1}) {
         SCOPED_TRACE(::testing::Message()
@@ -121,8 +121,29 @@ TYPED_TEST(RmsNormCudaTest, EveryLengthIsLikeTheCpu) {
 
 TYPED_TEST(RmsNormCudaTest, RowsTooLongForRegistersAndForSharedMemory) {
   for (const int64_t n : {8200, 20000, 80000}) this->ExpectLikeCpu(2, n);
-  Device().max_shared_bytes = 16 * 1024;
+  // Too small for some types' clusters, too.
+  Device().max_shared_bytes = 40 * 1024;
   this->ExpectLikeCpu(2, 16400);
+  // A GPU without clusters.
+  Device().major = 8;
+  this->ExpectLikeCpu(2, 16400);
+}
+
+using LongRowsTest = RmsNormCudaTest<float>;
+
+TEST_F(LongRowsTest, HaveAClusterWhereThereIsRoom) {
+  const auto cluster = [this] {
+    ExpectForward(3, 80000, 0);
+    return testing::Launches().back().cluster;
+  };
+  EXPECT_EQ(cluster(), 2);
+  Device().max_shared_bytes = 100 * 1024;
+  EXPECT_EQ(cluster(), 4);
+  Device().processors = 3;
+  EXPECT_EQ(cluster(), 1);
+  Device() = {};
+  Device().major = 8;
+  EXPECT_EQ(cluster(), 1);
 }
 
 // Rows of a part of a warp, of one and of several.
@@ -131,7 +152,7 @@ using ManyRowsTest = RmsNormCudaTest<float>;
 TEST_F(ManyRowsTest, ShareABlock) {
   for (const int64_t n : {32, 512, 1000}) {
     const int64_t rows = n < 128 ? 1030 : 515;
-    for (const bool is_backwards : {false, true}) {
+    for (const bool is_backwards : testing::Orders()) {
       Device().is_backwards = is_backwards;
       ExpectForward(rows, n, 0);
       ExpectBackward(rows, n, 0);

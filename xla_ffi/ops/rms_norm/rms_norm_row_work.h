@@ -76,10 +76,12 @@ struct ForwardWide {
     const R* in = args.x + row * args.packs * W;
     auto* kept = static_cast<R*>(place.shared);
     double sum = 0;
+    int slot = place.slot;
     XLA_FFI_KIT_UNROLL(4)
-    for (int64_t p = place.lane; p < args.packs; p += place.lanes) {
+    for (int64_t p = place.lane; p < args.packs;
+         p += place.lanes, slot += place.slot_step) {
       const Pack<R, W> x = LoadPack<W>(in + p * W);
-      if (kept != nullptr) StorePack(x, kept + p * W);
+      if (kept != nullptr) StorePack(x, kept + slot * W);
       sum += static_cast<double>(PackPower(x));
     }
     return sum;
@@ -93,9 +95,12 @@ struct ForwardWide {
     R* out = args.y + row * args.packs * W;
     const auto* kept = static_cast<const R*>(place.shared);
     // A thread uses what it kept itself, and so waits for nobody.
+    int slot = place.slot;
     XLA_FFI_KIT_UNROLL(4)
-    for (int64_t p = place.lane; p < args.packs; p += place.lanes) {
-      const Pack<R, W> x = LoadPack<W>((kept != nullptr ? kept : in) + p * W);
+    for (int64_t p = place.lane; p < args.packs;
+         p += place.lanes, slot += place.slot_step) {
+      const Pack<R, W> x =
+          LoadPack<W>(kept != nullptr ? kept + slot * W : in + p * W);
       StorePack(ScalePack(x, scale), out + p * W);
     }
     if (args.scale != nullptr && place.lane == 0) args.scale[row] = scale;

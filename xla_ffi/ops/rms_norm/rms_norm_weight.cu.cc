@@ -30,7 +30,7 @@ cudaError_t RmsNormWeightCuda(const RmsNormWeightCudaForward<R>& args,
             count / E::W,    1 / static_cast<double>(args.shape.n),
             args.eps};
         return LaunchRows<WeightForwardInRegisters<E>, WeightForwardWide<E>>(
-            rows, rows.packs, count * static_cast<int64_t>(sizeof(R)), stream);
+            rows, rows.packs, E::W * sizeof(R), stream);
       });
 }
 

@@ -100,7 +100,7 @@ cudaError_t RmsNormWeightBackwardCuda(const RmsNormWeightCudaBackward<R>& args,
                       plan.columns.shape, stream, rows, plan.columns.columns);
       if (status == cudaSuccess && rows.rows > 0) {
         status = LaunchWideRows<WeightBackwardWide<E>>(
-            rows, packs, 2 * count * static_cast<int64_t>(sizeof(R)), stream);
+            rows, packs, 2 * E::W * sizeof(R), stream);
       }
     }
     if (status != cudaSuccess) return status;

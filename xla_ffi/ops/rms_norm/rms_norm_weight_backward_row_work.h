@@ -137,14 +137,16 @@ struct WeightBackwardWide {
     const R* weight = WeightOf(args, row, count);
     auto* kept = static_cast<R*>(place.shared);  // x, then ct
     double sum = 0;
+    int slot = place.slot;
     XLA_FFI_KIT_UNROLL(2)
-    for (int64_t p = place.lane; p < args.packs; p += place.lanes) {
+    for (int64_t p = place.lane; p < args.packs;
+         p += place.lanes, slot += place.slot_step) {
       const int64_t i = p * E::W;
       const auto x = E::Load(args.x + row * count + i);
       const auto ct = E::Load(args.ct + row * count + i);
       if (kept != nullptr) {
-        E::Store(x, kept + i);
-        E::Store(ct, kept + count + i);
+        E::Store(x, kept + slot * E::W);
+        E::Store(ct, kept + (place.slots + slot) * E::W);
       }
       sum += static_cast<double>(E::Dot(x, E::Load(weight + i), ct));
     }
@@ -158,13 +160,18 @@ struct WeightBackwardWide {
     const int64_t count = args.packs * E::W, begin = row * count;
     const R* weight = WeightOf(args, row, count);
     const auto* kept = static_cast<const R*>(place.shared);
-    const R* x = kept != nullptr ? kept : args.x + begin;
-    const R* ct = kept != nullptr ? kept + count : args.ct + begin;
     // A thread uses what it kept itself, and so waits for nobody.
+    int slot = place.slot;
     XLA_FFI_KIT_UNROLL(2)
-    for (int64_t p = place.lane; p < args.packs; p += place.lanes) {
+    for (int64_t p = place.lane; p < args.packs;
+         p += place.lanes, slot += place.slot_step) {
       const int64_t i = p * E::W;
-      E::Store(E::Gradient(E::Load(x + i), E::Load(weight + i), E::Load(ct + i),
+      const auto x =
+          E::Load(kept != nullptr ? kept + slot * E::W : args.x + begin + i);
+      const auto ct =
+          E::Load(kept != nullptr ? kept + (place.slots + slot) * E::W
+                                  : args.ct + begin + i);
+      E::Store(E::Gradient(x, E::Load(weight + i), ct,
                            LoadSumCotangent<E>(args, begin + i), scale, mean),
                args.dx + begin + i);
     }

@@ -107,10 +107,12 @@ struct WeightForwardWide {
     const int64_t count = args.packs * E::W;
     auto* kept = static_cast<R*>(place.shared);
     double sum = 0;
+    int slot = place.slot;
     XLA_FFI_KIT_UNROLL(4)
-    for (int64_t p = place.lane; p < args.packs; p += place.lanes) {
+    for (int64_t p = place.lane; p < args.packs;
+         p += place.lanes, slot += place.slot_step) {
       const auto h = LoadSum<E>(args, row * count + p * E::W);
-      if (kept != nullptr) E::Store(h, kept + p * E::W);
+      if (kept != nullptr) E::Store(h, kept + slot * E::W);
       sum += static_cast<double>(PackPower(h));
     }
     return sum;
@@ -124,14 +126,16 @@ struct WeightForwardWide {
     const R* weight = WeightOf(args, row, count);
     // With a residual, x + residual is in sum by now, maybe in place of x.
     const R* h = (args.residual != nullptr ? args.sum : args.x) + row * count;
-    if (place.shared != nullptr) h = static_cast<const R*>(place.shared);
+    const auto* kept = static_cast<const R*>(place.shared);
     R* out = args.y + row * count;
     // A thread uses what it kept itself, and so waits for nobody.
+    int slot = place.slot;
     XLA_FFI_KIT_UNROLL(4)
-    for (int64_t p = place.lane; p < args.packs; p += place.lanes) {
+    for (int64_t p = place.lane; p < args.packs;
+         p += place.lanes, slot += place.slot_step) {
       const int64_t i = p * E::W;
-      E::Store(E::Normalized(E::Load(h + i), scale, E::Load(weight + i)),
-               out + i);
+      const auto of_row = E::Load(kept != nullptr ? kept + slot * E::W : h + i);
+      E::Store(E::Normalized(of_row, scale, E::Load(weight + i)), out + i);
     }
     if (args.scale != nullptr && place.lane == 0) args.scale[row] = scale;
   }

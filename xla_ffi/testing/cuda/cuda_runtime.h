@@ -110,7 +110,6 @@ inline cudaError_t cudaGetDevice(int* device) {
 
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
-  cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
 };
 
@@ -120,9 +119,6 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute,
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = device.processors;
-      break;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = device.major;
       break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(device.max_shared_bytes);
@@ -148,6 +144,20 @@ cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute attribute,
   } else {
     limits.shared_bytes = value;
   }
+  return cudaSuccess;
+}
+
+struct cudaFuncAttributes {
+  size_t sharedSizeBytes;
+  int ptxVersion;
+};
+
+template <typename Kernel>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
+                                  Kernel* /*kernel*/) {
+  // More than any kernel of the kit has beside its dynamic shared memory.
+  attributes->sharedSizeBytes = 1024;
+  attributes->ptxVersion = ::xla_ffi_kit::testing::Device().major * 10;
   return cudaSuccess;
 }
 
@@ -183,6 +193,15 @@ struct cudaLaunchConfig_t {
   cudaLaunchAttribute* attrs = nullptr;
   unsigned numAttrs = 0;
 };
+
+template <typename Kernel>
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Kernel* /*kernel*/,
+                                           const cudaLaunchConfig_t* config) {
+  const auto& device = ::xla_ffi_kit::testing::Device();
+  *clusters =
+      device.processors / static_cast<int>(config->attrs->val.clusterDim.x);
+  return cudaSuccess;
+}
 
 // Runs the kernel before it returns.
 template <typename... Parameters, typename... Args>

@@ -4,10 +4,13 @@
 // A block's threads take turns: a warp runs until it waits for another one, and
 // a thread until it waits for its warp. In this order, or backwards, one that
 // should have waited and did not reads what is not there yet, or no more. A
-// launch fails, with a line on stderr, if its shape is
-// beyond the device's limits, if threads wait for others that do not come, if
-// lanes of a warp meet in different shuffles, or if a block writes beyond its
-// shared memory. A block's shared memory holds NaNs at first.
+// launch fails, with a line on stderr, if its shape is beyond the device's
+// limits, if threads wait for others that do not come, if lanes of a warp meet
+// in different shuffles, or if a block writes beyond its shared memory. A
+// block's shared memory holds NaNs at first.
+//
+// What a kernel includes as "cuda_runtime.h" is a part of CUDA: one dimension,
+// and the functions of the kit's own kernels.
 //
 // Not seen: what the threads of a GPU do at the same time, and its memory
 // model; the use of registers; __launch_bounds__; anything of speed.
@@ -31,12 +34,23 @@ namespace testing {
 // What the device says it is.
 struct EmulatedDevice {
   int major = 9;  // compute capability
-  int processors = 3;
+  int processors = 8;
   int blocks_per_processor = 1;
   int64_t max_shared_bytes = 227 * 1024;  // of a block, at most this
   bool is_backwards = false;              // the order of threads
 };
 EmulatedDevice& Device();
+
+// The values of is_backwards that tests of many cases run with. A sanitizer
+// makes the emulator ten times slower, and what it looks for is there in any
+// order.
+inline std::vector<bool> Orders() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return {false};
+#else
+  return {false, true};
+#endif
+}
 
 // What cudaFuncSetAttribute() has said about a kernel.
 struct KernelLimits {
