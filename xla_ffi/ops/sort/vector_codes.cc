@@ -127,6 +127,7 @@ XLA_FFI_KIT_INSTANTIATE(IntegerCode<uint64_t>);
 XLA_FFI_KIT_INSTANTIATE(FloatCode<uint16_t>);
 XLA_FFI_KIT_INSTANTIATE(FloatCode<uint32_t>);
 XLA_FFI_KIT_INSTANTIATE(FloatCode<uint64_t>);
+#undef XLA_FFI_KIT_INSTANTIATE
 
 }  // namespace xla_ffi_kit
 #endif  // HWY_ONCE

@@ -1,6 +1,7 @@
 #include "xla_ffi/ops/sort/vector_split.h"
 
 #include <cstdint>
+#include <type_traits>
 
 #include "xla_ffi/core/simd_targets.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
@@ -18,66 +19,46 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename K>
-HWY_INLINE int64_t CountLoop(const K* keys, int64_t n, K bound) {
+int64_t Count(const K* keys, int64_t n, K bound) {
   int64_t count = 0;
   for (int64_t i = 0; i < n; ++i) count += keys[i] < bound;
   return count;
 }
 
-// One key is written to both sides and counted on one, without a branch that
-// is mispredicted half the time.
+// The keys of a side are moved together, and the whole vector is stored.
+// Returns how many keys were split; those after them make no whole vector.
 template <typename K>
-HWY_INLINE int64_t SplitLoop(const K* keys, int64_t begin, int64_t n, K bound,
-                             int64_t lows, K* low, K* high) {
-  for (int64_t i = begin; i < n; ++i) {
+HWY_INLINE int64_t SplitVectors(const K* keys, int64_t n, K bound, K* low,
+                                K* high, int64_t* lows) {
+  const hn::ScalableTag<K> d;
+  static_assert(hn::MaxLanes(d) <= kSplitSlack);
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  const auto limit = hn::Set(d, bound);
+  int64_t i = 0;
+  for (; i + step <= n; i += step) {
+    const auto v = hn::LoadU(d, keys + i);
+    const auto is_low = hn::Lt(v, limit);
+    hn::StoreU(hn::Compress(v, is_low), d, low + *lows);
+    hn::StoreU(hn::CompressNot(v, is_low), d, high + (i - *lows));
+    *lows += static_cast<int64_t>(hn::CountTrue(d, is_low));
+  }
+  return i;
+}
+
+template <typename K>
+int64_t Split(const K* keys, int64_t n, K bound, K* low, K* high) {
+  int64_t lows = 0, i = 0;
+  if constexpr (std::is_integral_v<K>) {
+    i = SplitVectors(keys, n, bound, low, high, &lows);
+  }
+  // One key is written to both sides and counted on one, without a branch that
+  // is mispredicted half the time.
+  for (; i < n; ++i) {
     low[lows] = keys[i];
     high[i - lows] = keys[i];
     lows += keys[i] < bound;
   }
   return lows;
-}
-
-// The same for a vector of keys: those of a side are moved together, and the
-// whole vector is stored.
-template <typename K>
-HWY_INLINE int64_t SplitVectors(const K* keys, int64_t n, K bound, K* low,
-                                K* high) {
-  const hn::ScalableTag<K> d;
-  static_assert(hn::MaxLanes(d) <= kSplitSlack);
-  const auto step = static_cast<int64_t>(hn::Lanes(d));
-  const auto limit = hn::Set(d, bound);
-  int64_t lows = 0, i = 0;
-  for (; i + step <= n; i += step) {
-    const auto v = hn::LoadU(d, keys + i);
-    const auto is_low = hn::Lt(v, limit);
-    hn::StoreU(hn::Compress(v, is_low), d, low + lows);
-    hn::StoreU(hn::CompressNot(v, is_low), d, high + (i - lows));
-    lows += static_cast<int64_t>(hn::CountTrue(d, is_low));
-  }
-  return SplitLoop(keys, i, n, bound, lows, low, high);
-}
-
-int64_t CountU32(const uint32_t* keys, int64_t n, uint32_t bound) {
-  return CountLoop(keys, n, bound);
-}
-int64_t CountU64(const uint64_t* keys, int64_t n, uint64_t bound) {
-  return CountLoop(keys, n, bound);
-}
-int64_t CountU128(const Pair64* keys, int64_t n, Pair64 bound) {
-  return CountLoop(keys, n, bound);
-}
-
-int64_t SplitU32(const uint32_t* keys, int64_t n, uint32_t bound, uint32_t* low,
-                 uint32_t* high) {
-  return SplitVectors(keys, n, bound, low, high);
-}
-int64_t SplitU64(const uint64_t* keys, int64_t n, uint64_t bound, uint64_t* low,
-                 uint64_t* high) {
-  return SplitVectors(keys, n, bound, low, high);
-}
-int64_t SplitU128(const Pair64* keys, int64_t n, Pair64 bound, Pair64* low,
-                  Pair64* high) {
-  return SplitLoop(keys, 0, n, bound, 0, low, high);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -86,39 +67,27 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace xla_ffi_kit {
-namespace {
 
-HWY_EXPORT(CountU32);
-HWY_EXPORT(CountU64);
-HWY_EXPORT(CountU128);
-HWY_EXPORT(SplitU32);
-HWY_EXPORT(SplitU64);
-HWY_EXPORT(SplitU128);
-
-}  // namespace
-
-int64_t CountBelow(const uint32_t* keys, int64_t n, uint32_t bound) {
-  return HWY_DYNAMIC_DISPATCH(CountU32)(keys, n, bound);
-}
-int64_t CountBelow(const uint64_t* keys, int64_t n, uint64_t bound) {
-  return HWY_DYNAMIC_DISPATCH(CountU64)(keys, n, bound);
-}
-int64_t CountBelow(const Pair64* keys, int64_t n, Pair64 bound) {
-  return HWY_DYNAMIC_DISPATCH(CountU128)(keys, n, bound);
+template <typename Packed>
+int64_t CountBelow(const Packed* keys, int64_t n, Packed bound) {
+  HWY_EXPORT_T(CountTable, Count<Packed>);
+  return HWY_DYNAMIC_DISPATCH_T(CountTable)(keys, n, bound);
 }
 
-int64_t SplitKeys(const uint32_t* keys, int64_t n, uint32_t bound,
-                  uint32_t* low, uint32_t* high) {
-  return HWY_DYNAMIC_DISPATCH(SplitU32)(keys, n, bound, low, high);
+template <typename Packed>
+int64_t SplitKeys(const Packed* keys, int64_t n, Packed bound, Packed* low,
+                  Packed* high) {
+  HWY_EXPORT_T(SplitTable, Split<Packed>);
+  return HWY_DYNAMIC_DISPATCH_T(SplitTable)(keys, n, bound, low, high);
 }
-int64_t SplitKeys(const uint64_t* keys, int64_t n, uint64_t bound,
-                  uint64_t* low, uint64_t* high) {
-  return HWY_DYNAMIC_DISPATCH(SplitU64)(keys, n, bound, low, high);
-}
-int64_t SplitKeys(const Pair64* keys, int64_t n, Pair64 bound, Pair64* low,
-                  Pair64* high) {
-  return HWY_DYNAMIC_DISPATCH(SplitU128)(keys, n, bound, low, high);
-}
+
+#define XLA_FFI_KIT_INSTANTIATE(Packed)                        \
+  template int64_t CountBelow(const Packed*, int64_t, Packed); \
+  template int64_t SplitKeys(const Packed*, int64_t, Packed, Packed*, Packed*)
+XLA_FFI_KIT_INSTANTIATE(uint32_t);
+XLA_FFI_KIT_INSTANTIATE(uint64_t);
+XLA_FFI_KIT_INSTANTIATE(Pair64);
+#undef XLA_FFI_KIT_INSTANTIATE
 
 }  // namespace xla_ffi_kit
 #endif  // HWY_ONCE

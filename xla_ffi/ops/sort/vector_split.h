@@ -12,20 +12,18 @@ namespace xla_ffi_kit {
 // A vector of the narrowest keys: SplitKeys writes whole ones.
 inline constexpr int64_t kSplitSlack = 16;
 
+// Packed is uint32_t, uint64_t or Pair64.
+
 // How many of keys[0, n) are below `bound`.
-int64_t CountBelow(const uint32_t* keys, int64_t n, uint32_t bound);
-int64_t CountBelow(const uint64_t* keys, int64_t n, uint64_t bound);
-int64_t CountBelow(const Pair64* keys, int64_t n, Pair64 bound);
+template <typename Packed>
+int64_t CountBelow(const Packed* keys, int64_t n, Packed bound);
 
 // Writes the keys of keys[0, n) below `bound` to `low` and the others to
 // `high`, in their order, and returns the number of the former. Both have room
 // for n + kSplitSlack keys, and are written all over.
-int64_t SplitKeys(const uint32_t* keys, int64_t n, uint32_t bound,
-                  uint32_t* low, uint32_t* high);
-int64_t SplitKeys(const uint64_t* keys, int64_t n, uint64_t bound,
-                  uint64_t* low, uint64_t* high);
-int64_t SplitKeys(const Pair64* keys, int64_t n, Pair64 bound, Pair64* low,
-                  Pair64* high);
+template <typename Packed>
+int64_t SplitKeys(const Packed* keys, int64_t n, Packed bound, Packed* low,
+                  Packed* high);
 
 }  // namespace xla_ffi_kit
 
