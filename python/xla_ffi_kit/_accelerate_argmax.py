@@ -11,7 +11,10 @@ from xla_ffi_kit._accelerate_rows import FLOATS, WITHOUT_TIES
 
 _DTYPES = WITHOUT_TIES | FLOATS
 _INDICES = frozenset("int32 int64 uint32 uint64".split())
-_MIN_LENGTH = 32  # XLA unrolls the search of a shorter axis
+# XLA unrolls the search of a shorter axis, and then searches as fast as it can
+# read; what computes the elements is fused into it.
+_MIN_LENGTH = 32
+_MIN_LENGTH_BF16 = 16
 
 
 class Argmax:
@@ -28,7 +31,8 @@ class Argmax:
         (x,) = avals
         (axis,) = axes
         n = x.shape[axis]
-        if not _MIN_LENGTH <= n <= 2**31:
+        is_bf16 = str(x.dtype) == "bfloat16"
+        if not (_MIN_LENGTH_BF16 if is_bf16 else _MIN_LENGTH) <= n <= 2**31:
             return False
         return (
             str(np.dtype(index_dtype)) in _INDICES and str(x.dtype) in _DTYPES

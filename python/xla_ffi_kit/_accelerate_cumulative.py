@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,11 @@ import numpy as np
 from xla_ffi_kit import _accelerate_axis
 from xla_ffi_kit._accelerate_rows import WITHOUT_TIES
 
-_MAX_WINDOW = 16  # XLA has one fused loop for an axis that is no longer
+# XLA has one fused loop for an axis that is no longer. From the front it does
+# the work of each element's window anew, which costs little for a few elements.
+_MAX_WINDOW = 16
+_MIN_LENGTH = 5
+_MIN_SIZE = 1024
 
 
 class Cumulative:
@@ -29,7 +34,11 @@ class Cumulative:
     def covers(self, avals: Any, *, axis: int, reverse: bool) -> bool:
         """Whether the handler's results are those of XLA's code, and sooner."""
         (x,) = avals
-        if x.shape[axis] <= _MAX_WINDOW:
+        if x.shape[axis] <= _MAX_WINDOW and (
+            reverse
+            or x.shape[axis] < _MIN_LENGTH
+            or math.prod(x.shape) < _MIN_SIZE
+        ):
             return False
         dtype = str(x.dtype)
         if dtype in ("float32", "float64"):

@@ -39,7 +39,9 @@ def finite(dtype, n):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_argmax_and_argmin(dtype):
-    lines = [rows(dtype, n) for n in (32, 33, 2100)]
+    lines = [rows(dtype, n) for n in (32, 33, 64, 2100)]
+    if dtype == "bfloat16":
+        lines.append(rows(dtype, 16))
     check_equal(
         {
             f"{dtype} lines": (along(-1, "argmax", "argmin"), lines),
@@ -54,6 +56,7 @@ def test_argmax_and_argmin(dtype):
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_cumulative(dtype):
     lines = [rows(dtype, n) for n in (17, 290)]
+    short = np.tile(rows(dtype, 16), (40, 1))
     check_equal(
         {
             f"{dtype} lines": (along(-1, *CUMULATIVE), lines),
@@ -61,7 +64,11 @@ def test_cumulative(dtype):
                 along(-1, *CUMULATIVE, reverse=True),
                 lines[:1],
             ),
-            f"{dtype} columns": (along(0, "cumsum"), [lines[1].T]),
+            f"{dtype} columns": (along(0, "cumsum"), [lines[1].T, short.T]),
+            f"{dtype} short lines": (
+                along(-1, *CUMULATIVE),
+                [short[:, :5], short],
+            ),
         }
     )
 
@@ -69,6 +76,7 @@ def test_cumulative(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sums_that_depend_on_the_order(dtype):
     lines = [finite(dtype, n) for n in (127, 128, 4500)]
+    lines.append(finite(dtype, 1600).reshape(-1, 16))
     check_equal(
         {
             f"{dtype} lines": (along(-1, "cumsum", "cumprod"), lines),
@@ -145,6 +153,9 @@ def test_switched_by_name(name, target):
     with xla_ffi_kit.accelerate(name):
         assert call in lower(x.ravel()).as_text()
         assert call not in lower(x.ravel()[:8]).as_text()  # XLA's is as fast
+        short = jnp.ones((200, 8), x.dtype)
+        is_covered = call in along(-1, name).lower(short).as_text()
+        assert is_covered == (target == "cumulative")
         with xla_ffi_kit.accelerate(False), xla_ffi_kit.accelerate("sort"):
             assert call not in lower(x.ravel()).as_text()
 

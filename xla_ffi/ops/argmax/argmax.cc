@@ -16,6 +16,7 @@
 // Must come after foreach_target.h.
 #include "hwy/highway.h"
 #include "xla_ffi/ops/argmax/argmax_lanes-inl.h"
+#include "xla_ffi/ops/argmax/argmax_short_lines-inl.h"
 
 #ifndef XLA_FFI_OPS_ARGMAX_ONCE
 #define XLA_FFI_OPS_ARGMAX_ONCE
@@ -203,6 +204,10 @@ void ArgOfTasks(const ArgmaxProblem& p, int64_t begin, int64_t end,
                 Index* out) {
   VisitLanes(p, [&](const auto& lanes, const auto* x) {
     const int64_t n = p.length;
+    if (p.inner == 1 && n >= kMinShortLine && n <= kMaxShortLine) {
+      return ArgOfShortLines<kMin>(lanes, x + begin * n, n, end - begin,
+                                   out + begin);
+    }
     const int64_t tiles = Tiles(p);
     for (int64_t task = begin; task < end; ++task) {
       if (p.inner == 1) {

@@ -80,8 +80,8 @@ TYPED_TEST_SUITE(ArgmaxTest, Types);
 
 TYPED_TEST(ArgmaxTest, FindsTheFirstOfTheBest) {
   using T = TypeParam;
-  const int64_t lengths[] = {1,  2,  7,  8,   15,  16,   17,
-                             63, 64, 65, 129, 600, 4200, 9001};
+  std::vector<int64_t> lengths = {129, 600, 4200, 9001};
+  for (int64_t n = 1; n <= 66; ++n) lengths.push_back(n);
   testing::ForEachSimdTarget([&] {
     std::mt19937_64 random(1);
     for (const int64_t n : lengths) {

@@ -12,31 +12,54 @@
 namespace xla_ffi_kit {
 namespace {
 
-// Lines side by side are worked on so many at a time.
-constexpr int64_t kColumns = 64;
+// Lines as short as a block of XLA's: its order is simply from the first on.
+bool IsShort(const CumulativeProblem& p) { return p.length <= kScanBlock; }
 
-// One of them, or a line by itself: [0, length) in steps of `stride`.
+// Lines side by side or, if they are short, one after the other.
 struct Task {
   int64_t offset;
-  int64_t columns;
+  int64_t lines;
 };
 
-// Calls fn with an operation on the elements' type, an integer.
+// How many lines a task has: where XLA's order has more than one level, few
+// enough for the totals of all levels to stay in the first-level cache.
+int64_t LinesOfTask(const CumulativeProblem& p) {
+  if (IsShort(p)) return 1024;
+  return p.inner == 1 ? 1 : 64;
+}
+
+int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t TaskCount(const CumulativeProblem& p) {
+  const int64_t lines = LinesOfTask(p);
+  return p.inner == 1 ? CeilOfRatio(p.outer, lines)
+                      : p.outer * CeilOfRatio(p.inner, lines);
+}
+
+Task TaskAt(const CumulativeProblem& p, int64_t i) {
+  const int64_t lines = LinesOfTask(p);
+  if (p.inner == 1) {
+    const int64_t first = i * lines;
+    return {first * p.length, std::min(lines, p.outer - first)};
+  }
+  const int64_t tiles = CeilOfRatio(p.inner, lines);
+  const int64_t first = i % tiles * lines;
+  return {i / tiles * p.length * p.inner + first,
+          std::min(lines, p.inner - first)};
+}
+
+// Calls fn with an operation on the elements' type; of floats, a sum or a
+// product.
 template <typename T, class Fn>
 void VisitOp(CumulativeOp op, const Fn& fn) {
-  switch (op) {
-    case CumulativeOp::kSum:
-      return fn(Plus<T>());
-    case CumulativeOp::kProduct:
-      return fn(Times<T>());
-    case CumulativeOp::kMax:
-      return fn(Larger<T>());
-    default:
-      return fn(Smaller<T>());
+  if (op == CumulativeOp::kSum) return fn(Plus<T>());
+  if (op == CumulativeOp::kProduct) return fn(Times<T>());
+  if constexpr (std::is_integral_v<T>) {
+    op == CumulativeOp::kMax ? fn(Larger<T>()) : fn(Smaller<T>());
   }
 }
 
-// Calls fn with a zero of the elements' type. Integers only.
+// Calls fn with a zero of the elements' type, an integer.
 template <class Fn>
 void VisitInteger(const CumulativeProblem& p, const Fn& fn) {
   const bool is_signed = p.kind == KeyKind::kSigned;
@@ -67,6 +90,19 @@ void ScanLine(const T* in, int64_t n, bool reverse, T before, T* out) {
   }
 }
 
+// Lines one after the other, too short for anything that is done once a line.
+template <class Op, typename T>
+void ScanShortLines(const T* in, int64_t n, int64_t lines, bool reverse,
+                    T* out) {
+  for (const T* const end = in + lines * n; in < end; in += n, out += n) {
+    T total = Op::kIdentity;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t i = reverse ? n - 1 - k : k;
+      out[i] = total = Op::Apply(total, in[i]);
+    }
+  }
+}
+
 // Lines side by side.
 template <class Op, typename T>
 void ScanColumns(const T* in, int64_t n, int64_t stride, int64_t columns,
@@ -76,7 +112,9 @@ void ScanColumns(const T* in, int64_t n, int64_t stride, int64_t columns,
     out += (n - 1) * stride;
     stride = -stride;
   }
-  std::copy(in, in + columns, out);
+  for (int64_t j = 0; j < columns; ++j) {
+    out[j] = Op::Apply(Op::kIdentity, in[j]);
+  }
   for (int64_t k = 1; k < n; ++k) {
     in += stride;
     const T* before = out;
@@ -85,20 +123,6 @@ void ScanColumns(const T* in, int64_t n, int64_t stride, int64_t columns,
       out[j] = Op::Apply(before[j], in[j]);
     }
   }
-}
-
-template <typename T>
-void RunIntegers(const CumulativeProblem& p, const Task& task) {
-  const T* in = static_cast<const T*>(p.in) + task.offset;
-  T* out = static_cast<T*>(p.out) + task.offset;
-  VisitOp<T>(p.op, [&](auto op) {
-    using Op = decltype(op);
-    if (p.inner == 1) {
-      ScanLine<Op>(in, p.length, p.reverse, Op::kIdentity, out);
-    } else {
-      ScanColumns<Op>(in, p.length, p.inner, task.columns, p.reverse, out);
-    }
-  });
 }
 
 // One line by all workers. Integers wrap, so any order of operations gives the
@@ -127,29 +151,34 @@ void ScanLongLine(const T* in, int64_t n, bool reverse, T* out,
   });
 }
 
-template <typename Op, typename T>
-void ScanFloats(const T* in, int64_t n, int64_t stride, int64_t columns,
-                T* out) {
-  if (stride == 1) return LineScan<Op, T>().Scan(in, n, out);
-  static_assert(ColumnScan<Op, T>::kColumns == kColumns);
-  ColumnScan<Op, T>(columns).Scan(in, n, stride, out);
-}
-
 template <typename T>
-void RunFloats(const CumulativeProblem& p, const Task& task) {
+void RunTask(const CumulativeProblem& p, const Task& task) {
+  const int64_t n = p.length, stride = p.inner;
   const T* in = static_cast<const T*>(p.in) + task.offset;
   T* out = static_cast<T*>(p.out) + task.offset;
-  if (p.op == CumulativeOp::kSum) {
-    ScanFloats<Plus<T>>(in, p.length, p.inner, task.columns, out);
-  } else {
-    ScanFloats<Times<T>>(in, p.length, p.inner, task.columns, out);
-  }
+  VisitOp<T>(p.op, [&](auto op) {
+    using Op = decltype(op);
+    constexpr bool kIsInteger = std::is_integral_v<T>;
+    if (stride > 1 && (kIsInteger || IsShort(p))) {
+      return ScanColumns<Op>(in, n, stride, task.lines, p.reverse, out);
+    }
+    if (IsShort(p)) {
+      return ScanShortLines<Op>(in, n, task.lines, p.reverse, out);
+    }
+    if constexpr (kIsInteger) {
+      ScanLine<Op>(in, n, p.reverse, Op::kIdentity, out);
+    } else if (stride == 1) {
+      LineScan<Op, T>().Scan(in, n, out);
+    } else {
+      ColumnScan<Op, T>(task.lines).Scan(in, n, stride, out);
+    }
+  });
 }
 
 void Run(const CumulativeProblem& p, const Task& task) {
-  if (p.kind == KeyKind::kF32) return RunFloats<float>(p, task);
-  if (p.kind == KeyKind::kF64) return RunFloats<double>(p, task);
-  VisitInteger(p, [&](auto zero) { RunIntegers<decltype(zero)>(p, task); });
+  if (p.kind == KeyKind::kF32) return RunTask<float>(p, task);
+  if (p.kind == KeyKind::kF64) return RunTask<double>(p, task);
+  VisitInteger(p, [&](auto zero) { RunTask<decltype(zero)>(p, task); });
 }
 
 void RunLongLine(const CumulativeProblem& p, const Workers& workers) {
@@ -166,15 +195,14 @@ void RunLongLine(const CumulativeProblem& p, const Workers& workers) {
 
 void Cumulative(const CumulativeProblem& p, const Workers& workers) {
   if (p.outer == 0 || p.length == 0 || p.inner == 0) return;
-  const int64_t tiles = (p.inner + kColumns - 1) / kColumns;
-  const int64_t tasks = p.outer * tiles;
+  const int64_t tasks = TaskCount(p);
   // Another thread pays from so many bytes on, read and written.
   constexpr int64_t kMinBytes = int64_t{1} << 18;
   const int64_t bytes = p.outer * p.length * p.inner * p.width * 2;
   const bool is_float = p.kind == KeyKind::kF32 || p.kind == KeyKind::kF64;
   // A line is read twice then, and a sum takes no longer than reading does.
   const int64_t min_line = p.op == CumulativeOp::kSum ? 32 : 4;
-  if (tasks == 1 && p.inner == 1 && !is_float && workers.threads > 1 &&
+  if (p.outer == 1 && p.inner == 1 && !is_float && workers.threads > 1 &&
       bytes >= min_line * kMinBytes) {
     return RunLongLine(p, workers);
   }
@@ -185,11 +213,7 @@ void Cumulative(const CumulativeProblem& p, const Workers& workers) {
                 std::min({bytes / kMinBytes, 4 * workers.threads, tasks}), 1);
   workers.run(parts, [&](int64_t part) {
     const int64_t end = (part + 1) * tasks / parts;
-    for (int64_t i = part * tasks / parts; i < end; ++i) {
-      const int64_t column = i % tiles * kColumns;
-      Run(p, {i / tiles * p.length * p.inner + column,
-              std::min(kColumns, p.inner - column)});
-    }
+    for (int64_t i = part * tasks / parts; i < end; ++i) Run(p, TaskAt(p, i));
   });
 }
 

@@ -166,19 +166,25 @@ TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
   });
 }
 
+// Lines beside each other and after each other, long ones and short ones.
 TEST(CumulativeHandlerTest, InPlaceOnThreads) {
-  const int64_t rows = 600, n = 1000;
-  std::vector<int32_t> x(rows * n, 1);
-  const auto status = CallFrame()
-                          .Arg(x, {rows, n})
-                          .Ret(x, {rows, n})
-                          .Attr("axis", int64_t{1})
-                          .Attr("op", "sum")
-                          .Attr("reverse", int64_t{0})
-                          .Threads(3)
-                          .Run(XlaFfiKitCumulativeCpu);
-  ASSERT_TRUE(status.ok()) << status.message;
-  for (int64_t i = 0; i < rows * n; ++i) ASSERT_EQ(x[i], i % n + 1);
+  const int64_t shapes[][3] = {
+      {600, 1000, 1}, {3, 1000, 200}, {30'011, 7, 1}, {3, 7, 10'007}};
+  for (const auto& [outer, n, inner] : shapes) {
+    std::vector<int32_t> x(outer * n * inner, 1);
+    const auto status = CallFrame()
+                            .Arg(x, {outer, n, inner})
+                            .Ret(x, {outer, n, inner})
+                            .Attr("axis", int64_t{1})
+                            .Attr("op", "sum")
+                            .Attr("reverse", int64_t{0})
+                            .Threads(3)
+                            .Run(XlaFfiKitCumulativeCpu);
+    ASSERT_TRUE(status.ok()) << status.message;
+    for (int64_t i = 0; i < outer * n * inner; ++i) {
+      ASSERT_EQ(x[i], i / inner % n + 1) << outer << " x " << n << ", " << i;
+    }
+  }
 }
 
 TEST(CumulativeHandlerTest, RefusesBadFrames) {
