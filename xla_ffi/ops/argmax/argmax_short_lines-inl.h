@@ -5,8 +5,7 @@
 //
 // Compiled once per instruction set, as Highway's foreach_target.h does.
 
-#if defined(XLA_FFI_OPS_ARGMAX_SHORT_LINES_INL_H_) == \
-    defined(HWY_TARGET_TOGGLE)
+#if defined(XLA_FFI_OPS_ARGMAX_SHORT_LINES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef XLA_FFI_OPS_ARGMAX_SHORT_LINES_INL_H_
 #undef XLA_FFI_OPS_ARGMAX_SHORT_LINES_INL_H_
 #else

@@ -66,7 +66,7 @@ std::vector<T> Want(CumulativeOp op, const std::vector<T>& x) {
 }
 
 template <typename T>
-std::vector<T> Values(int64_t n, bool with_nans, std::mt19937_64& random) {
+std::vector<T> Values(int64_t n, bool with_specials, std::mt19937_64& random) {
   using Limits = std::numeric_limits<T>;
   std::vector<T> values(n);
   for (T& value : values) {
@@ -75,10 +75,11 @@ std::vector<T> Values(int64_t n, bool with_nans, std::mt19937_64& random) {
     } else {
       value = T(random() % 1999) / T(1000);
       if (random() % 50 == 0) value = -value;
-      if (with_nans && random() % 97 == 0) {
+      if (with_specials && random() % 97 == 0) {
         value = random() % 2 ? Limits::quiet_NaN() : -Limits::infinity();
       }
-      if (with_nans && random() % 97 == 0) value = -Limits::quiet_NaN();
+      if (with_specials && random() % 97 == 0) value = -Limits::quiet_NaN();
+      if (with_specials && random() % 13 == 0) value = -T(0);
     }
   }
   return values;
