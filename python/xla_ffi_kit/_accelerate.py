@@ -18,6 +18,7 @@ from xla_ffi_kit import (
     _accelerate_sort,
     _accelerate_top_k,
     _check,
+    _jax_hooks,
 )
 from xla_ffi_kit._accelerate_argmax import Argmax
 from xla_ffi_kit._accelerate_cumulative import Cumulative
@@ -155,7 +156,7 @@ def _replace(name: str) -> Callable[[], None]:
                 and _check.is_static(*(a.shape for a in ctx.avals_in))
                 and rules.covers(ctx.avals_in, **parameters)
                 and (
-                    not _accelerate_jax.is_partitioned(ctx)
+                    not _jax_hooks.xla_may_partition(ctx)
                     or rules.partitions(ctx.avals_in, **parameters)
                 )
             ):

@@ -58,11 +58,3 @@ def replace(
 def is_exporting(ctx: Any) -> bool:
     """Whether a rule's context belongs to `jax.export`."""
     return ctx.module_context.lowering_parameters.for_export
-
-
-def is_partitioned(ctx: Any) -> bool:
-    """Whether XLA is to partition the program over several devices.
-
-    Inside `jax.shard_map` it is not: each device has a program of its own.
-    """
-    return getattr(ctx.module_context.axis_context, "num_devices", 1) != 1

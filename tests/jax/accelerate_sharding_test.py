@@ -93,5 +93,29 @@ def test_shard_map():
     assert not check(f, x)
 
 
+def test_shard_map_over_some_axes_of_the_mesh():
+    m = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Auto,) * 2)
+    x = np.swapaxes(X, 1, 2)
+    x = jax.device_put(x, NamedSharding(m, P("i", None, "j")))
+
+    def f(x, axis):
+        return jax.shard_map(
+            lambda x: jnp.cumsum(x, axis=axis),
+            mesh=m,
+            in_specs=P("i"),
+            out_specs=P("i"),
+            axis_names={"i"},
+        )(x)
+
+    # XLA partitions what is left: along one axis JAX's own code, which is split
+    # over "j", and along the other the kit's.
+    with xla_ffi_kit.accelerate():
+        _, collectives, text = run(lambda x: f(x, 1), x)
+        assert not collectives
+        assert "xla_ffi_kit." not in text
+    y = jax.device_put(X, NamedSharding(m, P("i", "j")))
+    assert not check(lambda y: f(y, 2), y)
+
+
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__, "-q"]))
