@@ -89,6 +89,15 @@ def test_wrong_results_are_not_timed():
         measure.measure(bad, seconds=0.01)
 
 
+@pytest.mark.parametrize(
+    "name", ["sort_f32/1000", "argmax_f32/1000", "choice_of_the_kit/16"]
+)
+def test_what_stands_beside_jax_is_the_kit(name):
+    made = CELLS[f"accelerate/{name}/fresh"].make()
+    assert "xla_ffi_kit." in made["kit"][0].as_text()
+    assert "xla_ffi_kit." not in made["xla"][0].as_text()
+
+
 def test_bytes_count_each_array_once():
     assert CELLS["rms_norm/fwd/f32/1024x1024/fresh"].bytes == 2 * 4 << 20
     assert CELLS["rms_norm/bwd/bf16/1024x1024/fresh"].bytes == 3 * 2 << 20
