@@ -1,14 +1,13 @@
 #include <cstdint>
-#include <string_view>
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/attributes.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_dispatch.h"
 #include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_backward.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_calls.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_checks.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_parallel.h"
@@ -17,8 +16,6 @@ namespace xla_ffi_kit {
 namespace {
 
 using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
-
-using ResultBuffer = ffi::Result<ffi::AnyBuffer>;
 
 // dx and dweight, one weight after the other.
 template <typename T>
@@ -70,94 +67,29 @@ ffi::Error Backward(ffi::ThreadPool& pool, const BackwardCall& call) {
       });
 }
 
-ffi::Error GradImpl(ffi::ThreadPool pool, ffi::AnyBuffer x, ffi::AnyBuffer ct,
-                    ResultBuffer dx, ffi::Dictionary attributes) {
-  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_grad";
-  const ffi::ErrorOr<double> eps = GetEps(kOp, attributes);
-  if (eps.has_error()) return eps.error();
-  return Backward(pool, {kOp, {}, x, {}, ct, {}, *dx, {}, *eps});
-}
+using Handlers = BackwardHandlers<Backward, ffi::ThreadPool>;
 
-ffi::Error BwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer scale, ffi::AnyBuffer x,
-                   ffi::AnyBuffer ct, ResultBuffer dx,
-                   ffi::Dictionary attributes) {
-  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_bwd";
-  ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.failure()) return e;
-  return Backward(pool, {kOp, scale, x, {}, ct, {}, *dx, {}, /*eps=*/0});
-}
-
-ffi::Error WeightBwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer scale,
-                         ffi::AnyBuffer x, ffi::AnyBuffer weight,
-                         ffi::AnyBuffer ct, ResultBuffer dx,
-                         ResultBuffer dweight, ffi::Dictionary attributes) {
-  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_weight_bwd";
-  ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.failure()) return e;
-  return Backward(pool, {kOp,
-                         scale,
-                         x,
-                         weight,
-                         ct,
-                         {},
-                         *dx,
-                         *dweight,
-                         /*eps=*/0});
-}
-
-ffi::Error WeightResidualBwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer scale,
-                                 ffi::AnyBuffer x, ffi::AnyBuffer weight,
-                                 ffi::AnyBuffer ct, ffi::AnyBuffer ct_sum,
-                                 ResultBuffer dx, ResultBuffer dweight,
-                                 ffi::Dictionary attributes) {
-  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_weight_residual_bwd";
-  ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.failure()) return e;
-  return Backward(
-      pool, {kOp, scale, x, weight, ct, ct_sum, *dx, *dweight, /*eps=*/0});
+template <int kOperands, int kResults>
+auto Bind() {
+  return BindBuffers<kOperands, kResults>(
+      ffi::Ffi::Bind().Ctx<ffi::ThreadPool>());
 }
 
 }  // namespace
 }  // namespace xla_ffi_kit
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCpu, xla_ffi_kit::GradImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Arg<xla::ffi::AnyBuffer>()  // ct
-                                  .Ret<xla::ffi::AnyBuffer>()  // dx
-                                  .Attrs());                   // eps
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCpu,
+                              xla_ffi_kit::Handlers::Grad,
+                              (xla_ffi_kit::Bind<2, 1>()));
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCpu, xla_ffi_kit::BwdImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // scale
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Arg<xla::ffi::AnyBuffer>()  // ct
-                                  .Ret<xla::ffi::AnyBuffer>()  // dx
-                                  .Attrs());                   // none
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCpu,
+                              xla_ffi_kit::Handlers::Bwd,
+                              (xla_ffi_kit::Bind<3, 1>()));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCpu,
-                              xla_ffi_kit::WeightBwdImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // scale
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Arg<xla::ffi::AnyBuffer>()  // ct
-                                  .Ret<xla::ffi::AnyBuffer>()  // dx
-                                  .Ret<xla::ffi::AnyBuffer>()  // dweight
-                                  .Attrs());                   // none
+                              xla_ffi_kit::Handlers::WeightBwd,
+                              (xla_ffi_kit::Bind<4, 2>()));
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiKitRmsNormWeightResidualBwdCpu, xla_ffi_kit::WeightResidualBwdImpl,
-    xla::ffi::Ffi::Bind()
-        .Ctx<xla::ffi::ThreadPool>()
-        .Arg<xla::ffi::AnyBuffer>()  // scale
-        .Arg<xla::ffi::AnyBuffer>()  // x, the forward's sum
-        .Arg<xla::ffi::AnyBuffer>()  // weight
-        .Arg<xla::ffi::AnyBuffer>()  // ct
-        .Arg<xla::ffi::AnyBuffer>()  // ct_sum
-        .Ret<xla::ffi::AnyBuffer>()  // dx
-        .Ret<xla::ffi::AnyBuffer>()  // dweight
-        .Attrs());                   // none
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualBwdCpu,
+                              xla_ffi_kit::Handlers::WeightResidualBwd,
+                              (xla_ffi_kit::Bind<5, 2>()));

@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <string_view>
 
 #include "cuda_runtime.h"
 #include "xla/ffi/api/ffi.h"
@@ -9,6 +8,7 @@
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/cuda/status.h"
 #include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_calls.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_checks.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_cuda.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
@@ -18,125 +18,79 @@ namespace {
 
 using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
 
-using ResultBuffer = ffi::Result<ffi::AnyBuffer>;
-
 template <typename T>
 CudaRows RowsOf(ffi::AnyBuffer x) {
   const BatchShape shape = SplitLastAxis(x.dimensions());
   return {shape.rows, shape.length, kComponents<T>};
 }
 
-ffi::Error Forward(std::string_view operation, cudaStream_t stream,
-                   ffi::AnyBuffer x, ffi::AnyBuffer y, const MaybeBuffer& scale,
-                   const ffi::Dictionary& attributes) {
-  const ffi::ErrorOr<double> eps = GetEps(operation, attributes);
+ffi::Error Forward(cudaStream_t stream, const ffi::Dictionary& attributes,
+                   const ForwardCall& call) {
+  const ffi::ErrorOr<double> eps = GetEps(call.operation, attributes);
   if (eps.has_error()) return eps.error();
-  ffi::Error e = CheckX({operation, "operand x"}, x);
-  if (e.success()) e = CheckLikeX({operation, "result y"}, y, x);
-  if (e.failure()) return e;
+  if (ffi::Error e = CheckForward(call); e.failure()) return e;
   return DispatchDtype(
-      FloatTypes(), x.element_type(), {operation, "operand x"},
+      FloatTypes(), call.x.element_type(), {call.operation, "operand x"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
-        ffi::Error e = CheckScale<T>({operation, "result scale"}, scale, x);
+        using R = ComponentType<T>;
+        ffi::Error e =
+            CheckScale<T>({call.operation, "result scale"}, call.scale, call.x);
         if (e.failure()) return e;
         return CudaStatus(
-            operation,
-            RmsNormCuda(RowsOf<T>(x),
-                        AsComponents(static_cast<const T*>(x.untyped_data())),
-                        *eps, AsComponents(static_cast<T*>(y.untyped_data())),
-                        Data<AccumulationType<T>>(scale), stream));
+            call.operation,
+            RmsNormCuda(RowsOf<T>(call.x), Data<const R>(call.x), *eps,
+                        Data<R>(call.y), Data<AccumulationType<T>>(call.scale),
+                        stream));
       });
 }
 
-ffi::Error RmsNormCudaImpl(cudaStream_t stream, ffi::AnyBuffer x,
-                           ResultBuffer y, ffi::Dictionary attributes) {
-  return Forward("xla_ffi_kit.rms_norm", stream, x, *y, {}, attributes);
-}
-
-ffi::Error FwdCudaImpl(cudaStream_t stream, ffi::AnyBuffer x, ResultBuffer y,
-                       ResultBuffer scale, ffi::Dictionary attributes) {
-  return Forward("xla_ffi_kit.rms_norm_fwd", stream, x, *y, *scale, attributes);
-}
-
-ffi::Error Backward(std::string_view operation, cudaStream_t stream,
-                    const MaybeBuffer& scale, ffi::AnyBuffer x,
-                    ffi::AnyBuffer ct, double eps, ffi::AnyBuffer dx) {
-  ffi::Error e = CheckX({operation, "operand x"}, x);
-  if (e.success()) e = CheckLikeX({operation, "operand ct"}, ct, x);
-  if (e.success()) e = CheckLikeX({operation, "result dx"}, dx, x);
-  if (e.failure()) return e;
+ffi::Error Backward(cudaStream_t stream, const BackwardCall& call) {
+  if (ffi::Error e = CheckBackward(call); e.failure()) return e;
   return DispatchDtype(
-      FloatTypes(), x.element_type(), {operation, "operand x"},
+      FloatTypes(), call.x.element_type(), {call.operation, "operand x"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
-        ffi::Error e = CheckScale<T>({operation, "operand scale"}, scale, x);
+        using R = ComponentType<T>;
+        ffi::Error e = CheckScale<T>({call.operation, "operand scale"},
+                                     call.scale, call.x);
         if (e.failure()) return e;
         return CudaStatus(
-            operation,
-            RmsNormBackwardCuda(
-                RowsOf<T>(x), Data<const AccumulationType<T>>(scale),
-                AsComponents(static_cast<const T*>(x.untyped_data())),
-                AsComponents(static_cast<const T*>(ct.untyped_data())), eps,
-                AsComponents(static_cast<T*>(dx.untyped_data())), stream));
+            call.operation,
+            RmsNormBackwardCuda(RowsOf<T>(call.x),
+                                Data<const AccumulationType<T>>(call.scale),
+                                Data<const R>(call.x), Data<const R>(call.ct),
+                                call.eps, Data<R>(call.dx), stream));
       });
 }
 
-ffi::Error BwdCudaImpl(cudaStream_t stream, ffi::AnyBuffer scale,
-                       ffi::AnyBuffer x, ffi::AnyBuffer ct, ResultBuffer dx,
-                       ffi::Dictionary attributes) {
-  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_bwd";
-  ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.failure()) return e;
-  return Backward(kOp, stream, scale, x, ct, /*eps=*/0, *dx);
-}
+using Forwards = ForwardHandlers<Forward, cudaStream_t>;
+using Backwards = BackwardHandlers<Backward, cudaStream_t>;
 
-ffi::Error GradCudaImpl(cudaStream_t stream, ffi::AnyBuffer x,
-                        ffi::AnyBuffer ct, ResultBuffer dx,
-                        ffi::Dictionary attributes) {
-  constexpr std::string_view kOp = "xla_ffi_kit.rms_norm_grad";
-  const ffi::ErrorOr<double> eps = GetEps(kOp, attributes);
-  if (eps.has_error()) return eps.error();
-  return Backward(kOp, stream, {}, x, ct, *eps, *dx);
-}
-
-auto BindStream() {
-  return ffi::Ffi::Bind().Ctx<ffi::PlatformStream<cudaStream_t>>();
+template <int kOperands, int kResults>
+auto Bind() {
+  return BindBuffers<kOperands, kResults>(
+      ffi::Ffi::Bind().Ctx<ffi::PlatformStream<cudaStream_t>>());
 }
 
 }  // namespace
 }  // namespace xla_ffi_kit
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCuda,
-                              xla_ffi_kit::RmsNormCudaImpl,
-                              xla_ffi_kit::BindStream()
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Attrs(),                    // eps
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCuda, xla_ffi_kit::Forwards::Norm,
+                              (xla_ffi_kit::Bind<1, 1>()),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCuda, xla_ffi_kit::FwdCudaImpl,
-                              xla_ffi_kit::BindStream()
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // scale
-                                  .Attrs(),                    // eps
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCuda,
+                              xla_ffi_kit::Forwards::NormFwd,
+                              (xla_ffi_kit::Bind<1, 2>()),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda, xla_ffi_kit::BwdCudaImpl,
-                              xla_ffi_kit::BindStream()
-                                  .Arg<xla::ffi::AnyBuffer>()  // scale
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Arg<xla::ffi::AnyBuffer>()  // ct
-                                  .Ret<xla::ffi::AnyBuffer>()  // dx
-                                  .Attrs(),                    // none
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda,
+                              xla_ffi_kit::Backwards::Bwd,
+                              (xla_ffi_kit::Bind<3, 1>()),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormGradCuda,
-                              xla_ffi_kit::GradCudaImpl,
-                              xla_ffi_kit::BindStream()
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Arg<xla::ffi::AnyBuffer>()  // ct
-                                  .Ret<xla::ffi::AnyBuffer>()  // dx
-                                  .Attrs(),                    // eps
+                              xla_ffi_kit::Backwards::Grad,
+                              (xla_ffi_kit::Bind<2, 1>()),
                               {xla::ffi::Traits::kCmdBufferCompatible});

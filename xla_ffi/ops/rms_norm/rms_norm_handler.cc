@@ -1,7 +1,6 @@
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
 
 #include <cstdint>
-#include <string_view>
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/accumulation_type.h"
@@ -10,6 +9,7 @@
 #include "xla_ffi/core/dtype_dispatch.h"
 #include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_calls.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_checks.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_parallel.h"
 
@@ -17,8 +17,6 @@ namespace xla_ffi_kit {
 namespace {
 
 using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
-
-using ResultBuffer = ffi::Result<ffi::AnyBuffer>;
 
 ffi::Error Forward(ffi::ThreadPool& pool, const ffi::Dictionary& attributes,
                    const ForwardCall& call) {
@@ -54,136 +52,44 @@ ffi::Error Forward(ffi::ThreadPool& pool, const ffi::Dictionary& attributes,
                        : DispatchDtype(FloatTypes(), dtype, x, run);
 }
 
-ffi::Error RmsNormImpl(ffi::ThreadPool pool, ffi::AnyBuffer x, ResultBuffer y,
-                       ffi::Dictionary attributes) {
-  return Forward(pool, attributes,
-                 {"xla_ffi_kit.rms_norm", x, {}, {}, *y, {}, {}});
-}
+using Handlers = ForwardHandlers<Forward, ffi::ThreadPool>;
 
-ffi::Error FwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x, ResultBuffer y,
-                   ResultBuffer scale, ffi::Dictionary attributes) {
-  return Forward(pool, attributes,
-                 {"xla_ffi_kit.rms_norm_fwd", x, {}, {}, *y, {}, *scale});
-}
-
-ffi::Error WeightImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                      ffi::AnyBuffer weight, ResultBuffer y,
-                      ffi::Dictionary attributes) {
-  return Forward(pool, attributes,
-                 {"xla_ffi_kit.rms_norm_weight", x, weight, {}, *y, {}, {}});
-}
-
-ffi::Error WeightFwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                         ffi::AnyBuffer weight, ResultBuffer y,
-                         ResultBuffer scale, ffi::Dictionary attributes) {
-  return Forward(
-      pool, attributes,
-      {"xla_ffi_kit.rms_norm_weight_fwd", x, weight, {}, *y, {}, *scale});
-}
-
-ffi::Error WeightResidualImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                              ffi::AnyBuffer weight, ffi::AnyBuffer residual,
-                              ResultBuffer y, ResultBuffer sum,
-                              ffi::Dictionary attributes) {
-  return Forward(pool, attributes,
-                 {"xla_ffi_kit.rms_norm_weight_residual",
-                  x,
-                  weight,
-                  residual,
-                  *y,
-                  *sum,
-                  {}});
-}
-
-ffi::Error WeightResidualFwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                                 ffi::AnyBuffer weight, ffi::AnyBuffer residual,
-                                 ResultBuffer y, ResultBuffer sum,
-                                 ResultBuffer scale,
-                                 ffi::Dictionary attributes) {
-  return Forward(pool, attributes,
-                 {"xla_ffi_kit.rms_norm_weight_residual_fwd", x, weight,
-                  residual, *y, *sum, *scale});
-}
-
-ffi::Error BlockImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                     ffi::AnyBuffer weight, ResultBuffer y,
-                     ffi::Dictionary attributes) {
-  return Forward(
-      pool, attributes,
-      {"xla_ffi_kit.rms_norm_block", x, weight, {}, *y, {}, {}, true});
-}
-
-ffi::Error BlockFwdImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                        ffi::AnyBuffer weight, ResultBuffer y,
-                        ResultBuffer scale, ffi::Dictionary attributes) {
-  return Forward(
-      pool, attributes,
-      {"xla_ffi_kit.rms_norm_block_fwd", x, weight, {}, *y, {}, *scale, true});
-}
-
-// Every forward handler's pool and first operand.
-auto BindX() {
-  return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::AnyBuffer>();  // x
+template <int kOperands, int kResults>
+auto Bind() {
+  return BindBuffers<kOperands, kResults>(
+      ffi::Ffi::Bind().Ctx<ffi::ThreadPool>());
 }
 
 }  // namespace
 }  // namespace xla_ffi_kit
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCpu, xla_ffi_kit::RmsNormImpl,
-                              xla_ffi_kit::BindX()
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Attrs());                   // eps
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCpu, xla_ffi_kit::Handlers::Norm,
+                              (xla_ffi_kit::Bind<1, 1>()));
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCpu, xla_ffi_kit::FwdImpl,
-                              xla_ffi_kit::BindX()
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // scale
-                                  .Attrs());                   // eps
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormFwdCpu,
+                              xla_ffi_kit::Handlers::NormFwd,
+                              (xla_ffi_kit::Bind<1, 2>()));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightCpu,
-                              xla_ffi_kit::WeightImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Attrs());                   // eps
+                              xla_ffi_kit::Handlers::Weight,
+                              (xla_ffi_kit::Bind<2, 1>()));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightFwdCpu,
-                              xla_ffi_kit::WeightFwdImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // scale
-                                  .Attrs());                   // eps
+                              xla_ffi_kit::Handlers::WeightFwd,
+                              (xla_ffi_kit::Bind<2, 2>()));
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBlockCpu, xla_ffi_kit::BlockImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Attrs());                   // eps
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBlockCpu,
+                              xla_ffi_kit::Handlers::Block,
+                              (xla_ffi_kit::Bind<2, 1>()));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBlockFwdCpu,
-                              xla_ffi_kit::BlockFwdImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // scale
-                                  .Attrs());                   // eps
+                              xla_ffi_kit::Handlers::BlockFwd,
+                              (xla_ffi_kit::Bind<2, 2>()));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualCpu,
-                              xla_ffi_kit::WeightResidualImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Arg<xla::ffi::AnyBuffer>()  // residual
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // sum
-                                  .Attrs());                   // eps
+                              xla_ffi_kit::Handlers::WeightResidual,
+                              (xla_ffi_kit::Bind<3, 2>()));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualFwdCpu,
-                              xla_ffi_kit::WeightResidualFwdImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Arg<xla::ffi::AnyBuffer>()  // residual
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // sum
-                                  .Ret<xla::ffi::AnyBuffer>()  // scale
-                                  .Attrs());                   // eps
+                              xla_ffi_kit::Handlers::WeightResidualFwd,
+                              (xla_ffi_kit::Bind<3, 3>()));

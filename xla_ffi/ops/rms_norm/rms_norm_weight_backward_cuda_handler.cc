@@ -1,16 +1,15 @@
 #include <cstdint>
-#include <string_view>
 
 #include "cuda_runtime.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/attributes.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/cuda/status.h"
 #include "xla_ffi/core/dtype_dispatch.h"
 #include "xla_ffi/core/scratch.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_calls.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_checks.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_cuda.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
@@ -21,14 +20,9 @@ namespace {
 
 using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
 
-using ResultBuffer = ffi::Result<ffi::AnyBuffer>;
-
 ffi::Error Backward(cudaStream_t stream, ffi::ScratchAllocator& scratch,
-                    const ffi::Dictionary& attributes,
                     const BackwardCall& call) {
-  ffi::Error e = CheckNoAttributes(call.operation, attributes);
-  if (e.success()) e = CheckBackward(call);
-  if (e.failure()) return e;
+  if (ffi::Error e = CheckBackward(call); e.failure()) return e;
   return DispatchDtype(
       FloatTypes(), call.x.element_type(), {call.operation, "operand x"},
       [&](auto tag) -> ffi::Error {
@@ -59,33 +53,15 @@ ffi::Error Backward(cudaStream_t stream, ffi::ScratchAllocator& scratch,
       });
 }
 
-ffi::Error WeightBwdImpl(cudaStream_t stream, ffi::ScratchAllocator scratch,
-                         ffi::AnyBuffer scale, ffi::AnyBuffer x,
-                         ffi::AnyBuffer weight, ffi::AnyBuffer ct,
-                         ResultBuffer dx, ResultBuffer dweight,
-                         ffi::Dictionary attributes) {
-  return Backward(stream, scratch, attributes,
-                  {"xla_ffi_kit.rms_norm_weight_bwd",
-                   scale,
-                   x,
-                   weight,
-                   ct,
-                   {},
-                   *dx,
-                   *dweight,
-                   /*eps=*/0});
-}
+using Handlers =
+    BackwardHandlers<Backward, cudaStream_t, ffi::ScratchAllocator>;
 
-ffi::Error WeightResidualBwdImpl(cudaStream_t stream,
-                                 ffi::ScratchAllocator scratch,
-                                 ffi::AnyBuffer scale, ffi::AnyBuffer x,
-                                 ffi::AnyBuffer weight, ffi::AnyBuffer ct,
-                                 ffi::AnyBuffer ct_sum, ResultBuffer dx,
-                                 ResultBuffer dweight,
-                                 ffi::Dictionary attributes) {
-  return Backward(stream, scratch, attributes,
-                  {"xla_ffi_kit.rms_norm_weight_residual_bwd", scale, x, weight,
-                   ct, ct_sum, *dx, *dweight, /*eps=*/0});
+template <int kOperands, int kResults>
+auto Bind() {
+  return BindBuffers<kOperands, kResults>(
+      ffi::Ffi::Bind()
+          .Ctx<ffi::PlatformStream<cudaStream_t>>()
+          .Ctx<ffi::ScratchAllocator>());
 }
 
 }  // namespace
@@ -93,28 +69,9 @@ ffi::Error WeightResidualBwdImpl(cudaStream_t stream,
 
 // Not compatible with command buffers: see GetScratch().
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCuda,
-                              xla_ffi_kit::WeightBwdImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
-                                  .Ctx<xla::ffi::ScratchAllocator>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // scale
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Arg<xla::ffi::AnyBuffer>()  // ct
-                                  .Ret<xla::ffi::AnyBuffer>()  // dx
-                                  .Ret<xla::ffi::AnyBuffer>()  // dweight
-                                  .Attrs());                   // none
+                              xla_ffi_kit::Handlers::WeightBwd,
+                              (xla_ffi_kit::Bind<4, 2>()));
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiKitRmsNormWeightResidualBwdCuda, xla_ffi_kit::WeightResidualBwdImpl,
-    xla::ffi::Ffi::Bind()
-        .Ctx<xla::ffi::PlatformStream<cudaStream_t>>()
-        .Ctx<xla::ffi::ScratchAllocator>()
-        .Arg<xla::ffi::AnyBuffer>()  // scale
-        .Arg<xla::ffi::AnyBuffer>()  // x, the forward's sum
-        .Arg<xla::ffi::AnyBuffer>()  // weight
-        .Arg<xla::ffi::AnyBuffer>()  // ct
-        .Arg<xla::ffi::AnyBuffer>()  // ct_sum
-        .Ret<xla::ffi::AnyBuffer>()  // dx
-        .Ret<xla::ffi::AnyBuffer>()  // dweight
-        .Attrs());                   // none
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualBwdCuda,
+                              xla_ffi_kit::Handlers::WeightResidualBwd,
+                              (xla_ffi_kit::Bind<5, 2>()));

@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <string_view>
 
 #include "cuda_runtime.h"
 #include "xla/ffi/api/ffi.h"
@@ -9,6 +8,7 @@
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/cuda/status.h"
 #include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_calls.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_checks.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_cuda.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
@@ -18,8 +18,6 @@ namespace xla_ffi_kit {
 namespace {
 
 using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
-
-using ResultBuffer = ffi::Result<ffi::AnyBuffer>;
 
 ffi::Error Forward(cudaStream_t stream, const ffi::Dictionary& attributes,
                    const ForwardCall& call) {
@@ -49,89 +47,33 @@ ffi::Error Forward(cudaStream_t stream, const ffi::Dictionary& attributes,
       });
 }
 
-ffi::Error WeightImpl(cudaStream_t stream, ffi::AnyBuffer x,
-                      ffi::AnyBuffer weight, ResultBuffer y,
-                      ffi::Dictionary attributes) {
-  return Forward(stream, attributes,
-                 {"xla_ffi_kit.rms_norm_weight", x, weight, {}, *y, {}, {}});
-}
+using Handlers = ForwardHandlers<Forward, cudaStream_t>;
 
-ffi::Error WeightFwdImpl(cudaStream_t stream, ffi::AnyBuffer x,
-                         ffi::AnyBuffer weight, ResultBuffer y,
-                         ResultBuffer scale, ffi::Dictionary attributes) {
-  return Forward(
-      stream, attributes,
-      {"xla_ffi_kit.rms_norm_weight_fwd", x, weight, {}, *y, {}, *scale});
-}
-
-ffi::Error WeightResidualImpl(cudaStream_t stream, ffi::AnyBuffer x,
-                              ffi::AnyBuffer weight, ffi::AnyBuffer residual,
-                              ResultBuffer y, ResultBuffer sum,
-                              ffi::Dictionary attributes) {
-  return Forward(stream, attributes,
-                 {"xla_ffi_kit.rms_norm_weight_residual",
-                  x,
-                  weight,
-                  residual,
-                  *y,
-                  *sum,
-                  {}});
-}
-
-ffi::Error WeightResidualFwdImpl(cudaStream_t stream, ffi::AnyBuffer x,
-                                 ffi::AnyBuffer weight, ffi::AnyBuffer residual,
-                                 ResultBuffer y, ResultBuffer sum,
-                                 ResultBuffer scale,
-                                 ffi::Dictionary attributes) {
-  return Forward(stream, attributes,
-                 {"xla_ffi_kit.rms_norm_weight_residual_fwd", x, weight,
-                  residual, *y, *sum, *scale});
-}
-
-// Every handler's stream and first operand.
-auto BindX() {
-  return ffi::Ffi::Bind()
-      .Ctx<ffi::PlatformStream<cudaStream_t>>()
-      .Arg<ffi::AnyBuffer>();  // x
+template <int kOperands, int kResults>
+auto Bind() {
+  return BindBuffers<kOperands, kResults>(
+      ffi::Ffi::Bind().Ctx<ffi::PlatformStream<cudaStream_t>>());
 }
 
 }  // namespace
 }  // namespace xla_ffi_kit
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightCuda,
-                              xla_ffi_kit::WeightImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Attrs(),                    // eps
+                              xla_ffi_kit::Handlers::Weight,
+                              (xla_ffi_kit::Bind<2, 1>()),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightFwdCuda,
-                              xla_ffi_kit::WeightFwdImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // scale
-                                  .Attrs(),                    // eps
+                              xla_ffi_kit::Handlers::WeightFwd,
+                              (xla_ffi_kit::Bind<2, 2>()),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualCuda,
-                              xla_ffi_kit::WeightResidualImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Arg<xla::ffi::AnyBuffer>()  // residual
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // sum
-                                  .Attrs(),                    // eps
+                              xla_ffi_kit::Handlers::WeightResidual,
+                              (xla_ffi_kit::Bind<3, 2>()),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightResidualFwdCuda,
-                              xla_ffi_kit::WeightResidualFwdImpl,
-                              xla_ffi_kit::BindX()
-                                  .Arg<xla::ffi::AnyBuffer>()  // weight
-                                  .Arg<xla::ffi::AnyBuffer>()  // residual
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Ret<xla::ffi::AnyBuffer>()  // sum
-                                  .Ret<xla::ffi::AnyBuffer>()  // scale
-                                  .Attrs(),                    // eps
+                              xla_ffi_kit::Handlers::WeightResidualFwd,
+                              (xla_ffi_kit::Bind<3, 3>()),
                               {xla::ffi::Traits::kCmdBufferCompatible});
