@@ -10,30 +10,14 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/threaded_pool.h"
 
 namespace xla_ffi_kit {
 namespace {
 
+using testing::ThreadedPool;
+
 constexpr int64_t kLarge = kParallelForMinBytes;  // one item is worth a thread
-
-// Runs every task on a thread of its own.
-class ThreadedPool {
- public:
-  explicit ThreadedPool(int64_t threads) : threads_(threads) {}
-  ~ThreadedPool() {
-    for (std::thread& thread : running_) thread.join();
-  }
-  int64_t num_threads() const { return threads_; }
-  template <typename F>
-  void Schedule(F f) {
-    running_.emplace_back(std::move(f));
-  }
-  size_t scheduled() const { return running_.size(); }
-
- private:
-  int64_t threads_;
-  std::vector<std::thread> running_;
-};
 
 // A pool whose threads are all busy: runs tasks only when told to.
 class BusyPool {

@@ -3,13 +3,12 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
-#include <thread>  // NOLINT
-#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/testing/threaded_pool.h"
 #include "xla_ffi/testing/wide_numbers.h"
 
 namespace xla_ffi_kit {
@@ -18,27 +17,10 @@ namespace {
 using testing::Magnitude;
 using testing::Narrow;
 using testing::RandomNormal;
+using testing::ThreadedPool;
 using testing::UnitRoundoff;
 using testing::Wide;
 using testing::Widen;
-
-// Runs every task on a thread of its own.
-class ThreadedPool {
- public:
-  explicit ThreadedPool(int64_t threads) : threads_(threads) {}
-  ~ThreadedPool() {
-    for (std::thread& thread : running_) thread.join();
-  }
-  int64_t num_threads() const { return threads_; }
-  template <typename F>
-  void Schedule(F f) {
-    running_.emplace_back(std::move(f));
-  }
-
- private:
-  int64_t threads_;
-  std::vector<std::thread> running_;
-};
 
 template <typename T>
 class RmsNormParallelTest : public ::testing::Test {};
