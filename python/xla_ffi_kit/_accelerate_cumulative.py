@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from xla_ffi_kit import _accelerate_axis
-from xla_ffi_kit._accelerate_rows import WITHOUT_TIES
+from xla_ffi_kit._accelerate_rows import FLOATS, WITHOUT_TIES
 
 # XLA has one fused loop for an axis that is no longer. From the front it does
 # the work of each element's window anew, which costs little for a few elements.
 _MAX_WINDOW = 16
 _MIN_LENGTH = 5
+_MIN_LENGTH_HALF = 8  # of f16 and bf16, which are rounded one by one
 _MIN_SIZE = 1024
 
 
@@ -34,14 +35,15 @@ class Cumulative:
     def covers(self, avals: Any, *, axis: int, reverse: bool) -> bool:
         """Whether the handler's results are those of XLA's code, and sooner."""
         (x,) = avals
+        dtype = str(x.dtype)
+        is_half = dtype in ("float16", "bfloat16")
         if x.shape[axis] <= _MAX_WINDOW and (
             reverse
-            or x.shape[axis] < _MIN_LENGTH
+            or x.shape[axis] < (_MIN_LENGTH_HALF if is_half else _MIN_LENGTH)
             or math.prod(x.shape) < _MIN_SIZE
         ):
             return False
-        dtype = str(x.dtype)
-        if dtype in ("float32", "float64"):
+        if dtype in FLOATS:
             return self._op in ("sum", "product") and not reverse
         return dtype in WITHOUT_TIES and dtype != "bool"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "xla_ffi/ops/cumulative/cumulative_ops.h"
-#include "xla_ffi/ops/cumulative/float_scan.h"
+#include "xla_ffi/ops/cumulative/float_lines.h"
 #include "xla_ffi/ops/cumulative/sum_line.h"
 
 namespace xla_ffi_kit {
@@ -25,7 +25,7 @@ struct Task {
 // enough for the totals of all levels to stay in the first-level cache.
 int64_t LinesOfTask(const CumulativeProblem& p) {
   if (IsShort(p)) return 1024;
-  return p.inner == 1 ? 1 : 64;
+  return p.inner == 1 ? 1 : kMaxScanColumns;
 }
 
 int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -48,15 +48,23 @@ Task TaskAt(const CumulativeProblem& p, int64_t i) {
           std::min(lines, p.inner - first)};
 }
 
-// Calls fn with an operation on the elements' type; of floats, a sum or a
-// product.
+// Calls fn with an operation on the elements' type, an integer.
 template <typename T, class Fn>
 void VisitOp(CumulativeOp op, const Fn& fn) {
-  if (op == CumulativeOp::kSum) return fn(Plus<T>());
-  if (op == CumulativeOp::kProduct) return fn(Times<T>());
-  if constexpr (std::is_integral_v<T>) {
-    op == CumulativeOp::kMax ? fn(Larger<T>()) : fn(Smaller<T>());
+  switch (op) {
+    case CumulativeOp::kSum:
+      return fn(Plus<T>());
+    case CumulativeOp::kProduct:
+      return fn(Times<T>());
+    case CumulativeOp::kMax:
+      return fn(Larger<T>());
+    default:
+      return fn(Smaller<T>());
   }
+}
+
+bool IsFloat(KeyKind kind) {
+  return kind != KeyKind::kSigned && kind != KeyKind::kUnsigned;
 }
 
 // Calls fn with a zero of the elements' type, an integer.
@@ -152,33 +160,33 @@ void ScanLongLine(const T* in, int64_t n, bool reverse, T* out,
 }
 
 template <typename T>
-void RunTask(const CumulativeProblem& p, const Task& task) {
-  const int64_t n = p.length, stride = p.inner;
-  const T* in = static_cast<const T*>(p.in) + task.offset;
-  T* out = static_cast<T*>(p.out) + task.offset;
+void RunIntegers(const CumulativeProblem& p, const T* in, int64_t lines,
+                 T* out) {
+  const int64_t n = p.length;
   VisitOp<T>(p.op, [&](auto op) {
     using Op = decltype(op);
-    constexpr bool kIsInteger = std::is_integral_v<T>;
-    if (stride > 1 && (kIsInteger || IsShort(p))) {
-      return ScanColumns<Op>(in, n, stride, task.lines, p.reverse, out);
-    }
-    if (IsShort(p)) {
-      return ScanShortLines<Op>(in, n, task.lines, p.reverse, out);
-    }
-    if constexpr (kIsInteger) {
-      ScanLine<Op>(in, n, p.reverse, Op::kIdentity, out);
-    } else if (stride == 1) {
-      LineScan<Op, T>().Scan(in, n, out);
+    if (p.inner > 1) {
+      ScanColumns<Op>(in, n, p.inner, lines, p.reverse, out);
+    } else if (IsShort(p)) {
+      ScanShortLines<Op>(in, n, lines, p.reverse, out);
     } else {
-      ColumnScan<Op, T>(task.lines).Scan(in, n, stride, out);
+      ScanLine<Op>(in, n, p.reverse, Op::kIdentity, out);
     }
   });
 }
 
 void Run(const CumulativeProblem& p, const Task& task) {
-  if (p.kind == KeyKind::kF32) return RunTask<float>(p, task);
-  if (p.kind == KeyKind::kF64) return RunTask<double>(p, task);
-  VisitInteger(p, [&](auto zero) { RunTask<decltype(zero)>(p, task); });
+  const char* in = static_cast<const char*>(p.in) + task.offset * p.width;
+  char* out = static_cast<char*>(p.out) + task.offset * p.width;
+  if (IsFloat(p.kind)) {
+    return ScanFloatLines({p.kind, p.op == CumulativeOp::kProduct, in, out,
+                           p.length, p.inner, task.lines});
+  }
+  VisitInteger(p, [&](auto zero) {
+    using T = decltype(zero);
+    RunIntegers(p, reinterpret_cast<const T*>(in), task.lines,
+                reinterpret_cast<T*>(out));
+  });
 }
 
 void RunLongLine(const CumulativeProblem& p, const Workers& workers) {
@@ -199,10 +207,9 @@ void Cumulative(const CumulativeProblem& p, const Workers& workers) {
   // Another thread pays from so many bytes on, read and written.
   constexpr int64_t kMinBytes = int64_t{1} << 18;
   const int64_t bytes = p.outer * p.length * p.inner * p.width * 2;
-  const bool is_float = p.kind == KeyKind::kF32 || p.kind == KeyKind::kF64;
   // A line is read twice then, and a sum takes no longer than reading does.
   const int64_t min_line = p.op == CumulativeOp::kSum ? 32 : 4;
-  if (p.outer == 1 && p.inner == 1 && !is_float && workers.threads > 1 &&
+  if (p.outer == 1 && p.inner == 1 && !IsFloat(p.kind) && workers.threads > 1 &&
       bytes >= min_line * kMinBytes) {
     return RunLongLine(p, workers);
   }

@@ -16,7 +16,7 @@ struct CumulativeProblem {
   int64_t outer;  // the arrays are [outer, length, inner]
   int64_t length;
   int64_t inner;
-  KeyKind kind;   // an integer's, kF32 or kF64
+  KeyKind kind;
   int64_t width;  // bytes an element: 1, 2, 4 or 8
   CumulativeOp op;
   bool reverse;  // from the end
@@ -26,7 +26,7 @@ struct CumulativeProblem {
 
 // out[k] = in[0] op ... op in[k] for each line; integers wrap. Floats: sums and
 // products alone and not reversed, in the order of XLA's CPU backend
-// (float_scan.h). `out` may be `in`.
+// (float_lines.h). `out` may be `in`.
 void Cumulative(const CumulativeProblem& problem, const Workers& workers);
 
 }  // namespace xla_ffi_kit

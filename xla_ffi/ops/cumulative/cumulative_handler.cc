@@ -30,12 +30,12 @@ std::optional<CumulativeOp> OpOf(std::string_view name) {
 
 bool IsCovered(ffi::DataType dtype, CumulativeOp op, bool reverse) {
   switch (dtype) {
+    case ffi::DataType::F16:
+    case ffi::DataType::BF16:
     case ffi::DataType::F32:
     case ffi::DataType::F64:
       return !reverse && op <= CumulativeOp::kProduct;
     case ffi::DataType::PRED:
-    case ffi::DataType::F16:
-    case ffi::DataType::BF16:
       return false;
     default:
       return KindOf(dtype).has_value();
@@ -52,8 +52,8 @@ ffi::Error CumulativeImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
   }
   if (!IsCovered(x.element_type(), *op, reverse != 0)) {
     return InvalidArgument({kOp, "operand x"},
-                           "one of the dtypes s8 to s64, u8 to u64; f32, f64 "
-                           "for a sum or a product from the front",
+                           "one of the dtypes s8 to s64, u8 to u64; f16, bf16, "
+                           "f32, f64 for a sum or a product from the front",
                            DtypeName(x.element_type()));
   }
   ffi::Error e = CheckAxis({kOp, "attribute axis"}, axis, x);

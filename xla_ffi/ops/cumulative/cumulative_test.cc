@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/cumulative/cumulative_handler.h"
 #include "xla_ffi/ops/sort/kind_of_type.h"
 #include "xla_ffi/ops/sort/workers.h"
@@ -23,10 +24,21 @@ namespace {
 
 using testing::CallFrame;
 
+// A number of float's precision at least.
+template <typename T>
+auto Wide(T x) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return x;
+  } else {
+    return static_cast<float>(x);
+  }
+}
+
 template <typename T>
 T Apply(CumulativeOp op, T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return op == CumulativeOp::kSum ? a + b : a * b;
+  if constexpr (!std::is_integral_v<T>) {
+    return static_cast<T>(op == CumulativeOp::kSum ? Wide(a) + Wide(b)
+                                                   : Wide(a) * Wide(b));
   } else {
     const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     switch (op) {
@@ -46,7 +58,7 @@ T Apply(CumulativeOp op, T a, T b) {
 // and what is before a block added to each of its elements.
 template <typename T>
 std::vector<T> Want(CumulativeOp op, const std::vector<T>& x) {
-  const T identity = op == CumulativeOp::kProduct ? 1 : 0;
+  const auto identity = static_cast<T>(op == CumulativeOp::kProduct ? 1.f : 0);
   std::vector<T> y(x.size()), totals;
   for (size_t i = 0; i < x.size(); ++i) {
     const bool starts = i % 16 == 0;
@@ -67,19 +79,23 @@ std::vector<T> Want(CumulativeOp op, const std::vector<T>& x) {
 
 template <typename T>
 std::vector<T> Values(int64_t n, bool with_specials, std::mt19937_64& random) {
-  using Limits = std::numeric_limits<T>;
+  using Limits = std::numeric_limits<float>;
   std::vector<T> values(n);
   for (T& value : values) {
     if constexpr (std::is_integral_v<T>) {
       value = static_cast<T>(random());
     } else {
-      value = T(random() % 1999) / T(1000);
-      if (random() % 50 == 0) value = -value;
-      if (with_specials && random() % 97 == 0) {
-        value = random() % 2 ? Limits::quiet_NaN() : -Limits::infinity();
+      const auto is_one_of = [&](int n) {
+        return with_specials && random() % n == 0;
+      };
+      auto number = static_cast<decltype(Wide(T()))>(random() % 1999) / 1000;
+      if (random() % 50 == 0) number = -number;
+      if (is_one_of(97)) {
+        number = random() % 2 ? Limits::quiet_NaN() : -Limits::infinity();
       }
-      if (with_specials && random() % 97 == 0) value = -Limits::quiet_NaN();
-      if (with_specials && random() % 13 == 0) value = -T(0);
+      if (is_one_of(97)) number = -Limits::quiet_NaN();
+      if (is_one_of(13)) number = -0.0f;
+      value = static_cast<T>(number);
     }
   }
   return values;
@@ -89,7 +105,8 @@ std::vector<T> Values(int64_t n, bool with_specials, std::mt19937_64& random) {
 template <typename T>
 bool IsSame(const std::vector<T>& got, const std::vector<T>& want) {
   for (size_t i = 0; i < want.size(); ++i) {
-    if (want[i] != want[i] && got[i] != got[i]) continue;
+    if (Wide(want[i]) != Wide(want[i]) && Wide(got[i]) != Wide(got[i]))
+      continue;
     if (std::memcmp(&got[i], &want[i], sizeof(T)) != 0) return false;
   }
   return true;
@@ -98,8 +115,9 @@ bool IsSame(const std::vector<T>& got, const std::vector<T>& want) {
 template <typename T>
 class CumulativeTest : public ::testing::Test {};
 
-using Types = ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t,
-                               uint32_t, int64_t, uint64_t, float, double>;
+using Types =
+    ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t,
+                     int64_t, uint64_t, Float16, BFloat16, float, double>;
 TYPED_TEST_SUITE(CumulativeTest, Types);
 
 // The parts of a long line in any order: here from the last one.
@@ -115,7 +133,7 @@ TYPED_TEST(CumulativeTest, LongLinesAreShared) {
   for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
                         CumulativeOp::kMax, CumulativeOp::kMin}) {
     for (const bool reverse : {false, true}) {
-      const bool is_float = std::is_floating_point_v<T>;
+      const bool is_float = !std::is_integral_v<T>;
       if (is_float && (reverse || op > CumulativeOp::kProduct)) continue;
       std::vector<T> alone(n), shared = x;
       const CumulativeProblem problem = {
@@ -131,7 +149,7 @@ TYPED_TEST(CumulativeTest, LongLinesAreShared) {
 
 TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
   using T = TypeParam;
-  constexpr bool kIsFloat = std::is_floating_point_v<T>;
+  constexpr bool kIsFloat = !std::is_integral_v<T>;
   testing::ForEachSimdTarget([] {
     std::mt19937_64 random(1);
     for (const int64_t n :
@@ -214,7 +232,8 @@ TEST(CumulativeHandlerTest, RefusesWhatItDoesNotCover) {
   };
   const std::string dtypes =
       "xla_ffi_kit.cumulative: operand x: expected one of the dtypes s8 to "
-      "s64, u8 to u64; f32, f64 for a sum or a product from the front, got f32";
+      "s64, u8 to u64; f16, bf16, f32, f64 for a sum or a product from the "
+      "front, got f32";
   EXPECT_EQ(run({2, 3}, 1, "max", 0), dtypes);
   EXPECT_EQ(run({2, 3}, 1, "sum", 1), dtypes);
   EXPECT_EQ(run({2, 3}, 1, "mean", 0),
