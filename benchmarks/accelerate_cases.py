@@ -195,6 +195,13 @@ CASES = (
         MILLION,
     ),
     Case(
+        "cumsum bf16",
+        lambda x: jnp.cumsum(x.astype(jnp.bfloat16)),
+        lambda x: np.cumsum(x.astype(jnp.bfloat16)),
+        floats,
+        MILLION,
+    ),
+    Case(
         "nonzero, accelerated",
         lambda x: jnp.nonzero(x, size=x.size),
         np.nonzero,
