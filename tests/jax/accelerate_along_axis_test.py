@@ -89,6 +89,20 @@ def test_sums_that_depend_on_the_order(dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_one_nan_keeps_its_bits(dtype):
+    unsigned = f"uint{8 * jnp.dtype(dtype).itemsize}"
+    nan = np.full((), -np.nan, dtype).view(unsigned) + np.ones((), unsigned)
+    x = np.ones((3, 300), dtype)
+    x[1:, 5] = nan.view(dtype)
+
+    def f(x):
+        lines = jax.lax.cumsum(x, 1), jax.lax.cumprod(x[:, :290], 1)
+        return *lines, jax.lax.cumsum(x.T, 0)
+
+    check_equal({dtype: (f, (x,))})
+
+
 def test_long_lines():
     x = finite("float32", 300_000)[0]
     every = rows("float32", 300_000)[0]

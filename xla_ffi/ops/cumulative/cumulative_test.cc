@@ -185,6 +185,33 @@ TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
   });
 }
 
+// As XLA leaves them: f16 all bits, bf16 the sign.
+TEST(CumulativeNanTest, OneNanKeepsItsBits) {
+  struct {
+    KeyKind kind;
+    uint16_t one, nan, want;
+  } const cases[] = {{KeyKind::kF16, 0x3c00, 0xfe12, 0xfe12},
+                     {KeyKind::kF16, 0x3c00, 0x7e33, 0x7e33},
+                     {KeyKind::kBF16, 0x3f80, 0xffc5, 0xffc0},
+                     {KeyKind::kBF16, 0x3f80, 0x7fc3, 0x7fc0}};
+  testing::ForEachSimdTarget([&] {
+    for (const auto& c : cases) {
+      for (const int64_t n : {9, 300}) {
+        for (const int64_t inner : {1, 37}) {
+          std::vector<uint16_t> x(n * inner, c.one), y(x.size());
+          std::fill_n(x.begin() + 3 * inner, inner, c.nan);
+          Cumulative({1, n, inner, c.kind, 2, CumulativeOp::kProduct, false,
+                      x.data(), y.data()},
+                     {});
+          for (int64_t i = 0; i < n * inner; ++i) {
+            ASSERT_EQ(y[i], i < 3 * inner ? c.one : c.want) << n << ", " << i;
+          }
+        }
+      }
+    }
+  });
+}
+
 // Lines beside each other and after each other, long ones and short ones.
 TEST(CumulativeHandlerTest, InPlaceOnThreads) {
   const int64_t shapes[][3] = {

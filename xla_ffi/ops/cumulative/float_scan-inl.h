@@ -44,10 +44,23 @@ struct FloatTimes {
   }
 };
 
+// XLA leaves of a bf16 NaN the sign.
+template <typename R, class V>
+HWY_INLINE V WithItsNan(V v) {
+  if constexpr (std::is_same_v<R, BFloat16>) {
+    const hn::DFromV<V> d;
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const auto nan = hn::BitCast(d, hn::Set(du, 0x7fc00000u));
+    return hn::IfThenElse(hn::IsNaN(v), hn::CopySign(nan, v), v);
+  } else {
+    return v;
+  }
+}
+
 // a op b, rounded to the elements' type R.
 template <class Op, typename R, class V>
 HWY_INLINE V Rounded(V a, V b) {
-  return RoundTo<R>(Op::Apply(a, b));
+  return WithItsNan<R>(RoundTo<R>(Op::Apply(a, b)));
 }
 
 // An element by itself, as the type it is computed in.
@@ -67,13 +80,14 @@ template <class Op, typename R>
 HWY_INLINE AccumulationType<R> RoundedOne(AccumulationType<R> a,
                                           AccumulationType<R> b) {
   const OneTag<R> d;
-  const auto exact = Op::Apply(hn::Set(d, a), hn::Set(d, b));
+  const auto v = Op::Apply(hn::Set(d, a), hn::Set(d, b));
   if constexpr (std::is_same_v<R, BFloat16>) {
     // No instruction set used here rounds to bf16, and for one number integer
     // code takes three quarters of a vector's time.
-    return static_cast<float>(BFloat16(hn::GetLane(exact)));
+    const auto rounded = static_cast<float>(BFloat16(hn::GetLane(v)));
+    if (rounded == rounded) return rounded;
   }
-  return hn::GetLane(RoundTo<R>(exact));
+  return hn::GetLane(WithItsNan<R>(RoundTo<R>(v)));
 }
 
 // Calls body(access, i) for the vectors of [0, count).
