@@ -1,4 +1,4 @@
-// The operations of cumulative.h on two elements.
+// The operations of cumulative.h on two integers.
 
 #ifndef XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_OPS_H_
 #define XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_OPS_H_
@@ -10,24 +10,14 @@
 
 namespace xla_ffi_kit {
 
-namespace cumulative_internal {
-
-// The type that T is added and multiplied in. Integers: at least as wide as
-// int, and unsigned, so that they wrap.
-template <typename T, bool kIsInteger = std::is_integral_v<T>>
-struct Wrapping {
-  using type = T;
-};
+// The type that the integer T is added and multiplied in: at least as wide as
+// int, and unsigned, so that it wraps.
 template <typename T>
-struct Wrapping<T, true> {
-  using type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
-};
-
-}  // namespace cumulative_internal
+using Wrapping = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
 
 template <typename T>
 struct Plus {
-  using Wide = typename cumulative_internal::Wrapping<T>::type;
+  using Wide = Wrapping<T>;
   static constexpr T kIdentity = 0;
   static T Apply(T a, T b) {
     return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
@@ -36,14 +26,13 @@ struct Plus {
 
 template <typename T>
 struct Times {
-  using Wide = typename cumulative_internal::Wrapping<T>::type;
+  using Wide = Wrapping<T>;
   static constexpr T kIdentity = 1;
   static T Apply(T a, T b) {
     return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
   }
 };
 
-// Of integers.
 template <typename T>
 struct Larger {
   static constexpr T kIdentity = std::numeric_limits<T>::lowest();
