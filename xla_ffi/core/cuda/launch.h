@@ -98,9 +98,11 @@ cudaError_t LaunchWideRows(const Args& args, int64_t packs, int64_t pack_bytes,
   if (status != cudaSuccess) return status;
   RowPlan plan = PlanRows(args.rows, packs, pack_bytes, limits);
   if (plan.slots > 0) {
+    // Always the most there may be: with what these rows need, another thread's
+    // launch for longer ones would fail.
     status = cudaFuncSetAttribute(RowKernel<Wide>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(plan.shape.shared_bytes));
+                                  static_cast<int>(limits.shared_bytes));
     if (status != cudaSuccess) (void)cudaGetLastError();
     if (status != cudaSuccess) return status;
   }

@@ -104,6 +104,32 @@ TEST_P(LaunchTest, AClusterSumsManyRows) {
   }
 }
 
+// As another thread's launch may come between what a launch asks for and the
+// launch itself.
+TEST_P(LaunchTest, ShortRowsLeaveLongerOnesTheirSharedMemory) {
+  constexpr int64_t kPackBytes = 16, kLong = 12000, kShort = 2100;
+  const std::vector<float> in = Numbers(1024);
+  std::vector<double> out(in.size());
+  const SumWork::Args args = {in.data(), out.data(), 1, nullptr};
+  void (*kernel)(SumWork::Args, RowKernelPlan) = RowKernel<SumWork>;
+  for (const int64_t packs : {kLong, kShort}) {
+    ASSERT_EQ(LaunchWideRows<SumWork>(args, packs, kPackBytes, nullptr),
+              cudaSuccess);
+    EXPECT_EQ(testing::Launches().back().shared_bytes, packs * kPackBytes);
+    const auto limits =
+        testing::LimitsOf(reinterpret_cast<const void*>(kernel));
+    EXPECT_GE(limits.shared_bytes, kLong * kPackBytes);
+  }
+}
+
+TEST_P(LaunchTest, AnErrorDoesNotStayBehind) {
+  const SumWork::Args args = {nullptr, nullptr, 1, nullptr};
+  EXPECT_NE(Launch(RowKernel<SumWork>, {1, 2048}, nullptr, args,
+                   RowKernelPlan{32, 1, 0, false}),
+            cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
 TEST_P(LaunchTest, ABlockSumsManyPartsOfColumns) {
   constexpr int64_t kGroups = 3, kRows = 500;
   for (const int lanes : {1, 8, 32, 64, 256}) {

@@ -45,6 +45,22 @@ TEST(RowSumsTest, PlansAreWithinTheLimitsOfDevices) {
   }
 }
 
+TEST(RowSumsTest, NoTypeNeedsMoreSharedMemoryThanEveryKernelHas) {
+  struct Sums {
+    int64_t width, bytes;  // components of a pack, bytes of one's sum
+  };
+  for (const Sums& sums : {Sums{1, 4}, Sums{1, 8}, Sums{2, 8}, Sums{8, 4}}) {
+    for (int64_t packs = 1; packs <= 2048; ++packs) {
+      const RowSumsPlan plan =
+          PlanRowSums(PlanRowsOfGroups(1, 1 << 20, packs), 1, 1 << 20,
+                      packs * sums.width, sums.bytes, /*resident=*/264);
+      ASSERT_LE(plan.shape.shared_bytes + int64_t{32 * sizeof(double)},
+                kMaxShared)
+          << packs << " packs of " << sums.width;
+    }
+  }
+}
+
 TEST(RowSumsTest, NoPartsWithoutRows) {
   EXPECT_EQ(Plan(1, 0, 1, 264).sums.parts, 1);
   EXPECT_EQ(Plan(1, 4, 2048, 264).sums.parts, 1);

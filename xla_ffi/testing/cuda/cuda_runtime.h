@@ -101,7 +101,21 @@ inline const char* cudaGetErrorName(cudaError_t status) {
 inline const char* cudaGetErrorString(cudaError_t status) {
   return cudaGetErrorName(status);
 }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+namespace xla_ffi_kit::testing {
+
+// Of this thread, until somebody asks for it.
+inline thread_local cudaError_t last_error = cudaSuccess;
+
+inline cudaError_t Failed(cudaError_t status) { return last_error = status; }
+
+}  // namespace xla_ffi_kit::testing
+
+inline cudaError_t cudaGetLastError() {
+  const cudaError_t status = ::xla_ffi_kit::testing::last_error;
+  ::xla_ffi_kit::testing::last_error = cudaSuccess;
+  return status;
+}
 
 inline cudaError_t cudaGetDevice(int* device) {
   *device = 0;
@@ -139,8 +153,9 @@ cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute attribute,
       ::xla_ffi_kit::testing::LimitsOf(reinterpret_cast<const void*>(kernel));
   if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
     limits.large_clusters = value != 0;
-  } else if (value > ::xla_ffi_kit::testing::Device().max_shared_bytes) {
-    return cudaErrorInvalidValue;
+  } else if (value + ::xla_ffi_kit::testing::kOtherSharedBytes >
+             ::xla_ffi_kit::testing::Device().max_shared_bytes) {
+    return ::xla_ffi_kit::testing::Failed(cudaErrorInvalidValue);
   } else {
     limits.shared_bytes = value;
   }
@@ -155,8 +170,7 @@ struct cudaFuncAttributes {
 template <typename Kernel>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
                                   Kernel* /*kernel*/) {
-  // More than any kernel of the kit has beside its dynamic shared memory.
-  attributes->sharedSizeBytes = 1024;
+  attributes->sharedSizeBytes = ::xla_ffi_kit::testing::kOtherSharedBytes;
   attributes->ptxVersion = ::xla_ffi_kit::testing::Device().major * 10;
   return cudaSuccess;
 }
@@ -216,7 +230,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
   }
   const bool ok = ::xla_ffi_kit::testing::RunGrid(
       grid, reinterpret_cast<const void*>(kernel), [&] { kernel(args...); });
-  return ok ? cudaSuccess : cudaErrorLaunchFailure;
+  return ok ? cudaSuccess
+            : ::xla_ffi_kit::testing::Failed(cudaErrorLaunchFailure);
 }
 
 #endif  // XLA_FFI_TESTING_CUDA_CUDA_RUNTIME_H_

@@ -1,7 +1,6 @@
 #include "xla_ffi/testing/cuda/emulator.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,11 +8,11 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "xla_ffi/testing/cuda/cluster.h"
 #include "xla_ffi/testing/cuda/fiber.h"
 
 namespace xla_ffi_kit {
@@ -48,67 +47,13 @@ struct Barrier {
   uint64_t round = 0;
 };
 
-// The blocks of a cluster, each on a thread of the CPU.
-class Cluster {
- public:
-  explicit Cluster(int64_t blocks)
-      : blocks_(blocks), shared_(static_cast<size_t>(blocks)) {}
-
-  // The thread's block is the one of `rank`.
-  void Enter(unsigned rank) {
-    shared_[rank] = static_cast<char*>(__builtin_thread_pointer());
-  }
-  void* SharedOfRank(const void* p, unsigned rank) {
-    const auto* own = static_cast<char*>(__builtin_thread_pointer());
-    return shared_.at(rank) + (static_cast<const char*>(p) - own);
-  }
-
-  void Arrive() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (++arrived_ == blocks_) {
-      arrived_ = 0;
-      ++rounds_;
-      changed_.notify_all();
-    }
-  }
-  // How often all blocks have arrived.
-  uint64_t Rounds() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return rounds_;
-  }
-  // Until all blocks have arrived so often; false if one ends before.
-  bool Wait(uint64_t rounds) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return rounds_ >= rounds || ended_ > 0; });
-    return rounds_ >= rounds;
-  }
-  // All blocks end here together, so that their shared memory lives as long.
-  void End() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const uint64_t generation = generation_;
-    if (++ended_ == blocks_) {
-      arrived_ = ended_ = 0;
-      rounds_ = 0;
-      ++generation_;
-    }
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return generation_ != generation; });
-  }
-
- private:
-  const int64_t blocks_;
-  std::vector<char*> shared_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int64_t arrived_ = 0, ended_ = 0;
-  uint64_t rounds_ = 0, generation_ = 0;
-};
-
 struct Lane {
   Location location;
   Fiber fiber;
   int exchanges = 0;                 // that it took part in
   uint64_t cluster_rounds = 0;       // in which it arrived
+  bool has_arrived = false;          // there, and has not waited yet
+  bool looked_at_others = false;     // in their memory, since it arrived
   const Barrier* barrier = nullptr;  // where it waits, or waited last ...
   uint64_t round = 0;                // ... for this round to end
 };
@@ -140,11 +85,14 @@ class Block {
   uint64_t Exchange(unsigned mask, uint64_t bits, int lane_mask);
   void ArriveAtCluster();
   void WaitForCluster();
-  void* SharedOfRank(const void* p, unsigned rank) {
-    return cluster_->SharedOfRank(p, rank);
-  }
+  void* SharedOfRank(const void* p, unsigned rank);
 
  private:
+  // The launch fails; what called this does not go on.
+  void Stop(const char* why) {
+    error_ = why;
+    lane_->fiber.Pause();
+  }
   void Wait(Barrier* barrier, int threads) {
     Lane* const self = lane_;
     self->barrier = barrier;
@@ -214,6 +162,10 @@ bool Block::RunWarp(size_t warp) {
     lane_->fiber.Resume();
     if (!error_.empty()) return false;
     if (!lane_->fiber.is_done()) continue;
+    if (lane_->has_arrived || lane_->looked_at_others) {
+      error_ = "a thread ends while blocks of its cluster may still read";
+      return false;
+    }
     --left_;
     ++progress_;
   }
@@ -237,6 +189,7 @@ bool Block::Run(int64_t block, unsigned rank) {
     Lane& lane = *lanes_[i];
     lane.exchanges = 0;
     lane.cluster_rounds = 0;
+    lane.has_arrived = lane.looked_at_others = false;
     lane.barrier = nullptr;
     lane.location.thread = static_cast<unsigned>(i);
     lane.location.block = static_cast<unsigned>(block);
@@ -267,8 +220,7 @@ uint64_t Block::Exchange(unsigned mask, uint64_t bits, int lane_mask) {
   const int lanes = static_cast<int>(
       std::min<int64_t>(grid_.threads - (thread - lane), kWarp));
   if (mask != kAllLanes || lanes < kWarp) {
-    error_ = "a shuffle of fewer than all lanes of a whole warp";
-    self->fiber.Pause();
+    Stop("a shuffle of fewer than all lanes of a whole warp");
   }
   Warp& warp = warps_[thread / kWarp];
   const int slot = self->exchanges++ % 2;
@@ -277,13 +229,15 @@ uint64_t Block::Exchange(unsigned mask, uint64_t bits, int lane_mask) {
   Wait(&warp.barrier, lanes);
   const unsigned other = lane ^ static_cast<unsigned>(lane_mask);
   if (other >= kWarp || warp.lane_masks[slot][other] != lane_mask) {
-    error_ = "lanes of a warp in different shuffles";
-    self->fiber.Pause();
+    Stop("lanes of a warp in different shuffles");
   }
   return warp.bits[slot][other];
 }
 
 void Block::ArriveAtCluster() {
+  if (lane_->has_arrived) Stop("a thread arrives twice at a cluster's barrier");
+  lane_->has_arrived = true;
+  lane_->looked_at_others = false;
   ++lane_->cluster_rounds;
   ++progress_;
   if (++in_cluster_ == grid_.threads) {
@@ -294,11 +248,23 @@ void Block::ArriveAtCluster() {
 
 void Block::WaitForCluster() {
   Lane* const self = lane_;
+  if (!self->has_arrived) Stop("a thread waits for a cluster, unannounced");
   awaited_ = self->cluster_rounds;
   ++waiting_;
   while (cluster_->Rounds() < self->cluster_rounds) self->fiber.Pause();
   --waiting_;
   ++progress_;
+  self->has_arrived = false;
+}
+
+void* Block::SharedOfRank(const void* p, unsigned rank) {
+  if (rank != lane_->location.rank) {
+    if (lane_->cluster_rounds == 0 || lane_->has_arrived) {
+      Stop("a thread looks into a block that it has not waited for");
+    }
+    lane_->looked_at_others = true;
+  }
+  return cluster_->SharedOfRank(p, rank);
 }
 
 // Whether the device can run it.

@@ -6,8 +6,10 @@
 // should have waited and did not reads what is not there yet, or no more. A
 // launch fails, with a line on stderr, if its shape is beyond the device's
 // limits, if threads wait for others that do not come, if lanes of a warp meet
-// in different shuffles, or if a block writes beyond its shared memory. A
-// block's shared memory holds NaNs at first.
+// in different shuffles, if a block writes beyond its dynamic shared memory, or
+// if a thread asks for that of another block before its cluster has met once,
+// or ends before it has met again. Dynamic shared memory holds NaNs at first,
+// other shared memory what the block before has left there.
 //
 // What a kernel includes as "cuda_runtime.h" is a part of CUDA: one dimension,
 // and the functions of the kit's own kernels.
@@ -52,9 +54,13 @@ inline std::vector<bool> Orders() {
 #endif
 }
 
+// What every kernel has beside its dynamic shared memory: at least as much as
+// any of the kit's, as nobody counts what they declare.
+inline constexpr int64_t kOtherSharedBytes = 2048;
+
 // What cudaFuncSetAttribute() has said about a kernel.
 struct KernelLimits {
-  int64_t shared_bytes = 48 * 1024;
+  int64_t shared_bytes = 48 * 1024 - kOtherSharedBytes;  // dynamic
   bool large_clusters = false;  // of more than 8 blocks
 };
 KernelLimits& LimitsOf(const void* kernel);

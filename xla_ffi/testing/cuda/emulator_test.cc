@@ -10,7 +10,17 @@
 namespace xla_ffi_kit {
 
 // What a kernel leaves out, for the tests that want to see it found.
-enum class Fault { kNone, kSync, kShuffle, kWait, kBounds };
+enum class Fault {
+  kNone,
+  kSync,
+  kShuffle,
+  kWait,
+  kBounds,
+  // A cluster's last barrier, what waits there, or between two arrivals.
+  kLastBarrier,
+  kLastWait,
+  kWaitBetween,
+};
 
 // out[block] is the sum of the block's part of `in`.
 __global__ void BlockSums(const int* in, int* out, Fault fault) {
@@ -124,7 +134,10 @@ __global__ void ClusterSums(int* out, Fault fault) {
   }
   if (threadIdx.x == 0) out[blockIdx.x] = sum;
   if (fault == Fault::kWait && __clusterRelativeBlockRank() == 1) return;
+  if (fault == Fault::kLastBarrier) return;
   __cluster_barrier_arrive();
+  if (fault == Fault::kLastWait) return;
+  if (fault == Fault::kWaitBetween) __cluster_barrier_arrive();
   __cluster_barrier_wait();
 }
 
@@ -145,7 +158,15 @@ TEST_P(EmulatorTest, BlocksOfAClusterReadEachOthersMemory) {
   EXPECT_EQ(sums, (std::vector<int>{1, 1, 5, 5, 9, 9}));
   EXPECT_EQ(RunClusterSums(1, &sums), cudaSuccess);
   EXPECT_EQ(sums, (std::vector<int>{0, 1, 2, 3, 4, 5}));
-  EXPECT_NE(RunClusterSums(2, &sums, Fault::kWait), cudaSuccess);
+}
+
+TEST_P(EmulatorTest, BlocksOfAClusterThatDoNotWaitAreAnError) {
+  for (const Fault fault : {Fault::kSync, Fault::kWait, Fault::kLastBarrier,
+                            Fault::kLastWait, Fault::kWaitBetween}) {
+    std::vector<int> sums(6);
+    EXPECT_NE(RunClusterSums(2, &sums, fault), cudaSuccess)
+        << static_cast<int>(fault);
+  }
 }
 
 TEST_P(EmulatorTest, LaunchesBeyondTheDevicesLimitsFail) {
@@ -159,8 +180,13 @@ TEST_P(EmulatorTest, LaunchesBeyondTheDevicesLimitsFail) {
                        cudaFuncAttributeNonPortableClusterSizeAllowed, 0);
   Device().major = 8;
   EXPECT_NE(RunClusterSums(2, &sums), cudaSuccess);
-  const auto shared = Config(1, 32, 48 * 1024 + 1);
+  // Of which a part is for what the kernel declares.
+  const auto shared = Config(1, 32, 48 * 1024);
   EXPECT_NE(cudaLaunchKernelEx(&shared, Shuffle, false), cudaSuccess);
+  EXPECT_NE(
+      cudaFuncSetAttribute(Shuffle, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(Device().max_shared_bytes)),
+      cudaSuccess);
   const auto threads = Config(1, 1056, 0);
   EXPECT_NE(cudaLaunchKernelEx(&threads, Shuffle, false), cudaSuccess);
 }
