@@ -1,10 +1,39 @@
 """Python dependencies in WORKSPACE mode; needs xla_ffi_kit_repositories()."""
 
-load("@rules_python//python:pip.bzl", "pip_parse")
+load("@rules_python//python:pip.bzl", "package_annotation", "pip_parse")
 load("@rules_python//python:repositories.bzl", "python_register_toolchains")
 load("//third_party/pypi:pip_tools.bzl", "pip_tools")
 load("//third_party/python:host_python.bzl", "host_python")
 load("//third_party/python:local_python.bzl", "local_python")
+
+# The tests of these wheels, which no import of theirs needs: every third file.
+_TESTS = ["site-packages/*/**/tests/**"]
+
+_BYTECODE = """
+load("{bytecode}", "bytecode")
+
+bytecode(
+    name = "bytecode",
+    srcs = glob(["site-packages/**/*.py"], exclude = {tests}),
+)
+""".format(
+    bytecode = Label("//third_party/pypi:bytecode.bzl"),
+    tests = _TESTS,
+)
+
+# What `import jax` and a test with pytest load; the rest is small, or seldom
+# needed.
+_COMPILED = ["jax", "jaxlib", "numpy", "opt-einsum", "pluggy", "pytest"]
+
+_ANNOTATIONS = {
+    package: package_annotation(
+        additive_build_content = _BYTECODE if package in _COMPILED else None,
+        data = [":bytecode"] if package in _COMPILED else [],
+        data_exclude_glob = _TESTS,
+        srcs_exclude_glob = _TESTS,
+    )
+    for package in _COMPILED + ["scipy"]
+}
 
 # buildifier: disable=unnamed-macro
 def xla_ffi_kit_python_repositories():
@@ -32,6 +61,7 @@ def xla_ffi_kit_python_repositories():
         pip_tools()
         pip_parse(
             name = "pypi",
+            annotations = _ANNOTATIONS,
             incompatible_generate_aliases = True,
             isolated = False,  # pip's own configuration says where wheels are
             python_interpreter_target = "@local_python//:python3",

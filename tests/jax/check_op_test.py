@@ -7,6 +7,7 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
+import pathlib
 import sys
 
 import jax
@@ -144,8 +145,15 @@ INNER = ("rms_norm_weight_fwd", "rms_norm_weight_residual_fwd")
 INNER += ("rms_norm_weight_tangent", "rms_norm_weight_residual_tangent")
 SLOW = ("second order", "jacobians", "control flow")
 
+# Bazel runs the test several times at once, each for its own share.
+SHARD = slice(
+    int(os.environ.get("TEST_SHARD_INDEX", "0")),
+    None,
+    int(os.environ.get("TEST_TOTAL_SHARDS", "1")),
+)
 
-@pytest.mark.parametrize("name", GOOD)
+
+@pytest.mark.parametrize("name", list(GOOD)[SHARD])
 def test_operation(name):
     op, *cases = GOOD[name]
     report = check_op(op, cases, skip=SLOW if name in INNER else ())
@@ -158,4 +166,6 @@ def test_operation(name):
 
 
 if __name__ == "__main__":
+    if "TEST_SHARD_STATUS_FILE" in os.environ:
+        pathlib.Path(os.environ["TEST_SHARD_STATUS_FILE"]).touch()
     sys.exit(pytest.main([__file__, "-q"]))

@@ -50,7 +50,8 @@ def test_two_processes():
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join(sys.path),
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")
+        + " --xla_force_host_platform_device_count=2",
     }
     processes = [
         subprocess.Popen(

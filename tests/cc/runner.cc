@@ -1,3 +1,8 @@
+// Both clients in one file: most of the time that it takes to compile goes into
+// headers of XLA's that they share.
+
+#include "tests/cc/runner.h"
+
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -5,7 +10,8 @@
 
 #include "absl/log/check.h"
 #include "absl/status/statusor.h"
-#include "tests/cc/runner.h"
+#include "xla/client/client_library.h"
+#include "xla/client/local_client.h"
 #include "xla/ffi/execution_context.h"
 #include "xla/hlo/builder/xla_computation.h"
 #include "xla/literal.h"
@@ -13,9 +19,34 @@
 #include "xla/pjrt/pjrt_executable.h"
 #include "xla/pjrt/plugin/xla_cpu/cpu_client_options.h"
 #include "xla/pjrt/plugin/xla_cpu/xla_cpu_pjrt_client.h"
+#include "xla/service/platform_util.h"
+#include "xla/service/service.h"
 
 namespace xla_ffi_kit {
 namespace {
+
+class LocalClientRunner : public Runner {
+ public:
+  explicit LocalClientRunner(xla::LocalClient* client) : client_(client) {}
+
+  absl::StatusOr<xla::Literal> Run(
+      const xla::XlaComputation& computation,
+      const std::vector<xla::Literal>& arguments) override {
+    std::vector<std::unique_ptr<xla::GlobalData>> owned;
+    std::vector<xla::GlobalData*> handles;
+    for (const xla::Literal& argument : arguments) {
+      absl::StatusOr<std::unique_ptr<xla::GlobalData>> data =
+          client_->TransferToServer(argument);
+      if (!data.ok()) return data.status();
+      handles.push_back(data->get());
+      owned.push_back(*std::move(data));
+    }
+    return client_->ExecuteAndTransfer(computation, handles);
+  }
+
+ private:
+  xla::LocalClient* client_;  // XLA's own, for the life of the process
+};
 
 // One buffer per element of the result, as PjRt untuples it by default.
 absl::StatusOr<xla::Literal> ToLiteral(
@@ -78,6 +109,21 @@ class PjRtRunner : public Runner {
 };
 
 }  // namespace
+
+std::unique_ptr<Runner> MakeLocalClientRunner() {
+  return std::make_unique<LocalClientRunner>(
+      xla::ClientLibrary::LocalClientOrDie());
+}
+
+absl::StatusOr<std::unique_ptr<Runner>> MakeCudaRunner() {
+  absl::StatusOr<stream_executor::Platform*> platform =
+      xla::PlatformUtil::GetPlatform("CUDA");
+  if (!platform.ok()) return platform.status();
+  absl::StatusOr<xla::LocalClient*> client =
+      xla::ClientLibrary::GetOrCreateLocalClient(*platform);
+  if (!client.ok()) return client.status();
+  return std::make_unique<LocalClientRunner>(*client);
+}
 
 std::unique_ptr<Runner> MakePjRtRunner() {
   return std::make_unique<PjRtRunner>();
