@@ -23,11 +23,22 @@
 namespace xla_ffi_kit {
 namespace {
 
-// Lines side by side are worked on so many at a time.
+// Lines are worked on so many at a time, unless they are long.
 constexpr int64_t kColumns = 256;
 
 int64_t Tiles(const ArgmaxProblem& p) {
   return (p.inner + kColumns - 1) / kColumns;
+}
+
+// No index needs more than 32 bits: that is all the kernels know, whatever the
+// results' width.
+void Store(const ArgmaxProblem& p, int64_t at, const int32_t* args,
+           int64_t count) {
+  if (p.index_width == 4) {
+    std::copy_n(args, count, static_cast<int32_t*>(p.out) + at);
+  } else {
+    std::copy_n(args, count, static_cast<int64_t*>(p.out) + at);
+  }
 }
 
 }  // namespace
@@ -145,11 +156,10 @@ int64_t ArgOfLine(const Lanes& lanes, const typename Lanes::Element* x,
 }
 
 // Lines side by side: x[k * stride + j] for k < n, j < columns <= kColumns.
-template <bool kMin, class Lanes, typename Index>
+template <bool kMin, class Lanes>
 void ArgOfColumns(const Lanes& lanes, const typename Lanes::Element* x,
-                  int64_t n, int64_t stride, int64_t columns, Index* args) {
+                  int64_t n, int64_t stride, int64_t columns, int32_t* arg) {
   HWY_ALIGN typename Lanes::Lane best[kColumns];
-  HWY_ALIGN int32_t arg[kColumns];
   for (int64_t j = 0; j < columns; ++j) {
     best[j] = lanes.Get(x[j]);
     arg[j] = 0;
@@ -163,7 +173,6 @@ void ArgOfColumns(const Lanes& lanes, const typename Lanes::Element* x,
       arg[j] = is_better ? static_cast<int32_t>(k) : arg[j];
     }
   }
-  std::copy(arg, arg + columns, args);
 }
 
 // Calls fn(lanes, elements) for the type of the elements.
@@ -199,37 +208,37 @@ void VisitLanes(const ArgmaxProblem& p, const Fn& fn) {
   }
 }
 
-template <bool kMin, typename Index>
-void ArgOfTasks(const ArgmaxProblem& p, int64_t begin, int64_t end,
-                Index* out) {
+template <bool kMin>
+void ArgOfTasks(const ArgmaxProblem& p, int64_t begin, int64_t end) {
   VisitLanes(p, [&](const auto& lanes, const auto* x) {
+    HWY_ALIGN int32_t args[kColumns];
     const int64_t n = p.length;
     if (p.inner == 1 && n >= kMinShortLine && n <= kMaxShortLine) {
-      return ArgOfShortLines<kMin>(lanes, x + begin * n, n, end - begin,
-                                   out + begin);
+      for (int64_t i = begin; i < end; i += kColumns) {
+        const int64_t count = std::min(kColumns, end - i);
+        ArgOfShortLines<kMin>(lanes, x + i * n, n, count, args);
+        Store(p, i, args, count);
+      }
+      return;
     }
     const int64_t tiles = Tiles(p);
     for (int64_t task = begin; task < end; ++task) {
       if (p.inner == 1) {
-        const int64_t arg = ArgOfLine<kMin>(lanes, x + task * n, n);
-        out[task] = static_cast<Index>(arg);
+        args[0] = static_cast<int32_t>(ArgOfLine<kMin>(lanes, x + task * n, n));
+        Store(p, task, args, 1);
         continue;
       }
       const int64_t i = task / tiles, j = task % tiles * kColumns;
-      ArgOfColumns<kMin>(lanes, x + i * n * p.inner + j, n, p.inner,
-                         std::min(kColumns, p.inner - j),
-                         out + i * p.inner + j);
+      const int64_t columns = std::min(kColumns, p.inner - j);
+      ArgOfColumns<kMin>(lanes, x + i * n * p.inner + j, n, p.inner, columns,
+                         args);
+      Store(p, i * p.inner + j, args, columns);
     }
   });
 }
 
 void ArgTasks(const ArgmaxProblem& p, int64_t begin, int64_t end) {
-  const auto write = [&](auto* out) {
-    p.is_min ? ArgOfTasks<true>(p, begin, end, out)
-             : ArgOfTasks<false>(p, begin, end, out);
-  };
-  p.index_width == 4 ? write(static_cast<int32_t*>(p.out))
-                     : write(static_cast<int64_t*>(p.out));
+  p.is_min ? ArgOfTasks<true>(p, begin, end) : ArgOfTasks<false>(p, begin, end);
 }
 
 }  // namespace HWY_NAMESPACE

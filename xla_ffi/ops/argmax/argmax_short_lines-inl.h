@@ -24,7 +24,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr int64_t kMinShortLine = 2, kMaxShortLine = 64;
+inline constexpr int64_t kMinShortLine = 16, kMaxShortLine = 64;
 
 // Bit i is lane i of `mask`.
 template <class D>
@@ -59,11 +59,11 @@ HWY_INLINE int64_t ArgOfShortLine(D d, const Lanes& lanes,
       hwy::Num0BitsBelowLS1Bit_Nonzero64(is_nan != 0 ? is_nan : is_wanted));
 }
 
-// Of `count` lines, one after the other. The vectors have kLanes lanes or more,
-// as many as there are and as the line fills.
-template <bool kMin, size_t kLanes = kMinShortLine, class Lanes, typename Index>
+// Of `count` lines, one after the other. The vectors have at most kLanes lanes,
+// or more where there are more and a line fills them.
+template <bool kMin, size_t kLanes = kMinShortLine, class Lanes>
 void ArgOfShortLines(const Lanes& lanes, const typename Lanes::Element* x,
-                     int64_t n, int64_t count, Index* args) {
+                     int64_t n, int64_t count, int32_t* args) {
   using T = typename Lanes::Lane;
   constexpr size_t kNext = 2 * kLanes;
   if constexpr (kNext <= hn::MaxLanes(hn::ScalableTag<T>())) {
@@ -73,7 +73,8 @@ void ArgOfShortLines(const Lanes& lanes, const typename Lanes::Element* x,
   }
   const hn::CappedTag<T, kLanes> d;
   for (int64_t i = 0; i < count; ++i) {
-    args[i] = static_cast<Index>(ArgOfShortLine<kMin>(d, lanes, x + i * n, n));
+    args[i] =
+        static_cast<int32_t>(ArgOfShortLine<kMin>(d, lanes, x + i * n, n));
   }
 }
 
