@@ -5,6 +5,10 @@ with it: `import jax` then compiles four hundred modules, which takes longer tha
 all else that a small test does.
 """
 
+# Only pip_parse's wheels get it, in WORKSPACE mode: there a label begins with one
+# @, in bzlmod mode with two.
+HAS_BYTECODE = not str(Label("//:BUILD")).startswith("@@")
+
 _PYTHON = "@bazel_tools//tools/python:toolchain_type"
 
 def _bytecode_impl(ctx):
