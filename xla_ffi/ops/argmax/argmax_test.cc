@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/argmax/argmax_handler.h"
 #include "xla_ffi/ops/sort/kind_of_type.h"
@@ -21,12 +22,8 @@ using testing::CallFrame;
 using testing::Status;
 
 template <typename T>
-auto Wide(T x) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    return x;
-  } else {
-    return static_cast<float>(x);
-  }
+AccumulationType<T> Wide(T x) {
+  return static_cast<AccumulationType<T>>(x);
 }
 
 // XLA's reducer, element by element.

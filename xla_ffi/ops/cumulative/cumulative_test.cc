@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/cumulative/cumulative_handler.h"
 #include "xla_ffi/ops/sort/kind_of_type.h"
@@ -26,12 +27,8 @@ using testing::CallFrame;
 
 // A number of float's precision at least.
 template <typename T>
-auto Wide(T x) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    return x;
-  } else {
-    return static_cast<float>(x);
-  }
+AccumulationType<T> Wide(T x) {
+  return static_cast<AccumulationType<T>>(x);
 }
 
 template <typename T>

@@ -39,7 +39,8 @@ void ScanShortColumns(const R* in, int64_t n, int64_t stride, int64_t count,
     ForEachOneVector(d, count, [&](auto access, int64_t j) HWY_ATTR {
       const auto total =
           k == 0 ? hn::Set(d, Op::kIdentity) : access.Load(d, out - stride + j);
-      access.Store(Rounded<Op, R>(total, access.Load(d, in + j)), d, out + j);
+      access.Store(ToBeStored<Op, R>(total, access.Load(d, in + j)), d,
+                   out + j);
     });
   }
 }

@@ -63,6 +63,12 @@ HWY_INLINE V Rounded(V a, V b) {
   return WithItsNan<R>(RoundTo<R>(Op::Apply(a, b)));
 }
 
+// The same, for a store that rounds.
+template <class Op, typename R, class V>
+HWY_INLINE V ToBeStored(V a, V b) {
+  return WithItsNan<R>(Op::Apply(a, b));
+}
+
 // An element by itself, as the type it is computed in.
 template <typename R>
 using OneTag = hn::CappedTag<AccumulationType<R>, 1>;
@@ -144,7 +150,7 @@ class LineScan {
     const Wide* values = values_.data() + from;
     const auto before = hn::Set(d, before_[0]);
     ForEachOneVector(d, n, [&](auto access, int64_t i) HWY_ATTR {
-      access.Store(Rounded<Op, R>(access.Load(d, values + i), before), d,
+      access.Store(ToBeStored<Op, R>(access.Load(d, values + i), before), d,
                    out + i);
     });
   }
