@@ -1,11 +1,11 @@
-// A parallel loop over XLA's intra-operation thread pool that cannot deadlock.
+// Parallel loops over XLA's intra-operation thread pool that cannot deadlock.
 //
 // A handler that schedules tasks and blocks until they ran can hang: it may
 // itself occupy the pool's last thread, or every thread may be such a handler
 // (5 of 5 runs of a program with 40 independent chains hung on two cores). So
-// the caller works on the blocks too, and afterwards waits only for blocks
-// that another thread has already begun. A task that starts later finds no
-// block left and touches nothing of the caller's.
+// the caller works on the tasks too, and afterwards waits only for tasks that
+// another thread has already begun. A thread that comes later finds no task
+// left and touches nothing of the caller's.
 
 #ifndef XLA_FFI_CORE_PARALLEL_FOR_H_
 #define XLA_FFI_CORE_PARALLEL_FOR_H_
@@ -15,10 +15,10 @@
 #include <chrono>              // NOLINT: as the FFI headers do
 #include <condition_variable>  // NOLINT
 #include <cstdint>
-#include <memory>
+#include <limits>
 #include <mutex>  // NOLINT
 
-#include "xla_ffi/core/num_threads.h"
+#include "xla_ffi/core/executor.h"
 
 namespace xla_ffi_kit {
 
@@ -26,38 +26,54 @@ namespace xla_ffi_kit {
 // brings (measured: break-even at 512 KiB read plus 512 KiB written).
 inline constexpr int64_t kParallelForMinBytes = 1 << 20;
 
+// More parts than threads, since a thread may come late or be slow.
+inline constexpr int64_t kPartsPerThread = 4;
+
 namespace parallel_for_internal {
 
-// Shared by the caller and the tasks; outlives the caller's frame, because a
-// task may start when the loop is long over.
-struct Blocks {
-  explicit Blocks(int64_t n) : count(n) {}
+// Shared by the caller and the threads; outlives the caller's frame, because a
+// thread may come when the loop is long over.
+class Tasks {
+ public:
+  using Run = void(const void* context, int64_t task);
 
-  const int64_t count;
-  std::atomic<int64_t> next{0};  // first block nobody has claimed
-  std::atomic<int64_t> done{0};
-  std::mutex mutex;
-  std::condition_variable all_done;
+  // For `threads` threads, each of which must call Work() once.
+  Tasks(int64_t count, int64_t threads, Run* run, const void* context)
+      : count_(count), run_(run), context_(context), users_(threads) {}
 
-  // Claims and runs blocks until none is left.
-  template <typename RunBlock>
-  void Work(const RunBlock& run_block) {
+  // Claims and runs tasks until none is left. Deletes this for the last thread.
+  static void Work(void* data) {
+    auto* const tasks = static_cast<Tasks*>(data);
+    tasks->RunUnclaimed();
+    tasks->Release();
+  }
+
+  void WorkAndWait() {
+    RunUnclaimed();
+    WaitUntilDone();
+    Release();
+  }
+
+ private:
+  void RunUnclaimed() {
     for (;;) {
-      const int64_t block = next.fetch_add(1, std::memory_order_relaxed);
-      if (block >= count) return;
-      run_block(block);
-      // Release: what the block wrote is visible to whoever sees it done.
-      if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
+      const int64_t task = next_.fetch_add(1, std::memory_order_relaxed);
+      if (task >= count_) return;
+      run_(context_, task);
+      // Release: what the task wrote is visible to whoever sees it done.
+      if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
         // The lock orders this with a waiter between its test and its wait.
-        std::lock_guard<std::mutex> lock(mutex);
-        all_done.notify_one();
+        std::lock_guard<std::mutex> lock(mutex_);
+        all_done_.notify_one();
       }
     }
   }
 
-  bool IsDone() const { return done.load(std::memory_order_acquire) == count; }
+  bool IsDone() const {
+    return done_.load(std::memory_order_acquire) == count_;
+  }
 
-  // To sleep and be woken takes 20 us, the time of a small block: first the
+  // To sleep and be woken takes 20 us, the time of a small task: first the
   // other threads are given as long as they mostly need.
   void WaitUntilDone() {
     using Clock = std::chrono::steady_clock;
@@ -65,48 +81,94 @@ struct Blocks {
     while (!IsDone() && Clock::now() < end) {
     }
     if (IsDone()) return;
-    std::unique_lock<std::mutex> lock(mutex);
-    all_done.wait(lock, [&] { return IsDone(); });
+    std::unique_lock<std::mutex> lock(mutex_);
+    all_done_.wait(lock, [&] { return IsDone(); });
   }
+
+  void Release() {
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  const int64_t count_;
+  Run* const run_;
+  const void* const context_;     // the caller's: only for a claimed task
+  std::atomic<int64_t> next_{0};  // first task nobody has claimed
+  std::atomic<int64_t> done_{0};
+  std::atomic<int64_t> users_;
+  std::mutex mutex_;
+  std::condition_variable all_done_;
 };
 
+// Without a template, so that a C function can offer the same.
+inline void RunTasks(const Executor& executor, int64_t threads, int64_t count,
+                     Tasks::Run* run, const void* context) {
+  threads = std::min(threads, count);
+  auto* const tasks = new Tasks(count, threads, run, context);
+  for (int64_t i = 1; i < threads; ++i) executor.Schedule(Tasks::Work, tasks);
+  tasks->WorkAndWait();
+}
+
 }  // namespace parallel_for_internal
+
+// Into how many parts to divide `size` (bytes, elements), of which `min_part`
+// are worth a thread: 1, or several for each thread, at most `max_parts`.
+inline int64_t NumParts(
+    const Executor& executor, int64_t size, int64_t min_part,
+    int64_t max_parts = std::numeric_limits<int64_t>::max()) {
+  const int64_t parts = std::min(size / min_part, max_parts);
+  if (parts < 2) return 1;
+  const int64_t threads = executor.num_threads();
+  return threads < 2 ? 1 : std::min(parts, kPartsPerThread * threads);
+}
+
+// Where a part of [0, size) begins, 0 <= part <= parts, if the parts are even:
+// the first `size % parts` have one item more.
+inline int64_t PartBegin(int64_t size, int64_t parts, int64_t part) {
+  return part * (size / parts) + std::min(part, size % parts);
+}
+
+// Calls task(i) once for each 0 <= i < count, possibly at the same time on
+// several threads, and returns when all returned. Each call should be worth a
+// thread (see NumParts). `task` must not throw.
+template <typename Task>
+void ParallelTasks(const Executor& executor, int64_t count, const Task& task) {
+  const int64_t threads = count < 2 ? 1 : executor.num_threads();
+  if (threads < 2) {
+    for (int64_t i = 0; i < count; ++i) task(i);
+    return;
+  }
+  const auto run = [](const void* context, int64_t i) {
+    (*static_cast<const Task*>(context))(i);
+  };
+  parallel_for_internal::RunTasks(executor, threads, count, run, &task);
+}
+
+// Calls fn(begin, end) on that many even parts of [0, size), which cover it
+// exactly once: as ParallelTasks calls its task.
+template <typename Fn>
+void ParallelParts(const Executor& executor, int64_t size, int64_t parts,
+                   const Fn& fn) {
+  if (parts < 2) return fn(0, size);
+  ParallelTasks(executor, parts, [size, parts, &fn](int64_t part) {
+    fn(PartBegin(size, parts, part), PartBegin(size, parts, part + 1));
+  });
+}
 
 // Calls fn(begin, end) on consecutive parts that cover [0, size) exactly once,
 // possibly at the same time on several threads, and returns when all returned.
 //
 // `bytes_per_item`: bytes read plus bytes written for one item; decides how
-// many parts pay. `pool`: xla::ffi::ThreadPool, or anything with its
-// num_threads() and Schedule(f). `fn` must not throw.
-template <typename Pool, typename Fn>
-void ParallelFor(Pool& pool, int64_t size, int64_t bytes_per_item,
+// many parts are worthwhile. `executor`: xla::ffi::ThreadPool, or anything that
+// Executor takes. `fn` must not throw.
+template <typename Fn>
+void ParallelFor(const Executor& executor, int64_t size, int64_t bytes_per_item,
                  const Fn& fn) {
   if (size <= 0) return;
-  // Divisions, not products, so that no size overflows. Half the minimum per
-  // block: at the minimum itself, two blocks.
+  // Divisions, not products, so that no size overflows. Half the minimum a
+  // part: at the minimum itself, two parts.
   const int64_t min_items = std::max<int64_t>(
       kParallelForMinBytes / 2 / std::max<int64_t>(bytes_per_item, 1), 1);
-  if (size / min_items < 2) return fn(0, size);
-  const int64_t threads = NumThreads(pool);
-  if (threads < 2) return fn(0, size);
-
-  // More blocks than threads, since a thread may come late or be slow.
-  constexpr int64_t kBlocksPerThread = 4;
-  const int64_t count = std::min(size / min_items, threads * kBlocksPerThread);
-  const auto run_block = [size, count, &fn](int64_t block) {
-    // The first `size % count` blocks have one item more.
-    const int64_t base = size / count, extra = size % count;
-    const int64_t begin = block * base + std::min(block, extra);
-    fn(begin, begin + base + (block < extra ? 1 : 0));
-  };
-  const auto blocks = std::make_shared<parallel_for_internal::Blocks>(count);
-  for (int64_t i = 1; i < std::min(threads, count); ++i) {
-    // By value: a late task must not follow a reference into this frame.
-    // (`run_block` holds one to `fn`, which only a claimed block uses.)
-    pool.Schedule([blocks, run_block] { blocks->Work(run_block); });
-  }
-  blocks->Work(run_block);
-  blocks->WaitUntilDone();
+  ParallelParts(executor, size, NumParts(executor, size, min_items), fn);
 }
 
 }  // namespace xla_ffi_kit

@@ -1,5 +1,6 @@
 #include "xla_ffi/core/parallel_for.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>  // NOLINT
 #include <cstdint>
@@ -105,6 +106,56 @@ TEST(ParallelForTest, ReturnsWhenTheOtherThreadsAreDone) {
       });
       EXPECT_EQ(done, 8);
     }
+  }
+}
+
+TEST(ParallelForTest, TakesACallerWithoutAPool) {
+  int64_t total = 0;
+  ParallelFor(Executor(), 100, kLarge,
+              [&](int64_t begin, int64_t end) { total += end - begin; });
+  EXPECT_EQ(total, 100);
+}
+
+TEST(NumPartsTest, IsOneWhereASecondThreadIsNotWorthwhile) {
+  ThreadedPool pool(3), one(1);
+  EXPECT_EQ(NumParts(pool, 1999, 1000), 1);
+  EXPECT_EQ(NumParts(one, 1000000, 1000), 1);
+  EXPECT_EQ(NumParts(Executor(), 1000000, 1000), 1);
+  EXPECT_EQ(NumParts(pool, 1000000, 1000, /*max_parts=*/0), 1);
+}
+
+TEST(NumPartsTest, IsLimitedBySizeThreadsAndTheCaller) {
+  ThreadedPool pool(3);
+  EXPECT_EQ(NumParts(pool, 2000, 1000), 2);
+  EXPECT_EQ(NumParts(pool, 1000000, 1000), 3 * kPartsPerThread);
+  EXPECT_EQ(NumParts(pool, 1000000, 1000, /*max_parts=*/5), 5);
+}
+
+TEST(ParallelTasksTest, RunsEachOnce) {
+  for (const int64_t threads : {1, 3}) {
+    for (const int64_t count : {0, 1, 2, 100}) {
+      std::vector<std::atomic<int>> visits(count);
+      ThreadedPool pool(threads);
+      ParallelTasks(pool, count, [&](int64_t i) { ++visits[i]; });
+      for (const auto& visit : visits) EXPECT_EQ(visit, 1);
+      EXPECT_EQ(pool.scheduled(),
+                static_cast<size_t>(threads < 2 || count < 2
+                                        ? 0
+                                        : std::min(threads, count) - 1));
+    }
+  }
+}
+
+TEST(ParallelPartsTest, AreEvenAndCoverEverything) {
+  ThreadedPool pool(2);
+  for (const int64_t size : {5, 6, 1000}) {
+    std::vector<std::atomic<int>> visits(size);
+    ParallelParts(pool, size, 5, [&](int64_t begin, int64_t end) {
+      EXPECT_GE(end - begin, size / 5);
+      EXPECT_LE(end - begin, size / 5 + 1);
+      for (int64_t i = begin; i < end; ++i) ++visits[i];
+    });
+    for (const auto& count : visits) EXPECT_EQ(count, 1);
   }
 }
 

@@ -5,14 +5,13 @@
 // on the same stream. A graph would use them later; hence no
 // kCmdBufferCompatible.
 
-#include "xla_ffi/core/scratch.h"
-
 #include <cstdint>
 #include <optional>
 
 #include "cuda_runtime.h"
 #include "examples/ffi/cuda/kernels.h"
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/cuda/device_scratch.h"
 #include "xla_ffi/core/cuda/status.h"
 
 namespace ffi_examples {

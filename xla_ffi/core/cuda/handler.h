@@ -1,12 +1,13 @@
-// What most CUDA handlers use, in one include: launches, CUDA's errors as FFI
-// errors, and all of xla_ffi/core/handler.h.
+// What every CUDA handler includes: launches, device memory, CUDA's errors as
+// FFI errors, and all of xla_ffi/core/handler.h.
 
 #ifndef XLA_FFI_CORE_CUDA_HANDLER_H_
 #define XLA_FFI_CORE_CUDA_HANDLER_H_
 
-#include "cuda_runtime.h"              // IWYU pragma: export
-#include "xla_ffi/core/cuda/launch.h"  // IWYU pragma: export
-#include "xla_ffi/core/cuda/status.h"  // IWYU pragma: export
-#include "xla_ffi/core/handler.h"      // IWYU pragma: export
+#include "cuda_runtime.h"                      // IWYU pragma: export
+#include "xla_ffi/core/cuda/device_scratch.h"  // IWYU pragma: export
+#include "xla_ffi/core/cuda/launch.h"          // IWYU pragma: export
+#include "xla_ffi/core/cuda/status.h"          // IWYU pragma: export
+#include "xla_ffi/core/handler.h"              // IWYU pragma: export
 
 #endif  // XLA_FFI_CORE_CUDA_HANDLER_H_

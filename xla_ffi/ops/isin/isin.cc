@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/ops/isin/key_set.h"
 #include "xla_ffi/ops/sort/pack.h"
-#include "xla_ffi/ops/sort/scratch.h"
 #include "xla_ffi/ops/sort/workers.h"
 
 namespace xla_ffi_kit {
@@ -32,7 +32,7 @@ bool IsinRows(const IsinProblem& p, const K* element, const Code& code,
               const Workers& workers) {
   const K* tests = static_cast<const K*>(p.test);
   KeySet<K> set(p.tests);
-  const Scratch<K> codes(p.tests);
+  const HostScratch<K> codes(p.tests);
   if (!set.has_memory() || codes.get() == nullptr) return false;
   // Some 50 microseconds of work: then another thread is worth waking.
   constexpr int64_t kMinElements = 1 << 14;

@@ -9,7 +9,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "xla_ffi/ops/sort/scratch.h"
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
 
 namespace xla_ffi_kit {
@@ -107,7 +107,7 @@ class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
   }
 
   const int bits_;
-  const Scratch<K> table_;
+  const HostScratch<K> table_;
   K vacant_ = 0;
   const K* sorted_ = nullptr;
   int64_t count_ = 0;

@@ -14,7 +14,7 @@
 
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
-#include "xla_ffi/core/num_threads.h"
+#include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_backward.h"
@@ -27,7 +27,7 @@ namespace rms_norm_internal {
 template <typename Pool>
 bool SplitsRows(Pool& pool, int64_t rows, int64_t row_bytes) {
   if (row_bytes < kParallelForMinBytes) return false;
-  const int64_t threads = NumThreads(pool);
+  const int64_t threads = Executor(pool).num_threads();
   return threads > 1 && rows < 4 * threads;
 }
 
@@ -158,7 +158,7 @@ void ParallelRmsNormWeightGradient(Pool& pool, const RmsNormBackward<T>& args,
   // Each thread owns rows, reads them once, and has sums of its own.
   const int64_t owners = std::clamp<int64_t>(
       rows / std::max<int64_t>(kParallelForMinBytes / 2 / row_bytes, 1), 1,
-      std::max<int64_t>(NumThreads(pool), 1));
+      Executor(pool).num_threads());
   std::vector<double> sums(static_cast<size_t>(owners * width));
   ParallelFor(
       pool, owners, kParallelForMinBytes, [&](int64_t first, int64_t last) {

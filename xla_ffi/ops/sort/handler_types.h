@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/num_threads.h"
+#include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/sort/pack.h"
 #include "xla_ffi/ops/sort/workers.h"
@@ -46,7 +46,7 @@ inline std::optional<KeyKind> KindOf(xla::ffi::DataType dtype) {
 // for a thread that is not there.
 inline Workers WorkersOf(xla::ffi::ThreadPool& pool) {
   Workers workers;
-  workers.threads = NumThreads(pool);
+  workers.threads = Executor(pool).num_threads();
   workers.run = [&pool](int64_t n, const std::function<void(int64_t)>& task) {
     // Every task is worth a thread: the kernel has seen to that.
     constexpr int64_t kBytes = kParallelForMinBytes;

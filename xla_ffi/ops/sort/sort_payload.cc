@@ -4,9 +4,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/ops/sort/pack.h"
 #include "xla_ffi/ops/sort/parallel_sort.h"
-#include "xla_ffi/ops/sort/scratch.h"
 #include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/sorted_row.h"
@@ -101,7 +101,7 @@ std::vector<KeyColumn> KeysOfRow(const SortProblem& problem, int64_t row) {
 template <typename Packed>
 bool SortRows(const SortProblem& problem, int64_t begin, int64_t end) {
   const int64_t n = problem.length;
-  const Scratch<Packed> packed(n);
+  const HostScratch<Packed> packed(n);
   if (packed.get() == nullptr) return false;
   std::vector<KeyColumn> keys = KeysOfRow(problem, begin);
   for (int64_t row = begin; row < end; ++row) {
@@ -120,7 +120,7 @@ bool SortRows(const SortProblem& problem, int64_t begin, int64_t end) {
 template <typename Packed>
 bool SortLongRows(const SortProblem& problem, const Workers& workers) {
   const int64_t n = problem.length;
-  const Scratch<Packed> packed(n);
+  const HostScratch<Packed> packed(n);
   if (packed.get() == nullptr) return false;
   for (int64_t row = 0; row < problem.rows; ++row) {
     const std::vector<KeyColumn> keys = KeysOfRow(problem, row);

@@ -5,9 +5,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/ops/sort/pack.h"
 #include "xla_ffi/ops/sort/parallel_sort.h"
-#include "xla_ffi/ops/sort/scratch.h"
 #include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/vector_codes.h"
@@ -79,8 +79,8 @@ class CodeSorter {
     return sizeof(K) < 4 && !IsCounted(n) && n > kMaxSmallSort;
   }
 
-  Scratch<int64_t> counts_;
-  Scratch<uint32_t> wide_;
+  HostScratch<int64_t> counts_;
+  HostScratch<uint32_t> wide_;
 };
 
 // Short rows are encoded and decoded so many elements at a time.

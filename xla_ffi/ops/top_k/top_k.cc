@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/ops/sort/key_code.h"
 #include "xla_ffi/ops/sort/pack.h"
-#include "xla_ffi/ops/sort/scratch.h"
 #include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/vector_sort.h"
@@ -191,9 +191,9 @@ class Selector {
   const int64_t capacity_;
   int64_t count_ = 0;
   Wide limit_ = 0;  // the k-th best code at the last Keep
-  const Scratch<Wide> codes_, sorted_;
-  const Scratch<uint32_t> indices_;
-  const Scratch<Packed> packed_;
+  const HostScratch<Wide> codes_, sorted_;
+  const HostScratch<uint32_t> indices_;
+  const HostScratch<Packed> packed_;
 };
 
 template <typename K, typename Rank>

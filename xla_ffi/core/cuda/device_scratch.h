@@ -1,7 +1,7 @@
 // Device memory for the length of one call.
 
-#ifndef XLA_FFI_CORE_SCRATCH_H_
-#define XLA_FFI_CORE_SCRATCH_H_
+#ifndef XLA_FFI_CORE_CUDA_DEVICE_SCRATCH_H_
+#define XLA_FFI_CORE_CUDA_DEVICE_SCRATCH_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -36,4 +36,4 @@ inline xla::ffi::ErrorOr<void*> GetScratch(std::string_view operation,
 
 }  // namespace xla_ffi_kit
 
-#endif  // XLA_FFI_CORE_SCRATCH_H_
+#endif  // XLA_FFI_CORE_CUDA_DEVICE_SCRATCH_H_

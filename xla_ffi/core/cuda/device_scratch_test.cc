@@ -1,4 +1,4 @@
-#include "xla_ffi/core/scratch.h"
+#include "xla_ffi/core/cuda/device_scratch.h"
 
 #include <cstdint>
 #include <cstring>
@@ -29,7 +29,7 @@ XLA_FFI_DEFINE_HANDLER(kUse, Use,
                            .Ret<ffi::BufferR0<ffi::S32>>()
                            .Attr<int64_t>("bytes"));
 
-TEST(ScratchTest, GivesMemoryOrNamesTheOperation) {
+TEST(DeviceScratchTest, GivesMemoryOrNamesTheOperation) {
   std::vector<int32_t> got_memory = {-1};
   const auto run = [&](int64_t bytes) {
     return CallFrame()

@@ -1,23 +1,27 @@
-// Memory for the time of one call.
+// Host memory for the time of one call.
 
-#ifndef XLA_FFI_OPS_SORT_SCRATCH_H_
-#define XLA_FFI_OPS_SORT_SCRATCH_H_
-
-#include <sys/mman.h>
+#ifndef XLA_FFI_CORE_HOST_SCRATCH_H_
+#define XLA_FFI_CORE_HOST_SCRATCH_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <type_traits>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 namespace xla_ffi_kit {
 
-// `n` uninitialised elements of a trivial type T; `get()` is null when there
+// `n` uninitialized elements of a trivial type T; `get()` is null when there
 // is no memory for them.
 template <typename T>
-class Scratch {
+class HostScratch {
  public:
-  explicit Scratch(int64_t n) {
+  explicit HostScratch(int64_t n) {
+    static_assert(std::is_trivially_destructible_v<T>);
     constexpr size_t kMax = std::numeric_limits<size_t>::max() / 2;
     if (static_cast<size_t>(n) > kMax / sizeof(T)) return;
     const size_t bytes = static_cast<size_t>(n) * sizeof(T);
@@ -27,11 +31,13 @@ class Scratch {
     const size_t alignment = is_large ? kHugePage : 64;
     const size_t rounded = (bytes + alignment) / alignment * alignment;
     data_ = static_cast<T*>(std::aligned_alloc(alignment, rounded));
+#ifdef __linux__
     if (is_large && data_ != nullptr) madvise(data_, rounded, MADV_HUGEPAGE);
+#endif
   }
-  ~Scratch() { std::free(data_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  ~HostScratch() { std::free(data_); }
+  HostScratch(const HostScratch&) = delete;
+  HostScratch& operator=(const HostScratch&) = delete;
 
   T* get() const { return data_; }
 
@@ -43,4 +49,4 @@ class Scratch {
 
 }  // namespace xla_ffi_kit
 
-#endif  // XLA_FFI_OPS_SORT_SCRATCH_H_
+#endif  // XLA_FFI_CORE_HOST_SCRATCH_H_

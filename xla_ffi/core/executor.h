@@ -1,0 +1,73 @@
+// The threads a kernel may use, without the type of the pool they come from.
+//
+// A kernel that knows nothing of XLA takes `const Executor&`, its handler
+// passes XLA's thread pool, a test a pool of its own or nothing. Two pointers,
+// passed by reference or copied; what runs on it is the loops of
+// parallel_for.h.
+
+#ifndef XLA_FFI_CORE_EXECUTOR_H_
+#define XLA_FFI_CORE_EXECUTOR_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <type_traits>
+
+namespace xla_ffi_kit {
+
+// Environment variable with the most threads a call of a handler may use, 1 or
+// more; anything else, and its absence, leaves it to XLA's pool.
+inline constexpr char kThreadsVariable[] = "XLA_FFI_KIT_THREADS";
+
+class Executor {
+ public:
+  // The calling thread only.
+  Executor() = default;
+
+  // Those of `pool`, which must outlive this: xla::ffi::ThreadPool, or anything
+  // with its num_threads() and Schedule(f).
+  template <typename Pool, typename = std::enable_if_t<
+                               !std::is_same_v<std::decay_t<Pool>, Executor>>>
+  Executor(Pool& pool)  // NOLINT: a view, as std::string_view is of a string
+      : pool_(&pool), functions_(&kFunctionsOf<Pool>) {}
+
+  // How many threads a call may use, the calling one among them: 1 or more.
+  int64_t num_threads() const {
+    if (functions_ == nullptr) return 1;
+    const int64_t threads =
+        std::max<int64_t>(functions_->num_threads(pool_), 1);
+    // Read anew each time, so that a program can measure with and without: 50
+    // ns, where a second thread is worthwhile from 100 us on.
+    const char* const value = std::getenv(kThreadsVariable);
+    if (value == nullptr) return threads;
+    const int64_t limit = std::strtoll(value, nullptr, 10);
+    return limit < 1 ? threads : std::min(threads, limit);
+  }
+
+  // Calls run(data) at some time, on some thread. Only where num_threads() > 1.
+  void Schedule(void (*run)(void*), void* data) const {
+    functions_->schedule(pool_, run, data);
+  }
+
+ private:
+  struct Functions {
+    int64_t (*num_threads)(void* pool);
+    void (*schedule)(void* pool, void (*run)(void*), void* data);
+  };
+
+  template <typename Pool>
+  static constexpr Functions kFunctionsOf = {
+      [](void* pool) -> int64_t {
+        return static_cast<Pool*>(pool)->num_threads();
+      },
+      [](void* pool, void (*run)(void*), void* data) {
+        static_cast<Pool*>(pool)->Schedule([run, data] { run(data); });
+      }};
+
+  void* pool_ = nullptr;
+  const Functions* functions_ = nullptr;
+};
+
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_CORE_EXECUTOR_H_
