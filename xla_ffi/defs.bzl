@@ -1,14 +1,16 @@
-"""xla_ffi_library(): from sources and a list of handlers to a handler library.
+"""xla_ffi_op(), an operation in one call, and xla_ffi_library(), which it calls:
+from sources and a list of handlers to a handler library.
 
 The `handlers` of a BUILD file are the one list of handlers: the handler table,
 the version script of the shared library, registration in an XLA binary and
 Python all follow from it.
 """
 
-load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
 load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "cuda_library")
 load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
+load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 
 # -O2 of gcc leaves loops of kernels unvectorised.
 _COPTS = ["-O3"]
@@ -197,4 +199,176 @@ def _pybind11_module(module, name, library, tags, common):
             Label("@pybind11//:pybind11"),
         ],
         **common
+    )
+
+def xla_ffi_op(
+        name,
+        handlers = {},
+        srcs = [],
+        hdrs = [],
+        deps = [],
+        kernel_srcs = [],
+        kernel_hdrs = [],
+        kernel_deps = [],
+        kernel_copts = ["-O3"],
+        cuda_handlers = {},
+        cuda_srcs = [],
+        cuda_deps = [],
+        cuda_kernel_srcs = [],
+        cuda_kernel_hdrs = [],
+        tests = [],
+        emulated_tests = [],
+        cuda_tests = [],
+        test_deps = [],
+        visibility = None,
+        tags = [],
+        **kwargs):
+    """Builds an operation: kernels and handlers for both platforms, and tests.
+
+    Declares, as far as there are sources for it,
+      * `<name>`: the CPU handlers, an `xla_ffi_library`, with all that comes
+        with one;
+      * `<op>_cuda`: the CUDA handlers, likewise; skipped without --config=cuda;
+      * `<op>_kernel`, `<op>_cuda_kernel`: the kernels, for targets of the same
+        package;
+      * `<op>_cuda_emulated`: CUDA kernels and handlers compiled for the
+        emulator in //xla_ffi/testing/cuda, so that tests run them on the CPU;
+      * a `cc_test` for each test, named as its source,
+
+    where `<op>` is `name` without a `_cpu` at its end.
+
+    Handlers may include xla_ffi/core/handler.h, on CUDA
+    xla_ffi/core/cuda/handler.h; kernels the headers of //xla_ffi/core:kernel,
+    on CUDA those of //xla_ffi/core/cuda:kernel: no `deps` need to say so. Tests
+    have the call frames of //xla_ffi/testing and your workspace's
+    `@com_google_googletest`.
+
+    Args:
+      name: name of the CPU handlers' target.
+      handlers: the handlers on the CPU, as for `xla_ffi_library`.
+      srcs: C++ sources of the handlers on the CPU. An operation in one source,
+        kernel and handler together, has it here.
+      hdrs: headers of the handlers, on either platform.
+      deps: more libraries that handlers need, on either platform.
+      kernel_srcs: C++ sources of the kernels on the CPU, which include nothing
+        of XLA.
+      kernel_hdrs: headers of the kernels on the CPU, which those on CUDA
+        devices may include too.
+      kernel_deps: more libraries that kernels on the CPU need, such as
+        //xla_ffi/core:simd.
+      kernel_copts: compiler options of the kernels on the CPU.
+      cuda_handlers: the handlers on CUDA devices, as for `xla_ffi_library`.
+      cuda_srcs: C++ and CUDA sources of the handlers on CUDA devices.
+      cuda_deps: more libraries that kernels and handlers on CUDA devices need.
+      cuda_kernel_srcs: CUDA sources of the kernels, `.cu.cc` or `.cu`.
+      cuda_kernel_hdrs: their headers.
+      tests: C++ tests of kernels and handlers on the CPU.
+      emulated_tests: those that run `<op>_cuda_emulated`, too.
+      cuda_tests: those of the handlers on CUDA devices; skipped without
+        --config=cuda.
+      test_deps: more libraries that tests need.
+      visibility: of the handlers, and of what is declared beside them.
+      tags: of everything declared.
+      **kwargs: passed to the `xla_ffi_library` of the CPU handlers.
+    """
+    op = name.removesuffix("_cpu")
+    kernel = []
+    if kernel_srcs or kernel_hdrs:
+        kernel = [":" + op + "_kernel"]
+        cc_library(
+            name = op + "_kernel",
+            srcs = kernel_srcs,
+            hdrs = kernel_hdrs,
+            copts = kernel_copts,
+            tags = tags,
+            visibility = ["//visibility:private"],
+            deps = kernel_deps + [Label("//xla_ffi/core:kernel")],
+        )
+    if handlers:
+        xla_ffi_library(
+            name = name,
+            srcs = srcs,
+            hdrs = hdrs,
+            handlers = handlers,
+            tags = tags,
+            visibility = visibility,
+            deps = kernel + deps + [Label("//xla_ffi/core:handler")],
+            **kwargs
+        )
+    if cuda_handlers:
+        _cuda_side_of_op(
+            op,
+            handlers = cuda_handlers,
+            srcs = cuda_srcs,
+            hdrs = hdrs,
+            deps = deps + cuda_deps,
+            kernel_srcs = cuda_kernel_srcs,
+            kernel_hdrs = cuda_kernel_hdrs + kernel_hdrs,
+            kernel_deps = cuda_deps,
+            tags = tags,
+            visibility = visibility,
+        )
+    emulator = [
+        ":" + op + "_cuda_emulated",
+        Label("//xla_ffi/testing/cuda:emulator"),
+    ]
+    on_cpu = kernel + ([":" + name] if handlers else [])
+    for sources, libraries, compatible in [
+        (tests, on_cpu, []),
+        (emulated_tests, on_cpu + emulator, []),
+        (cuda_tests, [":" + op + "_cuda"], CUDA_ONLY),
+    ]:
+        for source in sources:
+            cc_test(
+                name = source.removesuffix(".cc"),
+                srcs = [source],
+                tags = tags,
+                target_compatible_with = compatible,
+                deps = libraries + test_deps + [
+                    Label("//xla_ffi/testing:call_frame"),
+                    "@com_google_googletest//:gtest_main",
+                ],
+            )
+
+def _cuda_side_of_op(
+        op,
+        handlers,
+        srcs,
+        hdrs,
+        deps,
+        kernel_srcs,
+        kernel_hdrs,
+        kernel_deps,
+        tags,
+        visibility):
+    """Declares the CUDA handlers of an operation, their kernels and their twin."""
+    kernel = []
+    if kernel_srcs:
+        kernel = [":" + op + "_cuda_kernel"]
+        cuda_library(
+            name = op + "_cuda_kernel",
+            srcs = kernel_srcs,
+            hdrs = kernel_hdrs,
+            tags = tags,
+            visibility = ["//visibility:private"],
+            deps = kernel_deps + [Label("//xla_ffi/core/cuda:kernel")],
+        )
+    xla_ffi_library(
+        name = op + "_cuda",
+        srcs = srcs,
+        hdrs = hdrs,
+        handlers = handlers,
+        platform = "CUDA",
+        tags = tags,
+        visibility = visibility,
+        deps = kernel + deps + [Label("//xla_ffi/core/cuda:handler")],
+    )
+    emulated_cuda_library(
+        name = op + "_cuda_emulated",
+        srcs = kernel_srcs + srcs,
+        hdrs = kernel_hdrs + hdrs,
+        # The emulator may lack what a kernel uses: built only where tested.
+        tags = tags + ["manual"],
+        visibility = ["//visibility:private"],
+        deps = deps + [Label("//xla_ffi/core/cuda:emulated_handler")],
     )

@@ -18,7 +18,10 @@ PAGE = "docs/defs.md"
 
 # File to load from -> the file that defines, and what of it is public.
 PUBLIC = {
-    "xla_ffi/defs.bzl": ("xla_ffi/defs.bzl", ["xla_ffi_library"]),
+    "xla_ffi/defs.bzl": (
+        "xla_ffi/defs.bzl",
+        ["xla_ffi_op", "xla_ffi_library"],
+    ),
     "xla_ffi/py_defs.bzl": ("xla_ffi/py_defs.bzl", ["xla_ffi_py_library"]),
     "third_party/cuda/defs.bzl": (
         "third_party/cuda/cuda_library.bzl",
