@@ -47,13 +47,16 @@ def _case(
     tolerance: float = 0,
 ) -> Case:
     """call(module, *arrays), with the module of JAX, the kit and NumPy."""
+    is_of_numpy = own is jnp and name in xla_ffi_kit.numpy.__all__
     return Case(
         f"{name} of the kit",
         functools.partial(call, own),
         numpy_call or functools.partial(call, np),
         arguments,
         shapes,
-        functools.partial(call, xla_ffi_kit),
+        functools.partial(
+            call, xla_ffi_kit.numpy if is_of_numpy else xla_ffi_kit.interim
+        ),
         tolerance,
     )
 

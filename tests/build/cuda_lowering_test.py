@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 import xla_ffi_kit
-from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
 (LIBRARY,) = (lib for lib in KIT_LIBRARIES if lib.platform == "cuda")
 X = jnp.ones((4, 8), jnp.float32)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import _accelerate, _accelerate_jax, accelerate, accelerated
+from xla_ffi_kit import accelerate, accelerated
+from xla_ffi_kit.accelerate import _jax_rules, switch
 
 X = np.array([3.0, 1, 2], np.float32)
 
@@ -97,9 +98,9 @@ def test_exported_programs_do_not_need_the_kit():
 
 
 def test_changed_primitive_is_left_alone(monkeypatch):
-    monkeypatch.setattr(_accelerate, "_changed", {})
+    monkeypatch.setattr(switch, "_changed", {})
     monkeypatch.setattr(
-        _accelerate._RULES["sort"], "PARAMETERS", (frozenset({"axis"}),)
+        switch._RULES["sort"], "PARAMETERS", (frozenset({"axis"}),)
     )
     accelerate()
     with pytest.warns(RuntimeWarning, match="sort stays JAX's own"):
@@ -112,8 +113,8 @@ def test_changed_primitive_is_left_alone(monkeypatch):
 
 @pytest.mark.parametrize("what", ["_lowerings", "_platform_specific_lowerings"])
 def test_changed_tables_are_left_alone(monkeypatch, what):
-    monkeypatch.setattr(_accelerate, "_changed", {})
-    monkeypatch.delattr(_accelerate_jax.mlir, what)
+    monkeypatch.setattr(switch, "_changed", {})
+    monkeypatch.delattr(_jax_rules.mlir, what)
     with pytest.warns(RuntimeWarning, match="cannot be read"):
         accelerate("sort")
     assert accelerated() == ()
@@ -121,7 +122,7 @@ def test_changed_tables_are_left_alone(monkeypatch, what):
 
 def test_missing_library_changes_nothing(monkeypatch):
     missing = xla_ffi_kit.HandlerLibrary("/nowhere/kit.so")
-    monkeypatch.setattr(_accelerate, "KIT_LIBRARIES", (missing,))
+    monkeypatch.setattr(switch, "KIT_LIBRARIES", (missing,))
     with pytest.raises(xla_ffi_kit.HandlerLibraryError, match="nowhere"):
         accelerate()
     assert accelerated() == ()

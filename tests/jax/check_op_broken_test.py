@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import KIT_LIBRARIES, FfiOp, _lowering
+from xla_ffi_kit import KIT_LIBRARIES, FfiOp
+from xla_ffi_kit.op import _lowering
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import rms_norm_op, rms_norm_weight_bwd_op

@@ -15,9 +15,9 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
-from xla_ffi_kit.ops.isin import isin_op
+from xla_ffi_kit.numpy._isin import isin_op
+from xla_ffi_kit.numpy._nonzero import nonzero_op
 from xla_ffi_kit.ops.modular_add import modular_add_op
-from xla_ffi_kit.ops.nonzero import nonzero_op
 from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import (
     rms_norm_bwd_op,

@@ -14,15 +14,16 @@ import jaxlib
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import _elf_symbols, _registration, _releases, doctor
-from xla_ffi_kit.doctor import _environment, _library_report
+from xla_ffi_kit import doctor
+from xla_ffi_kit.doctor import _elf_symbols, _environment, _library_report
 from xla_ffi_kit.doctor._library_report import Runtime, examine
+from xla_ffi_kit.library import registration, releases
 
 # Not resolved: under Bazel this file is a link, and its neighbours count.
 HERE = pathlib.Path(os.path.abspath(__file__)).parent
 KIT = xla_ffi_kit.KIT_LIBRARIES[0].path
 HERE_AND_NOW = _environment.runtime()
-OURS = ".".join(map(str, _registration.runtime_api_version()))
+OURS = ".".join(map(str, registration.runtime_api_version()))
 
 
 def compile_stranger(folder, *options):
@@ -109,15 +110,15 @@ def test_a_handler_newer_than_the_runtime(stranger):
 
 
 def test_which_releases_load():
-    assert _releases.loads_in((0, 0)) == "none: XLA refuses FFI 0.0"
-    assert _releases.loads_in((0, 2)) == ">= 0.8.1"
-    assert _releases.loads_in((0, 2), old_state=True) == (
+    assert releases.loads_in((0, 0)) == "none: XLA refuses FFI 0.0"
+    assert releases.loads_in((0, 2)) == ">= 0.8.1"
+    assert releases.loads_in((0, 2), old_state=True) == (
         ">= 0.8.1 except 0.9.1, 0.9.2"
     )
-    assert _releases.loads_in((0, 3), old_state=True) == ">= 0.9.1"
-    assert _releases.loads_in((0, 99)) == "newer than 0.12.0.1"
+    assert releases.loads_in((0, 3), old_state=True) == ">= 0.9.1"
+    assert releases.loads_in((0, 99)) == "newer than 0.12.0.1"
     # The running jaxlib bears the table out.
-    first = _releases.FIRST_JAXLIB[_registration.runtime_api_version()]
+    first = releases.FIRST_JAXLIB[registration.runtime_api_version()]
     parts = [tuple(map(int, v.split("."))) for v in (first, jaxlib.__version__)]
     assert parts[0] <= parts[1]
 

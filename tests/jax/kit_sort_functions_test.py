@@ -10,6 +10,7 @@ import pytest
 from accelerate_data import bits, rows
 
 import xla_ffi_kit
+from xla_ffi_kit import interim
 
 jax.config.update("jax_enable_x64", True)
 
@@ -45,7 +46,7 @@ def test_quantile_methods(method):
     q = np.float32([0, 0.25, 1, 0.5, np.nan, 1.5, -1])
     for args in ((x, 0.3, 1), (x, q, 0)):
         same(
-            functools.partial(xla_ffi_kit.quantile, method=method),
+            functools.partial(interim.quantile, method=method),
             functools.partial(jnp.quantile, method=method),
             *args,
             of=values,
@@ -57,8 +58,8 @@ def test_quantile_methods(method):
 )
 def test_median_of_dtypes(dtype):
     x = rows(dtype, 40)
-    same(xla_ffi_kit.median, jnp.median, x, 1, of=values)
-    same(xla_ffi_kit.median, jnp.median, x[4:7], of=values)
+    same(interim.median, jnp.median, x, 1, of=values)
+    same(interim.median, jnp.median, x[4:7], of=values)
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1, (2, 0), (0, 1, 2), ()])
@@ -68,7 +69,7 @@ def test_quantile_axes(axis):
     for q, keepdims in ((40.0, False), (np.array([10.0, 90]), True)):
         got, want = (
             percentile(x, q, axis, keepdims=keepdims)
-            for percentile in (xla_ffi_kit.percentile, jnp.percentile)
+            for percentile in (interim.percentile, jnp.percentile)
         )
         assert got.shape == want.shape and got.dtype == want.dtype
         # Which products and sums are rounded as one depends on what is fused.
@@ -77,17 +78,22 @@ def test_quantile_axes(axis):
 
 def test_what_quantile_leaves_to_jax():
     x = jnp.arange(5.0)
-    same(xla_ffi_kit.quantile, jnp.quantile, x.astype(jnp.float8_e5m2), 0.5)
+    same(
+        interim.quantile,
+        jnp.quantile,
+        x.astype(jnp.float8_e5m2),
+        0.5,
+    )
     for wrong in (
-        lambda: xla_ffi_kit.quantile(x, 1),
-        lambda: xla_ffi_kit.quantile(x[:0], 0.5),
-        lambda: xla_ffi_kit.quantile(x, 0.5, method="cubic"),
-        lambda: xla_ffi_kit.quantile(x, np.ones((2, 2))),
-        lambda: xla_ffi_kit.quantile(x, 0.5, axis=1),
-        lambda: xla_ffi_kit.quantile(x, 0.5, axis=(0, 0)),
-        lambda: xla_ffi_kit.quantile(x, 0.5, out=x),
-        lambda: xla_ffi_kit.quantile(x + 1j, 0.5),
-        lambda: xla_ffi_kit.median(x, overwrite_input=True),
+        lambda: interim.quantile(x, 1),
+        lambda: interim.quantile(x[:0], 0.5),
+        lambda: interim.quantile(x, 0.5, method="cubic"),
+        lambda: interim.quantile(x, np.ones((2, 2))),
+        lambda: interim.quantile(x, 0.5, axis=1),
+        lambda: interim.quantile(x, 0.5, axis=(0, 0)),
+        lambda: interim.quantile(x, 0.5, out=x),
+        lambda: interim.quantile(x + 1j, 0.5),
+        lambda: interim.median(x, overwrite_input=True),
     ):
         with pytest.raises((TypeError, ValueError)):
             wrong()
@@ -111,7 +117,10 @@ def test_derivatives_and_vmap_of_quantiles():
         )
 
     q = np.array([0.2, 0.75])
-    got, want = every(xla_ffi_kit.quantile)(x, q), every(jnp.quantile)(x, q)
+    got, want = (
+        every(interim.quantile)(x, q),
+        every(jnp.quantile)(x, q),
+    )
     jax.tree.map(
         functools.partial(np.testing.assert_allclose, rtol=1e-12), got, want
     )
@@ -119,12 +128,19 @@ def test_derivatives_and_vmap_of_quantiles():
 
 
 def test_lists_and_numbers():
-    assert float(xla_ffi_kit.median([3, 1, 2])) == 2
-    assert float(xla_ffi_kit.quantile(np.float32(3), 0.5)) == 3
-    assert xla_ffi_kit.percentile([1.0, 3], [0.0, 50]).tolist() == [1, 2]
-    assert xla_ffi_kit.unique([2, 1, 2]).tolist() == [1, 2]
-    assert sorted(xla_ffi_kit.permutation(KEY, [1, 2, 3]).tolist()) == [1, 2, 3]
-    assert xla_ffi_kit.isin([1, 2], [2]).tolist() == [False, True]
+    assert float(interim.median([3, 1, 2])) == 2
+    assert float(interim.quantile(np.float32(3), 0.5)) == 3
+    assert interim.percentile([1.0, 3], [0.0, 50]).tolist() == [
+        1,
+        2,
+    ]
+    assert xla_ffi_kit.numpy.unique([2, 1, 2]).tolist() == [1, 2]
+    assert sorted(interim.permutation(KEY, [1, 2, 3]).tolist()) == [
+        1,
+        2,
+        3,
+    ]
+    assert xla_ffi_kit.numpy.isin([1, 2], [2]).tolist() == [False, True]
 
 
 ALL = dict.fromkeys(("return_index", "return_inverse", "return_counts"), True)
@@ -146,26 +162,26 @@ def test_unique(dtype, options):
     # Where XLA gathers bf16 by way of f32, it loses the payload of NaNs.
     loses_payload = dtype == "bfloat16" and jax.__version_info__ < (0, 10)
     of = values if loses_payload else bits
-    same(xla_ffi_kit.unique, jnp.unique, x, of=of, **options)
+    same(xla_ffi_kit.numpy.unique, jnp.unique, x, of=of, **options)
 
 
 def test_unique_of_a_vector():
     x = rows("float64", 41)[1]
-    same(xla_ffi_kit.unique, jnp.unique, x, axis=0, **ALL)
-    same(xla_ffi_kit.unique, jnp.unique, x, axis=-1, equal_nan=False)
-    same(xla_ffi_kit.unique, jnp.unique, x > 0)
-    same(xla_ffi_kit.unique, jnp.unique, x, size=0)
+    same(xla_ffi_kit.numpy.unique, jnp.unique, x, axis=0, **ALL)
+    same(xla_ffi_kit.numpy.unique, jnp.unique, x, axis=-1, equal_nan=False)
+    same(xla_ffi_kit.numpy.unique, jnp.unique, x > 0)
+    same(xla_ffi_kit.numpy.unique, jnp.unique, x, size=0)
 
 
 def test_what_unique_leaves_to_jax():
     x = rows("int8", 20)
     for case in (x[:0], x[1] + 1j, jnp.float32(3)):
-        same(xla_ffi_kit.unique, jnp.unique, case)
-    same(xla_ffi_kit.unique, jnp.unique, x, axis=1)
+        same(xla_ffi_kit.numpy.unique, jnp.unique, case)
+    same(xla_ffi_kit.numpy.unique, jnp.unique, x, axis=1)
     with pytest.raises(ValueError, match="fill_value must be specified"):
-        xla_ffi_kit.unique(x[:0], size=3)
+        xla_ffi_kit.numpy.unique(x[:0], size=3)
     with pytest.raises(jax.errors.ConcretizationTypeError):
-        jax.jit(xla_ffi_kit.unique)(x)
+        jax.jit(xla_ffi_kit.numpy.unique)(x)
 
 
 def test_transformations_of_unique():
@@ -176,7 +192,9 @@ def test_transformations_of_unique():
         grad = jax.grad(lambda x: (f(x)[0] ** 2)[:4].sum())
         return jax.jit(jax.vmap(lambda x: (f(x), grad(jnp.nan_to_num(x)))))
 
-    assert bits(every(xla_ffi_kit.unique)(x)) == bits(every(jnp.unique)(x))
+    assert bits(every(xla_ffi_kit.numpy.unique)(x)) == bits(
+        every(jnp.unique)(x)
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,10 +213,10 @@ def test_transformations_of_unique():
     ids=lambda args: f"{getattr(args[0], 'shape', args[0])}, {args[1:]}",
 )
 def test_permutation(args):
-    same(xla_ffi_kit.permutation, jax.random.permutation, KEY, *args)
+    same(interim.permutation, jax.random.permutation, KEY, *args)
     if args[0] is TABLE:
         old = jax.random.PRNGKey(3)
-        same(xla_ffi_kit.permutation, jax.random.permutation, old, *args)
+        same(interim.permutation, jax.random.permutation, old, *args)
 
 
 @pytest.mark.parametrize(
@@ -215,21 +233,25 @@ def test_permutation(args):
     ids=lambda args: f"{getattr(args[0], 'shape', args[0])}, {args[1:]}",
 )
 def test_choice(args):
-    same(xla_ffi_kit.choice, jax.random.choice, KEY, *args)
+    same(interim.choice, jax.random.choice, KEY, *args)
 
 
 def test_errors_of_random_functions():
     for kit, own, args in [
-        (xla_ffi_kit.permutation, jax.random.permutation, (KEY, 1.5)),
-        (xla_ffi_kit.permutation, jax.random.permutation, (KEY, TABLE, 2)),
+        (interim.permutation, jax.random.permutation, (KEY, 1.5)),
         (
-            xla_ffi_kit.permutation,
+            interim.permutation,
+            jax.random.permutation,
+            (KEY, TABLE, 2),
+        ),
+        (
+            interim.permutation,
             jax.random.permutation,
             (jax.random.split(KEY), 3),
         ),
-        (xla_ffi_kit.choice, jax.random.choice, (KEY, 3, (4,), False)),
-        (xla_ffi_kit.choice, jax.random.choice, (KEY, 0, (4,), False)),
-        (xla_ffi_kit.choice, jax.random.choice, (KEY, 3, 2, False)),
+        (interim.choice, jax.random.choice, (KEY, 3, (4,), False)),
+        (interim.choice, jax.random.choice, (KEY, 0, (4,), False)),
+        (interim.choice, jax.random.choice, (KEY, 3, 2, False)),
     ]:
         with pytest.raises((TypeError, ValueError)) as want:
             own(*args)
@@ -252,7 +274,7 @@ def test_random_functions_in_programs():
         return jax.jit(lambda k, x: (jax.vmap(of_key)(k), jax.grad(loss)(x)))
 
     x = TABLE[:, 0]
-    got = every(xla_ffi_kit.permutation, xla_ffi_kit.choice)(keys, x)
+    got = every(interim.permutation, interim.choice)(keys, x)
     want = every(jax.random.permutation, jax.random.choice)(keys, x)
     assert bits(got) == bits(want)
 
@@ -260,24 +282,24 @@ def test_random_functions_in_programs():
 def test_without_x64():
     with jax.enable_x64(False):
         x = rows("float32", 40)[5]
-        same(xla_ffi_kit.quantile, jnp.quantile, x, 0.3)
-        same(xla_ffi_kit.unique, jnp.unique, x, **ALL)
-        same(xla_ffi_kit.permutation, jax.random.permutation, KEY, 30)
+        same(interim.quantile, jnp.quantile, x, 0.3)
+        same(xla_ffi_kit.numpy.unique, jnp.unique, x, **ALL)
+        same(interim.permutation, jax.random.permutation, KEY, 30)
 
 
 def test_without_promotion():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     q = np.float32([0.1, 0.6])
     functions = (
-        lambda: xla_ffi_kit.quantile(x, q, 1),
-        lambda: xla_ffi_kit.quantile(x, q, 0, method="nearest"),
-        lambda: xla_ffi_kit.median(x),
-        lambda: xla_ffi_kit.unique(x, size=20, fill_value=7, **ALL),
-        lambda: xla_ffi_kit.permutation(KEY, x, 1),
-        lambda: xla_ffi_kit.permutation(KEY, x, 1, independent=True),
-        lambda: xla_ffi_kit.choice(KEY, x, (2,), replace=False),
-        lambda: xla_ffi_kit.isin(jnp.arange(90), jnp.arange(60)),
-        lambda: xla_ffi_kit.nonzero(x, size=20, fill_value=-1),
+        lambda: interim.quantile(x, q, 1),
+        lambda: interim.quantile(x, q, 0, method="nearest"),
+        lambda: interim.median(x),
+        lambda: xla_ffi_kit.numpy.unique(x, size=20, fill_value=7, **ALL),
+        lambda: interim.permutation(KEY, x, 1),
+        lambda: interim.permutation(KEY, x, 1, independent=True),
+        lambda: interim.choice(KEY, x, (2,), replace=False),
+        lambda: xla_ffi_kit.numpy.isin(jnp.arange(90), jnp.arange(60)),
+        lambda: xla_ffi_kit.numpy.nonzero(x, size=20, fill_value=-1),
     )
     want = [f() for f in functions]
     jax.clear_caches()
@@ -289,12 +311,12 @@ def test_without_promotion():
 def test_programs_call_the_handler():
     x = jnp.arange(90.0)
     for f in (
-        xla_ffi_kit.median,
-        lambda x: xla_ffi_kit.quantile(x, 0.3, method="lower"),
-        jax.grad(lambda x: xla_ffi_kit.percentile(x, 3.0)),
-        lambda x: xla_ffi_kit.unique(x, size=3, **ALL),
-        lambda x: xla_ffi_kit.permutation(KEY, x),
-        lambda x: xla_ffi_kit.choice(KEY, x, (3,), replace=False),
+        interim.median,
+        lambda x: interim.quantile(x, 0.3, method="lower"),
+        jax.grad(lambda x: interim.percentile(x, 3.0)),
+        lambda x: xla_ffi_kit.numpy.unique(x, size=3, **ALL),
+        lambda x: interim.permutation(KEY, x),
+        lambda x: interim.choice(KEY, x, (3,), replace=False),
     ):
         text = jax.jit(f).lower(x).as_text()
         assert "xla_ffi_kit.sort" in text and "stablehlo.sort" not in text

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import _registration
-from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit.library import registration
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.ops import relu
 
 CPU = KIT_LIBRARIES[0]
@@ -66,7 +66,7 @@ def test_handlers_ask_for_ffi_0_2():
 
 
 def test_runtime_version_is_read():
-    version = _registration.runtime_api_version()
+    version = registration.runtime_api_version()
     assert version is not None and version >= (0, 2)
 
 
@@ -75,7 +75,7 @@ def test_import_touches_no_backend():
         "import xla_ffi_kit\n"
         "from jax._src import xla_bridge\n"
         "assert not xla_bridge.backends_are_initialized()\n"
-        "assert not xla_ffi_kit._registration._handlers\n"
+        "assert not xla_ffi_kit.library.registration._handlers\n"
     )
     assert result.returncode == 0, result.stderr
 
@@ -165,8 +165,8 @@ def test_library_without_the_handler():
 def test_handler_newer_than_the_runtime(tmp_path, monkeypatch):
     path = tmp_path / "copy.so"
     shutil.copy(CPU.path, path)
-    monkeypatch.setattr(_registration, "_handlers", {})
-    monkeypatch.setattr(_registration, "runtime_api_version", lambda: (0, 1))
+    monkeypatch.setattr(registration, "_handlers", {})
+    monkeypatch.setattr(registration, "runtime_api_version", lambda: (0, 1))
     op = op_of(xla_ffi_kit.HandlerLibrary(path))
     with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
         op(np.float32(1))
@@ -196,7 +196,7 @@ def test_one_library_with_two_paths(tmp_path):
 def test_closed_library_stays_usable():
     result = run_python(
         "import _ctypes, numpy as np, xla_ffi_kit\n"
-        "from xla_ffi_kit._library import KIT_LIBRARIES\n"
+        "from xla_ffi_kit.library.handler_library import KIT_LIBRARIES\n"
         "xla_ffi_kit.relu(np.float32(1))\n"
         "handle = KIT_LIBRARIES[0]._library._handle\n"
         "for _ in range(3): _ctypes.dlclose(handle)\n"
@@ -237,7 +237,7 @@ def test_first_use_from_many_threads():
         "ts = [threading.Thread(target=work, args=(i,)) for i in range(8)]\n"
         "[t.start() for t in ts]; [t.join() for t in ts]\n"
         "assert not wrong\n"
-        "assert len(xla_ffi_kit._registration._handlers) == 2\n"
+        "assert len(xla_ffi_kit.library.registration._handlers) == 2\n"
     )
     assert result.returncode == 0, result.stderr
 
@@ -246,7 +246,7 @@ def test_fork_while_another_thread_registers():
     taken, release = threading.Event(), threading.Event()
 
     def hold():
-        with _registration._lock:
+        with registration._lock:
             taken.set()
             release.wait()
 
@@ -255,7 +255,7 @@ def test_fork_while_another_thread_registers():
     taken.wait()
     child = os.fork()
     if child == 0:  # only checks that the lock is free here
-        free = _registration._lock.acquire(blocking=False)
+        free = registration._lock.acquire(blocking=False)
         os._exit(0 if free else 1)
     release.set()
     thread.join()

@@ -107,7 +107,7 @@ def test_explicit_mesh_gathers_if_the_spec_says_so():
         jax.nn.relu,
         kernel_axes=1,
         handlers={"cpu": "xla_ffi_kit.relu"},
-        libraries=xla_ffi_kit._library.KIT_LIBRARIES,
+        libraries=xla_ffi_kit.KIT_LIBRARIES,
         sharded_kernel_axes="gather",
     )
     mesh = mesh_of(AxisType.Explicit, (2, 2), ("d", "e"))

@@ -56,8 +56,8 @@ def files_of_kit(name: str, cuda: bool) -> dict[str, str]:
     """Path -> text, for the kit's own tree."""
     values = values_for(KIT, name) | {
         "GAP": "\n",  # before imports of one's own
-        "IMPORTS": "\nfrom xla_ffi_kit._library import KIT_LIBRARIES\n"
-        "from xla_ffi_kit.ffi_op import FfiOp\n",
+        "IMPORTS": "\nfrom xla_ffi_kit.library.handler_library import "
+        "KIT_LIBRARIES\nfrom xla_ffi_kit.op.ffi_op import FfiOp\n",
         "KIT": "",
         "LIBRARIES": "KIT_LIBRARIES" if cuda else "KIT_LIBRARIES[:1]",
         "MODULE": f"xla_ffi_kit.ops.{name}",

@@ -11,20 +11,16 @@ from collections.abc import Iterator
 import jax
 import jaxlib
 
-from xla_ffi_kit import (
-    _accelerate,
-    _implementation,
-    _lowering,
-    _registration,
-    ffi_op,
-)
-from xla_ffi_kit._library import (
+from xla_ffi_kit.accelerate import switch
+from xla_ffi_kit.doctor import _library_report
+from xla_ffi_kit.doctor._library_report import Runtime
+from xla_ffi_kit.library import registration
+from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
     HandlerLibraryError,
 )
-from xla_ffi_kit.doctor import _library_report
-from xla_ffi_kit.doctor._library_report import Runtime
+from xla_ffi_kit.op import _lowering, ffi_op, implementation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +97,7 @@ class EnvironmentReport:
 
 def runtime() -> Runtime:
     """The running jaxlib."""
-    return Runtime(jaxlib.__version__, _registration.runtime_api_version())
+    return Runtime(jaxlib.__version__, registration.runtime_api_version())
 
 
 def examine() -> EnvironmentReport:
@@ -122,8 +118,8 @@ def examine() -> EnvironmentReport:
             for op in operations
             for name in sorted(op.handlers)
         ),
-        accelerate=_accelerate.state(),
-        switched=os.environ.get(_implementation.ENVIRONMENT_VARIABLE, ""),
+        accelerate=switch.state(),
+        switched=os.environ.get(implementation.ENVIRONMENT_VARIABLE, ""),
     )
 
 
@@ -192,7 +188,7 @@ def _operation(
     ) -> OperationState:
         return OperationState(op.name, platform_name, runs, why, problem)
 
-    if _implementation.runs_reference(op.name):
+    if implementation.runs_reference(op.name):
         return state("reference", "switched to it")
     target = op.handlers[platform_name]
     if callable(target):

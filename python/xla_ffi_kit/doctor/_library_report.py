@@ -11,7 +11,8 @@ import sys
 import tempfile
 from typing import Any
 
-from xla_ffi_kit import _c_api, _elf_symbols, _releases
+from xla_ffi_kit.doctor import _elf_symbols
+from xla_ffi_kit.library import c_api, releases
 
 _SECONDS = 120  # that loading a library may take
 
@@ -117,7 +118,7 @@ def examine(path: str, runtime: Runtime) -> LibraryReport:
         raise NotAHandlerLibraryError(f"{path} {found['error']}")
     if not found["handlers"]:
         raise NotAHandlerLibraryError(f"{path} offers no FFI handler")
-    known = {_c_api.TABLE_SYMBOL}
+    known = {c_api.TABLE_SYMBOL}
     for handler in found["handlers"]:
         known.update(s for s in handler["symbols"] if s)
     if how == "module":
@@ -147,7 +148,7 @@ def examine(path: str, runtime: Runtime) -> LibraryReport:
 
 
 def _how(path: str, elf: _elf_symbols.SharedLibrary) -> tuple[str, str]:
-    if _c_api.TABLE_SYMBOL in elf.functions:
+    if c_api.TABLE_SYMBOL in elf.functions:
         return "table", "handler table"
     if not elf.calls_ffi:
         raise NotAHandlerLibraryError(
@@ -204,10 +205,10 @@ def _handler(
         stages=tuple(answers),
         api_version=_dots(version) if version else None,
         traits=("command buffer compatible",)
-        if traits & _c_api.COMMAND_BUFFER_COMPATIBLE
+        if traits & c_api.COMMAND_BUFFER_COMPATIBLE
         else (),
         state=state,
-        loads_in=_releases.loads_in(version, old_state=keeps_state)
+        loads_in=releases.loads_in(version, old_state=keeps_state)
         if version
         else "?",
         problem=_problem(version, keeps_state, runtime)
@@ -240,14 +241,14 @@ def _problem(
 ) -> str | None:
     """Why the running jaxlib does not take a handler, in a few words."""
     ours = runtime.api_version
-    if version < _releases.OLDEST:
+    if version < releases.OLDEST:
         return "built for FFI 0.0, which XLA refuses"
     if ours and version > ours:
         return (
             f"built for FFI {_dots(version)}, jaxlib {runtime.jaxlib} speaks "
             f"{_dots(ours)}: update jaxlib, or build with older headers"
         )
-    if keeps_state and _releases.crashes(version, runtime.jaxlib or ""):
+    if keeps_state and releases.crashes(version, runtime.jaxlib or ""):
         return f"jaxlib {runtime.jaxlib} crashes on state of FFI < 0.3"
     return None
 

@@ -21,7 +21,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from xla_ffi_kit import _c_api, _elf_symbols, _library
+from xla_ffi_kit.doctor import _elf_symbols
+from xla_ffi_kit.library import c_api, handler_library
 
 _SECONDS = 2  # that a metadata call may take; it takes microseconds
 
@@ -43,7 +44,7 @@ def ask(address: int) -> dict[str, Any]:
     if not child:
         signal.alarm(_SECONDS)
         try:
-            metadata = _c_api.read_metadata(address)
+            metadata = c_api.read_metadata(address)
             answer: dict[str, Any] = {
                 "api_version": metadata.api_version,
                 "traits": metadata.traits,
@@ -70,18 +71,18 @@ def ask(address: int) -> dict[str, Any]:
 def table(path: str) -> dict[str, Any]:
     """Every handler and type of a library with a handler table."""
     library = ctypes.CDLL(path)
-    get_table = getattr(library, _c_api.TABLE_SYMBOL)
-    get_table.restype = ctypes.POINTER(_c_api.HandlerTable)
+    get_table = getattr(library, c_api.TABLE_SYMBOL)
+    get_table.restype = ctypes.POINTER(c_api.HandlerTable)
     contents = get_table().contents
     types = {}
-    for number, state in enumerate(_library._types(contents), start=1):
+    for number, state in enumerate(handler_library._types(contents), start=1):
         # Stands in for XLA, which numbers the types when it registers them;
         # a handler whose type has no number answers with an error.
         ctypes.c_int64.from_address(state.type_id).value = number
         types[number] = state.name
     symbols = _symbols(library, path)
     handlers = []
-    for handler in _library._handlers(contents):
+    for handler in handler_library._handlers(contents):
         stages = {s: ask(a) for s, a in handler.stages.items()}
         handlers.append(
             {

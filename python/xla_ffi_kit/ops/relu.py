@@ -7,8 +7,8 @@ from typing import Any
 import jax
 
 from xla_ffi_kit import _check
-from xla_ffi_kit._library import KIT_LIBRARIES
-from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op.ffi_op import FfiOp
 
 _NAME = "xla_ffi_kit.relu"
 _DTYPES = (

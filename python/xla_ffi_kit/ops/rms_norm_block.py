@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from xla_ffi_kit import _check
-from xla_ffi_kit._library import KIT_LIBRARIES
-from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.ops import rms_norm_plain as _plain
 from xla_ffi_kit.ops import rms_norm_weight as _weight
 from xla_ffi_kit.ops.rms_norm_plain import widen

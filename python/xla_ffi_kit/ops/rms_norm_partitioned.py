@@ -19,8 +19,8 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit._library import KIT_LIBRARIES
-from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.ops import rms_norm_plain as _plain
 from xla_ffi_kit.ops.rms_norm import check
 

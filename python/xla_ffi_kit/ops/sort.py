@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xla_ffi_kit._accelerate_rows import FLOATS, WITHOUT_TIES
-from xla_ffi_kit._library import KIT_LIBRARIES
-from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.accelerate._rows import FLOATS, WITHOUT_TIES
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op.ffi_op import FfiOp
 
 _TARGET = "xla_ffi_kit.sort"
 DTYPES = WITHOUT_TIES | FLOATS  # of keys, and of payload

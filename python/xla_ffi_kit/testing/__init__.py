@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.testing import (
     _checks_calls,
     _checks_derivatives,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 if TYPE_CHECKING:
-    from xla_ffi_kit.ffi_op import FfiOp
+    from xla_ffi_kit.op.ffi_op import FfiOp
 
 _OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jax import export
 
-from xla_ffi_kit._export import export_checks
+from xla_ffi_kit.op.export import export_checks
 from xla_ffi_kit.testing import _case, _checks_calls
 from xla_ffi_kit.testing._compare import Failure, Runner, Skipped
 

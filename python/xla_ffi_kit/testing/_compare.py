@@ -13,7 +13,7 @@ import numpy as np
 from xla_ffi_kit.testing import _case
 
 if TYPE_CHECKING:
-    from xla_ffi_kit.ffi_op import FfiOp
+    from xla_ffi_kit.op.ffi_op import FfiOp
 
 # Allowed error relative to the largest value of the result (and to 1).
 TOLERANCES = {

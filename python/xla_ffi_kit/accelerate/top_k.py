@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_ffi_kit._accelerate_rows import KEYS, RowsHandler
+from xla_ffi_kit.accelerate._rows import KEYS, RowsHandler
 
 TARGET = "xla_ffi_kit.top_k"
 PARAMETERS = (

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit._library import KIT_LIBRARIES
-from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op.ffi_op import FfiOp
 
 _NAME = "xla_ffi_kit.nonzero"
 

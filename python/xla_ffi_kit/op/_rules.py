@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad, batching
 
-from xla_ffi_kit import _shared
-from xla_ffi_kit._attributes import AttributeValues
+from xla_ffi_kit.op import _shared
+from xla_ffi_kit.op._attributes import AttributeValues
 
 if TYPE_CHECKING:
-    from xla_ffi_kit.ffi_op import FfiOp
+    from xla_ffi_kit.op.ffi_op import FfiOp
 
 Values = Sequence[Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_ffi_kit._accelerate_rows import KEYS, WITHOUT_TIES, RowsHandler
+from xla_ffi_kit.accelerate._rows import KEYS, WITHOUT_TIES, RowsHandler
 
 TARGET = "xla_ffi_kit.sort"
 PARAMETERS = (frozenset({"dimension", "is_stable", "num_keys"}),)

@@ -15,8 +15,8 @@ import threading
 import jax
 import jaxlib
 
-from xla_ffi_kit import _releases
-from xla_ffi_kit._library import (
+from xla_ffi_kit.library import releases
+from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     Handler,
     HandlerLibrary,
@@ -149,14 +149,14 @@ def _check_version(library: HandlerLibrary, handler: Handler) -> None:
             f"metadata call: {error}"
         ) from None
     keeps_state = library.types and "instantiate" in handler.stages
-    if keeps_state and _releases.crashes(built, jaxlib_version):
+    if keeps_state and releases.crashes(built, jaxlib_version):
         raise HandlerLibraryError(
             f"handler {handler.name!r} of {library.path} keeps state and is "
             f"built for XLA FFI {built[0]}.{built[1]}; jaxlib "
             f"{jaxlib_version} crashes on such handlers; use jaxlib 0.9.0 or "
             "older, or 0.10.0 or newer"
         )
-    oldest = _releases.OLDEST
+    oldest = releases.OLDEST
     if runtime is None or oldest <= built <= runtime:
         return
     advice = (

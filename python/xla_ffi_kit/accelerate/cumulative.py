@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from xla_ffi_kit import _accelerate_axis
-from xla_ffi_kit._accelerate_rows import FLOATS, WITHOUT_TIES
+from xla_ffi_kit.accelerate import _axis
+from xla_ffi_kit.accelerate._rows import FLOATS, WITHOUT_TIES
 
 # XLA has one fused loop for an axis that is no longer. From the front it does
 # the work of each element's window anew, which costs little for a few elements.
@@ -49,13 +49,13 @@ class Cumulative:
 
     def partitions(self, avals: Any, *, axis: int, **_: Any) -> bool:
         """Whether sharded operands stay in place."""
-        return _accelerate_axis.partitions(len(avals[0].shape), axis)
+        return _axis.partitions(len(avals[0].shape), axis)
 
     def lower(
         self, ctx: Any, x: Any, *, axis: int, reverse: bool, **_: Any
     ) -> Any:
         """Lowers an operation that the handler covers."""
-        return _accelerate_axis.lower(
+        return _axis.lower(
             self.TARGET,
             ctx,
             x,

@@ -13,17 +13,12 @@ from typing import Any
 
 import jax
 
-from xla_ffi_kit import (
-    _accelerate_jax,
-    _accelerate_sort,
-    _accelerate_top_k,
-    _check,
-    _jax_hooks,
-)
-from xla_ffi_kit._accelerate_argmax import Argmax
-from xla_ffi_kit._accelerate_cumulative import Cumulative
-from xla_ffi_kit._accelerate_jax import ChangedJaxError
-from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit.accelerate import _jax_rules, sort, top_k
+from xla_ffi_kit.accelerate._jax_rules import ChangedJaxError
+from xla_ffi_kit.accelerate.argmax import Argmax
+from xla_ffi_kit.accelerate.cumulative import Cumulative
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
 # By the name users give: the primitive in jax.lax is called <name>_p. Each
 # module or object says its handler's TARGET, the sets of PARAMETERS the
@@ -36,8 +31,8 @@ _RULES: dict[str, Any] = {
     "cummin": Cumulative("min"),
     "cumprod": Cumulative("product"),
     "cumsum": Cumulative("sum"),
-    "sort": _accelerate_sort,
-    "top_k": _accelerate_top_k,
+    "sort": sort,
+    "top_k": top_k,
 }
 
 _lock = threading.RLock()
@@ -103,7 +98,7 @@ def state() -> dict[str, str]:
         for name in sorted(_RULES):
             found[name] = "on" if name in _undo else "off"
             try:
-                _accelerate_jax.primitive(f"{name}_p")
+                _jax_rules.primitive(f"{name}_p")
             except ChangedJaxError as error:
                 found[name] = f"JAX's own stays: {error}"
             if name in _changed:
@@ -146,13 +141,13 @@ def _switch_to(wanted: Iterable[str]) -> None:
 def _replace(name: str) -> Callable[[], None]:
     rules = _RULES[name]
 
-    def wrap(own: _accelerate_jax.Rule) -> _accelerate_jax.Rule:
+    def wrap(own: _jax_rules.Rule) -> _jax_rules.Rule:
         def rule(ctx: Any, *operands: Any, **parameters: Any) -> Any:
             if frozenset(parameters) not in rules.PARAMETERS:
                 _warn(name, f"its parameters are {sorted(parameters)}")
             elif (
                 # An exported program must run where the kit is not.
-                not _accelerate_jax.is_exporting(ctx)
+                not _jax_rules.is_exporting(ctx)
                 and _check.is_static(*(a.shape for a in ctx.avals_in))
                 and rules.covers(ctx.avals_in, **parameters)
                 and (
@@ -165,8 +160,8 @@ def _replace(name: str) -> Callable[[], None]:
 
         return rule
 
-    primitive = _accelerate_jax.primitive(f"{name}_p")
-    return _accelerate_jax.replace(primitive, wrap)
+    primitive = _jax_rules.primitive(f"{name}_p")
+    return _jax_rules.replace(primitive, wrap)
 
 
 def _warn(name: str, reason: str) -> None:

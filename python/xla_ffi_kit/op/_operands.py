@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xla_ffi_kit.ffi_op import FfiOp
+    from xla_ffi_kit.op.ffi_op import FfiOp
 
 Shape = tuple[Any, ...]
 

@@ -10,18 +10,17 @@ import jax
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 
-from xla_ffi_kit import (
-    _check,
-    _jax_hooks,
-    _registration,
-    _sharding,
-    _shared,
+from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit.library import registration
+from xla_ffi_kit.library.handler_library import (
+    HandlerLibrary,
+    HandlerLibraryError,
 )
-from xla_ffi_kit._attributes import AttributeValues
-from xla_ffi_kit._library import HandlerLibrary, HandlerLibraryError
+from xla_ffi_kit.op import _sharding, _shared
+from xla_ffi_kit.op._attributes import AttributeValues
 
 if TYPE_CHECKING:
-    from xla_ffi_kit.ffi_op import FfiOp
+    from xla_ffi_kit.op.ffi_op import FfiOp
 
 
 def install(op: FfiOp) -> None:
@@ -67,7 +66,7 @@ def _lower(
         if library is None:
             return default(ctx, *operands, attributes=attributes)
         try:
-            _registration.register(library, target)
+            registration.register(library, target)
         except HandlerLibraryError as error:
             raise HandlerLibraryError(f"{op.name}: {error}") from None
 

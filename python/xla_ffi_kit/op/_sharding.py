@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from xla_ffi_kit import _check, _jax_hooks
 
 if TYPE_CHECKING:
-    from xla_ffi_kit.ffi_op import FfiOp
+    from xla_ffi_kit.op.ffi_op import FfiOp
 
 
 def annotate(

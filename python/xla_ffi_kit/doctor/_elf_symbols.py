@@ -12,7 +12,7 @@ import mmap
 import struct
 from collections.abc import Iterator
 
-from xla_ffi_kit import _elf
+from xla_ffi_kit.library import _elf
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")

@@ -11,15 +11,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from xla_ffi_kit import _jax_hooks, _registration
-from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit.library import registration
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
 
 def lower(
     target: str, ctx: Any, x: Any, *, axis: int, **attributes: Any
 ) -> Any:
     """Lowers to the handler `target` of the kit's CPU library."""
-    _registration.register(KIT_LIBRARIES[0], target)
+    registration.register(KIT_LIBRARIES[0], target)
     build = jax.ffi.build_ffi_lowering_function(target)
     call = build(ctx, x, axis=np.int64(axis), **attributes)
     (x_aval,), (y_aval,) = ctx.avals_in, ctx.avals_out

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-from xla_ffi_kit import _c_api, _elf
+from xla_ffi_kit.library import _elf, c_api
 
 # XLA's name of a platform in the handler table -> JAX's name of it.
 _PLATFORMS = {"Host": "cpu", "CUDA": "cuda", "ROCM": "rocm"}
@@ -40,9 +40,9 @@ class Handler:
     platform: str
     stages: dict[str, int]
 
-    def metadata(self) -> _c_api.Metadata:
+    def metadata(self) -> c_api.Metadata:
         """The FFI version and traits that the handler was compiled with."""
-        return _c_api.read_metadata(self.stages["execute"])
+        return c_api.read_metadata(self.stages["execute"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +86,7 @@ class HandlerLibrary:
 
     @property
     def exists(self) -> bool:
+        """Whether the file is there."""
         return os.path.exists(self.path)
 
     @property
@@ -102,6 +103,7 @@ class HandlerLibrary:
 
     @property
     def types(self) -> tuple[StateType, ...]:
+        """The state types, to be registered before the handlers."""
         self._load()
         return self._types
 
@@ -127,19 +129,19 @@ class HandlerLibrary:
 
     def _read(self, library: ctypes.CDLL) -> None:
         try:
-            get_table = getattr(library, _c_api.TABLE_SYMBOL)
+            get_table = getattr(library, c_api.TABLE_SYMBOL)
         except AttributeError:
             raise HandlerLibraryError(
-                f"{self.path} has no symbol {_c_api.TABLE_SYMBOL}, so it is no "
+                f"{self.path} has no symbol {c_api.TABLE_SYMBOL}, so it is no "
                 "handler library; build it with xla_ffi_library()"
             ) from None
-        get_table.restype = ctypes.POINTER(_c_api.HandlerTable)
+        get_table.restype = ctypes.POINTER(c_api.HandlerTable)
         table = get_table().contents
-        if table.struct_size < ctypes.sizeof(_c_api.HandlerTable):
+        if table.struct_size < ctypes.sizeof(c_api.HandlerTable):
             raise HandlerLibraryError(
                 f"the handler table of {self.path} has {table.struct_size} "
                 f"bytes, expected at least "
-                f"{ctypes.sizeof(_c_api.HandlerTable)}; rebuild the library"
+                f"{ctypes.sizeof(c_api.HandlerTable)}; rebuild the library"
             )
         self._api_version = (table.api_major, table.api_minor)
         self._handlers = {
@@ -178,16 +180,16 @@ def _rows(address: int, count: int, stride: int) -> Iterator[int]:
         yield address + i * stride
 
 
-def _handlers(table: _c_api.HandlerTable) -> Iterator[Handler]:
+def _handlers(table: c_api.HandlerTable) -> Iterator[Handler]:
     for at in _rows(table.handlers, table.num_handlers, table.handler_size):
-        entry = _c_api.HandlerEntry.from_address(at)
+        entry = c_api.HandlerEntry.from_address(at)
         stages = {s: getattr(entry, s) for s in STAGES if getattr(entry, s)}
         yield Handler(entry.name.decode(), _jax_platform(entry), stages)
 
 
-def _types(table: _c_api.HandlerTable) -> Iterator[StateType]:
+def _types(table: c_api.HandlerTable) -> Iterator[StateType]:
     for at in _rows(table.types, table.num_types, table.type_size):
-        entry = _c_api.TypeEntry.from_address(at)
+        entry = c_api.TypeEntry.from_address(at)
         yield StateType(
             entry.name.decode(),
             _jax_platform(entry),
@@ -196,7 +198,7 @@ def _types(table: _c_api.HandlerTable) -> Iterator[StateType]:
         )
 
 
-def _jax_platform(entry: _c_api.HandlerEntry | _c_api.TypeEntry) -> str:
+def _jax_platform(entry: c_api.HandlerEntry | c_api.TypeEntry) -> str:
     name = entry.platform.decode()
     return _PLATFORMS.get(name, name.lower())
 
@@ -223,12 +225,13 @@ def libraries_beside(
 
 
 def kit_libraries() -> tuple[HandlerLibrary, ...]:
-    """The kit's own libraries, beside this file.
+    """The kit's own libraries, in the package.
 
     `__file__` is not resolved: under Bazel it is a link in the runfiles, and
-    the libraries are its neighbours there, not in the source tree.
+    the libraries are near it there, not in the source tree.
     """
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lib")
+    room = os.path.dirname(os.path.abspath(__file__))
+    folder = os.path.join(os.path.dirname(room), "_lib")
     return (
         HandlerLibrary(os.path.join(folder, "xla_ffi_kit_cpu.so"), "cpu"),
         HandlerLibrary(

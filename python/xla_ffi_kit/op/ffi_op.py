@@ -10,19 +10,18 @@ from typing import Any
 import jax
 from jax.extend.core import Primitive
 
-from xla_ffi_kit import (
+from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit.library.handler_library import HandlerLibrary
+from xla_ffi_kit.op import (
     _attributes,
-    _check,
-    _implementation,
-    _jax_hooks,
     _lowering,
     _operands,
     _rules,
     _sharding,
     _shared,
 )
-from xla_ffi_kit._attributes import AttributeValues
-from xla_ffi_kit._library import HandlerLibrary
+from xla_ffi_kit.op._attributes import AttributeValues
+from xla_ffi_kit.op.implementation import runs_reference
 
 _VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential")
 _SHARDED_KERNEL_AXES = ("error", "gather")
@@ -238,7 +237,7 @@ class FfiOp:
                 f"{self.name}: implementation: expected None or 'reference', "
                 f"got {implementation!r}"
             )
-        if implementation or _implementation.runs_reference(self.name):
+        if implementation or runs_reference(self.name):
             self.check_operands(operands)
             self.result_types(operands, values)
             return self._run_reference(*operands, attributes=values)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad
 
 if TYPE_CHECKING:
-    from xla_ffi_kit.ffi_op import FfiOp
+    from xla_ffi_kit.op.ffi_op import FfiOp
 
 
 def own_axes(op: FfiOp, index: int, operand: Any) -> int:

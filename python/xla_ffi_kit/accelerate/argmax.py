@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from xla_ffi_kit import _accelerate_axis
-from xla_ffi_kit._accelerate_rows import FLOATS, WITHOUT_TIES
+from xla_ffi_kit.accelerate import _axis
+from xla_ffi_kit.accelerate._rows import FLOATS, WITHOUT_TIES
 
 _DTYPES = WITHOUT_TIES | FLOATS
 _INDICES = frozenset("int32 int64 uint32 uint64".split())
@@ -40,11 +40,9 @@ class Argmax:
 
     def partitions(self, avals: Any, *, axes: Any, **_: Any) -> bool:
         """Whether sharded operands stay in place."""
-        return _accelerate_axis.partitions(len(avals[0].shape), axes[0])
+        return _axis.partitions(len(avals[0].shape), axes[0])
 
     def lower(self, ctx: Any, x: Any, *, axes: Any, **_: Any) -> Any:
         """Lowers a search that the handler covers."""
         (axis,) = axes
-        return _accelerate_axis.lower(
-            self.TARGET, ctx, x, axis=axis, of=self._of
-        )
+        return _axis.lower(self.TARGET, ctx, x, axis=axis, of=self._of)

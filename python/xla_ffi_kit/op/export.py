@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jax import export
 
 if TYPE_CHECKING:
-    from xla_ffi_kit.ffi_op import FfiOp
+    from xla_ffi_kit.op.ffi_op import FfiOp
 
 
 def export_checks(*ops: FfiOp) -> tuple[export.DisabledSafetyCheck, ...]:

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from xla_ffi_kit import _check
+from xla_ffi_kit.numpy._nonzero import nonzero
 from xla_ffi_kit.ops import sort
-from xla_ffi_kit.ops.nonzero import nonzero
 
 
 def unique(

@@ -14,8 +14,9 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from xla_ffi_kit import _jax_hooks, _registration
-from xla_ffi_kit._library import KIT_LIBRARIES
+from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit.library import registration
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
 WITHOUT_TIES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
@@ -70,7 +71,7 @@ class RowsHandler:
         return mlir.lower_fun(call, multiple_results=True)(ctx, *operands)
 
     def _lower_rows(self, ctx: Any, *operands: Any, **parameters: Any) -> Any:
-        _registration.register(KIT_LIBRARIES[0], self._target)
+        registration.register(KIT_LIBRARIES[0], self._target)
         build = jax.ffi.build_ffi_lowering_function(self._target)
         call = build(ctx, *operands, **self._attributes(**parameters))
         _annotate(

@@ -1,0 +1,4 @@
+"""Handler libraries: finding, reading and registering them.
+
+Nothing but `registration` imports JAX.
+"""

@@ -1,0 +1,1 @@
+"""`FfiOp`: one declarative spec from which everything about it follows."""
