@@ -16,20 +16,20 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 
-class _KitEffect(effects.Effect):
+class KitEffect(effects.Effect):
     """Marks an operation that must run although nobody reads its result."""
 
     def __str__(self) -> str:
         return "xla_ffi_kit"
 
     def __hash__(self) -> int:
-        return hash(_KitEffect)
+        return hash(KitEffect)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _KitEffect)
+        return isinstance(other, KitEffect)
 
 
-SIDE_EFFECT = _KitEffect()
+SIDE_EFFECT = KitEffect()
 
 # There is no public way to add an effect. These four sets let an operation
 # with side effects appear in jit, in control flow, under remat and in
@@ -40,7 +40,7 @@ for _allowed in (
     effects.remat_allowed_effects,
     effects.custom_derivatives_allowed_effects,
 ):
-    _allowed.add_type(_KitEffect)
+    _allowed.add_type(KitEffect)
 
 
 def define_eager_call(primitive: Primitive) -> None:

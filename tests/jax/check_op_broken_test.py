@@ -268,7 +268,9 @@ def test_broken_operation_is_caught(name):
 
 @pytest.mark.parametrize("check", ["auto mesh", "explicit mesh"])
 def test_gather_under_sharding_is_caught(check, monkeypatch):
-    monkeypatch.setattr(_lowering._sharding, "annotate", lambda *args: None)
+    monkeypatch.setattr(
+        _lowering.sharding, "annotate_batch", lambda *args: None
+    )
     op = kit_op("test.double", lambda x: 2 * x, linear=(0,))
     assert "all-gather" in failed(op, ROWS, check).message
 

@@ -101,7 +101,7 @@ def test_result_types_follow_the_64_bit_setting():
         (
             {"integer": 1.5},
             TypeError,
-            "attribute integer: expected a int32 number, got 1.5 (float)",
+            "attribute integer: expected an int32 scalar, got 1.5 (float)",
         ),
         (
             {"integer": 2**31},
@@ -112,12 +112,12 @@ def test_result_types_follow_the_64_bit_setting():
         (
             {"integer": True},
             TypeError,
-            "attribute integer: expected a int32 number, got True (bool)",
+            "attribute integer: expected an int32 scalar, got True (bool)",
         ),
         (
             {"flag": 1},
             TypeError,
-            "attribute flag: expected a bool number, got 1 (int)",
+            "attribute flag: expected a bool scalar, got 1 (int)",
         ),
         (
             {"text": b"x"},
@@ -132,7 +132,7 @@ def test_result_types_follow_the_64_bit_setting():
         (
             {"list": [1, "2"]},
             TypeError,
-            "attribute list[1]: expected a int64 number, got '2' (str)",
+            "attribute list[1]: expected an int64 scalar, got '2' (str)",
         ),
         (
             {"options": {}},
@@ -142,7 +142,7 @@ def test_result_types_follow_the_64_bit_setting():
         (
             {"options": {"scale": "1"}},
             TypeError,
-            "attribute options.scale: expected a float64 number, got '1' (str)",
+            "attribute options.scale: expected a float64 scalar, got '1' (str)",
         ),
         (
             {"more": 1},
@@ -336,7 +336,7 @@ def test_reference_that_drops_the_batch_axes():
     with pytest.raises(ValueError) as caught:
         op(rows((2, 3)))
     assert str(caught.value) == (
-        "test.double: result 0 of the reference: expected leading axes [2] as "
+        "test.double: result 0 of the reference: expected batch dimensions [2] as "
         "the operands have, got shape []"
     )
 
@@ -348,7 +348,7 @@ def test_leading_axes_that_differ():
     with pytest.raises(ValueError) as caught:
         op(rows((2, 3)), rows((1, 3)))
     assert str(caught.value) == (
-        "test.add: operand y: expected leading axes [2] as operand x has, got "
+        "test.add: operand y: expected batch dimensions [2] as operand x has, got "
         "[1]"
     )
 

@@ -122,7 +122,7 @@ def test_a_sharded_last_axis_of_an_explicit_mesh_is_refused():
             rms_norm_partitioned(x)
     assert str(caught.value).startswith(
         "xla_ffi_kit.rms_norm_partitioned: operand x: axis -1 is sharded over "
-        "'d', expected it whole"
+        "'d', expected it not to be"
     )
 
 

@@ -96,8 +96,8 @@ def test_explicit_mesh_refuses_a_sharded_kernel_axis():
             rms_norm(x)
     assert str(caught.value) == (
         "xla_ffi_kit.rms_norm: operand x: axis -1 is sharded over 'd', "
-        "expected it whole: the kernel reads all of it; gather it with "
-        "jax.sharding.reshard"
+        "expected it not to be: kernel axes must not be sharded; reshard it "
+        "first with jax.sharding.reshard"
     )
 
 

@@ -14,13 +14,14 @@ import jaxlib
 from xla_ffi_kit.accelerate import switch
 from xla_ffi_kit.doctor import _library_report
 from xla_ffi_kit.doctor._library_report import Runtime
-from xla_ffi_kit.library import registration
+from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
     HandlerLibraryError,
 )
-from xla_ffi_kit.op import _lowering, ffi_op, implementation
+from xla_ffi_kit.op import ffi_op, implementation
+from xla_ffi_kit.op._spec import OpSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +153,7 @@ def _devices() -> dict[str, int]:
     return counts
 
 
-def _libraries(operations: list[ffi_op.FfiOp]) -> Iterator[HandlerLibrary]:
+def _libraries(operations: list[OpSpec]) -> Iterator[HandlerLibrary]:
     seen = set()
     for library in (
         *KIT_LIBRARIES,
@@ -181,7 +182,7 @@ def _library(library: HandlerLibrary, ours: Runtime) -> LibraryState:
 
 
 def _operation(
-    op: ffi_op.FfiOp, platform_name: str, devices: dict[str, int]
+    op: OpSpec, platform_name: str, devices: dict[str, int]
 ) -> OperationState:
     def state(
         runs: str, why: str = "", problem: bool = False
@@ -196,7 +197,7 @@ def _operation(
     if not op.libraries:
         return state("a handler that the program registers")
     try:
-        library = _lowering.find_library(op, platform_name, target)
+        library = handler_library.find(op.libraries, platform_name, target)
     except HandlerLibraryError as error:
         return state("error", str(error), True)
     if library is None:

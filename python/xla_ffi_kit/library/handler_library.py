@@ -11,7 +11,7 @@ import ctypes
 import dataclasses
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xla_ffi_kit.library import _elf, c_api
 
@@ -199,7 +199,7 @@ def _types(table: c_api.HandlerTable) -> Iterator[StateType]:
 
 
 def _jax_platform(entry: c_api.HandlerEntry | c_api.TypeEntry) -> str:
-    name = entry.platform.decode()
+    name: str = entry.platform.decode()
     return _PLATFORMS.get(name, name.lower())
 
 
@@ -222,6 +222,24 @@ def libraries_beside(
         HandlerLibrary(f"{path}_cpu.so", "cpu"),
         HandlerLibrary(f"{path}_cuda.so", "cuda", optional=True),
     )
+
+
+def find(
+    libraries: Sequence[HandlerLibrary], platform: str, target: str
+) -> HandlerLibrary | None:
+    """The library to take `target` from; None if the reference must do.
+
+    Raises HandlerLibraryError if there must be one and it lacks the target.
+    """
+    offered = [lib for lib in libraries if lib.platform == platform]
+    present = [lib for lib in offered if lib.exists]
+    for library in present:
+        if target in library.handlers:
+            return library
+    required = present or [lib for lib in offered if not lib.optional]
+    if required:
+        required[0].handler(target)  # raises, naming file and target
+    return None
 
 
 def kit_libraries() -> tuple[HandlerLibrary, ...]:

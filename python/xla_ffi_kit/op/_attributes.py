@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,7 +11,15 @@ from xla_ffi_kit import _jax_hooks
 
 # What an attribute may be declared as: a NumPy scalar type, `str`, a NumPy
 # scalar type in a one-tuple for an array, or a mapping for a dictionary.
-AttributeType = Any
+AttributeType: TypeAlias = (
+    type[np.generic]
+    | type[str]
+    | np.dtype[np.generic]
+    | tuple[type[np.generic]]
+    | Mapping[str, "AttributeType"]
+)
+_DType: TypeAlias = np.dtype[np.generic]
+_Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "_Kind"]
 
 _REMEMBERED = 1024  # attribute values per operation
 
@@ -27,7 +35,7 @@ class AttributeValues:
       for_reference: by name, as Python values, which do not widen a result.
     """
 
-    def __init__(self, items: dict[str, Any]) -> None:
+    def __init__(self, items: Mapping[str, object]) -> None:
         self.items = items
         self.for_reference = {k: _plain(v) for k, v in items.items()}
         # repr of a Python float is exact and tells 0.0 from -0.0.
@@ -46,7 +54,7 @@ class AttributeValues:
         return self._key
 
 
-def _normalize(op: str, name: str, declared: AttributeType) -> Any:
+def _normalize(op: str, name: str, declared: AttributeType) -> _Kind:
     if declared is str:
         return str
     if isinstance(declared, Mapping):
@@ -74,9 +82,9 @@ class Binder:
     def __init__(self, op: str, types: Mapping[str, AttributeType]) -> None:
         self._op = op
         self._types = {n: _normalize(op, n, t) for n, t in types.items()}
-        self._seen: dict[Any, AttributeValues] = {}
+        self._seen: dict[object, AttributeValues] = {}
 
-    def __call__(self, given: Mapping[str, Any]) -> AttributeValues:
+    def __call__(self, given: Mapping[str, object]) -> AttributeValues:
         """The checked attributes; TypeError or ValueError names what is not."""
         key = tuple((k, type(v), v) for k, v in given.items() if _is_plain(v))
         if len(key) == len(given):
@@ -89,12 +97,14 @@ class Binder:
         return values
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     # Zeros are left out: 0.0 and -0.0 would be one key.
     return type(value) in (int, float, str) and value != 0
 
 
-def bind(op: str, types: Mapping[str, Any], given: Mapping) -> AttributeValues:
+def bind(
+    op: str, types: Mapping[str, _Kind], given: Mapping[str, object]
+) -> AttributeValues:
     """Checks the attributes of a call against their normalized types."""
     if given.keys() != types.keys():
         raise TypeError(
@@ -104,17 +114,17 @@ def bind(op: str, types: Mapping[str, Any], given: Mapping) -> AttributeValues:
     return AttributeValues(items)
 
 
-def _names(names: Mapping[str, Any]) -> str:
+def _names(names: Mapping[str, object]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _convert(op: str, name: str, kind: Any, value: Any) -> Any:
+def _convert(op: str, name: str, kind: _Kind, value: object) -> object:
     if _jax_hooks.is_traced(value):
         raise TypeError(
             f"{op}: attribute {name}: expected a static value, got a traced "
             "one; pass it as a Python number (jit: static_argnames)"
         )
-    if kind is str:
+    if isinstance(kind, type):
         if not isinstance(value, str):
             raise _mismatch(op, name, "a string", value)
         return value
@@ -129,21 +139,22 @@ def _convert(op: str, name: str, kind: Any, value: Any) -> Any:
     return _scalar(op, name, kind, value)
 
 
-def _scalar(op: str, name: str, dtype: Any, value: Any) -> Any:
-    expected = f"a {dtype.name} number"
+def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
+    article = "an" if dtype.name.startswith("i") else "a"
+    expected = f"{article} {dtype.name} scalar"
     if isinstance(value, bool | np.bool_):
         if dtype.kind != "b":
             raise _mismatch(op, name, expected, value)
         return np.bool_(value)
-    accepted: tuple[Any, ...] = (int, np.integer)
+    accepted: tuple[type, ...] = (int, np.integer)
     if dtype.kind in "fc":
         accepted += (float, np.floating)
     if dtype.kind == "c":
         accepted += (complex, np.complexfloating)
     if dtype.kind == "b" or not isinstance(value, accepted):
         raise _mismatch(op, name, expected, value)
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
+    if dtype.kind in "iu" and isinstance(value, int | np.integer):
+        limits = np.iinfo(dtype.name)
         if not limits.min <= int(value) <= limits.max:
             raise ValueError(
                 f"{op}: attribute {name}: expected {dtype.name}, "
@@ -152,7 +163,7 @@ def _scalar(op: str, name: str, dtype: Any, value: Any) -> Any:
     return dtype.type(value)
 
 
-def _array(op: str, name: str, dtype: np.dtype, value: Any) -> np.ndarray:
+def _array(op: str, name: str, dtype: _DType, value: object) -> object:
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, list | tuple):
@@ -161,14 +172,14 @@ def _array(op: str, name: str, dtype: np.dtype, value: Any) -> np.ndarray:
     return np.array(items, dtype)
 
 
-def _mismatch(op: str, name: str, expected: str, value: Any) -> TypeError:
+def _mismatch(op: str, name: str, expected: str, value: object) -> TypeError:
     return TypeError(
         f"{op}: attribute {name}: expected {expected}, got {value!r} "
         f"({type(value).__name__})"
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, np.ndarray):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from xla_ffi_kit.op.ffi_op import FfiOp
-
-Shape = tuple[Any, ...]
+from xla_ffi_kit.op._spec import OpSpec, Shape, Typed
 
 
 def names(
-    op: str, reference: Callable[..., Any], attributes: Mapping[str, Any]
+    op: str,
+    reference: Callable[..., object],
+    attributes: Mapping[str, object],
 ) -> tuple[str, ...]:
     """Operand names from the reference's signature, attributes checked."""
     operands, keywords = [], set()
@@ -39,7 +37,7 @@ def names(
 
 
 def describe(
-    names: Sequence[str], types: Sequence[tuple[Sequence[Any], Any]]
+    names: Sequence[str], types: Sequence[tuple[Shape, object]]
 ) -> str:
     """Operands by name and type, for messages."""
     return ", ".join(
@@ -48,40 +46,42 @@ def describe(
     )
 
 
-def leading_shape(op: FfiOp, operands: Sequence[Any]) -> Shape:
+def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
     """The batch axes that all operands have; ValueError if they differ.
 
     A shared operand may have the first ones, or none.
     """
     leads: dict[int, Shape] = {}
     for i, (name, x, axes) in enumerate(
-        zip(op.operand_names, operands, op.kernel_axes, strict=True)
+        zip(spec.operand_names, operands, spec.kernel_axes, strict=True)
     ):
         batch = len(x.shape) - axes
         if batch < 0:
             raise ValueError(
-                f"{op.name}: operand {name}: expected rank >= {axes}, got "
+                f"{spec.name}: operand {name}: expected rank >= {axes}, got "
                 f"rank {len(x.shape)}"
             )
-        if batch and op.vmap_method == "sequential":
+        if batch and spec.vmap_method == "sequential":
             raise ValueError(
-                f"{op.name}: operand {name}: expected rank {axes} (vmap it "
+                f"{spec.name}: operand {name}: expected rank {axes} (vmap it "
                 f"over more), got rank {len(x.shape)}"
             )
         leads[i] = tuple(x.shape[:batch])
-    own = [i for i in leads if i not in op.shared]
+    own = [i for i in leads if i not in spec.shared]
     if not own:
         return ()
     common = leads[own[0]]
-    if op.vmap_method == "expand_dims":
+    if spec.vmap_method == "expand_dims":
         common = _broadcast([leads[i] for i in own])
     for i, got in leads.items():
-        if not _fits(op, got, common[: len(got)] if i in op.shared else common):
-            none = "none, or the first of, " if i in op.shared else ""
+        if not _fits(
+            spec, got, common[: len(got)] if i in spec.shared else common
+        ):
+            none = "none, or the first of, " if i in spec.shared else ""
             raise ValueError(
-                f"{op.name}: operand {op.operand_names[i]}: expected leading "
-                f"axes {none}{list(common)} as operand "
-                f"{op.operand_names[own[0]]} has, got {list(got)}"
+                f"{spec.name}: operand {spec.operand_names[i]}: expected batch "
+                f"dimensions {none}{list(common)} as operand "
+                f"{spec.operand_names[own[0]]} has, got {list(got)}"
             )
     return common
 
@@ -96,8 +96,8 @@ def _broadcast(leads: Sequence[Shape]) -> Shape:
     )
 
 
-def _fits(op: FfiOp, got: Shape, common: Shape) -> bool:
-    if op.vmap_method != "expand_dims":
+def _fits(spec: OpSpec, got: Shape, common: Shape) -> bool:
+    if spec.vmap_method != "expand_dims":
         return got == common
     return len(got) == len(common) and all(
         size in (1, wanted) for size, wanted in zip(got, common, strict=True)
@@ -105,36 +105,41 @@ def _fits(op: FfiOp, got: Shape, common: Shape) -> bool:
 
 
 def check_results(
-    op: FfiOp, operands: Sequence[Any], results: Sequence[Any], lead: Shape
+    spec: OpSpec,
+    operands: Sequence[Typed],
+    results: Sequence[Typed],
+    lead: Shape,
 ) -> None:
     """Checks what the reference returns against batch axes and aliases."""
-    if any(not 0 <= i < len(results) for i in op.shared_results):
+    if any(not 0 <= i < len(results) for i in spec.shared_results):
         raise ValueError(
-            f"{op.name}: shared_results: expected result indices below "
-            f"{len(results)}, got {op.shared_results}"
+            f"{spec.name}: shared_results: expected result indices below "
+            f"{len(results)}, got {spec.shared_results}"
         )
     for i, result in enumerate(results):
-        if i in op.shared_results:
+        if i in spec.shared_results:
             continue
         if tuple(result.shape[: len(lead)]) != lead:
             raise ValueError(
-                f"{op.name}: result {i} of the reference: expected leading "
-                f"axes {list(lead)} as the operands have, got shape "
+                f"{spec.name}: result {i} of the reference: expected batch "
+                f"dimensions {list(lead)} as the operands have, got shape "
                 f"{list(result.shape)}"
             )
-    for i, j in op.aliases.items():
+    for i, j in spec.aliases.items():
         if j >= len(results):
             raise ValueError(
-                f"{op.name}: aliases: expected result indices below "
+                f"{spec.name}: aliases: expected result indices below "
                 f"{len(results)}, got {j}"
             )
         operand, result = operands[i], results[j]
         if (operand.shape, operand.dtype) != (result.shape, result.dtype):
             raise ValueError(
-                f"{op.name}: aliases: operand {op.operand_names[i]} is "
-                f"{_type(operand)}, expected {_type(result)} as result {j} is"
+                f"{spec.name}: aliases: operand {spec.operand_names[i]} is "
+                f"{type_name(operand)}, expected {type_name(result)} as "
+                f"result {j} is"
             )
 
 
-def _type(x: Any) -> str:
+def type_name(x: Typed) -> str:
+    """An array's type, for messages."""
     return f"{x.dtype}{list(x.shape)}"

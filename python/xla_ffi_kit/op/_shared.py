@@ -9,124 +9,144 @@ shared operand is found by its first indices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.interpreters import ad
 
-if TYPE_CHECKING:
-    from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op._attributes import AttributeValues
+from xla_ffi_kit.op._spec import Arrays, Function, OpSpec, Shape, Typed, flatten
+
+# An operand, or what stands for one whose cotangent is wanted.
+Operand: TypeAlias = jax.Array | ad.UndefinedPrimal
+# Of an integer operand it is an array of float0.
+Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
+_F = TypeVar("_F", bound=Callable[..., object])
 
 
-def own_axes(op: FfiOp, index: int, operand: Any) -> int:
-    """How many batch axes a shared operand has."""
-    return len(operand.shape) - op.kernel_axes[index]
-
-
-def depth(op: FfiOp, operands: Sequence[Any]) -> int:
-    """How many of the first batch axes some shared operand has."""
-    return max((own_axes(op, i, operands[i]) for i in op.shared), default=0)
-
-
-def evaluate(op: FfiOp, attributes: Any, *operands: Any) -> tuple[Any, ...]:
+def evaluate(
+    spec: OpSpec, attributes: AttributeValues, *operands: jax.Array
+) -> Arrays:
     """The reference's results; it never sees a shared operand's batch axes."""
-    return in_jax(op, op.reference, attributes, *operands)
+    return in_jax(spec, spec.reference, attributes, *operands)
 
 
 def in_jax(
-    op: FfiOp, function: Callable[..., Any], attributes: Any, *operands: Any
-) -> tuple[Any, ...]:
+    spec: OpSpec,
+    function: Function,
+    attributes: AttributeValues,
+    *operands: jax.Array,
+) -> Arrays:
     """What `function`, of the reference's signature, returns; a tuple."""
 
-    def call(*values: Any) -> tuple[Any, ...]:
-        return op.flatten(function(*values, **attributes.for_reference))
+    def call(*values: jax.Array) -> Arrays:
+        return flatten(function(*values, **attributes.for_reference))
 
-    return over_batches(op, call, operands)(*operands)
+    return over_batches(spec, call, operands)(*operands)
 
 
-def over_batches(
-    op: FfiOp, function: Callable[..., Any], operands: Sequence[Any]
-) -> Callable[..., Any]:
+def over_batches(spec: OpSpec, function: _F, operands: Sequence[Typed]) -> _F:
     """`function`, vmapped over the batch axes that shared operands have."""
-    for level in reversed(range(depth(op, operands))):
-        function = jax.vmap(function, _in_axes(op, operands, level))
+    for level in reversed(range(spec.depth(operands))):
+        function = jax.vmap(function, _in_axes(spec, operands, level))
     return function
 
 
-def _in_axes(op: FfiOp, operands: Sequence[Any], level: int) -> tuple[Any, ...]:
-    return tuple(
-        None if i in op.shared and own_axes(op, i, x) <= level else 0
-        for i, x in enumerate(operands)
-    )
+def _in_axes(
+    spec: OpSpec, operands: Sequence[Typed], level: int
+) -> tuple[int | None, ...]:
+    return tuple(_in_axis(spec, i, x, level) for i, x in enumerate(operands))
+
+
+def _in_axis(spec: OpSpec, index: int, x: Typed, level: int) -> int | None:
+    is_whole = index in spec.shared and spec.own_axes(index, x) <= level
+    return None if is_whole else 0
 
 
 def jvp(
-    op: FfiOp, primals: Sequence[Any], tangents: Sequence[Any], attributes: Any
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    spec: OpSpec,
+    primals: Sequence[jax.Array],
+    tangents: Sequence[Tangent],
+    attributes: AttributeValues,
+) -> tuple[Arrays, Arrays]:
     """The author's rule: results and their tangents."""
-    rule = op.jvp
+    rule = spec.jvp
     assert rule is not None
 
-    def call(primals: Any, tangents: Any) -> Any:
+    def call(
+        primals: Arrays, tangents: tuple[Tangent, ...]
+    ) -> tuple[Arrays, Arrays]:
         outs, out_tangents = rule(primals, tangents, **attributes.for_reference)
-        return op.flatten(outs), op.flatten(out_tangents)
+        return flatten(outs), flatten(out_tangents)
 
-    for level in reversed(range(depth(op, primals))):
-        axes = _in_axes(op, primals, level)
+    for level in reversed(range(spec.depth(primals))):
+        axes = _in_axes(spec, primals, level)
         call = jax.vmap(call, (axes, axes))
     return call(tuple(primals), tuple(tangents))
 
 
 def transpose(
-    op: FfiOp,
-    cotangents: Sequence[Any],
-    operands: Sequence[Any],
-    attributes: Any,
-) -> list[Any]:
+    spec: OpSpec,
+    cotangents: Sequence[jax.Array | None],
+    operands: Sequence[Operand],
+    attributes: AttributeValues,
+) -> list[jax.Array | None]:
     """The author's rule: cotangents of the linear operands, or None."""
-    rule = op.transpose
+    rule = spec.transpose
     assert rule is not None
-    levels = depth(
-        op, [x.aval if ad.is_undefined_primal(x) else x for x in operands]
-    )
+    levels = spec.depth([type_of(x) for x in operands])
+    known = {
+        i: x
+        for i, x in enumerate(operands)
+        if not isinstance(x, ad.UndefinedPrimal)
+    }
 
-    def call(cotangents: Any, known: Any) -> Any:
+    def call(
+        cotangents: tuple[jax.Array | None, ...], known: dict[int, jax.Array]
+    ) -> tuple[jax.Array | None, ...]:
         full = [
-            _without_axes(x.aval, op, i, levels)
-            if ad.is_undefined_primal(x)
-            else known[i]
+            known[i] if i in known else _row(spec, i, type_of(x), levels)
             for i, x in enumerate(operands)
         ]
         results = cotangents if len(cotangents) > 1 else cotangents[0]
         out = rule(results, *full, **attributes.for_reference)
-        return tuple(out) if isinstance(out, tuple | list) else (out,)
+        return tuple(out) if isinstance(out, Sequence) else (out,)
 
-    known = {
-        i: x for i, x in enumerate(operands) if not ad.is_undefined_primal(x)
-    }
     for level in reversed(range(levels)):
-        axes = {
-            i: None if i in op.shared and own_axes(op, i, x) <= level else 0
-            for i, x in known.items()
-        }
+        axes = {i: _in_axis(spec, i, x, level) for i, x in known.items()}
         call = jax.vmap(call, (0, axes))
     out = call(tuple(cotangents), known)
     return [
-        _sum_to(op, i, x, operands[i], levels)
-        for i, x in zip(op.linear, out, strict=True)
+        _sum_to(spec, i, x, type_of(operands[i]), levels)
+        for i, x in zip(spec.linear, out, strict=True)
     ]
 
 
-def _without_axes(aval: Any, op: FfiOp, index: int, levels: int) -> Any:
-    own = own_axes(op, index, aval) if index in op.shared else levels
-    shape = aval.shape[min(own, levels) :]
-    return jax.ShapeDtypeStruct(shape, aval.dtype)
+def type_of(x: Operand) -> Typed:
+    """Shape and dtype of an operand that may have no value."""
+    return x.aval if isinstance(x, ad.UndefinedPrimal) else x
 
 
-def _sum_to(op: FfiOp, index: int, x: Any, operand: Any, levels: int) -> Any:
+def _row(
+    spec: OpSpec, index: int, operand: Typed, levels: int
+) -> jax.ShapeDtypeStruct:
+    """The type of an operand without the batch axes that are vmapped."""
+    own = levels
+    if index in spec.shared:
+        own = min(spec.own_axes(index, operand), levels)
+    return jax.ShapeDtypeStruct(operand.shape[own:], operand.dtype)
+
+
+def _sum_to(
+    spec: OpSpec,
+    index: int,
+    x: jax.Array | None,
+    operand: Typed,
+    levels: int,
+) -> jax.Array | None:
     """Sums over the batch axes that a shared operand lacks."""
-    if x is None or index not in op.shared:
+    if x is None or index not in spec.shared:
         return x
-    aval = operand.aval if ad.is_undefined_primal(operand) else operand
-    return jnp.sum(x, tuple(range(own_axes(op, index, aval), levels)))
+    return jnp.sum(x, tuple(range(spec.own_axes(index, operand), levels)))

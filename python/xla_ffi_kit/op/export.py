@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jax import export
 
-if TYPE_CHECKING:
-    from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op._spec import OpSpec
 
 
-def export_checks(*ops: FfiOp) -> tuple[export.DisabledSafetyCheck, ...]:
+def export_checks(*ops: OpSpec) -> tuple[export.DisabledSafetyCheck, ...]:
     """The safety checks to disable to export programs with these operations.
 
     `jax.export` refuses custom calls that it does not know, because a

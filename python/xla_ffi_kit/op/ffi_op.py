@@ -5,36 +5,39 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Generic, Literal, TypeVar, cast
 
 import jax
 from jax.extend.core import Primitive
+from jax.typing import ArrayLike
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.op import (
-    _attributes,
-    _lowering,
-    _operands,
-    _rules,
-    _sharding,
-    _shared,
+from xla_ffi_kit.op import _attributes, _lowering, _operands, _shared
+from xla_ffi_kit.op._attributes import AttributeType, AttributeValues
+from xla_ffi_kit.op._rules import Rules
+from xla_ffi_kit.op._spec import (
+    Function,
+    OpSpec,
+    Result,
+    ShardedKernelAxes,
+    Transpose,
+    VmapMethod,
 )
-from xla_ffi_kit.op._attributes import AttributeValues
+from xla_ffi_kit.op._types import ResultTypes
 from xla_ffi_kit.op.implementation import runs_reference
 
-_VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential")
-_SHARDED_KERNEL_AXES = ("error", "gather")
+R = TypeVar("R", bound=Result, covariant=True)
 
-_operations: weakref.WeakSet[FfiOp] = weakref.WeakSet()
+_operations: weakref.WeakSet[OpSpec] = weakref.WeakSet()
 
 
-def operations() -> list[FfiOp]:
+def operations() -> list[OpSpec]:
     """Every operation of this process, by name."""
     return sorted(_operations, key=lambda op: op.name)
 
 
-class FfiOp:
+class FfiOp(OpSpec, Generic[R]):
     """A JAX operation that runs a handler where there is one.
 
     The reference, a pure JAX function, defines what the operation means:
@@ -63,6 +66,9 @@ class FfiOp:
       attributes: name -> type: a NumPy scalar type, `str`, `(np.int64,)` for an
         array, or a mapping of such for a dictionary. Handlers get exactly the
         declared type.
+      check: `check(*operands, **attributes)`, called with operands that have
+        only a shape and a dtype: raises TypeError or ValueError where the
+        handlers cannot take them. Once for each signature.
       jvp: `jvp(primals, tangents, **attributes) -> (results, tangents)`, as
         `jax.custom_jvp` has it. The tangents must be linear in the tangents,
         e.g. by calling an operation with `linear` operands.
@@ -95,115 +101,78 @@ class FfiOp:
     def __init__(
         self,
         name: str,
-        reference: Callable[..., Any],
+        reference: Callable[..., R],
         *,
         kernel_axes: int | Sequence[int],
-        handlers: Mapping[str, str | Callable[..., Any]] | None = None,
+        handlers: Mapping[str, str | Function] | None = None,
         libraries: Sequence[HandlerLibrary] = (),
-        attributes: Mapping[str, Any] | None = None,
-        jvp: Callable[..., Any] | None = None,
+        attributes: Mapping[str, AttributeType] | None = None,
+        check: Callable[..., None] | None = None,
+        jvp: Callable[..., tuple[Result, Result]] | None = None,
         linear: Sequence[int] = (),
-        transpose: Callable[..., Any] | None = None,
+        transpose: Transpose | None = None,
         shared: Sequence[int] = (),
         shared_results: Sequence[int] = (),
         batches_shared: bool = False,
-        partitioned: Callable[..., Any] | None = None,
+        partitioned: Function | None = None,
         aliases: Mapping[int, int] | None = None,
         has_side_effect: bool = False,
-        vmap_method: str = "broadcast_all",
-        sharded_kernel_axes: str = "error",
+        vmap_method: VmapMethod = "broadcast_all",
+        sharded_kernel_axes: ShardedKernelAxes = "error",
     ) -> None:
-        self.name = name
-        self.reference = reference
-        self.operand_names = _operands.names(name, reference, attributes or {})
-        count = len(self.operand_names)
+        names = _operands.names(name, reference, attributes or {})
         if isinstance(kernel_axes, int):
-            kernel_axes = (kernel_axes,) * count
-        self.kernel_axes = tuple(kernel_axes)
+            kernel_axes = (kernel_axes,) * len(names)
         if handlers is None:
             handlers = {lib.platform: name for lib in libraries}
-        self.handlers = dict(handlers)
-        self.libraries = tuple(libraries)
+        super().__init__(
+            name=name,
+            reference=reference,
+            operand_names=names,
+            kernel_axes=tuple(kernel_axes),
+            handlers=dict(handlers),
+            libraries=tuple(libraries),
+            check=check,
+            jvp=jvp,
+            linear=tuple(linear),
+            transpose=transpose,
+            shared=tuple(shared),
+            shared_results=tuple(shared_results),
+            batches_shared=batches_shared,
+            partitioned=partitioned or reference,
+            aliases=dict(aliases or {}),
+            has_side_effect=has_side_effect,
+            vmap_method=vmap_method,
+            sharded_kernel_axes=sharded_kernel_axes,
+        )
         self._bind_attributes = _attributes.Binder(name, attributes or {})
-        self.jvp = jvp
-        self.linear = tuple(linear)
-        self.transpose = transpose
-        self.shared = tuple(shared)
-        self.shared_results = tuple(shared_results)
-        self.batches_shared = batches_shared
-        self.partitioned = partitioned or reference
-        self.aliases = dict(aliases or {})
-        self.has_side_effect = has_side_effect
-        self.vmap_method = vmap_method
-        self.sharded_kernel_axes = sharded_kernel_axes
-        self._check_spec(count)
-
+        self._types = ResultTypes(self)
         self.primitive = Primitive(name)
         self.primitive.multiple_results = True
-        self.primitive.def_effectful_abstract_eval(self._abstract_eval)
+        self.primitive.def_effectful_abstract_eval(self._types.abstract_eval)
         _jax_hooks.define_eager_call(self.primitive)
-        _rules.install(self)
-        self._single: bool | None = None
+        self._rules = Rules(self, self.primitive, self._types)
+        self._rules.install()
+        _lowering.install(self, self.primitive)
         # Eager calls go past the primitive, which would take as long again.
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
-        self._cached_types = functools.lru_cache(maxsize=4096)(self._types)
         self._run_reference = jax.jit(
-            lambda *operands, attributes: self.pack(
+            lambda *operands, attributes: self._types.pack(
                 _shared.evaluate(self, attributes, *operands)
             ),
             static_argnames="attributes",
         )
-        _lowering.install(self)
         _operations.add(self)
-
-    def _check_spec(self, count: int) -> None:
-        if len(self.kernel_axes) != count:
-            raise ValueError(
-                f"{self.name}: kernel_axes: expected {count} numbers, one per "
-                f"operand of the reference, got {len(self.kernel_axes)}"
-            )
-        for what, got, known in (
-            ("vmap_method", self.vmap_method, _VMAP_METHODS),
-            (
-                "sharded_kernel_axes",
-                self.sharded_kernel_axes,
-                _SHARDED_KERNEL_AXES,
-            ),
-        ):
-            if got not in known:
-                raise ValueError(
-                    f"{self.name}: {what}: expected one of {known}, got {got!r}"
-                )
-        for what, indices in (
-            ("linear", self.linear),
-            ("shared", self.shared),
-            ("aliases", tuple(self.aliases)),
-        ):
-            if any(not 0 <= i < count for i in indices):
-                raise ValueError(
-                    f"{self.name}: {what}: expected operand indices below "
-                    f"{count}, got {indices}"
-                )
-        if self.shared_results and not self.shared:
-            raise ValueError(
-                f"{self.name}: shared_results: expected none without shared "
-                f"operands, got {self.shared_results}"
-            )
-        if self.shared and self.vmap_method != "broadcast_all":
-            raise ValueError(
-                f"{self.name}: vmap_method: expected 'broadcast_all' with "
-                f"shared operands, got {self.vmap_method!r}"
-            )
 
     def __repr__(self) -> str:
         return f"FfiOp({self.name!r})"
 
     def __call__(
         self,
-        *operands: Any,
-        implementation: str | None = None,
-        **attributes: Any,
-    ) -> Any:
+        *operands: ArrayLike,
+        implementation: Literal["reference"] | None = None,
+        **attributes: object,
+    ) -> R:
         """Runs the operation.
 
         Args:
@@ -227,10 +196,10 @@ class FfiOp:
                 f"{self.name}: operands: expected {len(self.operand_names)} "
                 f"({', '.join(self.operand_names)}), got {len(operands)}"
             )
-        operands = tuple(
+        arrays = [
             _check.array(self.name, name, x)
             for name, x in zip(self.operand_names, operands, strict=True)
-        )
+        ]
         values = self._bind_attributes(attributes)
         if implementation not in (None, "reference"):
             raise ValueError(
@@ -238,112 +207,20 @@ class FfiOp:
                 f"got {implementation!r}"
             )
         if implementation or runs_reference(self.name):
-            self.check_operands(operands)
-            self.result_types(operands, values)
-            return self._run_reference(*operands, attributes=values)
-        if _jax_hooks.is_eager():
-            return self._compiled(values)(*operands)
-        return self.pack(self.bind(operands, values))
+            _operands.leading_shape(self, arrays)
+            self._types(arrays, values)
+            results = self._run_reference(*arrays, attributes=values)
+        elif _jax_hooks.is_eager():
+            results = self._compiled(values)(*arrays)
+        else:
+            results = self._types.pack(self._rules.bind(arrays, values))
+        return cast(R, results)
 
-    def _compile(self, attributes: AttributeValues) -> Callable[..., Any]:
+    def _compile(self, attributes: AttributeValues) -> Callable[..., object]:
         """The operation as a compiled program of its own, for eager calls."""
 
-        def run(*operands: Any) -> Any:
-            return self.pack(self.bind(operands, attributes))
+        def run(*operands: jax.Array) -> Result:
+            return self._types.pack(self._rules.bind(operands, attributes))
 
         run.__name__ = self.name
         return jax.jit(run)
-
-    # The rest of the public names serve the kit's own modules.
-
-    def bind(self, operands: Sequence[Any], attributes: Any) -> list[Any]:
-        """Applies the primitive; a list of results."""
-        if len(operands) > 1:
-            operands = _jax_hooks.match_manual_axes(operands)
-        return self.primitive.bind(*operands, attributes=attributes)
-
-    def flatten(self, results: Any) -> tuple[Any, ...]:
-        """Results of the reference as a tuple, also if there is only one."""
-        return tuple(results) if isinstance(results, tuple) else (results,)
-
-    def pack(self, results: Sequence[Any]) -> Any:
-        """The inverse of `flatten`, after the reference was traced once."""
-        return results[0] if self._single else tuple(results)
-
-    def result_types(
-        self, operands: Sequence[Any], attributes: AttributeValues
-    ) -> tuple[jax.ShapeDtypeStruct, ...]:
-        """Shapes and dtypes of the results, those of the reference."""
-        # A reference may make 64-bit results of its own where they are on.
-        return self._cached_types(
-            tuple((x.shape, x.dtype) for x in operands),
-            attributes,
-            jax.config.jax_enable_x64,  # type: ignore[attr-defined]
-        )
-
-    def check_operands(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Checks ranks and batch axes; returns the operands' leading shape."""
-        return _operands.leading_shape(self, operands)
-
-    def _types(
-        self,
-        operands: tuple[tuple[tuple[int, ...], Any], ...],
-        attributes: AttributeValues,
-        x64: bool,
-    ) -> tuple[jax.ShapeDtypeStruct, ...]:
-        del x64  # part of the key alone
-        try:
-            structs = [jax.ShapeDtypeStruct(*operand) for operand in operands]
-            results = jax.eval_shape(
-                _shared.over_batches(
-                    self,
-                    functools.partial(
-                        self.reference, **attributes.for_reference
-                    ),
-                    structs,
-                ),
-                *structs,
-            )
-        except (TypeError, ValueError) as error:
-            raise type(error)(
-                f"{self.name}: the reference does not take operands "
-                f"{_operands.describe(self.operand_names, operands)}: {error}"
-            ) from error
-        types = self.flatten(results)
-        if not all(isinstance(t, jax.ShapeDtypeStruct) for t in types):
-            raise TypeError(
-                f"{self.name}: results of the reference: expected an array or "
-                f"a tuple of arrays, got {jax.tree.structure(results)}"
-            )
-        self._single = types is not results
-        return types
-
-    def _abstract_eval(
-        self, *avals: Any, attributes: AttributeValues
-    ) -> tuple[tuple[Any, ...], Any]:
-        lead = self.check_operands(avals)
-        types = self.result_types(avals, attributes)
-        _operands.check_results(self, avals, types, lead)
-        effects = {_jax_hooks.SIDE_EFFECT} if self.has_side_effect else set()
-        if not avals:
-            return tuple(
-                jax.core.ShapedArray(t.shape, t.dtype) for t in types
-            ), effects
-        if self.sharded_kernel_axes == "error":
-            for name, aval, axes in zip(
-                self.operand_names, avals, self.kernel_axes, strict=True
-            ):
-                at = len(aval.shape) - axes
-                _sharding.check_kernel_axes(self.name, name, aval, at)
-        template = next((a for a in avals if _sharding.has_mesh(a)), avals[0])
-        specs = _sharding.lead_specs(self, avals, lead)
-        first = specs[: _shared.depth(self, avals)]
-        return tuple(
-            _sharding.with_specs(
-                template,
-                t.shape,
-                t.dtype,
-                first if i in self.shared_results else specs,
-            )
-            for i, t in enumerate(types)
-        ), effects

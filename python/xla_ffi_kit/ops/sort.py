@@ -26,10 +26,9 @@ def _sort(x: jax.Array, *, num_keys: int) -> jax.Array:
 
 def _sort_pairs(
     key: jax.Array, value: jax.Array, *, num_keys: int
-) -> tuple[jax.Array, ...]:
-    return tuple(
-        jax.lax.sort((key, value), dimension=key.ndim - 1, num_keys=num_keys)
-    )
+) -> tuple[jax.Array, jax.Array]:
+    pair = jax.lax.sort((key, value), dimension=key.ndim - 1, num_keys=num_keys)
+    return pair[0], pair[1]
 
 
 def _sort_jvp(primals: Any, tangents: Any, *, num_keys: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from xla_ffi_kit.op._spec import Result
 from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.testing import (
     _checks_calls,
@@ -56,7 +57,7 @@ CHECKS = tuple(_CHECKS)
 
 
 def check_op(
-    op: FfiOp,
+    op: FfiOp[Result],
     cases: Iterable[Case],
     *,
     skip: Iterable[str] = (),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-if TYPE_CHECKING:
-    from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op._spec import Result
+from xla_ffi_kit.op.ffi_op import FfiOp
 
 _OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")
 
@@ -83,7 +83,7 @@ def _make(operand: Any, rng: np.random.Generator) -> jax.Array:
     return made
 
 
-def call_axes(op: FfiOp) -> tuple[int | None, ...]:
+def call_axes(op: FfiOp[Result]) -> tuple[int | None, ...]:
     """Where a call's operands have a batch axis: shared ones have none."""
     count = len(op.operand_names)
     return tuple(None if i in op.shared else 0 for i in range(count))

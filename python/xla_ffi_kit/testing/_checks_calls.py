@@ -76,10 +76,6 @@ def repeatable(run: Runner) -> None:
         )
 
 
-def _lead(run: Runner) -> tuple[Any, ...]:
-    return run.op.check_operands(run.case.operands())
-
-
 def _all_axes(run: Runner, axis: int = 0) -> str:
     return f"case.batched({(axis,) * len(run.op.operand_names)})"
 

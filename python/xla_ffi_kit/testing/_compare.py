@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from xla_ffi_kit.op._spec import Result
+from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.testing import _case
-
-if TYPE_CHECKING:
-    from xla_ffi_kit.op.ffi_op import FfiOp
 
 # Allowed error relative to the largest value of the result (and to 1).
 TOLERANCES = {
@@ -62,7 +61,9 @@ class Runner:
     the snippet imports.
     """
 
-    def __init__(self, op: FfiOp, case: _case.Case, factor: float) -> None:
+    def __init__(
+        self, op: FfiOp[Result], case: _case.Case, factor: float
+    ) -> None:
         self.op = op
         self.case = case
         self._factor = factor

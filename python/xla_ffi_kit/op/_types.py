@@ -1,0 +1,86 @@
+"""The types of an operation's results, from those of its operands."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit.op import _operands, _shared, sharding
+from xla_ffi_kit.op._attributes import AttributeValues
+from xla_ffi_kit.op._spec import OpSpec, Result, Shape, Typed, flatten
+
+_Type = tuple[Shape, np.dtype[np.generic]]
+
+
+class ResultTypes:
+    """Shapes and dtypes of an operation's results: those of its reference."""
+
+    def __init__(self, spec: OpSpec) -> None:
+        self._spec = spec
+        self._single: bool | None = None
+        self._cached = functools.lru_cache(maxsize=4096)(self._evaluate)
+
+    def __call__(
+        self, operands: Sequence[Typed], attributes: AttributeValues
+    ) -> tuple[jax.ShapeDtypeStruct, ...]:
+        """The types for operands that the operation takes, checked."""
+        # A reference may make 64-bit results of its own where they are on.
+        return self._cached(
+            tuple((x.shape, x.dtype) for x in operands),
+            attributes,
+            jax.config.jax_enable_x64,  # type: ignore[attr-defined]
+        )
+
+    def pack(self, results: Sequence[jax.Array]) -> Result:
+        """The inverse of `flatten`, after the reference was traced once."""
+        return results[0] if self._single else tuple(results)
+
+    def _evaluate(
+        self,
+        operands: tuple[_Type, ...],
+        attributes: AttributeValues,
+        x64: bool,
+    ) -> tuple[jax.ShapeDtypeStruct, ...]:
+        del x64  # only part of the key
+        spec = self._spec
+        structs = [jax.ShapeDtypeStruct(*operand) for operand in operands]
+        if spec.check is not None:
+            spec.check(*structs, **attributes.for_reference)
+        reference = functools.partial(
+            spec.reference, **attributes.for_reference
+        )
+        try:
+            results = jax.eval_shape(
+                _shared.over_batches(spec, reference, structs), *structs
+            )
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"{spec.name}: the reference does not take operands "
+                f"{_operands.describe(spec.operand_names, operands)}: {error}"
+            ) from error
+        types = flatten(results)
+        if not all(isinstance(t, jax.ShapeDtypeStruct) for t in types):
+            raise TypeError(
+                f"{spec.name}: results of the reference: expected an array or "
+                f"a tuple of arrays, got {jax.tree.structure(results)}"
+            )
+        self._single = types is not results
+        return types
+
+    def abstract_eval(
+        self, *avals: jax.core.ShapedArray, attributes: AttributeValues
+    ) -> tuple[Sequence[jax.core.ShapedArray], set[_jax_hooks.KitEffect]]:
+        """The abstract values of the results, with their sharding; effects."""
+        spec = self._spec
+        lead = _operands.leading_shape(spec, avals)
+        types = self(avals, attributes)
+        _operands.check_results(spec, avals, types, lead)
+        effects = {_jax_hooks.SIDE_EFFECT} if spec.has_side_effect else set()
+        if not avals:
+            shaped = jax.core.ShapedArray
+            return [shaped(t.shape, t.dtype) for t in types], effects
+        return sharding.result_avals(spec, avals, types, lead), effects
