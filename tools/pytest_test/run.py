@@ -28,7 +28,7 @@ class Shard:
 
 def main() -> int:
     """Returns pytest's exit status."""
-    # Packages that extend pytest for their users: half a second to import.
+    # Packages that extend pytest for their users take a second to import.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     import pytest
 
