@@ -1,7 +1,5 @@
 """An FfiOp costs no more than a bare ffi_call of the same handler."""
 
-import sys
-
 import call_overhead
 import jax
 import jax.numpy as jnp
@@ -41,7 +39,3 @@ def test_compiled_programs_are_the_same():
     ours = operations(call_overhead.op_rms_norm)
     assert ours == operations(call_overhead.bare_rms_norm)
     assert sum("custom-call" in line for line in ours) == 100
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

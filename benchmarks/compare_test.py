@@ -1,7 +1,6 @@
 """The benchmark measures what it says, and the gate can fail."""
 
 import json
-import sys
 
 import baseline_ops
 import compare
@@ -147,7 +146,3 @@ def test_json_and_plot(tmp_path):
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
     assert "relu/fwd/f32/8x4/fresh | 1 |" in report.line(rows[1])
     assert "2 cells, 0 slower" in report.summary(rows)
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -185,7 +185,3 @@ def gathers(x, weight, *, residual=None):
 )
 def test_a_wrong_norm_is_a_problem(norm, message, plain):
     assert re.search(message, "\n".join(problems(norm, plain)))
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

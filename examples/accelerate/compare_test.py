@@ -1,7 +1,5 @@
 """The three programs give the same results with and without the kit."""
 
-import sys
-
 import compare
 import jax
 import numpy as np
@@ -40,7 +38,3 @@ def test_the_replay_buffer_learns():
     before = np.mean(np.square(returns))
     after = np.mean(np.square(returns - features @ weights))
     assert after < before / 2
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

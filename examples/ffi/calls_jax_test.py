@@ -1,7 +1,6 @@
 """Examples of operands, results, attributes and errors, called from JAX."""
 
 import ctypes
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -276,7 +275,3 @@ def test_exception():
     with pytest.raises(jax.errors.JaxRuntimeError) as caught:
         call("fail", array(S32))(code=S32(-1), message="thrown")
     assert str(caught.value).startswith("UNKNOWN: XLA FFI call failed: thrown")
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

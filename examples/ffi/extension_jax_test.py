@@ -5,12 +5,10 @@ under JAX's own functions alone; the kit's Python package is not used.
 """
 
 import gc
-import sys
 
 import ffi_examples_extension as extension
 import jax
 import numpy as np
-import pytest
 
 # A stateful handler that is registered before the backend has started takes it
 # down on some releases.
@@ -57,7 +55,3 @@ def test_what_the_module_offers():
     assert list(stages) == ["instantiate", "prepare", "initialize", "execute"]
     assert list(extension.registrations()["examples.scale"]) == ["execute"]
     assert len(extension.type_registrations()) == 4
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -1,7 +1,6 @@
 """Drop-in layers: the numbers and checkpoints of the layers they replace."""
 
 import io
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -155,7 +154,3 @@ def test_equinox_settings_are_kept(equinox):
         kit = equinox.use_kit(plain)
         assert kit(x).dtype == x.dtype
         assert_same(plain(x).astype("f4"), kit(x).astype("f4"), 2e-2)
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

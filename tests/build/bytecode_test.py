@@ -31,7 +31,3 @@ class BytecodeTest(unittest.TestCase):
                 )
             ]
             self.assertEqual(missing, [], package)
-
-
-if __name__ == "__main__":
-    unittest.main()

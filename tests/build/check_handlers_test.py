@@ -2,7 +2,6 @@
 
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
@@ -100,7 +99,3 @@ def test_a_name_that_is_part_of_another(check):
 
 def test_objects_that_nm_cannot_read_are_left_to_the_linker(check):
     assert check("x.a A\n", "") == ""
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

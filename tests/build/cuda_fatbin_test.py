@@ -22,7 +22,3 @@ class FatbinTest(unittest.TestCase):
     def test_a_library_without_cuda_code_is_told_apart(self):
         with self.assertRaises(ValueError):
             fatbin.architectures(pathlib.Path(sys.executable))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

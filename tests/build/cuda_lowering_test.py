@@ -4,7 +4,6 @@ What lowering needs of the library - loading it, reading its table, the metadata
 of its handlers - needs neither a GPU nor a driver.
 """
 
-import sys
 import unittest
 
 import jax
@@ -71,7 +70,3 @@ class CudaLoweringTest(unittest.TestCase):
         self.assertEqual(float(xla_ffi_kit.relu(-X).sum()), 0)
         y = jax.jit(xla_ffi_kit.rms_norm)(X)
         self.assertAlmostEqual(float(y[0, 0]), 1, places=5)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

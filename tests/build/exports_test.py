@@ -26,7 +26,3 @@ class ExportsTest(unittest.TestCase):
         self.assertIn("XlaFfiKit_GetHandlerTable", expected)
         self.assertIn(A_HANDLER, expected)
         self.assertEqual(defined_symbols(), expected)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

@@ -109,7 +109,3 @@ class FetchWheelTest(unittest.TestCase):
         result = self.fetch("--strip-prefix=nowhere")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("nothing below 'nowhere'", result.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

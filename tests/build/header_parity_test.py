@@ -18,7 +18,3 @@ class HeaderParityTest(unittest.TestCase):
             hashlib.sha256(first.read_bytes()).hexdigest(),
             hashlib.sha256(second.read_bytes()).hexdigest(),
         )
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

@@ -5,7 +5,6 @@ import pathlib
 import re
 import tarfile
 import time
-import unittest
 
 import launcher_harness
 
@@ -260,7 +259,3 @@ class InstallTest(launcher_harness.Machine):
     def test_machine_without_debian_mirror(self):
         self.program("apt-get", "echo http://archive.test/ubuntu noble")
         self.assert_fails("apt is not set up for a mirror of Debian")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-import unittest
 
 import launcher_harness
 
@@ -256,7 +255,3 @@ class SentenceTest(launcher_harness.Machine):
             XLA_FFI_KIT_BAZEL_CACHE="",
             HOME="",
         )
-
-
-if __name__ == "__main__":
-    unittest.main()

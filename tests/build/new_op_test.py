@@ -6,7 +6,6 @@ e2e/new_op_run builds what it writes, and runs its tests.
 import ast
 import pathlib
 import re
-import sys
 
 import names
 import new_op
@@ -198,7 +197,3 @@ def test_the_workspace_name_of_a_module(tmp_path):
 
 def test_kit_names_are_found():
     assert {"relu", "accelerate", "rms_norm"} <= names.taken_by_kit()
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

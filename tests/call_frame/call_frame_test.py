@@ -1,7 +1,5 @@
 """Every CPU handler of the kit against NumPy, without JAX running it."""
 
-import sys
-
 import call_frame
 import jax.ffi
 import ml_dtypes
@@ -150,7 +148,3 @@ def test_metadata_of_every_handler():
             assert metadata.api_version == (0, 2)
             assert metadata.traits == 0
             assert metadata.state_type_id == 0
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q", "-p", "no:cacheprovider"]))

@@ -1,7 +1,5 @@
 """check_snippets, which CI runs, sees a block that nothing runs."""
 
-import sys
-
 import check_snippets
 import pytest
 
@@ -75,7 +73,3 @@ def test_a_checker_that_forgot_its_page(tree):
     assert problems(tree, GOOD) == [
         f"c_test does not name {PAGE}, which it should check"
     ]
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

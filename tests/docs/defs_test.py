@@ -1,7 +1,6 @@
 """docs/defs.md is what the docstrings say, and all of them say enough."""
 
 import pathlib
-import sys
 
 import bzl_docs
 import pytest
@@ -65,7 +64,3 @@ def test_an_argument_that_is_not_explained_is_an_error(old, new, says):
 def test_no_docstring_is_an_error():
     with pytest.raises(bzl_docs.Undocumented, match="f has no docstring"):
         function("def f(): pass")
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

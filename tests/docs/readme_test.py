@@ -8,8 +8,6 @@ import pathlib
 import re
 import textwrap
 
-import pytest
-
 README = pathlib.Path("README.md").read_text()
 EXAMPLE = pathlib.Path("examples/rms_norm_in_xla.cc").read_text()
 CI = pathlib.Path(".ci/run").read_text()
@@ -37,7 +35,3 @@ def test_ci_runs_the_two_commands():
     commands = blocks("sh")[0].split("\n")[:2]
     for command in commands:
         assert command in CI
-
-
-if __name__ == "__main__":
-    raise SystemExit(pytest.main([__file__, "-q"]))

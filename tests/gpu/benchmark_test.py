@@ -1,7 +1,6 @@
 """The benchmark of the bundle: its arithmetic, and that it runs, on the CPU."""
 
 import json
-import sys
 import xml.etree.ElementTree
 
 import gpu_benchmark
@@ -113,7 +112,3 @@ def test_the_contestants_are_apart():
 def test_unknown_cells_are_refused():
     with pytest.raises(SystemExit, match="no cell"):
         gpu_benchmark.main(["--only", "nothing"])
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, *sys.argv[1:]]))

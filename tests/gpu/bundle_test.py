@@ -57,7 +57,3 @@ class BundleTest(unittest.TestCase):
         )
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn(" passed", result.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

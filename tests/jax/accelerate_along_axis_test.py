@@ -1,7 +1,6 @@
 """accelerate: argmax and cumulative operations bit for bit those of JAX."""
 
 import functools
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -183,7 +182,3 @@ def test_threads_share_the_lines():
     want = bits(f(x))
     with xla_ffi_kit.accelerate():
         assert bits(f(x)) == want
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -211,7 +211,3 @@ def test_missing_memory_is_an_error():
     )
     assert done.returncode == 0, done.stderr
     assert "no memory to sort rows of 16000000 elements" in done.stdout
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

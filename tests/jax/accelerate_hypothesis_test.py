@@ -1,7 +1,6 @@
 """accelerate: arrays drawn at random, bit for bit as without the kit."""
 
 import functools
-import sys
 
 import hypothesis
 import jax
@@ -120,7 +119,3 @@ def arrays(draw):
 def test_same_bits(name, x, donate):
     with_kit, without = compiled(name, x.shape, x.dtype, donate)
     assert bits(with_kit(jnp.array(x))) == bits(without(x))
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

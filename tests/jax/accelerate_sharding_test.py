@@ -1,7 +1,6 @@
 """accelerate: sharded rows are sorted where they are."""
 
 import os
-import sys
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 
@@ -115,7 +114,3 @@ def test_shard_map_over_some_axes_of_the_mesh():
         assert "xla_ffi_kit." not in text
     y = jax.device_put(X, NamedSharding(m, P("i", "j")))
     assert not check(lambda y: f(y, 2), y)
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

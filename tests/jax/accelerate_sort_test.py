@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import sys
 
 import jax
 import numpy as np
@@ -101,7 +100,3 @@ def test_many_random_shapes():
         f = sorter(dimension=axis)
         cases[f"{i}: {dtype}{shape} {axis}"] = f, (x, payload(shape, "i4"))
     check_equal(cases)
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

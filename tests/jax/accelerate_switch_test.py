@@ -161,7 +161,3 @@ def test_switching_starts_no_backend():
         check=True,
         env={**os.environ, "PYTHONPATH": path},
     )
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -80,7 +79,3 @@ def test_threads_share_the_rows():
     want = bits(top(9)(x))
     with xla_ffi_kit.accelerate():
         assert bits(top(9)(x)) == want
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

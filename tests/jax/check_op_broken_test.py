@@ -7,7 +7,6 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -318,7 +317,3 @@ def test_difference_sees_what_it_must():
     assert "element" in difference(one * np.inf, one)
     assert "element" in difference(jnp.int32([1, 2]), jnp.int32([1, 3]))
     assert "element" in difference(jnp.array([True]), jnp.array([False]))
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

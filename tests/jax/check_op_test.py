@@ -7,8 +7,6 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
-import pathlib
-import sys
 
 import jax
 import pytest
@@ -145,15 +143,8 @@ INNER = ("rms_norm_weight_fwd", "rms_norm_weight_residual_fwd")
 INNER += ("rms_norm_weight_tangent", "rms_norm_weight_residual_tangent")
 SLOW = ("second order", "jacobians", "control flow")
 
-# Bazel runs the test several times at once, each for its own share.
-SHARD = slice(
-    int(os.environ.get("TEST_SHARD_INDEX", "0")),
-    None,
-    int(os.environ.get("TEST_TOTAL_SHARDS", "1")),
-)
 
-
-@pytest.mark.parametrize("name", list(GOOD)[SHARD])
+@pytest.mark.parametrize("name", list(GOOD))
 def test_operation(name):
     op, *cases = GOOD[name]
     report = check_op(op, cases, skip=SLOW if name in INNER else ())
@@ -163,9 +154,3 @@ def test_operation(name):
         if name.endswith(("tangent", "partitioned")):  # made of others
             skippable |= row.message == "no handler for cpu"
         assert row.status == "passed" or skippable, row
-
-
-if __name__ == "__main__":
-    if "TEST_SHARD_STATUS_FILE" in os.environ:
-        pathlib.Path(os.environ["TEST_SHARD_STATUS_FILE"]).touch()
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -1,7 +1,5 @@
 """Derivatives of the public functions, of any order, in any mixture."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -146,7 +144,3 @@ def test_linearize_runs_the_forward_once():
     text = str(jaxpr(OPERANDS[0]))
     assert text.count("xla_ffi_kit.rms_norm[") == 1
     assert text.count("xla_ffi_kit.rms_norm_grad[") == 1
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -9,7 +9,6 @@ os.environ["XLA_FLAGS"] = (
 
 import pathlib
 import re
-import sys
 
 import pytest
 
@@ -62,7 +61,3 @@ def test_links_within_the_page_lead_somewhere(page):
     }
     for anchor in re.findall(r"\]\(#([^)]*)\)", text):
         assert anchor in anchors
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -257,7 +257,3 @@ def test_docs_show_the_handlers_there_are():
 def test_main_reports_in_process(capsys):
     assert doctor.main([KIT]) == 0
     assert "xla_ffi_kit.rms_norm_fwd" in capsys.readouterr().out
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

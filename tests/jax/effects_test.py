@@ -177,7 +177,3 @@ def test_stateful_operation_before_anything_else(how):
         assert "crashes on such handlers; use jaxlib 0.9.0" in result.stderr
     else:
         assert result.returncode == 0, result.stderr
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -158,7 +158,3 @@ def test_persistent_cache_hits_across_processes(tmp_path):
     before, value, after = second.stdout.split()
     assert int(after) > int(before), second.stderr
     assert value == first.stdout.split()[1]
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

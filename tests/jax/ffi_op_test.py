@@ -1,7 +1,6 @@
 """FfiOp's spec: attributes, vmap methods, errors of specs and calls."""
 
 import os
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -376,7 +375,3 @@ def test_target_registered_by_other_means():
     )
     with pytest.raises(Exception, match="test.unregistered"):
         op(rows(3))
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

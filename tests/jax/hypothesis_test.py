@@ -6,12 +6,10 @@ operation's reference under the same transformations, whatever they are.
 """
 
 import functools
-import sys
 
 import hypothesis
 import jax
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 
 from xla_ffi_kit.ops.modular_add import modular_add_op
@@ -207,7 +205,3 @@ def test_modular_add(data):
 @hypothesis.given(st.data())
 def test_rms_norm(data):
     check(rms_norm_calls(), data)
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q", "-p", "no:cacheprovider"]))

@@ -1,7 +1,5 @@
 """isin and nonzero of the kit: what jnp.isin and jnp.nonzero return."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -124,7 +122,3 @@ def test_programs_call_the_handlers():
     # As fast, or faster, without.
     is_in = jax.jit(lambda x: xla_ffi_kit.numpy.isin(x, x[:5]))
     assert "xla_ffi_kit.isin" not in is_in.lower(x[:50]).as_text()
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -1,7 +1,6 @@
 """The kit's functions that sort: what JAX's of the same name return."""
 
 import functools
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -323,7 +322,3 @@ def test_programs_call_the_handler():
         with xla_ffi_kit.use_reference("sort", "sort_pairs"):
             text = jax.jit(f).lower(x).as_text()
         assert "xla_ffi_kit.sort" not in text and "stablehlo.sort" in text
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -285,7 +285,3 @@ def test_spawned_process():
         "    assert y == 0\n"
     )
     assert result.returncode == 0, result.stderr
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -5,8 +5,6 @@ import socket
 import subprocess
 import sys
 
-import pytest
-
 CODE = """
 import sys
 import jax, jax.numpy as jnp, numpy as np
@@ -70,7 +68,3 @@ def test_two_processes():
     finally:
         for process in processes:
             process.kill()
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

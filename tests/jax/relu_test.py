@@ -1,7 +1,5 @@
 """relu: values, every dtype, derivatives, bad input."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,7 +55,3 @@ def test_bad_dtype(dtype):
         f"xla_ffi_kit.relu: operand x: expected dtype {', '.join(DTYPES)}, "
         f"got {dtype}"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -1,7 +1,6 @@
 """rms_norm_block beside what it fuses."""
 
 import functools
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -87,7 +86,3 @@ def test_made_of_the_norm_where_it_has_no_handler(op):
 def test_a_complex_operand_is_refused():
     with pytest.raises(TypeError, match="rms_norm_block: operand x: expected"):
         xla_ffi_kit.rms_norm_block(jnp.ones(3, "complex64"), jnp.ones(3))
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -7,7 +7,6 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -131,7 +130,3 @@ def test_without_a_mesh():
     np.testing.assert_array_equal(rms_norm_partitioned(x), rms_norm(x))
     with pytest.raises(TypeError, match="rms_norm_partitioned: operand x: ex"):
         rms_norm_partitioned(jnp.arange(3))
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

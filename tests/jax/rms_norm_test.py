@@ -1,7 +1,6 @@
 """rms_norm: values, every dtype, transformations, bad input."""
 
 import functools
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -342,7 +341,3 @@ def test_traced_eps():
         f"{OP}: argument eps: expected a static number, got a traced one; pass "
         "it as a Python number (jit: static_argnames)"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

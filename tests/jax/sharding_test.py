@@ -7,7 +7,6 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -192,7 +191,3 @@ def test_vmap_over_a_sharded_axis(kind):
         got = jax.jit(f)(whole, sharded)
     assert got.sharding.is_equivalent_to(sharded.sharding, 2)
     np.testing.assert_allclose(got, want)
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -8,7 +8,6 @@ os.environ["XLA_FLAGS"] = (
 )
 
 import itertools
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -364,7 +363,3 @@ def test_bad_operands():
     assert str(caught.value) == (
         "test.shared: shared_results: expected result indices below 1, got (1,)"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -74,7 +74,3 @@ def test_bad_switch():
         pass
     with pytest.raises(ValueError, match="implementation: expected None or"):
         relu_op(np.float32(1), implementation="kernel")
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, "-q"]))

@@ -61,7 +61,3 @@ class InstallTest(unittest.TestCase):
             compare = pathlib.Path(folder, "compare.py")
             said = run(self.python, compare, "--short", PYTHONPATH=self.path)
         self.assertEqual(said.count("same results"), 3, said)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

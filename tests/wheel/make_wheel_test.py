@@ -80,7 +80,3 @@ class MakeWheelTest(unittest.TestCase):
                 r"define the symbols in //xla_ffi/portable, or raise `glibc`",
             ):
                 make(self.folder, library.replace(old, new))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

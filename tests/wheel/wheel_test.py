@@ -133,7 +133,3 @@ class WheelTest(unittest.TestCase):
         if "xla_ffi_kit/_lib/xla_ffi_kit_cuda.so" not in self.libraries:
             self.assertLessEqual(WHEEL.stat().st_size, 3 << 20)
             self.assertLessEqual(sum(map(len, self.files.values())), 3 << 20)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
