@@ -8,10 +8,13 @@
 #                                   be; fails, saying what to do, if it cannot
 #   install_bazel.sh --installed    prints its path, or fails silently
 #
-# The programs of Debian unstable run beside an older Debian because they are
-# pointed at the C library unpacked with them. One rc file replaces the rule
-# sets and archives that Bazel would download by Debian's copies of them, in
-# WORKSPACE mode and in bzlmod mode.
+# Debian unstable, then testing, is asked for the version itself; a newer one of
+# a major version in the table below serves with a warning.
+#
+# The programs of either run beside an older Debian because they are pointed at
+# the C library unpacked with them. One rc file replaces the rule sets and
+# archives that Bazel would download by Debian's copies of them, in WORKSPACE
+# mode and in bzlmod mode.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/launcher/common.sh"
 
@@ -24,6 +27,12 @@ if [[ ${1:-} == --installed ]]; then
   echo "$cache/$folder/bin/bazel"
   exit
 fi
+
+# The major versions of Bazel that serve here, and the flags that each needs.
+# "8 --enable_workspace" is the next: Bazel 8 reads WORKSPACE only if told to.
+majors=(
+  "7"
+)
 
 # The rule sets: Debian's package, the version that the project is tested with,
 # the name in Bazel, the folder in Debian's install base.
@@ -77,39 +86,85 @@ check_machine() {
 
 # own_apt ARGUMENT...: apt-get with lists of our own, as on an empty machine.
 own_apt() {
-  apt-get -qq -o Dir::Etc::SourceList="$dir/apt/sources.list" \
-    -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$dir/apt/lists" \
-    -o Dir::Cache="$dir/apt/cache" -o Dir::State::status=/dev/null \
+  local own=$dir/apt/$suite
+  apt-get -qq -o Dir::Etc::SourceList="$own/sources.list" \
+    -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$own/lists" \
+    -o Dir::Cache="$own/cache" -o Dir::State::status=/dev/null \
     -o Acquire::Languages=none -o Acquire::Retries=3 \
     -o APT::Sandbox::User=root "$@"
 }
 
-# check_versions PACKAGES: lines of package and version, as Debian has them now.
-check_versions() {
+# read_suite: fetches the lists of $suite, and Debian stable's of sources.
+read_suite() {
+  mkdir -p "$dir/apt/$suite"/{lists,cache/archives}/partial
+  printf '%s\n' >"$dir/apt/$suite/sources.list" \
+    "deb [arch=amd64 signed-by=$keyring] $mirror $suite main" \
+    "deb-src [signed-by=$keyring] $mirror trixie main"
+  own_apt update
+}
+
+# list_packages: what is needed of $suite, as lines of package and version;
+# none if Bazel cannot be installed there.
+list_packages() {
+  own_apt -s install --no-install-recommends bazel-bootstrap libblake3-0 |
+    awk -v needed="^($needed)\$" \
+      '$1 == "Inst" && $2 ~ needed { print $2, substr($3, 2) }' || true
+}
+
+# major_flags RELEASE: its flags; fails if its major version does not serve.
+major_flags() {
+  local row major flags
+  for row in "${majors[@]}"; do
+    read -r major flags <<<"$row"
+    if [[ ${1%%.*} == "$major" ]]; then
+      echo "$flags"
+      return
+    fi
+  done
+  return 1
+}
+
+# serves RELEASE: whether it does for $version, which it may be itself.
+serves() {
+  major_flags "$1" >/dev/null && printf '%s\n' "$version" "$1" | sort -VC
+}
+
+# choose_suite: sets `suite`, its `packages`, and `release`, its Bazel.
+choose_suite() {
+  local listed got carried="" chosen=""
+  for suite in sid testing; do
+    if ! read_suite; then continue; fi
+    listed=$(list_packages)
+    got=$(awk '$1 == "bazel-bootstrap-data" { print $2 }' <<<"$listed")
+    carried+=", ${got:-none} in $suite"
+    got=${got%%[+~-]*}
+    if [[ -z $chosen ]] && serves "$got" || [[ $got == "$version" ]]; then
+      chosen=$suite packages=$listed release=$got
+    fi
+    if [[ $got == "$version" ]]; then return; fi
+  done
+  [[ -n $carried ]] || unserved "Debian's mirror $mirror cannot be read"
+  [[ -n $chosen ]] || unserved "Debian carries others: ${carried#, }"
+  suite=$chosen
+  say "warning: Debian's Bazel is $release, tested is $version"
+}
+
+# check_rule_sets: warns of those that are others than the tested.
+check_rule_sets() {
   local rule_set package expected name got
-  got=$(awk '$1 == "bazel-bootstrap-data" { print $2 }' <<<"$1")
-  [[ $got == "$version"[+-]* ]] ||
-    unserved "Debian unstable carries ${got:-none} instead"
   for rule_set in "${rule_sets[@]}"; do
     read -r package expected name _ <<<"$rule_set"
-    got=$(awk -v package="$package" '$1 == package { print $2 }' <<<"$1")
+    got=$(awk -v package="$package" '$1 == package { print $2 }' <<<"$packages")
     [[ $got == "$expected"[+-]* ]] ||
       say "warning: Debian's $name is ${got:-missing}, tested is $expected"
   done
 }
 
 unpack_debian() {
-  local packages names deb
-  mkdir -p "$dir"/apt/{lists,cache/archives}/partial "$dir"/{debs,distdir,root}
-  printf '%s\n' >"$dir/apt/sources.list" \
-    "deb [arch=amd64 signed-by=$keyring] $mirror sid main" \
-    "deb-src [signed-by=$keyring] $mirror trixie main"
-  own_apt update || unserved "Debian's mirror $mirror cannot be read"
-  packages=$(
-    own_apt -s install --no-install-recommends bazel-bootstrap libblake3-0 |
-      awk -v needed="^($needed)\$" \
-        '$1 == "Inst" && $2 ~ needed { print $2, substr($3, 2) }')
-  check_versions "$packages"
+  local names deb
+  mkdir -p "$dir"/{debs,distdir,root}
+  choose_suite
+  check_rule_sets
   mapfile -t names < <(awk '{ print $1 }' <<<"$packages")
   say "2/3 Bazel and what it runs on: ${#names[@]} packages"
   cd "$dir/debs"
@@ -178,7 +233,8 @@ write_stub() {
 }
 
 write_rc() {
-  local rule_set name path stub
+  local flag rule_set name path stub
+  for flag in $(major_flags "$release"); do echo "common $flag"; done
   for rule_set in "${rule_sets[@]}"; do
     read -r _ _ name path <<<"$rule_set"
     echo "common --override_repository=$name=$base/$path"
@@ -234,7 +290,7 @@ fill() {
   write_googletest
   write_buildozer
   write_bazel
-  fits "$dir/bin/bazel" || unserved "what Debian calls so is another version"
+  fits "$dir/bin/bazel" "$release" || unserved "what Debian calls so is another version"
   rm -rf "$dir"/{apt,debs,pypi,venv}
 }
 

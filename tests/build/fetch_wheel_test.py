@@ -98,6 +98,14 @@ class FetchWheelTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.unpacked(), ["include/deep/b.h"])
 
+    def test_a_wheel_that_bazel_downloaded_is_unpacked_without_pip(self):
+        downloaded = (self.wheels / WHEEL).rename(self.out / "wheel.whl")
+        result = self.fetch(
+            f"--wheel={downloaded}", "--strip-prefix=kit_probe/include/deep"
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.unpacked(), ["b.h", "wheel.whl"])
+
     def test_another_hash_stops_and_names_the_package(self):
         result = self.fetch(sha256="0" * 64)
         self.assertNotEqual(result.returncode, 0)

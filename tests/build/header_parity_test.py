@@ -1,4 +1,4 @@
-"""Headers from a wheel and from openxla/xla give the same library."""
+"""Where its headers lie does not show in what is compiled."""
 
 import hashlib
 import pathlib

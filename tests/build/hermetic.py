@@ -29,7 +29,7 @@ TARGETS = [
     "//python:wheel",
     "//xla_ffi:xla_ffi_kit_cpu.so",
 ]
-# The headers from a repository of another name and layout.
+# The same headers from a repository of another name.
 OTHER_HEADERS = "--//third_party/xla:ffi_api=@xla_header_copy//xla/ffi/api:ffi"
 
 # An action sees its declared inputs and the system's compiler and Python; no
@@ -181,7 +181,7 @@ def check_builds(
     report.check("all of it was compared", len(first) == len(TARGETS))
     for name, digest in first.items():
         report.check(
-            f"same bytes, two folders, two header sources: {name}",
+            f"same bytes, two folders, two header repositories: {name}",
             digest == second.get(name),
             f"{digest} {second}",
         )

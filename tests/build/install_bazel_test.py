@@ -3,6 +3,7 @@
 import hashlib
 import pathlib
 import re
+import shutil
 import tarfile
 import time
 
@@ -12,10 +13,15 @@ VERSION = launcher_harness.VERSION
 
 _APT_GET = """
 echo "$*" >>"{dir}/apt.log"
+for argument in "$@"; do
+  case $argument in *SourceList=*)
+    read -r _ _ _ _ suite _ <"${{argument#*=}}" ;;
+  esac
+done
 case "$*" in
   *indextargets*) echo http://mirror.test/debian bookworm ;;
   *\\ update) {update} ;;
-  *-s\\ install*) cat "{dir}/packages" ;;
+  *-s\\ install*) cat "{dir}/packages.$suite" ;;
   *\\ download\\ *) cp "{dir}/files/bazel.deb" . ;;
   *\\ source\\ *) cp "{dir}"/files/*.orig.tar.gz . ;;
 esac
@@ -52,7 +58,8 @@ class InstallTest(launcher_harness.Machine):
         self.program("dpkg-deb", 'cat "$2"')
         self.set_python()
         self.set_apt()
-        self.set_packages()
+        self.set_packages("sid")
+        self.set_packages("testing")
         self.make_debian()
         self.keys = self.dir / "keys.gpg"
         self.keys.touch()
@@ -81,11 +88,11 @@ class InstallTest(launcher_harness.Machine):
     def set_apt(self, update: str = "true"):
         self.program("apt-get", _APT_GET.format(dir=self.dir, update=update))
 
-    def set_packages(self, **changes: str):
+    def set_packages(self, suite: str, **changes: str):
         packages = _PACKAGES | {
             name.replace("_", "-"): value for name, value in changes.items()
         }
-        (self.dir / "packages").write_text(
+        (self.dir / f"packages.{suite}").write_text(
             "".join(
                 f"Inst {name} ({version} Debian:unstable [amd64]) []\n"
                 for name, version in packages.items()
@@ -120,6 +127,11 @@ class InstallTest(launcher_harness.Machine):
         mode = "w:gz" if name.endswith("gz") else "w"
         with tarfile.open(archive, mode) as tar:
             tar.add(folder, inside)
+
+    def forget(self):
+        """An empty cache, and nothing yet asked of apt."""
+        shutil.rmtree(self.cache, ignore_errors=True)
+        (self.dir / "apt.log").unlink(missing_ok=True)
 
     def apt_runs(self, command: str) -> int:
         log = (self.dir / "apt.log").read_text().splitlines()
@@ -220,20 +232,115 @@ class InstallTest(launcher_harness.Machine):
         self.program("python3", "[[ $1 == -c ]] && exit; echo no; exit 1")
         self.assert_fails("PyPI's packages cannot be had")
 
-    def test_debian_has_moved_on(self):
-        self.set_packages(bazel_bootstrap_data="1.3.0+ds-1")
-        self.assert_fails(
-            f"there is no Bazel {VERSION} here",
-            "Debian unstable carries 1.3.0+ds-1 instead",
-            f"install Bazelisk, or Bazel {VERSION}, and put it on PATH",
+    def set_bazels(self, **suites: str):
+        """The versions of Bazel that the suites carry."""
+        for suite, version in suites.items():
+            self.set_packages(suite, bazel_bootstrap_data=version)
+
+    def suite_of_download(self) -> str:
+        log = (self.dir / "apt.log").read_text().splitlines()
+        [download] = [line for line in log if " download " in line]
+        [lists] = re.findall(r"Dir::Etc::SourceList=(\S+)", download)
+        return pathlib.Path(lists).parent.name
+
+    def test_unstable_serves(self):
+        self.run_launcher("info")
+        self.assertEqual(self.suite_of_download(), "sid")
+        self.assertEqual(self.apt_runs("update"), 1)
+
+    def test_testing_serves_where_unstable_has_moved_on(self):
+        for moved_on in ("9.0.0+ds-1", "7.2.0+ds-1"):
+            with self.subTest(moved_on):
+                self.forget()
+                self.set_bazels(sid=moved_on)
+                result = self.run_launcher("info")
+                self.assert_ran("debian", result)
+                self.assertNotIn("warning", result.stderr)
+                self.assertEqual(self.suite_of_download(), "testing")
+
+    def test_newer_release_serves_with_one_line_of_warning(self):
+        self.set_bazels(sid="7.10.0+ds-1", testing="7.9.0+ds-1")
+        self.make_debian(label="7.10.0")
+        result = self.run_launcher("info")
+        self.assert_ran("debian", result)
+        self.assertEqual(self.suite_of_download(), "sid")
+        warnings = [w for w in result.stderr.splitlines() if "warning" in w]
+        self.assertEqual(
+            warnings,
+            [
+                "tools/bazel: warning: Debian's Bazel is 7.10.0, "
+                f"tested is {VERSION}"
+            ],
         )
+        again = self.run_launcher("--version")
+        self.assertEqual((again.stdout, again.stderr), ("bazel 7.10.0\n", ""))
+
+    def test_newer_release_in_testing_only(self):
+        self.set_bazels(sid="9.0.0+ds-1", testing="7.9.0+ds-1")
+        self.make_debian(label="7.9.0")
+        result = self.run_launcher("info")
+        self.assert_ran("debian", result)
+        self.assertIn("Debian's Bazel is 7.9.0", result.stderr)
+        self.assertEqual(self.suite_of_download(), "testing")
+
+    def test_unstable_that_cannot_be_read_or_installed(self):
+        for apt in (
+            {"update": "[[ $suite != sid ]] || exit 100"},
+            {"update": f'rm -f "{self.dir}/packages.sid"'},
+        ):
+            with self.subTest(apt):
+                self.forget()
+                self.set_apt(**apt)
+                self.assert_ran("debian", self.run_launcher("info"))
+                self.assertEqual(self.suite_of_download(), "testing")
+
+    def test_debian_has_moved_on(self):
+        for sid, testing in [
+            ("9.0.0+ds-1", "8.7.0+ds-2"),
+            ("8.7.0+ds-2", "7.1.1+ds-1"),
+            ("7.0.9+ds-1", "6.9.9+ds-1"),
+            ("77.1.2+ds-1", "none"),
+        ]:
+            with self.subTest(sid):
+                self.forget()
+                self.set_bazels(sid=sid, testing=testing)
+                self.assert_fails(
+                    f"there is no Bazel {VERSION} here",
+                    f"Debian carries others: {sid} in sid, "
+                    f"{testing} in testing;",
+                    f"install Bazelisk, or Bazel {VERSION}, and put it on PATH",
+                )
+
+    def test_next_major_version_is_one_line_away(self):
+        self.set_bazels(sid="8.7.0+ds-1", testing="8.7.0+ds-1")
+        self.make_debian(label="8.7.0")
+        script = self.installer.read_text()
+        table = 'majors=(\n  "7"\n'
+        self.assertEqual(script.count(table), 1)
+        self.installer.write_text(
+            script.replace(table, table + '  "8 --enable_workspace"\n')
+        )
+        result = self.run_launcher("info")
+        self.assert_ran("debian", result)
+        self.assertIn("Debian's Bazel is 8.7.0", result.stderr)
+        rc = self.cache / self.cached()[0] / "offline.bazelrc"
+        self.assertIn("common --enable_workspace", rc.read_text().splitlines())
+
+    def test_flags_of_another_major_version_are_not_given(self):
+        script = self.installer.read_text()
+        self.installer.write_text(
+            script.replace('  "7"\n', '  "7"\n  "8 --enable_workspace"\n')
+        )
+        self.run_launcher("info")
+        rc = self.cache / self.cached()[0] / "offline.bazelrc"
+        self.assertNotIn("--enable_workspace", rc.read_text())
 
     def test_what_was_unpacked_is_another_version(self):
         self.make_debian(label="9.9.9")
         self.assert_fails("is another version")
 
     def test_moved_rule_set_is_named(self):
-        self.set_packages(bazel_rules_python="1.0.0-1")
+        self.set_packages("sid", bazel_rules_python="1.0.0-1")
         result = self.run_launcher("info")
         self.assert_ran("debian", result)
         self.assertIn(

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import unittest
 
-VERSION = "1.2.3"
+VERSION = "7.1.2"
 
 # Never under /tmp, where the launcher refuses to install: Bazel's folder for
 # tests, or the user's cache where the test is run by hand.

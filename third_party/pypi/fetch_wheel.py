@@ -1,4 +1,4 @@
-"""Downloads one wheel with pip, checks its hash, unpacks part of it here.
+"""Unpacks part of one wheel here, which pip downloads by its hash.
 
 Run by repository rules in the repository's folder, before any dependency
 exists: standard library only.
@@ -83,14 +83,19 @@ def main() -> None:
     parser.add_argument("--platform", required=True)
     parser.add_argument("--strip-prefix", default="")
     parser.add_argument("--member", action="append", default=[])
+    parser.add_argument(
+        "--wheel",
+        type=pathlib.Path,
+        help="the wheel, if Bazel has downloaded and checked it",
+    )
     options = parser.parse_args()
     # Beside the repository and not in /tmp: the wheel may be larger than that.
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        wheel = download(options, pathlib.Path(folder))
+        wheel = options.wheel or download(options, pathlib.Path(folder))
         if not unpack(wheel, options):
             raise SystemExit(
                 f"{options.requirement}: nothing below "
-                f"{options.strip_prefix!r} in {wheel.name}"
+                f"{options.strip_prefix!r} in the wheel"
             )
 
 

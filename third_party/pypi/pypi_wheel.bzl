@@ -2,13 +2,42 @@
 
 The wheel is fetched with `pip download`, so the machine's own pip configuration
 (index, mirror, proxy, certificates) decides from where; the hash decides what.
+With XLA_FFI_KIT_WHEELS (`--repo_env`), the address of a folder of wheels, Bazel
+downloads it from there, or takes it from its repository cache or --distdir; pip
+only fetches what the folder lacks.
 """
 
 load("//third_party/python:find_python.bzl", "PYTHON_ENV", "find_python")
 
-WHEEL_ENV = [PYTHON_ENV, "PATH"]
+_WHEELS_ENV = "XLA_FFI_KIT_WHEELS"
+
+# What a rule that calls fetch_wheel() lists in `environ`.
+WHEEL_ENV = [PYTHON_ENV, _WHEELS_ENV, "PATH"]
 
 _FETCH = Label("//third_party/pypi:fetch_wheel.py")
+
+_DOWNLOADED = "wheel.whl"
+
+def _file_name(requirement, python_version, platform):
+    """The name of a wheel for one Python, or without code for any platform."""
+    name, version = requirement.split("==")
+    python = "cp" + python_version.replace(".", "")
+    return "-".join([
+        name.replace("-", "_"),
+        version,
+        "py3-none" if platform == "any" else "{0}-{0}".format(python),
+        platform,
+    ]) + ".whl"
+
+def _download(rctx, file_name, sha256):
+    """Whether Bazel had the wheel, or downloaded it from the folder of wheels."""
+    folder = rctx.os.environ.get(_WHEELS_ENV)
+    return bool(folder) and rctx.download(
+        url = folder.rstrip("/") + "/" + file_name,
+        output = _DOWNLOADED,
+        sha256 = sha256,
+        allow_fail = True,
+    ).success
 
 def fetch_wheel(
         rctx,
@@ -17,7 +46,8 @@ def fetch_wheel(
         python_version,
         platform,
         strip_prefix = "",
-        members = []):
+        members = [],
+        file_name = ""):
     """Downloads, verifies and unpacks one wheel into the repository's root.
 
     Args:
@@ -29,7 +59,11 @@ def fetch_wheel(
       platform: the wheel's platform tag, as `manylinux_2_27_x86_64`.
       strip_prefix: a folder of the wheel; only what lies below it is unpacked.
       members: folders and files below strip_prefix to unpack; all if empty.
+      file_name: the wheel's, where it is not `NAME-VERSION-cp311-cp311-PLATFORM`
+        or `NAME-VERSION-py3-none-any`.
     """
+    rctx.report_progress("Fetching the wheel " + requirement)
+    file_name = file_name or _file_name(requirement, python_version, platform)
     command = [
         find_python(rctx),
         rctx.path(_FETCH),
@@ -39,8 +73,10 @@ def fetch_wheel(
         "--platform=" + platform,
         "--strip-prefix=" + strip_prefix,
     ] + ["--member=" + member for member in members]
-    rctx.report_progress("Fetching the wheel " + requirement)
+    if _download(rctx, file_name, sha256):
+        command.append("--wheel=" + _DOWNLOADED)
     result = rctx.execute(command, timeout = 3600)
+    rctx.delete(_DOWNLOADED)
     if result.return_code:
         fail(result.stderr)
 

@@ -1,4 +1,4 @@
-"""The FFI headers a second time, laid out as the sources of openxla/xla are.
+"""The FFI headers a second time, in a repository of another name.
 
 The header parity test builds the handler library against both.
 """

@@ -76,9 +76,10 @@ fingerprint() {
   echo "${sum:0:12}"
 }
 
-# fits PROGRAM: whether it is the Bazel that is wanted.
+# fits PROGRAM [RELEASE]: whether it is the Bazel of that release, without one
+# of the wanted version.
 fits() {
   local says
   says=$(XLA_FFI_KIT_BAZEL_PROBE=1 "$1" --version </dev/null) || return 1
-  [[ $says == "bazel $version" ]]
+  [[ $says == "bazel ${2:-$version}" ]]
 }
