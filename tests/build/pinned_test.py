@@ -13,7 +13,9 @@ def pip_commands(script: str) -> list[str]:
     return [
         command
         for command in script.replace("\\\n", " ").splitlines()
-        if re.search(r"\bpip\"?\s+(\S+\s+)*?(install|download|wheel)\b", command)
+        if re.search(
+            r"\bpip\"?\s+(\S+\s+)*?(install|download|wheel)\b", command
+        )
         and not command.lstrip().startswith("#")
     ]
 
