@@ -8,24 +8,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from xla_ffi_kit import _jax_hooks
+
+Shape: TypeAlias = tuple[int, ...]  # in an export, sizes may be symbolic
+
+
+class Typed(Protocol):
+    """What has a shape and a dtype: an array, a tracer, an abstract value."""
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each axis."""
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The type of the elements."""
+
 
 # Not as a union, which would be made at every call.
 _LEAVES = (jax.Array, np.ndarray, float, int, complex)
 
 
-def is_static(*shapes: Sequence[Any]) -> bool:
+def is_static(*shapes: Shape) -> bool:
     """Whether every size is known, as a symbolic one is not."""
     return all(isinstance(size, int) for shape in shapes for size in shape)
 
 
-def jittable(value: Any) -> Any:
+def jittable(value: ArrayLike) -> ArrayLike:
     """`value` as `jax.jit` takes it: a list, say, as an array.
 
     Not everything: an eager call is short, and this would be a third of it.
@@ -33,7 +49,7 @@ def jittable(value: Any) -> Any:
     return value if isinstance(value, _LEAVES) else jnp.asarray(value)
 
 
-def array(op: str, name: str, value: Any) -> jax.Array:
+def array(op: str, name: str, value: ArrayLike) -> jax.Array:
     """`value` as a JAX array; TypeError if it is none."""
     if isinstance(value, jax.Array):
         return value
@@ -46,7 +62,7 @@ def array(op: str, name: str, value: Any) -> jax.Array:
         ) from None
 
 
-def dtype(op: str, name: str, x: jax.Array, allowed: Sequence[str]) -> None:
+def dtype(op: str, name: str, x: Typed, allowed: Sequence[str]) -> None:
     if x.dtype.name not in allowed:
         raise TypeError(
             f"{op}: operand {name}: expected dtype {', '.join(allowed)}, got "
@@ -54,9 +70,7 @@ def dtype(op: str, name: str, x: jax.Array, allowed: Sequence[str]) -> None:
         )
 
 
-def same_dtype(
-    op: str, name: str, x: jax.Array, other: str, y: jax.Array
-) -> None:
+def same_dtype(op: str, name: str, x: Typed, other: str, y: Typed) -> None:
     if x.dtype != y.dtype:
         raise TypeError(
             f"{op}: operand {name}: expected dtype {y.dtype.name} as operand "
@@ -64,7 +78,7 @@ def same_dtype(
         )
 
 
-def shape(op: str, name: str, x: jax.Array, expected: Sequence[Any]) -> None:
+def shape(op: str, name: str, x: Typed, expected: Sequence[int]) -> None:
     if tuple(x.shape) != tuple(expected):
         raise ValueError(
             f"{op}: operand {name}: expected shape {list(expected)}, got "
@@ -72,14 +86,15 @@ def shape(op: str, name: str, x: jax.Array, expected: Sequence[Any]) -> None:
         )
 
 
-def min_rank(op: str, name: str, x: jax.Array, rank: int) -> None:
-    if x.ndim < rank:
+def min_rank(op: str, name: str, x: Typed, rank: int) -> None:
+    if len(x.shape) < rank:
         raise ValueError(
-            f"{op}: operand {name}: expected rank >= {rank}, got rank {x.ndim}"
+            f"{op}: operand {name}: expected rank >= {rank}, got rank "
+            f"{len(x.shape)}"
         )
 
 
-def non_empty_axis(op: str, name: str, x: jax.Array, axis: int) -> None:
+def non_empty_axis(op: str, name: str, x: Typed, axis: int) -> None:
     size = x.shape[axis]
     if isinstance(size, int) and size == 0:
         raise ValueError(
@@ -88,7 +103,7 @@ def non_empty_axis(op: str, name: str, x: jax.Array, axis: int) -> None:
         )
 
 
-def non_negative_number(op: str, name: str, value: Any) -> float:
+def non_negative_number(op: str, name: str, value: object) -> float:
     """A static, finite number >= 0 as a float."""
     expected = "a finite number >= 0"
     if _jax_hooks.is_traced(value):

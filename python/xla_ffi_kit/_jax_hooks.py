@@ -7,13 +7,14 @@ all four). Each function says why no public hook does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import jax
 from jax._src import core, dispatch, effects
 from jax._src import custom_partitioning_sharding_rule as sdy_rule
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
+from jax.interpreters.mlir import LoweringRuleContext, ir
 
 
 class KitEffect(effects.Effect):
@@ -70,7 +71,7 @@ def is_eager() -> bool:
     return core.trace_state_clean()
 
 
-def match_manual_axes(operands: Sequence[Any]) -> Sequence[Any]:
+def match_manual_axes(operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
     """Makes the operands vary over the same manual axes inside shard_map.
 
     The casts it inserts are what sums the gradient of a replicated operand
@@ -80,10 +81,19 @@ def match_manual_axes(operands: Sequence[Any]) -> Sequence[Any]:
     insert = getattr(core, "auto_insert_reshard", None)
     if insert is None:
         insert = core.standard_insert_pvary  # type: ignore[attr-defined]
-    return insert(*operands)
+    matched: Sequence[jax.Array] = insert(*operands)
+    return matched
 
 
-def xla_may_partition(ctx: Any) -> bool:
+def shaped(avals: Sequence[object]) -> Sequence[ShapedArray]:
+    """The operands or results of a lowering rule's context, all arrays.
+
+    JAX's types say no more than `AbstractValue`.
+    """
+    return cast(Sequence[ShapedArray], avals)
+
+
+def xla_may_partition(ctx: LoweringRuleContext) -> bool:
     """Whether a lowering rule's program is one that XLA splits over devices.
 
     Public JAX does not tell how many devices a program is lowered for, nor
@@ -93,15 +103,16 @@ def xla_may_partition(ctx: Any) -> bool:
     mesh = getattr(axes, "mesh", None)
     if mesh is None:
         return getattr(axes, "num_devices", 1) > 1
-    return mesh.size > 1 and set(axes.manual_axes) != set(mesh.axis_names)
+    manual = getattr(axes, "manual_axes", ())
+    return mesh.size > 1 and set(manual) != set(mesh.axis_names)
 
 
 def sharding_rule(
     rule: str,
     replicated: Sequence[str],
-    operand_types: Sequence[Any],
-    result_types: Sequence[Any],
-) -> Any:
+    operand_types: Sequence[ir.Type],
+    result_types: Sequence[ir.Type],
+) -> ir.Attribute:
     """The `sdy.sharding_rule` attribute of a custom call.
 
     Public JAX writes it only through `custom_partitioning`, which calls back
@@ -115,12 +126,11 @@ def sharding_rule(
     )
 
 
-def string_attributes(values: dict[str, str]) -> Any:
+def string_attributes(values: dict[str, str]) -> ir.Attribute:
     """An MLIR dictionary of strings; `jax.ffi` offers no other attributes."""
-    ir = mlir.ir
     return ir.DictAttr.get({k: ir.StringAttr.get(v) for k, v in values.items()})
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> bool:
     """Whether `value` is a tracer, which has no value yet."""
     return isinstance(value, jax.core.Tracer)

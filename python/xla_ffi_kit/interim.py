@@ -11,29 +11,30 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from xla_ffi_kit import _check
-from xla_ffi_kit.accelerate._rows import FLOATS
+from xla_ffi_kit import _check, _dtypes
+from xla_ffi_kit._jit import jit
 from xla_ffi_kit.ops import sort
 
 __all__ = ["choice", "median", "percentile", "permutation", "quantile"]
 
-_AXES = (int, tuple, type(None))
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+_Axis: TypeAlias = int | tuple[int, ...] | None
+_Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 
 
 def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: _Axis = None,
     out: None = None,
     overwrite_input: bool = False,
-    method: str = "linear",
+    method: _Method = "linear",
     keepdims: bool = False,
     **options: Any,
 ) -> jax.Array:
@@ -65,12 +66,12 @@ def quantile(
 
 
 def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: _Axis = None,
     out: None = None,
     overwrite_input: bool = False,
-    method: str = "linear",
+    method: _Method = "linear",
     keepdims: bool = False,
     **options: Any,
 ) -> jax.Array:
@@ -83,8 +84,8 @@ def percentile(
 
 
 def median(
-    a: Any,
-    axis: Any = None,
+    a: ArrayLike,
+    axis: _Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
@@ -95,36 +96,37 @@ def median(
     return _median(_check.jittable(a), axis, keepdims)
 
 
-def _is_plain(axis: Any, out: Any, overwrite_input: Any) -> bool:
-    return isinstance(axis, _AXES) and out is None and not overwrite_input
+def _is_plain(axis: _Axis, out: object, overwrite_input: bool) -> bool:
+    is_axis = axis is None or isinstance(axis, int | tuple)
+    return is_axis and out is None and not overwrite_input
 
 
 # All the rest is done when a program is traced, as in JAX: a call of few
 # elements is mostly what comes before its program.
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _median(a: Any, axis: Any, keepdims: bool) -> jax.Array:
+@jit(static_argnums=(1, 2))
+def _median(a: ArrayLike, axis: _Axis, keepdims: bool) -> jax.Array:
     a = jnp.asarray(a)
     if a.size == 0:  # which JAX reports, or not
         return jnp.median(a, axis, keepdims=keepdims)
     return _quantile(a, 0.5, axis, "midpoint", keepdims)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+@jit(static_argnums=(2, 3, 4))
 def _percentile(
-    a: Any, q: Any, axis: Any, method: str, keepdims: bool
+    a: ArrayLike, q: ArrayLike, axis: _Axis, method: _Method, keepdims: bool
 ) -> jax.Array:
     return _quantile(a, jnp.asarray(q) / 100, axis, method, keepdims)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+@jit(static_argnums=(2, 3, 4))
 def _quantile(
-    a: Any, q: Any, axis: Any, method: str, keepdims: bool
+    a: ArrayLike, q: ArrayLike, axis: _Axis, method: _Method, keepdims: bool
 ) -> jax.Array:
     a, q = jnp.asarray(a), jnp.asarray(q)
     if (
-        method not in _METHODS
-        or str(q.dtype) not in FLOATS
-        or str(a.dtype) not in sort.DTYPES
+        method not in get_args(_Method)
+        or str(q.dtype) not in _dtypes.FLOATS
+        or str(a.dtype) not in _dtypes.REAL
         or not (_check.is_static(a.shape) and a.size)
     ):
         return jnp.quantile(a, q, axis, method=method, keepdims=keepdims)
@@ -164,7 +166,7 @@ def _quantile(
     return values.reshape(result.shape).astype(result.dtype)
 
 
-def _rows(a: jax.Array, axis: Any) -> jax.Array:
+def _rows(a: jax.Array, axis: _Axis) -> jax.Array:
     """The elements along `axis` as the last one."""
     axes = range(a.ndim) if axis is None else np.atleast_1d(axis) % a.ndim
     kept = [i for i in range(a.ndim) if i not in axes]
@@ -174,8 +176,8 @@ def _rows(a: jax.Array, axis: Any) -> jax.Array:
 
 
 def permutation(
-    key: Any,
-    x: Any,
+    key: jax.Array,
+    x: int | ArrayLike,
     axis: int = 0,
     independent: bool = False,
     **options: Any,
@@ -198,17 +200,17 @@ def permutation(
     is_number = isinstance(x, int | np.integer)
     if options or (np.ndim(x) == 0 and not is_number):
         return jax.random.permutation(key, x, axis, independent, **options)
-    if is_number:
+    if isinstance(x, int | np.integer):
         return _permuted(key, None, int(x), axis, independent)
     return _permuted(key, _check.jittable(x), 0, axis, independent)
 
 
 def choice(
-    key: Any,
-    a: Any,
+    key: jax.Array,
+    a: int | ArrayLike,
     shape: Sequence[int] = (),
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
     mode: str | None = None,
 ) -> jax.Array:
@@ -240,21 +242,21 @@ def choice(
         or (np.ndim(a) == 0 and not is_number)
     ):
         return jax.random.choice(key, a, shape, False, p, axis, mode)
-    if is_number:
+    if isinstance(a, int | np.integer):
         return _drawn(key, None, int(a), tuple(shape), axis)
     return _drawn(key, jnp.asarray(a), 0, tuple(shape), axis)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+@jit(static_argnums=(2, 3, 4))
 def _permuted(
-    key: jax.Array, x: Any, n: int, axis: int, independent: bool
+    key: jax.Array, x: ArrayLike | None, n: int, axis: int, independent: bool
 ) -> jax.Array:
     """x, or else the numbers below n, permuted."""
     x = x if x is None else jnp.asarray(x)
     if x is not None and not _check.is_static(x.shape):
         return jax.random.permutation(key, x, axis, independent)
     population = n if x is None else x
-    own: Any = jax.random.permutation
+    own = jax.random.permutation
     own = functools.partial(own, axis=axis, independent=independent)
     # JAX's own checks, once for each compiled program.
     jax.eval_shape(lambda key: own(key, population), key)
@@ -267,13 +269,17 @@ def _permuted(
     return jnp.take(x, order, axis, unique_indices=True)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+@jit(static_argnums=(2, 3, 4))
 def _drawn(
-    key: jax.Array, a: Any, n: int, shape: tuple[int, ...], axis: int
+    key: jax.Array,
+    a: jax.Array | None,
+    n: int,
+    shape: tuple[int, ...],
+    axis: int,
 ) -> jax.Array:
     """Elements of a, or else numbers below n, none of them twice."""
     population = n if a is None else a
-    own: Any = jax.random.choice
+    own = jax.random.choice
     own = functools.partial(own, shape=shape, replace=False, axis=axis)
     jax.eval_shape(lambda key: own(key, population), key)
     count = n if a is None else a.shape[axis]

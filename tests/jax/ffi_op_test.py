@@ -335,8 +335,8 @@ def test_reference_that_drops_the_batch_axes():
     with pytest.raises(ValueError) as caught:
         op(rows((2, 3)))
     assert str(caught.value) == (
-        "test.double: result 0 of the reference: expected batch dimensions [2] as "
-        "the operands have, got shape []"
+        "test.double: result 0 of the reference: expected batch dimensions [2] "
+        "as the operands have, got shape []"
     )
 
 
@@ -347,8 +347,8 @@ def test_leading_axes_that_differ():
     with pytest.raises(ValueError) as caught:
         op(rows((2, 3)), rows((1, 3)))
     assert str(caught.value) == (
-        "test.add: operand y: expected batch dimensions [2] as operand x has, got "
-        "[1]"
+        "test.add: operand y: expected batch dimensions [2] as operand x has, "
+        "got [1]"
     )
 
 

@@ -111,7 +111,8 @@ OP = "xla_ffi_kit.modular_add"
             np.ones((2, 3), np.int32),
             np.ones((4, 3), np.int32),
             ValueError,
-            f"{OP}: operand c: expected shape [2, 3], got [4, 3]",
+            f"{OP}: operand c: expected batch dimensions [2] as operand b has, "
+            "got [4]",
         ),
         (
             np.ones(0, np.int32),

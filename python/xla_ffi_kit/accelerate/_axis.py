@@ -6,26 +6,43 @@ array's axes, or all of them but that one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
+from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit.accelerate._rule import Lowered
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op import sharding
 
 
 def lower(
-    target: str, ctx: Any, x: Any, *, axis: int, **attributes: Any
-) -> Any:
+    target: str,
+    ctx: LoweringRuleContext,
+    x: ir.Value,
+    *,
+    axis: int,
+    **attributes: object,
+) -> Lowered:
     """Lowers to the handler `target` of the kit's CPU library."""
     registration.register(KIT_LIBRARIES[0], target)
     build = jax.ffi.build_ffi_lowering_function(target)
     call = build(ctx, x, axis=np.int64(axis), **attributes)
-    (x_aval,), (y_aval,) = ctx.avals_in, ctx.avals_out
-    _annotate(call, len(x_aval.shape), len(y_aval.shape), axis)
-    return call.results
+    rank = len(_jax_hooks.shaped(ctx.avals_in)[0].shape)
+    if rank > 1:  # in parallel over all axes but its own
+        operand = [f"d{i}" for i in range(rank)]
+        kept = [d for i, d in enumerate(operand) if i != axis]
+        keeps_axis = len(ctx.avals_out[0].shape) == rank
+        sharding.annotate(
+            call,
+            [operand],
+            [operand if keeps_axis else kept],
+            replicated=[operand[axis]],
+            batch=axis,
+        )
+    results: Lowered = call.results
+    return results
 
 
 def partitions(rank: int, axis: int) -> bool:
@@ -35,22 +52,3 @@ def partitions(rank: int, axis: int) -> bool:
     device's part, which is all there is to gather.
     """
     return rank > 1 and axis == rank - 1
-
-
-def _annotate(call: Any, rank: int, result_rank: int, axis: int) -> None:
-    """Says how the call shards: in parallel over all axes but its own."""
-    if rank == 1:
-        return
-    operand = [f"d{i}" for i in range(rank)]
-    kept = [d for i, d in enumerate(operand) if i != axis]
-    result = operand if result_rank == rank else kept
-    attributes = call.operation.attributes
-    attributes["sdy.sharding_rule"] = _jax_hooks.sharding_rule(
-        f"{' '.join(operand)} -> {' '.join(result)}",
-        [operand[axis]],
-        [x.type for x in call.operands],
-        [x.type for x in call.results],
-    )
-    attributes["mhlo.frontend_attributes"] = _jax_hooks.string_attributes(
-        {"num_batch_dims": str(axis)}
-    )

@@ -8,13 +8,11 @@ replaces, nor to take the replacement back. Both go through the two tables that
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
-
-Rule = Callable[..., Any]
+from jax.interpreters.mlir import LoweringRule, LoweringRuleContext
 
 
 class ChangedJaxError(RuntimeError):
@@ -30,7 +28,7 @@ def primitive(name: str) -> Primitive:
 
 
 def replace(
-    primitive: Primitive, wrap: Callable[[Rule], Rule]
+    primitive: Primitive, wrap: Callable[[LoweringRule], LoweringRule]
 ) -> Callable[[], None]:
     """Gives `primitive` the CPU lowering `wrap(the rule it has)`.
 
@@ -55,6 +53,6 @@ def replace(
     return undo
 
 
-def is_exporting(ctx: Any) -> bool:
+def is_exporting(ctx: LoweringRuleContext) -> bool:
     """Whether a rule's context belongs to `jax.export`."""
-    return ctx.module_context.lowering_parameters.for_export
+    return bool(ctx.module_context.lowering_parameters.for_export)

@@ -6,27 +6,26 @@ any number of rows of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+from jax.interpreters.mlir import LoweringRuleContext, ir
 
-from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit import _dtypes, _jax_hooks
+from xla_ffi_kit.accelerate._rule import Lowered
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op import sharding
 
-WITHOUT_TIES = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-)
-FLOATS = frozenset("float16 bfloat16 float32 float64".split())
-KEYS = WITHOUT_TIES | FLOATS - {"bfloat16"}
-# The kernels do with the NaNs of bf16 what XLA does up to jax 0.10: only the
-# sign is kept. In jax 0.12 XLA keeps the other bits too (both ran).
-if jax.__version_info__ < (0, 11):
-    KEYS |= {"bfloat16"}
+KEYS = frozenset(_dtypes.REAL)
+# The kernels do with the NaNs of bf16 what XLA does up to jax 0.10: keep only
+# the sign. In jax 0.12 XLA keeps the other bits too (verified on both).
+if jax.__version_info__ >= (0, 11):
+    KEYS -= {"bfloat16"}
 
 
 class RowsHandler:
@@ -42,68 +41,63 @@ class RowsHandler:
     def __init__(
         self,
         target: str,
-        result_types: Callable[..., Any],
-        attributes: Callable[..., dict[str, Any]],
+        result_types: Callable[..., Sequence[ShapedArray]],
+        attributes: Callable[..., Mapping[str, object]],
     ) -> None:
         self._target = target
         self._attributes = attributes
-        # Of the last axis alone, for programs that transpose around it.
+        # Of only the last axis, for programs that transpose around it.
         self._rows_p = Primitive(target.replace(".", "_") + "_rows")
         self._rows_p.multiple_results = True
         self._rows_p.def_abstract_eval(result_types)
         mlir.register_lowering(self._rows_p, self._lower_rows, platform="cpu")
 
     def lower(
-        self, ctx: Any, *operands: Any, axis: int, **parameters: Any
-    ) -> Any:
+        self,
+        ctx: LoweringRuleContext,
+        *operands: ir.Value,
+        axis: int,
+        **parameters: object,
+    ) -> Lowered:
         """Lowers a call on rows that lie along `axis`."""
-        rank = len(ctx.avals_in[0].shape)
+        rank = len(_jax_hooks.shaped(ctx.avals_in)[0].shape)
         if axis == rank - 1:
             return self._lower_rows(ctx, *operands, **parameters)
 
-        def call(*arrays: jax.Array) -> Any:
+        def call(*arrays: jax.Array) -> list[jax.Array]:
             order = [i for i in range(rank) if i != axis] + [axis]
             back = np.argsort(order)
             rows = [jax.lax.transpose(x, order) for x in arrays]
             results = self._rows_p.bind(*rows, **parameters)
             return [jax.lax.transpose(x, back) for x in results]
 
-        return mlir.lower_fun(call, multiple_results=True)(ctx, *operands)
+        lowered: Lowered = mlir.lower_fun(call, multiple_results=True)(
+            ctx, *operands
+        )
+        return lowered
 
-    def _lower_rows(self, ctx: Any, *operands: Any, **parameters: Any) -> Any:
+    def _lower_rows(
+        self,
+        ctx: LoweringRuleContext,
+        *operands: ir.Value,
+        **parameters: object,
+    ) -> Lowered:
         registration.register(KIT_LIBRARIES[0], self._target)
         build = jax.ffi.build_ffi_lowering_function(self._target)
         call = build(ctx, *operands, **self._attributes(**parameters))
-        _annotate(
-            call,
-            [aval.shape for aval in ctx.avals_in],
-            [aval.shape for aval in ctx.avals_out],
-        )
-        return call.results
-
-
-def _annotate(call: Any, operands: Any, results: Any) -> None:
-    """Says how the call shards: as XLA's own sort does.
-
-    Rows stay where they are. A sharded last axis is gathered; the result is
-    sharded like it again, unless there is one row only.
-    """
-    rank = len(operands[0])
-    if rank == 1:
-        return
-    rows = [f"b{i}" for i in range(rank - 1)]
-    replicated = dict.fromkeys(f"n{s[-1]}" for s in (*operands, *results))
-
-    def factors(shapes: Any) -> str:
-        return ", ".join(" ".join([*rows, f"n{s[-1]}"]) for s in shapes)
-
-    attributes = call.operation.attributes
-    attributes["sdy.sharding_rule"] = _jax_hooks.sharding_rule(
-        f"{factors(operands)} -> {factors(results)}",
-        list(replicated),
-        [x.type for x in call.operands],
-        [x.type for x in call.results],
-    )
-    attributes["mhlo.frontend_attributes"] = _jax_hooks.string_attributes(
-        {"num_batch_dims": str(rank - 1)}
-    )
+        # It shards as XLA's own sort does: rows stay where they are, and a
+        # sharded last axis is gathered. The result is sharded like it again,
+        # unless there is one row only.
+        batch = len(_jax_hooks.shaped(ctx.avals_in)[0].shape) - 1
+        names = [
+            [
+                [*(f"b{i}" for i in range(batch)), f"n{aval.shape[-1]}"]
+                for aval in _jax_hooks.shaped(avals)
+            ]
+            for avals in (ctx.avals_in, ctx.avals_out)
+        ]
+        if batch:
+            rows = {axes[-1]: None for values in names for axes in values}
+            sharding.annotate(call, *names, replicated=list(rows), batch=batch)
+        results: Lowered = call.results
+        return results

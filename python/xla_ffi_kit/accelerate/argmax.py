@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+from jax.core import ShapedArray
+from jax.interpreters.mlir import LoweringRuleContext, ir
 
+from xla_ffi_kit import _dtypes
 from xla_ffi_kit.accelerate import _axis
-from xla_ffi_kit.accelerate._rows import FLOATS, WITHOUT_TIES
+from xla_ffi_kit.accelerate._rule import Lowered
 
-_DTYPES = WITHOUT_TIES | FLOATS
-_INDICES = frozenset("int32 int64 uint32 uint64".split())
+_INDICES = ("int32", "int64", "uint32", "uint64")
 # XLA unrolls the search of a shorter axis, and then searches as fast as it can
 # read; what computes the elements is fused into it.
 _MIN_LENGTH = 32
@@ -23,10 +26,16 @@ class Argmax:
     TARGET = "xla_ffi_kit.argmax"
     PARAMETERS = (frozenset({"axes", "index_dtype"}),)
 
-    def __init__(self, of: str) -> None:
+    def __init__(self, of: Literal["max", "min"]) -> None:
         self._of = of
 
-    def covers(self, avals: Any, *, axes: Any, index_dtype: Any) -> bool:
+    def covers(
+        self,
+        avals: Sequence[ShapedArray],
+        *,
+        axes: Sequence[int],
+        index_dtype: np.dtype[np.generic],
+    ) -> bool:
         """Whether the handler finds what XLA's own code finds, and sooner."""
         (x,) = avals
         (axis,) = axes
@@ -34,15 +43,23 @@ class Argmax:
         is_bf16 = str(x.dtype) == "bfloat16"
         if not (_MIN_LENGTH_BF16 if is_bf16 else _MIN_LENGTH) <= n <= 2**31:
             return False
-        return (
-            str(np.dtype(index_dtype)) in _INDICES and str(x.dtype) in _DTYPES
-        )
+        indices = str(np.dtype(index_dtype))
+        return indices in _INDICES and str(x.dtype) in _dtypes.REAL
 
-    def partitions(self, avals: Any, *, axes: Any, **_: Any) -> bool:
+    def partitions(
+        self, avals: Sequence[ShapedArray], *, axes: Sequence[int], **_: object
+    ) -> bool:
         """Whether sharded operands stay in place."""
         return _axis.partitions(len(avals[0].shape), axes[0])
 
-    def lower(self, ctx: Any, x: Any, *, axes: Any, **_: Any) -> Any:
+    def lower(
+        self,
+        ctx: LoweringRuleContext,
+        x: ir.Value,
+        *,
+        axes: Sequence[int],
+        **_: object,
+    ) -> Lowered:
         """Lowers a search that the handler covers."""
         (axis,) = axes
         return _axis.lower(self.TARGET, ctx, x, axis=axis, of=self._of)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+from jax.core import ShapedArray
+from jax.interpreters.mlir import LoweringRuleContext, ir
 
+from xla_ffi_kit import _dtypes
 from xla_ffi_kit.accelerate import _axis
-from xla_ffi_kit.accelerate._rows import FLOATS, WITHOUT_TIES
+from xla_ffi_kit.accelerate._rule import Lowered
 
 # XLA has one fused loop for an axis that is no longer. From the front it does
 # the work of each element's window anew, which costs little for a few elements.
@@ -29,10 +33,12 @@ class Cumulative:
     TARGET = "xla_ffi_kit.cumulative"
     PARAMETERS = (frozenset({"axis", "reverse"}),)
 
-    def __init__(self, op: str) -> None:
+    def __init__(self, op: Literal["max", "min", "product", "sum"]) -> None:
         self._op = op
 
-    def covers(self, avals: Any, *, axis: int, reverse: bool) -> bool:
+    def covers(
+        self, avals: Sequence[ShapedArray], *, axis: int, reverse: bool
+    ) -> bool:
         """Whether the handler's results are those of XLA's code, and sooner."""
         (x,) = avals
         dtype = str(x.dtype)
@@ -43,17 +49,25 @@ class Cumulative:
             or math.prod(x.shape) < _MIN_SIZE
         ):
             return False
-        if dtype in FLOATS:
+        if dtype in _dtypes.FLOATS:
             return self._op in ("sum", "product") and not reverse
-        return dtype in WITHOUT_TIES and dtype != "bool"
+        return dtype in (*_dtypes.SIGNED, *_dtypes.UNSIGNED)
 
-    def partitions(self, avals: Any, *, axis: int, **_: Any) -> bool:
+    def partitions(
+        self, avals: Sequence[ShapedArray], *, axis: int, **_: object
+    ) -> bool:
         """Whether sharded operands stay in place."""
         return _axis.partitions(len(avals[0].shape), axis)
 
     def lower(
-        self, ctx: Any, x: Any, *, axis: int, reverse: bool, **_: Any
-    ) -> Any:
+        self,
+        ctx: LoweringRuleContext,
+        x: ir.Value,
+        *,
+        axis: int,
+        reverse: bool,
+        **_: object,
+    ) -> Lowered:
         """Lowers an operation that the handler covers."""
         return _axis.lower(
             self.TARGET,

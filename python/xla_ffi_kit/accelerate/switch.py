@@ -9,30 +9,30 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import jax
+from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
-from xla_ffi_kit.accelerate import _jax_rules, sort, top_k
+from xla_ffi_kit.accelerate import _jax_rules
 from xla_ffi_kit.accelerate._jax_rules import ChangedJaxError
+from xla_ffi_kit.accelerate._rule import Lowered, Rule
 from xla_ffi_kit.accelerate.argmax import Argmax
 from xla_ffi_kit.accelerate.cumulative import Cumulative
+from xla_ffi_kit.accelerate.sort import Sort
+from xla_ffi_kit.accelerate.top_k import TopK
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
-# By the name users give: the primitive in jax.lax is called <name>_p. Each
-# module or object says its handler's TARGET, the sets of PARAMETERS the
-# primitive may have, what it `covers`, what of that `partitions` over devices
-# as well as XLA's own code, and how it is to `lower` it.
-_RULES: dict[str, Any] = {
+# By the name users give: the primitive in jax.lax is called <name>_p.
+_RULES: dict[str, Rule] = {
     "argmax": Argmax("max"),
     "argmin": Argmax("min"),
     "cummax": Cumulative("max"),
     "cummin": Cumulative("min"),
     "cumprod": Cumulative("product"),
     "cumsum": Cumulative("sum"),
-    "sort": sort,
-    "top_k": top_k,
+    "sort": Sort(),
+    "top_k": TopK(),
 }
 
 _lock = threading.RLock()
@@ -141,18 +141,21 @@ def _switch_to(wanted: Iterable[str]) -> None:
 def _replace(name: str) -> Callable[[], None]:
     rules = _RULES[name]
 
-    def wrap(own: _jax_rules.Rule) -> _jax_rules.Rule:
-        def rule(ctx: Any, *operands: Any, **parameters: Any) -> Any:
+    def wrap(own: LoweringRule) -> LoweringRule:
+        def rule(
+            ctx: LoweringRuleContext, *operands: ir.Value, **parameters: object
+        ) -> Lowered:
+            avals = _jax_hooks.shaped(ctx.avals_in)
             if frozenset(parameters) not in rules.PARAMETERS:
                 _warn(name, f"its parameters are {sorted(parameters)}")
             elif (
                 # An exported program must run where the kit is not.
                 not _jax_rules.is_exporting(ctx)
-                and _check.is_static(*(a.shape for a in ctx.avals_in))
-                and rules.covers(ctx.avals_in, **parameters)
+                and _check.is_static(*(a.shape for a in avals))
+                and rules.covers(avals, **parameters)
                 and (
                     not _jax_hooks.xla_may_partition(ctx)
-                    or rules.partitions(ctx.avals_in, **parameters)
+                    or rules.partitions(avals, **parameters)
                 )
             ):
                 return rules.lower(ctx, *operands, **parameters)

@@ -9,9 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Any
 
 from xla_ffi_kit.doctor import _elf_symbols
+from xla_ffi_kit.doctor._probe import Answer, Found, FoundHandler
 from xla_ffi_kit.library import c_api, releases
 
 _SECONDS = 120  # that loading a library may take
@@ -159,7 +159,7 @@ def _how(path: str, elf: _elf_symbols.SharedLibrary) -> tuple[str, str]:
     return "symbols", "exported functions"
 
 
-def _probe(path: str, how: str) -> dict[str, Any]:
+def _probe(path: str, how: str) -> Found:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "found.json")
@@ -178,7 +178,8 @@ def _probe(path: str, how: str) -> dict[str, Any]:
             return {"error": f"was not loaded within {_SECONDS} s"}
         if os.path.exists(output):
             with open(output, encoding="utf-8") as file:
-                return json.load(file)
+                found: Found = json.load(file)
+                return found
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
         return {"error": f"ends the process that loads it ({name})"}
@@ -187,12 +188,14 @@ def _probe(path: str, how: str) -> dict[str, Any]:
 
 
 def _handler(
-    found: dict[str, Any], types: dict[str, str], runtime: Runtime
+    found: FoundHandler, types: dict[str, str], runtime: Runtime
 ) -> HandlerReport:
     answers = found["stages"]
     errors = [a["error"] for a in answers.values() if "error" in a]
     versions = [
-        tuple(a["api_version"]) for a in answers.values() if "error" not in a
+        (a["api_version"][0], a["api_version"][1])
+        for a in answers.values()
+        if "error" not in a
     ]
     version = max(versions, default=None)
     traits = max((a.get("traits", 0) for a in answers.values()), default=0)
@@ -217,7 +220,7 @@ def _handler(
     )
 
 
-def _state(answers: dict[str, Any], types: dict[str, str]) -> str | None:
+def _state(answers: dict[str, Answer], types: dict[str, str]) -> str | None:
     for answer in answers.values():
         if answer.get("state_type_id"):
             number = str(answer["state_type_id"])

@@ -18,8 +18,9 @@ import os
 import re
 import signal
 import sys
+import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TypedDict
 
 from xla_ffi_kit.doctor import _elf_symbols
 from xla_ffi_kit.library import c_api, handler_library
@@ -37,7 +38,33 @@ _GetName = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
 _RETURNS_CAPSULE = re.compile(r"\w+\(\) -> (capsule|types\.CapsuleType)")
 
 
-def ask(address: int) -> dict[str, Any]:
+class Answer(TypedDict, total=False):
+    """What a handler's function says to a metadata call, or `error`."""
+
+    api_version: tuple[int, int]
+    traits: int
+    state_type_id: int
+    error: str
+
+
+class FoundHandler(TypedDict, total=False):
+    """A handler: by stage, the answers and exported names of its functions."""
+
+    name: str
+    platform: str
+    stages: dict[str, Answer]
+    symbols: list[str | None]
+
+
+class Found(TypedDict, total=False):
+    """What is in a library: handlers and state types by number, or `error`."""
+
+    handlers: list[FoundHandler]
+    types: dict[str, str]
+    error: str
+
+
+def ask(address: int) -> Answer:
     """The answer to a metadata call, made in a process of its own."""
     readable, writable = os.pipe()
     child = os.fork()
@@ -45,7 +72,7 @@ def ask(address: int) -> dict[str, Any]:
         signal.alarm(_SECONDS)
         try:
             metadata = c_api.read_metadata(address)
-            answer: dict[str, Any] = {
+            answer: Answer = {
                 "api_version": metadata.api_version,
                 "traits": metadata.traits,
                 "state_type_id": metadata.state_type_id,
@@ -59,7 +86,8 @@ def ask(address: int) -> dict[str, Any]:
         text = pipe.read()
     _, status = os.waitpid(child, 0)
     if text:
-        return json.loads(text)
+        said: Answer = json.loads(text)
+        return said
     how = (
         signal.Signals(os.WTERMSIG(status)).name
         if os.WIFSIGNALED(status)
@@ -68,20 +96,20 @@ def ask(address: int) -> dict[str, Any]:
     return {"error": f"a metadata call ends the process ({how})"}
 
 
-def table(path: str) -> dict[str, Any]:
+def table(path: str) -> Found:
     """Every handler and type of a library with a handler table."""
     library = ctypes.CDLL(path)
     get_table = getattr(library, c_api.TABLE_SYMBOL)
     get_table.restype = ctypes.POINTER(c_api.HandlerTable)
     contents = get_table().contents
-    types = {}
+    names = {}
     for number, state in enumerate(handler_library._types(contents), start=1):
         # Stands in for XLA, which numbers the types when it registers them;
         # a handler whose type has no number answers with an error.
         ctypes.c_int64.from_address(state.type_id).value = number
-        types[number] = state.name
+        names[str(number)] = state.name
     symbols = _symbols(library, path)
-    handlers = []
+    handlers: list[FoundHandler] = []
     for handler in handler_library._handlers(contents):
         stages = {s: ask(a) for s, a in handler.stages.items()}
         handlers.append(
@@ -92,12 +120,7 @@ def table(path: str) -> dict[str, Any]:
                 "symbols": [symbols.get(a) for a in handler.stages.values()],
             }
         )
-    return {
-        "library": contents.library.decode(),
-        "api_version": (contents.api_major, contents.api_minor),
-        "handlers": handlers,
-        "types": types,
-    }
+    return {"handlers": handlers, "types": names}
 
 
 def _symbols(library: ctypes.CDLL, path: str) -> dict[int | None, str]:
@@ -109,16 +132,16 @@ def _symbols(library: ctypes.CDLL, path: str) -> dict[int | None, str]:
     }
 
 
-def symbols(path: str) -> dict[str, Any]:
+def symbols(path: str) -> Found:
     """The exported C functions that answer a metadata call as handlers do."""
     library = ctypes.CDLL(path)
-    handlers = []
+    handlers: list[FoundHandler] = []
     for address, name in _symbols(library, path).items():
         if address is None or name.startswith("_"):
             continue  # C++ names, and the linker's own
         answer = ask(address)
         # A function that is no handler crashes or leaves the metadata alone.
-        if answer.get("api_version", [0, 0]) != [0, 0] or (
+        if tuple(answer.get("api_version", (0, 0))) != (0, 0) or (
             "must be registered" in answer.get("error", "")
         ):
             handlers.append(
@@ -127,7 +150,7 @@ def symbols(path: str) -> dict[str, Any]:
     return {"handlers": handlers, "types": {}}
 
 
-def module(path: str) -> dict[str, Any]:
+def module(path: str) -> Found:
     """The capsules that a Python extension module hands out.
 
     Those of `registrations()`, as jaxlib's modules have it, and of every
@@ -142,7 +165,7 @@ def module(path: str) -> dict[str, Any]:
     assert spec is not None
     loaded = importlib.util.module_from_spec(spec)
     loader.exec_module(loaded)
-    handlers = []
+    handlers: list[FoundHandler] = []
     for target, capsules in _capsules(loaded):
         stages = {}
         for stage, capsule in capsules.items():
@@ -151,7 +174,9 @@ def module(path: str) -> dict[str, Any]:
     return {"handlers": handlers, "types": {}}
 
 
-def _capsules(loaded: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def _capsules(
+    loaded: types.ModuleType,
+) -> Iterator[tuple[str, dict[str, object]]]:
     registrations = getattr(loaded, "registrations", None)
     if callable(registrations):
         for name, found in registrations().items():
@@ -166,7 +191,7 @@ def _capsules(loaded: Any) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, {"?": capsule}
 
 
-def _is_capsule(value: Any) -> bool:
+def _is_capsule(value: object) -> bool:
     return type(value).__name__ == "PyCapsule"
 
 
@@ -175,10 +200,10 @@ _HOW = {"table": table, "symbols": symbols, "module": module}
 
 def main(path: str, how: str, output: str) -> None:
     """Writes what there is to be found, or the error, as JSON."""
-    # What the library prints belongs to nobody.
+    # Discard anything the library prints.
     with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
         try:
-            found = _HOW[how](path)
+            found: Found = _HOW[how](path)
         except (OSError, ImportError, AttributeError, ValueError) as error:
             found = {"error": f"cannot be loaded: {error}"}
     with open(output, "w", encoding="utf-8") as file:

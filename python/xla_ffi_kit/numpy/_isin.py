@@ -5,22 +5,20 @@ On the handler of `xla_ffi/ops/isin`.
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
-from xla_ffi_kit import _check
+from xla_ffi_kit import _check, _dtypes
+from xla_ffi_kit._jit import jit
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.op.ffi_op import FfiOp
 
 _NAME = "xla_ffi_kit.isin"
-_DTYPES = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
-    "float16 bfloat16 float32 float64".split()
-)
-# As many comparisons XLA has done before a table of the tests is there.
+_Method = Literal["auto", "binary_search", "compare_all", "sort"]
+# Up to this many comparisons, brute force beats building the hash table.
 _FEW = 4096
 
 
@@ -42,12 +40,12 @@ isin_op = FfiOp(
 
 
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
-    method: str = "auto",
+    method: _Method = "auto",
 ) -> jax.Array:
     """Whether each element is among the test elements, as `jnp.isin` has it.
 
@@ -66,15 +64,19 @@ def isin(
     return _isin(element, test, assume_unique, invert, method)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+@jit(static_argnums=(2, 3, 4))
 def _isin(
-    element: Any, test: Any, assume_unique: bool, invert: bool, method: str
+    element: ArrayLike,
+    test: ArrayLike,
+    assume_unique: bool,
+    invert: bool,
+    method: _Method,
 ) -> jax.Array:
     element, test = jnp.asarray(element), jnp.asarray(test)
     dtype = jnp.result_type(element, test)
     sizes = element.size, test.size
     is_small = _check.is_static(sizes) and (sizes[0] * sizes[1] <= _FEW)
-    if is_small or method != "auto" or str(dtype) not in _DTYPES:
+    if is_small or method != "auto" or str(dtype) not in _dtypes.REAL:
         return jnp.isin(element, test, assume_unique, invert, method=method)
     is_in = isin_op(element.astype(dtype).ravel(), test.astype(dtype).ravel())
     is_in = is_in.reshape(element.shape)

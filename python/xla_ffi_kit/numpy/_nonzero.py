@@ -6,17 +6,19 @@ On the handler of `xla_ffi/ops/nonzero`.
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.op.ffi_op import FfiOp
 
 _NAME = "xla_ffi_kit.nonzero"
+FillValue: TypeAlias = ArrayLike | tuple[ArrayLike, ...] | None
 
 
 def _reference(mask: jax.Array, *, size: int, fill: int) -> jax.Array:
@@ -40,7 +42,7 @@ nonzero_op = FfiOp(
 
 
 def nonzero(
-    a: Any, *, size: int | None = None, fill_value: Any = None
+    a: ArrayLike, *, size: int | None = None, fill_value: FillValue = None
 ) -> tuple[jax.Array, ...]:
     """The indices of the nonzero elements, as `jnp.nonzero` has them.
 
@@ -94,9 +96,10 @@ def _count(mask: jax.Array) -> int:
     return int(mask.sum())
 
 
-def _fill_values(fill_value: Any, rank: int) -> tuple[Any, ...]:
-    values = fill_value if isinstance(fill_value, tuple) else None
-    if values is None:
+def _fill_values(fill_value: FillValue, rank: int) -> tuple[ArrayLike, ...]:
+    if isinstance(fill_value, tuple):
+        values = fill_value
+    else:
         values = (0 if fill_value is None else fill_value,) * rank
     if len(values) != rank or any(np.shape(value) for value in values):
         raise ValueError(

@@ -5,20 +5,59 @@ Composed from the kit's sort and its `nonzero`.
 
 from __future__ import annotations
 
-import functools
 import operator
-from typing import Any
+from typing import Literal, TypedDict, Unpack, overload
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
-from xla_ffi_kit import _check
+from xla_ffi_kit import _check, _dtypes
+from xla_ffi_kit._jit import jit
 from xla_ffi_kit.numpy._nonzero import nonzero
 from xla_ffi_kit.ops import sort
 
 
+class _Options(TypedDict, total=False):
+    axis: int | None
+    equal_nan: bool
+    size: int | None
+    fill_value: ArrayLike | None
+    sorted: bool
+
+
+@overload
+def unique(ar: ArrayLike, **options: Unpack[_Options]) -> jax.Array: ...
+@overload
 def unique(
-    ar: Any,
+    ar: ArrayLike, return_index: Literal[True], **options: Unpack[_Options]
+) -> tuple[jax.Array, jax.Array]: ...
+@overload
+def unique(
+    ar: ArrayLike, *, return_inverse: Literal[True], **options: Unpack[_Options]
+) -> tuple[jax.Array, jax.Array]: ...
+@overload
+def unique(
+    ar: ArrayLike, *, return_counts: Literal[True], **options: Unpack[_Options]
+) -> tuple[jax.Array, jax.Array]: ...
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: Literal[True],
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    **options: Unpack[_Options],
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]: ...
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    **options: Unpack[_Options],
+) -> jax.Array | tuple[jax.Array, ...]: ...
+def unique(
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -26,9 +65,9 @@ def unique(
     *,
     equal_nan: bool = True,
     size: int | None = None,
-    fill_value: Any = None,
-    **options: Any,
-) -> Any:
+    fill_value: ArrayLike | None = None,
+    **options: bool,
+) -> jax.Array | tuple[jax.Array, ...]:
     """The unique elements in ascending order, as `jnp.unique` has them.
 
     Args:
@@ -53,8 +92,8 @@ def unique(
     """
     ar = jnp.asarray(ar)
     is_flat = ar.ndim == 1 or axis is None
-    if not is_flat or str(ar.dtype) not in sort.DTYPES or not _is_known(ar):
-        return jnp.unique(
+    if not is_flat or str(ar.dtype) not in _dtypes.REAL or not _is_known(ar):
+        own: jax.Array | tuple[jax.Array, ...] = jnp.unique(
             ar,
             *(return_index, return_inverse, return_counts, axis),
             equal_nan=equal_nan,
@@ -62,6 +101,7 @@ def unique(
             fill_value=fill_value,
             **options,
         )
+        return own
     wanted = (return_index, return_inverse, return_counts)
     x, order, is_first, count = _sorted(ar.ravel(), equal_nan, any(wanted[:2]))
     results = _collect(
@@ -82,13 +122,14 @@ def _is_known(x: jax.Array) -> bool:
     return _check.is_static(x.shape) and x.size > 0
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@jit(static_argnums=(1, 2))
 def _sorted(
     x: jax.Array, equal_nan: bool, needs_order: bool
-) -> tuple[jax.Array, Any, jax.Array, jax.Array]:
+) -> tuple[jax.Array, jax.Array | None, jax.Array, jax.Array]:
     """x sorted, the indices in that order, which are first, how many."""
     order = None
-    if x.dtype == jnp.bfloat16:  # of whose NaNs a sort keeps the sign alone
+    if x.dtype == jnp.bfloat16:
+        # Sorting canonicalizes NaN payloads; gather the originals by argsort.
         order = sort.argsort_rows(x)[1]
         x = x[order]
     elif needs_order:
@@ -102,12 +143,12 @@ def _sorted(
     return x, order, is_first, is_first.sum()
 
 
-@functools.partial(jax.jit, static_argnames=("wanted", "size", "is_padded"))
+@jit(static_argnames=("wanted", "size", "is_padded"))
 def _collect(
     x: jax.Array,
-    order: Any,
+    order: jax.Array | None,
     is_first: jax.Array,
-    fill_value: Any,
+    fill_value: ArrayLike | None,
     *,
     wanted: tuple[bool, bool, bool],
     size: int,
@@ -123,9 +164,9 @@ def _collect(
             is_there, values, jnp.asarray(fill_value).astype(x.dtype)
         )
     results = [values]
-    if wants_index:
+    if wants_index and order is not None:
         results.append(order[first])
-    if wants_inverse:
+    if wants_inverse and order is not None:
         place = jnp.cumsum(is_first) - 1
         inverse = jnp.zeros(x.shape, place.dtype)
         results.append(inverse.at[order].set(place, unique_indices=True))

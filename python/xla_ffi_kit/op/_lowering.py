@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import cast
 
 import jax
 from jax.core import ShapedArray
@@ -14,11 +13,12 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.op import _operands, _shared, sharding
 from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op._spec import Arrays, Function, OpSpec, Shape, Typed
+from xla_ffi_kit.op._spec import Arrays, Function, OpSpec
 
 
 def install(spec: OpSpec, primitive: Primitive) -> None:
@@ -68,7 +68,7 @@ def _lower(
         except HandlerLibraryError as error:
             raise HandlerLibraryError(f"{spec.name}: {error}") from None
 
-    avals = cast(Sequence[ShapedArray], ctx.avals_in)
+    avals = _jax_hooks.shaped(ctx.avals_in)
     lead = _operands.leading_shape(spec, avals)
     splits = bool(lead) and _jax_hooks.xla_may_partition(ctx)
     if _needs_partitioned(spec, avals, splits):

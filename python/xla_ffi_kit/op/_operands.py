@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
-from xla_ffi_kit.op._spec import OpSpec, Shape, Typed
+from xla_ffi_kit._check import Shape, Typed
+from xla_ffi_kit.op._spec import OpSpec
 
 
 def names(

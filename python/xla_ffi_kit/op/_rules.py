@@ -18,10 +18,11 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.op import _operands, _shared
 from xla_ffi_kit.op._attributes import AttributeValues
 from xla_ffi_kit.op._shared import Operand
-from xla_ffi_kit.op._spec import Arrays, OpSpec, Typed
+from xla_ffi_kit.op._spec import Arrays, OpSpec
 from xla_ffi_kit.op._types import ResultTypes
 
 Values: TypeAlias = Sequence[jax.Array]

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad
 
+from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op._spec import Arrays, Function, OpSpec, Shape, Typed, flatten
+from xla_ffi_kit.op._spec import Arrays, Function, OpSpec, flatten
 
 # An operand, or what stands for one whose cotangent is wanted.
 Operand: TypeAlias = jax.Array | ad.UndefinedPrimal

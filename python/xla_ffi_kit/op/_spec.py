@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import jax
-import numpy as np
 
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 
 _T = TypeVar("_T")
@@ -20,21 +20,8 @@ Transpose: TypeAlias = Callable[
 ]
 # Of the reference's signature: operands positional, attributes by keyword.
 Function: TypeAlias = Callable[..., Result]
-Shape: TypeAlias = tuple[int, ...]  # in an export, sizes may be symbolic
 VmapMethod = Literal["broadcast_all", "expand_dims", "sequential"]
 ShardedKernelAxes = Literal["error", "gather"]
-
-
-class Typed(Protocol):
-    """What has a shape and a dtype: an array, a tracer, an abstract value."""
-
-    @property
-    def shape(self) -> Shape:
-        """The size of each axis."""
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The type of the elements."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

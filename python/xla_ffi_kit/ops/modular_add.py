@@ -5,21 +5,29 @@ On the handler of `xla_ffi/ops/modular_add`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
-from xla_ffi_kit import _check
+from xla_ffi_kit import _check, _dtypes
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.op.ffi_op import FfiOp
 
 _NAME = "xla_ffi_kit.modular_add"
 _DTYPES = (
-    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
-    *("int8", "int16", "int32", "int64"),
-    *("uint8", "uint16", "uint32", "uint64"),
+    *_dtypes.FLOATS,
+    *_dtypes.COMPLEX,
+    *_dtypes.SIGNED,
+    *_dtypes.UNSIGNED,
 )
+
+
+def _check_operands(b: Typed, c: Typed) -> None:
+    _check.dtype(_NAME, "b", b, _DTYPES)
+    _check.same_dtype(_NAME, "c", c, "b", b)
+    if not isinstance(c.shape[-1], int) or c.shape[-1] > 0:
+        _check.non_empty_axis(_NAME, "b", b, -1)
 
 
 def _reference(b: jax.Array, c: jax.Array) -> jax.Array:
@@ -39,11 +47,12 @@ modular_add_op = FfiOp(
     kernel_axes=1,
     handlers={"cpu": _NAME, "cuda": _NAME},
     libraries=KIT_LIBRARIES,
+    check=_check_operands,
     linear=(0, 1),
 )
 
 
-def modular_add(b: Any, c: Any) -> jax.Array:
+def modular_add(b: ArrayLike, c: ArrayLike) -> jax.Array:
     """a[..., i] = b[..., i % n] + c[..., i].
 
     Args:
@@ -58,13 +67,4 @@ def modular_add(b: Any, c: Any) -> jax.Array:
       TypeError: another dtype, or dtypes that differ.
       ValueError: rank 0, leading axes that differ, or an empty b.
     """
-    b = _check.array(_NAME, "b", b)
-    c = _check.array(_NAME, "c", c)
-    _check.dtype(_NAME, "b", b, _DTYPES)
-    _check.same_dtype(_NAME, "c", c, "b", b)
-    _check.min_rank(_NAME, "b", b, 1)
-    _check.min_rank(_NAME, "c", c, 1)
-    _check.shape(_NAME, "c", c, (*b.shape[:-1], c.shape[-1]))
-    if not isinstance(c.shape[-1], int) or c.shape[-1] > 0:
-        _check.non_empty_axis(_NAME, "b", b, -1)
     return modular_add_op(b, c)

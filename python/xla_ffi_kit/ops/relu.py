@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
+from jax.typing import ArrayLike
 
-from xla_ffi_kit import _check
+from xla_ffi_kit import _check, _dtypes
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.op.ffi_op import FfiOp
 
 _NAME = "xla_ffi_kit.relu"
-_DTYPES = (
-    *("float16", "bfloat16", "float32", "float64"),
-    *("int8", "int16", "int32", "int64"),
-)
+
+
+def _check_operands(x: Typed) -> None:
+    _check.dtype(_NAME, "x", x, (*_dtypes.FLOATS, *_dtypes.SIGNED))
 
 
 def _reference(x: jax.Array) -> jax.Array:
@@ -28,10 +28,11 @@ relu_op = FfiOp(
     kernel_axes=0,
     handlers={"cpu": _NAME, "cuda": _NAME},
     libraries=KIT_LIBRARIES,
+    check=_check_operands,
 )
 
 
-def relu(x: Any) -> jax.Array:
+def relu(x: ArrayLike) -> jax.Array:
     """max(x, 0); NaN stays NaN. The derivative at 0 is 0.
 
     Args:
@@ -43,6 +44,4 @@ def relu(x: Any) -> jax.Array:
     Raises:
       TypeError: another dtype.
     """
-    x = _check.array(_NAME, "x", x)
-    _check.dtype(_NAME, "x", x, _DTYPES)
     return relu_op(x)

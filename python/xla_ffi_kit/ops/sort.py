@@ -1,4 +1,4 @@
-"""Rows sorted, alone or with a payload: what the kit's other functions use.
+"""Rows sorted, with or without a payload: what other functions are made of.
 
 On the handler of `xla_ffi/ops/sort`. A stable sort: NaNs come last, -0.0 equals
 0.0.
@@ -6,18 +6,17 @@ On the handler of `xla_ffi/ops/sort`. A stable sort: NaNs come last, -0.0 equals
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xla_ffi_kit.accelerate._rows import FLOATS, WITHOUT_TIES
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
-from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op._spec import Result
+from xla_ffi_kit.op.ffi_op import FfiOp, R
 
 _TARGET = "xla_ffi_kit.sort"
-DTYPES = WITHOUT_TIES | FLOATS  # of keys, and of payload
 
 
 def _sort(x: jax.Array, *, num_keys: int) -> jax.Array:
@@ -31,38 +30,53 @@ def _sort_pairs(
     return pair[0], pair[1]
 
 
-def _sort_jvp(primals: Any, tangents: Any, *, num_keys: int) -> Any:
+def _sort_jvp(
+    primals: tuple[jax.Array], tangents: tuple[jax.Array], *, num_keys: int
+) -> tuple[jax.Array, jax.Array]:
     x_sorted, order = argsort_rows(primals[0])
     return x_sorted, _reorder(tangents[0], order)
 
 
-def _sort_pairs_jvp(primals: Any, tangents: Any, *, num_keys: int) -> Any:
+def _sort_pairs_jvp(
+    primals: tuple[jax.Array, jax.Array],
+    tangents: tuple[jax.Array, jax.Array],
+    *,
+    num_keys: int,
+) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, ...]]:
     results = sort_pairs_op(*primals, num_keys=num_keys)
     order = argsort_rows(primals[0])[1]
     return results, tuple(_reorder(t, order) for t in tangents)
 
 
-def _reorder(tangent: Any, order: jax.Array) -> Any:
+def _reorder(tangent: jax.Array, order: jax.Array) -> jax.Array:
     if tangent.dtype == jax.dtypes.float0:  # of integers
         return tangent
     return jnp.take_along_axis(tangent, order, -1, mode="promise_in_bounds")
 
 
-_SPEC: Any = {
-    "kernel_axes": 1,
-    "handlers": {"cpu": _TARGET},
-    "libraries": KIT_LIBRARIES,
-    "attributes": {"num_keys": np.int64},
-    "sharded_kernel_axes": "gather",
-}
-sort_op = FfiOp(_TARGET, _sort, jvp=_sort_jvp, **_SPEC)
-sort_pairs_op = FfiOp(
-    "xla_ffi_kit.sort_pairs", _sort_pairs, jvp=_sort_pairs_jvp, **_SPEC
-)
+def _make_op(
+    name: str,
+    reference: Callable[..., R],
+    jvp: Callable[..., tuple[Result, Result]],
+) -> FfiOp[R]:
+    return FfiOp(
+        name,
+        reference,
+        kernel_axes=1,
+        handlers={"cpu": _TARGET},
+        libraries=KIT_LIBRARIES,
+        attributes={"num_keys": np.int64},
+        jvp=jvp,
+        sharded_kernel_axes="gather",
+    )
+
+
+sort_op = _make_op(_TARGET, _sort, _sort_jvp)
+sort_pairs_op = _make_op("xla_ffi_kit.sort_pairs", _sort_pairs, _sort_pairs_jvp)
 
 
 def sort_rows(x: jax.Array) -> jax.Array:
-    """Each row, along the last axis, sorted; of one of DTYPES."""
+    """Each row, along the last axis, sorted; of one of the dtypes `REAL`."""
     return sort_op(x, num_keys=1)
 
 
