@@ -1,7 +1,8 @@
 """Every block of the documentation is run, or is what is built and run.
 
-python_blocks_test runs Python, e2e/new_op_run all that docs/adding_an_op.md says.
-What nothing can run says so in a comment above it: `<!-- not run: WHY -->`.
+python_blocks_test runs Python, e2e/new_op_run what docs/adding_an_op.md says. A
+block that nothing can run has a comment above it:
+`<!-- not run: WHY -->`.
 """
 
 import re
@@ -65,7 +66,8 @@ def test_something_runs_or_builds_it(block):
 
 
 def test_the_walk_is_in_the_ci():
-    assert f":walk_through -- {WALKED} " in (ROOT / "e2e/new_op_run").read_text()
+    walk = f":walk_through -- {WALKED} "
+    assert walk in (ROOT / "e2e/new_op_run").read_text()
     assert "./new_op_run" in (ROOT / "e2e/run").read_text()
     assert "e2e/run" in (ROOT / ".ci/run").read_text()
 
