@@ -58,7 +58,7 @@ check() {  # check NAME COMMAND...
     passed=$((passed + 1))
   else
     failed=$((failed + 1))
-    say "$1 is not content"
+    say "$1: FAILED"
   fi
 }
 
@@ -88,6 +88,7 @@ check "ruff check" on_tracked "$bin/ruff" "${ruff_check[@]}" --quiet \
   --cache-dir="$dir/ruff" -- "${python[@]}"
 check "ruff format" on_tracked "$bin/ruff" "${ruff_format[@]}" \
   --cache-dir="$dir/ruff" -- "${python[@]}"
+check links on_tracked "$bin/python" "$tools/check_links.py" -- '*.md'
 check mypy "$bin/mypy" --cache-dir="$dir/mypy" --no-error-summary
 
 echo "$passed passed, $failed failed"

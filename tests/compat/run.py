@@ -1,4 +1,4 @@
-"""Runs tests/jax on every JAX version the kit promises, and prints a table.
+"""Runs tests/jax and tests/docs on every JAX version the kit promises.
 
     tools/bazel run //tests/compat
     tools/bazel run //tests/compat -- --versions 0.8.1 0.12.0.1 --tests rms_norm
@@ -31,6 +31,8 @@ CACHE = (
     pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     / "xla_ffi_kit"
 )
+
+TESTS = (ROOT / "tests/jax", ROOT / "tests/docs")
 
 # JAX version -> the Pythons that its wheels are for.
 VERSIONS = {
@@ -154,7 +156,7 @@ def run_tests(python: pathlib.Path, select: str) -> dict[str, Count]:
             "PYTHONPATH": str(ROOT / "tests/jax"),
         }
         subprocess.run(
-            [python, "-m", "pytest", *options, ROOT / "tests/jax"],
+            [python, "-m", "pytest", *options, *TESTS],
             env=environ,
             check=False,
         )

@@ -146,7 +146,3 @@ def test_a_dump_that_lacks_a_file_is_an_error(dump):
     next(dump.glob("*.jit_f.thunk_metadata.txt")).unlink()
     with pytest.raises(ValueError, match=r"expected one .*thunk_metadata.txt"):
         read_dump(dump, "jit_f")
-
-
-if __name__ == "__main__":
-    raise SystemExit(pytest.main([__file__, "-q", "-p", "no:cacheprovider"]))

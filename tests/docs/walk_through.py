@@ -1,6 +1,6 @@
 """Does what a page of docs/ says, from top to bottom, in a folder.
 
-    walk_through.py PAGE FOLDER [BAZEL_FLAG...]
+    tools/bazel run //tests/docs:walk_through -- PAGE FOLDER [BAZEL_FLAG...]
 
 `sh` blocks run, each in a shell of its own in the folder, with `bazel` being
 tools/bazel; `diff` blocks are applied as patches; the lines of any other block
@@ -9,13 +9,15 @@ have to stand, in this order, in some file of the folder.
 
 import os
 import pathlib
-import re
 import shlex
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+import pages
+
+BAZEL = pathlib.Path(os.environ["BUILD_WORKSPACE_DIRECTORY"], "tools/bazel")
+# What `bazel run` tells a program, and would mislead the programs run here.
+BAZELS_OWN = ("BUILD_", "RUNFILES_", "PYTHON")
 # Flags go between Bazel's command and what follows it.
 SHELL = """\
 set -eu
@@ -39,35 +41,33 @@ def stands_in_some_file(block: str, folder: pathlib.Path) -> bool:
     return False
 
 
-def done(
-    language: str, block: str, folder: pathlib.Path, flags: list[str]
-) -> bool:
+def done(block: pages.Block, folder: pathlib.Path, flags: list[str]) -> bool:
     """Whether what the block says was done, or is so."""
-    if language == "sh":
-        bazel = shlex.quote(str(ROOT / "tools" / "bazel"))
-        script = SHELL.format(bazel=bazel, flags=shlex.join(flags)) + block
+    if block.language == "sh":
+        shell = SHELL.format(
+            bazel=shlex.quote(str(BAZEL)), flags=shlex.join(flags)
+        )
+        script = shell + block.text
         command = ["bash", "-c", script]
         return subprocess.run(command, cwd=folder, check=False).returncode == 0
-    if language == "diff":
+    if block.language == "diff":
         command = ["patch", "--strip=0", "--fuzz=0", "--no-backup-if-mismatch"]
         patched = subprocess.run(
-            command, cwd=folder, input=block, text=True, check=False
+            command, cwd=folder, input=block.text, text=True, check=False
         )
         return patched.returncode == 0
-    return stands_in_some_file(block, folder)
+    return stands_in_some_file(block.text, folder)
 
 
 def main() -> int:
     """Returns 1 after the first block that did not work."""
     page, folder, *flags = sys.argv[1:]
-    os.environ.pop("BUILD_WORKSPACE_DIRECTORY", None)
-    text = pathlib.Path(page).read_text()
-    for number, match in enumerate(BLOCK.finditer(text), 1):
-        language, block = match.groups()
-        line = text.count("\n", 0, match.start()) + 1
-        print(f"--- {page}:{line}: block {number}\n{block}", flush=True)
-        if not done(language, block, pathlib.Path(folder), flags):
-            print(f"{page}:{line}: this did not work", flush=True)
+    for name in [n for n in os.environ if n.startswith(BAZELS_OWN)]:
+        del os.environ[name]
+    for block in pages.blocks(page):
+        print(f"--- {block}\n{block.text}", flush=True)
+        if not done(block, pathlib.Path(folder), flags):
+            print(f"{block}: this did not work", flush=True)
             return 1
     return 0
 

@@ -1,0 +1,95 @@
+"""Every block of the documentation is run, or is what is built and run.
+
+python_blocks_test runs Python, e2e/new_op_run what docs/adding_an_op.md says. A
+block that nothing can run has a comment above it:
+`<!-- not run: WHY -->`.
+"""
+
+import re
+import textwrap
+
+import pages
+import pytest
+from pages import ROOT, Block
+
+# Commands have to be in one of these, word for word.
+SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
+WALKED = "docs/adding_an_op.md"
+
+
+def commands(script: str) -> list[str]:
+    """The commands of a shell script, without comments, one to a string."""
+    joined = script.replace("\\\n", " ")
+    stripped = (re.sub(r"(^|\s+)#.*", "", s) for s in joined.splitlines())
+    found = [re.sub(r"\s+", " ", s).strip() for s in stripped]
+    return [s for s in found if s]
+
+
+def normalized(text: str) -> str:
+    """The text without white space, trailing commas and comments."""
+    return re.sub(r"#.*|\s+|,(?=\s*(\)|$))", "", text)
+
+
+RUN = "\n".join(c for s in SCRIPTS for c in commands((ROOT / s).read_text()))
+BUILT = "".join(
+    normalized((ROOT / "e2e/consumer" / file).read_text())
+    for file in ("WORKSPACE", "MODULE.bazel", "BUILD")
+)
+EXAMPLE = (ROOT / "examples/rms_norm_in_xla.cc").read_text()
+
+
+def not_checked(block: Block) -> list[str]:
+    """What of a block nothing runs or builds."""
+    if block.language == "python" or block.page == WALKED:
+        return []
+    if re.fullmatch(r"<!-- not run: .+ -->\s*", block.above):
+        return []
+    if block.language == "sh":
+        return [c for c in commands(block.text) if c not in RUN]
+    if block.language == "starlark":
+        # Where the kit is differs.
+        lines = re.sub("local_repository.*", "", block.text).splitlines()
+        return [line for line in lines if normalized(line) not in BUILT]
+    if block.language == "c++":
+        tested = textwrap.dedent(EXAMPLE.split("  // [README]\n")[1])
+        return [] if block.text == tested else [block.text]
+    return [block.text]
+
+
+@pytest.mark.parametrize(
+    "block", [b for p in pages.pages() for b in pages.blocks(p)], ids=str
+)
+def test_something_runs_or_builds_it(block):
+    assert not_checked(block) == [], (
+        "let a test or a script run it, or write `<!-- not run: WHY -->` above"
+    )
+
+
+def test_the_walk_is_in_the_ci():
+    walk = f":walk_through -- {WALKED} "
+    assert walk in (ROOT / "e2e/new_op_run").read_text()
+    assert "./new_op_run" in (ROOT / "e2e/run").read_text()
+    assert "e2e/run" in (ROOT / ".ci/run").read_text()
+
+
+@pytest.mark.parametrize("command", ["test //...", "run //examples:quickstart"])
+def test_readme_begins_with_what_the_ci_runs(command):
+    first = next(b for b in pages.blocks("README.md") if b.language == "sh")
+    assert f"tools/bazel {command}\n" in first.text
+    assert f"tools/bazel {command} " in (ROOT / ".ci/run").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("```sh\ntools/bazel test //...   # all\nrm -rf /\n```", ["rm -rf /"]),
+        ("<!-- not run: no -->\n```sh\nrm -rf /\n```", []),
+        ("```c++\nint x;\n```", ["int x;\n"]),
+        ("```starlark\nno_rule(1)\n```", ["no_rule(1)"]),
+        ("* a\n\n  ```\n  b\n  ```\n", ["b\n"]),
+        ("```python\nx\n```\n\n    indented\n", []),
+    ],
+)
+def test_what_nothing_runs_is_found(text, found):
+    (block,) = pages.blocks("docs/page.md", text)
+    assert not_checked(block) == found

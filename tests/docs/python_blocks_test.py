@@ -1,0 +1,43 @@
+"""The Python of every page runs, each page as one program."""
+
+import os
+
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=4"
+)
+
+import pages
+import pytest
+
+import xla_ffi_kit
+
+
+def python_blocks(page):
+    return [b for b in pages.blocks(page) if b.language == "python"]
+
+
+@pytest.fixture(autouse=True)
+def each_page_for_itself():
+    yield
+    xla_ffi_kit.accelerate(False)
+
+
+@pytest.mark.parametrize("page", filter(python_blocks, pages.pages()))
+def test_it_runs(page):
+    scope = {}
+    for block in python_blocks(page):
+        # Blank lines before it: errors then give the line of the page.
+        text = "\n" * (block.line - 1) + block.text
+        exec(compile(text, page, "exec"), scope)
+
+
+def test_an_operation_is_at_most_40_lines():
+    specs = [
+        block.text
+        for block in python_blocks("docs/ffi_op.md")
+        if "FfiOp(" in block.text
+    ]
+    assert len(specs) == 4
+    # Blank lines are counted too; the second one has its own derivative.
+    assert max(len(spec.splitlines()) for spec in specs) <= 40
