@@ -1,7 +1,7 @@
 """C++ and CUDA kernels as first-class JAX operations.
 
-Importing this package starts no JAX backend: handlers are registered when an
-operation is first lowered.
+Importing this package registers its handlers, so that exported programs that
+call them run, and starts no JAX backend.
 """
 
 from xla_ffi_kit import interim, numpy
@@ -12,7 +12,10 @@ from xla_ffi_kit.library.handler_library import (
     HandlerLibraryError,
     libraries_beside,
 )
-from xla_ffi_kit.library.registration import register_handlers
+from xla_ffi_kit.library.registration import (
+    register_at_import,
+    register_handlers,
+)
 from xla_ffi_kit.op.export import export_checks
 from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.op.implementation import use_reference
@@ -39,3 +42,9 @@ __all__ = [
     "rms_norm_block",
     "use_reference",
 ]
+
+register_at_import(*KIT_LIBRARIES)
+
+
+def __dir__() -> list[str]:
+    return __all__

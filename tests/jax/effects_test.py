@@ -157,6 +157,8 @@ op = xla_ffi_kit.FfiOp(
     libraries=[library], has_side_effect=True)
 if sys.argv[2] == "register first":
     xla_ffi_kit.register_handlers(library)
+if sys.argv[2] == "import":  # state has to wait for the backend
+    xla_ffi_kit.library.registration.register_at_import(library)
 f = jax.jit(lambda: op())
 assert [int(f()) for _ in range(3)] == [1, 2, 3]
 g = jax.jit(lambda: op() + 10)
@@ -164,7 +166,7 @@ assert [int(g()) for _ in range(2)] == [11, 12]
 """
 
 
-@pytest.mark.parametrize("how", ["use first", "register first"])
+@pytest.mark.parametrize("how", ["use first", "register first", "import"])
 def test_stateful_operation_before_anything_else(how):
     result = subprocess.run(
         [sys.executable, "-c", STATEFUL, LIBRARY.path, how],

@@ -75,9 +75,26 @@ def test_import_touches_no_backend():
         "import xla_ffi_kit\n"
         "from jax._src import xla_bridge\n"
         "assert not xla_bridge.backends_are_initialized()\n"
-        "assert not xla_ffi_kit.library.registration._handlers\n"
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_import_registers_every_handler():
+    result = run_python(
+        "import xla_ffi_kit\n"
+        "from xla_ffi_kit.library import registration\n"
+        "cpu = xla_ffi_kit.KIT_LIBRARIES[0]\n"
+        "registered = {n for n, p in registration._handlers if p == 'cpu'}\n"
+        "assert registered == set(cpu.handlers)\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_registration_at_import_leaves_errors_to_the_first_use(tmp_path):
+    path = tmp_path / "text.so"
+    path.write_text("no library")
+    registration.register_at_import(xla_ffi_kit.HandlerLibrary(path))
+    assert "is not a shared library" in error_of(path)
 
 
 def test_missing_library(tmp_path):
@@ -228,6 +245,7 @@ def test_optional_library_that_is_absent_leaves_the_reference(tmp_path):
 def test_first_use_from_many_threads():
     result = run_python(
         "import threading, numpy as np, xla_ffi_kit\n"
+        "xla_ffi_kit.library.registration._handlers.clear()\n"
         "start, wrong = threading.Barrier(8), []\n"
         "def work(i):\n"
         "    start.wait()\n"

@@ -1,12 +1,14 @@
-"""Registers handlers with JAX when they are first needed, and not before.
+"""Registers handlers with JAX: when the kit is imported, or when first needed.
 
-Why so late: importing a package should start no backend, and jaxlib 0.10.2
-takes the CPU backend down if a stateful handler is registered before it is up
-(it flushes queued handlers before queued types).
+JAX keeps what is registered before a backend is up and passes it on when the
+backend starts, so importing starts none. Libraries whose handlers keep state
+have to wait: jaxlib 0.10.2 passes on handlers before their types, and its CPU
+backend then does not start.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -72,40 +74,60 @@ def register(library: HandlerLibrary, target: str) -> None:
     if not _backend_is_up(library.platform):
         return
     with _lock:
-        key = (target, library.platform)
-        owner = _handlers.get(key)
-        if owner == library.path:
-            return
-        handler = library.handler(target)
-        if owner is not None and _stages[key] == handler.stages:
-            return  # the same file by another path
-        if owner is not None:
-            raise HandlerLibraryError(
-                f"handler {target!r} for {library.platform} of {library.path} "
-                f"is already registered from {owner}; a process has one "
-                "handler per name, so rename one of the two"
-            )
-        for state_type in library.types:
-            _register_type(library, state_type.name)
-        _check_version(library, handler)
-        stages = {s: jax.ffi.pycapsule(a) for s, a in handler.stages.items()}
-        try:
-            jax.ffi.register_ffi_target(target, stages, _xla(library.platform))
-        except Exception as error:
-            raise HandlerLibraryError(
-                f"handler {target!r} of {library.path} cannot be registered: "
-                f"{error}"
-            ) from error
-        jax.ffi.register_ffi_target_as_batch_partitionable(target)
-        _stages[key] = handler.stages
-        _handlers[key] = library.path  # last: others look at it without lock
+        _register(library, target)
+
+
+def register_at_import(*libraries: HandlerLibrary) -> None:
+    """Registers the handlers of libraries without state; starts no backend.
+
+    An error is left to the first use of a handler, so that a package whose
+    library cannot be used can still be imported.
+    """
+    if runtime_api_version() is None:
+        return  # XLA would refuse a wrong version when a backend starts
+    for library in libraries:
+        with contextlib.suppress(HandlerLibraryError), _lock:
+            if library.exists and not library.types:
+                for target in library.handlers:
+                    _register(library, target)
+
+
+def _register(library: HandlerLibrary, target: str) -> None:
+    key = (target, library.platform)
+    owner = _handlers.get(key)
+    if owner == library.path:
+        return
+    handler = library.handler(target)
+    if owner is not None and _stages[key] == handler.stages:
+        return  # the same file by another path
+    if owner is not None:
+        raise HandlerLibraryError(
+            f"handler {target!r} for {library.platform} of {library.path} "
+            f"is already registered from {owner}; a process has one "
+            "handler per name, so rename one of the two"
+        )
+    for state_type in library.types:
+        _register_type(library, state_type.name)
+    _check_version(library, handler)
+    stages = {s: jax.ffi.pycapsule(a) for s, a in handler.stages.items()}
+    try:
+        jax.ffi.register_ffi_target(target, stages, _xla(library.platform))
+    except Exception as error:
+        raise HandlerLibraryError(
+            f"handler {target!r} of {library.path} cannot be registered: "
+            f"{error}"
+        ) from error
+    jax.ffi.register_ffi_target_as_batch_partitionable(target)
+    _stages[key] = handler.stages
+    _handlers[key] = library.path  # last: others look at it without lock
 
 
 def register_handlers(*libraries: HandlerLibrary) -> None:
     """Registers every handler of the libraries; default: the kit's own.
 
     Needed only where no operation is lowered, above all before a program read
-    back by `jax.export` runs. Starts JAX's backends.
+    back by `jax.export` runs that calls handlers of other libraries than the
+    kit's: importing the kit registers those. Starts JAX's backends.
 
     Raises:
       HandlerLibraryError: a library cannot be used.

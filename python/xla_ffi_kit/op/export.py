@@ -12,8 +12,9 @@ def export_checks(*ops: OpSpec) -> tuple[export.DisabledSafetyCheck, ...]:
 
     `jax.export` refuses custom calls that it does not know, because a
     serialized program may outlive the library that defines them. Who exports a
-    program with handlers promises that they are there where it runs, registered
-    with `register_handlers`.
+    program with handlers promises that they are there where it runs: importing
+    `xla_ffi_kit` registers its own, `register_handlers` those of other
+    libraries.
 
     Example:
       exported = jax.export.export(
