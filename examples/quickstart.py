@@ -1,25 +1,33 @@
-"""Trains a small language model twice: with the kit's RMS norm, and without.
+"""What the kit is for, on English text, each time beside plain JAX.
 
-A character-level transformer learns English from text that this machine
-already has, data-parallel over 4 virtual CPU devices. Both runs start from the
-same weights and see the same batches, so their losses must agree; the table at
-the end compares them, and says which handlers ran.
+1. A character-level transformer learns the text, data-parallel over 4 virtual
+   CPU devices: once with the kit's RMS norm, once with plain JAX's. Both runs
+   start from the same weights and see the same batches, so their losses must
+   agree.
+2. The suffix array of the text, and the longest passage that it repeats: the
+   same program without and with `xla_ffi_kit.accelerate()`, the same results.
 
-    tools/bazel run //examples:quickstart             # under a minute
-    tools/bazel run //examples:quickstart -- --short  # 15 seconds
+One table at the end compares them.
+
+    tools/bazel run //examples:quickstart                  # a minute
+    tools/bazel run //examples:quickstart -- --short       # half of it
+    tools/bazel run //examples:quickstart -- --plot a.png  # and a picture
     python examples/quickstart.py                     # with the wheel installed
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import resource
 import sys
 import time
 
 import jax
+import numpy as np
 
 import quickstart_model as model
+import quickstart_repeats as repeats
 import quickstart_report as report
 import quickstart_text as text
 import quickstart_train as train
@@ -31,7 +39,7 @@ SEED = 0
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the comparison; returns 0 if it holds, else 1."""
+    """Runs the parts; returns 0 if they hold what they say, else 1."""
     args = parse(argv)
     start = time.monotonic()
     # Before the first JAX call: devices are made once. CPU only, so that the
@@ -40,23 +48,14 @@ def main(argv: list[str] | None = None) -> int:
     jax.config.update("jax_num_cpu_devices", DEVICES)
 
     corpus = text.read_text(args.text)
-    print(
-        f"Learning from {corpus.source}: {len(corpus.train):,} characters, "
-        f"{len(corpus.alphabet)} different ones."
-    )
-    kit, plain = make_runs(len(corpus.alphabet), args.steps)
-    held_out = next(text.batches(corpus.held_out, 64, LENGTH + 1, SEED))
-    before = kit.evaluate(held_out), plain.evaluate(held_out)
-    train_both(kit, plain, corpus, args.steps)
-    after = kit.evaluate(held_out), plain.evaluate(held_out)
-
-    print("\n" + report.table(kit, plain, before, after))
-    print("\nThe model with the kit's norm, asked to go on:\n")
-    print(report.sample(kit.params, corpus, LENGTH))
+    results = [part(corpus, args.steps) for part in (learn, find_repeats)]
+    print("\n" + report.table([row for r in results for row in r.rows]))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"\n{time.monotonic() - start:.0f} s, at most {memory:.2f} GiB.")
-    problems = report.problems(kit, plain, before, after)
+    if args.plot:
+        report.plot(args.plot, results)
     sys.stdout.flush()
+    problems = [problem for r in results for problem in r.problems]
     for problem in problems:
         print(f"quickstart: {problem}", file=sys.stderr)
     return 1 if problems else 0
@@ -73,10 +72,47 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--short", dest="steps", action="store_const", const=60, help="60 steps"
     )
     parser.add_argument("--text", metavar="FILE", help="English text, UTF-8")
+    parser.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg")
     args = parser.parse_args(argv)
     if args.steps < 1:
         parser.error(f"--steps: expected at least 1, got {args.steps}")
+    if args.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot: expected matplotlib to be installed: install it")
     return args
+
+
+def learn(corpus: text.Text, steps: int) -> report.Result:
+    """Trains the model with the kit's norm and with plain JAX's."""
+    print(
+        f"1. A transformer learns {corpus.source}: {len(corpus.train):,} "
+        f"characters, {len(corpus.alphabet)} different ones."
+    )
+    kit, plain = make_runs(len(corpus.alphabet), steps)
+    held_out = next(text.batches(corpus.held_out, 64, LENGTH + 1, SEED))
+    before = kit.evaluate(held_out), plain.evaluate(held_out)
+    train_both(kit, plain, corpus, steps)
+    after = kit.evaluate(held_out), plain.evaluate(held_out)
+    print("\n" + report.handlers(kit))
+    print("\nThe model with the kit's norm, asked to go on:\n")
+    print(report.sample(kit.params, corpus, LENGTH))
+    return report.training(kit, plain, before, after)
+
+
+def find_repeats(corpus: text.Text, steps: int) -> report.Result:
+    """Finds the longest repeated passage without and with accelerate()."""
+    del steps
+    whole = np.concatenate([corpus.train, corpus.held_out])
+    print(f"\n2. The suffix array of all {whole.size:,} characters.")
+    plain = repeats.suffix_array(whole, "plain JAX")
+    with xla_ffi_kit.accelerate():
+        kit = repeats.suffix_array(whole, "with accelerate()")
+    first, second, length = repeats.longest_repeat(kit)
+    print(
+        f"\nThe longest passage that is there twice, at {first:,} and at "
+        f"{second:,}, has {length:,} characters:\n"
+    )
+    print(report.shorten(corpus.decode(whole[first : first + length])))
+    return repeats.result(kit, plain)
 
 
 def make_runs(alphabet: int, steps: int) -> tuple[train.Trainer, train.Trainer]:

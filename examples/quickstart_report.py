@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import statistics
 import sys
 import textwrap
 import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -17,6 +21,7 @@ import xla_ffi_kit
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
 Pair = tuple[float, float]  # of the kit's run and of the plain one
+Row = tuple[str, str, str, str]  # what, with plain JAX, with the kit, a remark
 
 # Nats. On the same weights only rounding differs.
 SAME_WEIGHTS_TOLERANCE = 1e-5
@@ -24,6 +29,28 @@ SAME_WEIGHTS_TOLERANCE = 1e-5
 # that rounds every element another way moves the loss of any step by at most
 # 2e-5; a gradient of the norm that is 1 % wrong moves some step's by 2e-2.
 TRAINED_TOLERANCE = 5e-4
+
+
+class Result(NamedTuple):
+    """What a part of the quickstart has to say at the end.
+
+    Attributes:
+      rows: of the table.
+      problems: what did not hold, a sentence each; empty if all did.
+      draw: draws it on matplotlib's axes.
+    """
+
+    rows: list[Row]
+    problems: list[str]
+    draw: Callable[[Any], None]
+
+
+def progress(line: str, *, last: bool) -> None:
+    """Prints a line, which on a terminal the next one replaces."""
+    if sys.stdout.isatty():
+        print(f"\r{line:<72}", end="\n" if last else "", flush=True)
+    else:
+        print(line, flush=True)
 
 
 class Progress:
@@ -41,45 +68,76 @@ class Progress:
         if not (last or self._live or step == 1 or step % 25 == 0):
             return
         left = (time.monotonic() - self._start) / step * (self._steps - step)
-        line = (
-            f"step {step:3}/{self._steps}   loss with the kit {kit:.4f}, "
-            f"plain JAX {plain:.4f}   {left:3.0f} s left"
+        progress(
+            f"step {step:3}/{self._steps}   loss with plain JAX {plain:.4f}, "
+            f"the kit {kit:.4f}   {left:3.0f} s left",
+            last=last,
         )
-        if self._live:
-            print("\r" + line, end="\n" if last else "", flush=True)
-        else:
-            print(line, flush=True)
 
 
-def table(
-    kit: train.Trainer, plain: train.Trainer, before: Pair, after: Pair
-) -> str:
-    """The comparison, as text."""
-    rows: list[tuple[str, ...]] = [
-        ("", "the kit", "plain JAX", ""),
-        ("loss before", *_losses(before)),
-        ("loss after", *_losses(after)),
+def table(rows: list[Row]) -> str:
+    """The rows as text, below their titles."""
+    titles = ("", "plain JAX", "the kit", "")
+    lines = [
+        f"{what:36}{plain:>10}{kit:>10}  {remark}".rstrip()
+        for what, plain, kit, remark in [titles, *rows]
     ]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def plot(path: str, results: list[Result]) -> None:
+    """Draws the results side by side into a file."""
+    import matplotlib.figure
+
+    figure = matplotlib.figure.Figure((10, 4), layout="constrained")
+    for axes, result in zip(
+        figure.subplots(1, len(results)), results, strict=True
+    ):
+        result.draw(axes)
+    # `bazel run` starts programs elsewhere, and says here where it was.
+    folder = os.environ.get("BUILD_WORKING_DIRECTORY", "")
+    figure.savefig(pathlib.Path(folder, path))
+
+
+def training(
+    kit: train.Trainer, plain: train.Trainer, before: Pair, after: Pair
+) -> Result:
+    """What the two trainings say; a pair is (the kit's loss, plain JAX's)."""
     difference = largest_difference(kit, plain)
-    rows.append(("any step", "", "", f"difference <= {difference:.1e}"))
-    times = [statistics.median(run.step_times) for run in (kit, plain)]
-    ratio = f"plain / kit {times[1] / times[0]:.2f}"
-    rows.append(("step, median", *(f"{1e3 * t:.1f} ms" for t in times), ratio))
-    kinds = {"all-gather", *kit.collectives(), *plain.collectives()}
-    for kind in sorted(kinds):
-        counts = (str(run.collectives()[kind]) for run in (kit, plain))
-        rows.append((kind, *counts, "in the compiled step"))
-    lines = [f"{a:14}{b:>12}{c:>12}   {d}".rstrip() for a, b, c, d in rows]
-    lines.insert(1, "-" * 62)
-    lines.append("\nhandlers in the kit's compiled step:")
-    for target, count in sorted(kit.custom_calls().items()):
-        lines.append(f"  {target:28}{count:3} calls, FFI {ffi_version(target)}")
-    return "\n".join(lines)
+    times = [statistics.median(run.step_times) for run in (plain, kit)]
+    rows = [
+        ("loss before training", *_losses(before)),
+        (f"loss after {len(kit.losses)} steps", *_losses(after)),
+        ("  at any step", "", "", f"difference <= {difference:.1e}"),
+        (
+            "  step, median",
+            f"{1e3 * times[0]:.0f} ms",
+            f"{1e3 * times[1]:.0f} ms",
+            f"{times[0] / times[1]:.2f} times as fast",
+        ),
+    ]
+
+    def draw(axes: Any) -> None:
+        axes.plot(plain.losses, linewidth=4, alpha=0.4, label="plain JAX")
+        axes.plot(kit.losses, color="black", linewidth=1, label="the kit")
+        axes.set_xlabel("step")
+        axes.set_title("loss, nats per character")
+        axes.legend()
+
+    return Result(rows, problems(kit, plain, before, after), draw)
 
 
 def _losses(pair: Pair) -> tuple[str, str, str]:
     difference = f"difference {abs(pair[0] - pair[1]):.1e}"
-    return f"{pair[0]:.4f}", f"{pair[1]:.4f}", difference
+    return f"{pair[1]:.4f}", f"{pair[0]:.4f}", difference
+
+
+def handlers(kit: train.Trainer) -> str:
+    """The handlers that the compiled training step calls."""
+    lines = ["handlers in the training step with the kit:"]
+    for target, count in sorted(kit.custom_calls().items()):
+        lines.append(f"  {target:42}{count:2} calls, FFI {ffi_version(target)}")
+    return "\n".join(lines)
 
 
 def largest_difference(kit: train.Trainer, plain: train.Trainer) -> float:
@@ -115,6 +173,13 @@ def problems(
             f"the kit's training step has {count} more {kind} than plain JAX's"
         )
     return found
+
+
+def shorten(passage: str, most: int = 400) -> str:
+    """The passage, or its beginning and its end, in lines."""
+    if len(passage) > most:
+        passage = f"{passage[: most // 2]} [...] {passage[-most // 2 :]}"
+    return textwrap.fill(passage, 72)
 
 
 def ffi_version(target: str) -> str:

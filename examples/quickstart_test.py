@@ -13,6 +13,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import quickstart_model as model
+import quickstart_repeats as repeats
 import quickstart_report as report
 import quickstart_text as text
 import quickstart_train as train
@@ -41,20 +42,25 @@ def run_quickstart(*arguments):
     )
 
 
-def test_short_run_ends_with_the_table():
-    result = run_quickstart("--steps", "8")
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory):
+    """(what a short run prints, the folder with its picture)."""
+    folder = tmp_path_factory.mktemp("run")
+    result = run_quickstart("--steps", "8", "--plot", str(folder / "plot.svg"))
     assert result.returncode == 0, result.stderr
-    assert "step   1/8" in result.stdout
-    assert "\r" not in result.stdout  # not a terminal
-    row = r"^{} +(\d\.\d+) +(\d\.\d+) "
-    before = re.search(row.format("loss before"), result.stdout, re.M)
-    after = re.search(row.format("loss after"), result.stdout, re.M)
+    return result.stdout, folder
+
+
+def test_short_run_trains(short_run):
+    output, _ = short_run
+    assert "step   1/8" in output
+    assert "\r" not in output  # not a terminal
+    row = r"^loss {} +(\d\.\d+) +(\d\.\d+) "
+    before = re.search(row.format("before training"), output, re.M)
+    after = re.search(row.format("after 8 steps"), output, re.M)
     for column in (1, 2):
         assert float(before[column]) == pytest.approx(np.log(96), abs=0.1)
         assert float(after[column]) < float(before[column]) - 0.5
-    assert re.search(r"^step, median .* ms .* ms  ", result.stdout, re.M)
-    assert re.search(r"^all-gather +0 +0 ", result.stdout, re.M)
-    assert re.search(r"^all-reduce +(\d+) +\1 ", result.stdout, re.M)
     # Two blocks of two norms with a residual, and the first norm; their
     # backward sums the gradient of the weight over devices, outside of it.
     for target, calls in (
@@ -63,10 +69,42 @@ def test_short_run_ends_with_the_table():
         ("rms_norm_bwd", 5),
     ):
         assert re.search(
-            rf"^  xla_ffi_kit.{target} +{calls} calls, FFI 0\.2$",
-            result.stdout,
-            re.M,
+            rf"^  xla_ffi_kit.{target} +{calls} calls, FFI 0\.2$", output, re.M
         )
+
+
+def test_short_run_finds_a_passage_that_is_there_twice(short_run):
+    output, _ = short_run
+    said = re.search(
+        r"twice, at ([\d,]+) and at ([\d,]+), has ([\d,]+) char", output
+    )
+    first, second, length = (int(s.replace(",", "")) for s in said.groups())
+    corpus = text.read_text(None)
+    whole = np.concatenate([corpus.train, corpus.held_out])
+    assert length > 100 and first < second
+    passage = whole[first : first + length]
+    np.testing.assert_array_equal(passage, whole[second : second + length])
+    # No longer: neither to the left nor to the right.
+    assert whole[first - 1] != whole[second - 1]
+    assert whole[first + length] != whole[second + length]
+
+
+def test_short_run_draws(short_run):
+    _, folder = short_run
+    assert "<svg" in (folder / "plot.svg").read_text()
+
+
+def without_figures(table):
+    lines = re.sub(r"\d[\d.,]*(e-\d+)?", "N", table).splitlines()
+    return [" ".join(line.split()) for line in lines if set(line) != {"-"}]
+
+
+def test_readme_shows_what_it_prints(short_run):
+    output, _ = short_run
+    printed = re.search(r"^ +plain JAX +the kit$(.*\n)+?\n", output, re.M)[0]
+    readme = pathlib.Path(__file__).parents[1] / "README.md"
+    (shown,) = re.findall(r"```text\n(.*?)```", readme.read_text(), re.DOTALL)
+    assert without_figures(shown) == without_figures(printed.rstrip())
 
 
 @pytest.mark.parametrize(
@@ -113,6 +151,43 @@ def test_text_round_trips_and_rare_characters_become_one(tmp_path):
         assert windows.shape == (4, 9)
         for window in windows:
             assert corpus.decode(window) in "some words " * 3
+
+
+def suffixes(characters):
+    """The suffix array of a small text, and its longest repeat, by hand."""
+    tails = [tuple(characters[i:]) for i in range(len(characters))]
+    order = sorted(range(len(tails)), key=tails.__getitem__)
+    pairs = itertools.pairwise(tails[i] for i in order)
+    common = [len(os.path.commonprefix(pair)) for pair in pairs]
+    return order, max(common)
+
+
+@pytest.mark.parametrize("alphabet", [1, 2, 5])
+def test_suffix_arrays_are_right(alphabet):
+    random = np.random.default_rng(alphabet)
+    characters = random.integers(alphabet, size=50, dtype=np.int32)
+    found = repeats.suffix_array(characters, "test")
+    order, longest = suffixes(characters.tolist())
+    assert found.order.tolist() == order
+    first, second, length = repeats.longest_repeat(found)
+    assert length == longest and first < second
+    np.testing.assert_array_equal(
+        characters[first : first + length], characters[second : second + length]
+    )
+
+
+def test_other_suffix_arrays_are_a_problem():
+    characters = np.arange(50, dtype=np.int32) ** 2 % 7
+    plain = repeats.suffix_array(characters, "test")
+    kit = plain._replace(handlers=True)
+    assert repeats.result(kit, plain).problems == []
+    wrong = kit._replace(order=kit.order[::-1])
+    (problem,) = repeats.result(wrong, plain).problems
+    assert problem == "the suffix array with accelerate() is another one"
+    (problem,) = repeats.result(plain, plain).problems
+    assert problem.startswith("no handler of the kit")
+    (problem,) = repeats.result(kit, kit).problems
+    assert problem == "plain JAX's program calls a handler of the kit"
 
 
 def train_small(norm):
