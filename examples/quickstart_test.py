@@ -9,6 +9,7 @@ import sys
 
 import jax
 import numpy as np
+import pages
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
@@ -95,15 +96,15 @@ def test_short_run_draws(short_run):
 
 
 def without_figures(table):
-    lines = re.sub(r"\d[\d.,]*(e-\d+)?", "N", table).splitlines()
+    lines = re.sub(r"\d[\d.,]*(e[+-]\d+)?", "N", table).splitlines()
     return [" ".join(line.split()) for line in lines if set(line) != {"-"}]
 
 
 def test_readme_shows_what_it_prints(short_run):
     output, _ = short_run
     printed = re.search(r"^ +plain JAX +the kit$(.*\n)+?\n", output, re.M)[0]
-    readme = pathlib.Path(__file__).parents[1] / "README.md"
-    (shown,) = re.findall(r"```text\n(.*?)```", readme.read_text(), re.DOTALL)
+    blocks = pages.blocks("README.md")
+    (shown,) = (b.text for b in blocks if b.language == "text")
     assert without_figures(shown) == without_figures(printed.rstrip())
 
 
