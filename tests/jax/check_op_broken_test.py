@@ -68,6 +68,17 @@ def bare_double(x):
     )(x)
 
 
+def searched_root(x):
+    # Of a number of steps that depends on x: without a reverse mode.
+    def step(y):
+        return (y + jnp.abs(x) / y) / 2
+
+    def is_far(y):
+        return jnp.any(jnp.abs(y * y - jnp.abs(x)) > 1e-3)
+
+    return jax.lax.while_loop(is_far, step, jnp.ones_like(x))
+
+
 ROW = Case("float32[5]")
 ROWS = Case("float32[3,5]")
 
@@ -265,6 +276,13 @@ def test_broken_operation_is_caught(name):
     failed(op, case, check)
 
 
+@pytest.mark.parametrize("check", ["grad", "second order", "jacobians"])
+def test_a_reference_that_raises_is_a_failure(check):
+    op = kit_op("", searched_root, handlers={})
+    message = failed(op, ROW, check).message
+    assert message.startswith("the reference raises ValueError: Reverse-mode")
+
+
 @pytest.mark.parametrize("check", ["auto mesh", "explicit mesh"])
 def test_gather_under_sharding_is_caught(check, monkeypatch):
     monkeypatch.setattr(
@@ -286,10 +304,8 @@ def test_unsharded_result_is_caught():
 
 def test_the_snippet_runs_as_it_is():
     row = failed(*BROKEN["a wrong derivative"])
-    scope = {}
-    op = BROKEN["a wrong derivative"][0]
-    text = row.snippet.replace("op = ...", "op = given", 1)
-    exec(text, scope | {"given": op}, scope)
+    scope = {"given": BROKEN["a wrong derivative"][0]}
+    exec(row.snippet.replace("op = ...", "op = given", 1), scope)
     assert jax.tree.leaves(scope["got"])
 
 

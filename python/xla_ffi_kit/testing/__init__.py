@@ -12,10 +12,11 @@ from xla_ffi_kit.testing import (
     _checks_derivatives,
     _checks_export,
     _checks_sharding,
+    _programs,
 )
 from xla_ffi_kit.testing._case import Case, differentiable, scalar
-from xla_ffi_kit.testing._compare import Failure, Runner, Skipped
 from xla_ffi_kit.testing._report import CheckError, Report, Row
+from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
 __all__ = [
     "CHECKS",
@@ -117,6 +118,6 @@ def _run(name: str, check: Callable[[Runner], None], runner: Runner) -> Row:
         status, message, snippet = "FAILED", str(failure), failure.snippet
     except Exception as error:  # the operation broke the check itself
         status, message = "FAILED", f"{type(error).__name__}: {error}"
-        snippet = runner.snippet("f(*x)")
+        snippet = runner.snippet(Call(_programs.eager))
     seconds = time.perf_counter() - start
     return Row(name, repr(runner.case), status, seconds, message, snippet)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.op._spec import Result
 from xla_ffi_kit.op.ffi_op import FfiOp
 
+_T = TypeVar("_T")
 _OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")
 
 
@@ -25,7 +28,7 @@ class Case:
       **attributes: the call's attributes.
     """
 
-    def __init__(self, *operands: Any, **attributes: Any) -> None:
+    def __init__(self, *operands: str | ArrayLike, **attributes: Any) -> None:
         self._operands = operands
         self.attributes = attributes
 
@@ -56,7 +59,7 @@ class Case:
         )
 
 
-def _make(operand: Any, rng: np.random.Generator) -> jax.Array:
+def _make(operand: str | ArrayLike, rng: np.random.Generator) -> jax.Array:
     if not isinstance(operand, str):
         return jnp.asarray(operand)
     match = _OPERAND.fullmatch(operand)
@@ -89,17 +92,18 @@ def call_axes(op: FfiOp[Result]) -> tuple[int | None, ...]:
     return tuple(None if i in op.shared else 0 for i in range(count))
 
 
-def is_inexact(x: Any) -> bool:
+def is_inexact(x: Typed) -> bool:
+    """Whether an array has a derivative: floats and complex numbers."""
     return jnp.issubdtype(x.dtype, np.inexact)
 
 
 def differentiable(
-    f: Callable[..., Any], operands: Sequence[jax.Array]
-) -> tuple[Callable[..., Any], tuple[jax.Array, ...]]:
+    f: Callable[..., _T], operands: Sequence[jax.Array]
+) -> tuple[Callable[..., _T], tuple[jax.Array, ...]]:
     """`f` as a function of its floating-point operands alone, and those."""
     which = [i for i, x in enumerate(operands) if is_inexact(x)]
 
-    def g(*values: Any) -> Any:
+    def g(*values: jax.Array) -> _T:
         full = list(operands)
         for i, value in zip(which, values, strict=True):
             full[i] = value
@@ -108,8 +112,8 @@ def differentiable(
     return g, tuple(operands[i] for i in which)
 
 
-def scalar(results: Any) -> jax.Array:
-    """A real number that depends on every element, of some curvature."""
+def scalar(results: object) -> jax.Array:
+    """Scalar test loss, nonlinear in every element: second derivatives too."""
     total = jnp.zeros((), jnp.float32)
     for x in jax.tree.leaves(results):
         if not is_inexact(x):

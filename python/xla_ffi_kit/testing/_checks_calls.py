@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import cast
 
 import jax
 import numpy as np
 
 from xla_ffi_kit.testing import _case
-from xla_ffi_kit.testing._compare import Failure, Runner, Skipped, difference
+from xla_ffi_kit.testing import _programs as programs
+from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
-JIT = "jax.jit(f)(*x)"
+JITTED = Call(programs.jitted)
 
 
 def values(run: Runner) -> None:
     """Eager and jitted calls give what the reference gives."""
-    want = run.reference(JIT)
-    run.same("f(*x)", want=want)
-    run.same(JIT, want=want)
+    want = run.wanted(JITTED)
+    run.same(Call(programs.eager), want=want)
+    run.same(JITTED, want=want)
 
 
 def _target(run: Runner) -> str:
@@ -41,43 +42,42 @@ def targets(run: Runner) -> list[str]:
 def handler_is_called(run: Runner) -> None:
     """The compiled program calls the handler of this platform."""
     target = _target(run)
-    code = "jax.jit(f).lower(*x).compile().as_text()"
-    if f'custom_call_target="{target}"' not in run.evaluate(code):
+    call = Call(programs.compiled_text)
+    if f'custom_call_target="{target}"' not in run.text(call):
         raise Failure(
-            f"no call of {target!r} in the program", run.snippet(code)
+            f"no call of {target!r} in the program", run.snippet(call)
         )
 
 
 def reference_switch(run: Runner) -> None:
     """Switched to the reference, the program calls no handler."""
-    code = (
-        "jax.jit(lambda *x: f(*x, implementation='reference'))"
-        ".lower(*x).as_text()"
-    )
-    text = run.evaluate(code)
+    call = Call(programs.lowered_text)
+    text = run.text(call, reference=True)
     for target in targets(run):
         if f"@{target}(" in text:
-            raise Failure(f"{target!r} is still called", run.snippet(code))
+            raise Failure(f"{target!r} is still called", run.snippet(call))
 
 
 def repeatable(run: Runner) -> None:
     """Two calls give the same bits, and leave their operands alone."""
     if run.op.has_side_effect:
         raise Skipped("the operation has side effects")
-    code = "[jax.jit(f)(*x), jax.jit(f)(*x), x]"
-    first, second, after = run.evaluate(code)
-    problem = difference(first, second, 0)
-    if problem:
-        raise Failure(f"the second call differs: {problem}", run.snippet(code))
-    problem = difference(after, run.case.operands(), 0)
-    if problem:
-        raise Failure(
-            f"an operand was overwritten: {problem}", run.snippet(code)
-        )
+    call = Call(programs.twice)
+    first, second, after = cast(tuple[object, ...], run.run(call))
+    run.compare(call, first, second, factor=0, what="the second call differs: ")
+    run.compare(
+        call,
+        after,
+        run.case.operands(),
+        factor=0,
+        what="an operand was overwritten: ",
+    )
 
 
-def _all_axes(run: Runner, axis: int = 0) -> str:
-    return f"case.batched({(axis,) * len(run.op.operand_names)})"
+def check_batches(run: Runner) -> None:
+    """Skips the check for an operation that has no batch axes."""
+    if run.op.vmap_method == "sequential" or not run.op.operand_names:
+        raise Skipped("the kernel does not batch")
 
 
 def leading_axes_batch(run: Runner) -> None:
@@ -85,39 +85,32 @@ def leading_axes_batch(run: Runner) -> None:
 
     Shared results are summed instead.
     """
-    if run.op.vmap_method == "sequential" or not run.op.operand_names:
-        raise Skipped("the kernel does not batch")
+    check_batches(run)
     axes = _case.call_axes(run.op)
-    operands = f"case.batched({axes})"
-    row = "*(v if a is None else v[i] for v, a in zip(x, axes))"
-    rows = (
-        "[jnp.sum(r, 0) if j in op.shared_results else r for j, r in enumerate("
-        "jax.tree.leaves(jax.tree.map(lambda *r: jnp.stack(r), "
-        f"*[f({row}{{0}}) for i in range(3)])))]"
+    summed = run.op.shared_results
+    call = Call(
+        programs.whole_and_rows,
+        batch=axes,
+        options=(("axes", axes), ("summed", summed)),
     )
-    factor = 8 if run.op.shared_results else 1
-    for implementation in ("", ", implementation='reference'"):
-        whole = f"jax.tree.leaves(f(*x{implementation}))"
-        code = f"({whole}, {rows.format(implementation)})"
-        got, want = run.evaluate(code, operands, axes=axes)
-        problem = difference(got, want, factor)
-        if problem:
-            raise Failure(
-                "the axes left of kernel_axes do not batch: " + problem,
-                run.snippet(code, operands),
-            )
+    for reference in (False, True):
+        whole, rows = cast(
+            tuple[object, object], run.run(call, reference=reference)
+        )
+        run.compare(
+            call,
+            whole,
+            rows,
+            factor=8 if summed else 1,
+            what="the axes left of kernel_axes do not batch: ",
+        )
 
 
 def empty_batch(run: Runner) -> None:
     """A batch of no rows gives empty results."""
-    if run.op.vmap_method == "sequential" or not run.op.operand_names:
-        raise Skipped("the kernel does not batch")
+    check_batches(run)
     axes = _case.call_axes(run.op)
-    run.same(
-        JIT,
-        f"tuple(v if a is None else v[:0] for v, a in "
-        f"zip(case.batched({axes}), {axes}))",
-    )
+    run.same(Call(programs.empty_batch, axes, options=(("axes", axes),)))
 
 
 def vmap(run: Runner) -> None:
@@ -125,7 +118,6 @@ def vmap(run: Runner) -> None:
     count = len(run.op.operand_names)
     if not count:
         raise Skipped("no operands")
-    ranks = [x.ndim for x in run.case.operands()]
     choices: list[tuple[int | None, ...]] = [
         axes
         for axes in itertools.product((0, None, -1), repeat=count)
@@ -139,44 +131,36 @@ def vmap(run: Runner) -> None:
             if len(set(axes)) == 1 or axes.count(None) == count - 1
         ]
     for axes in choices:
-        batched = f"case.batched({axes})"
-        code = f"jax.vmap(f, {axes})(*x)"
-        run.same(code, batched)
-        _one_call(run, f"jax.vmap(f, {axes})", batched)
-    if all(ranks):
-        run.same("jax.vmap(f, 1, out_axes=0)(*x)", _all_axes(run, 1))
-    run.same("jax.vmap(f, 0, out_axes=-1)(*x)", _all_axes(run))
-    nested = "jax.vmap(jax.vmap(f), (0,) + (None,) * {n})(*x)"
-    first = f"(lambda v, *r: (v[None], *r))(*{_all_axes(run)})"
-    run.same(nested.format(n=count - 1), first)
+        options = (("in_axes", axes),)
+        run.same(Call(programs.vmapped, axes, options=options))
+        _one_call(run, Call(programs.vmapped_text, axes, options=options))
+    first, second = (0,) * count, (1,) * count
+    if all(x.ndim for x in run.case.operands()):
+        run.same(Call(programs.vmapped, second, options=(("in_axes", 1),)))
+    to_last = (("in_axes", 0), ("out_axes", -1))
+    run.same(Call(programs.vmapped, first, options=to_last))
+    run.same(Call(programs.nested_vmap, first))
 
 
-def _one_call(run: Runner, function: str, operands: str) -> None:
+def _one_call(run: Runner, call: Call) -> None:
     if run.op.vmap_method == "sequential":
         return
-    code = f"str(jax.make_jaxpr({function})(*x))"
-    text = run.evaluate(code, operands)
+    text = run.text(call)
     calls = text.count(f" {run.op.name}[")
     if calls != 1 or "scan[" in text or "while[" in text:
         raise Failure(
             f"expected one batched call, got {calls} in {text}",
-            run.snippet(code, operands),
+            run.snippet(call),
         )
 
 
 def control_flow(run: Runner) -> None:
     """The operation inside scan, cond and while."""
-    want = run.reference(JIT)
-    run.same(
-        "jax.lax.map(lambda r: f(*r), tuple(v[None] for v in x))",
-        want=jax.tree.map(lambda y: y[None], want),
-    )
-    run.same("jax.jit(lambda b: jax.lax.cond(b, f, f, *x))(True)", want=want)
-    run.same(
-        "jax.lax.fori_loop(0, 2, lambda _, y: f(*x), jax.tree.map("
-        "jnp.zeros_like, f(*x)))",
-        want=want,
-    )
+    want = run.wanted(JITTED)
+    row = jax.tree.map(lambda y: y[None], want)
+    run.same(Call(programs.in_scan), want=row)
+    run.same(Call(programs.in_cond), want=want)
+    run.same(Call(programs.in_loop), want=want)
 
 
 def aliases(run: Runner) -> None:
@@ -184,35 +168,32 @@ def aliases(run: Runner) -> None:
     if not run.op.aliases:
         raise Skipped("the operation has no aliases")
     donated = tuple(run.op.aliases)
-    code = f"jax.jit(f, donate_argnums={donated})(*x)"
-    got = run.evaluate(code)
-    problem = difference(got, run.reference(JIT))
-    if problem:
-        raise Failure(f"with a donated operand: {problem}", run.snippet(code))
-    i = donated[0]
-    code = f"jax.jit(lambda *x: (f(*x), x[{i}] + 1))(*x)"
-    run.same(code)
-    code = f"jax.jit(f, donate_argnums={donated}).lower(*x).compile().as_text()"
-    operand = run.case.operands()[i]
-    size = ",".join(map(str, operand.shape))
-    for line in run.evaluate(code).splitlines():
+    options = (("donated", donated),)
+    call = Call(programs.donating, options=options)
+    run.compare(
+        call, run.run(call), run.wanted(JITTED), what="with a donated operand: "
+    )
+    run.same(Call(programs.using_again, options=(("index", donated[0]),)))
+    call = Call(programs.donating_text, options=options)
+    size = ",".join(map(str, run.case.operands()[donated[0]].shape))
+    for line in run.text(call).splitlines():
         if " copy(" in line and f"[{size}]" in line.split(" copy(")[0]:
             raise Failure(
                 f"the donated operand is copied: {line.strip()}",
-                run.snippet(code),
+                run.snippet(call),
             )
 
 
 def side_effects(run: Runner) -> None:
     """A call whose result nobody reads stays if, and only if, it must."""
     target = _target(run)
-    code = "jax.jit(lambda *x: (f(*x), 1)[1]).lower(*x).compile().as_text()"
-    present = f'custom_call_target="{target}"' in run.evaluate(code)
+    call = Call(programs.unused_text)
+    present = f'custom_call_target="{target}"' in run.text(call)
     if present != run.op.has_side_effect:
         raise Failure(
             f"has_side_effect={run.op.has_side_effect}, but the unused call is "
             + ("kept" if present else "removed"),
-            run.snippet(code),
+            run.snippet(call),
         )
 
 
@@ -222,7 +203,7 @@ def bad_operands(run: Runner) -> None:
     for i, axes in enumerate(run.op.kernel_axes):
         if not axes:
             continue
-        wrong: list[Any] = list(xs)
+        wrong: list[jax.typing.ArrayLike] = list(xs)
         wrong[i] = np.zeros((1,) * (axes - 1), xs[i].dtype)
         try:
             run.op(*wrong, **run.case.attributes)
@@ -232,5 +213,5 @@ def bad_operands(run: Runner) -> None:
         raise Failure(
             f"operand {run.op.operand_names[i]} of rank {axes - 1} is not "
             "refused by the operation's own error",
-            run.snippet("f(*x)"),
+            run.snippet(Call(programs.eager)),
         )

@@ -1,0 +1,206 @@
+"""Runs a program on the kernel and on the reference, and compares."""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import functools
+import inspect
+import textwrap
+import types
+from collections.abc import Callable, Iterator
+
+import jax
+
+from xla_ffi_kit.op._spec import Result
+from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.testing import _programs
+from xla_ffi_kit.testing._case import Case
+from xla_ffi_kit.testing._compare import difference
+
+Program = Callable[..., object]
+
+_SNIPPET = """\
+from __future__ import annotations
+import functools
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from xla_ffi_kit import export_checks
+from xla_ffi_kit.testing import Case, differentiable, scalar
+
+{sources}
+
+op = ...  # the FfiOp named {name!r}
+case = {case!r}
+x = {operands}
+v = case.operands(1)
+f = functools.partial(op, **case.attributes)
+got = {call}
+# The same with f = functools.partial(f, implementation="reference") differs.
+"""
+
+
+class Failure(Exception):
+    """A check that failed, with the call to copy."""
+
+    def __init__(self, message: str, snippet: str = "") -> None:
+        super().__init__(message)
+        self.snippet = snippet
+
+
+class Skipped(Exception):
+    """A check that does not apply, for a reason that it states itself."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A program of `_programs` and what it is called with.
+
+    Attributes:
+      program: called with those of f, x, v and op that it names.
+      batch: where the operands get a batch axis; None: they are the case's.
+      size: of the batch.
+      options: the program's keyword arguments.
+    """
+
+    program: Program
+    batch: tuple[int | None, ...] | None = None
+    size: int = 3
+    options: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Which of f, x, v and op the program takes."""
+        parameters = inspect.signature(self.program).parameters
+        return [name for name in parameters if name in ("f", "x", "v", "op")]
+
+    def operands(self, case: Case) -> tuple[jax.Array, ...]:
+        """The operands, anew: a program may donate them."""
+        if self.batch is None:
+            return case.operands()
+        return case.batched(self.batch, self.size)
+
+    def snippet(self, op: FfiOp[Result], case: Case) -> str:
+        """The call as a program of its own, but for the operation."""
+        operands = "case.operands()"
+        if self.batch is not None:
+            operands = f"case.batched({self.batch}, {self.size})"
+        options = [f"{name}={value!r}" for name, value in self.options]
+        return _SNIPPET.format(
+            sources="\n\n".join(map(inspect.getsource, _needed(self.program))),
+            name=op.name,
+            case=case,
+            operands=operands,
+            call=f"{self.program.__name__}({', '.join(self.names + options)})",
+        )
+
+
+def _needed(program: Program) -> list[Program]:
+    """A program and those of `_programs` that it calls, these first."""
+    found: dict[str, Program] = {}
+
+    def add(function: Program) -> None:
+        assert isinstance(function, types.FunctionType)
+        for name in _names(function.__code__):
+            called = getattr(_programs, name, None)
+            if inspect.isfunction(called) and name not in found:
+                if called.__module__ == _programs.__name__:
+                    add(called)
+        found[function.__name__] = function
+
+    add(program)
+    return list(found.values())
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The global names in a function, and in functions inside it."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield str(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+class Runner:
+    """Runs programs over one case of one operation."""
+
+    def __init__(self, op: FfiOp[Result], case: Case, factor: float) -> None:
+        self.op = op
+        self.case = case
+        self._factor = factor
+        # One object of each, so that `jax.jit(f)` is compiled once.
+        f = functools.partial(op, **case.attributes)
+        self._kernel = f
+        self._reference = functools.partial(f, implementation="reference")
+        self._wanted: dict[Call, object] = {}
+
+    def snippet(self, call: Call) -> str:
+        """What a failure of the call shows, to be copied."""
+        return call.snippet(self.op, self.case)
+
+    def run(self, call: Call, *, reference: bool = False) -> object:
+        """What a call returns; Failure if it raises."""
+        given = {
+            "f": self._reference if reference else self._kernel,
+            "x": call.operands(self.case),
+            "v": self.case.operands(1),
+            "op": self.op,
+        }
+        values = [given[name] for name in call.names]
+        try:
+            returned = call.program(*values, **dict(call.options))
+            return jax.block_until_ready(returned)
+        except Exception as error:
+            what = "the reference raises " if reference else ""
+            raise Failure(
+                f"{what}{type(error).__name__}: {_first_line(error)}",
+                self.snippet(call),
+            ) from error
+
+    def text(self, call: Call, *, reference: bool = False) -> str:
+        """What a call returns that returns a text."""
+        return str(self.run(call, reference=reference))
+
+    def wanted(self, call: Call) -> object:
+        """What a call returns for the reference.
+
+        Computed once: references take most of the time to compile.
+        """
+        if call not in self._wanted:
+            self._wanted[call] = self.run(call, reference=True)
+        return self._wanted[call]
+
+    def same(
+        self, call: Call, *, want: object = None, factor: float = 1
+    ) -> None:
+        """Runs a call on the kernel; Failure if the reference differs.
+
+        `want` is what the reference gives, where another call has that value
+        and is compiled already.
+        """
+        if want is None:
+            want = self.wanted(call)
+        self.compare(call, self.run(call), want, factor=factor)
+
+    def compare(
+        self,
+        call: Call,
+        got: object,
+        want: object,
+        *,
+        factor: float = 1,
+        what: str = "",
+    ) -> None:
+        """Failure, `what` first, if what `call` returned is not `want`."""
+        problem = difference(got, want, factor * self._factor)
+        if problem:
+            raise Failure(what + problem, self.snippet(call))
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return textwrap.shorten(lines[0], 300)
