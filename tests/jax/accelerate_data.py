@@ -109,3 +109,23 @@ def check_equal(cases: dict[str, tuple[Callable[..., Any], Any]]) -> None:
             assert len(got) == len(want[name]), name
             for i, (g, w) in enumerate(zip(got, want[name], strict=True)):
                 assert g == w, f"{name}: result {i} differs"
+
+
+def along(axis, *names, reverse=False):
+    """All the functions at once: compiling takes longer than running."""
+
+    def run(name, x):
+        if name.startswith("arg"):
+            return getattr(jax.lax, name)(x, axis % x.ndim, jnp.int32)
+        y = getattr(jax.lax, name)(x, axis % x.ndim, reverse=reverse)
+        if not jnp.issubdtype(y.dtype, jnp.floating):
+            return y
+        return jnp.where(jnp.isnan(y), jnp.nan, y)  # their bits may differ
+
+    return jax.jit(lambda *arrays: [run(n, x) for n in names for x in arrays])
+
+
+def finite(dtype, n):
+    """Numbers whose sums and products depend on the order."""
+    x = np.random.default_rng(n).standard_normal((3, n))
+    return (1 + x / 8).astype(dtype)
