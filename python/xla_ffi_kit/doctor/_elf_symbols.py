@@ -12,7 +12,7 @@ import mmap
 import struct
 from collections.abc import Iterator
 
-from xla_ffi_kit.library import _elf
+from xla_ffi_kit.library import elf
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -73,7 +73,7 @@ def read(path: str) -> SharedLibrary:
       ElfError: it is not one, for another machine, truncated or malformed.
       OSError: it cannot be read.
     """
-    problem = _elf.problem(path)
+    problem = elf.problem(path)
     if problem:
         raise ElfError(problem)
     with (

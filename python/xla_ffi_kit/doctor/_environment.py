@@ -21,7 +21,7 @@ from xla_ffi_kit.library.handler_library import (
     HandlerLibraryError,
 )
 from xla_ffi_kit.op import ffi_op, implementation
-from xla_ffi_kit.op._spec import OpSpec
+from xla_ffi_kit.op.spec import OpSpec
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 
-from xla_ffi_kit.library import _elf, c_api
+from xla_ffi_kit.library import c_api, elf
 
 # XLA's name of a platform in the handler table -> JAX's name of it.
 _PLATFORMS = {"Host": "cpu", "CUDA": "cuda", "ROCM": "rocm"}
@@ -161,14 +161,14 @@ def _open(path: str) -> ctypes.CDLL:
             "(//python/xla_ffi_kit:cpu_library for the kit's own) or reinstall "
             "the package"
         )
-    problem = _elf.problem(path)
+    problem = elf.problem(path)
     if problem:
         raise HandlerLibraryError(f"handler library {path} {problem}")
     try:
         # RTLD_LOCAL (the default) keeps two libraries' symbols apart.
         return ctypes.CDLL(path)
     except OSError as error:
-        problem = _elf.too_old_a_system(str(error))
+        problem = elf.too_old_a_system(str(error))
         raise HandlerLibraryError(
             f"handler library {path} {problem or f'cannot be loaded: {error}'}"
         ) from None

@@ -18,7 +18,7 @@ from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.op import _operands, _shared, sharding
 from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op._spec import Arrays, Function, OpSpec
+from xla_ffi_kit.op.spec import Arrays, Function, OpSpec
 
 
 def install(spec: OpSpec, primitive: Primitive) -> None:

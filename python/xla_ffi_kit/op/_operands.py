@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.op._spec import OpSpec
+from xla_ffi_kit.op.spec import OpSpec
 
 
 def names(

@@ -22,8 +22,8 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit.op import _operands, _shared
 from xla_ffi_kit.op._attributes import AttributeValues
 from xla_ffi_kit.op._shared import Operand
-from xla_ffi_kit.op._spec import Arrays, OpSpec
 from xla_ffi_kit.op._types import ResultTypes
+from xla_ffi_kit.op.spec import Arrays, OpSpec
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero

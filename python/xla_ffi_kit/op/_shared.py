@@ -18,7 +18,7 @@ from jax.interpreters import ad
 
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op._spec import Arrays, Function, OpSpec, flatten
+from xla_ffi_kit.op.spec import Arrays, Function, OpSpec, flatten
 
 # An operand, or what stands for one whose cotangent is wanted.
 Operand: TypeAlias = jax.Array | ad.UndefinedPrimal

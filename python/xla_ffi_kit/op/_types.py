@@ -12,7 +12,7 @@ from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.op import _operands, _shared, sharding
 from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op._spec import OpSpec, Result, flatten
+from xla_ffi_kit.op.spec import OpSpec, Result, flatten
 
 _Type = tuple[Shape, np.dtype[np.generic]]
 

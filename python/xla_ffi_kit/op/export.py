@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax import export
 
-from xla_ffi_kit.op._spec import OpSpec
+from xla_ffi_kit.op.spec import OpSpec
 
 
 def export_checks(*ops: OpSpec) -> tuple[export.DisabledSafetyCheck, ...]:

@@ -16,7 +16,9 @@ from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.op import _attributes, _lowering, _operands, _shared
 from xla_ffi_kit.op._attributes import AttributeType, AttributeValues
 from xla_ffi_kit.op._rules import Rules
-from xla_ffi_kit.op._spec import (
+from xla_ffi_kit.op._types import ResultTypes
+from xla_ffi_kit.op.implementation import runs_reference
+from xla_ffi_kit.op.spec import (
     Function,
     OpSpec,
     Result,
@@ -24,8 +26,6 @@ from xla_ffi_kit.op._spec import (
     Transpose,
     VmapMethod,
 )
-from xla_ffi_kit.op._types import ResultTypes
-from xla_ffi_kit.op.implementation import runs_reference
 
 R = TypeVar("R", bound=Result, covariant=True)
 

@@ -19,7 +19,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape
-from xla_ffi_kit.op._spec import OpSpec
+from xla_ffi_kit.op.spec import OpSpec
 
 # The mesh axes that an array's axis is sharded over.
 AxisSpec: TypeAlias = str | tuple[str, ...] | None

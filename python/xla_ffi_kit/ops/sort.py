@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
-from xla_ffi_kit.op._spec import Result
 from xla_ffi_kit.op.ffi_op import FfiOp, R
+from xla_ffi_kit.op.spec import Result
 
 _TARGET = "xla_ffi_kit.sort"
 

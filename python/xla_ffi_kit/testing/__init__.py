@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from xla_ffi_kit.op._spec import Result
 from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.spec import Result
 from xla_ffi_kit.testing import (
     _checks_calls,
     _checks_derivatives,

@@ -12,8 +12,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.op._spec import Result
 from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.spec import Result
 
 _T = TypeVar("_T")
 _OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")

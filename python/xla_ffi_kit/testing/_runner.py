@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 import jax
 
-from xla_ffi_kit.op._spec import Result
 from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.spec import Result
 from xla_ffi_kit.testing import _programs
 from xla_ffi_kit.testing._case import Case
 from xla_ffi_kit.testing._compare import difference

@@ -1,0 +1,70 @@
+"""The rooms of the Python package: who may import whom."""
+
+import ast
+import graphlib
+import pathlib
+
+PACKAGE = pathlib.Path("python/xla_ffi_kit")
+# No room imports one that stands after it; modules beside them come first.
+ROOMS = (
+    *("", "library", "op", "inline", "ops"),
+    *("numpy", "accelerate", "testing", "doctor"),
+)
+MODULES = {
+    ".".join(path.with_suffix("").relative_to("python").parts): path
+    for path in PACKAGE.glob("**/*.py")
+}
+# What is made of all rooms.
+TOP = {
+    "xla_ffi_kit.__init__",
+    "xla_ffi_kit.__main__",
+    "xla_ffi_kit.interim",
+}
+
+
+def imported(path):
+    """The package's modules that a module imports anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        for name in (f"{node.module}.{alias.name}" for alias in node.names):
+            if name in MODULES:
+                yield name
+            elif f"{name}.__init__" in MODULES:
+                yield f"{name}.__init__"
+            elif node.module in MODULES:
+                yield node.module
+            elif f"{node.module}.__init__" in MODULES:
+                yield f"{node.module}.__init__"
+
+
+GRAPH = {name: set(imported(path)) for name, path in MODULES.items()}
+
+
+def room_of(name):
+    parts = name.split(".")[1:]
+    return parts[0] if len(parts) > 1 else ""
+
+
+def test_no_circle():
+    assert len(GRAPH) > 40
+    graphlib.TopologicalSorter(GRAPH).prepare()
+
+
+def test_no_arrow_upwards():
+    for name, others in GRAPH.items():
+        if name in TOP:
+            continue
+        for other in others:
+            at, to = room_of(name), room_of(other)
+            assert ROOMS.index(to) <= ROOMS.index(at), f"{name} -> {other}"
+
+
+def test_what_has_an_underscore_stays_in_its_room():
+    for name, others in GRAPH.items():
+        for other in others:
+            if not room_of(other):  # beside the rooms: for all of them
+                continue
+            private = other.rpartition(".")[2].startswith("_")
+            private &= not other.endswith("__init__")
+            assert not private or room_of(name) == room_of(other), other
