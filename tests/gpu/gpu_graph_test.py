@@ -20,9 +20,9 @@ FLAGS = (
     "--xla_gpu_graph_min_graph_size=1 "
 )
 
-# Runs handlers that say they may be captured, and one that has scratch memory and
-# does not, on arrays that lie elsewhere each time, old ones kept, and compares
-# with the CPU.
+# Runs handlers that say they may be captured, and one that does not, because it
+# has scratch memory, on arrays that lie elsewhere each time, old ones kept, and
+# compares with the CPU.
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np
 import xla_ffi_kit
