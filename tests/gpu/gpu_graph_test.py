@@ -1,7 +1,7 @@
 """What XLA captures in CUDA graphs: see gpu_ops_test.py.
 
-XLA writes the thunks that it made to files; the program is compiled in a process
-of its own, because XLA reads its flags once.
+XLA writes the thunks that it made to files; the program is compiled in a
+process of its own, because XLA reads its flags once.
 """
 
 import os

@@ -72,7 +72,8 @@ def table() -> c_api.HandlerTable:
 
 def stages_in_table(name: str) -> dict[str, int]:
     rows = ctypes.cast(
-        table().handlers, ctypes.POINTER(c_api.HandlerEntry * table().num_handlers)
+        table().handlers,
+        ctypes.POINTER(c_api.HandlerEntry * table().num_handlers),
     ).contents
     (row,) = [
         row
@@ -141,7 +142,3 @@ def test_lowering_for_a_gpu_registers(gpu, library):
     text = lowered.lower(lowering_platforms=("cuda",)).as_text()
     assert "@test.double(" in text
     assert ("handler", "test.double") in [given[:2] for given in GIVEN]
-
-
-if __name__ == "__main__":
-    raise SystemExit(pytest.main([__file__, "-q", "-p", "no:cacheprovider"]))
