@@ -83,5 +83,7 @@ def test_cumulative_operations_of_bools_are_refused(op):
     xla_ffi_kit.register_handlers()
     target = "xla_ffi_kit.cumulative"
     call = jax.ffi.ffi_call(target, jax.ShapeDtypeStruct(x.shape, x.dtype))
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"expected .*got pred"):
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match=r"expected .*got pred"
+    ):
         call(x, axis=np.int64(1), op=name, reverse=np.int64(0))
