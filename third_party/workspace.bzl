@@ -56,7 +56,7 @@ def pybind11_repository():
     )
 
 def xla_dev_repositories():
-    """Declares `xla_runtime`, XLA's C++ library, and other FFI headers."""
+    """Declares `xla_runtime`, XLA's C++ library, other FFI headers, `nanobind`."""
     pypi_wheel(
         name = "xla_runtime",
         build_file = Label("//third_party/xla:runtime.BUILD"),
@@ -66,6 +66,20 @@ def xla_dev_repositories():
         requirement = RUNTIME_WHEEL.requirement,
         sha256 = RUNTIME_WHEEL.sha256,
         strip_prefix = "tensorflow",
+    )
+    pypi_wheel(
+        name = "nanobind",
+        build_file = Label("//third_party/pypi:nanobind.BUILD"),
+        members = [
+            "ext",
+            "include",
+            "src",
+        ],
+        platform = "any",
+        python_version = "3.11",
+        requirement = "nanobind==3.1.0",
+        sha256 = "96984dbe8154ffb86e653b1b60aaeed6985c710c5e75ad0279eb87943c66292d",
+        strip_prefix = "nanobind",
     )
     xla_header_copy(name = "xla_header_copy")
     for version, wheel in NEWER_HEADERS.items():

@@ -29,6 +29,13 @@ TARGETS = [
     "//python:wheel",
     "//xla_ffi:xla_ffi_kit_cpu.so",
 ]
+# What --config=cuda changes of it, and adds.
+CUDA = "--config=cuda"
+CUDA_TARGETS = [
+    "//python:portable/xla_ffi_kit_cuda.so",
+    "//python:wheel",
+    "//xla_ffi:xla_ffi_kit_cuda.so",
+]
 # The same headers from a repository of another name.
 OTHER_HEADERS = "--//third_party/xla:ffi_api=@xla_header_copy//xla/ffi/api:ffi"
 
@@ -109,10 +116,10 @@ class Workspace:
             sys.exit(f"{said}\nthe build failed in {self.root}")
         return re.findall(r"INFO: (\d+ process.*)", said)[-1]
 
-    def outputs(self, *flags: str) -> dict[str, str]:
-        """sha256 of what is shipped, by name."""
+    def outputs(self, targets: list[str], *flags: str) -> dict[str, str]:
+        """sha256 of what the targets' build has left, by name."""
         _, said = self.bazel(
-            "cquery", "--output=files", *flags, " + ".join(TARGETS)
+            "cquery", "--output=files", *flags, " + ".join(targets)
         )
         files = re.findall(r"^bazel-out/[^/]+/bin/(.*)$", said, re.MULTILINE)
         return {
@@ -161,13 +168,30 @@ def executed(summary: str) -> list[str]:
     ]
 
 
+def compare(
+    report: Report,
+    targets: list[str],
+    first: dict[str, str],
+    second: dict[str, str],
+) -> None:
+    """All targets gave one file each, and both builds gave the same."""
+    report.check("all of it was compared", len(first) == len(targets))
+    for name, digest in first.items():
+        report.check(
+            f"same bytes, two folders, two header repositories: {name}",
+            digest == second.get(name),
+            f"{digest} {second}",
+        )
+        print(f"       sha256 {digest}", flush=True)
+
+
 def check_builds(
     report: Report, copy: Workspace, cache: HttpCache, disk: pathlib.Path
 ) -> None:
     """Builds in the copy: without a cache, then from each kind of cache."""
     here = Workspace(ROOT)
     print(f"here: {here.build(*TARGETS)}", flush=True)
-    first = here.outputs()
+    first = here.outputs(TARGETS)
     flags = [*SANDBOX, OTHER_HEADERS]
     remote = f"--remote_cache={cache.address}"
     summary = copy.build(*flags, f"--disk_cache={disk}", remote, *TARGETS)
@@ -177,15 +201,8 @@ def check_builds(
         executed(summary) == ["linux-sandbox"] and "hit" not in summary,
         summary,
     )
-    second = copy.outputs(*flags)
-    report.check("all of it was compared", len(first) == len(TARGETS))
-    for name, digest in first.items():
-        report.check(
-            f"same bytes, two folders, two header repositories: {name}",
-            digest == second.get(name),
-            f"{digest} {second}",
-        )
-        print(f"       sha256 {digest}", flush=True)
+    second = copy.outputs(TARGETS, *flags)
+    compare(report, TARGETS, first, second)
     report.check("the HTTP cache was filled", cache.puts > 20, str(cache.puts))
     for name, caches in [
         ("HTTP cache", ["--disk_cache=", remote]),
@@ -200,8 +217,25 @@ def check_builds(
             summary,
         )
         report.check(
-            f"same bytes from the {name}", copy.outputs(*flags) == second
+            f"same bytes from the {name}",
+            copy.outputs(TARGETS, *flags) == second,
         )
+
+
+def check_cuda(report: Report, copy: Workspace) -> None:
+    """The same of what nvcc compiles, in the sandbox of the copy."""
+    here = Workspace(ROOT)
+    print(f"here, CUDA: {here.build(CUDA, *CUDA_TARGETS)}", flush=True)
+    first = here.outputs(CUDA_TARGETS, CUDA)
+    flags = [*SANDBOX, OTHER_HEADERS, CUDA]
+    summary = copy.build(*flags, "--disk_cache=", *CUDA_TARGETS)
+    print(f"copy, CUDA, no cache: {summary}", flush=True)
+    report.check(
+        "nvcc ran in the sandbox, and nothing was found in a cache",
+        executed(summary) == ["linux-sandbox"] and "hit" not in summary,
+        summary,
+    )
+    compare(report, CUDA_TARGETS, first, copy.outputs(CUDA_TARGETS, *flags))
 
 
 def check_sandbox(report: Report, copy: Workspace, cache: HttpCache) -> None:
@@ -249,6 +283,7 @@ def main() -> int:
         with HttpCache(work / "http") as cache:
             check_builds(report, copy, cache, work / "disk")
             check_sandbox(report, copy, cache)
+        check_cuda(report, copy)
     finally:
         copy.bazel("shutdown")
         if not options.keep:

@@ -101,6 +101,31 @@ TEST_P(FfiExamplesTest, NestedTuplesAreFlattened) {
   EXPECT_EQ(sums.Get<float>({2}), 127 * 128 / 2);
 }
 
+// The same of one parameter (a, (b, c)), which PjRt has no buffer for.
+TEST(FfiExamplesLocalClientTest, NestedTupleParameterIsFlattened) {
+  xla::XlaBuilder builder("nested_tuple_parameter");
+  const Shape b_and_c =
+      ShapeUtil::MakeTupleShape({Vector(F32, 2), Vector(F32, 5)});
+  const XlaOp all = xla::Parameter(
+      &builder, 0, ShapeUtil::MakeTupleShape({Vector(F32, 3), b_and_c}), "all");
+  const Shape result =
+      ShapeUtil::MakeTupleShape({Vector(F32, 3), Vector(F32, 3)});
+  xla::GetTupleElement(Call(builder, "examples.tuple_sums", {all}, result), 0);
+  absl::StatusOr<xla::XlaComputation> computation = builder.Build();
+  ASSERT_TRUE(computation.ok()) << computation.status();
+
+  Literal inner = LiteralUtil::MakeTupleOwned(
+      LiteralUtil::CreateR1<float>({10, 20}),
+      LiteralUtil::CreateR1<float>({1, 2, 3, 4, 5}));
+  std::vector<Literal> arguments;
+  arguments.push_back(LiteralUtil::MakeTupleOwned(
+      LiteralUtil::CreateR1<float>({100, 200, 300}), std::move(inner)));
+  absl::StatusOr<Literal> sums =
+      MakeLocalClientRunner()->Run(*computation, arguments);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  EXPECT_EQ(*sums, LiteralUtil::CreateR1<float>({600, 30, 15}));
+}
+
 TEST_P(FfiExamplesTest, ColumnMajorOperand) {
   const XlaOp a = xla::ConstantR2<float>(
       &builder_, {{0.0f, 1.0f, 2.0f}, {3.0f, 4.0f, 5.0f}});

@@ -1,7 +1,7 @@
 """What XLA captures in CUDA graphs: see gpu_ops_test.py.
 
-XLA writes the thunks that it made to files; the program is compiled in a process
-of its own, because XLA reads its flags once.
+XLA writes the thunks that it made to files; the program is compiled in a
+process of its own, because XLA reads its flags once.
 """
 
 import os
@@ -20,9 +20,9 @@ FLAGS = (
     "--xla_gpu_graph_min_graph_size=1 "
 )
 
-# Runs handlers that say they may be captured, and one that has scratch memory and
-# does not, on arrays that lie elsewhere each time, old ones kept, and compares
-# with the CPU.
+# Runs handlers that say they may be captured, and one that does not, because it
+# has scratch memory, on arrays that lie elsewhere each time, old ones kept, and
+# compares with the CPU.
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np
 import xla_ffi_kit

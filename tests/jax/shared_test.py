@@ -97,6 +97,52 @@ def test_a_function_in_the_handler_map():
     assert xla_ffi_kit.export_checks(op) == ()
 
 
+# Linear in its two shared operands; its transpose is written by hand, sums over
+# the rows and knows nothing of batch axes.
+two_shared = FfiOp(
+    "test.two_shared",
+    lambda x, w, v: x * w + x[..., ::-1] * v,
+    kernel_axes=1,
+    handlers={"cpu": lambda x, w, v: x * w + x[..., ::-1] * v},
+    shared=(1, 2),
+    linear=(1, 2),
+    transpose=lambda ct, x, w, v: tuple(
+        jnp.sum((ct * rows).reshape(-1, rows.shape[-1]), 0)
+        for rows in (x, x[..., ::-1])
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "w_axes, v_axes",
+    [
+        ((), (2,)),
+        ((2,), (2, 4)),
+        ((2, 4), (4,)),
+        ((4,), (2,)),
+        ((), (2, 4)),
+    ],
+)
+def test_cotangents_have_the_batch_axes_of_their_operands(w_axes, v_axes):
+    x = data(2, 4, 3, 8)
+    w, v = data(*w_axes, 8, seed=1), data(*v_axes, 8, seed=2)
+    ct = data(2, 4, 3, 8, seed=3)
+
+    def nested(f):
+        """vmap over 2, then over 4, of the operands that have these axes."""
+        for size in (4, 2):
+            axes = [0 if size in own else None for own in (w_axes, v_axes)]
+            f = jax.vmap(f, (0, *axes))
+        return f
+
+    def loss(op, w, v):
+        return jnp.sum(nested(op)(x, w, v) * ct)
+
+    got = jax.grad(loss, (1, 2))(two_shared, w, v)
+    want = jax.grad(loss, (1, 2))(two_shared.reference, w, v)
+    assert_close(got, want)
+
+
 # --- vmap ---------------------------------------------------------------------
 
 AXES = [

@@ -91,6 +91,7 @@ struct Runs {
 };
 ffi::TypeId Runs::id = {};
 ffi::TypeInfo Runs::info = ffi::MakeTypeInfo<Runs>();
+ffi::TypeId on_device = {};
 
 ffi::ErrorOr<std::unique_ptr<Runs>> NewRuns() {
   return std::make_unique<Runs>();
@@ -100,6 +101,9 @@ ffi::Error CountRuns(Runs* runs, OutS32 count) {
   count->typed_data()[0] = ++runs->count;
   return ffi::Error::Success();
 }
+
+// Stands for a stage that only its place matters of.
+ffi::Error DoNothing() { return ffi::Error::Success(); }
 
 // Writes what it got as attributes to y: integer, length of text, sum of list,
 // the dictionary's scale, flag.
@@ -135,6 +139,10 @@ XLA_FFI_DEFINE_HANDLER(kNewRuns, NewRuns, ffi::Ffi::BindInstantiate());
 XLA_FFI_DEFINE_HANDLER(
     kCountRuns, CountRuns,
     ffi::Ffi::Bind().Ctx<ffi::State<Runs>>().Ret<ffi::Buffer<ffi::S32>>());
+XLA_FFI_DEFINE_HANDLER(kPrepare, DoNothing,
+                       ffi::Ffi::Bind<ffi::ExecutionStage::kPrepare>());
+XLA_FFI_DEFINE_HANDLER(kInitialize, DoNothing,
+                       ffi::Ffi::Bind<ffi::ExecutionStage::kInitialize>());
 XLA_FFI_DEFINE_HANDLER(kDescribe, Describe,
                        ffi::Ffi::Bind()
                            .Arg<F32>()
@@ -154,10 +162,14 @@ const XlaFfiKit_Handler kHandlers[] = {
     {"test.spoil", "Host", nullptr, nullptr, nullptr, kSpoil},
     {"test.count_runs", "Host", kNewRuns, nullptr, nullptr, kCountRuns},
     {"test.describe", "Host", nullptr, nullptr, nullptr, kDescribe},
+    // Never run: for a test of what is registered for a GPU.
+    {"test.double", "CUDA", nullptr, nullptr, nullptr, kDouble},
+    {"test.count_runs", "CUDA", kNewRuns, kPrepare, kInitialize, kCountRuns},
 };
 
 const XlaFfiKit_Type kTypes[] = {
     {"test.runs", "Host", &Runs::id, &Runs::info},
+    {"test.runs_on_device", "CUDA", &on_device, &Runs::info},
 };
 
 const XlaFfiKit_HandlerTable kTable = {

@@ -14,6 +14,7 @@ import unittest
 WHEEL = pathlib.Path(sys.argv[1]).resolve()
 EXAMPLES = [pathlib.Path(file).resolve() for file in sys.argv[2:]]
 PROGRAM = pathlib.Path(__file__).with_name("installed.py")
+PLATFORMS = os.environ["PLATFORMS_OF_THE_WHEEL"].split()
 
 
 def run(*command: str | pathlib.Path, **environment: str) -> str:
@@ -54,6 +55,15 @@ class InstallTest(unittest.TestCase):
         said = run(self.python, PROGRAM, self.folder, PYTHONPATH=self.path)
         self.assertIn("all as expected", said)
 
+    def test_libraries_of_its_platforms(self):
+        said = run(
+            *(self.python, PROGRAM.with_name("installed_platforms.py")),
+            *(self.folder, *PLATFORMS),
+            PYTHONPATH=self.path,
+        )
+        self.assertIn("all as expected", said)
+
+    @unittest.skipIf("cuda" in PLATFORMS, "run with the wheel without CUDA")
     def test_accelerated_programs(self):
         with tempfile.TemporaryDirectory() as folder:
             for file in EXAMPLES:  # by themselves, as a user has them

@@ -68,6 +68,10 @@ def _compile(ctx, toolchain, context, source, headers):
     # Names of temporary files and of internal symbols are random otherwise.
     args.add("-objtemp")
     args.add(source.short_path, format = "-frandom-seed=%s")
+
+    # The names of what is in an unnamed namespace are made of the source's real
+    # path, which is that of the clone. The front ends take their last option.
+    args.add(source.short_path, format = "-Xcudafe=--orig_src_path_name=%s")
     args.add_all(architecture_flags(
         ctx.attr._compute_capabilities[BuildSettingInfo].value,
     ))

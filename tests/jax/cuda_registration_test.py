@@ -1,0 +1,144 @@
+"""What Python registers for a GPU: a fake CUDA plugin of JAX takes it down."""
+
+import ctypes
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jaxlib import xla_client
+
+import xla_ffi_kit
+from xla_ffi_kit.library import c_api, registration
+
+PATH = pathlib.Path(__file__).parent / "test_handlers.so"
+STAGES = ("instantiate", "prepare", "initialize", "execute")
+
+# What the plugin was given, in order: "type" or "handler", name, the rest.
+GIVEN: list[tuple] = []
+
+
+def address(capsule) -> int:
+    """The pointer in a PyCapsule."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype = ctypes.c_void_p
+    get.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    return get(capsule, None)
+
+
+def take_handler(name, stages, platform, api_version, *_):
+    where = {stage: address(capsule) for stage, capsule in stages.items()}
+    GIVEN.append(("handler", name, platform, api_version, where))
+
+
+def take_type(name, pointers):
+    where = {key: address(capsule) for key, capsule in pointers.items()}
+    GIVEN.append(("type", name, where))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin():
+    """The part of JAX's CUDA plugin that takes handlers and types."""
+    xla_client.register_custom_call_handler("CUDA", take_handler)
+    xla_client.register_custom_type_handler("CUDA", take_type)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU, as far as registration asks for one; and no memory of others."""
+    devices = jax.local_devices
+
+    def local_devices(backend=None, **arguments):
+        return ["gpu"] if backend == "cuda" else devices(backend, **arguments)
+
+    monkeypatch.setattr(jax, "local_devices", local_devices)
+    for registered in ("_handlers", "_stages"):
+        monkeypatch.setattr(registration, registered, {})
+    monkeypatch.setattr(registration, "_types", set())
+    GIVEN.clear()
+
+
+@pytest.fixture
+def library():
+    return xla_ffi_kit.HandlerLibrary(PATH, "cuda")
+
+
+def table() -> c_api.HandlerTable:
+    """The table, read by nothing of what is tested."""
+    get = ctypes.CDLL(str(PATH))[c_api.TABLE_SYMBOL]
+    get.restype = ctypes.POINTER(c_api.HandlerTable)
+    return get().contents
+
+
+def stages_in_table(name: str) -> dict[str, int]:
+    rows = ctypes.cast(
+        table().handlers,
+        ctypes.POINTER(c_api.HandlerEntry * table().num_handlers),
+    ).contents
+    (row,) = [
+        row
+        for row in rows
+        if (row.name, row.platform) == (name.encode(), b"CUDA")
+    ]
+    pointers = {stage: getattr(row, stage) for stage in STAGES}
+    return {stage: pointer for stage, pointer in pointers.items() if pointer}
+
+
+def test_without_a_gpu_nothing_is_registered(library):
+    GIVEN.clear()
+    registration.register(library, "test.double")
+    assert GIVEN == []
+
+
+def test_types_come_before_the_handler_and_platform_is_xlas_name(gpu, library):
+    registration.register(library, "test.count_runs")
+    kinds_and_names = [given[:2] for given in GIVEN]
+    assert kinds_and_names == [
+        ("type", "test.runs_on_device"),
+        ("handler", "test.count_runs"),
+    ]
+    _, _, platform, api_version, stages = GIVEN[1]
+    assert (platform, api_version) == ("CUDA", 1)
+    assert list(stages) == list(STAGES)
+    assert stages == stages_in_table("test.count_runs")
+
+
+def test_a_type_is_registered_with_its_id_and_its_functions(gpu, library):
+    registration.register(library, "test.double")
+    (state_type,) = library.types
+    assert GIVEN[0][2] == {
+        "type_id": state_type.type_id,
+        "type_info": state_type.type_info,
+    }
+
+
+def test_a_handler_of_one_stage_is_registered_with_that(gpu, library):
+    registration.register(library, "test.double")
+    assert GIVEN[1][1:] == (
+        "test.double",
+        "CUDA",
+        1,
+        stages_in_table("test.double"),
+    )
+    assert list(GIVEN[1][4]) == ["execute"]
+
+
+def test_all_of_a_library_once(gpu, library):
+    for _ in range(2):
+        xla_ffi_kit.register_handlers(library)
+    # The library has more for the CPU.
+    assert [given[:2] for given in GIVEN] == [
+        ("type", "test.runs_on_device"),
+        ("handler", "test.double"),
+        ("handler", "test.count_runs"),
+    ]
+
+
+def test_lowering_for_a_gpu_registers(gpu, library):
+    double = xla_ffi_kit.FfiOp(
+        "test.double", lambda x: 2 * x, kernel_axes=0, libraries=[library]
+    )
+    lowered = jax.jit(double).trace(jnp.ones(3))
+    text = lowered.lower(lowering_platforms=("cuda",)).as_text()
+    assert "@test.double(" in text
+    assert ("handler", "test.double") in [given[:2] for given in GIVEN]
