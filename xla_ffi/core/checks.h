@@ -7,9 +7,7 @@
 // because XLA itself names neither the operation nor the argument. A handler
 // returns the first error:
 //
-//   if (Error e = CheckRankAtLeast({kOp, "operand x"}, x, 1); e.failure()) {
-//     return e;
-//   }
+//   XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast({kOp, "operand x"}, x, 1));
 
 #ifndef XLA_FFI_CORE_CHECKS_H_
 #define XLA_FFI_CORE_CHECKS_H_
@@ -21,9 +19,12 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/core/status_macros.h"
 
 namespace xla_ffi_kit {
 
@@ -42,6 +43,15 @@ inline xla::ffi::Error InvalidArgument(const Place& where,
   message.append(where.operation).append(": ").append(where.argument);
   message.append(": expected ").append(expected).append(", got ").append(got);
   return xla::ffi::Error::InvalidArgument(std::move(message));
+}
+
+// RESOURCE_EXHAUSTED for want of scratch memory, with what it was needed for
+// and what to do: "to sort rows of 8 elements; sort fewer at a time".
+inline xla::ffi::Error ScratchExhausted(std::string_view operation,
+                                        std::string_view purpose) {
+  std::string message(operation);
+  message.append(": failed to allocate scratch memory ").append(purpose);
+  return {xla::ffi::ErrorCode::kResourceExhausted, std::move(message)};
 }
 
 // "(2, 3)"; "()" for rank 0.
@@ -88,6 +98,16 @@ inline xla::ffi::Error CheckShape(const Place& where,
       "shape " + ShapeText(buffer.dimensions()));
 }
 
+// The same for most of a shape: `model`'s, with `last` in the last dimension.
+inline xla::ffi::Error CheckShapeButLast(const Place& where,
+                                         xla::ffi::AnyBuffer buffer,
+                                         Dimensions model, int64_t last,
+                                         std::string_view reason) {
+  std::vector<int64_t> expected(model.begin(), model.end());
+  expected.back() = last;
+  return CheckShape(where, buffer, expected, reason);
+}
+
 inline xla::ffi::Error CheckDtype(const Place& where,
                                   xla::ffi::AnyBuffer buffer,
                                   xla::ffi::DataType expected,
@@ -113,12 +133,10 @@ inline xla::ffi::Error CheckData(const Place& where,
 inline xla::ffi::Error CheckLike(const Place& where, xla::ffi::AnyBuffer buffer,
                                  xla::ffi::AnyBuffer model,
                                  std::string_view reason) {
-  xla::ffi::Error error =
-      CheckDtype(where, buffer, model.element_type(), reason);
-  if (error.success()) {
-    error = CheckShape(where, buffer, model.dimensions(), reason);
-  }
-  if (error.failure()) return error;
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where, buffer, model.element_type(), reason));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckShape(where, buffer, model.dimensions(), reason));
   return CheckData(where, buffer);
 }
 

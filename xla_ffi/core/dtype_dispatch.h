@@ -10,54 +10,28 @@
 #ifndef XLA_FFI_CORE_DTYPE_DISPATCH_H_
 #define XLA_FFI_CORE_DTYPE_DISPATCH_H_
 
-#include <complex>
-#include <cstdint>
 #include <string>
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/dtype_name.h"
-#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/dtypes.h"
 
 namespace xla_ffi_kit {
 
-// Carries a type as a value.
-template <typename T>
-struct TypeTag {
-  using type = T;
-};
-
-template <typename... Ts>
-struct TypeList {};
-
-// The types of XLA's buffers, grouped as operations take them.
-using RealFloatTypes = TypeList<Float16, BFloat16, float, double>;
-using FloatTypes = TypeList<Float16, BFloat16, float, double,
-                            std::complex<float>, std::complex<double>>;
-using SignedTypes = TypeList<Float16, BFloat16, float, double, int8_t, int16_t,
-                             int32_t, int64_t>;
-using NumberTypes =
-    TypeList<Float16, BFloat16, float, double, std::complex<float>,
-             std::complex<double>, int8_t, int16_t, int32_t, int64_t, uint8_t,
-             uint16_t, uint32_t, uint64_t>;
-
 namespace dtype_internal {
 
-// FFI's own mapping calls both 16-bit floats uint16_t, so the 16-bit types
-// need their own.
+// Not FFI's own mapping, to which all 16-bit floats are uint16_t.
 template <typename T>
-struct DtypeOf {
-  static constexpr auto value = static_cast<xla::ffi::DataType>(
-      xla::ffi::internal::NativeTypeToCApiDataType<T>());
-};
-template <>
-struct DtypeOf<Float16> {
-  static constexpr auto value = xla::ffi::DataType::F16;
-};
-template <>
-struct DtypeOf<BFloat16> {
-  static constexpr auto value = xla::ffi::DataType::BF16;
-};
+struct DtypeOf;
+
+#define XLA_FFI_KIT_DTYPE_OF(dtype, name, T, ...)                          \
+  template <>                                                              \
+  struct DtypeOf<T> {                                                      \
+    static constexpr xla::ffi::DataType value = xla::ffi::DataType::dtype; \
+  };
+XLA_FFI_KIT_DTYPES(XLA_FFI_KIT_DTYPE_OF)
+#undef XLA_FFI_KIT_DTYPE_OF
 
 }  // namespace dtype_internal
 

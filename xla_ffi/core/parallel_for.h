@@ -110,6 +110,12 @@ inline void RunTasks(const Executor& executor, int64_t threads, int64_t count,
 
 }  // namespace parallel_for_internal
 
+// How many items of `item_size` are worth a thread, `min_part` being. (A
+// division, not a product, so that no size overflows.)
+inline int64_t MinItems(int64_t min_part, int64_t item_size) {
+  return std::max<int64_t>(min_part / std::max<int64_t>(item_size, 1), 1);
+}
+
 // Into how many parts to divide `size` (bytes, elements), of which `min_part`
 // are worth a thread: 1, or several for each thread, at most `max_parts`.
 inline int64_t NumParts(
@@ -164,10 +170,8 @@ template <typename Fn>
 void ParallelFor(const Executor& executor, int64_t size, int64_t bytes_per_item,
                  const Fn& fn) {
   if (size <= 0) return;
-  // Divisions, not products, so that no size overflows. Half the minimum a
-  // part: at the minimum itself, two parts.
-  const int64_t min_items = std::max<int64_t>(
-      kParallelForMinBytes / 2 / std::max<int64_t>(bytes_per_item, 1), 1);
+  // Half the minimum a part: at the minimum itself, two parts.
+  const int64_t min_items = MinItems(kParallelForMinBytes / 2, bytes_per_item);
   ParallelParts(executor, size, NumParts(executor, size, min_items), fn);
 }
 

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
+#include "xla_ffi/core/ordered_key.h"
+#include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -23,17 +26,24 @@
 namespace xla_ffi_kit {
 namespace {
 
-// Lines are worked on so many at a time, unless they are long.
+// Block size: as many lines at a time, unless they are long.
 constexpr int64_t kColumns = 256;
 
-int64_t Tiles(const ArgmaxProblem& p) {
-  return (p.inner + kColumns - 1) / kColumns;
-}
+// The 16-bit floats, which one kernel serves: how they are ordered.
+using Half = FloatCode<uint16_t>;
+
+// A problem, and the kernel that solves it.
+struct Job : ArgmaxProblem {
+  int64_t width;   // bytes an element
+  Half half = {};  // of an element type Half
+  void (*run)(const Job&, int64_t begin, int64_t end);  // tasks [begin, end)
+};
+
+int64_t Tiles(const Job& p) { return (p.inner + kColumns - 1) / kColumns; }
 
 // No index needs more than 32 bits: that is all the kernels know, whatever the
 // results' width.
-void Store(const ArgmaxProblem& p, int64_t at, const int32_t* args,
-           int64_t count) {
+void Store(const Job& p, int64_t at, const int32_t* args, int64_t count) {
   if (p.index_width == 4) {
     std::copy_n(args, count, static_cast<int32_t*>(p.out) + at);
   } else {
@@ -56,11 +66,11 @@ HWY_INLINE bool IsBetter(T a, T b) {
   return is_beyond | ((a != a) & (b == b));
 }
 
-// Elements whose best one is found at a time: in the first-level cache, so
-// that looking for its index afterwards costs little. In a long line that cost
-// is nothing, and the one of beginning a block counts.
+// Block size of a line: in the first-level cache, so that looking for the index
+// of a block's best afterwards costs little. In a long line that cost is
+// nothing, and the one of beginning a block counts.
 template <typename T>
-int64_t BlockOf(int64_t n) {
+int64_t BlockSize(int64_t n) {
   constexpr int64_t kShort = 4096 / sizeof(T), kLong = 16384 / sizeof(T);
   return n < 16 * kLong ? kShort : kLong;
 }
@@ -141,7 +151,7 @@ int64_t ArgOfLine(const Lanes& lanes, const typename Lanes::Element* x,
     }
     return arg;
   }
-  const int64_t block = BlockOf<T>(n);
+  const int64_t block = BlockSize<T>(n);
   int64_t best_begin = 0, best_end = n;
   for (int64_t begin = 0, end; begin < n && best == best; begin = end) {
     end = begin + block;
@@ -155,7 +165,7 @@ int64_t ArgOfLine(const Lanes& lanes, const typename Lanes::Element* x,
   return best_begin + Find(lanes, x + best_begin, best_end - best_begin, best);
 }
 
-// Lines side by side: x[k * stride + j] for k < n, j < columns <= kColumns.
+// The lines are columns: x[k * stride + j] for k < n, j < columns <= kColumns.
 template <bool kMin, class Lanes>
 void ArgOfColumns(const Lanes& lanes, const typename Lanes::Element* x,
                   int64_t n, int64_t stride, int64_t columns, int32_t* arg) {
@@ -175,70 +185,49 @@ void ArgOfColumns(const Lanes& lanes, const typename Lanes::Element* x,
   }
 }
 
-// Calls fn(lanes, elements) for the type of the elements.
-template <class Fn>
-void VisitLanes(const ArgmaxProblem& p, const Fn& fn) {
-  const auto plain = [&](auto zero) {
-    using T = decltype(zero);
-    fn(PlainLanes<T>(), static_cast<const T*>(p.in));
-  };
-  const auto half = [&](int16_t infinity, int16_t min_non_zero) {
-    const int16_t beyond = p.is_min ? INT16_MIN : INT16_MAX;
-    fn(HalfLanes{infinity, min_non_zero, beyond},
-       static_cast<const int16_t*>(p.in));
-  };
-  const auto integer = [&](auto one, auto two, auto four, auto eight) {
-    if (p.width == 1) return plain(one);
-    if (p.width == 2) return plain(two);
-    return p.width == 4 ? plain(four) : plain(eight);
-  };
-  switch (p.kind) {
-    case KeyKind::kF16:  // XLA widens it, and then no number is subnormal
-      return half(0x7c00, 1);
-    case KeyKind::kBF16:
-      return half(0x7f80, p.subnormals_are_zero ? 0x0080 : 1);
-    case KeyKind::kF32:
-      return plain(float{});
-    case KeyKind::kF64:
-      return plain(double{});
-    case KeyKind::kSigned:
-      return integer(int8_t{}, int16_t{}, int32_t{}, int64_t{});
-    default:
-      return integer(uint8_t{}, uint16_t{}, uint32_t{}, uint64_t{});
+template <typename T>
+PlainLanes<T> LanesOf(TypeTag<T>, const Job&) {
+  return {};
+}
+inline HalfLanes LanesOf(TypeTag<Half>, const Job& p) {
+  return {static_cast<int16_t>(p.half.infinity),
+          static_cast<int16_t>(p.half.min_non_zero),
+          static_cast<int16_t>(p.is_min ? INT16_MIN : INT16_MAX)};
+}
+
+template <bool kMin, class Lanes>
+void ArgOfTasks(const Job& p, const Lanes& lanes, int64_t begin, int64_t end) {
+  const auto* x = static_cast<const typename Lanes::Element*>(p.in);
+  HWY_ALIGN int32_t args[kColumns];
+  const int64_t n = p.length;
+  if (p.inner == 1 && n >= kMinShortLine && n <= kMaxShortLine) {
+    for (int64_t i = begin; i < end; i += kColumns) {
+      const int64_t count = std::min(kColumns, end - i);
+      ArgOfShortLines<kMin>(lanes, x + i * n, n, count, args);
+      Store(p, i, args, count);
+    }
+    return;
+  }
+  const int64_t tiles = Tiles(p);
+  for (int64_t task = begin; task < end; ++task) {
+    if (p.inner == 1) {
+      args[0] = static_cast<int32_t>(ArgOfLine<kMin>(lanes, x + task * n, n));
+      Store(p, task, args, 1);
+      continue;
+    }
+    const int64_t i = task / tiles, j = task % tiles * kColumns;
+    const int64_t columns = std::min(kColumns, p.inner - j);
+    ArgOfColumns<kMin>(lanes, x + i * n * p.inner + j, n, p.inner, columns,
+                       args);
+    Store(p, i * p.inner + j, args, columns);
   }
 }
 
-template <bool kMin>
-void ArgOfTasks(const ArgmaxProblem& p, int64_t begin, int64_t end) {
-  VisitLanes(p, [&](const auto& lanes, const auto* x) {
-    HWY_ALIGN int32_t args[kColumns];
-    const int64_t n = p.length;
-    if (p.inner == 1 && n >= kMinShortLine && n <= kMaxShortLine) {
-      for (int64_t i = begin; i < end; i += kColumns) {
-        const int64_t count = std::min(kColumns, end - i);
-        ArgOfShortLines<kMin>(lanes, x + i * n, n, count, args);
-        Store(p, i, args, count);
-      }
-      return;
-    }
-    const int64_t tiles = Tiles(p);
-    for (int64_t task = begin; task < end; ++task) {
-      if (p.inner == 1) {
-        args[0] = static_cast<int32_t>(ArgOfLine<kMin>(lanes, x + task * n, n));
-        Store(p, task, args, 1);
-        continue;
-      }
-      const int64_t i = task / tiles, j = task % tiles * kColumns;
-      const int64_t columns = std::min(kColumns, p.inner - j);
-      ArgOfColumns<kMin>(lanes, x + i * n * p.inner + j, n, p.inner, columns,
-                         args);
-      Store(p, i * p.inner + j, args, columns);
-    }
-  });
-}
-
-void ArgTasks(const ArgmaxProblem& p, int64_t begin, int64_t end) {
-  p.is_min ? ArgOfTasks<true>(p, begin, end) : ArgOfTasks<false>(p, begin, end);
+template <typename Element>
+void ArgTasks(const Job& p, int64_t begin, int64_t end) {
+  const auto lanes = LanesOf(TypeTag<Element>(), p);
+  p.is_min ? ArgOfTasks<true>(p, lanes, begin, end)
+           : ArgOfTasks<false>(p, lanes, begin, end);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -250,43 +239,36 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_kit {
 namespace {
 
-HWY_EXPORT(ArgTasks);
-
-// Another thread pays from so many bytes on.
+// Minimum bytes per task for which another thread is worthwhile.
 constexpr int64_t kMinBytes = int64_t{1} << 18;
 
-int64_t Parts(int64_t bytes, int64_t most, const Workers& workers) {
-  if (workers.threads < 2) return 1;
-  const int64_t parts = std::min(bytes / kMinBytes, 4 * workers.threads);
-  return std::max<int64_t>(std::min(parts, most), 1);
-}
-
-// One line by all workers: the best of each part, and of those the best.
-void ArgmaxLongLine(const ArgmaxProblem& p, int64_t parts,
-                    const Workers& workers) {
+// One line by all threads: the best of each part, and of those the best.
+void ArgmaxLongLine(const Job& p, int64_t parts, const Executor& executor) {
   const auto* x = static_cast<const char*>(p.in);
   std::vector<int64_t> args(parts);
-  const auto part_begin = [&](int64_t i) { return i * p.length / parts; };
-  workers.run(parts, [&](int64_t i) {
-    ArgmaxProblem part = p;
+  const auto part_begin = [&](int64_t i) {
+    return PartBegin(p.length, parts, i);
+  };
+  ParallelTasks(executor, parts, [&](int64_t i) {
+    Job part = p;
     part.in = x + part_begin(i) * p.width;
     part.length = part_begin(i + 1) - part_begin(i);
     part.index_width = 8;
     part.out = &args[i];
-    HWY_DYNAMIC_DISPATCH(ArgTasks)(part, 0, 1);
+    p.run(part, 0, 1);
     args[i] += part_begin(i);
   });
   std::vector<char> finalists(parts * p.width);
   for (int64_t i = 0; i < parts; ++i) {
     std::memcpy(&finalists[i * p.width], x + args[i] * p.width, p.width);
   }
-  ArgmaxProblem last = p;
+  Job last = p;
   int64_t winner = 0;
   last.in = finalists.data();
   last.length = parts;
   last.index_width = 8;
   last.out = &winner;
-  HWY_DYNAMIC_DISPATCH(ArgTasks)(last, 0, 1);
+  p.run(last, 0, 1);
   if (p.index_width == 4) {
     *static_cast<int32_t*>(p.out) = static_cast<int32_t>(args[winner]);
   } else {
@@ -294,25 +276,61 @@ void ArgmaxLongLine(const ArgmaxProblem& p, int64_t parts,
   }
 }
 
-}  // namespace
-
-void Argmax(const ArgmaxProblem& p, const Workers& workers) {
+void Run(const Job& p, const Executor& executor) {
   const int64_t lines = p.outer * p.inner;
   if (lines == 0) return;
   const int64_t bytes = lines * p.length * p.width;
   // One line is read at the speed of the cache, so that a short one is done
   // before another thread has woken up: 1M floats take 50 us.
   if (lines == 1 && bytes >= 32 * kMinBytes) {
-    const int64_t parts = Parts(bytes, p.length, workers);
-    if (parts > 1) return ArgmaxLongLine(p, parts, workers);
+    const int64_t parts = NumParts(executor, bytes, kMinBytes, p.length);
+    if (parts > 1) return ArgmaxLongLine(p, parts, executor);
   }
   const int64_t tasks = p.outer * Tiles(p);
-  const int64_t parts = Parts(bytes, tasks, workers);
-  workers.run(parts, [&](int64_t i) {
-    HWY_DYNAMIC_DISPATCH(ArgTasks)
-    (p, i * tasks / parts, (i + 1) * tasks / parts);
-  });
+  ParallelParts(executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),
+                [&](int64_t begin, int64_t end) { p.run(p, begin, end); });
 }
+
+template <typename Element>
+void RunAs(Job job, const Executor& executor) {
+  HWY_EXPORT_T(Table, ArgTasks<Element>);
+  job.run = HWY_DYNAMIC_POINTER_T(Table);
+  Run(job, executor);
+}
+
+}  // namespace
+
+template <typename T>
+void Argmax(const ArgmaxProblem& problem, const Executor& executor) {
+  Job job;
+  static_cast<ArgmaxProblem&>(job) = problem;
+  job.width = sizeof(T);
+  if constexpr (std::is_same_v<T, bool>) {
+    RunAs<uint8_t>(job, executor);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    RunAs<T>(job, executor);
+  } else {
+    job.half = OrderedKey<T>(problem.subnormals_are_zero);
+    RunAs<Half>(job, executor);
+  }
+}
+
+#define XLA_FFI_KIT_INSTANTIATE(T) \
+  template void Argmax<T>(const ArgmaxProblem&, const Executor&)
+XLA_FFI_KIT_INSTANTIATE(bool);
+XLA_FFI_KIT_INSTANTIATE(int8_t);
+XLA_FFI_KIT_INSTANTIATE(int16_t);
+XLA_FFI_KIT_INSTANTIATE(int32_t);
+XLA_FFI_KIT_INSTANTIATE(int64_t);
+XLA_FFI_KIT_INSTANTIATE(uint8_t);
+XLA_FFI_KIT_INSTANTIATE(uint16_t);
+XLA_FFI_KIT_INSTANTIATE(uint32_t);
+XLA_FFI_KIT_INSTANTIATE(uint64_t);
+XLA_FFI_KIT_INSTANTIATE(Float16);
+XLA_FFI_KIT_INSTANTIATE(BFloat16);
+XLA_FFI_KIT_INSTANTIATE(float);
+XLA_FFI_KIT_INSTANTIATE(double);
+#undef XLA_FFI_KIT_INSTANTIATE
 
 }  // namespace xla_ffi_kit
 

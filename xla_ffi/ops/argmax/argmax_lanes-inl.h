@@ -43,7 +43,7 @@ struct HalfLanes {
 
   int16_t infinity;      // its bits
   int16_t min_non_zero;  // bits of the smallest number that is not equal to 0.0
-  int16_t nan_code;
+  int16_t nan_code;      // beyond every other
 
   Lane Get(int16_t bits) const {
     const int16_t magnitude = bits & 0x7fff;

@@ -10,7 +10,6 @@
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/argmax/argmax_handler.h"
-#include "xla_ffi/ops/sort/kind_of_type.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/simd_targets.h"
@@ -89,13 +88,17 @@ TYPED_TEST(ArgmaxTest, FindsTheFirstOfTheBest) {
           for (const bool is_min : {false, true}) {
             std::vector<int32_t> narrow(2 * inner, -1);
             std::vector<int64_t> wide(2 * inner, -1);
-            ArgmaxProblem problem = {
-                2,      n,     inner,    KindOf<T>(), sizeof(T),
-                is_min, false, x.data(), 4,           narrow.data()};
-            Argmax(problem, {});
+            ArgmaxProblem problem;
+            problem.outer = 2;
+            problem.length = n;
+            problem.inner = inner;
+            problem.is_min = is_min;
+            problem.in = x.data();
+            problem.out = narrow.data();
+            Argmax<T>(problem, {});
             problem.index_width = 8;
             problem.out = wide.data();
-            Argmax(problem, {});
+            Argmax<T>(problem, {});
             for (int64_t i = 0; i < 2 * inner; ++i) {
               const T* line = &x[i / inner * n * inner + i % inner];
               const int64_t want = Want(line, n, inner, is_min);
@@ -114,12 +117,13 @@ TEST(ArgmaxSubnormalTest, BF16SubnormalsAreZeroWhereAskedTo) {
   const std::vector<uint16_t> x = {0x0000, 0x0001, 0x8001, 0x007f};
   for (const bool are_zero : {false, true}) {
     int32_t arg = -1;
-    Argmax({1, 4, 1, KeyKind::kBF16, 2, false, are_zero, x.data(), 4, &arg},
-           {});
+    ArgmaxProblem problem;
+    problem.length = 4;
+    problem.subnormals_are_zero = are_zero;
+    problem.in = x.data();
+    problem.out = &arg;
+    Argmax<BFloat16>(problem, {});
     EXPECT_EQ(arg, are_zero ? 0 : 3);
-    Argmax({4, 1, 1, KeyKind::kBF16, 2, true, are_zero, x.data(), 4,
-            std::vector<int32_t>(4).data()},
-           {});
   }
 }
 

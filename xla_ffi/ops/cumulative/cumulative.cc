@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/cumulative/cumulative_ops.h"
 #include "xla_ffi/ops/cumulative/float_lines.h"
 #include "xla_ffi/ops/cumulative/sum_line.h"
@@ -15,7 +17,7 @@ namespace {
 // Lines as short as a block of XLA's: its order is simply from the first on.
 bool IsShort(const CumulativeProblem& p) { return p.length <= kScanBlock; }
 
-// Lines side by side or, if they are short, one after the other.
+// Columns or, if `inner` is 1, lines one after the other.
 struct Task {
   int64_t offset;
   int64_t lines;
@@ -48,45 +50,25 @@ Task TaskAt(const CumulativeProblem& p, int64_t i) {
           std::min(lines, p.inner - first)};
 }
 
-// Calls fn with an operation on the elements' type, an integer.
+// Calls fn with the operation on integers of type T.
 template <typename T, class Fn>
 void VisitOp(CumulativeOp op, const Fn& fn) {
   switch (op) {
     case CumulativeOp::kSum:
-      return fn(Plus<T>());
+      return fn(Add<T>());
     case CumulativeOp::kProduct:
-      return fn(Times<T>());
+      return fn(Mul<T>());
     case CumulativeOp::kMax:
-      return fn(Larger<T>());
+      return fn(Max<T>());
     default:
-      return fn(Smaller<T>());
-  }
-}
-
-bool IsFloat(KeyKind kind) {
-  return kind != KeyKind::kSigned && kind != KeyKind::kUnsigned;
-}
-
-// Calls fn with a zero of the elements' type, an integer.
-template <class Fn>
-void VisitInteger(const CumulativeProblem& p, const Fn& fn) {
-  const bool is_signed = p.kind == KeyKind::kSigned;
-  switch (p.width) {
-    case 1:
-      return is_signed ? fn(int8_t{}) : fn(uint8_t{});
-    case 2:
-      return is_signed ? fn(int16_t{}) : fn(uint16_t{});
-    case 4:
-      return is_signed ? fn(int32_t{}) : fn(uint32_t{});
-    default:
-      return is_signed ? fn(int64_t{}) : fn(uint64_t{});
+      return fn(Min<T>());
   }
 }
 
 // out[k] = before op in[0] op ... op in[k]; with `reverse`, from the end.
 template <class Op, typename T>
 void ScanLine(const T* in, int64_t n, bool reverse, T before, T* out) {
-  if constexpr (std::is_same_v<Op, Plus<T>>) {
+  if constexpr (std::is_same_v<Op, Add<T>>) {
     using U = std::make_unsigned_t<T>;
     return SumLine(reinterpret_cast<const U*>(in), n, reverse,
                    static_cast<U>(before), reinterpret_cast<U*>(out));
@@ -111,7 +93,7 @@ void ScanShortLines(const T* in, int64_t n, int64_t lines, bool reverse,
   }
 }
 
-// Lines side by side.
+// Lines that are columns.
 template <class Op, typename T>
 void ScanColumns(const T* in, int64_t n, int64_t stride, int64_t columns,
                  bool reverse, T* out) {
@@ -133,17 +115,17 @@ void ScanColumns(const T* in, int64_t n, int64_t stride, int64_t columns,
   }
 }
 
-// One line by all workers. Integers wrap, so any order of operations gives the
+// One line by all threads. Integers wrap, so any order of operations gives the
 // same: first what each part comes to, then each part from what is before it.
 template <class Op, typename T>
 void ScanLongLine(const T* in, int64_t n, bool reverse, T* out,
-                  const Workers& workers) {
-  const int64_t parts = 4 * workers.threads;
-  const auto begin_of = [&](int64_t part) { return part * n / parts; };
+                  const Executor& executor) {
+  const int64_t parts = kPartsPerThread * executor.num_threads();
+  const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
   // Of each part; one more of nothing, for the part that comes first.
   std::vector<T> totals(parts + 1, Op::kIdentity);
   T* const total_of = totals.data() + (reverse ? 0 : 1);
-  workers.run(parts, [&](int64_t part) {
+  ParallelTasks(executor, parts, [&](int64_t part) {
     T total = Op::kIdentity;
     for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) {
       total = Op::Apply(total, in[i]);
@@ -152,7 +134,7 @@ void ScanLongLine(const T* in, int64_t n, bool reverse, T* out,
   });
   ScanLine<Op>(totals.data(), parts + 1, reverse, Op::kIdentity, totals.data());
   T* const before = totals.data() + (reverse ? 1 : 0);
-  workers.run(parts, [&](int64_t part) {
+  ParallelTasks(executor, parts, [&](int64_t part) {
     const int64_t begin = begin_of(part);
     ScanLine<Op>(in + begin, begin_of(part + 1) - begin, reverse, before[part],
                  out + begin);
@@ -175,53 +157,65 @@ void RunIntegers(const CumulativeProblem& p, const T* in, int64_t lines,
   });
 }
 
+template <typename T>
 void Run(const CumulativeProblem& p, const Task& task) {
-  const char* in = static_cast<const char*>(p.in) + task.offset * p.width;
-  char* out = static_cast<char*>(p.out) + task.offset * p.width;
-  if (IsFloat(p.kind)) {
-    return ScanFloatLines({p.kind, p.op == CumulativeOp::kProduct, in, out,
-                           p.length, p.inner, task.lines});
+  const T* in = static_cast<const T*>(p.in) + task.offset;
+  T* out = static_cast<T*>(p.out) + task.offset;
+  if constexpr (std::is_integral_v<T>) {
+    RunIntegers(p, in, task.lines, out);
+  } else {
+    FloatLines<T> lines;
+    lines.is_product = p.op == CumulativeOp::kProduct;
+    lines.in = in;
+    lines.out = out;
+    lines.length = p.length;
+    lines.stride = p.inner;
+    lines.count = task.lines;
+    ScanFloatLines(lines);
   }
-  VisitInteger(p, [&](auto zero) {
-    using T = decltype(zero);
-    RunIntegers(p, reinterpret_cast<const T*>(in), task.lines,
-                reinterpret_cast<T*>(out));
-  });
-}
-
-void RunLongLine(const CumulativeProblem& p, const Workers& workers) {
-  VisitInteger(p, [&](auto zero) {
-    using T = decltype(zero);
-    VisitOp<T>(p.op, [&](auto op) {
-      ScanLongLine<decltype(op)>(static_cast<const T*>(p.in), p.length,
-                                 p.reverse, static_cast<T*>(p.out), workers);
-    });
-  });
 }
 
 }  // namespace
 
-void Cumulative(const CumulativeProblem& p, const Workers& workers) {
+template <typename T>
+void Cumulative(const CumulativeProblem& p, const Executor& executor) {
   if (p.outer == 0 || p.length == 0 || p.inner == 0) return;
-  const int64_t tasks = TaskCount(p);
-  // Another thread pays from so many bytes on, read and written.
+  // Minimum bytes per task, read and written, for which another thread is
+  // worthwhile.
   constexpr int64_t kMinBytes = int64_t{1} << 18;
-  const int64_t bytes = p.outer * p.length * p.inner * p.width * 2;
-  // A line is read twice then, and a sum takes no longer than reading does.
-  const int64_t min_line = p.op == CumulativeOp::kSum ? 32 : 4;
-  if (p.outer == 1 && p.inner == 1 && !IsFloat(p.kind) && workers.threads > 1 &&
-      bytes >= min_line * kMinBytes) {
-    return RunLongLine(p, workers);
+  const int64_t bytes = p.outer * p.length * p.inner * 2 * sizeof(T);
+  if constexpr (std::is_integral_v<T>) {
+    // A line is read twice then, and a sum takes no longer than reading does.
+    const int64_t min_line = p.op == CumulativeOp::kSum ? 32 : 4;
+    if (p.outer == 1 && p.inner == 1 && bytes >= min_line * kMinBytes &&
+        executor.num_threads() > 1) {
+      return VisitOp<T>(p.op, [&](auto op) {
+        ScanLongLine<decltype(op)>(static_cast<const T*>(p.in), p.length,
+                                   p.reverse, static_cast<T*>(p.out), executor);
+      });
+    }
   }
-  const int64_t parts =
-      workers.threads < 2
-          ? 1
-          : std::max<int64_t>(
-                std::min({bytes / kMinBytes, 4 * workers.threads, tasks}), 1);
-  workers.run(parts, [&](int64_t part) {
-    const int64_t end = (part + 1) * tasks / parts;
-    for (int64_t i = part * tasks / parts; i < end; ++i) Run(p, TaskAt(p, i));
-  });
+  const int64_t tasks = TaskCount(p);
+  ParallelParts(executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) Run<T>(p, TaskAt(p, i));
+                });
 }
+
+#define XLA_FFI_KIT_INSTANTIATE(T) \
+  template void Cumulative<T>(const CumulativeProblem&, const Executor&)
+XLA_FFI_KIT_INSTANTIATE(int8_t);
+XLA_FFI_KIT_INSTANTIATE(int16_t);
+XLA_FFI_KIT_INSTANTIATE(int32_t);
+XLA_FFI_KIT_INSTANTIATE(int64_t);
+XLA_FFI_KIT_INSTANTIATE(uint8_t);
+XLA_FFI_KIT_INSTANTIATE(uint16_t);
+XLA_FFI_KIT_INSTANTIATE(uint32_t);
+XLA_FFI_KIT_INSTANTIATE(uint64_t);
+XLA_FFI_KIT_INSTANTIATE(Float16);
+XLA_FFI_KIT_INSTANTIATE(BFloat16);
+XLA_FFI_KIT_INSTANTIATE(float);
+XLA_FFI_KIT_INSTANTIATE(double);
+#undef XLA_FFI_KIT_INSTANTIATE
 
 }  // namespace xla_ffi_kit

@@ -5,29 +5,28 @@
 
 #include <cstdint>
 
-#include "xla_ffi/ops/sort/pack.h"
-#include "xla_ffi/ops/sort/workers.h"
+#include "xla_ffi/core/executor.h"
 
 namespace xla_ffi_kit {
 
 enum class CumulativeOp { kSum, kProduct, kMax, kMin };
 
 struct CumulativeProblem {
-  int64_t outer;  // the arrays are [outer, length, inner]
-  int64_t length;
-  int64_t inner;
-  KeyKind kind;
-  int64_t width;  // bytes an element: 1, 2, 4 or 8
-  CumulativeOp op;
-  bool reverse;  // from the end
-  const void* in;
-  void* out;
+  int64_t outer = 1;  // the arrays are [outer, length, inner]
+  int64_t length = 1;
+  int64_t inner = 1;
+  CumulativeOp op = CumulativeOp::kSum;
+  bool reverse = false;  // from the end
+  const void* in = nullptr;
+  void* out = nullptr;
 };
 
-// out[k] = in[0] op ... op in[k] for each line; integers wrap. Floats: sums and
-// products alone and not reversed, in the order of XLA's CPU backend
-// (float_lines.h). `out` may be `in`.
-void Cumulative(const CumulativeProblem& problem, const Workers& workers);
+// out[k] = in[0] op ... op in[k] for each line; integers wrap. Floats: only
+// sums and products, not reversed, in the order of XLA's CPU backend
+// (float_lines.h). `out` may be `in`. The elements are of type T, one of
+// RealTypes.
+template <typename T>
+void Cumulative(const CumulativeProblem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_kit
 

@@ -5,13 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/checks.h"
-#include "xla_ffi/core/dtype_name.h"
-#include "xla_ffi/core/output_pages.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/ops/cumulative/cumulative.h"
-#include "xla_ffi/ops/sort/handler_types.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -28,20 +23,6 @@ std::optional<CumulativeOp> OpOf(std::string_view name) {
   return std::nullopt;
 }
 
-bool IsCovered(ffi::DataType dtype, CumulativeOp op, bool reverse) {
-  switch (dtype) {
-    case ffi::DataType::F16:
-    case ffi::DataType::BF16:
-    case ffi::DataType::F32:
-    case ffi::DataType::F64:
-      return !reverse && op <= CumulativeOp::kProduct;
-    case ffi::DataType::PRED:
-      return false;
-    default:
-      return KindOf(dtype).has_value();
-  }
-}
-
 ffi::Error CumulativeImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
                           ffi::Result<ffi::AnyBuffer> y, int64_t axis,
                           std::string_view name, int64_t reverse) {
@@ -50,24 +31,32 @@ ffi::Error CumulativeImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
     return InvalidArgument({kOp, "attribute op"}, "sum, product, max or min",
                            name);
   }
-  if (!IsCovered(x.element_type(), *op, reverse != 0)) {
-    return InvalidArgument({kOp, "operand x"},
-                           "one of the dtypes s8 to s64, u8 to u64; f16, bf16, "
-                           "f32, f64 for a sum or a product from the front",
-                           DtypeName(x.element_type()));
-  }
-  ffi::Error e = CheckAxis({kOp, "attribute axis"}, axis, x);
-  if (e.failure()) return e;
-  e = CheckData({kOp, "operand x"}, x);
-  if (e.success()) e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
-  if (e.failure()) return e;
-  AdviseHugePages(y->untyped_data(), y->size_bytes());
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckAxis({kOp, "attribute axis"}, axis, x));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData({kOp, "operand x"}, x));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckLike({kOp, "result y"}, *y, x, "like operand x"));
   const AxisShape shape = SplitAxis(x.dimensions(), axis);
-  Cumulative({shape.outer, shape.length, shape.inner, *KindOf(x.element_type()),
-              static_cast<int64_t>(ffi::ByteWidth(x.element_type())), *op,
-              reverse != 0, x.untyped_data(), y->untyped_data()},
-             WorkersOf(pool));
-  return {};
+  CumulativeProblem problem;
+  problem.outer = shape.outer;
+  problem.length = shape.length;
+  problem.inner = shape.inner;
+  problem.op = *op;
+  problem.reverse = reverse != 0;
+  problem.in = x.untyped_data();
+  problem.out = y->untyped_data();
+  const auto run = [&](auto tag) {
+    AdviseHugePages(y->untyped_data(), y->size_bytes());
+    Cumulative<typename decltype(tag)::type>(problem, pool);
+    return ffi::Error();
+  };
+  if (!problem.reverse && *op <= CumulativeOp::kProduct) {
+    return DispatchDtype(RealTypes(), x.element_type(), {kOp, "operand x"},
+                         run);
+  }
+  return DispatchDtype(
+      IntegerTypes(), x.element_type(),
+      {kOp, "operand x (a float only for a sum or a product from the front)"},
+      run);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ template <typename T>
 using Wrapping = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
 
 template <typename T>
-struct Plus {
+struct Add {
   using Wide = Wrapping<T>;
   static constexpr T kIdentity = 0;
   static T Apply(T a, T b) {
@@ -25,7 +25,7 @@ struct Plus {
 };
 
 template <typename T>
-struct Times {
+struct Mul {
   using Wide = Wrapping<T>;
   static constexpr T kIdentity = 1;
   static T Apply(T a, T b) {
@@ -34,13 +34,13 @@ struct Times {
 };
 
 template <typename T>
-struct Larger {
+struct Max {
   static constexpr T kIdentity = std::numeric_limits<T>::lowest();
   static T Apply(T a, T b) { return std::max(a, b); }
 };
 
 template <typename T>
-struct Smaller {
+struct Min {
   static constexpr T kIdentity = std::numeric_limits<T>::max();
   static T Apply(T a, T b) { return std::min(a, b); }
 };

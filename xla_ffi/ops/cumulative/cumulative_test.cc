@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <random>
 #include <string>
@@ -14,11 +13,10 @@
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/cumulative/cumulative_handler.h"
-#include "xla_ffi/ops/sort/kind_of_type.h"
-#include "xla_ffi/ops/sort/workers.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/threaded_pool.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -110,6 +108,18 @@ bool IsSame(const std::vector<T>& got, const std::vector<T>& want) {
 }
 
 template <typename T>
+CumulativeProblem ProblemOf(int64_t outer, int64_t length, int64_t inner,
+                            const std::vector<T>& x, std::vector<T>* y) {
+  CumulativeProblem problem;
+  problem.outer = outer;
+  problem.length = length;
+  problem.inner = inner;
+  problem.in = x.data();
+  problem.out = y->data();
+  return problem;
+}
+
+template <typename T>
 class CumulativeTest : public ::testing::Test {};
 
 using Types =
@@ -117,13 +127,8 @@ using Types =
                      int64_t, uint64_t, Float16, BFloat16, float, double>;
 TYPED_TEST_SUITE(CumulativeTest, Types);
 
-// The parts of a long line in any order: here from the last one.
 TYPED_TEST(CumulativeTest, LongLinesAreShared) {
   using T = TypeParam;
-  const Workers workers = {
-      3, [](int64_t n, const std::function<void(int64_t)>& task) {
-        for (int64_t i = n - 1; i >= 0; --i) task(i);
-      }};
   std::mt19937_64 random(3);
   const int64_t n = (int64_t{4} << 20) / sizeof(T) + 11;
   const std::vector<T> x = Values<T>(n, false, random);
@@ -133,12 +138,14 @@ TYPED_TEST(CumulativeTest, LongLinesAreShared) {
       const bool is_float = !std::is_integral_v<T>;
       if (is_float && (reverse || op > CumulativeOp::kProduct)) continue;
       std::vector<T> alone(n), shared = x;
-      const CumulativeProblem problem = {
-          1, n, 1, KindOf<T>(), sizeof(T), op, reverse, x.data(), alone.data()};
-      Cumulative(problem, {});
-      CumulativeProblem in_place = problem;
-      in_place.in = in_place.out = shared.data();
-      Cumulative(in_place, workers);
+      CumulativeProblem problem = ProblemOf(1, n, 1, x, &alone);
+      problem.op = op;
+      problem.reverse = reverse;
+      Cumulative<T>(problem, {});
+      problem.in = problem.out = shared.data();
+      testing::ThreadedPool pool(3);
+      Cumulative<T>(problem, pool);
+      ASSERT_EQ(pool.scheduled() > 0, !is_float);
       ASSERT_TRUE(IsSame(shared, alone));
     }
   }
@@ -159,9 +166,10 @@ TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
           for (const bool reverse : {false, true}) {
             if (kIsFloat && (reverse || op > CumulativeOp::kProduct)) continue;
             std::vector<T> y(x.size());
-            Cumulative({2, n, inner, KindOf<T>(), sizeof(T), op, reverse,
-                        x.data(), y.data()},
-                       {});
+            CumulativeProblem problem = ProblemOf(2, n, inner, x, &y);
+            problem.op = op;
+            problem.reverse = reverse;
+            Cumulative<T>(problem, {});
             for (int64_t line = 0; line < 2 * inner; ++line) {
               const int64_t first = line / inner * n * inner + line % inner;
               std::vector<T> in(n), got(n);
@@ -185,21 +193,21 @@ TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
 // As XLA leaves them: f16 all bits, bf16 the sign.
 TEST(CumulativeNanTest, OneNanKeepsItsBits) {
   struct {
-    KeyKind kind;
+    void (*run)(const CumulativeProblem&, const Executor&);
     uint16_t one, nan, want;
-  } const cases[] = {{KeyKind::kF16, 0x3c00, 0xfe12, 0xfe12},
-                     {KeyKind::kF16, 0x3c00, 0x7e33, 0x7e33},
-                     {KeyKind::kBF16, 0x3f80, 0xffc5, 0xffc0},
-                     {KeyKind::kBF16, 0x3f80, 0x7fc3, 0x7fc0}};
+  } const cases[] = {{Cumulative<Float16>, 0x3c00, 0xfe12, 0xfe12},
+                     {Cumulative<Float16>, 0x3c00, 0x7e33, 0x7e33},
+                     {Cumulative<BFloat16>, 0x3f80, 0xffc5, 0xffc0},
+                     {Cumulative<BFloat16>, 0x3f80, 0x7fc3, 0x7fc0}};
   testing::ForEachSimdTarget([&] {
     for (const auto& c : cases) {
       for (const int64_t n : {9, 300}) {
         for (const int64_t inner : {1, 37}) {
           std::vector<uint16_t> x(n * inner, c.one), y(x.size());
           std::fill_n(x.begin() + 3 * inner, inner, c.nan);
-          Cumulative({1, n, inner, c.kind, 2, CumulativeOp::kProduct, false,
-                      x.data(), y.data()},
-                     {});
+          CumulativeProblem problem = ProblemOf(1, n, inner, x, &y);
+          problem.op = CumulativeOp::kProduct;
+          c.run(problem, {});
           for (int64_t i = 0; i < n * inner; ++i) {
             ASSERT_EQ(y[i], i < 3 * inner ? c.one : c.want) << n << ", " << i;
           }
@@ -255,9 +263,9 @@ TEST(CumulativeHandlerTest, RefusesWhatItDoesNotCover) {
         .message;
   };
   const std::string dtypes =
-      "xla_ffi_kit.cumulative: operand x: expected one of the dtypes s8 to "
-      "s64, u8 to u64; f16, bf16, f32, f64 for a sum or a product from the "
-      "front, got f32";
+      "xla_ffi_kit.cumulative: operand x (a float only for a sum or a product "
+      "from the front): expected one of the dtypes s8, s16, s32, s64, u8, u16, "
+      "u32, u64, got f32";
   EXPECT_EQ(run({2, 3}, 1, "max", 0), dtypes);
   EXPECT_EQ(run({2, 3}, 1, "sum", 1), dtypes);
   EXPECT_EQ(run({2, 3}, 1, "mean", 0),

@@ -30,7 +30,7 @@ void ScanShortLines(const R* in, int64_t n, int64_t count, R* out) {
   }
 }
 
-// Lines of at most a block, side by side.
+// Columns of at most a block.
 template <class Op, typename R>
 void ScanShortColumns(const R* in, int64_t n, int64_t stride, int64_t count,
                       R* out) {
@@ -46,9 +46,9 @@ void ScanShortColumns(const R* in, int64_t n, int64_t stride, int64_t count,
 }
 
 template <class Op, typename R>
-void ScanAs(const FloatLines& lines) {
-  const R* in = static_cast<const R*>(lines.in);
-  R* out = static_cast<R*>(lines.out);
+void ScanAs(const FloatLines<R>& lines) {
+  const R* in = lines.in;
+  R* out = lines.out;
   const int64_t n = lines.length, stride = lines.stride, count = lines.count;
   const bool is_short = n <= kScanBlock;
   if (stride > 1) {
@@ -62,21 +62,8 @@ void ScanAs(const FloatLines& lines) {
 }
 
 template <typename R>
-void ScanOf(const FloatLines& lines) {
-  lines.is_product ? ScanAs<FloatTimes, R>(lines) : ScanAs<FloatPlus, R>(lines);
-}
-
-void Scan(const FloatLines& lines) {
-  switch (lines.kind) {
-    case KeyKind::kF16:
-      return ScanOf<Float16>(lines);
-    case KeyKind::kBF16:
-      return ScanOf<BFloat16>(lines);
-    case KeyKind::kF32:
-      return ScanOf<float>(lines);
-    default:
-      return ScanOf<double>(lines);
-  }
+void Scan(const FloatLines<R>& lines) {
+  lines.is_product ? ScanAs<FloatMul>(lines) : ScanAs<FloatAdd>(lines);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -87,11 +74,16 @@ HWY_AFTER_NAMESPACE();
 
 namespace xla_ffi_kit {
 
-HWY_EXPORT(Scan);
-
-void ScanFloatLines(const FloatLines& lines) {
-  HWY_DYNAMIC_DISPATCH(Scan)(lines);
+template <typename R>
+void ScanFloatLines(const FloatLines<R>& lines) {
+  HWY_EXPORT_T(Table, Scan<R>);
+  HWY_DYNAMIC_DISPATCH_T(Table)(lines);
 }
+
+template void ScanFloatLines(const FloatLines<Float16>&);
+template void ScanFloatLines(const FloatLines<BFloat16>&);
+template void ScanFloatLines(const FloatLines<float>&);
+template void ScanFloatLines(const FloatLines<double>&);
 
 }  // namespace xla_ffi_kit
 

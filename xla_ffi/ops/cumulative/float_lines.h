@@ -15,28 +15,27 @@
 
 #include <cstdint>
 
-#include "xla_ffi/ops/sort/pack.h"
-
 namespace xla_ffi_kit {
 
 inline constexpr int64_t kScanBlock = 16;
 
-// Of lines that are longer than a block, so many side by side.
+// Columns scanned together when a line spans several blocks.
 inline constexpr int64_t kMaxScanColumns = 64;
 
+// R is Float16, BFloat16, float or double.
+template <typename R>
 struct FloatLines {
-  KeyKind kind;     // kF16, kBF16, kF32 or kF64
-  bool is_product;  // or a sum
-  const void* in;
-  void* out;       // may be `in`
-  int64_t length;  // of a line
-  int64_t stride;  // from a line's element to its next
-  // With a stride of 1 they lie one after the other, otherwise side by side.
-  int64_t count;
+  bool is_product = false;  // or a sum
+  const R* in = nullptr;
+  R* out = nullptr;    // may be `in`
+  int64_t length = 0;  // of a line
+  int64_t stride = 1;  // from a line's element to its next
+  int64_t count = 0;   // one after the other if `stride` is 1, else columns
 };
 
 // out[k] = in[0] op ... op in[k] for each line.
-void ScanFloatLines(const FloatLines& lines);
+template <typename R>
+void ScanFloatLines(const FloatLines<R>& lines);
 
 }  // namespace xla_ffi_kit
 

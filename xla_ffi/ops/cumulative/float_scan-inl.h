@@ -1,4 +1,4 @@
-// The scans of float_lines.h, of one line and of lines side by side.
+// The scans of float_lines.h, of one line and of columns.
 //
 // Compiled once per instruction set, as Highway's foreach_target.h does.
 
@@ -28,7 +28,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int kScanLevels = 16;  // 16^16 elements
 
-struct FloatPlus {
+struct FloatAdd {
   static constexpr int kIdentity = 0;
   template <class V>
   static HWY_INLINE V Apply(V a, V b) {
@@ -36,7 +36,7 @@ struct FloatPlus {
   }
 };
 
-struct FloatTimes {
+struct FloatMul {
   static constexpr int kIdentity = 1;
   template <class V>
   static HWY_INLINE V Apply(V a, V b) {
@@ -44,7 +44,7 @@ struct FloatTimes {
   }
 };
 
-// XLA leaves of a bf16 NaN the sign.
+// XLA keeps only the sign of a bf16 NaN.
 template <typename R, class V>
 HWY_INLINE V WithItsNan(V v) {
   if constexpr (std::is_same_v<R, BFloat16>) {
@@ -174,7 +174,7 @@ class LineScan {
   std::array<Wide, kChains * kScanBlock> values_;
 };
 
-// Lines side by side, at most kMaxScanColumns.
+// Columns, at most kMaxScanColumns.
 template <class Op, typename R>
 class ColumnScan {
  public:

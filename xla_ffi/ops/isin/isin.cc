@@ -1,13 +1,11 @@
 #include "xla_ffi/ops/isin/isin.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <type_traits>
+#include <variant>
 
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/isin/key_set.h"
-#include "xla_ffi/ops/sort/pack.h"
-#include "xla_ffi/ops/sort/workers.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -26,26 +24,26 @@ int64_t Encode(const K* tests, int64_t n, const Code& code, K* codes) {
   return count;
 }
 
-// Each row by all workers.
-template <typename K, typename Code>
-bool IsinRows(const IsinProblem& p, const K* element, const Code& code,
-              const Workers& workers) {
+// Each row by all threads.
+template <typename Code>
+bool IsinRows(const IsinProblem& p, const Code& code,
+              const Executor& executor) {
+  using K = typename Code::Key;
+  const K* elements = static_cast<const K*>(p.element);
   const K* tests = static_cast<const K*>(p.test);
   KeySet<K> set(p.tests);
   const HostScratch<K> codes(p.tests);
   if (!set.has_memory() || codes.get() == nullptr) return false;
-  // Some 50 microseconds of work: then another thread is worth waking.
+  // Some 50 microseconds of work, for which another thread is worth waking.
   constexpr int64_t kMinElements = 1 << 14;
-  const int64_t parts = std::max<int64_t>(
-      std::min(p.elements / kMinElements, 4 * workers.threads), 1);
+  const int64_t parts = NumParts(executor, p.elements, kMinElements);
   for (int64_t row = 0; row < p.rows; ++row) {
     set.Assign(codes.get(),
                Encode(tests + row * p.tests, p.tests, code, codes.get()));
-    const K* in = element + row * p.elements;
-    bool* out = p.out + row * p.elements;
-    workers.run(parts, [&](int64_t part) {
-      const int64_t stop = (part + 1) * p.elements / parts;
-      for (int64_t i = part * p.elements / parts; i < stop; ++i) {
+    const K* in = elements + row * p.elements;
+    bool* out = p.is_in + row * p.elements;
+    ParallelParts(executor, p.elements, parts, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
         out[i] = set.Contains(code.Encode(in[i]));
       }
     });
@@ -55,12 +53,10 @@ bool IsinRows(const IsinProblem& p, const K* element, const Code& code,
 
 }  // namespace
 
-bool Isin(const IsinProblem& p, const Workers& workers) {
+bool Isin(const IsinProblem& p, const Executor& executor) {
   if (p.rows == 0 || p.elements == 0) return true;
-  const KeyColumn column = {p.kind, p.width, p.element, p.subnormals_are_zero};
-  return VisitColumn(column, [&](const auto* element, const auto& code) {
-    return IsinRows(p, element, code, workers);
-  });
+  return std::visit(
+      [&](const auto& code) { return IsinRows(p, code, executor); }, p.code);
 }
 
 }  // namespace xla_ffi_kit

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/core/ordered_key.h"
 #include "xla_ffi/ops/isin/isin_handler.h"
 #include "xla_ffi/ops/isin/key_set.h"
-#include "xla_ffi/ops/sort/kind_of_type.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
@@ -33,6 +33,22 @@ std::vector<T> Values(int64_t n, std::mt19937_64& random) {
   return values;
 }
 
+// Of `rows` rows of elements and tests.
+template <typename T>
+bool RunIsin(int64_t rows, const std::vector<T>& element,
+             const std::vector<T>& test, bool subnormals_are_zero,
+             bool* is_in) {
+  IsinProblem problem;
+  problem.rows = rows;
+  problem.elements = static_cast<int64_t>(element.size()) / rows;
+  problem.tests = static_cast<int64_t>(test.size()) / rows;
+  problem.code = OrderedKey<T>(subnormals_are_zero);
+  problem.element = element.data();
+  problem.test = test.data();
+  problem.is_in = is_in;
+  return Isin(problem, {});
+}
+
 template <typename T>
 class IsinTest : public ::testing::Test {};
 
@@ -48,9 +64,7 @@ TYPED_TEST(IsinTest, AgreesWithEveryComparison) {
       const std::vector<T> element = Values<T>(2 * n, random);
       const std::vector<T> test = Values<T>(2 * m, random);
       const auto out = std::make_unique<bool[]>(2 * n);
-      ASSERT_TRUE(Isin({2, n, m, KindOf<T>(), sizeof(T), false, element.data(),
-                        test.data(), out.get()},
-                       {}));
+      ASSERT_TRUE(RunIsin(2, element, test, false, out.get()));
       for (int64_t i = 0; i < 2 * n; ++i) {
         const auto row = test.begin() + i / n * m;
         ASSERT_EQ(out[i], std::find(row, row + m, element[i]) != row + m)
@@ -81,9 +95,7 @@ TEST(IsinSubnormalTest, AreZeroWhereAskedTo) {
   const std::vector<float> element = {0, 1e-40f, -1e-40f}, test = {-0.0f};
   for (const bool are_zero : {false, true}) {
     bool out[3];
-    ASSERT_TRUE(Isin(
-        {1, 3, 1, KeyKind::kF32, 4, are_zero, element.data(), test.data(), out},
-        {}));
+    ASSERT_TRUE(RunIsin(1, element, test, are_zero, out));
     EXPECT_TRUE(out[0]);
     EXPECT_EQ(out[1], are_zero);
     EXPECT_EQ(out[2], are_zero);
@@ -91,11 +103,11 @@ TEST(IsinSubnormalTest, AreZeroWhereAskedTo) {
 }
 
 TEST(IsinScratchTest, MissingMemoryIsReported) {
-  bool out[1];
-  const float element[] = {1};
-  EXPECT_FALSE(Isin(
-      {1, 1, int64_t{1} << 55, KeyKind::kF32, 4, false, element, nullptr, out},
-      {}));
+  IsinProblem problem;
+  problem.rows = problem.elements = 1;
+  problem.tests = int64_t{1} << 55;  // nothing is read before allocation
+  problem.code = OrderedKey<float>(false);
+  EXPECT_FALSE(Isin(problem, {}));
 }
 
 TEST(IsinHandlerTest, OnThreads) {
@@ -138,8 +150,8 @@ TEST(IsinHandlerTest, RefusesWhatDoesNotFit) {
             "xla_ffi_kit.isin: operand test: expected dtype f32 like operand "
             "element, got dtype s32");
   EXPECT_EQ(run(y, {3, 2}),
-            "xla_ffi_kit.isin: operand test: expected shape (2, 2) like "
-            "operand element but for the last axis, got shape (3, 2)");
+            "xla_ffi_kit.isin: operand test: expected shape (2, 2) matching "
+            "operand element except in the last dimension, got shape (3, 2)");
   EXPECT_EQ(run(y, {2, 2}), "");
 }
 

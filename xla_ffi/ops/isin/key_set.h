@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "xla_ffi/core/host_scratch.h"
-#include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/core/vector_sort.h"
 
 namespace xla_ffi_kit {
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -84,25 +85,25 @@ void NonzeroRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
   std::fill(indices + count, indices + size, fill);
 }
 
-// One row by all workers. Counted first, so that each part of the row knows
+// One row by all threads. Counted first, so that each part of the row knows
 // where its indices go.
 template <typename Index>
 void NonzeroLongRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
-                    Index* indices, const Workers& workers) {
-  const int64_t parts = 4 * workers.threads;
-  const auto begin_of = [&](int64_t part) { return part * n / parts; };
+                    Index* indices, const Executor& executor) {
+  const int64_t parts = kPartsPerThread * executor.num_threads();
+  const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
   std::vector<int64_t> ends(parts + 1);  // of a part's indices
-  workers.run(parts, [&](int64_t part) {
+  ParallelTasks(executor, parts, [&](int64_t part) {
     const int64_t begin = begin_of(part);
     ends[part + 1] = HWY_DYNAMIC_DISPATCH(CountTrueIn)(
         mask + begin, begin_of(part + 1) - begin);
   });
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
   const int64_t count = std::min(ends.back(), size);
-  workers.run(parts, [&](int64_t part) {
+  ParallelTasks(executor, parts, [&](int64_t part) {
     // Each part fills its share of what is left over, too.
     const auto share = [&](int64_t i) {
-      return indices + count + i * (size - count) / parts;
+      return indices + count + PartBegin(size - count, parts, i);
     };
     std::fill(share(part), share(part + 1), fill);
     const int64_t first = std::min(ends[part], size);
@@ -114,35 +115,33 @@ void NonzeroLongRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
 }  // namespace
 
 template <typename Index>
-void Nonzero(const uint8_t* mask, int64_t rows, int64_t length, int64_t size,
-             Index fill, Index* indices, const Workers& workers) {
-  if (rows == 0 || size == 0) return;
-  // Some 60 microseconds of work: then another thread is worth waking.
+void Nonzero(const NonzeroProblem<Index>& p, const Executor& executor) {
+  if (p.rows == 0 || p.size == 0) return;
+  // Some 60 microseconds of work, for which another thread is worth waking.
   constexpr int64_t kMinElements = 1 << 19;
-  if (workers.threads > 1 && rows < 2 * workers.threads &&
-      length + size >= 4 * kMinElements) {
-    for (int64_t row = 0; row < rows; ++row) {
-      NonzeroLongRow(mask + row * length, length, size, fill,
-                     indices + row * size, workers);
+  const int64_t row_elements = p.length + p.size;
+  if (row_elements >= 4 * kMinElements) {
+    const int64_t threads = executor.num_threads();
+    if (threads > 1 && p.rows < 2 * threads) {
+      for (int64_t row = 0; row < p.rows; ++row) {
+        NonzeroLongRow(p.mask + row * p.length, p.length, p.size, p.fill,
+                       p.indices + row * p.size, executor);
+      }
+      return;
     }
-    return;
   }
   const int64_t parts =
-      std::max<int64_t>(std::min({rows * (length + size) / kMinElements, rows,
-                                  4 * workers.threads}),
-                        1);
-  workers.run(parts, [&](int64_t part) {
-    const int64_t end = (part + 1) * rows / parts;
-    for (int64_t row = part * rows / parts; row < end; ++row) {
-      NonzeroRow(mask + row * length, length, size, fill, indices + row * size);
+      NumParts(executor, p.rows * row_elements, kMinElements, p.rows);
+  ParallelParts(executor, p.rows, parts, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      NonzeroRow(p.mask + row * p.length, p.length, p.size, p.fill,
+                 p.indices + row * p.size);
     }
   });
 }
 
-template void Nonzero(const uint8_t*, int64_t, int64_t, int64_t, int32_t,
-                      int32_t*, const Workers&);
-template void Nonzero(const uint8_t*, int64_t, int64_t, int64_t, int64_t,
-                      int64_t*, const Workers&);
+template void Nonzero(const NonzeroProblem<int32_t>&, const Executor&);
+template void Nonzero(const NonzeroProblem<int64_t>&, const Executor&);
 
 }  // namespace xla_ffi_kit
 

@@ -4,16 +4,9 @@
 #include <limits>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <vector>
 
-#include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/checks.h"
-#include "xla_ffi/core/dtype_name.h"
-#include "xla_ffi/core/output_pages.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/ops/nonzero/nonzero.h"
-#include "xla_ffi/ops/sort/handler_types.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -22,59 +15,57 @@ namespace ffi = ::xla::ffi;
 
 constexpr std::string_view kOp = "xla_ffi_kit.nonzero";
 
-ffi::Error Check(ffi::AnyBuffer mask, ffi::AnyBuffer indices, int64_t size,
-                 int64_t fill) {
-  ffi::Error e = CheckRankAtLeast({kOp, "operand mask"}, mask, 1);
-  if (e.failure()) return e;
-  e = CheckDtype({kOp, "operand mask"}, mask, ffi::DataType::PRED,
-                 "for truth values");
-  if (e.failure()) return e;
-  const auto dims = mask.dimensions();
-  const bool is_s32 = indices.element_type() == ffi::DataType::S32;
-  if (!is_s32 && indices.element_type() != ffi::DataType::S64) {
-    return InvalidArgument({kOp, "result indices"}, "dtype s32 or s64",
-                           "dtype " + DtypeName(indices.element_type()));
-  }
-  if (is_s32 && dims.back() > std::numeric_limits<int32_t>::max()) {
+ffi::Error CheckMask(ffi::AnyBuffer mask, int64_t size) {
+  const Place where = {kOp, "operand mask"};
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where, mask, 1));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where, mask, ffi::PRED, "for truth values"));
+  if (size >= 0) return CheckData(where, mask);
+  return InvalidArgument({kOp, "attribute size"}, "0 or more",
+                         std::to_string(size));
+}
+
+// Whether 32 bits hold every index and `fill`.
+ffi::Error CheckFits(Dimensions dims, int64_t fill) {
+  if (dims.back() > std::numeric_limits<int32_t>::max()) {
     return InvalidArgument({kOp, "result indices"},
                            "dtype s64 for a row of 2^31 elements or more",
                            "dtype s32");
   }
-  if (size < 0) {
-    return InvalidArgument({kOp, "attribute size"}, "0 or more",
-                           std::to_string(size));
-  }
-  if (is_s32 && fill != static_cast<int32_t>(fill)) {
-    return InvalidArgument({kOp, "attribute fill"}, "a number of 32 bits",
-                           std::to_string(fill));
-  }
-  std::vector<int64_t> want(dims.begin(), dims.end());
-  want.back() = size;
-  e = CheckShape({kOp, "result indices"}, indices, want,
-                 "like operand mask, of which the last axis is size");
-  if (e.success()) e = CheckData({kOp, "operand mask"}, mask);
-  if (e.success()) e = CheckData({kOp, "result indices"}, indices);
-  return e;
+  if (fill == static_cast<int32_t>(fill)) return {};
+  return InvalidArgument({kOp, "attribute fill"}, "a number of 32 bits",
+                         std::to_string(fill));
 }
 
 ffi::Error NonzeroImpl(ffi::ThreadPool pool, ffi::AnyBuffer mask,
                        ffi::Result<ffi::AnyBuffer> indices, int64_t size,
                        int64_t fill) {
-  if (ffi::Error e = Check(mask, *indices, size, fill); e.failure()) return e;
-  AdviseHugePages(indices->untyped_data(), indices->size_bytes());
-  const BatchShape shape = SplitLastAxis(mask.dimensions());
-  const auto* bytes = static_cast<const uint8_t*>(mask.untyped_data());
-  const auto run = [&](auto* out) {
-    using Index = std::remove_pointer_t<decltype(out)>;
-    Nonzero(bytes, shape.rows, shape.length, size, static_cast<Index>(fill),
-            out, WorkersOf(pool));
-  };
-  if (indices->element_type() == ffi::DataType::S32) {
-    run(static_cast<int32_t*>(indices->untyped_data()));
-  } else {
-    run(static_cast<int64_t*>(indices->untyped_data()));
-  }
-  return {};
+  const Place where = {kOp, "result indices"};
+  const auto dims = mask.dimensions();
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMask(mask, size));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckShapeButLast(
+      where, *indices, dims, size,
+      "matching operand mask except in the last dimension, which is size"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where, *indices));
+  return DispatchDtype(
+      TypeList<int32_t, int64_t>(), indices->element_type(), where,
+      [&](auto tag) -> ffi::Error {
+        using Index = typename decltype(tag)::type;
+        if (sizeof(Index) == sizeof(int32_t)) {
+          XLA_FFI_KIT_RETURN_IF_ERROR(CheckFits(dims, fill));
+        }
+        const BatchShape shape = SplitLastAxis(dims);
+        NonzeroProblem<Index> problem;
+        problem.rows = shape.rows;
+        problem.length = shape.length;
+        problem.size = size;
+        problem.fill = static_cast<Index>(fill);
+        problem.mask = static_cast<const uint8_t*>(mask.untyped_data());
+        problem.indices = static_cast<Index*>(indices->untyped_data());
+        AdviseHugePages(problem.indices, indices->size_bytes());
+        Nonzero(problem, pool);
+        return {};
+      });
 }
 
 }  // namespace

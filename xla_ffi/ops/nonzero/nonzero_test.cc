@@ -1,22 +1,35 @@
 #include "xla_ffi/ops/nonzero/nonzero.h"
 
 #include <cstdint>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/ops/nonzero/nonzero_handler.h"
-#include "xla_ffi/ops/sort/workers.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/threaded_pool.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
+
+// Of `rows` rows of the mask.
+template <typename Index>
+void RunNonzero(const std::vector<uint8_t>& mask, int64_t rows, int64_t size,
+                Index fill, Index* indices, const Executor& executor) {
+  NonzeroProblem<Index> problem;
+  problem.rows = rows;
+  problem.length = static_cast<int64_t>(mask.size()) / rows;
+  problem.size = size;
+  problem.fill = fill;
+  problem.mask = mask.data();
+  problem.indices = indices;
+  Nonzero(problem, executor);
+}
 
 template <typename Index>
 void CheckEverySize() {
@@ -36,7 +49,7 @@ void CheckEverySize() {
           }
           want.resize((row + 1) * size, Index{-7});
         }
-        Nonzero(mask.data(), 3, n, size, Index{-7}, got.data(), {});
+        RunNonzero(mask, 3, size, Index{-7}, got.data(), {});
         ASSERT_EQ(got, want) << n << ", " << size << ", " << one_in;
       }
     }
@@ -50,12 +63,7 @@ TEST(NonzeroTest, EverySizeOfIndices) {
   });
 }
 
-// The parts of a long row in any order: here from the last one.
 TEST(NonzeroTest, LongRowsAreShared) {
-  const Workers workers = {
-      3, [](int64_t n, const std::function<void(int64_t)>& task) {
-        for (int64_t i = n - 1; i >= 0; --i) task(i);
-      }};
   std::mt19937_64 random(2);
   const int64_t n = 2'200'003;
   for (const uint64_t one_in : {1, 3, 5000}) {
@@ -63,8 +71,10 @@ TEST(NonzeroTest, LongRowsAreShared) {
     for (uint8_t& bit : mask) bit = random() % one_in == 0;
     for (const int64_t size : {int64_t{1}, int64_t{70}, n / 3, n, n + 9}) {
       std::vector<int32_t> got(2 * size + 1, -1), want(2 * size + 1, -1);
-      Nonzero(mask.data(), 2, n, size, 5, want.data(), {});
-      Nonzero(mask.data(), 2, n, size, 5, got.data(), workers);
+      testing::ThreadedPool pool(3);
+      RunNonzero(mask, 2, size, 5, want.data(), {});
+      RunNonzero(mask, 2, size, 5, got.data(), pool);
+      ASSERT_GT(pool.scheduled(), 0u);
       ASSERT_EQ(got, want) << size << ", " << one_in;
     }
   }
@@ -97,8 +107,9 @@ TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(run({2, 2}), "");
   EXPECT_EQ(indices, (std::vector<int32_t>{1, 2, 2, 3}));
   EXPECT_EQ(run({1, 2}),
-            "xla_ffi_kit.nonzero: result indices: expected shape (2, 2) like "
-            "operand mask, of which the last axis is size, got shape (1, 2)");
+            "xla_ffi_kit.nonzero: result indices: expected shape (2, 2) "
+            "matching operand mask except in the last dimension, which is "
+            "size, got shape (1, 2)");
   EXPECT_EQ(CallFrame()
                 .Arg(floats, {6})
                 .Ret(indices, {4})
@@ -115,8 +126,8 @@ TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
                 .Attr("fill", int64_t{0})
                 .Run(XlaFfiKitNonzeroCpu)
                 .message,
-            "xla_ffi_kit.nonzero: result indices: expected dtype s32 or s64, "
-            "got dtype f32");
+            "xla_ffi_kit.nonzero: result indices: expected one of the dtypes "
+            "s32, s64, got f32");
   CallFrame wide_fill = CallFrame()
                             .Arg(XLA_FFI_DataType_PRED, mask.data(), {6})
                             .Ret(indices, {4})

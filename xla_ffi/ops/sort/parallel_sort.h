@@ -14,15 +14,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/vector_sort.h"
 #include "xla_ffi/ops/sort/vector_split.h"
-#include "xla_ffi/ops/sort/workers.h"
 
 namespace xla_ffi_kit {
 namespace parallel_sort_internal {
 
 inline constexpr int64_t kMaxBuckets = 16;
-// Keys that are read at a time; they stay in the first-level cache.
+// Block size of reading: the keys stay in the first-level cache.
 template <typename Packed>
 inline constexpr int64_t kChunk = 4096 / sizeof(Packed);
 // A smaller bucket is sorted before another thread has come for it.
@@ -69,8 +70,8 @@ void Count(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
 // of two. Not split straight to `out`, where the place after a side's last key
 // may be another thread's.
 template <typename Packed>
-void Place(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
-           int64_t first, int64_t buckets, int64_t* next, Packed* out) {
+void Distribute(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
+                int64_t first, int64_t buckets, int64_t* next, Packed* out) {
   if (buckets == 1) {
     std::copy_n(keys, n, out + next[first]);
     next[first] += n;
@@ -80,8 +81,8 @@ void Place(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
   const int64_t half = buckets / 2;
   const int64_t lows =
       SplitKeys(keys, n, bounds[first + half - 1], low.data(), high.data());
-  Place(low.data(), lows, bounds, first, half, next, out);
-  Place(high.data(), n - lows, bounds, first + half, half, next, out);
+  Distribute(low.data(), lows, bounds, first, half, next, out);
+  Distribute(high.data(), n - lows, bounds, first + half, half, next, out);
 }
 
 }  // namespace parallel_sort_internal
@@ -91,12 +92,13 @@ void Place(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
 // once for each key, and must not read what is written to `sorted`. Then calls
 // finish(keys, count), also from several threads, for parts of `sorted`.
 template <typename Packed, typename Pack, typename Finish>
-void ParallelSort(const Workers& workers, int64_t n, const Pack& pack,
+void ParallelSort(const Executor& executor, int64_t n, const Pack& pack,
                   const Finish& finish, Packed* sorted) {
   namespace internal = parallel_sort_internal;
   // Not more than threads: distribution would take longer than it saves.
+  const int64_t threads = executor.num_threads();
   int64_t buckets = 1;
-  while (buckets < std::min(workers.threads, internal::kMaxBuckets) &&
+  while (buckets < std::min(threads, internal::kMaxBuckets) &&
          n / (2 * buckets) >= internal::kMinBucket) {
     buckets *= 2;
   }
@@ -109,15 +111,15 @@ void ParallelSort(const Workers& workers, int64_t n, const Pack& pack,
 
   // Every block knows where its keys of each bucket go, so that no two
   // threads write to one place.
-  const int64_t blocks = 4 * workers.threads;
+  const int64_t blocks = kPartsPerThread * threads;
   using Counters = std::array<int64_t, internal::kMaxBuckets>;
   std::vector<Counters> counters(blocks, Counters{});
   const auto for_chunks = [&](const auto& fn) {
-    workers.run(blocks, [&](int64_t block) {
-      const int64_t end = (block + 1) * n / blocks;
+    ParallelTasks(executor, blocks, [&](int64_t block) {
+      const int64_t end = PartBegin(n, blocks, block + 1);
       constexpr int64_t kChunk = internal::kChunk<Packed>;
       std::array<Packed, kChunk> keys;
-      for (int64_t i = block * n / blocks; i < end; i += kChunk) {
+      for (int64_t i = PartBegin(n, blocks, block); i < end; i += kChunk) {
         const int64_t count = std::min(kChunk, end - i);
         pack(i, i + count, keys.data());
         fn(keys.data(), count, counters[block].data());
@@ -139,9 +141,9 @@ void ParallelSort(const Workers& workers, int64_t n, const Pack& pack,
     }
   }
   for_chunks([&](const Packed* keys, int64_t count, int64_t* next) {
-    internal::Place(keys, count, bounds, 0, buckets, next, sorted);
+    internal::Distribute(keys, count, bounds, 0, buckets, next, sorted);
   });
-  workers.run(buckets, [&](int64_t b) {
+  ParallelTasks(executor, buckets, [&](int64_t b) {
     const int64_t end = b + 1 < buckets ? begin[b + 1] : n;
     VectorSort(sorted + begin[b], end - begin[b]);
     finish(sorted + begin[b], end - begin[b]);

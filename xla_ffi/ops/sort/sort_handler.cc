@@ -1,16 +1,13 @@
 #include "xla_ffi/ops/sort/sort_handler.h"
 
+#include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
-#include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/checks.h"
-#include "xla_ffi/core/dtype_name.h"
-#include "xla_ffi/core/output_pages.h"
-#include "xla_ffi/ops/sort/handler_types.h"
-#include "xla_ffi/ops/sort/key_code.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/ops/sort/sort.h"
 
 namespace xla_ffi_kit {
@@ -20,14 +17,10 @@ namespace ffi = ::xla::ffi;
 
 constexpr std::string_view kOp = "xla_ffi_kit.sort";
 
-bool IsPayload(ffi::DataType dtype) {
-  return KindOf(dtype).has_value() || dtype == ffi::DataType::C64 ||
-         dtype == ffi::DataType::C128;
-}
-
 ffi::Error CheckCounts(size_t operands, size_t results, int64_t num_keys) {
-  if (operands == 0)
+  if (operands == 0) {
     return InvalidArgument({kOp, "operands"}, "1 or more", "0");
+  }
   if (results != operands) {
     return InvalidArgument({kOp, "results"},
                            std::to_string(operands) + ", one per operand",
@@ -41,60 +34,71 @@ ffi::Error CheckCounts(size_t operands, size_t results, int64_t num_keys) {
   return {};
 }
 
-ffi::Error CheckOperand(size_t i, bool is_key, ffi::AnyBuffer operand,
-                        ffi::AnyBuffer first, ffi::AnyBuffer result) {
-  const std::string name = "operand " + std::to_string(i);
+using PayloadTypes =
+    TypeList<bool, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
+             uint32_t, uint64_t, Float16, BFloat16, float, double,
+             std::complex<float>, std::complex<double>>;
+
+ffi::Error CheckBuffers(const std::string& name, size_t i,
+                        ffi::AnyBuffer operand, ffi::AnyBuffer first,
+                        ffi::AnyBuffer result) {
   const Place where = {kOp, name};
-  if (ffi::Error e = CheckRankAtLeast(where, operand, 1); e.failure()) return e;
-  ffi::Error e =
-      CheckShape(where, operand, first.dimensions(), "like operand 0");
-  if (e.failure()) return e;
-  const ffi::DataType dtype = operand.element_type();
-  if (is_key ? !KindOf(dtype).has_value() : !IsPayload(dtype)) {
-    return InvalidArgument(
-        where,
-        std::string("one of the dtypes pred, s8 to s64, u8 to u64, f16, bf16, "
-                    "f32, f64") +
-            (is_key ? " for a key" : ", c64, c128"),
-        DtypeName(dtype));
-  }
-  if (e = CheckData(where, operand); e.failure()) return e;
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where, operand, 1));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckShape(where, operand, first.dimensions(), "like operand 0"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where, operand));
   return CheckLike({kOp, "result " + std::to_string(i)}, result, operand,
                    "like " + name);
 }
 
+// Sets how keys of that dtype are ordered; of payload only bf16 matters.
+ffi::Error SetCode(const std::string& name, bool is_key,
+                   bool subnormals_are_zero, ffi::DataType dtype,
+                   SortOperand* operand) {
+  const auto set = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_arithmetic_v<T> || sizeof(T) == 2) {
+      operand->code = OrderedKey<T>(subnormals_are_zero);
+    }
+    operand->is_bf16 = std::is_same_v<T, BFloat16>;
+    return ffi::Error();
+  };
+  return is_key ? DispatchDtype(KeyTypes(), dtype, {kOp, "key " + name}, set)
+                : DispatchDtype(PayloadTypes(), dtype, {kOp, name}, set);
+}
+
 ffi::Error SortImpl(ffi::ThreadPool pool, ffi::RemainingArgs operands,
                     ffi::RemainingRets results, int64_t num_keys) {
-  ffi::Error e = CheckCounts(operands.size(), results.size(), num_keys);
-  if (e.failure()) return e;
-  const auto first = operands.get<ffi::AnyBuffer>(0);
-  if (first.has_error()) return first.error();
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckCounts(operands.size(), results.size(), num_keys));
+  XLA_FFI_KIT_ASSIGN_OR_RETURN(const auto first,
+                               operands.get<ffi::AnyBuffer>(0));
   SortProblem problem;
+  problem.operands.resize(operands.size());
+  const bool subnormals_are_zero = SubnormalsAreZero();
   for (size_t i = 0; i < operands.size(); ++i) {
-    const auto operand = operands.get<ffi::AnyBuffer>(i);
-    if (operand.has_error()) return operand.error();
-    auto result = results.get<ffi::AnyBuffer>(i);
-    if (result.has_error()) return result.error();
-    const bool is_key = static_cast<int64_t>(i) < num_keys;
-    e = CheckOperand(i, is_key, *operand, *first, **result);
-    if (e.failure()) return e;
-    AdviseHugePages((*result)->untyped_data(), (*result)->size_bytes());
-    problem.operands.push_back(
-        {static_cast<int64_t>(ffi::ByteWidth(operand->element_type())),
-         operand->untyped_data(), (*result)->untyped_data(),
-         KindOf(operand->element_type()).value_or(KeyKind::kUnsigned)});
+    XLA_FFI_KIT_ASSIGN_OR_RETURN(const auto operand,
+                                 operands.get<ffi::AnyBuffer>(i));
+    XLA_FFI_KIT_ASSIGN_OR_RETURN(auto result, results.get<ffi::AnyBuffer>(i));
+    const std::string name = "operand " + std::to_string(i);
+    SortOperand* const to = &problem.operands[i];
+    XLA_FFI_KIT_RETURN_IF_ERROR(
+        SetCode(name, static_cast<int64_t>(i) < num_keys, subnormals_are_zero,
+                operand.element_type(), to));
+    XLA_FFI_KIT_RETURN_IF_ERROR(CheckBuffers(name, i, operand, first, *result));
+    to->in = operand.untyped_data();
+    to->out = result->untyped_data();
+    to->width = static_cast<int64_t>(ffi::ByteWidth(operand.element_type()));
+    AdviseHugePages(to->out, result->size_bytes());
   }
-  const BatchShape shape = SplitLastAxis(first->dimensions());
+  const BatchShape shape = SplitLastAxis(first.dimensions());
   problem.rows = shape.rows;
   problem.length = shape.length;
   problem.num_keys = num_keys;
-  // Asked here and not on each thread, so that all of them agree.
-  problem.subnormals_are_zero = SubnormalsAreZero();
-  if (Sort(problem, WorkersOf(pool))) return {};
-  return ffi::Error(ffi::ErrorCode::kResourceExhausted,
-                    std::string(kOp) + ": scratch: no memory to sort rows of " +
-                        std::to_string(shape.length) +
-                        " elements; sort fewer at a time");
+  if (Sort(problem, pool)) return {};
+  return ScratchExhausted(kOp, "to sort rows of " +
+                                   std::to_string(shape.length) +
+                                   " elements; sort fewer at a time");
 }
 
 }  // namespace

@@ -108,8 +108,8 @@ TEST(SortHandlerTest, ComplexIsPayloadButNoKey) {
                     .Ret(XLA_FFI_DataType_C128, y, {2})
                     .Attr("num_keys", int64_t{1})
                     .Run(XlaFfiKitSortCpu),
-                "operand 0: expected one of the dtypes pred, s8 to s64, u8 to "
-                "u64, f16, bf16, f32, f64 for a key, got c128");
+                "key operand 0: expected one of the dtypes pred, s8, s16, s32, "
+                "s64, u8, u16, u32, u64, f16, bf16, f32, f64, got c128");
   std::vector<int64_t> key = {2, 1}, sorted(2);
   ASSERT_TRUE(CallFrame()
                   .Arg(key, {2})

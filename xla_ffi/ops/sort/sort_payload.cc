@@ -1,18 +1,19 @@
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
+#include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
-#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/core/packed_key.h"
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/small_sort.h"
+#include "xla_ffi/core/vector_sort.h"
 #include "xla_ffi/ops/sort/parallel_sort.h"
-#include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/sorted_row.h"
 #include "xla_ffi/ops/sort/vector_codes.h"
-#include "xla_ffi/ops/sort/vector_sort.h"
-#include "xla_ffi/ops/sort/workers.h"
 
 namespace xla_ffi_kit {
 namespace sort_internal {
@@ -68,20 +69,20 @@ void SortRuns(const std::vector<KeyColumn>& keys, size_t level, Packed* packed,
   }
 }
 
-// The same by all workers. Each takes the runs that begin in its part; the
+// The same by all threads. Each takes the runs that begin in its part; the
 // parts are found first, because sorting a run changes its codes.
 template <typename Packed>
 void SortRunsInParallel(const std::vector<KeyColumn>& keys, Packed* packed,
-                        int64_t n, const Workers& workers) {
+                        int64_t n, const Executor& executor) {
   if (keys.size() == 1) return;
-  const int64_t parts = 4 * workers.threads;
+  const int64_t parts = kPartsPerThread * executor.num_threads();
   std::vector<int64_t> begins = {0};
   for (int64_t part = 1; part < parts; ++part) {
-    const int64_t at = std::max(part * n / parts, begins.back());
+    const int64_t at = std::max(PartBegin(n, parts, part), begins.back());
     begins.push_back(at < n && at > 0 ? EndOfRun(packed, at - 1, n) : at);
   }
   begins.push_back(n);
-  workers.run(parts, [&](int64_t part) {
+  ParallelTasks(executor, parts, [&](int64_t part) {
     SortRuns(keys, 1, packed + begins[part], begins[part + 1] - begins[part]);
   });
 }
@@ -90,10 +91,8 @@ std::vector<KeyColumn> KeysOfRow(const SortProblem& problem, int64_t row) {
   std::vector<KeyColumn> keys;
   for (int64_t i = 0; i < problem.num_keys; ++i) {
     const SortOperand& operand = problem.operands[i];
-    keys.push_back({operand.kind, operand.width,
-                    static_cast<const char*>(operand.in) +
-                        row * problem.length * operand.width,
-                    problem.subnormals_are_zero});
+    keys.push_back({operand.code, static_cast<const char*>(operand.in) +
+                                      row * problem.length * operand.width});
   }
   return keys;
 }
@@ -110,15 +109,15 @@ bool SortRows(const SortProblem& problem, int64_t begin, int64_t end) {
     SortRuns(keys, 1, packed.get(), n);
     const uint64_t iotas = Iotas(problem, row);
     WriteRow(problem, keys, iotas, packed.get(), row, 0, n);
-    for (KeyColumn& key : keys) {
-      key.data = static_cast<const char*>(key.data) + n * key.width;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      keys[i].data += n * problem.operands[i].width;
     }
   }
   return true;
 }
 
 template <typename Packed>
-bool SortLongRows(const SortProblem& problem, const Workers& workers) {
+bool SortLongRows(const SortProblem& problem, const Executor& executor) {
   const int64_t n = problem.length;
   const HostScratch<Packed> packed(n);
   if (packed.get() == nullptr) return false;
@@ -128,40 +127,40 @@ bool SortLongRows(const SortProblem& problem, const Workers& workers) {
       PackRange(keys[0], begin, end, out);
     };
     const auto finish = [](Packed*, int64_t) {};
-    ParallelSort(workers, n, pack, finish, packed.get());
-    SortRunsInParallel(keys, packed.get(), n, workers);
+    ParallelSort(executor, n, pack, finish, packed.get());
+    SortRunsInParallel(keys, packed.get(), n, executor);
     const uint64_t iotas = Iotas(problem, row);
-    const int64_t blocks = 8 * workers.threads;
-    workers.run(blocks, [&](int64_t block) {
-      WriteRow(problem, keys, iotas, packed.get(), row, block * n / blocks,
-               (block + 1) * n / blocks);
+    // The gathers of a part may take longer than those of another.
+    const int64_t parts = 2 * kPartsPerThread * executor.num_threads();
+    ParallelParts(executor, n, parts, [&](int64_t begin, int64_t end) {
+      WriteRow(problem, keys, iotas, packed.get(), row, begin, end);
     });
   }
   return true;
 }
 
 template <typename Packed>
-bool SortAs(const SortProblem& problem, const Workers& workers) {
-  if (IsRowByRow(problem, workers)) {
-    return SortLongRows<Packed>(problem, workers);
+bool SortAs(const SortProblem& problem, const Executor& executor) {
+  if (IsRowByRow(problem, executor)) {
+    return SortLongRows<Packed>(problem, executor);
   }
   std::atomic<bool> ok{true};
-  ForRows(problem.rows, problem.length, workers,
-          [&](int64_t begin, int64_t end) {
-            if (!SortRows<Packed>(problem, begin, end)) ok = false;
-          });
+  ParallelParts(executor, problem.rows, NumRowParts(problem, executor),
+                [&](int64_t begin, int64_t end) {
+                  if (!SortRows<Packed>(problem, begin, end)) ok = false;
+                });
   return ok.load();
 }
 
 }  // namespace
 
-bool SortWithPayload(const SortProblem& problem, const Workers& workers) {
+bool SortWithPayload(const SortProblem& problem, const Executor& executor) {
   bool fits_64_bits = problem.length <= int64_t{1} << 32;
   for (int64_t i = 0; i < problem.num_keys; ++i) {
     fits_64_bits = fits_64_bits && problem.operands[i].width <= 4;
   }
-  return fits_64_bits ? SortAs<uint64_t>(problem, workers)
-                      : SortAs<Pair64>(problem, workers);
+  return fits_64_bits ? SortAs<uint64_t>(problem, executor)
+                      : SortAs<Pair64>(problem, executor);
 }
 
 }  // namespace sort_internal

@@ -4,32 +4,42 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
-#include <thread>  // NOLINT
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "xla_ffi/ops/sort/kind_of_type.h"
+#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/ordered_key.h"
 #include "xla_ffi/testing/thread_sanitizer.h"
+#include "xla_ffi/testing/threaded_pool.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 constexpr int kPatterns = testing::kIsThreadSanitizer ? 1 : 5;
 
-Workers ThreadsOf(int64_t count) {
-  Workers workers;
-  workers.threads = count;
-  workers.run = [](int64_t n, const std::function<void(int64_t)>& task) {
-    std::vector<std::thread> threads;
-    for (int64_t i = 0; i < n; ++i) threads.emplace_back(task, i);
-    for (std::thread& thread : threads) thread.join();
-  };
-  return workers;
+template <typename T, typename Out>
+SortOperand OperandOf(const std::vector<T>& in, std::vector<Out>* out,
+                      bool subnormals_are_zero = false) {
+  SortOperand operand;
+  operand.in = in.data();
+  operand.out = out->data();
+  operand.width = sizeof(T);
+  operand.code = OrderedKey<T>(subnormals_are_zero);
+  return operand;
+}
+
+SortProblem ProblemOf(int64_t rows, int64_t length,
+                      std::vector<SortOperand> operands) {
+  SortProblem problem;
+  problem.rows = rows;
+  problem.length = length;
+  problem.operands = std::move(operands);
+  return problem;
 }
 
 template <typename T>
@@ -122,21 +132,20 @@ void CheckAgainstStableSort(int64_t rows, int64_t n, int64_t threads,
     std::vector<T> got_key(rows * n);
     std::vector<int16_t> got_second(rows * n);
     std::vector<uint32_t> got_payload(rows * n);
-    SortProblem problem = {
-        rows,
-        n,
-        num_keys,
-        {{sizeof(T), key.data(), got_key.data(), KindOf<T>()},
-         {2, second.data(), got_second.data(), KeyKind::kSigned},
-         {4, payload.data(), got_payload.data(), KeyKind::kUnsigned}}};
-    ASSERT_TRUE(Sort(problem, ThreadsOf(threads)));
+    SortProblem problem =
+        ProblemOf(rows, n,
+                  {OperandOf(key, &got_key), OperandOf(second, &got_second),
+                   OperandOf(payload, &got_payload)});
+    problem.num_keys = num_keys;
+    testing::ThreadedPool pool(threads);
+    ASSERT_TRUE(Sort(problem, pool));
     ASSERT_TRUE(SameBits(got_key, want_key)) << n << ", " << pattern;
     ASSERT_TRUE(SameBits(got_second, want_second)) << n << ", " << pattern;
     ASSERT_TRUE(SameBits(got_payload, want_payload)) << n << ", " << pattern;
     if (num_keys > 1) continue;
     problem.operands.resize(1);
     std::fill(got_key.begin(), got_key.end(), T(1));
-    ASSERT_TRUE(Sort(problem, ThreadsOf(threads)));
+    ASSERT_TRUE(Sort(problem, pool));
     ASSERT_TRUE(SameBits(got_key, want_key)) << n << ", " << pattern;
   }
 }
@@ -176,15 +185,12 @@ TEST(SortIotaTest, IndicesAndWhatIsNearlyTheIndicesAreSorted) {
     first[0] = 7;
     std::vector<float> got_key(size);
     std::vector<uint32_t> got_iota(size), got_last(size), got_first(size);
-    const SortProblem problem = {
-        rows,
-        n,
-        1,
-        {{4, key.data(), got_key.data(), KeyKind::kF32},
-         {4, iota.data(), got_iota.data(), KeyKind::kUnsigned},
-         {4, last.data(), got_last.data(), KeyKind::kUnsigned},
-         {4, first.data(), got_first.data(), KeyKind::kUnsigned}}};
-    ASSERT_TRUE(Sort(problem, ThreadsOf(2)));
+    testing::ThreadedPool pool(2);
+    ASSERT_TRUE(Sort(
+        ProblemOf(rows, n,
+                  {OperandOf(key, &got_key), OperandOf(iota, &got_iota),
+                   OperandOf(last, &got_last), OperandOf(first, &got_first)}),
+        pool));
     for (int64_t row = 0; row < rows; ++row) {
       std::vector<uint32_t> want(n);
       std::iota(want.begin(), want.end(), 0);
@@ -209,12 +215,10 @@ TEST(SortSubnormalTest, AreZeroWhereAskedTo) {
   const std::vector<float> ordered = {-1, -tiny, 0, -0.0f, tiny, 1};
   for (const bool are_zero : {false, true}) {
     std::vector<float> alone(6), with_payload(6), payload(6);
-    SortProblem problem = {
-        1, 6, 1, {{4, key.data(), alone.data(), KeyKind::kF32}}, are_zero};
+    SortProblem problem = ProblemOf(1, 6, {OperandOf(key, &alone, are_zero)});
     ASSERT_TRUE(Sort(problem, {}));
     problem.operands[0].out = with_payload.data();
-    problem.operands.push_back(
-        {4, key.data(), payload.data(), KeyKind::kUnsigned});
+    problem.operands.push_back(OperandOf(key, &payload));
     ASSERT_TRUE(Sort(problem, {}));
     const std::vector<float>& want = are_zero ? ties : ordered;
     EXPECT_TRUE(SameBits(alone, want));
@@ -223,15 +227,18 @@ TEST(SortSubnormalTest, AreZeroWhereAskedTo) {
   }
 }
 
-TEST(SortBF16Test, NansKeepTheirSignAlone) {
+TEST(SortBF16Test, NansKeepOnlyTheirSign) {
   const std::vector<uint16_t> key = {0x7fc5, 0xff81, 0x0000, 0x7f80};
   const std::vector<uint16_t> want = {0x0000, 0x7f80, 0x7fc0, 0xffc0};
   std::vector<uint16_t> alone(4), with_payload(4), payload(4);
-  SortProblem problem = {
-      1, 4, 1, {{2, key.data(), alone.data(), KeyKind::kBF16}}};
+  SortOperand operand = OperandOf(key, &alone);
+  operand.code = OrderedKey<BFloat16>(false);
+  operand.is_bf16 = true;
+  SortProblem problem = ProblemOf(1, 4, {operand});
   ASSERT_TRUE(Sort(problem, {}));
   problem.operands[0].out = with_payload.data();
-  problem.operands.push_back({2, key.data(), payload.data(), KeyKind::kBF16});
+  operand.out = payload.data();
+  problem.operands.push_back(operand);
   ASSERT_TRUE(Sort(problem, {}));
   EXPECT_EQ(alone, want);
   EXPECT_EQ(with_payload, want);
@@ -239,15 +246,18 @@ TEST(SortBF16Test, NansKeepTheirSignAlone) {
 }
 
 TEST(SortShapeTest, NoRowsAndEmptyRowsAreNoWork) {
-  EXPECT_TRUE(Sort({0, 5, 1, {{4, nullptr, nullptr, KeyKind::kF32}}}, {}));
-  EXPECT_TRUE(Sort({5, 0, 1, {{4, nullptr, nullptr, KeyKind::kF32}}}, {}));
+  std::vector<float> none;
+  EXPECT_TRUE(Sort(ProblemOf(0, 5, {OperandOf(none, &none)}), {}));
+  EXPECT_TRUE(Sort(ProblemOf(5, 0, {OperandOf(none, &none)}), {}));
 }
 
 TEST(SortScratchTest, MissingMemoryIsReported) {
   const int64_t n = int64_t{1} << 55;  // nothing is read before allocation
-  const SortOperand operand = {4, nullptr, nullptr, KeyKind::kF32};
-  EXPECT_FALSE(Sort({1, n, 1, {operand, operand}}, {}));
-  EXPECT_FALSE(Sort({1, n << 7, 1, {operand, operand}}, {}));  // in bytes: > 64
+  std::vector<float> none;
+  const SortOperand operand = OperandOf(none, &none);
+  EXPECT_FALSE(Sort(ProblemOf(1, n, {operand, operand}), {}));
+  // More than 64 bits of bytes.
+  EXPECT_FALSE(Sort(ProblemOf(1, n << 7, {operand, operand}), {}));
 }
 
 }  // namespace

@@ -1,18 +1,18 @@
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
+#include <variant>
 
+#include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
-#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/core/ordered_key.h"
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/small_sort.h"
+#include "xla_ffi/core/vector_sort.h"
 #include "xla_ffi/ops/sort/parallel_sort.h"
-#include "xla_ffi/ops/sort/small_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/vector_codes.h"
-#include "xla_ffi/ops/sort/vector_sort.h"
-#include "xla_ffi/ops/sort/workers.h"
 
 namespace xla_ffi_kit {
 namespace sort_internal {
@@ -33,7 +33,7 @@ void DecodeWithTies(const K* in, int64_t n, const Code& code, K* codes) {
   }
 }
 
-// Every code counted; for codes of 8 and 16 bits.
+// Counts every code; for codes of 8 and 16 bits.
 template <typename K>
 void CountingSort(K* codes, int64_t n, int64_t* counts) {
   constexpr int64_t kCodes = int64_t{1} << (8 * sizeof(K));
@@ -62,7 +62,7 @@ class CodeSorter {
     } else if (IsCounted(n)) {
       CountingSort(codes, n, counts_.get());
     } else {
-      // Rather than instantiate the vectorised sort for one more type.
+      // Rather than instantiate the vectorized sort for one more type.
       std::copy(codes, codes + n, wide_.get());
       VectorSort(wide_.get(), n);
       std::transform(wide_.get(), wide_.get() + n, codes,
@@ -83,7 +83,7 @@ class CodeSorter {
   HostScratch<uint32_t> wide_;
 };
 
-// Short rows are encoded and decoded so many elements at a time.
+// Block size, in elements, of encoding and decoding short rows.
 constexpr int64_t kGroup = 2048;
 
 template <typename K, typename Code>
@@ -107,10 +107,10 @@ bool SortRows(const K* in, int64_t rows, int64_t n, const Code& code, K* out) {
   return true;
 }
 
-// One row, 32 or 64 bits an element, by all workers.
+// One row, 32 or 64 bits an element, by all threads.
 template <typename K, typename Code>
 void SortLongRow(const K* in, int64_t n, const Code& code,
-                 const Workers& workers, K* out) {
+                 const Executor& executor, K* out) {
   std::atomic<bool> has_ties{false};
   const auto pack = [&](int64_t begin, int64_t end, K* codes) {
     if (EncodeKeys(code, in + begin, end - begin, codes)) {
@@ -120,7 +120,7 @@ void SortLongRow(const K* in, int64_t n, const Code& code,
   const auto finish = [&](K* codes, int64_t count) {
     if (!has_ties.load()) DecodeKeys(code, count, codes);
   };
-  ParallelSort(workers, n, pack, finish, out);
+  ParallelSort(executor, n, pack, finish, out);
   if constexpr (Code::kHasTies) {
     if (has_ties.load()) DecodeWithTies(in, n, code, out);
   }
@@ -128,36 +128,36 @@ void SortLongRow(const K* in, int64_t n, const Code& code,
 
 }  // namespace
 
-bool SortValues(const SortProblem& problem, const Workers& workers) {
+bool SortValues(const SortProblem& problem, const Executor& executor) {
   const SortOperand& operand = problem.operands[0];
-  const KeyColumn column = {operand.kind, operand.width, operand.in,
-                            problem.subnormals_are_zero};
   const int64_t n = problem.length;
-  return VisitColumn(column, [&](const auto* in, const auto& code) {
-    using K = std::remove_cv_t<std::remove_pointer_t<decltype(in)>>;
+  const auto sort = [&](const auto& code) {
+    using K = typename std::decay_t<decltype(code)>::Key;
+    const auto* in = static_cast<const K*>(operand.in);
     auto* out = static_cast<K*>(operand.out);
     if constexpr (sizeof(K) >= 4) {
-      if (IsRowByRow(problem, workers)) {
+      if (IsRowByRow(problem, executor)) {
         for (int64_t row = 0; row < problem.rows; ++row) {
-          SortLongRow(in + row * n, n, code, workers, out + row * n);
+          SortLongRow(in + row * n, n, code, executor, out + row * n);
         }
         return true;
       }
     }
     std::atomic<bool> ok{true};
-    ForRows(problem.rows, problem.length, workers,
-            [&](int64_t begin, int64_t end) {
-              if (!SortRows(in + begin * n, end - begin, n, code,
-                            out + begin * n)) {
-                ok = false;
-              }
-              if constexpr (sizeof(K) == 2) {
-                if (operand.kind != KeyKind::kBF16) return;
-                QuietBF16Nans(out + begin * n, (end - begin) * n);
-              }
-            });
+    ParallelParts(executor, problem.rows, NumRowParts(problem, executor),
+                  [&](int64_t begin, int64_t end) {
+                    if (!SortRows(in + begin * n, end - begin, n, code,
+                                  out + begin * n)) {
+                      ok = false;
+                    }
+                    if constexpr (sizeof(K) == 2) {
+                      if (!operand.is_bf16) return;
+                      QuietBF16Nans(out + begin * n, (end - begin) * n);
+                    }
+                  });
     return ok.load();
-  });
+  };
+  return std::visit(sort, operand.code);
 }
 
 }  // namespace sort_internal

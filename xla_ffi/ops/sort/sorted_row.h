@@ -7,16 +7,34 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
-#include "xla_ffi/ops/sort/key_code.h"
-#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/core/ordered_key.h"
+#include "xla_ffi/core/packed_key.h"
+#include "xla_ffi/core/vector_sort.h"
 #include "xla_ffi/ops/sort/sort.h"
 #include "xla_ffi/ops/sort/vector_codes.h"
-#include "xla_ffi/ops/sort/vector_sort.h"
 
 namespace xla_ffi_kit {
 namespace sort_internal {
+
+// The keys of a row of one operand.
+struct KeyColumn {
+  KeyCode code;
+  const char* data;
+};
+
+// Calls fn(typed data, code) for the column's type.
+template <typename Fn>
+auto VisitColumn(const KeyColumn& column, const Fn& fn) {
+  return std::visit(
+      [&](const auto& code) {
+        using K = typename std::decay_t<decltype(code)>::Key;
+        return fn(reinterpret_cast<const K*>(column.data), code);
+      },
+      column.code);
+}
 
 template <typename Packed, typename Element>
 void Gather(const Packed* packed, int64_t n, const void* in, void* out) {
@@ -82,8 +100,8 @@ void CopyIndices(const Packed* packed, int64_t n, void* out) {
   }
 }
 
-// The only key, in sorted order: read off the codes, but for keys that are
-// equal and have different bits.
+// The only key, in sorted order: read off the codes, except keys that are equal
+// and have different bits.
 template <typename Packed>
 void WriteKeys(const KeyColumn& column, const Packed* packed, int64_t n,
                void* out) {
@@ -125,7 +143,7 @@ void WriteRow(const SortProblem& problem, const std::vector<KeyColumn>& keys,
     } else {
       GatherBytes(packed, n, operand.width, in, out);
     }
-    if (operand.kind == KeyKind::kBF16) {
+    if (operand.is_bf16) {
       QuietBF16Nans(static_cast<uint16_t*>(out), n);
     }
   }

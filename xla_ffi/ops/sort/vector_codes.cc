@@ -2,9 +2,10 @@
 
 #include <cstdint>
 
+#include "xla_ffi/core/ordered_key.h"
+#include "xla_ffi/core/packed_key.h"
 #include "xla_ffi/core/simd_targets.h"
-#include "xla_ffi/ops/sort/key_code.h"
-#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/core/vector_sort.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "xla_ffi/ops/sort/vector_codes.cc"
@@ -12,7 +13,7 @@
 // Must come after foreach_target.h.
 #include "hwy/highway.h"
 
-// The loops are plain: compilers vectorise them for the set at hand.
+// The loops are plain: compilers vectorize them for the set at hand.
 HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_kit {
 namespace HWY_NAMESPACE {

@@ -1,4 +1,4 @@
-// Codes of many keys at a time, with the widest vectors of this CPU.
+// Codes of arrays of keys, with the widest vectors of this CPU.
 
 #ifndef XLA_FFI_OPS_SORT_VECTOR_CODES_H_
 #define XLA_FFI_OPS_SORT_VECTOR_CODES_H_
@@ -20,8 +20,8 @@ bool EncodeKeys(const Code& code, const typename Code::Key* in, int64_t n,
 template <typename Code>
 void DecodeKeys(const Code& code, int64_t n, typename Code::Key* codes);
 
-// packed[i] = (code of in[i], first + i), see pack.h. Packed is uint64_t, for
-// keys of at most 32 bits, or Pair64.
+// packed[i] = (code of in[i], first + i), see packed_key.h. Packed is uint64_t,
+// for keys of at most 32 bits, or Pair64.
 template <typename Code, typename Packed>
 void PackKeys(const Code& code, const typename Code::Key* in, int64_t n,
               int64_t first, Packed* packed);

@@ -1,4 +1,4 @@
-// The vectorised loops against the code of one key, for every instruction set
+// The vectorized loops against the code of one key, for every instruction set
 // of this CPU, every length of a few vectors, and keys at odd addresses.
 
 #include "xla_ffi/ops/sort/vector_codes.h"
@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "xla_ffi/ops/sort/key_code.h"
-#include "xla_ffi/ops/sort/pack.h"
+#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/ordered_key.h"
+#include "xla_ffi/core/packed_key.h"
 #include "xla_ffi/testing/simd_targets.h"
 
 namespace xla_ffi_kit {
@@ -77,11 +80,11 @@ void CheckPacking(const Code& code, const K* in, int64_t n) {
   }
 }
 
-class VectorCodesTest : public ::testing::TestWithParam<KeyColumn> {};
+class VectorCodesTest : public ::testing::TestWithParam<KeyCode> {};
 
 TEST_P(VectorCodesTest, AreThoseOfEveryKey) {
   std::mt19937_64 random(1);
-  VisitColumn(GetParam(), [&](const auto*, const auto& code) {
+  const auto check = [&](const auto& code) {
     testing::ForEachSimdTarget([&] {
       for (int64_t n = 0; n <= kMaxLength; ++n) {
         SCOPED_TRACE(n);
@@ -93,37 +96,38 @@ TEST_P(VectorCodesTest, AreThoseOfEveryKey) {
         ASSERT_NO_FATAL_FAILURE(CheckPacking<uint64_t>(code, in, n));
       }
     });
-  });
+  };
+  std::visit(check, GetParam());
 }
 
 TEST_P(VectorCodesTest, SayThatNothingIsTied) {
-  VisitColumn(GetParam(), [&](const auto*, const auto& code) {
+  const auto check = [&](const auto& code) {
     using K = typename std::decay_t<decltype(code)>::Key;
     const std::vector<K> zeros(kMaxLength, 0);
     std::vector<K> codes(kMaxLength);
     testing::ForEachSimdTarget([&] {
       EXPECT_FALSE(EncodeKeys(code, zeros.data(), kMaxLength, codes.data()));
     });
-  });
+  };
+  std::visit(check, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Columns, VectorCodesTest,
-    ::testing::Values(KeyColumn{KeyKind::kUnsigned, 1, nullptr, false},
-                      KeyColumn{KeyKind::kSigned, 1, nullptr, false},
-                      KeyColumn{KeyKind::kUnsigned, 2, nullptr, false},
-                      KeyColumn{KeyKind::kSigned, 2, nullptr, false},
-                      KeyColumn{KeyKind::kUnsigned, 4, nullptr, false},
-                      KeyColumn{KeyKind::kSigned, 4, nullptr, false},
-                      KeyColumn{KeyKind::kUnsigned, 8, nullptr, false},
-                      KeyColumn{KeyKind::kSigned, 8, nullptr, false},
-                      KeyColumn{KeyKind::kF16, 2, nullptr, true},
-                      KeyColumn{KeyKind::kBF16, 2, nullptr, true},
-                      KeyColumn{KeyKind::kBF16, 2, nullptr, false},
-                      KeyColumn{KeyKind::kF32, 4, nullptr, true},
-                      KeyColumn{KeyKind::kF32, 4, nullptr, false},
-                      KeyColumn{KeyKind::kF64, 8, nullptr, true},
-                      KeyColumn{KeyKind::kF64, 8, nullptr, false}));
+INSTANTIATE_TEST_SUITE_P(Types, VectorCodesTest,
+                         ::testing::Values(KeyCode(OrderedKey<uint8_t>(false)),
+                                           KeyCode(OrderedKey<int8_t>(false)),
+                                           KeyCode(OrderedKey<uint16_t>(false)),
+                                           KeyCode(OrderedKey<int16_t>(false)),
+                                           KeyCode(OrderedKey<uint32_t>(false)),
+                                           KeyCode(OrderedKey<int32_t>(false)),
+                                           KeyCode(OrderedKey<uint64_t>(false)),
+                                           KeyCode(OrderedKey<int64_t>(false)),
+                                           KeyCode(OrderedKey<Float16>(true)),
+                                           KeyCode(OrderedKey<BFloat16>(true)),
+                                           KeyCode(OrderedKey<BFloat16>(false)),
+                                           KeyCode(OrderedKey<float>(true)),
+                                           KeyCode(OrderedKey<float>(false)),
+                                           KeyCode(OrderedKey<double>(true)),
+                                           KeyCode(OrderedKey<double>(false))));
 
 }  // namespace
 }  // namespace xla_ffi_kit

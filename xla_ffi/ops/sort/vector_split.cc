@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "xla_ffi/core/simd_targets.h"
-#include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/core/vector_sort.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "xla_ffi/ops/sort/vector_split.cc"

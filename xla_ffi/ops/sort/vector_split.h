@@ -1,11 +1,11 @@
-// Which keys are below a bound, many at a time.
+// Keys counted and split by a bound, with the widest vectors of this CPU.
 
 #ifndef XLA_FFI_OPS_SORT_VECTOR_SPLIT_H_
 #define XLA_FFI_OPS_SORT_VECTOR_SPLIT_H_
 
 #include <cstdint>
 
-#include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/core/vector_sort.h"
 
 namespace xla_ffi_kit {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "xla_ffi/ops/sort/vector_sort.h"
+#include "xla_ffi/core/vector_sort.h"
 #include "xla_ffi/testing/simd_targets.h"
 
 namespace xla_ffi_kit {

@@ -4,35 +4,36 @@
 #include <atomic>
 #include <cstdint>
 #include <type_traits>
+#include <variant>
 
 #include "xla_ffi/core/host_scratch.h"
-#include "xla_ffi/ops/sort/key_code.h"
-#include "xla_ffi/ops/sort/pack.h"
-#include "xla_ffi/ops/sort/small_sort.h"
-#include "xla_ffi/ops/sort/sort.h"
-#include "xla_ffi/ops/sort/vector_sort.h"
-#include "xla_ffi/ops/sort/workers.h"
+#include "xla_ffi/core/ordered_key.h"
+#include "xla_ffi/core/packed_key.h"
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/small_sort.h"
+#include "xla_ffi/core/vector_sort.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 // Codes that ascend where the elements descend: the best has the lowest code.
-template <typename K>
-struct IntegerRank {
-  K flip;  // the sign bit for signed integers, else 0
+template <typename Code>
+struct Rank {
+  using Key = typename Code::Key;
+  static constexpr bool kIsHalf = Code::kHasTies && sizeof(Key) == 2;
 
-  K operator()(K bits) const { return static_cast<K>(~(bits ^ flip)); }
-};
-
-template <typename K>
-struct FloatRank {
+  Code code;
   bool is_bf16;
 
-  K operator()(K bits) const {
-    if constexpr (sizeof(K) == 2) {
+  Key operator()(Key bits) const {
+    if constexpr (kIsHalf) {
       if (is_bf16) bits = QuietBF16Nan(bits);
     }
-    return static_cast<K>(~FloatCode<K>::EncodeCanonical(bits));
+    if constexpr (Code::kHasTies) {
+      return static_cast<Key>(~Code::EncodeCanonical(bits));
+    } else {
+      return static_cast<Key>(~code.Encode(bits));
+    }
   }
 };
 
@@ -42,7 +43,7 @@ struct FloatRank {
 // Where k is not a very small part of a row, its k-th best is found first, and
 // then all that are as good. Else elements better than the k-th best so far are
 // collected until there is no more room, and then the k best of them kept: most
-// elements are only compared with that k-th best, many at a time.
+// elements are only compared with that k-th best, a block at a time.
 template <typename Wide>
 class Selector {
  public:
@@ -80,8 +81,8 @@ class Selector {
  private:
   using Packed = std::conditional_t<sizeof(Wide) == 4, uint64_t, Pair64>;
   static constexpr int64_t kBlock = 64;
-  // What is faster (measured): rows of at most so many elements, and those of
-  // which at least one element in so many is wanted, are selected from at once.
+  // Measured crossover: quickselect if n <= kMinSelected or
+  // k >= n / kSelectedPart.
   static constexpr int64_t kMinSelected = 4096;
   static constexpr int64_t kSelectedPart = 256;
 
@@ -196,9 +197,10 @@ class Selector {
   const HostScratch<Packed> packed_;
 };
 
-template <typename K, typename Rank>
+template <typename Rank>
 bool TopKRows(const TopKProblem& problem, int64_t begin, int64_t end,
               const Rank& rank) {
+  using K = typename Rank::Key;
   using Wide = std::conditional_t<sizeof(K) == 8, uint64_t, uint32_t>;
   const int64_t n = problem.length, k = problem.k;
   Selector<Wide> selector(n, k);
@@ -209,49 +211,32 @@ bool TopKRows(const TopKProblem& problem, int64_t begin, int64_t end,
     int32_t* indices = problem.indices + row * k;
     selector.Select(in, n, rank, indices);
     for (int64_t i = 0; i < k; ++i) values[i] = in[indices[i]];
-    if constexpr (sizeof(K) == 2) {
-      if (problem.kind == KeyKind::kBF16) QuietBF16Nans(values, k);
+    if constexpr (Rank::kIsHalf) {
+      if (problem.is_bf16) QuietBF16Nans(values, k);
     }
   }
   return true;
 }
 
-template <typename K>
-bool TopKRowsOf(const TopKProblem& problem, int64_t begin, int64_t end) {
-  if (problem.kind == KeyKind::kUnsigned) {
-    return TopKRows<K>(problem, begin, end, IntegerRank<K>{0});
-  }
-  if (problem.kind == KeyKind::kSigned) {
-    constexpr K kSign = static_cast<K>(K{1} << (8 * sizeof(K) - 1));
-    return TopKRows<K>(problem, begin, end, IntegerRank<K>{kSign});
-  }
-  const bool is_bf16 = problem.kind == KeyKind::kBF16;
-  return TopKRows<K>(problem, begin, end, FloatRank<K>{is_bf16});
-}
-
-bool TopKPart(const TopKProblem& problem, int64_t begin, int64_t end) {
-  switch (problem.width) {
-    case 1:
-      return TopKRowsOf<uint8_t>(problem, begin, end);
-    case 2:
-      return TopKRowsOf<uint16_t>(problem, begin, end);
-    case 4:
-      return TopKRowsOf<uint32_t>(problem, begin, end);
-    default:
-      return TopKRowsOf<uint64_t>(problem, begin, end);
-  }
-}
-
 }  // namespace
 
-bool TopK(const TopKProblem& problem, const Workers& workers) {
+bool TopK(const TopKProblem& problem, const Executor& executor) {
   if (problem.rows == 0 || problem.k == 0) return true;
-  std::atomic<bool> ok{true};
-  sort_internal::ForRows(problem.rows, problem.length, workers,
-                         [&](int64_t begin, int64_t end) {
-                           if (!TopKPart(problem, begin, end)) ok = false;
-                         });
-  return ok.load();
+  // Some 50 microseconds of work, for which another thread is worth waking.
+  constexpr int64_t kMinElements = 1 << 13;
+  const int64_t parts =
+      NumParts(executor, problem.rows, MinItems(kMinElements, problem.length));
+  const auto select = [&](const auto& code) {
+    using Code = std::decay_t<decltype(code)>;
+    const Rank<Code> rank = {code, problem.is_bf16};
+    std::atomic<bool> ok{true};
+    ParallelParts(executor, problem.rows, parts,
+                  [&](int64_t begin, int64_t end) {
+                    if (!TopKRows(problem, begin, end, rank)) ok = false;
+                  });
+    return ok.load();
+  };
+  return std::visit(select, problem.code);
 }
 
 }  // namespace xla_ffi_kit

@@ -5,20 +5,20 @@
 
 #include <cstdint>
 
-#include "xla_ffi/ops/sort/pack.h"
-#include "xla_ffi/ops/sort/workers.h"
+#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/ordered_key.h"
 
 namespace xla_ffi_kit {
 
 struct TopKProblem {
-  int64_t rows;
-  int64_t length;  // at most 2^31
-  int64_t k;       // at most `length`
-  KeyKind kind;
-  int64_t width;     // bytes an element: 1, 2, 4 or 8
-  const void* in;    // rows * length
-  void* values;      // rows * k
-  int32_t* indices;  // rows * k
+  int64_t rows = 0;
+  int64_t length = 0;  // at most 2^31
+  int64_t k = 0;       // at most `length`
+  KeyCode code;        // of the elements' type
+  bool is_bf16 = false;
+  const void* in = nullptr;    // rows * length
+  void* values = nullptr;      // rows * k
+  int32_t* indices = nullptr;  // rows * k
 };
 
 // Writes the k largest elements of each row, largest first, and their indices;
@@ -30,7 +30,7 @@ struct TopKProblem {
 // at most 4096). False if there is no memory for the scratch, 16 to 32 bytes
 // for each of 2 k elements (2 k + 256 for small k), or in the second case 8 to
 // 12 bytes for each of n; then the outputs are undefined.
-[[nodiscard]] bool TopK(const TopKProblem& problem, const Workers& workers);
+[[nodiscard]] bool TopK(const TopKProblem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_kit
 

@@ -1,17 +1,11 @@
 #include "xla_ffi/ops/top_k/top_k_handler.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <type_traits>
 
-#include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/attributes.h"
-#include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/checks.h"
-#include "xla_ffi/core/dtype_name.h"
-#include "xla_ffi/ops/sort/handler_types.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/ops/top_k/top_k.h"
 
 namespace xla_ffi_kit {
@@ -22,70 +16,58 @@ namespace ffi = ::xla::ffi;
 constexpr std::string_view kOp = "xla_ffi_kit.top_k";
 constexpr int64_t kMaxLength = int64_t{1} << 31;  // indices are s32
 
-ffi::Error CheckTypes(ffi::AnyBuffer x, ffi::AnyBuffer values,
-                      ffi::AnyBuffer indices) {
-  ffi::Error e = CheckRankAtLeast({kOp, "operand x"}, x, 1);
-  if (e.failure()) return e;
-  if (!KindOf(x.element_type()).has_value()) {
-    return InvalidArgument({kOp, "operand x"},
-                           "one of the dtypes pred, s8 to s64, u8 to u64, f16, "
-                           "bf16, f32, f64",
-                           DtypeName(x.element_type()));
-  }
-  e = CheckDtype({kOp, "result values"}, values, x.element_type(),
-                 "like operand x");
-  if (e.failure()) return e;
-  return CheckDtype({kOp, "result indices"}, indices, ffi::DataType::S32,
-                    "for indices");
-}
-
-ffi::Error CheckShapes(ffi::AnyBuffer x, ffi::AnyBuffer values,
-                       ffi::AnyBuffer indices) {
-  ffi::Error e = CheckRankAtLeast({kOp, "result values"}, values, 1);
-  if (e.failure()) return e;
+ffi::Error Check(ffi::AnyBuffer x, ffi::AnyBuffer values,
+                 ffi::AnyBuffer indices) {
+  const Place where_x = {kOp, "operand x"},
+              where_values = {kOp, "result values"},
+              where_indices = {kOp, "result indices"};
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_x, x, 1));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where_values, values, x.element_type(), "like operand x"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where_indices, indices, ffi::S32, "for indices"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_values, values, 1));
   const auto dims = x.dimensions();
   const int64_t k = values.dimensions().back();
   if (dims.back() > kMaxLength || k > dims.back()) {
     return InvalidArgument(
-        {kOp, "operand x"},
+        where_x,
         "a last axis of k = " + std::to_string(k) + " to 2^31 elements",
         "shape " + ShapeText(dims));
   }
-  std::vector<int64_t> want(dims.begin(), dims.end());
-  want.back() = k;
-  e = CheckShape({kOp, "result values"}, values, want, "from operand x");
-  if (e.failure()) return e;
-  e = CheckShape({kOp, "result indices"}, indices, want, "like result values");
-  if (e.success()) e = CheckData({kOp, "operand x"}, x);
-  if (e.success()) e = CheckData({kOp, "result values"}, values);
-  if (e.success()) e = CheckData({kOp, "result indices"}, indices);
-  return e;
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckShapeButLast(where_values, values, dims, k, "from operand x"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckShape(
+      where_indices, indices, values.dimensions(), "like result values"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_x, x));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_values, values));
+  return CheckData(where_indices, indices);
 }
 
 ffi::Error TopKImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
                     ffi::Result<ffi::AnyBuffer> values,
                     ffi::Result<ffi::AnyBuffer> indices,
                     ffi::Dictionary attributes) {
-  ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.success()) e = CheckTypes(x, *values, *indices);
-  if (e.failure()) return e;
-  e = CheckShapes(x, *values, *indices);
-  if (e.failure()) return e;
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(kOp, attributes));
+  XLA_FFI_KIT_RETURN_IF_ERROR(Check(x, *values, *indices));
   const BatchShape shape = SplitLastAxis(x.dimensions());
-  const TopKProblem problem = {
-      shape.rows,
-      shape.length,
-      values->dimensions().back(),
-      *KindOf(x.element_type()),
-      static_cast<int64_t>(ffi::ByteWidth(x.element_type())),
-      x.untyped_data(),
-      values->untyped_data(),
-      static_cast<int32_t*>(indices->untyped_data())};
-  if (TopK(problem, WorkersOf(pool))) return {};
-  return ffi::Error(ffi::ErrorCode::kResourceExhausted,
-                    std::string(kOp) + ": scratch: no memory to select " +
-                        std::to_string(problem.k) +
-                        " elements; select fewer at a time");
+  TopKProblem problem;
+  problem.rows = shape.rows;
+  problem.length = shape.length;
+  problem.k = values->dimensions().back();
+  problem.in = x.untyped_data();
+  problem.values = values->untyped_data();
+  problem.indices = static_cast<int32_t*>(indices->untyped_data());
+  return DispatchDtype(
+      KeyTypes(), x.element_type(), {kOp, "operand x"},
+      [&](auto tag) -> ffi::Error {
+        using T = typename decltype(tag)::type;
+        problem.code = OrderedKey<T>(/*subnormals_are_zero=*/false);
+        problem.is_bf16 = std::is_same_v<T, BFloat16>;
+        if (TopK(problem, pool)) return {};
+        return ScratchExhausted(kOp, "to select " + std::to_string(problem.k) +
+                                         " elements; select fewer at a time");
+      });
 }
 
 }  // namespace

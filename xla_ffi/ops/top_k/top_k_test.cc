@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "xla_ffi/ops/sort/kind_of_type.h"
+#include "xla_ffi/core/ordered_key.h"
 #include "xla_ffi/ops/top_k/top_k_handler.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
@@ -89,9 +89,15 @@ TYPED_TEST(TopKTest, IsThePrefixOfTheStableDescendingSort) {
         const std::vector<T> x = Values<T>(rows * n, pattern, random);
         std::vector<T> values(rows * k);
         std::vector<int32_t> indices(rows * k);
-        ASSERT_TRUE(TopK({rows, n, k, KindOf<T>(), sizeof(T), x.data(),
-                          values.data(), indices.data()},
-                         {}));
+        TopKProblem problem;
+        problem.rows = rows;
+        problem.length = n;
+        problem.k = k;
+        problem.code = OrderedKey<T>(false);
+        problem.in = x.data();
+        problem.values = values.data();
+        problem.indices = indices.data();
+        ASSERT_TRUE(TopK(problem, {}));
         for (int64_t row = 0; row < rows; ++row) {
           const T* in = x.data() + row * n;
           std::vector<int32_t> want(n);
@@ -112,9 +118,12 @@ TYPED_TEST(TopKTest, IsThePrefixOfTheStableDescendingSort) {
 }
 
 TEST(TopKScratchTest, MissingMemoryIsReported) {
-  const int64_t n = int64_t{1} << 60;  // nothing is read before allocation
-  EXPECT_FALSE(
-      TopK({1, n, n, KeyKind::kF32, 4, nullptr, nullptr, nullptr}, {}));
+  TopKProblem problem;
+  problem.rows = 1;
+  // Nothing is read before allocation.
+  problem.length = problem.k = int64_t{1} << 60;
+  problem.code = OrderedKey<float>(false);
+  EXPECT_FALSE(TopK(problem, {}));
 }
 
 TEST(TopKHandlerTest, SelectsFromEachRowOnThreads) {

@@ -5,15 +5,20 @@
 // order is that one, equal for equal keys. Integers only need their sign bit
 // flipped.
 
-#ifndef XLA_FFI_OPS_SORT_KEY_CODE_H_
-#define XLA_FFI_OPS_SORT_KEY_CODE_H_
+#ifndef XLA_FFI_CORE_ORDERED_KEY_H_
+#define XLA_FFI_CORE_ORDERED_KEY_H_
 
 #include <cstdint>
+#include <type_traits>
+#include <variant>
+
+#include "xla_ffi/core/dtypes.h"
 
 namespace xla_ffi_kit {
 
 // Whether this thread's arithmetic takes subnormal floats for zero. XLA's
-// threads are set so, and then its comparator finds them equal to 0.0.
+// threads are set so, and then its comparator finds them equal to 0.0. A
+// handler asks, not each thread of a kernel, so that all of them agree.
 inline bool SubnormalsAreZero() {
   volatile float subnormal = 1e-40f;
   return subnormal == 0.0f;
@@ -50,7 +55,7 @@ struct FloatCode {
     return static_cast<K>((bits & non_zero & ~nan) | (Nan() & nan));
   }
   K Encode(K bits) const { return EncodeCanonical(Canonical(bits)); }
-  // Of the canonical bits, the inverse of Encode.
+  // The inverse of Encode for canonical bits.
   K Decode(K code) const {
     return static_cast<K>(code ^ (AllBitsIf((code & kSign) == 0) | kSign));
   }
@@ -65,12 +70,48 @@ struct FloatCode {
 
  private:
   // In place of a condition, of which compilers make branches that they cannot
-  // vectorise: ten times slower.
+  // vectorize: ten times slower.
   static K AllBitsIf(bool is) { return static_cast<K>(-static_cast<K>(is)); }
 };
 
-// XLA's CPU backend sorts bf16 as f32. The conversion back leaves of a NaN its
-// sign alone, in keys and in payload.
+namespace ordered_key_internal {
+
+template <typename T>
+using Bits =
+    std::conditional_t<sizeof(T) <= 2,
+                       std::conditional_t<sizeof(T) == 1, uint8_t, uint16_t>,
+                       std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+
+}  // namespace ordered_key_internal
+
+// The code of keys of type T, one of KeyTypes. Where `subnormals_are_zero`,
+// subnormal keys equal 0.0, except where XLA widens keys for its comparison to
+// a type in which they are normal.
+template <typename T>
+constexpr auto OrderedKey(bool subnormals_are_zero) {
+  using K = ordered_key_internal::Bits<T>;
+  constexpr int kBits = 8 * sizeof(K);
+  constexpr K kSign = static_cast<K>(K{1} << (kBits - 1));
+  if constexpr (std::is_integral_v<T>) {
+    return IntegerCode<K>{std::is_signed_v<T> ? kSign : K{0}};
+  } else {
+    constexpr int kFraction = dtype_internal::Traits<T>::kFractionBits;
+    constexpr K kMinNormal = K{1} << kFraction;
+    constexpr bool kIsWidened = kBits - 1 - kFraction < 8;  // f32's exponent
+    return FloatCode<K>{static_cast<K>(kSign - kMinNormal),
+                        subnormals_are_zero && !kIsWidened ? kMinNormal : K{1}};
+  }
+}
+
+// Any OrderedKey, for kernels of keys whose type is known when they run: call
+// std::visit.
+using KeyCode =
+    std::variant<IntegerCode<uint8_t>, IntegerCode<uint16_t>,
+                 IntegerCode<uint32_t>, IntegerCode<uint64_t>,
+                 FloatCode<uint16_t>, FloatCode<uint32_t>, FloatCode<uint64_t>>;
+
+// XLA's CPU backend sorts bf16 as f32. The conversion back leaves of a NaN only
+// its sign, in keys and in payload.
 inline uint16_t QuietBF16Nan(uint16_t bits) {
   const bool is_nan = (bits & 0x7fff) > 0x7f80;
   const uint16_t quiet = (bits & 0x8000) | 0x7fc0;
@@ -82,4 +123,4 @@ inline void QuietBF16Nans(uint16_t* bits, int64_t n) {
 
 }  // namespace xla_ffi_kit
 
-#endif  // XLA_FFI_OPS_SORT_KEY_CODE_H_
+#endif  // XLA_FFI_CORE_ORDERED_KEY_H_

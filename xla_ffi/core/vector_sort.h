@@ -1,22 +1,14 @@
-// Highway's vectorised quicksort and selection, for the three key types that
+// Highway's vectorized quicksort and selection, for the three key types that
 // sorts pack their operands into.
 
-#ifndef XLA_FFI_OPS_SORT_VECTOR_SORT_H_
-#define XLA_FFI_OPS_SORT_VECTOR_SORT_H_
+#ifndef XLA_FFI_CORE_VECTOR_SORT_H_
+#define XLA_FFI_CORE_VECTOR_SORT_H_
 
 #include <cstdint>
 
+#include "xla_ffi/core/packed_key.h"
+
 namespace xla_ffi_kit {
-
-// 128 bits, compared as one unsigned number. Highway's layout: `lo` first.
-struct alignas(16) Pair64 {
-  uint64_t lo;
-  uint64_t hi;
-};
-
-inline bool operator<(const Pair64& a, const Pair64& b) {
-  return a.hi != b.hi ? a.hi < b.hi : a.lo < b.lo;
-}
 
 // Sorts keys[0, n) ascending, in place, with the widest vectors of this CPU.
 // Not stable. O(n log n) comparisons on any input, no allocation.
@@ -36,4 +28,4 @@ void VectorSelect(uint64_t* keys, int64_t n, int64_t k);
 
 }  // namespace xla_ffi_kit
 
-#endif  // XLA_FFI_OPS_SORT_VECTOR_SORT_H_
+#endif  // XLA_FFI_CORE_VECTOR_SORT_H_

@@ -1,7 +1,7 @@
 // Sorting of a few keys without a branch.
 
-#ifndef XLA_FFI_OPS_SORT_SMALL_SORT_H_
-#define XLA_FFI_OPS_SORT_SMALL_SORT_H_
+#ifndef XLA_FFI_CORE_SMALL_SORT_H_
+#define XLA_FFI_CORE_SMALL_SORT_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -70,7 +70,7 @@ void SortPadded(T* keys, int64_t n) {
 
 }  // namespace small_sort_internal
 
-// Up to this length SmallSort is faster than the vectorised sort.
+// Break-even length: beyond it the vectorized sort is faster than SmallSort.
 inline constexpr int64_t kMaxSmallSort = 16;
 
 // Sorts keys[0, n), n <= kMaxSmallSort, ascending.
@@ -96,4 +96,4 @@ void SmallSort(T* keys, int64_t n) {
 
 }  // namespace xla_ffi_kit
 
-#endif  // XLA_FFI_OPS_SORT_SMALL_SORT_H_
+#endif  // XLA_FFI_CORE_SMALL_SORT_H_

@@ -1,0 +1,38 @@
+"""An operation includes nothing of another: what several need is in core."""
+
+import pathlib
+import re
+import sys
+
+SOURCES = [pathlib.Path(argument) for argument in sys.argv[1:]]
+OF_AN_OPERATION = re.compile(r'^#include "xla_ffi/ops/(\w+)/', re.MULTILINE)
+
+
+def operation(source: pathlib.Path) -> str:
+    """xla_ffi/ops/sort/sort.cc -> sort."""
+    return source.parts[source.parts.index("ops") + 1]
+
+
+def foreign(source: pathlib.Path, text: str) -> set[str]:
+    """The other operations whose headers the source includes."""
+    return set(OF_AN_OPERATION.findall(text)) - {operation(source)}
+
+
+def test_an_include_of_another_operation_is_found() -> None:
+    source = pathlib.Path("xla_ffi/ops/top_k/top_k.cc")
+    text = (
+        '#include "xla_ffi/core/small_sort.h"\n'
+        '#include "xla_ffi/ops/sort/sort.h"\n'
+        '#include "xla_ffi/ops/top_k/top_k.h"\n'
+    )
+    assert foreign(source, text) == {"sort"}
+
+
+def test_operations_include_nothing_of_each_other() -> None:
+    assert {"argmax", "rms_norm", "sort"} <= set(map(operation, SOURCES))
+    found = {
+        str(source): others
+        for source in SOURCES
+        if (others := foreign(source, source.read_text()))
+    }
+    assert not found

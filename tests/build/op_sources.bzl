@@ -1,0 +1,41 @@
+"""The C++ sources of the operations that a handler library consists of."""
+
+_OpSourcesInfo = provider(
+    doc = "Sources of operations in a target and its dependencies.",
+    fields = {"files": "depset of File"},
+)
+
+def _collect_impl(target, ctx):
+    files = []
+    if target.label.package.startswith("xla_ffi/ops/"):
+        for attribute in ["srcs", "hdrs"]:
+            files += [
+                file
+                for file in getattr(ctx.rule.files, attribute, [])
+                if file.is_source
+            ]
+    return [_OpSourcesInfo(files = depset(files, transitive = [
+        dep[_OpSourcesInfo].files
+        for dep in getattr(ctx.rule.attr, "deps", [])
+        if _OpSourcesInfo in dep
+    ]))]
+
+_collect = aspect(implementation = _collect_impl, attr_aspects = ["deps"])
+
+def _op_sources_impl(ctx):
+    files = depset(transitive = [
+        library[_OpSourcesInfo].files
+        for library in ctx.attr.libraries
+    ])
+    return [DefaultInfo(files = files, runfiles = ctx.runfiles(transitive_files = files))]
+
+op_sources = rule(
+    doc = "All sources of the operations in some handler libraries.",
+    implementation = _op_sources_impl,
+    attrs = {
+        "libraries": attr.label_list(
+            doc = "Handler libraries: targets of `xla_ffi_library`.",
+            aspects = [_collect],
+        ),
+    },
+)

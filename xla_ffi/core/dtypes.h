@@ -1,0 +1,83 @@
+// The data types of arrays: one line for each, from which XLA's type, its name
+// in messages, the accumulation type and the order of keys are made, and the
+// lists of types that operations take. Needs nothing of XLA, as kernels do.
+
+#ifndef XLA_FFI_CORE_DTYPES_H_
+#define XLA_FFI_CORE_DTYPES_H_
+
+#include <complex>
+#include <cstdint>
+
+#include "xla_ffi/core/half.h"
+
+// X(XLA's DataType, name in HLO, C++ type, its AccumulationType, fraction bits)
+//
+// A float's bits are its sign, its exponent and that many of the fraction; the
+// largest exponent is that of infinity and NaN, as IEEE 754 has it.
+#define XLA_FFI_KIT_DTYPES(X)                   \
+  X(PRED, "pred", bool, bool, 0)                \
+  X(S8, "s8", int8_t, int8_t, 0)                \
+  X(S16, "s16", int16_t, int16_t, 0)            \
+  X(S32, "s32", int32_t, int32_t, 0)            \
+  X(S64, "s64", int64_t, int64_t, 0)            \
+  X(U8, "u8", uint8_t, uint8_t, 0)              \
+  X(U16, "u16", uint16_t, uint16_t, 0)          \
+  X(U32, "u32", uint32_t, uint32_t, 0)          \
+  X(U64, "u64", uint64_t, uint64_t, 0)          \
+  X(F16, "f16", Float16, float, 10)             \
+  X(BF16, "bf16", BFloat16, float, 7)           \
+  X(F32, "f32", float, float, 23)               \
+  X(F64, "f64", double, double, 52)             \
+  X(C64, "c64", std::complex<float>, float, 23) \
+  X(C128, "c128", std::complex<double>, double, 52)
+
+namespace xla_ffi_kit {
+
+// Carries a type as a value.
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+template <typename... Ts>
+struct TypeList {};
+
+using RealFloatTypes = TypeList<Float16, BFloat16, float, double>;
+using FloatTypes = TypeList<Float16, BFloat16, float, double,
+                            std::complex<float>, std::complex<double>>;
+using IntegerTypes = TypeList<int8_t, int16_t, int32_t, int64_t, uint8_t,
+                              uint16_t, uint32_t, uint64_t>;
+using SignedTypes = TypeList<Float16, BFloat16, float, double, int8_t, int16_t,
+                             int32_t, int64_t>;
+using RealTypes =
+    TypeList<Float16, BFloat16, float, double, int8_t, int16_t, int32_t,
+             int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+using NumberTypes =
+    TypeList<Float16, BFloat16, float, double, std::complex<float>,
+             std::complex<double>, int8_t, int16_t, int32_t, int64_t, uint8_t,
+             uint16_t, uint32_t, uint64_t>;
+// With an order; see ordered_key.h.
+using KeyTypes =
+    TypeList<bool, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
+             uint32_t, uint64_t, Float16, BFloat16, float, double>;
+
+namespace dtype_internal {
+
+template <typename T>
+struct Traits {
+  using Accumulation = T;
+};
+
+#define XLA_FFI_KIT_TRAITS(dtype, name, T, A, fraction_bits) \
+  template <>                                                \
+  struct Traits<T> {                                         \
+    using Accumulation = A;                                  \
+    static constexpr int kFractionBits = fraction_bits;      \
+  };
+XLA_FFI_KIT_DTYPES(XLA_FFI_KIT_TRAITS)
+#undef XLA_FFI_KIT_TRAITS
+
+}  // namespace dtype_internal
+}  // namespace xla_ffi_kit
+
+#endif  // XLA_FFI_CORE_DTYPES_H_
