@@ -14,20 +14,24 @@ def _collect_impl(target, ctx):
                 for file in getattr(ctx.rule.files, attribute, [])
                 if file.is_source
             ]
+    below = getattr(ctx.rule.attr, "deps", [])
+    if getattr(ctx.rule.attr, "library", None):  # of an xla_ffi_library
+        below = below + [ctx.rule.attr.library]
     return [_OpSourcesInfo(files = depset(files, transitive = [
         dep[_OpSourcesInfo].files
-        for dep in getattr(ctx.rule.attr, "deps", [])
+        for dep in below
         if _OpSourcesInfo in dep
     ]))]
 
-_collect = aspect(implementation = _collect_impl, attr_aspects = ["deps"])
+_collect = aspect(implementation = _collect_impl, attr_aspects = ["deps", "library"])
 
 def _op_sources_impl(ctx):
     files = depset(transitive = [
         library[_OpSourcesInfo].files
         for library in ctx.attr.libraries
     ])
-    return [DefaultInfo(files = files, runfiles = ctx.runfiles(transitive_files = files))]
+    runfiles = ctx.runfiles(transitive_files = files)
+    return [DefaultInfo(files = files, runfiles = runfiles)]
 
 op_sources = rule(
     doc = "All sources of the operations in some handler libraries.",

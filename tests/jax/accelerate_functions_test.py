@@ -210,4 +210,7 @@ def test_missing_memory_is_an_error():
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
-    assert "failed to allocate scratch memory to sort rows of 16000000 " in done.stdout
+    assert (
+        "failed to allocate scratch memory to sort rows of 16000000 "
+        in done.stdout
+    )
