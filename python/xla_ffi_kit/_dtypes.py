@@ -1,5 +1,6 @@
 """Sets of dtypes, by name, in the order that messages list them."""
 
+FLOAT8 = ("float8_e5m2",)
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 SIGNED = ("int8", "int16", "int32", "int64")

@@ -10,7 +10,7 @@ from xla_ffi_kit import relu
 jax.config.update("jax_enable_x64", True)
 
 DTYPES = (
-    *("float16", "bfloat16", "float32", "float64"),
+    *("float8_e5m2", "float16", "bfloat16", "float32", "float64"),
     *("int8", "int16", "int32", "int64"),
 )
 
@@ -26,7 +26,7 @@ def test_values(shape, dtype):
         np.testing.assert_array_equal(f(x), want)
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:4])
+@pytest.mark.parametrize("dtype", DTYPES[:5])
 def test_special_values(dtype):
     x = jnp.array([np.nan, np.inf, -np.inf, -0.0, 0.0], dtype)
     want = np.array([np.nan, np.inf, 0, 0, 0])

@@ -1,4 +1,4 @@
-// An array seen as rows: the last axis, and everything before it as one batch;
+// An array seen as rows: the minor dimension, and all before it as one batch;
 // or as lines along any axis.
 
 #ifndef XLA_FFI_CORE_BATCH_SHAPE_H_

@@ -7,6 +7,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <type_traits>
 
 #include "xla_ffi/core/half.h"
 
@@ -24,6 +25,7 @@
   X(U16, "u16", uint16_t, uint16_t, 0)          \
   X(U32, "u32", uint32_t, uint32_t, 0)          \
   X(U64, "u64", uint64_t, uint64_t, 0)          \
+  X(F8E5M2, "f8e5m2", Float8E5M2, float, 2)     \
   X(F16, "f16", Float16, float, 10)             \
   X(BF16, "bf16", BFloat16, float, 7)           \
   X(F32, "f32", float, float, 23)               \
@@ -47,8 +49,8 @@ using FloatTypes = TypeList<Float16, BFloat16, float, double,
                             std::complex<float>, std::complex<double>>;
 using IntegerTypes = TypeList<int8_t, int16_t, int32_t, int64_t, uint8_t,
                               uint16_t, uint32_t, uint64_t>;
-using SignedTypes = TypeList<Float16, BFloat16, float, double, int8_t, int16_t,
-                             int32_t, int64_t>;
+using SignedTypes = TypeList<Float8E5M2, Float16, BFloat16, float, double,
+                             int8_t, int16_t, int32_t, int64_t>;
 using RealTypes =
     TypeList<Float16, BFloat16, float, double, int8_t, int16_t, int32_t,
              int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
@@ -78,6 +80,26 @@ XLA_FFI_KIT_DTYPES(XLA_FFI_KIT_TRAITS)
 #undef XLA_FFI_KIT_TRAITS
 
 }  // namespace dtype_internal
+
+// The unsigned integer of T's size.
+template <typename T>
+using BitsOf =
+    std::conditional_t<sizeof(T) <= 2,
+                       std::conditional_t<sizeof(T) == 1, uint8_t, uint16_t>,
+                       std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+
+// The bits of a float's sign, of its smallest normal number and of infinity:
+// above it, up to the sign, are NaNs.
+template <typename T>
+inline constexpr auto kSignBit =
+    static_cast<BitsOf<T>>(BitsOf<T>{1} << (8 * sizeof(T) - 1));
+template <typename T>
+inline constexpr auto kMinNormalBits = static_cast<BitsOf<T>>(
+    BitsOf<T>{1} << dtype_internal::Traits<T>::kFractionBits);
+template <typename T>
+inline constexpr auto kInfinityBits =
+    static_cast<BitsOf<T>>(kSignBit<T> - kMinNormalBits<T>);
+
 }  // namespace xla_ffi_kit
 
 #endif  // XLA_FFI_CORE_DTYPES_H_

@@ -1,4 +1,5 @@
-// The 16-bit floating-point types, as storage: C++17 has no names for them.
+// The 16- and 8-bit floating-point types, as storage: C++17 has no names for
+// them.
 //
 // Arithmetic happens in float; these types only convert. The conversions are
 // integer code, so that they need no F16C at compile time, round to nearest
@@ -145,9 +146,30 @@ class Float16 {
   uint16_t bits_;
 };
 
+// OCP's 8-bit E5M2 (XLA's f8e5m2): the upper half of a Float16.
+class Float8E5M2 {
+ public:
+  Float8E5M2() = default;
+
+  XLA_FFI_KIT_HOST_DEVICE static Float8E5M2 FromBits(uint8_t bits) {
+    Float8E5M2 result;
+    result.bits_ = bits;
+    return result;
+  }
+
+  XLA_FFI_KIT_HOST_DEVICE explicit operator float() const {
+    return half_internal::Float16BitsToFloat(static_cast<uint16_t>(bits_ << 8));
+  }
+  XLA_FFI_KIT_HOST_DEVICE uint8_t bits() const { return bits_; }
+
+ private:
+  uint8_t bits_;
+};
+
 // They alias XLA's buffers, so their layout is a contract.
 static_assert(sizeof(BFloat16) == 2 && alignof(BFloat16) == 2);
 static_assert(sizeof(Float16) == 2 && alignof(Float16) == 2);
+static_assert(sizeof(Float8E5M2) == 1);
 
 }  // namespace xla_ffi_kit
 

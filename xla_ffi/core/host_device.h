@@ -7,7 +7,7 @@
 #ifdef __CUDACC__
 #define XLA_FFI_KIT_HOST_DEVICE __host__ __device__
 #define XLA_FFI_KIT_PRAGMA(text) _Pragma(#text)
-// Before a loop: so many of its iterations may have loads under way at once.
+// `#pragma unroll n` on the device: keeps up to n loads in flight.
 #define XLA_FFI_KIT_UNROLL(n) XLA_FFI_KIT_PRAGMA(unroll n)
 #else
 #define XLA_FFI_KIT_HOST_DEVICE

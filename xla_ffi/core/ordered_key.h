@@ -74,32 +74,21 @@ struct FloatCode {
   static K AllBitsIf(bool is) { return static_cast<K>(-static_cast<K>(is)); }
 };
 
-namespace ordered_key_internal {
-
-template <typename T>
-using Bits =
-    std::conditional_t<sizeof(T) <= 2,
-                       std::conditional_t<sizeof(T) == 1, uint8_t, uint16_t>,
-                       std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
-
-}  // namespace ordered_key_internal
-
 // The code of keys of type T, one of KeyTypes. Where `subnormals_are_zero`,
 // subnormal keys equal 0.0, except where XLA widens keys for its comparison to
 // a type in which they are normal.
 template <typename T>
 constexpr auto OrderedKey(bool subnormals_are_zero) {
-  using K = ordered_key_internal::Bits<T>;
-  constexpr int kBits = 8 * sizeof(K);
-  constexpr K kSign = static_cast<K>(K{1} << (kBits - 1));
+  using K = BitsOf<T>;
   if constexpr (std::is_integral_v<T>) {
-    return IntegerCode<K>{std::is_signed_v<T> ? kSign : K{0}};
+    return IntegerCode<K>{std::is_signed_v<T> ? kSignBit<T> : K{0}};
   } else {
-    constexpr int kFraction = dtype_internal::Traits<T>::kFractionBits;
-    constexpr K kMinNormal = K{1} << kFraction;
-    constexpr bool kIsWidened = kBits - 1 - kFraction < 8;  // f32's exponent
-    return FloatCode<K>{static_cast<K>(kSign - kMinNormal),
-                        subnormals_are_zero && !kIsWidened ? kMinNormal : K{1}};
+    constexpr int kExponentBits =
+        8 * sizeof(T) - 1 - dtype_internal::Traits<T>::kFractionBits;
+    constexpr bool kIsWidened = kExponentBits < 8;  // to f32
+    return FloatCode<K>{kInfinityBits<T>, subnormals_are_zero && !kIsWidened
+                                              ? kMinNormalBits<T>
+                                              : K{1}};
   }
 }
 

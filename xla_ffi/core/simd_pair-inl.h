@@ -2,7 +2,7 @@
 //
 // A vector register of BFloat16 is the even elements in the upper halves and
 // the odd ones in the lower halves of a register of floats: as a pair, they are
-// widened and rounded with shifts and masks alone, where keeping their order
+// widened and rounded with only shifts and masks, where keeping their order
 // would take shuffles, which are what limits a kernel on 16-bit elements. So
 // the kernels work on pairs whose order of elements is left open; the functions
 // here take pairs and single vectors alike, so that a loop's body serves both.

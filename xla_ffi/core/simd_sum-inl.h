@@ -32,7 +32,7 @@ constexpr size_t kDepth = 16;
 template <class D>
 class Total {
  public:
-  // Not a default initialiser: an implicit constructor would be compiled for
+  // Not a default initializer: an implicit constructor would be compiled for
   // the baseline.
   HWY_INLINE Total() : total_(hn::Zero(Dd())) {}
 

@@ -14,7 +14,9 @@ _NAME = "xla_ffi_kit.relu"
 
 
 def _check_operands(x: Typed) -> None:
-    _check.dtype(_NAME, "x", x, (*_dtypes.FLOATS, *_dtypes.SIGNED))
+    _check.dtype(
+        _NAME, "x", x, (*_dtypes.FLOAT8, *_dtypes.FLOATS, *_dtypes.SIGNED)
+    )
 
 
 def _reference(x: jax.Array) -> jax.Array:
@@ -36,7 +38,8 @@ def relu(x: ArrayLike) -> jax.Array:
     """max(x, 0); NaN stays NaN. The derivative at 0 is 0.
 
     Args:
-      x: any shape; float16, bfloat16, float32, float64 or a signed integer.
+      x: any shape; float8_e5m2, float16, bfloat16, float32, float64 or a signed
+        integer.
 
     Returns:
       y like x.

@@ -1,4 +1,4 @@
-// Launches of kernels, and what became of them.
+// Kernel launch helpers; each returns the launch's cudaError_t.
 
 #ifndef XLA_FFI_CORE_CUDA_LAUNCH_H_
 #define XLA_FFI_CORE_CUDA_LAUNCH_H_
@@ -32,7 +32,7 @@ inline cudaLaunchConfig_t MakeConfig(const LaunchShape& shape,
   return config;
 }
 
-// Launches `kernel` on `stream`: no allocation, no synchronisation, nothing on
+// Launches `kernel` on `stream`: no allocation, no synchronization, nothing on
 // another stream, so that a CUDA graph can capture it. Returns this launch's
 // error, which does not stay behind for whoever asks for the last one next.
 template <typename... Parameters, typename... Args>

@@ -26,7 +26,7 @@
 namespace xla_ffi_kit {
 namespace {
 
-// Block size: as many lines at a time, unless they are long.
+// Block size, in lines, unless they are long.
 constexpr int64_t kColumns = 256;
 
 // The 16-bit floats, which one kernel serves: how they are ordered.

@@ -7,8 +7,8 @@
 // wrap; floats are rounded in the order of XLA's CPU backend.
 //
 // x: s8 to s64, u8 to u64; f16, bf16, f32, f64 for "sum" and "product" without
-// `reverse`;
-// attributes axis: s64, op: string, reverse: s64. Errors are INVALID_ARGUMENT.
+// `reverse`; attributes axis: s64, op: string, reverse: s64. Errors are
+// INVALID_ARGUMENT.
 
 #ifndef XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_HANDLER_H_
 #define XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_HANDLER_H_

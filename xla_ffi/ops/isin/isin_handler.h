@@ -5,8 +5,8 @@
 // Whether each element equals one of its row's tests. -0.0 equals 0.0, NaN
 // equals nothing.
 //
-// element: pred, s8 to s64, u8 to u64, f16, bf16, f32, f64; test: like element,
-// but for the last axis; is_in: pred. Errors are INVALID_ARGUMENT;
+// element: pred, s8 to s64, u8 to u64, f16, bf16, f32, f64; test: like element
+// except in the last dimension; is_in: pred. Errors are INVALID_ARGUMENT;
 // RESOURCE_EXHAUSTED when memory is short.
 
 #ifndef XLA_FFI_OPS_ISIN_ISIN_HANDLER_H_

@@ -89,16 +89,16 @@ void Relu(const T* x, int64_t count, T* y) {
     HWY_EXPORT_T(Table, ReluInteger<T>);
     HWY_DYNAMIC_DISPATCH_T(Table)(x, size, y);
   } else {
-    using Bits = relu_internal::Bits<T>;
-    using Int = typename Bits::type;
+    using Int = std::make_signed_t<BitsOf<T>>;
     HWY_EXPORT_T(Table, ReluFloat<Int>);
     HWY_DYNAMIC_DISPATCH_T(Table)
-    (reinterpret_cast<const Int*>(x), size,
-     static_cast<Int>(Bits::kMinusInfinity), reinterpret_cast<Int*>(y));
+    (reinterpret_cast<const Int*>(x), size, kMinusInfinity<T>,
+     reinterpret_cast<Int*>(y));
   }
 }
 
 #define XLA_FFI_KIT_INSTANTIATE(T) template void Relu(const T*, int64_t, T*)
+XLA_FFI_KIT_INSTANTIATE(Float8E5M2);
 XLA_FFI_KIT_INSTANTIATE(Float16);
 XLA_FFI_KIT_INSTANTIATE(BFloat16);
 XLA_FFI_KIT_INSTANTIATE(float);

@@ -19,6 +19,7 @@ cudaError_t ReluCuda(const T* x, int64_t count, T* y, cudaStream_t stream) {
 
 #define XLA_FFI_KIT_INSTANTIATE(T) \
   template cudaError_t ReluCuda(const T*, int64_t, T*, cudaStream_t)
+XLA_FFI_KIT_INSTANTIATE(Float8E5M2);
 XLA_FFI_KIT_INSTANTIATE(Float16);
 XLA_FFI_KIT_INSTANTIATE(BFloat16);
 XLA_FFI_KIT_INSTANTIATE(float);

@@ -10,7 +10,7 @@ namespace xla_ffi_kit {
 // y[i] = max(x[i], 0) for 0 <= i < count. NaN stays NaN, -0.0 becomes 0.0,
 // denormals are kept, as jnp.maximum(x, 0) does where denormals count.
 // `y` may be `x`; otherwise they must not overlap. Any alignment. Defined for
-// T = Float16, BFloat16, float, double and int8_t ... int64_t.
+// T = Float8E5M2, Float16, BFloat16, float, double and int8_t ... int64_t.
 template <typename T>
 void Relu(const T* x, int64_t count, T* y);
 

@@ -24,8 +24,9 @@ TEST(ReluCudaHandlerTest, RefusesWhatItCannotDoBeforeAnyCudaCall) {
       "shape (1)");
   testing::ExpectInvalid(
       CallFrame().Arg(z, {2}).Ret(z, {2}).Run(XlaFfiKitReluCuda),
-      "xla_ffi_kit.relu: operand x: expected one of the dtypes f16, bf16, f32, "
-      "f64, s8, s16, s32, s64, got c64");
+      "xla_ffi_kit.relu: operand x: expected one of the dtypes f8e5m2, f16, "
+      "bf16, "
+      "f32, f64, s8, s16, s32, s64, got c64");
   std::vector<float> y(2);
   testing::ExpectRefusesBadFrames(XlaFfiKitReluCuda,
                                   CallFrame().Arg(x, {1, 2}).Ret(y, {1, 2}),

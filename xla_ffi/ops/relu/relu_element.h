@@ -7,37 +7,14 @@
 #include <cstring>
 #include <type_traits>
 
-#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/host_device.h"
 
 namespace xla_ffi_kit {
-namespace relu_internal {
-
-// The integer type of a float's size, and the pattern of -infinity.
+// The pattern of -infinity, as an integer of the float's size.
 template <typename T>
-struct Bits;
-template <>
-struct Bits<Float16> {
-  using type = int16_t;
-  static constexpr uint16_t kMinusInfinity = 0xfc00;
-};
-template <>
-struct Bits<BFloat16> {
-  using type = int16_t;
-  static constexpr uint16_t kMinusInfinity = 0xff80;
-};
-template <>
-struct Bits<float> {
-  using type = int32_t;
-  static constexpr uint32_t kMinusInfinity = 0xff800000;
-};
-template <>
-struct Bits<double> {
-  using type = int64_t;
-  static constexpr uint64_t kMinusInfinity = 0xfff0000000000000;
-};
-
-}  // namespace relu_internal
+inline constexpr auto kMinusInfinity =
+    static_cast<std::make_signed_t<BitsOf<T>>>(kSignBit<T> | kInfinityBits<T>);
 
 // NaN stays NaN, -0.0 becomes 0.0, denormals are kept.
 //
@@ -49,12 +26,9 @@ XLA_FFI_KIT_HOST_DEVICE inline T ReluElement(T x) {
   if constexpr (std::is_integral_v<T>) {
     return x > 0 ? x : T{0};
   } else {
-    using Bits = relu_internal::Bits<T>;
-    typename Bits::type bits;
+    std::make_signed_t<BitsOf<T>> bits;
     std::memcpy(&bits, &x, sizeof(bits));
-    bits = bits <= static_cast<typename Bits::type>(Bits::kMinusInfinity)
-               ? 0
-               : bits;
+    bits = bits <= kMinusInfinity<T> ? 0 : bits;
     std::memcpy(static_cast<void*>(&x), &bits, sizeof(bits));
     return x;
   }

@@ -48,9 +48,10 @@ TEST(ReluHandlerTest, RefusesWhatItCannotDo) {
   ExpectInvalid(CallFrame().Arg(x, {2}).Ret(x, {1}).Run(XlaFfiKitReluCpu),
                 "xla_ffi_kit.relu: result y: expected shape (2) like operand "
                 "x, got shape (1)");
-  ExpectInvalid(CallFrame().Arg(z, {2}).Ret(z, {2}).Run(XlaFfiKitReluCpu),
-                "xla_ffi_kit.relu: operand x: expected one of the dtypes f16, "
-                "bf16, f32, f64, s8, s16, s32, s64, got c64");
+  ExpectInvalid(
+      CallFrame().Arg(z, {2}).Ret(z, {2}).Run(XlaFfiKitReluCpu),
+      "xla_ffi_kit.relu: operand x: expected one of the dtypes f8e5m2, "
+      "f16, bf16, f32, f64, s8, s16, s32, s64, got c64");
   ExpectInvalid(
       CallFrame().Arg(x, {2}).Ret(x, {2}).Attr("a", 1.0).Run(XlaFfiKitReluCpu),
       "xla_ffi_kit.relu: attributes: expected none, got {a}");

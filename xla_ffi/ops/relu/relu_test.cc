@@ -6,21 +6,22 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/testing/simd_targets.h"
 
 namespace xla_ffi_kit {
 namespace {
 
-template <typename Half>
+template <typename T>
 void ExpectEveryPatternRight() {
-  std::vector<Half> x, y(0x10000);
-  for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
-    x.push_back(Half::FromBits(static_cast<uint16_t>(bits)));
+  constexpr uint32_t kPatterns = 1 << (8 * sizeof(T));
+  std::vector<T> x, y(kPatterns);
+  for (uint32_t bits = 0; bits < kPatterns; ++bits) {
+    x.push_back(T::FromBits(static_cast<BitsOf<T>>(bits)));
   }
   testing::ForEachSimdTarget([&] {
-    Relu(x.data(), 0x10000, y.data());
-    for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
+    Relu(x.data(), kPatterns, y.data());
+    for (uint32_t bits = 0; bits < kPatterns; ++bits) {
       const float value = static_cast<float>(x[bits]);
       const bool stays = std::isnan(value) || value > 0;
       ASSERT_EQ(y[bits].bits(), stays ? bits : 0) << std::hex << bits;
@@ -28,7 +29,8 @@ void ExpectEveryPatternRight() {
   });
 }
 
-TEST(ReluTest, EveryHalfPattern) {
+TEST(ReluTest, EveryPatternOfShortFloats) {
+  ExpectEveryPatternRight<Float8E5M2>();
   ExpectEveryPatternRight<Float16>();
   ExpectEveryPatternRight<BFloat16>();
 }
