@@ -10,7 +10,7 @@ module @jit_model attributes {jax.uses_shape_polymorphism = false, mhlo.num_part
     %3 = stablehlo.divide %1, %2 : tensor<4x6xf32>
     %4 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<4x6xf32>
     %5 = stablehlo.subtract %3, %4 : tensor<4x6xf32>
-    %6 = stablehlo.custom_call @xla_ffi_kit.rms_norm_weight(%arg0, %cst_1) {mhlo.backend_config = {eps = 9.9999999999999995E-7 : f64}, operand_layouts = [dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %6 = stablehlo.custom_call @xla_ffi_kit.rms_norm(%arg0, %cst_1) {mhlo.backend_config = {eps = 9.9999999999999995E-7 : f64}, operand_layouts = [dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %7 = stablehlo.dot_general %6, %5, contracting_dims = [0] x [0] : (tensor<4xf32>, tensor<4x6xf32>) -> tensor<6xf32>
     %8 = stablehlo.custom_call @xla_ffi_kit.modular_add(%cst_2, %7) {mhlo.backend_config = {}, operand_layouts = [dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<3xf32>, tensor<6xf32>) -> tensor<6xf32>
     %9 = stablehlo.custom_call @xla_ffi_kit.relu(%8) {mhlo.backend_config = {}, operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<6xf32>) -> tensor<6xf32>

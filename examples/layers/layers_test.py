@@ -55,7 +55,7 @@ def test_flax_trains_alike(flax):
     assert losses[0] < first
     assert_same(nnx.state(plain), nnx.state(kit), 1e-4)
     program = nnx.jit(lambda m, x: m(x)).lower(kit, x).compile().as_text()
-    target = 'custom_call_target="xla_ffi_kit.rms_norm_weight"'
+    target = 'custom_call_target="xla_ffi_kit.rms_norm"'
     assert program.count(target) == DEPTH + 1
 
 

@@ -140,7 +140,7 @@ REFUSED = {
     "numpy": "module that Python needs",
     "relu": "name of xla_ffi_kit already",
     "accelerate": "name of xla_ffi_kit already",
-    "rms_norm_partitioned": "name of xla_ffi_kit already",
+    "sort": "name of xla_ffi_kit already",
     "a" * 41: "at most 40",
 }
 

@@ -115,7 +115,7 @@ def test_errors_have_code_and_message():
         "Python, np.float64(value)), got another type"
     )
     status = run("rms_norm", [x], [x], {"eps": 1.0, "inner": {"a": [1.0]}})
-    assert status.message.endswith("got attributes {eps, inner}")
+    assert status.message.endswith("got {eps, inner}")
     status = run("sort", [x], [x], {"num_keys": 2})
     assert status.message.endswith("num_keys: expected 1 to 1, got 2")
     status = run("relu", [x], [x], stage="prepare")

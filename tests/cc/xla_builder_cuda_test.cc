@@ -88,10 +88,10 @@ TEST_F(CudaCustomCallTest, ATupleResultFeedsTheBackward) {
   xla::XlaOp w = xla::Parameter(&builder, 1, weight, "w");
   xla::XlaOp ct = xla::Parameter(&builder, 2, rows, "ct");
   xla::XlaOp forward =
-      Call(builder, "xla_ffi_kit.rms_norm_weight_fwd", {x, w},
+      Call(builder, "xla_ffi_kit.rms_norm", {x, w},
            ShapeUtil::MakeTupleShape({rows, scale}), "{eps = 0.0 : f64}");
   Call(builder, "xla_ffi_kit.rms_norm_weight_bwd",
-       {xla::GetTupleElement(forward, 1), x, w, ct},
+       {x, ct, xla::GetTupleElement(forward, 1), w},
        ShapeUtil::MakeTupleShape({rows, weight}), "");
   std::vector<Literal> arguments;
   arguments.push_back(LiteralUtil::CreateR2<float>(

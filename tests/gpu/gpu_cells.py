@@ -12,13 +12,13 @@ import jax.numpy as jnp
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import (
+    RESIDUAL,
+    WEIGHT,
     rms_norm_bwd_op,
-    rms_norm_grad_op,
     rms_norm_op,
+    rms_norm_recompute_bwd_op,
     rms_norm_weight_bwd_op,
-    rms_norm_weight_op,
     rms_norm_weight_residual_bwd_op,
-    rms_norm_weight_residual_op,
 )
 
 _ROW_LENGTHS = (64, 256, 1024, 4096, 8192, 16384, 32768, 65536, 262144)
@@ -70,23 +70,27 @@ def cells(array_bytes: int) -> Iterator[Cell]:
             scale = jax.ShapeDtypeStruct((rows,), jnp.float32)
             for name, (kit, xla), operands in (
                 ("rms_norm", _op(rms_norm_op, eps=_EPS), (x,)),
-                ("rms_norm_bwd", _op(rms_norm_bwd_op), (scale, x, x)),
-                ("rms_norm_grad", _op(rms_norm_grad_op, eps=_EPS), (x, x)),
-                ("weight", _op(rms_norm_weight_op, eps=_EPS), (x, weight)),
+                ("rms_norm_bwd", _op(rms_norm_bwd_op), (x, x, scale)),
+                (
+                    "rms_norm_recompute_bwd",
+                    _op(rms_norm_recompute_bwd_op, eps=_EPS),
+                    (x, x),
+                ),
+                ("weight", _op(WEIGHT.op, eps=_EPS), (x, weight)),
                 (
                     "weight_bwd",
                     _op(rms_norm_weight_bwd_op),
-                    (scale, x, weight, x),
+                    (x, x, scale, weight),
                 ),
                 (
                     "residual",
-                    _op(rms_norm_weight_residual_op, eps=_EPS),
+                    _op(RESIDUAL.op, eps=_EPS),
                     (x, weight, x),
                 ),
                 (
                     "residual_bwd",
                     _op(rms_norm_weight_residual_bwd_op),
-                    (scale, x, weight, x, x),
+                    (x, x, scale, weight, x),
                 ),
             ):
                 yield Cell(f"{name}/{label}/{rows}x{n}", kit, xla, operands)

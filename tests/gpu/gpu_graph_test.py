@@ -30,7 +30,7 @@ from xla_ffi_kit.ops.rms_norm import rms_norm_weight_bwd_op
 
 def program(x, w):
     forward = xla_ffi_kit.relu(xla_ffi_kit.rms_norm(x, w)) + 1
-    backward = rms_norm_weight_bwd_op(jnp.ones(x.shape[0]), x, w, x)
+    backward = rms_norm_weight_bwd_op(x, x, jnp.ones(x.shape[0]), w)
     return forward, backward
 
 function = jax.jit(program)

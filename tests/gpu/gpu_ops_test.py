@@ -23,7 +23,7 @@ from gpu_data import (
 import xla_ffi_kit
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
-from xla_ffi_kit.ops.rms_norm import rms_norm_grad_op, rms_norm_op
+from xla_ffi_kit.ops.rms_norm import rms_norm_op, rms_norm_recompute_bwd_op
 from xla_ffi_kit.testing import Case, check_op
 
 
@@ -83,7 +83,7 @@ def test_more_than_2_to_the_31_elements():
     [
         (rms_norm_op, Case("float32[3,17]", eps=1e-6)),
         (
-            rms_norm_grad_op,
+            rms_norm_recompute_bwd_op,
             Case("float32[3,17]", "float32[3,17]", eps=1e-6),
         ),
         (relu_op, Case("float32[3,17]")),

@@ -17,9 +17,10 @@ from gpu_data import (
 
 import xla_ffi_kit
 from xla_ffi_kit.ops.rms_norm import (
+    BLOCK,
+    RESIDUAL,
+    WEIGHT,
     rms_norm_weight_bwd_op,
-    rms_norm_weight_op,
-    rms_norm_weight_residual_op,
 )
 from xla_ffi_kit.testing import Case, check_op
 
@@ -32,6 +33,10 @@ def with_residual(x, w, r):
     return xla_ffi_kit.rms_norm(x, w, residual=r)
 
 
+def block(x, w, r):
+    return xla_ffi_kit.rms_norm_block(x, w)
+
+
 def operands(shape, dtype):
     """x, the weight, the residual."""
     dtype = jnp.dtype(dtype)
@@ -42,10 +47,12 @@ def operands(shape, dtype):
     )
 
 
-@pytest.mark.parametrize("function", [with_weight, with_residual])
+@pytest.mark.parametrize("function", [with_weight, with_residual, block])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
 def test_values(shape, dtype, function):
+    if function is block and jnp.dtype(dtype).kind == "c":
+        pytest.skip("real numbers only")
     args = operands(shape, dtype)
     got, want = (run(function, d, *args) for d in (DEVICE, CPU))
     for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
@@ -73,7 +80,7 @@ def test_the_gradient_of_a_weight_is_the_same_each_time_values(shape):
     x, w, ct = operands(shape, "float32")
     scale = np.ones(shape[:-1], np.float32)
     results = [
-        run(rms_norm_weight_bwd_op, DEVICE, scale, x, w, ct)[1]
+        run(rms_norm_weight_bwd_op, DEVICE, x, ct, scale, w)[1]
         for _ in range(3)
     ]
     for result in results[1:]:
@@ -116,10 +123,14 @@ def test_in_place_values(donated):
 @pytest.mark.parametrize(
     ("op", "case"),
     [
-        (rms_norm_weight_op, Case("float32[3,17]", "float32[17]", eps=1e-6)),
+        (WEIGHT.op, Case("float32[3,17]", "float32[17]", eps=1e-6)),
         (
-            rms_norm_weight_residual_op,
+            RESIDUAL.op,
             Case("float32[3,17]", "float32[17]", "float32[3,17]", eps=1e-6),
+        ),
+        (
+            BLOCK.op,
+            Case("float32[3,17]", "float32[17]", eps=1e-6, epilogue="add_relu"),
         ),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -210,12 +210,12 @@ BROKEN = {
         kit_op(
             "xla_ffi_kit.rms_norm_weight_bwd",
             rms_norm_weight_bwd_op.reference,
-            kernel_axes=(0, 1, 1, 1),
-            shared=(0, 2),  # the scale is not: it is one per row
+            kernel_axes=(1, 1, 0, 1),
+            shared=(2, 3),  # the scale is not: it is one per row
             shared_results=(1,),
             batches_shared=True,
         ),
-        Case("float32[]", "float32[3]", "float32[3]", "float32[3]"),
+        Case("float32[3]", "float32[3]", "float32[]", "float32[3]"),
         "batch axes",
     ),
     "a sum over the rows that is not declared": (

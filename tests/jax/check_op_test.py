@@ -18,24 +18,17 @@ from xla_ffi_kit.numpy._nonzero import nonzero_op
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import (
+    BLOCK,
+    RESIDUAL,
+    WEIGHT,
     rms_norm_bwd_op,
     rms_norm_fwd_op,
-    rms_norm_grad_op,
     rms_norm_op,
+    rms_norm_recompute_bwd_op,
     rms_norm_weight_bwd_op,
-    rms_norm_weight_fwd_op,
-    rms_norm_weight_op,
+    rms_norm_weight_jvp_op,
     rms_norm_weight_residual_bwd_op,
-    rms_norm_weight_residual_fwd_op,
-    rms_norm_weight_residual_op,
-    rms_norm_weight_residual_tangent_op,
-    rms_norm_weight_tangent_op,
 )
-from xla_ffi_kit.ops.rms_norm_block import (
-    rms_norm_block_fwd_op,
-    rms_norm_block_op,
-)
-from xla_ffi_kit.ops.rms_norm_partitioned import partitioned_op
 from xla_ffi_kit.ops.sort import sort_op, sort_pairs_op
 from xla_ffi_kit.testing import Case, check_op
 
@@ -61,54 +54,55 @@ GOOD = {
     "rms_norm_fwd": (rms_norm_fwd_op, Case("bfloat16[2,7]", eps=1e-3)),
     "rms_norm_bwd": (
         rms_norm_bwd_op,
-        Case("float64[2]", "float64[2,3]", "float64[2,3]"),
+        Case("float64[2,3]", "float64[2,3]", "float64[2]"),
     ),
-    "rms_norm_grad": (
-        rms_norm_grad_op,
+    "rms_norm_recompute_bwd": (
+        rms_norm_recompute_bwd_op,
         Case("float32[2,3]", "float32[2,3]", eps=1e-3),
         Case("complex64[3]", "complex64[3]", eps=0.1),
     ),
     "rms_norm_weight": (
-        rms_norm_weight_op,
+        WEIGHT.op,
         Case("float32[2,3]", "float32[3]", eps=1e-3),
     ),
     "rms_norm_weight_fwd": (
-        rms_norm_weight_fwd_op,
+        WEIGHT.fwd_op,
         Case("complex64[3]", "complex64[3]", eps=0.1),
     ),
     "rms_norm_weight_bwd": (
         rms_norm_weight_bwd_op,
-        Case("float64[2]", "float64[2,3]", "float64[3]", "float64[2,3]"),
+        Case("float64[2,3]", "float64[2,3]", "float64[2]", "float64[3]"),
     ),
-    "rms_norm_weight_tangent": (
-        rms_norm_weight_tangent_op,
-        Case("float32[]", *["float32[3]"] * 4),
+    "rms_norm_weight_jvp": (
+        rms_norm_weight_jvp_op,
+        Case("float64[3]", "float64[3]", "float64[]", *["float64[3]"] * 2),
     ),
     "rms_norm_weight_residual": (
-        rms_norm_weight_residual_op,
+        RESIDUAL.op,
         Case("float32[2,3]", "float32[3]", "float32[2,3]", eps=1e-3),
     ),
     "rms_norm_weight_residual_fwd": (
-        rms_norm_weight_residual_fwd_op,
+        RESIDUAL.fwd_op,
         Case("bfloat16[4]", "bfloat16[4]", "bfloat16[4]", eps=1e-3),
     ),
     "rms_norm_weight_residual_bwd": (
         rms_norm_weight_residual_bwd_op,
-        Case("float32[1]", "float32[1,4]", "float32[4]", *["float32[1,4]"] * 2),
-    ),
-    "rms_norm_weight_residual_tangent": (
-        rms_norm_weight_residual_tangent_op,
-        Case("float64[]", *["float64[3]"] * 4),
+        Case(
+            "float32[1,4]",
+            "float32[1,4]",
+            "float32[1]",
+            "float32[4]",
+            "float32[1,4]",
+        ),
     ),
     "rms_norm_block": (
-        rms_norm_block_op,
-        Case("float32[2,3]", "float32[3]", eps=1e-3),
+        BLOCK.op,
+        Case("float32[2,3]", "float32[3]", eps=1e-3, epilogue="add_relu"),
     ),
     "rms_norm_block_fwd": (
-        rms_norm_block_fwd_op,
-        Case("bfloat16[4]", "bfloat16[4]", eps=1e-3),
+        BLOCK.fwd_op,
+        Case("bfloat16[4]", "bfloat16[4]", eps=1e-3, epilogue="add_relu"),
     ),
-    "rms_norm_partitioned": (partitioned_op, Case("float32[2,3]", eps=1e-3)),
     "modular_add": (
         modular_add_op,
         Case("float32[2,3]", "float32[2,7]"),
@@ -138,7 +132,7 @@ GOOD = {
 
 # The derivatives of these are second order of the operations they belong to.
 INNER = ("rms_norm_weight_fwd", "rms_norm_weight_residual_fwd")
-INNER += ("rms_norm_weight_tangent", "rms_norm_weight_residual_tangent")
+INNER += ("rms_norm_weight_jvp",)
 SLOW = ("second order", "jacobians", "control flow")
 
 
@@ -149,6 +143,6 @@ def test_operation(name):
     print(report)
     for row in report.rows:
         reasons = SKIPPABLE.get(row.check, ())
-        if name.endswith(("tangent", "partitioned")):  # made of others
+        if name.endswith("jvp"):  # made of others
             reasons += ("no handler for cpu",)
         assert row.status == "passed" or row.message in reasons, row

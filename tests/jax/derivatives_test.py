@@ -125,7 +125,7 @@ def test_dead_derivatives_cost_nothing():
     # Only dw is asked for, so no handler computes dx.
     grad = jax.jit(jax.grad(loss_of(fused), 1))
     text = grad.lower(*OPERANDS).compile().as_text()
-    assert "xla_ffi_kit.rms_norm_grad" not in text
+    assert "xla_ffi_kit.rms_norm_bwd" not in text
 
 
 def test_the_gradient_alone_does_not_run_the_forward():
@@ -135,7 +135,7 @@ def test_the_gradient_alone_does_not_run_the_forward():
         (lambda x: jnp.sum(rms_norm(x) ** 3), True),
     ):
         text = jax.jit(jax.grad(loss)).lower(x).compile().as_text()
-        assert 'target="xla_ffi_kit.rms_norm_grad"' in text
+        assert 'target="xla_ffi_kit.rms_norm_bwd"' in text
         assert ('target="xla_ffi_kit.rms_norm"' in text) == forward
 
 
@@ -143,4 +143,4 @@ def test_linearize_runs_the_forward_once():
     jaxpr = jax.make_jaxpr(lambda x: jax.linearize(rms_norm, x)[1](x))
     text = str(jaxpr(OPERANDS[0]))
     assert text.count("xla_ffi_kit.rms_norm[") == 1
-    assert text.count("xla_ffi_kit.rms_norm_grad[") == 1
+    assert text.count("xla_ffi_kit.rms_norm_recompute_bwd[") == 1

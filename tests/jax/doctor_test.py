@@ -256,4 +256,4 @@ def test_docs_show_the_handlers_there_are():
 
 def test_main_reports_in_process(capsys):
     assert doctor.main([KIT]) == 0
-    assert "xla_ffi_kit.rms_norm_fwd" in capsys.readouterr().out
+    assert "xla_ffi_kit.rms_norm_bwd" in capsys.readouterr().out

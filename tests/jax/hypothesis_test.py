@@ -17,8 +17,8 @@ from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import (
     rms_norm_bwd_op,
     rms_norm_fwd_op,
-    rms_norm_grad_op,
     rms_norm_op,
+    rms_norm_recompute_bwd_op,
 )
 
 jax.config.update("jax_enable_x64", True)
@@ -70,8 +70,8 @@ def rms_norm_calls(draw):
     operands = {
         rms_norm_op: [x],
         rms_norm_fwd_op: [x],
-        rms_norm_grad_op: [x, x],
-        rms_norm_bwd_op: [scale, x, x],
+        rms_norm_recompute_bwd_op: [x, x],
+        rms_norm_bwd_op: [x, x, scale],
     }
     op = draw(st.sampled_from(list(operands)))
     if op is rms_norm_bwd_op:

@@ -9,10 +9,7 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import rms_norm_block
-from xla_ffi_kit.ops.rms_norm_block import (
-    rms_norm_block_fwd_op,
-    rms_norm_block_op,
-)
+from xla_ffi_kit.ops.rms_norm import BLOCK
 
 jax.config.update("jax_enable_x64", True)
 
@@ -53,8 +50,8 @@ def test_one_handler_each_way_and_no_reference():
     f = jax.jit(jax.grad(lambda x, w: rms_norm_block(x, w).sum(), (0, 1)))
     text = f.lower(x, weight).compile().as_text()
     assert text.count("custom-call(") == 2
-    assert '"xla_ffi_kit.rms_norm_block_fwd"' in text
-    assert '"xla_ffi_kit.rms_norm_weight_residual_bwd"' in text
+    assert '"xla_ffi_kit.rms_norm"' in text
+    assert '"xla_ffi_kit.rms_norm_weight_bwd"' in text
     assert "rsqrt" not in text
 
 
@@ -63,24 +60,24 @@ def test_weights_by_vmap_run_one_handler():
     f = jax.jit(jax.vmap(rms_norm_block))
     text = f.lower(x, weight).compile().as_text()
     assert text.count("custom-call(") == 1
-    assert '"xla_ffi_kit.rms_norm_block"' in text
+    assert '"xla_ffi_kit.rms_norm"' in text
     np.testing.assert_allclose(
         f(x, weight), jax.vmap(plain)(x, weight), rtol=1e-5
     )
 
 
-@pytest.mark.parametrize("op", [rms_norm_block_op, rms_norm_block_fwd_op])
-def test_made_of_the_norm_where_it_has_no_handler(op):
+@pytest.mark.parametrize("op", [BLOCK.op, BLOCK.fwd_op])
+def test_made_of_the_norm_where_rows_are_partitioned(op):
     x, weight = make((4, 8), "float32"), make((8,), "float32")
-    want = op(x, weight, eps=1e-3)
-    for composed in (op.handlers["cuda"], op.partitioned):
-        f = jax.jit(functools.partial(composed, eps=1e-3))
-        assert "@xla_ffi_kit.rms_norm" in f.lower(x, weight).as_text()
-        jax.tree.map(
-            functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6),
-            f(x, weight),
-            want,
-        )
+    attributes = {"eps": 1e-3, "epilogue": "add_relu"}
+    f = jax.jit(functools.partial(op.partitioned, **attributes))
+    text = f.lower(x, weight).as_text()
+    assert "@xla_ffi_kit.rms_norm" in text and "add_relu" not in text
+    jax.tree.map(
+        functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6),
+        f(x, weight),
+        op(x, weight, **attributes),
+    )
 
 
 def test_a_complex_operand_is_refused():

@@ -8,7 +8,7 @@ import numpy as np
 
 from xla_ffi_kit import rms_norm
 
-NAME = "xla_ffi_kit.rms_norm_weight"
+NAME = "xla_ffi_kit.rms_norm"  # of the handler
 
 
 def data(*shape: int, seed: int = 0) -> jax.Array:

@@ -20,11 +20,7 @@ from shared_data import NAME, assert_close, data, fused, loss, program, targets
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp, rms_norm
-from xla_ffi_kit.ops.rms_norm import (
-    rms_norm_weight_bwd_op,
-    rms_norm_weight_op,
-    rms_norm_weight_residual_op,
-)
+from xla_ffi_kit.ops.rms_norm import RESIDUAL, WEIGHT, rms_norm_weight_bwd_op
 
 # --- The fused handlers run ---------------------------------------------------
 
@@ -32,21 +28,19 @@ from xla_ffi_kit.ops.rms_norm import (
 def test_forward_and_backward_are_one_call_each():
     x, w = data(4, 6, 8), data(8, seed=1)
     assert targets(rms_norm, x, w) == {NAME: 1}
-    residual = f"{NAME}_residual"
     f = lambda x, w, r: rms_norm(x, w, residual=r)  # noqa: E731
-    assert targets(f, x, w, x) == {residual: 1}
-    assert targets(lambda x, r: rms_norm(x, residual=r), x, x) == {residual: 1}
-    grad = jax.grad(loss, (0, 1, 2))
-    both = {f"{residual}_fwd": 1, f"{residual}_bwd": 1}
-    assert targets(grad, x, w, x) == both
+    assert targets(f, x, w, x) == {NAME: 1}
+    assert targets(lambda x, r: rms_norm(x, residual=r), x, x) == {NAME: 1}
+    both = {NAME: 1, f"{NAME}_weight_bwd": 1}
+    assert targets(jax.grad(loss, (0, 1, 2)), x, w, x) == both
     plain = jax.grad(lambda x, w: jnp.sum(rms_norm(x, w) ** 2), (0, 1))
-    assert targets(plain, x, w) == {f"{NAME}_fwd": 1, f"{NAME}_bwd": 1}
+    assert targets(plain, x, w) == both
 
 
 def test_a_sum_that_nobody_reads_needs_no_cotangent():
     x, w = data(4, 8), data(8, seed=1)
     grad = jax.grad(lambda x: jnp.sum(rms_norm(x, w, residual=x)[0] ** 2))
-    assert f"{NAME}_bwd" in targets(grad, x)
+    assert f"{NAME}_weight_bwd" in targets(grad, x)
     only_sum = jax.grad(lambda x: jnp.sum(rms_norm(x, w, residual=x)[1] ** 2))
     assert_close(only_sum(x), 8 * x)
     assert not any("bwd" in name for name in targets(only_sum, x))
@@ -55,9 +49,9 @@ def test_a_sum_that_nobody_reads_needs_no_cotangent():
 def test_the_weight_gradient_is_the_same_every_time():
     x, w = data(300, 64), data(64, seed=1)
     scale, ct = data(300, seed=2), data(300, 64, seed=3)
-    first = rms_norm_weight_bwd_op(scale, x, w, ct)[1]
+    first = rms_norm_weight_bwd_op(x, ct, scale, w)[1]
     for _ in range(5):
-        again = rms_norm_weight_bwd_op(scale, x, w, ct)[1]
+        again = rms_norm_weight_bwd_op(x, ct, scale, w)[1]
         np.testing.assert_array_equal(first, again)
     wide = np.asarray(x, np.float64) * np.asarray(scale)[:, None] * ct
     np.testing.assert_allclose(first, wide.sum(0), rtol=2e-6, atol=2e-5)
@@ -65,7 +59,7 @@ def test_the_weight_gradient_is_the_same_every_time():
 
 def test_platforms_without_these_handlers_run_the_reference():
     x, w = data(4, 8), data(8)
-    handlers = [f"@{NAME}_fwd(", f"@{NAME}_bwd("]
+    handlers = [f"@{NAME}(", f"@{NAME}_weight_bwd("]
     for platform, wanted in {
         "cpu": handlers,
         "cuda": handlers,
@@ -170,8 +164,8 @@ def test_vmap_is_one_batched_call(in_axes):
     want = [jnp.stack(parts) for parts in zip(*calls, strict=True)]
     assert_close(f(*args), want)
     jaxpr = str(jax.make_jaxpr(f)(*args))
-    assert jaxpr.count(f" {NAME}_residual[") == 1 and "scan" not in jaxpr
-    assert targets(f, *args) == {f"{NAME}_residual": 1}
+    assert jaxpr.count(f" {RESIDUAL.op.name}[") == 1 and "scan" not in jaxpr
+    assert targets(f, *args) == {NAME: 1}
 
 
 def test_a_weight_that_is_not_mapped_is_not_repeated():
@@ -191,13 +185,13 @@ def test_gradients_of_the_weight_under_vmap():
     want = [jnp.stack(parts) for parts in zip(*each, strict=True)]
     f = jax.vmap(grad, (0, None, 0))
     assert_close(f(x, w, r), want)  # one gradient of the weight per element
-    assert targets(f, x, w, r)[f"{NAME}_residual_bwd"] == 1
+    assert targets(f, x, w, r)[f"{NAME}_weight_bwd"] == 1
     f = jax.grad(
         lambda *p: jnp.sum(jax.vmap(loss, (0, None, 0))(*p)), (0, 1, 2)
     )
     want[1] = jnp.sum(want[1], 0)
     assert_close(f(x, w, r), want)
-    assert targets(f, x, w, r)[f"{NAME}_residual_bwd"] == 1
+    assert targets(f, x, w, r)[f"{NAME}_weight_bwd"] == 1
 
 
 def test_a_rule_s_gradient_is_summed_for_what_is_not_mapped():
@@ -227,7 +221,7 @@ def test_a_rule_s_gradient_is_summed_for_what_is_not_mapped():
 def test_a_handler_that_takes_no_batched_weight():
     op = FfiOp(
         NAME,
-        rms_norm_weight_op.reference,
+        WEIGHT.op.reference,
         kernel_axes=1,
         libraries=xla_ffi_kit.KIT_LIBRARIES[:1],
         attributes={"eps": np.float64},
@@ -274,7 +268,7 @@ def test_shards_stay_in_place(kind, spec):
     with jax.set_mesh(mesh):
         text = program(fused, *sharded)
         assert "all-" not in text and "permute" not in text
-        assert f'"{NAME}_residual"' in text
+        assert f'"{NAME}"' in text
         text = program(grad, *sharded)
         # The gradient of the weight is summed; nothing else travels.
         assert "all-gather" not in text and "permute" not in text
@@ -324,7 +318,8 @@ def test_a_sharded_weight_is_gathered_or_refused():
         with pytest.raises(ValueError) as caught:
             rms_norm(placed(mesh, P("d"))[1][0], ws)
     assert str(caught.value).startswith(
-        f"{NAME}: operand weight: axis -1 is sharded over 'e', expected it"
+        f"{WEIGHT.op.name}: operand weight: axis -1 is sharded over 'e', "
+        "expected it"
     )
 
 
@@ -343,7 +338,7 @@ def test_shard_map_runs_the_fused_handlers_on_each_shard(check):
         )(x, w, r)
 
     grad = jax.value_and_grad(mapped, (0, 1, 2))
-    assert targets(grad, *args)[f"{NAME}_residual_bwd"] == 1
+    assert targets(grad, *args)[f"{NAME}_weight_bwd"] == 1
     want = jax.value_and_grad(loss, (0, 1, 2))(*args)
     assert_close(jax.jit(grad)(*args), want, 5e-5)
 
@@ -358,7 +353,7 @@ def test_export_with_a_symbolic_batch_and_its_gradient():
         jax.ShapeDtypeStruct(s, np.float32)
         for s in ((size, 8), (8,), (size, 8))
     ]
-    checks = xla_ffi_kit.export_checks(rms_norm_weight_residual_op)
+    checks = xla_ffi_kit.export_checks(RESIDUAL.op)
     exported = export.export(jax.jit(fused), disabled_checks=checks)(*types)
     again = export.deserialize(exported.serialize(vjp_order=1))
     for rows in (2, 5):

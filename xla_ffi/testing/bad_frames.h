@@ -24,9 +24,11 @@ std::vector<BadFrame> BadFrames(const CallFrame& good);
 
 // Expects that `handler` accepts `good` - unless it cannot run here, as on a
 // machine without a GPU - and refuses each of BadFrames(good): with
-// INVALID_ARGUMENT and a message, and without writing to a result.
+// INVALID_ARGUMENT and a message, and without writing to a result. `none` names
+// the mistakes that are none, since an operand is optional: it accepts them.
 void ExpectRefusesBadFrames(XLA_FFI_Handler* handler, CallFrame good,
-                            bool can_run = true);
+                            bool can_run = true,
+                            const std::vector<std::string>& none = {});
 
 // Expects that `handler` accepts `good`, and refuses null data of each of its
 // operands and results, which are named in this order, in the words of

@@ -116,7 +116,7 @@ struct Pairs {
 };
 
 // Calls fn with the loops over rows of n elements of T. Short ones are what
-// attention normalises, rows of 64 and 128: of others, and of complex numbers,
+// attention normalizes, rows of 64 and 128: of others, and of complex numbers,
 // there are too few to be compiled for.
 template <typename T, class Fn>
 HWY_INLINE void WithLoops(int64_t n, const Fn& fn) {

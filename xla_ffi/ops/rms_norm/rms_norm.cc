@@ -42,7 +42,7 @@ struct AddSquareOfSum {
 };
 
 // What y is, beside h * scale.
-enum class Kind { kPlain, kWeight, kComplexWeight, kBlock };
+enum class Kind { kPlain, kWeight, kComplexWeight, kAddRelu };
 
 // A complex weight multiplies pairs.
 template <typename R, Kind kKind>
@@ -61,7 +61,7 @@ struct ScaleBody {
       const auto w = access.Load(d, weight + i);
       v = kKind == Kind::kComplexWeight ? TimesComplex(v, w) : Times(v, w);
     }
-    if constexpr (kKind == Kind::kBlock) v = MaxWithZero(Plus(v, input));
+    if constexpr (kKind == Kind::kAddRelu) v = MaxWithZero(Plus(v, input));
     access.Store(v, d, y + i);
   }
 };
@@ -71,10 +71,11 @@ template <typename T>
 struct Row {
   using R = ComponentType<T>;
 
-  Row(const RmsNormForward<T>& args, int64_t row, int64_t begin, int64_t end)
+  Row(const RmsNormForwardArgs<T>& args, int64_t row, int64_t begin,
+      int64_t end)
       : count(static_cast<size_t>(kComponents<T> * (end - begin))),
         eps(args.eps),
-        is_block(args.is_block) {
+        add_relu(args.add_relu) {
     const int64_t offset = row * args.n + begin;
     x = AsComponents(args.x + offset);
     y = AsComponents(args.y + offset);
@@ -98,7 +99,7 @@ struct Row {
   const R* weight = nullptr;
   size_t count;
   double eps;
-  bool is_block;
+  bool add_relu;
 };
 
 template <typename T, class Loops>
@@ -136,16 +137,17 @@ HWY_INLINE void Apply(const Row<T>& row, AccumulationType<T> scale,
   if (row.weight == nullptr) return ApplyAs<Kind::kPlain>(row, scale, loops);
   if constexpr (kComponents<T> == 2) {
     ApplyAs<Kind::kComplexWeight>(row, scale, loops);
-  } else if (row.is_block) {
-    ApplyAs<Kind::kBlock>(row, scale, loops);
+  } else if (row.add_relu) {
+    ApplyAs<Kind::kAddRelu>(row, scale, loops);
   } else {
     ApplyAs<Kind::kWeight>(row, scale, loops);
   }
 }
 
 template <typename T, class Loops>
-void ForwardGroup(const RmsNormForward<T>& args, int64_t first, int64_t rows,
-                  const Loops& loops, AccumulationType<T>* scales) {
+void ForwardGroup(const RmsNormForwardArgs<T>& args, int64_t first,
+                  int64_t rows, const Loops& loops,
+                  AccumulationType<T>* scales) {
   double powers[kMaxGroup] = {};
   for (int64_t r = 0; r < rows; ++r) {
     powers[r] = PowerOf(Row<T>(args, first + r, 0, args.n), loops);
@@ -157,7 +159,7 @@ void ForwardGroup(const RmsNormForward<T>& args, int64_t first, int64_t rows,
 }
 
 template <typename T>
-void Forward(const RmsNormForward<T>& args, int64_t begin, int64_t end) {
+void Forward(const RmsNormForwardArgs<T>& args, int64_t begin, int64_t end) {
   const int64_t group = GroupSize(args.n * static_cast<int64_t>(sizeof(T)));
   WithLoops<T>(args.n, [&](const auto& loops) HWY_ATTR {
     for (int64_t first = begin; first < end; first += group) {
@@ -172,13 +174,13 @@ void Forward(const RmsNormForward<T>& args, int64_t begin, int64_t end) {
 }
 
 template <typename T>
-double PowerOfPart(const RmsNormForward<T>& args, int64_t row, int64_t begin,
-                   int64_t end) {
+double PowerOfPart(const RmsNormForwardArgs<T>& args, int64_t row,
+                   int64_t begin, int64_t end) {
   return PowerOf(Row<T>(args, row, begin, end), AnyLength());
 }
 
 template <typename T>
-void ApplyToPart(const RmsNormForward<T>& args, int64_t row, int64_t begin,
+void ApplyToPart(const RmsNormForwardArgs<T>& args, int64_t row, int64_t begin,
                  int64_t end, AccumulationType<T> scale) {
   Apply(Row<T>(args, row, begin, end), scale, AnyLength());
 }
@@ -192,30 +194,30 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_kit {
 
 template <typename T>
-void RmsNorm(const RmsNormForward<T>& args, int64_t begin, int64_t end) {
+void RmsNorm(const RmsNormForwardArgs<T>& args, int64_t begin, int64_t end) {
   HWY_EXPORT_T(Table, Forward<T>);
   HWY_DYNAMIC_DISPATCH_T(Table)(args, begin, end);
 }
 
 template <typename T>
-double RmsNormPower(const RmsNormForward<T>& args, int64_t row, int64_t begin,
-                    int64_t end) {
+double RmsNormPower(const RmsNormForwardArgs<T>& args, int64_t row,
+                    int64_t begin, int64_t end) {
   HWY_EXPORT_T(Table, PowerOfPart<T>);
   return HWY_DYNAMIC_DISPATCH_T(Table)(args, row, begin, end);
 }
 
 template <typename T>
-void RmsNormApply(const RmsNormForward<T>& args, int64_t row, int64_t begin,
+void RmsNormApply(const RmsNormForwardArgs<T>& args, int64_t row, int64_t begin,
                   int64_t end, AccumulationType<T> scale) {
   HWY_EXPORT_T(Table, ApplyToPart<T>);
   HWY_DYNAMIC_DISPATCH_T(Table)(args, row, begin, end, scale);
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(T)                                         \
-  template void RmsNorm(const RmsNormForward<T>&, int64_t, int64_t);       \
-  template double RmsNormPower(const RmsNormForward<T>&, int64_t, int64_t, \
-                               int64_t);                                   \
-  template void RmsNormApply(const RmsNormForward<T>&, int64_t, int64_t,   \
+#define XLA_FFI_KIT_INSTANTIATE(T)                                             \
+  template void RmsNorm(const RmsNormForwardArgs<T>&, int64_t, int64_t);       \
+  template double RmsNormPower(const RmsNormForwardArgs<T>&, int64_t, int64_t, \
+                               int64_t);                                       \
+  template void RmsNormApply(const RmsNormForwardArgs<T>&, int64_t, int64_t,   \
                              int64_t, AccumulationType<T>)
 XLA_FFI_KIT_INSTANTIATE(Float16);
 XLA_FFI_KIT_INSTANTIATE(BFloat16);

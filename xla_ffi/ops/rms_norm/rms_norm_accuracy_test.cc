@@ -59,12 +59,12 @@ T Element(Input input, int64_t i) {
   return T(static_cast<AccumulationType<T>>(Value(input, i)));
 }
 
-// Normalises a row of n elements; eps = 0.
+// Normalizes a row of n elements; eps = 0.
 template <typename T>
-std::vector<T> Normalised(Input input, int64_t n) {
+std::vector<T> Normalized(Input input, int64_t n) {
   std::vector<T> row(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) row[i] = Element<T>(input, i);
-  RmsNormForward<T> args;
+  RmsNormForwardArgs<T> args;
   args.x = row.data();
   args.y = row.data();
   args.n = n;
@@ -90,7 +90,7 @@ Wide ExactScale(Input input, int64_t n) {
 // The largest relative error of an output.
 template <typename T>
 double WorstError(Input input, int64_t n) {
-  const std::vector<T> y = Normalised<T>(input, n);
+  const std::vector<T> y = Normalized<T>(input, n);
   const Wide scale = ExactScale<T>(input, n);
   Wide worst = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -104,7 +104,7 @@ double WorstError(Input input, int64_t n) {
 // The fraction of outputs that a neighbour would be nearer to.
 template <typename T>
 double WronglyRounded(Input input, int64_t n) {
-  const std::vector<T> y = Normalised<T>(input, n);
+  const std::vector<T> y = Normalized<T>(input, n);
   const Wide scale = ExactScale<T>(input, n);
   int64_t wrong = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -163,9 +163,9 @@ TEST(RmsNormAccuracyTest, HoldsWhereDenormalsAreFlushed) {
   ForEachSimdTarget([&] {
     for (const Input input : kInputs) {
       _mm_setcsr(control | 0x8040);  // FTZ and DAZ
-      const std::vector<float> y = Normalised<float>(input, 5000);
+      const std::vector<float> y = Normalized<float>(input, 5000);
       _mm_setcsr(control);
-      EXPECT_EQ(y, Normalised<float>(input, 5000)) << static_cast<int>(input);
+      EXPECT_EQ(y, Normalized<float>(input, 5000)) << static_cast<int>(input);
     }
   });
 }

@@ -1,5 +1,3 @@
-#include "xla_ffi/ops/rms_norm/rms_norm_backward.h"
-
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -35,7 +33,7 @@ struct BackwardRow {
   using D = WideTag<R>;
   static constexpr bool kComplex = kComponents<T> == 2;
 
-  BackwardRow(const RmsNormBackward<T>& args, int64_t row, int64_t begin,
+  BackwardRow(const RmsNormBackwardArgs<T>& args, int64_t row, int64_t begin,
               int64_t end)
       : count(static_cast<size_t>(kComponents<T> * (end - begin))) {
     const int64_t offset = row * args.n + begin;
@@ -99,7 +97,7 @@ struct AddDotAndSquare {
 // In this form every factor is of the order of its row's values, where scale^3
 // might leave the type's range.
 template <class Row, bool kSum>
-struct GradientBody {
+struct BackwardBody {
   const Row& row;
   hn::Vec<typename Row::D> scale, mean;
 
@@ -133,11 +131,12 @@ double DotInDouble(const Row& row) {
 }
 
 template <class Row, class Loops>
-HWY_INLINE RmsNormSums SumsOf(const Row& row, bool has_scale, double scale,
-                              double eps, const Loops& loops) {
+HWY_INLINE RmsNormBackwardSums SumsOf(const Row& row, bool has_scale,
+                                      double scale, double eps,
+                                      const Loops& loops) {
   using R = typename Row::R;
   const typename Row::D d;
-  RmsNormSums sums = {0, 0};
+  RmsNormBackwardSums sums = {0, 0};
   bool is_tiny;  // some products may have been flushed to zero
   if (has_scale) {
     sums.dot = loops.Sum(d, row.count, AddDot<Row>{row});
@@ -166,17 +165,17 @@ HWY_INLINE void ApplyTo(const Row& row, AccumulationType<T> scale, double dot,
   const auto s = hn::Set(d, Canonical(scale));
   const auto m = hn::Set(d, Canonical(mean));
   if (row.ct_sum == nullptr) {
-    const GradientBody<Row, false> body = {row, s, m};
+    const BackwardBody<Row, false> body = {row, s, m};
     loops.ForEach(d, row.count, body);
   } else {
-    const GradientBody<Row, true> body = {row, s, m};
+    const BackwardBody<Row, true> body = {row, s, m};
     loops.ForEach(d, row.count, body);
   }
 }
 
 template <typename T>
-AccumulationType<T> ScaleOfRow(const RmsNormBackward<T>& args, int64_t row,
-                               const RmsNormSums& sums) {
+AccumulationType<T> ScaleOfRow(const RmsNormBackwardArgs<T>& args, int64_t row,
+                               const RmsNormBackwardSums& sums) {
   using A = AccumulationType<T>;
   if (args.scale != nullptr) return args.scale[row];
   return RmsNormScale<A>(sums.power, args.n, args.eps);
@@ -184,7 +183,7 @@ AccumulationType<T> ScaleOfRow(const RmsNormBackward<T>& args, int64_t row,
 
 // Calls fn(row) with the row in the form that fits args.
 template <typename T, class Fn>
-HWY_INLINE auto WithRow(const RmsNormBackward<T>& args, int64_t row,
+HWY_INLINE auto WithRow(const RmsNormBackwardArgs<T>& args, int64_t row,
                         int64_t begin, int64_t end, const Fn& fn) {
   if (args.weight == nullptr) {
     return fn(BackwardRow<T, false>(args, row, begin, end));
@@ -193,9 +192,9 @@ HWY_INLINE auto WithRow(const RmsNormBackward<T>& args, int64_t row,
 }
 
 template <typename T, class Loops>
-HWY_INLINE RmsNormSums SumsWith(const RmsNormBackward<T>& args, int64_t row,
-                                int64_t begin, int64_t end,
-                                const Loops& loops) {
+HWY_INLINE RmsNormBackwardSums SumsWith(const RmsNormBackwardArgs<T>& args,
+                                        int64_t row, int64_t begin, int64_t end,
+                                        const Loops& loops) {
   const bool has_scale = args.scale != nullptr;
   const double scale = has_scale ? args.scale[row] : 0;
   return WithRow(args, row, begin, end, [&](const auto& r) HWY_ATTR {
@@ -204,14 +203,14 @@ HWY_INLINE RmsNormSums SumsWith(const RmsNormBackward<T>& args, int64_t row,
 }
 
 template <typename T>
-RmsNormSums SumsOfPart(const RmsNormBackward<T>& args, int64_t row,
-                       int64_t begin, int64_t end) {
+RmsNormBackwardSums SumsOfPart(const RmsNormBackwardArgs<T>& args, int64_t row,
+                               int64_t begin, int64_t end) {
   return SumsWith(args, row, begin, end, AnyLength());
 }
 
 template <typename T>
-void ApplyToPart(const RmsNormBackward<T>& args, int64_t row, int64_t begin,
-                 int64_t end, const RmsNormSums& sums) {
+void ApplyToPart(const RmsNormBackwardArgs<T>& args, int64_t row, int64_t begin,
+                 int64_t end, const RmsNormBackwardSums& sums) {
   const AccumulationType<T> scale = ScaleOfRow(args, row, sums);
   WithRow(args, row, begin, end, [&](const auto& r) HWY_ATTR {
     ApplyTo<T>(r, scale, sums.dot, args.n, AnyLength());
@@ -219,12 +218,13 @@ void ApplyToPart(const RmsNormBackward<T>& args, int64_t row, int64_t begin,
 }
 
 template <typename T, class Loops>
-void GradientGroup(const RmsNormBackward<T>& args, int64_t first, int64_t rows,
-                   const Loops& loops) {
+void BackwardGroup(const RmsNormBackwardArgs<T>& args, int64_t first,
+                   int64_t rows, const Loops& loops) {
   double dots[kMaxGroup], powers[kMaxGroup] = {};
   AccumulationType<T> scales[kMaxGroup];
   for (int64_t r = 0; r < rows; ++r) {
-    const RmsNormSums sums = SumsWith(args, first + r, 0, args.n, loops);
+    const RmsNormBackwardSums sums =
+        SumsWith(args, first + r, 0, args.n, loops);
     dots[r] = sums.dot;
     powers[r] = sums.power;
   }
@@ -241,11 +241,11 @@ void GradientGroup(const RmsNormBackward<T>& args, int64_t first, int64_t rows,
 }
 
 template <typename T>
-void Gradient(const RmsNormBackward<T>& args, int64_t begin, int64_t end) {
+void Backward(const RmsNormBackwardArgs<T>& args, int64_t begin, int64_t end) {
   const int64_t group = GroupSize(2 * args.n * static_cast<int64_t>(sizeof(T)));
   WithLoops<T>(args.n, [&](const auto& loops) HWY_ATTR {
     for (int64_t first = begin; first < end; first += group) {
-      GradientGroup(args, first, std::min(group, end - first), loops);
+      BackwardGroup(args, first, std::min(group, end - first), loops);
     }
   });
 }
@@ -253,7 +253,7 @@ void Gradient(const RmsNormBackward<T>& args, int64_t begin, int64_t end) {
 // Adds the terms of a few rows in one vector of columns, so that the sums in
 // double are loaded and stored once per group of rows.
 template <typename T>
-struct WeightGradientBody {
+struct WeightBackwardBody {
   using R = ComponentType<T>;
   using D = WideTag<R>;
 
@@ -310,12 +310,12 @@ struct WeightGradientBody {
 };
 
 template <typename T>
-void WeightGradient(const RmsNormBackward<T>& args, int64_t begin, int64_t end,
-                    int64_t first, int64_t last, double* dweight) {
+void WeightBackward(const RmsNormBackwardArgs<T>& args, int64_t begin,
+                    int64_t end, int64_t first, int64_t last, double* dweight) {
   constexpr int64_t kGroup = 8;
   for (int64_t row = begin; row < end; row += kGroup) {
     const int64_t offset = row * args.n + first;
-    const WeightGradientBody<T> body = {
+    const WeightBackwardBody<T> body = {
         AsComponents(args.x + offset),
         AsComponents(args.ct + offset),
         args.scale + row,
@@ -336,41 +336,45 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_kit {
 
 template <typename T>
-void RmsNormGradient(const RmsNormBackward<T>& args, int64_t begin,
+void RmsNormBackward(const RmsNormBackwardArgs<T>& args, int64_t begin,
                      int64_t end) {
-  HWY_EXPORT_T(Table, Gradient<T>);
+  HWY_EXPORT_T(Table, Backward<T>);
   HWY_DYNAMIC_DISPATCH_T(Table)(args, begin, end);
 }
 
 template <typename T>
-RmsNormSums RmsNormGradientSums(const RmsNormBackward<T>& args, int64_t row,
-                                int64_t begin, int64_t end) {
+RmsNormBackwardSums RmsNormBackwardReduce(const RmsNormBackwardArgs<T>& args,
+                                          int64_t row, int64_t begin,
+                                          int64_t end) {
   HWY_EXPORT_T(Table, SumsOfPart<T>);
   return HWY_DYNAMIC_DISPATCH_T(Table)(args, row, begin, end);
 }
 
 template <typename T>
-void RmsNormGradientApply(const RmsNormBackward<T>& args, int64_t row,
-                          int64_t begin, int64_t end, const RmsNormSums& sums) {
+void RmsNormBackwardApply(const RmsNormBackwardArgs<T>& args, int64_t row,
+                          int64_t begin, int64_t end,
+                          const RmsNormBackwardSums& sums) {
   HWY_EXPORT_T(Table, ApplyToPart<T>);
   HWY_DYNAMIC_DISPATCH_T(Table)(args, row, begin, end, sums);
 }
 
 template <typename T>
-void RmsNormWeightGradient(const RmsNormBackward<T>& args, int64_t begin,
+void RmsNormWeightBackward(const RmsNormBackwardArgs<T>& args, int64_t begin,
                            int64_t end, int64_t first, int64_t last,
                            double* dweight) {
-  HWY_EXPORT_T(Table, WeightGradient<T>);
+  HWY_EXPORT_T(Table, WeightBackward<T>);
   HWY_DYNAMIC_DISPATCH_T(Table)(args, begin, end, first, last, dweight);
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(T)                                             \
-  template void RmsNormGradient(const RmsNormBackward<T>&, int64_t, int64_t);  \
-  template RmsNormSums RmsNormGradientSums(const RmsNormBackward<T>&, int64_t, \
-                                           int64_t, int64_t);                  \
-  template void RmsNormGradientApply(const RmsNormBackward<T>&, int64_t,       \
-                                     int64_t, int64_t, const RmsNormSums&);    \
-  template void RmsNormWeightGradient(const RmsNormBackward<T>&, int64_t,      \
+#define XLA_FFI_KIT_INSTANTIATE(T)                                            \
+  template void RmsNormBackward(const RmsNormBackwardArgs<T>&, int64_t,       \
+                                int64_t);                                     \
+  template RmsNormBackwardSums RmsNormBackwardReduce(                         \
+      const RmsNormBackwardArgs<T>&, int64_t, int64_t, int64_t);              \
+  template void RmsNormBackwardApply(const RmsNormBackwardArgs<T>&, int64_t,  \
+                                     int64_t, int64_t,                        \
+                                     const RmsNormBackwardSums&);             \
+  template void RmsNormWeightBackward(const RmsNormBackwardArgs<T>&, int64_t, \
                                       int64_t, int64_t, int64_t, double*)
 XLA_FFI_KIT_INSTANTIATE(Float16);
 XLA_FFI_KIT_INSTANTIATE(BFloat16);

@@ -1,5 +1,3 @@
-#include "xla_ffi/ops/rms_norm/rms_norm_backward.h"
-
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -49,7 +47,7 @@ struct Case {
         weight(RandomNormal<T>(n + shift, 20 + n)),
         dx(rows * n + shift + 1, Narrow<T>(99)),
         scale(rows) {
-    RmsNormForward<T> forward;
+    RmsNormForwardArgs<T> forward;
     forward.x = x.data() + shift;
     forward.y = dx.data() + shift;
     forward.scale = scale.data();
@@ -58,8 +56,9 @@ struct Case {
     RmsNorm(forward, 0, rows);
   }
 
-  RmsNormBackward<T> Args(bool has_scale, bool has_weight, bool has_ct_sum) {
-    RmsNormBackward<T> args;
+  RmsNormBackwardArgs<T> Args(bool has_scale, bool has_weight,
+                              bool has_ct_sum) {
+    RmsNormBackwardArgs<T> args;
     if (has_scale) args.scale = scale.data();
     args.x = x.data() + shift;
     if (has_weight) args.weight = weight.data() + shift;
@@ -78,7 +77,8 @@ struct Case {
 };
 
 template <typename T>
-void ExpectRow(const RmsNormBackward<T>& args, const Case<T>& c, int64_t row) {
+void ExpectRow(const RmsNormBackwardArgs<T>& args, const Case<T>& c,
+               int64_t row) {
   const Wide s = c.scale[row];
   const auto g = [&](int64_t i) {
     const WideComplex ct = Widen(args.ct[row * args.n + i]);
@@ -118,7 +118,7 @@ TYPED_TEST(RmsNormBackwardTest, MatchesTheFormulaAtEveryLengthAndAlignment) {
         for (const int variant : {0, 1, 2, 7}) {
           const auto args = c.Args((variant & 1) != 0, (variant & 2) != 0,
                                    (variant & 4) != 0);
-          RmsNormGradient(args, 0, c.rows);
+          RmsNormBackward(args, 0, c.rows);
           for (int64_t row = 0; row < c.rows; ++row) ExpectRow(args, c, row);
           ASSERT_EQ(Widen(c.dx.back()), Widen(Narrow<T>(99)));
         }
@@ -135,7 +135,7 @@ TYPED_TEST(RmsNormBackwardTest, MatchesTheFormulaForLongRows) {
       Case<T> c(1, n, 0);
       for (const bool has_scale : {false, true}) {
         const auto args = c.Args(has_scale, true, true);
-        RmsNormGradient(args, 0, 1);
+        RmsNormBackward(args, 0, 1);
         ExpectRow(args, c, 0);
       }
     }
@@ -148,12 +148,13 @@ TYPED_TEST(RmsNormBackwardTest, PartsMakeTheWhole) {
   for (const bool has_scale : {false, true}) {
     const auto args = c.Args(has_scale, true, true);
     for (int64_t row = 0; row < 3; ++row) {
-      RmsNormSums sums = RmsNormGradientSums(args, row, 0, 301);
-      const RmsNormSums rest = RmsNormGradientSums(args, row, 301, 1000);
+      RmsNormBackwardSums sums = RmsNormBackwardReduce(args, row, 0, 301);
+      const RmsNormBackwardSums rest =
+          RmsNormBackwardReduce(args, row, 301, 1000);
       sums.dot += rest.dot;
       sums.power += rest.power;
-      RmsNormGradientApply(args, row, 0, 77, sums);
-      RmsNormGradientApply(args, row, 77, 1000, sums);
+      RmsNormBackwardApply(args, row, 0, 77, sums);
+      RmsNormBackwardApply(args, row, 77, 1000, sums);
       ExpectRow(args, c, row);
     }
   }
@@ -169,10 +170,10 @@ TYPED_TEST(RmsNormBackwardTest, WeightGradientMatchesTheFormula) {
       std::vector<double> sums(kComponents<T> * n + 1);
       sums.back() = 5;
       const int64_t middle = n / 2;  // in two parts, of rows and of columns
-      RmsNormWeightGradient(args, 0, 11, 0, middle, sums.data());
-      RmsNormWeightGradient(args, 0, 11, middle, n,
+      RmsNormWeightBackward(args, 0, 11, 0, middle, sums.data());
+      RmsNormWeightBackward(args, 0, 11, middle, n,
                             sums.data() + kComponents<T> * middle);
-      RmsNormWeightGradient(args, 11, rows, 0, n, sums.data());
+      RmsNormWeightBackward(args, 11, rows, 0, n, sums.data());
       for (int64_t i = 0; i < n; ++i) {
         WideComplex want = 0;
         Wide terms = 0;
@@ -200,10 +201,10 @@ TYPED_TEST(RmsNormBackwardTest, WorksInPlace) {
     for (const int which : {0, 1, 2}) {
       Case<T> c(2, 85, 0);
       auto args = c.Args(true, true, true);
-      RmsNormGradient(args, 0, 2);
+      RmsNormBackward(args, 0, 2);
       std::vector<T>& target = which == 0 ? c.x : which == 1 ? c.ct : c.ct_sum;
       args.dx = target.data();
-      RmsNormGradient(args, 0, 2);
+      RmsNormBackward(args, 0, 2);
       for (size_t i = 0; i < target.size(); ++i) {
         ASSERT_EQ(Widen(target[i]), Widen(c.dx[i])) << which << ", " << i;
       }
@@ -217,12 +218,12 @@ TEST(RmsNormBackwardRangeTest, ProductsBeyondFloatDoNotOverflow) {
     const std::vector<float> row = {1, 2, 2}, cts = {1, 0, 3};
     std::vector<float> reference(3), x(3), ct(3), dx(3);
     const auto run = [](const float* x, const float* ct, float* dx) {
-      RmsNormBackward<float> args;
+      RmsNormBackwardArgs<float> args;
       args.x = x;
       args.ct = ct;
       args.dx = dx;
       args.n = 3;
-      RmsNormGradient(args, 0, 1);
+      RmsNormBackward(args, 0, 1);
     };
     run(row.data(), cts.data(), reference.data());
     for (const float factor : {0x1p100f, 0x1p-100f}) {

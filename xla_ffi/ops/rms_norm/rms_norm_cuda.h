@@ -1,16 +1,16 @@
-// RMS normalisation of rows, and its derivative, on CUDA devices: the formulas
-// of rms_norm.h and rms_norm_backward.h without weight and residual.
+// RMS normalization of rows and its backward, on CUDA devices; the formulas and
+// the arguments are in rms_norm.h.
 //
-// R is the type of components: Float16, BFloat16, float or double. A complex
-// row of n elements is a real one of 2n components. Any alignment; faster
-// where rows begin at multiples of 16 bytes.
+// Any alignment of whole elements; faster where rows begin at multiples of 16
+// bytes.
 //
-// Accuracy: a thread adds a few products of its own in A = AccumulationType<R>,
-// all else in double, so that sums do not drift with n; results are rounded to
-// R once. The squares of floats beyond 1.8e19 overflow, as XLA's own do.
+// Accuracy: a thread adds a few products of its own in A = AccumulationType<T>,
+// all else in double, so that sums do not drift with n. The squares of floats
+// beyond 1.8e19 overflow, as XLA's own do. Sums over rows are the same from run
+// to run on one device; their last digit may differ between devices.
 //
-// The functions launch one kernel on `stream`, which CUDA graphs may capture,
-// and nothing for no rows. They return the launch's error.
+// The functions launch kernels on `stream`, nothing where there is nothing to
+// write, and return the launch's error.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_CUDA_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_CUDA_H_
@@ -18,30 +18,39 @@
 #include <cstdint>
 
 #include "cuda_runtime.h"
-#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/cuda/row_sums.h"
+#include "xla_ffi/ops/rms_norm/rms_norm.h"
 
 namespace xla_ffi_kit {
 
-// The rows of an array.
-struct CudaRows {
-  int64_t rows;
-  int64_t n;       // elements of a row, >= 1
-  int components;  // of an element: 2 for complex ones, else 1
+// One launch, which CUDA graphs may capture.
+template <typename T>
+cudaError_t RmsNormCuda(const RmsNormForwardArgs<T>& args, cudaStream_t stream);
+
+// dx of arguments without weight and ct_sum. One launch, which CUDA graphs may
+// capture.
+template <typename T>
+cudaError_t RmsNormBackwardCuda(const RmsNormBackwardArgs<T>& args,
+                                cudaStream_t stream);
+
+// How the current device computes dx and dweight.
+struct RmsNormWeightBackwardPlan {
+  RowSumsPlan rows;        // of rows in registers, or ...
+  ColumnSumsPlan columns;  // ... of longer ones
+  int64_t scratch_bytes = 0;
 };
 
-// y = x * scale. Also stores `scale`, [rows], unless it is null. `y` may be
-// `x`.
-template <typename R>
-cudaError_t RmsNormCuda(const CudaRows& shape, const R* x, double eps, R* y,
-                        AccumulationType<R>* scale, cudaStream_t stream);
+// For arguments with scale, weight and dweight.
+template <typename T>
+cudaError_t PlanRmsNormWeightBackward(const RmsNormBackwardArgs<T>& args,
+                                      RmsNormWeightBackwardPlan* plan);
 
-// The cotangent `dx` of x from that of y. `dx` may be `x` or `ct`. A null
-// `scale` is that of x and `eps`, which counts for nothing else.
-template <typename R>
-cudaError_t RmsNormBackwardCuda(const CudaRows& shape,
-                                const AccumulationType<R>* scale, const R* x,
-                                const R* ct, double eps, R* dx,
-                                cudaStream_t stream);
+// dx and dweight, in two or three launches. `scratch` has plan.scratch_bytes,
+// which the kernels use until they are done.
+template <typename T>
+cudaError_t RmsNormWeightBackwardCuda(const RmsNormBackwardArgs<T>& args,
+                                      const RmsNormWeightBackwardPlan& plan,
+                                      void* scratch, cudaStream_t stream);
 
 }  // namespace xla_ffi_kit
 

@@ -1,111 +1,182 @@
-// The CUDA kernels, run by the emulator and compared with the CPU's.
+// The CUDA handlers and kernels, run by the emulator and compared with the
+// CPU's: the same call frames give the same results.
 
-#include "xla_ffi/ops/rms_norm/rms_norm_cuda.h"
-
-#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "cuda_runtime.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/half.h"
-#include "xla_ffi/ops/rms_norm/rms_norm.h"
-#include "xla_ffi/ops/rms_norm/rms_norm_backward.h"
-#include "xla_ffi/ops/rms_norm/rms_norm_pack.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_elements.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
+#include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/cuda/emulator.h"
 #include "xla_ffi/testing/wide_numbers.h"
 
 namespace xla_ffi_kit {
 namespace {
 
+using testing::CallFrame;
 using testing::Device;
-using testing::Distance;
-using testing::Largest;
 
-constexpr double kEps = 1e-3;
-constexpr double kUnits = 8;
+// A handler's operands and results, a letter for each: x for one like x, w for
+// one like the weight, s for one like the scale.
+struct Variant {
+  XLA_FFI_Handler* cpu;
+  XLA_FFI_Handler* cuda;
+  std::string operands, results;
+  bool has_eps = true;
+  bool add_relu = false;
+  int in_place = -1;  // the operand in whose place the first result goes
+};
+
+// Each set of operands once, and each place for the first result.
+std::vector<Variant> Variants() {
+  const auto forward = [](const char* operands, const char* results,
+                          int in_place, bool add_relu = false) {
+    return Variant{XlaFfiKitRmsNormCpu,
+                   XlaFfiKitRmsNormCuda,
+                   operands,
+                   results,
+                   true,
+                   add_relu,
+                   in_place};
+  };
+  const auto backward = [](const char* operands, bool has_eps, int in_place) {
+    return Variant{XlaFfiKitRmsNormBwdCpu,
+                   XlaFfiKitRmsNormBwdCuda,
+                   operands,
+                   "x",
+                   has_eps,
+                   false,
+                   in_place};
+  };
+  const auto weight_backward = [](const char* operands, int in_place) {
+    return Variant{XlaFfiKitRmsNormWeightBwdCpu,
+                   XlaFfiKitRmsNormWeightBwdCuda,
+                   operands,
+                   "xw",
+                   false,
+                   false,
+                   in_place};
+  };
+  return {forward("x", "x", -1),       forward("x", "xs", 0),
+          forward("xw", "x", 0),       forward("xw", "xs", -1),
+          forward("xwx", "xx", 2),     forward("xwx", "xxs", 0),
+          forward("xw", "x", 0, true), forward("xwx", "xxs", -1, true),
+          backward("xx", true, 1),     backward("xxs", false, 0),
+          weight_backward("xxsw", 1),  weight_backward("xxswx", 4)};
+}
+
+// One shape: groups of rows that share a weight, rows of a group, elements of a
+// row, and whether arrays begin with a pack.
+struct Shape {
+  int64_t groups, rows, n;
+  bool is_aligned = true;
+};
 
 template <typename T>
 class RmsNormCudaTest : public ::testing::Test {
  protected:
-  using R = ComponentType<T>;
   using A = AccumulationType<T>;
 
   void TearDown() override { Device() = {}; }
 
-  // In both orders of threads, for arrays that begin with a pack and that do
-  // not.
-  void ExpectLikeCpu(int64_t rows, int64_t n) {
-    for (const bool is_backwards : testing::Orders()) {
-      Device().is_backwards = is_backwards;
-      for (const int64_t offset : {0, 1}) {
-        SCOPED_TRACE(::testing::Message()
-                     << rows << " rows of " << n << " from " << offset);
-        ExpectForward(rows, n, offset);
-        ExpectBackward(rows, n, offset);
+  static CallFrame::Dims DimsOf(char kind, const Shape& shape) {
+    if (kind == 's') return {shape.groups, shape.rows};
+    if (kind == 'w') return {shape.groups, shape.n};
+    return {shape.groups, shape.rows, shape.n};
+  }
+
+  struct Results {
+    std::vector<std::vector<T>> values;
+    std::vector<A> scale;
+  };
+
+  static Results Run(const Variant& v, XLA_FFI_Handler* handler,
+                     const Shape& shape) {
+    const auto size_of = [&](char kind) {
+      int64_t size = 1;
+      for (const int64_t length : DimsOf(kind, shape)) size *= length;
+      return size;
+    };
+    const int64_t offset = shape.is_aligned ? 0 : 1;
+    const auto dtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
+    std::vector<A> scale(size_of('s'));
+    for (size_t i = 0; i < scale.size(); ++i) scale[i] = A(i % 7 + 1) / 7;
+    std::vector<std::vector<T>> operands;
+    Results results;
+    CallFrame frame;
+    for (const char kind : v.operands) {
+      const auto seed = static_cast<uint32_t>(operands.size());
+      operands.push_back(
+          testing::RandomNormal<T>(offset + size_of(kind), seed));
+    }
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const char kind = v.operands[i];
+      const auto dims = DimsOf(kind, shape);
+      kind == 's' ? frame.Arg(scale, dims)
+                  : frame.Arg(dtype, operands[i].data() + offset, dims);
+    }
+    results.scale.assign(scale.size(), 0);
+    for (const char kind : v.results) {
+      results.values.emplace_back(offset + size_of(kind));
+    }
+    for (size_t i = 0; i < v.results.size(); ++i) {
+      const char kind = v.results[i];
+      const auto dims = DimsOf(kind, shape);
+      auto& place =
+          i == 0 && v.in_place >= 0 ? operands[v.in_place] : results.values[i];
+      kind == 's' ? frame.Ret(results.scale, dims)
+                  : frame.Ret(dtype, place.data() + offset, dims);
+    }
+    if (v.has_eps) frame.Attr("eps", 0.25);
+    if (v.add_relu) frame.Attr("epilogue", "add_relu");
+    const testing::Status status = frame.Scratch(1 << 24).Run(handler);
+    EXPECT_TRUE(status.ok()) << status.message;
+    if (v.in_place >= 0) results.values[0] = operands[v.in_place];
+    return results;
+  }
+
+  static void ExpectLikeCpu(const Variant& v, const Shape& shape) {
+    if (v.add_relu && kComponents<T> == 2) return;
+    SCOPED_TRACE(::testing::Message()
+                 << v.operands << " to " << v.results << (v.add_relu ? "+" : "")
+                 << ", " << shape.groups << " x " << shape.rows << " rows of "
+                 << shape.n << ", aligned " << shape.is_aligned);
+    constexpr double kUnits = 8;
+    const Results cpu = Run(v, v.cpu, shape), cuda = Run(v, v.cuda, shape);
+    for (size_t i = 0; i < cpu.values.size(); ++i) {
+      if (v.results[i] == 's') continue;
+      // Terms of a backward may cancel: they are of the order of the row, those
+      // of dweight of several.
+      double magnitude = 4;
+      if (v.results[i] == 'w') magnitude *= std::sqrt(double(shape.rows));
+      if (v.has_eps && v.operands != "xx") {
+        magnitude = testing::Largest(cpu.values[i]);
+      }
+      EXPECT_LT(testing::Distance(cuda.values[i], cpu.values[i], magnitude),
+                kUnits)
+          << "result " << i;
+    }
+    EXPECT_LT(testing::Distance(cuda.scale, cpu.scale,
+                                testing::Largest(cpu.scale) + 1e-30),
+              kUnits);
+  }
+
+  // Every variant, in both orders of threads.
+  static void ExpectLikeCpu(const Shape& shape) {
+    for (const Variant& v : Variants()) {
+      for (const bool is_backwards : testing::Orders()) {
+        Device().is_backwards = is_backwards;
+        ExpectLikeCpu(v, shape);
       }
     }
   }
-
-  // Leaves the CPU's scale.
-  void ExpectForward(int64_t rows, int64_t n, int64_t offset) {
-    const auto x = testing::RandomNormal<T>(offset + rows * n, 1);
-    // In place, as it may be.
-    std::vector<T> y = x, want_y = x;
-    std::vector<A> got_scale(rows);
-    scale.assign(rows, 0);
-    RmsNormForward<T> cpu;
-    cpu.x = x.data() + offset;
-    cpu.y = want_y.data() + offset;
-    cpu.scale = scale.data();
-    cpu.n = n;
-    cpu.rows_per_weight = rows;
-    cpu.eps = kEps;
-    RmsNorm(cpu, 0, rows);
-    R* in_place = AsComponents(y.data() + offset);
-    ASSERT_EQ(RmsNormCuda<R>({rows, n, kComponents<T>}, in_place, kEps,
-                             in_place, got_scale.data(), nullptr),
-              cudaSuccess);
-    EXPECT_LT(Distance(y, want_y, Largest(want_y)), kUnits);
-    EXPECT_LT(Distance(got_scale, scale, Largest(scale)), kUnits);
-  }
-
-  void ExpectBackward(int64_t rows, int64_t n, int64_t offset) {
-    const auto x = testing::RandomNormal<T>(offset + rows * n, 1);
-    const auto ct = testing::RandomNormal<T>(offset + rows * n, 2);
-    std::vector<T> want_dx(x.size());
-    RmsNormBackward<T> cpu;
-    cpu.scale = scale.data();
-    cpu.x = x.data() + offset;
-    cpu.ct = ct.data() + offset;
-    cpu.dx = want_dx.data() + offset;
-    cpu.n = n;
-    cpu.rows_per_weight = rows;
-    RmsNormGradient(cpu, 0, rows);
-    // In the place of x and in that of ct, as it may be; with the scale of the
-    // forward, and without.
-    for (const bool replaces_x : {false, true}) {
-      std::vector<T> dx = replaces_x ? x : ct;
-      std::copy_n(dx.begin(), offset, want_dx.begin());
-      R* out = AsComponents(dx.data() + offset);
-      ASSERT_EQ(
-          RmsNormBackwardCuda<R>(
-              {rows, n, kComponents<T>}, replaces_x ? scale.data() : nullptr,
-              replaces_x ? out : AsComponents(x.data() + offset),
-              replaces_x ? AsComponents(ct.data() + offset) : out, kEps, out,
-              nullptr),
-          cudaSuccess);
-      // Of the terms: in a row of one element they cancel.
-      const double terms = Largest(scale) * Largest(ct);
-      EXPECT_LT(Distance(dx, want_dx, terms), kUnits);
-    }
-  }
-
-  std::vector<A> scale;
 };
 
 using Types = ::testing::Types<Float16, BFloat16, float, double,
@@ -114,26 +185,44 @@ TYPED_TEST_SUITE(RmsNormCudaTest, Types);
 
 TYPED_TEST(RmsNormCudaTest, EveryLengthIsLikeTheCpu) {
   for (const int64_t n :
-       {1, 2, 3, 4, 7, 8, 16, 40, 63, 64, 250, 1000, 1024, 2047, 4096, 8192}) {
-    this->ExpectLikeCpu(3, n);
+       {1, 2, 3, 4, 7, 8, 16, 40, 63, 64, 250, 1000, 1024, 2047, 4100}) {
+    this->ExpectLikeCpu({1, 3, n, n % 2 == 0});
+    if (n < 64) this->ExpectLikeCpu({1, 3, n, n % 2 != 0});
   }
 }
 
 TYPED_TEST(RmsNormCudaTest, RowsTooLongForRegistersAndForSharedMemory) {
-  for (const int64_t n : {8200, 20000, 80000}) this->ExpectLikeCpu(2, n);
-  // Too small for some types' clusters, too.
-  Device().max_shared_bytes = 40 * 1024;
-  this->ExpectLikeCpu(2, 16400);
-  // A GPU without clusters.
+  // As few as do not fit: the emulator takes its time for each column.
+  constexpr int64_t kPacks = 2050;
+  constexpr int64_t n = kPacks * 16 / static_cast<int64_t>(sizeof(TypeParam));
+  this->ExpectLikeCpu({1, 2, n, false});
+  // The backward has a cluster, then the forward.
+  for (const int64_t shared : {227, 40, 24}) {
+    Device().max_shared_bytes = shared * 1024;
+    this->ExpectLikeCpu({1, 2, n});
+  }
+  // Without clusters.
   Device().major = 8;
-  this->ExpectLikeCpu(2, 16400);
+  this->ExpectLikeCpu({1, 2, n});
 }
 
-using LongRowsTest = RmsNormCudaTest<float>;
+TYPED_TEST(RmsNormCudaTest, ManyRowsFillManySlots) {
+  for (const int64_t n : {1, 8, 40}) this->ExpectLikeCpu({1, 777, n});
+}
 
-TEST_F(LongRowsTest, HaveAClusterWhereThereIsRoom) {
-  const auto cluster = [this] {
-    ExpectForward(3, 80000, 0);
+TYPED_TEST(RmsNormCudaTest, EachGroupOfRowsHasItsWeight) {
+  for (const int64_t n : {3, 64}) {
+    this->ExpectLikeCpu({2, 1, n});
+    this->ExpectLikeCpu({2, 3, n});
+  }
+  this->ExpectLikeCpu({2, 1, 8200});
+}
+
+using FloatTest = RmsNormCudaTest<float>;
+
+TEST_F(FloatTest, LongRowsHaveAClusterWhereThereIsRoom) {
+  const auto cluster = [] {
+    ExpectLikeCpu(Variants()[0], {1, 3, 80000});
     return testing::Launches().back().cluster;
   };
   EXPECT_EQ(cluster(), 2);
@@ -147,32 +236,30 @@ TEST_F(LongRowsTest, HaveAClusterWhereThereIsRoom) {
 }
 
 // Rows of a part of a warp, of one and of several.
-using ManyRowsTest = RmsNormCudaTest<float>;
-
-TEST_F(ManyRowsTest, ShareABlock) {
+TEST_F(FloatTest, ShortRowsShareABlock) {
   for (const int64_t n : {32, 512, 1000}) {
     const int64_t rows = n < 128 ? 1030 : 515;
-    for (const bool is_backwards : testing::Orders()) {
-      Device().is_backwards = is_backwards;
-      ExpectForward(rows, n, 0);
-      ExpectBackward(rows, n, 0);
+    for (const Variant& v : {Variants()[0], Variants()[8]}) {
+      ExpectLikeCpu(v, {1, rows, n});
       EXPECT_LT(testing::Launches().back().blocks, rows);
     }
   }
 }
 
-TEST(RmsNormCudaNumbersTest, SumsOfLongRowsDoNotDrift) {
+TEST_F(FloatTest, SumsOfLongRowsDoNotDrift) {
   const int64_t n = int64_t{1} << 22;
-  const std::vector<float> x(static_cast<size_t>(n), 0.1f);
-  std::vector<float> y(x.size());
-  float scale = 0;
-  ASSERT_EQ(
-      RmsNormCuda<float>({1, n, 1}, x.data(), 0, y.data(), &scale, nullptr),
-      cudaSuccess);
-  EXPECT_NEAR(scale * 0.1f, 1.0, 2e-7);
+  std::vector<float> x(static_cast<size_t>(n), 0.1f), y(x.size()), scale = {0};
+  ASSERT_TRUE(CallFrame()
+                  .Arg(x, {n})
+                  .Ret(y, {n})
+                  .Ret(scale, {})
+                  .Attr("eps", 0.0)
+                  .Run(XlaFfiKitRmsNormCuda)
+                  .ok());
+  EXPECT_NEAR(scale[0] * 0.1f, 1.0, 2e-7);
 }
 
-TEST(RmsNormCudaNumbersTest, ReciprocalSqrtOfEveryMagnitude) {
+TEST(ReciprocalSqrtTest, IsRightForEveryMagnitude) {
   using rms_norm_internal::ReciprocalSqrt;
   for (double value = 1e-300; value < 1e300; value *= 1e10) {
     EXPECT_DOUBLE_EQ(ReciprocalSqrt<double>(value), 1 / std::sqrt(value));

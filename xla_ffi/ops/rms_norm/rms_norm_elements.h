@@ -1,28 +1,49 @@
-// The numbers of a row that has a weight, on a CUDA device; plain C++ tests run
-// them too. Products with a weight need whole elements, where those of
-// rms_norm_pack.h work on components.
+// The numbers of a row on a CUDA device, by the pack; plain C++ tests run them
+// too.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_ELEMENTS_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_ELEMENTS_H_
 
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
 #include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/components.h"
 #include "xla_ffi/core/cuda/pack.h"
 #include "xla_ffi/core/host_device.h"
-#include "xla_ffi/ops/rms_norm/rms_norm_pack.h"
 
 namespace xla_ffi_kit::rms_norm_internal {
 
-// Packs of `width` components, loaded `access` at a time: all at once, or one
-// after the other where they are not aligned for that. A complex element is
-// two components of one pack.
-template <typename T, int width, int access, bool is_complex>
+// 1 / sqrt(value), rounded to A once, or nearly so.
+//
+// A division and a square root of doubles are 100 instructions, which short
+// rows would feel. For a float result one Newton step from the device's
+// approximation does: it squares an error of 2^-22.
+template <typename A>
+XLA_FFI_KIT_HOST_DEVICE inline A ReciprocalSqrt(double value) {
+#ifdef __CUDA_ARCH__
+  const bool is_float_range = value > 1e-30 && value < 1e30;
+  if (std::is_same_v<A, float> && is_float_range) {
+    const double guess = rsqrtf(static_cast<float>(value));
+    return static_cast<A>(guess * (1.5 - 0.5 * value * guess * guess));
+  }
+#endif
+  return static_cast<A>(1 / sqrt(value));
+}
+
+// Packs of `width` components of elements T, loaded `access` at a time: all at
+// once, or one after the other where they are not aligned for that. A complex
+// element is two components of one pack.
+template <typename T, int width, int access>
 struct Elements {
-  using R = T;
+  using R = ComponentType<T>;
   using A = AccumulationType<R>;
   using Values = Pack<R, width>;
-  using Wide = Pack<A, width>;
+  using Wide = Pack<A, width>;  // widened to what is computed in
   static constexpr int W = width;
-  static_assert(width % access == 0 && (!is_complex || width % 2 == 0));
+  static constexpr bool kIsComplex = kComponents<T> == 2;
+  static_assert(width % access == 0 && width % kComponents<T> == 0);
 
   XLA_FFI_KIT_HOST_DEVICE static Values Load(const R* p) {
     Values values;
@@ -41,89 +62,121 @@ struct Elements {
     }
   }
 
+  XLA_FFI_KIT_HOST_DEVICE static Wide Widened(const Values& values) {
+    Wide wide;
+    for (int k = 0; k < W; ++k) {
+      wide.values[k] = static_cast<A>(values.values[k]);
+    }
+    return wide;
+  }
+
+  XLA_FFI_KIT_HOST_DEVICE static Values Rounded(const Wide& wide) {
+    Values values;
+    for (int k = 0; k < W; ++k) {
+      values.values[k] = static_cast<R>(wide.values[k]);
+    }
+    return values;
+  }
+
   // a + b.
-  XLA_FFI_KIT_HOST_DEVICE static Values Sum(const Values& a, const Values& b) {
-    Values sum;
-    for (int k = 0; k < W; ++k) {
-      sum.values[k] = static_cast<R>(At(a, k) + At(b, k));
-    }
-    return sum;
+  XLA_FFI_KIT_HOST_DEVICE static Wide Sum(Wide a, const Wide& b) {
+    for (int k = 0; k < W; ++k) a.values[k] += b.values[k];
+    return a;
   }
 
-  // y = (x * scale) * weight, in this order: x * weight may overflow.
-  XLA_FFI_KIT_HOST_DEVICE static Values Normalized(const Values& x, A scale,
-                                                   const Values& weight) {
-    const Wide y = Product(Scaled(x, scale), weight);
-    Values rounded;
-    for (int k = 0; k < W; ++k) rounded.values[k] = static_cast<R>(y.values[k]);
-    return rounded;
-  }
-
-  // The sum of Re(x * g) over a pack, where g = weight * ct.
-  XLA_FFI_KIT_HOST_DEVICE static A Dot(const Values& x, const Values& weight,
-                                       const Values& ct) {
-    const Wide g = Product(Scaled(ct, 1), weight);
-    A sum = 0;
-    for (int k = 0; k < W; ++k) sum += Conjugated(x, k, 0, kSign) * g.values[k];
-    return sum;
-  }
-
-  // scale * (g - conj(x) * scale * mean) + ct_sum, see GradientPack().
-  XLA_FFI_KIT_HOST_DEVICE static Values Gradient(const Values& x,
-                                                 const Values& weight,
-                                                 const Values& ct,
-                                                 const Values& ct_sum, A scale,
-                                                 A mean) {
-    const Wide g = Product(Scaled(ct, 1), weight);
-    Values dx;
-    for (int k = 0; k < W; ++k) {
-      const A y = Conjugated(x, k, 0, kSign) * scale;
-      dx.values[k] =
-          static_cast<R>(scale * (g.values[k] - y * mean) + At(ct_sum, k));
-    }
-    return dx;
-  }
-
-  // (x * scale) * ct.
-  XLA_FFI_KIT_HOST_DEVICE static Wide WeightGradient(const Values& x, A scale,
-                                                     const Values& ct) {
-    return Product(Scaled(x, scale), ct);
-  }
-
-  XLA_FFI_KIT_HOST_DEVICE static Values Zeros() {
-    Values zeros;
-    for (int k = 0; k < W; ++k) zeros.values[k] = static_cast<R>(A(0));
-    return zeros;
-  }
-
- private:
-  static constexpr A kSign = is_complex ? -1 : 1;  // of imaginary parts
-
-  XLA_FFI_KIT_HOST_DEVICE static A At(const Values& values, int k) {
-    return static_cast<A>(values.values[k]);
-  }
-
+  // x * scale.
   XLA_FFI_KIT_HOST_DEVICE static Wide Scaled(const Values& x, A scale) {
-    Wide scaled;
-    for (int k = 0; k < W; ++k) scaled.values[k] = At(x, k) * scale;
+    Wide scaled = Widened(x);
+    for (int k = 0; k < W; ++k) scaled.values[k] *= scale;
     return scaled;
   }
 
   // a * b, element by element.
   XLA_FFI_KIT_HOST_DEVICE static Wide Product(const Wide& a, const Values& b) {
+    const Wide other = Widened(b);
     Wide product;
-    if constexpr (is_complex) {
+    if constexpr (kIsComplex) {
       for (int k = 0; k < W; k += 2) {
         const A real = a.values[k], imaginary = a.values[k + 1];
-        product.values[k] = real * At(b, k) - imaginary * At(b, k + 1);
-        product.values[k + 1] = real * At(b, k + 1) + imaginary * At(b, k);
+        product.values[k] =
+            real * other.values[k] - imaginary * other.values[k + 1];
+        product.values[k + 1] =
+            real * other.values[k + 1] + imaginary * other.values[k];
       }
     } else {
-      for (int k = 0; k < W; ++k) product.values[k] = a.values[k] * At(b, k);
+      for (int k = 0; k < W; ++k) {
+        product.values[k] = a.values[k] * other.values[k];
+      }
     }
     return product;
   }
+
+  // max(a, 0), NaN where a is.
+  XLA_FFI_KIT_HOST_DEVICE static Wide MaxWithZero(Wide a) {
+    for (int k = 0; k < W; ++k) {
+      if (a.values[k] < 0) a.values[k] = 0;
+    }
+    return a;
+  }
+
+  // The sum of |x|^2 over a pack, in A: a thread adds few of them before it
+  // goes on in double.
+  XLA_FFI_KIT_HOST_DEVICE static A Power(const Values& x) {
+    const Wide wide = Widened(x);
+    A sum = 0;
+    for (int k = 0; k < W; ++k) sum += wide.values[k] * wide.values[k];
+    return sum;
+  }
+
+  // The sum of Re(x * g) over a pack.
+  XLA_FFI_KIT_HOST_DEVICE static A Dot(const Values& x, const Wide& g) {
+    const Wide conjugate = Conjugate(x);
+    A sum = 0;
+    for (int k = 0; k < W; ++k) sum += conjugate.values[k] * g.values[k];
+    return sum;
+  }
+
+  // scale * (g - conj(x) * scale * mean), where mean is that of Re(x * g) times
+  // scale. In this form every factor is of the order of its row; the cube of
+  // scale may overflow.
+  XLA_FFI_KIT_HOST_DEVICE static Wide Backward(const Values& x, Wide g, A scale,
+                                               A mean) {
+    const Wide conjugate = Conjugate(x);
+    for (int k = 0; k < W; ++k) {
+      const A y = conjugate.values[k] * scale;
+      g.values[k] = scale * (g.values[k] - y * mean);
+    }
+    return g;
+  }
+
+ private:
+  XLA_FFI_KIT_HOST_DEVICE static Wide Conjugate(const Values& x) {
+    Wide wide = Widened(x);
+    if constexpr (kIsComplex) {
+      for (int k = 1; k < W; k += 2) wide.values[k] = -wide.values[k];
+    }
+    return wide;
+  }
 };
+
+// Whether packs of the full width may begin at each of the pointers; null ones
+// do not count.
+template <typename... Ts>
+bool AreAligned(const Ts*... pointers) {
+  return (IsPackAligned(pointers) && ...);
+}
+
+// Returns fn(Elements<T, ...>(), packs) for rows of n elements: wide packs
+// where arrays are aligned and rows are whole packs. `packs` make a row.
+template <typename T, typename Fn>
+auto DispatchElements(int64_t n, bool is_aligned, const Fn& fn) {
+  constexpr int kWidth = kPackWidth<ComponentType<T>>;
+  const int64_t count = n * kComponents<T>;
+  if (is_aligned && count % kWidth == 0) {
+    return fn(Elements<T, kWidth, kWidth>(), count / kWidth);
+  }
+  return fn(Elements<T, kComponents<T>, 1>(), n);
+}
 
 }  // namespace xla_ffi_kit::rms_norm_internal
 

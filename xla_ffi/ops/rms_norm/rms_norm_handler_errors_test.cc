@@ -1,7 +1,9 @@
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -15,208 +17,231 @@ namespace {
 using testing::CallFrame;
 using testing::ExpectInvalid;
 using testing::ExpectRefusesBadFrames;
+using Dims = CallFrame::Dims;
+using Shapes = std::vector<Dims>;
+
+const Dims kX = {2, 3}, kScale = {2}, kWeight = {3};
 
 class RmsNormHandlerErrorsTest : public ::testing::Test {
  protected:
-  std::vector<float> x_ = {3, 4, 0, 5, 12, 0}, y_ = std::vector<float>(6);
-  std::vector<float> ct_ = {1, 2, 3, 4, 5, 6}, scale_ = {1, 2, 3, 4, 5, 6};
+  // A frame of operands and results of these shapes.
+  CallFrame Frame(const Shapes& operands, const Shapes& results) {
+    CallFrame frame;
+    for (const Dims& dims : operands) frame.Arg(in_, dims);
+    for (const Dims& dims : results) frame.Ret(out_, dims);
+    return frame;
+  }
+  CallFrame Forward(const Shapes& operands, const Shapes& results) {
+    return Frame(operands, results).Attr("eps", 0.0);
+  }
+
+  void ExpectForward(CallFrame frame, const std::string& message) {
+    ExpectInvalid(frame.Run(XlaFfiKitRmsNormCpu),
+                  "xla_ffi_kit.rms_norm: " + message);
+  }
+  void ExpectForward(const Shapes& operands, const Shapes& results,
+                     const std::string& message) {
+    ExpectForward(Forward(operands, results), message);
+  }
+  void ExpectBackward(CallFrame frame, const std::string& message) {
+    ExpectInvalid(frame.Run(XlaFfiKitRmsNormBwdCpu),
+                  "xla_ffi_kit.rms_norm_bwd: " + message);
+  }
+  void ExpectWeightBackward(const Shapes& operands, const Shapes& results,
+                            const std::string& message) {
+    ExpectInvalid(Frame(operands, results).Run(XlaFfiKitRmsNormWeightBwdCpu),
+                  "xla_ffi_kit.rms_norm_weight_bwd: " + message);
+  }
+
+  std::vector<float> in_ = {3, 4, 0, 5, 12, 0}, out_ = std::vector<float>(6);
 };
 
+TEST_F(RmsNormHandlerErrorsTest, CountsTellOperandsAndResultsApart) {
+  const std::string operands =
+      "operands: expected x [, weight [, residual]], got ";
+  ExpectForward({}, {kX}, operands + "0 of them");
+  ExpectForward({kX, kWeight, kX, kX}, {kX, kX}, operands + "4 of them");
+  const std::string alone =
+      "results: expected y [, scale] without an operand residual, got ";
+  ExpectForward({kX}, {}, alone + "0 of them");
+  ExpectForward({kX, kWeight}, {kX, kScale, kScale}, alone + "3 of them");
+  const std::string with_residual =
+      "results: expected y, sum [, scale] with an operand residual, got ";
+  ExpectForward({kX, kWeight, kX}, {kX}, with_residual + "1 of them");
+  ExpectForward({kX, kWeight, kX}, {kX, kX, kScale, kScale},
+                with_residual + "4 of them");
+  // A result twice.
+  ExpectForward(
+      {kX}, {kX, kX},
+      "result scale: expected shape (2) like operand x without its last axis "
+      "(a result sum needs an operand residual), got shape (2, 3)");
+  ExpectForward({kX, kWeight, kX}, {kX, kX, kX},
+                "result scale: expected shape (2) like operand x without its "
+                "last axis, got shape (2, 3)");
+  // A weight where the residual belongs.
+  ExpectForward({kX, kX, kWeight}, {kX, kX},
+                "operand residual: expected shape (2, 3) like operand x (the "
+                "order is x, weight, residual), got shape (3)");
+}
+
+TEST_F(RmsNormHandlerErrorsTest, BackwardCountsItsOperands) {
+  const std::string plain =
+      "operands: expected x, ct [, scale] (xla_ffi_kit.rms_norm_weight_bwd "
+      "takes a weight, too), got ";
+  ExpectBackward(Frame({kX}, {kX}), plain + "1 of them");
+  ExpectBackward(Frame({kX, kX, kScale, kWeight}, {kX}), plain + "4 of them");
+  ExpectBackward(Frame({kX, kX, kScale}, {kX, kX}),
+                 "results: expected dx, got 2 of them");
+  const std::string weighted =
+      "operands: expected x, ct, scale, weight [, ct_sum], got ";
+  ExpectWeightBackward({kX, kX, kScale}, {kX, kWeight}, weighted + "3 of them");
+  ExpectWeightBackward({kX, kX, kScale, kWeight, kX, kX}, {kX, kWeight},
+                       weighted + "6 of them");
+  ExpectWeightBackward({kX, kX, kScale, kWeight}, {kX},
+                       "results: expected dx, dweight, got 1 of them");
+}
+
 TEST_F(RmsNormHandlerErrorsTest, RefusesWrongShapes) {
-  const auto forward = [&](CallFrame::Dims x, CallFrame::Dims y,
-                           CallFrame::Dims scale) {
-    return CallFrame()
-        .Arg(x_, x)
-        .Ret(y_, y)
-        .Ret(scale_, scale)
-        .Attr("eps", 0.0)
-        .Run(XlaFfiKitRmsNormFwdCpu);
-  };
-  ExpectInvalid(forward({}, {}, {}),
-                "xla_ffi_kit.rms_norm_fwd: operand x: expected rank >= 1, got "
-                "rank 0");
-  ExpectInvalid(forward({2, 0}, {2, 0}, {2}),
-                "xla_ffi_kit.rms_norm_fwd: operand x: expected a last axis of "
-                "at least one element, got shape (2, 0)");
-  ExpectInvalid(forward({2, 3}, {3, 2}, {2}),
-                "xla_ffi_kit.rms_norm_fwd: result y: expected shape (2, 3) "
-                "like operand x, got shape (3, 2)");
-  ExpectInvalid(forward({2, 3}, {2, 3}, {3}),
-                "xla_ffi_kit.rms_norm_fwd: result scale: expected shape (2) "
-                "like operand x without its last axis, got shape (3)");
+  ExpectForward({{}}, {{}, {}}, "operand x: expected rank >= 1, got rank 0");
+  ExpectForward({{2, 0}}, {{2, 0}, {2}},
+                "operand x: expected a last axis of at least one element, got "
+                "shape (2, 0)");
+  ExpectForward({kX}, {{3, 2}, kScale},
+                "result y: expected shape (2, 3) like operand x, got shape "
+                "(3, 2)");
+  ExpectForward({kX, kWeight, kX}, {kX, {6}},
+                "result sum: expected shape (2, 3) like operand x, got shape "
+                "(6)");
+  ExpectBackward(Frame({kX, {6}, kScale}, {kX}),
+                 "operand ct: expected shape (2, 3) like operand x, got shape "
+                 "(6)");
+  ExpectBackward(Frame({kX, kX, kScale}, {{2, 2}}),
+                 "result dx: expected shape (2, 3) like operand x, got shape "
+                 "(2, 2)");
+  // A weight where the scale belongs.
+  ExpectBackward(Frame({kX, kX, kWeight}, {kX}),
+                 "operand scale: expected shape (2) like operand x without its "
+                 "last axis, got shape (3)");
+  ExpectWeightBackward({kX, kX, kScale, kWeight}, {kX, kX},
+                       "result dweight: expected shape (3) like operand "
+                       "weight, got shape (2, 3)");
+  for (const Dims& fits : Shapes{{3}, {2, 3}, {2, 1, 3}}) {
+    EXPECT_TRUE(
+        Forward({{2, 1, 3}, fits}, {{2, 1, 3}}).Run(XlaFfiKitRmsNormCpu).ok());
+  }
+  for (const auto& [weight, text] : std::vector<std::pair<Dims, std::string>>{
+           {{}, "()"},
+           {{2}, "(2)"},
+           {{1, 3}, "(1, 3)"},
+           {{2, 1, 1, 3}, "(2, 1, 1, 3)"}}) {
+    ExpectForward({{2, 1, 3}, weight}, {{2, 1, 3}},
+                  "operand weight: expected the last axis, or the first axes "
+                  "and the last, of operand x, shape (2, 1, 3), got shape " +
+                      text);
+  }
 }
 
 TEST_F(RmsNormHandlerErrorsTest, RefusesWrongDtypes) {
   std::vector<int32_t> ints(6);
   std::vector<double> doubles(6);
-  ExpectInvalid(CallFrame()
-                    .Arg(ints, {2, 3})
-                    .Ret(ints, {2, 3})
-                    .Attr("eps", 0.0)
-                    .Run(XlaFfiKitRmsNormCpu),
-                "xla_ffi_kit.rms_norm: operand x: expected one of the dtypes "
-                "f16, bf16, f32, f64, c64, c128, got s32");
-  ExpectInvalid(CallFrame()
-                    .Arg(x_, {2, 3})
-                    .Ret(doubles, {2, 3})
-                    .Attr("eps", 0.0)
-                    .Run(XlaFfiKitRmsNormCpu),
-                "xla_ffi_kit.rms_norm: result y: expected dtype f32 like "
-                "operand x, got dtype f64");
-  ExpectInvalid(CallFrame()
-                    .Arg(doubles, {2})
-                    .Arg(x_, {2, 3})
-                    .Arg(ct_, {2, 3})
-                    .Ret(y_, {2, 3})
-                    .Run(XlaFfiKitRmsNormBwdCpu),
-                "xla_ffi_kit.rms_norm_bwd: operand scale: expected dtype f32 "
-                "to accumulate x's f32, got dtype f64");
-}
-
-TEST_F(RmsNormHandlerErrorsTest, BackwardRefusesOperandsThatDoNotFit) {
-  ExpectInvalid(CallFrame()
-                    .Arg(scale_, {2})
-                    .Arg(x_, {2, 3})
-                    .Arg(ct_, {6})
-                    .Ret(y_, {2, 3})
-                    .Run(XlaFfiKitRmsNormBwdCpu),
-                "xla_ffi_kit.rms_norm_bwd: operand ct: expected shape (2, 3) "
-                "like operand x, got shape (6)");
-  ExpectInvalid(CallFrame()
-                    .Arg(scale_, {2})
-                    .Arg(x_, {2, 3})
-                    .Arg(ct_, {2, 3})
-                    .Ret(y_, {2, 2})
-                    .Run(XlaFfiKitRmsNormBwdCpu),
-                "xla_ffi_kit.rms_norm_bwd: result dx: expected shape (2, 3) "
-                "like operand x, got shape (2, 2)");
+  ExpectForward(CallFrame().Arg(ints, kX).Ret(ints, kX).Attr("eps", 0.0),
+                "operand x: expected one of the dtypes f16, bf16, f32, f64, "
+                "c64, c128, got s32");
+  ExpectForward(CallFrame().Arg(in_, kX).Ret(doubles, kX).Attr("eps", 0.0),
+                "result y: expected dtype f32 like operand x, got dtype f64");
+  ExpectForward(Forward({kX}, {kX}).Arg(doubles, kWeight),
+                "operand weight: expected dtype f32 like operand x, got dtype "
+                "f64");
+  ExpectBackward(Frame({kX, kX}, {kX}).Arg(doubles, kScale),
+                 "operand scale: expected dtype f32 to accumulate x's f32, got "
+                 "dtype f64");
 }
 
 TEST_F(RmsNormHandlerErrorsTest, RefusesWrongEps) {
-  const auto forward = [&] {
-    return CallFrame().Arg(x_, {2, 3}).Ret(y_, {2, 3});
-  };
-  const std::string where = "xla_ffi_kit.rms_norm: attribute eps: expected ";
-  ExpectInvalid(forward().Run(XlaFfiKitRmsNormCpu),
-                where + "it as the only attribute, got attributes {}");
-  ExpectInvalid(forward().Attr("epsilon", 1e-6).Run(XlaFfiKitRmsNormCpu),
-                where + "it as the only attribute, got attributes {epsilon}");
-  ExpectInvalid(
-      forward().Attr("eps", 1e-6).Attr("mode", "fast").Run(XlaFfiKitRmsNormCpu),
-      where + "it as the only attribute, got attributes {eps, mode}");
-  const std::string scalar = "a scalar f64 (in Python, np.float64(value)), got";
-  ExpectInvalid(forward().Attr("eps", 1e-6f).Run(XlaFfiKitRmsNormCpu),
-                where + scalar + " another type");
-  ExpectInvalid(forward().Attr("eps", "1e-6").Run(XlaFfiKitRmsNormCpu),
-                where + scalar + " another type");
-  ExpectInvalid(forward().Attr("eps", -1e-6).Run(XlaFfiKitRmsNormCpu),
-                where + "a finite value >= 0, got -1e-06");
+  const auto frame = [&] { return Frame({kX}, {kX}); };
+  const std::string names = "attributes: expected {eps [, epilogue]}, got ";
+  ExpectForward(frame(), names + "{}");
+  ExpectForward(frame().Attr("epsilon", 1e-6), names + "{epsilon}");
+  ExpectForward(frame().Attr("eps", 1e-6).Attr("mode", "fast"),
+                names + "{eps, mode}");
+  const std::string scalar =
+      "attribute eps: expected a scalar f64 (in Python, np.float64(value)), "
+      "got another type";
+  ExpectForward(frame().Attr("eps", 1e-6f), scalar);
+  ExpectForward(frame().Attr("eps", "1e-6"), scalar);
+  const std::string value = "attribute eps: expected a finite value >= 0, got ";
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  ExpectInvalid(forward().Attr("eps", kInf).Run(XlaFfiKitRmsNormCpu),
-                where + "a finite value >= 0, got inf");
-  ExpectInvalid(forward().Attr("eps", std::nan("")).Run(XlaFfiKitRmsNormCpu),
-                where + "a finite value >= 0, got nan");
+  ExpectForward(frame().Attr("eps", -1e-6), value + "-1e-06");
+  ExpectForward(frame().Attr("eps", kInf), value + "inf");
+  ExpectForward(frame().Attr("eps", std::nan("")), value + "nan");
+  // The backward has eps exactly without a scale.
+  const std::string without =
+      "attributes: expected {eps} without an operand scale, got ";
+  ExpectBackward(Frame({kX, kX}, {kX}), without + "{}");
+  ExpectBackward(Forward({kX, kX}, {kX}).Attr("epilogue", "add_relu"),
+                 without + "{epilogue, eps}");
+  ExpectBackward(Forward({kX, kX, kScale}, {kX}),
+                 "attributes: expected none with an operand scale, got {eps}");
+}
+
+TEST_F(RmsNormHandlerErrorsTest, RefusesWrongEpilogues) {
+  const CallFrame good = Forward({kX, kWeight}, {kX});
+  const std::string where = "attribute epilogue: expected ";
+  ExpectForward(CallFrame(good).Attr("epilogue", "gelu"),
+                where + "\"add_relu\" or no such attribute, got \"gelu\"");
+  ExpectForward(CallFrame(good).Attr("epilogue", 1.0),
+                where + "a string, got another type");
+  ExpectForward(Forward({kX}, {kX}).Attr("epilogue", "add_relu"),
+                where + "an operand weight for add_relu, got operand x only");
+  std::vector<std::complex<float>> complex(3);
+  ExpectForward(CallFrame()
+                    .Arg(complex, {3})
+                    .Arg(complex, {3})
+                    .Ret(complex, {3})
+                    .Attr("eps", 0.0)
+                    .Attr("epilogue", "add_relu"),
+                "operand x: expected one of the dtypes f16, bf16, f32, f64, "
+                "got c64");
 }
 
 TEST_F(RmsNormHandlerErrorsTest, RefusesBadFrames) {
-  std::vector<float> weight = {1, 10, 100}, sum(6), scale(2), dw(3);
-  const CallFrame x = CallFrame().Arg(x_, {2, 3});
-  const auto forward = [&](bool has_weight, bool has_residual, bool has_scale) {
-    CallFrame frame = x;
-    if (has_weight) frame.Arg(weight, {3});
-    if (has_residual) frame.Arg(ct_, {2, 3});
-    frame.Ret(y_, {2, 3});
-    if (has_residual) frame.Ret(sum, {2, 3});
-    if (has_scale) frame.Ret(scale, {2});
-    return frame.Attr("eps", 1e-6);
+  const auto forward = [&](const Shapes& operands, const Shapes& results,
+                           const std::vector<std::string>& none) {
+    ExpectRefusesBadFrames(XlaFfiKitRmsNormCpu, Forward(operands, results),
+                           true, none);
   };
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormCpu, forward(false, false, false));
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormFwdCpu, forward(false, false, true));
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightCpu,
-                         forward(true, false, false));
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightFwdCpu,
-                         forward(true, false, true));
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightResidualCpu,
-                         forward(true, true, false));
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightResidualFwdCpu,
-                         forward(true, true, true));
-  CallFrame grad = x;
-  grad.Arg(ct_, {2, 3}).Ret(y_, {2, 3}).Attr("eps", 1e-6);
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormGradCpu, grad);
-  const auto backward = [&](bool has_weight, bool has_ct_sum) {
-    CallFrame frame = CallFrame().Arg(scale_, {2}).Arg(x_, {2, 3});
-    if (has_weight) frame.Arg(weight, {3});
-    frame.Arg(ct_, {2, 3});
-    if (has_ct_sum) frame.Arg(ct_, {2, 3});
-    frame.Ret(y_, {2, 3});
-    if (has_weight) frame.Ret(dw, {3});
-    return frame;
-  };
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormBwdCpu, backward(false, false));
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightBwdCpu, backward(true, false));
-  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightResidualBwdCpu,
-                         backward(true, true));
-}
-
-TEST_F(RmsNormHandlerErrorsTest, RefusesWeightsThatDoNotFit) {
-  std::vector<float> weight(6);
-  std::vector<double> doubles(3);
-  const auto run = [&](CallFrame::Dims dims) {
-    return CallFrame()
-        .Arg(x_, {2, 1, 3})
-        .Arg(weight, dims)
-        .Ret(y_, {2, 1, 3})
-        .Attr("eps", 0.0)
-        .Run(XlaFfiKitRmsNormWeightCpu);
-  };
-  for (const CallFrame::Dims& fits : {CallFrame::Dims{3}, {2, 3}, {2, 1, 3}}) {
-    EXPECT_TRUE(run(fits).ok());
-  }
-  const std::string where =
-      "xla_ffi_kit.rms_norm_weight: operand weight: expected ";
-  const std::string axes =
-      "the last axis, or the first axes and the last, of operand x, shape "
-      "(2, 1, 3), got shape ";
-  ExpectInvalid(run({}), where + axes + "()");
-  ExpectInvalid(run({2}), where + axes + "(2)");
-  ExpectInvalid(run({1, 3}), where + axes + "(1, 3)");
-  ExpectInvalid(run({2, 1, 1, 3}), where + axes + "(2, 1, 1, 3)");
-  ExpectInvalid(CallFrame()
-                    .Arg(x_, {2, 3})
-                    .Arg(doubles, {3})
-                    .Ret(y_, {2, 3})
-                    .Attr("eps", 0.0)
-                    .Run(XlaFfiKitRmsNormWeightCpu),
-                where + "dtype f32 like operand x, got dtype f64");
+  // x as a weight of its own is fine, as is a call without a weight or scale.
+  forward({kX}, {kX}, {"one operand more"});
+  forward({kX}, {kX, kScale}, {"one operand more", "one result fewer"});
+  forward({kX, kWeight}, {kX}, {"one operand fewer"});
+  forward({kX, kWeight}, {kX, kScale},
+          {"one operand fewer", "one result fewer"});
+  forward({kX, kWeight, kX}, {kX, kX}, {});
+  forward({kX, kWeight, kX}, {kX, kX, kScale}, {"one result fewer"});
+  ExpectRefusesBadFrames(
+      XlaFfiKitRmsNormCpu,
+      Forward({kX, kWeight}, {kX, kScale}).Attr("epilogue", "add_relu"), true,
+      {"one result fewer", "no attribute epilogue"});
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormBwdCpu, Forward({kX, kX}, {kX}));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormBwdCpu, Frame({kX, kX, kScale}, {kX}));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightBwdCpu,
+                         Frame({kX, kX, kScale, kWeight}, {kX, kWeight}));
+  ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightBwdCpu,
+                         Frame({kX, kX, kScale, kWeight, kX}, {kX, kWeight}),
+                         true, {"one operand fewer"});
 }
 
 TEST_F(RmsNormHandlerErrorsTest, RefusesNullDataOfElements) {
-  std::vector<float> w(3), scale(2);
   testing::ExpectRefusesNullData(
-      XlaFfiKitRmsNormWeightResidualFwdCpu,
-      CallFrame()
-          .Arg(x_, {2, 3})
-          .Arg(w, {3})
-          .Arg(x_, {2, 3})
-          .Ret(y_, {2, 3})
-          .Ret(y_, {2, 3})
-          .Ret(scale, {2})
-          .Attr("eps", 1.0),
-      "xla_ffi_kit.rms_norm_weight_residual_fwd",
+      XlaFfiKitRmsNormCpu, Forward({kX, kWeight, kX}, {kX, kX, kScale}),
+      "xla_ffi_kit.rms_norm",
       {"operand x", "operand weight", "operand residual", "result y",
        "result sum", "result scale"});
   testing::ExpectRefusesNullData(
-      XlaFfiKitRmsNormWeightResidualBwdCpu,
-      CallFrame()
-          .Arg(scale, {2})
-          .Arg(x_, {2, 3})
-          .Arg(w, {3})
-          .Arg(ct_, {2, 3})
-          .Arg(ct_, {2, 3})
-          .Ret(y_, {2, 3})
-          .Ret(w, {3}),
-      "xla_ffi_kit.rms_norm_weight_residual_bwd",
-      {"operand scale", "operand x", "operand weight", "operand ct",
+      XlaFfiKitRmsNormWeightBwdCpu,
+      Frame({kX, kX, kScale, kWeight, kX}, {kX, kWeight}),
+      "xla_ffi_kit.rms_norm_weight_bwd",
+      {"operand x", "operand ct", "operand scale", "operand weight",
        "operand ct_sum", "result dx", "result dweight"});
 }
 

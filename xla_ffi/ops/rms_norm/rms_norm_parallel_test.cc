@@ -62,31 +62,34 @@ TYPED_TEST(RmsNormParallelTest, EveryDivisionGivesWhatOneThreadGives) {
       dweight[k].resize(n);
       scale[k].resize(rows);
       ThreadedPool pool(threads);
-      RmsNormForward<T> forward;
+      RmsNormForwardArgs<T> forward;
       forward.x = x.data();
       forward.weight = weight.data();
       forward.y = y[k].data();
       forward.scale = scale[k].data();
+      forward.rows = rows;
       forward.n = n;
       forward.rows_per_weight = rows;
       forward.eps = 1e-6;
-      ParallelRmsNorm(pool, forward, rows);
+      ParallelRmsNorm(pool, forward);
       ExpectClose(y[k], y[0], 8);
       ExpectClose(scale[k], scale[0], 8);
 
-      RmsNormBackward<T> backward;
+      RmsNormBackwardArgs<T> backward;
       backward.scale = scale[0].data();
       backward.x = x.data();
       backward.weight = weight.data();
       backward.ct = ct.data();
       backward.dx = dx[k].data();
+      backward.rows = rows;
       backward.n = n;
       backward.rows_per_weight = rows;
-      ParallelRmsNormGradient(pool, backward, rows);
+      ParallelRmsNormBackward(pool, backward);
       ExpectClose(dx[k], dx[0], 32);
 
       std::fill(dx[k].begin(), dx[k].end(), Narrow<T>(0));
-      ParallelRmsNormWeightGradient(pool, backward, rows, dweight[k].data());
+      backward.dweight = dweight[k].data();
+      ParallelRmsNormBackward(pool, backward);
       ExpectClose(dx[k], dx[0], 32);
       ExpectClose(dweight[k], dweight[0], 10 * std::sqrt(rows + 1.0));
     }

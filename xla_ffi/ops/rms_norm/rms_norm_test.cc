@@ -48,8 +48,8 @@ struct Case {
         y(rows * n + shift + 1, Narrow<T>(99)),
         sum(y) {}
 
-  RmsNormForward<T> Args(bool has_weight, bool has_residual) {
-    RmsNormForward<T> args;
+  RmsNormForwardArgs<T> Args(bool has_weight, bool has_residual) {
+    RmsNormForwardArgs<T> args;
     args.x = x.data() + shift;
     if (has_weight) args.weight = weight.data() + shift;
     if (has_residual) {
@@ -69,7 +69,7 @@ struct Case {
 
 // Checks one row against the formula.
 template <typename T>
-void ExpectRow(const RmsNormForward<T>& args, int64_t row) {
+void ExpectRow(const RmsNormForwardArgs<T>& args, int64_t row) {
   using A = AccumulationType<T>;
   const T* h = (args.residual == nullptr ? args.x : args.sum) + row * args.n;
   Wide power = 0;
@@ -91,7 +91,7 @@ void ExpectRow(const RmsNormForward<T>& args, int64_t row) {
     WideComplex want = Widen(h[i]) * scale;
     if (args.weight != nullptr) want *= Widen(args.weight[i]);
     Wide magnitude = Magnitude(want);
-    if (args.is_block) {
+    if (args.add_relu) {
       magnitude += Magnitude(Widen(h[i]));
       want = std::max<Wide>((want + Widen(h[i])).real(), 0);
     }
@@ -110,8 +110,8 @@ TYPED_TEST(RmsNormTest, MatchesTheFormulaAtEveryLengthAndAlignment) {
         Case<T> c(2, n, shift);
         for (const int variant : {0, 1, 2, 3, 5, 7}) {
           auto args = c.Args((variant & 1) != 0, (variant & 2) != 0);
-          args.is_block = (variant & 4) != 0;
-          if (args.is_block && kComponents<T> == 2) continue;
+          args.add_relu = (variant & 4) != 0;
+          if (args.add_relu && kComponents<T> == 2) continue;
           RmsNorm(args, 0, c.rows);
           for (int64_t row = 0; row < c.rows; ++row) ExpectRow(args, row);
           ASSERT_EQ(Widen(c.y.back()), Widen(Narrow<T>(99)));
@@ -131,7 +131,7 @@ TYPED_TEST(RmsNormTest, MatchesTheFormulaForLongRows) {
       std::vector<AccumulationType<T>> scale(2);
       auto args = c.Args(true, true);
       args.scale = scale.data();
-      args.is_block = n % 2 == 0 && kComponents<T> == 1;
+      args.add_relu = n % 2 == 0 && kComponents<T> == 1;
       RmsNorm(args, 0, 2);
       for (int64_t row = 0; row < 2; ++row) ExpectRow(args, row);
     }
@@ -163,7 +163,7 @@ TYPED_TEST(RmsNormTest, EachGroupOfRowsHasItsWeight) {
   std::vector<T> weight = {Narrow<T>(1), Narrow<T>(2), Narrow<T>(3),
                            Narrow<T>(4), Narrow<T>(5), Narrow<T>(6)};
   std::vector<T> y(12);
-  RmsNormForward<T> args;
+  RmsNormForwardArgs<T> args;
   args.x = x.data();
   args.weight = weight.data();
   args.y = y.data();
@@ -204,12 +204,12 @@ TYPED_TEST(RmsNormTest, NanStaysInItsRow) {
   });
 }
 
-TEST(RmsNormBlockTest, NanIsNotClipped) {
+TEST(RmsNormAddReluTest, NanIsNotClipped) {
   ForEachSimdTarget([] {
     Case<float> c(1, 40, 0);
     c.weight[3] = std::numeric_limits<float>::quiet_NaN();
     auto args = c.Args(true, false);
-    args.is_block = true;
+    args.add_relu = true;
     RmsNorm(args, 0, 1);
     EXPECT_TRUE(std::isnan(c.y[3]));
     EXPECT_GE(c.y[4], 0);
@@ -219,7 +219,7 @@ TEST(RmsNormBlockTest, NanIsNotClipped) {
 TEST(RmsNormRangeTest, SquaresBeyondFloatDoNotOverflow) {
   ForEachSimdTarget([] {
     std::vector<float> x = {2e19f, -2e30f, 3e-30f, 0.0f}, y(4);
-    RmsNormForward<float> args;
+    RmsNormForwardArgs<float> args;
     args.x = x.data();
     args.y = y.data();
     RmsNorm(args, 0, 4);
@@ -229,7 +229,7 @@ TEST(RmsNormRangeTest, SquaresBeyondFloatDoNotOverflow) {
     EXPECT_TRUE(std::isnan(y[3]));  // 0 / 0
 
     std::vector<Float16> half(33, Float16(60000.0f));
-    RmsNormForward<Float16> half_args;
+    RmsNormForwardArgs<Float16> half_args;
     half_args.x = half.data();
     half_args.y = half.data();
     half_args.n = 33;
@@ -241,7 +241,7 @@ TEST(RmsNormRangeTest, SquaresBeyondFloatDoNotOverflow) {
 TEST(RmsNormRangeTest, InfinityGivesZerosAndNan) {
   ForEachSimdTarget([] {
     std::vector<float> x = {1, std::numeric_limits<float>::infinity()}, y(2);
-    RmsNormForward<float> args;
+    RmsNormForwardArgs<float> args;
     args.x = x.data();
     args.y = y.data();
     args.n = 2;

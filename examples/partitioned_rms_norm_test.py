@@ -1,4 +1,4 @@
-"""rms_norm_partitioned: a sharded last axis costs one small all-reduce."""
+"""partitioned_rms_norm: a sharded last axis costs one small all-reduce."""
 
 import os
 
@@ -7,7 +7,6 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,8 +14,9 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from partitioned_rms_norm import partitioned_op, partitioned_rms_norm
 from xla_ffi_kit import rms_norm
-from xla_ffi_kit.ops.rms_norm_partitioned import rms_norm_partitioned
+from xla_ffi_kit.testing import Case, check_op
 
 TOLERANCES = {"float32": 2e-6, "bfloat16": 2e-2, "complex64": 2e-6}
 
@@ -52,7 +52,7 @@ def test_sharded_last_axis(spec, dtype):
     x, w = data(dtype), data(dtype, 1)
     sharding = NamedSharding(mesh(), spec)
     xs, ws = jax.device_put((x, w), sharding)
-    y = jax.jit(rms_norm_partitioned)(xs)
+    y = jax.jit(partitioned_rms_norm)(xs)
     assert y.sharding.is_equivalent_to(sharding, x.ndim)
     tolerance = TOLERANCES[dtype]
     np.testing.assert_allclose(
@@ -60,7 +60,7 @@ def test_sharded_last_axis(spec, dtype):
         np.asarray(rms_norm(x), np.complex64),
         atol=4 * tolerance,
     )
-    grad = jax.jit(jax.grad(loss_of(rms_norm_partitioned)))
+    grad = jax.jit(jax.grad(loss_of(partitioned_rms_norm)))
     got, want = grad(xs, ws), jax.grad(loss_of(rms_norm))(x, w)
     assert got.sharding.is_equivalent_to(sharding, x.ndim)
     scale = np.max(np.abs(np.asarray(want, np.complex64)))
@@ -75,17 +75,17 @@ def test_one_number_per_row_is_all_that_travels():
     x = jax.device_put(
         data("float32"), NamedSharding(mesh(), P(None, None, "d"))
     )
-    text = jax.jit(rms_norm_partitioned).lower(x).compile().as_text()
+    text = jax.jit(partitioned_rms_norm).lower(x).compile().as_text()
     assert "all-gather" not in text
     assert shapes_of(text, "all-reduce") == ["f32[4,6]"]
-    assert 'custom_call_target="xla_ffi_kit.rms_norm_fwd"' in text
+    assert 'custom_call_target="xla_ffi_kit.rms_norm"' in text
     # What it saves: the plain operation gathers its operand.
     assert "all-gather" in jax.jit(rms_norm).lower(x).compile().as_text()
 
 
 def test_batch_shards_need_no_collective():
     x = jax.device_put(data("float32"), NamedSharding(mesh(), P("d", "e")))
-    text = jax.jit(rms_norm_partitioned).lower(x).compile().as_text()
+    text = jax.jit(partitioned_rms_norm).lower(x).compile().as_text()
     assert "all-" not in text
 
 
@@ -93,7 +93,7 @@ def test_any_order_and_any_batch():
     x = data("float32")
     v = data("float32", 1)
     sharded = jax.device_put(x, NamedSharding(mesh(), P(None, None, "d")))
-    loss = loss_of(rms_norm_partitioned)
+    loss = loss_of(partitioned_rms_norm)
     want = loss_of(rms_norm)
     for transform in (
         lambda f: lambda x: jax.jvp(f, (x, v), (v, x))[1],
@@ -104,8 +104,8 @@ def test_any_order_and_any_batch():
         expected = transform(want)(x)
         scale = float(jnp.max(jnp.abs(expected)))
         np.testing.assert_allclose(got, expected, atol=2e-5 * scale)
-    f = jax.vmap(rms_norm_partitioned, 1)
-    assert str(jax.make_jaxpr(f)(x)).count("rms_norm_partitioned[") == 1
+    f = jax.vmap(partitioned_rms_norm, 1)
+    assert str(jax.make_jaxpr(f)(x)).count("partitioned_rms_norm[") == 1
     text = jax.jit(f).lower(sharded).compile().as_text()
     assert "all-gather" not in text
     assert shapes_of(text, "all-reduce") == ["f32[4,6]"]
@@ -118,15 +118,19 @@ def test_a_sharded_last_axis_of_an_explicit_mesh_is_refused():
             data("float32"), NamedSharding(explicit, P(None, None, "d"))
         )
         with pytest.raises(ValueError) as caught:
-            rms_norm_partitioned(x)
+            partitioned_rms_norm(x)
     assert str(caught.value).startswith(
-        "xla_ffi_kit.rms_norm_partitioned: operand x: axis -1 is sharded over "
+        "example.partitioned_rms_norm: operand x: axis -1 is sharded over "
         "'d', expected it not to be"
     )
 
 
 def test_without_a_mesh():
     x = data("float32")
-    np.testing.assert_array_equal(rms_norm_partitioned(x), rms_norm(x))
-    with pytest.raises(TypeError, match="rms_norm_partitioned: operand x: ex"):
-        rms_norm_partitioned(jnp.arange(3))
+    np.testing.assert_array_equal(partitioned_rms_norm(x), rms_norm(x))
+    with pytest.raises(TypeError, match="partitioned_rms_norm: operand x: ex"):
+        partitioned_rms_norm(jnp.arange(3))
+
+
+def test_it_keeps_the_contract_of_an_operation():
+    check_op(partitioned_op, [Case("float32[2,3]", eps=1e-3)])

@@ -1,10 +1,10 @@
 """RMS normalization whose last axis may be sharded.
 
-The kernel needs whole rows, so `rms_norm` gathers a sharded last axis. This
-variant runs the same handlers on each shard's part of the rows and merges them
-with one number per row: an all-reduce instead of an all-gather. It is also the
-kit's example of `jax.experimental.custom_partitioning`, the hook for operations
-that the FfiOp rule "batch axes shard, kernel axes do not" is too narrow for.
+The kernel needs whole rows, so `xla_ffi_kit.rms_norm` gathers a sharded last
+axis. This variant runs the same handlers on each shard's part of the rows and
+merges them with one number per row: an all-reduce instead of an all-gather. It
+shows `jax.experimental.custom_partitioning`, the hook for operations that the
+FfiOp rule "batch axes shard, kernel axes do not" is too narrow for.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
-from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
-from xla_ffi_kit.op.ffi_op import FfiOp
-from xla_ffi_kit.ops import rms_norm_plain as _plain
-from xla_ffi_kit.ops.rms_norm import check
+from xla_ffi_kit import KIT_LIBRARIES, FfiOp, _jax_hooks
+from xla_ffi_kit.ops.rms_norm import (
+    check,
+    rms_norm_bwd_op,
+    rms_norm_fwd_op,
+    rms_norm_op,
+)
 
-_NAME = "xla_ffi_kit.rms_norm_partitioned"
+_NAME = "example.partitioned_rms_norm"
+
+
+def _widen(x: jax.Array) -> jax.Array:
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def _mean_over(value: jax.Array, axes: Any) -> jax.Array:
@@ -35,7 +41,7 @@ def _mean_over(value: jax.Array, axes: Any) -> jax.Array:
 def _forward_shard(
     x: jax.Array, eps: float, axes: Any
 ) -> tuple[jax.Array, jax.Array]:
-    y, scale = _plain.rms_norm_fwd_op(x, eps=eps)
+    y, scale = rms_norm_fwd_op(x, eps=eps)
     if not axes:
         return y, scale
     # scale^-2 is the shard's mean of |x|^2, plus eps; so is the mean of them.
@@ -44,14 +50,14 @@ def _forward_shard(
 
 
 def _backward_shard(
-    scale: jax.Array, x: jax.Array, ct: jax.Array, axes: Any
+    x: jax.Array, ct: jax.Array, scale: jax.Array, axes: Any
 ) -> jax.Array:
-    dx = _plain.rms_norm_bwd_op(scale, x, ct)
+    dx = rms_norm_bwd_op(x, ct, scale)
     if not axes:
         return dx
-    # The handler subtracted conj(x) scale^3 mean(Re(x ct)) of its shard alone.
-    wide = _plain.widen(x)
-    mean = jnp.mean(jnp.real(wide * _plain.widen(ct)), axis=-1)
+    # The handler subtracted conj(x) scale^3 mean(Re(x ct)) of its shard only.
+    wide = _widen(x)
+    mean = jnp.mean(jnp.real(wide * _widen(ct)), axis=-1)
     excess = scale * scale * scale * (mean - _mean_over(mean, axes))
     return (dx + jnp.conj(wide) * excess[..., None]).astype(x.dtype)
 
@@ -62,8 +68,8 @@ def _forward(x: jax.Array, eps: float) -> tuple[jax.Array, jax.Array]:
 
 
 @custom_partitioning
-def _backward(scale: jax.Array, x: jax.Array, ct: jax.Array) -> jax.Array:
-    return _backward_shard(scale, x, ct, ())
+def _backward(x: jax.Array, ct: jax.Array, scale: jax.Array) -> jax.Array:
+    return _backward_shard(x, ct, scale, ())
 
 
 def _shardings(mesh: Any, x: Any) -> tuple[Any, Any, Any]:
@@ -85,10 +91,10 @@ def _partition_forward(eps: float, mesh: Any, operands: Any, _: Any) -> Any:
 
 
 def _partition_backward(mesh: Any, operands: Any, _: Any) -> Any:
-    _scale, x, _ct = operands
+    x, _ct, _scale = operands
     rows, scales, axes = _shardings(mesh, x)
     shard = functools.partial(_backward_shard, axes=axes)
-    return mesh, shard, rows, (scales, rows, rows)
+    return mesh, shard, rows, (rows, rows, scales)
 
 
 _forward.def_partition(
@@ -96,7 +102,7 @@ _forward.def_partition(
 )
 _backward.def_partition(
     partition=_partition_backward,
-    sharding_rule="..., ... n, ... n -> ... n",
+    sharding_rule="... n, ... n, ... -> ... n",
 )
 
 
@@ -111,23 +117,27 @@ def _call_fwd(x: jax.Array, *, eps: float) -> tuple[jax.Array, jax.Array]:
     return _forward(x, eps)
 
 
-def _push_forward(
-    scale: jax.Array, x: jax.Array, tangent: jax.Array
+def _times_jacobian(
+    x: jax.Array, tangent: jax.Array, scale: jax.Array
 ) -> jax.Array:
-    pull_back = functools.partial(partitioned_bwd_op, scale, x)
-    return _plain.push_forward(pull_back, tangent)
+    """The Jacobian times a tangent: it is symmetric, but for conjugation."""
+    if jnp.iscomplexobj(tangent):
+        return jnp.conj(partitioned_bwd_op(x, jnp.conj(tangent), scale))
+    return partitioned_bwd_op(x, tangent, scale)
 
 
 def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x,), (tangent,) = primals, tangents
     y, scale = partitioned_fwd_op(x, eps=eps)
-    return y, _push_forward(scale, x, tangent)
+    return y, _times_jacobian(x, tangent, scale)
 
 
-def _op(suffix: str, reference: Any, call: Any, **spec: Any) -> FfiOp:
+def _op(suffix: str, like: FfiOp, call: Any, **spec: Any) -> FfiOp:
+    """An operation that means what `like` means."""
     op = FfiOp(
         _NAME + suffix,
-        reference,
+        like.reference,
+        kernel_axes=like.kernel_axes,
         handlers={"cpu": call, "cuda": call},
         libraries=KIT_LIBRARIES,
         **spec,
@@ -138,33 +148,23 @@ def _op(suffix: str, reference: Any, call: Any, **spec: Any) -> FfiOp:
 
 partitioned_bwd_op = _op(
     "_bwd",
-    _plain.bwd_reference,
-    lambda scale, x, ct: _backward(scale, x, ct),
-    kernel_axes=(0, 1, 1),
-    linear=(2,),
-    transpose=lambda ct, scale, x, _: _push_forward(scale, x, ct),
+    rms_norm_bwd_op,
+    lambda x, ct, scale: _backward(x, ct, scale),
+    linear=(1,),
+    transpose=lambda ct, x, _, scale: _times_jacobian(x, ct, scale),
 )
 
-# Its own derivative is needed for the second order alone: the reference's.
+# Its own derivative is needed for the second order only: the reference's.
 partitioned_fwd_op = _op(
-    "_fwd",
-    _plain.fwd_reference,
-    _call_fwd,
-    kernel_axes=1,
-    attributes={"eps": np.float64},
+    "_fwd", rms_norm_fwd_op, _call_fwd, attributes={"eps": np.float64}
 )
 
 partitioned_op = _op(
-    "",
-    _plain.reference,
-    _call,
-    kernel_axes=1,
-    attributes={"eps": np.float64},
-    jvp=_jvp,
+    "", rms_norm_op, _call, attributes={"eps": np.float64}, jvp=_jvp
 )
 
 
-def rms_norm_partitioned(x: Any, *, eps: float = 1e-6) -> jax.Array:
+def partitioned_rms_norm(x: Any, *, eps: float = 1e-6) -> jax.Array:
     """`rms_norm` for Auto meshes that shard the last axis.
 
     Costs one all-reduce of a number per row, forward and backward each; without

@@ -1,0 +1,170 @@
+"""RMS normalization over the last axis.
+
+Zhang and Sennrich, Root Mean Square Layer Normalization, 2019,
+arXiv:1910.07467; on the handlers of `xla_ffi/ops/rms_norm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from xla_ffi_kit import _check, _dtypes
+from xla_ffi_kit.ops.rms_norm._ops import (
+    BLOCK,
+    PLAIN,
+    RESIDUAL,
+    WEIGHT,
+    Forward,
+    rms_norm_bwd_op,
+    rms_norm_fwd_op,
+    rms_norm_op,
+    rms_norm_recompute_bwd_op,
+    rms_norm_weight_bwd_op,
+    rms_norm_weight_jvp_op,
+    rms_norm_weight_residual_bwd_op,
+)
+
+__all__ = [
+    "BLOCK",
+    "PLAIN",
+    "RESIDUAL",
+    "WEIGHT",
+    "Forward",
+    "check",
+    "rms_norm",
+    "rms_norm_block",
+    "rms_norm_bwd_op",
+    "rms_norm_fwd_op",
+    "rms_norm_op",
+    "rms_norm_recompute_bwd_op",
+    "rms_norm_weight_bwd_op",
+    "rms_norm_weight_jvp_op",
+    "rms_norm_weight_residual_bwd_op",
+]
+
+_NAME = "xla_ffi_kit.rms_norm"
+
+
+def check(
+    op: str,
+    x: ArrayLike,
+    eps: object,
+    dtypes: Sequence[str] = (*_dtypes.FLOATS, *_dtypes.COMPLEX),
+) -> tuple[jax.Array, float]:
+    """Checks the arguments that all variants of the operation share."""
+    x = _check.array(op, "x", x)
+    _check.dtype(op, "x", x, dtypes)
+    _check.min_rank(op, "x", x, 1)
+    _check.non_empty_axis(op, "x", x, -1)
+    return x, _check.non_negative_number(op, "eps", eps)
+
+
+def _check_weight(op: str, weight: ArrayLike, x: jax.Array) -> jax.Array:
+    weight = _check.array(op, "weight", weight)
+    _check.same_dtype(op, "weight", weight, "x", x)
+    _check.shape(op, "weight", weight, x.shape[-1:])
+    return weight
+
+
+@overload
+def rms_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    *,
+    residual: None = None,
+    eps: float = 1e-6,
+    in_place: bool = False,
+) -> jax.Array: ...
+
+
+@overload
+def rms_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    *,
+    residual: ArrayLike,
+    eps: float = 1e-6,
+    in_place: bool = False,
+) -> tuple[jax.Array, jax.Array]: ...
+
+
+def rms_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    *,
+    residual: ArrayLike | None = None,
+    eps: float = 1e-6,
+    in_place: bool = False,
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """x / sqrt(mean(|x|^2) + eps) over the last axis, times `weight`.
+
+    One pass, forward and backward. Sums are in f32 for 16-bit inputs (f64 for
+    f64), and the result is rounded once.
+
+    Args:
+      x: `[..., N]`, N >= 1; float16, bfloat16, float32, float64, complex64 or
+        complex128.
+      weight: `[N]`, of x's dtype; default: none.
+      residual: of x's shape and dtype; added to x before it is normalized.
+      eps: a static number >= 0.
+      in_place: write y to x's memory, and the sum to the residual's. For
+        arguments that are donated (`jax.jit(f, donate_argnums=0)`) or not used
+        again: large arrays then cost no page faults, which take longer than the
+        work. Others XLA copies first.
+
+    Returns:
+      y like x; with a residual `(y, x + residual)`.
+
+    Raises:
+      TypeError: a dtype that is not one of these or differs from x's, an `eps`
+        that is not a static number.
+      ValueError: x of rank 0 or with an empty last axis, a `weight` or
+        `residual` of the wrong shape, an `eps` that is negative or not finite.
+    """
+    x, eps = check(_NAME, x, eps)
+    operands, ops = [x], PLAIN
+    if weight is not None:
+        operands, ops = [x, _check_weight(_NAME, weight, x)], WEIGHT
+    if residual is not None:
+        residual = _check.array(_NAME, "residual", residual)
+        _check.same_dtype(_NAME, "residual", residual, "x", x)
+        _check.shape(_NAME, "residual", residual, x.shape)
+        if weight is None:  # one pass all the same, and times one is exact
+            operands.append(jnp.ones(x.shape[-1:], x.dtype))
+        operands.append(residual)
+        ops = RESIDUAL
+    op = ops.in_place_op if in_place else ops.op
+    results: jax.Array | tuple[jax.Array, jax.Array] = op(*operands, eps=eps)
+    return results
+
+
+def rms_norm_block(
+    x: ArrayLike, weight: ArrayLike, *, eps: float = 1e-6
+) -> jax.Array:
+    """max(x / sqrt(mean(x^2) + eps) weight + x, 0) over the last axis.
+
+    What a residual block does after its norm, `relu(rms_norm(x, weight) + x)`,
+    in one pass and rounded once. (XLA fuses such elementwise ends with a norm
+    of its own, but not with a custom call.)
+
+    Args:
+      x: `[..., N]`, N >= 1; float16, bfloat16, float32 or float64.
+      weight: `[N]`, of x's dtype.
+      eps: a static number >= 0.
+
+    Returns:
+      y like x. Its derivative where y is 0 is 0.
+
+    Raises:
+      TypeError, ValueError: as `rms_norm`; a complex x is a TypeError.
+    """
+    op = f"{_NAME}_block"
+    x, eps = check(op, x, eps, _dtypes.FLOATS)
+    weight = _check_weight(op, weight, x)
+    y: jax.Array = BLOCK.op(x, weight, eps=eps, epilogue="add_relu")
+    return y

@@ -1,0 +1,346 @@
+"""RMS normalization as operations: one for each set of operands and results.
+
+Three handlers serve them all; what differs is which operands are there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.ops.rms_norm import _reference
+
+_NAME = "xla_ffi_kit.rms_norm"
+_EPS = {"eps": np.float64}
+
+# Names of operands, or of results.
+_Names = tuple[str, ...]
+# Of x and weight.
+_Gradients = tuple[jax.Array, jax.Array]
+
+
+def _with_signature(
+    function: Callable[..., Any],
+    operands: _Names,
+    results: _Names,
+    attributes: Mapping[str, Any],
+) -> Callable[..., Any]:
+    """`function`, which gives results by name, with these operands alone."""
+
+    def call(*values: jax.Array, **given: Any) -> Any:
+        by_name = function(**dict(zip(operands, values, strict=True)), **given)
+        if len(results) == 1:
+            return by_name[results[0]]
+        return tuple(by_name[result] for result in results)
+
+    kind = inspect.Parameter
+    call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [kind(name, kind.POSITIONAL_ONLY) for name in operands]
+        + [kind(name, kind.KEYWORD_ONLY) for name in attributes]
+    )
+    return call
+
+
+def _make_op(
+    name: str,
+    handler: str,
+    reference: Callable[..., Any],
+    operands: _Names,
+    results: _Names,
+    attributes: Mapping[str, Any],
+    composed: Callable[..., Any] | None = None,
+    **spec: Any,
+) -> FfiOp[Any]:
+    """An operation whose spec follows from the names of what it has."""
+
+    def named(function: Callable[..., Any]) -> Callable[..., Any]:
+        return _with_signature(function, operands, results, attributes)
+
+    def places(of: _Names, *names: str) -> tuple[int, ...]:
+        return tuple(i for i, name in enumerate(of) if name in names)
+
+    return FfiOp(
+        name,
+        named(reference),
+        kernel_axes=tuple(int(name != "scale") for name in operands),
+        handlers={"cpu": handler, "cuda": handler},
+        libraries=KIT_LIBRARIES,
+        attributes=attributes,
+        linear=places(operands, "ct", "ct_sum"),
+        shared=places(operands, "weight"),
+        shared_results=places(results, "dweight"),
+        batches_shared="weight" in operands,
+        partitioned=named(composed) if composed else None,
+        **spec,
+    )
+
+
+# --- Without a weight ---------------------------------------------------------
+
+
+def _times_jacobian(
+    backward: Callable[[jax.Array], jax.Array], tangent: jax.Array
+) -> jax.Array:
+    """The Jacobian times a tangent, by what multiplies a cotangent with it.
+
+    The real Jacobian is symmetric, so a backward handler serves both
+    directions; JAX's cotangents of complex numbers are conjugated.
+    """
+    if jnp.iscomplexobj(tangent):
+        return jnp.conj(backward(jnp.conj(tangent)))
+    return backward(tangent)
+
+
+def _jvp_without_weight(
+    x: jax.Array, dx: jax.Array, scale: jax.Array
+) -> jax.Array:
+    return _times_jacobian(lambda ct: rms_norm_bwd_op(x, ct, scale), dx)
+
+
+def _recompute_jvp_without_weight(
+    x: jax.Array, dx: jax.Array, eps: float
+) -> jax.Array:
+    return _times_jacobian(
+        lambda ct: rms_norm_recompute_bwd_op(x, ct, eps=eps), dx
+    )
+
+
+rms_norm_bwd_op = _make_op(
+    f"{_NAME}_bwd",
+    f"{_NAME}_bwd",
+    _reference.backward,
+    ("x", "ct", "scale"),
+    ("dx",),
+    {},
+    transpose=lambda ct, x, _, scale: _jvp_without_weight(x, ct, scale),
+)
+
+rms_norm_recompute_bwd_op = _make_op(
+    f"{_NAME}_recompute_bwd",
+    f"{_NAME}_bwd",
+    _reference.backward,
+    ("x", "ct"),
+    ("dx",),
+    _EPS,
+    transpose=lambda ct, x, _, *, eps: _recompute_jvp_without_weight(
+        x, ct, eps
+    ),
+)
+
+
+# The derivative knows x alone, and the scale is computed again, which costs one
+# multiplication an element that has been loaded anyway. If nobody wants y, XLA
+# then drops the forward: three times faster than with a stored scale.
+def _recompute_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
+    (x,), (dx,) = primals, tangents
+    return rms_norm_op(x, eps=eps), _recompute_jvp_without_weight(x, dx, eps)
+
+
+# --- With a weight ------------------------------------------------------------
+# The jvp operation is there to be transposed: reverse mode then is the backward
+# handler, which gives the gradients of x and weight together.
+
+
+def _weighted(weight: jax.Array, x: jax.Array) -> jax.Array:
+    return _reference.finish(x, x, weight, None)
+
+
+def _composed_backward(
+    x: jax.Array,
+    ct: jax.Array,
+    scale: jax.Array,
+    weight: jax.Array,
+    ct_sum: jax.Array | None = None,
+) -> dict[str, jax.Array]:
+    """The same by the handler that knows no weight."""
+    dx = rms_norm_bwd_op(x, _weighted(weight, ct), scale)
+    dweight = _reference.weight_backward(x, ct, scale)
+    return {"dx": dx if ct_sum is None else dx + ct_sum, "dweight": dweight}
+
+
+def _composed_jvp(
+    x: jax.Array,
+    dx: jax.Array,
+    scale: jax.Array,
+    weight: jax.Array,
+    dweight: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """The same by the handler that knows no weight."""
+    widen = _reference.widen
+    dy = widen(_jvp_without_weight(x, dx, scale)) * widen(weight)
+    dy = dy + widen(x) * scale[..., None] * widen(dweight)
+    return dy.astype(x.dtype), dx
+
+
+def _transpose_weight_backward(
+    cts: Any,
+    x: jax.Array,
+    _: Any,
+    scale: jax.Array,
+    weight: jax.Array,
+    *ct_sum: Any,
+) -> Any:
+    dx, dweight = cts
+    dx = jnp.zeros_like(x) if dx is None else dx
+    dweight = jnp.zeros_like(weight) if dweight is None else dweight
+    dy, dx = rms_norm_weight_jvp_op(x, dx, scale, weight, dweight)
+    return (dy, dx) if ct_sum else dy
+
+
+def _transpose_weight_jvp(
+    cts: Any,
+    x: jax.Array,
+    dx: Any,
+    scale: jax.Array,
+    weight: jax.Array,
+    _: Any,
+) -> tuple[jax.Array | None, jax.Array]:
+    ct, ct_sum = cts
+    if ct is None:
+        return ct_sum, jnp.zeros_like(weight)
+    if not isinstance(dx, jax.ShapeDtypeStruct):  # a value: x is a constant
+        return None, _reference.weight_backward(x, ct, scale)
+    if ct_sum is None:
+        return rms_norm_weight_bwd_op(x, ct, scale, weight)
+    return rms_norm_weight_residual_bwd_op(x, ct, scale, weight, ct_sum)
+
+
+_make_weight_bwd = functools.partial(
+    _make_op,
+    handler=f"{_NAME}_weight_bwd",
+    reference=_reference.backward,
+    results=("dx", "dweight"),
+    attributes={},
+    composed=_composed_backward,
+    transpose=_transpose_weight_backward,
+)
+rms_norm_weight_bwd_op: FfiOp[_Gradients] = _make_weight_bwd(
+    f"{_NAME}_weight_bwd", operands=("x", "ct", "scale", "weight")
+)
+rms_norm_weight_residual_bwd_op: FfiOp[_Gradients] = _make_weight_bwd(
+    f"{_NAME}_weight_residual_bwd",
+    operands=("x", "ct", "scale", "weight", "ct_sum"),
+)
+
+rms_norm_weight_jvp_op = FfiOp(
+    f"{_NAME}_weight_jvp",
+    _reference.jvp,
+    kernel_axes=(1, 1, 0, 1, 1),
+    handlers={"cpu": _composed_jvp, "cuda": _composed_jvp},
+    libraries=KIT_LIBRARIES,
+    shared=(3, 4),
+    linear=(1, 4),
+    transpose=_transpose_weight_jvp,
+)
+
+
+# --- Forward ------------------------------------------------------------------
+
+
+def _composed_forward(
+    x: jax.Array,
+    weight: jax.Array,
+    residual: jax.Array | None = None,
+    *,
+    eps: float,
+    epilogue: str | None = None,
+    has_scale: bool,
+) -> dict[str, jax.Array]:
+    """The same by the handler that knows no weight."""
+    h = x if residual is None else x + residual
+    results = {"sum": h}
+    if has_scale:
+        y, results["scale"] = rms_norm_fwd_op(h, eps=eps)
+    else:
+        y = rms_norm_op(h, eps=eps)
+    return results | {"y": _reference.finish(y, h, weight, epilogue)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    """The forward of one set of operands, as operations.
+
+    Attributes:
+      op: gives y, with a residual `(y, sum)`.
+      fwd_op: gives also the scale, which the backward takes.
+      in_place_op: `op` with y in x's memory, and the sum in the residual's.
+    """
+
+    op: FfiOp[Any]
+    fwd_op: FfiOp[Any]
+    in_place_op: FfiOp[Any]
+
+
+def _make_forward(
+    suffix: str, operands: _Names, attributes: Mapping[str, Any]
+) -> Forward:
+    has_residual, has_weight = "residual" in operands, "weight" in operands
+    results = ("y", "sum") if has_residual else ("y",)
+
+    def jvp(
+        primals: Any, tangents: Any, *, has_scale: bool, **given: Any
+    ) -> Any:
+        value = dict(zip(operands, primals, strict=True))
+        tangent = dict(zip(operands, tangents, strict=True))
+        *out, scale = made.fwd_op(*primals, **given)
+        h, dh = value["x"], tangent["x"]
+        if has_residual:
+            h, dh = out[1], _reference.rounded(dh + tangent["residual"])
+        if has_weight:
+            dy, dh = rms_norm_weight_jvp_op(
+                h, dh, scale, value["weight"], tangent["weight"]
+            )
+        else:
+            dy = _jvp_without_weight(h, dh, scale)
+        if "epilogue" in given:
+            dy = jnp.where(out[0] > 0, dy + dh, jnp.zeros_like(dy))
+        d_out = [dy, dh] if has_residual else [dy]
+        if has_scale:
+            out.append(scale)
+            d_out.append(_reference.scale_jvp(h, dh, scale))
+        if len(out) == 1:
+            return out[0], d_out[0]
+        return tuple(out), tuple(d_out)
+
+    def make(kind: str, has_scale: bool = False, **spec: Any) -> FfiOp[Any]:
+        composed = functools.partial(_composed_forward, has_scale=has_scale)
+        recomputes = not has_weight and not has_scale
+        return _make_op(
+            _NAME + suffix + kind,
+            _NAME,
+            _reference.forward,
+            operands,
+            (*results, "scale") if has_scale else results,
+            attributes,
+            composed if has_weight else None,
+            jvp=_recompute_jvp
+            if recomputes
+            else functools.partial(jvp, has_scale=has_scale),
+            **spec,
+        )
+
+    made = Forward(
+        op=make(""),
+        fwd_op=make("_fwd", has_scale=True),
+        in_place_op=make(
+            "_in_place", aliases={0: 0, 2: 1} if has_residual else {0: 0}
+        ),
+    )
+    return made
+
+
+PLAIN = _make_forward("", ("x",), _EPS)
+WEIGHT = _make_forward("_weight", ("x", "weight"), _EPS)
+RESIDUAL = _make_forward("_weight_residual", ("x", "weight", "residual"), _EPS)
+BLOCK = _make_forward("_block", ("x", "weight"), _EPS | {"epilogue": str})
+
+rms_norm_op, rms_norm_fwd_op = PLAIN.op, PLAIN.fwd_op

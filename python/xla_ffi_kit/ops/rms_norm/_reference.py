@@ -1,0 +1,107 @@
+"""What RMS normalization and its derivatives mean, in plain JAX.
+
+Every operand but x may be absent, as in the handlers.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+
+def widen(x: jax.Array) -> jax.Array:
+    """To the type that the kernels compute in: f32 for 16-bit floats."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def rounded(x: jax.Array) -> jax.Array:
+    """`x` as it is stored: XLA would keep a wider sum of 16-bit floats."""
+    if jnp.iscomplexobj(x) or x.dtype.itemsize > 2:
+        return x
+    info = jnp.finfo(x.dtype)
+    return jax.lax.reduce_precision(x, info.nexp, info.nmant)
+
+
+def finish(
+    y: jax.Array, h: jax.Array, weight: jax.Array | None, epilogue: str | None
+) -> jax.Array:
+    """What follows the normalization of h: weight, epilogue, one rounding."""
+    y = widen(y)
+    if weight is not None:
+        y = y * widen(weight)
+    if epilogue == "add_relu":
+        y = jax.nn.relu(y + widen(h))
+    return y.astype(h.dtype)
+
+
+def forward(
+    x: jax.Array,
+    weight: jax.Array | None = None,
+    residual: jax.Array | None = None,
+    *,
+    eps: float,
+    epilogue: str | None = None,
+) -> dict[str, jax.Array]:
+    """y, the sum that is normalized, and the scale of each row."""
+    h = x if residual is None else rounded(x + residual)
+    wide = widen(h)
+    power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)
+    scale = jax.lax.rsqrt(power + jnp.asarray(eps, power.dtype))
+    y = finish(
+        (wide * scale[..., None]).astype(wide.dtype), h, weight, epilogue
+    )
+    return {"y": y, "sum": h, "scale": scale}
+
+
+def backward(
+    x: jax.Array,
+    ct: jax.Array,
+    scale: jax.Array | None = None,
+    weight: jax.Array | None = None,
+    ct_sum: jax.Array | None = None,
+    *,
+    eps: float | None = None,
+) -> dict[str, jax.Array]:
+    """The cotangents of x and weight, from those of y and the sum."""
+    if scale is None:
+        assert eps is not None
+        scale = forward(x, eps=eps)["scale"]
+    wide, g = widen(x), widen(ct)
+    if weight is not None:
+        g = widen(weight) * g
+    s = scale[..., None]
+    mean = jnp.mean(jnp.real(wide * g), axis=-1, keepdims=True)
+    dx = s * g - jnp.conj(wide) * (s * s * s * mean)
+    if ct_sum is not None:
+        dx = dx + widen(ct_sum)
+    return {
+        "dx": dx.astype(x.dtype),
+        "dweight": weight_backward(x, ct, scale),
+    }
+
+
+def weight_backward(x: jax.Array, ct: jax.Array, scale: jax.Array) -> jax.Array:
+    """The cotangent of the weight, from that of y."""
+    terms = widen(x) * scale[..., None] * widen(ct)
+    return jnp.sum(terms, tuple(range(x.ndim - 1))).astype(x.dtype)
+
+
+def jvp(
+    x: jax.Array,
+    dx: jax.Array,
+    scale: jax.Array,
+    weight: jax.Array,
+    dweight: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """The tangents of y and of what is normalized, x itself."""
+    wide, wide_dx, scale = widen(x), widen(dx), scale[..., None]
+    mean = jnp.mean(jnp.real(jnp.conj(wide) * wide_dx), axis=-1, keepdims=True)
+    dy = scale * wide_dx - wide * (scale * scale * scale * mean)
+    dy = widen(weight) * dy + wide * scale * widen(dweight)
+    return dy.astype(x.dtype), dx
+
+
+def scale_jvp(x: jax.Array, dx: jax.Array, scale: jax.Array) -> jax.Array:
+    """The tangent of the scale, from that of x."""
+    power = jnp.mean(jnp.real(jnp.conj(widen(x)) * widen(dx)), axis=-1)
+    return -(scale * scale * scale) * power
