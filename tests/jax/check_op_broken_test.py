@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import KIT_LIBRARIES, FfiOp
+from xla_ffi_kit import KIT_LIBRARIES, FfiOp, testing
 from xla_ffi_kit.op import _lowering
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
@@ -307,6 +307,11 @@ def test_the_snippet_runs_as_it_is():
     scope = {"given": BROKEN["a wrong derivative"][0]}
     exec(row.snippet.replace("op = ...", "op = given", 1), scope)
     assert jax.tree.leaves(scope["got"])
+
+
+def test_completion_shows_public_names_only():
+    names = {name for name in dir(testing) if not name.startswith("_")}
+    assert names == set(testing.__all__)
 
 
 def test_bad_arguments():
