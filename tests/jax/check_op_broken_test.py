@@ -280,7 +280,8 @@ def test_broken_operation_is_caught(name):
 def test_a_reference_that_raises_is_a_failure(check):
     op = kit_op("", searched_root, handlers={})
     message = failed(op, ROW, check).message
-    assert message.startswith("the reference raises ValueError: Reverse-mode")
+    # Which error it is depends on the release of JAX.
+    assert message.startswith("the reference raises ")
 
 
 @pytest.mark.parametrize("check", ["auto mesh", "explicit mesh"])
