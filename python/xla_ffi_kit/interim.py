@@ -24,6 +24,11 @@ from xla_ffi_kit.ops import sort
 
 __all__ = ["choice", "median", "percentile", "permutation", "quantile"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _Axis: TypeAlias = int | tuple[int, ...] | None
 _Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 

@@ -97,6 +97,14 @@ def test_registration_at_import_leaves_errors_to_the_first_use(tmp_path):
     assert "is not a shared library" in error_of(path)
 
 
+@pytest.mark.parametrize(
+    "module", [xla_ffi_kit, xla_ffi_kit.numpy, xla_ffi_kit.interim]
+)
+def test_completion_shows_public_names_only(module):
+    shown = {name for name in dir(module) if not name.startswith("_")}
+    assert shown == set(module.__all__)
+
+
 def test_missing_library(tmp_path):
     path = tmp_path / "absent.so"
     assert error_of(path).startswith(f"handler library {path} does not exist")

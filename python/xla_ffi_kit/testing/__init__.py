@@ -57,6 +57,10 @@ _CHECKS: dict[str, Callable[[Runner], None]] = {
 CHECKS = tuple(_CHECKS)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def check_op(
     op: FfiOp[Result],
     cases: Iterable[Case],
