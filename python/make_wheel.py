@@ -1,7 +1,8 @@
 """Writes a wheel: `make_wheel.py SPEC.json OUTPUT.whl`.
 
 The same files give the same bytes: entries are sorted and have one time and one
-mode, and nothing of the environment is read. A shared library that needs more
+mode, and nothing of the environment is read (which wheel's WheelFile does, and
+every embedder's @pypi would have to have it). A shared library that needs more
 than the wheel's tag promises is refused.
 """
 
