@@ -45,22 +45,30 @@ def run_quickstart(*arguments):
 
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory):
-    """(what a short run prints, the folder with its picture)."""
+    """(what a short run on a short text prints, the folder of text and plot)."""
     folder = tmp_path_factory.mktemp("run")
-    result = run_quickstart("--steps", "8", "--plot", str(folder / "plot.svg"))
+    corpus = text.read_text(None)
+    (folder / "text").write_text(corpus.decode(corpus.train[:60_000]))
+    result = run_quickstart(
+        *("--steps", "8", "--text", str(folder / "text")),
+        *("--plot", str(folder / "plot.svg")),
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout, folder
 
 
 def test_short_run_trains(short_run):
-    output, _ = short_run
+    output, folder = short_run
+    alphabet = text.read_text(str(folder / "text")).alphabet
     assert "step   1/8" in output
     assert "\r" not in output  # not a terminal
     row = r"^loss {} +(\d\.\d+) +(\d\.\d+) "
     before = re.search(row.format("before training"), output, re.M)
     after = re.search(row.format("after 8 steps"), output, re.M)
     for column in (1, 2):
-        assert float(before[column]) == pytest.approx(np.log(96), abs=0.1)
+        assert float(before[column]) == pytest.approx(
+            np.log(len(alphabet)), abs=0.1
+        )
         assert float(after[column]) < float(before[column]) - 0.5
     # Two blocks of two norms with a residual, and the first norm; their
     # backward sums the gradient of the weight over devices, outside of it.
@@ -74,12 +82,12 @@ def test_short_run_trains(short_run):
 
 
 def test_short_run_finds_a_passage_that_is_there_twice(short_run):
-    output, _ = short_run
+    output, folder = short_run
     said = re.search(
         r"twice, at ([\d,]+) and at ([\d,]+), has ([\d,]+) char", output
     )
     first, second, length = (int(s.replace(",", "")) for s in said.groups())
-    corpus = text.read_text(None)
+    corpus = text.read_text(str(folder / "text"))
     whole = np.concatenate([corpus.train, corpus.held_out])
     assert length > 100 and first < second
     passage = whole[first : first + length]
