@@ -45,7 +45,7 @@ def run_quickstart(*arguments):
 
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory):
-    """(what a short run on a short text prints, the folder of text and plot)."""
+    """(what a short run prints, the folder with its text and its plot)."""
     folder = tmp_path_factory.mktemp("run")
     corpus = text.read_text(None)
     (folder / "text").write_text(corpus.decode(corpus.train[:60_000]))
