@@ -48,7 +48,8 @@ def short_run(tmp_path_factory):
     """(what a short run prints, the folder with its text and its plot)."""
     folder = tmp_path_factory.mktemp("run")
     corpus = text.read_text(None)
-    (folder / "text").write_text(corpus.decode(corpus.train[:60_000]))
+    words = corpus.decode(corpus.train[:60_000])
+    (folder / "text").write_text(words, encoding="utf-8")
     result = run_quickstart(
         *("--steps", "8", "--text", str(folder / "text")),
         *("--plot", str(folder / "plot.svg")),
