@@ -87,9 +87,12 @@ ffi::Error ModularAddImpl(Operand b, Operand c, Result a) {
       });
 }
 
+using ReluTypes = TypeList<Float16, BFloat16, float, double, int8_t, int16_t,
+                           int32_t, int64_t>;
+
 ffi::Error ReluImpl(Operand x, Result y) {
   return DispatchDtype(
-      SignedTypes(), x.element_type(), {"baseline.relu", "operand x"},
+      ReluTypes(), x.element_type(), {"baseline.relu", "operand x"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
         Relu<T>(In<T>(x), static_cast<int64_t>(x.element_count()), Out<T>(y));
