@@ -1,8 +1,8 @@
 """What `check_op` runs on an operation, and on its reference: to be copied.
 
-`op` is the operation, `f` the same with the case's attributes; `x` are operands,
-`v` others of the same types. A failure's text holds the source of the function
-that failed, with what it calls here.
+`op` is the operation, `f` the same with the case's attributes; `x` are its
+operands, `v` others of the same types. A failure's text holds the source of the
+function that failed, with what it calls here.
 """
 
 from __future__ import annotations
