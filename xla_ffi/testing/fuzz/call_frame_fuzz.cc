@@ -37,9 +37,9 @@ constexpr int64_t kOperands = 5;    // 1 to 5, and
 constexpr int64_t kResults = 3;     // 1 to 3, all alike
 constexpr int64_t kOtherOnes = 8;   // but one,
 constexpr int64_t kAttributes = 3;  // with the handler's own attributes
-// The other one: without the last axis; the last axis only; s32; s32 and without
-// the last axis; s32 and the last axis only; with a longer last axis, and all
-// after it in s32 as long.
+// The other one: without the last axis; the last axis only; s32; s32 and
+// without the last axis; s32 and the last axis only; with a longer last axis,
+// and all after it in s32 as long.
 constexpr uint8_t kLonger = 9, kS32AsBefore = 248;
 constexpr uint8_t kForms[] = {10, 11, 240, 250, 251, kLonger};
 constexpr uint8_t kDtypes[] = {0, 14};  // f32, and truth values

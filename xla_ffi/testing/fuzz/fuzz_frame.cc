@@ -235,7 +235,8 @@ void FuzzFrame::AddAttributes(Attributes& attributes, int depth) {
   const std::vector<OwnAttribute>& own = OwnAttributesOf(*handler_);
   int64_t left = input_.Byte();
   if (left < 128) {  // its own; without one; or, of 32, with another one
-    const int64_t without = left >= 112 && !own.empty() ? left % own.size() : -1;
+    const int64_t without =
+        left >= 112 && !own.empty() ? left % own.size() : -1;
     for (size_t i = 0; i < own.size(); ++i) {
       const double number = kNumbers[input_.Below(kNumNumbers)];
       if (static_cast<int64_t>(i) == without) continue;

@@ -2,13 +2,12 @@
 //
 // What such a call may be: any handler of a table, with the function of any of
 // its stages, called as any stage; 0 to 7 operands and 0 to 7 results of any
-// dtype of FFI's and rank 0 to 4; the handler's own attributes, with any values,
-// and 0 to 3 of any type; no thread pool
-// or one of 1 to 3 threads. Data may be null, and a result may have the memory
-// of an operand of as many bytes. Data that is not null has as many bytes as
-// dtype and dimensions say; no dimension is negative, and no product of
-// dimensions overflows. XLA guarantees that, and no handler could check all of
-// it.
+// dtype of FFI's and rank 0 to 4; the handler's own attributes, with any
+// values, and 0 to 3 of any type; no thread pool or one of 1 to 3 threads. Data
+// may be null, and a result may have the memory of an operand of as many bytes.
+// Data that is not null has as many bytes as dtype and dimensions say; no
+// dimension is negative, and no product of dimensions overflows. XLA guarantees
+// that, and no handler could check all of it.
 //
 // Most frames at random would be refused for their first operand. So all
 // buffers are derived from one: the same, or without its last axis, or another

@@ -190,11 +190,12 @@ void OwnAttribute::Set(double number, Attributes& attributes) const {
       attributes.Set(name, integer != 0);
       return;
     default:
-      attributes.Set(name, words.empty()
-                               ? std::string_view("text")
-                               : std::string_view(
-                                     words[static_cast<uint64_t>(integer) %
-                                           words.size()]));
+      attributes.Set(
+          name,
+          words.empty()
+              ? std::string_view("text")
+              : std::string_view(
+                    words[static_cast<uint64_t>(integer) % words.size()]));
   }
 }
 
