@@ -107,7 +107,16 @@ bool Repair(const std::string& error, Own& own) {
   }
   at = 0;
   const std::string name = Between(error, ": attribute ", ": ", &at);
-  if (name.empty()) return false;
+  if (name.empty()) {
+    // Of several that there may be, the first is the one there must be.
+    at = 0;
+    const std::vector<std::string> names =
+        WordsOf(Between(error, ": attributes: expected ", ", got", &at));
+    if (!own.empty() || names.empty()) return false;
+    own.push_back({names[0]});
+    own.back().is_known = true;
+    return true;
+  }
   OwnAttribute* attribute = Find(own, name);
   if (attribute == nullptr) {
     own.push_back({name});
