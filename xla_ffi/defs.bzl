@@ -272,6 +272,19 @@ def xla_ffi_op(
       **kwargs: passed to the `xla_ffi_library` of the CPU handlers.
     """
     op = name.removesuffix("_cpu")
+    for needed, argument, given in [
+        (handlers, "srcs", srcs),
+        (cuda_handlers, "cuda_srcs", cuda_srcs),
+        (cuda_handlers, "cuda_kernel_srcs", cuda_kernel_srcs),
+        (cuda_handlers, "emulated_tests", emulated_tests),
+        (cuda_handlers, "cuda_tests", cuda_tests),
+    ]:
+        if given and not needed:
+            fail("%s: %s: no handlers are listed that these belong to: set `%s`" % (
+                native.package_relative_label(name),
+                argument,
+                "handlers" if argument == "srcs" else "cuda_handlers",
+            ))
     kernel = []
     if kernel_srcs or kernel_hdrs:
         kernel = [":" + op + "_kernel"]

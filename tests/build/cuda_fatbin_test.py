@@ -6,8 +6,7 @@ import unittest
 
 import fatbin
 
-LIBRARY, CAPABILITIES = (pathlib.Path(argument) for argument in sys.argv[1:3])
-SOURCES = int(sys.argv[3])
+LIBRARY, CAPABILITIES, SOURCES = map(pathlib.Path, sys.argv[1:4])
 
 
 class FatbinTest(unittest.TestCase):
@@ -16,8 +15,10 @@ class FatbinTest(unittest.TestCase):
         self.assertTrue(wanted)
         expected = {("sass", number) for number in wanted}
         expected.add(("ptx", max(wanted)))
+        sources = SOURCES.read_text().split()
+        self.assertTrue(sources)
         found = fatbin.architectures(LIBRARY)
-        self.assertEqual(found, [expected] * SOURCES)
+        self.assertEqual(found, [expected] * len(sources))
 
     def test_a_library_without_cuda_code_is_told_apart(self):
         with self.assertRaises(ValueError):

@@ -22,6 +22,7 @@ from xla_ffi_kit.library import registration, releases
 # Not resolved: under Bazel this file is a link, and its neighbours count.
 HERE = pathlib.Path(os.path.abspath(__file__)).parent
 KIT = xla_ffi_kit.KIT_LIBRARIES[0].path
+MODULAR_ADD = HERE.parents[1] / "xla_ffi/ops/modular_add/modular_add.so"
 HERE_AND_NOW = _environment.runtime()
 OURS = ".".join(map(str, registration.runtime_api_version()))
 
@@ -245,13 +246,20 @@ def test_environment_with_switches_and_an_authors_module(tmp_path):
     assert report["switched"] == "relu"
 
 
-def test_docs_show_the_handlers_there_are():
+def test_docs_show_what_it_prints(capsys):
     page = (HERE.parents[1] / "docs/doctor.md").read_text()
-    shown = re.search(r"xla_ffi_kit_cpu.so: (\d+) handlers.*?```", page, re.S)
-    names = re.findall(r"^  (xla_ffi_kit\.\w+) ", shown[0], re.M)
-    there = sorted(xla_ffi_kit.KIT_LIBRARIES[0].handlers)
-    assert names == there, "docs/doctor.md: run the doctor and paste its output"
-    assert int(shown[1]) == len(there)
+    shown = re.search(r"doctor modular_add.so\n(.*?)```", page, re.DOTALL)
+    # Of the machine: what the library is linked against, and which jaxlib.
+    lines = [
+        re.sub("; needs glibc.*", "", line)
+        for line in shown[1].splitlines()
+        if not line.startswith(("linked against", "jaxlib"))
+    ]
+    assert len(lines) == 4
+    assert doctor.main([str(MODULAR_ADD)]) == 0
+    printed = capsys.readouterr().out
+    for line in lines:
+        assert line in printed, "docs/doctor.md: paste what the doctor prints"
 
 
 def test_main_reports_in_process(capsys):

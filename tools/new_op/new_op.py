@@ -48,8 +48,12 @@ def values_for(prefix: str, name: str) -> dict[str, str]:
     }
 
 
-def cuda_target(values: dict[str, str]) -> str:
-    return "\n\n" + fill("cuda.BUILD.tpl", values).rstrip("\n")
+def cuda_attributes(values: dict[str, str]) -> str:
+    handler = f'"{values["TARGET"]}": "{values["SYMBOL"]}Cuda"'
+    return (
+        f"\n    cuda_handlers = {{{handler}}},"
+        f'\n    cuda_srcs = ["{values["NAME"]}.cu.cc"],'
+    )
 
 
 def files_of_kit(name: str, cuda: bool) -> dict[str, str]:
@@ -62,7 +66,7 @@ def files_of_kit(name: str, cuda: bool) -> dict[str, str]:
         "LIBRARIES": "KIT_LIBRARIES" if cuda else "KIT_LIBRARIES[:1]",
         "MODULE": f"xla_ffi_kit.ops.{name}",
     }
-    values["CUDA"] = cuda_target(values) if cuda else ""
+    values["CUDA"] = cuda_attributes(values) if cuda else ""
     folder = f"xla_ffi/ops/{name}"
     files = {
         f"{folder}/BUILD": fill("kit.BUILD.tpl", values),
@@ -87,7 +91,7 @@ def files_of_user(
         "LIBRARIES": f'libraries_beside(__file__, "{name}")',
         "MODULE": name,
     }
-    values["CUDA"] = cuda_target(values) if cuda else ""
+    values["CUDA"] = cuda_attributes(values) if cuda else ""
     files = {
         f"{folder}/BUILD": fill("BUILD.tpl", values),
         f"{folder}/{name}.cc": fill("op.cc.tpl", values),

@@ -3,8 +3,10 @@
 
 #include <dlfcn.h>
 
+#include <cmath>
 #include <condition_variable>
 #include <cstddef>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <sstream>
@@ -49,6 +51,44 @@ TEST(OlderRuntimeTest, ArrayOfNegativeLengthThrows) {
   EXPECT_THROW(delete[] new double[length], std::bad_array_new_length);
 }
 
+// Whether the function or variable at this address is in this program itself.
+bool IsOwn(const void* address) {
+  Dl_info found, own;
+  return dladdr(address, &found) != 0 &&
+         dladdr(reinterpret_cast<void*>(&testing::UnitTest::GetInstance),
+                &own) != 0 &&
+         found.dli_fbase == own.dli_fbase;
+}
+
+// Bit for bit those of the C library but for a NaN's sign, and not the C
+// library's.
+template <typename T>
+void ExpectSame(T (*function)(T), const char* name) {
+  EXPECT_TRUE(IsOwn(reinterpret_cast<void*>(function))) << name;
+  const auto theirs = reinterpret_cast<T (*)(T)>(dlsym(RTLD_NEXT, name));
+  ASSERT_NE(theirs, nullptr) << name;
+  for (T x = T{-800}; x < 800; x += T{0.37}) {
+    const T got = function(x), want = theirs(x);
+    EXPECT_TRUE(std::memcmp(&got, &want, sizeof(T)) == 0 ||
+                (std::isnan(got) && std::isnan(want)))
+        << name << " of " << x;
+  }
+}
+
+TEST(OlderRuntimeTest, MathIsThatOfTheCLibrary) {
+  ExpectSame<double>(std::exp, "exp");
+  ExpectSame<float>(std::exp, "expf");
+  ExpectSame<double>(std::exp2, "exp2");
+  ExpectSame<float>(std::exp2, "exp2f");
+  ExpectSame<double>(std::log, "log");
+  ExpectSame<float>(std::log, "logf");
+  ExpectSame<double>(std::log2, "log2");
+  ExpectSame<float>(std::log2, "log2f");
+  volatile double two = 2, three = 3, four = 4;
+  EXPECT_EQ(std::pow(two, three), 8);
+  EXPECT_EQ(std::hypot(three, four), 5);
+}
+
 // Otherwise the tests above would pass without the file that they test.
 TEST(OlderRuntimeTest, TheDefinitionsAreThisProgramsOwn) {
   for (const char* name :
@@ -56,12 +96,7 @@ TEST(OlderRuntimeTest, TheDefinitionsAreThisProgramsOwn) {
         "_ZNSt7__cxx1118basic_stringstreamIcSt11char_traitsIcESaIcEEC1Ev"}) {
     void* symbol = dlsym(RTLD_DEFAULT, name);
     ASSERT_NE(symbol, nullptr) << name;
-    Dl_info found, own;
-    ASSERT_NE(dladdr(symbol, &found), 0);
-    ASSERT_NE(
-        dladdr(reinterpret_cast<void*>(&testing::UnitTest::GetInstance), &own),
-        0);
-    EXPECT_EQ(found.dli_fbase, own.dli_fbase) << name;
+    EXPECT_TRUE(IsOwn(symbol)) << name;
   }
 }
 

@@ -1,13 +1,12 @@
 load("@rules_python//python:defs.bzl", "py_test")
-load("@xla_ffi_kit//xla_ffi:defs.bzl", "xla_ffi_library")
+load("@xla_ffi_kit//xla_ffi:defs.bzl", "xla_ffi_op")
 load("@xla_ffi_kit//xla_ffi:py_defs.bzl", "xla_ffi_py_library")
 
-xla_ffi_library(
+xla_ffi_op(
     name = "@NAME@_cpu",
-    srcs = ["@NAME@.cc"],
+    srcs = ["@NAME@.cc"],@CUDA@
     handlers = {"@TARGET@": "@SYMBOL@Cpu"},
-    deps = ["@xla_ffi_kit//xla_ffi/core:handler"],
-)@CUDA@
+)
 
 xla_ffi_py_library(
     name = "@NAME@",

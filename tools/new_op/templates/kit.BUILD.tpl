@@ -1,10 +1,8 @@
-load("//xla_ffi:defs.bzl", "xla_ffi_library")
+load("//xla_ffi:defs.bzl", "xla_ffi_op")
 
-package(default_visibility = ["//visibility:public"])
-
-xla_ffi_library(
+xla_ffi_op(
     name = "@NAME@",
-    srcs = ["@NAME@.cc"],
+    srcs = ["@NAME@.cc"],@CUDA@
     handlers = {"@TARGET@": "@SYMBOL@Cpu"},
-    deps = ["//xla_ffi/core:handler"],
-)@CUDA@
+    visibility = ["//visibility:public"],
+)

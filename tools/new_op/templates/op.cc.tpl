@@ -22,8 +22,9 @@ void Kernel(const T* x, int64_t n, kit::AccumulationType<T> beta, T* y) {
 ffi::Error Run(ffi::ThreadPool pool, double beta, ffi::AnyBuffer x,
                ffi::Result<ffi::AnyBuffer> y) {
   constexpr char kOp[] = "@TARGET@";
-  ffi::Error error = kit::CheckLike({kOp, "result y"}, *y, x, "like operand x");
-  if (error.failure()) return error;
+  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckData({kOp, "operand x"}, x));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      kit::CheckLike({kOp, "result y"}, *y, x, "like operand x"));
   // Your dtypes: kit::TypeList<float, double>, for instance.
   return kit::DispatchDtype(
       kit::RealFloatTypes(), x.element_type(), {kOp, "operand x"},

@@ -22,8 +22,9 @@ struct Kernel {
 ffi::Error Run(cudaStream_t stream, double beta, ffi::AnyBuffer x,
                ffi::Result<ffi::AnyBuffer> y) {
   constexpr char kOp[] = "@TARGET@";
-  ffi::Error error = kit::CheckLike({kOp, "result y"}, *y, x, "like operand x");
-  if (error.failure()) return error;
+  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckData({kOp, "operand x"}, x));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      kit::CheckLike({kOp, "result y"}, *y, x, "like operand x"));
   return kit::DispatchDtype(
       kit::RealFloatTypes(), x.element_type(), {kOp, "operand x"},
       [&](auto tag) -> ffi::Error {

@@ -5,29 +5,24 @@
 
 #include <string_view>
 
-#include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/attributes.h"
-#include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/checks.h"
+#include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit::modular_add_internal {
+namespace xla_ffi_kit {
 
-namespace ffi = ::xla::ffi;
-
-inline constexpr std::string_view kOp = "xla_ffi_kit.modular_add";
-
-inline ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a,
-                        const ffi::Dictionary& attributes) {
-  const Place where_b = {kOp, "operand b"}, where_c = {kOp, "operand c"};
-  if (ffi::Error e = CheckRankAtLeast(where_b, b, 1); e.failure()) return e;
-  if (ffi::Error e = CheckRankAtLeast(where_c, c, 1); e.failure()) return e;
-  ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.success()) e = CheckData(where_b, b);
-  if (e.success()) e = CheckData(where_c, c);
-  if (e.success()) {
-    e = CheckDtype(where_c, c, b.element_type(), "like operand b");
-  }
-  if (e.failure()) return e;
+inline xla::ffi::Error CheckModularAdd(std::string_view operation,
+                                       xla::ffi::AnyBuffer b,
+                                       xla::ffi::AnyBuffer c,
+                                       xla::ffi::AnyBuffer a,
+                                       const xla::ffi::Dictionary& attributes) {
+  const Place where_b = {operation, "operand b"};
+  const Place where_c = {operation, "operand c"};
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_b, b, 1));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_c, c, 1));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(operation, attributes));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_b, b));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_c, c));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where_c, c, b.element_type(), "like operand b"));
   if (!(BatchAxes(b.dimensions()) == BatchAxes(c.dimensions()))) {
     return InvalidArgument(
         where_c,
@@ -36,12 +31,11 @@ inline ffi::Error Check(ffi::AnyBuffer b, ffi::AnyBuffer c, ffi::AnyBuffer a,
   }
   // There is nothing to repeat, unless there is nothing to compute.
   if (c.dimensions().back() > 0) {
-    e = CheckLastAxisNotEmpty(where_b, b);
-    if (e.failure()) return e;
+    XLA_FFI_KIT_RETURN_IF_ERROR(CheckLastAxisNotEmpty(where_b, b));
   }
-  return CheckLike({kOp, "result a"}, a, c, "like operand c");
+  return CheckLike({operation, "result a"}, a, c, "like operand c");
 }
 
-}  // namespace xla_ffi_kit::modular_add_internal
+}  // namespace xla_ffi_kit
 
 #endif  // XLA_FFI_OPS_MODULAR_ADD_MODULAR_ADD_CHECKS_H_

@@ -1,11 +1,8 @@
 #include <cstdint>
+#include <string_view>
 
-#include "cuda_runtime.h"
-#include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/components.h"
-#include "xla_ffi/core/cuda/status.h"
-#include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/cuda/handler.h"
 #include "xla_ffi/ops/modular_add/modular_add_checks.h"
 #include "xla_ffi/ops/modular_add/modular_add_cuda.h"
 #include "xla_ffi/ops/modular_add/modular_add_handler.h"
@@ -13,12 +10,14 @@
 namespace xla_ffi_kit {
 namespace {
 
-using namespace modular_add_internal;  // NOLINT: the handlers' own helpers
+namespace ffi = ::xla::ffi;
+
+constexpr std::string_view kOp = "xla_ffi_kit.modular_add";
 
 ffi::Error ModularAddCudaImpl(cudaStream_t stream, ffi::AnyBuffer b,
                               ffi::AnyBuffer c, ffi::Result<ffi::AnyBuffer> a,
                               ffi::Dictionary attributes) {
-  if (ffi::Error e = Check(b, c, *a, attributes); e.failure()) return e;
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckModularAdd(kOp, b, c, *a, attributes));
   return DispatchDtype(
       NumberTypes(), b.element_type(), {kOp, "operand b"},
       [&](auto tag) -> ffi::Error {

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
-#include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/dtype_dispatch.h"
-#include "xla_ffi/core/output_pages.h"
-#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/ops/modular_add/modular_add.h"
 #include "xla_ffi/ops/modular_add/modular_add_checks.h"
 
@@ -16,7 +13,7 @@ namespace {
 
 namespace ffi = ::xla::ffi;
 
-using namespace modular_add_internal;  // NOLINT: the handlers' own helpers
+constexpr std::string_view kOp = "xla_ffi_kit.modular_add";
 
 // Adds the elements [begin, end) of all rows, counted through, row by row.
 template <typename T>
@@ -32,7 +29,7 @@ void AddRange(const T* b, int64_t n, const T* c, int64_t m, int64_t begin,
 ffi::Error ModularAddImpl(ffi::ThreadPool pool, ffi::AnyBuffer b,
                           ffi::AnyBuffer c, ffi::Result<ffi::AnyBuffer> a,
                           ffi::Dictionary attributes) {
-  if (ffi::Error e = Check(b, c, *a, attributes); e.failure()) return e;
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckModularAdd(kOp, b, c, *a, attributes));
   return DispatchDtype(
       NumberTypes(), b.element_type(), {kOp, "operand b"},
       [&](auto tag) -> ffi::Error {

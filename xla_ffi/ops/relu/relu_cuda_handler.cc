@@ -1,12 +1,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cuda_runtime.h"
-#include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/attributes.h"
-#include "xla_ffi/core/checks.h"
-#include "xla_ffi/core/cuda/status.h"
-#include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/cuda/handler.h"
 #include "xla_ffi/ops/relu/relu_cuda.h"
 #include "xla_ffi/ops/relu/relu_handler.h"
 
@@ -20,12 +15,10 @@ constexpr std::string_view kOp = "xla_ffi_kit.relu";
 ffi::Error ReluCudaImpl(cudaStream_t stream, ffi::AnyBuffer x,
                         ffi::Result<ffi::AnyBuffer> y,
                         ffi::Dictionary attributes) {
-  ffi::Error e = CheckNoAttributes(kOp, attributes);
-  if (e.success()) e = CheckData({kOp, "operand x"}, x);
-  if (e.success()) {
-    e = CheckLike({kOp, "result y"}, *y, x, "like operand x");
-  }
-  if (e.failure()) return e;
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(kOp, attributes));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData({kOp, "operand x"}, x));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckLike({kOp, "result y"}, *y, x, "like operand x"));
   return DispatchDtype(
       SignedTypes(), x.element_type(), {kOp, "operand x"},
       [&](auto tag) -> ffi::Error {

@@ -1,30 +1,27 @@
-// The standard entry point of fuzzing engines: every handler of the kit must
-// survive every call frame.
+// The fuzz target: every handler of the kit must survive every call frame.
 //
 // Survive: return success or an error, and write nothing but its results. A
 // handler that does not ends the program.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "xla_ffi/core/handler_table.h"
 #include "xla_ffi/registry/registry.h"
 #include "xla_ffi/testing/fuzz/fuzz_frame.h"
-#include "xla_ffi/testing/fuzz/standalone_engine.h"
+#include "xla_ffi/testing/fuzz/fuzz_target.h"
+#include "xla_ffi/testing/fuzz/own_attributes.h"
 
 namespace xla_ffi_kit::testing {
 namespace {
 
 struct Counts {
-  int64_t successes = 0;
-  int64_t errors = 0;
+  long long successes = 0;  // NOLINT(runtime/int): printed
+  long long errors = 0;     // NOLINT(runtime/int)
 };
 
 // By handler.
@@ -33,10 +30,83 @@ std::map<std::string, Counts>& AllCounts() {
   return *counts;
 }
 
-// For whoever ends the program.
 const FuzzFrame* running = nullptr;
 
+// What seeds differ in; their product is all seeds.
+constexpr int64_t kOperands = 5;    // 1 to 5, and
+constexpr int64_t kResults = 3;     // 1 to 3, all alike
+constexpr int64_t kOtherOnes = 8;   // but one,
+constexpr int64_t kAttributes = 3;  // with the handler's own attributes
+// The other one: without the last axis; the last axis only; s32; s32 and
+// without the last axis; s32 and the last axis only; with a longer last axis,
+// and all after it in s32 as long.
+constexpr uint8_t kLonger = 9, kS32AsBefore = 248;
+constexpr uint8_t kForms[] = {10, 11, 240, 250, 251, kLonger};
+constexpr uint8_t kDtypes[] = {0, 14};  // f32, and truth values
+
+constexpr int64_t kSeedsOfHandler = kOperands * kResults * kOtherOnes *
+                                    kAttributes * sizeof(kForms) *
+                                    sizeof(kDtypes);
+
 }  // namespace
+
+int64_t NumSeeds() {
+  return kSeedsOfHandler *
+         static_cast<int64_t>(XlaFfiKit_CpuHandlerTable()->num_handlers);
+}
+
+size_t MakeSeed(int64_t index, uint8_t data[kMaxSeedBytes]) {
+  const auto digit = [&](int64_t n) {
+    const int64_t value = index % n;
+    index /= n;
+    return static_cast<uint8_t>(value);
+  };
+  const uint8_t number = digit(kAttributes);
+  const uint8_t dtype = kDtypes[digit(sizeof(kDtypes))];
+  const uint8_t form = kForms[digit(sizeof(kForms))];
+  const uint8_t operands = digit(kOperands) + 1, results = digit(kResults) + 1;
+  const uint8_t other_one = digit(kOtherOnes);
+  const XlaFfiKit_Handler& handler =
+      XlaFfiKit_CpuHandlerTable()->handlers[index];
+  uint8_t* next = data;
+  *next++ = static_cast<uint8_t>(index);
+  *next++ = 0;  // to execute
+  *next++ = 0;  // one thread
+  *next++ = static_cast<uint8_t>(operands + 8 * results);
+  *next++ = 0;  // its own attributes
+  for (size_t i = 0; i < OwnAttributesOf(handler).size(); ++i) *next++ = number;
+  *next++ = dtype;
+  for (const uint8_t of_3_4 : {2, 3, 4}) *next++ = of_3_4;
+  for (int i = 0; i < kOtherOnes; ++i) {
+    const bool is_after = form == kLonger && i > other_one;
+    *next++ = i == other_one ? form : is_after ? kS32AsBefore : 0;
+    *next++ = 7;  // the data
+  }
+  return static_cast<size_t>(next - data);
+}
+
+bool Report() {
+  bool all_reached = true;
+  const XlaFfiKit_HandlerTable* table = XlaFfiKit_CpuHandlerTable();
+  for (size_t i = 0; i < table->num_handlers; ++i) {
+    const Counts counts = AllCounts()[table->handlers[i].name];
+    std::printf("%-45s %10lld succeeded %10lld refused\n",
+                table->handlers[i].name, counts.successes, counts.errors);
+    if (counts.successes == 0 || counts.errors == 0) {
+      std::printf("  never %s\n", counts.errors ? "succeeded" : "refused");
+      all_reached = false;
+    }
+  }
+  std::fflush(stdout);
+  return all_reached;
+}
+
+void DescribeCall() {
+  if (running == nullptr) return;
+  std::fprintf(stderr, "The call: %s\n%s\n", running->ToString().c_str(),
+               running->violation().c_str());
+}
+
 }  // namespace xla_ffi_kit::testing
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -44,79 +114,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzFrame frame(*XlaFfiKit_CpuHandlerTable(), data, size);
   running = &frame;
   const Status status = frame.Run();
-  if (!frame.violation().empty()) std::abort();
+  if (!frame.violation().empty()) {
+    DescribeCall();
+    std::abort();
+  }
+  running = nullptr;
   Counts& counts = AllCounts()[frame.handler().name];
   (status.ok() && frame.is_execute() ? counts.successes : counts.errors) += 1;
-  if (XlaFfiKit_FuzzObserve != nullptr) {
-    std::string behaviour = frame.handler().name;
-    behaviour += " " + (status.ok() ? frame.Kind() : status.message);
-    XlaFfiKit_FuzzObserve(behaviour.data(), behaviour.size());
-  }
   return 0;
-}
-
-// Each handler with 1 to 5 operands and 1 to 3 results, all alike but one, and
-// one attribute or none: right calls of most handlers are among them.
-extern "C" size_t XlaFfiKit_FuzzSeed(int64_t index, uint8_t* data) {
-  const auto digit = [&](int64_t n) {
-    const int64_t value = index % n;
-    index /= n;
-    return static_cast<uint8_t>(value);
-  };
-  // None; eps; num_keys; those of argmax, cumulative and nonzero; none, of
-  // truth values, as isin's result is.
-  constexpr uint8_t kF32 = 0, kPred = 14;
-  struct Form {
-    std::vector<uint8_t> attributes;
-    uint8_t dtype;
-  };
-  static const auto& kModels = *new std::vector<Form>{
-      {{128}, kF32},       {{0, 0, 0, 0}, kF32},   {{0, 1, 1, 0}, kF32},
-      {{120, 0, 0}, kF32}, {{121, 0, 2, 0}, kF32}, {{122, 4, 0}, kPred},
-      {{128}, kPred}};
-  // Without the last axis; the last axis alone; s32; s32 without the last axis.
-  constexpr uint8_t kForms[] = {10, 11, 240, 250};
-  const auto& [attributes, dtype] = kModels[digit(7)];
-  const uint8_t form = kForms[digit(4)];
-  const uint8_t operands = digit(5) + 1, results = digit(3) + 1;
-  const uint8_t other_one = digit(8);
-  const size_t handlers = XlaFfiKit_CpuHandlerTable()->num_handlers;
-  if (index >= static_cast<int64_t>(handlers)) return 0;
-  uint8_t* next = data;
-  *next++ = static_cast<uint8_t>(index);
-  *next++ = 0;  // to execute
-  *next++ = 0;  // one thread
-  *next++ = static_cast<uint8_t>(operands + 8 * results);
-  next = std::copy(attributes.begin(), attributes.end(), next);
-  *next++ = dtype;
-  for (const uint8_t of_3_4 : {2, 3, 4}) *next++ = of_3_4;
-  for (int i = 0; i < 8; ++i) {
-    *next++ = i == other_one ? form : 0;
-    *next++ = 7;  // the data
-  }
-  return static_cast<size_t>(next - data);
-}
-
-extern "C" void XlaFfiKit_FuzzDescribe() {
-  using namespace xla_ffi_kit::testing;  // NOLINT
-  if (running == nullptr) return;
-  std::fprintf(stderr, "The call: %s\n%s\n", running->ToString().c_str(),
-               running->violation().c_str());
-}
-
-// A fuzzer whose frames a handler all refuses does not test its kernel.
-extern "C" bool XlaFfiKit_FuzzReport() {
-  using namespace xla_ffi_kit::testing;  // NOLINT
-  bool all_reached = true;
-  const XlaFfiKit_HandlerTable* table = XlaFfiKit_CpuHandlerTable();
-  for (size_t i = 0; i < table->num_handlers; ++i) {
-    const Counts counts = AllCounts()[table->handlers[i].name];
-    std::printf("%-45s %10lld succeeded %10lld refused\n",
-                table->handlers[i].name,
-                static_cast<long long>(counts.successes),
-                static_cast<long long>(counts.errors));
-    all_reached = all_reached && counts.successes > 0 && counts.errors > 0;
-  }
-  if (!all_reached) std::printf("A handler was never reached.\n");
-  return all_reached;
 }

@@ -12,6 +12,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/testing/fuzz/own_attributes.h"
 
 namespace xla_ffi_kit::testing {
 namespace {
@@ -36,18 +37,20 @@ constexpr ffi::DataType kDtypes[] = {
 };
 constexpr int64_t kNumDtypes = sizeof(kDtypes) / sizeof(kDtypes[0]);
 
-// Those of this kit's operations; an engine makes others from text.
-constexpr const char* kAttributeNames[] = {"eps", "num_keys"};
-
-constexpr double kNumbers[] = {1e-6,
+// For attributes; the seeds name the first ones by their places.
+constexpr double kNumbers[] = {1.0,
+                               4.0,
                                0.0,
-                               1.0,
                                2.0,
+                               3.0,
+                               5.0,
                                -1.0,
+                               1e-6,
                                1e300,
                                5e-324,
                                std::numeric_limits<double>::infinity(),
                                std::numeric_limits<double>::quiet_NaN()};
+constexpr int64_t kNumNumbers = sizeof(kNumbers) / sizeof(kNumbers[0]);
 
 // Elements of a buffer; a call of more bytes than this would take too long.
 constexpr int64_t kMaxElements = 1024;
@@ -90,41 +93,6 @@ std::string ToText(const CallFrame::Buffer& buffer) {
   std::string text = DtypeName(static_cast<ffi::DataType>(buffer.dtype)) + "(";
   for (const int64_t dim : buffer.dims) text += std::to_string(dim) + ",";
   return text + (buffer.data == nullptr ? ") null" : ")");
-}
-
-// All the attributes of a handler that has several, or one with a meaning for
-// the shapes: never found one by one.
-bool AddAttributesOfAHandler(int64_t which, FuzzInput& input,
-                             Attributes& attributes) {
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  const auto axis = [&] {
-    // The first is that of the frames to begin with.
-    constexpr int64_t kAxes[] = {1, 0, 2, 3, -1, kMax};
-    return kAxes[input.Below(6)];
-  };
-  // One too many.
-  constexpr std::string_view kNames[] = {"max", "min", "sum", "product", "or"};
-  switch (which) {
-    case 120:
-      attributes.Set("axis", axis()).Set("of", kNames[input.Below(5)]);
-      return true;
-    case 121:
-      attributes.Set("axis", axis())
-          .Set("op", kNames[input.Below(5)])
-          .Set("reverse", input.Below(2));
-      return true;
-    case 122: {
-      const int64_t size = input.Byte();
-      const int64_t fill = input.Byte();
-      attributes.Set("size", size < 250      ? size
-                             : size % 2 == 0 ? kMax
-                                             : -1)
-          .Set("fill", fill < 250 ? fill - 1 : kMax);
-      return true;
-    }
-    default:
-      return false;
-  }
 }
 
 }  // namespace
@@ -186,6 +154,12 @@ FuzzFrame::Shape FuzzFrame::DerivedShape() {
   Dims& dims = shape.dims;
   if (dims.empty()) return shape;
   switch (form % 16) {
+    case 8:
+      dims = last_dims_;
+      break;
+    case 9:
+      dims.back() += 1;
+      break;
     case 10:
       dims.pop_back();
       if (form < 128) shape.dtype = Raw(AccumulationDtype(dtype));
@@ -244,6 +218,7 @@ void* FuzzFrame::MakeData(const Shape& shape, bool is_operand) {
 void FuzzFrame::AddBuffers(int64_t count, bool is_operand) {
   for (int64_t i = 0; i < count; ++i) {
     const Shape shape = DerivedShape();
+    last_dims_ = shape.dims;
     void* data = MakeData(shape, is_operand);
     if (is_operand) {
       frame_.Arg(shape.dtype, data, shape.dims);
@@ -257,36 +232,48 @@ void FuzzFrame::AddBuffers(int64_t count, bool is_operand) {
 }
 
 void FuzzFrame::AddAttributes(Attributes& attributes, int depth) {
-  const int64_t count = input_.Byte();
-  if (AddAttributesOfAHandler(count, input_, attributes)) {
-    attribute_text_ += " set " + std::to_string(count);
-    return;
+  const std::vector<OwnAttribute>& own = OwnAttributesOf(*handler_);
+  int64_t left = input_.Byte();
+  if (left < 128) {  // its own; without one; or, of 32, with another one
+    const int64_t without =
+        left >= 112 && !own.empty() ? left % own.size() : -1;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const double number = kNumbers[input_.Below(kNumNumbers)];
+      if (static_cast<int64_t>(i) == without) continue;
+      own[i].Set(number, attributes);
+      attribute_text_ += " " + own[i].name + "=" + std::to_string(number);
+    }
+    left = left >= 96 && left < 112 ? 1 : 0;
   }
-  for (int64_t left = count < 128 ? 1 : count % 4; left > 0; --left) {
-    const uint8_t choice = input_.Byte();
-    const std::string name =
-        choice < 192 ? kAttributeNames[choice % 2] : input_.Text(choice - 192);
-    const int64_t kind = input_.Below(16);
-    const double number = kNumbers[input_.Below(9)];
-    const auto bits =
-        static_cast<int64_t>(kind < 8 ? 1 + kind / 4 : input_.Bytes8());
-    attribute_text_ += " " + name + "=" + std::to_string(kind);
-    if (kind % 4 == 0) attributes.Set(name, number);
-    if (kind % 4 == 1) attributes.Set(name, bits);
-    if (kind == 2) attributes.Set(name, static_cast<float>(number));
-    if (kind == 3) attributes.Set(name, static_cast<int32_t>(bits));
-    if (kind == 6) attributes.Set(name, bits % 2 == 0);
-    if (kind == 7) attributes.Set(name, std::string_view("text"));
-    if (kind == 10) {
-      attributes.Set(name, std::vector<double>(bits & 7, number));
-    }
-    if (kind == 11) attributes.Set(name, std::vector<int64_t>(1, bits));
-    if (kind == 14) attributes.Set(name, static_cast<uint8_t>(bits));
-    if (kind == 15) {
-      Attributes inner;
-      if (depth < 2) AddAttributes(inner, depth + 1);
-      attributes.Set(name, std::move(inner));
-    }
+  for (left %= 4; left > 0; --left) AddFreeAttribute(attributes, depth);
+}
+
+void FuzzFrame::AddFreeAttribute(Attributes& attributes, int depth) {
+  const std::vector<OwnAttribute>& own = OwnAttributesOf(*handler_);
+  const uint8_t choice = input_.Byte();
+  const std::string name = choice < 192 && !own.empty()
+                               ? own[choice % own.size()].name
+                               : input_.Text(choice % 64);
+  const int64_t kind = input_.Below(16);
+  const double number = kNumbers[input_.Below(kNumNumbers)];
+  const auto bits =
+      static_cast<int64_t>(kind < 8 ? 1 + kind / 4 : input_.Bytes8());
+  attribute_text_ += " " + name + " of kind " + std::to_string(kind);
+  if (kind % 4 == 0) attributes.Set(name, number);
+  if (kind % 4 == 1) attributes.Set(name, bits);
+  if (kind == 2) attributes.Set(name, static_cast<float>(number));
+  if (kind == 3) attributes.Set(name, static_cast<int32_t>(bits));
+  if (kind == 6) attributes.Set(name, bits % 2 == 0);
+  if (kind == 7) attributes.Set(name, std::string_view("text"));
+  if (kind == 10) {
+    attributes.Set(name, std::vector<double>(bits & 7, number));
+  }
+  if (kind == 11) attributes.Set(name, std::vector<int64_t>(1, bits));
+  if (kind == 14) attributes.Set(name, static_cast<uint8_t>(bits));
+  if (kind == 15) {
+    Attributes inner;
+    if (depth < 2) AddAttributes(inner, depth + 1);
+    attributes.Set(name, std::move(inner));
   }
 }
 
@@ -307,12 +294,6 @@ void FuzzFrame::FindViolations() {
       violation_ = "a write into operand " + std::to_string(i);
     }
   }
-}
-
-std::string FuzzFrame::Kind() const {
-  return DtypeName(static_cast<ffi::DataType>(model_.dtype)) + " rank" +
-         std::string(model_.dims.size(), 'i') +
-         (CountElements(model_.dims, kLarge) > kMaxElements ? " large" : "");
 }
 
 std::string FuzzFrame::ToString() const {

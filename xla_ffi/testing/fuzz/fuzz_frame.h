@@ -2,12 +2,12 @@
 //
 // What such a call may be: any handler of a table, with the function of any of
 // its stages, called as any stage; 0 to 7 operands and 0 to 7 results of any
-// dtype of FFI's and rank 0 to 4; 0 to 3 attributes of any type; no thread pool
-// or one of 1 to 3 threads. Data may be null, and a result may have the memory
-// of an operand of as many bytes. Data that is not null has as many bytes as
-// dtype and dimensions say; no dimension is negative, and no product of
-// dimensions overflows. XLA guarantees that, and no handler could check all of
-// it.
+// dtype of FFI's and rank 0 to 4; the handler's own attributes, with any
+// values, and 0 to 3 of any type; no thread pool or one of 1 to 3 threads. Data
+// may be null, and a result may have the memory of an operand of as many bytes.
+// Data that is not null has as many bytes as dtype and dimensions say; no
+// dimension is negative, and no product of dimensions overflows. XLA guarantees
+// that, and no handler could check all of it.
 //
 // Most frames at random would be refused for their first operand. So all
 // buffers are derived from one: the same, or without its last axis, or another
@@ -36,8 +36,6 @@ class FuzzFrame {
   const XlaFfiKit_Handler& handler() const { return *handler_; }
   // Of a call that has to succeed if its operands are right.
   bool is_execute() const { return is_execute_; }
-  // Dtype and rank of what the buffers are derived from.
-  std::string Kind() const;
   // The call, for people.
   std::string ToString() const;
 
@@ -57,6 +55,7 @@ class FuzzFrame {
   Shape DerivedShape();
   void AddBuffers(int64_t count, bool is_operand);
   void AddAttributes(Attributes& attributes, int depth);
+  void AddFreeAttribute(Attributes& attributes, int depth);
   void* MakeData(const Shape& shape, bool is_operand);
   void FindViolations();
 
@@ -66,6 +65,7 @@ class FuzzFrame {
   XLA_FFI_Handler* function_ = nullptr;
   XLA_FFI_ExecutionStage stage_ = XLA_FFI_ExecutionStage_EXECUTE;
   Shape model_;
+  CallFrame::Dims last_dims_;  // of the last buffer that was added
   CallFrame frame_;
   std::vector<GuardedMemory> memory_;  // of operands, then of results
   std::vector<std::string> operands_;  // what those must still be

@@ -11,6 +11,10 @@
 #include <memory>
 #include <string_view>
 
+#ifndef __has_feature  // gcc has no such macro
+#define __has_feature(feature) 0
+#endif
+
 namespace xla_ffi_kit::testing {
 
 class GuardedMemory {
@@ -43,7 +47,7 @@ class GuardedMemory {
  private:
   // With AddressSanitizer the allocation has to end where the buffer ends: it
   // then finds reads too, and where they are.
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
   static constexpr size_t kGuard = 0;
 #else
   // Wider than a vector, so that a kernel that rounds up lands here.
