@@ -9,7 +9,7 @@ no older XLA.
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@rules_cc//cc:defs.bzl", "CcInfo")
 
-_Sources = provider(
+_SourcesInfo = provider(
     "The C and C++ sources that are compiled with the FFI headers.",
     fields = {
         "files": "depset of files",
@@ -27,10 +27,10 @@ def _dependencies(rule, name):
 
 def _sources_impl(target, ctx):
     made_of = [
-        dep[_Sources]
+        dep[_SourcesInfo]
         for name in _MADE_OF
         for dep in _dependencies(ctx.rule, name)
-        if _Sources in dep
+        if _SourcesInfo in dep
     ]
     use_ffi = (target.label.package == "xla/ffi/api" or
                any([sources.use_ffi for sources in made_of]))
@@ -41,7 +41,7 @@ def _sources_impl(target, ctx):
             for file in getattr(ctx.rule.files, "srcs", [])
             if file.extension in ["c", "cc"]
         ]
-    return [_Sources(
+    return [_SourcesInfo(
         files = depset(own, transitive = [s.files for s in made_of]),
         use_ffi = use_ffi,
     )]
@@ -77,7 +77,7 @@ def _compiles_with_ffi_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
     done = ctx.actions.declare_file(ctx.label.name + ".ok")
     sources = depset(transitive = [
-        target[_Sources].files
+        target[_SourcesInfo].files
         for target in ctx.attr.targets
     ]).to_list()
     if len(sources) < ctx.attr.at_least:

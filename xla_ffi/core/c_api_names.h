@@ -24,4 +24,4 @@
 #define XLA_FFI_KIT_ERROR_HAS_CODE 1
 #endif
 
-#endif  /* XLA_FFI_CORE_C_API_NAMES_H_ */
+#endif /* XLA_FFI_CORE_C_API_NAMES_H_ */
