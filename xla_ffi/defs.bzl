@@ -145,7 +145,10 @@ def xla_ffi_library(
         srcs = [name + "_register.cc"],
         alwayslink = True,
         tags = tags + ["manual"],
-        deps = [":" + name],
+        deps = [
+            ":" + name,
+            Label("//xla_ffi/core:c_api_names"),
+        ],
         **common
     )
     if pybind11_module:

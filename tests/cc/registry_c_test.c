@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "xla/ffi/api/c_api.h"
+#include "xla_ffi/core/c_api_names.h"
 #include "xla_ffi/core/handler_table.h"
 #include "xla_ffi/registry/registry.h"
 
@@ -18,13 +19,13 @@ static void Expect(int holds, const char* what) {
 /* Copies the text of an error, "" for none, and frees the error. */
 static void TakeMessage(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                         char* text, size_t size) {
-  XLA_FFI_Error_GetMessage_Args get = {0};
+  XLA_FFI_Error_GetDetails_Args get = {0};
   XLA_FFI_Error_Destroy_Args destroy = {0};
   text[0] = '\0';
   if (error == NULL) return;
-  get.struct_size = XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE;
+  get.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
   get.error = error;
-  api->XLA_FFI_Error_GetMessage(&get);
+  api->XLA_FFI_Error_GetDetails(&get);
   snprintf(text, size, "%s", get.message);
   destroy.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
   destroy.error = error;
@@ -33,7 +34,7 @@ static void TakeMessage(const XLA_FFI_Api* api, XLA_FFI_Error* error,
 
 /* Says `minor` for the version of the FFI it was built with. */
 static XLA_FFI_Error* AnswerMetadata(XLA_FFI_CallFrame* frame, int minor) {
-  XLA_FFI_Extension_Base* extension = frame->extension_start;
+  XLA_FFI_InternalExtension* extension = frame->extension_start;
   if (extension != NULL && extension->type == XLA_FFI_Extension_Metadata) {
     XLA_FFI_Metadata* metadata =
         ((XLA_FFI_Metadata_Extension*)extension)->metadata;

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "xla/ffi/api/c_api.h"
+#include "xla_ffi/core/c_api_names.h"
 #include "xla_ffi/core/register_table.h"
 
 namespace xla_ffi_kit {
@@ -19,10 +20,10 @@ using ::testing::HasSubstr;
 std::string TakeMessage(XLA_FFI_Error* error) {
   if (error == nullptr) return "";
   const XLA_FFI_Api* api = XLA_FFI_GetApi();
-  XLA_FFI_Error_GetMessage_Args get = {};
-  get.struct_size = XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE;
+  XLA_FFI_Error_GetDetails_Args get = {};
+  get.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
   get.error = error;
-  api->XLA_FFI_Error_GetMessage(&get);
+  api->XLA_FFI_Error_GetDetails(&get);
   const std::string message = get.message;
   XLA_FFI_Error_Destroy_Args destroy = {};
   destroy.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "xla_ffi/core/c_api_names.h"
 #include "xla_ffi/core/handler_table.h"
 
 extern "C" const XlaFfiKit_HandlerTable* @LIBRARY@_handler_table();
@@ -13,10 +14,10 @@ namespace {
 // A program whose custom calls cannot run should say so when it starts, and
 // not when the first of them is compiled.
 [[noreturn]] void Die(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
-  XLA_FFI_Error_GetMessage_Args args = {};
-  args.struct_size = XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE;
+  XLA_FFI_Error_GetDetails_Args args = {};
+  args.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
   args.error = error;
-  api->XLA_FFI_Error_GetMessage(&args);
+  api->XLA_FFI_Error_GetDetails(&args);
   std::fprintf(stderr, "@LIBRARY@: %s\n", args.message);
   std::abort();
 }

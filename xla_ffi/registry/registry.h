@@ -22,7 +22,8 @@ const XlaFfiKit_HandlerTable* XlaFfiKit_CpuHandlerTable(void);
 // ALREADY_EXISTS or INVALID_ARGUMENT for a target that another library has
 // taken, INVALID_ARGUMENT for handlers newer than XLA. What was registered
 // before the error stays registered. The caller reads the
-// error with `api->XLA_FFI_Error_GetMessage` and frees it with
+// error with `api->XLA_FFI_Error_GetDetails`, which xla_ffi/core/c_api_names.h
+// has for every version of the FFI, and frees it with
 // `api->XLA_FFI_Error_Destroy`.
 XLA_FFI_Error* XlaFfiKit_RegisterCpuHandlers(const XLA_FFI_Api* api);
 

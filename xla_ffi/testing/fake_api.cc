@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "xla/ffi/api/c_api.h"
+#include "xla_ffi/core/c_api_names.h"
 
 namespace xla_ffi_kit::testing {
 namespace {
@@ -118,7 +119,7 @@ XLA_FFI_Error* Free(XLA_FFI_DeviceMemory_Free_Args* args) {
   return nullptr;
 }
 
-XLA_FFI_Error* GetUserData(XLA_FFI_ExecutionContext_Get_Args* args) {
+XLA_FFI_Error* GetUserData(XLA_FFI_InvokeContext_Get_Args* args) {
   const std::map<int64_t, void*>& all = AsFake(args->ctx)->user_data;
   const auto found = all.find(args->type_id->type_id);
   if (found == all.end()) {
@@ -139,8 +140,11 @@ XLA_FFI_Api MakeApi() {
   api.XLA_FFI_Error_Create = [](XLA_FFI_Error_Create_Args* args) {
     return MakeError(args->errc, args->message);
   };
-  api.XLA_FFI_Error_GetMessage = [](XLA_FFI_Error_GetMessage_Args* args) {
+  api.XLA_FFI_Error_GetDetails = [](XLA_FFI_Error_GetDetails_Args* args) {
     args->message = AsFake(args->error)->message.c_str();
+#if XLA_FFI_KIT_ERROR_HAS_CODE
+    args->errc = AsFake(args->error)->code;
+#endif
   };
   api.XLA_FFI_Error_Destroy = [](XLA_FFI_Error_Destroy_Args* args) {
     delete AsFake(args->error);
@@ -149,7 +153,7 @@ XLA_FFI_Api MakeApi() {
     return Unavailable("registering handlers");
   };
   api.XLA_FFI_Type_Register = RegisterType;
-  api.XLA_FFI_ExecutionContext_Get = GetUserData;
+  api.XLA_FFI_InvokeContext_Get = GetUserData;
   api.XLA_FFI_State_Set = [](XLA_FFI_State_Set_Args* args) {
     HandlerState* state = AsFake(args->ctx)->state;
     if (state == nullptr) return Unavailable("state");
