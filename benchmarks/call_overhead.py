@@ -25,7 +25,7 @@ import xla_ffi_kit
 from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
-_CHAIN = 100
+CHAIN = 100
 
 
 def bare_rms_norm(x: jax.Array) -> jax.Array:
@@ -52,7 +52,7 @@ def chain(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`function` applied to its own result, many times over."""
 
     def run(x: Any) -> Any:
-        for _ in range(_CHAIN):
+        for _ in range(CHAIN):
             x = function(x)
         return x
 
@@ -99,7 +99,7 @@ def measure(rounds: int) -> dict[str, dict[str, float]]:
         jax.block_until_ready(run())
 
     def per_call(times: dict[str, float]) -> dict[str, float]:
-        return {name: spent / _CHAIN for name, spent in times.items()}
+        return {name: spent / CHAIN for name, spent in times.items()}
 
     def traced(function: Callable[[Any], Any]) -> Any:
         # A new function each time, or JAX remembers the trace.

@@ -6,6 +6,8 @@
    agree.
 2. The suffix array of the text, and the longest passage that it repeats: the
    same program without and with `xla_ffi_kit.accelerate()`, the same results.
+3. The most frequent words, by a state machine that hashes them: a loop in C++,
+   compiled here and now by `xla_ffi_kit.rows`, and plain JAX's scan.
 
 One table at the end compares them.
 
@@ -31,6 +33,7 @@ import quickstart_repeats as repeats
 import quickstart_report as report
 import quickstart_text as text
 import quickstart_train as train
+import quickstart_words as words
 import xla_ffi_kit
 
 DEVICES = 4
@@ -48,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     jax.config.update("jax_num_cpu_devices", DEVICES)
 
     corpus = text.read_text(args.text)
-    results = [part(corpus, args.steps) for part in (learn, find_repeats)]
+    results = [part(corpus, args.steps) for part in PARTS]
     print("\n" + report.table([row for r in results for row in r.rows]))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"\n{time.monotonic() - start:.0f} s, at most {memory:.2f} GiB.")
@@ -113,6 +116,25 @@ def find_repeats(corpus: text.Text, steps: int) -> report.Result:
     )
     print(report.shorten(corpus.decode(whole[first : first + length])))
     return repeats.result(kit, plain)
+
+
+def find_words(corpus: text.Text, steps: int) -> report.Result:
+    """Finds the most frequent words by a C++ function and by plain JAX."""
+    del steps
+    whole = np.concatenate([corpus.train, corpus.held_out])
+    print(f"\n3. A state machine over all {whole.size:,} characters.")
+    letters = np.array(
+        [ord(c) if c.isalpha() else 0 for c in corpus.decode(whole).lower()],
+        np.uint32,
+    )
+    plain = words.measure(letters, plain=True)
+    kit = words.measure(letters, plain=False)
+    found = words.frequent(letters, kit.hashes, 8)
+    print(f"\nThe most frequent longer words: {', '.join(found)}.")
+    return words.result(kit, plain)
+
+
+PARTS = (learn, find_repeats, find_words)
 
 
 def make_runs(alphabet: int, steps: int) -> tuple[train.Trainer, train.Trainer]:

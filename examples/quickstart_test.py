@@ -1,5 +1,6 @@
 """The quickstart: a whole short run, and that its checks can fail."""
 
+import collections
 import itertools
 import os
 import pathlib
@@ -29,6 +30,8 @@ SETTINGS = ("JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS")
 
 
 def run_quickstart(*arguments):
+    # Not into the user's own cache.
+    cache = {"XLA_FFI_KIT_CACHE": os.environ["TEST_TMPDIR"]}
     return subprocess.run(
         [
             sys.executable,
@@ -36,7 +39,8 @@ def run_quickstart(*arguments):
             *arguments,
         ],
         env={k: v for k, v in os.environ.items() if k not in SETTINGS}
-        | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        | cache,
         capture_output=True,
         text=True,
         check=False,
@@ -96,6 +100,17 @@ def test_short_run_finds_a_passage_that_is_there_twice(short_run):
     # No longer: neither to the left nor to the right.
     assert whole[first - 1] != whole[second - 1]
     assert whole[first + length] != whole[second + length]
+
+
+def test_short_run_finds_the_most_frequent_words(short_run):
+    output, _ = short_run
+    said = re.search(r"^The most frequent longer words: (.*)\.$", output, re.M)
+    corpus = text.read_text(None)
+    whole = corpus.decode(np.concatenate([corpus.train, corpus.held_out]))
+    words = re.findall(r"[^\W\d_]{4,}", whole.lower())
+    common = collections.Counter(words).most_common(20)
+    counts = [dict(common)[word] for word in said[1].split(", ")]
+    assert counts == [count for _, count in common[:8]]
 
 
 def test_short_run_draws(short_run):

@@ -88,6 +88,12 @@ def metadata(spec: dict, description: str) -> str:
     return "\n".join(lines)
 
 
+def entry_points(scripts: dict[str, str]) -> str:
+    """The file entry_points.txt: console scripts and their functions."""
+    lines = [f"{name} = {function}" for name, function in scripts.items()]
+    return "\n".join(["[console_scripts]", *lines, ""])
+
+
 def record(files: dict[str, bytes], place: str) -> bytes:
     """The file RECORD: every file's hash and size, its own left out."""
     lines = []
@@ -116,6 +122,9 @@ def main(spec_path: str, output: str) -> None:
             f"Tag: {spec['tag']}\n"
         ).encode(),
     }
+    if spec["console_scripts"]:
+        text = entry_points(spec["console_scripts"])
+        about[f"{info}/entry_points.txt"] = text.encode()
     for place, path in sorted(spec["license_files"].items()):
         about[f"{info}/licenses/{place}"] = pathlib.Path(path).read_bytes()
     files |= about  # last, as the format recommends

@@ -73,6 +73,7 @@ def _python_wheel_impl(ctx):
     spec = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(spec, json.encode({
         "classifiers": ctx.attr.classifiers,
+        "console_scripts": ctx.attr.console_scripts,
         "description": ctx.file.description.path,
         "files": {place: file.path for place, file in files.items()},
         "glibc": ctx.attr.glibc,
@@ -110,6 +111,9 @@ that needs more than the wheel's tag promises fails the build.""",
             mandatory = True,
         ),
         "classifiers": attr.string_list(doc = "Trove classifiers."),
+        "console_scripts": attr.string_dict(
+            doc = "Commands to install, and their functions, `module:function`.",
+        ),
         "description": attr.label(
             doc = "Markdown: the project's page.",
             allow_single_file = [".md"],

@@ -6,6 +6,11 @@ call them run, and starts no JAX backend.
 
 from xla_ffi_kit import interim, numpy
 from xla_ffi_kit.accelerate.switch import accelerate, accelerated
+from xla_ffi_kit.inline.build import build_library
+from xla_ffi_kit.inline.decorators import elementwise, inline, rows
+from xla_ffi_kit.inline.errors import BuildError
+from xla_ffi_kit.inline.headers import include_dir
+from xla_ffi_kit.inline.numba_handler import numba_kernel
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
@@ -23,22 +28,31 @@ from xla_ffi_kit.ops.modular_add import modular_add
 from xla_ffi_kit.ops.relu import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm, rms_norm_block
 
+__version__ = "0.1.0"
+
 __all__ = [
     "KIT_LIBRARIES",
+    "BuildError",
     "FfiOp",
     "HandlerLibrary",
     "HandlerLibraryError",
     "accelerate",
     "accelerated",
+    "build_library",
+    "elementwise",
     "export_checks",
+    "include_dir",
+    "inline",
     "interim",
     "libraries_beside",
     "modular_add",
+    "numba_kernel",
     "numpy",
     "register_handlers",
     "relu",
     "rms_norm",
     "rms_norm_block",
+    "rows",
     "use_reference",
 ]
 

@@ -12,6 +12,7 @@ from typing import cast
 import jax
 from jax._src import core, dispatch, effects
 from jax._src import custom_partitioning_sharding_rule as sdy_rule
+from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters.mlir import LoweringRuleContext, ir
@@ -51,6 +52,11 @@ def define_eager_call(primitive: Primitive) -> None:
     `jax.disable_jit`.
     """
     dispatch.simple_impl(primitive)
+
+
+def is_registered(target: str, platform: str) -> bool:
+    """Whether XLA knows a custom call target. `jax.ffi` does not tell."""
+    return target in xla_client.custom_call_targets(platform)
 
 
 def lowers_with_devices(primitive: Primitive) -> None:

@@ -7,10 +7,17 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
+import tempfile
+
 import pages
 import pytest
 
 import xla_ffi_kit
+
+
+# What the pages compile from strings is not for the user's own cache.
+_cache = tempfile.TemporaryDirectory()
+os.environ["XLA_FFI_KIT_CACHE"] = _cache.name
 
 
 def python_blocks(page):

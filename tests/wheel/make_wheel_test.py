@@ -20,6 +20,7 @@ def make(folder: pathlib.Path, library: bytes) -> bytes:
     (folder / "README.md").write_text("# project\n")
     spec = {
         "classifiers": [],
+        "console_scripts": {},
         "description": "README.md",
         "files": {"p/b.so": "library.so", "p/a.py": "module.py"},
         "glibc": "2.24",

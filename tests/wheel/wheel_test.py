@@ -86,6 +86,9 @@ class WheelTest(unittest.TestCase):
         places = {str(s).split("python/", 1)[1] for s in SOURCES}
         self.assertIn("xla_ffi_kit/py.typed", places)
         self.assertIn("xla_ffi_kit/testing/__init__.py", places)
+        # What an author needs without the kit's sources.
+        for header in ("xla/ffi/api/ffi.h", "xla_ffi/core/handler.h"):
+            self.assertIn(f"xla_ffi_kit/include/{header}", places)
         packed = {e for e in self.files if not e.startswith(INFO)}
         self.assertEqual(packed - set(self.libraries), places)
 
@@ -94,6 +97,8 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(about["Name"], "xla_ffi_kit")
         module = re.search(r'version = "(.*?)"', MODULE.read_text())
         self.assertEqual(about["Version"], module.group(1))
+        package = read("xla_ffi_kit/__init__.py")
+        self.assertIn(f'__version__ = "{module.group(1)}"\n', package)
         self.assertEqual(about["Requires-Python"], ">=3.11")
         self.assertEqual(
             about.get_all("Requires-Dist"),
@@ -103,6 +108,12 @@ class WheelTest(unittest.TestCase):
         for name in about.get_all("License-File"):
             self.assertIn("Apache License", read(f"{INFO}/licenses/{name}"))
         self.assertTrue(about.get_payload().startswith("# xla_ffi_kit\n"))
+
+    def test_console_script(self):
+        self.assertEqual(
+            read(f"{INFO}/entry_points.txt"),
+            "[console_scripts]\nxla-ffi-kit = xla_ffi_kit.__main__:main\n",
+        )
 
     def test_tag_is_that_of_the_file_name(self):
         tag = f"Tag: py3-none-{PLATFORM}\n"
@@ -132,4 +143,4 @@ class WheelTest(unittest.TestCase):
     def test_size(self):
         if "xla_ffi_kit/_lib/xla_ffi_kit_cuda.so" not in self.libraries:
             self.assertLessEqual(WHEEL.stat().st_size, 3 << 20)
-            self.assertLessEqual(sum(map(len, self.files.values())), 3 << 20)
+            self.assertLessEqual(sum(map(len, self.files.values())), 7 << 19)

@@ -43,6 +43,14 @@ typedef struct XlaFfiKit_Type {
   const XLA_FFI_TypeInfo* type_info;
 } XlaFfiKit_Type;
 
+// Calls run(data, begin, end) on parts that cover [0, size) exactly once,
+// possibly at the same time on several threads of the XLA that `api` and `ctx`
+// belong to. `run` must not throw.
+typedef void XlaFfiKit_ParallelForFn(
+    const XLA_FFI_Api* api, XLA_FFI_ExecutionContext* ctx, int64_t size,
+    int64_t bytes_per_item, void (*run)(void* data, int64_t begin, int64_t end),
+    void* data);
+
 typedef struct XlaFfiKit_HandlerTable {
   size_t struct_size;   // sizeof(XlaFfiKit_HandlerTable) of the library
   size_t handler_size;  // sizeof(XlaFfiKit_Handler) of the library
@@ -58,6 +66,10 @@ typedef struct XlaFfiKit_HandlerTable {
   // to. Returns null, or the first error; the caller owns it and frees it with
   // `api->XLA_FFI_Error_Destroy`. Registering the same table again is no error.
   XLA_FFI_Error* (*register_all)(const XLA_FFI_Api* api);
+  // Null, or the variable that holds the library's parallel loop. Where that is
+  // null the library wants one, of another library, and runs its loops in the
+  // calling thread until it has one.
+  XlaFfiKit_ParallelForFn** parallel_for;
 } XlaFfiKit_HandlerTable;
 
 typedef const XlaFfiKit_HandlerTable* XlaFfiKit_GetHandlerTableFn(void);

@@ -8,6 +8,9 @@
 extern "C" {
 @DECLARATIONS@
 const XlaFfiKit_HandlerTable* @LIBRARY@_handler_table();
+
+// Where the library has a parallel loop to lend, or borrows one.
+__attribute__((weak)) extern XlaFfiKit_ParallelForFn* XlaFfiKit_parallel_for;
 }
 
 namespace {
@@ -39,6 +42,7 @@ extern "C" const XlaFfiKit_HandlerTable* @LIBRARY@_handler_table() {
       types.size(),
       types.data(),
       &RegisterAll,
+      &XlaFfiKit_parallel_for,
   };
   return &table;
 }

@@ -12,9 +12,14 @@ import argparse
 import dataclasses
 import importlib
 import json
+import operator
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xla_ffi_kit.op.spec import OpSpec
 
 # Imports inside the functions: _probe runs where JAX is not to be imported.
 
@@ -25,14 +30,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.path.insert(0, os.getcwd())  # as for any module named on this line
     for module in options.imports:
         importlib.import_module(module)
+    module, colon, name = (options.library or "").partition(":")
+    if colon and not os.path.exists(options.library):
+        return _function(module, name, options.json)
     if options.library:
         return _library(options.library, options.json)
+    return _report(None, options.json)
+
+
+def _function(module: str, name: str, as_json: bool) -> int:
+    """Reports on the operations of a public function."""
+    from xla_ffi_kit.op.operations import operations_in
+
+    found = operator.attrgetter(name)(importlib.import_module(module))
+    return _report(operations_in(found), as_json)
+
+
+def _report(operations: Sequence[OpSpec] | None, as_json: bool) -> int:
     from xla_ffi_kit.doctor import _environment, _text
 
-    report = _environment.examine()
+    report = _environment.examine(operations)
     print(
         json.dumps(dataclasses.asdict(report), indent=2)
-        if options.json
+        if as_json
         else _text.environment(report)
     )
     return 0 if report.loads else 1
@@ -64,7 +84,12 @@ def _parser() -> argparse.ArgumentParser:
         "With one, loads it in a process of its own, which runs its code.",
         epilog="Exit status: 0 if everything loads, 1 if something does not.",
     )
-    parser.add_argument("library", nargs="?", help="a handler library (.so)")
+    parser.add_argument(
+        "library",
+        nargs="?",
+        help="a handler library (.so), or MODULE:FUNCTION, to report only on "
+        "what a function calls, such as xla_ffi_kit:relu",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--import",

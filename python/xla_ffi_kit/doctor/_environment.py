@@ -6,7 +6,7 @@ import dataclasses
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import jaxlib
@@ -101,11 +101,18 @@ def runtime() -> Runtime:
     return Runtime(jaxlib.__version__, registration.runtime_api_version())
 
 
-def examine() -> EnvironmentReport:
-    """Looks at the environment; starts JAX's backends."""
+def examine(
+    operations: Sequence[OpSpec] | None = None,
+) -> EnvironmentReport:
+    """Looks at the environment; starts JAX's backends.
+
+    Args:
+      operations: those to report on; default: all of the process.
+    """
     ours = runtime()
     devices = _devices()
-    operations = ffi_op.operations()
+    if operations is None:
+        operations = ffi_op.operations()
     return EnvironmentReport(
         versions=_versions(),
         runtime=ours.api_version and ".".join(map(str, ours.api_version)),
@@ -153,7 +160,7 @@ def _devices() -> dict[str, int]:
     return counts
 
 
-def _libraries(operations: list[OpSpec]) -> Iterator[HandlerLibrary]:
+def _libraries(operations: Sequence[OpSpec]) -> Iterator[HandlerLibrary]:
     seen = set()
     for library in (
         *KIT_LIBRARIES,
@@ -195,6 +202,10 @@ def _operation(
     if callable(target):
         return state("other operations")
     if not op.libraries:
+        if op.if_registered and not registration.is_registered(
+            target, platform_name
+        ):
+            return state("reference", f"no handler {target} is registered")
         return state("a handler that the program registers")
     try:
         library = handler_library.find(op.libraries, platform_name, target)

@@ -71,6 +71,8 @@ class HandlerTable(ctypes.Structure):
         ("handlers", c_void_p),
         ("num_types", c_size_t),
         ("types", c_void_p),
+        ("register_all", c_void_p),
+        ("parallel_for", POINTER(c_void_p)),  # not in the oldest tables
     ]
 
 
@@ -84,15 +86,17 @@ class _ApiVersion(_Sized):
     _fields_ = [("major_version", c_int), ("minor_version", c_int)]
 
 
-class _ErrorCreateArgs(_Sized):
+class ErrorCreateArgs(_Sized):
+    """`XLA_FFI_Error_Create_Args`."""
+
     _fields_ = [("message", c_char_p), ("code", c_int)]
 
 
-_ErrorCreate = ctypes.CFUNCTYPE(c_void_p, POINTER(_ErrorCreateArgs))
+_ErrorCreate = ctypes.CFUNCTYPE(c_void_p, POINTER(ErrorCreateArgs))
 _Unavailable = ctypes.CFUNCTYPE(c_void_p, c_void_p)
 
 
-class _Api(_Sized):
+class Api(_Sized):
     """`XLA_FFI_Api`: creating an error is all that a metadata call may do."""
 
     _fields_ = [
@@ -123,13 +127,26 @@ class _MetadataExtension(ctypes.Structure):
     ]
 
 
-class _Args(_Sized):
+class Buffer(_Sized):
+    """`XLA_FFI_Buffer`."""
+
+    _fields_ = [
+        ("dtype", c_int),
+        ("data", c_void_p),
+        ("rank", c_int64),
+        ("dims", c_void_p),
+    ]
+
+
+class Args(_Sized):
     """`XLA_FFI_Args` and `XLA_FFI_Rets`."""
 
     _fields_ = [("size", c_int64), ("types", c_void_p), ("values", c_void_p)]
 
 
-class _Attrs(_Sized):
+class Attrs(_Sized):
+    """`XLA_FFI_Attrs`."""
+
     _fields_ = [
         ("size", c_int64),
         ("types", c_void_p),
@@ -138,19 +155,28 @@ class _Attrs(_Sized):
     ]
 
 
-class _CallFrame(_Sized):
+class CallFrame(_Sized):
+    """`XLA_FFI_CallFrame`."""
+
     _fields_ = [
-        ("api", POINTER(_Api)),
+        ("api", POINTER(Api)),
         ("context", c_void_p),
         ("stage", c_int),
-        ("args", _Args),
-        ("rets", _Args),
-        ("attrs", _Attrs),
+        ("args", Args),
+        ("rets", Args),
+        ("attrs", Attrs),
         ("future", c_void_p),
     ]
 
 
-_Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_CallFrame))
+# In a call frame's metadata extension, and in what it points to.
+METADATA_OFFSET = _MetadataExtension.metadata.offset
+VERSION_OFFSETS = tuple(
+    _Metadata.api_version.offset + getattr(_ApiVersion, part).offset
+    for part in ("major_version", "minor_version")
+)
+
+_Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(CallFrame))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,15 +201,15 @@ def read_metadata(address: int) -> Metadata:
     """
     messages: list[str] = []
 
-    def create_error(args: ctypes._Pointer[_ErrorCreateArgs]) -> int:
+    def create_error(args: ctypes._Pointer[ErrorCreateArgs]) -> int:
         messages.append((args.contents.message or b"").decode())
         return 1  # any non-null pointer: an error that nobody frees
 
     def unavailable(_: int) -> int:
         return 0
 
-    api = _Api()
-    api.struct_size = ctypes.sizeof(_Api)
+    api = Api()
+    api.struct_size = ctypes.sizeof(Api)
     api.error_create = _ErrorCreate(create_error)
     nothing = _Unavailable(unavailable)
     for i in range(len(api.others)):
@@ -197,7 +223,7 @@ def read_metadata(address: int) -> Metadata:
     )
     # Handlers compare this size for equality, and the header leaves `future`
     # out of it.
-    frame = _CallFrame(struct_size=_CallFrame.future.offset)
+    frame = CallFrame(struct_size=CallFrame.future.offset)
     frame.extension_start = ctypes.addressof(extension)
     frame.api = ctypes.pointer(api)
     frame.stage = _STAGE_EXECUTE

@@ -12,6 +12,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias, Union
 
 from xla_ffi_kit.library import c_api, elf
 
@@ -55,6 +56,10 @@ class StateType:
     type_info: int
 
 
+# What stands for a library: itself, or its path.
+Library: TypeAlias = Union["HandlerLibrary", str, "os.PathLike[str]"]
+
+
 class HandlerLibrary:
     """A handler library on disk, loaded when it is first asked for something.
 
@@ -72,7 +77,13 @@ class HandlerLibrary:
         *,
         optional: bool = False,
     ) -> None:
-        self.path = os.fspath(path)
+        if platform not in _PLATFORMS.values():
+            raise ValueError(
+                "HandlerLibrary: argument platform: expected "
+                f"{', '.join(_PLATFORMS.values())}, got {platform!r}"
+            )
+        # The dynamic linker looks for a mere name elsewhere.
+        self.path = os.path.abspath(path)
         self.platform = platform
         self.optional = optional
         self._lock = threading.Lock()
@@ -80,6 +91,7 @@ class HandlerLibrary:
         self._handlers: dict[str, Handler] = {}
         self._types: tuple[StateType, ...] = ()
         self._api_version = (0, 0)
+        self._parallel_for: int | None = None
 
     def __repr__(self) -> str:
         return f"HandlerLibrary({self.path!r}, {self.platform!r})"
@@ -107,6 +119,12 @@ class HandlerLibrary:
         self._load()
         return self._types
 
+    @property
+    def parallel_for(self) -> int | None:
+        """Address of the parallel loop that the library lends, or uses."""
+        self._load()
+        return self._parallel_for
+
     def handler(self, target: str) -> Handler:
         """The handler of `target`; HandlerLibraryError if there is none."""
         found = self.handlers.get(target)
@@ -133,16 +151,21 @@ class HandlerLibrary:
         except AttributeError:
             raise HandlerLibraryError(
                 f"{self.path} has no symbol {c_api.TABLE_SYMBOL}, so it is no "
-                "handler library; build it with xla_ffi_library()"
+                "handler library; build it with xla_ffi_library() of the Bazel "
+                "rules or xla_ffi_kit.build_library()"
             ) from None
         get_table.restype = ctypes.POINTER(c_api.HandlerTable)
         table = get_table().contents
-        if table.struct_size < ctypes.sizeof(c_api.HandlerTable):
+        if table.struct_size < c_api.HandlerTable.register_all.offset:
             raise HandlerLibraryError(
                 f"the handler table of {self.path} has {table.struct_size} "
                 f"bytes, expected at least "
-                f"{ctypes.sizeof(c_api.HandlerTable)}; rebuild the library"
+                f"{c_api.HandlerTable.register_all.offset}; rebuild the library"
             )
+        if table.struct_size >= ctypes.sizeof(c_api.HandlerTable):
+            _lend_parallel_loop(table, self.path)
+            if table.parallel_for:
+                self._parallel_for = table.parallel_for[0]
         self._api_version = (table.api_major, table.api_minor)
         self._handlers = {
             handler.name: handler
@@ -157,21 +180,38 @@ class HandlerLibrary:
 def _open(path: str) -> ctypes.CDLL:
     if not os.path.exists(path):
         raise HandlerLibraryError(
-            f"handler library {path} does not exist; build it "
-            "(//python/xla_ffi_kit:cpu_library for the kit's own) or reinstall "
-            "the package"
+            f"handler library {path} does not exist; build it, or reinstall "
+            "the package it belongs to (in a checkout of xla_ffi_kit: build "
+            "//python/xla_ffi_kit:cpu_library)"
         )
     problem = elf.problem(path)
     if problem:
         raise HandlerLibraryError(f"handler library {path} {problem}")
+    file = _file_at(path)
+    if _loaded.get(path, file) != file:
+        raise HandlerLibraryError(
+            f"handler library {path} has changed since this process loaded it, "
+            "and a process cannot load it again; start a new process"
+        )
     try:
         # RTLD_LOCAL (the default) keeps two libraries' symbols apart.
-        return ctypes.CDLL(path)
+        library = ctypes.CDLL(path)
     except OSError as error:
         problem = elf.too_old_a_system(str(error))
         raise HandlerLibraryError(
             f"handler library {path} {problem or f'cannot be loaded: {error}'}"
         ) from None
+    _loaded[path] = file
+    return library
+
+
+# Path -> what file was there when it was loaded.
+_loaded: dict[str, tuple[int, ...]] = {}
+
+
+def _file_at(path: str) -> tuple[int, ...]:
+    about = os.stat(path)
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _rows(address: int, count: int, stride: int) -> Iterator[int]:
@@ -242,6 +282,18 @@ def find(
     return None
 
 
+def all_of(
+    libraries: Library | Sequence[Library],
+) -> tuple[HandlerLibrary, ...]:
+    """One library or several as libraries, where some may be paths."""
+    if isinstance(libraries, HandlerLibrary | str | os.PathLike):
+        libraries = (libraries,)
+    return tuple(
+        lib if isinstance(lib, HandlerLibrary) else HandlerLibrary(lib)
+        for lib in libraries
+    )
+
+
 def kit_libraries() -> tuple[HandlerLibrary, ...]:
     """The kit's own libraries, in the package.
 
@@ -259,3 +311,12 @@ def kit_libraries() -> tuple[HandlerLibrary, ...]:
 
 
 KIT_LIBRARIES = kit_libraries()
+
+
+def _lend_parallel_loop(table: c_api.HandlerTable, path: str) -> None:
+    """Gives a library that has no parallel loop that of the kit, if it can."""
+    kit = KIT_LIBRARIES[0]
+    if kit.path == path or not kit.exists:
+        return
+    if table.parallel_for and not table.parallel_for[0]:
+        table.parallel_for[0] = kit.parallel_for

@@ -17,12 +17,15 @@ import threading
 import jax
 import jaxlib
 
+from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit.library import releases
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     Handler,
     HandlerLibrary,
     HandlerLibraryError,
+    Library,
+    all_of,
 )
 
 _lock = threading.RLock()
@@ -122,8 +125,17 @@ def _register(library: HandlerLibrary, target: str) -> None:
     _handlers[key] = library.path  # last: others look at it without lock
 
 
-def register_handlers(*libraries: HandlerLibrary) -> None:
+def is_registered(target: str, platform: str) -> bool:
+    """Whether a program of `platform` may call `target`."""
+    return _backend_is_up(platform) and _jax_hooks.is_registered(
+        target, _xla(platform)
+    )
+
+
+def register_handlers(*libraries: Library) -> None:
     """Registers every handler of the libraries; default: the kit's own.
+
+    Libraries may be paths.
 
     Needed only where no operation is lowered, above all before a program read
     back by `jax.export` runs that calls handlers of other libraries than the
@@ -132,7 +144,7 @@ def register_handlers(*libraries: HandlerLibrary) -> None:
     Raises:
       HandlerLibraryError: a library cannot be used.
     """
-    for library in libraries or KIT_LIBRARIES:
+    for library in all_of(libraries) or KIT_LIBRARIES:
         if library.optional and not library.exists:
             continue
         for target in library.handlers:

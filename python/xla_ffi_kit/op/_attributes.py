@@ -79,8 +79,14 @@ class Binder:
     number would be a third of it.
     """
 
-    def __init__(self, op: str, types: Mapping[str, AttributeType]) -> None:
+    def __init__(
+        self,
+        op: str,
+        types: Mapping[str, AttributeType],
+        defaults: Mapping[str, object],
+    ) -> None:
         self._op = op
+        self._defaults = defaults
         self._types = {n: _normalize(op, n, t) for n, t in types.items()}
         self._seen: dict[object, AttributeValues] = {}
 
@@ -91,7 +97,7 @@ class Binder:
             found = self._seen.get(key)
             if found is not None:
                 return found
-        values = bind(self._op, self._types, given)
+        values = bind(self._op, self._types, {**self._defaults, **given})
         if len(key) == len(given) and len(self._seen) < _REMEMBERED:
             self._seen[key] = values
         return values

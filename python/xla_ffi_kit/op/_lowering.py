@@ -67,6 +67,10 @@ def _lower(
             registration.register(library, target)
         except HandlerLibraryError as error:
             raise HandlerLibraryError(f"{spec.name}: {error}") from None
+    elif spec.if_registered and not registration.is_registered(
+        target, platform
+    ):
+        return default(ctx, *operands, attributes=attributes)
 
     avals = _jax_hooks.shaped(ctx.avals_in)
     lead = _operands.leading_shape(spec, avals)

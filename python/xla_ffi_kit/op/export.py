@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jax import export
 
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.op.operations import operations_in
 
 
-def export_checks(*ops: OpSpec) -> tuple[export.DisabledSafetyCheck, ...]:
+def export_checks(
+    *ops: Callable[..., object],
+) -> tuple[export.DisabledSafetyCheck, ...]:
     """The safety checks to disable to export programs with these operations.
 
     `jax.export` refuses custom calls that it does not know, because a
@@ -22,17 +26,19 @@ def export_checks(*ops: OpSpec) -> tuple[export.DisabledSafetyCheck, ...]:
       )(x)
 
     Args:
-      *ops: the operations. All targets of their libraries are allowed, so that
+      *ops: the operations, or functions that call them, such as
+        `xla_ffi_kit.relu`. All targets of their libraries are allowed, so that
         an export with a `vjp_order` may call those of the derivatives.
     """
+    found = [op for named in ops for op in operations_in(named)]
     targets = {
         target: None
-        for op in ops
+        for op in found
         for target in op.handlers.values()
         if isinstance(target, str)
     }
     for library in {
-        id(lib): lib for op in ops for lib in op.libraries
+        id(lib): lib for op in found for lib in op.libraries
     }.values():
         if library.exists:
             targets.update(dict.fromkeys(library.handlers))

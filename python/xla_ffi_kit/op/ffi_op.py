@@ -12,12 +12,19 @@ from jax.extend.core import Primitive
 from jax.typing import ArrayLike
 
 from xla_ffi_kit import _check, _jax_hooks
-from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.op import _attributes, _lowering, _operands, _shared
+from xla_ffi_kit.library import handler_library
+from xla_ffi_kit.library.handler_library import Library
+from xla_ffi_kit.op import (
+    _attributes,
+    _citizen,
+    _lowering,
+    _operands,
+    _shared,
+)
+from xla_ffi_kit.op import implementation as implementations
 from xla_ffi_kit.op._attributes import AttributeType, AttributeValues
 from xla_ffi_kit.op._rules import Rules
 from xla_ffi_kit.op._types import ResultTypes
-from xla_ffi_kit.op.implementation import runs_reference
 from xla_ffi_kit.op.spec import (
     Function,
     OpSpec,
@@ -59,13 +66,18 @@ class FfiOp(OpSpec, Generic[R]):
         the same for all operands but `shared` ones.
       handlers: platform ("cpu", "cuda") -> custom call target, or a function
         of the reference's signature, of other operations, to run there.
-        Default: `name` on the platforms of `libraries`.
-      libraries: handler libraries that offer the targets; for each platform
-        the first that exists and has the target is used. With none, the targets
-        are expected to be registered through `jax.ffi` already.
+        Default: `name` on the platforms of `libraries`; without these, where
+        it is registered through `jax.ffi` when a program is lowered.
+      libraries: handler libraries that offer the targets, or their paths, or
+        one of them; for each platform the first that exists and has the target
+        is used. With none, targets are registered through `jax.ffi`.
       attributes: name -> type: a NumPy scalar type, `str`, `(np.int64,)` for an
         array, or a mapping of such for a dictionary. Handlers get exactly the
-        declared type.
+        declared type. Those with defaults in the reference's signature may be
+        left out of a call.
+      dtypes: what the handlers take, checked before anything is compiled: for
+        each combination a dtype's name if all operands have it, or a name for
+        each operand.
       check: `check(*operands, **attributes)`, called with operands that have
         only a shape and a dtype: raises TypeError or ValueError where the
         handlers cannot take them. Once for each signature.
@@ -105,8 +117,9 @@ class FfiOp(OpSpec, Generic[R]):
         *,
         kernel_axes: int | Sequence[int],
         handlers: Mapping[str, str | Function] | None = None,
-        libraries: Sequence[HandlerLibrary] = (),
+        libraries: Library | Sequence[Library] = (),
         attributes: Mapping[str, AttributeType] | None = None,
+        dtypes: Sequence[str | Sequence[str]] | None = None,
         check: Callable[..., None] | None = None,
         jvp: Callable[..., tuple[Result, Result]] | None = None,
         linear: Sequence[int] = (),
@@ -123,15 +136,22 @@ class FfiOp(OpSpec, Generic[R]):
         names = _operands.names(name, reference, attributes or {})
         if isinstance(kernel_axes, int):
             kernel_axes = (kernel_axes,) * len(names)
+        found = handler_library.all_of(libraries)
+        if_registered = handlers is None and not found
         if handlers is None:
-            handlers = {lib.platform: name for lib in libraries}
+            handlers = {lib.platform: name for lib in found}
+        if if_registered:
+            handlers = dict.fromkeys(("cpu", "cuda"), name)
+        if dtypes is not None:
+            check = _citizen.dtype_check(name, names, dtypes, check)
         super().__init__(
             name=name,
             reference=reference,
             operand_names=names,
             kernel_axes=tuple(kernel_axes),
             handlers=dict(handlers),
-            libraries=tuple(libraries),
+            if_registered=if_registered,
+            libraries=found,
             check=check,
             jvp=jvp,
             linear=tuple(linear),
@@ -145,7 +165,10 @@ class FfiOp(OpSpec, Generic[R]):
             vmap_method=vmap_method,
             sharded_kernel_axes=sharded_kernel_axes,
         )
-        self._bind_attributes = _attributes.Binder(name, attributes or {})
+        _citizen.resemble(self, reference)
+        self._bind_attributes = _attributes.Binder(
+            name, attributes or {}, _citizen.defaults(reference)
+        )
         self._types = ResultTypes(self)
         self.primitive = Primitive(name)
         self.primitive.multiple_results = True
@@ -163,6 +186,10 @@ class FfiOp(OpSpec, Generic[R]):
             static_argnames="attributes",
         )
         _operations.add(self)
+        implementations.add_operation(name)
+
+    def __reduce__(self) -> str:
+        return _citizen.import_path(self)
 
     def __repr__(self) -> str:
         return f"FfiOp({self.name!r})"
@@ -176,7 +203,7 @@ class FfiOp(OpSpec, Generic[R]):
         """Runs the operation.
 
         Args:
-          *operands: arrays, or what `jnp.asarray` takes.
+          *operands: arrays, or what `jnp.asarray` takes; also by name.
           implementation: "reference" runs the reference; by default the
             platform and `use_reference` decide.
           **attributes: the attributes, static values.
@@ -192,10 +219,7 @@ class FfiOp(OpSpec, Generic[R]):
           HandlerLibraryError: the handler library cannot be used.
         """
         if len(operands) != len(self.operand_names):
-            raise TypeError(
-                f"{self.name}: operands: expected {len(self.operand_names)} "
-                f"({', '.join(self.operand_names)}), got {len(operands)}"
-            )
+            operands = _citizen.operands_by_name(self, operands, attributes)
         arrays = [
             _check.array(self.name, name, x)
             for name, x in zip(self.operand_names, operands, strict=True)
@@ -206,7 +230,7 @@ class FfiOp(OpSpec, Generic[R]):
                 f"{self.name}: implementation: expected None or 'reference', "
                 f"got {implementation!r}"
             )
-        if implementation or runs_reference(self.name):
+        if implementation or implementations.runs_reference(self.name):
             _operands.leading_shape(self, arrays)
             self._types(arrays, values)
             results = self._run_reference(*arrays, attributes=values)

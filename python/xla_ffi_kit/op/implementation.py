@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
 
 import jax
@@ -15,6 +16,16 @@ _ALL = "*"
 def _from_environment() -> frozenset[str]:
     names = os.environ.get(ENVIRONMENT_VARIABLE, "").split(",")
     return frozenset(name.strip() for name in names if name.strip())
+
+
+# Names of operations, whole and their last parts.
+_known: set[str] = set()
+_unchecked = set(_from_environment()) - {_ALL}
+
+
+def add_operation(name: str) -> None:
+    """Makes a name known to `use_reference`."""
+    _known.update((name, name.rpartition(".")[2]))
 
 
 # A user context is part of the key of JAX's trace and compile caches, so a
@@ -40,6 +51,11 @@ def use_reference(*names: str) -> Iterator[None]:
                 "use_reference: argument names: expected strings, got "
                 f"{type(name).__name__}"
             )
+        if name not in (_ALL, *_known):
+            raise ValueError(
+                "use_reference: argument names: expected names of operations, "
+                f"{_spelled()}, got {name!r}"
+            )
     chosen = frozenset(names) if names else frozenset({_ALL})
     with _references(_references.value | chosen):
         yield
@@ -50,4 +66,22 @@ def runs_reference(name: str) -> bool:
     chosen = _references.value
     if not chosen:
         return False
+    if _unchecked:
+        _warn_of_unknown()
     return not chosen.isdisjoint((_ALL, name, name.rpartition(".")[2]))
+
+
+def _warn_of_unknown() -> None:
+    """Warns once of names in the environment that no operation has."""
+    unknown = sorted(_unchecked - _known)
+    _unchecked.clear()
+    if unknown:
+        warnings.warn(
+            f"{ENVIRONMENT_VARIABLE}: there is no operation "
+            f"{', '.join(unknown)} yet; there are {_spelled()}",
+            stacklevel=4,
+        )
+
+
+def _spelled() -> str:
+    return ", ".join(sorted(name for name in _known if "." not in name))

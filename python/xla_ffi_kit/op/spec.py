@@ -33,6 +33,7 @@ class OpSpec:
     operand_names: tuple[str, ...]
     kernel_axes: tuple[int, ...]
     handlers: Mapping[str, str | Function]
+    if_registered: bool  # the handlers may be missing
     libraries: tuple[HandlerLibrary, ...]
     check: Callable[..., None] | None
     jvp: Callable[..., tuple[Result, Result]] | None
@@ -54,6 +55,11 @@ class OpSpec:
             raise ValueError(
                 f"{self.name}: kernel_axes: expected {count} numbers, one per "
                 f"operand of the reference, got {len(self.kernel_axes)}"
+            )
+        if any(axes < 0 for axes in self.kernel_axes):
+            raise ValueError(
+                f"{self.name}: kernel_axes: expected numbers >= 0, got "
+                f"{self.kernel_axes}"
             )
         for what, got, known in (
             ("vmap_method", self.vmap_method, get_args(VmapMethod)),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.operations import operations_in
 from xla_ffi_kit.op.spec import Result
 from xla_ffi_kit.testing import (
     _checks_calls,
@@ -75,7 +76,8 @@ def check_op(
     (with four devices), export.
 
     Args:
-      op: the operation.
+      op: the operation, or a function that calls one, such as
+        `xla_ffi_kit.relu`, whose operation is checked.
       cases: calls to check it with; small ones (rows of 3 to 40 elements) keep
         it under a minute. At least one with each dtype that matters.
       skip: names of checks to leave out, as the report's table spells them.
@@ -90,6 +92,7 @@ def check_op(
         failure, the failing call to copy.
       ValueError: no case, or an unknown name in `skip`.
     """
+    operation = _operation(op)
     skip = set(skip)
     unknown = skip - _CHECKS.keys()
     if unknown:
@@ -98,17 +101,28 @@ def check_op(
             f"{', '.join(_CHECKS)}; got {', '.join(sorted(unknown))}"
         )
     rows = [
-        _run(name, check, Runner(op, case, tolerance_factor))
+        _run(name, check, Runner(operation, case, tolerance_factor))
         for case in cases
         for name, check in _CHECKS.items()
         if name not in skip
     ]
     if not rows:
         raise ValueError("check_op: argument cases: expected at least one case")
-    report = Report(op.name, tuple(rows))
+    report = Report(operation.name, tuple(rows))
     if report.failures:
         raise CheckError(report)
     return report
+
+
+def _operation(named: Callable[..., object]) -> FfiOp[Result]:
+    found = operations_in(named)
+    if len(found) > 1:
+        names = ", ".join(op.name for op in found)
+        raise ValueError(
+            f"check_op: argument op: expected a function of one operation, got "
+            f"one of several: {names}"
+        )
+    return found[0]
 
 
 def _run(name: str, check: Callable[[Runner], None], runner: Runner) -> Row:

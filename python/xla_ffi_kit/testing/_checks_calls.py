@@ -8,6 +8,7 @@ from typing import cast
 import jax
 import numpy as np
 
+from xla_ffi_kit.library import registration
 from xla_ffi_kit.testing import _case
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
@@ -29,7 +30,10 @@ def _target(run: Runner) -> str:
         version = jax.devices()[0].client.platform_version
         platform = "rocm" if "rocm" in version.lower() else "cuda"
     target = run.op.handlers.get(platform)
-    if not isinstance(target, str):
+    if not isinstance(target, str) or (
+        run.op.if_registered
+        and not registration.is_registered(target, platform)
+    ):
         raise Skipped(f"no handler for {platform}")
     return target
 

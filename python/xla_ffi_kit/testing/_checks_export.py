@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from xla_ffi_kit.testing import _case, _checks_calls
 from xla_ffi_kit.testing import _programs as programs
-from xla_ffi_kit.testing._runner import Call, Failure, Runner
+from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
 
 def round_trip(run: Runner) -> None:
     """Exported, serialized and read back, with the derivative if any."""
+    _needs_serialization()
     run.same(Call(programs.call_exported))
     if all(_case.is_inexact(x) for x in run.case.operands()):
         run.same(Call(programs.grad_of_exported), factor=8)
@@ -16,10 +19,16 @@ def round_trip(run: Runner) -> None:
 
 def symbolic_batch(run: Runner) -> None:
     """Exported with a batch of symbolic size, called with two sizes."""
+    _needs_serialization()
     _checks_calls.check_batches(run)
     axes = _case.call_axes(run.op)
     options = (("axes", axes),)
     run.same(Call(programs.call_exported_with_two_sizes, axes, options=options))
+
+
+def _needs_serialization() -> None:
+    if importlib.util.find_spec("flatbuffers") is None:
+        raise Skipped("jax.export serializes with flatbuffers: pip install it")
 
 
 def other_platforms(run: Runner) -> None:

@@ -1,0 +1,146 @@
+"""`build_library`: a handler library from C++ files, without Bazel."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from xla_ffi_kit.inline import compiler
+from xla_ffi_kit.inline.errors import BuildError
+from xla_ffi_kit.library.handler_library import HandlerLibrary
+
+_PLATFORMS = {"cpu": "Host", "cuda": "CUDA"}
+_STAGES = ("instantiate", "prepare", "initialize", "execute")
+Symbols = str | Mapping[str, str]
+
+
+def build_library(
+    sources: Sequence[str | os.PathLike[str]],
+    handlers: Mapping[str, Symbols],
+    output: str | os.PathLike[str],
+    *,
+    types: Mapping[str, str] | None = None,
+    platform: str = "cpu",
+    flags: Sequence[str] = (),
+) -> HandlerLibrary:
+    """Builds a handler library as `xla_ffi_library()` does, with its table.
+
+    Nothing is taken from a cache, and no flag depends on this machine: the
+    library may be part of a wheel. The sources may include "xla/ffi/api/ffi.h",
+    "xla_ffi/core/handler.h" and "xla_ffi/inline/kit.h".
+
+    Args:
+      sources: C++ sources; where `platform` is "cuda" also `.cu` files, which
+        nvcc compiles.
+      handlers: custom call target -> the symbol that
+        XLA_FFI_DEFINE_HANDLER_SYMBOL or KIT_DEFINE_HANDLER defines, or a
+        mapping from stage ("instantiate", "prepare", "initialize", "execute")
+        to symbol.
+      output: the shared library to write.
+      types: name of a state type -> the name given to XLA_FFI_KIT_DEFINE_TYPE.
+      platform: "cpu" or "cuda".
+      flags: options of the compiler after the kit's own; `-l`, `-L` and `-Wl,`
+        ones are the linker's.
+
+    Returns:
+      The library, for `FfiOp(libraries=...)`.
+
+    Raises:
+      BuildError: a source does not compile, a symbol is not defined, or there
+        is no compiler.
+    """
+    output = pathlib.Path(output).absolute()
+    name = output.stem
+    if platform not in _PLATFORMS:
+        raise ValueError(
+            f"build_library: argument platform: expected "
+            f"{', '.join(_PLATFORMS)}, got {platform!r}"
+        )
+    if not handlers:
+        raise BuildError(f"{name}: handlers: expected at least one, got none")
+    for source in sources:
+        if not os.path.exists(source):
+            raise BuildError(f"{name}: sources: there is no file {source}")
+    stages = {
+        target: {"execute": symbols} if isinstance(symbols, str) else symbols
+        for target, symbols in handlers.items()
+    }
+    _check_stages(name, stages)
+    types = types or {}
+    found = compiler.find()
+    compiler.check_flags(name, flags)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent) as work:
+        table = pathlib.Path(work, f"{name}_table.cc")
+        table.write_text(_table(name, stages, types, _PLATFORMS[platform]))
+        symbols = [s for row in stages.values() for s in row.values()]
+        symbols += [
+            f"{symbol}_{part}"
+            for symbol in types.values()
+            for part in ("type_id", "type_info")
+        ]
+        library = pathlib.Path(work, output.name)
+        compiler.compile_library(
+            name,
+            found,
+            [*(pathlib.Path(s).absolute() for s in sources), table],
+            [*symbols, "XlaFfiKit_*"],
+            library,
+            flags,
+        )
+        # A process that has the old one loaded keeps it.
+        os.replace(library, output)
+    return HandlerLibrary(output, platform)
+
+
+def _check_stages(name: str, stages: Mapping[str, Mapping[str, str]]) -> None:
+    for target, row in stages.items():
+        if "execute" not in row or not set(row) <= set(_STAGES):
+            raise BuildError(
+                f"{name}: handlers: {target}: expected the stage execute and "
+                f"only stages of {', '.join(_STAGES)}, got {', '.join(row)}"
+            )
+
+
+def _table(
+    name: str,
+    stages: Mapping[str, Mapping[str, str]],
+    types: Mapping[str, str],
+    platform: str,
+) -> str:
+    """The C++ file with the handler table."""
+    symbols = dict.fromkeys(s for row in stages.values() for s in row.values())
+    lines = [
+        '#include "xla_ffi/core/define_table.h"',
+        'extern "C" {',
+        *(f"XLA_FFI_Error* {s}(XLA_FFI_CallFrame*);" for s in symbols),
+    ]
+    for symbol in types.values():
+        lines += [
+            f"XLA_FFI_TypeId* {symbol}_type_id();",
+            f"const XLA_FFI_TypeInfo* {symbol}_type_info();",
+        ]
+    lines.append("}")
+    rows = [
+        f'{{"{target}", "{platform}", '
+        + ", ".join(
+            f"&{row[stage]}" if stage in row else "nullptr" for stage in _STAGES
+        )
+        + "}"
+        for target, row in stages.items()
+    ]
+    if types:
+        entries = ", ".join(
+            f'{{"{type_name}", "{platform}", {symbol}_type_id(), '
+            f"{symbol}_type_info()}}"
+            for type_name, symbol in types.items()
+        )
+        lines.append(f"static const XlaFfiKit_Type kTypes[] = {{{entries}}};")
+    of_types = f"kTypes, {len(types)}" if types else "nullptr, 0"
+    lines.append(
+        f'XLA_FFI_KIT_DEFINE_TABLE_WITH_TYPES("{name}", {of_types}, '
+        f"{', '.join(rows)});"
+    )
+    return "\n".join(lines) + "\n"

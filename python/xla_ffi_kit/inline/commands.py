@@ -1,0 +1,99 @@
+"""The commands `build`, `cache` and `include` of `python -m xla_ffi_kit`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from xla_ffi_kit.inline import cache as cache_folder
+from xla_ffi_kit.inline import headers
+from xla_ffi_kit.inline.build import build_library
+from xla_ffi_kit.inline.errors import BuildError
+
+_PROGRAM = "python -m xla_ffi_kit"
+
+
+def build(arguments: Sequence[str]) -> int:
+    """Builds a handler library from files."""
+    parser = argparse.ArgumentParser(
+        prog=f"{_PROGRAM} build",
+        description="Builds a handler library from C++ files.",
+        epilog="Example: build ops.cc -o my_package/ops_cpu.so "
+        "--handler my_package.scale=Scale -- -mavx2. What follows -- goes to "
+        "the compiler.",
+    )
+    parser.add_argument("sources", nargs="+", help="C++ files")
+    parser.add_argument("-o", "--output", required=True, metavar="LIBRARY.so")
+    parser.add_argument(
+        "--handler",
+        action="append",
+        required=True,
+        metavar="TARGET=SYMBOL",
+        help="a custom call target and its symbol; with stages "
+        "TARGET=instantiate:SYMBOL,execute:SYMBOL",
+    )
+    parser.add_argument(
+        "--type", action="append", default=[], metavar="NAME=SYMBOL"
+    )
+    parser.add_argument("--platform", choices=("cpu", "cuda"), default="cpu")
+    arguments = list(arguments)
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:split])
+    try:
+        library = build_library(
+            options.sources,
+            {k: _symbols(v) for k, v in map(_pair, options.handler)},
+            options.output,
+            types=dict(map(_pair, options.type)),
+            platform=options.platform,
+            flags=arguments[split + 1 :],
+        )
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{library.path}: {', '.join(sorted(library.handlers))}")
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise BuildError(f"expected NAME=SYMBOL, got {text!r}")
+    return name, value
+
+
+def _symbols(text: str) -> str | dict[str, str]:
+    if ":" not in text:
+        return text
+    parts = (part.partition(":") for part in text.split(","))
+    return {stage: symbol for stage, _, symbol in parts}
+
+
+def cache(arguments: Sequence[str]) -> int:
+    """Lists or clears the cache."""
+    parser = argparse.ArgumentParser(
+        prog=f"{_PROGRAM} cache",
+        description="Lists what `xla_ffi_kit.inline` compiled.",
+        epilog=f"The folder is ${cache_folder.FOLDER_VARIABLE} if it is set.",
+    )
+    parser.add_argument("--clear", action="store_true", help="remove all of it")
+    options = parser.parse_args(arguments)
+    if options.clear:
+        print(f"removed {cache_folder.clear()} entries")
+        return 0
+    print(cache_folder.folder())
+    for entry in cache_folder.entries():
+        size = entry.library.stat().st_size
+        print(f"  {entry.name}.{entry.version}  {size >> 10} KiB")
+    return 0
+
+
+def include(arguments: Sequence[str]) -> int:
+    """Prints the folder of the headers."""
+    argparse.ArgumentParser(
+        prog=f"{_PROGRAM} include",
+        description="Prints the folder of the C++ headers, for -I.",
+    ).parse_args(arguments)
+    print(headers.include_dir())
+    return 0

@@ -1,0 +1,181 @@
+"""`inline`: an operation from a reference and a function in C++."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xla_ffi_kit.inline import loops, operation
+from xla_ffi_kit.inline.element_types import template_arguments
+from xla_ffi_kit.inline.source import Source, place_of
+from xla_ffi_kit.op.ffi_op import FfiOp
+
+Decorator = Callable[[Callable[..., Any]], FfiOp[Any]]
+# What is compiled for this machine alone; part of the cache's key.
+_NATIVE = ("-march=native",)
+
+
+def inline(
+    code: str,
+    *,
+    kernel_axes: int | Sequence[int],
+    dtypes: str | Sequence[str] | None = None,
+    function: str | None = None,
+    flags: Sequence[str] = _NATIVE,
+    fallback: str | None = None,
+    **options: Any,
+) -> Decorator:
+    """Makes an operation of a reference and a function in C++.
+
+    The decorated function is the reference of an `FfiOp`: it defines what the
+    operation computes, and the names of operands and attributes. The C++
+    function of the same name computes it on CPUs. Its parameters stand in the
+    order of the reference's: `kit::In<T>` for an operand, a number, `bool`,
+    `kit::Array<T>` or `std::string_view` for an attribute; and for each result
+    a `kit::Out<T>`. A `kit::Threads` among them gives it XLA's threads. It
+    returns nothing, or a `const char*`: null or what is wrong. It may throw.
+
+    It is compiled when the decorator runs, once: see `python -m xla_ffi_kit
+    cache`.
+
+    Example:
+      @xla_ffi_kit.inline(r'''
+      template <typename T>
+      void scale(kit::In<T> x, double factor, kit::Out<T> y) {
+        for (int64_t i = 0; i < x.size(); ++i) y[i] = T(factor * x[i]);
+      }''', dtypes="f32 bf16", kernel_axes=0)
+      def scale(x, *, factor=2.0):
+          return x * factor
+
+    Args:
+      code: the C++ code: the function, and whatever it needs before it.
+      kernel_axes: as for `FfiOp`.
+      dtypes: names such as "f32 bf16" to instantiate a function template with;
+        "f32,s32" for a template with two parameters. None for a plain function.
+      function: the C++ function's name; default: the reference's.
+      flags: options of the compiler after the kit's own.
+      fallback: "reference" to run the reference where there is no compiler,
+        which is an error otherwise.
+      **options: everything else that `FfiOp` takes.
+
+    Raises:
+      BuildError: the code does not compile, there is no compiler, or the cache
+        cannot be written.
+    """
+    place = place_of(code, sys._getframe(1))
+
+    def decorate(reference: Callable[..., Any]) -> FfiOp[Any]:
+        name = reference.__name__
+        operands, attributes = operation.parameter_names(reference)
+        source = Source(
+            name=name,
+            code=code,
+            function=function or name,
+            instances=template_arguments(name, dtypes),
+            operands=operands,
+            attributes=tuple(attributes),
+            place=place,
+        )
+        return operation.make(
+            source, reference, flags, fallback, kernel_axes, options
+        )
+
+    return decorate
+
+
+def elementwise(
+    *expressions: str,
+    dtypes: str | Sequence[str],
+    before: str = "",
+    flags: Sequence[str] = _NATIVE,
+    fallback: str | None = None,
+    **options: Any,
+) -> Decorator:
+    """Makes an operation of a reference and a C++ expression per result.
+
+    The expressions use the names of the reference's parameters; operands are
+    numbers there. 16-bit floats are computed with as floats, and loops are
+    spread over XLA's threads. All arrays have one shape and one dtype.
+
+    Example:
+      @xla_ffi_kit.elementwise("x * std::tanh(scale * y)", dtypes="f32 bf16")
+      def gate(x, y, *, scale=1.0):
+          return x * jnp.tanh(scale * y)
+
+    Args:
+      *expressions: one for each result.
+      dtypes: names such as "f32 bf16".
+      before: C++ code before the loop's function: includes, functions.
+      flags: as for `inline`, and so are `fallback` and `options`.
+      fallback: see there.
+      **options: see there.
+    """
+    place = place_of(expressions[0], sys._getframe(1))
+
+    def decorate(reference: Callable[..., Any]) -> FfiOp[Any]:
+        loop = loops.Loop(reference, options.get("attributes"))
+        code = loops.elementwise(loop, expressions, before, place)
+        source = loop.source(code, dtypes)
+        return operation.make(source, reference, flags, fallback, 0, options)
+
+    return decorate
+
+
+def rows(
+    body: str,
+    *,
+    dtypes: str | Sequence[str],
+    kernel_axes: int | Sequence[int] = 1,
+    results: Sequence[str] = ("out",),
+    before: str = "",
+    flags: Sequence[str] = _NATIVE,
+    fallback: str | None = None,
+    **options: Any,
+) -> Decorator:
+    """Makes an operation of a reference and the C++ code for one row.
+
+    The body uses the names of the reference's parameters and of `results`;
+    arrays are their part of one row there, with `size()` and `[i]`, T is the
+    arrays' type and A the type to compute in, float for 16-bit floats. Rows are
+    spread over XLA's threads. An operand in `shared` is whole in every row.
+
+    Example:
+      @xla_ffi_kit.rows(r'''
+      A sum = 0;
+      for (const T v : x) sum += v * v;
+      const A scale = 1 / std::sqrt(sum / x.size() + eps);
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] * scale;
+      ''', results=["y"], dtypes="f32 bf16")
+      def rms_norm(x, *, eps=1e-6):
+          ...
+
+    Args:
+      body: the C++ code.
+      dtypes: names such as "f32 bf16".
+      kernel_axes: as for `FfiOp`: how many trailing axes make a row.
+      results: names of the results.
+      before: C++ code before the loop's function: includes, functions.
+      flags: as for `inline`, and so are `fallback` and `options`.
+      fallback: see there.
+      **options: see there.
+    """
+    place = place_of(body, sys._getframe(1))
+
+    def decorate(reference: Callable[..., Any]) -> FfiOp[Any]:
+        loop = loops.Loop(reference, options.get("attributes"))
+        code = loops.rows(
+            loop,
+            body,
+            results,
+            kernel_axes,
+            options.get("shared", ()),
+            before,
+            place,
+        )
+        source = loop.source(code, dtypes)
+        return operation.make(
+            source, reference, flags, fallback, kernel_axes, options
+        )
+
+    return decorate

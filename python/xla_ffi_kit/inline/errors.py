@@ -1,0 +1,11 @@
+"""What building an operation's library raises."""
+
+from __future__ import annotations
+
+
+class BuildError(RuntimeError):
+    """A library cannot be built; says of which operation, and why."""
+
+
+class NoCompilerError(BuildError):
+    """There is no C++ compiler."""

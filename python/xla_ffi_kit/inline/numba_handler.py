@@ -1,0 +1,165 @@
+"""`numba_kernel`: a Python function that numba compiles to a handler.
+
+numba's `cfunc` gives a C function of the address of XLA's call frame. Decoding
+that frame by the offsets of its C structs costs nothing, and neither a Python
+frame nor the GIL is in the call.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from xla_ffi_kit.inline import element_types, numba_source, operation
+from xla_ffi_kit.inline.errors import BuildError
+from xla_ffi_kit.op.ffi_op import FfiOp
+
+_WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
+_targets: set[str] = set()
+# XLA keeps the addresses for as long as the process lives.
+_kept: list[object] = []
+
+
+def numba_kernel(
+    kernel: Callable[..., None],
+    *,
+    dtypes: str | Sequence[str],
+    kernel_axes: int | Sequence[int],
+    results: int = 1,
+    result_axes: int | None = None,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], FfiOp[Any]]:
+    """Makes an operation of a reference and a function that numba compiles.
+
+    The decorated function is the reference of an `FfiOp`. The kernel gets the
+    operands, the attributes and the results, in the reference's order: numbers,
+    and contiguous arrays of one axis more than the kernel owns, the first of
+    which has all rows (all elements where it owns no axis). It writes the
+    results. What it raises becomes the error of the call.
+
+    Example:
+      def scale_kernel(x, factor, y):
+          for i in range(x.size):
+              y[i] = factor * x[i]
+
+      @xla_ffi_kit.numba_kernel(scale_kernel, dtypes="f32 f64", kernel_axes=0)
+      def scale(x, *, factor=2.0):
+          return factor * x
+
+    Args:
+      kernel: the function, in what numba compiles without Python objects.
+      dtypes: names such as "f32 f64": all arrays of a call have one of them.
+      kernel_axes: as for `FfiOp`.
+      results: how many results there are.
+      result_axes: the results' axes beside the batch axes; default: those of
+        the first operand.
+      **options: everything else that `FfiOp` takes, but for `handlers`. The
+        types of attributes that have no default stand in `attributes`.
+
+    Raises:
+      BuildError: there is no numba, it does not run here, or it cannot compile
+        the kernel.
+    """
+    numba = _numba()
+
+    def decorate(reference: Callable[..., Any]) -> FfiOp[Any]:
+        name = reference.__name__
+        operands, defaults = operation.parameter_names(reference)
+        axes = (
+            (kernel_axes,) * len(operands)
+            if isinstance(kernel_axes, int)
+            else tuple(kernel_axes)
+        )
+        own = axes[0] if result_axes is None else result_axes
+        declared = options.get("attributes") or {}
+        attributes = {
+            attribute: _attribute(
+                name,
+                attribute,
+                declared[attribute]
+                if attribute in declared
+                else operation.type_of_default(name, attribute, default),
+            )
+            for attribute, default in defaults.items()
+        }
+        frame = numba_source.Frame(
+            name=name,
+            operand_axes=axes,
+            result_axes=(own,) * results,
+            attributes=attributes,
+            dtypes=_dtypes(name, dtypes),
+        )
+        message = f"{name}: the numba kernel raised an exception"
+        try:
+            handler = numba_source.compile_handler(
+                numba, kernel, frame, message
+            )
+        except numba.core.errors.NumbaError as error:
+            raise BuildError(
+                f"{name}: numba cannot compile the kernel: {error}"
+            ) from error
+        target = _register(name, handler)
+        return FfiOp(
+            name,
+            reference,
+            kernel_axes=kernel_axes,
+            handlers={"cpu": target},
+            attributes=attributes,
+            dtypes=[dtype.name for dtype in frame.dtypes],
+            **{k: v for k, v in options.items() if k != "attributes"},
+        )
+
+    return decorate
+
+
+def _numba() -> Any:
+    try:
+        import numba
+    except ImportError as error:
+        raise BuildError(
+            f"numba_kernel needs numba, and it cannot be imported ({error}): "
+            "pip install a release of numba that takes this Python and NumPy "
+            f"{np.__version__}"
+        ) from None
+    return numba
+
+
+def _attribute(name: str, attribute: str, declared: Any) -> Any:
+    if declared is str:
+        raise BuildError(
+            f"{name}: attribute {attribute}: expected numbers, which are what "
+            "a numba kernel takes, got a string"
+        )
+    if isinstance(declared, tuple):
+        return (np.dtype(declared[0]),)
+    return np.dtype(declared)
+
+
+def _dtypes(name: str, dtypes: str | Sequence[str]) -> tuple[np.dtype, ...]:
+    names = dtypes.split() if isinstance(dtypes, str) else dtypes
+    found = tuple(element_types.numpy_type(name, dtype) for dtype in names)
+    for dtype in found:
+        if dtype.name in _WITHOUT:
+            raise BuildError(
+                f"{name}: dtypes: expected none of {', '.join(_WITHOUT)}, "
+                f"which numba does not compute with, got {dtype.name}"
+            )
+    return found
+
+
+def _register(name: str, handler: Any) -> str:
+    numbers = itertools.chain([""], (f".{i}" for i in itertools.count(2)))
+    target = next(
+        t for n in numbers if (t := f"{name}.numba{n}") not in _targets
+    )
+    _targets.add(target)
+    _kept.append(handler)
+    jax.ffi.register_ffi_target(
+        target, jax.ffi.pycapsule(handler.address), platform="cpu"
+    )
+    jax.ffi.register_ffi_target_as_batch_partitionable(target)
+    return target

@@ -1,0 +1,140 @@
+"""From a C++ source to an `FfiOp`."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_ffi_kit.inline import cache, compiler, headers, signature
+from xla_ffi_kit.inline.errors import BuildError, NoCompilerError
+from xla_ffi_kit.inline.source import EXPORTS, TARGET_MACRO, Source
+from xla_ffi_kit.library.handler_library import HandlerLibrary
+from xla_ffi_kit.op.ffi_op import FfiOp
+
+
+def parameter_names(
+    reference: Callable[..., Any],
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Names of the operands, and the attributes with their defaults."""
+    parameters = inspect.signature(reference).parameters.values()
+    keywords = {
+        p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY
+    }
+    operands = tuple(p.name for p in parameters if p.name not in keywords)
+    return operands, keywords
+
+
+def make(
+    source: Source,
+    reference: Callable[..., Any],
+    flags: Sequence[str],
+    fallback: str | None,
+    kernel_axes: int | Sequence[int],
+    options: Mapping[str, Any],
+) -> FfiOp[Any]:
+    """Compiles the source and makes the operation."""
+    if fallback not in (None, "reference"):
+        raise ValueError(
+            f"{source.name}: fallback: expected None or 'reference', got "
+            f"{fallback!r}"
+        )
+    own = functools.partial(
+        FfiOp, source.name, reference, kernel_axes=kernel_axes
+    )
+    try:
+        target, library = build(source, flags)
+    except NoCompilerError as error:
+        if fallback is None:
+            raise NoCompilerError(
+                f"{source.name}: {error}, or pass fallback='reference'"
+            ) from None
+        attributes = {
+            name: type_of_default(source.name, name, default)
+            for name, default in parameter_names(reference)[1].items()
+            if name not in (options.get("attributes") or {})
+        }
+        attributes |= options.get("attributes") or {}
+        return own(handlers={}, **{**options, "attributes": attributes})
+    found = signature.read(library, source)
+    _check_attributes(source.name, found.attributes, options)
+    return own(
+        handlers={"cpu": target, **options.get("handlers", {})},
+        libraries=(HandlerLibrary(library), *options.get("libraries", ())),
+        attributes=found.attributes,
+        dtypes=[[dtype.name for dtype in types] for types in found.operands],
+        **{
+            key: value
+            for key, value in options.items()
+            if key not in ("attributes", "handlers", "libraries")
+        },
+    )
+
+
+def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
+    """The custom call target and the library, compiled or from the cache."""
+    found = compiler.find()
+    compiler.check_flags(source.name, flags)
+    key = hashlib.sha256(headers.digest())
+    for part in (
+        found.identity,
+        compiler.flags_identity(flags),
+        source.text(with_place=False),
+    ):
+        key.update(hashlib.sha256(part.encode()).digest())
+
+    def compile_library(library: pathlib.Path, version: str) -> dict[str, str]:
+        file = library.with_name(f"{source.name}.cc")
+        file.write_text(source.text())
+        target = f'-D{TARGET_MACRO}="{source.name}.{version}"'
+        try:
+            return compiler.compile_library(
+                source.name, found, [file], EXPORTS, library, [target, *flags]
+            )
+        except BuildError as error:
+            raise BuildError(source.explain(str(error))) from None
+
+    entry = cache.get(key.hexdigest()[:32], source.name, compile_library)
+    return f"{source.name}.{entry.version}", entry.library
+
+
+def _check_attributes(
+    name: str, found: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
+    """Checks the types that the author declared against those of the C++."""
+    for attribute, declared in (options.get("attributes") or {}).items():
+        got = found.get(attribute)
+        wanted = declared if declared is str else np.dtype(declared)
+        if isinstance(declared, tuple):
+            wanted = (np.dtype(declared[0]),)
+        if got != wanted:
+            raise BuildError(
+                f"{name}: attribute {attribute}: expected {declared} as "
+                f"`attributes` has it, got {got} in the C++ function"
+            )
+
+
+def type_of_default(name: str, attribute: str, default: Any) -> Any:
+    """The type of an attribute, from its default, as C++ would have it."""
+    for kind, dtype in (
+        (bool, np.bool_),
+        (int, np.int64),
+        (float, np.float64),
+        (str, str),
+    ):
+        if isinstance(default, kind):
+            return dtype
+    if isinstance(default, np.generic):
+        return default.dtype
+    if isinstance(default, tuple | list) and default:
+        return (type_of_default(name, attribute, default[0]),)
+    raise BuildError(
+        f"{name}: attribute {attribute}: expected a default that is a number, "
+        "a bool, a string or a sequence of numbers, or its type in "
+        f"`attributes`, got {default!r}"
+    )

@@ -1,0 +1,67 @@
+"""What the C++ function of a compiled library takes, as C++ deduced it."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+from typing import Any
+
+import numpy as np
+
+from xla_ffi_kit.inline import element_types
+from xla_ffi_kit.inline.errors import BuildError
+from xla_ffi_kit.inline.source import CODES_SYMBOL, Source
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """The parameters of a function, or of all instances of a template.
+
+    Attributes:
+      attributes: name -> type, as `FfiOp` takes them.
+      operands: the operands' types, for each instance.
+      results: the results' types, for each instance.
+    """
+
+    attributes: dict[str, Any]
+    operands: tuple[tuple[np.dtype, ...], ...]
+    results: tuple[tuple[np.dtype, ...], ...]
+
+
+def read(library: str | os.PathLike[str], source: Source) -> Signature:
+    """Reads it from the library that was compiled from `source`."""
+    get = getattr(ctypes.CDLL(os.fspath(library)), CODES_SYMBOL)
+    get.argtypes = [ctypes.c_int]
+    get.restype = ctypes.c_char_p
+    instances: list[list[tuple[int, int]]] = []
+    while (codes := get(len(instances))) is not None:
+        instances.append(list(zip(codes[::2], codes[1::2], strict=True)))
+    kinds = {"i": [], "o": []}  # type: dict[str, list[tuple[np.dtype, ...]]]
+    attributes = []
+    for codes in instances:
+        for kind, found in kinds.items():
+            found.append(tuple(_dtype(t) for k, t in codes if k == ord(kind)))
+        attributes.append(
+            [_attribute(chr(k), t) for k, t in codes if chr(k) in "sat"]
+        )
+    if any(types != attributes[0] for types in attributes):
+        raise BuildError(
+            f"{source.name}: attributes: expected types that do not depend on "
+            "the template's parameters"
+        )
+    return Signature(
+        dict(zip(source.attributes, attributes[0], strict=True)),
+        tuple(kinds["i"]),
+        tuple(kinds["o"]),
+    )
+
+
+def _dtype(code: int) -> np.dtype:
+    return element_types.from_number(code - ord("0"))
+
+
+def _attribute(kind: str, code: int) -> Any:
+    if kind == "t":
+        return str
+    return (_dtype(code),) if kind == "a" else _dtype(code)

@@ -1,0 +1,115 @@
+"""The C++ file around a function: includes, the handler, the table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import linecache
+import types
+from collections.abc import Sequence
+
+_SYMBOL = "XlaFfiKit_Inline"
+# What the library exports: the table, the parallel loop's variable, the codes.
+EXPORTS = ("XlaFfiKit_*",)
+CODES_SYMBOL = f"XlaFfiKit_Codes_{_SYMBOL}"
+TARGET_MACRO = "XLA_FFI_KIT_INLINE_TARGET"
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where in a user's file a piece of C++ begins."""
+
+    file: str
+    line: int
+
+    def directive(self) -> str:
+        """What makes the compiler name that place."""
+        return f"#line {self.line} {json.dumps(self.file)}\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A function in C++, and what the operation calls its parts.
+
+    Attributes:
+      name: of the operation.
+      code: C++ with the function `function` in it.
+      function: the function's or function template's name.
+      instances: template arguments of each instance; none for a function.
+      operands: names of the operands.
+      attributes: names of the attributes.
+      place: where `code` comes from.
+    """
+
+    name: str
+    code: str
+    function: str
+    instances: Sequence[str]
+    operands: Sequence[str]
+    attributes: Sequence[str]
+    place: Place
+
+    def text(self, with_place: bool = True) -> str:
+        """The file to compile; without the place it is what the cache hashes.
+
+        A function that moves within its file is the same function.
+        """
+        functions = [f"{self.function}<{i}>" for i in self.instances]
+        names = [
+            json.dumps(text)
+            for text in (
+                self.name,
+                " ".join(self.operands),
+                " ".join(self.attributes),
+            )
+        ]
+        glue = Place(self._glue(), 1)
+        return "".join(
+            [
+                '#include "xla_ffi/core/define_table.h"\n',
+                '#include "xla_ffi/inline/kit.h"\n',
+                '#include "xla_ffi/inline/rows.h"\n',
+                self.place.directive() if with_place else "",
+                self.code,
+                "\n",
+                glue.directive(),
+                f"KIT_DEFINE_HANDLER_OF({_SYMBOL}, {', '.join(names)}, "
+                f"{', '.join(functions) or self.function});\n",
+                f"XLA_FFI_KIT_DEFINE_TABLE({names[0]}, XLA_FFI_KIT_HANDLER("
+                f"{TARGET_MACRO}, {_SYMBOL}));\n",
+            ]
+        )
+
+    def _glue(self) -> str:
+        return f"<handler of {self.name}>"
+
+    def explain(self, error: str) -> str:
+        """A compiler's error; in generated code it is about the function."""
+        if self._glue() not in error:
+            return error
+        wanted = f"a function {self.function}(), not a template"
+        if self.instances:
+            wanted = (
+                f"a function template {self.function}(), for the `dtypes` "
+                f"{', '.join(self.instances)}"
+            )
+        return f"{error}\nexpected {wanted}"
+
+
+def place_of(code: str, frame: types.FrameType | None) -> Place:
+    """Where a string literal in the code of `frame` is, as well as known."""
+    if frame is None:
+        return Place("<inline>", 1)
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    lines = linecache.getlines(file, frame.f_globals)
+    wanted = code.splitlines()
+    # The first line stands behind quotes, so a whole one is looked for.
+    offset = next(
+        (i for i, text in enumerate(wanted) if i > 0 and text.strip()), None
+    )
+    if offset is None:
+        return Place(file, line)
+    for at in range(line - 1, len(lines)):
+        if lines[at].rstrip("\n") == wanted[offset]:
+            return Place(file, at + 1 - offset)
+    return Place(file, line)

@@ -1,0 +1,117 @@
+"""An operation as a Python object: names, defaults, dtypes, pickling."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from xla_ffi_kit.op.spec import OpSpec, Typed
+
+
+def resemble(op: OpSpec, reference: Callable[..., object]) -> None:
+    """Gives the operation its reference's name, signature and docstring."""
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        value = getattr(reference, name, None)
+        if value is not None:
+            setattr(op, name, value)
+    signature = inspect.signature(reference)
+    own = inspect.Parameter(
+        "implementation", inspect.Parameter.KEYWORD_ONLY, default=None
+    )
+    op.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), own]
+    )
+    op.__wrapped__ = reference  # type: ignore[attr-defined]
+
+
+def defaults(reference: Callable[..., object]) -> dict[str, object]:
+    """The attributes that a call may leave out, and their values."""
+    parameters = inspect.signature(reference).parameters.values()
+    return {
+        p.name: p.default
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+    }
+
+
+def operands_by_name(
+    op: OpSpec, operands: Sequence[ArrayLike], keywords: dict[str, Any]
+) -> tuple[ArrayLike, ...]:
+    """All operands; takes those out of `keywords` that are passed by name."""
+    missing = op.operand_names[len(operands) :]
+    if len(operands) > len(op.operand_names) or not all(
+        name in keywords for name in missing
+    ):
+        raise TypeError(
+            f"{op.name}: operands: expected {len(op.operand_names)} "
+            f"({', '.join(op.operand_names)}), got {len(operands)}"
+        )
+    return (*operands, *(keywords.pop(name) for name in missing))
+
+
+def dtype_check(
+    name: str,
+    operand_names: Sequence[str],
+    dtypes: Sequence[str | Sequence[str]],
+    then: Callable[..., None] | None,
+) -> Callable[..., None]:
+    """A check of the operands' dtypes, before the author's own.
+
+    Args:
+      name: the operation's.
+      operand_names: the operands'.
+      dtypes: a dtype for all operands, or one for each, for every combination
+        that the handlers take.
+      then: the author's check.
+    """
+    allowed = [
+        tuple(
+            np.dtype(dtype).name
+            for dtype in (
+                (entry,) * len(operand_names)
+                if isinstance(entry, str | type | np.dtype)
+                else entry
+            )
+        )
+        for entry in dtypes
+    ]
+    for entry in allowed:
+        if len(entry) != len(operand_names):
+            raise ValueError(
+                f"{name}: dtypes: expected {len(operand_names)} in each entry, "
+                f"one per operand, got {len(entry)}"
+            )
+
+    def check(*operands: Typed, **attributes: object) -> None:
+        left = allowed
+        for i, operand in enumerate(operands):
+            wanted = list(dict.fromkeys(entry[i] for entry in left))
+            left = [entry for entry in left if entry[i] == operand.dtype.name]
+            if not left:
+                raise TypeError(
+                    f"{name}: operand {operand_names[i]}: expected dtype "
+                    f"{', '.join(wanted)}"
+                    f"{f' as operand {operand_names[0]} has' if i else ''}, "
+                    f"got {operand.dtype.name}"
+                )
+        if then is not None:
+            then(*operands, **attributes)
+
+    return check
+
+
+def import_path(op: OpSpec) -> str:
+    """For pickle: the name that the operation has in its module."""
+    module = sys.modules.get(op.__module__)
+    for name, value in vars(module).items() if module else ():
+        if value is op:
+            return name
+    raise TypeError(
+        f"{op.name}: cannot be pickled: expected it to be a global of the "
+        f"module {op.__module__}, where its reference is"
+    )

@@ -1,0 +1,56 @@
+"""The operations that a function calls."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xla_ffi_kit.op.ffi_op import FfiOp
+
+
+def operations_in(function: object) -> list[FfiOp[Any]]:
+    """The operations that a function uses by the names of globals.
+
+    An operation is its own only one. Functions that a function calls count, if
+    they are of the same top-level package.
+    """
+    found: dict[int, FfiOp[Any]] = {}
+    seen: set[int] = set()
+
+    def visit(value: object) -> None:
+        if isinstance(value, FfiOp):
+            found[id(value)] = value
+            return
+        if callable(value):
+            value = inspect.unwrap(value, stop=lambda f: isinstance(f, FfiOp))
+        if isinstance(value, FfiOp):
+            visit(value)
+        if not isinstance(value, types.FunctionType) or id(value) in seen:
+            return
+        seen.add(id(value))
+        package = value.__module__.partition(".")[0]
+        for used in _globals_of(value.__code__, value.__globals__):
+            module = getattr(used, "__module__", None) or ""
+            if isinstance(used, FfiOp) or module.partition(".")[0] == package:
+                visit(used)
+
+    visit(function)
+    if not found:
+        raise TypeError(
+            "expected an operation, or a function that calls some, got "
+            f"{function!r}"
+        )
+    return list(found.values())
+
+
+def _globals_of(
+    code: types.CodeType, names: Mapping[str, object]
+) -> Iterator[object]:
+    for name in code.co_names:
+        if name in names:
+            yield names[name]
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _globals_of(constant, names)

@@ -1,0 +1,261 @@
+"""Handler libraries from files, and a pip package made of one."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import inline_data  # noqa: F401  a cache of the test's own
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit.__main__ import main
+
+SCALE = """
+#include "helper.h"
+#include "xla_ffi/inline/kit.h"
+template <typename T>
+void Scale(kit::In<T> x, double factor, kit::Out<T> y) {
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = T(helper::Times(x[i], factor));
+}
+KIT_DEFINE_HANDLER(ScaleHandler, "x", "factor", Scale<float>, Scale<double>);
+"""
+
+# A handler with state, as one writes it against XLA's own headers.
+COUNTER = """
+#include <atomic>
+#include <memory>
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/define_type.h"
+namespace ffi = xla::ffi;
+struct Counter {
+  static ffi::TypeId id;
+  std::atomic<int32_t> runs = 0;
+};
+XLA_FFI_KIT_DEFINE_TYPE(TestCounter, Counter);
+static ffi::ErrorOr<std::unique_ptr<Counter>> Make() {
+  return std::make_unique<Counter>();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(CountMake, Make, ffi::Ffi::BindInstantiate());
+static ffi::Error Count(Counter* counter,
+                        ffi::Result<ffi::BufferR0<ffi::S32>> y) {
+  *y->typed_data() = ++counter->runs;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    CountRun, Count,
+    ffi::Ffi::Bind().Ctx<ffi::State<Counter>>().Ret<ffi::BufferR0<ffi::S32>>());
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "helper.h").write_text(
+        "#pragma once\nnamespace helper { double Times(double, double); }\n"
+    )
+    (folder / "helper.cc").write_text(
+        '#include "helper.h"\n'
+        "double helper::Times(double a, double b) { return a * b; }\n"
+    )
+    (folder / "scale.cc").write_text(SCALE)
+    (folder / "counter.cc").write_text(COUNTER)
+    return xla_ffi_kit.build_library(
+        [folder / f"{name}.cc" for name in ("helper", "scale", "counter")],
+        {
+            "files.scale": "ScaleHandler",
+            "files.count": {"instantiate": "CountMake", "execute": "CountRun"},
+        },
+        folder / "files_cpu.so",
+        types={"files.counter": "TestCounter"},
+    )
+
+
+def test_handlers_stages_and_types(library):
+    assert sorted(library.handlers) == ["files.count", "files.scale"]
+    assert sorted(library.handlers["files.count"].stages) == [
+        "execute",
+        "instantiate",
+    ]
+    assert [t.name for t in library.types] == ["files.counter"]
+    assert library.api_version == (0, 2)
+    scale = xla_ffi_kit.FfiOp(
+        "files.scale",
+        lambda x, *, factor=2.0: x * factor,
+        kernel_axes=0,
+        libraries=library,
+        attributes={"factor": np.float64},
+    )
+    np.testing.assert_array_equal(scale(np.float32([1, 2])), [2, 4])
+    assert "@files.scale(" in jax.jit(scale).lower(jnp.ones(3)).as_text()
+
+
+def test_state_is_kept(library):
+    count = xla_ffi_kit.FfiOp(
+        "files.count",
+        lambda: jnp.int32(0),
+        kernel_axes=[],
+        libraries=[library],
+        has_side_effect=True,
+    )
+    run = jax.jit(lambda: count())
+    assert [int(run()) for _ in range(3)] == [1, 2, 3]
+
+
+def test_it_exports_nothing_but_handlers_types_and_table(library):
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", library.path],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert sorted(line.split()[-1] for line in listing.splitlines()) == [
+        "CountMake",
+        "CountRun",
+        "ScaleHandler",
+        "TestCounter_type_id",
+        "TestCounter_type_info",
+        "XlaFfiKit_Codes_ScaleHandler",
+        "XlaFfiKit_GetHandlerTable",
+        "XlaFfiKit_parallel_for",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("handlers", "said"),
+    [
+        ({}, "broken: handlers: expected at least one, got none"),
+        ({"a": "Absent"}, "undefined reference to `Absent"),
+        (
+            {"a": {"instantiate": "ScaleHandler"}},
+            "broken: handlers: a: expected the stage execute",
+        ),
+    ],
+)
+def test_mistakes(library, tmp_path, handlers, said):
+    folder = os.path.dirname(library.path)
+    sources = [os.path.join(folder, f) for f in ("scale.cc", "helper.cc")]
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        xla_ffi_kit.build_library(sources, handlers, tmp_path / "broken.so")
+    assert said in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_that_is_not_there(tmp_path):
+    with pytest.raises(xla_ffi_kit.BuildError, match="there is no file absent"):
+        xla_ffi_kit.build_library(["absent.cc"], {"a": "A"}, tmp_path / "a.so")
+
+
+# --- From an experiment to a wheel of one's own -------------------------------
+
+PACKAGE = '''
+"""An operation of one's own."""
+import os
+import numpy as np
+import xla_ffi_kit
+
+def _reference(x, *, factor=2.0):
+    return x * factor
+
+scale = xla_ffi_kit.FfiOp(
+    "my_ops.scale", _reference, kernel_axes=0,
+    libraries=os.path.join(os.path.dirname(__file__), "my_ops_cpu.so"),
+    attributes={"factor": np.float64}, dtypes=["float32", "float64"])
+'''
+
+# What pip asks for a wheel: PEP 517, in a file of the package's own.
+BACKEND = """
+import pathlib, zipfile
+import xla_ffi_kit
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    xla_ffi_kit.build_library(
+        ["scale.cc"], {"my_ops.scale": "ScaleHandler"}, "my_ops/my_ops_cpu.so")
+    name = "my_ops-1.0-py3-none-any.whl"
+    info = {
+        "METADATA": "Metadata-Version: 2.1\\nName: my_ops\\nVersion: 1.0\\n",
+        "WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: false\\n"
+                 "Tag: py3-none-any\\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(pathlib.Path(folder, name), "w") as wheel:
+        for path in sorted(pathlib.Path("my_ops").iterdir()):
+            wheel.write(path)
+        for file, text in info.items():
+            wheel.writestr(f"my_ops-1.0.dist-info/{file}", text)
+    return name
+"""
+
+
+def test_a_package_of_ones_own(tmp_path):
+    pytest.importorskip("pip")
+    source = SCALE.replace('#include "helper.h"', "").replace(
+        "helper::Times(x[i], factor)", "x[i] * factor"
+    )
+    files = {
+        "scale.cc": source,
+        "backend.py": BACKEND,
+        "my_ops/__init__.py": PACKAGE,
+        "pyproject.toml": textwrap.dedent(
+            """
+            [build-system]
+            requires = []
+            build-backend = "backend"
+            backend-path = ["."]
+            [project]
+            name = "my_ops"
+            version = "1.0"
+            """
+        ),
+    }
+    for name, text in files.items():
+        (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "src" / name).write_text(text)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run(
+        [*pip, "install", "--no-index", "--no-deps", "--no-build-isolation"]
+        + ["--target", tmp_path / "site", tmp_path / "src"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    program = (
+        "import jax, my_ops\n"
+        "text = jax.jit(my_ops.scale).lower(jax.numpy.ones(3)).as_text()\n"
+        "assert '@my_ops.scale(' in text\n"
+        "print(float(my_ops.scale(3.0)), my_ops.__file__)\n"
+    )
+    environment["PYTHONPATH"] += os.pathsep + str(tmp_path / "site")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [
+        "6.0",
+        str(tmp_path / "site/my_ops/__init__.py"),
+    ]
+
+
+def test_the_command_line(library, tmp_path, capsys):
+    folder = os.path.dirname(library.path)
+    arguments = ["build", f"{folder}/scale.cc", f"{folder}/helper.cc"]
+    output = str(tmp_path / "lib" / "ops.so")
+    arguments += ["-o", output, "--handler", "cli.scale=ScaleHandler"]
+    assert main([*arguments, "--", "-O1"]) == 0
+    assert capsys.readouterr().out == f"{output}: cli.scale\n"
+    assert main(["include"]) == 0
+    printed = capsys.readouterr().out.strip()
+    assert printed == xla_ffi_kit.include_dir()
+    assert os.path.exists(os.path.join(printed, "xla/ffi/api/ffi.h"))
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    assert "COMMAND" in capsys.readouterr().out

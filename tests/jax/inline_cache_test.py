@@ -1,0 +1,251 @@
+"""The cache of compiled libraries: one compile for all, whatever goes wrong."""
+
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from xla_ffi_kit import BuildError
+from xla_ffi_kit.inline import cache, commands, operation
+from xla_ffi_kit.inline.source import Place, Source
+
+# Compiles one source, and calls it by its C function: XLA has no part in it.
+PROGRAM = """
+import ctypes, sys
+from xla_ffi_kit.inline import operation
+from xla_ffi_kit.inline.source import Place, Source
+source = Source(
+    "answer",
+    sys.argv[1] + "extern \\"C\\" __attribute__((visibility(\\"default\\"))) "
+    "int XlaFfiKit_answer() { return ANSWER; }\\n"
+    "void answer(kit::In<float> x, kit::Out<float> y) {}",
+    "answer", (), ("x",), (), Place("answer.cc", 1))
+target, library = operation.build(source, sys.argv[2:])
+print(ctypes.CDLL(library).XlaFfiKit_answer(), target, flush=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache folder, and beside it a log of what the compiler was asked."""
+    monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
+    compiler = tmp_path / "compiler"
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$*" in *" -c "*) echo . >>{tmp_path}/log;; esac\n'
+        f'exec {shutil.which("c++")} "$@"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    return tmp_path
+
+
+def compiles(folder):
+    log = folder / "log"
+    return len(log.read_text().split()) if log.exists() else 0
+
+
+def start(code="", *flags):
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, code, *flags],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answer(process):
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out.split()
+
+
+def source(code):
+    code += "void f(kit::In<float> x, kit::Out<float> y) {}"
+    return Source("f", code, "f", (), ("x",), (), Place("f.cc", 1))
+
+
+def build(code="", *flags):
+    return operation.build(source(code), flags)
+
+
+def test_sixteen_cold_processes_compile_once(folder):
+    processes = [start("#define ANSWER 42\n") for _ in range(16)]
+    answers = {tuple(answer(process)) for process in processes}
+    assert len(answers) == 1 and answers.pop()[0] == "42"
+    assert compiles(folder) == 1
+
+
+# A process that has imported everything forks those that compile.
+KILLS = """
+import os, random, signal, sys, time
+kills = int(sys.argv.pop())
+def run():
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        exec(PROGRAM, {})
+        os._exit(0)
+    try:
+        os.setpgid(child, child)
+    except PermissionError:
+        pass  # the child has done it, and runs
+    return child
+begin = time.monotonic()
+assert os.waitpid(run(), 0)[1] == 0
+whole = time.monotonic() - begin
+killed = 0
+for i in range(kills):
+    cache.clear()
+    child = run()
+    time.sleep(random.Random(i).uniform(0, whole))
+    os.killpg(child, signal.SIGKILL)
+    killed += os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert os.waitpid(run(), 0)[1] == 0
+    (entry,) = cache.folder().iterdir()
+    left = sorted(path.name.partition("-")[0] for path in entry.iterdir())
+    assert left == ["answer", "entry.json", "lock"], left
+assert killed > 0
+"""
+
+
+def test_killed_at_any_moment_the_next_run_compiles(folder):
+    kills = os.environ.get("XLA_FFI_KIT_KILLS", "4")
+    program = (
+        f"from xla_ffi_kit.inline import cache, operation\n"
+        f"PROGRAM = {PROGRAM!r}\n{KILLS}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "#define ANSWER 7\n", kills],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = done.stdout.splitlines()
+    assert len(answers) > int(kills)
+    assert {line.split()[0] for line in answers} == {"7"}
+
+
+def test_a_second_time_nothing_is_compiled(folder):
+    assert build() == build()
+    assert compiles(folder) == 1
+
+
+def test_a_function_that_moves_is_not_compiled_again(folder):
+    build()
+    moved = source("")
+    moved = Source(*[*vars(moved).values()][:-1], Place("g.cc", 9))
+    operation.build(moved, ())
+    assert compiles(folder) == 1
+
+
+def test_flags_and_code_are_part_of_the_key(folder):
+    targets = {build()[0], build("", "-O1")[0], build("int g;\n")[0]}
+    assert len(targets) == 3
+    assert compiles(folder) == 3
+
+
+@pytest.mark.parametrize("damage", ["truncate", "other", "entry", "library"])
+def test_a_damaged_entry_is_compiled_again(folder, damage):
+    target, library = build()
+    entry = library.parent / "entry.json"
+    if damage == "truncate":
+        os.truncate(library, 100)
+    elif damage == "other":
+        data = bytearray(library.read_bytes())
+        data[len(data) // 2] ^= 1
+        library.write_bytes(data)
+    elif damage == "entry":
+        entry.write_text('{"file": ')
+    else:
+        library.unlink()
+    assert build() == (target, library)
+    assert compiles(folder) == 2
+    assert cache.digest_of(library) == json.loads(entry.read_text())["sha256"]
+
+
+def test_an_included_file_that_changes_is_another_function(folder):
+    header = folder / "constants.h"
+    code = (
+        f'#include "{header}"\n'
+        'extern "C" int XlaFfiKit_answer() { return ANSWER; }\n'
+    )
+
+    def answer():
+        target, library = build(code)
+        return ctypes.CDLL(library).XlaFfiKit_answer(), target
+
+    header.write_text("#define ANSWER 1\n")
+    first, target = answer()
+    before = compiles(folder)
+    assert answer() == (1, target) and first == 1
+    assert compiles(folder) == before
+    header.write_text("#define ANSWER 2\n")
+    second, other = answer()
+    assert second == 2 and other != target
+
+
+def test_a_folder_that_cannot_be_written(folder, monkeypatch):
+    (folder / "file").write_text("")
+    monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(folder / "file"))
+    with pytest.raises(BuildError) as caught:
+        build()
+    assert str(caught.value) == (
+        f"f: the cache folder {folder}/file cannot be used (File exists); set "
+        "XLA_FFI_KIT_CACHE to one that is writable and has room"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_read_only_folder(folder):
+    found = build()
+    for place in (*(folder / "cache").iterdir(), folder / "cache"):
+        place.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        assert build() == found  # what is there can be used
+        with pytest.raises(BuildError, match="Permission denied"):
+            build("int g;\n")
+    finally:
+        (folder / "cache").chmod(0o700)
+
+
+def test_a_full_disk_is_one_sentence(folder, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(BuildError) as caught:
+        build()
+    assert "cannot be used (No space left on device); set" in str(caught.value)
+
+
+def test_the_cache_of_another_user_is_refused(folder, monkeypatch):
+    (folder / "cache").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    if os.getuid() == 0:
+        pytest.skip("root's folders are everybody's")
+    with pytest.raises(BuildError, match="belongs to another user"):
+        build()
+
+
+def test_listing_and_clearing(folder, capsys):
+    target, library = build()
+    assert commands.cache([]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        str(folder / "cache"),
+        f"  {target}  {library.stat().st_size >> 10} KiB",
+    ]
+    assert commands.cache(["--clear"]) == 0
+    assert capsys.readouterr().out == "removed 1 entries\n"
+    assert not library.exists()
+    assert list(pathlib.Path(folder, "cache").iterdir()) == []
+    build()
+    assert compiles(folder) == 2

@@ -1,0 +1,273 @@
+"""Operations from strings: what they compute, and what a mistake says."""
+
+import inspect
+import pickle
+import re
+
+import inline_data
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit.testing import Case, check_op
+
+
+@pytest.mark.parametrize(
+    ("op", "cases"),
+    [
+        (
+            inline_data.softplus,
+            [Case("float32[2,3]", beta=1.5), Case("bfloat16[4]", beta=1.0)],
+        ),
+        (
+            inline_data.rms_norm,
+            [Case("float32[2,5]", eps=1e-6), Case("bfloat16[3,8]", eps=1e-6)],
+        ),
+        (
+            inline_data.polynomial,
+            [
+                Case(
+                    "float32[2,3]",
+                    factors=(1.0, 0.5, 2.0),
+                    order="rising",
+                    negate=True,
+                )
+            ],
+        ),
+        (
+            inline_data.gate,
+            [Case("float32[2,3]", "float32[2,3]", scale=0.5)],
+        ),
+        (
+            inline_data.normalize,
+            [Case("float32[2,4]", "float32[4]", floor=0.0)],
+        ),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_contract_of_operations_holds(op, cases):
+    report = check_op(op, cases)
+    assert "handler" in {
+        row.check for row in report.rows if row.status == "passed"
+    }
+
+
+def test_it_looks_like_the_function_it_decorates():
+    softplus = inline_data.softplus
+    assert softplus.__name__ == "softplus"
+    assert softplus.__doc__ == "log(1 + exp(beta x)) / beta."
+    assert str(inspect.signature(softplus)).startswith("(x, *, beta=1.0")
+    assert pickle.loads(pickle.dumps(softplus)) is softplus
+    x = np.float32([-1, 0, 2])
+    np.testing.assert_array_equal(softplus(x), softplus(x, beta=1.0))
+    np.testing.assert_array_equal(softplus(x=x), softplus(x))
+
+
+def test_another_dtype_is_refused_before_anything_is_compiled():
+    with pytest.raises(TypeError) as caught:
+        jax.jit(inline_data.softplus).trace(jnp.arange(3))
+    assert str(caught.value) == (
+        "softplus: operand x: expected dtype float32, bfloat16, got int32"
+    )
+
+
+def test_rows_are_spread_over_threads():
+    # Large enough for the kit's parallel loop, which the library borrows.
+    x = np.random.default_rng(0).normal(size=(512, 2048)).astype(np.float32)
+    y = inline_data.rms_norm(x)
+    want = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-6)
+    np.testing.assert_allclose(y, want, rtol=1e-5)
+    library = inline_data.rms_norm.libraries[0]
+    assert library.parallel_for == xla_ffi_kit.KIT_LIBRARIES[0].parallel_for
+    assert library.parallel_for
+
+
+def test_an_operation_without_operands():
+    @xla_ffi_kit.inline(
+        "void iota(int64_t n, kit::Out<int32_t> y) {"
+        " for (int64_t i = 0; i < n; ++i) y[i] = int32_t(i); }",
+        kernel_axes=[],
+    )
+    def iota(*, n):
+        return jnp.arange(n, dtype=jnp.int32)
+
+    np.testing.assert_array_equal(iota(n=4), np.arange(4))
+
+
+def test_what_the_function_returns_or_throws_is_the_calls_error():
+    @xla_ffi_kit.inline(
+        r"""
+#include <stdexcept>
+const char* failing(kit::In<float> x, bool throws, kit::Out<float> y) {
+  if (throws) throw std::runtime_error("thrown");
+  return "returned";
+}""",
+        kernel_axes=0,
+    )
+    def failing(x, *, throws):
+        return x
+
+    for throws, said in ((True, "thrown"), (False, "returned")):
+        with pytest.raises(
+            jax.errors.JaxRuntimeError, match=f"failing: {said}"
+        ):
+            jax.block_until_ready(failing(np.float32(1), throws=throws))
+
+
+def test_a_changed_function_never_runs_the_old_code():
+    def add(number):
+        @xla_ffi_kit.inline(
+            f"void add(kit::In<float> x, kit::Out<float> y)"
+            f" {{ y[0] = x[0] + {number}; }}",
+            kernel_axes=0,
+        )
+        def add(x):
+            return x + number
+
+        return add
+
+    first, second = add(1), add(2)
+    assert (first(np.float32(0)), second(np.float32(0))) == (1, 2)
+    assert first.handlers != second.handlers
+
+
+# --- Mistakes -----------------------------------------------------------------
+
+LINE = inspect.currentframe().f_lineno + 5
+
+
+def unknown_name():
+    @xla_ffi_kit.inline(
+        r"""
+void f(kit::In<float> x, double a, kit::Out<float> y) {
+  y[0] = nowhere(x[0]);
+}""",
+        kernel_axes=0,
+    )
+    def f(x, *, a=1.0):
+        return x
+
+
+def error_of(code, **options):
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+
+        @xla_ffi_kit.inline(code, **{"kernel_axes": 0, **options})
+        def f(x, *, a=1.0):
+            return x
+
+    return str(caught.value)
+
+
+def test_an_error_names_the_users_file_and_line():
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        unknown_name()
+    first = str(caught.value).splitlines()[0]
+    assert re.fullmatch(
+        rf"f: does not compile: .*inline_test\.py:{LINE + 2}:\d+: error: "
+        "'nowhere' was not declared in this scope",
+        first,
+    ), (first, LINE)
+
+
+PARAMETERS = (
+    "f: does not compile: parameters are kit::In<T> for operands, kit::Out<T> "
+    "for results, kit::Threads, and for attributes numbers, bool, "
+    "kit::Array<T> or std::string_view, all by value"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "said"),
+    [
+        (
+            "void f(const kit::In<float>& x, double a, kit::Out<float> y) {}",
+            {},
+            PARAMETERS,
+        ),
+        (
+            "void f(kit::In<float> x, char* a, kit::Out<float> y) {}",
+            {},
+            PARAMETERS,
+        ),
+        (
+            "void f(kit::In<long double> x, double a, kit::Out<float> y) {}",
+            {},
+            "elements are float, double, kit::bf16, kit::f16, bool, int8_t to "
+            "int64_t or uint8_t to uint64_t",
+        ),
+        (
+            "void f(double a, kit::Out<float> y) {}",
+            {},
+            "more or fewer kit::In<T> parameters than the operation has "
+            "operands",
+        ),
+        (
+            "void f(kit::In<float> x, kit::Out<float> y) {}",
+            {},
+            "more or fewer attribute parameters than the operation has "
+            "attributes",
+        ),
+        (
+            "int f(kit::In<float> x, double a, kit::Out<float> y) {return 0;}",
+            {},
+            "a handler's function returns void, or const char*",
+        ),
+        (
+            "void g(kit::In<float> x, double a, kit::Out<float> y) {}",
+            {},
+            "expected a function f(), not a template",
+        ),
+        (
+            "void f(kit::In<float> x, double a, kit::Out<float> y) {}",
+            {"dtypes": "f32"},
+            "expected a function template f(), for the `dtypes` float",
+        ),
+        (
+            "template <typename T>\n"
+            "void f(kit::In<T> x, T a, kit::Out<T> y) {}",
+            {"dtypes": "f32 f64"},
+            "f: attributes: expected types that do not depend on the "
+            "template's parameters",
+        ),
+        (
+            "void f(kit::In<float> x, float a, kit::Out<float> y) {}",
+            {"attributes": {"a": np.float64}},
+            "f: attribute a: expected",
+        ),
+        (
+            "void f(kit::In<float> x, double a, kit::Out<float> y) {}",
+            {"flags": ["-ffast-math"]},
+            "f: flags: -ffast-math makes denormals zero in all of the process",
+        ),
+        ("", {"dtypes": "f31"}, "f: dtypes: expected of pred, s8,"),
+        (
+            "void g();\n"
+            "void f(kit::In<float> x, double a, kit::Out<float> y) { g(); }",
+            {},
+            "undefined reference to `g()'",
+        ),
+    ],
+)
+def test_mistakes(code, options, said):
+    assert said in error_of(code, **options)
+
+
+def test_without_a_compiler(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    code = "void f(kit::In<float> x, double a, kit::Out<float> y) {}"
+    assert error_of(code) == (
+        "f: there is no C++ compiler; install one (`apt install g++`, or `pip "
+        "install ziglang`) or set CXX, or pass fallback='reference'"
+    )
+
+    @xla_ffi_kit.inline(code, kernel_axes=0, fallback="reference")
+    def f(x, *, a=1.0):
+        return a * x
+
+    assert f(np.float32(2)) == 2
+    assert "custom_call" not in jax.jit(f).lower(jnp.ones(3)).as_text()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "there is no program 'no-such-compiler'" in error_of(code)

@@ -1,0 +1,214 @@
+"""FfiOp as a Python object, and mistakes in its spec that it tells."""
+
+import functools
+import inspect
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import FfiOp
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.testing import Case, check_op
+
+CPU = KIT_LIBRARIES[0]
+
+
+def times(x, y, *, factor=2.0, offset):
+    """factor x y + offset."""
+    return factor * x * y + offset
+
+
+op = FfiOp(
+    "test.times",
+    times,
+    kernel_axes=0,
+    handlers={},
+    attributes={"factor": np.float64, "offset": np.float64},
+    dtypes=["float32", ("bfloat16", "float32")],
+)
+
+
+def test_it_looks_like_its_reference():
+    assert (op.__name__, op.__qualname__) == ("times", "times")
+    assert op.__module__ == __name__
+    assert op.__doc__ == "factor x y + offset."
+    assert inspect.unwrap(op) is times
+    assert str(inspect.signature(op)) == (
+        "(x, y, *, factor=2.0, offset, implementation=None)"
+    )
+
+
+def test_operands_by_name_and_defaults():
+    x = np.float32(3)
+    assert op(x, y=x, offset=1.0) == 19
+    assert op(y=x, x=x, offset=1.0, factor=1.0) == 10
+    jitted = jax.jit(op, static_argnames=("factor", "offset"))
+    assert jitted(x, x, offset=0.5) == 18.5
+    with pytest.raises(TypeError, match="operands: expected 2 .x, y., got 1"):
+        op(x, offset=1.0)
+    with pytest.raises(TypeError, match="expected factor, offset, got factor"):
+        op(x, x)
+
+
+def test_pickled_by_import_path():
+    assert pickle.loads(pickle.dumps(op)) is op
+    relu_op = xla_ffi_kit.ops.relu.relu_op
+    assert pickle.loads(pickle.dumps(relu_op)) is relu_op
+    local = FfiOp("test.local", lambda x: x, kernel_axes=0, handlers={})
+    with pytest.raises(TypeError, match="test.local: cannot be pickled"):
+        pickle.dumps(local)
+
+
+def test_dtypes_are_checked_before_anything_is_compiled():
+    x, half = jnp.ones(2), jnp.ones(2, jnp.bfloat16)
+    assert op(x, x, offset=0.0)[0] == 2
+    assert op(half, x, offset=0.0)[0] == 2
+    trace = jax.jit(functools.partial(op, offset=0.0)).trace
+    with pytest.raises(TypeError) as caught:
+        trace(jnp.ones(2, jnp.float16), x)
+    assert str(caught.value) == (
+        "test.times: operand x: expected dtype float32, bfloat16, got float16"
+    )
+    with pytest.raises(TypeError) as caught:
+        trace(x, half)
+    assert str(caught.value) == (
+        "test.times: operand y: expected dtype float32 as operand x has, got "
+        "bfloat16"
+    )
+
+
+def test_public_functions_stand_for_their_operations():
+    relu_op = xla_ffi_kit.ops.relu.relu_op
+    checks = [str(check) for check in xla_ffi_kit.export_checks(relu_op)]
+    named = xla_ffi_kit.export_checks(xla_ffi_kit.relu)
+    assert [str(check) for check in named] == checks
+    skip = set(xla_ffi_kit.testing.CHECKS) - {"values", "handler"}
+    report = check_op(xla_ffi_kit.relu, [Case("float32[2,3]")], skip=skip)
+    assert report.op == "xla_ffi_kit.relu"
+    assert xla_ffi_kit.export_checks(jax.jit(relu_op))
+    with pytest.raises(TypeError, match="expected an operation, or a function"):
+        check_op(len, [Case("float32[2]")])
+    with pytest.raises(
+        ValueError, match="one of several: xla_ffi_kit.rms_norm"
+    ):
+        check_op(xla_ffi_kit.rms_norm, [Case("float32[2]")])
+
+
+# --- What used to be accepted and did nothing ---------------------------------
+
+
+def test_a_target_that_the_program_registers_is_called():
+    op = FfiOp("test.relu_again", lambda x: -x, kernel_axes=0)
+    x = jnp.ones(3)
+    assert "custom_call" not in jax.jit(op).lower(x).as_text()
+    assert op(x)[0] == -1  # not registered: the reference
+    execute = CPU.handlers["xla_ffi_kit.relu"].stages["execute"]
+    jax.ffi.register_ffi_target(
+        "test.registered", jax.ffi.pycapsule(execute), platform="cpu"
+    )
+    op = FfiOp("test.registered", lambda x: -x, kernel_axes=0)
+    assert "@test.registered(" in jax.jit(op).lower(x).as_text()
+    assert op(x)[0] == 1
+
+
+@pytest.mark.parametrize("axes", [-1, (0, -1)])
+def test_kernel_axes_below_zero(axes):
+    with pytest.raises(ValueError, match="q: kernel_axes: expected numbers >="):
+        FfiOp("q", lambda x, y: x, kernel_axes=axes)
+
+
+def test_a_platform_that_there_is_not():
+    with pytest.raises(ValueError) as caught:
+        xla_ffi_kit.HandlerLibrary("lib.so", "gpu")
+    assert str(caught.value) == (
+        "HandlerLibrary: argument platform: expected cpu, cuda, rocm, got 'gpu'"
+    )
+
+
+def test_a_name_that_no_operation_has():
+    with (
+        pytest.raises(ValueError, match="expected names of operations, .*relu"),
+        xla_ffi_kit.use_reference("typo"),
+    ):
+        pass
+
+
+def run(code, **environment):
+    environment |= {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_name_in_the_environment_that_no_operation_has():
+    code = (
+        "import numpy as np, xla_ffi_kit\n"
+        "for _ in range(2): assert xla_ffi_kit.relu(np.float32(-1)) == 0\n"
+    )
+    said = run(code, XLA_FFI_KIT_REFERENCE="typo,relu").stderr
+    assert said.count("XLA_FFI_KIT_REFERENCE: there is no operation typo") == 1
+    assert "operation relu" not in said
+    assert run(code, XLA_FFI_KIT_REFERENCE="relu").stderr == ""
+
+
+def test_paths_stand_for_libraries(tmp_path, monkeypatch):
+    shutil.copy(CPU.path, tmp_path / "here.so")
+    monkeypatch.chdir(tmp_path)
+    library = xla_ffi_kit.HandlerLibrary("here.so")
+    monkeypatch.chdir("/")
+    assert library.exists
+    assert library.handlers.keys() == CPU.handlers.keys()
+    for libraries in (CPU.path, [CPU.path], CPU):
+        op = FfiOp(
+            "xla_ffi_kit.relu", jax.nn.relu, kernel_axes=0, libraries=libraries
+        )
+        assert "@xla_ffi_kit.relu(" in jax.jit(op).lower(jnp.ones(3)).as_text()
+    xla_ffi_kit.register_handlers(CPU.path)
+
+
+def test_a_library_that_is_built_again_is_refused(tmp_path):
+    path = tmp_path / "library.so"
+    shutil.copy(CPU.path, path)
+    old = xla_ffi_kit.HandlerLibrary(path)
+    assert old.handlers
+    built = tmp_path / "new.so"
+    shutil.copy(CPU.path, built)
+    built.replace(path)
+    op = FfiOp("xla_ffi_kit.relu", jax.nn.relu, kernel_axes=0, libraries=path)
+    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+        op(np.float32(1))
+    assert str(caught.value) == (
+        f"handler library {path} has changed since this process loaded it, and "
+        "a process cannot load it again; start a new process"
+    )
+    assert old.handlers  # the old one goes on
+
+
+def test_the_package_says_its_version_and_its_commands():
+    module = [sys.executable, "-m", "xla_ffi_kit"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for arguments, said in (
+        (["--version"], xla_ffi_kit.__version__),
+        (["--help"], "doctor"),
+        (["doctor", "xla_ffi_kit:relu"], "xla_ffi_kit.relu"),
+    ):
+        done = subprocess.run(
+            [*module, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert said in done.stdout
+        assert "rms_norm" not in done.stdout

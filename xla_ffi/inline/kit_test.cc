@@ -1,0 +1,127 @@
+#include "xla_ffi/inline/kit.h"
+
+#include <cstdint>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla_ffi/core/define_table.h"
+#include "xla_ffi/testing/bad_frames.h"
+#include "xla_ffi/testing/call_frame.h"
+
+namespace {
+
+template <typename T>
+void Scale(kit::In<T> x, double factor, kit::Out<T> y) {
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = T(factor * x[i]);
+}
+
+// Attributes in another order than XLA's, which is by name.
+const char* Describe(std::string_view word, kit::Array<int32_t> at, bool flip,
+                     kit::In<float> x, kit::Out<int64_t> y) {
+  if (at.size() == 0) return "at is empty";
+  if (word == "throw") throw std::runtime_error("thrown");
+  y[0] = flip ? -x.dim(-1) : x.dim(0);
+  y[1] = at[at.size() - 1];
+  return nullptr;
+}
+
+void Loop(kit::Threads threads, kit::Out<int32_t> y) {
+  threads.For(y.size(), 1 << 20, [&](int64_t begin, int64_t end) {
+    if (end == y.size() && y.rank() == 2) throw std::runtime_error("in a part");
+    for (int64_t i = begin; i < end; ++i) y[i] = static_cast<int32_t>(i);
+  });
+}
+
+}  // namespace
+
+KIT_DEFINE_HANDLER(ScaleHandler, "x", "factor", Scale<float>, Scale<kit::bf16>,
+                   Scale<double>);
+KIT_DEFINE_HANDLER(DescribeHandler, "x", "word at flip", Describe);
+KIT_DEFINE_HANDLER(LoopHandler, "", "", Loop);
+XLA_FFI_KIT_DEFINE_TABLE("kit_test",
+                         XLA_FFI_KIT_HANDLER("test.scale", ScaleHandler),
+                         XLA_FFI_KIT_HANDLER("test.loop", LoopHandler));
+
+namespace xla_ffi_kit {
+namespace {
+
+using testing::CallFrame;
+using testing::ExpectInvalid;
+
+TEST(KitTest, RunsTheInstanceOfTheCallsTypes) {
+  std::vector<float> x = {1, -2}, y(2);
+  CallFrame call = CallFrame().Attr("factor", 1.5);
+  EXPECT_EQ(CallFrame(call).Arg(x, {2}).Ret(y, {2}).Run(ScaleHandler).message,
+            "");
+  EXPECT_EQ(y, (std::vector<float>{1.5, -3}));
+  std::vector<BFloat16> half = {BFloat16(1.f)}, result = {BFloat16(0.f)};
+  EXPECT_TRUE(
+      CallFrame(call).Arg(half, {}).Ret(result, {}).Run(ScaleHandler).ok());
+  EXPECT_EQ(static_cast<float>(result[0]), 1.5f);
+}
+
+TEST(KitTest, AttributesOfEveryKindInAnyOrder) {
+  std::vector<float> x(6);
+  std::vector<int64_t> y(2);
+  CallFrame call = CallFrame().Arg(x, {2, 3}).Ret(y, {2});
+  call.Attr("at", std::vector<int32_t>{7, 9}).Attr("flip", true);
+  EXPECT_TRUE(CallFrame(call).Attr("word", "go").Run(DescribeHandler).ok());
+  EXPECT_EQ(y, (std::vector<int64_t>{-3, 9}));
+  EXPECT_EQ(CallFrame(call).Attr("word", "throw").Run(DescribeHandler).message,
+            "DescribeHandler: thrown");
+  ExpectInvalid(CallFrame(call)
+                    .Attr("word", "go")
+                    .Attr("at", std::vector<int32_t>{})
+                    .Run(DescribeHandler),
+                "DescribeHandler: at is empty");
+  ExpectInvalid(CallFrame(call).Attr("word", 1.0).Run(DescribeHandler),
+                "DescribeHandler: attribute word: expected a string, got "
+                "another type");
+}
+
+TEST(KitTest, RefusesOtherCalls) {
+  std::vector<float> x(2);
+  std::vector<double> wide(2);
+  CallFrame one = CallFrame().Arg(x, {2});
+  CallFrame call = CallFrame(one).Ret(x, {2});
+  ExpectInvalid(CallFrame(call).Run(ScaleHandler),
+                "ScaleHandler: call: expected 1 operands, 1 results and 1 "
+                "attributes, got 1, 1 and 0");
+  ExpectInvalid(CallFrame(call).Attr("factor", 1.f).Run(ScaleHandler),
+                "ScaleHandler: attribute factor: expected f64 scalar, got "
+                "another type");
+  ExpectInvalid(CallFrame(call).Attr("factors", 1.0).Run(ScaleHandler),
+                "ScaleHandler: attribute factor: expected f64 scalar, got "
+                "factors");
+  ExpectInvalid(
+      CallFrame(one).Ret(wide, {2}).Attr("factor", 1.0).Run(ScaleHandler),
+      "ScaleHandler: types: expected f32 -> f32 or bf16 -> bf16 or f64 -> "
+      "f64, got f32 -> f64");
+}
+
+TEST(KitTest, WithoutAParallelLoopTheCallerRunsIt) {
+  ASSERT_EQ(XlaFfiKit_parallel_for, nullptr);
+  std::vector<int32_t> y(3);
+  EXPECT_TRUE(CallFrame().Ret(y, {3}).Threads(4).Run(LoopHandler).ok());
+  EXPECT_EQ(y, (std::vector<int32_t>{0, 1, 2}));
+}
+
+TEST(KitTest, MetadataAndTable) {
+  const testing::Metadata metadata = testing::GetMetadata(ScaleHandler);
+  EXPECT_TRUE(metadata.status.ok());
+  EXPECT_EQ(metadata.major_version, XLA_FFI_API_MAJOR);
+  EXPECT_EQ(metadata.minor_version, XLA_FFI_API_MINOR);
+  const XlaFfiKit_HandlerTable* table = XlaFfiKit_GetHandlerTable();
+  EXPECT_EQ(table->struct_size, sizeof(XlaFfiKit_HandlerTable));
+  ASSERT_EQ(table->num_handlers, 2);
+  EXPECT_STREQ(table->handlers[1].name, "test.loop");
+  EXPECT_EQ(table->handlers[1].execute, &LoopHandler);
+  EXPECT_EQ(table->parallel_for, &XlaFfiKit_parallel_for);
+  EXPECT_STREQ(XlaFfiKit_Codes_ScaleHandler(0), "i;s<o;");
+  EXPECT_EQ(XlaFfiKit_Codes_ScaleHandler(3), nullptr);
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

@@ -1,0 +1,163 @@
+// The parameters that a C++ function may have to be an operation's handler.
+
+#ifndef XLA_FFI_INLINE_PARAMETERS_H_
+#define XLA_FFI_INLINE_PARAMETERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "xla/ffi/api/c_api.h"
+#include "xla_ffi/inline/types.h"
+
+namespace kit {
+
+// An array in row-major order: In<T> of an operand, Out<T> of a result.
+template <typename T>
+class Buffer {
+ public:
+  explicit Buffer(const XLA_FFI_Buffer& buffer)
+      : data_(static_cast<T*>(buffer.data)),
+        dims_(buffer.dims),
+        rank_(buffer.rank),
+        size_(Product(rank_)) {}
+
+  int64_t size() const { return size_; }  // elements
+  int64_t rank() const { return rank_; }
+  // Size of an axis; from the end if `axis` is negative.
+  int64_t dim(int64_t axis) const {
+    return dims_[axis < 0 ? axis + rank_ : axis];
+  }
+  // The array as a matrix: its last axis, and all others as one.
+  int64_t columns() const { return rank_ == 0 ? 1 : dims_[rank_ - 1]; }
+  int64_t rows() const { return rank_ == 0 ? 1 : Product(rank_ - 1); }
+  T* row(int64_t i) const { return data_ + i * columns(); }
+
+  // Number of elements in the first `axes` axes.
+  int64_t Product(int64_t axes) const {
+    int64_t product = 1;
+    for (int64_t i = 0; i < axes; ++i) product *= dims_[i];
+    return product;
+  }
+
+  T& operator[](int64_t i) const { return data_[i]; }
+  T* data() const { return data_; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+
+ private:
+  T* data_;
+  const int64_t* dims_;
+  int64_t rank_;
+  int64_t size_;
+};
+
+template <typename T>
+struct In : Buffer<const T> {
+  using Buffer<const T>::Buffer;
+};
+template <typename T>
+struct Out : Buffer<T> {
+  using Buffer<T>::Buffer;
+};
+
+// An attribute that is a sequence of numbers.
+template <typename T>
+class Array {
+ public:
+  Array(const T* data, size_t size) : data_(data), size_(size) {}
+  int64_t size() const { return static_cast<int64_t>(size_); }
+  const T& operator[](int64_t i) const { return data_[i]; }
+  const T* data() const { return data_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+
+ private:
+  const T* data_;
+  size_t size_;
+};
+
+// What a parameter type stands for, and the element type that it wants. Also
+// what Python reads of a compiled library.
+struct Code {
+  enum Kind : char {
+    kEnd = 0,
+    kOperand = 'i',
+    kResult = 'o',
+    kScalar = 's',
+    kArray = 'a',
+    kString = 't',
+    kThreads = 'c',
+  };
+  constexpr bool is_attribute() const {
+    return kind == kScalar || kind == kArray || kind == kString;
+  }
+
+  Kind kind;
+  char type;  // '0' + XLA_FFI_DataType
+};
+
+template <typename T>
+constexpr char TypeCode() {
+  static_assert(kDataType<T> != XLA_FFI_DataType_INVALID,
+                "elements are float, double, kit::bf16, kit::f16, bool, "
+                "int8_t to int64_t or uint8_t to uint64_t");
+  return static_cast<char>('0' + kDataType<T>);
+}
+
+// Specialized for each type that a parameter may have. Get() takes the place
+// of the parameter among those of its kind, sorted by name for attributes.
+template <typename P>
+struct Parameter {
+  static_assert(kDataType<P> != XLA_FFI_DataType_INVALID,
+                "parameters are kit::In<T> for operands, kit::Out<T> for "
+                "results, kit::Threads, and for attributes numbers, bool, "
+                "kit::Array<T> or std::string_view, all by value");
+  static constexpr Code kCode = {Code::kScalar,
+                                 static_cast<char>('0' + kDataType<P>)};
+  static P Get(const XLA_FFI_CallFrame* frame, int64_t i) {
+    const auto* scalar =
+        static_cast<const XLA_FFI_Scalar*>(frame->attrs.attrs[i]);
+    return *static_cast<const P*>(scalar->value);
+  }
+};
+
+template <typename T>
+struct Parameter<In<T>> {
+  static constexpr Code kCode = {Code::kOperand, TypeCode<T>()};
+  static In<T> Get(const XLA_FFI_CallFrame* frame, int64_t i) {
+    return In<T>(*static_cast<const XLA_FFI_Buffer*>(frame->args.args[i]));
+  }
+};
+
+template <typename T>
+struct Parameter<Out<T>> {
+  static constexpr Code kCode = {Code::kResult, TypeCode<T>()};
+  static Out<T> Get(const XLA_FFI_CallFrame* frame, int64_t i) {
+    return Out<T>(*static_cast<const XLA_FFI_Buffer*>(frame->rets.rets[i]));
+  }
+};
+
+template <typename T>
+struct Parameter<Array<T>> {
+  static constexpr Code kCode = {Code::kArray, TypeCode<T>()};
+  static Array<T> Get(const XLA_FFI_CallFrame* frame, int64_t i) {
+    const auto* array =
+        static_cast<const XLA_FFI_Array*>(frame->attrs.attrs[i]);
+    return Array<T>(static_cast<const T*>(array->data), array->size);
+  }
+};
+
+template <>
+struct Parameter<std::string_view> {
+  static constexpr Code kCode = {Code::kString, '0'};
+  static std::string_view Get(const XLA_FFI_CallFrame* frame, int64_t i) {
+    const auto* span =
+        static_cast<const XLA_FFI_ByteSpan*>(frame->attrs.attrs[i]);
+    return std::string_view(span->ptr, span->len);
+  }
+};
+
+}  // namespace kit
+
+#endif  // XLA_FFI_INLINE_PARAMETERS_H_

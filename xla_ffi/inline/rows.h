@@ -1,0 +1,55 @@
+// What the loops that `xla_ffi_kit.elementwise` and `rows` write are made of.
+
+#ifndef XLA_FFI_INLINE_ROWS_H_
+#define XLA_FFI_INLINE_ROWS_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "xla_ffi/inline/parameters.h"
+
+namespace kit {
+
+// The part of one array that one row of a call owns.
+template <typename T>
+class Row {
+ public:
+  Row(T* data, int64_t size) : data_(data), size_(size) {}
+  int64_t size() const { return size_; }
+  T& operator[](int64_t i) const { return data_[i]; }
+  T* data() const { return data_; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+
+ private:
+  T* data_;
+  int64_t size_;
+};
+
+// Row `i` of `rows` equal parts of a buffer.
+template <typename T>
+Row<T> RowOf(const Buffer<T>& buffer, int64_t rows, int64_t i) {
+  const int64_t size = buffer.size() / rows;
+  return {buffer.data() + i * size, size};
+}
+
+// All of a buffer that every row shares.
+template <typename T>
+Row<T> SharedRow(const Buffer<T>& buffer) {
+  return {buffer.data(), buffer.size()};
+}
+
+// A real attribute in the type that rows compute in, so that a double does not
+// widen a loop of floats; any other attribute as it is.
+template <typename A, typename V>
+auto AttributeFor(const V& value) {
+  if constexpr (std::is_same_v<V, double> && std::is_floating_point_v<A>) {
+    return A(value);
+  } else {
+    return value;
+  }
+}
+
+}  // namespace kit
+
+#endif  // XLA_FFI_INLINE_ROWS_H_
