@@ -14,7 +14,6 @@ import pytest
 
 import xla_ffi_kit
 
-
 # What the pages compile from strings is not for the user's own cache.
 _cache = tempfile.TemporaryDirectory()
 os.environ["XLA_FFI_KIT_CACHE"] = _cache.name

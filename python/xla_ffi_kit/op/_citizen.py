@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
-from xla_ffi_kit.op.spec import OpSpec, Typed
+from xla_ffi_kit._check import Typed
+from xla_ffi_kit.op.spec import OpSpec
 
 
 def resemble(op: OpSpec, reference: Callable[..., object]) -> None:
