@@ -144,9 +144,14 @@ def test_mistakes(library, tmp_path, handlers, said):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_source_that_is_not_there(tmp_path):
+def test_a_source_that_is_not_there_or_is_not_cpp(tmp_path):
     with pytest.raises(xla_ffi_kit.BuildError, match="there is no file absent"):
         xla_ffi_kit.build_library(["absent.cc"], {"a": "A"}, tmp_path / "a.so")
+    (tmp_path / "a.cu").write_text("")
+    with pytest.raises(xla_ffi_kit.BuildError, match="got the CUDA source"):
+        xla_ffi_kit.build_library(
+            [tmp_path / "a.cu"], {"a": "A"}, tmp_path / "a.so"
+        )
 
 
 # --- From an experiment to a wheel of one's own -------------------------------

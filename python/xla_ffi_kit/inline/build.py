@@ -32,15 +32,15 @@ def build_library(
     "xla_ffi/core/handler.h" and "xla_ffi/inline/kit.h".
 
     Args:
-      sources: C++ sources; where `platform` is "cuda" also `.cu` files, which
-        nvcc compiles.
+      sources: C++ sources.
       handlers: custom call target -> the symbol that
         XLA_FFI_DEFINE_HANDLER_SYMBOL or KIT_DEFINE_HANDLER defines, or a
         mapping from stage ("instantiate", "prepare", "initialize", "execute")
         to symbol.
       output: the shared library to write.
       types: name of a state type -> the name given to XLA_FFI_KIT_DEFINE_TYPE.
-      platform: "cpu" or "cuda".
+      platform: "cpu", or "cuda" for handlers that launch kernels of other
+        libraries; `.cu` files are compiled by `xla_ffi_library()` only.
       flags: options of the compiler after the kit's own; `-l`, `-L` and `-Wl,`
         ones are the linker's.
 
@@ -63,6 +63,11 @@ def build_library(
     for source in sources:
         if not os.path.exists(source):
             raise BuildError(f"{name}: sources: there is no file {source}")
+        if os.fspath(source).endswith((".cu", ".cu.cc")):
+            raise BuildError(
+                f"{name}: sources: expected C++, got the CUDA source {source}; "
+                "build it with xla_ffi_library() of the Bazel rules"
+            )
     stages = {
         target: {"execute": symbols} if isinstance(symbols, str) else symbols
         for target, symbols in handlers.items()
