@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
 from collections.abc import Iterator, Mapping
@@ -20,20 +21,22 @@ def operations_in(function: object) -> list[FfiOp[Any]]:
     seen: set[int] = set()
 
     def visit(value: object) -> None:
-        if isinstance(value, FfiOp):
-            found[id(value)] = value
-            return
         if callable(value):
             value = inspect.unwrap(value, stop=lambda f: isinstance(f, FfiOp))
         if isinstance(value, FfiOp):
-            visit(value)
+            found[id(value)] = value
         if not isinstance(value, types.FunctionType) or id(value) in seen:
             return
         seen.add(id(value))
-        package = value.__module__.partition(".")[0]
         for used in _globals_of(value.__code__, value.__globals__):
-            module = getattr(used, "__module__", None) or ""
-            if isinstance(used, FfiOp) or module.partition(".")[0] == package:
+            if isinstance(used, FfiOp):
+                visit(used)
+            elif _package(used) != _package(value):
+                continue
+            elif dataclasses.is_dataclass(used):  # a record of operations
+                for part in vars(used).values():
+                    visit(part)
+            else:
                 visit(used)
 
     visit(function)
@@ -43,6 +46,11 @@ def operations_in(function: object) -> list[FfiOp[Any]]:
             f"{function!r}"
         )
     return list(found.values())
+
+
+def _package(value: object) -> str:
+    module: str = getattr(value, "__module__", None) or ""
+    return module.partition(".")[0]
 
 
 def _globals_of(
