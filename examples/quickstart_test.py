@@ -103,9 +103,9 @@ def test_short_run_finds_a_passage_that_is_there_twice(short_run):
 
 
 def test_short_run_finds_the_most_frequent_words(short_run):
-    output, _ = short_run
+    output, folder = short_run
     said = re.search(r"^The most frequent longer words: (.*)\.$", output, re.M)
-    corpus = text.read_text(None)
+    corpus = text.read_text(str(folder / "text"))
     whole = corpus.decode(np.concatenate([corpus.train, corpus.held_out]))
     words = re.findall(r"[^\W\d_]{4,}", whole.lower())
     common = collections.Counter(words).most_common(20)
