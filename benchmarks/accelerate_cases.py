@@ -158,6 +158,13 @@ CASES = (
         few_integers,
         MILLION,
     ),
+    Case(  # by comparing each with each: accelerate() must not slow that down
+        "isin, by default",
+        lambda x: jnp.isin(x, x[:4096] + 2048),
+        lambda x: np.isin(x, x[:4096] + 2048),
+        few_integers,
+        LINES[:3:2],
+    ),
     Case(
         "permutation",
         permutation,

@@ -33,6 +33,15 @@ def test_names_are_unique_and_say_everything():
         assert len(name.removeprefix("sweep/").split("/")) in (4, 5), name
 
 
+def test_what_users_call_is_judged_beside_the_kits_own():
+    judged = {target.cell for target in headlines.TARGETS}
+    for name in ("isin", "isin,_by_default", "nonzero,_accelerated"):
+        cells = {c for c in judged if c.startswith(f"accelerate/{name}/")}
+        assert cells, name
+    for name in ("isin", "nonzero"):
+        assert f"accelerate/{name}_of_the_kit/1000000/fresh" in judged
+
+
 def test_every_target_is_a_cell():
     missing = {t.cell for t in headlines.TARGETS} - CELLS.keys()
     assert not missing
@@ -63,6 +72,7 @@ def test_the_loop_and_the_bounds():
         "rms_norm_block/fwd/f32/1024x1024/fresh",
         "rms_norm_residual/fwd/f32/1024x1024/fresh",
         "accelerate/sort_f32/16/fresh",
+        "accelerate/isin,_by_default/16/fresh",
         "accelerate/median_of_the_kit/16/eager",
         "accelerate/choice_of_the_kit/16/fresh",
     ],
@@ -89,7 +99,14 @@ def test_wrong_results_are_not_timed():
 
 
 @pytest.mark.parametrize(
-    "name", ["sort_f32/1000", "argmax_f32/1000", "choice_of_the_kit/16"]
+    "name",
+    [
+        "sort_f32/1000",
+        "argmax_f32/1000",
+        "isin/1000000",
+        "nonzero,_accelerated/1000000",
+        "choice_of_the_kit/16",
+    ],
 )
 def test_what_stands_beside_jax_is_the_kit(name):
     made = CELLS[f"accelerate/{name}/fresh"].make()
