@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/simd_targets.h"
-#include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/for_each_simd_target.h"
 
 #ifndef XLA_FFI_CORE_SIMD_FLOAT_TEST_ONCE_
 #define XLA_FFI_CORE_SIMD_FLOAT_TEST_ONCE_

@@ -32,45 +32,32 @@ struct Pair {
   V a, b;
 };
 
+// Highway's functions, for pairs, too.
+using hn::Add;
+using hn::Mul;
+using hn::MulAdd;
+using hn::NegMulAdd;
+
 template <class V>
-HWY_INLINE V Plus(V x, V y) {
-  return hn::Add(x, y);
-}
-template <class V>
-HWY_INLINE Pair<V> Plus(Pair<V> x, Pair<V> y) {
+HWY_INLINE Pair<V> Add(Pair<V> x, Pair<V> y) {
   return {hn::Add(x.a, y.a), hn::Add(x.b, y.b)};
 }
 
 template <class V>
-HWY_INLINE V Times(V x, V y) {
-  return hn::Mul(x, y);
-}
-template <class V>
-HWY_INLINE Pair<V> Times(Pair<V> x, Pair<V> y) {
+HWY_INLINE Pair<V> Mul(Pair<V> x, Pair<V> y) {
   return {hn::Mul(x.a, y.a), hn::Mul(x.b, y.b)};
 }
 template <class V>
-HWY_INLINE Pair<V> Times(Pair<V> x, V y) {
+HWY_INLINE Pair<V> Mul(Pair<V> x, V y) {
   return {hn::Mul(x.a, y), hn::Mul(x.b, y)};
 }
 
-// x * y + z
 template <class V>
-HWY_INLINE V TimesPlus(V x, V y, V z) {
-  return hn::MulAdd(x, y, z);
-}
-template <class V>
-HWY_INLINE Pair<V> TimesPlus(Pair<V> x, Pair<V> y, Pair<V> z) {
+HWY_INLINE Pair<V> MulAdd(Pair<V> x, Pair<V> y, Pair<V> z) {
   return {hn::MulAdd(x.a, y.a, z.a), hn::MulAdd(x.b, y.b, z.b)};
 }
-
-// z - x * y
 template <class V>
-HWY_INLINE V MinusTimes(V z, V x, V y) {
-  return hn::NegMulAdd(x, y, z);
-}
-template <class V>
-HWY_INLINE Pair<V> MinusTimes(Pair<V> z, Pair<V> x, V y) {
+HWY_INLINE Pair<V> NegMulAdd(Pair<V> x, V y, Pair<V> z) {
   return {hn::NegMulAdd(x.a, y, z.a), hn::NegMulAdd(x.b, y, z.b)};
 }
 

@@ -81,8 +81,8 @@ HWY_INLINE V Folded(Pair<V> v) {
 }
 
 // SumVectors for at most four vectors, where every instruction counts.
-template <class D, class Add>
-HWY_INLINE double SumFewVectors(D d, size_t count, const Add& add) {
+template <class D, class AddTerm>
+HWY_INLINE double SumFewVectors(D d, size_t count, const AddTerm& add) {
   const size_t n = hn::Lanes(d);
   constexpr WholePair kPair;
   const auto zero = hn::Zero(d);
@@ -101,8 +101,8 @@ HWY_INLINE double SumFewVectors(D d, size_t count, const Add& add) {
 
 // Sum over [0, count) of a term, given as add(access, i, acc): acc plus the
 // terms of the vector, or pair of vectors, at i.
-template <class D, class Add>
-HWY_INLINE double SumVectors(D d, size_t count, const Add& add) {
+template <class D, class AddTerm>
+HWY_INLINE double SumVectors(D d, size_t count, const AddTerm& add) {
   const size_t n = hn::Lanes(d);
   constexpr WholePair kPair;
   const auto zero = hn::Zero(d);
@@ -134,18 +134,18 @@ HWY_INLINE double SumVectors(D d, size_t count, const Add& add) {
       if (i < count) s3.b = add(PartOfVector{count - i}, i, s3.b);
       i = count;
     }
-    total.Add(Folded(Plus(Plus(s0, s1), Plus(s2, s3))));
+    total.Add(Folded(Add(Add(s0, s1), Add(s2, s3))));
   }
   return total.Get();
 }
 
-struct TwoSums {
+struct SumPair {
   double first, second;
 };
 
 // Two sums over the same vectors: add(access, i, acc0, acc1) adds to both.
-template <class D, class Add>
-HWY_INLINE TwoSums SumVectorsTwice(D d, size_t count, const Add& add) {
+template <class D, class AddTerm>
+HWY_INLINE SumPair SumVectorsTwice(D d, size_t count, const AddTerm& add) {
   const size_t n = hn::Lanes(d);
   constexpr WholePair kPair;
   Total<D> first, second;
@@ -169,8 +169,8 @@ HWY_INLINE TwoSums SumVectorsTwice(D d, size_t count, const Add& add) {
       if (i < count) add(PartOfVector{count - i}, i, s1.b, t1.b);
       i = count;
     }
-    first.Add(Folded(Plus(s0, s1)));
-    second.Add(Folded(Plus(t0, t1)));
+    first.Add(Folded(Add(s0, s1)));
+    second.Add(Folded(Add(t0, t1)));
   }
   return {first.Get(), second.Get()};
 }

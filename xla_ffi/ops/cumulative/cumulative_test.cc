@@ -15,7 +15,7 @@
 #include "xla_ffi/ops/cumulative/cumulative_handler.h"
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
-#include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/threaded_pool.h"
 
 namespace xla_ffi_kit {

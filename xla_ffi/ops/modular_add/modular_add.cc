@@ -31,7 +31,7 @@ struct AddBody {
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
     const WideTag<R> d;
-    access.Store(Plus(access.Load(d, b + i), access.Load(d, c + i)), d, a + i);
+    access.Store(Add(access.Load(d, b + i), access.Load(d, c + i)), d, a + i);
   }
 };
 

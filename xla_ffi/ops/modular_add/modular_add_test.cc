@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
-#include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/for_each_simd_target.h"
 
 namespace xla_ffi_kit {
 namespace {

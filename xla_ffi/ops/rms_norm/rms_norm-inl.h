@@ -60,18 +60,18 @@ struct AddSquare {
   template <class Access, class V>
   HWY_INLINE V operator()(Access access, size_t i, V acc) const {
     const auto v = access.Load(WideTag<R>(), x + i);
-    return TimesPlus(v, v, acc);
+    return MulAdd(v, v, acc);
   }
 };
 
 // The loops over a row of any length ...
 struct AnyLength {
-  template <class D, class Add>
-  HWY_INLINE double Sum(D d, size_t count, const Add& add) const {
+  template <class D, class AddTerm>
+  HWY_INLINE double Sum(D d, size_t count, const AddTerm& add) const {
     return SumVectors(d, count, add);
   }
-  template <class D, class Add>
-  HWY_INLINE TwoSums SumTwice(D d, size_t count, const Add& add) const {
+  template <class D, class AddTerm>
+  HWY_INLINE SumPair SumTwice(D d, size_t count, const AddTerm& add) const {
     return SumVectorsTwice(d, count, add);
   }
   template <class D, class Body>
@@ -84,8 +84,8 @@ struct AnyLength {
 // the general loops is the greater part.
 template <size_t kPairs>
 struct Pairs {
-  template <class D, class Add>
-  HWY_INLINE double Sum(D d, size_t, const Add& add) const {
+  template <class D, class AddTerm>
+  HWY_INLINE double Sum(D d, size_t, const AddTerm& add) const {
     const auto zero = hn::Zero(d);
     Pair<hn::Vec<D>> sum = {zero, zero};
     for (size_t k = 0; k < kPairs; ++k) {
@@ -95,8 +95,8 @@ struct Pairs {
     total.Add(Folded(sum));
     return total.Get();
   }
-  template <class D, class Add>
-  HWY_INLINE TwoSums SumTwice(D d, size_t, const Add& add) const {
+  template <class D, class AddTerm>
+  HWY_INLINE SumPair SumTwice(D d, size_t, const AddTerm& add) const {
     const auto zero = hn::Zero(d);
     Pair<hn::Vec<D>> first = {zero, zero}, second = first;
     for (size_t k = 0; k < kPairs; ++k) {

@@ -33,11 +33,11 @@ struct AddSquareOfSum {
   template <class Access, class V>
   HWY_INLINE V operator()(Access access, size_t i, V acc) const {
     const WideTag<R> d;
-    const auto v = Plus(access.Load(d, x + i), access.Load(d, residual + i));
+    const auto v = Add(access.Load(d, x + i), access.Load(d, residual + i));
     access.Store(v, d, sum + i);
     // What the backward pass and the next layer will see is the rounded value.
     const auto h = RoundTo<R>(v);
-    return TimesPlus(h, h, acc);
+    return MulAdd(h, h, acc);
   }
 };
 
@@ -56,12 +56,12 @@ struct ScaleBody {
   HWY_INLINE void operator()(Access access, size_t i) const {
     const WideTag<R> d;
     const auto input = access.Load(d, h + i);
-    auto v = Times(input, scale);
+    auto v = Mul(input, scale);
     if constexpr (kKind != Kind::kPlain) {
       const auto w = access.Load(d, weight + i);
-      v = kKind == Kind::kComplexWeight ? TimesComplex(v, w) : Times(v, w);
+      v = kKind == Kind::kComplexWeight ? TimesComplex(v, w) : Mul(v, w);
     }
-    if constexpr (kKind == Kind::kAddRelu) v = MaxWithZero(Plus(v, input));
+    if constexpr (kKind == Kind::kAddRelu) v = MaxWithZero(Add(v, input));
     access.Store(v, d, y + i);
   }
 };

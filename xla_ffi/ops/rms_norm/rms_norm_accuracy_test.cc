@@ -14,7 +14,7 @@
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
-#include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/thread_sanitizer.h"
 #include "xla_ffi/testing/wide_numbers.h"
 

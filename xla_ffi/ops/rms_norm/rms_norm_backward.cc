@@ -58,7 +58,7 @@ struct BackwardRow {
     const auto v = access.Load(D(), ct + i);
     if constexpr (kWeight) {
       const auto w = access.Load(D(), weight + i);
-      return kComplex ? TimesComplex(w, v) : Times(w, v);
+      return kComplex ? TimesComplex(w, v) : Mul(w, v);
     } else {
       return v;
     }
@@ -78,7 +78,7 @@ struct AddDot {
 
   template <class Access, class V>
   HWY_INLINE V operator()(Access access, size_t i, V acc) const {
-    return TimesPlus(row.ConjugateOfX(access, i), row.G(access, i), acc);
+    return MulAdd(row.ConjugateOfX(access, i), row.G(access, i), acc);
   }
 };
 
@@ -89,8 +89,8 @@ struct AddDotAndSquare {
   template <class Access, class V>
   HWY_INLINE void operator()(Access access, size_t i, V& dot, V& power) const {
     const auto v = row.ConjugateOfX(access, i);
-    dot = TimesPlus(v, row.G(access, i), dot);
-    power = TimesPlus(v, v, power);
+    dot = MulAdd(v, row.G(access, i), dot);
+    power = MulAdd(v, v, power);
   }
 };
 
@@ -104,9 +104,9 @@ struct BackwardBody {
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
     const typename Row::D d;
-    const auto y = Times(row.ConjugateOfX(access, i), scale);
-    auto v = Times(MinusTimes(row.G(access, i), y, mean), scale);
-    if constexpr (kSum) v = Plus(v, access.Load(d, row.ct_sum + i));
+    const auto y = Mul(row.ConjugateOfX(access, i), scale);
+    auto v = Mul(NegMulAdd(y, mean, row.G(access, i)), scale);
+    if constexpr (kSum) v = Add(v, access.Load(d, row.ct_sum + i));
     access.Store(v, d, row.dx + i);
   }
 };
@@ -142,7 +142,7 @@ HWY_INLINE RmsNormBackwardSums SumsOf(const Row& row, bool has_scale,
     sums.dot = loops.Sum(d, row.count, AddDot<Row>{row});
     is_tiny = scale * scale * kTinyPower > 1;
   } else {
-    const TwoSums both =
+    const SumPair both =
         loops.SumTwice(d, row.count, AddDotAndSquare<Row>{row});
     sums = {both.first, both.second};
     is_tiny = IsBeyondFloat(sums.power, row.count, eps);
@@ -268,15 +268,15 @@ struct WeightBackwardBody {
   HWY_INLINE auto Term(Access access, size_t r, size_t i) const {
     const D d;
     const auto y =
-        Times(access.Load(d, x + r * stride + i), hn::Set(d, scale[r]));
+        Mul(access.Load(d, x + r * stride + i), hn::Set(d, scale[r]));
     const auto g = access.Load(d, ct + r * stride + i);
-    return kComponents<T> == 2 ? TimesComplex(y, g) : Times(y, g);
+    return kComponents<T> == 2 ? TimesComplex(y, g) : Mul(y, g);
   }
 
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
     auto sum = Term(access, 0, i);
-    for (size_t r = 1; r < rows; ++r) sum = Plus(sum, Term(access, r, i));
+    for (size_t r = 1; r < rows; ++r) sum = Add(sum, Term(access, r, i));
     AddTo(access, sum, dweight + i);
   }
 

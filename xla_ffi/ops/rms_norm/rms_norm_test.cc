@@ -12,7 +12,7 @@
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/half.h"
-#include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/wide_numbers.h"
 
 namespace xla_ffi_kit {

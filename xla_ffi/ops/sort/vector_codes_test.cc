@@ -15,7 +15,7 @@
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/ordered_key.h"
 #include "xla_ffi/core/packed_key.h"
-#include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/for_each_simd_target.h"
 
 namespace xla_ffi_kit {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/vector_sort.h"
-#include "xla_ffi/testing/simd_targets.h"
+#include "xla_ffi/testing/for_each_simd_target.h"
 
 namespace xla_ffi_kit {
 

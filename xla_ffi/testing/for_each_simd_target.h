@@ -1,7 +1,7 @@
 // Runs a test once per instruction set of a SIMD kernel.
 
-#ifndef XLA_FFI_TESTING_SIMD_TARGETS_H_
-#define XLA_FFI_TESTING_SIMD_TARGETS_H_
+#ifndef XLA_FFI_TESTING_FOR_EACH_SIMD_TARGET_H_
+#define XLA_FFI_TESTING_FOR_EACH_SIMD_TARGET_H_
 
 #include <cstdint>
 
@@ -29,4 +29,4 @@ void ForEachSimdTarget(const Test& test) {
 
 }  // namespace xla_ffi_kit::testing
 
-#endif  // XLA_FFI_TESTING_SIMD_TARGETS_H_
+#endif  // XLA_FFI_TESTING_FOR_EACH_SIMD_TARGET_H_
