@@ -11,7 +11,11 @@
 
 namespace xla_ffi_kit {
 
-using namespace rms_norm_internal;  // NOLINT: the kernels' own work
+using rms_norm_internal::AreAligned;
+using rms_norm_internal::DispatchElements;
+using rms_norm_internal::ForwardInRegisters;
+using rms_norm_internal::ForwardRows;
+using rms_norm_internal::ForwardWide;
 
 template <typename T>
 cudaError_t RmsNormCuda(const RmsNormForwardArgs<T>& args,

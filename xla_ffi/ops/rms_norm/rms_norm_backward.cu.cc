@@ -16,7 +16,13 @@
 namespace xla_ffi_kit {
 namespace {
 
-using namespace rms_norm_internal;  // NOLINT: the kernels' own work
+using rms_norm_internal::AreAligned;
+using rms_norm_internal::BackwardInRegisters;
+using rms_norm_internal::BackwardRows;
+using rms_norm_internal::BackwardWide;
+using rms_norm_internal::DispatchElements;
+using rms_norm_internal::WeightBackwardColumns;
+using rms_norm_internal::WeightBackwardInRegisters;
 
 // Returns fn(Elements<T, ...>(), packs of a row).
 template <typename T, typename Fn>

@@ -3,10 +3,8 @@
 #include "xla_ffi/ops/rms_norm/rms_norm_cuda.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_kit::rms_norm_internal {
 namespace {
-
-using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
 
 ffi::Error Forward(cudaStream_t stream, ffi::RemainingArgs operands,
                    ffi::RemainingRets results, ffi::Dictionary attributes) {
@@ -61,17 +59,20 @@ auto BindWithScratch() {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_kit::rms_norm_internal
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCuda, xla_ffi_kit::Forward,
-                              xla_ffi_kit::Bind(),
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCuda,
+                              xla_ffi_kit::rms_norm_internal::Forward,
+                              xla_ffi_kit::rms_norm_internal::Bind(),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda, xla_ffi_kit::Backward,
-                              xla_ffi_kit::Bind(),
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda,
+                              xla_ffi_kit::rms_norm_internal::Backward,
+                              xla_ffi_kit::rms_norm_internal::Bind(),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
 // Not compatible with command buffers: see GetScratch().
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCuda,
-                              xla_ffi_kit::WeightBackward,
-                              xla_ffi_kit::BindWithScratch());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    XlaFfiKitRmsNormWeightBwdCuda,
+    xla_ffi_kit::rms_norm_internal::WeightBackward,
+    xla_ffi_kit::rms_norm_internal::BindWithScratch());

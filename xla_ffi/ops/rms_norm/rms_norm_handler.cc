@@ -7,10 +7,8 @@
 #include "xla_ffi/ops/rms_norm/rms_norm_call.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_parallel.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_kit::rms_norm_internal {
 namespace {
-
-using namespace rms_norm_internal;  // NOLINT: the handlers' own helpers
 
 // An array as large as x is about to be written.
 template <typename T, typename Args>
@@ -49,17 +47,19 @@ auto Bind() {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_kit::rms_norm_internal
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCpu, xla_ffi_kit::Forward,
-                              xla_ffi_kit::Bind());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormCpu,
+                              xla_ffi_kit::rms_norm_internal::Forward,
+                              xla_ffi_kit::rms_norm_internal::Bind());
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiKitRmsNormBwdCpu,
-    xla_ffi_kit::Backward<xla_ffi_kit::rms_norm_internal::kBackward>,
-    xla_ffi_kit::Bind());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCpu,
+                              xla_ffi_kit::rms_norm_internal::Backward<
+                                  xla_ffi_kit::rms_norm_internal::kBackward>,
+                              xla_ffi_kit::rms_norm_internal::Bind());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     XlaFfiKitRmsNormWeightBwdCpu,
-    xla_ffi_kit::Backward<xla_ffi_kit::rms_norm_internal::kWeightBackward>,
-    xla_ffi_kit::Bind());
+    xla_ffi_kit::rms_norm_internal::Backward<
+        xla_ffi_kit::rms_norm_internal::kWeightBackward>,
+    xla_ffi_kit::rms_norm_internal::Bind());
