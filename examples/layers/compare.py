@@ -1,5 +1,6 @@
 """Training steps with the layers' own RMS norm and with the kit's.
 
+    tools/bazel run //examples/layers:compare [-- --width 512 --rows 1024]
     python examples/layers/compare.py [--width 512 --rows 1024 --depth 4]
 
 Needs flax or equinox, or both; prints the least of interleaved rounds.

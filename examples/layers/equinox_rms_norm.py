@@ -34,6 +34,25 @@ class RMSNorm(eqx.nn.RMSNorm):
             y = y + self.bias.astype(y.dtype)
         return y.astype(x.dtype)
 
+    def of_sum(self, x: jax.Array, residual: jax.Array) -> tuple[Any, Any]:
+        """The normalized `x + residual` and the sum, in one pass."""
+        is_wide = x.dtype == jnp.promote_types(x.dtype, jnp.float32)
+        same = x.shape == self.shape and x.dtype == residual.dtype
+        if len(self.shape) != 1 or not same or not is_wide:
+            return self(x + residual), x + residual
+        weight = None if self.weight is None else self.weight.astype(x.dtype)
+        y, total = xla_ffi_kit.rms_norm(
+            x, weight, residual=residual, eps=self.eps
+        )
+        return y if self.bias is None else y + self.bias, total
+
+
+def norm_of_sum(norm: eqx.nn.RMSNorm, x: Any, residual: Any) -> tuple[Any, Any]:
+    """The normalized `x + residual` and the sum, by either kind of layer."""
+    if isinstance(norm, RMSNorm):
+        return norm.of_sum(x, residual)
+    return norm(x + residual), x + residual
+
 
 def _converted(layer: Any) -> Any:
     if type(layer) is not eqx.nn.RMSNorm:
@@ -55,7 +74,7 @@ def use_kit(model: Any) -> Any:
 
 
 class Block(eqx.Module):
-    """A pre-norm residual block, as an example model has several of."""
+    """What a pre-norm residual block adds to its input, from its norm."""
 
     norm: eqx.nn.RMSNorm
     mlp: eqx.nn.MLP
@@ -64,8 +83,8 @@ class Block(eqx.Module):
         self.norm = eqx.nn.RMSNorm(width)
         self.mlp = eqx.nn.MLP(width, width, 2 * width, 1, key=key)
 
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return x + self.mlp(self.norm(x))
+    def __call__(self, y: jax.Array) -> jax.Array:
+        return self.mlp(y)
 
 
 class Model(eqx.Module):
@@ -80,9 +99,12 @@ class Model(eqx.Module):
         self.norm = eqx.nn.RMSNorm(width)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        for block in self.blocks:
-            x = block(x)
-        return self.norm(x)
+        # A block's sum is normalized by what comes next.
+        following = [block.norm for block in self.blocks[1:]] + [self.norm]
+        y = self.blocks[0].norm(x)
+        for block, norm in zip(self.blocks, following, strict=True):
+            y, x = norm_of_sum(norm, block(y), x)
+        return y
 
 
 @eqx.filter_jit

@@ -35,17 +35,13 @@ class RMSNorm(nnx.RMSNorm):
         x, scale = self.promote_dtype((x, scale), dtype=self.dtype)
         return xla_ffi_kit.rms_norm(x, scale, eps=self.epsilon)
 
-
-class ResidualRMSNorm(RMSNorm):
-    """The norm of `x + residual`, and the sum: what a transformer block needs.
-
-    Same parameters as `nnx.RMSNorm`.
-    """
-
-    def __call__(  # type: ignore[override]
+    def of_sum(
         self, x: jax.Array, residual: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Returns the normalized sum and the sum."""
+        """Returns the normalized `x + residual` and the sum, in one pass."""
+        axes = (self.reduction_axes, self.feature_axes)
+        if self.axis_name or axes != (-1, -1):
+            return self(x + residual), x + residual
         scale = self.scale[...] if self.scale is not None else None
         x, residual, scale = self.promote_dtype(
             (x, residual, scale), dtype=self.dtype
@@ -63,16 +59,23 @@ def use_kit(model: Any) -> int:
     return len(found)
 
 
+def norm_of_sum(norm: nnx.RMSNorm, x: Any, residual: Any) -> tuple[Any, Any]:
+    """The normalized `x + residual` and the sum, by either kind of layer."""
+    if isinstance(norm, RMSNorm):
+        return norm.of_sum(x, residual)
+    return norm(x + residual), x + residual
+
+
 class Block(nnx.Module):
-    """A pre-norm residual block, as an example model has several of."""
+    """What a pre-norm residual block adds to its input, from its norm."""
 
     def __init__(self, width: int, *, rngs: nnx.Rngs) -> None:
         self.norm = nnx.RMSNorm(width, rngs=rngs)
         self.up = nnx.Linear(width, 2 * width, rngs=rngs)
         self.down = nnx.Linear(2 * width, width, rngs=rngs)
 
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return x + self.down(nnx.gelu(self.up(self.norm(x))))
+    def __call__(self, y: jax.Array) -> jax.Array:
+        return self.down(nnx.gelu(self.up(y)))
 
 
 class Model(nnx.Module):
@@ -83,9 +86,12 @@ class Model(nnx.Module):
         self.norm = nnx.RMSNorm(width, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        for block in self.blocks:
-            x = block(x)
-        return self.norm(x)
+        # A block's sum is normalized by what comes next.
+        following = [block.norm for block in self.blocks[1:]] + [self.norm]
+        y = self.blocks[0].norm(x)
+        for block, norm in zip(self.blocks, following, strict=True):
+            y, x = norm_of_sum(norm, block(y), x)
+        return y
 
 
 @nnx.jit

@@ -57,6 +57,8 @@ def test_flax_trains_alike(flax):
     program = nnx.jit(lambda m, x: m(x)).lower(kit, x).compile().as_text()
     target = 'custom_call_target="xla_ffi_kit.rms_norm"'
     assert program.count(target) == DEPTH + 1
+    program = str(jax.make_jaxpr(kit)(x))
+    assert program.count("xla_ffi_kit.rms_norm_weight_residual[") == DEPTH
 
 
 def test_flax_checkpoints_are_interchangeable(flax):
@@ -92,8 +94,8 @@ def test_flax_residual(flax):
     from flax import nnx
 
     x, r = data()
-    norm = flax.ResidualRMSNorm(WIDTH, rngs=nnx.Rngs(0))
-    y, total = norm(x, r)
+    norm = flax.RMSNorm(WIDTH, rngs=nnx.Rngs(0))
+    y, total = norm.of_sum(x, r)
     assert_same(total, x + r)
     assert_same(y, nnx.RMSNorm(WIDTH, rngs=nnx.Rngs(0))(x + r))
 
@@ -118,7 +120,8 @@ def test_equinox_trains_alike(equinox):
     plain, kit = equinox_models(equinox)
     x, target = data()
     program = str(jax.make_jaxpr(jax.vmap(kit))(x))
-    assert program.count("xla_ffi_kit.rms_norm_weight[") == DEPTH + 1
+    assert program.count("xla_ffi_kit.rms_norm_weight[") == 1
+    assert program.count("xla_ffi_kit.rms_norm_weight_residual[") == DEPTH
     losses = []
     for _ in range(STEPS):
         plain, loss = equinox.train_step(plain, x, target)

@@ -44,7 +44,7 @@ VERSIONS = {
     "0.12.0.1": ("3.12", "3.13", "3.14"),
 }
 
-# What --quick runs: the oldest release and the newest, and the tests of what JAX
+# What --quick runs: the oldest release and the newest, the tests of what JAX
 # changes between releases. Test file -> pytest's -k within it.
 QUICK_VERSIONS = ("0.8.1", "0.12.0.1")
 QUICK_TESTS = {

@@ -1,0 +1,216 @@
+// The most memory that any handler of the kit allocates during a call, as
+// docs/accelerate.md promises it to users.
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/handler_table.h"
+#include "xla_ffi/ops/counted_memory.h"
+#include "xla_ffi/registry/registry.h"
+#include "xla_ffi/testing/call_frame.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+using testing::CallFrame;
+namespace ffi = ::xla::ffi;
+
+constexpr int64_t kThreads = 3;
+// Of a thread, whatever the operands; the call frame's own is in it.
+constexpr int64_t kOfThreads = kThreads * (int64_t{64} << 10);
+// Large scratch is rounded up to huge pages (host_scratch.h), and malloc keeps
+// what is left of aligning it.
+constexpr int64_t kLarge = int64_t{4} << 20, kOfHugePages = int64_t{4} << 20;
+constexpr int64_t kLong = 1'000'000;  // what all threads share
+constexpr int64_t kRows = 1000;       // of kLong / kRows elements
+
+// Memory of zeros for operands and results of any dtype.
+void* Bytes(int which) {
+  constexpr int64_t kBytes = kLong * 8;
+  static void* memory[6] = {};
+  void*& of_this = memory[which];
+  if (of_this == nullptr) of_this = std::calloc(1, kBytes);
+  return memory[which];
+}
+
+struct Case {
+  CallFrame frame;
+  int64_t scratch;  // bytes, beside kOfThreads
+};
+
+XLA_FFI_DataType C(ffi::DataType dtype) {
+  return static_cast<XLA_FFI_DataType>(dtype);
+}
+
+// Operands, then results; each in memory of its own.
+CallFrame Frame(const std::vector<ffi::DataType>& args,
+                const std::vector<CallFrame::Dims>& arg_dims,
+                const std::vector<ffi::DataType>& rets,
+                const std::vector<CallFrame::Dims>& ret_dims) {
+  CallFrame frame;
+  int next = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    frame.Arg(C(args[i]), Bytes(next++), arg_dims[i]);
+  }
+  for (size_t i = 0; i < rets.size(); ++i) {
+    frame.Ret(C(rets[i]), Bytes(next++), ret_dims[i]);
+  }
+  return frame;
+}
+
+const CallFrame::Dims kLine = {kLong}, kTable = {kRows, kLong / kRows};
+
+std::vector<Case> SortCases() {
+  std::vector<Case> cases;
+  const auto add = [&](const std::vector<ffi::DataType>& dtypes,
+                       int64_t bytes_an_element) {
+    for (const CallFrame::Dims& dims : {kLine, kTable}) {
+      const std::vector<CallFrame::Dims> all(dtypes.size(), dims);
+      cases.push_back(
+          {Frame(dtypes, all, dtypes, all).Attr("num_keys", int64_t{1}),
+           bytes_an_element * kLong});
+    }
+  };
+  add({ffi::F32}, 0);
+  add({ffi::S64}, 0);
+  add({ffi::F16}, 8);
+  add({ffi::F32, ffi::S32}, 8);
+  add({ffi::F64, ffi::S32}, 16);
+  return cases;
+}
+
+std::vector<Case> TopKCases() {
+  std::vector<Case> cases;
+  const auto add = [&](const CallFrame::Dims& dims, int64_t k,
+                       int64_t scratch) {
+    CallFrame::Dims chosen = dims;
+    chosen.back() = k;
+    cases.push_back(
+        {Frame({ffi::F32}, {dims}, {ffi::F32, ffi::S32}, {chosen, chosen}),
+         scratch});
+  };
+  add(kLine, 64, 32 * (2 * 64 + 256));
+  add(kLine, 3000, 32 * (2 * 3000));
+  add(kLine, 100'000, 12 * kLong);
+  add(kTable, 64, kThreads * 12 * kTable[1]);
+  return cases;
+}
+
+std::vector<Case> CumulativeCases() {
+  std::vector<Case> cases;
+  for (const ffi::DataType dtype : {ffi::F32, ffi::BF16, ffi::S32}) {
+    for (const CallFrame::Dims& dims : {kLine, kTable}) {
+      for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size()); ++axis) {
+        cases.push_back({Frame({dtype}, {dims}, {dtype}, {dims})
+                             .Attr("axis", axis)
+                             .Attr("op", std::string("sum"))
+                             .Attr("reverse", int64_t{0}),
+                         0});
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> ArgmaxCases() {
+  std::vector<Case> cases;
+  const auto add = [&](const CallFrame::Dims& dims,
+                       const CallFrame::Dims& result, int64_t axis) {
+    cases.push_back({Frame({ffi::F32}, {dims}, {ffi::S32}, {result})
+                         .Attr("axis", axis)
+                         .Attr("of", std::string("max")),
+                     0});
+  };
+  add(kLine, {}, 0);
+  add(kTable, {kTable[1]}, 0);
+  add(kTable, {kTable[0]}, 1);
+  return cases;
+}
+
+std::vector<Case> RmsNormCases(const std::string& which) {
+  using ffi::F32;
+  const CallFrame::Dims scale = {kRows}, weight = {kTable[1]};
+  if (which == "") {
+    return {{Frame({F32, F32, F32}, {kTable, weight, kTable}, {F32, F32},
+                   {kTable, kTable})
+                 .Attr("eps", 1e-6),
+             0}};
+  }
+  if (which == "_bwd") {
+    return {
+        {Frame({F32, F32, F32}, {kTable, kTable, scale}, {F32}, {kTable}), 0}};
+  }
+  return {{Frame({F32, F32, F32, F32}, {kTable, kTable, scale, weight},
+                 {F32, F32}, {kTable, weight}),
+           0}};
+}
+
+// Of each target.
+std::map<std::string, std::vector<Case>> AllCases() {
+  using ffi::F32;
+  constexpr int64_t kTests = 100'000;
+  const std::string kit = "xla_ffi_kit.";
+  return {
+      {kit + "argmax", ArgmaxCases()},
+      {kit + "cumulative", CumulativeCases()},
+      // A table of up to 4 times the tests, and the tests.
+      {kit + "isin",
+       {{Frame({F32, F32}, {kLine, {kTests}}, {ffi::PRED}, {kLine}),
+         5 * 4 * kTests}}},
+      {kit + "modular_add",
+       {{Frame({F32, F32}, {kTable, kTable}, {F32}, {kTable}), 0}}},
+      {kit + "nonzero",
+       {{Frame({ffi::PRED}, {kLine}, {ffi::S32}, {kLine})
+             .Attr("size", kLong)
+             .Attr("fill", int64_t{0}),
+         0}}},
+      {kit + "relu", {{Frame({F32}, {kLine}, {F32}, {kLine}), 0}}},
+      {kit + "rms_norm", RmsNormCases("")},
+      {kit + "rms_norm_bwd", RmsNormCases("_bwd")},
+      {kit + "rms_norm_weight_bwd", RmsNormCases("_weight_bwd")},
+      {kit + "sort", SortCases()},
+      {kit + "top_k", TopKCases()},
+  };
+}
+
+TEST(ScratchBoundsTest, HoldForEveryHandlerOfTheKit) {
+  if (!testing::kCountsMemory) GTEST_SKIP() << "a sanitizer allocates";
+  std::map<std::string, std::vector<Case>> all = AllCases();
+  const XlaFfiKit_HandlerTable* table = XlaFfiKit_CpuHandlerTable();
+  ASSERT_GT(table->num_handlers, 0u);
+  for (size_t i = 0; i < table->num_handlers; ++i) {
+    const XlaFfiKit_Handler& handler = table->handlers[i];
+    SCOPED_TRACE(handler.name);
+    ASSERT_TRUE(all.count(handler.name)) << "has no case in this test";
+    for (Case& c : all[handler.name]) {
+      c.frame.Threads(kThreads);
+      const int64_t of_pages = c.scratch >= kLarge ? kOfHugePages : 0;
+      EXPECT_LE(testing::PeakOfCall(handler.execute, c.frame),
+                c.scratch + kOfThreads + of_pages)
+          << "case " << &c - all[handler.name].data();
+    }
+  }
+}
+
+TEST(ScratchBoundsTest, WhatMallocAndNewGiveIsCounted) {
+  if (!testing::kCountsMemory) GTEST_SKIP() << "a sanitizer allocates";
+  const testing::PeakMemory peak;
+  {
+    const auto bytes = std::make_unique<std::vector<char>>(1000);
+    void* volatile aligned = std::aligned_alloc(64, 64'000);  // not elided
+    std::free(aligned);
+  }
+  EXPECT_GE(peak.bytes(), 65'000);
+  EXPECT_LE(peak.bytes(), 66'000);
+  const testing::PeakMemory later;
+  EXPECT_EQ(later.bytes(), 0);
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
