@@ -343,7 +343,7 @@ def test_shard_map_runs_the_fused_handlers_on_each_shard(check):
     assert_close(jax.jit(grad)(*args), want, 5e-5)
 
 
-# --- Export and errors --------------------------------------------------------
+# --- Export -------------------------------------------------------------------
 
 
 def test_export_with_a_symbolic_batch_and_its_gradient():
@@ -361,46 +361,3 @@ def test_export_with_a_symbolic_batch_and_its_gradient():
         assert_close(again.call(*args), fused(*args))
         got = jax.grad(lambda *p: jnp.sum(again.call(*p) ** 2), (0, 1, 2))
         assert_close(got(*args), jax.grad(loss, (0, 1, 2))(*args), 5e-5)
-
-
-def spec(**changes):
-    given = {"kernel_axes": 1, "handlers": {}, "shared": (1,)}
-    return FfiOp("test.shared", lambda x, w: x * w, **(given | changes))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (
-            {"shared": (2,)},
-            "shared: expected operand indices below 2, got (2,)",
-        ),
-        (
-            {"shared": (), "shared_results": (0,)},
-            "shared_results: expected none without shared operands, got (0,)",
-        ),
-        (
-            {"vmap_method": "sequential"},
-            "vmap_method: expected 'broadcast_all' with shared operands, got "
-            "'sequential'",
-        ),
-    ],
-)
-def test_bad_spec(wrong, message):
-    with pytest.raises(ValueError) as caught:
-        spec(**wrong)
-    assert str(caught.value) == f"test.shared: {message}"
-
-
-def test_bad_operands():
-    with pytest.raises(ValueError) as caught:
-        spec()(data(2, 3), data(3, 3))
-    assert str(caught.value) == (
-        "test.shared: operand w: expected batch dimensions none, or the first "
-        "of, [2] as operand x has, got [3]"
-    )
-    with pytest.raises(ValueError) as caught:
-        spec(shared_results=(1,))(data(2, 3), data(3))
-    assert str(caught.value) == (
-        "test.shared: shared_results: expected result indices below 1, got (1,)"
-    )
