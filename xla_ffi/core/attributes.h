@@ -9,6 +9,7 @@
 #define XLA_FFI_CORE_ATTRIBUTES_H_
 
 #include <cmath>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -34,26 +35,6 @@ inline xla::ffi::Error CheckNoAttributes(
   if (attributes.size() == 0) return {};
   return InvalidArgument({operation, "attributes"}, "none",
                          AttributeNames(attributes));
-}
-
-// The operation has exactly one attribute, `name`, a scalar f64. Anything else
-// is an error, an additional attribute too: it would be a misspelled or a
-// newer one, and ignoring it would change the result.
-inline xla::ffi::ErrorOr<double> GetOnlyF64Attribute(
-    std::string_view operation, std::string_view name,
-    const xla::ffi::Dictionary& attributes) {
-  if (attributes.size() == 1 && attributes.contains<double>(name)) {
-    return *attributes.get<double>(name);
-  }
-  const std::string argument = "attribute " + std::string(name);
-  const Place where = {operation, argument};
-  if (attributes.size() != 1 || !attributes.contains(name)) {
-    return xla::ffi::Unexpected(
-        InvalidArgument(where, "it as the only attribute",
-                        "attributes " + AttributeNames(attributes)));
-  }
-  return xla::ffi::Unexpected(InvalidArgument(
-      where, "a scalar f64 (in Python, np.float64(value))", "another type"));
 }
 
 inline xla::ffi::Error CheckFiniteNotNegative(const Place& where,
