@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext
+
+from xla_ffi_kit._jax_hooks import Primitive
 
 
 class ChangedJaxError(RuntimeError):
