@@ -64,6 +64,17 @@ class Call:
     size: int = 3  # of the batch
     options: tuple[tuple[str, object], ...] = ()  # keyword arguments
 
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        batch: tuple[int | None, ...] | None = None,
+        size: int = 3,
+        **options: object,
+    ) -> Call:
+        """The call with these options."""
+        return cls(program, batch, size, tuple(options.items()))
+
     @property
     def names(self) -> list[str]:
         """Which of f, x, v and op the program takes."""
