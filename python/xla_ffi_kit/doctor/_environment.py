@@ -75,7 +75,8 @@ class EnvironmentReport:
       devices: platform -> number of devices.
       libraries: those of the kit and of the operations.
       operations: what they run, per platform.
-      accelerate: name -> "on", "off", or why JAX's own code stays.
+      accelerate: name -> "on, exact", "off, close", and where JAX's own
+        code stays, why.
       switched: what XLA_FFI_KIT_REFERENCE says.
     """
 
