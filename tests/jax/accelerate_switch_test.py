@@ -8,12 +8,14 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 import pytest
+from jax.interpreters import mlir
 
 import xla_ffi_kit
 from xla_ffi_kit import accelerate, accelerated
-from xla_ffi_kit.accelerate import _jax_rules, switch
+from xla_ffi_kit.accelerate import _jax_rules, _replacement, registry, switch
 
 X = np.array([3.0, 1, 2], np.float32)
 
@@ -40,7 +42,7 @@ def test_on_and_off():
     assert "xla_ffi_kit.sort" in f.lower(X).compile().as_text()
     np.testing.assert_array_equal(f(X), np.sort(X))
     accelerate(False)
-    assert accelerated() == ()
+    assert accelerated() == {}
     assert not is_on()
 
 
@@ -58,7 +60,7 @@ def test_context_managers_nest_and_restore():
     with accelerate("sort"):
         with accelerate():
             assert is_on()
-        assert accelerated() == ("sort",)
+        assert accelerated() == {"sort": "exact"}
         with pytest.raises(KeyError), accelerate(False):
             assert not is_on()
             raise KeyError
@@ -70,7 +72,7 @@ def test_context_managers_nest_and_restore():
 def test_unknown_names(names):
     with pytest.raises(ValueError, match="accelerate: names: expected any of"):
         accelerate(*names)
-    assert accelerated() == ()
+    assert accelerated() == {}
 
 
 def test_uncovered_sorts_stay_jax_own():
@@ -99,9 +101,8 @@ def test_exported_programs_do_not_need_the_kit():
 
 def test_changed_primitive_is_left_alone(monkeypatch):
     monkeypatch.setattr(switch, "_changed", {})
-    monkeypatch.setattr(
-        switch._RULES["sort"], "PARAMETERS", (frozenset({"axis"}),)
-    )
+    (rule,) = registry.RULES["sort"]
+    monkeypatch.setattr(rule, "PARAMETERS", (frozenset({"axis"}),))
     accelerate()
     with pytest.warns(RuntimeWarning, match="sort stays JAX's own"):
         assert not is_on()
@@ -117,7 +118,139 @@ def test_changed_tables_are_left_alone(monkeypatch, what):
     monkeypatch.delattr(_jax_rules.mlir, what)
     with pytest.warns(RuntimeWarning, match="cannot be read"):
         accelerate("sort")
-    assert accelerated() == ()
+    assert accelerated() == {}
+
+
+class Doubled:
+    """Plain HLO in the place of `jax.lax.tan`, close by no bound at all."""
+
+    RESULT = "close"
+    TARGET = None
+    PARAMETERS = (frozenset({"accuracy"}), frozenset())
+
+    def __init__(self, factor=2):
+        self._factor = factor
+
+    def primitive(self):
+        return jax.lax.tan_p
+
+    def covers(self, avals, **parameters):
+        return True
+
+    def partitions(self, avals, **parameters):
+        return True
+
+    def lower(self, ctx, x, **parameters):
+        call = mlir.lower_fun(
+            lambda x: x * self._factor, multiple_results=False
+        )
+        return call(ctx, x)
+
+
+class WithSelfTest(Doubled):
+    VERIFIED = frozenset({"0.0.1"})
+
+    def __init__(self, verdict):
+        super().__init__()
+        self._verdict = verdict
+        self.calls = 0
+
+    def self_test(self):
+        self.calls += 1
+        return self._verdict
+
+
+def test_close_rules_are_asked_for(monkeypatch):
+    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
+    monkeypatch.setitem(registry.GROUPS, "math", ["tan", "cumsum"])
+    own = jnp.tan(X)
+    accelerate()
+    assert "tan" not in accelerated() and "cumsum" in accelerated()
+    np.testing.assert_array_equal(jnp.tan(X), own)
+    assert switch.state()["tan"] == "off, close"
+    with accelerate("math"):
+        assert accelerated()["tan"] == "close"
+        assert switch.state()["tan"] == "on, close"
+        np.testing.assert_array_equal(jnp.tan(X), X * 2)
+    accelerate(False)
+    with accelerate("math"):
+        assert accelerated() == {"cumsum": "exact", "tan": "close"}
+    with accelerate(exact=False):
+        assert accelerated().keys() == registry.RULES.keys()
+    np.testing.assert_array_equal(jnp.tan(X), own)
+
+
+def test_plain_hlo_is_exported(monkeypatch):
+    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
+    (n,) = jax.export.symbolic_shape("n")
+    shape = jax.ShapeDtypeStruct((n,), np.float32)
+    with accelerate("tan"):
+        exported = jax.export.export(jax.jit(jnp.tan))(shape)
+    np.testing.assert_array_equal(exported.call(X), X * 2)
+
+
+def test_rules_of_one_primitive_are_undone_in_order(monkeypatch):
+    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
+    monkeypatch.setitem(registry.RULES, "tan3", [Doubled(3)])
+    own = jnp.tan(X)
+    accelerate("tan")
+    with accelerate("tan3"):
+        np.testing.assert_array_equal(jnp.tan(X), X * 3)
+        accelerate("tan3", "sort")
+    np.testing.assert_array_equal(jnp.tan(X), X * 2)
+    accelerate(False)
+    np.testing.assert_array_equal(jnp.tan(X), own)
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_unknown_releases_are_tested_once(monkeypatch, verdict):
+    monkeypatch.setattr(switch, "_changed", {})
+    rule = WithSelfTest(verdict)
+    monkeypatch.setitem(registry.RULES, "tan", [rule])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            accelerate("tan")
+            assert ("tan" in accelerated()) == verdict
+            accelerate(False)
+    assert rule.calls == 1
+    said = [str(w.message) for w in caught]
+    assert len(said) == (not verdict)
+    assert all("tan stays JAX's own" in message for message in said)
+    assert ("another order" in switch.state()["tan"]) == (not verdict)
+
+
+def test_verified_releases_are_not_tested(monkeypatch):
+    rule = WithSelfTest(False)
+    monkeypatch.setattr(rule, "VERIFIED", frozenset({jaxlib.__version__}))
+    monkeypatch.setitem(registry.RULES, "tan", [rule])
+    accelerate("tan")
+    assert rule.calls == 0 and accelerated() == {"tan": "close"}
+
+
+def test_a_self_test_compares_bits():
+    (sort,) = registry.RULES["sort"]
+    assert _replacement.same_bits(sort, jnp.sort, X)
+    assert not _replacement.same_bits(Doubled(), jnp.tan, X)
+    assert not is_on()  # the rule is gone again
+
+
+def test_a_name_is_on_if_one_of_its_rules_is(monkeypatch):
+    monkeypatch.setattr(switch, "_changed", {})
+    monkeypatch.setitem(registry.RULES, "tan", [WithSelfTest(False), Doubled()])
+    with pytest.warns(RuntimeWarning, match="tan stays JAX's own"):
+        accelerate("tan")
+    assert accelerated() == {"tan": "close"}
+    assert switch.state()["tan"].startswith("on, close; JAX's own stays: XLA")
+
+
+def test_missing_primitive(monkeypatch):
+    monkeypatch.setattr(switch, "_changed", {})
+    monkeypatch.delattr(jax.lax, "top_k_p")
+    with pytest.warns(RuntimeWarning, match="jax.lax has no primitive top_k_p"):
+        accelerate("top_k")
+    assert accelerated() == {}
+    assert "no primitive" in switch.state()["top_k"]
 
 
 def test_missing_library_changes_nothing(monkeypatch):
@@ -125,7 +258,7 @@ def test_missing_library_changes_nothing(monkeypatch):
     monkeypatch.setattr(switch, "KIT_LIBRARIES", (missing,))
     with pytest.raises(xla_ffi_kit.HandlerLibraryError, match="nowhere"):
         accelerate()
-    assert accelerated() == ()
+    assert accelerated() == {}
 
 
 def test_threads_sort_at_once():

@@ -211,13 +211,13 @@ def test_environment():
     states = {(o["name"], o["platform"]): o for o in report["operations"]}
     state = states["xla_ffi_kit.relu", "cpu"]
     assert (state["runs"], state["problem"]) == (os.path.basename(KIT), False)
-    assert report["accelerate"]["sort"] == "off"
+    assert report["accelerate"]["sort"] == "off, exact"
 
 
 def test_what_is_accelerated():
     with xla_ffi_kit.accelerate("sort"):
-        assert _environment.examine().accelerate["sort"] == "on"
-    assert _environment.examine().accelerate["sort"] == "off"
+        assert _environment.examine().accelerate["sort"] == "on, exact"
+    assert _environment.examine().accelerate["sort"] == "off, exact"
 
 
 def test_environment_with_switches_and_an_authors_module(tmp_path):

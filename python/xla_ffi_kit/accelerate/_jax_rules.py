@@ -8,6 +8,7 @@ replaces, nor to take the replacement back. Both go through the two tables that
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 
 import jax
 from jax.interpreters import mlir
@@ -20,12 +21,45 @@ class ChangedJaxError(RuntimeError):
     """This JAX does not have what replacing a lowering rule needs."""
 
 
-def primitive(name: str) -> Primitive:
-    """JAX's primitive `jax.lax.<name>`."""
-    found = getattr(jax.lax, name, None)
+def primitive(name: str, home: ModuleType = jax.lax) -> Primitive:
+    """JAX's primitive `<home>.<name>`."""
+    found = getattr(home, name, None)
     if not isinstance(found, Primitive):
-        raise ChangedJaxError(f"jax.lax has no primitive {name}")
+        raise ChangedJaxError(f"{home.__name__} has no primitive {name}")
     return found
+
+
+def primitive_of(
+    name: str, function: Callable[..., object], *arguments: object
+) -> Primitive:
+    """The primitive called `name` that `function` consists of.
+
+    For one that no public module has. Nothing is run.
+    """
+    try:
+        jaxprs = [jax.make_jaxpr(function)(*arguments).jaxpr]
+    except Exception as error:
+        raise ChangedJaxError(
+            f"{name} cannot be looked for ({error!r})"
+        ) from error
+    for jaxpr in jaxprs:  # which grows
+        for equation in jaxpr.eqns:
+            found: Primitive = equation.primitive
+            if found.name == name:
+                return found
+            inner = equation.params.get("jaxpr")
+            jaxprs += [inner.jaxpr] if hasattr(inner, "jaxpr") else []
+    raise ChangedJaxError(f"it does not use the primitive {name}")
+
+
+def generic(primitive: Primitive) -> LoweringRule:
+    """JAX's lowering of `primitive` for platforms that have no own one."""
+    try:
+        return mlir._lowerings[primitive].rule
+    except (AttributeError, KeyError) as error:
+        raise ChangedJaxError(
+            f"{primitive} has no lowering for any platform ({error!r})"
+        ) from error
 
 
 def replace(
@@ -33,7 +67,7 @@ def replace(
 ) -> Callable[[], None]:
     """Gives `primitive` the CPU lowering `wrap(the rule it has)`.
 
-    Returns what undoes it.
+    Returns what undoes it; of several, the last one has to be undone first.
     """
     try:
         rules = mlir._platform_specific_lowerings["cpu"]

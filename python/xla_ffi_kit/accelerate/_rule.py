@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from jax.interpreters.mlir import ir
 
+from xla_ffi_kit._jax_hooks import Primitive
+
 Lowered: TypeAlias = Sequence[ir.Value]
+# exact: XLA's own bits. close: within a bound that docs/accelerate.md states.
+Result: TypeAlias = Literal["exact", "close"]
 
 
 class Rule(Protocol):
-    """How one of JAX's primitives is lowered to a handler of the kit.
+    """How one of JAX's primitives is lowered: to a handler, or to other HLO.
 
     The functions take the primitive's parameters by keyword.
     """
 
     @property
-    def TARGET(self) -> str:  # noqa: N802
-        """The custom call target, of the kit's CPU library."""
+    def RESULT(self) -> Result:  # noqa: N802
+        """How near the results are to those of XLA's own code."""
+
+    @property
+    def TARGET(self) -> str | None:  # noqa: N802
+        """The custom call target, of the kit's CPU library.
+
+        None for plain HLO, which needs no library and is exported too.
+        """
 
     @property
     def PARAMETERS(self) -> Sequence[frozenset[str]]:  # noqa: N802
@@ -27,11 +38,15 @@ class Rule(Protocol):
         With any other set, JAX's own rule stays.
         """
 
+    def primitive(self) -> Primitive:
+        """JAX's primitive; ChangedJaxError if this JAX has none."""
+
     @property
     def covers(self) -> Callable[..., bool]:
-        """`covers(avals, **parameters)`: whether the handler is to run.
+        """`covers(avals, **parameters)`: whether `lower` is to be used.
 
-        It must give what XLA's own code gives, bit for bit, and sooner.
+        It must give what RESULT says, and sooner than XLA's own code. Sizes
+        are symbolic only for plain HLO.
         """
 
     @property
@@ -44,4 +59,23 @@ class Rule(Protocol):
 
     @property
     def lower(self) -> Callable[..., Lowered]:
-        """`lower(ctx, *operands, **parameters)`: the call of the handler."""
+        """`lower(ctx, *operands, **parameters)`: what takes its place."""
+
+
+@runtime_checkable
+class SelfTested(Protocol):
+    """A rule whose result depends on the order of XLA's sums.
+
+    With a release of jaxlib that it has not been verified with, it is tested
+    once, before it is first used.
+    """
+
+    @property
+    def VERIFIED(self) -> frozenset[str]:  # noqa: N802
+        """The releases of jaxlib that it has been verified with."""
+
+    def self_test(self) -> bool:
+        """Whether this XLA agrees; takes a few milliseconds.
+
+        `_replacement.same_bits` compares.
+        """

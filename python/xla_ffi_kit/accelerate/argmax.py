@@ -10,8 +10,9 @@ from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _dtypes
-from xla_ffi_kit.accelerate import _axis
-from xla_ffi_kit.accelerate._rule import Lowered
+from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.accelerate import _axis, _jax_rules
+from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 _INDICES = ("int32", "int64", "uint32", "uint64")
 # XLA unrolls the search of a shorter axis, and then searches as fast as it can
@@ -23,11 +24,16 @@ _MIN_LENGTH_BF16 = 16
 class Argmax:
     """The rule of `jax.lax.argmax_p`, or of `argmin_p`."""
 
+    RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.argmax"
     PARAMETERS = (frozenset({"axes", "index_dtype"}),)
 
     def __init__(self, of: Literal["max", "min"]) -> None:
         self._of = of
+
+    def primitive(self) -> Primitive:
+        """Of JAX."""
+        return _jax_rules.primitive(f"arg{self._of}_p")
 
     def covers(
         self,

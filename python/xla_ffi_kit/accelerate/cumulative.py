@@ -11,8 +11,9 @@ from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _dtypes
-from xla_ffi_kit.accelerate import _axis
-from xla_ffi_kit.accelerate._rule import Lowered
+from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.accelerate import _axis, _jax_rules
+from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 # XLA has one fused loop for an axis that is no longer. From the front it does
 # the work of each element's window anew, which costs little for a few elements.
@@ -30,11 +31,17 @@ class Cumulative:
     floats covered, whose NaNs depend on the processor that XLA compiles for.
     """
 
+    RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.cumulative"
     PARAMETERS = (frozenset({"axis", "reverse"}),)
 
     def __init__(self, op: Literal["max", "min", "product", "sum"]) -> None:
         self._op = op
+
+    def primitive(self) -> Primitive:
+        """Of JAX."""
+        name = {"product": "cumprod", "sum": "cumsum"}.get(self._op)
+        return _jax_rules.primitive(f"{name or 'cum' + self._op}_p")
 
     def covers(
         self, avals: Sequence[ShapedArray], *, axis: int, reverse: bool

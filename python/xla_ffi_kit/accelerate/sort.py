@@ -13,8 +13,10 @@ from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _dtypes
+from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.accelerate import _jax_rules
 from xla_ffi_kit.accelerate._rows import KEYS, RowsHandler
-from xla_ffi_kit.accelerate._rule import Lowered
+from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 # Break-even length: up to here XLA's own sort of integers, alone and with other
 # operands, is as fast as a custom call. It takes longer for floats.
@@ -26,6 +28,7 @@ _PAYLOAD = KEYS.union(_dtypes.COMPLEX)
 class Sort:
     """The rule of `jax.lax.sort_p`."""
 
+    RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.sort"
     PARAMETERS = (frozenset({"dimension", "is_stable", "num_keys"}),)
 
@@ -35,6 +38,10 @@ class Sort:
             result_types=lambda *avals, num_keys: avals,
             attributes=lambda num_keys: {"num_keys": np.int64(num_keys)},
         )
+
+    def primitive(self) -> Primitive:
+        """Of JAX."""
+        return _jax_rules.primitive("sort_p")
 
     def covers(
         self,

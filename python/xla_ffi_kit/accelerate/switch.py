@@ -9,35 +9,20 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import jax
-from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
+import jaxlib
 
-from xla_ffi_kit import _check, _jax_hooks
-from xla_ffi_kit.accelerate import _jax_rules
+from xla_ffi_kit.accelerate import _replacement, registry
 from xla_ffi_kit.accelerate._jax_rules import ChangedJaxError
-from xla_ffi_kit.accelerate._rule import Lowered, Rule
-from xla_ffi_kit.accelerate.argmax import Argmax
-from xla_ffi_kit.accelerate.cumulative import Cumulative
-from xla_ffi_kit.accelerate.sort import Sort
-from xla_ffi_kit.accelerate.top_k import TopK
+from xla_ffi_kit.accelerate._rule import Result, Rule, SelfTested
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
-# By the name users give: the primitive in jax.lax is called <name>_p.
-_RULES: dict[str, Rule] = {
-    "argmax": Argmax("max"),
-    "argmin": Argmax("min"),
-    "cummax": Cumulative("max"),
-    "cummin": Cumulative("min"),
-    "cumprod": Cumulative("product"),
-    "cumsum": Cumulative("sum"),
-    "sort": Sort(),
-    "top_k": TopK(),
-}
-
 _lock = threading.RLock()
-_undo: dict[str, Callable[[], None]] = {}
-_changed: dict[str, str] = {}  # name -> what this JAX has changed
+_undo: dict[str, list[Callable[[], None]]] = {}  # what is on, in order
+_changed: dict[str, list[str]] = {}  # name -> what this JAX has changed
+_agrees: dict[Rule, bool] = {}  # what self-tests have found
 
 
 class Accelerated:
@@ -53,22 +38,24 @@ class Accelerated:
         _switch_to(self._before)
 
 
-def accelerate(*names: str | bool) -> Accelerated:
+def accelerate(*names: str | bool, exact: bool = True) -> Accelerated:
     """Makes JAX's own functions on the CPU run the kit's kernels.
 
-    The results stay the same, bit for bit. What a kernel does not cover (a
-    dtype it does not have, a program that is exported) is lowered as before.
-    Compiled functions are forgotten (`jax.clear_caches`), because they would
-    keep the old code.
+    Without a name the results stay the same, bit for bit. What is not covered
+    (a dtype that a kernel does not have, a program for a kernel that is
+    exported) is lowered as before. Compiled functions are forgotten
+    (`jax.clear_caches`), because they would keep the old code. With a release
+    of JAX that is not known yet, rules that depend on the order of XLA's sums
+    are tested first, which starts JAX's backend.
 
     Args:
-      *names: what to accelerate, in addition to what already is; all there is
-        without a name. "sort": `jax.lax.sort` and everything made of it, such
-        as `jnp.sort`, `argsort`, `lexsort`, `unique`, `median`, `percentile`,
-        `jax.random.permutation` and `choice`. "top_k": `jax.lax.top_k`.
-        "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin": the
-        functions of these names in `jax.lax` and `jnp`. False alone undoes
-        everything.
+      *names: what to accelerate, in addition to what already is. "sort":
+        `jax.lax.sort` and everything made of it, such as `jnp.sort`,
+        `argsort`, `lexsort`, `unique`, `median`, `percentile`,
+        `jax.random.permutation` and `choice`; docs/accelerate.md lists all
+        names, and groups of them. False alone undoes everything.
+      exact: what to accelerate without a name: everything whose results stay
+        the same, bit for bit (True), or everything there is (False).
 
     Returns:
       An object to be ignored, or used as a context manager: `with
@@ -78,102 +65,96 @@ def accelerate(*names: str | bool) -> Accelerated:
       ValueError: a name that is not known.
       HandlerLibraryError: the kit's library is missing or too old.
     """
-    wanted = _check_names(names)
+    wanted = frozenset[str]()
+    is_off = len(names) == 1 and names[0] is False
+    if not is_off:
+        wanted = registry.names(*names, exact=exact)  # type: ignore[arg-type]
     with _lock:
         before = frozenset(_undo)
-        _switch_to(frozenset() if names == (False,) else before | wanted)
+        _switch_to(wanted if is_off else before | wanted)
     return Accelerated(before)
 
 
-def accelerated() -> tuple[str, ...]:
-    """The names that `accelerate` has accelerated, sorted."""
+def accelerated() -> dict[str, Result]:
+    """The names that `accelerate` has accelerated, sorted.
+
+    Returns:
+      Name -> "exact" if the results stay the same, bit for bit; "close" if
+      they do within the bound that docs/accelerate.md states.
+    """
     with _lock:
-        return tuple(sorted(_undo))
+        return {name: registry.result(name) for name in sorted(_undo)}
 
 
 def state() -> dict[str, str]:
-    """Name -> "on", "off", or why this JAX's own code stays, for the doctor."""
+    """Name -> "on, exact", say, or why JAX's own stays, for the doctor."""
     with _lock:
         found = {}
-        for name in sorted(_RULES):
-            found[name] = "on" if name in _undo else "off"
-            try:
-                _jax_rules.primitive(f"{name}_p")
-            except ChangedJaxError as error:
-                found[name] = f"JAX's own stays: {error}"
-            if name in _changed:
-                found[name] = f"JAX's own stays: {_changed[name]}"
+        for name, rules in sorted(registry.RULES.items()):
+            reasons = list(_changed.get(name, ()))
+            for rule in rules:
+                try:
+                    rule.primitive()
+                except ChangedJaxError as error:
+                    reasons.append(str(error))
+            is_on = "on" if name in _undo else "off"
+            found[name] = f"{is_on}, {registry.result(name)}"
+            if reasons:
+                found[name] += f"; JAX's own stays: {reasons[0]}"
         return found
-
-
-def _check_names(names: tuple[str | bool, ...]) -> frozenset[str]:
-    if names == (False,):
-        return frozenset()
-    unknown = [n for n in names if not isinstance(n, str) or n not in _RULES]
-    if unknown:
-        raise ValueError(
-            f"accelerate: names: expected any of {', '.join(sorted(_RULES))}, "
-            f"or False alone, got {unknown[0]!r}"
-        )
-    return frozenset(n for n in names if isinstance(n, str)) or frozenset(
-        _RULES
-    )
 
 
 def _switch_to(wanted: Iterable[str]) -> None:
     """Accelerates exactly `wanted`."""
     with _lock:
-        wanted = frozenset(wanted)
-        for name in wanted:  # all of them, before anything is changed
-            KIT_LIBRARIES[0].handler(_RULES[name].TARGET)
-        before = frozenset(_undo)
-        for name in before - wanted:
-            _undo.pop(name)()
-        for name in sorted(wanted - before):
-            try:
-                _undo[name] = _replace(name)
-            except ChangedJaxError as error:
-                _warn(name, str(error))
+        before, wanted = frozenset(_undo), frozenset(wanted)
+        for name in wanted - before:  # all of them, before anything is changed
+            for rule in registry.RULES[name]:
+                if rule.TARGET is not None:
+                    KIT_LIBRARIES[0].handler(rule.TARGET)
+        # In order, since two names may replace the same primitive.
+        for undo in [u for name in _undo.values() for u in name][::-1]:
+            undo()
+        _undo.clear()
+        for name in [n for n in registry.RULES if n in wanted]:
+            undos = [_install(name, rule) for rule in registry.RULES[name]]
+            _undo[name] = [undo for undo in undos if undo is not None]
+            if not _undo[name]:
+                del _undo[name]
         if frozenset(_undo) != before:
             jax.clear_caches()
 
 
-def _replace(name: str) -> Callable[[], None]:
-    rules = _RULES[name]
+def _install(name: str, rule: Rule) -> Callable[[], None] | None:
+    warn = partial(_warn, name)
+    try:
+        if _differs(rule):
+            warn("XLA computes in another order")
+            return None
+        return _replacement.install(rule, warn)
+    except ChangedJaxError as error:
+        warn(str(error))
+        return None
 
-    def wrap(own: LoweringRule) -> LoweringRule:
-        def rule(
-            ctx: LoweringRuleContext, *operands: ir.Value, **parameters: object
-        ) -> Lowered:
-            avals = _jax_hooks.shaped(ctx.avals_in)
-            if frozenset(parameters) not in rules.PARAMETERS:
-                _warn(name, f"its parameters are {sorted(parameters)}")
-            elif (
-                # An exported program must run where the kit is not.
-                not _jax_rules.is_exporting(ctx)
-                and _check.is_static(*(a.shape for a in avals))
-                and rules.covers(avals, **parameters)
-                and (
-                    not _jax_hooks.xla_may_partition(ctx)
-                    or rules.partitions(avals, **parameters)
-                )
-            ):
-                return rules.lower(ctx, *operands, **parameters)
-            return own(ctx, *operands, **parameters)
 
-        return rule
-
-    primitive = _jax_rules.primitive(f"{name}_p")
-    return _jax_rules.replace(primitive, wrap)
+def _differs(rule: Rule) -> bool:
+    """Whether the self-test of a rule, on a release not known, has failed."""
+    if not isinstance(rule, SelfTested) or jaxlib.__version__ in rule.VERIFIED:
+        return False
+    if rule not in _agrees:
+        _agrees[rule] = rule.self_test()
+    return not _agrees[rule]
 
 
 def _warn(name: str, reason: str) -> None:
-    if name in _changed:
+    """Warns once of each name."""
+    if reason in _changed.setdefault(name, []):
         return
-    _changed[name] = reason
-    warnings.warn(
-        f"xla_ffi_kit.accelerate: {name} stays JAX's own, because jax "
-        f"{jax.__version__} has changed: {reason}; update xla_ffi_kit",
-        RuntimeWarning,
-        stacklevel=4,
-    )
+    _changed[name].append(reason)
+    if len(_changed[name]) == 1:
+        warnings.warn(
+            f"xla_ffi_kit.accelerate: {name} stays JAX's own, because jax "
+            f"{jax.__version__} has changed: {reason}; update xla_ffi_kit",
+            RuntimeWarning,
+            stacklevel=4,
+        )

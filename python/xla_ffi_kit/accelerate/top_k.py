@@ -8,13 +8,16 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
+from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.accelerate import _jax_rules
 from xla_ffi_kit.accelerate._rows import KEYS, RowsHandler
-from xla_ffi_kit.accelerate._rule import Lowered
+from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 
 class TopK:
     """The rule of `jax.lax.top_k_p`."""
 
+    RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.top_k"
     PARAMETERS = (
         frozenset({"axis", "k"}),
@@ -25,6 +28,10 @@ class TopK:
         self._handler = RowsHandler(
             self.TARGET, result_types=_result_types, attributes=lambda k: {}
         )
+
+    def primitive(self) -> Primitive:
+        """Of JAX."""
+        return _jax_rules.primitive("top_k_p")
 
     def covers(
         self,

@@ -57,7 +57,8 @@ class EnvironmentReport:
     devices: dict[str, int]  # platform -> number of devices
     libraries: tuple[LibraryState, ...]  # of the kit and of the operations
     operations: tuple[OperationState, ...]  # per platform
-    accelerate: dict[str, str]  # name -> "on", "off", why JAX's own code stays
+    # Name -> "on, exact", "off, close", and where JAX's own code stays, why.
+    accelerate: dict[str, str]
     switched: str  # what XLA_FFI_KIT_REFERENCE says
 
     @property

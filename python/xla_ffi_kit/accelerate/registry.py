@@ -1,0 +1,55 @@
+"""The names that `accelerate()` takes, and the rules behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xla_ffi_kit.accelerate._rule import Result, Rule
+from xla_ffi_kit.accelerate.argmax import Argmax
+from xla_ffi_kit.accelerate.cumulative import Cumulative
+from xla_ffi_kit.accelerate.sort import Sort
+from xla_ffi_kit.accelerate.top_k import TopK
+
+# A name may replace several primitives.
+RULES: dict[str, Sequence[Rule]] = {
+    "argmax": [Argmax("max")],
+    "argmin": [Argmax("min")],
+    "cummax": [Cumulative("max")],
+    "cummin": [Cumulative("min")],
+    "cumprod": [Cumulative("product")],
+    "cumsum": [Cumulative("sum")],
+    "sort": [Sort()],
+    "top_k": [TopK()],
+}
+
+# A group stands for its names.
+GROUPS: dict[str, Sequence[str]] = {
+    "cumulative": ["cummax", "cummin", "cumprod", "cumsum"],
+}
+
+
+def result(name: str) -> Result:
+    """Close if any of a name's rules is."""
+    is_exact = all(rule.RESULT == "exact" for rule in RULES[name])
+    return "exact" if is_exact else "close"
+
+
+def names(*given: str, exact: bool) -> frozenset[str]:
+    """The names, those of groups, or without any all that there are.
+
+    Raises ValueError if one is not known.
+    """
+    if not given:
+        return frozenset(n for n in RULES if not exact or result(n) == "exact")
+    unknown = [
+        n
+        for n in given
+        if not isinstance(n, str) or (n not in RULES and n not in GROUPS)
+    ]
+    if unknown:
+        raise ValueError(
+            "accelerate: names: expected any of "
+            f"{', '.join(sorted([*RULES, *GROUPS]))}, or False alone, got "
+            f"{unknown[0]!r}"
+        )
+    return frozenset(m for n in given for m in GROUPS.get(n, (n,)))
