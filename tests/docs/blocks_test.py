@@ -17,7 +17,7 @@ SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
 WALKED = ("docs/adding_an_op.md", "docs/your_kernel.md")
 # Written by programs, from docstrings and measurements.
 GENERATED = {"docs/defs.md", "docs/measured.md"}
-MOST_LINES = {"docs/accelerate.md": 160}  # others: 150
+MOST_LINES = {"docs/accelerate.md": 200}  # others: 150
 
 
 def commands(script: str) -> list[str]:
