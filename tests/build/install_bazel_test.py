@@ -61,6 +61,7 @@ class InstallTest(launcher_harness.Machine):
         self.set_packages("sid")
         self.set_packages("testing")
         self.make_debian()
+        self.make_sources()
         self.keys = self.dir / "keys.gpg"
         self.keys.touch()
         # The real archive's checksum and the real keys give way to fakes.
@@ -116,6 +117,8 @@ class InstallTest(launcher_harness.Machine):
         jars.write_text("/usr/share/java/guava.jar\n")
         (java / "grpc-core.jar").touch()
         self.pack("bazel.deb", root / "usr", "usr")
+
+    def make_sources(self):
         for name in ("googletest_1.16.0", "highway_1.2.0"):
             source = self.dir / name.replace("_", "-")
             source.mkdir(exist_ok=True)
