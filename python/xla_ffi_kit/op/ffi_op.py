@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Literal, TypeVar, cast
@@ -132,7 +133,8 @@ class FfiOp(OpSpec, Generic[R]):
         vmap_method: VmapMethod = "broadcast_all",
         sharded_kernel_axes: ShardedKernelAxes = "error",
     ) -> None:
-        names = _operands.names(name, reference, attributes or {})
+        signature = inspect.signature(reference)
+        names = _operands.names(name, signature, attributes or {})
         if isinstance(kernel_axes, int):
             kernel_axes = (kernel_axes,) * len(names)
         found = handler_library.all_of(libraries)
@@ -164,9 +166,9 @@ class FfiOp(OpSpec, Generic[R]):
             vmap_method=vmap_method,
             sharded_kernel_axes=sharded_kernel_axes,
         )
-        _citizen.resemble(self, reference)
+        _citizen.resemble(self, reference, signature)
         self._bind_attributes = _attributes.Binder(
-            name, attributes or {}, _citizen.defaults(reference)
+            name, attributes or {}, _citizen.defaults(signature)
         )
         self._types = ResultTypes(self)
         self.primitive = _jax_hooks.Primitive(name)
@@ -180,7 +182,7 @@ class FfiOp(OpSpec, Generic[R]):
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._run_reference = jax.jit(
             lambda *operands, attributes: self._types.pack(
-                _shared.evaluate(self, attributes, *operands)
+                _shared.in_jax(self, reference, attributes, *operands)
             ),
             static_argnames="attributes",
         )
