@@ -8,16 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit.op.spec import AttributeType
 
-# What an attribute may be declared as: a NumPy scalar type, `str`, a NumPy
-# scalar type in a one-tuple for an array, or a mapping for a dictionary.
-AttributeType: TypeAlias = (
-    type[np.generic]
-    | type[str]
-    | np.dtype[np.generic]
-    | tuple[type[np.generic]]
-    | Mapping[str, "AttributeType"]
-)
 _DType: TypeAlias = np.dtype[np.generic]
 _Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "_Kind"]
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Literal, TypeVar, cast
+from typing import Generic, Literal, TypedDict, TypeVar, cast
 
 import jax
 from jax.typing import ArrayLike
@@ -22,10 +22,11 @@ from xla_ffi_kit.op import (
     _shared,
 )
 from xla_ffi_kit.op import implementation as implementations
-from xla_ffi_kit.op._attributes import AttributeType, AttributeValues
+from xla_ffi_kit.op._attributes import AttributeValues
 from xla_ffi_kit.op._rules import Rules
 from xla_ffi_kit.op._types import ResultTypes
 from xla_ffi_kit.op.spec import (
+    AttributeType,
     Function,
     OpSpec,
     Result,
@@ -37,6 +38,26 @@ from xla_ffi_kit.op.spec import (
 R = TypeVar("R", bound=Result, covariant=True)
 
 _operations: weakref.WeakSet[OpSpec] = weakref.WeakSet()
+
+
+class Options(TypedDict, total=False):
+    """What `FfiOp` takes beside the name, `kernel_axes` and `dtypes`."""
+
+    handlers: Mapping[str, str | Function]
+    libraries: Sequence[Library]
+    attributes: Mapping[str, AttributeType]
+    check: Callable[..., None]
+    jvp: Callable[..., tuple[Result, Result]]
+    linear: Sequence[int]
+    transpose: Transpose
+    shared: Sequence[int]
+    shared_results: Sequence[int]
+    batches_shared: bool
+    partitioned: Function
+    aliases: Mapping[int, int]
+    has_side_effect: bool
+    vmap_method: VmapMethod
+    sharded_kernel_axes: ShardedKernelAxes
 
 
 def operations() -> list[OpSpec]:
