@@ -3,6 +3,7 @@
     tools/bazel run -c opt //benchmarks:compare
     tools/bazel run -c opt //benchmarks:compare -- --only rms_norm/bwd sort
         --json FILE --plot FILE.png
+    tools/bazel run -c opt //benchmarks:compare -- --publish
 
 A cell is measured if its name contains one of --only. Sizes, regimes and what
 is beside what: cells.py and accelerate_cells.py.
@@ -12,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import sys
 import time
 from collections.abc import Sequence
 
 import jax
+import measured_page
 import plot
 import report
 from accelerate_cells import accelerate_cells
@@ -85,17 +88,31 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
+def publish(root: pathlib.Path, rows: Sequence[Row]) -> None:
+    """Writes what the tree below `root` has of the benchmark."""
+    report.write_figures(str(root / measured_page.DATA), rows)
+    measured_page.write(root)
+    plot.draw(str(root / "docs/performance.png"), rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__.splitlines()[0])
     options.add_argument("--plot", metavar="FILE", help="also draw: PNG, SVG")
     options.add_argument("--quick", action="store_true", help="few cells")
     options.add_argument("--list", action="store_true", help="print the names")
+    options.add_argument(
+        "--publish",
+        action="store_true",
+        help="write the tree's measured.json, measured.md and pictures",
+    )
     chosen = options.parse_args(arguments)
     jax.config.update("jax_enable_x64", True)
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
     cells = select(chosen.only, chosen.quick)
     if not cells:
         options.error(f"--only: no cell's name contains {chosen.only}")
+    if chosen.publish and (chosen.only or chosen.quick):
+        options.error("--publish: takes all cells; leave out --only, --quick")
     if chosen.list:
         print("\n".join(cell.name for cell in cells))
         return 0
@@ -105,6 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.write(chosen.json, rows)
     if chosen.plot:
         plot.draw(chosen.plot, rows)
+    if chosen.publish:
+        publish(pathlib.Path(os.environ["BUILD_WORKSPACE_DIRECTORY"]), rows)
     return 0
 
 

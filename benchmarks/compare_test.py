@@ -2,6 +2,7 @@
 
 import json
 
+import bars
 import baseline_ops
 import compare
 import gate
@@ -9,6 +10,7 @@ import headlines
 import jax
 import jax.numpy as jnp
 import measure
+import measured_page
 import numpy as np
 import plot
 import pytest
@@ -45,6 +47,10 @@ def test_what_users_call_is_judged_beside_the_kits_own():
 def test_every_target_is_a_cell():
     missing = {t.cell for t in headlines.TARGETS} - CELLS.keys()
     assert not missing
+
+
+def test_the_picture_shows_cells():
+    assert {name for _, name in bars.IN_WORDS} <= CELLS.keys()
 
 
 def test_the_loop_and_the_bounds():
@@ -146,6 +152,26 @@ def test_the_gate_fails_below_four_fifths(monkeypatch, capsys, ratio, code):
     assert len(runs) == (1 if ratio >= 1.5 else 3)
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert "figures reached; worst: rms_norm/fwd/f32/1024x1024/fresh" in last
+
+
+def test_what_is_published(tmp_path, monkeypatch):
+    for folder in ("benchmarks", "docs"):
+        (tmp_path / folder).mkdir()
+    names = [name for _, name in bars.IN_WORDS]
+    ratios = {"xla": 12.345, "tutorial": 3.0, "numpy": 0.5, "copy": 1.0}
+    rows = [row(name, **ratios) for name in names]
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(compare, "run", lambda cells, seconds: rows)
+    monkeypatch.setattr(plot, "draw", lambda path, rows: None)
+    assert compare.main(["--publish"]) == 0
+    wanted = measured_page.written(tmp_path)
+    assert {p: (tmp_path / p).read_text() for p in wanted} == wanted
+    assert (
+        "bf16 (1024, 1024) | 1 us | 12.3 | 3.00 |"
+        in (wanted["docs/measured.md"])
+    )
+    with pytest.raises(SystemExit):
+        compare.main(["--publish", "--quick"])
 
 
 def test_json_and_plot(tmp_path):

@@ -29,6 +29,9 @@ COLUMNS = {
 }
 
 
+_PUBLISHED = ("xla", "tutorial", "numpy", "copy", "copy, huge pages")
+
+
 def environment() -> dict[str, Any]:
     """Versions and machine."""
     info = pathlib.Path("/proc/cpuinfo")
@@ -100,6 +103,31 @@ def summary(rows: Iterable[Row]) -> str:
         f"worst is {worst.name}, {worst.ratios['xla'].median:.2f} x XLA. XLA "
         f"used YNNPACK in {ynnpack} of them."
     )
+
+
+def write_figures(path: str, rows: Iterable[Row]) -> None:
+    """What is published, as JSON with a line for each cell; see figures.py."""
+    lines = []
+    for row in rows:
+        beside_jax = row.name.startswith("accelerate/")
+        times = ("kit", "xla", "numpy") if beside_jax else ("kit", "xla")
+        cell = {
+            "us": {
+                name: float(f"{row.microseconds[name]:.4g}") for name in times
+            },
+            "x": {
+                name: float(f"{ratio.median:.3g}")
+                for name, ratio in row.ratios.items()
+                if name in _PUBLISHED
+            },
+        }
+        lines.append(f"{json.dumps(row.name)}: {json.dumps(cell)}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(
+            f'{{\n"environment": {json.dumps(environment())},\n"cells": {{\n'
+            + ",\n".join(lines)
+            + "\n}}\n"
+        )
 
 
 def write(path: str, rows: Iterable[Row]) -> None:

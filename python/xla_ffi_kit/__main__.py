@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xla_ffi_kit import __version__
 
-# Commands are imported when they run: none needs what another does.
+# Imported when they run: none needs what another does.
+_COMMANDS = (
+    ("doctor", "doctor", "main", "what is there, and what will load"),
+    ("build", "inline.commands", "build", "a handler library from C++ files"),
+    ("cache", "inline.commands", "cache", "lists or clears `inline`'s cache"),
+    ("include", "inline.commands", "include", "prints where the headers are"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command named first on the command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments[:1])
-    run: Callable[[Sequence[str]], int] = options.run
-    return run(arguments[1:])
+    module = importlib.import_module(f"xla_ffi_kit.{options.module}")
+    return int(getattr(module, options.function)(arguments[1:]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -27,39 +34,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, run, help_text in (
-        ("doctor", _doctor, "what is there, and what will load"),
-        ("build", _build, "a handler library from C++ files"),
-        ("cache", _cache, "lists or clears what `inline` compiled"),
-        ("include", _include, "prints the folder of the C++ headers"),
-    ):
+    for name, module, function, help_text in _COMMANDS:
         command = commands.add_parser(name, help=help_text, add_help=False)
-        command.set_defaults(run=run)
+        command.set_defaults(module=module, function=function)
     return parser
-
-
-def _doctor(arguments: Sequence[str]) -> int:
-    from xla_ffi_kit import doctor
-
-    return doctor.main(arguments)
-
-
-def _build(arguments: Sequence[str]) -> int:
-    from xla_ffi_kit.inline import commands
-
-    return commands.build(arguments)
-
-
-def _cache(arguments: Sequence[str]) -> int:
-    from xla_ffi_kit.inline import commands
-
-    return commands.cache(arguments)
-
-
-def _include(arguments: Sequence[str]) -> int:
-    from xla_ffi_kit.inline import commands
-
-    return commands.include(arguments)
 
 
 if __name__ == "__main__":

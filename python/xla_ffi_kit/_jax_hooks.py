@@ -12,10 +12,14 @@ from typing import cast
 import jax
 from jax._src import core, dispatch, effects
 from jax._src import custom_partitioning_sharding_rule as sdy_rule
+from jax._src.core import Primitive as Primitive
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import hlo as hlo  # type: ignore[attr-defined]
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters.mlir import LoweringRuleContext, ir
+
+# `Primitive` and `hlo` are public in `jax.extend`, whose import, since jax
+# 0.10, takes as long as that of the whole kit: Pallas is in it.
 
 
 class KitEffect(effects.Effect):

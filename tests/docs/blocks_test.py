@@ -1,7 +1,7 @@
 """Every block of the documentation is run, or is what is built and run.
 
-python_blocks_test runs Python, e2e/new_op_run what docs/adding_an_op.md says. A
-block that nothing can run has a comment above it:
+python_blocks_test runs Python, e2e/new_op_run what the pages on adding an
+operation say. A block that nothing can run has a comment above it:
 `<!-- not run: WHY -->`.
 """
 
@@ -14,7 +14,10 @@ from pages import ROOT, Block
 
 # Commands have to be in one of these, word for word.
 SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
-WALKED = "docs/adding_an_op.md"
+WALKED = ("docs/adding_an_op.md", "docs/your_kernel.md")
+# Written by programs, from docstrings and measurements.
+GENERATED = {"docs/defs.md", "docs/measured.md"}
+MOST_LINES = {"docs/accelerate.md": 200}  # others: 150
 
 
 def commands(script: str) -> list[str]:
@@ -40,7 +43,7 @@ EXAMPLE = (ROOT / "examples/rms_norm_in_xla.cc").read_text()
 
 def not_checked(block: Block) -> list[str]:
     """What of a block nothing runs or builds."""
-    if block.language == "python" or block.page == WALKED:
+    if block.language == "python" or block.page in WALKED:
         return []
     if re.fullmatch(r"<!-- not run: .+ -->\s*", block.above):
         return []
@@ -65,9 +68,18 @@ def test_something_runs_or_builds_it(block):
     )
 
 
+@pytest.mark.parametrize("page", sorted({*pages.docs()} - GENERATED))
+def test_a_page_is_short(page):
+    lines = len((ROOT / page).read_text().splitlines())
+    assert lines <= MOST_LINES.get(page, 150), (
+        "say things once, or split what readers look for separately"
+    )
+
+
 def test_the_walk_is_in_the_ci():
-    walk = f":walk_through -- {WALKED} "
-    assert walk in (ROOT / "e2e/new_op_run").read_text()
+    walk = (ROOT / "e2e/new_op_run").read_text()
+    assert f"for page in {' '.join(WALKED)}; do\n" in walk
+    assert ':walk_through \\\n    -- "$page" ' in walk
     assert "./new_op_run" in (ROOT / "e2e/run").read_text()
     assert "e2e/run" in (ROOT / ".ci/run").read_text()
 

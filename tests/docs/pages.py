@@ -41,7 +41,12 @@ def blocks(page: str, text: str | None = None) -> list[Block]:
     ]
 
 
-def pages() -> list[str]:
-    """The pages there are; README.md, too, where it is."""
-    found = [*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")]
+def docs() -> list[str]:
+    """The pages of docs/."""
+    found = ROOT.glob("docs/*.md")
     return sorted(page.relative_to(ROOT).as_posix() for page in found)
+
+
+def pages() -> list[str]:
+    """README.md, where it is, and the pages of docs/."""
+    return ["README.md"] * (ROOT / "README.md").exists() + docs()

@@ -1,6 +1,7 @@
 """The Python of every page runs, each page as one program."""
 
 import os
+import re
 
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
@@ -41,9 +42,10 @@ def test_it_runs(page):
 def test_an_operation_is_at_most_40_lines():
     specs = [
         block.text
-        for block in python_blocks("docs/ffi_op.md")
-        if "FfiOp(" in block.text
+        for page in ("docs/ffi_op.md", "docs/derivatives.md")
+        for block in python_blocks(page)
+        if re.search(r"FfiOp\(|Norm\(", block.text)
     ]
-    assert len(specs) == 4
-    # Blank lines are counted too; the second one has its own derivative.
+    assert len(specs) == 5
+    # Blank lines are counted too; one has its own derivative.
     assert max(len(spec.splitlines()) for spec in specs) <= 40

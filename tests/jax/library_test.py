@@ -79,6 +79,17 @@ def test_import_touches_no_backend():
     assert result.returncode == 0, result.stderr
 
 
+def test_import_leaves_out_what_takes_as_long_as_the_kit():
+    result = run_python(
+        "import sys, jax\n"
+        "before = set(sys.modules)\n"
+        "import xla_ffi_kit\n"
+        "new = set(sys.modules) - before\n"
+        "assert not [m for m in new if 'pallas' in m or 'jax.extend' in m]\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
 def test_import_registers_every_handler():
     result = run_python(
         "import xla_ffi_kit\n"

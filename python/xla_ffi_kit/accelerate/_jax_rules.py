@@ -11,9 +11,10 @@ from collections.abc import Callable
 from types import ModuleType
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext
+
+from xla_ffi_kit._jax_hooks import Primitive
 
 
 class ChangedJaxError(RuntimeError):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
@@ -47,7 +46,7 @@ class RowsHandler:
         self._target = target
         self._attributes = attributes
         # Of only the last axis, for programs that transpose around it.
-        self._rows_p = Primitive(target.replace(".", "_") + "_rows")
+        self._rows_p = _jax_hooks.Primitive(target.replace(".", "_") + "_rows")
         self._rows_p.multiple_results = True
         self._rows_p.def_abstract_eval(result_types)
         mlir.register_lowering(self._rows_p, self._lower_rows, platform="cpu")

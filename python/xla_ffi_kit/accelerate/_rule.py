@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from jax.extend.core import Primitive
 from jax.interpreters.mlir import ir
+
+from xla_ffi_kit._jax_hooks import Primitive
 
 Lowered: TypeAlias = Sequence[ir.Value]
 # exact: XLA's own bits. close: within a bound that docs/accelerate.md states.

@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _dtypes
+from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _axis, _jax_rules
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 

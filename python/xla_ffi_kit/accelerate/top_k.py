@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
+from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _jax_rules
 from xla_ffi_kit.accelerate._rows import KEYS, RowsHandler
 from xla_ffi_kit.accelerate._rule import Lowered, Result

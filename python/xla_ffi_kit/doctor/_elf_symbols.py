@@ -34,21 +34,13 @@ class ElfError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class SharedLibrary:
-    """What the dynamic linker would see.
+    """What the dynamic linker would see."""
 
-    Attributes:
-      functions: names of the exported functions.
-      objects: names of what else is exported.
-      needed: the libraries it is linked against.
-      versions: the symbol versions it asks for, e.g. "GLIBC_2.34".
-      calls_ffi: whether it contains code of XLA's FFI headers.
-    """
-
-    functions: tuple[str, ...]
-    objects: tuple[str, ...]
-    needed: tuple[str, ...]
-    versions: tuple[str, ...]
-    calls_ffi: bool
+    functions: tuple[str, ...]  # exported
+    objects: tuple[str, ...]  # what else is exported
+    needed: tuple[str, ...]  # the libraries it is linked against
+    versions: tuple[str, ...]  # of symbols it asks for, e.g. "GLIBC_2.34"
+    calls_ffi: bool  # it contains code of XLA's FFI headers
 
     @property
     def glibc(self) -> tuple[int, ...] | None:

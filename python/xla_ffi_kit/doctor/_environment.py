@@ -26,68 +26,40 @@ from xla_ffi_kit.op.spec import OpSpec
 
 @dataclasses.dataclass(frozen=True)
 class LibraryState:
-    """One library that operations take their handlers from.
-
-    Attributes:
-      path: the file.
-      platform: "cpu", "cuda".
-      handlers: how many it has for that platform.
-      api_version: version of the FFI headers it was built with, "0.2".
-      problem: why it does not load; None if it does.
-      absent: it does not exist, and need not.
-    """
+    """One library that operations take their handlers from."""
 
     path: str
-    platform: str
-    handlers: int = 0
-    api_version: str | None = None
-    problem: str | None = None
-    absent: bool = False
+    platform: str  # "cpu", "cuda"
+    handlers: int = 0  # how many it has for that platform
+    api_version: str | None = None  # of the FFI headers it was built with
+    problem: str | None = None  # why it does not load
+    absent: bool = False  # it does not exist, and need not
 
 
 @dataclasses.dataclass(frozen=True)
 class OperationState:
-    """What an operation runs on one platform.
-
-    Attributes:
-      name: the operation's.
-      platform: "cpu", "cuda".
-      runs: file name of the library that serves it, or "reference".
-      why: the reason for the reference, or what stands in the way.
-      problem: whether using the operation there is an error.
-    """
+    """What an operation runs on one platform."""
 
     name: str
-    platform: str
-    runs: str
-    why: str = ""
-    problem: bool = False
+    platform: str  # "cpu", "cuda"
+    runs: str  # file name of the library that serves it, or "reference"
+    why: str = ""  # the reason for the reference, or what stands in the way
+    problem: bool = False  # using the operation there is an error
 
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentReport:
-    """The running environment.
+    """The running environment."""
 
-    Attributes:
-      versions: of Python and the packages that matter.
-      runtime: FFI version of the running jaxlib; None if unknown.
-      plugins: JAX plugin -> version.
-      devices: platform -> number of devices.
-      libraries: those of the kit and of the operations.
-      operations: what they run, per platform.
-      accelerate: name -> "on, exact", "off, close", and where JAX's own
-        code stays, why.
-      switched: what XLA_FFI_KIT_REFERENCE says.
-    """
-
-    versions: dict[str, str]
-    runtime: str | None
-    plugins: dict[str, str]
-    devices: dict[str, int]
-    libraries: tuple[LibraryState, ...]
-    operations: tuple[OperationState, ...]
+    versions: dict[str, str]  # of Python and the packages that matter
+    runtime: str | None  # FFI version of the running jaxlib
+    plugins: dict[str, str]  # JAX plugin -> version
+    devices: dict[str, int]  # platform -> number of devices
+    libraries: tuple[LibraryState, ...]  # of the kit and of the operations
+    operations: tuple[OperationState, ...]  # per platform
+    # Name -> "on, exact", "off, close", and where JAX's own code stays, why.
     accelerate: dict[str, str]
-    switched: str
+    switched: str  # what XLA_FFI_KIT_REFERENCE says
 
     @property
     def loads(self) -> bool:

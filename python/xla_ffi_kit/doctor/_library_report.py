@@ -33,55 +33,30 @@ class NotAHandlerLibraryError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class HandlerReport:
-    """One custom call target.
+    """One custom call target. "?" or None: the library does not say."""
 
-    Attributes:
-      name: the custom call target; for a library that does not tell targets,
-        the function's name.
-      platform: "cpu", "cuda"; "?" where the library does not say.
-      stages: the stages it has; "?" where the library does not say.
-      api_version: version of the FFI headers it was built with, "0.2"; None if
-        it does not say.
-      traits: e.g. "command buffer compatible".
-      state: name of the type it keeps as state; None if it keeps none.
-      loads_in: the jaxlib releases that take it, in words.
-      problem: why it does not load into the running jaxlib; None if it does.
-    """
-
-    name: str
-    platform: str
+    name: str  # the custom call target, or the function's name
+    platform: str  # "cpu", "cuda"
     stages: tuple[str, ...]
-    api_version: str | None
-    traits: tuple[str, ...]
-    state: str | None
-    loads_in: str
-    problem: str | None
+    api_version: str | None  # of the FFI headers it was built with, "0.2"
+    traits: tuple[str, ...]  # e.g. "command buffer compatible"
+    state: str | None  # name of the type it keeps as state, if any
+    loads_in: str  # the jaxlib releases that take it, in words
+    problem: str | None  # why it does not load into the running jaxlib
 
 
 @dataclasses.dataclass(frozen=True)
 class LibraryReport:
-    """A handler library.
-
-    Attributes:
-      path: the file.
-      kind: "handler table", "exported functions" or "Python module": where the
-        handlers were found.
-      handlers: by name.
-      other_exports: exported names that are neither handler nor table.
-      needed: the libraries it is linked against.
-      glibc: the oldest glibc that it loads with, e.g. "2.34".
-      jaxlib: the running jaxlib's version.
-      runtime: FFI version of the running jaxlib, "0.3"; None if unknown.
-    """
+    """A handler library."""
 
     path: str
-    kind: str
-    handlers: tuple[HandlerReport, ...]
-    other_exports: tuple[str, ...]
-    needed: tuple[str, ...]
-    glibc: str | None
-    jaxlib: str | None
-    runtime: str | None
+    kind: str  # "handler table", "exported functions" or "Python module"
+    handlers: tuple[HandlerReport, ...]  # by name
+    other_exports: tuple[str, ...]  # neither handler nor table
+    needed: tuple[str, ...]  # the libraries it is linked against
+    glibc: str | None  # the oldest that it loads with, "2.34"
+    jaxlib: str | None  # the running one
+    runtime: str | None  # FFI version of the running jaxlib, "0.3"
 
     @property
     def loads(self) -> bool:

@@ -103,14 +103,14 @@ def table(path: str) -> Found:
     get_table.restype = ctypes.POINTER(c_api.HandlerTable)
     contents = get_table().contents
     names = {}
-    for number, state in enumerate(handler_library._types(contents), start=1):
+    for number, state in enumerate(handler_library.types_in(contents), start=1):
         # Stands in for XLA, which numbers the types when it registers them;
         # a handler whose type has no number answers with an error.
         ctypes.c_int64.from_address(state.type_id).value = number
         names[str(number)] = state.name
     symbols = _symbols(library, path)
     handlers: list[FoundHandler] = []
-    for handler in handler_library._handlers(contents):
+    for handler in handler_library.handlers_in(contents):
         stages = {s: ask(a) for s, a in handler.stages.items()}
         handlers.append(
             {

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, Union
 
@@ -28,18 +28,11 @@ class HandlerLibraryError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Handler:
-    """One custom call target of a library.
+    """One custom call target of a library."""
 
-    Attributes:
-      name: the custom call target, e.g. "xla_ffi_kit.rms_norm".
-      platform: JAX's name of the platform: "cpu", "cuda".
-      stages: address of the function of each stage that the handler has;
-        "execute" is always among them.
-    """
-
-    name: str
-    platform: str
-    stages: dict[str, int]
+    name: str  # e.g. "xla_ffi_kit.rms_norm"
+    platform: str  # JAX's name of it: "cpu", "cuda"
+    stages: dict[str, int]  # stage, "execute" among them -> function's address
 
     def metadata(self) -> c_api.Metadata:
         """The FFI version and traits that the handler was compiled with."""
@@ -86,12 +79,6 @@ class HandlerLibrary:
         self.path = os.path.abspath(path)
         self.platform = platform
         self.optional = optional
-        self._lock = threading.Lock()
-        self._library: ctypes.CDLL | None = None
-        self._handlers: dict[str, Handler] = {}
-        self._types: tuple[StateType, ...] = ()
-        self._api_version = (0, 0)
-        self._parallel_for: int | None = None
 
     def __repr__(self) -> str:
         return f"HandlerLibrary({self.path!r}, {self.platform!r})"
@@ -104,26 +91,25 @@ class HandlerLibrary:
     @property
     def api_version(self) -> tuple[int, int]:
         """Version of the FFI headers that the library was built with."""
-        self._load()
-        return self._api_version
+        return self._table.api_major, self._table.api_minor
 
-    @property
+    @functools.cached_property
     def handlers(self) -> dict[str, Handler]:
         """The handlers by custom call target."""
-        self._load()
-        return self._handlers
+        found = handlers_in(self._table)
+        return {h.name: h for h in found if h.platform == self.platform}
 
-    @property
+    @functools.cached_property
     def types(self) -> tuple[StateType, ...]:
         """The state types, to be registered before the handlers."""
-        self._load()
-        return self._types
+        found = types_in(self._table)
+        return tuple(t for t in found if t.platform == self.platform)
 
     @property
     def parallel_for(self) -> int | None:
         """Address of the parallel loop that the library lends, or uses."""
-        self._load()
-        return self._parallel_for
+        slot = _parallel_for(self._table)
+        return slot[0] if slot else None
 
     def handler(self, target: str) -> Handler:
         """The handler of `target`; HandlerLibraryError if there is none."""
@@ -136,18 +122,14 @@ class HandlerLibrary:
             )
         return found
 
-    def _load(self) -> None:
-        if self._library is not None:
-            return
-        with self._lock:
-            if self._library is None:
-                library = _open(self.path)
-                self._read(library)
-                self._library = library  # last: marks the rest as complete
+    @functools.cached_property
+    def _library(self) -> ctypes.CDLL:
+        return _open(self.path)
 
-    def _read(self, library: ctypes.CDLL) -> None:
+    @functools.cached_property
+    def _table(self) -> c_api.HandlerTable:
         try:
-            get_table = getattr(library, c_api.TABLE_SYMBOL)
+            get_table = getattr(self._library, c_api.TABLE_SYMBOL)
         except AttributeError:
             raise HandlerLibraryError(
                 f"{self.path} has no symbol {c_api.TABLE_SYMBOL}, so it is no "
@@ -155,26 +137,27 @@ class HandlerLibrary:
                 "rules or xla_ffi_kit.build_library()"
             ) from None
         get_table.restype = ctypes.POINTER(c_api.HandlerTable)
-        table = get_table().contents
+        table: c_api.HandlerTable = get_table().contents
         if table.struct_size < c_api.HandlerTable.register_all.offset:
             raise HandlerLibraryError(
                 f"the handler table of {self.path} has {table.struct_size} "
                 f"bytes, expected at least "
                 f"{c_api.HandlerTable.register_all.offset}; rebuild the library"
             )
-        if table.struct_size >= ctypes.sizeof(c_api.HandlerTable):
-            _lend_parallel_loop(table, self.path)
-            if table.parallel_for:
-                self._parallel_for = table.parallel_for[0]
-        self._api_version = (table.api_major, table.api_minor)
-        self._handlers = {
-            handler.name: handler
-            for handler in _handlers(table)
-            if handler.platform == self.platform
-        }
-        self._types = tuple(
-            t for t in _types(table) if t.platform == self.platform
-        )
+        # A library that has no parallel loop is lent that of the kit.
+        slot, kit = _parallel_for(table), KIT_LIBRARIES[0]
+        if slot and not slot[0] and kit.path != self.path and kit.exists:
+            slot[0] = kit.parallel_for
+        return table
+
+
+def _parallel_for(
+    table: c_api.HandlerTable,
+) -> ctypes._Pointer[ctypes.c_void_p] | None:
+    """Where the library keeps the address of its parallel loop, if it does."""
+    if table.struct_size < ctypes.sizeof(c_api.HandlerTable):
+        return None
+    return table.parallel_for or None
 
 
 def _open(path: str) -> ctypes.CDLL:
@@ -214,28 +197,22 @@ def _file_at(path: str) -> tuple[int, ...]:
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
-def _rows(address: int, count: int, stride: int) -> Iterator[int]:
-    # The library's own stride: its rows may be longer than this reader's.
-    for i in range(count):
-        yield address + i * stride
-
-
-def _handlers(table: c_api.HandlerTable) -> Iterator[Handler]:
-    for at in _rows(table.handlers, table.num_handlers, table.handler_size):
+def handlers_in(table: c_api.HandlerTable) -> Iterator[Handler]:
+    """The handlers of all platforms."""
+    for i in range(table.num_handlers):
+        # The library's own stride: its rows may be longer than this reader's.
+        at = table.handlers + i * table.handler_size
         entry = c_api.HandlerEntry.from_address(at)
         stages = {s: getattr(entry, s) for s in STAGES if getattr(entry, s)}
         yield Handler(entry.name.decode(), _jax_platform(entry), stages)
 
 
-def _types(table: c_api.HandlerTable) -> Iterator[StateType]:
-    for at in _rows(table.types, table.num_types, table.type_size):
-        entry = c_api.TypeEntry.from_address(at)
-        yield StateType(
-            entry.name.decode(),
-            _jax_platform(entry),
-            entry.type_id,
-            entry.type_info,
-        )
+def types_in(table: c_api.HandlerTable) -> Iterator[StateType]:
+    """The state types of all platforms."""
+    for i in range(table.num_types):
+        entry = c_api.TypeEntry.from_address(table.types + i * table.type_size)
+        name, platform = entry.name.decode(), _jax_platform(entry)
+        yield StateType(name, platform, entry.type_id, entry.type_info)
 
 
 def _jax_platform(entry: c_api.HandlerEntry | c_api.TypeEntry) -> str:
@@ -294,29 +271,5 @@ def all_of(
     )
 
 
-def kit_libraries() -> tuple[HandlerLibrary, ...]:
-    """The kit's own libraries, in the package.
-
-    `__file__` is not resolved: under Bazel it is a link in the runfiles, and
-    the libraries are near it there, not in the source tree.
-    """
-    room = os.path.dirname(os.path.abspath(__file__))
-    folder = os.path.join(os.path.dirname(room), "_lib")
-    return (
-        HandlerLibrary(os.path.join(folder, "xla_ffi_kit_cpu.so"), "cpu"),
-        HandlerLibrary(
-            os.path.join(folder, "xla_ffi_kit_cuda.so"), "cuda", optional=True
-        ),
-    )
-
-
-KIT_LIBRARIES = kit_libraries()
-
-
-def _lend_parallel_loop(table: c_api.HandlerTable, path: str) -> None:
-    """Gives a library that has no parallel loop that of the kit, if it can."""
-    kit = KIT_LIBRARIES[0]
-    if kit.path == path or not kit.exists:
-        return
-    if table.parallel_for and not table.parallel_for[0]:
-        table.parallel_for[0] = kit.parallel_for
+# The kit's own libraries, in the package.
+KIT_LIBRARIES = libraries_beside(os.path.dirname(__file__), "_lib/xla_ffi_kit")

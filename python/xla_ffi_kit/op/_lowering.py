@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import jax
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape, Typed
+from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.op import _operands, _shared, sharding
@@ -160,6 +159,6 @@ def _with_axes(aval: ShapedArray, at: int, count: int) -> ShapedArray:
 
 def _reshape(value: ir.Value, shape: Shape) -> ir.Value:
     element = value.type.element_type
-    return stablehlo.reshape(  # type: ignore[attr-defined]
+    return _jax_hooks.hlo.reshape(
         ir.RankedTensorType.get(list(shape), element), value
     )

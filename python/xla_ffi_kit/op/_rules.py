@@ -14,11 +14,11 @@ from typing import TypeAlias, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.op import _operands, _shared
 from xla_ffi_kit.op._attributes import AttributeValues
 from xla_ffi_kit.op._shared import Operand

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Literal, TypeVar, cast
 
 import jax
-from jax.extend.core import Primitive
 from jax.typing import ArrayLike
 
 from xla_ffi_kit import _check, _jax_hooks
@@ -170,7 +169,7 @@ class FfiOp(OpSpec, Generic[R]):
             name, attributes or {}, _citizen.defaults(reference)
         )
         self._types = ResultTypes(self)
-        self.primitive = Primitive(name)
+        self.primitive = _jax_hooks.Primitive(name)
         self.primitive.multiple_results = True
         self.primitive.def_effectful_abstract_eval(self._types.abstract_eval)
         _jax_hooks.define_eager_call(self.primitive)

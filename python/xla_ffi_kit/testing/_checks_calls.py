@@ -92,11 +92,7 @@ def leading_axes_batch(run: Runner) -> None:
     check_batches(run)
     axes = _case.call_axes(run.op)
     summed = run.op.shared_results
-    call = Call(
-        programs.whole_and_rows,
-        batch=axes,
-        options=(("axes", axes), ("summed", summed)),
-    )
+    call = Call.of(programs.whole_and_rows, axes, axes=axes, summed=summed)
     for reference in (False, True):
         whole, rows = cast(
             tuple[object, object], run.run(call, reference=reference)
@@ -114,7 +110,7 @@ def empty_batch(run: Runner) -> None:
     """A batch of no rows gives empty results."""
     check_batches(run)
     axes = _case.call_axes(run.op)
-    run.same(Call(programs.empty_batch, axes, options=(("axes", axes),)))
+    run.same(Call.of(programs.empty_batch, axes, axes=axes))
 
 
 def vmap(run: Runner) -> None:
@@ -135,14 +131,12 @@ def vmap(run: Runner) -> None:
             if len(set(axes)) == 1 or axes.count(None) == count - 1
         ]
     for axes in choices:
-        options = (("in_axes", axes),)
-        run.same(Call(programs.vmapped, axes, options=options))
-        _one_call(run, Call(programs.vmapped_text, axes, options=options))
+        run.same(Call.of(programs.vmapped, axes, in_axes=axes))
+        _one_call(run, Call.of(programs.vmapped_text, axes, in_axes=axes))
     first, second = (0,) * count, (1,) * count
     if all(x.ndim for x in run.case.operands()):
-        run.same(Call(programs.vmapped, second, options=(("in_axes", 1),)))
-    to_last = (("in_axes", 0), ("out_axes", -1))
-    run.same(Call(programs.vmapped, first, options=to_last))
+        run.same(Call.of(programs.vmapped, second, in_axes=1))
+    run.same(Call.of(programs.vmapped, first, in_axes=0, out_axes=-1))
     run.same(Call(programs.nested_vmap, first))
 
 
@@ -172,13 +166,12 @@ def aliases(run: Runner) -> None:
     if not run.op.aliases:
         raise Skipped("the operation has no aliases")
     donated = tuple(run.op.aliases)
-    options = (("donated", donated),)
-    call = Call(programs.donating, options=options)
+    call = Call.of(programs.donating, donated=donated)
     run.compare(
         call, run.run(call), run.wanted(JITTED), what="with a donated operand: "
     )
-    run.same(Call(programs.using_again, options=(("index", donated[0]),)))
-    call = Call(programs.donating_text, options=options)
+    run.same(Call.of(programs.using_again, index=donated[0]))
+    call = Call.of(programs.donating_text, donated=donated)
     size = ",".join(map(str, run.case.operands()[donated[0]].shape))
     for line in run.text(call).splitlines():
         if " copy(" in line and f"[{size}]" in line.split(" copy(")[0]:

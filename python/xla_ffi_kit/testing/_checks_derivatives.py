@@ -29,8 +29,7 @@ def jvp(run: Runner) -> None:
     run.same(Call(programs.jvp), want=want, factor=4)
     run.same(Call(programs.linearized), want=want[1], factor=4)
     for i in range(count if count > 1 else 0):
-        call = Call(programs.jvp_towards, options=(("index", i),))
-        run.same(call, factor=4)
+        run.same(Call.of(programs.jvp_towards, index=i), factor=4)
 
 
 def grad(run: Runner) -> None:
@@ -40,7 +39,7 @@ def grad(run: Runner) -> None:
     for program in (programs.grad, programs.jitted_grad, programs.remat_grad):
         run.same(Call(program), want=want, factor=8)
     for i in range(count if count > 1 else 0):
-        call = Call(programs.grad_towards, options=(("index", i),))
+        call = Call.of(programs.grad_towards, index=i)
         run.same(call, want=want[i], factor=8)
 
 
@@ -79,6 +78,5 @@ def batched_derivatives(run: Runner) -> None:
         rows = _case.call_axes(run.op)
         run.same(Call(programs.grad_of_batch, rows), factor=8)
     for axes in ((0,) * count, (0, *(None,) * (count - 1))):
-        options = (("in_axes", axes),)
-        run.same(Call(programs.vmap_of_grad, axes, options=options), factor=8)
-        run.same(Call(programs.grad_of_vmap, axes, options=options), factor=8)
+        for program in (programs.vmap_of_grad, programs.grad_of_vmap):
+            run.same(Call.of(program, axes, in_axes=axes), factor=8)

@@ -22,8 +22,7 @@ def symbolic_batch(run: Runner) -> None:
     _needs_serialization()
     _checks_calls.check_batches(run)
     axes = _case.call_axes(run.op)
-    options = (("axes", axes),)
-    run.same(Call(programs.call_exported_with_two_sizes, axes, options=options))
+    run.same(Call.of(programs.call_exported_with_two_sizes, axes, axes=axes))
 
 
 def _needs_serialization() -> None:

@@ -58,8 +58,7 @@ def _stays(
 ) -> None:
     """Checks one function; results `summed` over the shards are whole."""
     axes = _case.call_axes(run.op)
-    options = (("axes", axes), ("kind", kind))
-    call = Call(program, axes, _SIZE, options)
+    call = Call.of(program, axes, _SIZE, axes=axes, kind=kind)
     text, got = cast(tuple[str, object], run.run(call))
     found = [name for name in _COLLECTIVES if name in text]
     if found and not (summed and found == ["all-reduce"]):

@@ -57,19 +57,23 @@ class Skipped(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A program of `_programs` and what it is called with.
+    """A program of `_programs` and what it is called with."""
 
-    Attributes:
-      program: called with those of f, x, v and op that it names.
-      batch: where the operands get a batch axis; None: they are the case's.
-      size: of the batch.
-      options: the program's keyword arguments.
-    """
+    program: Program  # called with those of f, x, v and op that it names
+    batch: tuple[int | None, ...] | None = None  # where operands get an axis
+    size: int = 3  # of the batch
+    options: tuple[tuple[str, object], ...] = ()  # keyword arguments
 
-    program: Program
-    batch: tuple[int | None, ...] | None = None
-    size: int = 3
-    options: tuple[tuple[str, object], ...] = ()
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        batch: tuple[int | None, ...] | None = None,
+        size: int = 3,
+        **options: object,
+    ) -> Call:
+        """The call with these options."""
+        return cls(program, batch, size, tuple(options.items()))
 
     @property
     def names(self) -> list[str]:

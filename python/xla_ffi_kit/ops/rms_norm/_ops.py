@@ -88,52 +88,35 @@ def _make_op(
 
 
 def _times_jacobian(
-    backward: Callable[[jax.Array], jax.Array], tangent: jax.Array
+    x: jax.Array, tangent: jax.Array, *scale: jax.Array, **eps: float
 ) -> jax.Array:
-    """The Jacobian times a tangent, by what multiplies a cotangent with it.
+    """The Jacobian times a tangent, given the scale or eps.
 
     The real Jacobian is symmetric, so a backward handler serves both
     directions; JAX's cotangents of complex numbers are conjugated.
     """
-    if jnp.iscomplexobj(tangent):
-        return jnp.conj(backward(jnp.conj(tangent)))
-    return backward(tangent)
-
-
-def _jvp_without_weight(
-    x: jax.Array, dx: jax.Array, scale: jax.Array
-) -> jax.Array:
-    return _times_jacobian(lambda ct: rms_norm_bwd_op(x, ct, scale), dx)
-
-
-def _recompute_jvp_without_weight(
-    x: jax.Array, dx: jax.Array, eps: float
-) -> jax.Array:
-    return _times_jacobian(
-        lambda ct: rms_norm_recompute_bwd_op(x, ct, eps=eps), dx
+    backward: Callable[..., jax.Array] = (
+        rms_norm_bwd_op if scale else rms_norm_recompute_bwd_op
     )
+    if jnp.iscomplexobj(tangent):
+        return jnp.conj(backward(x, jnp.conj(tangent), *scale, **eps))
+    return backward(x, tangent, *scale, **eps)
 
 
-rms_norm_bwd_op = _make_op(
-    f"{_NAME}_bwd",
-    f"{_NAME}_bwd",
-    _reference.backward,
-    ("x", "ct", "scale"),
-    ("dx",),
-    {},
-    transpose=lambda ct, x, _, scale: _jvp_without_weight(x, ct, scale),
-)
-
-rms_norm_recompute_bwd_op = _make_op(
-    f"{_NAME}_recompute_bwd",
-    f"{_NAME}_bwd",
-    _reference.backward,
-    ("x", "ct"),
-    ("dx",),
-    _EPS,
-    transpose=lambda ct, x, _, *, eps: _recompute_jvp_without_weight(
-        x, ct, eps
+_make_bwd = functools.partial(
+    _make_op,
+    handler=f"{_NAME}_bwd",
+    reference=_reference.backward,
+    results=("dx",),
+    transpose=lambda ct, x, _, *scale, **eps: _times_jacobian(
+        x, ct, *scale, **eps
     ),
+)
+rms_norm_bwd_op: FfiOp[jax.Array] = _make_bwd(
+    f"{_NAME}_bwd", operands=("x", "ct", "scale"), attributes={}
+)
+rms_norm_recompute_bwd_op: FfiOp[jax.Array] = _make_bwd(
+    f"{_NAME}_recompute_bwd", operands=("x", "ct"), attributes=_EPS
 )
 
 
@@ -142,7 +125,7 @@ rms_norm_recompute_bwd_op = _make_op(
 # then drops the forward: three times faster than with a stored scale.
 def _recompute_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     (x,), (dx,) = primals, tangents
-    return rms_norm_op(x, eps=eps), _recompute_jvp_without_weight(x, dx, eps)
+    return rms_norm_op(x, eps=eps), _times_jacobian(x, dx, eps=eps)
 
 
 # --- With a weight ------------------------------------------------------------
@@ -176,7 +159,7 @@ def _composed_jvp(
 ) -> tuple[jax.Array, jax.Array]:
     """The same by the handler that knows no weight."""
     widen = _reference.widen
-    dy = widen(_jvp_without_weight(x, dx, scale)) * widen(weight)
+    dy = widen(_times_jacobian(x, dx, scale)) * widen(weight)
     dy = dy + widen(x) * scale[..., None] * widen(dweight)
     return dy.astype(x.dtype), dx
 
@@ -267,17 +250,11 @@ def _composed_forward(
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """The forward of one set of operands, as operations.
+    """The forward of one set of operands, as operations."""
 
-    Attributes:
-      op: gives y, with a residual `(y, sum)`.
-      fwd_op: gives also the scale, which the backward takes.
-      in_place_op: `op` with y in x's memory, and the sum in the residual's.
-    """
-
-    op: FfiOp[Any]
-    fwd_op: FfiOp[Any]
-    in_place_op: FfiOp[Any]
+    op: FfiOp[Any]  # gives y, with a residual `(y, sum)`
+    fwd_op: FfiOp[Any]  # gives also the scale, which the backward takes
+    in_place_op: FfiOp[Any]  # y in x's memory, the sum in the residual's
 
 
 def _make_forward(
@@ -300,7 +277,7 @@ def _make_forward(
                 h, dh, scale, value["weight"], tangent["weight"]
             )
         else:
-            dy = _jvp_without_weight(h, dh, scale)
+            dy = _times_jacobian(h, dh, scale)
         if "epilogue" in given:
             dy = jnp.where(out[0] > 0, dy + dh, jnp.zeros_like(dy))
         d_out = [dy, dh] if has_residual else [dy]
