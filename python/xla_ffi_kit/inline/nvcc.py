@@ -26,6 +26,7 @@ class Nvcc:
 
     @property
     def root(self) -> pathlib.Path:
+        """The toolkit's folder."""
         return self.program.parent.parent
 
     @property
@@ -67,10 +68,9 @@ class Nvcc:
             arch = f"arch=compute_{capability},code=sm_{capability}"
             command.append(f"-gencode={arch}")
         newest = max(int(c.rstrip("af")) for c in compute_capabilities)
-        command.append(
-            f"-gencode=arch=compute_{newest},code=compute_{newest}"
-        )
-        own, other = [], list(host_flags)
+        command.append(f"-gencode=arch=compute_{newest},code=compute_{newest}")
+        own: list[str] = []
+        other = list(host_flags)
         for flag in flags:
             (own if flag.startswith(("-I", "-D")) else other).append(flag)
         return command + own + [f"-Xcompiler={flag}" for flag in other]
