@@ -154,6 +154,97 @@ def test_a_source_that_is_not_there_or_is_not_cpp(tmp_path):
         )
 
 
+# --- CUDA sources -------------------------------------------------------------
+
+# build_library_cuda_test has the true nvcc; this one writes down how it was
+# called, and compiles for the CPU.
+NVCC = """#!/bin/bash
+printf '%s\n' "$@" >"$(dirname "$0")/arguments"
+while (($#)); do
+  case $1 in
+    -MMD) own+=(-MMD) ;;
+    -isystem | -c | -o | -MF) own+=("$1" "$2"); shift ;;
+  esac
+  shift
+done
+exec c++ -x c++ -fPIC "${own[@]}"
+"""
+
+
+@pytest.fixture
+def toolkit(tmp_path, monkeypatch):
+    folder = tmp_path / "toolkit"
+    for name in ("bin", "include", "lib"):
+        (folder / name).mkdir(parents=True)
+    (folder / "bin/nvcc").write_text(NVCC)
+    (folder / "bin/nvcc").chmod(0o755)
+    (folder / "include/cuda_runtime_api.h").write_text("#define HAS_CUDA 1\n")
+    (folder / "lib/libcudart_static.a").write_text("!<arch>\n")
+    monkeypatch.setenv("NVCC", str(folder / "bin/nvcc"))
+    return folder
+
+
+def build_cuda(tmp_path, **options):
+    (tmp_path / "value.cu").write_text("int Value() { return 1; }\n")
+    (tmp_path / "handler.cc").write_text(
+        """
+        #include <cuda_runtime_api.h>
+        #include "xla/ffi/api/ffi.h"
+        int Value();
+        static xla::ffi::Error Run() {
+          return Value() == HAS_CUDA ? xla::ffi::Error::Success()
+                                     : xla::ffi::Error::Internal("");
+        }
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(Handler, Run, xla::ffi::Ffi::Bind());
+        """
+    )
+    return xla_ffi_kit.build_library(
+        [tmp_path / "value.cu", tmp_path / "handler.cc"],
+        {"files.cuda": "Handler"},
+        tmp_path / "ops_cuda.so",
+        platform="cuda",
+        **options,
+    )
+
+
+def test_nvcc_compiles_cuda_sources(toolkit, tmp_path):
+    library = build_cuda(
+        tmp_path,
+        compute_capabilities=["90a", "80"],
+        flags=["-DMINE", "-march=x86-64"],
+    )
+    assert library.platform == "cuda"
+    assert sorted(library.handlers) == ["files.cuda"]
+    arguments = (toolkit / "bin/arguments").read_text().splitlines()
+    assert [a for a in arguments if "-gencode" in a] == [
+        "-gencode=arch=compute_90a,code=sm_90a",
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90,code=compute_90",
+    ]
+    assert "-DMINE" in arguments
+    assert "-Xcompiler=-march=x86-64" in arguments
+    assert "-Xcompiler=-fPIC" in arguments
+
+
+def test_a_toolkit_without_its_runtime(toolkit, tmp_path):
+    (toolkit / "lib/libcudart_static.a").unlink()
+    with pytest.raises(xla_ffi_kit.BuildError, match="libcudart_static.a"):
+        build_cuda(tmp_path)
+
+
+def test_no_cuda_compiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("NVCC", "absent-nvcc")
+    with pytest.raises(xla_ffi_kit.BuildError, match="NVCC is 'absent-nvcc'"):
+        build_cuda(tmp_path)
+
+
+@pytest.mark.parametrize("given", [[], ["sm_90"], ["9.0"]])
+def test_what_is_no_compute_capability(toolkit, tmp_path, given):
+    said = "ops_cuda: compute_capabilities: expected some such as"
+    with pytest.raises(xla_ffi_kit.BuildError, match=said):
+        build_cuda(tmp_path, compute_capabilities=given)
+
+
 # --- From an experiment to a wheel of one's own -------------------------------
 
 PACKAGE = '''

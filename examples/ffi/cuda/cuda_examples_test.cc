@@ -45,7 +45,7 @@ class CudaExamplesTest : public ::testing::Test {
  protected:
   CudaExamplesTest() {
     const XlaFfiKit_HandlerTable* table = cuda_examples_handler_table();
-    EXPECT_EQ(table->num_types, 3u);
+    EXPECT_EQ(table->num_types, 4u);
     for (size_t i = 0; i < table->num_types; ++i) {
       const XlaFfiKit_Type& type = table->types[i];
       EXPECT_TRUE(RegisterType(type.name, type.type_id, type.type_info).ok());

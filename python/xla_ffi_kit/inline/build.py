@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from xla_ffi_kit.inline import compiler
+from xla_ffi_kit.inline import compiler, nvcc
 from xla_ffi_kit.inline.errors import BuildError
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 
@@ -24,6 +25,7 @@ def build_library(
     types: Mapping[str, str] | None = None,
     platform: str = "cpu",
     flags: Sequence[str] = (),
+    compute_capabilities: Sequence[str] = nvcc.COMPUTE_CAPABILITIES,
 ) -> HandlerLibrary:
     """Builds a handler library as `xla_ffi_library()` does, with its table.
 
@@ -32,24 +34,28 @@ def build_library(
     "xla_ffi/core/handler.h" and "xla_ffi/inline/kit.h".
 
     Args:
-      sources: C++ sources.
+      sources: C++ sources, and for the platform "cuda" CUDA sources (.cu,
+        .cu.cc), which nvcc compiles: the environment variable NVCC, or PyPI's
+        (`pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm
+        nvidia-cuda-runtime`), or the one on the path.
       handlers: custom call target -> the symbol that
         XLA_FFI_DEFINE_HANDLER_SYMBOL or KIT_DEFINE_HANDLER defines, or a
         mapping from stage ("instantiate", "prepare", "initialize", "execute")
         to symbol.
       output: the shared library to write.
       types: name of a state type -> the name given to XLA_FFI_KIT_DEFINE_TYPE.
-      platform: "cpu", or "cuda" for handlers that launch kernels of other
-        libraries; `.cu` files are compiled by `xla_ffi_library()` only.
+      platform: "cpu" or "cuda".
       flags: options of the compiler after the kit's own; `-l`, `-L` and `-Wl,`
         ones are the linker's.
+      compute_capabilities: of the GPUs that CUDA sources are compiled for,
+        such as "90" or "100a"; newer ones run PTX of the newest.
 
     Returns:
       The library, for `FfiOp(libraries=...)`.
 
     Raises:
       BuildError: a source does not compile, a symbol is not defined, or there
-        is no compiler.
+        is no compiler (NoCompilerError).
     """
     output = pathlib.Path(output).absolute()
     name = output.stem
@@ -63,10 +69,10 @@ def build_library(
     for source in sources:
         if not os.path.exists(source):
             raise BuildError(f"{name}: sources: there is no file {source}")
-        if os.fspath(source).endswith((".cu", ".cu.cc")):
+        if nvcc.is_cuda(source) and platform != "cuda":
             raise BuildError(
-                f"{name}: sources: expected C++, got the CUDA source {source}; "
-                "build it with xla_ffi_library() of the Bazel rules"
+                f'{name}: sources: expected C++ for the platform "cpu", got '
+                f"the CUDA source {source}"
             )
     stages = {
         target: {"execute": symbols} if isinstance(symbols, str) else symbols
@@ -76,6 +82,10 @@ def build_library(
     types = types or {}
     found = compiler.find()
     compiler.check_flags(name, flags)
+    cuda = None
+    if any(map(nvcc.is_cuda, sources)):
+        _check_capabilities(name, compute_capabilities)
+        cuda = compiler.Cuda(nvcc.find(), tuple(compute_capabilities))
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent) as work:
         table = pathlib.Path(work, f"{name}_table.cc")
@@ -94,6 +104,7 @@ def build_library(
             [*symbols, "XlaFfiKit_*"],
             library,
             flags,
+            cuda,
         )
         # A process that has the old one loaded keeps it.
         os.replace(library, output)
@@ -107,6 +118,14 @@ def _check_stages(name: str, stages: Mapping[str, Mapping[str, str]]) -> None:
                 f"{name}: handlers: {target}: expected the stage execute and "
                 f"only stages of {', '.join(_STAGES)}, got {', '.join(row)}"
             )
+
+
+def _check_capabilities(name: str, given: Sequence[str]) -> None:
+    if not given or not all(re.fullmatch(r"\d+[af]?", c) for c in given):
+        raise BuildError(
+            f"{name}: compute_capabilities: expected some such as "
+            f"{', '.join(nvcc.COMPUTE_CAPABILITIES)}, got {list(given)}"
+        )
 
 
 def _table(

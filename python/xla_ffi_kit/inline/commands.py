@@ -10,6 +10,7 @@ from xla_ffi_kit.inline import cache as cache_folder
 from xla_ffi_kit.inline import headers
 from xla_ffi_kit.inline.build import build_library
 from xla_ffi_kit.inline.errors import BuildError
+from xla_ffi_kit.inline.nvcc import COMPUTE_CAPABILITIES
 
 _PROGRAM = "python -m xla_ffi_kit"
 
@@ -18,12 +19,12 @@ def build(arguments: Sequence[str]) -> int:
     """Builds a handler library from files."""
     parser = argparse.ArgumentParser(
         prog=f"{_PROGRAM} build",
-        description="Builds a handler library from C++ files.",
+        description="Builds a handler library from C++ and CUDA files.",
         epilog="Example: build ops.cc -o my_package/ops_cpu.so "
         "--handler my_package.scale=Scale -- -mavx2. What follows -- goes to "
         "the compiler.",
     )
-    parser.add_argument("sources", nargs="+", help="C++ files")
+    parser.add_argument("sources", nargs="+", help="C++ and CUDA files")
     parser.add_argument("-o", "--output", required=True, metavar="LIBRARY.so")
     parser.add_argument(
         "--handler",
@@ -37,6 +38,13 @@ def build(arguments: Sequence[str]) -> int:
         "--type", action="append", default=[], metavar="NAME=SYMBOL"
     )
     parser.add_argument("--platform", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--compute-capability",
+        action="append",
+        metavar="90",
+        help="of a GPU that CUDA files are compiled for (default: "
+        f"{', '.join(COMPUTE_CAPABILITIES)})",
+    )
     arguments = list(arguments)
     split = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:split])
@@ -48,6 +56,8 @@ def build(arguments: Sequence[str]) -> int:
             types=dict(map(_pair, options.type)),
             platform=options.platform,
             flags=arguments[split + 1 :],
+            compute_capabilities=options.compute_capability
+            or COMPUTE_CAPABILITIES,
         )
     except BuildError as error:
         print(error, file=sys.stderr)

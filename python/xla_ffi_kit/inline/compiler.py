@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from xla_ffi_kit.inline import cache
+from xla_ffi_kit.inline import cache, nvcc
 from xla_ffi_kit.inline.errors import BuildError, NoCompilerError
 from xla_ffi_kit.inline.headers import include_dir
 
@@ -58,6 +58,20 @@ class Compiler:
 
     command: tuple[str, ...]
     identity: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuda:
+    """How CUDA sources are compiled: by what, and for which GPUs."""
+
+    nvcc: nvcc.Nvcc
+    compute_capabilities: tuple[str, ...]
+
+    def command(self, host: Compiler, flags: Sequence[str]) -> list[str]:
+        """nvcc's, which lacks the source and the object."""
+        return self.nvcc.command(
+            host.command[0], ["-fPIC"], flags, self.compute_capabilities
+        )
 
 
 def find() -> Compiler:
@@ -134,43 +148,44 @@ def compile_library(
     exports: Sequence[str],
     library: pathlib.Path,
     flags: Sequence[str],
+    cuda: Cuda | None = None,
 ) -> dict[str, str]:
     """Compiles and links; the files read beside headers of system and kit.
 
     Args:
       name: of the operation or library, for errors.
       compiler: the compiler.
-      sources: C++ sources.
+      sources: C++ sources, and with `cuda` CUDA sources.
       exports: symbols that the library exports; patterns with a "*" too.
       library: the file to write.
       flags: more flags; those of a library to link with come last.
+      cuda: the CUDA compiler, whose headers C++ sources find, too.
     """
+    compile_flags = [flag for flag in flags if not _is_for_linker(flag)]
+    link_flags = [flag for flag in flags if _is_for_linker(flag)]
+    includes = ["-isystem", include_dir()]
+    if cuda is not None:
+        includes += ["-isystem", str(cuda.nvcc.include)]
+        link_flags = [*cuda.nvcc.link_flags(), *link_flags]
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
         script = pathlib.Path(work, "exports.lds")
         names = " ".join(f"{symbol};" for symbol in exports)
         script.write_text(f"{{ global: {names} local: *; }};\n")
         objects = [pathlib.Path(work, f"{i}.o") for i in range(len(sources))]
         for source, file in zip(sources, objects, strict=True):
-            _run(
-                name,
-                [
+            if cuda is not None and nvcc.is_cuda(source):
+                command = cuda.command(compiler, compile_flags)
+            else:
+                command = [
                     *compiler.command,
                     *_FLAGS,
                     "-Wfatal-errors",
                     "-fdiagnostics-color=never",
-                    "-isystem",
-                    include_dir(),
-                    *(flag for flag in flags if not _is_for_linker(flag)),
-                    "-MMD",
-                    "-MF",
-                    f"{file}.d",
-                    "-c",
-                    str(source),
-                    "-o",
-                    str(file),
-                ],
-                work,
-            )
+                    *compile_flags,
+                ]
+            depfile = ["-MMD", "-MF", f"{file}.d"]
+            ends = ["-c", str(source), "-o", str(file)]
+            _run(name, [*command, *includes, *depfile, *ends], work)
         _run(
             name,
             [
@@ -181,7 +196,7 @@ def compile_library(
                 "-o",
                 str(library),
                 *map(str, objects),
-                *(flag for flag in flags if _is_for_linker(flag)),
+                *link_flags,
             ],
             work,
         )

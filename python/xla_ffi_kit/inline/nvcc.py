@@ -1,0 +1,117 @@
+"""nvcc, which compiles the CUDA sources of a library: found and asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import shutil
+from collections.abc import Sequence
+
+from xla_ffi_kit.inline.errors import NoCompilerError
+
+# Machine code for each, as `xla_ffi_library()` has it by default.
+COMPUTE_CAPABILITIES = ("80", "90", "100")
+
+_WHEELS = "nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime"
+_PACKAGE = "nvidia.cu13"
+
+
+@dataclasses.dataclass(frozen=True)
+class Nvcc:
+    """A CUDA compiler and the folder with its include/ and lib/."""
+
+    program: pathlib.Path
+
+    @property
+    def root(self) -> pathlib.Path:
+        """The toolkit's folder."""
+        return self.program.parent.parent
+
+    @property
+    def include(self) -> pathlib.Path:
+        """The folder of cuda_runtime.h."""
+        return self.root / "include"
+
+    def link_flags(self) -> list[str]:
+        """The runtime, linked in: a process may have another one loaded."""
+        folders = (self.root / "lib", self.root / "lib64")
+        for folder in folders:
+            archive = folder / "libcudart_static.a"
+            if archive.exists():
+                return [str(archive), "-ldl", "-lpthread", "-lrt"]
+        raise NoCompilerError(
+            f"{self.program} has no libcudart_static.a in "
+            f"{' or '.join(map(str, folders))}; `pip install "
+            "nvidia-cuda-runtime` brings it"
+        )
+
+    def command(
+        self,
+        host: str,
+        host_flags: Sequence[str],
+        flags: Sequence[str],
+        compute_capabilities: Sequence[str],
+    ) -> list[str]:
+        """A command that lacks the source and the object.
+
+        Args:
+          host: the C++ compiler for what runs on the CPU.
+          host_flags: options of its own.
+          flags: -I, -isystem and -D are nvcc's, others the C++ compiler's.
+          compute_capabilities: such as "90" or "100a"; the newest gets PTX too.
+        """
+        command = [str(self.program), "-x", "cu", "-std=c++17", "-O3"]
+        command += ["-ccbin", host, "-cudart=static"]
+        for capability in compute_capabilities:
+            arch = f"arch=compute_{capability},code=sm_{capability}"
+            command.append(f"-gencode={arch}")
+        newest = max(int(c.rstrip("af")) for c in compute_capabilities)
+        command.append(f"-gencode=arch=compute_{newest},code=compute_{newest}")
+        own: list[str] = []
+        other = list(host_flags)
+        for flag in flags:
+            (own if flag.startswith(("-I", "-D")) else other).append(flag)
+        return command + own + [f"-Xcompiler={flag}" for flag in other]
+
+
+def is_cuda(source: str | os.PathLike[str]) -> bool:
+    """Whether nvcc has to compile a source."""
+    return os.fspath(source).endswith((".cu", ".cu.cc"))
+
+
+def find() -> Nvcc:
+    """NVCC if it is set, else that of PyPI's wheels, else nvcc of the path.
+
+    Raises:
+      NoCompilerError: there is none.
+    """
+    chosen = os.environ.get("NVCC")
+    if chosen:
+        program = shutil.which(chosen)
+        if program is None:
+            raise NoCompilerError(
+                f"the environment variable NVCC is {chosen!r}, but there is no "
+                "such program"
+            )
+        return Nvcc(pathlib.Path(program).absolute())
+    for folder in _wheel_folders():
+        if (folder / "bin/nvcc").exists():
+            return Nvcc(folder / "bin/nvcc")
+    program = shutil.which("nvcc")
+    if program is None:
+        raise NoCompilerError(
+            f"there is no CUDA compiler; `pip install {_WHEELS}`, or set NVCC"
+        )
+    return Nvcc(pathlib.Path(program).resolve())
+
+
+def _wheel_folders() -> list[pathlib.Path]:
+    try:
+        found = importlib.util.find_spec(_PACKAGE)
+    except ModuleNotFoundError:  # nothing of "nvidia"
+        return []
+    if found is None:
+        return []
+    return [pathlib.Path(p) for p in found.submodule_search_locations or ()]
