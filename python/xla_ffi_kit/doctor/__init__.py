@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from xla_ffi_kit.doctor._environment import EnvironmentReport
+    from xla_ffi_kit.doctor._library_report import LibraryReport
     from xla_ffi_kit.op.spec import OpSpec
 
 # Imports inside the functions: _probe runs where JAX is not to be imported.
@@ -50,12 +52,7 @@ def _report(operations: Sequence[OpSpec] | None, as_json: bool) -> int:
     from xla_ffi_kit.doctor import _environment, _text
 
     report = _environment.examine(operations)
-    print(
-        json.dumps(dataclasses.asdict(report), indent=2)
-        if as_json
-        else _text.environment(report)
-    )
-    return 0 if report.loads else 1
+    return _printed(report, as_json, _text.environment(report))
 
 
 def _library(path: str, as_json: bool) -> int:
@@ -69,11 +66,13 @@ def _library(path: str, as_json: bool) -> int:
         else:
             print(f"doctor: {error}", file=sys.stderr)
         return 1
-    print(
-        json.dumps(dataclasses.asdict(report), indent=2)
-        if as_json
-        else _text.library(report)
-    )
+    return _printed(report, as_json, _text.library(report))
+
+
+def _printed(
+    report: EnvironmentReport | LibraryReport, as_json: bool, text: str
+) -> int:
+    print(json.dumps(dataclasses.asdict(report), indent=2) if as_json else text)
     return 0 if report.loads else 1
 
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol, Unpack
 
 from xla_ffi_kit.inline import loops, operation
 from xla_ffi_kit.inline.element_types import template_arguments
 from xla_ffi_kit.inline.source import Source, place_of
-from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
 
-Decorator = Callable[[Callable[..., Any]], FfiOp[Any]]
+
+class Decorator(Protocol):
+    """What `inline` and its like return."""
+
+    def __call__(self, reference: Callable[..., R], /) -> FfiOp[R]:
+        """The operation of a reference."""
+
+
 # What is compiled for this machine alone; part of the cache's key.
 _NATIVE = ("-march=native",)
 
@@ -24,7 +31,7 @@ def inline(
     function: str | None = None,
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation of a reference and a function in C++.
 
@@ -65,7 +72,7 @@ def inline(
     """
     place = place_of(code, sys._getframe(1))
 
-    def decorate(reference: Callable[..., Any]) -> FfiOp[Any]:
+    def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         name = reference.__name__
         operands, attributes = operation.parameter_names(reference)
         source = Source(
@@ -90,7 +97,7 @@ def elementwise(
     before: str = "",
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation of a reference and a C++ expression per result.
 
@@ -113,8 +120,8 @@ def elementwise(
     """
     place = place_of(expressions[0], sys._getframe(1))
 
-    def decorate(reference: Callable[..., Any]) -> FfiOp[Any]:
-        loop = loops.Loop(reference, options.get("attributes"))
+    def decorate(reference: Callable[..., R]) -> FfiOp[R]:
+        loop = loops.Loop(reference, options.get("attributes") or {})
         code = loops.elementwise(loop, expressions, before, place)
         source = loop.source(code, dtypes)
         return operation.make(source, reference, flags, fallback, 0, options)
@@ -131,7 +138,7 @@ def rows(
     before: str = "",
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation of a reference and the C++ code for one row.
 
@@ -162,8 +169,8 @@ def rows(
     """
     place = place_of(body, sys._getframe(1))
 
-    def decorate(reference: Callable[..., Any]) -> FfiOp[Any]:
-        loop = loops.Loop(reference, options.get("attributes"))
+    def decorate(reference: Callable[..., R]) -> FfiOp[R]:
+        loop = loops.Loop(reference, options.get("attributes") or {})
         code = loops.rows(
             loop,
             body,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit.inline.errors import BuildError
+from xla_ffi_kit.op.spec import AttributeType
 
 # HLO's name -> C++ type, NumPy type, number in XLA_FFI_DataType.
-_TYPES: dict[str, tuple[str, Any, int]] = {
+_TYPES: dict[str, tuple[str, type[np.generic], int]] = {
     "pred": ("bool", np.bool_, 1),
     "s8": ("int8_t", np.int8, 2),
     "s16": ("int16_t", np.int16, 3),
@@ -78,10 +79,10 @@ def from_number(number: int) -> np.dtype:
     return _BY_NUMBER[number]
 
 
-def cpp_attribute(declared: Any) -> str:
+def cpp_attribute(declared: AttributeType) -> str:
     """The C++ type of an attribute that is declared as for `FfiOp`."""
     if declared is str:
         return "std::string_view"
     if isinstance(declared, tuple):
         return f"kit::Array<{cpp_attribute(declared[0])}>"
-    return _BY_NAME[np.dtype(declared).name][0]
+    return _BY_NAME[np.dtype(cast(type[np.generic], declared)).name][0]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from xla_ffi_kit.inline import element_types, operation
 from xla_ffi_kit.inline.source import Place, Source
+from xla_ffi_kit.op.spec import AttributeType
 
 
 class Loop:
@@ -17,19 +17,15 @@ class Loop:
 
     def __init__(
         self,
-        reference: Callable[..., Any],
-        attributes: Mapping[str, Any] | None,
+        reference: Callable[..., object],
+        attributes: Mapping[str, AttributeType],
     ) -> None:
         self.name = reference.__name__
-        self.operands, defaults = operation.parameter_names(reference)
-        declared = dict(attributes or {})
+        self.operands, _ = operation.parameter_names(reference)
+        types = operation.attribute_types(self.name, reference, attributes)
         self.attributes = {
-            name: element_types.cpp_attribute(
-                declared[name]
-                if name in declared
-                else operation.type_of_default(self.name, name, default)
-            )
-            for name, default in defaults.items()
+            name: element_types.cpp_attribute(type_)
+            for name, type_ in types.items()
         }
 
     def source(self, code: str, dtypes: str | Sequence[str]) -> Source:

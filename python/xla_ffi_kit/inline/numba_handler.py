@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import ModuleType
+from typing import Unpack, cast
 
 import jax
 import numpy as np
 
 from xla_ffi_kit.inline import element_types, numba_source, operation
+from xla_ffi_kit.inline.decorators import Decorator
 from xla_ffi_kit.inline.errors import BuildError
-from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
+from xla_ffi_kit.op.spec import AttributeType
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
 _targets: set[str] = set()
@@ -31,8 +34,8 @@ def numba_kernel(
     kernel_axes: int | Sequence[int],
     results: int = 1,
     result_axes: int | None = None,
-    **options: Any,
-) -> Callable[[Callable[..., Any]], FfiOp[Any]]:
+    **options: Unpack[Options],
+) -> Decorator:
     """Makes an operation of a reference and a function that numba compiles.
 
     The decorated function is the reference of an `FfiOp`. The kernel gets the
@@ -57,8 +60,8 @@ def numba_kernel(
       results: how many results there are.
       result_axes: the results' axes beside the batch axes; default: those of
         the first operand.
-      **options: everything else that `FfiOp` takes, but for `handlers`. The
-        types of attributes that have no default stand in `attributes`.
+      **options: everything else that `FfiOp` takes. The types of attributes
+        that have no default stand in `attributes`.
 
     Raises:
       BuildError: there is no numba, it does not run here, or it cannot compile
@@ -66,9 +69,9 @@ def numba_kernel(
     """
     numba = _numba()
 
-    def decorate(reference: Callable[..., Any]) -> FfiOp[Any]:
+    def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         name = reference.__name__
-        operands, defaults = operation.parameter_names(reference)
+        operands, _ = operation.parameter_names(reference)
         axes = (
             (kernel_axes,) * len(operands)
             if isinstance(kernel_axes, int)
@@ -76,16 +79,8 @@ def numba_kernel(
         )
         own = axes[0] if result_axes is None else result_axes
         declared = options.get("attributes") or {}
-        attributes = {
-            attribute: _attribute(
-                name,
-                attribute,
-                declared[attribute]
-                if attribute in declared
-                else operation.type_of_default(name, attribute, default),
-            )
-            for attribute, default in defaults.items()
-        }
+        types = operation.attribute_types(name, reference, declared)
+        attributes = {a: _attribute(name, a, t) for a, t in types.items()}
         frame = numba_source.Frame(
             name=name,
             operand_axes=axes,
@@ -102,21 +97,22 @@ def numba_kernel(
             raise BuildError(
                 f"{name}: numba cannot compile the kernel: {error}"
             ) from error
-        target = _register(name, handler)
+        given = options.copy()
+        on_cpu = {"cpu": _register(name, handler)}
+        given["handlers"] = {**options.get("handlers", {}), **on_cpu}
+        given["attributes"] = attributes
         return FfiOp(
             name,
             reference,
             kernel_axes=kernel_axes,
-            handlers={"cpu": target},
-            attributes=attributes,
             dtypes=[dtype.name for dtype in frame.dtypes],
-            **{k: v for k, v in options.items() if k != "attributes"},
+            **given,
         )
 
     return decorate
 
 
-def _numba() -> Any:
+def _numba() -> ModuleType:
     try:
         import numba
     except ImportError as error:
@@ -125,10 +121,12 @@ def _numba() -> Any:
             "pip install a release of numba that takes this Python and NumPy "
             f"{np.__version__}"
         ) from None
-    return numba
+    return cast(ModuleType, numba)
 
 
-def _attribute(name: str, attribute: str, declared: Any) -> Any:
+def _attribute(
+    name: str, attribute: str, declared: AttributeType
+) -> np.dtype | tuple[np.dtype]:
     if declared is str:
         raise BuildError(
             f"{name}: attribute {attribute}: expected numbers, which are what "
@@ -136,7 +134,7 @@ def _attribute(name: str, attribute: str, declared: Any) -> Any:
         )
     if isinstance(declared, tuple):
         return (np.dtype(declared[0]),)
-    return np.dtype(declared)
+    return np.dtype(cast(type[np.generic], declared))
 
 
 def _dtypes(name: str, dtypes: str | Sequence[str]) -> tuple[np.dtype, ...]:
@@ -151,7 +149,7 @@ def _dtypes(name: str, dtypes: str | Sequence[str]) -> tuple[np.dtype, ...]:
     return found
 
 
-def _register(name: str, handler: Any) -> str:
+def _register(name: str, handler: numba_source.Handler) -> str:
     numbers = itertools.chain([""], (f".{i}" for i in itertools.count(2)))
     target = next(
         t for n in numbers if (t := f"{name}.numba{n}") not in _targets

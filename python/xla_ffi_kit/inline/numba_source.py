@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -28,9 +29,17 @@ class Frame:
     dtypes: tuple[np.dtype, ...]
 
 
+class Handler(Protocol):
+    """What `numba.cfunc` gives."""
+
+    @property
+    def address(self) -> int:
+        """Of the C function."""
+
+
 def compile_handler(
-    numba: Any, kernel: Callable[..., None], frame: Frame, message: str
-) -> Any:
+    numba: ModuleType, kernel: Callable[..., None], frame: Frame, message: str
+) -> Handler:
     """The cfunc; keep it alive as long as XLA may call it."""
     names = _helpers(numba)
     names |= {
@@ -51,7 +60,8 @@ def compile_handler(
     exec(
         compile(_source(frame), f"<numba handler {frame.name}>", "exec"), names
     )
-    return numba.cfunc("int64(int64)", nopython=True)(names["handler"])
+    cfunc = numba.cfunc("int64(int64)", nopython=True)
+    return cast(Handler, cfunc(names["handler"]))
 
 
 def _element(declared: np.dtype | tuple[np.dtype]) -> np.dtype:
@@ -196,7 +206,7 @@ def _error_args(message: str) -> int:
 _kept: list[object] = []
 
 
-def _helpers(numba: Any) -> dict[str, Any]:
+def _helpers(numba: ModuleType) -> dict[str, object]:
     """Loads, stores and the call of XLA's error function, for the source."""
     from llvmlite import ir
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import inspect
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -15,12 +14,13 @@ from xla_ffi_kit.inline import cache, compiler, headers, signature
 from xla_ffi_kit.inline.errors import BuildError, NoCompilerError
 from xla_ffi_kit.inline.source import EXPORTS, TARGET_MACRO, Source
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
+from xla_ffi_kit.op.spec import AttributeType
 
 
 def parameter_names(
-    reference: Callable[..., Any],
-) -> tuple[tuple[str, ...], dict[str, Any]]:
+    reference: Callable[..., object],
+) -> tuple[tuple[str, ...], dict[str, object]]:
     """Names of the operands, and the attributes with their defaults."""
     parameters = inspect.signature(reference).parameters.values()
     keywords = {
@@ -32,21 +32,20 @@ def parameter_names(
 
 def make(
     source: Source,
-    reference: Callable[..., Any],
+    reference: Callable[..., R],
     flags: Sequence[str],
     fallback: str | None,
     kernel_axes: int | Sequence[int],
-    options: Mapping[str, Any],
-) -> FfiOp[Any]:
+    options: Options,
+) -> FfiOp[R]:
     """Compiles the source and makes the operation."""
     if fallback not in (None, "reference"):
         raise ValueError(
             f"{source.name}: fallback: expected None or 'reference', got "
             f"{fallback!r}"
         )
-    own = functools.partial(
-        FfiOp, source.name, reference, kernel_axes=kernel_axes
-    )
+    declared = options.get("attributes") or {}
+    given = options.copy()
     try:
         target, library = build(source, flags)
     except NoCompilerError as error:
@@ -54,25 +53,19 @@ def make(
             raise NoCompilerError(
                 f"{source.name}: {error}, or pass fallback='reference'"
             ) from None
-        attributes = {
-            name: type_of_default(source.name, name, default)
-            for name, default in parameter_names(reference)[1].items()
-            if name not in (options.get("attributes") or {})
-        }
-        attributes |= options.get("attributes") or {}
-        return own(handlers={}, **{**options, "attributes": attributes})
+        given["handlers"] = options.get("handlers", {})
+        types = attribute_types(source.name, reference, declared)
+        given["attributes"] = {**declared, **types}
+        return FfiOp(source.name, reference, kernel_axes=kernel_axes, **given)
     found = signature.read(library, source)
-    _check_attributes(source.name, found.attributes, options)
-    return own(
-        handlers={"cpu": target, **options.get("handlers", {})},
-        libraries=(HandlerLibrary(library), *options.get("libraries", ())),
-        attributes=found.attributes,
-        dtypes=[[dtype.name for dtype in types] for types in found.operands],
-        **{
-            key: value
-            for key, value in options.items()
-            if key not in ("attributes", "handlers", "libraries")
-        },
+    _check_attributes(source.name, found.attributes, declared)
+    own = HandlerLibrary(library)
+    given["handlers"] = {"cpu": target, **options.get("handlers", {})}
+    given["libraries"] = (own, *options.get("libraries", ()))
+    given["attributes"] = found.attributes
+    dtypes = [[dtype.name for dtype in types] for types in found.operands]
+    return FfiOp(
+        source.name, reference, kernel_axes=kernel_axes, dtypes=dtypes, **given
     )
 
 
@@ -104,22 +97,45 @@ def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
 
 
 def _check_attributes(
-    name: str, found: Mapping[str, Any], options: Mapping[str, Any]
+    name: str,
+    found: Mapping[str, AttributeType],
+    declared: Mapping[str, AttributeType],
 ) -> None:
     """Checks the types that the author declared against those of the C++."""
-    for attribute, declared in (options.get("attributes") or {}).items():
+    for attribute, wanted in declared.items():
         got = found.get(attribute)
-        wanted = declared if declared is str else np.dtype(declared)
-        if isinstance(declared, tuple):
-            wanted = (np.dtype(declared[0]),)
-        if got != wanted:
+        if got != _kind(wanted):
             raise BuildError(
-                f"{name}: attribute {attribute}: expected {declared} as "
+                f"{name}: attribute {attribute}: expected {wanted} as "
                 f"`attributes` has it, got {got} in the C++ function"
             )
 
 
-def type_of_default(name: str, attribute: str, default: Any) -> Any:
+def _kind(declared: AttributeType) -> object:
+    if declared is str:
+        return str
+    if isinstance(declared, tuple):
+        return (np.dtype(declared[0]),)
+    return np.dtype(cast(type[np.generic], declared))
+
+
+def attribute_types(
+    name: str,
+    reference: Callable[..., object],
+    declared: Mapping[str, AttributeType],
+) -> dict[str, AttributeType]:
+    """The types of the attributes: declared, or those of the defaults."""
+    return {
+        attribute: declared[attribute]
+        if attribute in declared
+        else type_of_default(name, attribute, default)
+        for attribute, default in parameter_names(reference)[1].items()
+    }
+
+
+def type_of_default(
+    name: str, attribute: str, default: object
+) -> AttributeType:
     """The type of an attribute, from its default, as C++ would have it."""
     for kind, dtype in (
         (bool, np.bool_),
@@ -132,7 +148,8 @@ def type_of_default(name: str, attribute: str, default: Any) -> Any:
     if isinstance(default, np.generic):
         return default.dtype
     if isinstance(default, tuple | list) and default:
-        return (type_of_default(name, attribute, default[0]),)
+        element = type_of_default(name, attribute, default[0])
+        return cast(AttributeType, (element,))
     raise BuildError(
         f"{name}: attribute {attribute}: expected a default that is a number, "
         "a bool, a string or a sequence of numbers, or its type in "

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
-from typing import Any
 
 import numpy as np
 
 from xla_ffi_kit.inline import element_types
 from xla_ffi_kit.inline.errors import BuildError
 from xla_ffi_kit.inline.source import CODES_SYMBOL, Source
+from xla_ffi_kit.op.spec import AttributeType
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Signature:
       results: the results' types, for each instance.
     """
 
-    attributes: dict[str, Any]
+    attributes: dict[str, AttributeType]
     operands: tuple[tuple[np.dtype, ...], ...]
     results: tuple[tuple[np.dtype, ...], ...]
 
@@ -61,7 +61,7 @@ def _dtype(code: int) -> np.dtype:
     return element_types.from_number(code - ord("0"))
 
 
-def _attribute(kind: str, code: int) -> Any:
+def _attribute(kind: str, code: int) -> AttributeType:
     if kind == "t":
         return str
     return (_dtype(code),) if kind == "a" else _dtype(code)

@@ -8,16 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit.op.spec import AttributeType
 
-# What an attribute may be declared as: a NumPy scalar type, `str`, a NumPy
-# scalar type in a one-tuple for an array, or a mapping for a dictionary.
-AttributeType: TypeAlias = (
-    type[np.generic]
-    | type[str]
-    | np.dtype[np.generic]
-    | tuple[type[np.generic]]
-    | Mapping[str, "AttributeType"]
-)
 _DType: TypeAlias = np.dtype[np.generic]
 _Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "_Kind"]
 
@@ -29,14 +21,11 @@ class AttributeValues:
 
     Plain numbers would not do as part of a compilation key: 0.0 == -0.0, and
     NaN differs from itself.
-
-    Attributes:
-      items: by name, as NumPy values of the declared types.
-      for_reference: by name, as Python values, which do not widen a result.
     """
 
     def __init__(self, items: Mapping[str, object]) -> None:
-        self.items = items
+        self.items = items  # by name, as NumPy values of the declared types
+        # By name, as Python values, which do not widen a result.
         self.for_reference = {k: _plain(v) for k, v in items.items()}
         # repr of a Python float is exact and tells 0.0 from -0.0.
         self._key = repr(self.for_reference)
@@ -97,27 +86,26 @@ class Binder:
             found = self._seen.get(key)
             if found is not None:
                 return found
-        values = bind(self._op, self._types, {**self._defaults, **given})
+        values = self._check({**self._defaults, **given})
         if len(key) == len(given) and len(self._seen) < _REMEMBERED:
             self._seen[key] = values
         return values
+
+    def _check(self, given: Mapping[str, object]) -> AttributeValues:
+        op, types = self._op, self._types
+        if given.keys() != types.keys():
+            raise TypeError(
+                f"{op}: attributes: expected {_names(types)}, got "
+                f"{_names(given)}"
+            )
+        return AttributeValues(
+            {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
+        )
 
 
 def _is_plain(value: object) -> bool:
     # Zeros are left out: 0.0 and -0.0 would be one key.
     return type(value) in (int, float, str) and value != 0
-
-
-def bind(
-    op: str, types: Mapping[str, _Kind], given: Mapping[str, object]
-) -> AttributeValues:
-    """Checks the attributes of a call against their normalized types."""
-    if given.keys() != types.keys():
-        raise TypeError(
-            f"{op}: attributes: expected {_names(types)}, got {_names(given)}"
-        )
-    items = {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
-    return AttributeValues(items)
 
 
 def _names(names: Mapping[str, object]) -> str:

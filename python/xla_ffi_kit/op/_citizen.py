@@ -14,13 +14,16 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit.op.spec import OpSpec
 
 
-def resemble(op: OpSpec, reference: Callable[..., object]) -> None:
+def resemble(
+    op: OpSpec,
+    reference: Callable[..., object],
+    signature: inspect.Signature,
+) -> None:
     """Gives the operation its reference's name, signature and docstring."""
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         value = getattr(reference, name, None)
         if value is not None:
             setattr(op, name, value)
-    signature = inspect.signature(reference)
     own = inspect.Parameter(
         "implementation", inspect.Parameter.KEYWORD_ONLY, default=None
     )
@@ -30,12 +33,11 @@ def resemble(op: OpSpec, reference: Callable[..., object]) -> None:
     op.__wrapped__ = reference  # type: ignore[attr-defined]
 
 
-def defaults(reference: Callable[..., object]) -> dict[str, object]:
+def defaults(reference: inspect.Signature) -> dict[str, object]:
     """The attributes that a call may leave out, and their values."""
-    parameters = inspect.signature(reference).parameters.values()
     return {
         p.name: p.default
-        for p in parameters
+        for p in reference.parameters.values()
         if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
     }
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from inspect import Parameter
 
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.op.spec import OpSpec
 
 
 def names(
-    op: str,
-    reference: Callable[..., object],
-    attributes: Mapping[str, object],
+    op: str, reference: inspect.Signature, attributes: Mapping[str, object]
 ) -> tuple[str, ...]:
     """Operand names from the reference's signature, attributes checked."""
-    operands, keywords = [], set()
-    for name, parameter in inspect.signature(reference).parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            keywords.add(name)
-        elif parameter.kind in (
-            parameter.POSITIONAL_ONLY,
-            parameter.POSITIONAL_OR_KEYWORD,
-        ):
-            operands.append(name)
+    parameters = reference.parameters.values()
+    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    operands = [p.name for p in parameters if p.kind in positional]
     if "implementation" in keywords:
         raise TypeError(
             f"{op}: attribute implementation: expected another name; calls use "

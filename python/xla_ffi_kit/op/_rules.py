@@ -71,7 +71,8 @@ class Rules:
             full = cast(list[jax.Array], list(operands))
             for i, value in zip(active, values, strict=True):
                 full[i] = value
-            return _shared.evaluate(self._spec, attributes, *full)
+            spec = self._spec
+            return _shared.in_jax(spec, spec.reference, attributes, *full)
 
         return call
 

@@ -8,7 +8,7 @@ shared operand is found by its first indices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 import jax
@@ -27,20 +27,16 @@ Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
-def evaluate(
-    spec: OpSpec, attributes: AttributeValues, *operands: jax.Array
-) -> Arrays:
-    """The reference's results; it never sees a shared operand's batch axes."""
-    return in_jax(spec, spec.reference, attributes, *operands)
-
-
 def in_jax(
     spec: OpSpec,
     function: Function,
     attributes: AttributeValues,
     *operands: jax.Array,
 ) -> Arrays:
-    """What `function`, of the reference's signature, returns; a tuple."""
+    """What `function`, of the reference's signature, returns; a tuple.
+
+    It never sees a shared operand's batch axes.
+    """
 
     def call(*values: jax.Array) -> Arrays:
         return flatten(function(*values, **attributes.for_reference))
@@ -51,19 +47,19 @@ def in_jax(
 def over_batches(spec: OpSpec, function: _F, operands: Sequence[Typed]) -> _F:
     """`function`, vmapped over the batch axes that shared operands have."""
     for level in reversed(range(spec.depth(operands))):
-        function = jax.vmap(function, _in_axes(spec, operands, level))
+        axes = _in_axes(spec, enumerate(operands), level)
+        function = jax.vmap(function, tuple(axes.values()))
     return function
 
 
 def _in_axes(
-    spec: OpSpec, operands: Sequence[Typed], level: int
-) -> tuple[int | None, ...]:
-    return tuple(_in_axis(spec, i, x, level) for i, x in enumerate(operands))
-
-
-def _in_axis(spec: OpSpec, index: int, x: Typed, level: int) -> int | None:
-    is_whole = index in spec.shared and spec.own_axes(index, x) <= level
-    return None if is_whole else 0
+    spec: OpSpec, operands: Iterable[tuple[int, Typed]], level: int
+) -> dict[int, int | None]:
+    """By index, where operands have the batch axis `level`, if they do."""
+    return {
+        i: None if i in spec.shared and spec.own_axes(i, x) <= level else 0
+        for i, x in operands
+    }
 
 
 def jvp(
@@ -83,7 +79,7 @@ def jvp(
         return flatten(outs), flatten(out_tangents)
 
     for level in reversed(range(spec.depth(primals))):
-        axes = _in_axes(spec, primals, level)
+        axes = tuple(_in_axes(spec, enumerate(primals), level).values())
         call = jax.vmap(call, (axes, axes))
     return call(tuple(primals), tuple(tangents))
 
@@ -116,8 +112,7 @@ def transpose(
         return tuple(out) if isinstance(out, Sequence) else (out,)
 
     for level in reversed(range(levels)):
-        axes = {i: _in_axis(spec, i, x, level) for i, x in known.items()}
-        call = jax.vmap(call, (0, axes))
+        call = jax.vmap(call, (0, _in_axes(spec, known.items(), level)))
     out = call(tuple(cotangents), known)
     return [
         _sum_to(spec, i, x, type_of(operands[i]), levels)

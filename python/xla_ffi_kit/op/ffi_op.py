@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Literal, TypeVar, cast
+from typing import Generic, Literal, TypedDict, TypeVar, cast
 
 import jax
 from jax.typing import ArrayLike
@@ -21,10 +22,11 @@ from xla_ffi_kit.op import (
     _shared,
 )
 from xla_ffi_kit.op import implementation as implementations
-from xla_ffi_kit.op._attributes import AttributeType, AttributeValues
+from xla_ffi_kit.op._attributes import AttributeValues
 from xla_ffi_kit.op._rules import Rules
 from xla_ffi_kit.op._types import ResultTypes
 from xla_ffi_kit.op.spec import (
+    AttributeType,
     Function,
     OpSpec,
     Result,
@@ -36,6 +38,26 @@ from xla_ffi_kit.op.spec import (
 R = TypeVar("R", bound=Result, covariant=True)
 
 _operations: weakref.WeakSet[OpSpec] = weakref.WeakSet()
+
+
+class Options(TypedDict, total=False):
+    """What `FfiOp` takes beside the name, `kernel_axes` and `dtypes`."""
+
+    handlers: Mapping[str, str | Function]
+    libraries: Sequence[Library]
+    attributes: Mapping[str, AttributeType]
+    check: Callable[..., None]
+    jvp: Callable[..., tuple[Result, Result]]
+    linear: Sequence[int]
+    transpose: Transpose
+    shared: Sequence[int]
+    shared_results: Sequence[int]
+    batches_shared: bool
+    partitioned: Function
+    aliases: Mapping[int, int]
+    has_side_effect: bool
+    vmap_method: VmapMethod
+    sharded_kernel_axes: ShardedKernelAxes
 
 
 def operations() -> list[OpSpec]:
@@ -132,7 +154,8 @@ class FfiOp(OpSpec, Generic[R]):
         vmap_method: VmapMethod = "broadcast_all",
         sharded_kernel_axes: ShardedKernelAxes = "error",
     ) -> None:
-        names = _operands.names(name, reference, attributes or {})
+        signature = inspect.signature(reference)
+        names = _operands.names(name, signature, attributes or {})
         if isinstance(kernel_axes, int):
             kernel_axes = (kernel_axes,) * len(names)
         found = handler_library.all_of(libraries)
@@ -164,9 +187,9 @@ class FfiOp(OpSpec, Generic[R]):
             vmap_method=vmap_method,
             sharded_kernel_axes=sharded_kernel_axes,
         )
-        _citizen.resemble(self, reference)
+        _citizen.resemble(self, reference, signature)
         self._bind_attributes = _attributes.Binder(
-            name, attributes or {}, _citizen.defaults(reference)
+            name, attributes or {}, _citizen.defaults(signature)
         )
         self._types = ResultTypes(self)
         self.primitive = _jax_hooks.Primitive(name)
@@ -180,7 +203,7 @@ class FfiOp(OpSpec, Generic[R]):
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._run_reference = jax.jit(
             lambda *operands, attributes: self._types.pack(
-                _shared.evaluate(self, attributes, *operands)
+                _shared.in_jax(self, reference, attributes, *operands)
             ),
             static_argnames="attributes",
         )

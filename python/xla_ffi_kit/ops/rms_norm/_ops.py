@@ -17,6 +17,7 @@ import numpy as np
 
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.spec import AttributeType, Function, Result, Transpose
 from xla_ffi_kit.ops.rms_norm import _reference
 
 _NAME = "xla_ffi_kit.rms_norm"
@@ -24,19 +25,27 @@ _EPS = {"eps": np.float64}
 
 # Names of operands, or of results.
 _Names = tuple[str, ...]
+_Attributes = Mapping[str, AttributeType]
+# What gives results by name.
+_Named = Callable[..., Mapping[str, jax.Array]]
+# Primals or tangents, of as many operands.
+_Arrays = tuple[jax.Array, ...]
 # Of x and weight.
 _Gradients = tuple[jax.Array, jax.Array]
+_Cotangents = tuple[jax.Array | None, jax.Array | None]
+# An operand that a transposition gives a value, or only a type.
+_Linear = jax.Array | jax.ShapeDtypeStruct
 
 
 def _with_signature(
-    function: Callable[..., Any],
+    function: _Named,
     operands: _Names,
     results: _Names,
-    attributes: Mapping[str, Any],
-) -> Callable[..., Any]:
+    attributes: _Attributes,
+) -> Function:
     """`function`, which gives results by name, with these operands alone."""
 
-    def call(*values: jax.Array, **given: Any) -> Any:
+    def call(*values: jax.Array, **given: object) -> Result:
         by_name = function(**dict(zip(operands, values, strict=True)), **given)
         if len(results) == 1:
             return by_name[results[0]]
@@ -53,16 +62,19 @@ def _with_signature(
 def _make_op(
     name: str,
     handler: str,
-    reference: Callable[..., Any],
+    reference: _Named,
     operands: _Names,
     results: _Names,
-    attributes: Mapping[str, Any],
-    composed: Callable[..., Any] | None = None,
-    **spec: Any,
+    attributes: _Attributes,
+    composed: _Named | None = None,
+    *,
+    jvp: Callable[..., tuple[Result, Result]] | None = None,
+    transpose: Transpose | None = None,
+    aliases: Mapping[int, int] | None = None,
 ) -> FfiOp[Any]:
     """An operation whose spec follows from the names of what it has."""
 
-    def named(function: Callable[..., Any]) -> Callable[..., Any]:
+    def named(function: _Named) -> Function:
         return _with_signature(function, operands, results, attributes)
 
     def places(of: _Names, *names: str) -> tuple[int, ...]:
@@ -80,7 +92,9 @@ def _make_op(
         shared_results=places(results, "dweight"),
         batches_shared="weight" in operands,
         partitioned=named(composed) if composed else None,
-        **spec,
+        jvp=jvp,
+        transpose=transpose,
+        aliases=aliases,
     )
 
 
@@ -123,7 +137,9 @@ rms_norm_recompute_bwd_op: FfiOp[jax.Array] = _make_bwd(
 # The derivative knows x alone, and the scale is computed again, which costs one
 # multiplication an element that has been loaded anyway. If nobody wants y, XLA
 # then drops the forward: three times faster than with a stored scale.
-def _recompute_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
+def _recompute_jvp(
+    primals: _Arrays, tangents: _Arrays, *, eps: float
+) -> tuple[jax.Array, jax.Array]:
     (x,), (dx,) = primals, tangents
     return rms_norm_op(x, eps=eps), _times_jacobian(x, dx, eps=eps)
 
@@ -165,13 +181,13 @@ def _composed_jvp(
 
 
 def _transpose_weight_backward(
-    cts: Any,
+    cts: _Cotangents,
     x: jax.Array,
-    _: Any,
+    _: _Linear,
     scale: jax.Array,
     weight: jax.Array,
-    *ct_sum: Any,
-) -> Any:
+    *ct_sum: _Linear,
+) -> Result:
     dx, dweight = cts
     dx = jnp.zeros_like(x) if dx is None else dx
     dweight = jnp.zeros_like(weight) if dweight is None else dweight
@@ -180,12 +196,12 @@ def _transpose_weight_backward(
 
 
 def _transpose_weight_jvp(
-    cts: Any,
+    cts: _Cotangents,
     x: jax.Array,
-    dx: Any,
+    dx: _Linear,
     scale: jax.Array,
     weight: jax.Array,
-    _: Any,
+    _: _Linear,
 ) -> tuple[jax.Array | None, jax.Array]:
     ct, ct_sum = cts
     if ct is None:
@@ -258,14 +274,14 @@ class Forward:
 
 
 def _make_forward(
-    suffix: str, operands: _Names, attributes: Mapping[str, Any]
+    suffix: str, operands: _Names, attributes: _Attributes
 ) -> Forward:
     has_residual, has_weight = "residual" in operands, "weight" in operands
     results = ("y", "sum") if has_residual else ("y",)
 
     def jvp(
-        primals: Any, tangents: Any, *, has_scale: bool, **given: Any
-    ) -> Any:
+        primals: _Arrays, tangents: _Arrays, *, has_scale: bool, **given: Any
+    ) -> tuple[Result, Result]:
         value = dict(zip(operands, primals, strict=True))
         tangent = dict(zip(operands, tangents, strict=True))
         *out, scale = made.fwd_op(*primals, **given)
@@ -288,7 +304,11 @@ def _make_forward(
             return out[0], d_out[0]
         return tuple(out), tuple(d_out)
 
-    def make(kind: str, has_scale: bool = False, **spec: Any) -> FfiOp[Any]:
+    def make(
+        kind: str,
+        has_scale: bool = False,
+        aliases: Mapping[int, int] | None = None,
+    ) -> FfiOp[Any]:
         composed = functools.partial(_composed_forward, has_scale=has_scale)
         recomputes = not has_weight and not has_scale
         return _make_op(
@@ -302,7 +322,7 @@ def _make_forward(
             jvp=_recompute_jvp
             if recomputes
             else functools.partial(jvp, has_scale=has_scale),
-            **spec,
+            aliases=aliases,
         )
 
     made = Forward(
