@@ -12,7 +12,7 @@ load("//third_party/python:python_headers.bzl", "python_headers")
 load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
 load("//third_party/xla:newer_headers.bzl", "newer_headers")
-load("//third_party/xla:revision.bzl", "NEWER_HEADERS", "RUNTIME_WHEEL")
+load("//third_party/xla:revision.bzl", "NEWER_HEADERS", "PLUGIN_WHEEL", "RUNTIME_WHEEL")
 
 # The parts of the runtime wheel that its XLA headers need.
 _RUNTIME_MEMBERS = [
@@ -56,7 +56,7 @@ def pybind11_repository():
     )
 
 def xla_dev_repositories():
-    """Declares `xla_runtime`, XLA's C++ library, other FFI headers, `nanobind`."""
+    """Declares `xla_runtime`, `pjrt_cpu_plugin`, other FFI headers, `nanobind`."""
     pypi_wheel(
         name = "xla_runtime",
         build_file = Label("//third_party/xla:runtime.BUILD"),
@@ -66,6 +66,17 @@ def xla_dev_repositories():
         requirement = RUNTIME_WHEEL.requirement,
         sha256 = RUNTIME_WHEEL.sha256,
         strip_prefix = "tensorflow",
+    )
+    pypi_wheel(
+        name = "pjrt_cpu_plugin",
+        build_file = Label("//third_party/xla:pjrt_cpu_plugin.BUILD"),
+        file_name = PLUGIN_WHEEL.file_name,
+        members = ["pjrt_c_api_cpu_plugin.so"],
+        platform = PLUGIN_WHEEL.platform,
+        python_version = PLUGIN_WHEEL.python_version,
+        requirement = PLUGIN_WHEEL.requirement,
+        sha256 = PLUGIN_WHEEL.sha256,
+        strip_prefix = "lammps_jax_pjrt_cpu",
     )
     pypi_wheel(
         name = "nanobind",

@@ -2,7 +2,8 @@
 //
 // The handlers register themselves through //xla_ffi/registry:register_cpu
 // when this program starts; no Python is involved. Each computation runs
-// through LocalClient and through the PjRt CPU client.
+// through LocalClient and through the PjRt CPU client, and as HLO on the newer
+// XLA of a PJRT plugin.
 
 #include <cmath>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include "xla/literal.h"
 #include "xla/literal_util.h"
 #include "xla/shape_util.h"
+#include "xla_ffi/registry/registry.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -219,12 +221,16 @@ TEST_P(CustomCallTest, WrongAttributes) {
   }
 }
 
+std::unique_ptr<Runner> MakeNewerRunner() {
+  return MakePluginRunner(*XlaFfiKit_CpuHandlerTable());
+}
+
+const char* const kClients[] = {"LocalClient", "PjRt", "Plugin"};
+
 INSTANTIATE_TEST_SUITE_P(Clients, CustomCallTest,
                          ::testing::Values(&MakeLocalClientRunner,
-                                           &MakePjRtRunner),
-                         [](const auto& info) {
-                           return info.index == 0 ? "LocalClient" : "PjRt";
-                         });
+                                           &MakePjRtRunner, &MakeNewerRunner),
+                         [](const auto& info) { return kClients[info.index]; });
 
 }  // namespace
 }  // namespace xla_ffi_kit

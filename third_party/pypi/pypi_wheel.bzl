@@ -89,6 +89,7 @@ def _pypi_wheel_impl(rctx):
         rctx.attr.platform,
         rctx.attr.strip_prefix,
         rctx.attr.members,
+        rctx.attr.file_name,
     )
     rctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % rctx.name)
     rctx.symlink(rctx.attr.build_file, "BUILD.bazel")
@@ -101,6 +102,9 @@ pypi_wheel = repository_rule(
             doc = "The BUILD file of the repository's root package.",
             allow_single_file = True,
             mandatory = True,
+        ),
+        "file_name": attr.string(
+            doc = "The wheel's, where it does not follow from the other attributes.",
         ),
         "members": attr.string_list(
             doc = "Folders and files below strip_prefix to unpack; all if empty.",

@@ -43,6 +43,15 @@ RUNTIME_WHEEL = struct(
     platform = "manylinux_2_27_x86_64",
 )
 
+# A PJRT plugin of a newer XLA, for the CPU: FFI API 0.4, PJRT 0.115.
+PLUGIN_WHEEL = struct(
+    requirement = "lammps-jax-pjrt-cpu==0.11.2",
+    sha256 = "1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1",
+    file_name = "lammps_jax_pjrt_cpu-0.11.2-py3-none-manylinux_2_27_x86_64.whl",
+    python_version = "3.11",
+    platform = "manylinux_2_27_x86_64",
+)
+
 # The same headers in openxla/xla: the commit that jax 0.9.0 pins.
 XLA_COMMIT = "bb760b047bdbfeff962f0366ad5cc782c98657e0"
 HEADERS_SHA256 = {

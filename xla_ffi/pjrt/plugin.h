@@ -1,0 +1,56 @@
+// A PJRT plugin as C++: what it takes to compile a program and run it on arrays
+// of the host.
+
+#ifndef XLA_FFI_PJRT_PLUGIN_H_
+#define XLA_FFI_PJRT_PLUGIN_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "xla/pjrt/c/pjrt_c_api.h"
+#include "xla_ffi/core/handler_table.h"
+#include "xla_ffi/pjrt/array.h"
+
+namespace xla_ffi_kit::pjrt {
+
+// A compiled program. May run on several threads at the same time.
+class Program {
+ public:
+  // The results of the program; the arguments have the shapes that it was
+  // compiled for. Throws Error with what XLA or a handler says.
+  std::vector<Array> Run(const std::vector<const Array*>& arguments) const;
+
+ private:
+  friend class Plugin;
+  const PJRT_Api* api_;
+  PJRT_Client* client_;
+  PJRT_Device* device_;
+  PJRT_LoadedExecutable* executable_;
+  size_t num_results_;
+};
+
+// A plugin and its first device, for the life of the process: XLA cannot be
+// unloaded. Every function throws Error.
+class Plugin {
+ public:
+  // Loads the shared library at `path`.
+  explicit Plugin(const std::string& path);
+
+  // Registers handlers. Before Start(): XLA wants types of state then.
+  void Register(const XlaFfiKit_HandlerTable& table);
+  // Starts the client.
+  void Start();
+  // Compiles a program; `format` is "mlir" (StableHLO, as text or bytecode) or
+  // "hlo" (a serialized HloModuleProto).
+  Program Compile(const std::string& code, const std::string& format) const;
+
+ private:
+  const PJRT_Api* api_;
+  PJRT_Client* client_ = nullptr;
+  PJRT_Device* device_ = nullptr;
+};
+
+}  // namespace xla_ffi_kit::pjrt
+
+#endif  // XLA_FFI_PJRT_PLUGIN_H_
