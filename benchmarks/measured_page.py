@@ -1,16 +1,18 @@
-"""docs/measured.md and docs/bars.svg, out of benchmarks/measured.json.
+"""docs/measured.md, docs/bars.svg, README's figures, from measured.json.
 
     tools/bazel run //benchmarks:measured_page
 
-`//benchmarks:compare -- --publish` measures, and then writes all three.
+`//benchmarks:compare -- --publish` measures, and then writes all of them.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
+import re
 import sys
-from collections.abc import Callable, Iterable
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from bars import bars
@@ -19,6 +21,15 @@ from figures import Figure, digits, duration, read, three
 DATA = "benchmarks/measured.json"
 PAGE = "docs/measured.md"
 BARS = "docs/bars.svg"
+README = "README.md"
+
+# What stands before and after a ratio in README, and its cell.
+_SAID = (
+    ("is ", " times as fast as XLA's", "rms_norm/fwd/bf16/1024x1024/fresh"),
+    ("derivative ", " times", "rms_norm/bwd/bf16/1024x1024/fresh"),
+    ("integers ", " times as fast", "accelerate/sort_i32/1000000/fresh"),
+    ("lexsort ", " times", "accelerate/lexsort/1000000/fresh"),
+)
 
 _INTRODUCTION = """\
 # Measured
@@ -144,16 +155,28 @@ def _row(cells: Iterable[str]) -> str:
 
 def _machine(environment: dict[str, Any]) -> str:
     e = environment
+    # Linux writes "always [madvise] never".
+    huge = re.sub(r".*\[(\w+)\].*", r"\1", e["huge pages"])
     return (
         f"{e['cores']} cores ({e['cpu']}, {', '.join(e['isa'])}), jax "
-        f"{e['jax']}, huge pages on {e['huge pages']}"
+        f"{e['jax']}, huge pages on {huge}"
     )
 
 
-def page(environment: dict[str, Any], figures: list[Figure]) -> str:
+def _slower(figures: Sequence[Figure]) -> str:
+    below = [f for f in figures if f.ratios["xla"] < 1]
+    names = ", ".join(f"`{f.name}` {digits(f.ratios['xla'])}" for f in below)
+    text = (
+        f"XLA's own code is faster in {len(below)} of the {len(figures)} "
+        f"cells: {names or 'none'}."
+    )
+    return f"\n{textwrap.fill(text, 80, break_on_hyphens=False)}\n"
+
+
+def page(environment: dict[str, Any], figures: Sequence[Figure]) -> str:
     """The text of docs/measured.md."""
-    text = _INTRODUCTION.format(machine=_machine(environment))
     left = [f for f in figures if not f.name.startswith("sweep/")]
+    text = _INTRODUCTION.format(machine=_machine(environment)) + _slower(left)
     for table in TABLES:
         taken = [figure for figure in left if table.takes(figure)]
         left = [figure for figure in left if not table.takes(figure)]
@@ -165,14 +188,29 @@ def page(environment: dict[str, Any], figures: list[Figure]) -> str:
     return text
 
 
+def readme(text: str, figures: Sequence[Figure]) -> str:
+    """The text of README.md with the measured ratios in it."""
+    found = {figure.name: figure for figure in figures}
+    for before, after, name in _SAID:
+        ratio = digits(found[name].ratios["xla"])
+        pattern = f"(?<={re.escape(before)})[0-9.]+(?={re.escape(after)})"
+        text, count = re.subn(pattern, ratio, text)
+        assert count == 1, f"README.md: {count} times {before!r}...{after!r}"
+    return text
+
+
 def written(root: pathlib.Path) -> dict[str, str]:
     """What the files below `root` ought to contain, by path."""
     environment, figures = read((root / DATA).read_text())
-    return {PAGE: page(environment, figures), BARS: bars(figures)}
+    return {
+        PAGE: page(environment, figures),
+        BARS: bars(figures),
+        README: readme((root / README).read_text(), figures),
+    }
 
 
 def write(root: pathlib.Path) -> None:
-    """Writes the page and the picture below `root`."""
+    """Writes the page, the picture and the README below `root`."""
     for path, text in written(root).items():
         (root / path).write_text(text)
 

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).absolute().parents[1]
 _, FIGURES = figures.read((ROOT / measured_page.DATA).read_text())
 
 
-@pytest.mark.parametrize("path", [measured_page.PAGE, measured_page.BARS])
+@pytest.mark.parametrize("path", measured_page.written(ROOT))
 def test_it_is_current(path):
     assert (ROOT / path).read_text() == measured_page.written(ROOT)[path], (
         "run tools/bazel run //benchmarks:measured_page"
@@ -52,6 +52,14 @@ def test_ratios(value, text):
 )
 def test_times(value, text):
     assert figures.duration(value) == text
+
+
+def test_the_figures_of_the_readme_are_written():
+    text = (ROOT / measured_page.README).read_text()
+    cells = [f._replace(ratios={"xla": 4.56}) for f in FIGURES]
+    assert measured_page.readme(text, cells).count(" 4.56 times") == 4
+    with pytest.raises(AssertionError, match="0 times 'lexsort '"):
+        measured_page.readme(text.replace("lexsort ", "sorting "), cells)
 
 
 def test_an_operation_without_a_table_of_its_own():

@@ -19,7 +19,7 @@ class Decorator(Protocol):
         """The operation of a reference."""
 
 
-# What is compiled for this machine alone; part of the cache's key.
+# Compiled only for this machine; part of the cache's key.
 _NATIVE = ("-march=native",)
 
 

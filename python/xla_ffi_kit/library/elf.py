@@ -1,6 +1,6 @@
 """Checks a shared library's file before the dynamic linker maps it.
 
-The linker maps a truncated library without a word and the process dies of
+The linker maps a truncated library without an error and the process dies of
 SIGBUS on first use; and its messages do not name the architecture. Only the
 64-bit little-endian ELF header is read (Linux on x86-64 and aarch64).
 """

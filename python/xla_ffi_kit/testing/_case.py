@@ -100,7 +100,7 @@ def is_inexact(x: Typed) -> bool:
 def differentiable(
     f: Callable[..., _T], operands: Sequence[jax.Array]
 ) -> tuple[Callable[..., _T], tuple[jax.Array, ...]]:
-    """`f` as a function of its floating-point operands alone, and those."""
+    """`f` as a function of only its floating-point operands, and those."""
     which = [i for i, x in enumerate(operands) if is_inexact(x)]
 
     def g(*values: jax.Array) -> _T:

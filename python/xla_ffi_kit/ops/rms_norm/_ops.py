@@ -43,7 +43,7 @@ def _with_signature(
     results: _Names,
     attributes: _Attributes,
 ) -> Function:
-    """`function`, which gives results by name, with these operands alone."""
+    """`function`, which gives results by name, of only these operands."""
 
     def call(*values: jax.Array, **given: object) -> Result:
         by_name = function(**dict(zip(operands, values, strict=True)), **given)
@@ -134,9 +134,9 @@ rms_norm_recompute_bwd_op: FfiOp[jax.Array] = _make_bwd(
 )
 
 
-# The derivative knows x alone, and the scale is computed again, which costs one
-# multiplication an element that has been loaded anyway. If nobody wants y, XLA
-# then drops the forward: three times faster than with a stored scale.
+# The derivative depends only on x and recomputes the scale, one multiplication
+# for an element that is loaded anyway. If nobody wants y, XLA then drops the
+# forward: three times faster than with a stored scale.
 def _recompute_jvp(
     primals: _Arrays, tangents: _Arrays, *, eps: float
 ) -> tuple[jax.Array, jax.Array]:
