@@ -155,9 +155,7 @@ def test_what_xla_sums_otherwise_is_left_to_it():
         (conv, x[:1, :3, :3, :20], floats(2, 2, 1, 20)),  # little
         (functools.partial(conv, padding=[(9, 9)] * 2), x, k.repeat(2, 3)),
         (
-            functools.partial(
-                conv, lhs_dilation=(2, 2), padding=[(0, 0)] * 2
-            ),
+            functools.partial(conv, lhs_dilation=(2, 2), padding=[(0, 0)] * 2),
             x,
             k.repeat(2, 3),
         ),

@@ -140,11 +140,10 @@ std::vector<Case> ConvCases(bool is_gradient) {
   const CallFrame::Dims image = {1, 8, 8, kChannels};
   const CallFrame::Dims small = {3, 3, kChannels};
   const std::vector<int64_t> ones = {1, 1};
-  CallFrame frame = is_gradient ? Frame({F32, F32}, {image, image}, {F32},
-                                        {small})
-                                : Frame({F32, F32}, {image, small}, {F32},
-                                        {image})
-                                      .Attr("is_fused", int64_t{1});
+  CallFrame frame = is_gradient
+                        ? Frame({F32, F32}, {image, image}, {F32}, {small})
+                        : Frame({F32, F32}, {image, small}, {F32}, {image})
+                              .Attr("is_fused", int64_t{1});
   frame.Attr("strides", ones)
       .Attr("padding", ones)
       .Attr("base_dilation", ones)

@@ -100,7 +100,7 @@ def match(
     lhs_dilation: Sequence[int],
     out_sharding: object,
     padding: Sequence[tuple[int, int]],
-    preferred_element_type: object,
+    preferred_element_type: np.dtype[np.generic] | None,
     rhs_dilation: Sequence[int],
     window_strides: Sequence[int],
     **_: object,
@@ -108,11 +108,15 @@ def match(
     """What `conv_general_dilated_p` does, if that is depthwise."""
     base, window = avals
     dtype = str(base.dtype)
+    # To NumPy, None is float64.
+    is_dtype_kept = (
+        preferred_element_type is None or str(preferred_element_type) == dtype
+    )
     lhs, rhs, out = dimension_numbers
     if (
         len(lhs) not in (3, 4)
         or str(window.dtype) != dtype
-        or preferred_element_type not in (None, base.dtype)
+        or not is_dtype_kept
         or out_sharding is not None
     ):
         return None

@@ -178,9 +178,7 @@ def _is_covered(conv: Depthwise) -> bool:
         and conv.products >= _MIN_PRODUCTS
         and math.prod(s.window for s in conv.spatial) > 1
         and all(
-            s.base_dilation == 1
-            and s.span <= s.base
-            and 1 < s.result <= s.base
+            s.base_dilation == 1 and s.span <= s.base and 1 < s.result <= s.base
             for s in conv.spatial
         )
     )

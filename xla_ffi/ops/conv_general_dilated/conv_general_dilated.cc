@@ -78,7 +78,7 @@ struct RowOfResult {
   const T* base;  // of this batch element
   const T* window;
   const T* zeros;
-  T* result;    // of this row
+  T* result;  // of this row
   int64_t row;
 
   // kCount columns from `column` on, the windows of all inside the base.
@@ -140,35 +140,34 @@ struct RowOfResult {
 
   const T* At(int64_t y, int64_t x) const {
     const ConvDimension &rows = conv.rows, &columns = conv.columns;
-    return base + (y / rows.base_dilation * columns.base +
-                   x / columns.base_dilation) *
-                      conv.channels;
+    return base +
+           (y / rows.base_dilation * columns.base + x / columns.base_dilation) *
+               conv.channels;
   }
 };
 
 template <bool kFused, typename T>
 void ConvRowsAs(const DepthwiseConv& conv, const T* base, const T* window,
-              const T* zeros, T* result, int64_t begin, int64_t end) {
-  const int64_t base_size =
-      conv.rows.base * conv.columns.base * conv.channels;
+                const T* zeros, T* result, int64_t begin, int64_t end) {
+  const int64_t base_size = conv.rows.base * conv.columns.base * conv.channels;
   const int64_t columns = conv.columns.result;
   const Interior interior(conv.columns);
   for (int64_t i = begin; i < end; ++i) {
-    const RowOfResult<T, kFused> row{conv,
-                                     base + i / conv.rows.result * base_size,
-                                     window,
-                                     zeros,
-                                     result + i * columns * conv.channels,
-                                     i % conv.rows.result};
-    ForChannels<T>(conv.channels, [&](const auto& channels, int64_t c) HWY_ATTR {
-      int64_t j = 0;
-      for (; j < interior.begin; ++j) row.Anywhere(channels, c, j);
-      for (; j + kColumns <= interior.end; j += kColumns) {
-        row.template Inside<kColumns>(channels, c, j);
-      }
-      for (; j < interior.end; ++j) row.template Inside<1>(channels, c, j);
-      for (; j < columns; ++j) row.Anywhere(channels, c, j);
-    });
+    const RowOfResult<T, kFused> row{
+        conv,  base + i / conv.rows.result * base_size, window,
+        zeros, result + i * columns * conv.channels,    i % conv.rows.result};
+    ForChannels<T>(conv.channels,
+                   [&](const auto& channels, int64_t c) HWY_ATTR {
+                     int64_t j = 0;
+                     for (; j < interior.begin; ++j)
+                       row.Anywhere(channels, c, j);
+                     for (; j + kColumns <= interior.end; j += kColumns) {
+                       row.template Inside<kColumns>(channels, c, j);
+                     }
+                     for (; j < interior.end; ++j)
+                       row.template Inside<1>(channels, c, j);
+                     for (; j < columns; ++j) row.Anywhere(channels, c, j);
+                   });
   }
 }
 
@@ -197,8 +196,7 @@ struct RowOfWindow {
     const auto add = [&](int64_t chain, int64_t j) HWY_ATTR {
       const T* x = base + p.At(o, j) / p.base_dilation * conv.channels + c;
       const T* g = window + j * conv.channels + c;
-      sums[chain] =
-          hn::MulAdd(channels.Load(x), channels.Load(g), sums[chain]);
+      sums[chain] = hn::MulAdd(channels.Load(x), channels.Load(g), sums[chain]);
     };
     if (p.base_dilation != 1) {
       for (int64_t j = 0; j < p.window; ++j) {
@@ -206,8 +204,8 @@ struct RowOfWindow {
       }
     } else {
       const int64_t first = p.At(o, 0), step = p.window_dilation;
-      const int64_t begin = std::min(
-          first >= 0 ? 0 : (-first + step - 1) / step, p.window);
+      const int64_t begin =
+          std::min(first >= 0 ? 0 : (-first + step - 1) / step, p.window);
       const int64_t end =
           first >= p.base
               ? begin
@@ -327,9 +325,8 @@ void RunDepthwiseKernelGradient(const DepthwiseConv& conv, const T* base,
 #define XLA_FFI_KIT_INSTANTIATE(T)                                            \
   template void RunDepthwiseConv<T>(const DepthwiseConv&, const T*, const T*, \
                                     const T*, bool, T*, const Executor&);     \
-  template void RunDepthwiseKernelGradient<T>(const DepthwiseConv&, const T*, \
-                                              const T*, T*, T*,               \
-                                              const Executor&)
+  template void RunDepthwiseKernelGradient<T>(                                \
+      const DepthwiseConv&, const T*, const T*, T*, T*, const Executor&)
 XLA_FFI_KIT_INSTANTIATE(float);
 XLA_FFI_KIT_INSTANTIATE(double);
 #undef XLA_FFI_KIT_INSTANTIATE

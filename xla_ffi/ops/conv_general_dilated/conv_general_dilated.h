@@ -20,10 +20,10 @@ namespace xla_ffi_kit {
 //
 // of the base, and over a zero where that is no integer in [0, base).
 struct ConvDimension {
-  int64_t base = 1;    // sizes, at most kMaxConvSize
+  int64_t base = 1;  // sizes, at most kMaxConvSize
   int64_t window = 1;
   int64_t result = 1;
-  int64_t stride = 1;  // 1 to kMaxConvSize, like both dilations
+  int64_t stride = 1;   // 1 to kMaxConvSize, like both dilations
   int64_t padding = 0;  // before the first element; or how many are left out
   int64_t base_dilation = 1;
   int64_t window_dilation = 1;

@@ -62,10 +62,10 @@ ffi::Error CheckBuffer(const Place& where, ffi::AnyBuffer buffer, size_t rank,
   XLA_FFI_KIT_RETURN_IF_ERROR(
       CheckDtype(where, buffer, base.element_type(), "of operand base"));
   if (dims[rank - 1] != model[3] || (rank == 4 && dims[0] != model[0])) {
-    return InvalidArgument(where,
-                           "batch and channels of operand base, of shape " +
-                               ShapeText(model),
-                           "shape " + ShapeText(dims));
+    return InvalidArgument(
+        where,
+        "batch and channels of operand base, of shape " + ShapeText(model),
+        "shape " + ShapeText(dims));
   }
   for (size_t i = rank - 3; i + 1 < rank; ++i) {
     if (dims[i] > kMaxConvSize) {
@@ -91,15 +91,14 @@ ConvDimension Dimension(const Geometry& g, int i, int64_t base, int64_t window,
 
 // Checks all there is, and says what is to be done.
 ffi::ErrorOr<DepthwiseConv> MakeConv(std::string_view op, const Geometry& g,
-                                     ffi::AnyBuffer base,
-                                     ffi::AnyBuffer window, size_t window_rank,
-                                     ffi::AnyBuffer result,
+                                     ffi::AnyBuffer base, ffi::AnyBuffer window,
+                                     size_t window_rank, ffi::AnyBuffer result,
                                      size_t result_rank) {
   const Place where_base = {op, "operand base"};
   if (base.dimensions().size() != 4) {
-    return ffi::Unexpected(InvalidArgument(
-        where_base, "rank 4",
-        "rank " + std::to_string(base.dimensions().size())));
+    return ffi::Unexpected(
+        InvalidArgument(where_base, "rank 4",
+                        "rank " + std::to_string(base.dimensions().size())));
   }
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckBuffer(where_base, base, 4, base));
   XLA_FFI_KIT_RETURN_IF_ERROR(
@@ -156,8 +155,7 @@ ffi::Error GradientImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
       const DepthwiseConv conv,
       MakeConv(kGradient, geometry, base, window, 4, *result, 3));
   return DispatchDtype(
-      Types(), base.element_type(), {kGradient, "operand base"},
-      [&](auto tag) {
+      Types(), base.element_type(), {kGradient, "operand base"}, [&](auto tag) {
         using T = typename decltype(tag)::type;
         if (result->element_count() == 0) return ffi::Error();
         const HostScratch<T> scratch(DepthwiseKernelGradientScratch(conv));

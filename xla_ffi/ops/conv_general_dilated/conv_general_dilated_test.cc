@@ -255,9 +255,10 @@ TEST_F(HandlerTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(Message(Good().Attr("padding", huge)),
             op + "attribute padding: expected -1073741824 to 2^30, got "
                  "1099511627776");
-  EXPECT_EQ(Message(Frame({1, int64_t{1} << 40, 0, 2}, {2, 2, 2}, {1, 0, 4, 2})),
-            op + "operand base: expected spatial dimensions up to 2^30, got "
-                 "shape (1, 1099511627776, 0, 2)");
+  EXPECT_EQ(
+      Message(Frame({1, int64_t{1} << 40, 0, 2}, {2, 2, 2}, {1, 0, 4, 2})),
+      op + "operand base: expected spatial dimensions up to 2^30, got "
+           "shape (1, 1099511627776, 0, 2)");
 }
 
 TEST_F(HandlerTest, EmptyArraysAreNone) {
