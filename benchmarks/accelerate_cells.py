@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 from accelerate_cases import CASES, Case
+from array_cases import ARRAY_CASES
 from cells import Cell
 from kit_function_cases import KIT_CASES
 
@@ -17,7 +18,7 @@ import xla_ffi_kit
 
 def accelerate_cells() -> Iterator[Cell]:
     """Every case in every shape; the kit's functions also called eagerly."""
-    for case in (*CASES, *KIT_CASES):
+    for case in (*CASES, *ARRAY_CASES, *KIT_CASES):
         for shape in case.shapes:
             yield _cell(case, shape, "fresh", _accelerated)
         if case.kit_function is not None:
@@ -49,7 +50,7 @@ def _accelerated(case: Case, shape: tuple[int, ...]) -> dict[str, Any]:
         "kit": (case.kit_function or case.jax_function, (False,) * is_own),
     }
     for name, (function, switch) in functions.items():
-        with xla_ffi_kit.accelerate(*switch):
+        with xla_ffi_kit.accelerate(*switch, exact=not case.tolerance):
             # Compiled here: an executable outlives the switch.
             jitted = jax.jit(function).lower(*device).compile()
         made[name] = (jitted, device)

@@ -133,6 +133,24 @@ std::vector<Case> ArgmaxCases() {
   return cases;
 }
 
+// A row of zeros; and 16 results, which are summed.
+std::vector<Case> ConvCases(bool is_gradient) {
+  using ffi::F32;
+  constexpr int64_t kChannels = kLong / 64;
+  const CallFrame::Dims image = {1, 8, 8, kChannels};
+  const CallFrame::Dims small = {3, 3, kChannels};
+  const std::vector<int64_t> ones = {1, 1};
+  CallFrame frame = is_gradient
+                        ? Frame({F32, F32}, {image, image}, {F32}, {small})
+                        : Frame({F32, F32}, {image, small}, {F32}, {image})
+                              .Attr("is_fused", int64_t{1});
+  frame.Attr("strides", ones)
+      .Attr("padding", ones)
+      .Attr("base_dilation", ones)
+      .Attr("window_dilation", ones);
+  return {{frame, 4 * kChannels * (is_gradient ? 16 * 9 : 1)}};
+}
+
 std::vector<Case> RmsNormCases(const std::string& which) {
   using ffi::F32;
   const CallFrame::Dims scale = {kRows}, weight = {kTable[1]};
@@ -158,6 +176,8 @@ std::map<std::string, std::vector<Case>> AllCases() {
   const std::string kit = "xla_ffi_kit.";
   return {
       {kit + "argmax", ArgmaxCases()},
+      {kit + "conv_general_dilated", ConvCases(false)},
+      {kit + "conv_general_dilated_kernel_gradient", ConvCases(true)},
       {kit + "cumulative", CumulativeCases()},
       // A table of up to 4 times the tests, and the tests.
       {kit + "isin",

@@ -6,18 +6,27 @@ from collections.abc import Sequence
 
 from xla_ffi_kit.accelerate._rule import Result, Rule
 from xla_ffi_kit.accelerate.argmax import Argmax
+from xla_ffi_kit.accelerate.conv_general_dilated import (
+    ConvGeneralDilated,
+    KernelGradient,
+    OtherDepthwise,
+)
 from xla_ffi_kit.accelerate.cumulative import Cumulative
 from xla_ffi_kit.accelerate.sort import Sort
 from xla_ffi_kit.accelerate.top_k import TopK
+
+_CONV = ConvGeneralDilated()
 
 # A name may replace several primitives.
 RULES: dict[str, Sequence[Rule]] = {
     "argmax": [Argmax("max")],
     "argmin": [Argmax("min")],
+    "conv_general_dilated": [_CONV],
     "cummax": [Cumulative("max")],
     "cummin": [Cumulative("min")],
     "cumprod": [Cumulative("product")],
     "cumsum": [Cumulative("sum")],
+    "depthwise": [_CONV, OtherDepthwise(), KernelGradient()],
     "sort": [Sort()],
     "top_k": [TopK()],
 }

@@ -1,0 +1,197 @@
+#include "xla_ffi/ops/conv_general_dilated/conv_general_dilated_handler.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "xla_ffi/core/handler.h"
+#include "xla_ffi/ops/conv_general_dilated/conv_general_dilated.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+constexpr std::string_view kOp = "xla_ffi_kit.conv_general_dilated";
+constexpr std::string_view kGradient =
+    "xla_ffi_kit.conv_general_dilated_kernel_gradient";
+
+using Pair = ffi::Span<const int64_t>;
+using Types = TypeList<float, double>;
+
+// The attributes that both targets have.
+struct Geometry {
+  Pair strides, padding, base_dilation, window_dilation;
+};
+
+ffi::Error CheckPair(std::string_view op, std::string_view name, Pair pair,
+                     int64_t min) {
+  const std::string argument = "attribute " + std::string(name);
+  if (pair.size() != 2) {
+    return InvalidArgument({op, argument}, "2 elements",
+                           std::to_string(pair.size()));
+  }
+  for (const int64_t value : pair) {
+    if (value < min || value > kMaxConvSize) {
+      return InvalidArgument({op, argument}, std::to_string(min) + " to 2^30",
+                             std::to_string(value));
+    }
+  }
+  return {};
+}
+
+ffi::Error CheckGeometry(std::string_view op, const Geometry& g) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckPair(op, "strides", g.strides, 1));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckPair(op, "padding", g.padding, -kMaxConvSize));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckPair(op, "base_dilation", g.base_dilation, 1));
+  return CheckPair(op, "window_dilation", g.window_dilation, 1);
+}
+
+// `buffer` has `rank` dimensions, the last of them channels, before them two
+// spatial ones, and is like `base`.
+ffi::Error CheckBuffer(const Place& where, ffi::AnyBuffer buffer, size_t rank,
+                       ffi::AnyBuffer base) {
+  const Dimensions dims = buffer.dimensions(), model = base.dimensions();
+  if (dims.size() != rank) {
+    return InvalidArgument(where, "rank " + std::to_string(rank),
+                           "rank " + std::to_string(dims.size()));
+  }
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where, buffer, base.element_type(), "of operand base"));
+  if (dims[rank - 1] != model[3] || (rank == 4 && dims[0] != model[0])) {
+    return InvalidArgument(
+        where,
+        "batch and channels of operand base, of shape " + ShapeText(model),
+        "shape " + ShapeText(dims));
+  }
+  for (size_t i = rank - 3; i + 1 < rank; ++i) {
+    if (dims[i] > kMaxConvSize) {
+      return InvalidArgument(where, "spatial dimensions up to 2^30",
+                             "shape " + ShapeText(dims));
+    }
+  }
+  return CheckData(where, buffer);
+}
+
+ConvDimension Dimension(const Geometry& g, int i, int64_t base, int64_t window,
+                        int64_t result) {
+  ConvDimension dimension;
+  dimension.base = base;
+  dimension.window = window;
+  dimension.result = result;
+  dimension.stride = g.strides[i];
+  dimension.padding = g.padding[i];
+  dimension.base_dilation = g.base_dilation[i];
+  dimension.window_dilation = g.window_dilation[i];
+  return dimension;
+}
+
+// Checks all there is, and says what is to be done.
+ffi::ErrorOr<DepthwiseConv> MakeConv(std::string_view op, const Geometry& g,
+                                     ffi::AnyBuffer base, ffi::AnyBuffer window,
+                                     size_t window_rank, ffi::AnyBuffer result,
+                                     size_t result_rank) {
+  const Place where_base = {op, "operand base"};
+  if (base.dimensions().size() != 4) {
+    return ffi::Unexpected(
+        InvalidArgument(where_base, "rank 4",
+                        "rank " + std::to_string(base.dimensions().size())));
+  }
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckBuffer(where_base, base, 4, base));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckBuffer({op, "operand window"}, window, window_rank, base));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckBuffer({op, "result"}, result, result_rank, base));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckGeometry(op, g));
+  const Dimensions b = base.dimensions();
+  const int64_t* w = window.dimensions().begin() + (window_rank - 3);
+  const int64_t* r = result.dimensions().begin() + (result_rank - 3);
+  DepthwiseConv conv;
+  conv.batch = b[0];
+  conv.channels = b[3];
+  conv.rows = Dimension(g, 0, b[1], w[0], r[0]);
+  conv.columns = Dimension(g, 1, b[2], w[1], r[1]);
+  return conv;
+}
+
+ffi::Error NoScratch(std::string_view op) {
+  return ScratchExhausted(op, "for a convolution; convolve fewer channels");
+}
+
+ffi::Error ConvImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
+                    ffi::AnyBuffer window, ffi::Result<ffi::AnyBuffer> result,
+                    Pair strides, Pair padding, Pair base_dilation,
+                    Pair window_dilation, int64_t is_fused) {
+  const Geometry geometry = {strides, padding, base_dilation, window_dilation};
+  XLA_FFI_KIT_ASSIGN_OR_RETURN(
+      const DepthwiseConv conv,
+      MakeConv(kOp, geometry, base, window, 3, *result, 4));
+  return DispatchDtype(
+      Types(), base.element_type(), {kOp, "operand base"}, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        if (result->element_count() == 0) return ffi::Error();
+        const HostScratch<T> zeros(conv.channels);
+        if (zeros.get() == nullptr) return NoScratch(kOp);
+        std::fill_n(zeros.get(), conv.channels, T(0));
+        AdviseHugePages(result->untyped_data(), result->size_bytes());
+        RunDepthwiseConv(conv, static_cast<const T*>(base.untyped_data()),
+                         static_cast<const T*>(window.untyped_data()),
+                         zeros.get(), is_fused != 0,
+                         static_cast<T*>(result->untyped_data()), pool);
+        return ffi::Error();
+      });
+}
+
+ffi::Error GradientImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
+                        ffi::AnyBuffer window,
+                        ffi::Result<ffi::AnyBuffer> result, Pair strides,
+                        Pair padding, Pair base_dilation,
+                        Pair window_dilation) {
+  const Geometry geometry = {strides, padding, base_dilation, window_dilation};
+  XLA_FFI_KIT_ASSIGN_OR_RETURN(
+      const DepthwiseConv conv,
+      MakeConv(kGradient, geometry, base, window, 4, *result, 3));
+  return DispatchDtype(
+      Types(), base.element_type(), {kGradient, "operand base"}, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        if (result->element_count() == 0) return ffi::Error();
+        const HostScratch<T> scratch(DepthwiseKernelGradientScratch(conv));
+        if (scratch.get() == nullptr) return NoScratch(kGradient);
+        RunDepthwiseKernelGradient(
+            conv, static_cast<const T*>(base.untyped_data()),
+            static_cast<const T*>(window.untyped_data()), scratch.get(),
+            static_cast<T*>(result->untyped_data()), pool);
+        return ffi::Error();
+      });
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    XlaFfiKitConvGeneralDilatedCpu, xla_ffi_kit::ConvImpl,
+    xla::ffi::Ffi::Bind()
+        .Ctx<xla::ffi::ThreadPool>()
+        .Arg<xla::ffi::AnyBuffer>()  // base
+        .Arg<xla::ffi::AnyBuffer>()  // window
+        .Ret<xla::ffi::AnyBuffer>()  // result
+        .Attr<xla::ffi::Span<const int64_t>>("strides")
+        .Attr<xla::ffi::Span<const int64_t>>("padding")  // before, of base
+        .Attr<xla::ffi::Span<const int64_t>>("base_dilation")
+        .Attr<xla::ffi::Span<const int64_t>>("window_dilation")
+        .Attr<int64_t>("is_fused"));  // 0 or 1
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    XlaFfiKitConvGeneralDilatedKernelGradientCpu, xla_ffi_kit::GradientImpl,
+    xla::ffi::Ffi::Bind()
+        .Ctx<xla::ffi::ThreadPool>()
+        .Arg<xla::ffi::AnyBuffer>()  // base
+        .Arg<xla::ffi::AnyBuffer>()  // window
+        .Ret<xla::ffi::AnyBuffer>()  // result
+        .Attr<xla::ffi::Span<const int64_t>>("strides")
+        .Attr<xla::ffi::Span<const int64_t>>("padding")  // before, of base
+        .Attr<xla::ffi::Span<const int64_t>>("base_dilation")
+        .Attr<xla::ffi::Span<const int64_t>>("window_dilation"));
