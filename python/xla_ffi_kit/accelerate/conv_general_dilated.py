@@ -17,9 +17,9 @@ import jax
 import jaxlib
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
+from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _depthwise, _jax_rules, _replacement
 from xla_ffi_kit.accelerate._depthwise import Depthwise
 from xla_ffi_kit.accelerate._rule import Lowered, Result
