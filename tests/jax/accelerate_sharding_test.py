@@ -114,3 +114,12 @@ def test_shard_map_over_some_axes_of_the_mesh():
         assert "xla_ffi_kit." not in text
     y = jax.device_put(X, NamedSharding(m, P("i", "j")))
     assert not check(lambda y: f(y, 2), y)
+
+
+@pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit])
+def test_sharded_matrices_stay_where_they_are(axis_type):
+    x = X.reshape(8, 8, 4, 4)
+    for spec in (P("i"), P(None, "i")):
+        y = jax.device_put(x, NamedSharding(mesh(axis_type), spec))
+        assert not check(lambda x: x @ x.swapaxes(2, 3), y)
+        assert not check(jax.vmap(jax.grad(lambda x: ((x @ x) ** 2).sum())), y)

@@ -151,6 +151,18 @@ std::vector<Case> ConvCases(bool is_gradient) {
   return {{frame, 4 * kChannels * (is_gradient ? 16 * 9 : 1)}};
 }
 
+std::vector<Case> DotGeneralCases() {
+  using Axes = std::vector<int64_t>;
+  const CallFrame::Dims dims = {kLong / 16, 4, 4};
+  return {{Frame({ffi::F32, ffi::F32}, {dims, dims}, {ffi::F32}, {dims})
+               .Attr("lhs_batch", Axes{0})
+               .Attr("rhs_batch", Axes{0})
+               .Attr("lhs_contracting", Axes{1})
+               .Attr("rhs_contracting", Axes{2})
+               .Attr("order", std::string("fma")),
+           0}};
+}
+
 std::vector<Case> RmsNormCases(const std::string& which) {
   using ffi::F32;
   const CallFrame::Dims scale = {kRows}, weight = {kTable[1]};
@@ -179,6 +191,7 @@ std::map<std::string, std::vector<Case>> AllCases() {
       {kit + "conv_general_dilated", ConvCases(false)},
       {kit + "conv_general_dilated_kernel_gradient", ConvCases(true)},
       {kit + "cumulative", CumulativeCases()},
+      {kit + "dot_general", DotGeneralCases()},
       // A table of up to 4 times the tests, and the tests.
       {kit + "isin",
        {{Frame({F32, F32}, {kLine, {kTests}}, {ffi::PRED}, {kLine}),

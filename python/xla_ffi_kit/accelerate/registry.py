@@ -12,6 +12,7 @@ from xla_ffi_kit.accelerate.conv_general_dilated import (
     OtherDepthwise,
 )
 from xla_ffi_kit.accelerate.cumulative import Cumulative
+from xla_ffi_kit.accelerate.dot_general import DotGeneral
 from xla_ffi_kit.accelerate.sort import Sort
 from xla_ffi_kit.accelerate.top_k import TopK
 
@@ -27,6 +28,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "cumprod": [Cumulative("product")],
     "cumsum": [Cumulative("sum")],
     "depthwise": [_CONV, OtherDepthwise(), KernelGradient()],
+    "dot_general": [DotGeneral()],
     "sort": [Sort()],
     "top_k": [TopK()],
 }
