@@ -19,10 +19,10 @@ from typing import TypeAlias
 import jax
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _jax_rules
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 from xla_ffi_kit.library import registration
