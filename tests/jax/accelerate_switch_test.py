@@ -252,6 +252,12 @@ def test_missing_primitive(monkeypatch):
     assert "no primitive" in switch.state()["top_k"]
 
 
+def test_a_primitive_that_jax_does_not_lower():
+    assert _jax_rules.lowered_primitive("sort") is jax.lax.sort_p
+    with pytest.raises(_jax_rules.ChangedJaxError, match="no primitive sorts"):
+        _jax_rules.lowered_primitive("sorts")
+
+
 def test_missing_library_changes_nothing(monkeypatch):
     missing = xla_ffi_kit.HandlerLibrary("/nowhere/kit.so")
     monkeypatch.setattr(switch, "KIT_LIBRARIES", (missing,))

@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend import random as jax_random
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _jax_rules
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 from xla_ffi_kit.library import registration
@@ -44,8 +43,7 @@ class RandomBits:
 
     def primitive(self) -> Primitive:
         """Of JAX, which has it in no public module."""
-        key = jax.ShapeDtypeStruct((2,), np.uint32)
-        return _jax_rules.primitive_of("random_bits", jax.random.bits, key)
+        return _jax_rules.lowered_primitive("random_bits")
 
     def covers(
         self,
@@ -94,7 +92,7 @@ class UnrolledThreefry:
 
     def primitive(self) -> Primitive:
         """Of JAX."""
-        return _jax_rules.primitive("threefry2x32_p", jax_random)
+        return _jax_rules.lowered_primitive("threefry2x32")
 
     def covers(self, avals: Sequence[ShapedArray]) -> bool:
         """Always."""
