@@ -205,6 +205,8 @@ def test_exported_with_a_symbolic_size():
 
 @pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit])
 def test_each_device_draws_its_part(axis_type):
+    if axis_type == AxisType.Explicit and jax.__version_info__ < (0, 10):
+        pytest.skip("JAX's own code fails: its lowering has another mesh")
     mesh = jax.make_mesh((4,), ("i",), axis_types=(axis_type,))
     sharding = NamedSharding(mesh, P("i"))
     keys = jax.device_put(KEYS[:8], sharding)
