@@ -75,9 +75,11 @@ def _beside_jax(figure: Figure) -> Iterable[str]:
     size = figure.parts[3]
     yield " x ".join(f"{int(n):,}" for n in size.split("x"))
     for name in ("xla", "kit", "numpy"):
-        yield three(figure.microseconds[name] / 1000)
+        time = figure.microseconds.get(name)
+        yield "-" if time is None else three(time / 1000)
     for name in ("xla", "numpy"):
-        yield digits(figure.ratios[name])
+        ratio = figure.ratios.get(name)
+        yield "-" if ratio is None else digits(ratio)
 
 
 def _function(figure: Figure) -> str:

@@ -113,7 +113,9 @@ def write_figures(path: str, rows: Iterable[Row]) -> None:
         times = ("kit", "xla", "numpy") if beside_jax else ("kit", "xla")
         cell = {
             "us": {
-                name: float(f"{row.microseconds[name]:.4g}") for name in times
+                name: float(f"{row.microseconds[name]:.4g}")
+                for name in times
+                if name in row.microseconds
             },
             "x": {
                 name: float(f"{ratio.median:.3g}")

@@ -30,7 +30,7 @@ def each_page_for_itself():
     xla_ffi_kit.accelerate(False)
 
 
-@pytest.mark.parametrize("page", filter(python_blocks, pages.pages()))
+@pytest.mark.parametrize("page", [*filter(python_blocks, pages.pages())])
 def test_it_runs(page):
     scope = {}
     for block in python_blocks(page):

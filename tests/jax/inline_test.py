@@ -67,7 +67,7 @@ def test_it_looks_like_the_function_it_decorates():
 
 def test_another_dtype_is_refused_before_anything_is_compiled():
     with pytest.raises(TypeError) as caught:
-        jax.jit(inline_data.softplus).trace(jnp.arange(3))
+        jax.jit(inline_data.softplus).trace(jnp.arange(3, dtype=jnp.int32))
     assert str(caught.value) == (
         "softplus: operand x: expected dtype float32, bfloat16, got int32"
     )
