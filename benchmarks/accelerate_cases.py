@@ -138,6 +138,20 @@ CASES = (
     ),
     Case("median", jnp.median, np.median, floats, MILLION),
     Case(
+        "median of rows",
+        lambda x: jnp.median(x, axis=-1),
+        lambda x: np.median(x, axis=-1),
+        floats,
+        ((2, 8), ROWS[1]),
+    ),
+    Case(
+        "quantile",
+        lambda x: jnp.quantile(x, 0.9),
+        lambda x: np.quantile(x, 0.9),
+        floats,
+        MILLION,
+    ),
+    Case(
         "percentile, three",
         lambda x: jnp.percentile(x, jnp.array([5.0, 50.0, 95.0])),
         lambda x: np.percentile(x, [5.0, 50.0, 95.0]),

@@ -79,8 +79,8 @@ def test_the_loop_and_the_bounds():
         "rms_norm_residual/fwd/f32/1024x1024/fresh",
         "accelerate/sort_f32/16/fresh",
         "accelerate/isin,_by_default/16/fresh",
-        "accelerate/median_of_the_kit/16/eager",
-        "accelerate/choice_of_the_kit/16/fresh",
+        "accelerate/unique_of_the_kit/16/eager",
+        "accelerate/unique_of_the_kit/16/fresh",
     ],
 )
 def test_a_cell_of_each_kind(name):
@@ -111,7 +111,7 @@ def test_wrong_results_are_not_timed():
         "argmax_f32/1000",
         "isin/1000000",
         "nonzero,_accelerated/1000000",
-        "choice_of_the_kit/16",
+        "unique_of_the_kit/16",
     ],
 )
 def test_what_stands_beside_jax_is_the_kit(name):

@@ -7,6 +7,7 @@ exists already is the embedder's, and is never redefined.
 
 load("//third_party:archives.bzl", "ARCHIVES", "DEV_ARCHIVES", "RULE_SETS", "declare_archive")
 load("//third_party/cuda:repository.bzl", "cuda_compiler")
+load("//third_party/highway:alias.bzl", "highway_alias")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
 load("//third_party/python:python_headers.bzl", "python_headers")
 load("//third_party/xla:header_copy.bzl", "xla_header_copy")
@@ -55,8 +56,11 @@ def pybind11_repository():
         strip_prefix = "pybind11",
     )
 
-def xla_dev_repositories():
-    """Declares `xla_runtime`, `pjrt_cpu_plugin`, other FFI headers, `nanobind`."""
+def xla_runtime_repositories():
+    """Declares `xla_runtime` and `pjrt_cpu_plugin`, XLA and a plugin, prebuilt.
+
+    For tests, and fetched when one is built.
+    """
     pypi_wheel(
         name = "xla_runtime",
         build_file = Label("//third_party/xla:runtime.BUILD"),
@@ -78,6 +82,9 @@ def xla_dev_repositories():
         sha256 = PLUGIN_WHEEL.sha256,
         strip_prefix = "lammps_jax_pjrt_cpu",
     )
+
+def xla_dev_repositories():
+    """Declares other FFI headers and `nanobind`, for the kit's own tests."""
     pypi_wheel(
         name = "nanobind",
         build_file = Label("//third_party/pypi:nanobind.BUILD"),
@@ -102,7 +109,13 @@ def xla_dev_repositories():
         )
 
 def xla_ffi_kit_repositories():
-    """Declares what the C++ targets need and nobody has declared yet."""
+    """Declares what the C++ targets need and nobody has declared yet.
+
+    A Highway that was declared before, as `highway` or as `com_google_highway`,
+    is the kit's too.
+    """
+    if native.existing_rule("highway") and not native.existing_rule("com_google_highway"):
+        highway_alias(name = "com_google_highway", repository = "@highway")
     for name, archive in (RULE_SETS | ARCHIVES).items():
         if not native.existing_rule(name):
             declare_archive(name, archive)
@@ -114,6 +127,8 @@ def xla_ffi_kit_repositories():
         python_headers_repository()
     if not native.existing_rule("pybind11"):
         pybind11_repository()
+    if not native.existing_rule("xla_runtime"):
+        xla_runtime_repositories()
 
 def xla_ffi_kit_dev_repositories():
     """Declares what only the kit's own tests need."""

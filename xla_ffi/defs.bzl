@@ -15,6 +15,13 @@ load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 # -O2 of gcc leaves loops of kernels unvectorised.
 _COPTS = ["-O3"]
 
+# In an author's own workspace gcc then takes XLA's headers for the system's, and
+# keeps their warnings to itself. Here --features=external_include_paths does it,
+# in .bazelrc.
+_QUIET = (
+    ["-isystem", Label("@xla//xla/ffi/api:ffi").workspace_root] if Label("//:BUILD").workspace_root else []
+)
+
 _CUDA_SOURCES = (".cu", ".cu.cc")
 
 def _cuda_sources(srcs):
@@ -127,7 +134,7 @@ def xla_ffi_library(
         name = name + "_cc",
         srcs = srcs + [name + "_table.cc"],
         hdrs = hdrs,
-        copts = _COPTS + copts,
+        copts = _COPTS + _QUIET + copts,
         deps = needs,
         tags = tags,
         **(private | kwargs)
@@ -143,6 +150,7 @@ def xla_ffi_library(
     cc_library(
         name = name + "_register",
         srcs = [name + "_register.cc"],
+        copts = _QUIET,
         alwayslink = True,
         tags = tags + ["manual"],
         deps = [
@@ -172,6 +180,7 @@ def xla_ffi_library(
             # not when the library is loaded.
             "-Wl,-z,defs",
         ],
+        copts = _QUIET,
         linkshared = True,
         tags = tags + ["manual"],
         deps = [":" + name],
@@ -338,6 +347,7 @@ def xla_ffi_op(
             cc_test(
                 name = source.removesuffix(".cc"),
                 srcs = [source],
+                copts = _QUIET,
                 tags = tags,
                 target_compatible_with = compatible,
                 deps = libraries + test_deps + [

@@ -95,7 +95,7 @@ Model Load(const Plugin& plugin, const std::string& path) {
   try {
     Exported exported = ParseExported(bytes);
     Program program = plugin.Compile(exported.mlir, "mlir");
-    return {std::move(exported), program};
+    return {std::move(exported), std::move(program)};
   } catch (const Error& error) {
     throw Error("reading the program: " + path + " " + error.what());
   }
@@ -213,7 +213,4 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "pjrt_server: %s\n", error.what());
     return 1;
   }
-  // XLA's threads are still there: they end with the process.
-  std::fflush(nullptr);
-  _exit(0);
 }

@@ -4,7 +4,7 @@ Importing this package registers its handlers, so that exported programs that
 call them run, and starts no JAX backend.
 """
 
-from xla_ffi_kit import interim, numpy
+from xla_ffi_kit import numpy
 from xla_ffi_kit.accelerate.switch import accelerate, accelerated
 from xla_ffi_kit.inline.build import build_library
 from xla_ffi_kit.inline.decorators import elementwise, inline, rows
@@ -43,7 +43,6 @@ __all__ = [
     "export_checks",
     "include_dir",
     "inline",
-    "interim",
     "libraries_beside",
     "modular_add",
     "numba_kernel",

@@ -15,11 +15,7 @@ MODULES = {
     for path in PACKAGE.glob("**/*.py")
 }
 # What is made of all rooms.
-TOP = {
-    "xla_ffi_kit.__init__",
-    "xla_ffi_kit.__main__",
-    "xla_ffi_kit.interim",
-}
+TOP = {"xla_ffi_kit.__init__", "xla_ffi_kit.__main__"}
 
 
 def imported(path):

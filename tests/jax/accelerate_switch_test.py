@@ -79,7 +79,6 @@ def test_uncovered_sorts_stay_jax_own():
     accelerate()
     assert not is_on(x=X.astype(np.complex64))
     assert not is_on(x=X[:1])
-    assert not is_on(lambda x: jax.lax.sort(x, is_stable=False))
     # Few integers XLA sorts as soon as a call would.
     assert not is_on(x=np.arange(32)) and is_on(x=np.arange(33))
     assert not is_on(jnp.argsort, np.arange(5)) and is_on(jnp.argsort, X)
@@ -251,6 +250,12 @@ def test_missing_primitive(monkeypatch):
         accelerate("top_k")
     assert accelerated() == {}
     assert "no primitive" in switch.state()["top_k"]
+
+
+def test_a_primitive_that_jax_does_not_lower():
+    assert _jax_rules.lowered_primitive("sort") is jax.lax.sort_p
+    with pytest.raises(_jax_rules.ChangedJaxError, match="no primitive sorts"):
+        _jax_rules.lowered_primitive("sorts")
 
 
 def test_missing_library_changes_nothing(monkeypatch):

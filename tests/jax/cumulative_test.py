@@ -70,6 +70,20 @@ def test_long_lines():
     check_equal({"x": (along(-1, "cumsum"), (x, every))})
 
 
+def test_long_lines_of_extremes():
+    x = rows("float32", 300_000)[1][:, None] + np.zeros(2, np.float32)
+    columns = along(0, "cummax", "cummin")
+    ends = along(0, "cummax", "cummin", reverse=True)
+    line = np.where(np.isnan(x[:, 0]), 1, x[:, 0])
+    check_equal(
+        {
+            "columns": (columns, (x,)),
+            "line": (columns, (line,)),
+            "from the end": (ends, (line, x[:, 0])),
+        }
+    )
+
+
 def test_every_axis():
     x = finite("float32", 40 * 50 * 2).reshape(3, 40, 50, 2)
     k = np.arange(x.size, dtype=np.int32).reshape(x.shape) * 7919 % 1000

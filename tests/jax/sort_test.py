@@ -6,7 +6,9 @@ import itertools
 import jax
 import numpy as np
 import pytest
-from accelerate_data import DTYPES, check_equal, rows, specials
+from accelerate_data import DTYPES, bits, check_equal, rows, specials
+
+import xla_ffi_kit
 
 jax.config.update("jax_enable_x64", True)
 
@@ -82,10 +84,23 @@ def test_every_axis():
     )
 
 
-def test_unstable_sorts_leave_ties_as_xla_happens_to():
-    f = sorter(is_stable=False)
-    x, k = rows("float32", 300), rows("int32", 300)
-    check_equal({"x": (f, (x,)), "k": (f, (k,)), "k, x": (f, (k, x))})
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_an_unstable_sort_is_a_stable_one(dtype):
+    x = rows(dtype, 300)
+    y = payload(x.shape, "int32")
+    with xla_ffi_kit.accelerate("sort"):
+        f = jax.jit(lambda *x: jax.lax.sort(x, num_keys=1, is_stable=False))
+        assert "xla_ffi_kit.sort" in f.lower(x, y).as_text()
+        got = f(x, y)
+    xla_ffi_kit.accelerate(False)
+    assert bits(got) == bits(sorter(num_keys=1)(x, y))
+
+
+def test_bf16_payload():
+    x, key = rows("bfloat16", 300), rows("int8", 300)
+    f = sorter(num_keys=1)
+    g = sorter(num_keys=2, dimension=0)
+    check_equal({"by int8": (f, (key, x)), "columns": (g, (key, x, x))})
 
 
 def test_many_random_shapes():

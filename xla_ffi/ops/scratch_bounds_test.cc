@@ -203,11 +203,19 @@ std::map<std::string, std::vector<Case>> AllCases() {
              .Attr("size", kLong)
              .Attr("fill", int64_t{0}),
          0}}},
+      {kit + "random_bits",
+       {{Frame({ffi::U32}, {{2}}, {ffi::U32}, {kLine})
+             .Attr("partitionable", true),
+         0}}},
       {kit + "relu", {{Frame({F32}, {kLine}, {F32}, {kLine}), 0}}},
       {kit + "rms_norm", RmsNormCases("")},
       {kit + "rms_norm_bwd", RmsNormCases("_bwd")},
       {kit + "rms_norm_weight_bwd", RmsNormCases("_weight_bwd")},
       {kit + "sort", SortCases()},
+      {kit + "threefry2x32",
+       {{Frame({ffi::U32, ffi::U32, ffi::U32, ffi::U32}, {{}, {}, kLine, kLine},
+               {ffi::U32, ffi::U32}, {kLine, kLine}),
+         0}}},
       {kit + "top_k", TopKCases()},
   };
 }

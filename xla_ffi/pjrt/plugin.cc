@@ -168,6 +168,13 @@ Plugin::Plugin(const std::string& path) {
         "initializing the PJRT plugin " + path);
 }
 
+Plugin::~Plugin() {
+  if (client_ == nullptr) return;
+  auto destroy = PJRT_ARGS(PJRT_Client_Destroy);
+  destroy.client = client_;
+  api_->PJRT_Client_Destroy(&destroy);
+}
+
 void Plugin::Register(const XlaFfiKit_HandlerTable& table) {
   const std::string error = RegisterWithPlugin(*api_, table);
   if (!error.empty()) throw Error(error);
@@ -201,6 +208,11 @@ Program Plugin::Compile(const std::string& code,
   compile.compile_options = kCompileOptions;
   compile.compile_options_size = sizeof kCompileOptions;
   Check(api_, api_->PJRT_Client_Compile(&compile), "compiling the program");
+  Program compiled;
+  compiled.api_ = api_;
+  compiled.client_ = client_;
+  compiled.device_ = device_;
+  compiled.executable_ = compile.executable;
   auto get = PJRT_ARGS(PJRT_LoadedExecutable_GetExecutable);
   get.loaded_executable = compile.executable;
   Check(api_, api_->PJRT_LoadedExecutable_GetExecutable(&get),
@@ -212,13 +224,24 @@ Program Plugin::Compile(const std::string& code,
   auto destroy = PJRT_ARGS(PJRT_Executable_Destroy);
   destroy.executable = get.executable;
   Check(api_, api_->PJRT_Executable_Destroy(&destroy), "compiling the program");
-  Program compiled;
-  compiled.api_ = api_;
-  compiled.client_ = client_;
-  compiled.device_ = device_;
-  compiled.executable_ = compile.executable;
   compiled.num_results_ = results.num_outputs;
   return compiled;
+}
+
+Program::Program(Program&& other)
+    : api_(other.api_),
+      client_(other.client_),
+      device_(other.device_),
+      executable_(other.executable_),
+      num_results_(other.num_results_) {
+  other.executable_ = nullptr;
+}
+
+Program::~Program() {
+  if (executable_ == nullptr) return;
+  auto destroy = PJRT_ARGS(PJRT_LoadedExecutable_Destroy);
+  destroy.executable = executable_;
+  api_->PJRT_LoadedExecutable_Destroy(&destroy);
 }
 
 std::vector<Array> Program::Run(

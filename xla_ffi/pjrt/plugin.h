@@ -14,15 +14,22 @@
 
 namespace xla_ffi_kit::pjrt {
 
-// A compiled program. May run on several threads at the same time.
+// A compiled program, which the plugin outlives. May run on several threads at
+// the same time.
 class Program {
  public:
+  Program(Program&& other);
+  Program& operator=(Program&&) = delete;
+  ~Program();
+
   // The results of the program; the arguments have the shapes that it was
   // compiled for. Throws Error with what XLA or a handler says.
   std::vector<Array> Run(const std::vector<const Array*>& arguments) const;
 
  private:
   friend class Plugin;
+  Program() = default;
+
   const PJRT_Api* api_;
   PJRT_Client* client_;
   PJRT_Device* device_;
@@ -30,12 +37,14 @@ class Program {
   size_t num_results_;
 };
 
-// A plugin and its first device, for the life of the process: XLA cannot be
-// unloaded. Every function throws Error.
+// A plugin, its client and its first device. The library itself stays loaded:
+// XLA cannot be unloaded. Functions throw Error.
 class Plugin {
  public:
   // Loads the shared library at `path`.
   explicit Plugin(const std::string& path);
+  Plugin(const Plugin&) = delete;
+  ~Plugin();
 
   // Registers handlers. Before Start(): XLA wants types of state then.
   void Register(const XlaFfiKit_HandlerTable& table);

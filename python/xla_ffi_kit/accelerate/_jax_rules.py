@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import cast
 
 import jax
 from jax.interpreters import mlir
@@ -50,6 +51,17 @@ def primitive_of(
             inner = equation.params.get("jaxpr")
             jaxprs += [inner.jaxpr] if hasattr(inner, "jaxpr") else []
     raise ChangedJaxError(f"it does not use the primitive {name}")
+
+
+def lowered_primitive(name: str) -> Primitive:
+    """JAX's primitive of that name, by its lowering rule.
+
+    For one that no public module has, or only one that takes long to import.
+    """
+    for found in getattr(mlir, "_lowerings", ()):
+        if found.name == name:
+            return cast(Primitive, found)
+    raise ChangedJaxError(f"jax lowers no primitive {name}")
 
 
 def generic(primitive: Primitive) -> LoweringRule:

@@ -6,6 +6,7 @@ any number of rows of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
@@ -22,9 +23,9 @@ from xla_ffi_kit.op import sharding
 
 KEYS = frozenset(_dtypes.REAL)
 # The kernels do with the NaNs of bf16 what XLA does up to jax 0.10: keep only
-# the sign. In jax 0.12 XLA keeps the other bits too (verified on both).
-if jax.__version_info__ >= (0, 11):
-    KEYS -= {"bfloat16"}
+# the sign. In jax 0.12 XLA's sorts keep the other bits too, and its top_k does
+# for some shapes (verified on both).
+KEEPS_BF16_NANS = jax.__version_info__ >= (0, 11)
 
 
 class RowsHandler:
@@ -62,18 +63,22 @@ class RowsHandler:
         rank = len(_jax_hooks.shaped(ctx.avals_in)[0].shape)
         if axis == rank - 1:
             return self._lower_rows(ctx, *operands, **parameters)
-
-        def call(*arrays: jax.Array) -> list[jax.Array]:
-            order = [i for i in range(rank) if i != axis] + [axis]
-            back = np.argsort(order)
-            rows = [jax.lax.transpose(x, order) for x in arrays]
-            results = self._rows_p.bind(*rows, **parameters)
-            return [jax.lax.transpose(x, back) for x in results]
-
+        call = functools.partial(self.call, axis=axis, **parameters)
         lowered: Lowered = mlir.lower_fun(call, multiple_results=True)(
             ctx, *operands
         )
         return lowered
+
+    def call(
+        self, *arrays: jax.Array, axis: int, **parameters: object
+    ) -> list[jax.Array]:
+        """The same, for `mlir.lower_fun`."""
+        rank = arrays[0].ndim
+        order = [i for i in range(rank) if i != axis] + [axis]
+        back = np.argsort(order)
+        rows = [jax.lax.transpose(x, order) for x in arrays]
+        results = self._rows_p.bind(*rows, **parameters)
+        return [jax.lax.transpose(x, back) for x in results]
 
     def _lower_rows(
         self,

@@ -27,8 +27,9 @@ class Cumulative:
     """The rule of one of `jax.lax.cumsum_p`, `cumprod_p`, `cummax_p`...
 
     Floats are summed and multiplied in the order of XLA's own code. Not so from
-    the end, where that code starts again for each element; nor are maxima of
-    floats covered, whose NaNs depend on the processor that XLA compiles for.
+    the end, where that code starts again for each element. A maximum or minimum
+    that meets a NaN is one; its sign depends on the processor that XLA compiles
+    for, and on the release.
     """
 
     RESULT: Result = "exact"
@@ -57,7 +58,7 @@ class Cumulative:
         ):
             return False
         if dtype in _dtypes.FLOATS:
-            return self._op in ("sum", "product") and not reverse
+            return self._op in ("max", "min") or not reverse
         return dtype in (*_dtypes.SIGNED, *_dtypes.UNSIGNED)
 
     def partitions(

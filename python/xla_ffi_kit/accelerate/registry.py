@@ -13,6 +13,11 @@ from xla_ffi_kit.accelerate.conv_general_dilated import (
 )
 from xla_ffi_kit.accelerate.cumulative import Cumulative
 from xla_ffi_kit.accelerate.dot_general import DotGeneral
+from xla_ffi_kit.accelerate.random import (
+    RandomBits,
+    Threefry2x32,
+    UnrolledThreefry,
+)
 from xla_ffi_kit.accelerate.sort import Sort
 from xla_ffi_kit.accelerate.top_k import TopK
 
@@ -29,6 +34,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "cumsum": [Cumulative("sum")],
     "depthwise": [_CONV, OtherDepthwise(), KernelGradient()],
     "dot_general": [DotGeneral()],
+    "random": [UnrolledThreefry(), Threefry2x32(), RandomBits()],
     "sort": [Sort()],
     "top_k": [TopK()],
 }

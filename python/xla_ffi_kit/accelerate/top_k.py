@@ -10,12 +10,16 @@ from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _jax_rules
-from xla_ffi_kit.accelerate._rows import KEYS, RowsHandler
+from xla_ffi_kit.accelerate._rows import KEEPS_BF16_NANS, KEYS, RowsHandler
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 
 class TopK:
-    """The rule of `jax.lax.top_k_p`."""
+    """The rule of `jax.lax.top_k_p`.
+
+    Equal elements come by their index, which is one of the orders that
+    `is_stable=False` allows.
+    """
 
     RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.top_k"
@@ -39,13 +43,15 @@ class TopK:
         *,
         axis: int,
         k: object,
-        is_stable: bool = True,
+        **_: object,
     ) -> bool:
         """Whether the handler selects from an operand of this type as XLA."""
         (x,) = avals
         if not isinstance(k, int) or k < 1 or x.shape[axis] < 2:
             return False  # symbolic, or XLA leaves it out
-        return is_stable and str(x.dtype) in KEYS
+        if KEEPS_BF16_NANS and str(x.dtype) == "bfloat16":
+            return False
+        return str(x.dtype) in KEYS
 
     def partitions(self, avals: Sequence[ShapedArray], **_: object) -> bool:
         """Whether sharded operands stay in place where XLA leaves them."""

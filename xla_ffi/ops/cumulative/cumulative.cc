@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/cumulative/cumulative_ops.h"
@@ -50,24 +52,36 @@ Task TaskAt(const CumulativeProblem& p, int64_t i) {
           std::min(lines, p.inner - first)};
 }
 
-// Calls fn with the operation on integers of type T.
+// The type of an element's bits as the kernels here scan them, and the
+// operation on them: of floats the maximum and the minimum only.
+template <typename T>
+using Scanned =
+    std::conditional_t<std::is_integral_v<T>, T, std::make_signed_t<BitsOf<T>>>;
+
 template <typename T, class Fn>
-void VisitOp(CumulativeOp op, const Fn& fn) {
-  switch (op) {
-    case CumulativeOp::kSum:
-      return fn(Add<T>());
-    case CumulativeOp::kProduct:
-      return fn(Mul<T>());
-    case CumulativeOp::kMax:
-      return fn(Max<T>());
-    default:
-      return fn(Min<T>());
+void VisitOp(const CumulativeProblem& p, const Fn& fn) {
+  if constexpr (std::is_integral_v<T>) {
+    switch (p.op) {
+      case CumulativeOp::kSum:
+        return fn(Add<T>());
+      case CumulativeOp::kProduct:
+        return fn(Mul<T>());
+      case CumulativeOp::kMax:
+        return fn(Max<T>());
+      default:
+        return fn(Min<T>());
+    }
+  } else {
+    fn(FloatExtreme<Scanned<T>>::template Of<T>(p.op == CumulativeOp::kMin,
+                                                p.subnormals_are_zero));
   }
 }
 
 // out[k] = before op in[0] op ... op in[k]; with `reverse`, from the end.
+// `before` is a code.
 template <class Op, typename T>
-void ScanLine(const T* in, int64_t n, bool reverse, T before, T* out) {
+void ScanLine(const Op& op, const T* in, int64_t n, bool reverse, T before,
+              T* out) {
   if constexpr (std::is_same_v<Op, Add<T>>) {
     using U = std::make_unsigned_t<T>;
     return SumLine(reinterpret_cast<const U*>(in), n, reverse,
@@ -76,103 +90,113 @@ void ScanLine(const T* in, int64_t n, bool reverse, T before, T* out) {
   T total = before;
   for (int64_t k = 0; k < n; ++k) {
     const int64_t i = reverse ? n - 1 - k : k;
-    out[i] = total = Op::Apply(total, in[i]);
+    total = op.Apply(total, op.Encode(in[i]));
+    out[i] = op.Decode(total);
   }
 }
 
 // Lines one after the other, too short for anything that is done once a line.
 template <class Op, typename T>
-void ScanShortLines(const T* in, int64_t n, int64_t lines, bool reverse,
-                    T* out) {
+void ScanShortLines(const Op& op, const T* in, int64_t n, int64_t lines,
+                    bool reverse, T* out) {
   for (const T* const end = in + lines * n; in < end; in += n, out += n) {
     T total = Op::kIdentity;
     for (int64_t k = 0; k < n; ++k) {
       const int64_t i = reverse ? n - 1 - k : k;
-      out[i] = total = Op::Apply(total, in[i]);
+      total = op.Apply(total, op.Encode(in[i]));
+      out[i] = op.Decode(total);
     }
   }
 }
 
 // Lines that are columns.
 template <class Op, typename T>
-void ScanColumns(const T* in, int64_t n, int64_t stride, int64_t columns,
-                 bool reverse, T* out) {
+void ScanColumns(const Op& op, const T* in, int64_t n, int64_t stride,
+                 int64_t columns, bool reverse, T* out) {
   if (reverse) {
     in += (n - 1) * stride;
     out += (n - 1) * stride;
     stride = -stride;
   }
   for (int64_t j = 0; j < columns; ++j) {
-    out[j] = Op::Apply(Op::kIdentity, in[j]);
+    out[j] = op.Decode(op.Apply(Op::kIdentity, op.Encode(in[j])));
   }
   for (int64_t k = 1; k < n; ++k) {
     in += stride;
     const T* before = out;
     out += stride;
     for (int64_t j = 0; j < columns; ++j) {
-      out[j] = Op::Apply(before[j], in[j]);
+      out[j] = op.Decode(op.Apply(op.Encode(before[j]), op.Encode(in[j])));
     }
   }
 }
 
-// One line by all threads. Integers wrap, so any order of operations gives the
-// same: first what each part comes to, then each part from what is before it.
+// One line by all threads. Any order of these operations gives the same
+// (integers wrap): first what each part comes to, then each part from what is
+// before it.
 template <class Op, typename T>
-void ScanLongLine(const T* in, int64_t n, bool reverse, T* out,
+void ScanLongLine(const Op& op, const T* in, int64_t n, bool reverse, T* out,
                   const Executor& executor) {
   const int64_t parts = kPartsPerThread * executor.num_threads();
   const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
-  // Of each part; one more of nothing, for the part that comes first.
-  std::vector<T> totals(parts + 1, Op::kIdentity);
-  T* const total_of = totals.data() + (reverse ? 0 : 1);
+  std::vector<T> totals(parts);  // codes
   ParallelTasks(executor, parts, [&](int64_t part) {
     T total = Op::kIdentity;
     for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) {
-      total = Op::Apply(total, in[i]);
+      total = op.Apply(total, op.Encode(in[i]));
     }
-    total_of[part] = total;
+    totals[part] = total;
   });
-  ScanLine<Op>(totals.data(), parts + 1, reverse, Op::kIdentity, totals.data());
-  T* const before = totals.data() + (reverse ? 1 : 0);
+  T before = Op::kIdentity;
+  for (int64_t k = 0; k < parts; ++k) {
+    T& total = totals[reverse ? parts - 1 - k : k];
+    before = op.Apply(before, std::exchange(total, before));
+  }
   ParallelTasks(executor, parts, [&](int64_t part) {
     const int64_t begin = begin_of(part);
-    ScanLine<Op>(in + begin, begin_of(part + 1) - begin, reverse, before[part],
-                 out + begin);
+    ScanLine(op, in + begin, begin_of(part + 1) - begin, reverse, totals[part],
+             out + begin);
   });
 }
 
 template <typename T>
-void RunIntegers(const CumulativeProblem& p, const T* in, int64_t lines,
-                 T* out) {
+void RunScan(const CumulativeProblem& p, const Task& task) {
+  using K = Scanned<T>;
+  const K* in = static_cast<const K*>(p.in) + task.offset;
+  K* out = static_cast<K*>(p.out) + task.offset;
   const int64_t n = p.length;
-  VisitOp<T>(p.op, [&](auto op) {
-    using Op = decltype(op);
+  VisitOp<T>(p, [&](const auto& op) {
     if (p.inner > 1) {
-      ScanColumns<Op>(in, n, p.inner, lines, p.reverse, out);
+      ScanColumns(op, in, n, p.inner, task.lines, p.reverse, out);
     } else if (IsShort(p)) {
-      ScanShortLines<Op>(in, n, lines, p.reverse, out);
+      ScanShortLines(op, in, n, task.lines, p.reverse, out);
     } else {
-      ScanLine<Op>(in, n, p.reverse, Op::kIdentity, out);
+      ScanLine(op, in, n, p.reverse, op.kIdentity, out);
     }
   });
+}
+
+// Whether XLA's order of operations matters.
+template <typename T>
+bool IsRounded(const CumulativeProblem& p) {
+  return !std::is_integral_v<T> && p.op <= CumulativeOp::kProduct;
 }
 
 template <typename T>
 void Run(const CumulativeProblem& p, const Task& task) {
-  const T* in = static_cast<const T*>(p.in) + task.offset;
-  T* out = static_cast<T*>(p.out) + task.offset;
-  if constexpr (std::is_integral_v<T>) {
-    RunIntegers(p, in, task.lines, out);
-  } else {
-    FloatLines<T> lines;
-    lines.is_product = p.op == CumulativeOp::kProduct;
-    lines.in = in;
-    lines.out = out;
-    lines.length = p.length;
-    lines.stride = p.inner;
-    lines.count = task.lines;
-    ScanFloatLines(lines);
+  if constexpr (!std::is_integral_v<T>) {
+    if (IsRounded<T>(p)) {
+      FloatLines<T> lines;
+      lines.is_product = p.op == CumulativeOp::kProduct;
+      lines.in = static_cast<const T*>(p.in) + task.offset;
+      lines.out = static_cast<T*>(p.out) + task.offset;
+      lines.length = p.length;
+      lines.stride = p.inner;
+      lines.count = task.lines;
+      return ScanFloatLines(lines);
+    }
   }
+  RunScan<T>(p, task);
 }
 
 }  // namespace
@@ -184,16 +208,15 @@ void Cumulative(const CumulativeProblem& p, const Executor& executor) {
   // worthwhile.
   constexpr int64_t kMinBytes = int64_t{1} << 18;
   const int64_t bytes = p.outer * p.length * p.inner * 2 * sizeof(T);
-  if constexpr (std::is_integral_v<T>) {
-    // A line is read twice then, and a sum takes no longer than reading does.
-    const int64_t min_line = p.op == CumulativeOp::kSum ? 32 : 4;
-    if (p.outer == 1 && p.inner == 1 && bytes >= min_line * kMinBytes &&
-        executor.num_threads() > 1) {
-      return VisitOp<T>(p.op, [&](auto op) {
-        ScanLongLine<decltype(op)>(static_cast<const T*>(p.in), p.length,
-                                   p.reverse, static_cast<T*>(p.out), executor);
-      });
-    }
+  // A line is read twice then, and a sum takes no longer than reading does.
+  const int64_t min_line = p.op == CumulativeOp::kSum ? 32 : 4;
+  if (!IsRounded<T>(p) && p.outer == 1 && p.inner == 1 &&
+      bytes >= min_line * kMinBytes && executor.num_threads() > 1) {
+    using K = Scanned<T>;
+    return VisitOp<T>(p, [&](const auto& op) {
+      ScanLongLine(op, static_cast<const K*>(p.in), p.length, p.reverse,
+                   static_cast<K*>(p.out), executor);
+    });
   }
   const int64_t tasks = TaskCount(p);
   ParallelParts(executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),

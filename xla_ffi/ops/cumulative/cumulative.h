@@ -17,14 +17,15 @@ struct CumulativeProblem {
   int64_t inner = 1;
   CumulativeOp op = CumulativeOp::kSum;
   bool reverse = false;  // from the end
+  bool subnormals_are_zero = false;
   const void* in = nullptr;
   void* out = nullptr;
 };
 
-// out[k] = in[0] op ... op in[k] for each line; integers wrap. Floats: only
-// sums and products, not reversed, in the order of XLA's CPU backend
-// (float_lines.h). `out` may be `in`. The elements are of type T, one of
-// RealTypes.
+// out[k] = in[0] op ... op in[k] for each line; integers wrap. Floats: sums and
+// products not reversed, in the order of XLA's CPU backend (float_lines.h);
+// maxima and minima as in cumulative_ops.h, a NaN as jnp.nan of either sign.
+// `out` may be `in`. The elements are of type T, one of RealTypes.
 template <typename T>
 void Cumulative(const CumulativeProblem& problem, const Executor& executor);
 

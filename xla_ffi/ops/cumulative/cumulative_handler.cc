@@ -42,6 +42,7 @@ ffi::Error CumulativeImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
   problem.inner = shape.inner;
   problem.op = *op;
   problem.reverse = reverse != 0;
+  problem.subnormals_are_zero = SubnormalsAreZero();
   problem.in = x.untyped_data();
   problem.out = y->untyped_data();
   const auto run = [&](auto tag) {
@@ -49,14 +50,13 @@ ffi::Error CumulativeImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
     Cumulative<typename decltype(tag)::type>(problem, pool);
     return ffi::Error();
   };
-  if (!problem.reverse && *op <= CumulativeOp::kProduct) {
+  if (!problem.reverse || *op > CumulativeOp::kProduct) {
     return DispatchDtype(RealTypes(), x.element_type(), {kOp, "operand x"},
                          run);
   }
   return DispatchDtype(
       IntegerTypes(), x.element_type(),
-      {kOp, "operand x (a float only for a sum or a product from the front)"},
-      run);
+      {kOp, "operand x (no float for a sum or a product from the end)"}, run);
 }
 
 }  // namespace

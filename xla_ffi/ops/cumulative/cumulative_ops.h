@@ -1,4 +1,4 @@
-// The operations of cumulative.h on two integers.
+// The operations of cumulative.h on two codes, as which elements are scanned.
 
 #ifndef XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_OPS_H_
 #define XLA_FFI_OPS_CUMULATIVE_CUMULATIVE_OPS_H_
@@ -8,6 +8,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "xla_ffi/core/dtypes.h"
+
 namespace xla_ffi_kit {
 
 // The type that the integer T is added and multiplied in: at least as wide as
@@ -15,8 +17,15 @@ namespace xla_ffi_kit {
 template <typename T>
 using Wrapping = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
 
+// Integers are their own codes.
 template <typename T>
-struct Add {
+struct OfIntegers {
+  static T Encode(T x) { return x; }
+  static T Decode(T code) { return code; }
+};
+
+template <typename T>
+struct Add : OfIntegers<T> {
   using Wide = Wrapping<T>;
   static constexpr T kIdentity = 0;
   static T Apply(T a, T b) {
@@ -25,7 +34,7 @@ struct Add {
 };
 
 template <typename T>
-struct Mul {
+struct Mul : OfIntegers<T> {
   using Wide = Wrapping<T>;
   static constexpr T kIdentity = 1;
   static T Apply(T a, T b) {
@@ -34,15 +43,62 @@ struct Mul {
 };
 
 template <typename T>
-struct Max {
+struct Max : OfIntegers<T> {
   static constexpr T kIdentity = std::numeric_limits<T>::lowest();
   static T Apply(T a, T b) { return std::max(a, b); }
 };
 
 template <typename T>
-struct Min {
+struct Min : OfIntegers<T> {
   static constexpr T kIdentity = std::numeric_limits<T>::max();
   static T Apply(T a, T b) { return std::min(a, b); }
+};
+
+// The maximum or minimum of floats as XLA's CPU backend has it: -0.0 < 0.0, a
+// subnormal is the zero of its sign where `subnormals_are_zero`, and what meets
+// a NaN is one. The codes, as wide as the floats' bits K (a signed integer),
+// have the order of the floats, reversed for a minimum, with NaN above all.
+template <typename K>
+class FloatExtreme {
+ public:
+  static constexpr K kIdentity = std::numeric_limits<K>::lowest();
+
+  // T: a float of that width.
+  template <typename T>
+  static FloatExtreme Of(bool is_min, bool subnormals_are_zero) {
+    FloatExtreme op;
+    // XLA widens f16 to f32, in which its subnormals are normal.
+    op.min_kept_ = subnormals_are_zero && !std::is_same_v<T, Float16>
+                       ? static_cast<K>(kMinNormalBits<T>)
+                       : K{0};
+    op.infinity_ = static_cast<K>(kInfinityBits<T>);
+    op.flip_ = is_min ? kSign : K{0};
+    return op;
+  }
+
+  K Encode(K bits) const {
+    const K sign = static_cast<K>((bits ^ flip_) >> kTopBit);  // 0 or -1
+    K magnitude = bits & kMagnitude;
+    magnitude = magnitude < min_kept_ ? K{0} : magnitude;
+    const K code = magnitude ^ sign;
+    return magnitude > infinity_ ? Nan() : code;
+  }
+  K Decode(K code) const {
+    const K sign = static_cast<K>(code >> kTopBit);
+    return static_cast<K>((code ^ sign) |
+                          (static_cast<K>(sign ^ flip_) & kSign));
+  }
+  static K Apply(K a, K b) { return std::max(a, b); }
+
+ private:
+  static constexpr int kTopBit = 8 * sizeof(K) - 1;
+  static constexpr K kSign = std::numeric_limits<K>::lowest();
+  static constexpr K kMagnitude = std::numeric_limits<K>::max();
+
+  // The code and bits of the NaN that JAX writes as jnp.nan.
+  K Nan() const { return static_cast<K>(infinity_ | (infinity_ >> 1)); }
+
+  K min_kept_, infinity_, flip_;
 };
 
 }  // namespace xla_ffi_kit
