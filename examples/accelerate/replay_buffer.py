@@ -1,4 +1,4 @@
-"""A prioritised replay buffer: learn most from what surprises most.
+"""A prioritized replay buffer: learn most from what surprises most.
 
 Schaul and others (2016). Transitions are drawn with a probability that is a
 power of their last error (a cumulative sum and a search); a linear value

@@ -13,6 +13,7 @@ import functools
 import os
 import re
 import threading
+from collections.abc import Iterator
 
 import jax
 import jaxlib
@@ -25,6 +26,7 @@ from xla_ffi_kit.library.handler_library import (
     HandlerLibrary,
     HandlerLibraryError,
     Library,
+    StateType,
     all_of,
 )
 
@@ -110,16 +112,11 @@ def _register(library: HandlerLibrary, target: str) -> None:
             "handler per name, so rename one of the two"
         )
     for state_type in library.types:
-        _register_type(library, state_type.name)
+        _register_type(library, state_type)
     _check_version(library, handler)
     stages = {s: jax.ffi.pycapsule(a) for s, a in handler.stages.items()}
-    try:
+    with _blaming(f"handler {target!r} of {library.path}"):
         jax.ffi.register_ffi_target(target, stages, _xla(library.platform))
-    except Exception as error:
-        raise HandlerLibraryError(
-            f"handler {target!r} of {library.path} cannot be registered: "
-            f"{error}"
-        ) from error
     jax.ffi.register_ffi_target_as_batch_partitionable(target)
     _stages[key] = handler.stages
     _handlers[key] = library.path  # last: others look at it without lock
@@ -151,25 +148,30 @@ def register_handlers(*libraries: Library) -> None:
             register(library, target)
 
 
-def _register_type(library: HandlerLibrary, name: str) -> None:
+def _register_type(library: HandlerLibrary, state_type: StateType) -> None:
+    name = state_type.name
     if (name, library.path) in _types:
         return
-    state_type = next(t for t in library.types if t.name == name)
     registration = {"type_id": jax.ffi.pycapsule(state_type.type_id)}
     if state_type.type_info:
         registration["type_info"] = jax.ffi.pycapsule(state_type.type_info)
-    try:
+    with _blaming(f"state type {name!r} of {library.path}"):
         jax.ffi.register_ffi_type(
             name,
             registration,  # type: ignore[arg-type]
             _xla(library.platform),
         )
+    _types.add((name, library.path))
+
+
+@contextlib.contextmanager
+def _blaming(what: str) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:
         raise HandlerLibraryError(
-            f"state type {name!r} of {library.path} cannot be registered: "
-            f"{error}"
+            f"{what} cannot be registered: {error}"
         ) from error
-    _types.add((name, library.path))
 
 
 def _check_version(library: HandlerLibrary, handler: Handler) -> None:

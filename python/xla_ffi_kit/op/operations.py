@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import dis
 import inspect
 import types
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ def operations_in(function: object) -> list[FfiOp[Any]]:
         if not isinstance(value, types.FunctionType) or id(value) in seen:
             return
         seen.add(id(value))
-        for used in _globals_of(value.__code__, value.__globals__):
+        for used in globals_of(value.__code__, value.__globals__):
             if isinstance(used, FfiOp):
                 visit(used)
             elif _package(used) != _package(value):
@@ -53,12 +54,14 @@ def _package(value: object) -> str:
     return module.partition(".")[0]
 
 
-def _globals_of(
+def globals_of(
     code: types.CodeType, names: Mapping[str, object]
 ) -> Iterator[object]:
-    for name in code.co_names:
-        if name in names:
+    """Of the globals `names` those that code, and code inside it, loads."""
+    for instruction in dis.get_instructions(code):
+        name = instruction.argval
+        if instruction.opname == "LOAD_GLOBAL" and name in names:
             yield names[name]
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _globals_of(constant, names)
+            yield from globals_of(constant, names)

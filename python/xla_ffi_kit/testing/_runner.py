@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import dis
 import functools
 import inspect
 import textwrap
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax
 
 from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.operations import globals_of
 from xla_ffi_kit.op.spec import Result
 from xla_ffi_kit.testing import _programs
 from xla_ffi_kit.testing._case import Case
@@ -108,25 +108,14 @@ def _needed(program: Program) -> list[Program]:
 
     def add(function: Program) -> None:
         assert isinstance(function, types.FunctionType)
-        for name in _names(function.__code__):
-            called = getattr(_programs, name, None)
-            if inspect.isfunction(called) and name not in found:
+        for called in globals_of(function.__code__, vars(_programs)):
+            if inspect.isfunction(called) and called.__name__ not in found:
                 if called.__module__ == _programs.__name__:
                     add(called)
         found[function.__name__] = function
 
     add(program)
     return list(found.values())
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """The global names in a function, and in functions inside it."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "LOAD_GLOBAL":
-            yield str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
 
 
 class Runner:
