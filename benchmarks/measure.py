@@ -59,7 +59,7 @@ class Row:
 
 
 @dataclasses.dataclass
-class _Contestant:
+class Contestant:
     run: Callable[[], Any]
     threads: str | None = None
     calls: int = 1
@@ -87,27 +87,27 @@ def measure(cell: Cell, seconds: float) -> Row:
     results = {}
     compiled = {}
     for name, (function, operands) in made.items():
-        compiled[name] = _compile(function, operands)
-        run = _runner(compiled[name], operands, cell.regime)
-        contestants[name] = _Contestant(run)
+        compiled[name] = compiled_function(function, operands)
+        run = runner(compiled[name], operands, cell.regime)
+        contestants[name] = Contestant(run)
         results[name] = run()
     _compare(cell, results)
     results.clear()
     if cell.bytes >= _ONE_THREAD_BYTES:
-        contestants["kit, 1 thread"] = _Contestant(
+        contestants["kit, 1 thread"] = Contestant(
             contestants["kit"].run, threads="1"
         )
-    rounds = _run_rounds(list(contestants.values()), seconds)
+    rounds = run_rounds(list(contestants.values()), seconds)
     return _row(cell, contestants, rounds, _uses_ynnpack(compiled["xla"]))
 
 
-def _compile(function: Any, operands: Any) -> Any:
+def compiled_function(function: Any, operands: Any) -> Any:
     if not hasattr(function, "lower"):
         return function  # NumPy, or a function that is called eagerly
     return function.lower(*operands).compile()
 
 
-def _runner(compiled: Any, operands: Any, regime: str) -> Callable[[], Any]:
+def runner(compiled: Any, operands: Any, regime: str) -> Callable[[], Any]:
     if regime != "donated":
         return lambda: compiled(*operands)
     # A donated array is gone, so the result is the next call's operand.
@@ -156,7 +156,7 @@ def _compare_arrays(
     )
 
 
-def _run_rounds(contestants: list[_Contestant], seconds: float) -> int:
+def run_rounds(contestants: list[Contestant], seconds: float) -> int:
     for contestant in contestants:
         contestant.sample()  # warms caches and the allocator
         contestant.sample()
@@ -179,7 +179,7 @@ def _run_rounds(contestants: list[_Contestant], seconds: float) -> int:
 
 def _row(
     cell: Cell,
-    contestants: dict[str, _Contestant],
+    contestants: dict[str, Contestant],
     rounds: int,
     ynnpack: bool,
 ) -> Row:

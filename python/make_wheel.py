@@ -23,7 +23,7 @@ _FILE_MODE = 0o100644
 # What systems with a glibc have beside it: the newest version of each symbol
 # set (https://github.com/pypa/auditwheel, manylinux-policy.json).
 _BESIDE_GLIBC = {
-    "2.24": {"GLIBCXX": "3.4.22", "CXXABI": "1.3.10", "GCC": "4.7.0"},
+    "2.17": {"GLIBCXX": "3.4.19", "CXXABI": "1.3.7", "GCC": "4.8.0"},
     "2.34": {"GLIBCXX": "3.4.29", "CXXABI": "1.3.13", "GCC": "7.0.0"},
 }
 # A versioned name is stored as "GLIBC_2.14", between zeros.
@@ -64,8 +64,9 @@ def check_libraries(files: dict[str, bytes], glibc: str) -> None:
         if newer:
             sys.exit(
                 f"{place} needs {', '.join(newer)}, but manylinux_"
-                f"{glibc.replace('.', '_')} promises less: define the symbols "
-                "in //xla_ffi/portable, or raise `glibc` of //python:wheel"
+                f"{glibc.replace('.', '_')} promises less: build it with the "
+                "compiler of //third_party/cc, or raise `glibc` of "
+                "//python:wheel"
             )
 
 
@@ -81,6 +82,11 @@ def metadata(spec: dict, description: str) -> str:
         *(f"Classifier: {name}" for name in spec["classifiers"]),
         f"Requires-Python: {spec['requires_python']}",
         *(f"Requires-Dist: {name}" for name in spec["requires"]),
+        *(f"Provides-Extra: {extra}" for extra in spec["extras"]),
+        *(
+            f"Requires-Dist: {name}; extra == '{extra}'"
+            for extra, name in spec["extras"].items()
+        ),
         "Description-Content-Type: text/markdown",
         "",
         description,
@@ -113,13 +119,17 @@ def main(spec_path: str, output: str) -> None:
     check_libraries(files, spec["glibc"])
     info = f"{spec['name']}-{spec['version']}.dist-info"
     description = pathlib.Path(spec["description"]).read_text()
+    python, abi, platforms = spec["tag"].split("-")
+    tags = "".join(
+        f"Tag: {python}-{abi}-{platform}\n" for platform in platforms.split(".")
+    )
     about = {
         f"{info}/METADATA": metadata(spec, description).encode(),
         f"{info}/WHEEL": (
             "Wheel-Version: 1.0\n"
             "Generator: xla_ffi_kit\n"
             "Root-Is-Purelib: false\n"
-            f"Tag: {spec['tag']}\n"
+            f"{tags}"
         ).encode(),
     }
     if spec["console_scripts"]:

@@ -6,11 +6,10 @@ tools/bazel comes without it, and it neither checks the tag nor sets file modes.
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
 
-def portable_library(name, handlers, library, **kwargs):
-    """Links a handler library so that it also loads on older systems.
+def stripped_library(name, handlers, library, **kwargs):
+    """Links a handler library without what only debuggers read.
 
-    The same objects as in the `.so` that xla_ffi_library() declares, stripped,
-    and with the names of its own that an older libstdc++ lacks.
+    The same objects as in the `.so` that xla_ffi_library() declares.
 
     Args:
       name: the shared library to make.
@@ -34,12 +33,21 @@ def portable_library(name, handlers, library, **kwargs):
             "-Wl,-s",
         ],
         linkshared = True,
-        deps = [
-            handlers,
-            Label("//xla_ffi/portable:older_runtime"),
-        ],
+        deps = [handlers],
         **kwargs
     )
+
+# The libraries are built by the pinned compiler, whatever builds the rest: the
+# same bytes on every machine, and a glibc as old as the tag promises.
+def _pinned_impl(_settings, attr):
+    platform = "//third_party/cc:linux_" + attr.architecture
+    return {"//command_line_option:platforms": [Label(platform)]}
+
+_pinned = transition(
+    implementation = _pinned_impl,
+    inputs = [],
+    outputs = ["//command_line_option:platforms"],
+)
 
 def _file(target):
     """Returns the one file of a target."""
@@ -48,11 +56,15 @@ def _file(target):
         fail("expected one file of %s, got %d" % (target.label, len(files)))
     return files[0]
 
+def _platform_tag(glibc, architecture):
+    """Returns the wheel's platform tag, with the older name that it may have."""
+    tag = "manylinux_%s_%s" % (glibc.replace(".", "_"), architecture)
+    if glibc == "2.17":
+        return "manylinux2014_%s.%s" % (architecture, tag)
+    return tag
+
 def _python_wheel_impl(ctx):
-    tag = "manylinux_%s_%s" % (
-        ctx.attr.glibc.replace(".", "_"),
-        ctx.attr.architecture,
-    )
+    tag = _platform_tag(ctx.attr.glibc, ctx.attr.architecture)
     wheel = ctx.actions.declare_file("%s-%s-py3-none-%s.whl" % (
         ctx.attr.distribution,
         ctx.attr.version,
@@ -64,7 +76,7 @@ def _python_wheel_impl(ctx):
         if not source.short_path.startswith(prefix):
             fail("%s: %s lies outside the package" % (ctx.label, source))
         files[source.short_path.removeprefix(prefix)] = source
-    for library, place in ctx.attr.libraries.items():
+    for library, place in (ctx.attr.libraries | ctx.attr.machines_libraries).items():
         files[place] = _file(library)
     texts = {
         place: _file(license)
@@ -75,6 +87,7 @@ def _python_wheel_impl(ctx):
         "classifiers": ctx.attr.classifiers,
         "console_scripts": ctx.attr.console_scripts,
         "description": ctx.file.description.path,
+        "extras": ctx.attr.extras,
         "files": {place: file.path for place, file in files.items()},
         "glibc": ctx.attr.glibc,
         "license": ctx.attr.license,
@@ -123,13 +136,18 @@ that needs more than the wheel's tag promises fails the build.""",
             doc = "The distribution's name.",
             mandatory = True,
         ),
+        "extras": attr.string_dict(
+            doc = "Names of extras, and what each requires.",
+        ),
         "glibc": attr.string(
             doc = "Oldest glibc that the tag promises, such as 2.27.",
             mandatory = True,
         ),
         "libraries": attr.label_keyed_string_dict(
-            doc = "Shared libraries, and their places in the wheel.",
+            doc = """Shared libraries, and their places in the wheel. The pinned
+compiler of //third_party/cc builds them.""",
             allow_files = [".so"],
+            cfg = _pinned,
         ),
         "license": attr.string(
             doc = "An SPDX licence expression.",
@@ -138,6 +156,10 @@ that needs more than the wheel's tag promises fails the build.""",
         "license_files": attr.label_keyed_string_dict(
             doc = "Texts of licences, and their places in the licence folder.",
             allow_files = True,
+        ),
+        "machines_libraries": attr.label_keyed_string_dict(
+            doc = "The same of libraries that the machine's compiler builds.",
+            allow_files = [".so"],
         ),
         "requires": attr.string_list(doc = "Requirements."),
         "requires_python": attr.string(
@@ -152,6 +174,9 @@ that needs more than the wheel's tag promises fails the build.""",
         "version": attr.string(
             doc = "The distribution's version.",
             mandatory = True,
+        ),
+        "_allowlist_function_transition": attr.label(
+            default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
         ),
         "_make_wheel": attr.label(
             cfg = "exec",

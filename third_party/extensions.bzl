@@ -1,11 +1,12 @@
 """The project's C++ dependencies in bzlmod mode: those of workspace.bzl."""
 
 load("//third_party:archives.bzl", "ARCHIVES", "declare_archive")
-load("//third_party:workspace.bzl", "cuda_repository", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
+load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
 load("//third_party/python:local_python.bzl", "local_python")
 
 def _xla_ffi_kit_impl(_mctx):
     xla_repository()
+    cc_repository()
     cuda_repository()
     python_headers_repository()
     pybind11_repository()
@@ -15,9 +16,10 @@ def _xla_ffi_kit_impl(_mctx):
 
 xla_ffi_kit = module_extension(
     doc = """Declares `xla`, the FFI headers, `com_google_highway`, and the
-CUDA compiler `xla_ffi_kit_cuda`, which is fetched by --config=cuda alone,
-`pybind11`, which is fetched for extension modules alone, and a prebuilt XLA for
-tests, `xla_runtime` and `pjrt_cpu_plugin`.
+CUDA compiler `xla_ffi_kit_cuda`, which is fetched by --config=cuda alone, the C++
+compiler `xla_ffi_kit_cc`, which is fetched for the platforms of //third_party/cc
+alone, `pybind11`, which is fetched for extension modules alone, and a prebuilt
+XLA for tests, `xla_runtime` and `pjrt_cpu_plugin`.
 
 An embedder with an XLA of its own puts it in place with
 `override_repo(xla_ffi_kit, xla = "xla")`, likewise with a Highway.""",

@@ -6,6 +6,7 @@ exists already is the embedder's, and is never redefined.
 """
 
 load("//third_party:archives.bzl", "ARCHIVES", "DEV_ARCHIVES", "RULE_SETS", "declare_archive")
+load("//third_party/cc:repository.bzl", "cc_compiler")
 load("//third_party/cuda:repository.bzl", "cuda_compiler")
 load("//third_party/highway:alias.bzl", "highway_alias")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
@@ -38,6 +39,10 @@ def xla_repository():
 def cuda_repository():
     """Declares `xla_ffi_kit_cuda`: nvcc, fetched when CUDA is first built."""
     cuda_compiler(name = "xla_ffi_kit_cuda")
+
+def cc_repository():
+    """Declares `xla_ffi_kit_cc`: clang, fetched for //third_party/cc's platforms."""
+    cc_compiler(name = "xla_ffi_kit_cc")
 
 def python_headers_repository():
     """Declares `xla_ffi_kit_python_headers`, Python.h of the machine's Python."""
@@ -108,6 +113,7 @@ def xla_dev_repositories():
             sha256 = wheel.sha256,
         )
 
+# buildifier: disable=unnamed-macro
 def xla_ffi_kit_repositories():
     """Declares what the C++ targets need and nobody has declared yet.
 
@@ -123,6 +129,9 @@ def xla_ffi_kit_repositories():
         xla_repository()
     if not native.existing_rule("xla_ffi_kit_cuda"):
         cuda_repository()
+    if not native.existing_rule("xla_ffi_kit_cc"):
+        cc_repository()
+        native.register_toolchains(str(Label("//third_party/cc:all")))
     if not native.existing_rule("xla_ffi_kit_python_headers"):
         python_headers_repository()
     if not native.existing_rule("pybind11"):

@@ -8,11 +8,15 @@ import pytest
 SCRIPT = pathlib.Path("xla_ffi/private/check_handlers.sh").absolute()
 
 
-def defines(*handlers, functions=()):
+GCC = "ENKUlP17XLA_FFI_CallFrameE_clES0_E7handler"
+CLANG = "ENK3$_0clEP17XLA_FFI_CallFrameE7handler"
+
+
+def defines(*handlers, functions=(), variable=GCC):
     """What nm prints of an object with these handlers and C functions."""
     lines = ["                 U memcpy", "table.o:"]
     for name in handlers:
-        where = f"ZZ{len(name)}{name}ENKUlP17XLA_FFI_CallFrameE_clES0_E7handler"
+        where = f"ZZ{len(name)}{name}{variable}"
         lines += [
             f"0000000000000000 T {name}",
             f"0000000000000000 b _ZGV{where}",
@@ -71,8 +75,9 @@ def test_one_that_is_not_defined(check):
     )
 
 
-def test_one_that_is_not_listed(check):
-    said = check("x.a A\n", defines("A", "B"))
+@pytest.mark.parametrize("variable", [GCC, CLANG])
+def test_one_that_is_not_listed(check, variable):
+    said = check("x.a A\n", defines("A", "B", variable=variable))
     assert said == (
         "//a:b: handlers: the sources define B, which is not listed: add "
         '"TARGET": "B" with the custom call target of your choice\n'

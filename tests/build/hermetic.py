@@ -2,9 +2,9 @@
 
     python3 tests/build/hermetic.py
 
-Builds the handler library and the wheel here and, with nothing in any cache, in
-a copy of the sources in another folder, and takes them from an HTTP cache and
-from a disk cache; and looks at what an action can see. One full build.
+Builds the wheel here and, with nothing in any cache and no compiler, in a copy
+of the sources in another folder, and takes it from an HTTP cache and from a
+disk cache; and looks at what an action can see. One full build.
 """
 
 from __future__ import annotations
@@ -24,23 +24,21 @@ import time
 from http_cache import HttpCache
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGETS = [
-    "//python:portable/xla_ffi_kit_cpu.so",
-    "//python:wheel",
-    "//xla_ffi:xla_ffi_kit_cpu.so",
-]
-# What --config=cuda changes of it, and adds.
+TARGETS = ["//python:wheel"]
+# What --config=cuda adds, and the machine's compiler builds.
 CUDA = "--config=cuda"
 CUDA_TARGETS = [
-    "//python:portable/xla_ffi_kit_cuda.so",
+    "//python:stripped/xla_ffi_kit_cuda.so",
     "//python:wheel",
     "//xla_ffi:xla_ffi_kit_cuda.so",
 ]
+# Where a compiler of the machine, and what it includes, would be.
+COMPILER = ["/usr/include", "/usr/lib/gcc", "/usr/libexec/gcc"]
 # The same headers from a repository of another name.
 OTHER_HEADERS = "--//third_party/xla:ffi_api=@xla_header_copy//xla/ffi/api:ffi"
 
-# An action sees its declared inputs and the system's compiler and Python; no
-# other path exists for it.
+# An action sees its declared inputs, the system's programs and Python; no other
+# path exists for it.
 SYSTEM = ["/bin", "/etc/alternatives", "/lib", "/lib64", "/usr"]
 SANDBOX = [
     "--spawn_strategy=linux-sandbox",
@@ -168,6 +166,17 @@ def executed(summary: str) -> list[str]:
     ]
 
 
+def without_compiler(folder: pathlib.Path) -> list[str]:
+    """Puts an empty folder where the machine's compiler would be."""
+    empty = folder / "empty"
+    empty.mkdir()
+    return [
+        f"--sandbox_add_mount_pair={empty}:{path}"
+        for path in COMPILER
+        if os.path.exists(path)
+    ]
+
+
 def compare(
     report: Report,
     targets: list[str],
@@ -192,7 +201,7 @@ def check_builds(
     here = Workspace(ROOT)
     print(f"here: {here.build(*TARGETS)}", flush=True)
     first = here.outputs(TARGETS)
-    flags = [*SANDBOX, OTHER_HEADERS]
+    flags = [*SANDBOX, *without_compiler(disk.parent), OTHER_HEADERS]
     remote = f"--remote_cache={cache.address}"
     summary = copy.build(*flags, f"--disk_cache={disk}", remote, *TARGETS)
     print(f"copy, nothing in any cache: {summary}", flush=True)

@@ -16,17 +16,20 @@ import zipfile
 WHEEL, MODULE, *SOURCES = map(pathlib.Path, sys.argv[1:])
 NAME, VERSION, *_, PLATFORM = WHEEL.stem.split("-")
 INFO = f"{NAME}-{VERSION}.dist-info"
-# PEP 600: the newest versions on a system with that glibc.
+# PEP 600: the newest versions on a system with that glibc. The pinned compiler
+# links its own C++ library into the CPU's library, which needs none.
 PROMISED = {
-    "2.24": {"GLIBC": "2.24", "GLIBCXX": "3.4.22", "CXXABI": "1.3.10"},
-    "2.34": {"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13"},
+    "cpu": {"GLIBC": "2.17"},
+    "cuda": {"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13"},
 }
 SYSTEM_LIBRARIES = {
     "ld-linux-aarch64.so.1",
     "ld-linux-x86-64.so.2",
     "libc.so.6",
+    "libdl.so.2",
     "libgcc_s.so.1",
     "libm.so.6",
+    "libpthread.so.0",
     "libstdc++.so.6",
 }
 
@@ -102,8 +105,14 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(about["Requires-Python"], ">=3.11")
         self.assertEqual(
             about.get_all("Requires-Dist"),
-            ["jax>=0.8.1", "jaxlib>=0.8.1", "numpy>=2.0"],
+            [
+                "jax>=0.8.1",
+                "jaxlib>=0.8.1",
+                "numpy>=2.0",
+                "ziglang>=0.17; extra == 'inline'",
+            ],
         )
+        self.assertEqual(about.get_all("Provides-Extra"), ["inline"])
         self.assertEqual(about["License-Expression"], "Apache-2.0")
         for name in about.get_all("License-File"):
             self.assertIn("Apache License", read(f"{INFO}/licenses/{name}"))
@@ -116,15 +125,19 @@ class WheelTest(unittest.TestCase):
         )
 
     def test_tag_is_that_of_the_file_name(self):
-        tag = f"Tag: py3-none-{PLATFORM}\n"
-        self.assertIn(tag, read(f"{INFO}/WHEEL"))
+        text = read(f"{INFO}/WHEEL")
+        for platform in PLATFORM.split("."):
+            self.assertIn(f"Tag: py3-none-{platform}\n", text)
+        is_cpu = "xla_ffi_kit/_lib/xla_ffi_kit_cuda.so" not in self.libraries
+        self.assertEqual("manylinux2014_" in PLATFORM, is_cpu)
 
     def test_libraries_need_no_newer_system_than_promised(self):
-        glibc = re.match(r"manylinux_(\d+)_(\d+)_", PLATFORM)
-        promised = PROMISED[".".join(glibc.groups())]
         self.assertIn("xla_ffi_kit/_lib/xla_ffi_kit_cpu.so", self.libraries)
         for name, library in self.libraries.items():
             versions = readelf(library, "--version-info")
+            promised = PROMISED[name.rpartition("_")[2].removesuffix(".so")]
+            kinds = set(re.findall(r"Name: ([A-Z]+)_[0-9.]+", versions))
+            self.assertLessEqual(kinds - {"GCC"}, set(promised), name)
             for kind, most in promised.items():
                 needed = re.findall(rf"Name: {kind}_([0-9.]+)", versions)
                 self.assertTrue(needed, (name, kind))

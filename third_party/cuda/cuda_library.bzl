@@ -6,9 +6,9 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cpp_toolchain", "use_cc_toolch
 load(":versions.bzl", "CUDA_COMPUTE_CAPABILITIES")
 
 # The `target_compatible_with` of what needs CUDA: skipped without
-# `--config=cuda`.
+# `--config=cuda`. nvcc calls the machine's compiler.
 CUDA_ONLY = select({
-    Label("//third_party/cuda:is_enabled"): [],
+    Label("//third_party/cuda:is_enabled"): [Label("//third_party/cc:machines")],
     "//conditions:default": [Label("@platforms//:incompatible")],
 })
 

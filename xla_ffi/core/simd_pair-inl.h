@@ -57,6 +57,10 @@ HWY_INLINE Pair<V> MulAdd(Pair<V> x, Pair<V> y, Pair<V> z) {
   return {hn::MulAdd(x.a, y.a, z.a), hn::MulAdd(x.b, y.b, z.b)};
 }
 template <class V>
+HWY_INLINE Pair<V> MulAdd(Pair<V> x, V y, Pair<V> z) {
+  return {hn::MulAdd(x.a, y, z.a), hn::MulAdd(x.b, y, z.b)};
+}
+template <class V>
 HWY_INLINE Pair<V> NegMulAdd(Pair<V> x, V y, Pair<V> z) {
   return {hn::NegMulAdd(x.a, y, z.a), hn::NegMulAdd(x.b, y, z.b)};
 }
@@ -84,9 +88,9 @@ HWY_INLINE Pair<V> Conjugate(Pair<V> v) {
 // Product of (real, imaginary) pairs of lanes.
 template <class V>
 HWY_INLINE V TimesComplex(V x, V y) {
-  const auto re = hn::Mul(hn::DupEven(x), y);
+  const auto re = hn::DupEven(x);
   const auto im = hn::Mul(hn::DupOdd(x), hn::Reverse2(hn::DFromV<V>(), y));
-  return hn::OddEven(hn::Add(re, im), hn::Sub(re, im));
+  return hn::OddEven(hn::MulAdd(re, y, im), hn::MulSub(re, y, im));
 }
 template <class V>
 HWY_INLINE Pair<V> TimesComplex(Pair<V> x, Pair<V> y) {

@@ -16,8 +16,9 @@ symbols() {
 defined=$(symbols "$own" || true)
 # Nothing that nm can read, as with link-time optimisation: the linker will say.
 if [[ -n $defined || ! -s $own ]]; then
-  # A handler is a C function with one static variable in a lambda.
-  lambda='ENKUlP17XLA_FFI_CallFrameE_clES[0-9]*_E7handler'
+  # A handler is a C function with one static variable in a lambda, which gcc
+  # and clang name in their own ways.
+  lambda='ENK(UlP17XLA_FFI_CallFrameE_clES[0-9]*_|[0-9]*\$_[0-9]+clEP17XLA_FFI_CallFrame)E7handler'
   handlers=$(sed -nE "s/^_ZGVZZ[0-9]+([A-Za-z_0-9]+)$lambda\$/\1/p" \
     <<<"$defined")
   named=${handlers//$'\n'/, }

@@ -59,9 +59,14 @@ struct ScaleBody {
     auto v = Mul(input, scale);
     if constexpr (kKind != Kind::kPlain) {
       const auto w = access.Load(d, weight + i);
-      v = kKind == Kind::kComplexWeight ? TimesComplex(v, w) : Mul(v, w);
+      if constexpr (kKind == Kind::kComplexWeight) {
+        v = TimesComplex(v, w);
+      } else if constexpr (kKind == Kind::kAddRelu) {
+        v = MaxWithZero(MulAdd(v, w, input));
+      } else {
+        v = Mul(v, w);
+      }
     }
-    if constexpr (kKind == Kind::kAddRelu) v = MaxWithZero(Add(v, input));
     access.Store(v, d, y + i);
   }
 };

@@ -105,9 +105,13 @@ struct BackwardBody {
   HWY_INLINE void operator()(Access access, size_t i) const {
     const typename Row::D d;
     const auto y = Mul(row.ConjugateOfX(access, i), scale);
-    auto v = Mul(NegMulAdd(y, mean, row.G(access, i)), scale);
-    if constexpr (kSum) v = Add(v, access.Load(d, row.ct_sum + i));
-    access.Store(v, d, row.dx + i);
+    const auto v = NegMulAdd(y, mean, row.G(access, i));
+    if constexpr (kSum) {
+      const auto sum = access.Load(d, row.ct_sum + i);
+      access.Store(MulAdd(v, scale, sum), d, row.dx + i);
+    } else {
+      access.Store(Mul(v, scale), d, row.dx + i);
+    }
   }
 };
 
@@ -263,21 +267,33 @@ struct WeightBackwardBody {
   size_t rows, stride;
   double* dweight;
 
-  // The term of row r.
+  // The factors of row r's term.
   template <class Access>
-  HWY_INLINE auto Term(Access access, size_t r, size_t i) const {
+  HWY_INLINE auto Y(Access access, size_t r, size_t i) const {
     const D d;
-    const auto y =
-        Mul(access.Load(d, x + r * stride + i), hn::Set(d, scale[r]));
-    const auto g = access.Load(d, ct + r * stride + i);
-    return kComponents<T> == 2 ? TimesComplex(y, g) : Mul(y, g);
+    return Mul(access.Load(d, x + r * stride + i), hn::Set(d, scale[r]));
+  }
+  template <class Access>
+  HWY_INLINE auto G(Access access, size_t r, size_t i) const {
+    return access.Load(D(), ct + r * stride + i);
   }
 
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
-    auto sum = Term(access, 0, i);
-    for (size_t r = 1; r < rows; ++r) sum = Add(sum, Term(access, r, i));
-    AddTo(access, sum, dweight + i);
+    const auto y = Y(access, 0, i), g = G(access, 0, i);
+    if constexpr (kComponents<T> == 2) {
+      auto sum = TimesComplex(y, g);
+      for (size_t r = 1; r < rows; ++r) {
+        sum = Add(sum, TimesComplex(Y(access, r, i), G(access, r, i)));
+      }
+      AddTo(access, sum, dweight + i);
+    } else {
+      auto sum = Mul(y, g);
+      for (size_t r = 1; r < rows; ++r) {
+        sum = MulAdd(Y(access, r, i), G(access, r, i), sum);
+      }
+      AddTo(access, sum, dweight + i);
+    }
   }
 
   static HWY_INLINE void AddTo(WholePair, Pair<hn::Vec<D>> v, double* p) {
