@@ -52,28 +52,22 @@ Task TaskAt(const CumulativeProblem& p, int64_t i) {
           std::min(lines, p.inner - first)};
 }
 
-// The type of an element's bits as the kernels here scan them, and the
-// operation on them: of floats the maximum and the minimum only.
+// The type of an element's bits as the kernels here scan them, whether signed
+// or not, and the operation on them: of floats the maximum and the minimum
+// only.
 template <typename T>
-using Scanned =
-    std::conditional_t<std::is_integral_v<T>, T, std::make_signed_t<BitsOf<T>>>;
+using Scanned = std::make_signed_t<BitsOf<T>>;
 
 template <typename T, class Fn>
 void VisitOp(const CumulativeProblem& p, const Fn& fn) {
+  using K = Scanned<T>;
+  const bool is_min = p.op == CumulativeOp::kMin;
   if constexpr (std::is_integral_v<T>) {
-    switch (p.op) {
-      case CumulativeOp::kSum:
-        return fn(Add<T>());
-      case CumulativeOp::kProduct:
-        return fn(Mul<T>());
-      case CumulativeOp::kMax:
-        return fn(Max<T>());
-      default:
-        return fn(Min<T>());
-    }
+    if (p.op == CumulativeOp::kSum) return fn(Add<K>());
+    if (p.op == CumulativeOp::kProduct) return fn(Mul<K>());
+    fn(IntegerExtreme<K>(is_min, std::is_signed_v<T>));
   } else {
-    fn(FloatExtreme<Scanned<T>>::template Of<T>(p.op == CumulativeOp::kMin,
-                                                p.subnormals_are_zero));
+    fn(FloatExtreme<K>::template Of<T>(is_min, p.subnormals_are_zero));
   }
 }
 
@@ -159,21 +153,20 @@ void ScanLongLine(const Op& op, const T* in, int64_t n, bool reverse, T* out,
   });
 }
 
-template <typename T>
-void RunScan(const CumulativeProblem& p, const Task& task) {
-  using K = Scanned<T>;
+// Apart from its callers, of which there is one for each type of elements.
+template <class Op, typename K>
+void ScanTask(const CumulativeProblem& p, const Op& op, const Task& task,
+              TypeTag<K>) {
   const K* in = static_cast<const K*>(p.in) + task.offset;
   K* out = static_cast<K*>(p.out) + task.offset;
   const int64_t n = p.length;
-  VisitOp<T>(p, [&](const auto& op) {
-    if (p.inner > 1) {
-      ScanColumns(op, in, n, p.inner, task.lines, p.reverse, out);
-    } else if (IsShort(p)) {
-      ScanShortLines(op, in, n, task.lines, p.reverse, out);
-    } else {
-      ScanLine(op, in, n, p.reverse, op.kIdentity, out);
-    }
-  });
+  if (p.inner > 1) {
+    ScanColumns(op, in, n, p.inner, task.lines, p.reverse, out);
+  } else if (IsShort(p)) {
+    ScanShortLines(op, in, n, task.lines, p.reverse, out);
+  } else {
+    ScanLine(op, in, n, p.reverse, Op::kIdentity, out);
+  }
 }
 
 // Whether XLA's order of operations matters.
@@ -196,7 +189,8 @@ void Run(const CumulativeProblem& p, const Task& task) {
       return ScanFloatLines(lines);
     }
   }
-  RunScan<T>(p, task);
+  VisitOp<T>(
+      p, [&](const auto& op) { ScanTask(p, op, task, TypeTag<Scanned<T>>()); });
 }
 
 }  // namespace

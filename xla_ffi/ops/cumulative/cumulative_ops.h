@@ -42,16 +42,22 @@ struct Mul : OfIntegers<T> {
   }
 };
 
-template <typename T>
-struct Max : OfIntegers<T> {
-  static constexpr T kIdentity = std::numeric_limits<T>::lowest();
-  static T Apply(T a, T b) { return std::max(a, b); }
-};
+// The maximum or minimum of integers of K's width, signed or not. K is signed,
+// and the codes have the integers' order, reversed for a minimum.
+template <typename K>
+class IntegerExtreme {
+ public:
+  static constexpr K kIdentity = std::numeric_limits<K>::lowest();
 
-template <typename T>
-struct Min : OfIntegers<T> {
-  static constexpr T kIdentity = std::numeric_limits<T>::max();
-  static T Apply(T a, T b) { return std::min(a, b); }
+  IntegerExtreme(bool is_min, bool is_signed)
+      : flip_((is_min ? K{-1} : K{0}) ^ (is_signed ? K{0} : kIdentity)) {}
+
+  K Encode(K bits) const { return bits ^ flip_; }
+  K Decode(K code) const { return code ^ flip_; }
+  static K Apply(K a, K b) { return std::max(a, b); }
+
+ private:
+  K flip_;
 };
 
 // The maximum or minimum of floats as XLA's CPU backend has it: -0.0 < 0.0, a
