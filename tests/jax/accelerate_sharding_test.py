@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import sparse
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -114,6 +115,19 @@ def test_shard_map_over_some_axes_of_the_mesh():
         assert "xla_ffi_kit." not in text
     y = jax.device_put(X, NamedSharding(m, P("i", "j")))
     assert not check(lambda y: f(y, 2), y)
+
+
+def test_sparse_products_of_sharded_operands_are_left_to_jax():
+    lhs = sparse.BCOO.fromdense(X[:, 0])
+    rhs = np.tile(X[0, 0], (64, 1)).T
+    sharding = NamedSharding(mesh(AxisType.Auto), P(None, "i"))
+    with xla_ffi_kit.accelerate():
+        for x, called in (
+            (rhs, True),
+            (jax.device_put(rhs, sharding), False),
+        ):
+            _, _, text = run(lambda x: lhs @ x, x)
+            assert ("xla_ffi_kit." in text) == called
 
 
 @pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit])

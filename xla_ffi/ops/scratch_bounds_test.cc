@@ -163,6 +163,21 @@ std::vector<Case> DotGeneralCases() {
            0}};
 }
 
+std::vector<Case> SparseCases(bool is_bcoo) {
+  using ffi::F32, ffi::S32;
+  constexpr int64_t kSide = 5000, kEntries = 100'000;
+  const CallFrame::Dims dense = {1, kSide, 100}, data = {1, kEntries};
+  if (is_bcoo) {
+    return {
+        {Frame({F32, S32, F32}, {data, {1, kEntries, 2}, dense}, {F32}, {dense})
+             .Attr("contracting", int64_t{1}),
+         0}};
+  }
+  return {{Frame({F32, S32, S32, F32}, {data, data, {1, kSide + 1}, dense},
+                 {F32}, {dense}),
+           0}};
+}
+
 std::vector<Case> RmsNormCases(const std::string& which) {
   using ffi::F32;
   const CallFrame::Dims scale = {kRows}, weight = {kTable[1]};
@@ -188,6 +203,8 @@ std::map<std::string, std::vector<Case>> AllCases() {
   const std::string kit = "xla_ffi_kit.";
   return {
       {kit + "argmax", ArgmaxCases()},
+      {kit + "bcoo_dot_general", SparseCases(true)},
+      {kit + "bcsr_dot_general", SparseCases(false)},
       {kit + "conv_general_dilated", ConvCases(false)},
       {kit + "conv_general_dilated_kernel_gradient", ConvCases(true)},
       {kit + "cumulative", CumulativeCases()},

@@ -79,3 +79,15 @@ class SelfTested(Protocol):
 
         `_replacement.same_bits` compares.
         """
+
+
+@runtime_checkable
+class OfModule(Protocol):
+    """A rule of a primitive in a module that takes long to import.
+
+    The primitive is replaced when the program imports the module.
+    """
+
+    @property
+    def MODULE(self) -> str:  # noqa: N802
+        """The module's name."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from xla_ffi_kit.accelerate._rule import Result, Rule
 from xla_ffi_kit.accelerate.argmax import Argmax
+from xla_ffi_kit.accelerate.bcoo_dot_general import BcooDotGeneral
+from xla_ffi_kit.accelerate.bcsr_dot_general import BcsrDotGeneral
 from xla_ffi_kit.accelerate.conv_general_dilated import (
     ConvGeneralDilated,
     KernelGradient,
@@ -27,6 +29,8 @@ _CONV = ConvGeneralDilated()
 RULES: dict[str, Sequence[Rule]] = {
     "argmax": [Argmax("max")],
     "argmin": [Argmax("min")],
+    "bcoo_dot_general": [BcooDotGeneral()],
+    "bcsr_dot_general": [BcsrDotGeneral()],
     "conv_general_dilated": [_CONV],
     "cummax": [Cumulative("max")],
     "cummin": [Cumulative("min")],
@@ -42,6 +46,7 @@ RULES: dict[str, Sequence[Rule]] = {
 # A group stands for its names.
 GROUPS: dict[str, Sequence[str]] = {
     "cumulative": ["cummax", "cummin", "cumprod", "cumsum"],
+    "sparse": ["bcoo_dot_general", "bcsr_dot_general"],
 }
 
 

@@ -6,6 +6,7 @@ Only what a primitive is lowered to is replaced, and only for the platform
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable
@@ -14,9 +15,9 @@ from functools import partial
 import jax
 import jaxlib
 
-from xla_ffi_kit.accelerate import _replacement, registry
+from xla_ffi_kit.accelerate import _later, _replacement, registry
 from xla_ffi_kit.accelerate._jax_rules import ChangedJaxError
-from xla_ffi_kit.accelerate._rule import Result, Rule, SelfTested
+from xla_ffi_kit.accelerate._rule import OfModule, Result, Rule, SelfTested
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
 _lock = threading.RLock()
@@ -93,6 +94,10 @@ def state() -> dict[str, str]:
         for name, rules in sorted(registry.RULES.items()):
             reasons = list(_changed.get(name, ()))
             for rule in rules:
+                if isinstance(rule, OfModule) and (
+                    rule.MODULE not in sys.modules
+                ):
+                    continue
                 try:
                     rule.primitive()
                 except ChangedJaxError as error:
@@ -126,6 +131,13 @@ def _switch_to(wanted: Iterable[str]) -> None:
 
 
 def _install(name: str, rule: Rule) -> Callable[[], None] | None:
+    install = partial(_install_now, name, rule)
+    if isinstance(rule, OfModule):
+        return _later.when_imported(rule.MODULE, install)
+    return install()
+
+
+def _install_now(name: str, rule: Rule) -> Callable[[], None] | None:
     warn = partial(_warn, name)
     try:
         if _differs(rule):

@@ -1,0 +1,85 @@
+"""Lowers JAX's products of BCOO matrices to the kit's handler."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+from jax.interpreters.mlir import LoweringRuleContext, ir
+
+from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.accelerate import _jax_rules, _replacement, _sparse
+from xla_ffi_kit.accelerate._rule import Lowered, Result
+
+
+class BcooDotGeneral:
+    """The rule of `jax.experimental.sparse.bcoo_dot_general_p`."""
+
+    RESULT: Result = "exact"
+    TARGET = "xla_ffi_kit.bcoo_dot_general"
+    PARAMETERS = _sparse.PARAMETERS
+    MODULE = _sparse.MODULE
+    VERIFIED = _sparse.VERIFIED
+
+    def primitive(self) -> Primitive:
+        """Of JAX."""
+        module = importlib.import_module(self.MODULE)
+        return _jax_rules.primitive("bcoo_dot_general_p", module)
+
+    def self_test(self) -> bool:
+        """Whether XLA adds rounded products in the order of the elements."""
+        from jax.experimental import sparse
+
+        data, indices, rhs = _sparse.elements(50, 40, 500)
+
+        def multiply(
+            data: jax.Array, indices: jax.Array, rhs: jax.Array
+        ) -> Sequence[object]:
+            lhs = sparse.BCOO((data, indices), shape=(50, 40))
+            return lhs @ rhs, lhs @ rhs[:, 0], lhs.T @ (lhs @ rhs)
+
+        return _replacement.same_bits(self, multiply, data, indices, rhs)
+
+    def covers(
+        self,
+        avals: Sequence[ShapedArray],
+        *,
+        dimension_numbers: _sparse.DimensionNumbers,
+        lhs_spinfo: _sparse.SparseInfo,
+        preferred_element_type: object,
+    ) -> bool:
+        """Whether the handler adds as XLA's own code does, and sooner."""
+        shape = lhs_spinfo.shape
+        indices = avals[1].shape
+        if indices[-1] != 2 or len(indices) != len(shape):
+            return False  # not a matrix, or a batch of them
+        return _sparse.covers(
+            avals, dimension_numbers, preferred_element_type, shape, (0, 1)
+        )
+
+    def partitions(self, *_: object, **__: object) -> bool:
+        """Whether sharded operands stay in place."""
+        return False
+
+    def lower(
+        self,
+        ctx: LoweringRuleContext,
+        *operands: ir.Value,
+        dimension_numbers: _sparse.DimensionNumbers,
+        lhs_spinfo: _sparse.SparseInfo,
+        **_: object,
+    ) -> Lowered:
+        """Lowers a product that the handler covers."""
+        shape = lhs_spinfo.shape
+        contracting = dimension_numbers[0][0][0] - (len(shape) - 2)
+        return _sparse.lower(
+            self.TARGET,
+            ctx,
+            *operands,
+            dimension_numbers=dimension_numbers,
+            shape=shape,
+            contracting=np.int64(contracting),
+        )

@@ -1,0 +1,91 @@
+"""Lowers JAX's products of BCSR matrices to the kit's handler."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+from jax.interpreters.mlir import LoweringRuleContext, ir
+
+from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.accelerate import _jax_rules, _replacement, _sparse
+from xla_ffi_kit.accelerate._rule import Lowered, Result
+
+
+class BcsrDotGeneral:
+    """The rule of `jax.experimental.sparse.bcsr_dot_general_p`."""
+
+    RESULT: Result = "exact"
+    TARGET = "xla_ffi_kit.bcsr_dot_general"
+    PARAMETERS = _sparse.PARAMETERS
+    MODULE = _sparse.MODULE
+    VERIFIED = _sparse.VERIFIED
+
+    def primitive(self) -> Primitive:
+        """Of JAX."""
+        # It is not among the names of the package.
+        module = importlib.import_module(f"{self.MODULE}.bcsr")
+        return _jax_rules.primitive("bcsr_dot_general_p", module)
+
+    def self_test(self) -> bool:
+        """Whether XLA adds rounded products in the order of the elements."""
+        from jax.experimental import sparse
+
+        data, places, rhs = _sparse.elements(50, 40, 500)
+        indptr = np.searchsorted(places[:, 0], np.arange(51)).astype(np.int32)
+
+        def multiply(
+            data: jax.Array,
+            indices: jax.Array,
+            indptr: jax.Array,
+            rhs: jax.Array,
+        ) -> Sequence[object]:
+            lhs = sparse.BCSR((data, indices, indptr), shape=(50, 40))
+            return lhs @ rhs, lhs @ rhs[:, 0]
+
+        return _replacement.same_bits(
+            self, multiply, data, places[:, 1], indptr, rhs
+        )
+
+    def covers(
+        self,
+        avals: Sequence[ShapedArray],
+        *,
+        dimension_numbers: _sparse.DimensionNumbers,
+        lhs_spinfo: _sparse.SparseInfo,
+        preferred_element_type: object,
+    ) -> bool:
+        """Whether the handler adds as XLA's own code does, and sooner."""
+        _, indices, indptr, _ = avals
+        shape = lhs_spinfo.shape
+        return (
+            indices.dtype == indptr.dtype
+            and len(indices.shape) == len(shape) - 1
+            and _sparse.covers(
+                avals, dimension_numbers, preferred_element_type, shape, (1,)
+            )
+        )
+
+    def partitions(self, *_: object, **__: object) -> bool:
+        """Whether sharded operands stay in place."""
+        return False
+
+    def lower(
+        self,
+        ctx: LoweringRuleContext,
+        *operands: ir.Value,
+        dimension_numbers: _sparse.DimensionNumbers,
+        lhs_spinfo: _sparse.SparseInfo,
+        **_: object,
+    ) -> Lowered:
+        """Lowers a product that the handler covers."""
+        return _sparse.lower(
+            self.TARGET,
+            ctx,
+            *operands,
+            dimension_numbers=dimension_numbers,
+            shape=lhs_spinfo.shape,
+        )
