@@ -207,6 +207,8 @@ std::map<std::string, std::vector<Case>> AllCases() {
       {kit + "bcsr_dot_general", SparseCases(false)},
       {kit + "conv_general_dilated", ConvCases(false)},
       {kit + "conv_general_dilated_kernel_gradient", ConvCases(true)},
+      {kit + "cumlogsumexp",
+       {{Frame({F32}, {kTable}, {F32}, {kTable}).Attr("reverse", true), 0}}},
       {kit + "cumulative", CumulativeCases()},
       {kit + "dot_general", DotGeneralCases()},
       // A table of up to 4 times the tests, and the tests.

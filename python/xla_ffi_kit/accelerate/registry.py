@@ -13,6 +13,7 @@ from xla_ffi_kit.accelerate.conv_general_dilated import (
     KernelGradient,
     OtherDepthwise,
 )
+from xla_ffi_kit.accelerate.cumlogsumexp import Cumlogsumexp
 from xla_ffi_kit.accelerate.cumulative import Cumulative
 from xla_ffi_kit.accelerate.dot_general import DotGeneral
 from xla_ffi_kit.accelerate.random import (
@@ -32,6 +33,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "bcoo_dot_general": [BcooDotGeneral()],
     "bcsr_dot_general": [BcsrDotGeneral()],
     "conv_general_dilated": [_CONV],
+    "cumlogsumexp": [Cumlogsumexp()],
     "cummax": [Cumulative("max")],
     "cummin": [Cumulative("min")],
     "cumprod": [Cumulative("product")],
