@@ -12,13 +12,14 @@ from accelerate_cases import CASES, Case
 from array_cases import ARRAY_CASES
 from cells import Cell
 from kit_function_cases import KIT_CASES
+from matrix_cases import MATRIX_CASES
 
 import xla_ffi_kit
 
 
 def accelerate_cells() -> Iterator[Cell]:
     """Every case in every shape; the kit's functions also called eagerly."""
-    for case in (*CASES, *ARRAY_CASES, *KIT_CASES):
+    for case in (*CASES, *ARRAY_CASES, *MATRIX_CASES, *KIT_CASES):
         for shape in case.shapes:
             yield _cell(case, shape, "fresh", _accelerated)
         if case.kit_function is not None:
