@@ -39,7 +39,7 @@ OTHER_HEADERS = "--//third_party/xla:ffi_api=@xla_header_copy//xla/ffi/api:ffi"
 
 # An action sees its declared inputs, the system's programs and Python; no other
 # path exists for it.
-SYSTEM = ["/bin", "/etc/alternatives", "/lib", "/lib64", "/usr"]
+SYSTEM = ["/bin", "/etc/alternatives", "/lib", "/lib64", "/proc", "/usr"]
 SANDBOX = [
     "--spawn_strategy=linux-sandbox",
     "--strategy=CppCompile=linux-sandbox",

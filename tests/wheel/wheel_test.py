@@ -156,4 +156,4 @@ class WheelTest(unittest.TestCase):
     def test_size(self):
         if "xla_ffi_kit/_lib/xla_ffi_kit_cuda.so" not in self.libraries:
             self.assertLessEqual(WHEEL.stat().st_size, 3 << 20)
-            self.assertLessEqual(sum(map(len, self.files.values())), 7 << 19)
+            self.assertLessEqual(sum(map(len, self.files.values())), 4 << 20)
