@@ -3,10 +3,12 @@
 // Survive: return success or an error, and write nothing but its results. A
 // handler that does not ends the program.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -48,14 +50,26 @@ constexpr int64_t kSeedsOfHandler = kOperands * kResults * kOtherOnes *
                                     kAttributes * sizeof(kForms) *
                                     sizeof(kDtypes);
 
-}  // namespace
+// Beside these a handler's example, in f32 and f64.
+constexpr int64_t kExamples = 2;
 
-int64_t NumSeeds() {
-  return kSeedsOfHandler *
-         static_cast<int64_t>(XlaFfiKit_CpuHandlerTable()->num_handlers);
+int64_t NumHandlers() {
+  return static_cast<int64_t>(XlaFfiKit_CpuHandlerTable()->num_handlers);
 }
 
+}  // namespace
+
+int64_t NumSeeds() { return (kExamples + kSeedsOfHandler) * NumHandlers(); }
+
 size_t MakeSeed(int64_t index, uint8_t data[kMaxSeedBytes]) {
+  if (index < kExamples * NumHandlers()) {
+    // The rest is zeros: nothing is changed, but for the dtype.
+    const uint8_t seed[] = {static_cast<uint8_t>(index / kExamples), 0, 0, 255,
+                            static_cast<uint8_t>(index % kExamples)};
+    std::copy(std::begin(seed), std::end(seed), data);
+    return sizeof(seed);
+  }
+  index -= kExamples * NumHandlers();
   const auto digit = [&](int64_t n) {
     const int64_t value = index % n;
     index /= n;

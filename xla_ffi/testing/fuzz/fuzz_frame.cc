@@ -12,6 +12,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/testing/fuzz/example_calls.h"
 #include "xla_ffi/testing/fuzz/own_attributes.h"
 
 namespace xla_ffi_kit::testing {
@@ -57,6 +58,9 @@ constexpr int64_t kMaxElements = 1024;
 // Of a large buffer: so many that kernels use their threads.
 constexpr int64_t kLarge = int64_t{1} << 18;
 constexpr int64_t kTooMany = 4 * kLarge;
+
+// From this value on, the byte of the counts asks for an example.
+constexpr int64_t kExample = 192;
 
 XLA_FFI_DataType Raw(ffi::DataType dtype) {
   return static_cast<XLA_FFI_DataType>(dtype);
@@ -112,6 +116,12 @@ FuzzFrame::FuzzFrame(const XlaFfiKit_HandlerTable& table, const uint8_t* data,
                 stage_ == XLA_FFI_ExecutionStage_EXECUTE;
   frame_.Threads((input_.Below(8) + 1) % 4);
   const int64_t counts = input_.Byte();
+  const ExampleCall* const example =
+      counts >= kExample ? ExampleCallOf(handler_->name) : nullptr;
+  if (example != nullptr) {
+    AddLike(*example);
+    return;
+  }
   AddAttributes(frame_.attributes(), /*depth=*/0);
   model_ = FreeShape();
   AddBuffers(counts % 8, /*is_operand=*/true);
@@ -216,18 +226,62 @@ void* FuzzFrame::MakeData(const Shape& shape, bool is_operand) {
 }
 
 void FuzzFrame::AddBuffers(int64_t count, bool is_operand) {
-  for (int64_t i = 0; i < count; ++i) {
-    const Shape shape = DerivedShape();
-    last_dims_ = shape.dims;
-    void* data = MakeData(shape, is_operand);
-    if (is_operand) {
-      frame_.Arg(shape.dtype, data, shape.dims);
-      if (data == nullptr) continue;
-      operands_.emplace_back(memory_.back().text());
-      is_donated_.push_back(false);
-    } else {
-      frame_.Ret(shape.dtype, data, shape.dims);
+  for (int64_t i = 0; i < count; ++i) AddBuffer(DerivedShape(), is_operand);
+}
+
+void FuzzFrame::AddBuffer(const Shape& shape, bool is_operand) {
+  last_dims_ = shape.dims;
+  void* data = MakeData(shape, is_operand);
+  if (is_operand) {
+    frame_.Arg(shape.dtype, data, shape.dims);
+    if (data == nullptr) return;
+    operands_.emplace_back(memory_.back().text());
+    is_donated_.push_back(false);
+  } else {
+    frame_.Ret(shape.dtype, data, shape.dims);
+  }
+}
+
+void FuzzFrame::AddLike(const ExampleCall& example) {
+  frame_.attributes() = example.attributes;
+  // Of all dtypes that are f32 in the example.
+  const ffi::DataType dtype = kDtypes[input_.Below(kNumDtypes)];
+  const auto add = [&](const std::vector<ExampleCall::Buffer>& buffers,
+                       bool is_operand) {
+    for (const ExampleCall::Buffer& buffer : buffers) {
+      const bool is_f32 = buffer.dtype == ffi::DataType::F32;
+      model_ = {Raw(is_f32 ? dtype : buffer.dtype), buffer.dims};
+      // Two in three as they are.
+      const bool is_changed = input_.Byte() % 3 == 2;
+      AddBuffer(is_changed ? DerivedShape() : model_, is_operand);
     }
+  };
+  const int64_t changes = input_.Byte();
+  const std::vector<std::string> names = frame_.attributes().names();
+  for (int64_t i = 0; i < changes % 4 && !names.empty(); ++i) {
+    const std::string& name = names[input_.Below(names.size())];
+    SetLike(name, frame_.attributes());
+  }
+  if (changes >= 240) AddFreeAttribute(frame_.attributes(), /*depth=*/0);
+  add(example.operands, /*is_operand=*/true);
+  add(example.results, /*is_operand=*/false);
+}
+
+// Another number, or numbers, or nothing in the place of an attribute.
+void FuzzFrame::SetLike(const std::string& name, Attributes& attributes) {
+  const int64_t form = input_.Byte();
+  std::vector<int64_t> values(form % 4);
+  for (int64_t& value : values) {
+    const uint8_t byte = input_.Byte();
+    value = byte < 240 ? byte % 8 - 2 : static_cast<int64_t>(input_.Bytes8());
+  }
+  attribute_text_ += " " + name + " changed";
+  if (form >= 240) {
+    attributes.Remove(name);
+  } else if (form >= 160 && !values.empty()) {
+    attributes.Set(name, values[0]);
+  } else {
+    attributes.Set(name, values);
   }
 }
 

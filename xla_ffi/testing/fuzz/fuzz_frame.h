@@ -11,7 +11,9 @@
 //
 // Most frames at random would be refused for their first operand. So all
 // buffers are derived from one: the same, or without its last axis, or another
-// last axis, and only one in ten is drawn freely.
+// last axis, and only one in ten is drawn freely. Handlers that no such frame
+// would reach have an example (example_calls.h), and its buffers are derived
+// from those.
 
 #ifndef XLA_FFI_TESTING_FUZZ_FUZZ_FRAME_H_
 #define XLA_FFI_TESTING_FUZZ_FUZZ_FRAME_H_
@@ -23,6 +25,7 @@
 
 #include "xla_ffi/core/handler_table.h"
 #include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/fuzz/example_calls.h"
 #include "xla_ffi/testing/fuzz/fuzz_input.h"
 #include "xla_ffi/testing/fuzz/guarded_memory.h"
 
@@ -54,6 +57,10 @@ class FuzzFrame {
   Shape FreeShape();
   Shape DerivedShape();
   void AddBuffers(int64_t count, bool is_operand);
+  void AddBuffer(const Shape& shape, bool is_operand);
+  // Buffers and attributes of the example, of which some are changed.
+  void AddLike(const ExampleCall& example);
+  void SetLike(const std::string& name, Attributes& attributes);
   void AddAttributes(Attributes& attributes, int depth);
   void AddFreeAttribute(Attributes& attributes, int depth);
   void* MakeData(const Shape& shape, bool is_operand);
