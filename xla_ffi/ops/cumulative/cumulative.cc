@@ -1,6 +1,7 @@
 #include "xla_ffi/ops/cumulative/cumulative.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -81,11 +82,20 @@ void ScanLine(const Op& op, const T* in, int64_t n, bool reverse, T before,
     return SumLine(reinterpret_cast<const U*>(in), n, reverse,
                    static_cast<U>(before), reinterpret_cast<U*>(out));
   }
+  // Blocks where codes are worth being computed by vectors, so that only the
+  // scan itself goes element by element.
+  constexpr int64_t kBlock = Op::kIsOfFloats ? 256 : 1;
+  std::array<T, kBlock> codes;
   T total = before;
-  for (int64_t k = 0; k < n; ++k) {
-    const int64_t i = reverse ? n - 1 - k : k;
-    total = op.Apply(total, op.Encode(in[i]));
-    out[i] = op.Decode(total);
+  for (int64_t first = 0, count; first < n; first += count) {
+    count = std::min(kBlock, n - first);
+    const int64_t begin = reverse ? n - first - count : first;
+    for (int64_t i = 0; i < count; ++i) codes[i] = op.Encode(in[begin + i]);
+    for (int64_t k = 0; k < count; ++k) {
+      T& code = codes[reverse ? count - 1 - k : k];
+      code = total = op.Apply(total, code);
+    }
+    for (int64_t i = 0; i < count; ++i) out[begin + i] = op.Decode(codes[i]);
   }
 }
 

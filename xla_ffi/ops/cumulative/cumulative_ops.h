@@ -20,6 +20,7 @@ using Wrapping = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
 // Integers are their own codes.
 template <typename T>
 struct OfIntegers {
+  static constexpr bool kIsOfFloats = false;
   static T Encode(T x) { return x; }
   static T Decode(T code) { return code; }
 };
@@ -47,6 +48,7 @@ struct Mul : OfIntegers<T> {
 template <typename K>
 class IntegerExtreme {
  public:
+  static constexpr bool kIsOfFloats = false;
   static constexpr K kIdentity = std::numeric_limits<K>::lowest();
 
   IntegerExtreme(bool is_min, bool is_signed)
@@ -67,6 +69,7 @@ class IntegerExtreme {
 template <typename K>
 class FloatExtreme {
  public:
+  static constexpr bool kIsOfFloats = true;
   static constexpr K kIdentity = std::numeric_limits<K>::lowest();
 
   // T: a float of that width.
