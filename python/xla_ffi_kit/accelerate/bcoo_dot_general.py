@@ -11,7 +11,8 @@ from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.accelerate import _jax_rules, _replacement, _sparse
+from xla_ffi_kit.accelerate import _jax_rules, _replacement
+from xla_ffi_kit.accelerate import sparse_dot_general as sparse
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 
@@ -20,9 +21,9 @@ class BcooDotGeneral:
 
     RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.bcoo_dot_general"
-    PARAMETERS = _sparse.PARAMETERS
-    MODULE = _sparse.MODULE
-    VERIFIED = _sparse.VERIFIED
+    PARAMETERS = sparse.PARAMETERS
+    MODULE = sparse.MODULE
+    VERIFIED = sparse.VERIFIED
 
     def primitive(self) -> Primitive:
         """Of JAX."""
@@ -33,7 +34,7 @@ class BcooDotGeneral:
         """Whether XLA adds rounded products in the order of the elements."""
         from jax.experimental import sparse
 
-        data, indices, rhs = _sparse.elements(50, 40, 500)
+        data, indices, rhs = sparse.elements(50, 40, 500)
 
         def multiply(
             data: jax.Array, indices: jax.Array, rhs: jax.Array
@@ -47,8 +48,8 @@ class BcooDotGeneral:
         self,
         avals: Sequence[ShapedArray],
         *,
-        dimension_numbers: _sparse.DimensionNumbers,
-        lhs_spinfo: _sparse.SparseInfo,
+        dimension_numbers: sparse.DimensionNumbers,
+        lhs_spinfo: sparse.SparseInfo,
         preferred_element_type: object,
     ) -> bool:
         """Whether the handler adds as XLA's own code does, and sooner."""
@@ -56,7 +57,7 @@ class BcooDotGeneral:
         indices = avals[1].shape
         if indices[-1] != 2 or len(indices) != len(shape):
             return False  # not a matrix, or a batch of them
-        return _sparse.covers(
+        return sparse.covers(
             avals, dimension_numbers, preferred_element_type, shape, (0, 1)
         )
 
@@ -68,14 +69,14 @@ class BcooDotGeneral:
         self,
         ctx: LoweringRuleContext,
         *operands: ir.Value,
-        dimension_numbers: _sparse.DimensionNumbers,
-        lhs_spinfo: _sparse.SparseInfo,
+        dimension_numbers: sparse.DimensionNumbers,
+        lhs_spinfo: sparse.SparseInfo,
         **_: object,
     ) -> Lowered:
         """Lowers a product that the handler covers."""
         shape = lhs_spinfo.shape
         contracting = dimension_numbers[0][0][0] - (len(shape) - 2)
-        return _sparse.lower(
+        return sparse.lower(
             self.TARGET,
             ctx,
             *operands,

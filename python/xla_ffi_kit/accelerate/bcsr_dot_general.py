@@ -11,7 +11,8 @@ from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.accelerate import _jax_rules, _replacement, _sparse
+from xla_ffi_kit.accelerate import _jax_rules, _replacement
+from xla_ffi_kit.accelerate import sparse_dot_general as sparse
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 
@@ -20,9 +21,9 @@ class BcsrDotGeneral:
 
     RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.bcsr_dot_general"
-    PARAMETERS = _sparse.PARAMETERS
-    MODULE = _sparse.MODULE
-    VERIFIED = _sparse.VERIFIED
+    PARAMETERS = sparse.PARAMETERS
+    MODULE = sparse.MODULE
+    VERIFIED = sparse.VERIFIED
 
     def primitive(self) -> Primitive:
         """Of JAX."""
@@ -34,7 +35,7 @@ class BcsrDotGeneral:
         """Whether XLA adds rounded products in the order of the elements."""
         from jax.experimental import sparse
 
-        data, places, rhs = _sparse.elements(50, 40, 500)
+        data, places, rhs = sparse.elements(50, 40, 500)
         indptr = np.searchsorted(places[:, 0], np.arange(51)).astype(np.int32)
 
         def multiply(
@@ -54,8 +55,8 @@ class BcsrDotGeneral:
         self,
         avals: Sequence[ShapedArray],
         *,
-        dimension_numbers: _sparse.DimensionNumbers,
-        lhs_spinfo: _sparse.SparseInfo,
+        dimension_numbers: sparse.DimensionNumbers,
+        lhs_spinfo: sparse.SparseInfo,
         preferred_element_type: object,
     ) -> bool:
         """Whether the handler adds as XLA's own code does, and sooner."""
@@ -64,7 +65,7 @@ class BcsrDotGeneral:
         return (
             indices.dtype == indptr.dtype
             and len(indices.shape) == len(shape) - 1
-            and _sparse.covers(
+            and sparse.covers(
                 avals, dimension_numbers, preferred_element_type, shape, (1,)
             )
         )
@@ -77,12 +78,12 @@ class BcsrDotGeneral:
         self,
         ctx: LoweringRuleContext,
         *operands: ir.Value,
-        dimension_numbers: _sparse.DimensionNumbers,
-        lhs_spinfo: _sparse.SparseInfo,
+        dimension_numbers: sparse.DimensionNumbers,
+        lhs_spinfo: sparse.SparseInfo,
         **_: object,
     ) -> Lowered:
         """Lowers a product that the handler covers."""
-        return _sparse.lower(
+        return sparse.lower(
             self.TARGET,
             ctx,
             *operands,
