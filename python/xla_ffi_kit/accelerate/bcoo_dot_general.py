@@ -12,7 +12,7 @@ from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _jax_rules, _replacement
-from xla_ffi_kit.accelerate import sparse_dot_general as sparse
+from xla_ffi_kit.accelerate import sparse_dot_general as common
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 
@@ -21,9 +21,9 @@ class BcooDotGeneral:
 
     RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.bcoo_dot_general"
-    PARAMETERS = sparse.PARAMETERS
-    MODULE = sparse.MODULE
-    VERIFIED = sparse.VERIFIED
+    PARAMETERS = common.PARAMETERS
+    MODULE = common.MODULE
+    VERIFIED = common.VERIFIED
 
     def primitive(self) -> Primitive:
         """Of JAX."""
@@ -34,7 +34,7 @@ class BcooDotGeneral:
         """Whether XLA adds rounded products in the order of the elements."""
         from jax.experimental import sparse
 
-        data, indices, rhs = sparse.elements(50, 40, 500)
+        data, indices, rhs = common.elements(50, 40, 500)
 
         def multiply(
             data: jax.Array, indices: jax.Array, rhs: jax.Array
@@ -48,8 +48,8 @@ class BcooDotGeneral:
         self,
         avals: Sequence[ShapedArray],
         *,
-        dimension_numbers: sparse.DimensionNumbers,
-        lhs_spinfo: sparse.SparseInfo,
+        dimension_numbers: common.DimensionNumbers,
+        lhs_spinfo: common.SparseInfo,
         preferred_element_type: object,
     ) -> bool:
         """Whether the handler adds as XLA's own code does, and sooner."""
@@ -57,7 +57,7 @@ class BcooDotGeneral:
         indices = avals[1].shape
         if indices[-1] != 2 or len(indices) != len(shape):
             return False  # not a matrix, or a batch of them
-        return sparse.covers(
+        return common.covers(
             avals, dimension_numbers, preferred_element_type, shape, (0, 1)
         )
 
@@ -69,14 +69,14 @@ class BcooDotGeneral:
         self,
         ctx: LoweringRuleContext,
         *operands: ir.Value,
-        dimension_numbers: sparse.DimensionNumbers,
-        lhs_spinfo: sparse.SparseInfo,
+        dimension_numbers: common.DimensionNumbers,
+        lhs_spinfo: common.SparseInfo,
         **_: object,
     ) -> Lowered:
         """Lowers a product that the handler covers."""
         shape = lhs_spinfo.shape
         contracting = dimension_numbers[0][0][0] - (len(shape) - 2)
-        return sparse.lower(
+        return common.lower(
             self.TARGET,
             ctx,
             *operands,

@@ -12,7 +12,7 @@ from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _jax_rules, _replacement
-from xla_ffi_kit.accelerate import sparse_dot_general as sparse
+from xla_ffi_kit.accelerate import sparse_dot_general as common
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 
@@ -21,9 +21,9 @@ class BcsrDotGeneral:
 
     RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.bcsr_dot_general"
-    PARAMETERS = sparse.PARAMETERS
-    MODULE = sparse.MODULE
-    VERIFIED = sparse.VERIFIED
+    PARAMETERS = common.PARAMETERS
+    MODULE = common.MODULE
+    VERIFIED = common.VERIFIED
 
     def primitive(self) -> Primitive:
         """Of JAX."""
@@ -35,7 +35,7 @@ class BcsrDotGeneral:
         """Whether XLA adds rounded products in the order of the elements."""
         from jax.experimental import sparse
 
-        data, places, rhs = sparse.elements(50, 40, 500)
+        data, places, rhs = common.elements(50, 40, 500)
         indptr = np.searchsorted(places[:, 0], np.arange(51)).astype(np.int32)
 
         def multiply(
@@ -55,8 +55,8 @@ class BcsrDotGeneral:
         self,
         avals: Sequence[ShapedArray],
         *,
-        dimension_numbers: sparse.DimensionNumbers,
-        lhs_spinfo: sparse.SparseInfo,
+        dimension_numbers: common.DimensionNumbers,
+        lhs_spinfo: common.SparseInfo,
         preferred_element_type: object,
     ) -> bool:
         """Whether the handler adds as XLA's own code does, and sooner."""
@@ -65,7 +65,7 @@ class BcsrDotGeneral:
         return (
             indices.dtype == indptr.dtype
             and len(indices.shape) == len(shape) - 1
-            and sparse.covers(
+            and common.covers(
                 avals, dimension_numbers, preferred_element_type, shape, (1,)
             )
         )
@@ -78,12 +78,12 @@ class BcsrDotGeneral:
         self,
         ctx: LoweringRuleContext,
         *operands: ir.Value,
-        dimension_numbers: sparse.DimensionNumbers,
-        lhs_spinfo: sparse.SparseInfo,
+        dimension_numbers: common.DimensionNumbers,
+        lhs_spinfo: common.SparseInfo,
         **_: object,
     ) -> Lowered:
         """Lowers a product that the handler covers."""
-        return sparse.lower(
+        return common.lower(
             self.TARGET,
             ctx,
             *operands,
