@@ -71,7 +71,72 @@ def _numpy_kernel_gradient(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return np.stack(sums).reshape(kernel.shape)
 
 
+def _pool_gradient(x: jax.Array) -> jax.Array:
+    def pool(x: jax.Array) -> jax.Array:
+        window = (1, 2, 2, 1)
+        return jax.lax.reduce_window(
+            x, -jnp.inf, jax.lax.max, window, window, "VALID"
+        )
+
+    y, transpose = jax.vjp(pool, x)
+    return transpose(y)[0]
+
+
+def _numpy_pool_gradient(x: np.ndarray) -> np.ndarray:
+    n, h, w, c = x.shape
+    windows = x.reshape(n, h // 2, 2, w // 2, 2, c).swapaxes(2, 3)
+    windows = windows.reshape(n, h // 2, w // 2, 4, c)
+    first = windows.argmax(3, keepdims=True) == np.arange(4)[:, None]
+    chosen = np.where(first, windows, 0).reshape(n, h // 2, w // 2, 2, 2, c)
+    return chosen.swapaxes(2, 3).reshape(x.shape)
+
+
+def _matrices(shape: Shape, random: np.random.Generator) -> tuple[Any, ...]:
+    n = shape[-1]
+    (a,), (b,) = floats(shape, random), floats((*shape[:-1], 1), random)
+    return a + 2 * n * np.eye(n, dtype=np.float32), b
+
+
+def _definite(shape: Shape, random: np.random.Generator) -> tuple[Any, ...]:
+    a, _ = _matrices(shape, random)
+    return (a @ a.swapaxes(-1, -2),)
+
+
+_SMALL: tuple[Shape, ...] = ((10_000, 4, 4), (10_000, 8, 8))
+_FACTORS = 1e-5
+
 ARRAY_CASES = (
+    Case(
+        "max pooling gradient",
+        _pool_gradient,
+        _numpy_pool_gradient,
+        floats,
+        _IMAGES,
+    ),
+    Case(
+        "solve",
+        jnp.linalg.solve,
+        np.linalg.solve,
+        _matrices,
+        _SMALL,
+        tolerance=_FACTORS,
+    ),
+    Case(
+        "inv",
+        lambda a, _: jnp.linalg.inv(a),
+        lambda a, _: np.linalg.inv(a),
+        _matrices,
+        _SMALL,
+        tolerance=_FACTORS,
+    ),
+    Case(
+        "cholesky",
+        jnp.linalg.cholesky,
+        np.linalg.cholesky,
+        _definite,
+        _SMALL,
+        tolerance=_FACTORS,
+    ),
     Case(
         "depthwise",
         _depthwise,

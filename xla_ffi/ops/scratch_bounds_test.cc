@@ -178,6 +178,34 @@ std::vector<Case> SparseCases(bool is_bcoo) {
            0}};
 }
 
+std::vector<Case> PoolCases() {
+  const CallFrame::Dims images = {1, 64, 64, kLong / 4096},
+                        pooled = {1, 32, 32, kLong / 4096};
+  const std::vector<int64_t> two = {2, 2}, none = {0, 0};
+  return {{Frame({ffi::F32, ffi::F32}, {pooled, images}, {ffi::F32}, {images})
+               .Attr("window", two)
+               .Attr("strides", two)
+               .Attr("padding", none)
+               .Attr("is_min", int64_t{0}),
+           0}};
+}
+
+// Of the factorizations, or of solves.
+std::vector<Case> LinalgCases(const std::string& which) {
+  using ffi::F32;
+  const CallFrame::Dims a = {kLong / 16, 4, 4}, rows = {kLong / 16, 4};
+  if (which == "lu") {
+    return {{Frame({F32}, {a}, {F32, ffi::S32, ffi::S32}, {a, rows, rows}), 0}};
+  }
+  if (which == "cholesky") return {{Frame({F32}, {a}, {F32}, {a}), 0}};
+  return {{Frame({F32, F32}, {a, a}, {F32}, {a})
+               .Attr("is_left", int64_t{1})
+               .Attr("is_lower", int64_t{1})
+               .Attr("is_transposed", int64_t{0})
+               .Attr("is_diagonal_one", int64_t{0}),
+           0}};
+}
+
 std::vector<Case> RmsNormCases(const std::string& which) {
   using ffi::F32;
   const CallFrame::Dims scale = {kRows}, weight = {kTable[1]};
@@ -215,6 +243,9 @@ std::map<std::string, std::vector<Case>> AllCases() {
       {kit + "isin",
        {{Frame({F32, F32}, {kLine, {kTests}}, {ffi::PRED}, {kLine}),
          5 * 4 * kTests}}},
+      {kit + "linalg_cholesky", LinalgCases("cholesky")},
+      {kit + "linalg_lu", LinalgCases("lu")},
+      {kit + "linalg_triangular_solve", LinalgCases("triangular_solve")},
       {kit + "modular_add",
        {{Frame({F32, F32}, {kTable, kTable}, {F32}, {kTable}), 0}}},
       {kit + "nonzero",
@@ -230,6 +261,7 @@ std::map<std::string, std::vector<Case>> AllCases() {
       {kit + "rms_norm", RmsNormCases("")},
       {kit + "rms_norm_bwd", RmsNormCases("_bwd")},
       {kit + "rms_norm_weight_bwd", RmsNormCases("_weight_bwd")},
+      {kit + "select_and_scatter_add", PoolCases()},
       {kit + "sort", SortCases()},
       {kit + "threefry2x32",
        {{Frame({ffi::U32, ffi::U32, ffi::U32, ffi::U32}, {{}, {}, kLine, kLine},

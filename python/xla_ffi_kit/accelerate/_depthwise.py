@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
-from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRuleContext, ir
 from jax.lax import ConvDimensionNumbers
 
-from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit.accelerate import _plain
 from xla_ffi_kit.accelerate._rule import Lowered
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
@@ -214,18 +213,4 @@ def lower(
         result = result.reshape([*shape, conv.channels])
         return [jax.lax.transpose(result, tuple(np.argsort(conv.result_axes)))]
 
-    return lower_plainly(call, ctx, *operands)
-
-
-def lower_plainly(
-    function: Callable[..., Sequence[jax.Array]],
-    ctx: LoweringRuleContext,
-    *operands: ir.Value,
-) -> Lowered:
-    """Lowers to what `function` does, of arrays that belong to no mesh."""
-    avals = _jax_hooks.shaped(ctx.avals_in)
-    plain = [ShapedArray(aval.shape, aval.dtype) for aval in avals]
-    lowered: Lowered = mlir.lower_fun(function, multiple_results=True)(
-        ctx.replace(avals_in=plain), *operands
-    )
-    return lowered
+    return _plain.lower(call, ctx, *operands)

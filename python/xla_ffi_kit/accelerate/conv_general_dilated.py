@@ -24,9 +24,10 @@ from xla_ffi_kit.accelerate import _depthwise, _jax_rules, _replacement
 from xla_ffi_kit.accelerate._depthwise import Depthwise
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
-# Releases of jaxlib -> whether XLA rounds a product and a sum once, together.
-# Verified on a CPU with AVX-512; its kernels for others may not.
-_IS_FUSED = {"0.9.2": True, "0.10.2": False, "0.12.0": True}
+# Releases of jaxlib -> whether XLA rounds a product and a sum once, together;
+# None where it sums in another order. Verified on a CPU with AVX-512; its
+# kernels for others may not.
+_IS_FUSED = {"0.8.1": None, "0.9.2": True, "0.10.2": False, "0.12.0.1": True}
 # XLA convolves fewer channels than this by a matrix product, whose order of
 # sums is another one.
 _MIN_CHANNELS = 17
@@ -61,7 +62,7 @@ class ConvGeneralDilated(_Rule):
     TARGET = "xla_ffi_kit.conv_general_dilated"
 
     def __init__(self) -> None:
-        self._is_fused = _IS_FUSED.get(jaxlib.__version__, True)
+        self._is_fused: bool | None = _IS_FUSED.get(jaxlib.__version__, True)
 
     @property
     def VERIFIED(self) -> frozenset[str]:  # noqa: N802
@@ -73,9 +74,11 @@ class ConvGeneralDilated(_Rule):
         random = np.random.default_rng(0)
         x = random.standard_normal((2, 6, 9, 35)).astype(np.float32)
         k = random.standard_normal((3, 3, 1, 35)).astype(np.float32)
-        for self._is_fused in (True, False):
+        for is_fused in (True, False):
+            self._is_fused = is_fused
             if _replacement.same_bits(self, _convolve, x, k):
                 return True
+        self._is_fused = None
         return False
 
     def covers(
@@ -83,7 +86,11 @@ class ConvGeneralDilated(_Rule):
     ) -> bool:
         """Whether it is such a convolution."""
         conv = _depthwise.match(avals, **parameters)  # type: ignore[arg-type]
-        return conv is not None and _is_covered(conv)
+        return conv is not None and self.computes(conv)
+
+    def computes(self, conv: Depthwise) -> bool:
+        """The same of a convolution that is depthwise."""
+        return self._is_fused is not None and _is_covered(conv)
 
     def lower(
         self,
@@ -94,7 +101,11 @@ class ConvGeneralDilated(_Rule):
         """Lowers a convolution that the handler covers."""
         conv = _match(ctx, parameters)
         return _depthwise.lower(
-            self.TARGET, conv, ctx, *operands, is_fused=np.int64(self._is_fused)
+            self.TARGET,
+            conv,
+            ctx,
+            *operands,
+            is_fused=np.int64(self._is_fused is True),
         )
 
 
@@ -108,6 +119,9 @@ class OtherDepthwise(_Rule):
     RESULT: Result = "close"
     TARGET = "xla_ffi_kit.conv_general_dilated"
 
+    def __init__(self, exact: ConvGeneralDilated) -> None:
+        self._exact = exact
+
     def covers(
         self, avals: Sequence[ShapedArray], **parameters: object
     ) -> bool:
@@ -116,7 +130,7 @@ class OtherDepthwise(_Rule):
         return (
             conv is not None
             and not conv.is_gradient
-            and not _is_covered(conv)
+            and not self._exact.computes(conv)
             and _is_worthwhile(conv)
         )
 

@@ -16,11 +16,13 @@ from xla_ffi_kit.accelerate.conv_general_dilated import (
 from xla_ffi_kit.accelerate.cumlogsumexp import Cumlogsumexp
 from xla_ffi_kit.accelerate.cumulative import Cumulative
 from xla_ffi_kit.accelerate.dot_general import DotGeneral
+from xla_ffi_kit.accelerate.linalg import RULES as _LINALG
 from xla_ffi_kit.accelerate.random import (
     RandomBits,
     Threefry2x32,
     UnrolledThreefry,
 )
+from xla_ffi_kit.accelerate.select_and_scatter_add import SelectAndScatterAdd
 from xla_ffi_kit.accelerate.sort import Sort
 from xla_ffi_kit.accelerate.top_k import TopK
 
@@ -38,9 +40,11 @@ RULES: dict[str, Sequence[Rule]] = {
     "cummin": [Cumulative("min")],
     "cumprod": [Cumulative("product")],
     "cumsum": [Cumulative("sum")],
-    "depthwise": [_CONV, OtherDepthwise(), KernelGradient()],
+    "depthwise": [_CONV, OtherDepthwise(_CONV), KernelGradient()],
     "dot_general": [DotGeneral()],
+    "linalg": _LINALG,
     "random": [UnrolledThreefry(), Threefry2x32(), RandomBits()],
+    "select_and_scatter_add": [SelectAndScatterAdd()],
     "sort": [Sort()],
     "top_k": [TopK()],
 }

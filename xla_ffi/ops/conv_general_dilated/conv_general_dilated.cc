@@ -14,6 +14,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Must come after foreach_target.h.
 #include "hwy/highway.h"
+#include "xla_ffi/core/simd_blocks-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_kit {
@@ -24,35 +25,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Block size, in columns of the result: each element of the window is loaded
 // once for them.
 constexpr int64_t kColumns = 4;
-
-// A vector of channels: all lanes of a whole vector, or the first `count`.
-template <typename T, bool kIsWhole>
-struct Channels {
-  hn::ScalableTag<T> d;
-  size_t count;
-
-  using V = hn::Vec<hn::ScalableTag<T>>;
-  HWY_INLINE V Load(const T* x) const {
-    return kIsWhole ? hn::LoadU(d, x) : hn::LoadN(d, x, count);
-  }
-  HWY_INLINE void Store(V v, T* x) const {
-    kIsWhole ? hn::StoreU(v, d, x) : hn::StoreN(v, d, x, count);
-  }
-};
-
-// Calls fn(channels, first channel) on the vectors that `channels` consist of.
-template <typename T, class Fn>
-HWY_INLINE void ForChannels(int64_t channels, const Fn& fn) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; c + lanes <= channels; c += lanes) {
-    fn(Channels<T, true>{d, hn::Lanes(d)}, c);
-  }
-  if (c < channels) {
-    fn(Channels<T, false>{d, static_cast<size_t>(channels - c)}, c);
-  }
-}
 
 template <bool kFused, class V>
 HWY_INLINE V AddProduct(V a, V b, V sum) {
@@ -156,18 +128,15 @@ void ConvRowsAs(const DepthwiseConv& conv, const T* base, const T* window,
     const RowOfResult<T, kFused> row{
         conv,  base + i / conv.rows.result * base_size, window,
         zeros, result + i * columns * conv.channels,    i % conv.rows.result};
-    ForChannels<T>(conv.channels,
-                   [&](const auto& channels, int64_t c) HWY_ATTR {
-                     int64_t j = 0;
-                     for (; j < interior.begin; ++j)
-                       row.Anywhere(channels, c, j);
-                     for (; j + kColumns <= interior.end; j += kColumns) {
-                       row.template Inside<kColumns>(channels, c, j);
-                     }
-                     for (; j < interior.end; ++j)
-                       row.template Inside<1>(channels, c, j);
-                     for (; j < columns; ++j) row.Anywhere(channels, c, j);
-                   });
+    ForBlocks<T>(conv.channels, [&](const auto& channels, int64_t c) HWY_ATTR {
+      int64_t j = 0;
+      for (; j < interior.begin; ++j) row.Anywhere(channels, c, j);
+      for (; j + kColumns <= interior.end; j += kColumns) {
+        row.template Inside<kColumns>(channels, c, j);
+      }
+      for (; j < interior.end; ++j) row.template Inside<1>(channels, c, j);
+      for (; j < columns; ++j) row.Anywhere(channels, c, j);
+    });
   }
 }
 
@@ -237,7 +206,7 @@ void GradientOfRows(const DepthwiseConv& conv, const T* base, const T* window,
       const RowOfWindow<T> row{conv,
                                base + base_row * columns.base * conv.channels,
                                window + i * columns.window * conv.channels};
-      ForChannels<T>(
+      ForBlocks<T>(
           conv.channels, [&](const auto& channels, int64_t c) HWY_ATTR {
             T* to = result + p * columns.result * conv.channels + c;
             for (int64_t q = 0; q < columns.result; ++q, to += conv.channels) {

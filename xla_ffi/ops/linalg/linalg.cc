@@ -1,0 +1,275 @@
+#include "xla_ffi/ops/linalg/linalg.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/simd_targets.h"
+
+// Compiles the rest of this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "xla_ffi/ops/linalg/linalg.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Must come after foreach_target.h.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As many matrices as a vector has lanes: element e of all of them is vector e.
+template <typename T>
+class Lanes {
+ public:
+  static constexpr hn::ScalableTag<T> d{};
+  using V = hn::Vec<hn::ScalableTag<T>>;
+
+  static int64_t Count() { return static_cast<int64_t>(hn::Lanes(d)); }
+
+  HWY_INLINE V Get(int64_t e) const { return hn::Load(d, data_ + e * Count()); }
+  HWY_INLINE void Set(int64_t e, V v) { hn::Store(v, d, data_ + e * Count()); }
+
+  // Element e of matrix i is x[i * size + at(e)]; lanes from `count` on are 0.
+  template <class At>
+  void Read(const T* x, int64_t size, int64_t elements, int64_t count,
+            const At& at) {
+    const int64_t lanes = Count();
+    if (count < lanes) std::fill_n(data_, elements * lanes, T(0));
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t e = 0; e < elements; ++e) {
+        data_[e * lanes + i] = x[i * size + at(e)];
+      }
+    }
+  }
+  template <class At>
+  void Write(T* x, int64_t size, int64_t elements, int64_t count,
+             const At& at) const {
+    const int64_t lanes = Count();
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t e = 0; e < elements; ++e) {
+        x[i * size + at(e)] = data_[e * lanes + i];
+      }
+    }
+  }
+
+ private:
+  HWY_ALIGN T
+      data_[kMaxMatrix * kMaxMatrix * hn::MaxLanes(hn::ScalableTag<T>())];
+};
+
+inline int64_t Same(int64_t e) { return e; }
+
+// The step of each lane's row swap: rows k and pivot[lane].
+template <typename T, class VI>
+HWY_INLINE void SwapRows(Lanes<T>& a, int64_t n, int64_t k, VI pivot) {
+  const hn::RebindToSigned<hn::ScalableTag<T>> di;
+  for (int64_t i = k + 1; i < n; ++i) {
+    const auto is_pivot = hn::RebindMask(
+        a.d,
+        hn::Eq(pivot, hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(i))));
+    if (hn::AllFalse(a.d, is_pivot)) continue;
+    for (int64_t j = 0; j < n; ++j) {
+      const auto upper = a.Get(k * n + j), lower = a.Get(i * n + j);
+      a.Set(k * n + j, hn::IfThenElse(is_pivot, lower, upper));
+      a.Set(i * n + j, hn::IfThenElse(is_pivot, upper, lower));
+    }
+  }
+}
+
+// Column k of L, and what its row of U takes from the rows below.
+template <typename T>
+HWY_INLINE void Eliminate(Lanes<T>& a, int64_t n, int64_t k) {
+  const auto pivot = a.Get(k * n + k);
+  const auto is_zero = hn::Eq(pivot, hn::Zero(a.d));
+  for (int64_t i = k + 1; i < n; ++i) {
+    const auto old = a.Get(i * n + k);
+    const auto l = hn::IfThenElse(is_zero, old, hn::Div(old, pivot));
+    a.Set(i * n + k, l);
+    for (int64_t j = k + 1; j < n; ++j) {
+      a.Set(i * n + j, hn::NegMulAdd(l, a.Get(k * n + j), a.Get(i * n + j)));
+    }
+  }
+}
+
+template <typename T>
+void LuBlocks(int64_t n, const T* x, T* lu, int32_t* pivots,
+              int32_t* permutation, int64_t begin, int64_t end) {
+  Lanes<T> a;
+  const hn::RebindToSigned<hn::ScalableTag<T>> di;
+  using Index = hn::TFromD<decltype(di)>;
+  HWY_ALIGN Index rows[hn::MaxLanes(hn::ScalableTag<T>())];
+  for (int64_t first = begin; first < end; first += a.Count()) {
+    const int64_t count = std::min(a.Count(), end - first);
+    a.Read(x + first * n * n, n * n, n * n, count, Same);
+    for (int64_t k = 0; k < n; ++k) {
+      auto largest = hn::Abs(a.Get(k * n + k));
+      auto pivot = hn::Set(di, static_cast<Index>(k));
+      for (int64_t i = k + 1; i < n; ++i) {
+        const auto magnitude = hn::Abs(a.Get(i * n + k));
+        const auto is_larger = hn::Gt(magnitude, largest);
+        largest = hn::IfThenElse(is_larger, magnitude, largest);
+        pivot = hn::IfThenElse(hn::RebindMask(di, is_larger),
+                               hn::Set(di, static_cast<Index>(i)), pivot);
+      }
+      SwapRows(a, n, k, pivot);
+      Eliminate(a, n, k);
+      hn::Store(pivot, di, rows);
+      for (int64_t i = 0; i < count; ++i) {
+        pivots[(first + i) * n + k] = static_cast<int32_t>(rows[i]);
+      }
+    }
+    a.Write(lu + first * n * n, n * n, n * n, count, Same);
+    for (int64_t i = first; i < first + count; ++i) {
+      int32_t* const order = permutation + i * n;
+      std::iota(order, order + n, 0);
+      for (int64_t k = 0; k < n; ++k) {
+        std::swap(order[k], order[pivots[i * n + k]]);
+      }
+    }
+  }
+}
+
+template <typename T>
+void CholeskyBlocks(int64_t n, const T* x, T* result, int64_t begin,
+                    int64_t end) {
+  Lanes<T> a;
+  const auto zero = hn::Zero(a.d);
+  for (int64_t first = begin; first < end; first += a.Count()) {
+    const int64_t count = std::min(a.Count(), end - first);
+    a.Read(x + first * n * n, n * n, n * n, count, Same);
+    auto is_definite = hn::Eq(zero, zero);
+    for (int64_t j = 0; j < n; ++j) {
+      auto root = zero;
+      for (int64_t i = j; i < n; ++i) {
+        auto sum = a.Get(i * n + j);
+        for (int64_t k = 0; k < j; ++k) {
+          sum = hn::NegMulAdd(a.Get(i * n + k), a.Get(j * n + k), sum);
+        }
+        if (i == j) {
+          // As LAPACK: a NaN stays where it is.
+          is_definite = hn::AndNot(hn::Le(sum, zero), is_definite);
+          root = hn::Sqrt(sum);
+          a.Set(j * n + j, root);
+        } else {
+          a.Set(i * n + j, hn::Div(sum, root));
+        }
+      }
+      for (int64_t i = 0; i < j; ++i) a.Set(i * n + j, zero);
+    }
+    if (!hn::AllTrue(a.d, is_definite)) {
+      const auto nan = hn::Set(a.d, std::numeric_limits<T>::quiet_NaN());
+      for (int64_t e = 0; e < n * n; ++e) {
+        a.Set(e, hn::IfThenElse(is_definite, a.Get(e), nan));
+      }
+    }
+    a.Write(result + first * n * n, n * n, n * n, count, Same);
+  }
+}
+
+template <typename T>
+void SolveBlocks(const TriangularSolve& p, const T* a_data, const T* b, T* x,
+                 int64_t begin, int64_t end) {
+  const int64_t n = p.n, columns = p.columns;
+  // x a = b is a^T x^T = b^T.
+  const bool is_transposed = p.is_transposed == p.is_left;
+  const bool is_lower = p.is_lower != is_transposed;
+  Lanes<T> a, v;
+  for (int64_t first = begin; first < end; first += a.Count()) {
+    const int64_t count = std::min(a.Count(), end - first);
+    a.Read(a_data + first * n * n, n * n, n * n, count,
+           [&](int64_t e) { return is_transposed ? e % n * n + e / n : e; });
+    for (int64_t c = 0; c < columns; ++c) {
+      const auto at = [&](int64_t i) {
+        return p.is_left ? i * columns + c : c * n + i;
+      };
+      const int64_t size = n * columns;
+      v.Read(b + first * size, size, n, count, at);
+      for (int64_t step = 0; step < n; ++step) {
+        const int64_t i = is_lower ? step : n - 1 - step;
+        auto sum = v.Get(i);
+        for (int64_t k = is_lower ? 0 : i + 1; k < (is_lower ? i : n); ++k) {
+          sum = hn::NegMulAdd(a.Get(i * n + k), v.Get(k), sum);
+        }
+        if (!p.is_diagonal_one) sum = hn::Div(sum, a.Get(i * n + i));
+        v.Set(i, sum);
+      }
+      v.Write(x + first * size, size, n, count, at);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace xla_ffi_kit {
+namespace {
+
+// Calls run(begin, end) on parts of the batch that vectors fill.
+template <typename T, typename Run>
+void ForMatrices(int64_t batch, int64_t elements, const Executor& executor,
+                 const Run& run) {
+  constexpr int64_t kMatrices = 16;
+  // To factorize a matrix takes several times as long as to read it.
+  constexpr int64_t kTimes = 4;
+  const int64_t bytes =
+      kTimes * kMatrices * elements * static_cast<int64_t>(sizeof(T));
+  ParallelFor(executor, (batch + kMatrices - 1) / kMatrices, bytes,
+              [&](int64_t begin, int64_t end) {
+                run(begin * kMatrices, std::min(end * kMatrices, batch));
+              });
+}
+
+}  // namespace
+
+template <typename T>
+void Lu(int64_t batch, int64_t n, const T* a, T* lu, int32_t* pivots,
+        int32_t* permutation, const Executor& executor) {
+  HWY_EXPORT_T(Table, LuBlocks<T>);
+  const auto run = HWY_DYNAMIC_POINTER_T(Table);
+  ForMatrices<T>(batch, n * n, executor, [&](int64_t begin, int64_t end) {
+    run(n, a, lu, pivots, permutation, begin, end);
+  });
+}
+
+template <typename T>
+void Cholesky(int64_t batch, int64_t n, const T* a, T* l,
+              const Executor& executor) {
+  HWY_EXPORT_T(Table, CholeskyBlocks<T>);
+  const auto run = HWY_DYNAMIC_POINTER_T(Table);
+  ForMatrices<T>(batch, n * n, executor,
+                 [&](int64_t begin, int64_t end) { run(n, a, l, begin, end); });
+}
+
+template <typename T>
+void SolveTriangular(const TriangularSolve& solve, const T* a, const T* b, T* x,
+                     const Executor& executor) {
+  HWY_EXPORT_T(Table, SolveBlocks<T>);
+  const auto run = HWY_DYNAMIC_POINTER_T(Table);
+  const int64_t elements = solve.n * (solve.n + solve.columns);
+  ForMatrices<T>(
+      solve.batch, elements, executor,
+      [&](int64_t begin, int64_t end) { run(solve, a, b, x, begin, end); });
+}
+
+#define XLA_FFI_KIT_INSTANTIATE(T)                                             \
+  template void Lu<T>(int64_t, int64_t, const T*, T*, int32_t*, int32_t*,      \
+                      const Executor&);                                        \
+  template void Cholesky<T>(int64_t, int64_t, const T*, T*, const Executor&);  \
+  template void SolveTriangular<T>(const TriangularSolve&, const T*, const T*, \
+                                   T*, const Executor&)
+XLA_FFI_KIT_INSTANTIATE(float);
+XLA_FFI_KIT_INSTANTIATE(double);
+#undef XLA_FFI_KIT_INSTANTIATE
+
+}  // namespace xla_ffi_kit
+
+#endif  // HWY_ONCE

@@ -1,0 +1,166 @@
+#include "xla_ffi/ops/linalg/linalg_handler.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "xla_ffi/core/handler.h"
+#include "xla_ffi/ops/linalg/linalg.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+constexpr std::string_view kLu = "xla_ffi_kit.linalg_lu";
+constexpr std::string_view kCholesky = "xla_ffi_kit.linalg_cholesky";
+constexpr std::string_view kSolve = "xla_ffi_kit.linalg_triangular_solve";
+
+using Types = TypeList<float, double>;
+
+ffi::Error CheckMatrices(const Place& where, ffi::AnyBuffer a) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where, a, 2));
+  const Dimensions dims = a.dimensions();
+  const int64_t n = dims.back();
+  if (n < 1 || n > kMaxMatrix || dims[dims.size() - 2] != n) {
+    return InvalidArgument(where, "square matrices of 1 to 8 rows",
+                           "shape " + ShapeText(dims));
+  }
+  return CheckData(where, a);
+}
+
+// Matrices of n rows in all.
+int64_t BatchOf(ffi::AnyBuffer a) {
+  const auto n = static_cast<size_t>(a.dimensions().back());
+  return static_cast<int64_t>(a.element_count() / (n * n));
+}
+
+ffi::Error CheckRows(const Place& where, ffi::AnyBuffer rows,
+                     ffi::AnyBuffer a) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where, rows, ffi::S32, "of row numbers"));
+  const Dimensions dims = a.dimensions();
+  const std::vector<int64_t> want(dims.begin(), dims.end() - 1);
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckShape(where, rows, want, "of the rows of operand a"));
+  return CheckData(where, rows);
+}
+
+ffi::Error LuImpl(ffi::ThreadPool pool, ffi::AnyBuffer a,
+                  ffi::Result<ffi::AnyBuffer> lu,
+                  ffi::Result<ffi::AnyBuffer> pivots,
+                  ffi::Result<ffi::AnyBuffer> permutation,
+                  ffi::Dictionary attributes) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(kLu, attributes));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMatrices({kLu, "operand a"}, a));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckLike({kLu, "result lu"}, *lu, a, "of operand a"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRows({kLu, "result pivots"}, *pivots, a));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckRows({kLu, "result permutation"}, *permutation, a));
+  return DispatchDtype(
+      Types(), a.element_type(), {kLu, "operand a"}, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        Lu(BatchOf(a), a.dimensions().back(),
+           static_cast<const T*>(a.untyped_data()),
+           static_cast<T*>(lu->untyped_data()),
+           static_cast<int32_t*>(pivots->untyped_data()),
+           static_cast<int32_t*>(permutation->untyped_data()), pool);
+        return ffi::Error();
+      });
+}
+
+ffi::Error CholeskyImpl(ffi::ThreadPool pool, ffi::AnyBuffer a,
+                        ffi::Result<ffi::AnyBuffer> l,
+                        ffi::Dictionary attributes) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(kCholesky, attributes));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMatrices({kCholesky, "operand a"}, a));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckLike({kCholesky, "result l"}, *l, a, "of operand a"));
+  return DispatchDtype(Types(), a.element_type(), {kCholesky, "operand a"},
+                       [&](auto tag) {
+                         using T = typename decltype(tag)::type;
+                         Cholesky(BatchOf(a), a.dimensions().back(),
+                                  static_cast<const T*>(a.untyped_data()),
+                                  static_cast<T*>(l->untyped_data()), pool);
+                         return ffi::Error();
+                       });
+}
+
+// `b` is like `a`, but for the number of vectors.
+ffi::Error CheckVectors(ffi::AnyBuffer a, ffi::AnyBuffer b, bool is_left) {
+  const Place where = {kSolve, "operand b"};
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where, b, 2));
+  const Dimensions a_dims = a.dimensions(), b_dims = b.dimensions();
+  std::vector<int64_t> want(a_dims.begin(), a_dims.end());
+  const size_t columns = is_left ? 1 : 2;  // which dimension, from the last
+  if (b_dims.size() == want.size()) {
+    want[want.size() - columns] = b_dims[b_dims.size() - columns];
+  }
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where, b, a.element_type(), "of operand a"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckShape(where, b, want, "of rows of operand a"));
+  return CheckData(where, b);
+}
+
+ffi::Error SolveImpl(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
+                     ffi::Result<ffi::AnyBuffer> x, int64_t is_left,
+                     int64_t is_lower, int64_t is_transposed,
+                     int64_t is_diagonal_one) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMatrices({kSolve, "operand a"}, a));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckVectors(a, b, is_left != 0));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckLike({kSolve, "result x"}, *x, b, "of operand b"));
+  TriangularSolve solve;
+  solve.batch = BatchOf(a);
+  solve.n = a.dimensions().back();
+  const Dimensions dims = b.dimensions();
+  solve.columns = dims[dims.size() - (is_left != 0 ? 1 : 2)];
+  solve.is_left = is_left != 0;
+  solve.is_lower = is_lower != 0;
+  solve.is_transposed = is_transposed != 0;
+  solve.is_diagonal_one = is_diagonal_one != 0;
+  if (b.element_count() == 0) solve.batch = 0;
+  return DispatchDtype(
+      Types(), a.element_type(), {kSolve, "operand a"}, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        SolveTriangular(solve, static_cast<const T*>(a.untyped_data()),
+                        static_cast<const T*>(b.untyped_data()),
+                        static_cast<T*>(x->untyped_data()), pool);
+        return ffi::Error();
+      });
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitLinalgLuCpu, xla_ffi_kit::LuImpl,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::ThreadPool>()
+                                  .Arg<xla::ffi::AnyBuffer>()  // a
+                                  .Ret<xla::ffi::AnyBuffer>()  // lu
+                                  .Ret<xla::ffi::AnyBuffer>()  // pivots
+                                  .Ret<xla::ffi::AnyBuffer>()  // permutation
+                                  .Attrs());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitLinalgCholeskyCpu,
+                              xla_ffi_kit::CholeskyImpl,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::ThreadPool>()
+                                  .Arg<xla::ffi::AnyBuffer>()  // a
+                                  .Ret<xla::ffi::AnyBuffer>()  // l
+                                  .Attrs());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitLinalgTriangularSolveCpu,
+                              xla_ffi_kit::SolveImpl,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::ThreadPool>()
+                                  .Arg<xla::ffi::AnyBuffer>()  // a
+                                  .Arg<xla::ffi::AnyBuffer>()  // b
+                                  .Ret<xla::ffi::AnyBuffer>()  // x
+                                  .Attr<int64_t>("is_left")
+                                  .Attr<int64_t>("is_lower")
+                                  .Attr<int64_t>("is_transposed")
+                                  .Attr<int64_t>("is_diagonal_one"));
