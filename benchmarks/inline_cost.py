@@ -5,8 +5,10 @@
 Times of compiling are those of fresh processes with an empty cache, the cached
 start that of the decorator in another one. A call is one in a chain inside a
 compiled program, beside the same loop in a handler written with XLA's own
-headers. The last table is a program that JAX has no fast primitive for, a
-first-order filter along rows.
+headers, in a `jax.pure_callback` and, where numba is installed, in Python.
+PyTorch's load_inline compiles the same where PyTorch is installed. The last
+table is a program that JAX has no fast primitive for, a first-order filter
+along rows.
 """
 
 from __future__ import annotations
@@ -76,6 +78,7 @@ def start(dtypes: str, rounds: int, empty: bool) -> float:
 def calls(folder: pathlib.Path, rounds: int) -> dict[str, float]:
     """Nanoseconds of a call on 32 elements, by handler."""
     import call_overhead
+    import inline_peers
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -105,9 +108,10 @@ def calls(folder: pathlib.Path, rounds: int) -> dict[str, float]:
         attributes={"factor": np.float64},
     )
     x = jnp.ones((8, 4), jnp.float32)
+    operations = {"inline": scale, "by hand, ffi.h": by_hand}
     compiled = {
         name: jax.jit(call_overhead.chain(op)).lower(x).compile()
-        for name, op in (("inline", scale), ("by hand, ffi.h", by_hand))
+        for name, op in (operations | inline_peers.calls()).items()
     }
     times = call_overhead.least(
         {name: lambda run=run: run(x) for name, run in compiled.items()},
@@ -168,6 +172,8 @@ def filter_rows(rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Prints the tables."""
+    import inline_peers
+
     rounds = int(sys.argv[1]) if sys.argv[1:] else 5
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_KIT_CACHE"] = os.path.join(folder, "cache")
@@ -177,6 +183,9 @@ def main() -> None:
             ("one dtype, cached", "f32", False),
         ):
             print(f"{name:24} {start(dtypes, rounds, empty):8.1f} ms")
+        torch = inline_peers.torch_cold()
+        if torch is not None:
+            print(f"{'PyTorch, cold':24} {torch:8.1f} ms")
         for name, spent in calls(pathlib.Path(folder), 4 * rounds).items():
             print(f"call, {name:18} {spent:8.0f} ns")
         for name, spent in filter_rows(rounds).items():
