@@ -29,7 +29,6 @@ TARGETS = ["//python:wheel"]
 CUDA = "--config=cuda"
 CUDA_TARGETS = [
     "//python:stripped/xla_ffi_kit_cuda.so",
-    "//python:wheel",
     "//xla_ffi:xla_ffi_kit_cuda.so",
 ]
 # Where a compiler of the machine, and what it includes, would be.
