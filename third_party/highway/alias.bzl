@@ -6,7 +6,7 @@ name in a binary.
 """
 
 _TARGETS = {
-    "": ["LICENSE", "algo", "hwy"],
+    "": ["LICENSE", "algo", "hwy", "math"],
     "hwy/contrib/sort": [
         "order.h",
         "shared-inl.h",
