@@ -71,6 +71,31 @@ inline xla::ffi::Error CheckRankAtLeast(const Place& where,
                          "rank " + std::to_string(buffer.dimensions().size()));
 }
 
+inline xla::ffi::Error CheckRank(const Place& where, xla::ffi::AnyBuffer buffer,
+                                 size_t rank) {
+  if (buffer.dimensions().size() == rank) return {};
+  return InvalidArgument(where, "rank " + std::to_string(rank),
+                         "rank " + std::to_string(buffer.dimensions().size()));
+}
+
+// Two numbers, one for each spatial dimension; `max_text` is `max` in a
+// message, where that has a better name than its digits.
+inline xla::ffi::Error CheckPair(const Place& where, Dimensions pair,
+                                 int64_t min, int64_t max,
+                                 std::string_view max_text = "") {
+  if (pair.size() != 2) {
+    return InvalidArgument(where, "2 elements", std::to_string(pair.size()));
+  }
+  for (const int64_t value : pair) {
+    if (value >= min && value <= max) continue;
+    const std::string end =
+        max_text.empty() ? std::to_string(max) : std::string(max_text);
+    return InvalidArgument(where, std::to_string(min) + " to " + end,
+                           std::to_string(value));
+  }
+  return {};
+}
+
 inline xla::ffi::Error CheckAxis(const Place& where, int64_t axis,
                                  xla::ffi::AnyBuffer buffer) {
   const auto rank = static_cast<int64_t>(buffer.dimensions().size());

@@ -41,7 +41,8 @@ void CheckOrder() {
   const auto code = OrderedKey<T>(true);
   const std::vector<T> keys = Ascending<T>();
   for (size_t i = 1; i < keys.size(); ++i) {
-    EXPECT_LT(CodeOf(code, keys[i - 1]), CodeOf(code, keys[i])) << i;
+    // A vector of bool has no elements of that type.
+    EXPECT_LT(CodeOf<T>(code, keys[i - 1]), CodeOf<T>(code, keys[i])) << i;
   }
 }
 

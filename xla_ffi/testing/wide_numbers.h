@@ -82,6 +82,7 @@ double Distance(const std::vector<T>& got, const std::vector<T>& expected,
     if (std::isnan(of_element)) return HUGE_VAL;
     distance = std::max(distance, of_element);
   }
+  if (distance == 0) return 0;  // of zeros, too, whose magnitude is 0
   return distance / magnitude / static_cast<double>(UnitRoundoff<T>());
 }
 

@@ -30,29 +30,6 @@ def primitive(name: str, home: ModuleType = jax.lax) -> Primitive:
     return found
 
 
-def primitive_of(
-    name: str, function: Callable[..., object], *arguments: object
-) -> Primitive:
-    """The primitive called `name` that `function` consists of.
-
-    For one that no public module has. Nothing is run.
-    """
-    try:
-        jaxprs = [jax.make_jaxpr(function)(*arguments).jaxpr]
-    except Exception as error:
-        raise ChangedJaxError(
-            f"{name} cannot be looked for ({error!r})"
-        ) from error
-    for jaxpr in jaxprs:  # which grows
-        for equation in jaxpr.eqns:
-            found: Primitive = equation.primitive
-            if found.name == name:
-                return found
-            inner = equation.params.get("jaxpr")
-            jaxprs += [inner.jaxpr] if hasattr(inner, "jaxpr") else []
-    raise ChangedJaxError(f"it does not use the primitive {name}")
-
-
 def lowered_primitive(name: str) -> Primitive:
     """JAX's primitive of that name, by its lowering rule.
 

@@ -13,17 +13,13 @@ from jax.interpreters.mlir import LoweringRuleContext, ir
 from xla_ffi_kit._jax_hooks import Primitive
 from xla_ffi_kit.accelerate import _jax_rules, _replacement
 from xla_ffi_kit.accelerate import sparse_dot_general as common
-from xla_ffi_kit.accelerate._rule import Lowered, Result
+from xla_ffi_kit.accelerate._rule import Lowered
 
 
-class BcsrDotGeneral:
+class BcsrDotGeneral(common.SparseRule):
     """The rule of `jax.experimental.sparse.bcsr_dot_general_p`."""
 
-    RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.bcsr_dot_general"
-    PARAMETERS = common.PARAMETERS
-    MODULE = common.MODULE
-    VERIFIED = common.VERIFIED
 
     def primitive(self) -> Primitive:
         """Of JAX."""
@@ -69,10 +65,6 @@ class BcsrDotGeneral:
                 avals, dimension_numbers, preferred_element_type, shape, (1,)
             )
         )
-
-    def partitions(self, *_: object, **__: object) -> bool:
-        """Whether sharded operands stay in place."""
-        return False
 
     def lower(
         self,

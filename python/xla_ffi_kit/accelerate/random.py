@@ -19,7 +19,7 @@ from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.accelerate import _jax_rules
+from xla_ffi_kit.accelerate import _jax_rules, _plain
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
@@ -154,9 +154,7 @@ class Threefry2x32:
             counters = tuple(jnp.broadcast_to(c, out.shape) for c in counters)
             return hash_words(*keys, *counters)
 
-        lower = mlir.lower_fun(call, multiple_results=True)
-        lowered: Lowered = lower(ctx, *words)
-        return lowered
+        return _plain.lower(call, ctx, *words)
 
 
 def _is_partitionable() -> bool:

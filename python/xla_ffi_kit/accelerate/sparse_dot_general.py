@@ -9,21 +9,14 @@ from typing import Protocol, TypeAlias
 import jax
 import numpy as np
 from jax.core import ShapedArray
-from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit.accelerate._rule import Lowered
+from xla_ffi_kit.accelerate import _plain
+from xla_ffi_kit.accelerate._rule import Lowered, Result
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
-MODULE = "jax.experimental.sparse"
-PARAMETERS = (
-    frozenset({"dimension_numbers", "lhs_spinfo", "preferred_element_type"}),
-)
-# Releases of jaxlib in which products are rounded, and added in the order in
-# which they are stored.
-VERIFIED = frozenset({"0.8.1", "0.9.2", "0.10.2", "0.12.0.1"})
 # Break-even number of products and additions.
 _MIN_WORK = 256
 
@@ -39,6 +32,25 @@ class SparseInfo(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """With its batch dimensions in front."""
+
+
+class SparseRule:
+    """What the rules have in common."""
+
+    RESULT: Result = "exact"
+    PARAMETERS = (
+        frozenset(
+            {"dimension_numbers", "lhs_spinfo", "preferred_element_type"}
+        ),
+    )
+    MODULE = "jax.experimental.sparse"
+    # Releases of jaxlib in which products are rounded, and added in the order
+    # in which they are stored.
+    VERIFIED = frozenset({"0.8.1", "0.9.2", "0.10.2", "0.12.0.1"})
+
+    def partitions(self, *_: object, **__: object) -> bool:
+        """Whether sharded operands stay in place."""
+        return False
 
 
 def covers(
@@ -102,7 +114,7 @@ def lower(
     result = _jax_hooks.shaped(ctx.avals_out)[0]
     registration.register(KIT_LIBRARIES[0], target)
 
-    def multiply(*arrays: jax.Array) -> jax.Array:
+    def multiply(*arrays: jax.Array) -> list[jax.Array]:
         lhs = [_one_batch_dimension(x, batch) for x in arrays[:-1]]
         first = (*rhs_batch, *rhs_contracting)
         rest = [i for i in range(arrays[-1].ndim) if i not in first]
@@ -117,12 +129,9 @@ def lower(
             ),
         )
         products: jax.Array = call(*lhs, rhs, **attributes)
-        return products.reshape(result.shape)
+        return [products.reshape(result.shape)]
 
-    lowered: Lowered = mlir.lower_fun(multiply, multiple_results=False)(
-        ctx, *operands
-    )
-    return lowered
+    return _plain.lower(multiply, ctx, *operands)
 
 
 def _one_batch_dimension(x: jax.Array, batch: int) -> jax.Array:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "xla_ffi/core/handler.h"
@@ -25,29 +24,16 @@ struct Geometry {
   Pair strides, padding, base_dilation, window_dilation;
 };
 
-ffi::Error CheckPair(std::string_view op, std::string_view name, Pair pair,
-                     int64_t min) {
-  const std::string argument = "attribute " + std::string(name);
-  if (pair.size() != 2) {
-    return InvalidArgument({op, argument}, "2 elements",
-                           std::to_string(pair.size()));
-  }
-  for (const int64_t value : pair) {
-    if (value < min || value > kMaxConvSize) {
-      return InvalidArgument({op, argument}, std::to_string(min) + " to 2^30",
-                             std::to_string(value));
-    }
-  }
-  return {};
-}
-
 ffi::Error CheckGeometry(std::string_view op, const Geometry& g) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckPair(op, "strides", g.strides, 1));
+  const auto check = [op](std::string_view argument, Pair pair, int64_t min) {
+    return CheckPair({op, argument}, pair, min, kMaxConvSize, "2^30");
+  };
+  XLA_FFI_KIT_RETURN_IF_ERROR(check("attribute strides", g.strides, 1));
   XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckPair(op, "padding", g.padding, -kMaxConvSize));
+      check("attribute padding", g.padding, -kMaxConvSize));
   XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckPair(op, "base_dilation", g.base_dilation, 1));
-  return CheckPair(op, "window_dilation", g.window_dilation, 1);
+      check("attribute base_dilation", g.base_dilation, 1));
+  return check("attribute window_dilation", g.window_dilation, 1);
 }
 
 // `buffer` has `rank` dimensions, the last of them channels, before them two
@@ -55,10 +41,7 @@ ffi::Error CheckGeometry(std::string_view op, const Geometry& g) {
 ffi::Error CheckBuffer(const Place& where, ffi::AnyBuffer buffer, size_t rank,
                        ffi::AnyBuffer base) {
   const Dimensions dims = buffer.dimensions(), model = base.dimensions();
-  if (dims.size() != rank) {
-    return InvalidArgument(where, "rank " + std::to_string(rank),
-                           "rank " + std::to_string(dims.size()));
-  }
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRank(where, buffer, rank));
   XLA_FFI_KIT_RETURN_IF_ERROR(
       CheckDtype(where, buffer, base.element_type(), "of operand base"));
   if (dims[rank - 1] != model[3] || (rank == 4 && dims[0] != model[0])) {
@@ -94,13 +77,8 @@ ffi::ErrorOr<DepthwiseConv> MakeConv(std::string_view op, const Geometry& g,
                                      ffi::AnyBuffer base, ffi::AnyBuffer window,
                                      size_t window_rank, ffi::AnyBuffer result,
                                      size_t result_rank) {
-  const Place where_base = {op, "operand base"};
-  if (base.dimensions().size() != 4) {
-    return ffi::Unexpected(
-        InvalidArgument(where_base, "rank 4",
-                        "rank " + std::to_string(base.dimensions().size())));
-  }
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckBuffer(where_base, base, 4, base));
+  // Before the others, which are compared with its dimensions.
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckBuffer({op, "operand base"}, base, 4, base));
   XLA_FFI_KIT_RETURN_IF_ERROR(
       CheckBuffer({op, "operand window"}, window, window_rank, base));
   XLA_FFI_KIT_RETURN_IF_ERROR(
@@ -168,30 +146,25 @@ ffi::Error GradientImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
       });
 }
 
+// What both targets have.
+auto Bind() {
+  return ffi::Ffi::Bind()
+      .Ctx<ffi::ThreadPool>()
+      .Arg<ffi::AnyBuffer>()  // base
+      .Arg<ffi::AnyBuffer>()  // window
+      .Ret<ffi::AnyBuffer>()  // result
+      .Attr<Pair>("strides")
+      .Attr<Pair>("padding")  // before, of base
+      .Attr<Pair>("base_dilation")
+      .Attr<Pair>("window_dilation");
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     XlaFfiKitConvGeneralDilatedCpu, xla_ffi_kit::ConvImpl,
-    xla::ffi::Ffi::Bind()
-        .Ctx<xla::ffi::ThreadPool>()
-        .Arg<xla::ffi::AnyBuffer>()  // base
-        .Arg<xla::ffi::AnyBuffer>()  // window
-        .Ret<xla::ffi::AnyBuffer>()  // result
-        .Attr<xla::ffi::Span<const int64_t>>("strides")
-        .Attr<xla::ffi::Span<const int64_t>>("padding")  // before, of base
-        .Attr<xla::ffi::Span<const int64_t>>("base_dilation")
-        .Attr<xla::ffi::Span<const int64_t>>("window_dilation")
-        .Attr<int64_t>("is_fused"));  // 0 or 1
+    xla_ffi_kit::Bind().Attr<int64_t>("is_fused"));  // 0 or 1
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiKitConvGeneralDilatedKernelGradientCpu, xla_ffi_kit::GradientImpl,
-    xla::ffi::Ffi::Bind()
-        .Ctx<xla::ffi::ThreadPool>()
-        .Arg<xla::ffi::AnyBuffer>()  // base
-        .Arg<xla::ffi::AnyBuffer>()  // window
-        .Ret<xla::ffi::AnyBuffer>()  // result
-        .Attr<xla::ffi::Span<const int64_t>>("strides")
-        .Attr<xla::ffi::Span<const int64_t>>("padding")  // before, of base
-        .Attr<xla::ffi::Span<const int64_t>>("base_dilation")
-        .Attr<xla::ffi::Span<const int64_t>>("window_dilation"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitConvGeneralDilatedKernelGradientCpu,
+                              xla_ffi_kit::GradientImpl, xla_ffi_kit::Bind());

@@ -16,29 +16,9 @@ constexpr std::string_view kOp = "xla_ffi_kit.select_and_scatter_add";
 
 using Pair = ffi::Span<const int64_t>;
 
-ffi::Error CheckPair(std::string_view name, Pair pair, int64_t min,
-                     int64_t max) {
-  const std::string argument = "attribute " + std::string(name);
-  if (pair.size() != 2) {
-    return InvalidArgument({kOp, argument}, "2 elements",
-                           std::to_string(pair.size()));
-  }
-  for (const int64_t value : pair) {
-    if (value < min || value > max) {
-      return InvalidArgument({kOp, argument},
-                             std::to_string(min) + " to " + std::to_string(max),
-                             std::to_string(value));
-    }
-  }
-  return {};
-}
-
 ffi::Error CheckImages(const Place& where, ffi::AnyBuffer images) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRank(where, images, 4));
   const Dimensions dims = images.dimensions();
-  if (dims.size() != 4) {
-    return InvalidArgument(where, "rank 4",
-                           "rank " + std::to_string(dims.size()));
-  }
   if (dims[1] > kMaxPoolSize || dims[2] > kMaxPoolSize) {
     return InvalidArgument(where, "spatial dimensions up to 2^30",
                            "shape " + ShapeText(dims));
@@ -63,9 +43,11 @@ ffi::Error Check(ffi::AnyBuffer source, ffi::AnyBuffer operand,
   }
   XLA_FFI_KIT_RETURN_IF_ERROR(
       CheckLike({kOp, "result"}, result, operand, "of operand operand"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckPair("window", window, 1, kMaxPoolWindow));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckPair("strides", strides, 1, kMaxPoolSize));
-  return CheckPair("padding", padding, 0, kMaxPoolWindow);
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckPair({kOp, "attribute window"}, window, 1, kMaxPoolWindow));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckPair({kOp, "attribute strides"}, strides, 1, kMaxPoolSize));
+  return CheckPair({kOp, "attribute padding"}, padding, 0, kMaxPoolWindow);
 }
 
 ffi::Error SelectAndScatterAddImpl(ffi::ThreadPool thread_pool,

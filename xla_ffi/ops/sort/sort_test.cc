@@ -57,10 +57,11 @@ std::vector<T> Values(int64_t n, int pattern, std::mt19937_64& random) {
   using Limits = std::numeric_limits<T>;
   std::vector<T> special = {T(0), T(1), Limits::max(), Limits::lowest()};
   if constexpr (std::is_floating_point_v<T>) {
-    special.insert(special.end(), {T(-0.0), Limits::infinity(),
-                                   -Limits::infinity(), Limits::quiet_NaN(),
-                                   -Limits::quiet_NaN(), Limits::denorm_min(),
-                                   -Limits::denorm_min(), std::nan("7")});
+    special.insert(
+        special.end(),
+        {T(-0.0), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+         -Limits::quiet_NaN(), Limits::denorm_min(), -Limits::denorm_min(),
+         static_cast<T>(std::nan("7"))});
   }
   std::vector<T> values(n);
   for (int64_t i = 0; i < n; ++i) {

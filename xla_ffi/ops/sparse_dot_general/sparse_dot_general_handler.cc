@@ -20,12 +20,6 @@ constexpr std::string_view kBcsr = "xla_ffi_kit.bcsr_dot_general";
 using Values = TypeList<float, double>;
 using Indices = TypeList<int32_t, int64_t>;
 
-ffi::Error CheckRank(const Place& where, ffi::AnyBuffer buffer, size_t rank) {
-  if (buffer.dimensions().size() == rank) return {};
-  return InvalidArgument(where, "rank " + std::to_string(rank),
-                         "rank " + std::to_string(buffer.dimensions().size()));
-}
-
 // An operand of the shape [batch or 1, dims...] with data.
 ffi::Error CheckOperand(const Place& where, ffi::AnyBuffer buffer,
                         int64_t batch, const std::vector<int64_t>& dims) {
