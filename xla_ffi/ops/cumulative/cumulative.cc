@@ -72,11 +72,14 @@ void VisitOp(const CumulativeProblem& p, const Fn& fn) {
   }
 }
 
+// Functions with a loop take the operation by value: behind a reference its
+// fields might change with every element that is written, and clang does not
+// vectorize what reads them where a condition holds.
+
 // out[k] = before op in[0] op ... op in[k]; with `reverse`, from the end.
 // `before` is a code.
 template <class Op, typename T>
-void ScanLine(const Op& op, const T* in, int64_t n, bool reverse, T before,
-              T* out) {
+void ScanLine(Op op, const T* in, int64_t n, bool reverse, T before, T* out) {
   if constexpr (std::is_same_v<Op, Add<T>>) {
     using U = std::make_unsigned_t<T>;
     return SumLine(reinterpret_cast<const U*>(in), n, reverse,
@@ -101,8 +104,8 @@ void ScanLine(const Op& op, const T* in, int64_t n, bool reverse, T before,
 
 // Lines one after the other, too short for anything that is done once a line.
 template <class Op, typename T>
-void ScanShortLines(const Op& op, const T* in, int64_t n, int64_t lines,
-                    bool reverse, T* out) {
+void ScanShortLines(Op op, const T* in, int64_t n, int64_t lines, bool reverse,
+                    T* out) {
   for (const T* const end = in + lines * n; in < end; in += n, out += n) {
     T total = Op::kIdentity;
     for (int64_t k = 0; k < n; ++k) {
@@ -115,8 +118,8 @@ void ScanShortLines(const Op& op, const T* in, int64_t n, int64_t lines,
 
 // Lines that are columns.
 template <class Op, typename T>
-void ScanColumns(const Op& op, const T* in, int64_t n, int64_t stride,
-                 int64_t columns, bool reverse, T* out) {
+void ScanColumns(Op op, const T* in, int64_t n, int64_t stride, int64_t columns,
+                 bool reverse, T* out) {
   if (reverse) {
     in += (n - 1) * stride;
     out += (n - 1) * stride;
@@ -135,6 +138,14 @@ void ScanColumns(const Op& op, const T* in, int64_t n, int64_t stride,
   }
 }
 
+// in[0] op ... op in[n - 1], as a code.
+template <class Op, typename T>
+T TotalOf(Op op, const T* in, int64_t n) {
+  T total = Op::kIdentity;
+  for (int64_t i = 0; i < n; ++i) total = op.Apply(total, op.Encode(in[i]));
+  return total;
+}
+
 // One line by all threads. Any order of these operations gives the same
 // (integers wrap): first what each part comes to, then each part from what is
 // before it.
@@ -145,11 +156,8 @@ void ScanLongLine(const Op& op, const T* in, int64_t n, bool reverse, T* out,
   const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
   std::vector<T> totals(parts);  // codes
   ParallelTasks(executor, parts, [&](int64_t part) {
-    T total = Op::kIdentity;
-    for (int64_t i = begin_of(part); i < begin_of(part + 1); ++i) {
-      total = op.Apply(total, op.Encode(in[i]));
-    }
-    totals[part] = total;
+    const int64_t begin = begin_of(part);
+    totals[part] = TotalOf(op, in + begin, begin_of(part + 1) - begin);
   });
   T before = Op::kIdentity;
   for (int64_t k = 0; k < parts; ++k) {

@@ -119,6 +119,7 @@ class LineScan {
       std::array<Wide, kChains> total;
       total.fill(Op::kIdentity);
       for (int64_t j = 0; j < kScanBlock; ++j) {
+        HWY_UNROLL(8)  // all: clang keeps bf16's totals in memory otherwise
         for (int64_t c = 0; c < kChains; ++c) {
           total[c] =
               RoundedOne<Op, R>(total[c], LoadOne(in + i + c * kScanBlock + j));
