@@ -236,7 +236,7 @@ HWY_INLINE void Rotate(Lanes<T>& a, Lanes<T>& v, int64_t n, int64_t p,
   a.Set(p * n + p, hn::NegMulAdd(tangent, pq, pp));
   a.Set(q * n + q, hn::MulAdd(tangent, pq, qq));
   a.Set(p * n + q, zero);
-  const auto turn = [&](Lanes<T>& x, int64_t first, int64_t second) {
+  const auto turn = [&](Lanes<T>& x, int64_t first, int64_t second) HWY_ATTR {
     const auto old = x.Get(first), other = x.Get(second);
     x.Set(first, hn::NegMulAdd(sine, other, hn::Mul(cosine, old)));
     x.Set(second, hn::MulAdd(sine, old, hn::Mul(cosine, other)));
@@ -275,7 +275,8 @@ HWY_INLINE void SortColumns(Lanes<T>& a, Lanes<T>& v, int64_t n) {
     for (int64_t j = 0; j < last; ++j) {
       const int64_t left = j * n + j, right = left + n + 1;
       const auto swap = hn::Gt(a.Get(left), a.Get(right));
-      const auto exchange = [&](Lanes<T>& x, int64_t first, int64_t second) {
+      const auto exchange = [&](Lanes<T>& x, int64_t first,
+                                int64_t second) HWY_ATTR {
         const auto old = x.Get(first), other = x.Get(second);
         x.Set(first, hn::IfThenElse(swap, other, old));
         x.Set(second, hn::IfThenElse(swap, old, other));
