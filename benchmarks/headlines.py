@@ -130,6 +130,8 @@ TARGETS = (
     ),
     _jax("power_f32", "1000000", 1.5, None),
     _jax("loss_of_sines,_and_gradient", "1000000", 1.0, None),
+    _jax("eigh", "10000x3x3", 10, None),
+    _jax("eigh", "10000x4x4", 10, None),
     _jax("sort_f32", "1000000x8", 3, None),
     _jax("matmul,_small", "10000x4x4", 20, None),
     _jax("BCSR_@_vector", "20000x20", 6, None),

@@ -90,7 +90,7 @@ def test_both_reductions_agree(name):
     """Where an array has a huge element, the others stay the same."""
     x = np.linspace(-1000, 1000, SIZE, dtype=np.float32)
     want, _ = kit(ONE[name][0], x)
-    x[7] = 1e30
+    x[7] = 1e18  # whose square is finite
     got, _ = kit(ONE[name][0], x)
     np.testing.assert_array_equal(np.delete(got, 7), np.delete(want, 7))
     np.testing.assert_allclose(got[7], ONE[name][1](float(x[7])), rtol=1e-6)

@@ -197,6 +197,11 @@ std::vector<Case> LinalgCases(const std::string& which) {
   if (which == "lu") {
     return {{Frame({F32}, {a}, {F32, ffi::S32, ffi::S32}, {a, rows, rows}), 0}};
   }
+  if (which == "eigh") {
+    return {
+        {Frame({F32}, {a}, {F32, F32}, {a, rows}).Attr("is_lower", int64_t{1}),
+         0}};
+  }
   if (which == "cholesky") return {{Frame({F32}, {a}, {F32}, {a}), 0}};
   return {{Frame({F32, F32}, {a, a}, {F32}, {a})
                .Attr("is_left", int64_t{1})
@@ -244,6 +249,7 @@ std::map<std::string, std::vector<Case>> AllCases() {
        {{Frame({F32, F32}, {kLine, {kTests}}, {ffi::PRED}, {kLine}),
          5 * 4 * kTests}}},
       {kit + "linalg_cholesky", LinalgCases("cholesky")},
+      {kit + "linalg_eigh", LinalgCases("eigh")},
       {kit + "linalg_lu", LinalgCases("lu")},
       {kit + "linalg_triangular_solve", LinalgCases("triangular_solve")},
       {kit + "modular_add",

@@ -27,6 +27,8 @@ from xla_ffi_kit.op import sharding
 _MAX_ROWS = 8
 # Break-even: XLA's own code is as fast for fewer matrices.
 _MIN_MATRICES = 4
+# Rotations take the cube of the rows, and more sweeps.
+_MAX_EIGH_ROWS = 4
 # For more vectors LAPACK's blocks are as fast.
 _MAX_VECTORS = 64
 
@@ -143,6 +145,40 @@ class TriangularSolve(_Rule):
         )
 
 
+class Eigh(_Rule):
+    """The rule of `eigh_p`: the vectors may have other signs than LAPACK's."""
+
+    PARAMETERS = (
+        frozenset(
+            {"algorithm", "lower", "sort_eigenvalues", "subset_by_index"}
+        ),
+    )
+
+    def covers(
+        self,
+        avals: Sequence[ShapedArray],
+        *,
+        algorithm: object,
+        subset_by_index: tuple[int, int] | None,
+        **_: object,
+    ) -> bool:
+        """Whether all vectors of many small matrices are asked for."""
+        (a,) = avals
+        return (
+            algorithm is None
+            and subset_by_index in (None, (0, a.shape[-1]))
+            and a.shape[-1] <= _MAX_EIGH_ROWS
+            and _are_small(a)
+        )
+
+    def lower(
+        self, ctx: LoweringRuleContext, a: ir.Value, *, lower: bool, **_: object
+    ) -> Lowered:
+        """Lowers decompositions that the handler covers."""
+        return self._lower(ctx, a, is_lower=np.int64(lower))
+
+
+EIGH = Eigh("eigh_p", "xla_ffi_kit.linalg_eigh")
 RULES = (
     Factorization("lu_p", "xla_ffi_kit.linalg_lu"),
     Factorization("cholesky_p", "xla_ffi_kit.linalg_cholesky"),

@@ -16,6 +16,7 @@ from xla_ffi_kit.accelerate.conv_general_dilated import (
 from xla_ffi_kit.accelerate.cumlogsumexp import Cumlogsumexp
 from xla_ffi_kit.accelerate.cumulative import Cumulative
 from xla_ffi_kit.accelerate.dot_general import DotGeneral
+from xla_ffi_kit.accelerate.linalg import EIGH
 from xla_ffi_kit.accelerate.linalg import RULES as _LINALG
 from xla_ffi_kit.accelerate.math import RULES as _MATH
 from xla_ffi_kit.accelerate.random import (
@@ -43,6 +44,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "cumsum": [Cumulative("sum")],
     "depthwise": [_CONV, OtherDepthwise(_CONV), KernelGradient()],
     "dot_general": [DotGeneral()],
+    "eigh": [EIGH],
     "linalg": _LINALG,
     "math": _MATH,
     "random": [UnrolledThreefry(), Threefry2x32(), RandomBits()],

@@ -28,6 +28,13 @@ template <typename T>
 void Cholesky(int64_t batch, int64_t n, const T* a, T* l,
               const Executor& executor);
 
+// Eigenvalues w[n] of a symmetric matrix, rising, and eigenvectors, the columns
+// of v[n, n], by Jacobi's rotations. Of `a` one triangle is read. All of a
+// matrix that is not finite is NaN. T: float or double.
+template <typename T>
+void Eigh(int64_t batch, int64_t n, bool is_lower, const T* a, T* v, T* w,
+          const Executor& executor);
+
 struct TriangularSolve {
   int64_t batch = 1;
   int64_t n = 1;

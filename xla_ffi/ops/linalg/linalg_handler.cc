@@ -15,6 +15,7 @@ namespace ffi = ::xla::ffi;
 
 constexpr std::string_view kLu = "xla_ffi_kit.linalg_lu";
 constexpr std::string_view kCholesky = "xla_ffi_kit.linalg_cholesky";
+constexpr std::string_view kEigh = "xla_ffi_kit.linalg_eigh";
 constexpr std::string_view kSolve = "xla_ffi_kit.linalg_triangular_solve";
 
 using Types = TypeList<float, double>;
@@ -36,15 +37,21 @@ int64_t BatchOf(ffi::AnyBuffer a) {
   return static_cast<int64_t>(a.element_count() / (n * n));
 }
 
-ffi::Error CheckRows(const Place& where, ffi::AnyBuffer rows,
-                     ffi::AnyBuffer a) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype(where, rows, ffi::S32, "of row numbers"));
+// One number for each row.
+ffi::Error CheckRowsShape(const Place& where, ffi::AnyBuffer rows,
+                          ffi::AnyBuffer a) {
   const Dimensions dims = a.dimensions();
   const std::vector<int64_t> want(dims.begin(), dims.end() - 1);
   XLA_FFI_KIT_RETURN_IF_ERROR(
       CheckShape(where, rows, want, "of the rows of operand a"));
   return CheckData(where, rows);
+}
+
+ffi::Error CheckRows(const Place& where, ffi::AnyBuffer rows,
+                     ffi::AnyBuffer a) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where, rows, ffi::S32, "of row numbers"));
+  return CheckRowsShape(where, rows, a);
 }
 
 ffi::Error LuImpl(ffi::ThreadPool pool, ffi::AnyBuffer a,
@@ -84,6 +91,27 @@ ffi::Error CholeskyImpl(ffi::ThreadPool pool, ffi::AnyBuffer a,
                          Cholesky(BatchOf(a), a.dimensions().back(),
                                   static_cast<const T*>(a.untyped_data()),
                                   static_cast<T*>(l->untyped_data()), pool);
+                         return ffi::Error();
+                       });
+}
+
+ffi::Error EighImpl(ffi::ThreadPool pool, ffi::AnyBuffer a,
+                    ffi::Result<ffi::AnyBuffer> v,
+                    ffi::Result<ffi::AnyBuffer> w, int64_t is_lower) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMatrices({kEigh, "operand a"}, a));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckLike({kEigh, "result v"}, *v, a, "of operand a"));
+  const Place result = {kEigh, "result w"};
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(result, *w, a.element_type(), "of operand a"));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRowsShape(result, *w, a));
+  return DispatchDtype(Types(), a.element_type(), {kEigh, "operand a"},
+                       [&](auto tag) {
+                         using T = typename decltype(tag)::type;
+                         Eigh(BatchOf(a), a.dimensions().back(), is_lower != 0,
+                              static_cast<const T*>(a.untyped_data()),
+                              static_cast<T*>(v->untyped_data()),
+                              static_cast<T*>(w->untyped_data()), pool);
                          return ffi::Error();
                        });
 }
@@ -152,6 +180,14 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitLinalgCholeskyCpu,
                                   .Arg<xla::ffi::AnyBuffer>()  // a
                                   .Ret<xla::ffi::AnyBuffer>()  // l
                                   .Attrs());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitLinalgEighCpu, xla_ffi_kit::EighImpl,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::ThreadPool>()
+                                  .Arg<xla::ffi::AnyBuffer>()  // a
+                                  .Ret<xla::ffi::AnyBuffer>()  // v
+                                  .Ret<xla::ffi::AnyBuffer>()  // w
+                                  .Attr<int64_t>("is_lower"));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitLinalgTriangularSolveCpu,
                               xla_ffi_kit::SolveImpl,

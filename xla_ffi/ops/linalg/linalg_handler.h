@@ -13,6 +13,12 @@
 // The lower triangle of a = L L^T, zeros above; all of it NaN for a matrix that
 // is not positive definite. Reads the lower triangle.
 //
+// Target xla_ffi_kit.linalg_eigh: a[..., n, n] -> v[..., n, n], w[..., n]
+//
+// Eigenvectors, the columns of v, and eigenvalues, rising, of symmetric
+// matrices, of which the lower or the upper triangle is read; attribute
+// is_lower: s64. NaN for a matrix that is not finite.
+//
 // Target xla_ffi_kit.linalg_triangular_solve:
 // a[..., n, n], b[..., n, m] -> x[..., n, m]; if is_left is 0, b and x [m, n]
 //
@@ -28,6 +34,7 @@
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitLinalgLuCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitLinalgCholeskyCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitLinalgEighCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitLinalgTriangularSolveCpu);
 
 #endif  // XLA_FFI_OPS_LINALG_LINALG_HANDLER_H_

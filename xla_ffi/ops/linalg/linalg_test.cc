@@ -123,6 +123,49 @@ TYPED_TEST(LinalgTest, CholeskyFactorsMultiplyToTheMatrix) {
   });
 }
 
+TYPED_TEST(LinalgTest, EigenvectorsAreStretched) {
+  using T = TypeParam;
+  const double tolerance = 8 * kMaxMatrix * std::numeric_limits<T>::epsilon();
+  testing::ForEachSimdTarget([&] {
+    for (int64_t n = 1; n <= kMaxMatrix; ++n) {
+      for (const bool is_lower : {false, true}) {
+        const int64_t batch = 21;
+        auto a = Matrices<T>(batch, n, 1);
+        std::fill_n(a.begin(), 2 * n * n, T(0));  // matrix 1: all of them equal
+        for (int64_t i = 0; i < n; ++i) a[(n + i) * n + i] = T(5);
+        a[7 * n * n] = std::numeric_limits<T>::quiet_NaN();
+        std::vector<T> v(a.size()), w(batch * n);
+        Eigh(batch, n, is_lower, a.data(), v.data(), w.data(), {});
+        for (int64_t i = 0; i < batch; ++i) {
+          const T *m = &a[i * n * n], *vectors = &v[i * n * n];
+          for (int64_t k = 0; k < n; ++k) {
+            const double value = w[i * n + k];
+            if (i == 7) {
+              ASSERT_TRUE(std::isnan(value) && std::isnan(vectors[k]));
+              continue;
+            }
+            if (k > 0) ASSERT_GE(value, w[i * n + k - 1]);
+            if (i == 1) ASSERT_EQ(value, 5);
+            double length = 0;
+            for (int64_t r = 0; r < n; ++r) {
+              double sum = 0;
+              for (int64_t c = 0; c < n; ++c) {
+                const bool is_there = r == c || (r > c) == is_lower;
+                sum += double{m[is_there ? r * n + c : c * n + r]} *
+                       vectors[c * n + k];
+              }
+              ASSERT_NEAR(sum, value * vectors[r * n + k],
+                          3 * static_cast<double>(n) * tolerance);
+              length += double{vectors[r * n + k]} * vectors[r * n + k];
+            }
+            ASSERT_NEAR(length, 1, tolerance);
+          }
+        }
+      }
+    }
+  });
+}
+
 TYPED_TEST(LinalgTest, SolutionsSolve) {
   using T = TypeParam;
   testing::ForEachSimdTarget([&] {
@@ -176,6 +219,7 @@ class HandlerTest : public ::testing::Test {
  protected:
   std::vector<float> a_ = Matrices<float>(5, 3, 1);
   std::vector<float> out_ = std::vector<float>(45);
+  std::vector<float> values_ = std::vector<float>(15);
   std::vector<int32_t> pivots_ = std::vector<int32_t>(15);
   std::vector<int32_t> rows_ = std::vector<int32_t>(15);
   const CallFrame::Dims dims_ = {5, 3, 3};
@@ -186,6 +230,13 @@ class HandlerTest : public ::testing::Test {
         .Ret(out_, dims_)
         .Ret(pivots_, {5, 3})
         .Ret(rows_, {5, 3});
+  }
+  CallFrame EighFrame() {
+    return CallFrame()
+        .Arg(a_, dims_)
+        .Ret(out_, dims_)
+        .Ret(values_, {5, 3})
+        .Attr("is_lower", int64_t{1});
   }
   CallFrame SolveFrame(CallFrame::Dims b) {
     return CallFrame()
@@ -211,6 +262,11 @@ TEST_F(HandlerTest, RefuseWhatDoesNotFit) {
       SolveFrame({5, 2, 3}).Run(XlaFfiKitLinalgTriangularSolveCpu).message,
       "xla_ffi_kit.linalg_triangular_solve: operand b: expected shape "
       "(5, 3, 3) of rows of operand a, got shape (5, 2, 3)");
+  auto values = EighFrame();
+  values.rets()[1].dims = {5, 2};
+  EXPECT_EQ(values.Run(XlaFfiKitLinalgEighCpu).message,
+            "xla_ffi_kit.linalg_eigh: result w: expected shape (5, 3) of the "
+            "rows of operand a, got shape (5, 2)");
   auto frame = LuFrame();
   frame.rets()[1].dims = {5, 2};
   EXPECT_EQ(frame.Run(XlaFfiKitLinalgLuCpu).message,
@@ -227,6 +283,10 @@ TEST_F(HandlerTest, RefuseBadFrames) {
   testing::ExpectRefusesNullData(
       XlaFfiKitLinalgLuCpu, LuFrame(), "xla_ffi_kit.linalg_lu",
       {"operand a", "result lu", "result pivots", "result permutation"});
+  testing::ExpectRefusesBadFrames(XlaFfiKitLinalgEighCpu, EighFrame());
+  testing::ExpectRefusesNullData(XlaFfiKitLinalgEighCpu, EighFrame(),
+                                 "xla_ffi_kit.linalg_eigh",
+                                 {"operand a", "result v", "result w"});
   testing::ExpectRefusesNullData(XlaFfiKitLinalgTriangularSolveCpu,
                                  SolveFrame({5, 3, 1}),
                                  "xla_ffi_kit.linalg_triangular_solve",

@@ -79,6 +79,8 @@ std::map<std::string_view, ExampleCall> All() {
       {"xla_ffi_kit.dot_general",
        {{{{9, 3, 4}}, {{4, 9, 5}}}, {{{9, 3, 5}}}, Product()}},
       {"xla_ffi_kit.linalg_cholesky", {{{{3, 4, 4}}}, {{{3, 4, 4}}}, {}}},
+      {"xla_ffi_kit.linalg_eigh",
+       {{{{3, 4, 4}}}, {{{3, 4, 4}}, {{3, 4}}}, Of("is_lower", 1)}},
       {"xla_ffi_kit.linalg_lu",
        {{{{3, 4, 4}}},
         {{{3, 4, 4}}, {{3, 4}, DataType::S32}, {{3, 4}, DataType::S32}},
