@@ -12,6 +12,7 @@ from accelerate_cases import CASES, Case
 from array_cases import ARRAY_CASES
 from cells import Cell
 from kit_function_cases import KIT_CASES
+from math_cases import MATH_CASES
 from matrix_cases import MATRIX_CASES
 from random_cases import RANDOM_CASES
 
@@ -20,8 +21,8 @@ import xla_ffi_kit
 
 def accelerate_cells() -> Iterator[Cell]:
     """Every case in every shape; the kit's functions also called eagerly."""
-    cases = (*CASES, *ARRAY_CASES, *MATRIX_CASES, *RANDOM_CASES, *KIT_CASES)
-    for case in cases:
+    of_arrays = (*CASES, *ARRAY_CASES, *MATH_CASES, *MATRIX_CASES)
+    for case in (*of_arrays, *RANDOM_CASES, *KIT_CASES):
         for shape in case.shapes:
             yield _cell(case, shape, "fresh", _accelerated)
         if case.kit_function is not None:

@@ -4,6 +4,7 @@
     tools/bazel run -c opt //benchmarks:compare -- --only rms_norm/bwd sort
         --json FILE --plot FILE.png
     tools/bazel run -c opt //benchmarks:compare -- --publish
+    tools/bazel run -c opt //benchmarks:compare -- --jax 0.12.0.1 --publish
 
 A cell is measured if its name contains one of --only. Sizes, regimes and what
 is beside what: cells.py and accelerate_cells.py.
@@ -20,7 +21,6 @@ from collections.abc import Sequence
 
 import jax
 import measured_page
-import plot
 import report
 from accelerate_cells import accelerate_cells
 from cells import Cell, kit_cells
@@ -88,11 +88,34 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
-def publish(root: pathlib.Path, rows: Sequence[Row]) -> None:
+def draw(path: str, rows: Sequence[Row]) -> None:
+    """Writes the plot."""
+    # Imported here: environments with another JAX have no matplotlib.
+    import plot
+
+    plot.draw(path, rows)
+
+
+def publish(root: pathlib.Path, rows: Sequence[Row], another_jax: bool) -> None:
     """Writes what the tree below `root` has of the benchmark."""
-    report.write_figures(str(root / measured_page.DATA), rows)
+    data = root / measured_page.DATA
+    if another_jax:
+        report.write_newest(data, rows)
+    else:
+        report.write_figures(data, rows)
+        draw(str(root / "docs/performance.png"), rows)
     measured_page.write(root)
-    plot.draw(str(root / "docs/performance.png"), rows)
+
+
+def on_another_jax(version: str, arguments: Sequence[str]) -> int:
+    """Runs the same command line where that JAX is; its exit status."""
+    # Imported here: it is what runs there that needs nothing of it.
+    import another_jax
+
+    if version not in another_jax.environments.VERSIONS:
+        known = ", ".join(another_jax.environments.VERSIONS)
+        sys.exit(f"--jax: expected one of {known}, got {version}")
+    return another_jax.again(version, __file__, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,10 +128,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="write the tree's measured.json, measured.md and pictures",
     )
+    options.add_argument(
+        "--jax", metavar="VERSION", help="accelerate() on another release"
+    )
     chosen = options.parse_args(arguments)
+    another = chosen.jax not in (None, jax.__version__)
+    if another:
+        given = sys.argv[1:] if arguments is None else arguments
+        return on_another_jax(chosen.jax, given)
     jax.config.update("jax_enable_x64", True)
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
     cells = select(chosen.only, chosen.quick)
+    if chosen.jax:
+        cells = [c for c in cells if c.name.startswith("accelerate/")]
     if not cells:
         options.error(f"--only: no cell's name contains {chosen.only}")
     if chosen.publish and (chosen.only or chosen.quick):
@@ -121,9 +153,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.json:
         report.write(chosen.json, rows)
     if chosen.plot:
-        plot.draw(chosen.plot, rows)
+        draw(chosen.plot, rows)
     if chosen.publish:
-        publish(pathlib.Path(os.environ["BUILD_WORKSPACE_DIRECTORY"]), rows)
+        root = pathlib.Path(os.environ["BUILD_WORKSPACE_DIRECTORY"])
+        publish(root, rows, another_jax=bool(chosen.jax))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import another_jax
 import bars
 import baseline_ops
 import compare
@@ -175,6 +176,37 @@ def test_what_is_published(tmp_path, monkeypatch):
     assert page.count("\n| ") - page.count("\n|---") == len(cells)
     with pytest.raises(SystemExit):
         compare.main(["--publish", "--quick"])
+
+    # Only the column of the other release is renewed, in both directions.
+    taken = []
+
+    def run(cells, seconds):
+        taken.extend(cell.name for cell in cells)
+        return [row(name, xla=7.25) for name in taken]
+
+    monkeypatch.setattr(compare, "run", run)
+    assert compare.main(["--publish", "--jax", jax.__version__]) == 0
+    assert taken == [n for n in CELLS if n.startswith("accelerate/")]
+    both = (tmp_path / "docs/measured.md").read_text()
+    assert both.count(" | 12.3 | 7.25 | 0.50 |") == len(taken)
+    monkeypatch.setattr(compare, "run", lambda cells, seconds: rows)
+    assert compare.main(["--publish"]) == 0
+    assert (tmp_path / "docs/measured.md").read_text() == both
+
+
+def test_another_jax_has_the_same_command_line(monkeypatch, capfd):
+    monkeypatch.setattr(
+        another_jax.environments, "environment", lambda version: version
+    )
+    monkeypatch.setattr(
+        another_jax.environments,
+        "install",
+        lambda wheel, jax, folder: "echo",
+    )
+    assert compare.main(["--jax", "0.8.1", "--list"]) == 0
+    assert capfd.readouterr().out.endswith("compare.py --jax 0.8.1 --list\n")
+    with pytest.raises(SystemExit, match="--jax: expected one of 0.8.1, .*got"):
+        compare.main(["--jax", "0.1"])
 
 
 def test_json_and_plot(tmp_path):

@@ -44,3 +44,24 @@ def read(text: str) -> tuple[dict[str, Any], list[Figure]]:
     data = json.loads(text)
     cells = data["cells"].items()
     return data["environment"], [Figure(n, c["us"], c["x"]) for n, c in cells]
+
+
+def newest(text: str) -> dict[str, Any]:
+    """Of measured.json: the newest JAX ("jax"), and x XLA by cell ("x")."""
+    found: dict[str, Any] = json.loads(text).get("newest", {})
+    return found
+
+
+def written(
+    environment: dict[str, Any],
+    cells: dict[str, dict[str, dict[str, float]]],
+    newest: dict[str, Any],
+) -> str:
+    """The text of measured.json, with a line for each cell."""
+    lines = [f"{json.dumps(n)}: {json.dumps(c)}" for n, c in cells.items()]
+    return (
+        f'{{\n"environment": {json.dumps(environment)},\n'
+        f'"newest": {json.dumps(newest)},\n"cells": {{\n'
+        + ",\n".join(lines)
+        + "\n}}\n"
+    )

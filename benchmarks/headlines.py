@@ -124,6 +124,12 @@ TARGETS = (
     _jax("poisson,_30", "10000", 1.0, None),
     _jax("cummax_f32", "1000000", 5, None),
     _jax("cumlogsumexp_f32", "1000000", 15, None),
+    *(
+        _jax(f"{name}_f32", "1000000", 4, None)
+        for name in ("sin", "cos", "tan", "asin", "acos", "atan2", "cbrt")
+    ),
+    _jax("power_f32", "1000000", 1.5, None),
+    _jax("loss_of_sines,_and_gradient", "1000000", 1.0, None),
     _jax("sort_f32", "1000000x8", 3, None),
     _jax("matmul,_small", "10000x4x4", 20, None),
     _jax("BCSR_@_vector", "20000x20", 6, None),

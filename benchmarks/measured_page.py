@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from bars import bars
-from figures import Figure, digits, duration, read, three
+from figures import Figure, digits, duration, newest, read, three
 
 DATA = "benchmarks/measured.json"
 PAGE = "docs/measured.md"
 BARS = "docs/bars.svg"
 README = "README.md"
+
+# The ratio to XLA's own code on the newest JAX.
+NEWEST = "xla, newest"
 
 # What stands before and after a ratio in README, and its cell.
 _SAID = (
@@ -43,7 +46,7 @@ measured, and what they mean: [performance.md](performance.md).
 
 A number without a unit is the other's time divided by the kit's: 2 means that
 the kit takes half as long. "Loop" is the FFI tutorial's, "copy" a copy of the
-same bytes on the same threads.
+same bytes on the same threads.{newest}
 """
 
 
@@ -77,7 +80,7 @@ def _beside_jax(figure: Figure) -> Iterable[str]:
     for name in ("xla", "kit", "numpy"):
         time = figure.microseconds.get(name)
         yield "-" if time is None else three(time / 1000)
-    for name in ("xla", "numpy"):
+    for name in ("xla", NEWEST, "numpy"):
         ratio = figure.ratios.get(name)
         yield "-" if ratio is None else digits(ratio)
 
@@ -130,7 +133,8 @@ TABLES = (
     Table(
         "accelerate()",
         lambda f: f.parts[0] == "accelerate",
-        "function | shape | JAX ms | kit ms | NumPy ms | x JAX | x NumPy",
+        "function | shape | JAX ms | kit ms | NumPy ms | x JAX | x newest JAX "
+        "| x NumPy",
         _function,
         _beside_jax,
     ),
@@ -175,10 +179,23 @@ def _slower(figures: Sequence[Figure]) -> str:
     return f"\n{textwrap.fill(text, 80, break_on_hyphens=False)}\n"
 
 
-def page(environment: dict[str, Any], figures: Sequence[Figure]) -> str:
+def page(
+    environment: dict[str, Any],
+    figures: Sequence[Figure],
+    newest: dict[str, Any],
+) -> str:
     """The text of docs/measured.md."""
-    left = [f for f in figures if not f.name.startswith("sweep/")]
-    text = _INTRODUCTION.format(machine=_machine(environment)) + _slower(left)
+    ratios = newest.get("x", {})
+    left = [
+        f._replace(ratios=f.ratios | {NEWEST: ratios[f.name]})
+        if f.name in ratios
+        else f
+        for f in figures
+        if not f.name.startswith("sweep/")
+    ]
+    said = f' "Newest JAX" is {newest["jax"]}.' if newest else ""
+    text = _INTRODUCTION.format(machine=_machine(environment), newest=said)
+    text += _slower(left)
     for table in TABLES:
         taken = [figure for figure in left if table.takes(figure)]
         left = [figure for figure in left if not table.takes(figure)]
@@ -203,9 +220,10 @@ def readme(text: str, figures: Sequence[Figure]) -> str:
 
 def written(root: pathlib.Path) -> dict[str, str]:
     """What the files below `root` ought to contain, by path."""
-    environment, figures = read((root / DATA).read_text())
+    text = (root / DATA).read_text()
+    environment, figures = read(text)
     return {
-        PAGE: page(environment, figures),
+        PAGE: page(environment, figures, newest(text)),
         BARS: bars(figures),
         README: readme((root / README).read_text(), figures),
     }

@@ -65,5 +65,18 @@ def test_the_figures_of_the_readme_are_written():
 def test_an_operation_without_a_table_of_its_own():
     cell = figures.Figure("new/bwd/f32/2x3/fresh", {"kit": 1.0}, {"xla": 2.0})
     machine = {"cores": 2, "cpu": "c", "isa": [], "jax": "1", "huge pages": "x"}
-    page = measured_page.page(machine, [cell])
+    page = measured_page.page(machine, [cell], {})
     assert "| `new` f32 (2, 3), fresh, backward | 1 us | 2.00 | -" in page
+
+
+def test_the_newest_jax_has_a_column():
+    name = "accelerate/sort/9/fresh"
+    cell = figures.Figure(name, {"kit": 1e3, "xla": 2e3}, {"xla": 2.0})
+    machine = {"cores": 2, "cpu": "c", "isa": [], "jax": "1", "huge pages": "x"}
+    newest = {"jax": "9.8", "x": {name: 7.0}}
+    page = measured_page.page(machine, [cell], newest)
+    assert '"Newest JAX" is 9.8.' in page
+    assert "| sort | 9 | 2 | 1 | - | 2.00 | 7.00 | - |" in page
+    assert "| sort | 9 | 2 | 1 | - | 2.00 | - | - |" in measured_page.page(
+        machine, [cell], {}
+    )

@@ -10,6 +10,7 @@ import platform
 from collections.abc import Iterable
 from typing import Any
 
+import figures
 import jax
 import jaxlib
 import numpy as np
@@ -105,31 +106,37 @@ def summary(rows: Iterable[Row]) -> str:
     )
 
 
-def write_figures(path: str, rows: Iterable[Row]) -> None:
-    """What is published, as JSON with a line for each cell; see figures.py."""
-    lines = []
-    for row in rows:
-        beside_jax = row.name.startswith("accelerate/")
-        times = ("kit", "xla", "numpy") if beside_jax else ("kit", "xla")
-        cell = {
-            "us": {
-                name: float(f"{row.microseconds[name]:.4g}")
-                for name in times
-                if name in row.microseconds
-            },
-            "x": {
-                name: float(f"{ratio.median:.3g}")
-                for name, ratio in row.ratios.items()
-                if name in _PUBLISHED
-            },
-        }
-        lines.append(f"{json.dumps(row.name)}: {json.dumps(cell)}")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(
-            f'{{\n"environment": {json.dumps(environment())},\n"cells": {{\n'
-            + ",\n".join(lines)
-            + "\n}}\n"
-        )
+def write_figures(path: pathlib.Path, rows: Iterable[Row]) -> None:
+    """What is published, as JSON; keeps what is of the newest JAX."""
+    newest = figures.newest(path.read_text()) if path.exists() else {}
+    cells = {row.name: _published(row) for row in rows}
+    path.write_text(figures.written(environment(), cells, newest))
+
+
+def write_newest(path: pathlib.Path, rows: Iterable[Row]) -> None:
+    """Replaces what is published of the newest JAX, and nothing else."""
+    text = path.read_text()
+    data = json.loads(text)
+    ratios = {r.name: float(f"{r.ratios['xla'].median:.3g}") for r in rows}
+    newest = {"jax": jax.__version__, "x": ratios}
+    path.write_text(figures.written(data["environment"], data["cells"], newest))
+
+
+def _published(row: Row) -> dict[str, dict[str, float]]:
+    beside_jax = row.name.startswith("accelerate/")
+    times = ("kit", "xla", "numpy") if beside_jax else ("kit", "xla")
+    return {
+        "us": {
+            name: float(f"{row.microseconds[name]:.4g}")
+            for name in times
+            if name in row.microseconds
+        },
+        "x": {
+            name: float(f"{ratio.median:.3g}")
+            for name, ratio in row.ratios.items()
+            if name in _PUBLISHED
+        },
+    }
 
 
 def write(path: str, rows: Iterable[Row]) -> None:

@@ -2,6 +2,7 @@
 
 load("//third_party:archives.bzl", "ARCHIVES", "declare_archive")
 load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
+load("//third_party/pypi:no_packages.bzl", "no_packages")
 load("//third_party/python:local_python.bzl", "local_python")
 
 def _xla_ffi_kit_impl(_mctx):
@@ -13,6 +14,7 @@ def _xla_ffi_kit_impl(_mctx):
     xla_runtime_repositories()
     for name, archive in ARCHIVES.items():
         declare_archive(name, archive)
+    no_packages(name = "pypi")
 
 xla_ffi_kit = module_extension(
     doc = """Declares `xla`, the FFI headers, `com_google_highway`, and the
@@ -22,7 +24,8 @@ alone, `pybind11`, which is fetched for extension modules alone, and a prebuilt
 XLA for tests, `xla_runtime` and `pjrt_cpu_plugin`.
 
 An embedder with an XLA of its own puts it in place with
-`override_repo(xla_ffi_kit, xla = "xla")`, likewise with a Highway.""",
+`override_repo(xla_ffi_kit, xla = "xla")`, likewise with a Highway, and with the
+Python packages `pypi`, of which the kit declares none here.""",
     implementation = _xla_ffi_kit_impl,
 )
 

@@ -1,6 +1,7 @@
 """Arrays that sorting gets wrong, and the comparison with JAX's own code."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -101,6 +102,30 @@ def check_equal(cases: dict[str, tuple[Callable[..., Any], Any]]) -> None:
     The results have to agree bit for bit. All of them run without the kit
     first: to change over costs every compiled function.
     """
+    arrays = [args for _, args in cases.values()]
+    with _compilation_for(arrays):
+        _check_equal(cases)
+
+
+@contextlib.contextmanager
+def _compilation_for(arrays: Any) -> Iterator[None]:
+    """Without LLVM's optimizations where they cannot change a bit: integers."""
+    if any(
+        jnp.issubdtype(leaf.dtype, jnp.inexact)
+        for leaf in jax.tree.leaves(arrays)
+    ):
+        yield
+        return
+    name = "jax_disable_most_optimizations"
+    before = jax.config.read(name)
+    jax.config.update(name, True)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+def _check_equal(cases: dict[str, tuple[Callable[..., Any], Any]]) -> None:
     xla_ffi_kit.accelerate(False)
     want = {name: bits(f(*args)) for name, (f, args) in cases.items()}
     with xla_ffi_kit.accelerate():

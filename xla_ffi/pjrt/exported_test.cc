@@ -3,8 +3,11 @@
 #include "xla_ffi/pjrt/exported.h"
 
 #include <cstddef>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -13,11 +16,19 @@
 namespace xla_ffi_kit::pjrt {
 namespace {
 
+// The program that the release exported, one of the files that TESTDATA names.
 std::string Read(const std::string& release) {
-  std::ifstream file(
-      "examples/pjrt_server/testdata/jax_" + release + "/program",
-      std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const std::string suffix = "/jax_" + release + "/program";
+  std::istringstream paths(std::getenv("TESTDATA"));
+  for (std::string path; paths >> path;) {
+    if (path.size() < suffix.size() ||
+        path.substr(path.size() - suffix.size()) != suffix) {
+      continue;
+    }
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  throw std::runtime_error("TESTDATA: no file *" + suffix);
 }
 
 class ExportedTest : public ::testing::TestWithParam<const char*> {};

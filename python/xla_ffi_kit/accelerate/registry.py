@@ -17,6 +17,7 @@ from xla_ffi_kit.accelerate.cumlogsumexp import Cumlogsumexp
 from xla_ffi_kit.accelerate.cumulative import Cumulative
 from xla_ffi_kit.accelerate.dot_general import DotGeneral
 from xla_ffi_kit.accelerate.linalg import RULES as _LINALG
+from xla_ffi_kit.accelerate.math import RULES as _MATH
 from xla_ffi_kit.accelerate.random import (
     RandomBits,
     Threefry2x32,
@@ -43,6 +44,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "depthwise": [_CONV, OtherDepthwise(_CONV), KernelGradient()],
     "dot_general": [DotGeneral()],
     "linalg": _LINALG,
+    "math": _MATH,
     "random": [UnrolledThreefry(), Threefry2x32(), RandomBits()],
     "select_and_scatter_add": [SelectAndScatterAdd()],
     "sort": [Sort()],

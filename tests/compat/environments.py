@@ -1,0 +1,137 @@
+"""Virtual environments with one of the JAX releases the kit promises.
+
+Every release gets one in the user's cache, filled once from its hashed lock
+file beside this file; on top of it comes a fresh one with nothing but the kit's
+wheel. JAX 0.12 needs Python 3.12 or newer; where there is none, Python 3.14 is
+unpacked into the cache (Debian only).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+# Not resolved: in Bazel's runfiles the neighbours of this link count.
+HERE = pathlib.Path(os.path.abspath(__file__)).parent
+ROOT = HERE.parents[1]
+CACHE = (
+    pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    / "xla_ffi_kit"
+)
+
+# JAX version -> the Pythons that its wheels are for.
+VERSIONS = {
+    "0.8.1": ("3.11", "3.12", "3.13", "3.14"),
+    "0.9.2": ("3.11", "3.12", "3.13", "3.14"),
+    "0.10.2": ("3.11", "3.12", "3.13", "3.14"),
+    "0.12.0.1": ("3.12", "3.13", "3.14"),
+}
+
+
+def wheel() -> pathlib.Path:
+    """The kit's, as Bazel built it for what runs."""
+    (found,) = (ROOT / "python").glob("*.whl")
+    return found.resolve()
+
+
+def clean_environ() -> dict[str, str]:
+    """Without Bazel's PYTHONPATH, whose packages pip and Python would find."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+
+
+def runs(python: str) -> bool:
+    """Whether an interpreter starts and can make virtual environments."""
+    command = [python, "-c", "import venv"]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def find_python(wanted: tuple[str, ...]) -> str:
+    """An interpreter of one of the versions `wanted`."""
+    if ".".join(map(str, sys.version_info[:2])) in wanted:
+        return sys.executable
+    for version in wanted:
+        found = shutil.which(f"python{version}")
+        # pyenv puts names on the path of Pythons that are not installed.
+        if found and runs(found):
+            return found
+    script = HERE / "install_python314.sh"
+    out = subprocess.run(
+        ["bash", script, CACHE / "python3.14"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return out.stdout.strip().splitlines()[-1]
+
+
+def environment(version: str) -> pathlib.Path:
+    """The Python of a virtual environment with that JAX; made if need be."""
+    lock = HERE / f"requirements_{version}.txt"
+    python = find_python(VERSIONS[version])
+    content = lock.read_bytes() + os.path.realpath(python).encode()
+    name = f"jax-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
+    folder = CACHE / "compat" / name
+    if not (folder / ".complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        print(f"installing jax {version} into {folder}, once", flush=True)
+        env = clean_environ()
+        subprocess.run(
+            [python, "-m", "venv", "--without-pip", folder], env=env, check=True
+        )
+        pip = [sys.executable, "-m", "pip", "--python", folder / "bin/python"]
+        options = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
+        subprocess.run(
+            [*pip, "install", "--quiet", *options, "-r", lock],
+            env=env,
+            check=True,
+        )
+        (folder / ".complete").touch()
+    return folder / "bin/python"
+
+
+def install(
+    wheel: pathlib.Path, jax: pathlib.Path, folder: str
+) -> pathlib.Path:
+    """The Python of a new environment with the wheel, on top of JAX's own.
+
+    Args:
+      wheel: the kit's.
+      jax: the Python of the environment with JAX.
+      folder: where to make it.
+    """
+    env = clean_environ()
+    venv = [jax, "-m", "venv", "--without-pip", folder]
+    subprocess.run(venv, env=env, check=True)
+    python = pathlib.Path(folder, "bin/python")
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = {
+        of: subprocess.run(
+            [of, "-c", where],
+            env=env,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for of in (jax, python)
+    }
+    (pathlib.Path(packages[python]) / "jax.pth").write_text(packages[jax])
+    pip = [sys.executable, "-m", "pip", "--quiet", "--python", python]
+    options = ["--no-index", "--no-deps"]
+    subprocess.run([*pip, "install", *options, wheel], env=env, check=True)
+    # The wheel's requirements.
+    subprocess.run([*pip, "check"], env=env, check=True)
+    found = "import xla_ffi_kit; print(xla_ffi_kit.__file__)"
+    used = subprocess.run(
+        [python, "-c", found],
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    if not used.startswith(packages[python]):
+        sys.exit(f"the tests would use {used}, which is not the wheel's")
+    return python
