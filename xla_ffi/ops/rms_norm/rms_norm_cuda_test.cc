@@ -1,7 +1,6 @@
 // The CUDA handlers and kernels, run by the emulator and compared with the
 // CPU's: the same call frames give the same results.
 
-#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -85,7 +84,6 @@ template <typename T>
 class RmsNormCudaTest : public ::testing::Test {
  protected:
   using A = AccumulationType<T>;
-  static constexpr double kEps = 0.25;
 
   void TearDown() override { Device() = {}; }
 
@@ -98,259 +96,195 @@ class RmsNormCudaTest : public ::testing::Test {
   struct Results {
     std::vector<std::vector<T>> values;
     std::vector<A> scale;
-    std::vector<double> terms;  // of a backward; see TermsOfDx
   };
 
-  static auto InDouble(T value) {
-    if constexpr (kComponents<T> == 2) {
-      return std::complex<double>(value);
-    } else {
-      return static_cast<double>(static_cast<A>(value));
+  // The first of one sequence for each seed: to draw it is a quarter of the
+  // tests' time.
+  static std::vector<T> Random(int64_t size, uint32_t seed) {
+    static auto& drawn = *new std::map<uint32_t, std::vector<T>>;
+    std::vector<T>& values = drawn[seed];
+    if (static_cast<int64_t>(values.size()) < size) {
+      values = testing::RandomNormal<T>(size, seed);
     }
+    return std::vector<T>(values.begin(), values.begin() + size);
   }
 
-  // For each element of dx = scale * g - conj(x) * scale^3 * mean(Re(x * g)) +
-  // ct_sum, where g = ct * weight, the sum of the terms' magnitudes, of which
-  // its rounding errors are parts: terms may cancel.
-  static std::vector<double> TermsOfDx(
-      const Variant& v, const std::vector<std::vector<T>>& operands,
-      const std::vector<A>& scale, const Shape& shape, int64_t offset) {
-    const auto size_of = [&](size_t operand, int64_t i) {
-      return std::abs(InDouble(operands[operand][offset + i]));
+  static Results Run(const Variant& v, XLA_FFI_Handler* handler,
+                     const Shape& shape) {
+    const auto size_of = [&](char kind) {
+      int64_t size = 1;
+      for (const int64_t length : DimsOf(kind, shape)) size *= length;
+      return size;
     };
-    const bool has_weight = operands.size() > 3, has_sum = operands.size() > 4;
-    std::vector<double> terms;
-    for (int64_t row = 0; row < shape.groups * shape.rows; ++row) {
-      const int64_t begin = row * shape.n;
-      const int64_t weight = row / shape.rows * shape.n;
-      const auto g_of = [&](int64_t k) {
-        return size_of(1, begin + k) *
-               (has_weight ? size_of(3, weight + k) : 1);
-      };
-      double squares = 0, products = 0;
-      for (int64_t k = 0; k < shape.n; ++k) {
-        const double x = size_of(0, begin + k);
-        squares += x * x / double(shape.n);
-        products += x * g_of(k) / double(shape.n);
-      }
-      const double s =
-          v.has_eps ? 1 / std::sqrt(squares + kEps) : double(scale[row]);
-      for (int64_t k = 0; k < shape.n; ++k) {
-        terms.push_back(s * g_of(k) +
-                        size_of(0, begin + k) * s * s * s * products +
-                        (has_sum ? size_of(4, begin + k) : 0));
-      }
+    const int64_t offset = shape.is_aligned ? 0 : 1;
+    const auto dtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
+    std::vector<A> scale(size_of('s'));
+    for (size_t i = 0; i < scale.size(); ++i) scale[i] = A(i % 7 + 1) / 7;
+    std::vector<std::vector<T>> operands;
+    Results results;
+    CallFrame frame;
+    for (const char kind : v.operands) {
+      const auto seed = static_cast<uint32_t>(operands.size());
+      operands.push_back(Random(offset + size_of(kind), seed));
     }
-    return terms;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const char kind = v.operands[i];
+      const auto dims = DimsOf(kind, shape);
+      kind == 's' ? frame.Arg(scale, dims)
+                  : frame.Arg(dtype, operands[i].data() + offset, dims);
+    }
+    results.scale.assign(scale.size(), 0);
+    for (const char kind : v.results) {
+      results.values.emplace_back(offset + size_of(kind));
+    }
+    for (size_t i = 0; i < v.results.size(); ++i) {
+      const char kind = v.results[i];
+      const auto dims = DimsOf(kind, shape);
+      auto& place =
+          i == 0 && v.in_place >= 0 ? operands[v.in_place] : results.values[i];
+      kind == 's' ? frame.Ret(results.scale, dims)
+                  : frame.Ret(dtype, place.data() + offset, dims);
+    }
+    if (v.has_eps) frame.Attr("eps", 0.25);
+    if (v.add_relu) frame.Attr("epilogue", "add_relu");
+    const testing::Status status = frame.Scratch(1 << 24).Run(handler);
+    EXPECT_TRUE(status.ok()) << status.message;
+    if (v.in_place >= 0) results.values[0] = operands[v.in_place];
+    return results;
   }
 
-  // The largest distance of two elements in units of T's precision, relative to
-  // its terms. Infinite if an element is NaN.
-  static double DistanceOfDx(const Results& got, const Results& expected,
-                             int64_t offset) {
-    double distance = 0;
-    for (size_t i = 0; i < got.terms.size(); ++i) {
-      const double of_element =
-          std::abs(InDouble(got.values[0][offset + i]) -
-                   InDouble(expected.values[0][offset + i]));
-      if (std::isnan(of_element)) return HUGE_VAL;
-      distance = std::max(distance, of_element / got.terms[i]);
-    }
-    return distance / static_cast<double>(testing::UnitRoundoff<T>());
-
-    // The first of one sequence for each seed: to draw it is a quarter of the
-    // tests' time.
-    static std::vector<T> Random(int64_t size, uint32_t seed) {
-      static auto& drawn = *new std::map<uint32_t, std::vector<T>>;
-      std::vector<T>& values = drawn[seed];
-      if (static_cast<int64_t>(values.size()) < size) {
-        values = testing::RandomNormal<T>(size, seed);
-      }
-      return std::vector<T>(values.begin(), values.begin() + size);
-    }
-
-    static Results Run(const Variant& v, XLA_FFI_Handler* handler,
-                       const Shape& shape) {
-      const auto size_of = [&](char kind) {
-        int64_t size = 1;
-        for (const int64_t length : DimsOf(kind, shape)) size *= length;
-        return size;
-      };
-      const int64_t offset = shape.is_aligned ? 0 : 1;
-      const auto dtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
-      std::vector<A> scale(size_of('s'));
-      for (size_t i = 0; i < scale.size(); ++i) scale[i] = A(i % 7 + 1) / 7;
-      std::vector<std::vector<T>> operands;
-      Results results;
-      CallFrame frame;
-      for (const char kind : v.operands) {
-        const auto seed = static_cast<uint32_t>(operands.size());
-        operands.push_back(Random(offset + size_of(kind), seed));
-      }
-      for (size_t i = 0; i < operands.size(); ++i) {
-        const char kind = v.operands[i];
-        const auto dims = DimsOf(kind, shape);
-        kind == 's' ? frame.Arg(scale, dims)
-                    : frame.Arg(dtype, operands[i].data() + offset, dims);
-      }
-      results.scale.assign(scale.size(), 0);
-      for (const char kind : v.results) {
-        results.values.emplace_back(offset + size_of(kind));
-      }
-      for (size_t i = 0; i < v.results.size(); ++i) {
-        const char kind = v.results[i];
-        const auto dims = DimsOf(kind, shape);
-        auto& place = i == 0 && v.in_place >= 0 ? operands[v.in_place]
-                                                : results.values[i];
-        kind == 's' ? frame.Ret(results.scale, dims)
-                    : frame.Ret(dtype, place.data() + offset, dims);
-      }
-      if (v.has_eps) frame.Attr("eps", kEps);
-      if (v.cpu != XlaFfiKitRmsNormCpu && handler == v.cpu) {
-        results.terms = TermsOfDx(v, operands, scale, shape, offset);
-      }
-      if (v.add_relu) frame.Attr("epilogue", "add_relu");
-      const testing::Status status = frame.Scratch(1 << 24).Run(handler);
-      EXPECT_TRUE(status.ok()) << status.message;
-      if (v.in_place >= 0) results.values[0] = operands[v.in_place];
-      return results;
-    }
-
-    static void ExpectLikeCpu(const Variant& v, const Shape& shape) {
-      ExpectLike(Run(v, v.cpu, shape), v, shape);
-    }
-
-    static void ExpectLike(const Results& cpu, const Variant& v,
-                           const Shape& shape) {
-      SCOPED_TRACE(::testing::Message()
-                   << v.operands << " to " << v.results
-                   << (v.add_relu ? "+" : "") << ", " << shape.groups << " x "
-                   << shape.rows << " rows of " << shape.n << ", aligned "
-                   << shape.is_aligned);
-      constexpr double kUnits = 8;
-      const Results cuda = Run(v, v.cuda, shape);
-      for (size_t i = 0; i < cpu.values.size(); ++i) {
-        if (v.results[i] == 's') continue;
-        if (i == 0 && !cpu.terms.empty()) {
-          EXPECT_LT(DistanceOfDx(cpu, cuda, shape.is_aligned ? 0 : 1), kUnits);
-          continue;
-        }
-        // Of dweight, terms of several rows may cancel.
-        const double magnitude = v.results[i] == 'w'
-                                     ? 4 * std::sqrt(double(shape.rows))
-                                     : testing::Largest(cpu.values[i]);
-        EXPECT_LT(testing::Distance(cuda.values[i], cpu.values[i], magnitude),
-                  kUnits)
-            << "result " << i;
-      }
-      EXPECT_LT(testing::Distance(cuda.scale, cpu.scale,
-                                  testing::Largest(cpu.scale) + 1e-30),
-                kUnits);
-    }
-
-    // Every variant, in both orders of threads.
-    static void ExpectLikeCpu(const Shape& shape) {
-      for (const Variant& v : Variants()) {
-        if (v.add_relu && kComponents<T> == 2) continue;
-        const Results cpu = Run(v, v.cpu, shape);
-        for (const bool is_backwards : testing::Orders()) {
-          Device().is_backwards = is_backwards;
-          ExpectLike(cpu, v, shape);
-        }
-      }
-    }
-  };
-
-  using Types = ::testing::Types<Float16, BFloat16, float, double,
-                                 std::complex<float>, std::complex<double>>;
-  TYPED_TEST_SUITE(RmsNormCudaTest, Types);
-
-  TYPED_TEST(RmsNormCudaTest, EveryLengthIsLikeTheCpu) {
-    for (const int64_t n :
-         {1, 2, 3, 4, 7, 8, 16, 40, 63, 64, 250, 1000, 1024, 2047, 4100}) {
-      this->ExpectLikeCpu({1, 3, n, n % 2 == 0});
-      if (n < 64) this->ExpectLikeCpu({1, 3, n, n % 2 != 0});
-    }
+  static void ExpectLikeCpu(const Variant& v, const Shape& shape) {
+    ExpectLike(Run(v, v.cpu, shape), v, shape);
   }
 
-  TYPED_TEST(RmsNormCudaTest, RowsTooLongForRegistersAndForSharedMemory) {
-    // As few as do not fit: the emulator takes its time for each column.
-    constexpr int64_t kPacks = 2050;
-    constexpr int64_t n = kPacks * 16 / static_cast<int64_t>(sizeof(TypeParam));
-    this->ExpectLikeCpu({1, 2, n, false});
-    // The backward has a cluster, then the forward.
-    for (const int64_t shared : {227, 40, 24}) {
-      Device().max_shared_bytes = shared * 1024;
-      this->ExpectLikeCpu({1, 2, n});
+  static void ExpectLike(const Results& cpu, const Variant& v,
+                         const Shape& shape) {
+    SCOPED_TRACE(::testing::Message()
+                 << v.operands << " to " << v.results << (v.add_relu ? "+" : "")
+                 << ", " << shape.groups << " x " << shape.rows << " rows of "
+                 << shape.n << ", aligned " << shape.is_aligned);
+    constexpr double kUnits = 8;
+    const Results cuda = Run(v, v.cuda, shape);
+    for (size_t i = 0; i < cpu.values.size(); ++i) {
+      if (v.results[i] == 's') continue;
+      // Terms of a backward may cancel: they are of the order of the row, those
+      // of dweight of several.
+      double magnitude = 4;
+      if (v.results[i] == 'w') magnitude *= std::sqrt(double(shape.rows));
+      if (v.has_eps && v.operands != "xx") {
+        magnitude = testing::Largest(cpu.values[i]);
+      }
+      EXPECT_LT(testing::Distance(cuda.values[i], cpu.values[i], magnitude),
+                kUnits)
+          << "result " << i;
     }
-    // Without clusters.
-    Device().major = 8;
+    EXPECT_LT(testing::Distance(cuda.scale, cpu.scale,
+                                testing::Largest(cpu.scale) + 1e-30),
+              kUnits);
+  }
+
+  // Every variant, in both orders of threads.
+  static void ExpectLikeCpu(const Shape& shape) {
+    for (const Variant& v : Variants()) {
+      if (v.add_relu && kComponents<T> == 2) continue;
+      const Results cpu = Run(v, v.cpu, shape);
+      for (const bool is_backwards : testing::Orders()) {
+        Device().is_backwards = is_backwards;
+        ExpectLike(cpu, v, shape);
+      }
+    }
+  }
+};
+
+using Types = ::testing::Types<Float16, BFloat16, float, double,
+                               std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(RmsNormCudaTest, Types);
+
+TYPED_TEST(RmsNormCudaTest, EveryLengthIsLikeTheCpu) {
+  for (const int64_t n :
+       {1, 2, 3, 4, 7, 8, 16, 40, 63, 64, 250, 1000, 1024, 2047, 4100}) {
+    this->ExpectLikeCpu({1, 3, n, n % 2 == 0});
+    if (n < 64) this->ExpectLikeCpu({1, 3, n, n % 2 != 0});
+  }
+}
+
+TYPED_TEST(RmsNormCudaTest, RowsTooLongForRegistersAndForSharedMemory) {
+  // As few as do not fit: the emulator takes its time for each column.
+  constexpr int64_t kPacks = 2050;
+  constexpr int64_t n = kPacks * 16 / static_cast<int64_t>(sizeof(TypeParam));
+  this->ExpectLikeCpu({1, 2, n, false});
+  // The backward has a cluster, then the forward.
+  for (const int64_t shared : {227, 40, 24}) {
+    Device().max_shared_bytes = shared * 1024;
     this->ExpectLikeCpu({1, 2, n});
   }
+  // Without clusters.
+  Device().major = 8;
+  this->ExpectLikeCpu({1, 2, n});
+}
 
-  TYPED_TEST(RmsNormCudaTest, ManyRowsFillManySlots) {
-    for (const int64_t n : {1, 8, 40}) this->ExpectLikeCpu({1, 777, n});
+TYPED_TEST(RmsNormCudaTest, ManyRowsFillManySlots) {
+  for (const int64_t n : {1, 8, 40}) this->ExpectLikeCpu({1, 777, n});
+}
+
+TYPED_TEST(RmsNormCudaTest, EachGroupOfRowsHasItsWeight) {
+  for (const int64_t n : {3, 64}) {
+    this->ExpectLikeCpu({2, 1, n});
+    this->ExpectLikeCpu({2, 3, n});
   }
+  this->ExpectLikeCpu({2, 1, 8200});
+}
 
-  TYPED_TEST(RmsNormCudaTest, EachGroupOfRowsHasItsWeight) {
-    for (const int64_t n : {3, 64}) {
-      this->ExpectLikeCpu({2, 1, n});
-      this->ExpectLikeCpu({2, 3, n});
+using FloatTest = RmsNormCudaTest<float>;
+
+TEST_F(FloatTest, LongRowsHaveAClusterWhereThereIsRoom) {
+  const auto cluster = [] {
+    ExpectLikeCpu(Variants()[0], {1, 3, 80000});
+    return testing::Launches().back().cluster;
+  };
+  EXPECT_EQ(cluster(), 2);
+  Device().max_shared_bytes = 100 * 1024;
+  EXPECT_EQ(cluster(), 4);
+  Device().processors = 3;
+  EXPECT_EQ(cluster(), 1);
+  Device() = {};
+  Device().major = 8;
+  EXPECT_EQ(cluster(), 1);
+}
+
+// Rows of a part of a warp, of one and of several.
+TEST_F(FloatTest, ShortRowsShareABlock) {
+  for (const int64_t n : {32, 512, 1000}) {
+    const int64_t rows = n < 128 ? 1030 : 515;
+    for (const Variant& v : {Variants()[0], Variants()[8]}) {
+      ExpectLikeCpu(v, {1, rows, n});
+      EXPECT_LT(testing::Launches().back().blocks, rows);
     }
-    this->ExpectLikeCpu({2, 1, 8200});
   }
+}
 
-  using FloatTest = RmsNormCudaTest<float>;
+TEST_F(FloatTest, SumsOfLongRowsDoNotDrift) {
+  const int64_t n = int64_t{1} << 22;
+  std::vector<float> x(static_cast<size_t>(n), 0.1f), y(x.size()), scale = {0};
+  ASSERT_TRUE(CallFrame()
+                  .Arg(x, {n})
+                  .Ret(y, {n})
+                  .Ret(scale, {})
+                  .Attr("eps", 0.0)
+                  .Run(XlaFfiKitRmsNormCuda)
+                  .ok());
+  EXPECT_NEAR(scale[0] * 0.1f, 1.0, 2e-7);
+}
 
-  TEST_F(FloatTest, LongRowsHaveAClusterWhereThereIsRoom) {
-    const auto cluster = [] {
-      ExpectLikeCpu(Variants()[0], {1, 3, 80000});
-      return testing::Launches().back().cluster;
-    };
-    EXPECT_EQ(cluster(), 2);
-    Device().max_shared_bytes = 100 * 1024;
-    EXPECT_EQ(cluster(), 4);
-    Device().processors = 3;
-    EXPECT_EQ(cluster(), 1);
-    Device() = {};
-    Device().major = 8;
-    EXPECT_EQ(cluster(), 1);
+TEST(ReciprocalSqrtTest, IsRightForEveryMagnitude) {
+  using rms_norm_internal::ReciprocalSqrt;
+  for (double value = 1e-300; value < 1e300; value *= 1e10) {
+    EXPECT_DOUBLE_EQ(ReciprocalSqrt<double>(value), 1 / std::sqrt(value));
   }
-
-  // Rows of a part of a warp, of one and of several.
-  TEST_F(FloatTest, ShortRowsShareABlock) {
-    for (const int64_t n : {32, 512, 1000}) {
-      const int64_t rows = n < 128 ? 1030 : 515;
-      for (const Variant& v : {Variants()[0], Variants()[8]}) {
-        ExpectLikeCpu(v, {1, rows, n});
-        EXPECT_LT(testing::Launches().back().blocks, rows);
-      }
-    }
-  }
-
-  TEST_F(FloatTest, SumsOfLongRowsDoNotDrift) {
-    const int64_t n = int64_t{1} << 22;
-    std::vector<float> x(static_cast<size_t>(n), 0.1f), y(x.size()),
-        scale = {0};
-    ASSERT_TRUE(CallFrame()
-                    .Arg(x, {n})
-                    .Ret(y, {n})
-                    .Ret(scale, {})
-                    .Attr("eps", 0.0)
-                    .Run(XlaFfiKitRmsNormCuda)
-                    .ok());
-    EXPECT_NEAR(scale[0] * 0.1f, 1.0, 2e-7);
-  }
-
-  TEST(ReciprocalSqrtTest, IsRightForEveryMagnitude) {
-    using rms_norm_internal::ReciprocalSqrt;
-    for (double value = 1e-300; value < 1e300; value *= 1e10) {
-      EXPECT_DOUBLE_EQ(ReciprocalSqrt<double>(value), 1 / std::sqrt(value));
-    }
-    EXPECT_TRUE(std::isinf(ReciprocalSqrt<float>(0)));
-    EXPECT_TRUE(std::isnan(ReciprocalSqrt<float>(std::nan(""))));
-    EXPECT_EQ(ReciprocalSqrt<float>(INFINITY), 0);
-  }
+  EXPECT_TRUE(std::isinf(ReciprocalSqrt<float>(0)));
+  EXPECT_TRUE(std::isnan(ReciprocalSqrt<float>(std::nan(""))));
+  EXPECT_EQ(ReciprocalSqrt<float>(INFINITY), 0);
+}
 
 }  // namespace
 }  // namespace xla_ffi_kit
