@@ -59,11 +59,12 @@ HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_kit {
 namespace HWY_NAMESPACE {
 
-// Whether `a` wins over `b`, which comes before it.
+// Whether `a` wins over `b`, which comes before it. A NaN `a` is not before any
+// number: no comparison of its own.
 template <bool kMin, typename T>
 HWY_INLINE bool IsBetter(T a, T b) {
-  const bool is_beyond = kMin ? a < b : a > b;
-  return is_beyond | ((a != a) & (b == b));
+  const bool is_not_before = kMin ? !(a >= b) : !(a <= b);
+  return is_not_before & (b == b);
 }
 
 // Block size of a line: in the first-level cache, so that looking for the index

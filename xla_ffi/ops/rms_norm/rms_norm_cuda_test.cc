@@ -1,6 +1,7 @@
 // The CUDA handlers and kernels, run by the emulator and compared with the
 // CPU's: the same call frames give the same results.
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -84,6 +85,7 @@ template <typename T>
 class RmsNormCudaTest : public ::testing::Test {
  protected:
   using A = AccumulationType<T>;
+  static constexpr double kEps = 0.25;
 
   void TearDown() override { Device() = {}; }
 
@@ -96,7 +98,66 @@ class RmsNormCudaTest : public ::testing::Test {
   struct Results {
     std::vector<std::vector<T>> values;
     std::vector<A> scale;
+    std::vector<double> terms;  // of a backward; see TermsOfDx
   };
+
+  static auto InDouble(T value) {
+    if constexpr (kComponents<T> == 2) {
+      return std::complex<double>(value);
+    } else {
+      return static_cast<double>(static_cast<A>(value));
+    }
+  }
+
+  // For each element of dx = scale * g - conj(x) * scale^3 * mean(Re(x * g)) +
+  // ct_sum, where g = ct * weight, the sum of the terms' magnitudes, of which
+  // its rounding errors are parts: terms may cancel.
+  static std::vector<double> TermsOfDx(
+      const Variant& v, const std::vector<std::vector<T>>& operands,
+      const std::vector<A>& scale, const Shape& shape, int64_t offset) {
+    const auto size_of = [&](size_t operand, int64_t i) {
+      return std::abs(InDouble(operands[operand][offset + i]));
+    };
+    const bool has_weight = operands.size() > 3, has_sum = operands.size() > 4;
+    std::vector<double> terms;
+    for (int64_t row = 0; row < shape.groups * shape.rows; ++row) {
+      const int64_t begin = row * shape.n;
+      const int64_t weight = row / shape.rows * shape.n;
+      const auto g_of = [&](int64_t k) {
+        return size_of(1, begin + k) *
+               (has_weight ? size_of(3, weight + k) : 1);
+      };
+      double squares = 0, products = 0;
+      for (int64_t k = 0; k < shape.n; ++k) {
+        const double x = size_of(0, begin + k);
+        squares += x * x / double(shape.n);
+        products += x * g_of(k) / double(shape.n);
+      }
+      const double s =
+          v.has_eps ? 1 / std::sqrt(squares + kEps) : double(scale[row]);
+      for (int64_t k = 0; k < shape.n; ++k) {
+        terms.push_back(s * g_of(k) +
+                        size_of(0, begin + k) * s * s * s * products +
+                        (has_sum ? size_of(4, begin + k) : 0));
+      }
+    }
+    return terms;
+  }
+
+  // The largest distance of two elements in units of T's precision, relative to
+  // its terms. Infinite if an element is NaN.
+  static double DistanceOfDx(const Results& got, const Results& expected,
+                             int64_t offset) {
+    double distance = 0;
+    for (size_t i = 0; i < got.terms.size(); ++i) {
+      const double of_element =
+          std::abs(InDouble(got.values[0][offset + i]) -
+                   InDouble(expected.values[0][offset + i]));
+      if (std::isnan(of_element)) return HUGE_VAL;
+      distance = std::max(distance, of_element / got.terms[i]);
+    }
+    return distance / static_cast<double>(testing::UnitRoundoff<T>());
+  }
 
   // The first of one sequence for each seed: to draw it is a quarter of the
   // tests' time.
@@ -145,7 +206,10 @@ class RmsNormCudaTest : public ::testing::Test {
       kind == 's' ? frame.Ret(results.scale, dims)
                   : frame.Ret(dtype, place.data() + offset, dims);
     }
-    if (v.has_eps) frame.Attr("eps", 0.25);
+    if (v.has_eps) frame.Attr("eps", kEps);
+    if (v.cpu != XlaFfiKitRmsNormCpu && handler == v.cpu) {
+      results.terms = TermsOfDx(v, operands, scale, shape, offset);
+    }
     if (v.add_relu) frame.Attr("epilogue", "add_relu");
     const testing::Status status = frame.Scratch(1 << 24).Run(handler);
     EXPECT_TRUE(status.ok()) << status.message;
@@ -167,13 +231,14 @@ class RmsNormCudaTest : public ::testing::Test {
     const Results cuda = Run(v, v.cuda, shape);
     for (size_t i = 0; i < cpu.values.size(); ++i) {
       if (v.results[i] == 's') continue;
-      // Terms of a backward may cancel: they are of the order of the row, those
-      // of dweight of several.
-      double magnitude = 4;
-      if (v.results[i] == 'w') magnitude *= std::sqrt(double(shape.rows));
-      if (v.has_eps && v.operands != "xx") {
-        magnitude = testing::Largest(cpu.values[i]);
+      if (i == 0 && !cpu.terms.empty()) {
+        EXPECT_LT(DistanceOfDx(cpu, cuda, shape.is_aligned ? 0 : 1), kUnits);
+        continue;
       }
+      // Of dweight, terms of several rows may cancel.
+      const double magnitude = v.results[i] == 'w'
+                                   ? 4 * std::sqrt(double(shape.rows))
+                                   : testing::Largest(cpu.values[i]);
       EXPECT_LT(testing::Distance(cuda.values[i], cpu.values[i], magnitude),
                 kUnits)
           << "result " << i;
