@@ -115,24 +115,31 @@ HWY_INLINE void AddProducts(const SparseTask<T, I>& t, int64_t begin,
 }
 
 // A column of the result, from elements whose rows follow in any order.
-template <typename T, typename I>
+template <bool kIsOnly, typename T, typename I>
 void AddColumn(const SparseTask<T, I>& t, int64_t column) {
-  const auto num_rows = static_cast<uint64_t>(t.num_rows);
-  const auto length = static_cast<uint64_t>(t.length);
+  // Known when compiled where there is no other column.
+  const int64_t stride = kIsOnly ? 1 : t.num_columns;
+  const int64_t step = t.step, num_rows = t.num_rows, length = t.length;
+  const T* const data = t.data;
+  const T* const rhs = t.rhs + column;
+  T* const out = t.out + column;
   for (int64_t e = t.begin; e < t.end; ++e) {
-    const uint64_t row = PlaceOf(t.rows[e * t.step], t.num_rows);
-    const uint64_t at = PlaceOf(t.columns[e * t.step], t.length);
-    if (HWY_UNLIKELY(row >= num_rows)) continue;
-    const T y =
-        HWY_LIKELY(at < length) ? t.rhs[at * t.num_columns + column] : 0;
-    t.out[row * t.num_columns + column] += t.data[e] * y;
+    const uint64_t row = PlaceOf(t.rows[e * step], num_rows);
+    const uint64_t at = PlaceOf(t.columns[e * step], length);
+    if (HWY_UNLIKELY(row >= static_cast<uint64_t>(num_rows))) continue;
+    const bool is_inside = HWY_LIKELY(at < static_cast<uint64_t>(length));
+    const T y = is_inside ? rhs[at * stride] : 0;
+    out[row * stride] += data[e] * y;
   }
 }
 
 // Each run of elements of one row keeps its sums in registers.
 template <class S, typename T, typename I>
 void AddEntries(const SparseTask<T, I>& t, int64_t column, int64_t count) {
-  if (S::kLanes == 1 && !t.is_sorted) return AddColumn(t, column);
+  if (S::kLanes == 1 && !t.is_sorted) {
+    return t.num_columns == 1 ? AddColumn<true>(t, column)
+                              : AddColumn<false>(t, column);
+  }
   S sums(count);
   for (int64_t begin = t.begin; begin < t.end;) {
     const I row = t.rows[begin * t.step];
