@@ -184,6 +184,7 @@ const XlaFfiKit_HandlerTable kTable = {
     sizeof(kTypes) / sizeof(kTypes[0]),
     kTypes,
     /*register_all=*/nullptr,  // only Python loads this library
+    /*parallel_for=*/nullptr,
 };
 
 }  // namespace

@@ -64,7 +64,9 @@ TYPED_TEST(LinalgTest, FactorsMultiplyToTheMatrix) {
               }
               ASSERT_NEAR(sum, (a[(i * n + rows[i * n + r]) * n + c]),
                           kTolerance<T>);
-              if (c < r) ASSERT_LE(std::abs(f[r * n + c]), T(1));
+              if (c < r) {
+                ASSERT_LE(std::abs(f[r * n + c]), T(1));
+              }
             }
           }
         }
@@ -144,8 +146,12 @@ TYPED_TEST(LinalgTest, EigenvectorsAreStretched) {
               ASSERT_TRUE(std::isnan(value) && std::isnan(vectors[k]));
               continue;
             }
-            if (k > 0) ASSERT_GE(value, w[i * n + k - 1]);
-            if (i == 1) ASSERT_EQ(value, 5);
+            if (k > 0) {
+              ASSERT_GE(value, w[i * n + k - 1]);
+            }
+            if (i == 1) {
+              ASSERT_EQ(value, 5);
+            }
             double length = 0;
             for (int64_t r = 0; r < n; ++r) {
               double sum = 0;
