@@ -109,7 +109,7 @@ def publish(root: pathlib.Path, rows: Sequence[Row], another_jax: bool) -> None:
 
 def on_another_jax(version: str, arguments: Sequence[str]) -> int:
     """Runs the same command line where that JAX is; its exit status."""
-    # Imported here: it is what runs there that needs nothing of it.
+    # Imported here: the program that runs there neither has nor needs it.
     import another_jax
 
     if version not in another_jax.environments.VERSIONS:

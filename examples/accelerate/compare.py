@@ -44,10 +44,8 @@ PROGRAMS = {
 @contextlib.contextmanager
 def accelerated(module: Any) -> Iterator[None]:
     """With all that is exact, and what the program names."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(xla_ffi_kit.accelerate())
-        if hasattr(module, "NAMES"):
-            stack.enter_context(xla_ffi_kit.accelerate(*module.NAMES))
+    names = getattr(module, "NAMES", ())
+    with xla_ffi_kit.accelerate(), xla_ffi_kit.accelerate(*names):
         yield
 
 

@@ -94,14 +94,15 @@ def _double(x: jax.Array) -> jax.Array:
     return lax.convert_element_type(x, jnp.float64)
 
 
-def _bits(x: jax.Array) -> jax.Array:
+def bits_of(x: jax.Array) -> jax.Array:
+    """Of f32."""
     return lax.bitcast_convert_type(x, jnp.uint32)
 
 
-def _with_sign_of(magnitude: jax.Array, x: jax.Array) -> jax.Array:
-    """The f32 of a double that is not negative, with the sign of the f32 x."""
+def signed(magnitude: jax.Array, sign: jax.Array) -> jax.Array:
+    """The f32 of a double, its sign flipped by the highest bit of `sign`."""
     y = lax.convert_element_type(magnitude, jnp.float32)
-    return lax.bitcast_convert_type(_bits(y) | (_bits(x) & _SIGN), jnp.float32)
+    return lax.bitcast_convert_type(bits_of(y) ^ (sign & _SIGN), jnp.float32)
 
 
 def _arcsine(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -119,7 +120,7 @@ def _arcsine(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 def asin(x: jax.Array) -> jax.Array:
     """Arcsine of f32; NaN beyond 1."""
     above, angle = _arcsine(x)
-    return _with_sign_of(select(above, np.pi / 2 - 2 * angle, angle), x)
+    return signed(select(above, np.pi / 2 - 2 * angle, angle), bits_of(x))
 
 
 def acos(x: jax.Array) -> jax.Array:
@@ -140,8 +141,8 @@ def atan2(y: jax.Array, x: jax.Array) -> jax.Array:
     t = s * s
     angle = s + s * (t * polynomial(t, _ARCTANGENT))
     angle = select(up > right, np.pi / 2 - angle, angle)
-    left = _bits(x) >= _SIGN
-    return _with_sign_of(select(left, np.pi - angle, angle), y)
+    left = bits_of(x) >= _SIGN
+    return signed(select(left, np.pi - angle, angle), bits_of(y))
 
 
 def cbrt(x: jax.Array) -> jax.Array:
@@ -164,12 +165,12 @@ def cbrt(x: jax.Array) -> jax.Array:
         root += root * (e * polynomial(e, (1 / 3, 2 / 9, 14 / 81)))
     # Not of zero and infinity.
     is_usual = (size > 0) & (size < np.inf)
-    return _with_sign_of(select(is_usual, exact * root * root, exact), x)
+    return signed(select(is_usual, exact * root * root, exact), bits_of(x))
 
 
 def _log2(size: jax.Array) -> jax.Array:
     """Of a positive f32, as double; its relative error 2^-44."""
-    bits = _bits(size)
+    bits = bits_of(size)
     exponent = (bits - _SQRT_HALF) & np.uint32(0xFF800000)
     m = _double(lax.bitcast_convert_type(bits - exponent, jnp.float32))
     n = lax.bitcast_convert_type(exponent, jnp.int32) >> 23
@@ -190,7 +191,7 @@ def _exp2(v: jax.Array) -> jax.Array:
 
 def pow(x: jax.Array, y: jax.Array) -> jax.Array:  # noqa: A001
     """x to the power of y, of f32, with the exceptions of IEEE 754."""
-    base, exponent = _bits(jnp.abs(x)), _double(y)
+    base, exponent = bits_of(jnp.abs(x)), _double(y)
     # Of zero and infinity it is -127 and 128, and has to be infinite.
     log = _log2(jnp.abs(x))
     is_usual = base - np.uint32(0x00800000) < np.uint32(0x7F000000)
@@ -204,6 +205,4 @@ def pow(x: jax.Array, y: jax.Array) -> jax.Array:  # noqa: A001
     power = select((x != x) | is_nan, np.nan, power)
     is_one = (exponent == 0) | (x == 1) | ((x == -1) & (jnp.abs(y) == np.inf))
     power = select(is_one, 1.0, power)
-    sign = select(is_odd, _bits(x) & _SIGN, 0)
-    out = lax.convert_element_type(power, jnp.float32)
-    return lax.bitcast_convert_type(_bits(out) ^ sign, jnp.float32)
+    return signed(power, select(is_odd, bits_of(x), 0))

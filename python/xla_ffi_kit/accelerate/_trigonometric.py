@@ -15,7 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from xla_ffi_kit.accelerate._elementary import polynomial, select
+from xla_ffi_kit.accelerate._elementary import (
+    bits_of,
+    polynomial,
+    select,
+    signed,
+)
 
 # Interpolated at Chebyshev nodes over t = r^2 <= (pi/4)^2, by mpmath:
 # (sin(r) / r - 1) / t, relative error 2^-45, and (cos(r) - 1) / t, 2^-41.
@@ -89,10 +94,6 @@ def _huge(bits: jax.Array) -> tuple[jax.Array, jax.Array]:
     return quadrant, fraction * (np.pi / 2)
 
 
-def _size_bits(x: jax.Array) -> jax.Array:
-    return lax.bitcast_convert_type(x, jnp.uint32) & np.uint32(0x7FFFFFFF)
-
-
 def _is_huge(bits: jax.Array) -> jax.Array:
     # Of infinity and NaN both ways of reducing make NaN; this one is quicker.
     return (bits >= np.uint32(_HUGE)) & (bits < np.uint32(0x7F800000))
@@ -102,7 +103,7 @@ def _reduced(
     x: jax.Array, has_huge: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Quadrant of |x|, sine and cosine of the rest."""
-    bits = _size_bits(x)
+    bits = bits_of(x) & np.uint32(0x7FFFFFFF)
     size = lax.bitcast_convert_type(bits, jnp.float32)
     quadrant, rest = _small(lax.convert_element_type(size, jnp.float64))
     if has_huge:
@@ -116,33 +117,25 @@ def _reduced(
     return quadrant, sine, cosine
 
 
-def _signed(magnitude: jax.Array, sign: jax.Array) -> jax.Array:
-    """The f32 of a double, its sign flipped by the highest bit of `sign`."""
-    y = lax.convert_element_type(magnitude, jnp.float32)
-    bits = lax.bitcast_convert_type(y, jnp.uint32)
-    bits ^= sign & np.uint32(0x80000000)
-    return lax.bitcast_convert_type(bits, jnp.float32)
-
-
 def _sin(x: jax.Array, has_huge: bool) -> jax.Array:
     quadrant, sine, cosine = _reduced(x, has_huge)
     odd = (quadrant & 1) == 1
-    sign = lax.bitcast_convert_type(x, jnp.uint32) ^ (quadrant << 30)
-    return _signed(select(odd, cosine, sine), sign)
+    sign = bits_of(x) ^ (quadrant << 30)
+    return signed(select(odd, cosine, sine), sign)
 
 
 def _cos(x: jax.Array, has_huge: bool) -> jax.Array:
     quadrant, sine, cosine = _reduced(x, has_huge)
     odd = (quadrant & 1) == 1
-    return _signed(select(odd, sine, cosine), (quadrant + 1) << 30)
+    return signed(select(odd, sine, cosine), (quadrant + 1) << 30)
 
 
 def _tan(x: jax.Array, has_huge: bool) -> jax.Array:
     quadrant, sine, cosine = _reduced(x, has_huge)
     odd = (quadrant & 1) == 1
     ratio = select(odd, cosine, sine) / select(odd, sine, cosine)
-    sign = lax.bitcast_convert_type(x, jnp.uint32) ^ (quadrant << 31)
-    return _signed(ratio, sign)
+    sign = bits_of(x) ^ (quadrant << 31)
+    return signed(ratio, sign)
 
 
 def _branching(
