@@ -7,23 +7,13 @@ _PATHS = {
     "xla": "xla",
 }
 
-# What stubs.py writes.
-_STUBS = [
-    "com_google_protobuf",
-    "grpc",
-    "local_config_cuda",
-    "local_config_remote_execution",
-    "local_config_rocm",
-    "local_config_sycl",
-    "local_config_tensorrt",
-    "rules_ml_toolchain",
-]
-
-def _own_impl(_mctx):
+def _own_impl(mctx):
     for name, path in _PATHS.items():
         local_repository(name = name, path = path)
-    for name in _STUBS:
-        local_repository(name = name, path = "stubs/" + name)
+
+    # What stubs.py has written.
+    for stub in mctx.path(Label("//:BUILD")).dirname.get_child("stubs").readdir():
+        local_repository(name = stub.basename, path = "stubs/" + stub.basename)
 
 own = module_extension(
     doc = "Declares `xla`, and what its packages load.",
