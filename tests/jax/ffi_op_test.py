@@ -1,6 +1,7 @@
 """FfiOp's spec: attributes, vmap methods, errors of specs and calls."""
 
 import os
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
+from xla_ffi_kit.op import _attributes
 
 LIBRARY = xla_ffi_kit.HandlerLibrary(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_handlers.so")
@@ -82,6 +84,21 @@ def test_attributes_are_compared_bit_for_bit():
     )
     signs = [float(inverse(rows(()), s=s)) for s in (0.0, -0.0, 0.0)]
     assert signs == [1, -1, 1]
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.5])
+def test_attributes_that_were_seen_are_not_checked_again(value):
+    op = FfiOp(
+        "test.seen",
+        lambda x, *, s: x + s,
+        kernel_axes=0,
+        attributes={"s": np.float32},
+    )
+    assert op(rows(()), s=value) == value
+    broken = mock.patch.object(_attributes, "_convert", side_effect=ValueError)
+    with broken as convert:
+        assert op(rows(()), s=value) == value
+    convert.assert_not_called()
 
 
 def test_result_types_follow_the_64_bit_setting():

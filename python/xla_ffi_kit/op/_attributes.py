@@ -104,8 +104,8 @@ class Binder:
 
 
 def _is_plain(value: object) -> bool:
-    # Zeros are left out: 0.0 and -0.0 would be one key.
-    return type(value) in (int, float, str) and value != 0
+    # Not 0.0: with -0.0 it would be one key.
+    return type(value) in (int, str) or (type(value) is float and value != 0)
 
 
 def _names(names: Mapping[str, object]) -> str:
