@@ -12,8 +12,12 @@ load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
 load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 
+# Functions begin on a cache line: where a loop lies, which decides up to a
+# quarter of its speed, does not depend on what is linked before it.
+_ALIGNED = ["-falign-functions=64"]
+
 # -O2 of gcc leaves loops of kernels unvectorised.
-_COPTS = ["-O3"]
+_COPTS = _ALIGNED + ["-O3"]
 
 # In an author's own workspace gcc then takes XLA's headers for the system's, and
 # keeps their warnings to itself. Here --features=external_include_paths does it,
@@ -268,7 +272,7 @@ def xla_ffi_op(
         devices may include too.
       kernel_deps: more libraries that kernels on the CPU need, such as
         //xla_ffi/core:simd.
-      kernel_copts: compiler options of the kernels on the CPU.
+      kernel_copts: compiler options of the kernels on the CPU, after the kit's.
       cuda_handlers: the handlers on CUDA devices, as for `xla_ffi_library`.
       cuda_srcs: C++ and CUDA sources of the handlers on CUDA devices.
       cuda_deps: more libraries that kernels and handlers on CUDA devices need.
@@ -304,7 +308,7 @@ def xla_ffi_op(
             name = op + "_kernel",
             srcs = kernel_srcs,
             hdrs = kernel_hdrs,
-            copts = kernel_copts,
+            copts = _ALIGNED + kernel_copts,
             tags = tags,
             visibility = ["//visibility:private"],
             deps = kernel_deps + [Label("//xla_ffi/core:kernel")],
