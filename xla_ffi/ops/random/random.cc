@@ -61,6 +61,44 @@ HWY_INLINE void FourRounds(V& a, V& b, V& c, V& d) {
   Round<k3>(a, b), Round<k3>(c, d);
 }
 
+// The two words of a vector of counters, or of their hashes.
+struct Words {
+  V a, b;
+};
+
+struct Keys {
+  V keys[3];
+};
+
+HWY_INLINE Keys KeysOf(V key0, V key1) {
+  const auto parity = hn::Set(D(), 0x1BD11BDAu);
+  return {{key0, key1, hn::Xor(hn::Xor(key0, key1), parity)}};
+}
+
+// Replaces counters by their hashes.
+HWY_INLINE void HashTwo(const Keys& keys, const Keys& next_keys, Words& words,
+                        Words& next) {
+  const auto add_keys = [&](uint32_t i) HWY_ATTR {
+    const auto count = hn::Set(D(), i);
+    const auto add = [&](const Keys& of, Words& to) HWY_ATTR {
+      to.a = hn::Add(to.a, of.keys[i % 3]);
+      to.b = hn::Add(to.b, hn::Add(of.keys[(i + 1) % 3], count));
+    };
+    add(keys, words), add(next_keys, next);
+  };
+  add_keys(0);
+  FourRounds<13, 15, 26, 6>(words.a, words.b, next.a, next.b);
+  add_keys(1);
+  FourRounds<17, 29, 16, 24>(words.a, words.b, next.a, next.b);
+  add_keys(2);
+  FourRounds<13, 15, 26, 6>(words.a, words.b, next.a, next.b);
+  add_keys(3);
+  FourRounds<17, 29, 16, 24>(words.a, words.b, next.a, next.b);
+  add_keys(4);
+  FourRounds<13, 15, 26, 6>(words.a, words.b, next.a, next.b);
+  add_keys(5);
+}
+
 // The words of a block of counters, and their keys'; in vectors of which the
 // last may reach beyond the counters.
 struct Block {
@@ -76,39 +114,49 @@ template <bool kOneKey>
 void Hash(int64_t n, Block* block) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto parity = hn::Set(d, 0x1BD11BDAu);
+  const auto only =
+      KeysOf(hn::Set(d, block->key0[0]), hn::Set(d, block->key1[0]));
+  const auto keys_at = [&](int64_t i) HWY_ATTR {
+    return kOneKey ? only
+                   : KeysOf(hn::Load(d, block->key0 + i),
+                            hn::Load(d, block->key1 + i));
+  };
+  const auto words_at = [&](int64_t i) HWY_ATTR {
+    return Words{hn::Load(d, block->a + i), hn::Load(d, block->b + i)};
+  };
+  const auto store = [&](const Words& words, int64_t i) HWY_ATTR {
+    hn::Store(words.a, d, block->a + i), hn::Store(words.b, d, block->b + i);
+  };
   for (int64_t i = 0; i < n; i += 2 * lanes) {
-    uint32_t* const words[] = {block->a + i, block->b + i};
-    V a0 = hn::Load(d, words[0]), b0 = hn::Load(d, words[1]);
-    V a1 = hn::Load(d, words[0] + lanes), b1 = hn::Load(d, words[1] + lanes);
-    const int64_t k = kOneKey ? 0 : i, next = kOneKey ? 0 : lanes;
-    V k0[2], k1[2], k2[2];
-    for (int j = 0; j < 2; ++j) {
-      k0[j] = kOneKey ? hn::Set(d, block->key0[0])
-                      : hn::Load(d, block->key0 + k + j * next);
-      k1[j] = kOneKey ? hn::Set(d, block->key1[0])
-                      : hn::Load(d, block->key1 + k + j * next);
-      k2[j] = hn::Xor(hn::Xor(k0[j], k1[j]), parity);
+    Words words = words_at(i), next = words_at(i + lanes);
+    HashTwo(keys_at(i), keys_at(i + lanes), words, next);
+    store(words, i), store(next, i + lanes);
+  }
+}
+
+// What the most common call takes, elements of 32 bits that each have a counter
+// of their own, without a block: those of counters [from, from + n) of a key.
+void FoldedHashes(const uint32_t* key, uint64_t from, int64_t n,
+                  uint32_t* out) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto keys = KeysOf(hn::Set(d, key[0]), hn::Set(d, key[1]));
+  const auto high = hn::Set(d, static_cast<uint32_t>(from >> 32));
+  auto low = hn::Iota(d, static_cast<uint32_t>(from));
+  const auto step = hn::Set(d, static_cast<uint32_t>(lanes));
+  for (int64_t i = 0; i < n; i += 2 * lanes) {
+    Words words{high, low}, next{high, hn::Add(low, step)};
+    low = hn::Add(next.b, step);
+    HashTwo(keys, keys, words, next);
+    const auto first = hn::Xor(words.a, words.b);
+    const auto second = hn::Xor(next.a, next.b);
+    if (HWY_LIKELY(i + 2 * lanes <= n)) {
+      hn::StoreU(first, d, out + i);
+      hn::StoreU(second, d, out + i + lanes);
+    } else {
+      hn::StoreN(first, d, out + i, n - i);
+      if (n - i > lanes) hn::StoreN(second, d, out + i + lanes, n - i - lanes);
     }
-    const auto add_keys = [&](const V* x, const V* y, uint32_t i) HWY_ATTR {
-      a0 = hn::Add(a0, x[0]), a1 = hn::Add(a1, x[1]);
-      const auto count = hn::Set(d, i);
-      b0 = hn::Add(b0, hn::Add(y[0], count));
-      b1 = hn::Add(b1, hn::Add(y[1], count));
-    };
-    add_keys(k0, k1, 0);
-    FourRounds<13, 15, 26, 6>(a0, b0, a1, b1);
-    add_keys(k1, k2, 1);
-    FourRounds<17, 29, 16, 24>(a0, b0, a1, b1);
-    add_keys(k2, k0, 2);
-    FourRounds<13, 15, 26, 6>(a0, b0, a1, b1);
-    add_keys(k0, k1, 3);
-    FourRounds<17, 29, 16, 24>(a0, b0, a1, b1);
-    add_keys(k1, k2, 4);
-    FourRounds<13, 15, 26, 6>(a0, b0, a1, b1);
-    add_keys(k2, k0, 5);
-    hn::Store(a0, d, words[0]), hn::Store(b0, d, words[1]);
-    hn::Store(a1, d, words[0] + lanes), hn::Store(b1, d, words[1] + lanes);
   }
 }
 
@@ -181,6 +229,18 @@ void BitsOfCounters(const Job& job, int64_t begin, int64_t end) {
       i += count;
     }
   };
+  if (is_one_key && job.partitionable && job.width == 4) {
+    return for_each_key(
+        begin, end - begin,
+        [&](int64_t key, int64_t from, int64_t i, int64_t count) HWY_ATTR {
+          auto* out = static_cast<uint32_t*>(job.out) + begin + i;
+          // The high word of the counters is the same for 2^32 of them.
+          for (int64_t n; count > 0; from += n, out += n, count -= n) {
+            n = std::min(count, (from | UINT32_MAX) + 1 - from);
+            FoldedHashes(job.keys + 2 * key, from, n, out);
+          }
+        });
+  }
   for (int64_t first = begin, n; first < end; first += n) {
     n = std::min(kBlock, end - first);
     if (is_one_key) n = std::min(n, job.counters - first % job.counters);
