@@ -32,12 +32,16 @@ def _sparse_and_dense(
     return *data, places, *floats((size, *columns), random)
 
 
+def _matrix(data: jax.Array, places: jax.Array, size: int) -> Any:
+    return sparse.BCOO((data, places), shape=(size, size), indices_sorted=True)
+
+
 def _bcoo(data: jax.Array, places: jax.Array, rhs: jax.Array) -> Any:
-    return sparse.BCOO((data, places), shape=(len(rhs),) * 2) @ rhs
+    return _matrix(data, places, len(rhs)) @ rhs
 
 
 def _bcoo_transposed(data: jax.Array, places: jax.Array, rhs: jax.Array) -> Any:
-    return sparse.BCOO((data, places), shape=(len(rhs),) * 2).T @ rhs
+    return _matrix(data, places, len(rhs)).T @ rhs
 
 
 def _bcsr(data: jax.Array, places: jax.Array, rhs: jax.Array) -> Any:

@@ -33,6 +33,10 @@ class SparseInfo(Protocol):
     def shape(self) -> tuple[int, ...]:
         """With its batch dimensions in front."""
 
+    @property
+    def indices_sorted(self) -> bool:
+        """Whether they are known to be."""
+
 
 class SparseRule:
     """What the rules have in common."""
