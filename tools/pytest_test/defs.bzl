@@ -4,7 +4,12 @@ load("@rules_python//python:defs.bzl", "py_test")
 
 _RUN = "//tools/pytest_test:run.py"
 
-def pytest_test(name, srcs = None, main = None, args = [], deps = [], **kwargs):
+def _named_in(args):
+    """The labels in `$(location ...)`, `$(rootpaths ...)` and the like."""
+    words = [part.split(")")[0].split(" ") for arg in args for part in arg.split("$(")[1:]]
+    return [word[1] for word in words if len(word) == 2]
+
+def pytest_test(name, srcs = None, main = None, size = "small", args = [], data = [], deps = [], **kwargs):
     """A `py_test` whose main program is pytest.
 
     `--test_filter` is pytest's -k, `--test_env=PYTEST_ADDOPTS=...` any other
@@ -14,15 +19,19 @@ def pytest_test(name, srcs = None, main = None, args = [], deps = [], **kwargs):
       name: of the target.
       srcs: the Python files; `main` only, if not given.
       main: the file with the tests; `NAME.py` if not given.
+      size: of the test, which decides how long it may take.
       args: what the tests find in `sys.argv[1:]`.
+      data: the files they read; those named in `args` need not be among them.
       deps: the libraries; pytest need not be among them.
       **kwargs: other attributes of `py_test`.
     """
     main = main or name + ".py"
     py_test(
         name = name,
+        size = size,
         srcs = (srcs or [main]) + [_RUN],
         args = ["$(rootpath %s)" % main] + args,
+        data = depset(data + _named_in(args)).to_list(),
         main = _RUN,
         deps = deps + ["@pypi//pytest"],
         **kwargs
