@@ -153,6 +153,14 @@ class WheelTest(unittest.TestCase):
             self.assertLessEqual(set(needed), SYSTEM_LIBRARIES, name)
             self.assertNotIn(".symtab", readelf(library, "--sections"), name)
 
+    def test_memory_is_copied_by_glibc(self):
+        # The pinned compiler's run-time library has slow functions of the same
+        # names, in one object with all others.
+        for name, library in self.libraries.items():
+            symbols = readelf(library, "--dyn-syms")
+            for function in ("memcpy", "memmove", "memset"):
+                self.assertRegex(symbols, rf"UND {function}@", name)
+
     def test_size(self):
         if "xla_ffi_kit/_lib/xla_ffi_kit_cuda.so" not in self.libraries:
             self.assertLessEqual(WHEEL.stat().st_size, 3 << 20)

@@ -157,17 +157,21 @@ class LineScan {
   }
 
   // Takes the next total of a block of the level below; returns the result of
-  // all of them so far.
-  Wide Push(int level, Wide total) {
+  // all of them so far. Inline: for level 1, after each block.
+  HWY_INLINE Wide Push(int level, Wide total) {
     Wide& run = run_[level];
     run =
         RoundedOne<Op, R>(fill_[level] == 0 ? Wide{Op::kIdentity} : run, total);
     const Wide result = RoundedOne<Op, R>(run, before_[level]);
     if (++fill_[level] == kScanBlock) {
       fill_[level] = 0;
-      before_[level] = Push(level + 1, run);
+      before_[level] = PushRarely(level + 1, run);
     }
     return result;
+  }
+
+  HWY_NOINLINE Wide PushRarely(int level, Wide total) {
+    return Push(level, total);
   }
 
   std::array<Wide, kScanLevels> before_, run_ = {};
