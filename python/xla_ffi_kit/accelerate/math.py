@@ -1,7 +1,7 @@
 """Lowers JAX's elementwise functions to plain HLO that XLA vectorizes.
 
 XLA's own code calls the C library's function for each element. The results are
-close: those here are the nearest f32 but for 1 in some thousands.
+close: those here are the nearest number but for 1 in some thousands.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import jax
+import jax.numpy as jnp
+from jax import lax
 from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
@@ -23,6 +25,8 @@ from xla_ffi_kit.accelerate import (
 )
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 from xla_ffi_kit.accelerate._trigonometric import Trigonometric
+
+_DTYPES = ("float32", "bfloat16", "float16")
 
 # From 0.12 on XLA vectorizes sine, cosine and tangent itself where they are
 # reduced, though not elsewhere; a rule does not see where they are.
@@ -58,11 +62,11 @@ class _Rule:
         accuracy: object = None,
         **_: object,
     ) -> bool:
-        """Whether the operands are f32, and enough."""
+        """Whether the operands are floats of at most 32 bits, and enough."""
         shape = avals[0].shape
         return (
             accuracy is None
-            and all(str(aval.dtype) == "float32" for aval in avals)
+            and all(str(aval.dtype) in _DTYPES for aval in avals)
             # XLA makes roots and products of scalar exponents such as 0.5.
             and all(aval.shape == shape for aval in avals)
             and (
@@ -128,8 +132,12 @@ def _lower(
     ctx: LoweringRuleContext,
     *operands: ir.Value,
 ) -> Lowered:
+    def rounded(*arrays: jax.Array) -> list[jax.Array]:
+        wide = [lax.convert_element_type(x, jnp.float32) for x in arrays]
+        return [lax.convert_element_type(function(*wide), arrays[0].dtype)]
+
     with jax.enable_x64(True):
-        return _plain.lower(lambda *x: [function(*x)], ctx, *operands)
+        return _plain.lower(rounded, ctx, *operands)
 
 
 RULES = (

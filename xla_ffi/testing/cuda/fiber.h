@@ -41,11 +41,11 @@ class Fiber {
   bool is_done_ = true;
   // Of the sanitizers, which have to know whose stack is in use.
   void* own_fake_stack_ = nullptr;
-  void* caller_fake_stack_ = nullptr;
-  const void* caller_stack_ = nullptr;
-  size_t caller_stack_size_ = 0;
-  void* own_tsan_ = nullptr;
-  void* caller_tsan_ = nullptr;
+  [[maybe_unused]] void* caller_fake_stack_ = nullptr;
+  [[maybe_unused]] const void* caller_stack_ = nullptr;
+  [[maybe_unused]] size_t caller_stack_size_ = 0;
+  [[maybe_unused]] void* own_tsan_ = nullptr;
+  [[maybe_unused]] void* caller_tsan_ = nullptr;
 };
 
 }  // namespace xla_ffi_kit::testing
