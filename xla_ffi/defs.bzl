@@ -8,23 +8,13 @@ Python all follow from it.
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
 load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "cuda_library")
+load("//xla_ffi/private:copts.bzl", "ALIGNED", "QUIET")
 load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
 load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 
-# Functions begin on a cache line: where a loop lies, which decides up to a
-# quarter of its speed, does not depend on what is linked before it.
-_ALIGNED = ["-falign-functions=64"]
-
 # -O2 of gcc leaves loops of kernels unvectorised.
-_COPTS = _ALIGNED + ["-O3"]
-
-# In an author's own workspace gcc then takes XLA's headers for the system's, and
-# keeps their warnings to itself. Here --features=external_include_paths does it,
-# in .bazelrc.
-_QUIET = (
-    ["-isystem", Label("@xla//xla/ffi/api:ffi").workspace_root] if Label("//:BUILD").workspace_root else []
-)
+_COPTS = ALIGNED + ["-O3"]
 
 _CUDA_SOURCES = (".cu", ".cu.cc")
 
@@ -138,7 +128,7 @@ def xla_ffi_library(
         name = name + "_cc",
         srcs = srcs + [name + "_table.cc"],
         hdrs = hdrs,
-        copts = _COPTS + _QUIET + copts,
+        copts = _COPTS + QUIET + copts,
         deps = needs,
         tags = tags,
         **(private | kwargs)
@@ -154,7 +144,7 @@ def xla_ffi_library(
     cc_library(
         name = name + "_register",
         srcs = [name + "_register.cc"],
-        copts = _QUIET,
+        copts = QUIET,
         alwayslink = True,
         tags = tags + ["manual"],
         deps = [
@@ -184,7 +174,7 @@ def xla_ffi_library(
             # not when the library is loaded.
             "-Wl,-z,defs",
         ],
-        copts = _QUIET,
+        copts = QUIET,
         linkshared = True,
         tags = tags + ["manual"],
         deps = [":" + name],
@@ -308,7 +298,7 @@ def xla_ffi_op(
             name = op + "_kernel",
             srcs = kernel_srcs,
             hdrs = kernel_hdrs,
-            copts = _ALIGNED + kernel_copts,
+            copts = ALIGNED + kernel_copts,
             tags = tags,
             visibility = ["//visibility:private"],
             deps = kernel_deps + [Label("//xla_ffi/core:kernel")],
@@ -351,7 +341,7 @@ def xla_ffi_op(
             cc_test(
                 name = source.removesuffix(".cc"),
                 srcs = [source],
-                copts = _QUIET,
+                copts = QUIET,
                 tags = tags,
                 target_compatible_with = compatible,
                 deps = libraries + test_deps + [

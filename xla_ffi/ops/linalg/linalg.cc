@@ -170,6 +170,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace xla_ffi_kit {
+
 template <typename T>
 void Lu(int64_t batch, int64_t n, const T* a, T* lu, int32_t* pivots,
         int32_t* permutation, const Executor& executor) {

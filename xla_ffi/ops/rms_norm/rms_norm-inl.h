@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -49,6 +50,35 @@ double PowerInDouble(const R* x, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const double value = static_cast<float>(x[i]);
     sum += value * value;
+  }
+  return sum;
+}
+
+// Not the product of std::complex, which would bring in clang's run-time
+// library, memcpy and all.
+inline double Product(double a, double b) { return a * b; }
+inline std::complex<double> Product(std::complex<double> a,
+                                    std::complex<double> b) {
+  return {a.real() * b.real() - a.imag() * b.imag(),
+          a.real() * b.imag() + a.imag() * b.real()};
+}
+
+// Sum of Re(x * g) of a row of the backward in double: likewise.
+template <class Row>
+double DotInDouble(const Row& row) {
+  const auto load = [](const typename Row::R* p, size_t i) {
+    const double re = static_cast<float>(p[i]);
+    if constexpr (Row::kComplex) {
+      return std::complex<double>(re, static_cast<float>(p[i + 1]));
+    } else {
+      return re;
+    }
+  };
+  double sum = 0;
+  for (size_t i = 0; i < row.count; i += Row::kComplex ? 2 : 1) {
+    auto g = load(row.ct, i);
+    if (row.weight != nullptr) g = Product(g, load(row.weight, i));
+    sum += std::real(Product(load(row.x, i), g));
   }
   return sum;
 }

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
@@ -115,32 +114,6 @@ struct BackwardBody {
     }
   }
 };
-
-// The sum of Re(x * g) in double: slow, and rarely needed. Products of
-// std::complex would bring in clang's run-time library, memcpy and all.
-template <class Row>
-double DotInDouble(const Row& row) {
-  using A = AccumulationType<typename Row::R>;
-  const auto at = [](const typename Row::R* p, size_t i) {
-    return static_cast<double>(static_cast<A>(p[i]));
-  };
-  double sum = 0;
-  for (size_t i = 0; i < row.count; i += Row::kComplex ? 2 : 1) {
-    double re = at(row.ct, i), im = Row::kComplex ? at(row.ct, i + 1) : 0;
-    if (row.weight != nullptr) {
-      const double w = at(row.weight, i);
-      if constexpr (Row::kComplex) {
-        const double w_im = at(row.weight, i + 1);
-        im = std::exchange(re, re * w - im * w_im) * w_im + im * w;
-      } else {
-        re *= w;
-      }
-    }
-    const double x_im = Row::kComplex ? at(row.x, i + 1) : 0;
-    sum += at(row.x, i) * re - x_im * im;
-  }
-  return sum;
-}
 
 template <class Row, class Loops>
 HWY_INLINE RmsNormBackwardSums SumsOf(const Row& row, bool has_scale,
