@@ -4,12 +4,14 @@
     tools/bazel run //tests/compat -- --versions 0.8.1 0.12.0.1 --tests rms_norm
     tools/bazel run //tests/compat -- --quick
 
-The environments are those of environments.py.
+The environments are those of environments.py. Each test file runs in a process
+of its own, as under Bazel: what it sets (flags, devices, 64 bits) stays in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import dataclasses
 import os
 import pathlib
@@ -17,12 +19,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from xml.etree import ElementTree
 
 from environments import ROOT, VERSIONS, environment, install, wheel
 
-TESTS = (ROOT / "tests/jax", ROOT / "tests/docs")
+TESTS = {
+    file.stem: file
+    for folder in ("jax", "docs")
+    for file in sorted((ROOT / "tests" / folder).glob("*_test.py"))
+}
 
 # What --quick runs: the oldest release and the newest, the tests of what JAX
 # changes between releases. Test file -> pytest's -k within it.
@@ -53,56 +58,64 @@ class Count:
         return ", ".join(said) or "nothing"
 
 
-def run_tests(python: pathlib.Path, select: str) -> dict[str, Count]:
-    """Runs the suite; counts by test file."""
+def run_file(python: pathlib.Path, name: str, within: str) -> Count:
+    """Runs one test file; prints its counts, and its output if one failed."""
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.xml"
         options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        if select:
-            options += ["-k", select]
         environ = os.environ | {
             "PYTHONDONTWRITEBYTECODE": "1",
             # The tests' own helpers; the package comes from the wheel.
             "PYTHONPATH": str(ROOT / "tests/jax"),
         }
-        subprocess.run(
-            [python, "-m", "pytest", *options, *TESTS],
+        done = subprocess.run(
+            [python, "-m", "pytest", *options, "-k", within, TESTS[name]],
             env=environ,
             check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
-        if not report.exists():
-            return {"no report": Count(failed=1)}
-        return count(ElementTree.parse(report))
-
-
-def count(report: ElementTree.ElementTree) -> dict[str, Count]:
-    """The cases of a JUnit report by file."""
-    counts: dict[str, Count] = {}
-    for case in report.iter("testcase"):
-        name = (case.get("classname") or case.get("name") or "").split(".")[-1]
-        entry = counts.setdefault(name, Count())
-        outcomes = {child.tag for child in case}
-        if outcomes & {"failure", "error"}:
-            entry.failed += 1
-        elif "skipped" in outcomes:
-            entry.skipped += 1
-        else:
-            entry.passed += 1
+        counts = (
+            count(ElementTree.parse(report)) if report.exists() else Count()
+        )
+    # Killed, for example. No test at all is code 5: require() looks at that.
+    if done.returncode not in (0, 5):
+        counts.failed = max(counts.failed, 1)
+    if counts.failed:
+        print(done.stdout)
+    print(f"{name}: {counts}, {time.monotonic() - start:.0f} s", flush=True)
     return counts
 
 
-def quick_selection() -> str:
-    """pytest's -k for QUICK_TESTS."""
-    return " or ".join(
-        f"({file} and ({within}))" if within else file
-        for file, within in QUICK_TESTS.items()
-    )
+def run_tests(python: pathlib.Path, tests: dict[str, str]) -> dict[str, Count]:
+    """Runs test files, as many at once as there are cores; counts by file."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = {
+            name: pool.submit(run_file, python, name, within)
+            for name, within in tests.items()
+        }
+        return {name: run.result() for name, run in runs.items()}
 
 
-def require(files: Iterable[str], counts: dict[str, Count]) -> None:
+def count(report: ElementTree.ElementTree) -> Count:
+    """The cases of a JUnit report."""
+    counts = Count()
+    for case in report.iter("testcase"):
+        outcomes = {child.tag for child in case}
+        if outcomes & {"failure", "error"}:
+            counts.failed += 1
+        elif "skipped" in outcomes:
+            counts.skipped += 1
+        else:
+            counts.passed += 1
+    return counts
+
+
+def require(counts: dict[str, Count]) -> None:
     """Counts a failure for each of the test files in which nothing passed."""
-    for name in files:
-        entry = counts.setdefault(name, Count())
+    for name, entry in counts.items():
         if not entry.passed and not entry.failed:
             print(f"{name}: nothing passed; was it renamed?", flush=True)
             entry.failed = 1
@@ -129,7 +142,7 @@ def main() -> int:
         "--versions", nargs="+", choices=VERSIONS, default=list(VERSIONS)
     )
     parser.add_argument(
-        "--tests", default="", help="pytest's -k: only tests that match"
+        "--tests", default="", help="only test files whose name has this in it"
     )
     parser.add_argument(
         "--quick",
@@ -137,8 +150,11 @@ def main() -> int:
         help="the oldest release and the newest, and what differs between them",
     )
     options = parser.parse_args()
+    tests = {name: "" for name in TESTS if options.tests in name}
     if options.quick:
-        options.versions, options.tests = QUICK_VERSIONS, quick_selection()
+        options.versions, tests = QUICK_VERSIONS, QUICK_TESTS
+    if not tests:
+        parser.error(f"--tests {options.tests}: no file of {', '.join(TESTS)}")
     print(f"wheel: {wheel().name}", flush=True)
     results = {}
     for version in options.versions:
@@ -152,9 +168,9 @@ def main() -> int:
         print(f"\n=== jax {version}, {jax}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             python = install(wheel(), jax, folder)
-            results[version] = run_tests(python, options.tests)
+            results[version] = run_tests(python, tests)
         if options.quick:
-            require(QUICK_TESTS, results[version])
+            require(results[version])
         print(f"{time.monotonic() - start:.0f} s", flush=True)
     print(f"\n{table(results)}")
     counts = [c for result in results.values() for c in result.values()]

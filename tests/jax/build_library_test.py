@@ -8,6 +8,7 @@ import textwrap
 import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 import pytest
 
@@ -93,6 +94,9 @@ def test_handlers_stages_and_types(library):
     assert "@files.scale(" in jax.jit(scale).lower(jnp.ones(3)).as_text()
 
 
+@pytest.mark.skipif(
+    jaxlib.__version__ in ("0.9.1", "0.9.2"), reason="crashes on state"
+)
 def test_state_is_kept(library):
     count = xla_ffi_kit.FfiOp(
         "files.count",

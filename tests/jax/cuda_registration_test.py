@@ -5,6 +5,7 @@ import pathlib
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import pytest
 from jaxlib import xla_client
 
@@ -13,6 +14,11 @@ from xla_ffi_kit.library import c_api, registration
 
 PATH = pathlib.Path(__file__).parent / "test_handlers.so"
 STAGES = ("instantiate", "prepare", "initialize", "execute")
+
+# effects_test shows what these releases say.
+takes_state = pytest.mark.skipif(
+    jaxlib.__version__ in ("0.9.1", "0.9.2"), reason="crashes on state"
+)
 
 # What the plugin was given, in order: "type" or "handler", name, the rest.
 GIVEN: list[tuple] = []
@@ -90,6 +96,7 @@ def test_without_a_gpu_nothing_is_registered(library):
     assert GIVEN == []
 
 
+@takes_state
 def test_types_come_before_the_handler_and_platform_is_xlas_name(gpu, library):
     registration.register(library, "test.count_runs")
     kinds_and_names = [given[:2] for given in GIVEN]
@@ -123,6 +130,7 @@ def test_a_handler_of_one_stage_is_registered_with_that(gpu, library):
     assert list(GIVEN[1][4]) == ["execute"]
 
 
+@takes_state
 def test_all_of_a_library_once(gpu, library):
     for _ in range(2):
         xla_ffi_kit.register_handlers(library)

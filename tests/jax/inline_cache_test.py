@@ -17,7 +17,7 @@ from xla_ffi_kit.inline.source import Place, Source
 
 # Compiles one source, and calls it by its C function: XLA has no part in it.
 PROGRAM = """
-import ctypes, sys
+import ctypes, os, sys
 from xla_ffi_kit.inline import operation
 from xla_ffi_kit.inline.source import Place, Source
 source = Source(
@@ -27,7 +27,9 @@ source = Source(
     "void answer(kit::In<float> x, kit::Out<float> y) {}",
     "answer", (), ("x",), (), Place("answer.cc", 1))
 target, library = operation.build(source, sys.argv[2:])
-print(ctypes.CDLL(library).XlaFfiKit_answer(), target, flush=True)
+answer = ctypes.CDLL(library).XlaFfiKit_answer()
+# In one piece, whoever else writes to this pipe.
+os.write(1, f"{answer} {target}\\n".encode())
 """
 
 # By what forks processes that run it.

@@ -94,7 +94,8 @@ def test_functions_of_numpy(n):
     a, b = matrices(n, np.float64), matrices(n, np.float64, seed=1)
     check(jnp.linalg.solve, a, b, calls=3)
     check(jnp.linalg.inv, a, calls=3)
-    check(jnp.linalg.slogdet, a, calls=n > 2)
+    by_hand = n <= 2 and jax.__version_info__ >= (0, 10)
+    check(jnp.linalg.slogdet, a, calls=not by_hand)
     check(
         lambda a, b: jax.scipy.linalg.cho_solve(
             (jnp.linalg.cholesky(a), True), b
