@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import matplotlib
@@ -9,30 +10,30 @@ import matplotlib
 matplotlib.use("Agg")  # no display
 
 import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 from measure import Row
 
 _SWEEP = "sweep/"
+_CELLS_IN_COLUMN = 120
+_INCHES_OF_CELL = 0.13
 
 
 def draw(path: str, rows: Sequence[Row]) -> None:
-    """Ratios per cell; beside it, if measured, GB/s against size."""
-    cells = [row for row in rows if not row.name.startswith(_SWEEP)]
+    """Ratios per cell, in columns; above them, if measured, GB/s and size."""
     sweep = [row for row in rows if row.name.startswith(_SWEEP)]
-    figure = plt.figure(
-        figsize=(14 if sweep else 9, max(4, 1.5 + 0.16 * len(cells)))
-    )
-    count = bool(cells) + bool(sweep)
-    if cells:
-        _ratios(figure.add_subplot(1, count, 1), cells)
+    cells = [row for row in rows if not row.name.startswith(_SWEEP)]
+    count = max(1, math.ceil(len(cells) / _CELLS_IN_COLUMN))
+    tallest = math.ceil(len(cells) / count)
+    heights = [5.0] if sweep else []
+    heights += [1.5 + _INCHES_OF_CELL * tallest] if cells else []
+    figure = plt.figure(figsize=(7 * count, sum(heights)), layout="constrained")
+    grid = figure.add_gridspec(len(heights), count, height_ratios=heights)
     if sweep:
-        _bandwidth(figure.add_subplot(1, count, count), sweep)
-    _save(figure, path)
-
-
-def _save(figure: Figure, path: str) -> None:
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+        _bandwidth(figure.add_subplot(grid[0, :]), sweep)
+    first = None
+    for column in range(count if cells else 0):
+        first = figure.add_subplot(grid[-1, column], sharex=first)
+        _ratios(first, cells[column * tallest : (column + 1) * tallest])
+    figure.savefig(path, dpi=80)
     plt.close(figure)
 
 
@@ -41,7 +42,12 @@ def _ratios(axes: plt.Axes, rows: Sequence[Row]) -> None:
     median = [row.ratios["xla"].median for row in rows]
     below = [r.ratios["xla"].median - r.ratios["xla"].low for r in rows]
     above = [r.ratios["xla"].high - r.ratios["xla"].median for r in rows]
-    axes.barh(at, median, xerr=(below, above), label="XLA's own code")
+    # From 1 to the ratio: what is slower than XLA's own code points left.
+    colors = ["tab:blue" if value >= 1 else "tab:red" for value in median]
+    lengths = [value - 1 for value in median]
+    axes.barh(at, lengths, left=1, color=colors)
+    axes.barh([], [], color="tab:blue", label="XLA's own code")
+    axes.errorbar(median, at, xerr=(below, above), fmt="none", ecolor="black")
     for name, mark in (("tutorial", "o"), ("numpy", "x")):
         places = [i for i in at if name in rows[i].ratios]
         if places:
@@ -50,7 +56,7 @@ def _ratios(axes: plt.Axes, rows: Sequence[Row]) -> None:
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
     axes.set_yticks(list(at), [row.name for row in rows], fontsize=6)
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel("time / the kit's time")
     axes.legend(fontsize=7)
 

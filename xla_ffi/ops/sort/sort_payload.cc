@@ -97,21 +97,33 @@ std::vector<KeyColumn> KeysOfRow(const SortProblem& problem, int64_t row) {
   return keys;
 }
 
+const KeyColumn* OnlyKey(const std::vector<KeyColumn>& keys) {
+  return keys.size() == 1 ? &keys[0] : nullptr;
+}
+
+// Short rows are packed and written several at a time, block size in elements:
+// else to begin and to end takes longer than to sort. What is gathered is in
+// the first-level cache then.
+constexpr int64_t kGroup = 1024;
+
+// Indices count from the first row of a group.
 template <typename Packed>
 bool SortRows(const SortProblem& problem, int64_t begin, int64_t end) {
   const int64_t n = problem.length;
-  const HostScratch<Packed> packed(n);
+  const int64_t group = std::max<int64_t>(kGroup / n, 1);
+  const HostScratch<Packed> packed(std::min(group, end - begin) * n);
   if (packed.get() == nullptr) return false;
-  std::vector<KeyColumn> keys = KeysOfRow(problem, begin);
-  for (int64_t row = begin; row < end; ++row) {
-    PackRange(keys[0], 0, n, packed.get());
-    SortPacked(packed.get(), n);
-    SortRuns(keys, 1, packed.get(), n);
-    const uint64_t iotas = Iotas(problem, row);
-    WriteRow(problem, keys, iotas, packed.get(), row, 0, n);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      keys[i].data += n * problem.operands[i].width;
+  for (int64_t row = begin; row < end; row += group) {
+    const int64_t count = std::min(group, end - row) * n;
+    const std::vector<KeyColumn> keys = KeysOfRow(problem, row);
+    PackRange(keys[0], 0, count, packed.get());
+    for (int64_t i = 0; i < count; i += n) {
+      SortPacked(packed.get() + i, n);
+      SortRuns(keys, 1, packed.get() + i, n);
     }
+    const bool alone = group == 1;
+    WriteRows(problem, alone ? OnlyKey(keys) : nullptr,
+              alone ? Iotas(problem, row) : 0, packed.get(), row, 0, count);
   }
   return true;
 }
@@ -133,7 +145,7 @@ bool SortLongRows(const SortProblem& problem, const Executor& executor) {
     // The gathers of a part may take longer than those of another.
     const int64_t parts = 2 * kPartsPerThread * executor.num_threads();
     ParallelParts(executor, n, parts, [&](int64_t begin, int64_t end) {
-      WriteRow(problem, keys, iotas, packed.get(), row, begin, end);
+      WriteRows(problem, OnlyKey(keys), iotas, packed.get(), row, begin, end);
     });
   }
   return true;

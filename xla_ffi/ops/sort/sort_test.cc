@@ -159,6 +159,8 @@ TYPED_TEST(SortTest, IsTheStableSortOfEveryLength) {
       CheckAgainstStableSort<TypeParam>(3, n, 1, pattern, random);
     }
     CheckAgainstStableSort<TypeParam>(100, 400, 3, pattern, random);
+    // Several groups of short rows, the last one not full.
+    CheckAgainstStableSort<TypeParam>(3'000, 7, 2, pattern, random);
   }
 }
 

@@ -1,4 +1,4 @@
-// The operands of a row in the order of its packed keys.
+// The operands of rows in the order of their packed keys.
 
 #ifndef XLA_FFI_OPS_SORT_SORTED_ROW_H_
 #define XLA_FFI_OPS_SORT_SORTED_ROW_H_
@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <type_traits>
 #include <variant>
-#include <vector>
 
 #include "xla_ffi/core/ordered_key.h"
 #include "xla_ffi/core/packed_key.h"
@@ -100,8 +99,8 @@ void CopyIndices(const Packed* packed, int64_t n, void* out) {
   }
 }
 
-// The only key, in sorted order: read off the codes, except keys that are equal
-// and have different bits.
+// The only key of a row, in sorted order: read off the codes, except keys that
+// are equal and have different bits.
 template <typename Packed>
 void WriteKeys(const KeyColumn& column, const Packed* packed, int64_t n,
                void* out) {
@@ -123,11 +122,13 @@ void WriteKeys(const KeyColumn& column, const Packed* packed, int64_t n,
   });
 }
 
-// Writes the elements [begin, end) of one sorted row of every operand.
+// Writes the elements [begin, end) of every operand from the row `row` on, in
+// the order of their packed keys. What is not gathered by its index has to be
+// of one row: the only key, null if it is gathered, and the iotas.
 template <typename Packed>
-void WriteRow(const SortProblem& problem, const std::vector<KeyColumn>& keys,
-              uint64_t iotas, const Packed* packed, int64_t row, int64_t begin,
-              int64_t end) {
+void WriteRows(const SortProblem& problem, const KeyColumn* only_key,
+               uint64_t iotas, const Packed* packed, int64_t row, int64_t begin,
+               int64_t end) {
   const int64_t n = end - begin;
   packed += begin;
   for (size_t i = 0; i < problem.operands.size(); ++i) {
@@ -136,8 +137,8 @@ void WriteRow(const SortProblem& problem, const std::vector<KeyColumn>& keys,
     const void* in = static_cast<const char*>(operand.in) + row_bytes;
     void* out =
         static_cast<char*>(operand.out) + row_bytes + begin * operand.width;
-    if (i == 0 && keys.size() == 1) {
-      WriteKeys(keys[0], packed, n, out);
+    if (i == 0 && only_key != nullptr) {
+      WriteKeys(*only_key, packed, n, out);
     } else if (i < 64 && (iotas >> i) % 2 != 0) {
       CopyIndices(packed, n, out);
     } else {

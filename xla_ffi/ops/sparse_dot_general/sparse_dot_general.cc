@@ -1,6 +1,7 @@
 #include "xla_ffi/ops/sparse_dot_general/sparse_dot_general.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -240,13 +241,27 @@ SparseTask<T, I> TaskOf(const SparseProblem<T>& p, int64_t b) {
   return t;
 }
 
+// Whether the rows of elements `begin` to `end` ascend from the one before
+// them, the first of all from 0. To its end without a branch, as most are
+// sorted.
 template <typename T, typename I>
-bool IsSorted(const SparseTask<T, I>& t, int64_t count) {
-  if (count > 0 && t.rows[0] < 0) return false;
-  for (int64_t e = 1; e < count; ++e) {
-    if (t.rows[e * t.step] < t.rows[(e - 1) * t.step]) return false;
+bool IsSorted(const SparseTask<T, I>& t, int64_t begin, int64_t end) {
+  bool descends = begin == 0 && end > 0 && t.rows[0] < 0;
+  for (int64_t e = std::max<int64_t>(begin, 1); e < end; ++e) {
+    descends |= t.rows[e * t.step] < t.rows[(e - 1) * t.step];
   }
-  return true;
+  return !descends;
+}
+
+template <typename T, typename I>
+bool AreAllSorted(const SparseTask<T, I>& t, int64_t parts,
+                  const Executor& executor) {
+  std::atomic<bool> is_sorted{true};
+  ParallelParts(executor, t.num_entries, parts,
+                [&](int64_t begin, int64_t end) {
+                  if (!IsSorted(t, begin, end)) is_sorted = false;
+                });
+  return is_sorted.load();
 }
 
 // The first element from `e` on that begins a row.
@@ -301,8 +316,10 @@ void MultiplyCoordinates(const SparseProblem<T>& p,
   const int64_t parts =
       NumParts(executor, p.entries, MinItems(kParallelForMinBytes / 2, entry));
   // The first ones suffice to choose a loop, but not to divide the work.
-  whole.is_sorted =
-      IsSorted(whole, parts > 1 ? p.entries : std::min<int64_t>(p.entries, 64));
+  whole.is_sorted = IsSorted(whole, 0, std::min<int64_t>(p.entries, 64));
+  if (parts > 1 && whole.is_sorted) {
+    whole.is_sorted = AreAllSorted(whole, parts, executor);
+  }
   if (parts > 1 && whole.is_sorted) {
     return ParallelTasks(executor, parts, [&](int64_t part) {
       auto t = whole;
