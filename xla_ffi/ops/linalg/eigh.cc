@@ -100,11 +100,13 @@ void EighBlocks(int64_t n, bool is_lower, const T* x, T* vectors, T* values,
   const auto nan = hn::Set(a.d, std::numeric_limits<T>::quiet_NaN());
   for (int64_t first = begin; first < end; first += a.Count()) {
     const int64_t count = std::min(a.Count(), end - first);
-    // Of either triangle the upper one, in which the rotations work.
-    a.Read(x + first * n * n, n * n, n * n, count, [&](int64_t e) {
+    a.Read(x + first * n * n, n * n, n * n, count);
+    // The rotations work in the upper triangle.
+    for (int64_t e = 0; e < n * n; ++e) {
       const int64_t low = std::min(e / n, e % n), high = std::max(e / n, e % n);
-      return is_lower ? high * n + low : low * n + high;
-    });
+      if (is_lower) a.Set(low * n + high, a.Get(high * n + low));
+      if (!is_lower) a.Set(high * n + low, a.Get(low * n + high));
+    }
     auto largest = zero;
     auto is_finite = hn::Eq(zero, zero);
     for (int64_t e = 0; e < n * n; ++e) {
@@ -123,9 +125,9 @@ void EighBlocks(int64_t n, bool is_lower, const T* x, T* vectors, T* values,
       a.Set(e, hn::IfThenElse(is_finite, hn::Mul(a.Get(e), scale), nan));
       v.Set(e, hn::IfThenElse(is_finite, v.Get(e), nan));
     }
-    v.Write(vectors + first * n * n, n * n, n * n, count, Same);
+    v.Write(vectors + first * n * n, n * n, n * n, count);
     for (int64_t e = 0; e < n; ++e) a.Set(e, a.Get(e * (n + 1)));
-    a.Write(values + first * n, n, n, count, Same);
+    a.Write(values + first * n, n, n, count);
   }
 }
 

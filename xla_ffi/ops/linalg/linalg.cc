@@ -65,7 +65,7 @@ void LuBlocks(int64_t n, const T* x, T* lu, int32_t* pivots,
   HWY_ALIGN Index rows[hn::MaxLanes(hn::ScalableTag<T>())];
   for (int64_t first = begin; first < end; first += a.Count()) {
     const int64_t count = std::min(a.Count(), end - first);
-    a.Read(x + first * n * n, n * n, n * n, count, Same);
+    a.Read(x + first * n * n, n * n, n * n, count);
     for (int64_t k = 0; k < n; ++k) {
       auto largest = hn::Abs(a.Get(k * n + k));
       auto pivot = hn::Set(di, static_cast<Index>(k));
@@ -83,7 +83,7 @@ void LuBlocks(int64_t n, const T* x, T* lu, int32_t* pivots,
         pivots[(first + i) * n + k] = static_cast<int32_t>(rows[i]);
       }
     }
-    a.Write(lu + first * n * n, n * n, n * n, count, Same);
+    a.Write(lu + first * n * n, n * n, n * n, count);
     for (int64_t i = first; i < first + count; ++i) {
       int32_t* const order = permutation + i * n;
       std::iota(order, order + n, 0);
@@ -101,7 +101,7 @@ void CholeskyBlocks(int64_t n, const T* x, T* result, int64_t begin,
   const auto zero = hn::Zero(a.d);
   for (int64_t first = begin; first < end; first += a.Count()) {
     const int64_t count = std::min(a.Count(), end - first);
-    a.Read(x + first * n * n, n * n, n * n, count, Same);
+    a.Read(x + first * n * n, n * n, n * n, count);
     auto is_definite = hn::Eq(zero, zero);
     for (int64_t j = 0; j < n; ++j) {
       auto root = zero;
@@ -127,38 +127,56 @@ void CholeskyBlocks(int64_t n, const T* x, T* result, int64_t begin,
         a.Set(e, hn::IfThenElse(is_definite, a.Get(e), nan));
       }
     }
-    a.Write(result + first * n * n, n * n, n * n, count, Same);
+    a.Write(result + first * n * n, n * n, n * n, count);
+  }
+}
+
+// Solves for one vector in v, whose element i is element at + i * step.
+template <typename T>
+HWY_INLINE void SolveVector(const TriangularSolve& p, const Lanes<T>& a,
+                            Lanes<T>& v, int64_t at, int64_t step) {
+  const int64_t n = p.n;
+  // x a = b is a^T x^T = b^T.
+  const bool is_transposed = p.is_transposed == p.is_left;
+  const bool is_lower = p.is_lower != is_transposed;
+  const int64_t row = is_transposed ? 1 : n, column = is_transposed ? n : 1;
+  for (int64_t done = 0; done < n; ++done) {
+    const int64_t i = is_lower ? done : n - 1 - done;
+    auto sum = v.Get(at + i * step);
+    for (int64_t k = is_lower ? 0 : i + 1; k < (is_lower ? i : n); ++k) {
+      sum =
+          hn::NegMulAdd(a.Get(i * row + k * column), v.Get(at + k * step), sum);
+    }
+    if (!p.is_diagonal_one) sum = hn::Div(sum, a.Get(i * (n + 1)));
+    v.Set(at + i * step, sum);
   }
 }
 
 template <typename T>
 void SolveBlocks(const TriangularSolve& p, const T* a_data, const T* b, T* x,
                  int64_t begin, int64_t end) {
-  const int64_t n = p.n, columns = p.columns;
-  // x a = b is a^T x^T = b^T.
-  const bool is_transposed = p.is_transposed == p.is_left;
-  const bool is_lower = p.is_lower != is_transposed;
+  const int64_t n = p.n, size = n * p.columns;
+  const int64_t most = kMaxMatrix * kMaxMatrix / n;  // vectors at a time
   Lanes<T> a, v;
   for (int64_t first = begin; first < end; first += a.Count()) {
     const int64_t count = std::min(a.Count(), end - first);
-    a.Read(a_data + first * n * n, n * n, n * n, count,
-           [&](int64_t e) { return is_transposed ? e % n * n + e / n : e; });
-    for (int64_t c = 0; c < columns; ++c) {
-      const auto at = [&](int64_t i) {
-        return p.is_left ? i * columns + c : c * n + i;
-      };
-      const int64_t size = n * columns;
-      v.Read(b + first * size, size, n, count, at);
-      for (int64_t step = 0; step < n; ++step) {
-        const int64_t i = is_lower ? step : n - 1 - step;
-        auto sum = v.Get(i);
-        for (int64_t k = is_lower ? 0 : i + 1; k < (is_lower ? i : n); ++k) {
-          sum = hn::NegMulAdd(a.Get(i * n + k), v.Get(k), sum);
-        }
-        if (!p.is_diagonal_one) sum = hn::Div(sum, a.Get(i * n + i));
-        v.Set(i, sum);
+    a.Read(a_data + first * n * n, n * n, n * n, count);
+    for (int64_t c = 0; c < p.columns; c += most) {
+      const int64_t width = std::min(most, p.columns - c);
+      // What lies beside each other: all there is, or a part of each row.
+      const bool is_whole = !p.is_left || width == p.columns;
+      const int64_t runs = is_whole ? 1 : n;
+      const int64_t run = is_whole ? n * width : width;
+      const int64_t begin_of_run = first * size + (p.is_left ? c : c * n);
+      for (int64_t r = 0; r < runs; ++r) {
+        v.Read(b + begin_of_run + r * p.columns, size, run, count, r * run);
       }
-      v.Write(x + first * size, size, n, count, at);
+      for (int64_t k = 0; k < width; ++k) {
+        SolveVector(p, a, v, p.is_left ? k : k * n, p.is_left ? width : 1);
+      }
+      for (int64_t r = 0; r < runs; ++r) {
+        v.Write(x + begin_of_run + r * p.columns, size, run, count, r * run);
+      }
     }
   }
 }
