@@ -186,6 +186,22 @@ TEST(SparseDotGeneralNanTest, ColumnsOutOfRangeHaveZeros) {
   EXPECT_EQ(c.out[1], 0);  // the NaN has no row
 }
 
+// Steps down where the elements of a thread begin: taken for sorted, two
+// threads would add to the same rows.
+TEST(SparseDotGeneralThreadsTest, ASawIsNotSorted) {
+  std::mt19937_64 random(5);
+  testing::ThreadedPool pool(3);
+  for (const int64_t teeth : {2, 8, 12, 16}) {
+    Case<float, int32_t> c(1, 192'000, 2000, 3000, 32, true, random);
+    const int64_t period = c.problem.entries / teeth;
+    for (int64_t e = 0; e < c.problem.entries; ++e) {
+      c.indices[2 * e] = static_cast<int32_t>(e % period * 2000 / period);
+    }
+    MultiplyCoordinates(c.problem, c.coordinates, pool);
+    ASSERT_NO_FATAL_FAILURE(c.ExpectWanted()) << teeth;
+  }
+}
+
 TEST(SparseDotGeneralThreadsTest, ThreadsShareTheWork) {
   std::mt19937_64 random(4);
   for (const int64_t columns : {1, 32}) {
