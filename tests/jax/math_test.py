@@ -209,6 +209,9 @@ def test_what_is_left_to_xla():
     assert "stablehlo.cbrt" in text
     _, text = kit(lambda x: x**2.3, x)
     assert not is_ours(text)
+    highest = jax.lax.AccuracyMode.HIGHEST
+    _, text = kit(lambda x: jax.lax.cbrt(x, accuracy=highest), x)
+    assert "stablehlo.cbrt" in text
     _, text = kit(jnp.sin, x)
     assert is_ours(text) == HAS_SINES
 
