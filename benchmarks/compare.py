@@ -115,6 +115,11 @@ def on_another_jax(version: str, arguments: Sequence[str]) -> int:
     if version not in another_jax.environments.VERSIONS:
         known = ", ".join(another_jax.environments.VERSIONS)
         sys.exit(f"--jax: expected one of {known}, got {version}")
+    *_, newest = another_jax.environments.VERSIONS
+    if "--publish" in arguments and version != newest:
+        sys.exit(
+            f"--publish --jax: expected {newest}, the newest, got {version}"
+        )
     return another_jax.again(version, __file__, arguments)
 
 

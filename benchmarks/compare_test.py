@@ -207,6 +207,8 @@ def test_another_jax_has_the_same_command_line(monkeypatch, capfd):
     assert capfd.readouterr().out.endswith("compare.py --jax 0.8.1 --list\n")
     with pytest.raises(SystemExit, match="--jax: expected one of 0.8.1, .*got"):
         compare.main(["--jax", "0.1"])
+    with pytest.raises(SystemExit, match="expected 0.12.0.1, the newest, got"):
+        compare.main(["--jax", "0.8.1", "--publish"])
 
 
 def test_json_and_plot(tmp_path):
