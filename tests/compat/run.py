@@ -80,8 +80,8 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
         counts = (
             count(ElementTree.parse(report)) if report.exists() else Count()
         )
-    # Killed, for example. No test at all is code 5: require() looks at that.
-    if done.returncode not in (0, 5):
+    # Killed, for example; or there is no test. Code 5: all of it is skipped.
+    if done.returncode not in (0, 5) or counts == Count():
         counts.failed = max(counts.failed, 1)
     if counts.failed:
         print(done.stdout)

@@ -14,6 +14,7 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit.__main__ import main
+from xla_ffi_kit.library import releases
 
 SCALE = """
 #include "helper.h"
@@ -95,7 +96,7 @@ def test_handlers_stages_and_types(library):
 
 
 @pytest.mark.skipif(
-    jaxlib.__version__ in ("0.9.1", "0.9.2"), reason="crashes on state"
+    jaxlib.__version__ in releases.NO_OLD_STATE, reason="crashes on state"
 )
 def test_state_is_kept(library):
     count = xla_ffi_kit.FfiOp(

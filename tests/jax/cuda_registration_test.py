@@ -10,14 +10,14 @@ import pytest
 from jaxlib import xla_client
 
 import xla_ffi_kit
-from xla_ffi_kit.library import c_api, registration
+from xla_ffi_kit.library import c_api, registration, releases
 
 PATH = pathlib.Path(__file__).parent / "test_handlers.so"
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 
 # effects_test shows what these releases say.
 takes_state = pytest.mark.skipif(
-    jaxlib.__version__ in ("0.9.1", "0.9.2"), reason="crashes on state"
+    jaxlib.__version__ in releases.NO_OLD_STATE, reason="crashes on state"
 )
 
 # What the plugin was given, in order: "type" or "handler", name, the rest.
