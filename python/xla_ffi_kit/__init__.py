@@ -6,11 +6,6 @@ call them run, and starts no JAX backend.
 
 from xla_ffi_kit import numpy
 from xla_ffi_kit.accelerate.switch import accelerate, accelerated
-from xla_ffi_kit.inline.build import build_library
-from xla_ffi_kit.inline.decorators import elementwise, inline, rows
-from xla_ffi_kit.inline.errors import BuildError
-from xla_ffi_kit.inline.headers import include_dir
-from xla_ffi_kit.inline.numba_handler import numba_kernel
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
@@ -27,6 +22,11 @@ from xla_ffi_kit.op.implementation import use_reference
 from xla_ffi_kit.ops.modular_add import modular_add
 from xla_ffi_kit.ops.relu import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm, rms_norm_block
+from xla_ffi_kit.strings.build import build_library
+from xla_ffi_kit.strings.decorators import elementwise, inline, rows
+from xla_ffi_kit.strings.errors import BuildError
+from xla_ffi_kit.strings.headers import include_dir
+from xla_ffi_kit.strings.numba_handler import numba_kernel
 
 __version__ = "0.1.0"
 

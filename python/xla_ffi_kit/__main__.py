@@ -12,9 +12,9 @@ from xla_ffi_kit import __version__
 # Imported when they run: none needs what another does.
 _COMMANDS = (
     ("doctor", "doctor", "main", "what is there, and what will load"),
-    ("build", "inline.commands", "build", "a handler library from C++ files"),
-    ("cache", "inline.commands", "cache", "lists or clears `inline`'s cache"),
-    ("include", "inline.commands", "include", "prints where the headers are"),
+    ("build", "strings.commands", "build", "a handler library from C++ files"),
+    ("cache", "strings.commands", "cache", "lists or clears `inline`'s cache"),
+    ("include", "strings.commands", "include", "prints where the headers are"),
 )
 
 

@@ -7,7 +7,7 @@ import pathlib
 PACKAGE = pathlib.Path("python/xla_ffi_kit")
 # No room imports one that stands after it; modules beside them come first.
 ROOMS = (
-    *("", "library", "op", "inline", "ops"),
+    *("", "library", "op", "strings", "ops"),
     *("numpy", "accelerate", "testing", "doctor"),
 )
 MODULES = {

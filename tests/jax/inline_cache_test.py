@@ -12,14 +12,14 @@ import sys
 import pytest
 
 from xla_ffi_kit import BuildError
-from xla_ffi_kit.inline import cache, commands, operation
-from xla_ffi_kit.inline.source import Place, Source
+from xla_ffi_kit.strings import cache, commands, operation
+from xla_ffi_kit.strings.source import Place, Source
 
 # Compiles one source, and calls it by its C function: XLA has no part in it.
 PROGRAM = """
 import ctypes, os, sys
-from xla_ffi_kit.inline import operation
-from xla_ffi_kit.inline.source import Place, Source
+from xla_ffi_kit.strings import operation
+from xla_ffi_kit.strings.source import Place, Source
 source = Source(
     "answer",
     sys.argv[1] + "extern \\"C\\" __attribute__((visibility(\\"default\\"))) "
@@ -33,7 +33,7 @@ os.write(1, f"{answer} {target}\\n".encode())
 """
 
 # By what forks processes that run it.
-IMPORTS = "from xla_ffi_kit.inline import cache, operation\n"
+IMPORTS = "from xla_ffi_kit.strings import cache, operation\n"
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xla_ffi_kit.inline import element_types, operation
-from xla_ffi_kit.inline.source import Place, Source
 from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.strings import element_types, operation
+from xla_ffi_kit.strings.source import Place, Source
 
 
 class Loop:

@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from xla_ffi_kit.inline import cache as cache_folder
-from xla_ffi_kit.inline import headers
-from xla_ffi_kit.inline.build import build_library
-from xla_ffi_kit.inline.errors import BuildError
-from xla_ffi_kit.inline.nvcc import COMPUTE_CAPABILITIES
+from xla_ffi_kit.strings import cache as cache_folder
+from xla_ffi_kit.strings import headers
+from xla_ffi_kit.strings.build import build_library
+from xla_ffi_kit.strings.errors import BuildError
+from xla_ffi_kit.strings.nvcc import COMPUTE_CAPABILITIES
 
 _PROGRAM = "python -m xla_ffi_kit"
 

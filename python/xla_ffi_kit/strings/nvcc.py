@@ -9,7 +9,7 @@ import pathlib
 import shutil
 from collections.abc import Sequence
 
-from xla_ffi_kit.inline.errors import NoCompilerError
+from xla_ffi_kit.strings.errors import NoCompilerError
 
 # Machine code for each, as `xla_ffi_library()` has it by default.
 COMPUTE_CAPABILITIES = ("80", "90", "100")

@@ -16,9 +16,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from xla_ffi_kit.inline import cache, nvcc
-from xla_ffi_kit.inline.errors import BuildError, NoCompilerError
-from xla_ffi_kit.inline.headers import include_dir
+from xla_ffi_kit.strings import cache, nvcc
+from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
+from xla_ffi_kit.strings.headers import include_dir
 
 # gcc links startup code into libraries with these that makes denormals zero in
 # every thread that loads them.

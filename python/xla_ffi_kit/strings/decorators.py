@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol, Unpack
 
-from xla_ffi_kit.inline import loops, operation
-from xla_ffi_kit.inline.element_types import template_arguments
-from xla_ffi_kit.inline.source import Source, place_of
 from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
+from xla_ffi_kit.strings import loops, operation
+from xla_ffi_kit.strings.element_types import template_arguments
+from xla_ffi_kit.strings.source import Source, place_of
 
 
 class Decorator(Protocol):

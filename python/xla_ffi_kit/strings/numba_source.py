@@ -14,8 +14,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from xla_ffi_kit.inline import element_types
 from xla_ffi_kit.library import c_api
+from xla_ffi_kit.strings import element_types
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import cast
 import jax.numpy as jnp
 import numpy as np
 
-from xla_ffi_kit.inline.errors import BuildError
 from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.strings.errors import BuildError
 
 # HLO's name -> C++ type, NumPy type, number in XLA_FFI_DataType.
 _TYPES: dict[str, tuple[str, type[np.generic], int]] = {

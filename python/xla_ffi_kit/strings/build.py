@@ -8,9 +8,9 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from xla_ffi_kit.inline import compiler, nvcc
-from xla_ffi_kit.inline.errors import BuildError
 from xla_ffi_kit.library.handler_library import HandlerLibrary
+from xla_ffi_kit.strings import compiler, nvcc
+from xla_ffi_kit.strings.errors import BuildError
 
 _PLATFORMS = {"cpu": "Host", "cuda": "CUDA"}
 _STAGES = ("instantiate", "prepare", "initialize", "execute")

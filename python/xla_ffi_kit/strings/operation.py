@@ -10,12 +10,12 @@ from typing import cast
 
 import numpy as np
 
-from xla_ffi_kit.inline import cache, compiler, headers, signature
-from xla_ffi_kit.inline.errors import BuildError, NoCompilerError
-from xla_ffi_kit.inline.source import EXPORTS, TARGET_MACRO, Source
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
 from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.strings import cache, compiler, headers, signature
+from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
+from xla_ffi_kit.strings.source import EXPORTS, TARGET_MACRO, Source
 
 
 def parameter_names(

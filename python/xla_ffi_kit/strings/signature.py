@@ -8,10 +8,10 @@ import os
 
 import numpy as np
 
-from xla_ffi_kit.inline import element_types
-from xla_ffi_kit.inline.errors import BuildError
-from xla_ffi_kit.inline.source import CODES_SYMBOL, Source
 from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.strings import element_types
+from xla_ffi_kit.strings.errors import BuildError
+from xla_ffi_kit.strings.source import CODES_SYMBOL, Source
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 
-from xla_ffi_kit.inline.errors import BuildError
+from xla_ffi_kit.strings.errors import BuildError
 
 FOLDER_VARIABLE = "XLA_FFI_KIT_CACHE"
 _ENTRY = "entry.json"

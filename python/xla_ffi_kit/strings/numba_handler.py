@@ -15,11 +15,11 @@ from typing import Unpack, cast
 import jax
 import numpy as np
 
-from xla_ffi_kit.inline import element_types, numba_source, operation
-from xla_ffi_kit.inline.decorators import Decorator
-from xla_ffi_kit.inline.errors import BuildError
 from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
 from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.strings import element_types, numba_source, operation
+from xla_ffi_kit.strings.decorators import Decorator
+from xla_ffi_kit.strings.errors import BuildError
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
 _targets: set[str] = set()

@@ -1,0 +1,1 @@
+"""Operations from strings of C++, from files and from numba functions."""
