@@ -1,6 +1,7 @@
 """The per-operation switch to the reference."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -59,6 +60,153 @@ def test_switch_by_environment():
     assert run("") == "True"
     assert run("rms_norm, other") == "False"
     assert run("*") == "False"
+
+
+X, ROW = jnp.ones((3, 4)), jnp.ones(4)
+PUBLIC = {
+    "relu": (xla_ffi_kit.relu, (X,)),
+    "modular_add": (xla_ffi_kit.modular_add, (X[..., :2], X)),
+    "rms_norm": (xla_ffi_kit.rms_norm, (X,)),
+    "rms_norm of a weight": (xla_ffi_kit.rms_norm, (X, ROW)),
+    "rms_norm of a residual": (
+        lambda x, w, h: xla_ffi_kit.rms_norm(x, w, residual=h),
+        (X, ROW, X),
+    ),
+    "rms_norm of a residual alone": (
+        lambda x, h: xla_ffi_kit.rms_norm(x, residual=h),
+        (X, X),
+    ),
+    "rms_norm in place": (
+        lambda x, w: xla_ffi_kit.rms_norm(x, w, in_place=True),
+        (X, ROW),
+    ),
+    "rms_norm of a residual in place": (
+        lambda x, w, h: xla_ffi_kit.rms_norm(x, w, residual=h, in_place=True),
+        (X, ROW, X),
+    ),
+    "rms_norm of complex": (
+        lambda x: jnp.abs(xla_ffi_kit.rms_norm(x + 1j)),
+        (X,),
+    ),
+    "rms_norm of a block": (xla_ffi_kit.rms_norm_block, (X, ROW)),
+    "rms_norm_block": (xla_ffi_kit.rms_norm_block, (X, ROW)),
+    "unique": (
+        lambda x: xla_ffi_kit.numpy.unique(
+            x, size=4, return_inverse=True, return_counts=True
+        )[0],
+        (X,),
+    ),
+    "isin": (
+        lambda x: xla_ffi_kit.numpy.isin(x, x).astype(x.dtype),
+        (jnp.ones(100),),
+    ),
+    "nonzero": (
+        lambda x: x[xla_ffi_kit.numpy.nonzero(x, size=4)],
+        (X,),
+    ),
+}
+
+
+def programs(function, arguments):
+    """The function under JAX's transformations: name -> function, arguments."""
+
+    def loss(*values):
+        leaves = jax.tree.leaves(function(*values))
+        return sum((y**2).sum() for y in leaves)
+
+    every = tuple(range(len(arguments)))
+
+    def pull_back(*values):
+        results, pull = jax.vjp(function, *values)
+        return pull(results)
+
+    def second(*values):
+        gradients = jax.grad(loss, every)(*values)
+        return sum((g**2).sum() for g in gradients)
+
+    stacked = tuple(jnp.stack([a, a]) for a in arguments)
+    return {
+        "forward": (function, arguments),
+        "jvp": (lambda *a: jax.jvp(function, a, a), arguments),
+        "grad": (jax.grad(loss, every), arguments),
+        "vjp": (pull_back, arguments),
+        "grad of grad": (jax.grad(second, every), arguments),
+        "vmap": (jax.vmap(function), stacked),
+        "vmap of grad": (jax.vmap(jax.grad(loss, every)), stacked),
+        "remat": (jax.grad(jax.checkpoint(loss), every), arguments),
+    }
+
+
+def targets(lowered):
+    return set(re.findall(r"@(xla_ffi_kit\.\w+)", lowered.as_text()))
+
+
+@pytest.mark.parametrize("case", PUBLIC)
+def test_a_public_name_reaches_all_that_its_function_runs(case):
+    function, arguments = PUBLIC[case]
+    name = case.partition(" ")[0]
+    for what, (program, given) in programs(function, arguments).items():
+        traced = jax.jit(program).trace(*given)
+        if what == "forward":
+            assert targets(traced.lower()), what
+        with xla_ffi_kit.use_reference(name):
+            left = targets(jax.jit(program).lower(*given))
+            assert not left, (what, left)
+            # Traced without the switch, and compiled with it.
+            left = targets(jax.jit(program).trace(*given).lower())
+            assert not left, (what, left)
+            left = targets(traced.lower())
+            assert not left, (what, left)
+
+
+def test_a_backward_pass_is_switched_by_itself():
+    """That of `jax.vjp`, whose forward pass ran the kernel."""
+    function, arguments = PUBLIC["rms_norm of a weight"]
+    y, pull_back = jax.vjp(function, *arguments)
+    assert targets(jax.jit(pull_back).lower(y))
+    with xla_ffi_kit.use_reference("rms_norm"):
+        assert not targets(jax.jit(pull_back).lower(y))
+    assert targets(jax.jit(pull_back).lower(y))
+
+
+def test_the_environment_reaches_the_same():
+    env = os.environ | {
+        "PYTHONPATH": os.pathsep.join(
+            [os.path.dirname(os.path.abspath(__file__)), *sys.path]
+        ),
+        "XLA_FFI_KIT_REFERENCE": "rms_norm,unique",
+    }
+    code = """if True:
+        import jax
+        from switch_test import PUBLIC, programs, targets
+        for case, (function, arguments) in PUBLIC.items():
+            if case.startswith(("rms_norm", "unique")):
+                for program, given in programs(function, arguments).values():
+                    assert not targets(jax.jit(program).lower(*given)), case
+        relu, arguments = PUBLIC["relu"]
+        print(targets(jax.jit(relu).lower(*arguments)))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["{'xla_ffi_kit.relu'}"]
+
+
+def test_an_operation_of_ones_own_is_part_of_a_function():
+    op = xla_ffi_kit.FfiOp(
+        "test.scale_fwd",
+        jax.nn.relu,
+        kernel_axes=0,
+        handlers={"cpu": "xla_ffi_kit.relu"},
+        libraries=xla_ffi_kit.KIT_LIBRARIES,
+        part_of="test.scale",
+    )
+    for name in ("scale", "test.scale", "scale_fwd"):
+        with xla_ffi_kit.use_reference(name):
+            assert not targets(jax.jit(op).lower(X))
+            np.testing.assert_array_equal(op(X), X)
+    assert targets(jax.jit(op).lower(X))
 
 
 def test_switch_checks_as_the_kernel_does():

@@ -169,7 +169,7 @@ def _operation(
     ) -> OperationState:
         return OperationState(op.name, platform_name, runs, why, problem)
 
-    if implementation.runs_reference(op.name):
+    if implementation.runs_reference(op):
         return state("reference", "switched to it")
     target = op.handlers[platform_name]
     if callable(target):

@@ -38,6 +38,7 @@ nonzero_op = FfiOp(
     libraries=KIT_LIBRARIES,
     attributes={"size": np.int64, "fill": np.int64},
     sharded_kernel_axes="gather",
+    part_of="xla_ffi_kit.unique",
 )
 
 

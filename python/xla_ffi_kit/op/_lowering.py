@@ -17,6 +17,7 @@ from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.op import _operands, _shared, sharding
 from xla_ffi_kit.op._attributes import AttributeValues
+from xla_ffi_kit.op.implementation import runs_reference
 from xla_ffi_kit.op.spec import Arrays, Function, OpSpec
 
 
@@ -36,7 +37,26 @@ def install(spec: OpSpec, primitive: Primitive) -> None:
                 default,
                 _in_jax(spec, spec.partitioned),
             )
+        rule = functools.partial(_unless_switched, spec, default, rule)
         mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def _unless_switched(
+    spec: OpSpec,
+    default: LoweringRule,
+    rule: LoweringRule,
+    ctx: LoweringRuleContext,
+    *operands: ir.Value,
+    attributes: AttributeValues,
+) -> Sequence[ir.Value | Sequence[ir.Value]]:
+    """Lowers by `rule`, or by the reference if the operation is switched.
+
+    A call looks at the switch itself. But what is traced outside of
+    `use_reference`, a program or the backward pass of `jax.vjp`, may be
+    compiled inside of it.
+    """
+    chosen = default if runs_reference(spec) else rule
+    return chosen(ctx, *operands, attributes=attributes)
 
 
 def _in_jax(spec: OpSpec, function: Function) -> LoweringRule:

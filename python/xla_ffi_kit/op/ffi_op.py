@@ -58,6 +58,7 @@ class Options(TypedDict, total=False):
     has_side_effect: bool
     vmap_method: VmapMethod
     sharded_kernel_axes: ShardedKernelAxes
+    part_of: str | Sequence[str]
 
 
 def operations() -> list[OpSpec]:
@@ -129,6 +130,9 @@ class FfiOp(OpSpec, Generic[R]):
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case.
+      part_of: names of public functions, one or several, that run this
+        operation under another name than its own: `use_reference` of such a
+        name reaches it, as it should a function's variants and derivatives.
     """
 
     def __init__(
@@ -153,6 +157,7 @@ class FfiOp(OpSpec, Generic[R]):
         has_side_effect: bool = False,
         vmap_method: VmapMethod = "broadcast_all",
         sharded_kernel_axes: ShardedKernelAxes = "error",
+        part_of: str | Sequence[str] = (),
     ) -> None:
         signature = inspect.signature(reference)
         names = _operands.names(name, signature, attributes or {})
@@ -186,6 +191,7 @@ class FfiOp(OpSpec, Generic[R]):
             has_side_effect=has_side_effect,
             vmap_method=vmap_method,
             sharded_kernel_axes=sharded_kernel_axes,
+            part_of=(part_of,) if isinstance(part_of, str) else tuple(part_of),
         )
         _citizen.resemble(self, reference, signature)
         self._bind_attributes = _attributes.Binder(
@@ -208,7 +214,7 @@ class FfiOp(OpSpec, Generic[R]):
             static_argnames="attributes",
         )
         _operations.add(self)
-        implementations.add_operation(name)
+        implementations.add_operation(self)
 
     def __reduce__(self) -> str:
         return _citizen.import_path(self)
@@ -252,7 +258,7 @@ class FfiOp(OpSpec, Generic[R]):
                 f"{self.name}: implementation: expected None or 'reference', "
                 f"got {implementation!r}"
             )
-        if implementation or implementations.runs_reference(self.name):
+        if implementation or implementations.runs_reference(self):
             _operands.leading_shape(self, arrays)
             self._types(arrays, values)
             results = self._run_reference(*arrays, attributes=values)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import jax
 
+from xla_ffi_kit.op.spec import OpSpec
+
 ENVIRONMENT_VARIABLE = "XLA_FFI_KIT_REFERENCE"
 _ALL = "*"
 
@@ -18,14 +20,14 @@ def _from_environment() -> frozenset[str]:
     return frozenset(name.strip() for name in names if name.strip())
 
 
-# Names of operations, whole and their last parts.
+# Names of operations and public functions, whole and their last parts.
 _known: set[str] = set()
 _unchecked = set(_from_environment()) - {_ALL}
 
 
-def add_operation(name: str) -> None:
-    """Makes a name known to `use_reference`."""
-    _known.update((name, name.rpartition(".")[2]))
+def add_operation(op: OpSpec) -> None:
+    """Makes the names of an operation known to `use_reference`."""
+    _known.update(op.switch_names)
 
 
 # A user context is part of the key of JAX's trace and compile caches, so a
@@ -37,9 +39,11 @@ _references = jax.make_user_context(default_value=_from_environment())
 def use_reference(*names: str) -> Iterator[None]:
     """Runs the named operations as their JAX reference, all without names.
 
-    A name is an operation's full name or its last part ("rms_norm"). Nested
-    uses add up. The environment variable XLA_FFI_KIT_REFERENCE, a
-    comma-separated list of names or "*", sets the same at start-up.
+    A name is that of an operation, or of a public function: all operations
+    that are `part_of` it then run their reference, those of its derivatives
+    too. Full names and their last parts ("rms_norm") will do. Nested uses add
+    up. The environment variable XLA_FFI_KIT_REFERENCE, a comma-separated list
+    of names or "*", sets the same at start-up.
 
     Example:
       with xla_ffi_kit.use_reference("rms_norm"):
@@ -61,14 +65,14 @@ def use_reference(*names: str) -> Iterator[None]:
         yield
 
 
-def runs_reference(name: str) -> bool:
-    """Whether the operation `name` is switched to its reference."""
+def runs_reference(op: OpSpec) -> bool:
+    """Whether an operation is switched to its reference."""
     chosen = _references.value
     if not chosen:
         return False
     if _unchecked:
         _warn_of_unknown()
-    return not chosen.isdisjoint((_ALL, name, name.rpartition(".")[2]))
+    return _ALL in chosen or not chosen.isdisjoint(op.switch_names)
 
 
 def _warn_of_unknown() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, TypeVar, get_args
 
@@ -57,6 +58,7 @@ class OpSpec:
     has_side_effect: bool
     vmap_method: VmapMethod
     sharded_kernel_axes: ShardedKernelAxes
+    part_of: tuple[str, ...]
 
     def __post_init__(self) -> None:
         """Raises ValueError where the fields contradict each other."""
@@ -103,6 +105,12 @@ class OpSpec:
                 f"{self.name}: vmap_method: expected 'broadcast_all' with "
                 f"shared operands, got {self.vmap_method!r}"
             )
+
+    @functools.cached_property
+    def switch_names(self) -> frozenset[str]:
+        """What `use_reference` knows it by: full names and last parts."""
+        full = (self.name, *self.part_of)
+        return frozenset(full) | {name.rpartition(".")[2] for name in full}
 
     def own_axes(self, index: int, operand: Typed) -> int:
         """How many batch axes an operand has."""

@@ -68,6 +68,7 @@ def _make_op(
         attributes={"num_keys": np.int64},
         jvp=jvp,
         sharded_kernel_axes="gather",
+        part_of=("xla_ffi_kit.sort", "xla_ffi_kit.unique"),
     )
 
 

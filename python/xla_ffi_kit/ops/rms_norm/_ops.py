@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from xla_ffi_kit.ops.rms_norm import _reference
 
 _NAME = "xla_ffi_kit.rms_norm"
 _EPS = {"eps": np.float64}
+_BLOCK = f"{_NAME}_block"  # a public function, as `_NAME` is
 
 # Names of operands, or of results.
 _Names = tuple[str, ...]
@@ -71,6 +72,7 @@ def _make_op(
     jvp: Callable[..., tuple[Result, Result]] | None = None,
     transpose: Transpose | None = None,
     aliases: Mapping[int, int] | None = None,
+    part_of: Sequence[str] = (_NAME,),
 ) -> FfiOp[Any]:
     """An operation whose spec follows from the names of what it has."""
 
@@ -86,6 +88,7 @@ def _make_op(
         kernel_axes=tuple(int(name != "scale") for name in operands),
         handlers={"cpu": handler, "cuda": handler},
         libraries=KIT_LIBRARIES,
+        part_of=part_of,
         attributes=attributes,
         linear=places(operands, "ct", "ct_sum"),
         shared=places(operands, "weight"),
@@ -221,6 +224,7 @@ _make_weight_bwd = functools.partial(
     attributes={},
     composed=_composed_backward,
     transpose=_transpose_weight_backward,
+    part_of=(_NAME, _BLOCK),
 )
 rms_norm_weight_bwd_op: FfiOp[_Gradients] = _make_weight_bwd(
     f"{_NAME}_weight_bwd", operands=("x", "ct", "scale", "weight")
@@ -236,6 +240,7 @@ rms_norm_weight_jvp_op = FfiOp(
     kernel_axes=(1, 1, 0, 1, 1),
     handlers={"cpu": _composed_jvp, "cuda": _composed_jvp},
     libraries=KIT_LIBRARIES,
+    part_of=(_NAME, _BLOCK),
     shared=(3, 4),
     linear=(1, 4),
     transpose=_transpose_weight_jvp,
@@ -323,6 +328,7 @@ def _make_forward(
             if recomputes
             else functools.partial(jvp, has_scale=has_scale),
             aliases=aliases,
+            part_of=(_NAME, _NAME + suffix),
         )
 
     made = Forward(
