@@ -122,6 +122,11 @@ def _register(library: HandlerLibrary, target: str) -> None:
     _handlers[key] = library.path  # last: others look at it without lock
 
 
+def registered() -> list[str]:
+    """The custom call targets that this process has registered."""
+    return [target for target, _ in list(_handlers)]
+
+
 def is_registered(target: str, platform: str) -> bool:
     """Whether a program of `platform` may call `target`."""
     return _backend_is_up(platform) and _jax_hooks.is_registered(

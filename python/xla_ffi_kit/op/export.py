@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable
 
 from jax import export
 
+from xla_ffi_kit.library import registration
+from xla_ffi_kit.library.handler_library import (
+    KIT_LIBRARIES,
+    HandlerLibrary,
+    HandlerLibraryError,
+)
+from xla_ffi_kit.op import ffi_op
 from xla_ffi_kit.op.operations import operations_in
+from xla_ffi_kit.op.spec import OpSpec
 
 
 def export_checks(
     *ops: Callable[..., object],
 ) -> tuple[export.DisabledSafetyCheck, ...]:
-    """The safety checks to disable to export programs with these operations.
+    """The safety checks to disable to export programs with operations.
 
     `jax.export` refuses custom calls that it does not know, because a
     serialized program may outlive the library that defines them. Who exports a
@@ -22,26 +31,52 @@ def export_checks(
 
     Example:
       exported = jax.export.export(
-          jax.jit(f), disabled_checks=export_checks(op)
+          jax.jit(f), disabled_checks=export_checks()
       )(x)
 
     Args:
       *ops: the operations, or functions that call them, such as
-        `xla_ffi_kit.relu`. All targets of their libraries are allowed, so that
-        an export with a `vjp_order` may call those of the derivatives.
+        `xla_ffi_kit.relu`: methods, closures, partial and jitted functions too.
+        All targets of their libraries are allowed, so that an export with a
+        `vjp_order` may call those of the derivatives. Default: every operation
+        of this process, and every handler that it has registered.
+
+    Raises:
+      TypeError: a function in which no operation is seen, because it gets them
+        as arguments, say. The call without arguments allows those too.
     """
-    found = [op for named in ops for op in operations_in(named)]
-    targets = {
-        target: None
-        for op in found
-        for target in op.handlers.values()
-        if isinstance(target, str)
-    }
-    for library in {
-        id(lib): lib for op in found for lib in op.libraries
-    }.values():
-        if library.exists:
-            targets.update(dict.fromkeys(library.handlers))
+    found: list[OpSpec] = []
+    for named in ops:
+        try:
+            found += operations_in(named, derivatives=True)
+        except TypeError as error:
+            raise TypeError(
+                f"export_checks: {error}; export_checks() without arguments "
+                "allows every operation of this process"
+            ) from None
+    if ops:
+        targets = _targets(found)
+    else:
+        targets = registration.registered()
+        targets += _targets(ffi_op.operations(), KIT_LIBRARIES)
     return tuple(
-        export.DisabledSafetyCheck.custom_call(target) for target in targets
+        export.DisabledSafetyCheck.custom_call(target)
+        for target in dict.fromkeys(targets)
     )
+
+
+def _targets(
+    operations: Iterable[OpSpec], libraries: Iterable[HandlerLibrary] = ()
+) -> list[str]:
+    """What operations may call, and what is in libraries, theirs too."""
+    targets: list[str] = []
+    every = {id(library): library for library in libraries}
+    for op in operations:
+        every |= {id(library): library for library in op.libraries}
+        called = op.handlers.values()
+        targets += [target for target in called if isinstance(target, str)]
+    for library in every.values():
+        # One that cannot be used is an error where an operation is lowered.
+        with contextlib.suppress(HandlerLibraryError):
+            targets += library.handlers if library.exists else ()
+    return targets
