@@ -12,7 +12,6 @@ import argparse
 import dataclasses
 import importlib
 import json
-import operator
 import os
 import sys
 from collections.abc import Sequence
@@ -30,8 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; 0 if everything loads, 1 if something does not."""
     options = _parser().parse_args(arguments)
     sys.path.insert(0, os.getcwd())  # as for any module named on this line
-    for module in options.imports:
-        importlib.import_module(module)
+    try:
+        for module in options.imports:
+            _imported(module)
+    except _NotFoundError as error:
+        return _refused("--import", str(error), options.json)
     module, colon, name = (options.library or "").partition(":")
     if colon and not os.path.exists(options.library):
         return _function(module, name, options.json)
@@ -44,8 +46,36 @@ def _function(module: str, name: str, as_json: bool) -> int:
     """Reports on the operations of a public function."""
     from xla_ffi_kit.op.operations import operations_in
 
-    found = operator.attrgetter(name)(importlib.import_module(module))
-    return _report(operations_in(found), as_json)
+    function = f"{module}:{name}"
+    try:
+        found = _imported(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        operations = operations_in(found)
+    except (_NotFoundError, AttributeError, TypeError) as error:
+        return _refused(function, str(error), as_json)
+    return _report(operations, as_json)
+
+
+class _NotFoundError(Exception):
+    """A module cannot be imported; says why."""
+
+
+def _imported(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    # Whatever a stranger's module raises, sys.exit() too.
+    except (Exception, SystemExit) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise _NotFoundError(f"cannot import {name!r}: {reason}") from None
+
+
+def _refused(path: str, problem: str, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"path": path, "problem": problem}))
+    else:
+        print(f"doctor: {path}: {problem}", file=sys.stderr)
+    return 1
 
 
 def _report(operations: Sequence[OpSpec] | None, as_json: bool) -> int:

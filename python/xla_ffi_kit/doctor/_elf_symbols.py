@@ -2,13 +2,16 @@
 
 The dynamic symbols, the libraries it is linked against and the versions of
 their symbols it asks for, after the System V ABI and the LSB's symbol
-versioning. Nothing is loaded, so none of the library's code runs.
+versioning. Nothing is loaded, so none of the library's code runs. A file may
+claim anything: tables that share their bytes, names as long as the file,
+numbers beyond it. So what is read has bounds that no real library comes near.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import mmap
+import re
 import struct
 from collections.abc import Iterator
 
@@ -26,6 +29,11 @@ _DT_NEEDED = 1
 _FUNCTION = 2
 _GLOBAL_OR_WEAK = (1, 2)
 _HIDDEN = (1, 2)  # STV_INTERNAL, STV_HIDDEN
+
+_MOST_ENTRIES = 1 << 21  # of a table
+_LONGEST_NAME = 1 << 16
+_MOST_NAMES = 1 << 26  # bytes of all names together
+_GLIBC = re.compile(r"GLIBC_([0-9]{1,9}(?:\.[0-9]{1,9})*)")
 
 
 class ElfError(ValueError):
@@ -45,12 +53,9 @@ class SharedLibrary:
     @property
     def glibc(self) -> tuple[int, ...] | None:
         """The oldest glibc that it loads with, as far as it says."""
-        found = [
-            tuple(map(int, v.removeprefix("GLIBC_").split(".")))
-            for v in self.versions
-            if v.removeprefix("GLIBC_").replace(".", "").isdigit()
-        ]
-        return max(found, default=None)
+        found = filter(None, map(_GLIBC.fullmatch, self.versions))
+        versions = [tuple(map(int, v[1].split("."))) for v in found]
+        return max(versions, default=None)
 
 
 # Every handler checks its call frame's size and names the struct if it is not
@@ -74,7 +79,7 @@ def read(path: str) -> SharedLibrary:
     ):
         try:
             return _read(data)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except (struct.error, IndexError, ValueError) as error:
             raise ElfError(f"is malformed ({error})") from None
 
 
@@ -93,17 +98,22 @@ def _read(data: mmap.mmap) -> SharedLibrary:
     objects: list[str] = []
     needed: list[str] = []
     versions: list[str] = []
-    for section in sections:
-        if section.kind not in (_SHT_DYNSYM, _SHT_DYNAMIC, _SHT_VERNEED):
+    names = _Names(data)
+    kinds = [section.kind for section in sections]
+    for kind in (_SHT_DYNSYM, _SHT_DYNAMIC, _SHT_VERNEED):
+        if kinds.count(kind) > 1:
+            raise ValueError(f"{kinds.count(kind)} sections of type {kind:#x}")
+        if kind not in kinds:
             continue
+        section = sections[kinds.index(kind)]
         strings = sections[section.link].at
-        if section.kind == _SHT_DYNSYM:
-            for name, is_function in _exports(data, section, strings):
+        if kind == _SHT_DYNSYM:
+            for name, is_function in _exports(names, section, strings):
                 (functions if is_function else objects).append(name)
-        elif section.kind == _SHT_DYNAMIC:
-            needed += _needed(data, section, strings)
+        elif kind == _SHT_DYNAMIC:
+            needed += _needed(names, section, strings)
         else:
-            versions += _versions(data, section, strings)
+            versions += _versions(names, section, strings)
     return SharedLibrary(
         tuple(sorted(functions)),
         tuple(sorted(objects)),
@@ -115,54 +125,78 @@ def _read(data: mmap.mmap) -> SharedLibrary:
 
 def _sections(data: mmap.mmap) -> Iterator[_Section]:
     header = _HEADER.unpack_from(data, 0)
-    at, size, count = header[6], header[11], header[12]
+    at, count = header[6], header[12]
     for i in range(count):
-        s = _SECTION.unpack_from(data, at + i * size)
+        s = _SECTION.unpack_from(data, at + i * elf.SECTION_SIZE)
         yield _Section(s[1], s[4], s[5], s[6], s[9])
 
 
-def _string(data: mmap.mmap, at: int) -> str:
-    end = data.find(b"\0", at)
-    if at > len(data) or end < 0:
-        raise IndexError("a name lies outside the file")
-    return data[at:end].decode()
+def printable(name: str) -> str:
+    """A name as it may be printed: none is a command to the terminal."""
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
+class _Names:
+    """The names in a file, of which there is an end."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self.data = data
+        self._count = self._size = 0
+
+    def at(self, place: int) -> str:
+        if place >= len(self.data):
+            raise IndexError("a name lies outside the file")
+        end = self.data.find(b"\0", place, place + _LONGEST_NAME)
+        if end < 0:
+            raise IndexError(f"a name without an end in {_LONGEST_NAME} bytes")
+        self._count += 1
+        self._size += end - place
+        if self._count > _MOST_ENTRIES or self._size > _MOST_NAMES:
+            raise ValueError(
+                f"more than {_MOST_ENTRIES} names, or {_MOST_NAMES} bytes"
+            )
+        return printable(self.data[place:end].decode())
 
 
 def _table(data: mmap.mmap, section: _Section, item: struct.Struct) -> range:
     """Where the items of a section begin."""
     if section.at + section.size > len(data):
         raise IndexError("a section lies outside the file")
-    step = section.entry_size or item.size
-    return range(section.at, section.at + section.size - item.size + 1, step)
+    if section.entry_size not in (0, item.size):
+        raise ValueError(f"a table of entries of {section.entry_size} bytes")
+    if section.size > _MOST_ENTRIES * item.size:
+        raise ValueError(f"a table of more than {_MOST_ENTRIES} entries")
+    end = section.at + section.size
+    return range(section.at, end - item.size + 1, item.size)
 
 
 def _exports(
-    data: mmap.mmap, section: _Section, strings: int
+    names: _Names, section: _Section, strings: int
 ) -> Iterator[tuple[str, bool]]:
-    for at in _table(data, section, _SYMBOL):
-        name, info, other, index, _, _ = _SYMBOL.unpack_from(data, at)
+    for at in _table(names.data, section, _SYMBOL):
+        name, info, other, index, _, _ = _SYMBOL.unpack_from(names.data, at)
         visible = info >> 4 in _GLOBAL_OR_WEAK and other & 3 not in _HIDDEN
         if index and visible:
-            yield _string(data, strings + name), info & 15 == _FUNCTION
+            yield names.at(strings + name), info & 15 == _FUNCTION
 
 
-def _needed(data: mmap.mmap, section: _Section, strings: int) -> Iterator[str]:
-    for at in _table(data, section, _DYNAMIC):
-        tag, value = _DYNAMIC.unpack_from(data, at)
+def _needed(names: _Names, section: _Section, strings: int) -> Iterator[str]:
+    for at in _table(names.data, section, _DYNAMIC):
+        tag, value = _DYNAMIC.unpack_from(names.data, at)
         if tag == _DT_NEEDED:
-            yield _string(data, strings + value)
+            yield names.at(strings + value)
 
 
-def _versions(
-    data: mmap.mmap, section: _Section, strings: int
-) -> Iterator[str]:
-    at, end = section.at, section.at + section.size
+def _versions(names: _Names, section: _Section, strings: int) -> Iterator[str]:
+    data, at, end = names.data, section.at, section.at + section.size
     while True:
+        if at + _VERNEED.size > len(data):
+            raise IndexError("a section lies outside the file")
         _, count, _, first, following = _VERNEED.unpack_from(data, at)
         entry = at + first
         for _ in range(count):
             _, _, _, name, step = _VERNAUX.unpack_from(data, entry)
-            yield _string(data, strings + name)
+            yield names.at(strings + name)
             if not step:
                 break
             entry += step

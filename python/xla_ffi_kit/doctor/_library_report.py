@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,11 +11,18 @@ import subprocess
 import sys
 import tempfile
 
-from xla_ffi_kit.doctor import _elf_symbols
-from xla_ffi_kit.doctor._probe import Answer, Found, FoundHandler
+from xla_ffi_kit.doctor._elf_symbols import printable
+from xla_ffi_kit.doctor._probe import (
+    LOADING,
+    Answer,
+    Found,
+    FoundHandler,
+    how_it_ended,
+)
 from xla_ffi_kit.library import c_api, releases
 
-_SECONDS = 120  # that loading a library may take
+_SECONDS = 60  # that reading and loading a library may take
+_LAST_BYTES = 4096  # of what the process that does it says
 
 # The package without its __init__, which would import JAX.
 _RUN_PROBE = """
@@ -73,22 +81,13 @@ class Runtime:
 
 
 def examine(path: str, runtime: Runtime) -> LibraryReport:
-    """Reads the handler library at `path`, and loads it in another process.
+    """Reads and loads the handler library at `path`, in another process.
 
     Raises:
       NotAHandlerLibraryError: the file cannot be read, is no shared library
         for this machine, has no handlers, or cannot be loaded.
     """
-    try:
-        elf = _elf_symbols.read(path)
-    except _elf_symbols.ElfError as error:
-        raise NotAHandlerLibraryError(f"{path} {error}") from None
-    except OSError as error:
-        raise NotAHandlerLibraryError(
-            f"{path} cannot be read: {error.strerror}"
-        ) from None
-    how, kind = _how(path, elf)
-    found = _probe(path, how)
+    found = _probe(path)
     if "error" in found:
         raise NotAHandlerLibraryError(f"{path} {found['error']}")
     if not found["handlers"]:
@@ -96,70 +95,63 @@ def examine(path: str, runtime: Runtime) -> LibraryReport:
     known = {c_api.TABLE_SYMBOL}
     for handler in found["handlers"]:
         known.update(s for s in handler["symbols"] if s)
-    if how == "module":
-        known.update(f for f in elf.functions if f.startswith("PyInit_"))
-    exports = set(elf.functions) | set(elf.objects)
+    exports = set(found["exports"])
+    if found["kind"] == "Python module":
+        known.update(e for e in exports if e.startswith("PyInit_"))
+    handlers = (_handler(h, found["types"], runtime) for h in found["handlers"])
     return LibraryReport(
         path=path,
-        kind=kind,
-        handlers=tuple(
-            sorted(
-                (
-                    _handler(h, found["types"], runtime)
-                    for h in found["handlers"]
-                ),
-                key=lambda h: (h.name, h.platform),
-            )
-        ),
+        kind=found["kind"],
+        handlers=tuple(sorted(handlers, key=lambda h: (h.name, h.platform))),
         other_exports=tuple(
             # C names first: they are the ones nobody meant to export.
             sorted(exports - known, key=lambda n: (n.startswith("_Z"), n))
         ),
-        needed=elf.needed,
-        glibc=_dots(elf.glibc) if elf.glibc else None,
+        needed=tuple(found["needed"]),
+        glibc=_dots(tuple(found["glibc"])) if found["glibc"] else None,
         jaxlib=runtime.jaxlib,
         runtime=_dots(runtime.api_version) if runtime.api_version else None,
     )
 
 
-def _how(path: str, elf: _elf_symbols.SharedLibrary) -> tuple[str, str]:
-    if c_api.TABLE_SYMBOL in elf.functions:
-        return "table", "handler table"
-    if not elf.calls_ffi:
-        raise NotAHandlerLibraryError(
-            f"{path} is a shared library without any FFI handler"
-        )
-    if any(f.startswith("PyInit_") for f in elf.functions):
-        return "module", "Python module"
-    return "symbols", "exported functions"
-
-
-def _probe(path: str, how: str) -> Found:
+def _probe(path: str) -> Found:
+    """What a process of its own finds in the file."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "found.json")
-        arguments = [package, os.path.abspath(path), how, output]
-        try:
-            done = subprocess.run(
+        arguments = [package, os.path.abspath(path), output]
+        with open(os.path.join(folder, "stderr"), "w+b") as said:
+            probe = subprocess.Popen(
                 [sys.executable, "-c", _RUN_PROBE, *arguments],
                 # Under Bazel the packages are not where Python looks itself.
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_SECONDS,
-                check=False,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,  # so that all of it can be ended
             )
-        except subprocess.TimeoutExpired:
-            return {"error": f"was not loaded within {_SECONDS} s"}
+            try:
+                status = probe.wait(_SECONDS)
+            except subprocess.TimeoutExpired:
+                return {"error": f"was not read and loaded within {_SECONDS} s"}
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(probe.pid, signal.SIGKILL)
+                probe.wait()
+            said.seek(max(said.tell() - _LAST_BYTES, 0))
+            lines = said.read(_LAST_BYTES).decode(errors="replace").split("\n")
+        found: Found = {"error": "cannot be read"}
         if os.path.exists(output):
-            with open(output, encoding="utf-8") as file:
-                found: Found = json.load(file)
-                return found
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        return {"error": f"ends the process that loads it ({name})"}
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    return {"error": f"cannot be loaded: {said[-1] if said else 'no reason'}"}
+            with contextlib.suppress(ValueError):
+                with open(output, encoding="utf-8") as file:
+                    found = json.load(file)
+    how = how_it_ended(status)
+    if found.get("error") == LOADING:
+        return {"error": f"ends the process that loads it ({how})"}
+    if status == 0 or "error" not in found:
+        return found
+    last = next((line for line in reversed(lines) if line.strip()), "no reason")
+    return {"error": f"{found['error']} ({how}): {printable(last.strip())}"}
 
 
 def _handler(

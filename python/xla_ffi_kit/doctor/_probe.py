@@ -1,9 +1,10 @@
-"""Loads a handler library and asks its handlers, in a process of its own.
+"""Reads and loads a handler library, in a process of its own.
 
-    python _probe.py LIBRARY HOW OUTPUT
+    python _probe.py LIBRARY OUTPUT
 
-Whatever the library does - dying in a constructor, answering a metadata call
-by a crash - ends this process or a child of it, never the doctor. JAX is not
+Whatever the file claims and the library does - tables without an end, dying in
+a constructor, answering a metadata call by a crash - ends this process or a
+child of it, never the doctor, and within the limits set here. JAX is not
 imported, so nothing of it can get mixed up with the library.
 """
 
@@ -16,16 +17,25 @@ import importlib.util
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from xla_ffi_kit.doctor import _elf_symbols
 from xla_ffi_kit.library import c_api, handler_library
 
 _SECONDS = 2  # that a metadata call may take; it takes microseconds
+_MOST_HANDLERS = 1 << 16
+# Of this process and of each child. Mapped files do not count as data.
+_LIMITS = {
+    resource.RLIMIT_CPU: 30,  # seconds
+    resource.RLIMIT_DATA: 4 << 30,
+    resource.RLIMIT_FSIZE: 1 << 29,
+    resource.RLIMIT_CORE: 0,
+}
 
 _GetPointer = ctypes.PYFUNCTYPE(
     ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
@@ -56,11 +66,20 @@ class FoundHandler(TypedDict, total=False):
     symbols: list[str | None]
 
 
-class Found(TypedDict, total=False):
-    """What is in a library: handlers and state types by number, or `error`."""
+class Loaded(TypedDict, total=False):
+    """What a loaded library has: handlers, and state types by number."""
 
     handlers: list[FoundHandler]
     types: dict[str, str]
+
+
+class Found(Loaded, total=False):
+    """All of a library, or `error`."""
+
+    kind: str  # "handler table", "exported functions" or "Python module"
+    exports: list[str]
+    needed: list[str]
+    glibc: list[int] | None
     error: str
 
 
@@ -69,18 +88,11 @@ def ask(address: int) -> Answer:
     readable, writable = os.pipe()
     child = os.fork()
     if not child:
-        signal.alarm(_SECONDS)
         try:
-            metadata = c_api.read_metadata(address)
-            answer: Answer = {
-                "api_version": metadata.api_version,
-                "traits": metadata.traits,
-                "state_type_id": metadata.state_type_id,
-            }
-        except ValueError as error:
-            answer = {"error": str(error)}
-        os.write(writable, json.dumps(answer).encode())
-        os._exit(0)
+            signal.alarm(_SECONDS)
+            os.write(writable, json.dumps(_answer(address)).encode())
+        finally:  # nothing of the parent's is the child's to go on with
+            os._exit(0)
     os.close(writable)
     with open(readable, encoding="utf-8") as pipe:
         text = pipe.read()
@@ -88,34 +100,52 @@ def ask(address: int) -> Answer:
     if text:
         said: Answer = json.loads(text)
         return said
-    how = (
-        signal.Signals(os.WTERMSIG(status)).name
-        if os.WIFSIGNALED(status)
-        else f"exit status {os.WEXITSTATUS(status)}"
-    )
+    how = how_it_ended(os.waitstatus_to_exitcode(status))
     return {"error": f"a metadata call ends the process ({how})"}
 
 
-def table(path: str) -> Found:
+def _answer(address: int) -> Answer:
+    try:
+        metadata = c_api.read_metadata(address)
+    except ValueError as error:
+        return {"error": str(error)}
+    return {
+        "api_version": metadata.api_version,
+        "traits": metadata.traits,
+        "state_type_id": metadata.state_type_id,
+    }
+
+
+def how_it_ended(status: int) -> str:
+    """An exit status, or the name of the signal whose negative it is."""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def table(path: str, functions: Sequence[str]) -> Loaded:
     """Every handler and type of a library with a handler table."""
     library = ctypes.CDLL(path)
     get_table = getattr(library, c_api.TABLE_SYMBOL)
     get_table.restype = ctypes.POINTER(c_api.HandlerTable)
     contents = get_table().contents
+    if max(contents.num_handlers, contents.num_types) > _MOST_HANDLERS:
+        raise ValueError("its handler table names too many handlers or types")
     names = {}
     for number, state in enumerate(handler_library.types_in(contents), start=1):
         # Stands in for XLA, which numbers the types when it registers them;
         # a handler whose type has no number answers with an error.
         ctypes.c_int64.from_address(state.type_id).value = number
-        names[str(number)] = state.name
-    symbols = _symbols(library, path)
+        names[str(number)] = _elf_symbols.printable(state.name)
+    symbols = _symbols(library, functions)
     handlers: list[FoundHandler] = []
     for handler in handler_library.handlers_in(contents):
         stages = {s: ask(a) for s, a in handler.stages.items()}
         handlers.append(
             {
-                "name": handler.name,
-                "platform": handler.platform,
+                "name": _elf_symbols.printable(handler.name),
+                "platform": _elf_symbols.printable(handler.platform),
                 "stages": stages,
                 "symbols": [symbols.get(a) for a in handler.stages.values()],
             }
@@ -123,20 +153,22 @@ def table(path: str) -> Found:
     return {"handlers": handlers, "types": names}
 
 
-def _symbols(library: ctypes.CDLL, path: str) -> dict[int | None, str]:
+def _symbols(
+    library: ctypes.CDLL, functions: Sequence[str]
+) -> dict[int | None, str]:
     """Address -> name of the exported functions."""
     return {
         ctypes.cast(getattr(library, name), ctypes.c_void_p).value: name
-        for name in _elf_symbols.read(path).functions
+        for name in functions
         if hasattr(library, name)
     }
 
 
-def symbols(path: str) -> Found:
+def symbols(path: str, functions: Sequence[str]) -> Loaded:
     """The exported C functions that answer a metadata call as handlers do."""
     library = ctypes.CDLL(path)
     handlers: list[FoundHandler] = []
-    for address, name in _symbols(library, path).items():
+    for address, name in _symbols(library, functions).items():
         if address is None or name.startswith("_"):
             continue  # C++ names, and the linker's own
         answer = ask(address)
@@ -150,15 +182,13 @@ def symbols(path: str) -> Found:
     return {"handlers": handlers, "types": {}}
 
 
-def module(path: str) -> Found:
+def module(path: str, functions: Sequence[str]) -> Loaded:
     """The capsules that a Python extension module hands out.
 
     Those of `registrations()`, as jaxlib's modules have it, and of every
     function whose signature is `name() -> capsule`.
     """
-    init = next(
-        f for f in _elf_symbols.read(path).functions if f.startswith("PyInit_")
-    )
+    init = next(f for f in functions if f.startswith("PyInit_"))
     name = init.removeprefix("PyInit_")
     loader = importlib.machinery.ExtensionFileLoader(name, path)
     spec = importlib.util.spec_from_loader(name, loader)
@@ -195,19 +225,71 @@ def _is_capsule(value: object) -> bool:
     return type(value).__name__ == "PyCapsule"
 
 
-_HOW = {"table": table, "symbols": symbols, "module": module}
+_HOW = {
+    "handler table": table,
+    "exported functions": symbols,
+    "Python module": module,
+}
 
 
-def main(path: str, how: str, output: str) -> None:
+def _kind(library: _elf_symbols.SharedLibrary) -> str:
+    if c_api.TABLE_SYMBOL in library.functions:
+        return "handler table"
+    if not library.calls_ffi:
+        raise _elf_symbols.ElfError(
+            "is a shared library without any FFI handler"
+        )
+    if any(f.startswith("PyInit_") for f in library.functions):
+        return "Python module"
+    return "exported functions"
+
+
+def examine(path: str, output: str) -> Found:
+    """What there is to be found, or the error."""
+    try:
+        library = _elf_symbols.read(path)
+        kind = _kind(library)
+    except _elf_symbols.ElfError as error:
+        return {"error": str(error)}
+    except OSError as error:
+        return {"error": f"cannot be read: {error.strerror}"}
+    _write(output, {"error": LOADING})
+    try:
+        loaded = _HOW[kind](path, library.functions)
+    except Exception as error:  # a module's code may raise anything
+        return {"error": f"cannot be loaded: {' '.join(str(error).split())}"}
+    return {
+        "handlers": loaded["handlers"],
+        "types": loaded["types"],
+        "kind": kind,
+        "exports": [*library.functions, *library.objects],
+        "needed": list(library.needed),
+        "glibc": list(library.glibc) if library.glibc else None,
+    }
+
+
+LOADING = "is being loaded"  # what stays if that ends the process
+
+
+def _write(output: str, found: Found) -> None:
+    with open(f"{output}.new", "w", encoding="utf-8") as file:
+        json.dump(found, file, ensure_ascii=False)
+    os.replace(file.name, output)  # what was loaded may end us at any time
+
+
+def main(path: str, output: str) -> None:
     """Writes what there is to be found, or the error, as JSON."""
+    for limit, most in _LIMITS.items():
+        hard = resource.getrlimit(limit)[1]
+        if hard == resource.RLIM_INFINITY or hard > most:
+            resource.setrlimit(limit, (most, most))
     # Discard anything the library prints.
     with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
         try:
-            found: Found = _HOW[how](path)
-        except (OSError, ImportError, AttributeError, ValueError) as error:
-            found = {"error": f"cannot be loaded: {error}"}
-    with open(output, "w", encoding="utf-8") as file:
-        json.dump(found, file)
+            found = examine(path, output)
+        except MemoryError:
+            found = {"error": "cannot be read: it takes too much memory"}
+    _write(output, found)
 
 
 if __name__ == "__main__":

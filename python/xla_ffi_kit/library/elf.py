@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import platform
 import re
+import stat
 import struct
 
 _MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le"}
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
+SECTION_SIZE = 64  # of an entry of the section table, which comes last
 # What glibc says where a library needs a newer system.
 _VERSION_NOT_FOUND = re.compile(
     r"(?P<file>\S+): version `(?P<name>\w+?)_(?P<version>[0-9.]+)' not found"
@@ -23,7 +25,10 @@ _VERSION_NOT_FOUND = re.compile(
 
 def problem(path: str) -> str | None:
     """Says in a few words why `path` cannot be loaded; None if it can."""
-    size = os.path.getsize(path)
+    about = os.stat(path)
+    if not stat.S_ISREG(about.st_mode) and not stat.S_ISDIR(about.st_mode):
+        return "is not a regular file"  # to open a pipe could take for ever
+    size = about.st_size
     with open(path, "rb") as file:
         data = file.read(_HEADER.size)
         if data[:4] != b"\x7fELF":
@@ -35,6 +40,10 @@ def problem(path: str) -> str | None:
         if data[4] != 2 or machine != platform.machine():
             return f"is built for {machine}, not for {platform.machine()}"
         segments_at, segment_size, count = header[5], header[9], header[10]
+        if count and segment_size != _SEGMENT.size:
+            return f"is malformed (segments of {segment_size} bytes)"
+        if header[12] and header[11] != SECTION_SIZE:
+            return f"is malformed (sections of {header[11]} bytes)"
         if segments_at > size:
             return f"is truncated ({size} of {segments_at} bytes)"
         file.seek(segments_at)
@@ -42,7 +51,7 @@ def problem(path: str) -> str | None:
     needed = segments_at + segment_size * count
     # Sections come last in the file; a cut anywhere shows in one of the two.
     needed = max(needed, header[6] + header[11] * header[12])
-    for at in range(0, len(table) - _SEGMENT.size + 1, segment_size or 1):
+    for at in range(0, len(table) - _SEGMENT.size + 1, _SEGMENT.size):
         segment = _SEGMENT.unpack_from(table, at)
         needed = max(needed, segment[2] + segment[5])
     if size < needed:
@@ -76,7 +85,7 @@ def _newest(path: str, name: str) -> str:
     except OSError:
         return "only older ones"
     # Each version that a library defines is a string in its string table.
-    pattern = rb"\0" + name.encode() + rb"_([0-9]+(?:\.[0-9]+)*)(?=\0)"
+    pattern = rb"\0" + name.encode() + rb"_([0-9]{1,9}(?:\.[0-9]{1,9})*)(?=\0)"
     versions = [v.decode() for v in re.findall(pattern, data)]
     if not versions:
         return "none"
