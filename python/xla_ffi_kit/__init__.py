@@ -12,6 +12,7 @@ from xla_ffi_kit.library.handler_library import (
     HandlerLibraryError,
     libraries_beside,
 )
+from xla_ffi_kit.library.known_faults import KnownBadReleaseWarning
 from xla_ffi_kit.library.registration import (
     register_at_import,
     register_handlers,
@@ -36,6 +37,7 @@ __all__ = [
     "FfiOp",
     "HandlerLibrary",
     "HandlerLibraryError",
+    "KnownBadReleaseWarning",
     "accelerate",
     "accelerated",
     "build_library",

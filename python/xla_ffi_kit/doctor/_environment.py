@@ -14,7 +14,11 @@ import jaxlib
 from xla_ffi_kit.accelerate import switch
 from xla_ffi_kit.doctor import _library_report
 from xla_ffi_kit.doctor._library_report import Runtime
-from xla_ffi_kit.library import handler_library, registration
+from xla_ffi_kit.library import (
+    handler_library,
+    known_faults,
+    registration,
+)
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
@@ -60,6 +64,8 @@ class EnvironmentReport:
     # Name -> "on, exact", "off, close", and where JAX's own code stays, why.
     accelerate: dict[str, str]
     switched: str  # what XLA_FFI_KIT_REFERENCE says
+    # Issue -> what the running jaxlib does wrong itself; None: it never ran.
+    jaxlib_faults: dict[str, str] | None
 
     @property
     def loads(self) -> bool:
@@ -101,6 +107,12 @@ def examine(
         ),
         accelerate=switch.state(),
         switched=os.environ.get(implementation.ENVIRONMENT_VARIABLE, ""),
+        jaxlib_faults={
+            fault.issue: fault.what
+            for fault in known_faults.faults_of(jaxlib.__version__)
+        }
+        if jaxlib.__version__ in known_faults.RAN
+        else None,
     )
 
 

@@ -83,6 +83,11 @@ def environment(report: EnvironmentReport) -> str:
     ]
     if report.switched:
         lines.append(f"XLA_FFI_KIT_REFERENCE={report.switched}")
+    lines.append("known faults of this jaxlib itself, on CPUs:")
+    if report.jaxlib_faults is None:
+        lines.append("  unknown: this release has not been tried")
+    else:
+        lines.append(columns(report.jaxlib_faults.items()) or "  none")
     lines.append("everything loads" if report.loads else "NOT everything loads")
     return "\n".join(lines)
 

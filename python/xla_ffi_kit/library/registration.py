@@ -19,7 +19,7 @@ import jax
 import jaxlib
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit.library import releases
+from xla_ffi_kit.library import known_faults, releases
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     Handler,
@@ -74,6 +74,8 @@ def register(library: HandlerLibrary, target: str) -> None:
     Does nothing when the library's platform has no backend in this process
     (cross-platform lowering and export need none).
     """
+    if library.platform == "cpu":
+        known_faults.warn_once()
     if _handlers.get((target, library.platform)) == library.path:
         return
     if not _backend_is_up(library.platform):

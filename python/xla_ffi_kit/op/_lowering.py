@@ -13,7 +13,11 @@ from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.library import handler_library, registration
+from xla_ffi_kit.library import (
+    handler_library,
+    known_faults,
+    registration,
+)
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.op import _operands, _shared, sharding
 from xla_ffi_kit.op._attributes import AttributeValues
@@ -90,6 +94,8 @@ def _lower(
         target, platform
     ):
         return default(ctx, *operands, attributes=attributes)
+    elif platform == "cpu":
+        known_faults.warn_once()
 
     avals = _jax_hooks.shaped(ctx.avals_in)
     lead = _operands.leading_shape(spec, avals)

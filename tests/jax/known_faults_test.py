@@ -1,0 +1,257 @@
+"""What releases of jaxlib do wrong by themselves, and the warning of it.
+
+    python known_faults_test.py
+
+says which faults the running release has.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+import pytest
+from jax import lax
+
+from xla_ffi_kit.doctor import _environment, _text
+from xla_ffi_kit.library import known_faults
+from xla_ffi_kit.library.known_faults import FAULTS, RAN
+
+# --- A reproducer for each fault: whether it shows ----------------------------
+
+
+def vmapped_products():
+    index = np.arange(32_769, dtype=np.float32)
+    x = np.stack([index, 0 * index, 0 * index], 1)
+
+    def norm(row):
+        return jnp.sum((jnp.eye(3, dtype=row.dtype) @ row) ** 2)
+
+    return not np.array_equal(jax.jit(jax.vmap(norm))(x), index**2)
+
+
+def writes_in_a_loop():
+    """A scan that keeps its results against one that does not.
+
+    It takes twice the time or so, and 8,000 times where each step copies all.
+    """
+
+    def seconds(keeps):
+        @jax.jit
+        def run(x):
+            def step(x, _):
+                x = x * 0.5 + 1
+                return x, x if keeps else None
+
+            return lax.scan(step, x, None, length=20_000)
+
+        jax.block_until_ready(run(1.0))
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            jax.block_until_ready(run(2.0))
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    return seconds(True) > 200 * seconds(False)
+
+
+def shifted_slice():
+    x = np.arange(128, dtype=np.int32).reshape(8, 16)
+
+    @jax.jit
+    def shift(x):
+        base = x + 1
+        return base.at[1:].set(base[:-1]).reshape(1, 8, 16)
+
+    want = np.concatenate([x[:1], x[:-1]]) + 1
+    return not np.array_equal(shift(x)[0], want)
+
+
+def dilated_base():
+    x = np.arange(64 * 128, dtype=np.float32).reshape(64, 128)
+
+    @jax.jit
+    def pool(x):
+        return lax.reduce_window(
+            x,
+            -jnp.inf,
+            lax.max,
+            (2, 1),
+            (2, 1),
+            ((0, 0), (0, 0)),
+            base_dilation=(1, 2),
+        )
+
+    want = np.full((32, 255), -np.inf, np.float32)
+    want[:, ::2] = x[1::2]
+    return not np.array_equal(pool(x), want)
+
+
+def negative_pad():
+    @jax.jit
+    def f(x):
+        cut = lax.pad(x, jnp.int32(0), [(0, 0, 1), (-1, 0, 0)])
+        padding = ((0, 0), (1, 0))
+        return lax.reduce_window(
+            cut, jnp.int32(0), lax.add, (1, 2), (1, 1), padding
+        )
+
+    return f(np.array([[669, -763]], np.int32)).tolist() != [[-763]]
+
+
+def angle_of_zeros():
+    x = np.arange(1, 5, dtype=np.int32)
+    angle = jax.jit(lambda x: jnp.angle(jnp.logical_xor(x, x)))(x)
+    return bool(jnp.isnan(angle).any())
+
+
+SHOWS = {
+    "jax#39103": vmapped_products,
+    "jax#40101": writes_in_a_loop,
+    "xla#49176": shifted_slice,
+    "xla#48714": dilated_base,
+    "xla#48715": negative_pad,
+    "jax#38681": angle_of_zeros,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.issue)
+def test_the_table_is_right_of_this_release(fault):
+    if jaxlib.__version__ not in RAN:
+        pytest.skip(f"jaxlib {jaxlib.__version__} is not in the table")
+    shows = SHOWS[fault.issue]()
+    if jaxlib.__version__ not in fault.releases:
+        assert not shows, f"jaxlib {jaxlib.__version__}: {fault.issue} too"
+    elif not shows:  # it may depend on what the processor can
+        pytest.skip(f"{fault.issue} does not show on this machine")
+
+
+def test_every_fault_has_its_reproducer_and_its_releases():
+    assert SHOWS.keys() == {fault.issue for fault in FAULTS}
+    for fault in FAULTS:
+        assert fault.releases and set(fault.releases) <= set(RAN)
+        if fault.warns:  # there is somewhere to go
+            for release in fault.releases:
+                assert "Use jaxlib 0." in known_faults.warning_of(release)
+
+
+def test_what_the_warning_says():
+    said = known_faults.warning_of("0.10.2")
+    assert said.startswith("jaxlib 0.10.2 has a known fault on CPUs, with or ")
+    assert "it computes the last row of a vmapped" in said
+    assert "(jax#39103). Use jaxlib 0.10.1 or 0.11.0; " in said
+    assert said.endswith("XLA_FFI_KIT_RELEASE_WARNING=0 silences this warning")
+    assert "Use jaxlib 0.11.0 or 0.11.2; " in known_faults.warning_of("0.11.1")
+    for quiet in ("0.8.1", "0.10.1", "0.12.0.1", "99.0"):
+        assert known_faults.warning_of(quiet) is None
+
+
+def test_the_doctor_lists_them():
+    report = _environment.examine([])
+    if jaxlib.__version__ in RAN:
+        assert "xla#49176" in report.jaxlib_faults
+        assert "xla#49176  overwrites what" in _text.environment(report)
+    else:
+        assert "has not been tried" in _text.environment(report)
+
+
+# --- The warning, in programs -------------------------------------------------
+
+# As on a release with a fault: which one runs makes no difference.
+BEGIN = """
+import sys, types, warnings
+import xla_ffi_kit
+from xla_ffi_kit.library import known_faults
+known_faults.jaxlib = types.SimpleNamespace(__version__="{release}")
+import jax, numpy as np
+x = np.ones(4, np.float32)
+"""
+ONCE = "KnownBadReleaseWarning: jaxlib 0.10.2 has a known fault"
+
+
+def stderr_of(code, *, release="0.10.2", **environment):
+    without = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("XLA_FFI_KIT_RELEASE_WARNING", "PYTHONWARNINGS")
+    }
+    begin = BEGIN.format(release=release)
+    done = subprocess.run(
+        [sys.executable, "-c", begin + code],
+        env=without | environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+USES = {
+    "an operation": "xla_ffi_kit.relu(x)",
+    "a program": "jax.jit(xla_ffi_kit.rms_norm).lower(x)",
+    "accelerate": "xla_ffi_kit.accelerate('sort'); jax.numpy.sort(x)",
+    "numpy": "xla_ffi_kit.numpy.unique(x)",
+    "register_handlers": "xla_ffi_kit.register_handlers()",
+    "a handler of the program's": (
+        "xla_ffi_kit.FfiOp('xla_ffi_kit.relu', lambda x: x, kernel_axes=0)(x)"
+    ),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_program_is_warned_once(use):
+    again = f"{USES[use]}\nxla_ffi_kit.relu(x)\nxla_ffi_kit.rms_norm(x)\n"
+    assert stderr_of(again).count(ONCE) == 1
+
+
+def test_who_does_not_use_the_kit_is_not_warned():
+    code = "jax.numpy.sort(x)\nwith xla_ffi_kit.use_reference():\n"
+    assert ONCE not in stderr_of(code + "    xla_ffi_kit.relu(x)\n")
+
+
+def test_the_check_starts_no_backend():
+    code = """if True:
+        from jax._src import xla_bridge
+        known_faults.warn_once()
+        assert not xla_bridge._backends
+    """
+    assert stderr_of(code).count(ONCE) == 1
+
+
+def test_a_release_without_is_quiet():
+    for release in ("0.10.1", "0.12.0.1"):
+        assert ONCE[:22] not in stderr_of(USES["an operation"], release=release)
+
+
+def test_it_can_be_silenced():
+    ignore = (
+        "warnings.simplefilter('ignore', xla_ffi_kit.KnownBadReleaseWarning)\n"
+    )
+    use = USES["an operation"]
+    assert ONCE not in stderr_of(ignore + use)
+    assert ONCE not in stderr_of(use, XLA_FFI_KIT_RELEASE_WARNING="0")
+    assert ONCE in stderr_of(use, XLA_FFI_KIT_RELEASE_WARNING="1")
+
+
+def test_as_an_error_it_is_raised_once():
+    code = """if True:
+        warnings.simplefilter('error', xla_ffi_kit.KnownBadReleaseWarning)
+        try:
+            xla_ffi_kit.relu(x)
+        except xla_ffi_kit.KnownBadReleaseWarning:
+            xla_ffi_kit.relu(x)
+        else:
+            raise AssertionError
+    """
+    assert ONCE not in stderr_of(code)
+
+
+if __name__ == "__main__":
+    print(f"jaxlib {jaxlib.__version__}")
+    for issue, shows in SHOWS.items():
+        print(f"  {issue}: {'shows' if shows() else 'does not show'}")
