@@ -225,7 +225,7 @@ def damaged(count):
     choose = random.Random(31)
     for _ in range(count):
         data = bytearray(whole)
-        for _ in range(choose.randrange(1, 6)):
+        for _ in range(choose.randrange(1, 16)):
             at = choose.choice(places)
             data[at] = choose.choice((0, 1, 127, 128, 255, data[at] ^ 1))
         yield bytes(data)
@@ -290,7 +290,7 @@ def test_no_damage_keeps_the_process_from_an_answer(tmp_path):
 def test_no_damage_keeps_the_doctor_from_a_sentence(tmp_path, capsys):
     path = tmp_path / "damaged.so"
     statuses = set()
-    for data in damaged(20):
+    for data in damaged(12):
         path.write_bytes(data)
         status = doctor.main([str(path)])
         said = capsys.readouterr()

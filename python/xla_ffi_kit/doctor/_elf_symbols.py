@@ -30,7 +30,7 @@ _FUNCTION = 2
 _GLOBAL_OR_WEAK = (1, 2)
 _HIDDEN = (1, 2)  # STV_INTERNAL, STV_HIDDEN
 
-_MOST_ENTRIES = 1 << 21  # of a table
+_MOST_ENTRIES = 1 << 20  # of a table
 _LONGEST_NAME = 1 << 16
 _MOST_NAMES = 1 << 26  # bytes of all names together
 _GLIBC = re.compile(r"GLIBC_([0-9]{1,9}(?:\.[0-9]{1,9})*)")
