@@ -275,7 +275,8 @@ def test_no_damage_keeps_the_process_from_an_answer(tmp_path):
         assert found is not None, (number, status)
         if status:  # it ended where the library was loaded, not read
             assert found == {"error": "is being loaded"}, (number, status)
-            assert status < 0, number
+            # By a signal, or the linker's own way out.
+            assert status < 0 or status == 127, (number, status)
             outcomes.append("died")
         elif "error" in found:
             assert "\n" not in found["error"]

@@ -5,6 +5,7 @@
 says which faults the running release has.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -162,33 +163,58 @@ def test_the_doctor_lists_them():
 
 # --- The warning, in programs -------------------------------------------------
 
-# As on a release with a fault: which one runs makes no difference.
-BEGIN = """
-import sys, types, warnings
-import xla_ffi_kit
+# Imports the kit once and forks for each program, as no backend has started and
+# no thread runs. As on a release with a fault: which one runs is no matter.
+FORKS = """
+import json, os, sys, types, warnings
+import jax, numpy as np, xla_ffi_kit
 from xla_ffi_kit.library import known_faults
-known_faults.jaxlib = types.SimpleNamespace(__version__="{release}")
-import jax, numpy as np
 x = np.ones(4, np.float32)
+for line in sys.stdin:
+    code, release, environment, stderr = json.loads(line)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.dup2(os.open(stderr, os.O_CREAT | os.O_WRONLY), 2)
+            os.environ |= environment
+            known_faults.jaxlib = types.SimpleNamespace(__version__=release)
+            exec(code)
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 ONCE = "KnownBadReleaseWarning: jaxlib 0.10.2 has a known fault"
 
 
-def stderr_of(code, *, release="0.10.2", **environment):
-    without = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("XLA_FFI_KIT_RELEASE_WARNING", "PYTHONWARNINGS")
-    }
-    begin = BEGIN.format(release=release)
-    done = subprocess.run(
-        [sys.executable, "-c", begin + code],
-        env=without | environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
+@pytest.fixture(scope="module")
+def stderr_of(tmp_path_factory):
+    """What a program writes to stderr, run on a release."""
+    names = ("XLA_FFI_KIT_RELEASE_WARNING", "PYTHONWARNINGS")
+    inherited = {k: v for k, v in os.environ.items() if k not in names}
+    driver = subprocess.Popen(
+        [sys.executable, "-c", FORKS],
+        env=inherited | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+
+    def run(code, *, release="0.10.2", **environment):
+        said = tmp_path_factory.mktemp("program") / "stderr"
+        request = json.dumps([code, release, environment, str(said)])
+        driver.stdin.write(f"{request}\n")
+        driver.stdin.flush()
+        status = driver.stdout.readline().strip()
+        assert status == "0", said.read_text()
+        return said.read_text()
+
+    yield run
+    driver.stdin.close()
+    driver.wait()
 
 
 USES = {
@@ -204,17 +230,17 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_program_is_warned_once(use):
+def test_a_program_is_warned_once(use, stderr_of):
     again = f"{USES[use]}\nxla_ffi_kit.relu(x)\nxla_ffi_kit.rms_norm(x)\n"
     assert stderr_of(again).count(ONCE) == 1
 
 
-def test_who_does_not_use_the_kit_is_not_warned():
+def test_who_does_not_use_the_kit_is_not_warned(stderr_of):
     code = "jax.numpy.sort(x)\nwith xla_ffi_kit.use_reference():\n"
     assert ONCE not in stderr_of(code + "    xla_ffi_kit.relu(x)\n")
 
 
-def test_the_check_starts_no_backend():
+def test_the_check_starts_no_backend(stderr_of):
     code = """if True:
         from jax._src import xla_bridge
         known_faults.warn_once()
@@ -223,12 +249,12 @@ def test_the_check_starts_no_backend():
     assert stderr_of(code).count(ONCE) == 1
 
 
-def test_a_release_without_is_quiet():
+def test_a_release_without_is_quiet(stderr_of):
     for release in ("0.10.1", "0.12.0.1"):
         assert ONCE[:22] not in stderr_of(USES["an operation"], release=release)
 
 
-def test_it_can_be_silenced():
+def test_it_can_be_silenced(stderr_of):
     ignore = (
         "warnings.simplefilter('ignore', xla_ffi_kit.KnownBadReleaseWarning)\n"
     )
@@ -238,7 +264,7 @@ def test_it_can_be_silenced():
     assert ONCE in stderr_of(use, XLA_FFI_KIT_RELEASE_WARNING="1")
 
 
-def test_as_an_error_it_is_raised_once():
+def test_as_an_error_it_is_raised_once(stderr_of):
     code = """if True:
         warnings.simplefilter('error', xla_ffi_kit.KnownBadReleaseWarning)
         try:

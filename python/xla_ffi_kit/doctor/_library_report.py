@@ -145,13 +145,16 @@ def _probe(path: str) -> Found:
             with contextlib.suppress(ValueError):
                 with open(output, encoding="utf-8") as file:
                     found = json.load(file)
-    how = how_it_ended(status)
-    if found.get("error") == LOADING:
-        return {"error": f"ends the process that loads it ({how})"}
     if status == 0 or "error" not in found:
         return found
-    last = next((line for line in reversed(lines) if line.strip()), "no reason")
-    return {"error": f"{found['error']} ({how}): {printable(last.strip())}"}
+    error = found["error"]
+    if error == LOADING:
+        error = "ends the process that loads it"
+    error += f" ({how_it_ended(status)})"
+    if status > 0:  # the linker, for one, says why it gives up
+        said_last = [line.strip() for line in lines if line.strip()][-1:]
+        error += "".join(f": {printable(line)}" for line in said_last)
+    return {"error": error}
 
 
 def _handler(
