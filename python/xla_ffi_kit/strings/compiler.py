@@ -216,7 +216,11 @@ def _is_for_linker(flag: str) -> bool:
 def _run(name: str, command: list[str], work: str) -> None:
     environment = os.environ | {"TMPDIR": work, "LC_ALL": "C"}
     done = subprocess.run(
-        command, capture_output=True, text=True, env=environment
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        errors="backslashreplace",
+        env=environment,
     )
     if done.returncode == 0:
         return

@@ -19,6 +19,7 @@ from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
 from xla_ffi_kit.op.spec import AttributeType
 from xla_ffi_kit.strings import element_types, numba_source, operation
 from xla_ffi_kit.strings.decorators import Decorator
+from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
@@ -30,7 +31,7 @@ _kept: list[object] = []
 def numba_kernel(
     kernel: Callable[..., None],
     *,
-    dtypes: str | Sequence[str],
+    dtypes: DTypes,
     kernel_axes: int | Sequence[int],
     results: int = 1,
     result_axes: int | None = None,
@@ -80,7 +81,9 @@ def numba_kernel(
         own = axes[0] if result_axes is None else result_axes
         declared = options.get("attributes") or {}
         types = operation.attribute_types(name, reference, declared)
-        attributes = {a: _attribute(name, a, t) for a, t in types.items()}
+        attributes = {
+            a: _attribute(f"{name}: attribute {a}", t) for a, t in types.items()
+        }
         frame = numba_source.Frame(
             name=name,
             operand_axes=axes,
@@ -125,28 +128,36 @@ def _numba() -> ModuleType:
 
 
 def _attribute(
-    name: str, attribute: str, declared: AttributeType
+    where: str, declared: AttributeType
 ) -> np.dtype | tuple[np.dtype]:
-    if declared is str:
+    found = element_types.attribute(where, declared)
+    if isinstance(found, type):
         raise BuildError(
-            f"{name}: attribute {attribute}: expected numbers, which are what "
-            "a numba kernel takes, got a string"
+            f"{where}: expected numbers, which are what a numba kernel takes, "
+            "got a string"
         )
-    if isinstance(declared, tuple):
-        return (np.dtype(declared[0]),)
-    return np.dtype(cast(type[np.generic], declared))
-
-
-def _dtypes(name: str, dtypes: str | Sequence[str]) -> tuple[np.dtype, ...]:
-    names = dtypes.split() if isinstance(dtypes, str) else dtypes
-    found = tuple(element_types.numpy_type(name, dtype) for dtype in names)
-    for dtype in found:
-        if dtype.name in _WITHOUT:
-            raise BuildError(
-                f"{name}: dtypes: expected none of {', '.join(_WITHOUT)}, "
-                f"which numba does not compute with, got {dtype.name}"
-            )
+    _check_dtype(where, found[0] if isinstance(found, tuple) else found)
     return found
+
+
+def _dtypes(name: str, dtypes: DTypes) -> tuple[np.dtype, ...]:
+    found = element_types.instances(name, dtypes)
+    for entry in found:
+        if len(entry) != 1:
+            raise BuildError(
+                f"{name}: dtypes: expected one in each entry, which all arrays "
+                f"of a call have, got {len(entry)}"
+            )
+        _check_dtype(f"{name}: dtypes", entry[0])
+    return tuple(entry[0] for entry in found)
+
+
+def _check_dtype(where: str, dtype: np.dtype) -> None:
+    if dtype.name in _WITHOUT:
+        raise BuildError(
+            f"{where}: expected none of {', '.join(_WITHOUT)}, which numba "
+            f"does not compute with, got {dtype.name}"
+        )
 
 
 def _register(name: str, handler: numba_source.Handler) -> str:
