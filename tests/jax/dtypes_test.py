@@ -6,7 +6,6 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import _dtypes
-
 from xla_ffi_kit.strings import element_types
 from xla_ffi_kit.testing import Case
 
@@ -117,7 +116,10 @@ def test_cases_of_the_contract_test():
     [
         ({"dtypes": "f32"}, "f: dtypes: expected a sequence, got 'f32'"),
         ({"dtypes": np.float32}, "f: dtypes: expected a sequence, got <class"),
-        ({"kernel_axes": "01"}, "f: kernel_axes: expected a sequence, got '01'"),
+        (
+            {"kernel_axes": "01"},
+            "f: kernel_axes: expected a sequence, got '01'",
+        ),
         ({"linear": "0"}, "f: linear: expected a sequence, got '0'"),
         ({"linear": 0}, "f: linear: expected a sequence, got 0"),
         ({"shared": "1"}, "f: shared: expected a sequence, got '1'"),
@@ -165,7 +167,10 @@ def test_template_arguments(given, types):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("f8", "f: dtypes: expected of pred, .*, got 'f8', which is float64 to"),
+        (
+            "f8",
+            "f: dtypes: expected of pred, .*, got 'f8', which is float64 to",
+        ),
         ("c64", "f: dtypes: expected of pred, .*, f32, f64, got complex64"),
         (np.float32, "f: dtypes: expected a sequence, got <class"),
         ("", "f: dtypes: expected at least one, got none"),

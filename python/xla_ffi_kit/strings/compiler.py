@@ -191,8 +191,9 @@ def compile_library(
             [
                 *compiler.command,
                 *_LINK_FLAGS,
-                f"-Wl,--version-script={script}",
-                f"-Wl,-soname,{library.name}",
+                # `-Wl,` would split a path at its commas.
+                *("-Xlinker", f"--version-script={script}"),
+                *("-Xlinker", "-soname", "-Xlinker", library.name),
                 "-o",
                 str(library),
                 *map(str, objects),

@@ -26,8 +26,8 @@ def is_printable(text: str) -> bool:
 def literal(text: str) -> str:
     """A string literal: what is not printable, or ends it, as octal codes.
 
-    Python's escapes would not do: C++ has no surrogates, and `\\x` no end. Bytes
-    of a file's name that are no UTF-8 stay what they are.
+    Python's escapes would not do: C++ has no surrogates, and its `\\x` no end.
+    Bytes of a file's name that are no UTF-8 stay what they are.
     """
     parts = (
         c
@@ -53,5 +53,3 @@ def is_function(text: str) -> bool:
 def is_symbol(text: str) -> bool:
     """Whether a linker knows it: a name that C has, too."""
     return text.isascii() and is_name(text)
-
-

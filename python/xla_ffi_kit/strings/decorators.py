@@ -77,7 +77,8 @@ def inline(
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         called = operation.name_of(reference) if function is None else function
-        name = operation.name_of(reference, called.rpartition("::")[2])
+        last = called.rpartition("::")[2]
+        name = operation.name_of(reference, last or "lambda")
         if not cpp.is_function(called):
             raise BuildError(
                 f"{name}: function: expected the name of the function in C++, "

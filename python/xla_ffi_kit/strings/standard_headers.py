@@ -12,7 +12,7 @@ _OF_STD = (
     r"'std::(\w+)' has not been declared",
     r"no (?:member|template|type) named '(\w+)' in namespace 'std'",
     # One that another header declares, and does not define.
-    r"'[\w ]*\bstd::(?:__\w+::)?(\w+)[^']*' has (?:initializer but )?incomplete",
+    r"'[\w ]*\bstd::(?:__\w+::)?(\w+)[^']*' has (?:initializer but )?incomp",
     r"incomplete type '[\w ]*\bstd::(?:__\w+::)?(\w+)",
     r"undefined template 'std::(?:__\w+::)?(\w+)",
 )
@@ -37,21 +37,23 @@ _STD_NAMES = {
     "atomic": "atomic atomic_flag atomic_int memory_order_relaxed",
     "bitset": "bitset",
     "chrono": "chrono",
-    "cmath": """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos
-        cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot
-        isfinite isinf isnan ldexp lgamma lround llround log log10 log1p log2
+    "cmath": """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign
+        cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod frexp
+        hypot isfinite isinf isnan ldexp lgamma lround llround log log10 log1p log2
         modf nextafter pow remainder rint round signbit sin sinh sqrt tan tanh
         tgamma trunc""",
     "complex": "complex",
     "condition_variable": "condition_variable",
     "cstdint": """int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t
-        uint64_t intptr_t uintptr_t INT32_MAX INT64_MAX UINT32_MAX UINT64_MAX""",
+        uint64_t intptr_t uintptr_t INT32_MAX INT64_MAX UINT32_MAX
+        UINT64_MAX""",
     "cstdio": "printf fprintf snprintf puts FILE stderr stdout fflush",
-    "cstdlib": "malloc calloc free realloc abort exit getenv aligned_alloc qsort",
+    "cstdlib": """malloc calloc free realloc abort exit getenv qsort
+        aligned_alloc""",
     "cstring": "memcpy memmove memset memcmp strlen strcmp strncmp",
     "deque": "deque",
-    "functional": """bind function greater hash invoke less minus multiplies plus
-        ref""",
+    "functional": """bind function greater hash invoke less minus multiplies
+        plus ref""",
     "future": "async future promise",
     "iostream": "cerr cin clog cout",
     "fstream": "fstream ifstream ofstream",
@@ -83,9 +85,9 @@ _STD_NAMES = {
     "string_view": "string_view",
     "thread": "thread this_thread",
     "tuple": "apply forward_as_tuple make_tuple tie tuple tuple_size",
-    "type_traits": """conditional_t decay_t enable_if enable_if_t is_floating_point
-        is_floating_point_v is_integral is_integral_v is_same is_same_v
-        is_signed_v make_unsigned_t remove_reference_t""",
+    "type_traits": """conditional_t decay_t enable_if enable_if_t
+        is_floating_point is_floating_point_v is_integral is_integral_v
+        is_same is_same_v is_signed_v make_unsigned_t remove_reference_t""",
     "unordered_map": "unordered_map unordered_multimap",
     "unordered_set": "unordered_multiset unordered_set",
     "utility": """declval exchange forward make_pair move pair swap
@@ -121,5 +123,5 @@ def missing(error: str) -> str | None:
         for pattern in patterns:
             found = re.search(pattern, error)
             if found:
-                return headers.get(found[1])
+                return headers.get(found[1].removeprefix("basic_"))
     return None
