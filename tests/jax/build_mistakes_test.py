@@ -174,7 +174,9 @@ def test_any_path_and_most_targets_work(tmp_path, monkeypatch):
 def test_the_error_of_a_source_names_any_path(tmp_path):
     source = tmp_path / "mod\U0001f600, \udcff.cc"
     source.write_text("int f() { return nowhere; }")
-    with pytest.raises(xla_ffi_kit.BuildError, match="mod\U0001f600, .*nowhere"):
+    with pytest.raises(
+        xla_ffi_kit.BuildError, match="mod\U0001f600, .*nowhere"
+    ):
         build(source, tmp_path / "ops.so")
 
 

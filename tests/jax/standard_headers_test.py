@@ -54,8 +54,8 @@ from xla_ffi_kit.strings import standard_headers
             "array",
         ),
         (
-            "a.cc:3:8: error: variable has incomplete type 'std::ostringstream' "
-            "(aka 'basic_ostringstream<char>')",
+            "a.cc:3:8: error: variable has incomplete type "
+            "'std::ostringstream' (aka 'basic_ostringstream<char>')",
             "sstream",
         ),
         ("a.cc:3:8: error: use of undeclared identifier 'memcpy'", "cstring"),

@@ -24,9 +24,9 @@ def is_printable(text: str) -> bool:
 
 
 def literal(text: str) -> str:
-    """A string literal: what is not printable, or ends it, as octal codes.
+    r"""A string literal: what is not printable, or ends it, as octal codes.
 
-    Python's escapes would not do: C++ has no surrogates, and its `\\x` no end.
+    Python's escapes would not do: C++ has no surrogates, and its `\x` no end.
     Bytes of a file's name that are no UTF-8 stay what they are.
     """
     parts = (

@@ -7,7 +7,8 @@ frame nor the GIL is in the call.
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
+import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Unpack, cast
@@ -17,15 +18,29 @@ import numpy as np
 
 from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
 from xla_ffi_kit.op.spec import AttributeType
-from xla_ffi_kit.strings import element_types, numba_source, operation
+from xla_ffi_kit.strings import (
+    element_types,
+    numba_identity,
+    numba_source,
+    operation,
+)
 from xla_ffi_kit.strings.decorators import Decorator
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
-_targets: set[str] = set()
-# XLA keeps the addresses for as long as the process lives.
-_kept: list[object] = []
+
+
+@dataclasses.dataclass(frozen=True)
+class _Registered:
+    """A handler, of which XLA has the address while the process lives."""
+
+    identity: str
+    handler: numba_source.Handler
+
+
+_lock = threading.Lock()
+_registered: dict[str, _Registered] = {}  # by custom call target
 
 
 def numba_kernel(
@@ -62,16 +77,19 @@ def numba_kernel(
       result_axes: the results' axes beside the batch axes; default: those of
         the first operand.
       **options: everything else that `FfiOp` takes. The types of attributes
-        that have no default stand in `attributes`.
+        that have no default stand in `attributes`. `handlers["cpu"]` is the
+        custom call target of the kernel; default: the reference's name and a
+        hash of the kernel and what it refers to, which is the same in every
+        process, so that an exported program never runs another kernel.
 
     Raises:
-      BuildError: there is no numba, it does not run here, or it cannot compile
-        the kernel.
+      BuildError: there is no numba, it does not run here, it cannot compile
+        the kernel, or another kernel has its target.
     """
     numba = _numba()
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        name = reference.__name__
+        name = operation.name_of(reference, "lambda")
         operands, _ = operation.parameter_names(reference)
         axes = (
             (kernel_axes,) * len(operands)
@@ -91,18 +109,10 @@ def numba_kernel(
             attributes=attributes,
             dtypes=_dtypes(name, dtypes),
         )
-        message = f"{name}: the numba kernel raised an exception"
-        try:
-            handler = numba_source.compile_handler(
-                numba, kernel, frame, message
-            )
-        except numba.core.errors.NumbaError as error:
-            raise BuildError(
-                f"{name}: numba cannot compile the kernel: {error}"
-            ) from error
+        chosen = options.get("handlers", {})
+        target = _register(numba, kernel, frame, chosen.get("cpu"))
         given = options.copy()
-        on_cpu = {"cpu": _register(name, handler)}
-        given["handlers"] = {**options.get("handlers", {}), **on_cpu}
+        given["handlers"] = {**chosen, "cpu": target}
         given["attributes"] = attributes
         return FfiOp(
             name,
@@ -160,15 +170,45 @@ def _check_dtype(where: str, dtype: np.dtype) -> None:
         )
 
 
-def _register(name: str, handler: numba_source.Handler) -> str:
-    numbers = itertools.chain([""], (f".{i}" for i in itertools.count(2)))
-    target = next(
-        t for n in numbers if (t := f"{name}.numba{n}") not in _targets
-    )
-    _targets.add(target)
-    _kept.append(handler)
-    jax.ffi.register_ffi_target(
-        target, jax.ffi.pycapsule(handler.address), platform="cpu"
-    )
-    jax.ffi.register_ffi_target_as_batch_partitionable(target)
+def _register(
+    numba: ModuleType,
+    kernel: Callable[..., None],
+    frame: numba_source.Frame,
+    chosen: object,
+) -> str:
+    """Compiles the kernel and registers it, once; returns its target."""
+    identity = numba_identity.digest(kernel, *dataclasses.astuple(frame))
+    target = f"{frame.name}.{identity}" if chosen is None else chosen
+    if not isinstance(target, str) or not target:
+        raise BuildError(
+            f"{frame.name}: handlers: expected the name of a custom call "
+            f"target for cpu, got {target!r}"
+        )
+    with _lock:
+        there = _registered.get(target)
+        if there is None:
+            handler = _compile(numba, kernel, frame)
+            jax.ffi.register_ffi_target(
+                target, jax.ffi.pycapsule(handler.address), platform="cpu"
+            )
+            jax.ffi.register_ffi_target_as_batch_partitionable(target)
+            _registered[target] = _Registered(identity, handler)
+        elif there.identity != identity:
+            raise BuildError(
+                f"{frame.name}: handlers: expected a custom call target of its "
+                f"own for cpu, got {target}, which another kernel of this "
+                "process has"
+            )
     return target
+
+
+def _compile(
+    numba: ModuleType, kernel: Callable[..., None], frame: numba_source.Frame
+) -> numba_source.Handler:
+    message = f"{frame.name}: the numba kernel raised an exception"
+    try:
+        return numba_source.compile_handler(numba, kernel, frame, message)
+    except numba.core.errors.NumbaError as error:
+        raise BuildError(
+            f"{frame.name}: numba cannot compile the kernel: {error}"
+        ) from error

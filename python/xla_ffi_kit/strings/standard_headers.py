@@ -39,7 +39,8 @@ _STD_NAMES = {
     "chrono": "chrono",
     "cmath": """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign
         cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod frexp
-        hypot isfinite isinf isnan ldexp lgamma lround llround log log10 log1p log2
+        hypot isfinite isinf isnan ldexp lgamma lround llround log log10 log1p
+        log2
         modf nextafter pow remainder rint round signbit sin sinh sqrt tan tanh
         tgamma trunc""",
     "complex": "complex",
