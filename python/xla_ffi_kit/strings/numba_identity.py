@@ -36,7 +36,12 @@ class _Describer:
         if isinstance(value, _NUMBERS):
             return [name, repr(value)]
         if isinstance(value, np.generic | np.ndarray):
-            return [name, value.dtype.str, np.shape(value), value.tobytes().hex()]
+            return [
+                name,
+                value.dtype.str,
+                np.shape(value),
+                value.tobytes().hex(),
+            ]
         if isinstance(value, tuple | list):
             return [name, *map(self.describe, value)]
         if isinstance(value, Mapping):
@@ -46,8 +51,14 @@ class _Describer:
         if hasattr(value, "py_func"):  # jitted
             options = getattr(value, "targetoptions", None)
             return [repr(options), self._function(value.py_func)]
-        called = getattr(value, "__qualname__", getattr(value, "__name__", None))
-        if isinstance(value, types.ModuleType | type) or callable(value) and called:
+        called = getattr(
+            value, "__qualname__", getattr(value, "__name__", None)
+        )
+        if (
+            isinstance(value, types.ModuleType | type)
+            or callable(value)
+            and called
+        ):
             return [name, getattr(value, "__module__", None), called]
         # Nothing else is known to be the same in another process.
         _kept.append(value)
@@ -69,7 +80,9 @@ class _Describer:
             )
         values = {n: v for n, v in function.__globals__.items() if n in names}
         cells = function.__closure__ or ()
-        for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+        for name, cell in zip(
+            function.__code__.co_freevars, cells, strict=True
+        ):
             try:
                 values[name] = cell.cell_contents
             except ValueError:  # not bound yet
