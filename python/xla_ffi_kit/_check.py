@@ -7,8 +7,8 @@ came.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 
 from xla_ffi_kit import _jax_hooks
 
+T = TypeVar("T")
 Shape: TypeAlias = tuple[int, ...]  # in an export, sizes may be symbolic
 
 
@@ -84,6 +85,13 @@ def shape(op: str, name: str, x: Typed, expected: Sequence[int]) -> None:
             f"{op}: operand {name}: expected shape {list(expected)}, got "
             f"{list(x.shape)}"
         )
+
+
+def sequence(where: str, value: Iterable[T]) -> tuple[T, ...]:
+    """`value` as a tuple; TypeError if it is a string, or one value."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"{where}: expected a sequence, got {value!r}")
+    return tuple(value)
 
 
 def min_rank(op: str, name: str, x: Typed, rank: int) -> None:

@@ -1,5 +1,16 @@
-"""Sets of dtypes, by name, in the order that messages list them."""
+"""Names of dtypes: how all of the kit reads them, and sets of them."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+
+DType: TypeAlias = str | type | np.dtype[np.generic]
+
+# In the order that messages list them.
 FLOAT8 = ("float8_e5m2",)
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
@@ -9,3 +20,85 @@ UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 WITHOUT_TIES = ("bool", *SIGNED, *UNSIGNED)
 # What the kit's sort and hash table take.
 REAL = (*WITHOUT_TIES, *FLOATS)
+
+# HLO's names, and what NumPy calls the same.
+SHORT_NAMES = {
+    "pred": "bool",
+    "s8": "int8",
+    "s16": "int16",
+    "s32": "int32",
+    "s64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+# JAX prints "i32" where HLO has "s32".
+_NAMES = SHORT_NAMES | {name.replace("int", "i"): name for name in SIGNED}
+
+
+_EXPECTED = (
+    f"of {', '.join(SHORT_NAMES)}, or a type or its whole name such as "
+    '"float32" as NumPy has it'
+)
+
+
+def parse(
+    where: str, dtype: object, expected: str = _EXPECTED
+) -> np.dtype[np.generic]:
+    """The dtype that an author names.
+
+    Numbers in short names count bits: "i8" is int8, which NumPy reads as int64.
+    NumPy's other codes ("f8", "d") and Python's ambiguous names ("float") are
+    refused.
+
+    Args:
+      where: what takes it, for the error, such as "scale: dtypes".
+      dtype: a short name, NumPy's whole name, or a type of NumPy or JAX.
+      expected: what the error says that it takes.
+
+    Raises:
+      TypeError: it is none, or one that JAX has no arrays of.
+    """
+    if isinstance(dtype, str):
+        found = _by_name(_NAMES.get(dtype, dtype))
+    elif isinstance(dtype, type | np.dtype):
+        found = _by_name(_numpy_name(dtype))
+    else:
+        found = None
+    if found is None:
+        numpys = _numpy_name(dtype) if isinstance(dtype, str) else ""
+        hint = f", which is {numpys} to NumPy" if _by_name(numpys) else ""
+        raise TypeError(f"{where}: expected {expected}, got {dtype!r}{hint}")
+    return found
+
+
+def parse_each(where: str, entry: object) -> tuple[np.dtype[np.generic], ...]:
+    """One dtype, or several: "f32,s32", or a sequence of them."""
+    if isinstance(entry, str):
+        entry = entry.split(",")
+    if isinstance(entry, Sequence):
+        return tuple(parse(where, dtype) for dtype in entry)
+    return (parse(where, entry),)
+
+
+def _by_name(name: str) -> np.dtype[np.generic] | None:
+    """The dtype of that whole name, if JAX has it."""
+    scalar = getattr(jnp, name, None)
+    if not isinstance(scalar, type(jnp.float32)):
+        return None
+    found = np.dtype(scalar)
+    return found if found.name == name else None
+
+
+def _numpy_name(dtype: str | type | np.dtype[np.generic]) -> str:
+    try:
+        return np.dtype(dtype).name
+    except (TypeError, ValueError):
+        return ""

@@ -1,10 +1,15 @@
-"""Python functions as handlers, by numba where there is one.
+"""Python functions as handlers, by numba.
 
-Bazel's tests have none: there the one test is that the error says so. With
-numba (`pip install numba pytest`) all of this file runs.
+Bazel's tests have it; where there is none, as in those of other JAX releases,
+the one test is that the error says so.
 """
 
+import ctypes
 import importlib.util
+import math
+import os
+import re
+import subprocess
 import sys
 import time
 
@@ -14,6 +19,8 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
+from xla_ffi_kit.library import c_api
+from xla_ffi_kit.strings import numba_handler, numba_identity
 from xla_ffi_kit.testing import Case, check_op
 
 with_numba = pytest.mark.skipif(
@@ -130,3 +137,264 @@ def test_a_kernel_that_numba_cannot_compile():
         xla_ffi_kit.BuildError, match="numba cannot compile the kernel"
     ):
         decorate(scale_reference)
+
+
+# --- Names and call frames ----------------------------------------------------
+
+
+def target_of(op):
+    return op.handlers["cpu"]
+
+
+def address_of(op):
+    return numba_handler._registered[target_of(op)].handler.address
+
+
+def times(number, **options):
+    def kernel(x, y):
+        for i in range(x.size):
+            y[i] = number * x[i]
+
+    @xla_ffi_kit.numba_kernel(kernel, dtypes="f32", kernel_axes=0, **options)
+    def scale(x):
+        return number * x
+
+    return scale
+
+
+@with_numba
+def test_kernels_of_one_name_are_told_apart():
+    two, three, again = times(2), times(3), times(2)
+    assert target_of(two) == target_of(again) != target_of(three)
+    assert re.fullmatch(r"scale\.[0-9a-f]{12}", target_of(two))
+    x = np.float32([1])
+    assert [op(x) for op in (two, three, again)] == [2, 3, 2]
+
+
+FACTOR = 2.0
+
+
+def of_global(x, y):
+    for i in range(x.size):
+        y[i] = inner(x[i])
+
+
+def inner(value):
+    return FACTOR * value
+
+
+def raised(x, y):
+    for i in range(x.size):  # of a comment nothing depends
+        y[i] = math.pi * len(LETTERS) * TABLE[0] * x[i]
+
+
+LETTERS = ("a", "b")
+TABLE = np.float32([1, 2])
+
+
+@with_numba
+def test_what_a_kernel_refers_to_is_part_of_it(monkeypatch):
+    import numba
+
+    digest = numba_identity.digest
+    for kernel, name, value in (
+        (of_global, "FACTOR", 3.0),
+        (of_global, "inner", numba.njit(inner)),
+        (of_global, "inner", numba.njit(inner, fastmath=True)),
+        (raised, "LETTERS", ("a",)),
+        (raised, "TABLE", np.float32([1, 3])),
+        (raised, "TABLE", np.float64([1, 2])),
+        (raised, "math", np),
+    ):
+        before = digest(kernel)
+        assert before == digest(kernel)
+        with monkeypatch.context() as patch:
+            patch.setitem(globals(), name, value)
+            assert digest(kernel) not in (before, digest(numba.njit(kernel)))
+        assert before == digest(kernel)
+    monkeypatch.setattr(math, "pi", 3.0)
+    assert digest(raised) != before
+    # Of what numba is not told, the object itself counts.
+    monkeypatch.setitem(globals(), "TABLE", object())
+    unknown = digest(raised)
+    assert unknown == digest(raised)
+    monkeypatch.setitem(globals(), "TABLE", object())
+    assert unknown != digest(raised)
+    # The kernel is the same, and what it takes is not.
+    assert digest(of_global, "f32") != digest(of_global, "f64")
+
+
+@with_numba
+def test_a_kernel_without_a_source_and_a_jitted_one():
+    import numba
+
+    names = {}
+    exec(
+        "def kernel(x, y):\n  y[0] = 2 * x[0]\n"
+        "def other(x, y):\n  y[0] = 3 * x[0]\n",
+        names,
+    )
+    digest = numba_identity.digest
+    assert digest(names["kernel"]) != digest(names["other"])
+    op = xla_ffi_kit.numba_kernel(
+        numba.njit(names["kernel"]), dtypes="f32", kernel_axes=0
+    )(lambda x: 2 * x)
+    assert op(np.float32(2)) == 4
+
+
+MODULE = """
+import sys
+import jax, numpy as np, xla_ffi_kit
+from jax import export
+
+def kernel_of(number):
+    def kernel(x, y):
+        for i in range(x.size):
+            y[i] = number * x[i]
+    return kernel
+
+def make(number):
+    @xla_ffi_kit.numba_kernel(kernel_of(number), dtypes="f32", kernel_axes=0)
+    def scale(x):
+        return number * x
+    return scale
+
+def save(path, *numbers):
+    scale = [make(number) for number in numbers][-1]
+    x = jax.ShapeDtypeStruct((3,), np.float32)
+    checks = xla_ffi_kit.export_checks(scale)
+    exported = export.export(jax.jit(scale), disabled_checks=checks)(x)
+    with open(path, "wb") as file:
+        file.write(exported.serialize())
+
+def load(path, *numbers):
+    with open(path, "rb") as file:
+        program = export.deserialize(file.read())
+    for number in numbers:
+        make(number)
+        try:
+            print(program.call(np.ones(3, np.float32)).tolist())
+        except Exception as error:
+            print("no handler" if "scale." in str(error) else error)
+"""
+
+
+@with_numba
+def test_a_program_runs_its_own_kernel_in_another_process(tmp_path):
+    (tmp_path / "kernels.py").write_text(MODULE)
+
+    def run(call):
+        done = subprocess.run(
+            [sys.executable, "-c", f"import kernels; kernels.{call}"],
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join([*sys.path, str(tmp_path)])},
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout + done.stderr
+
+    path = str(tmp_path / "program")
+    assert run(f"save({path!r}, 2)") == ""
+    # Another file position, and another order.
+    (tmp_path / "kernels.py").write_text("\n" * 9 + MODULE)
+    said = run(f"load({path!r}, 3, 2)")
+    assert said == "no handler\n[2.0, 2.0, 2.0]\n"
+
+
+class Word(ctypes.Structure):
+    _fields_ = [("words", ctypes.c_int64 * 8)]
+
+
+def call(op, extension, stage=3):
+    """Calls a handler as XLA does, with an extension; its result, the error."""
+    x, y = np.float32([1, 2, 3]), np.zeros(3, np.float32)
+    dims = (ctypes.c_int64 * 1)(3)
+    buffers = [
+        c_api.Buffer(
+            struct_size=ctypes.sizeof(c_api.Buffer),
+            dtype=11,
+            data=array.ctypes.data,
+            rank=1,
+            dims=ctypes.addressof(dims),
+        )
+        for array in (x, y)
+    ]
+    lists = [(ctypes.c_void_p * 1)(ctypes.addressof(b)) for b in buffers]
+    messages = []
+
+    def create(args):
+        messages.append(args.contents.message.decode())
+        return 1
+
+    api = c_api.Api(struct_size=ctypes.sizeof(c_api.Api))
+    api.error_create = type(api.error_create)(create)
+    frame = c_api.CallFrame(struct_size=c_api.CallFrame.future.offset)
+    frame.api = ctypes.pointer(api)
+    frame.extension_start = ctypes.addressof(extension) if extension else None
+    frame.stage = stage
+    for part, values in ((frame.args, lists[0]), (frame.rets, lists[1])):
+        part.size = 1
+        part.values = ctypes.addressof(values)
+    address = address_of(op)
+    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
+    assert bool(handler(ctypes.addressof(frame))) == bool(messages)
+    return y.tolist(), messages
+
+
+def extension(type_, size, *rest):
+    """struct_size, type, next, and whatever follows."""
+    made = Word()
+    made.words[:3] = size, type_, 0
+    made.words[3 : 3 + len(rest)] = rest
+    return made
+
+
+@with_numba
+def test_a_target_of_the_authors():
+    name = {"handlers": {"cpu": "mine.scale"}}
+    assert target_of(times(2, **name)) == target_of(times(2, **name))
+    assert times(2, **name)(np.float32(1)) == 2
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        times(3, **name)
+    assert str(caught.value) == (
+        "scale: handlers: expected a custom call target of its own for cpu, "
+        "got mine.scale, which another kernel of this process has"
+    )
+
+
+@with_numba
+def test_only_metadata_is_written():
+    op = times(2)
+    assert call(op, None) == ([2, 4, 6], [])
+    # Of another type: no metadata, and no reason not to run.
+    target = Word()
+    other = extension(7, 32, ctypes.addressof(target))
+    before = bytes(other)
+    assert call(op, other) == ([2, 4, 6], [])
+    assert (bytes(other), bytes(target)) == (before, bytes(Word()))
+
+
+@with_numba
+def test_metadata():
+    op = times(2)
+    metadata = c_api.read_metadata(address_of(op))
+    assert metadata.api_version == (0, 2)
+    assert metadata.traits == 0
+
+
+@with_numba
+@pytest.mark.parametrize(
+    ("extension_size", "metadata_size"), [(24, 64), (32, 32), (0, 0)]
+)
+def test_metadata_that_has_no_room(extension_size, metadata_size):
+    metadata = Word()
+    metadata.words[0] = metadata_size
+    before = bytes(metadata)
+    asked = extension(1, extension_size, ctypes.addressof(metadata))
+    y, messages = call(times(2), asked)
+    assert y == [0, 0, 0]
+    assert messages == [
+        "scale: call: expected a call frame and metadata of at least the sizes "
+        "of XLA's FFI API 0.2"
+    ]
+    assert bytes(metadata) == before

@@ -27,7 +27,7 @@ TABLE_SYMBOL = "XlaFfiKit_GetHandlerTable"
 # zeroed tail lets this reader ask handlers built with them as well.
 _SPARE_BYTES = 64
 
-_METADATA_EXTENSION = 1  # XLA_FFI_Extension_Metadata
+METADATA_EXTENSION = 1  # XLA_FFI_Extension_Metadata
 _STAGE_EXECUTE = 3  # XLA_FFI_ExecutionStage_EXECUTE
 
 COMMAND_BUFFER_COMPATIBLE = 1  # XLA_FFI_Handler_TraitsBits
@@ -107,7 +107,9 @@ class Api(_Sized):
     ]
 
 
-class _Metadata(ctypes.Structure):
+class MetadataStruct(ctypes.Structure):
+    """`XLA_FFI_Metadata`."""
+
     _fields_ = [
         ("struct_size", c_size_t),
         ("api_version", _ApiVersion),
@@ -117,12 +119,14 @@ class _Metadata(ctypes.Structure):
     ]
 
 
-class _MetadataExtension(ctypes.Structure):
+class MetadataExtension(ctypes.Structure):
+    """`XLA_FFI_Metadata_Extension`."""
+
     _fields_ = [
         ("struct_size", c_size_t),
         ("type", c_int),
         ("next", c_void_p),
-        ("metadata", POINTER(_Metadata)),
+        ("metadata", POINTER(MetadataStruct)),
         ("spare", ctypes.c_char * _SPARE_BYTES),
     ]
 
@@ -169,10 +173,9 @@ class CallFrame(_Sized):
     ]
 
 
-# In a call frame's metadata extension, and in what it points to.
-METADATA_OFFSET = _MetadataExtension.metadata.offset
+# In the metadata.
 VERSION_OFFSETS = tuple(
-    _Metadata.api_version.offset + getattr(_ApiVersion, part).offset
+    MetadataStruct.api_version.offset + getattr(_ApiVersion, part).offset
     for part in ("major_version", "minor_version")
 )
 
@@ -215,10 +218,10 @@ def read_metadata(address: int) -> Metadata:
     for i in range(len(api.others)):
         api.others[i] = nothing
 
-    metadata = _Metadata(struct_size=ctypes.sizeof(_Metadata))
-    extension = _MetadataExtension(
-        struct_size=ctypes.sizeof(_MetadataExtension),
-        type=_METADATA_EXTENSION,
+    metadata = MetadataStruct(struct_size=ctypes.sizeof(MetadataStruct))
+    extension = MetadataExtension(
+        struct_size=ctypes.sizeof(MetadataExtension),
+        type=METADATA_EXTENSION,
         metadata=ctypes.pointer(metadata),
     )
     # Handlers compare this size for equality, and the header leaves `future`

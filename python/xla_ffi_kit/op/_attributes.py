@@ -7,12 +7,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit import _dtypes, _jax_hooks
 from xla_ffi_kit.op.spec import AttributeType
 
 _DType: TypeAlias = np.dtype[np.generic]
 _Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "_Kind"]
 
+_EXPECTED = (
+    "a NumPy scalar type, str, a one-tuple of a scalar type or a mapping"
+)
 _REMEMBERED = 1024  # attribute values per operation
 
 
@@ -50,15 +53,10 @@ def _normalize(op: str, name: str, declared: AttributeType) -> _Kind:
         return {
             k: _normalize(op, f"{name}.{k}", t) for k, t in declared.items()
         }
+    where = f"{op}: attribute {name}"
     if isinstance(declared, tuple) and len(declared) == 1:
-        return (np.dtype(declared[0]),)
-    try:
-        return np.dtype(declared)
-    except TypeError:
-        raise TypeError(
-            f"{op}: attribute {name}: expected a NumPy scalar type, str, a "
-            f"one-tuple of a scalar type or a mapping, got {declared!r}"
-        ) from None
+        return (_dtypes.parse(where, declared[0], _EXPECTED),)
+    return _dtypes.parse(where, declared, _EXPECTED)
 
 
 class Binder:

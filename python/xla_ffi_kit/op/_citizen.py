@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from jax.typing import ArrayLike
 
+from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.op.spec import OpSpec
 
 
@@ -60,7 +61,7 @@ def operands_by_name(
 def dtype_check(
     name: str,
     operand_names: Sequence[str],
-    dtypes: Sequence[str | Sequence[str]],
+    dtypes: Sequence[DType | Sequence[DType]],
     then: Callable[..., None] | None,
 ) -> Callable[..., None]:
     """A check of the operands' dtypes, before the author's own.
@@ -72,23 +73,21 @@ def dtype_check(
         that the handlers take.
       then: the author's check.
     """
-    allowed = [
-        tuple(
-            np.dtype(dtype).name
-            for dtype in (
-                (entry,) * len(operand_names)
-                if isinstance(entry, str | type | np.dtype)
-                else entry
-            )
-        )
-        for entry in dtypes
-    ]
-    for entry in allowed:
-        if len(entry) != len(operand_names):
+    where = f"{name}: dtypes"
+    count = len(operand_names)
+    allowed: list[list[str]] = []
+    for entry in _check.sequence(where, dtypes):
+        found = [dtype.name for dtype in _dtypes.parse_each(where, entry)]
+        if len(found) == 1 and not isinstance(entry, list | tuple):
+            found *= count
+        if len(found) != count:
             raise ValueError(
-                f"{name}: dtypes: expected {len(operand_names)} in each entry, "
-                f"one per operand, got {len(entry)}"
+                f"{where}: expected {count} in each entry, one per operand, "
+                f"got {len(found)}"
             )
+        allowed.append(found)
+    if not allowed:
+        raise ValueError(f"{where}: expected at least one, got none")
 
     def check(*operands: Typed, **attributes: object) -> None:
         left = allowed

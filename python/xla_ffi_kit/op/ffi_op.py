@@ -12,6 +12,7 @@ import jax
 from jax.typing import ArrayLike
 
 from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library import handler_library
 from xla_ffi_kit.library.handler_library import Library
 from xla_ffi_kit.op import (
@@ -93,13 +94,15 @@ class FfiOp(OpSpec, Generic[R]):
       libraries: handler libraries that offer the targets, or their paths, or
         one of them; for each platform the first that exists and has the target
         is used. With none, targets are registered through `jax.ffi`.
-      attributes: name -> type: a NumPy scalar type, `str`, `(np.int64,)` for an
-        array, or a mapping of such for a dictionary. Handlers get exactly the
-        declared type. Those with defaults in the reference's signature may be
-        left out of a call.
+      attributes: name -> type: a dtype as in `dtypes`, `str`, `(np.int64,)`
+        for an array, or a mapping of such for a dictionary. Handlers get
+        exactly the declared type. Those with defaults in the reference's
+        signature may be left out of a call.
       dtypes: what the handlers take, checked before anything is compiled: for
-        each combination a dtype's name if all operands have it, or a name for
-        each operand.
+        each combination a dtype if all operands have it, or one for each
+        operand, ("f32", "s32") or "f32,s32". A dtype is a short name such as
+        "bf16" or "i8" (its number counts bits), NumPy's whole name such as
+        "float32", or a type of NumPy or JAX.
       check: `check(*operands, **attributes)`, called with operands that have
         only a shape and a dtype: raises TypeError or ValueError where the
         handlers cannot take them. Once for each signature.
@@ -144,7 +147,7 @@ class FfiOp(OpSpec, Generic[R]):
         handlers: Mapping[str, str | Function] | None = None,
         libraries: Library | Sequence[Library] = (),
         attributes: Mapping[str, AttributeType] | None = None,
-        dtypes: Sequence[str | Sequence[str]] | None = None,
+        dtypes: Sequence[DType | Sequence[DType]] | None = None,
         check: Callable[..., None] | None = None,
         jvp: Callable[..., tuple[Result, Result]] | None = None,
         linear: Sequence[int] = (),
@@ -175,16 +178,18 @@ class FfiOp(OpSpec, Generic[R]):
             name=name,
             reference=reference,
             operand_names=names,
-            kernel_axes=tuple(kernel_axes),
+            kernel_axes=_check.sequence(f"{name}: kernel_axes", kernel_axes),
             handlers=dict(handlers),
             if_registered=if_registered,
             libraries=found,
             check=check,
             jvp=jvp,
-            linear=tuple(linear),
+            linear=_check.sequence(f"{name}: linear", linear),
             transpose=transpose,
-            shared=tuple(shared),
-            shared_results=tuple(shared_results),
+            shared=_check.sequence(f"{name}: shared", shared),
+            shared_results=_check.sequence(
+                f"{name}: shared_results", shared_results
+            ),
             batches_shared=batches_shared,
             partitioned=partitioned or reference,
             aliases=dict(aliases or {}),

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import jax
-import numpy as np
 
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 
 _T = TypeVar("_T")
@@ -22,15 +22,9 @@ Transpose: TypeAlias = Callable[
 ]
 # Of the reference's signature: operands positional, attributes by keyword.
 Function: TypeAlias = Callable[..., Result]
-# What an attribute may be declared as: a NumPy scalar type, `str`, a NumPy
-# scalar type in a one-tuple for an array, or a mapping for a dictionary.
-AttributeType: TypeAlias = (
-    type[np.generic]
-    | type[str]
-    | np.dtype[np.generic]
-    | tuple[type[np.generic] | np.dtype[np.generic]]
-    | Mapping[str, "AttributeType"]
-)
+# What an attribute may be declared as: a dtype, the type `str`, a dtype in a
+# one-tuple for an array, or a mapping for a dictionary.
+AttributeType: TypeAlias = DType | tuple[DType] | Mapping[str, "AttributeType"]
 VmapMethod = Literal["broadcast_all", "expand_dims", "sequential"]
 ShardedKernelAxes = Literal["error", "gather"]
 

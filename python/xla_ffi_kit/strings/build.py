@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from xla_ffi_kit import _check
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.strings import compiler, nvcc
+from xla_ffi_kit.strings import compiler, cpp, nvcc
 from xla_ffi_kit.strings.errors import BuildError
 
 _PLATFORMS = {"cpu": "Host", "cuda": "CUDA"}
@@ -54,48 +56,72 @@ def build_library(
       The library, for `FfiOp(libraries=...)`.
 
     Raises:
-      BuildError: a source does not compile, a symbol is not defined, or there
-        is no compiler (NoCompilerError).
+      BuildError: a source does not compile, a symbol is not defined, a name
+        cannot stand in C++, the output cannot be written, or there is no
+        compiler (NoCompilerError).
     """
     output = pathlib.Path(output).absolute()
     name = output.stem
+    sources = _check.sequence(f"{name}: sources", sources)
+    flags = _check.sequence(f"{name}: flags", flags)
+    compute_capabilities = _check.sequence(
+        f"{name}: compute_capabilities", compute_capabilities
+    )
     if platform not in _PLATFORMS:
         raise ValueError(
             f"build_library: argument platform: expected "
             f"{', '.join(_PLATFORMS)}, got {platform!r}"
         )
-    if not handlers:
-        raise BuildError(f"{name}: handlers: expected at least one, got none")
+    for what, given in (("handlers", handlers), ("sources", sources)):
+        if not given:
+            raise BuildError(f"{name}: {what}: expected at least one, got none")
     for source in sources:
         if not os.path.exists(source):
             raise BuildError(f"{name}: sources: there is no file {source}")
+        if os.path.isdir(source):
+            raise BuildError(
+                f"{name}: sources: expected files, got the folder {source}"
+            )
         if nvcc.is_cuda(source) and platform != "cuda":
             raise BuildError(
                 f'{name}: sources: expected C++ for the platform "cpu", got '
                 f"the CUDA source {source}"
             )
     stages = {
-        target: {"execute": symbols} if isinstance(symbols, str) else symbols
+        target: symbols
+        if isinstance(symbols, Mapping)
+        else {"execute": symbols}
         for target, symbols in handlers.items()
     }
     _check_stages(name, stages)
     types = types or {}
+    _check_names(f"{name}: types", {k: [v] for k, v in types.items()})
+    _check_names(
+        f"{name}: handlers", {k: v.values() for k, v in stages.items()}
+    )
+    if output.is_dir():
+        raise BuildError(
+            f"{name}: output: expected a file to write, got the folder {output}"
+        )
     found = compiler.find()
     compiler.check_flags(name, flags)
     cuda = None
     if any(map(nvcc.is_cuda, sources)):
         _check_capabilities(name, compute_capabilities)
         cuda = compiler.Cuda(nvcc.find(), tuple(compute_capabilities))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent) as work:
-        table = pathlib.Path(work, f"{name}_table.cc")
-        table.write_text(_table(name, stages, types, _PLATFORMS[platform]))
-        symbols = [s for row in stages.values() for s in row.values()]
-        symbols += [
-            f"{symbol}_{part}"
-            for symbol in types.values()
-            for part in ("type_id", "type_info")
-        ]
+    symbols = [s for row in stages.values() for s in row.values()]
+    symbols += [
+        f"{symbol}_{part}"
+        for symbol in types.values()
+        for part in ("type_id", "type_info")
+    ]
+    with _written(name, output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(dir=output.parent)
+    with temporary as work:
+        table = pathlib.Path(work, "table.cc")
+        text = _table(name, stages, types, _PLATFORMS[platform])
+        table.write_text(text, encoding="utf-8")
         library = pathlib.Path(work, output.name)
         compiler.compile_library(
             name,
@@ -106,9 +132,22 @@ def build_library(
             flags,
             cuda,
         )
-        # A process that has the old one loaded keeps it.
-        os.replace(library, output)
+        with _written(name, output):
+            # A process that has the old one loaded keeps it.
+            os.replace(library, output)
     return HandlerLibrary(output, platform)
+
+
+@contextlib.contextmanager
+def _written(name: str, output: pathlib.Path) -> Iterator[None]:
+    """Says that the output cannot be written, where that is so."""
+    try:
+        yield
+    except OSError as error:
+        raise BuildError(
+            f"{name}: output: {output} cannot be written: "
+            f"{error.strerror or error}"
+        ) from error
 
 
 def _check_stages(name: str, stages: Mapping[str, Mapping[str, str]]) -> None:
@@ -118,6 +157,22 @@ def _check_stages(name: str, stages: Mapping[str, Mapping[str, str]]) -> None:
                 f"{name}: handlers: {target}: expected the stage execute and "
                 f"only stages of {', '.join(_STAGES)}, got {', '.join(row)}"
             )
+
+
+def _check_names(where: str, symbols: Mapping[str, Iterable[str]]) -> None:
+    """Refuses what cannot stand in the table, or in the linker's script."""
+    for name in symbols:
+        if not name or not isinstance(name, str) or not cpp.is_printable(name):
+            raise BuildError(
+                f"{where}: expected printable names without quotes and "
+                f"backslashes, got {name!r}"
+            )
+        for symbol in symbols[name]:
+            if not isinstance(symbol, str) or not cpp.is_symbol(symbol):
+                raise BuildError(
+                    f"{where}: {name}: expected the name of a C function, got "
+                    f"{symbol!r}"
+                )
 
 
 def _check_capabilities(name: str, given: Sequence[str]) -> None:
@@ -164,7 +219,7 @@ def _table(
         lines.append(f"static const XlaFfiKit_Type kTypes[] = {{{entries}}};")
     of_types = f"kTypes, {len(types)}" if types else "nullptr, 0"
     lines.append(
-        f'XLA_FFI_KIT_DEFINE_TABLE_WITH_TYPES("{name}", {of_types}, '
-        f"{', '.join(rows)});"
+        f"XLA_FFI_KIT_DEFINE_TABLE_WITH_TYPES({cpp.literal(name)}, "
+        f"{of_types}, {', '.join(rows)});"
     )
     return "\n".join(lines) + "\n"

@@ -51,9 +51,9 @@ def build(arguments: Sequence[str]) -> int:
     try:
         library = build_library(
             options.sources,
-            {k: _symbols(v) for k, v in map(_pair, options.handler)},
+            {k: _symbols(k, v) for k, v in _pairs(options.handler)},
             options.output,
-            types=dict(map(_pair, options.type)),
+            types=dict(_pairs(options.type)),
             platform=options.platform,
             flags=arguments[split + 1 :],
             compute_capabilities=options.compute_capability
@@ -66,18 +66,28 @@ def build(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise BuildError(f"expected NAME=SYMBOL, got {text!r}")
-    return name, value
+def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for text in given:
+        name, _, value = text.rpartition("=")
+        if not (name and value):
+            raise BuildError(f"expected NAME=SYMBOL, got {text!r}")
+        if name in dict(pairs):
+            raise BuildError(f"{name} stands there twice")
+        pairs.append((name, value))
+    return pairs
 
 
-def _symbols(text: str) -> str | dict[str, str]:
+def _symbols(target: str, text: str) -> str | dict[str, str]:
     if ":" not in text:
         return text
-    parts = (part.partition(":") for part in text.split(","))
-    return {stage: symbol for stage, _, symbol in parts}
+    symbols: dict[str, str] = {}
+    for part in text.split(","):
+        stage, _, symbol = part.partition(":")
+        if stage in symbols:
+            raise BuildError(f"{target}: the stage {stage} stands there twice")
+        symbols[stage] = symbol
+    return symbols
 
 
 def cache(arguments: Sequence[str]) -> int:

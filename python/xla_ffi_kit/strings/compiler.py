@@ -191,8 +191,9 @@ def compile_library(
             [
                 *compiler.command,
                 *_LINK_FLAGS,
-                f"-Wl,--version-script={script}",
-                f"-Wl,-soname,{library.name}",
+                # `-Wl,` would split a path at its commas.
+                *("-Xlinker", f"--version-script={script}"),
+                *("-Xlinker", "-soname", "-Xlinker", library.name),
                 "-o",
                 str(library),
                 *map(str, objects),
@@ -216,7 +217,11 @@ def _is_for_linker(flag: str) -> bool:
 def _run(name: str, command: list[str], work: str) -> None:
     environment = os.environ | {"TMPDIR": work, "LC_ALL": "C"}
     done = subprocess.run(
-        command, capture_output=True, text=True, env=environment
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        errors="backslashreplace",
+        env=environment,
     )
     if done.returncode == 0:
         return

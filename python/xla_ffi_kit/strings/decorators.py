@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, Unpack
 
 from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
-from xla_ffi_kit.strings import loops, operation
-from xla_ffi_kit.strings.element_types import template_arguments
-from xla_ffi_kit.strings.source import Source, place_of
+from xla_ffi_kit.strings import cpp, loops, operation
+from xla_ffi_kit.strings.element_types import DTypes, template_arguments
+from xla_ffi_kit.strings.errors import BuildError
+from xla_ffi_kit.strings.places import place_of
+from xla_ffi_kit.strings.source import Source
 
 
 class Decorator(Protocol):
@@ -27,7 +29,7 @@ def inline(
     code: str,
     *,
     kernel_axes: int | Sequence[int],
-    dtypes: str | Sequence[str] | None = None,
+    dtypes: DTypes | None = None,
     function: str | None = None,
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
@@ -58,8 +60,9 @@ def inline(
     Args:
       code: the C++ code: the function, and whatever it needs before it.
       kernel_axes: as for `FfiOp`.
-      dtypes: names such as "f32 bf16" to instantiate a function template with;
-        "f32,s32" for a template with two parameters. None for a plain function.
+      dtypes: names such as "f32 bf16" to instantiate a function template with,
+        "f32,s32" for a template with two parameters; or a sequence as `FfiOp`
+        takes it. None for a plain function.
       function: the C++ function's name; default: the reference's.
       flags: options of the compiler after the kit's own.
       fallback: "reference" to run the reference where there is no compiler,
@@ -73,12 +76,19 @@ def inline(
     place = place_of(code, sys._getframe(1))
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        name = reference.__name__
+        called = operation.name_of(reference) if function is None else function
+        last = called.rpartition("::")[2]
+        name = operation.name_of(reference, last or "lambda")
+        if not cpp.is_function(called):
+            raise BuildError(
+                f"{name}: function: expected the name of the function in C++, "
+                f"got {called!r}; pass it as function="
+            )
         operands, attributes = operation.parameter_names(reference)
         source = Source(
             name=name,
             code=code,
-            function=function or name,
+            function=called,
             instances=template_arguments(name, dtypes),
             operands=operands,
             attributes=tuple(attributes),
@@ -93,7 +103,7 @@ def inline(
 
 def elementwise(
     *expressions: str,
-    dtypes: str | Sequence[str],
+    dtypes: DTypes,
     before: str = "",
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
@@ -118,12 +128,20 @@ def elementwise(
       fallback: see there.
       **options: see there.
     """
-    place = place_of(expressions[0], sys._getframe(1))
+    frame = sys._getframe(1)
+    places = [place_of(x, frame) for x in expressions if isinstance(x, str)]
+    before_place = place_of(before, frame) if before else None
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        loop = loops.Loop(reference, options.get("attributes") or {})
-        code = loops.elementwise(loop, expressions, before, place)
-        source = loop.source(code, dtypes)
+        declared = options.get("attributes") or {}
+        loop = loops.Loop(reference, len(expressions), declared)
+        if not expressions or len(places) != len(expressions):
+            raise TypeError(
+                f"{loop.name}: expressions: expected at least one string of "
+                f"C++, and only strings, got {list(expressions)}"
+            )
+        code = loops.elementwise(loop, expressions, before, places)
+        source = loop.source(code, dtypes, before_place)
         return operation.make(source, reference, flags, fallback, 0, options)
 
     return decorate
@@ -132,7 +150,7 @@ def elementwise(
 def rows(
     body: str,
     *,
-    dtypes: str | Sequence[str],
+    dtypes: DTypes,
     kernel_axes: int | Sequence[int] = 1,
     results: Sequence[str] = ("out",),
     before: str = "",
@@ -167,20 +185,16 @@ def rows(
       fallback: see there.
       **options: see there.
     """
-    place = place_of(body, sys._getframe(1))
+    frame = sys._getframe(1)
+    place = place_of(body, frame)
+    before_place = place_of(before, frame) if before else None
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        loop = loops.Loop(reference, options.get("attributes") or {})
-        code = loops.rows(
-            loop,
-            body,
-            results,
-            kernel_axes,
-            options.get("shared", ()),
-            before,
-            place,
-        )
-        source = loop.source(code, dtypes)
+        declared = options.get("attributes") or {}
+        loop = loops.Loop(reference, results, declared)
+        shared = options.get("shared", ())
+        code = loops.rows(loop, body, kernel_axes, shared, before, place)
+        source = loop.source(code, dtypes, before_place)
         return operation.make(
             source, reference, flags, fallback, kernel_axes, options
         )

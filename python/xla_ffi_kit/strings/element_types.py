@@ -1,88 +1,115 @@
-"""The element types of inline operations: HLO's, NumPy's and C++'s names."""
+"""The element types of operations from strings: NumPy's, C++'s and XLA's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeAlias
 
-import jax.numpy as jnp
 import numpy as np
 
+from xla_ffi_kit import _check, _dtypes
+from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.op.spec import AttributeType
 from xla_ffi_kit.strings.errors import BuildError
 
-# HLO's name -> C++ type, NumPy type, number in XLA_FFI_DataType.
-_TYPES: dict[str, tuple[str, type[np.generic], int]] = {
-    "pred": ("bool", np.bool_, 1),
-    "s8": ("int8_t", np.int8, 2),
-    "s16": ("int16_t", np.int16, 3),
-    "s32": ("int32_t", np.int32, 4),
-    "s64": ("int64_t", np.int64, 5),
-    "u8": ("uint8_t", np.uint8, 6),
-    "u16": ("uint16_t", np.uint16, 7),
-    "u32": ("uint32_t", np.uint32, 8),
-    "u64": ("uint64_t", np.uint64, 9),
-    "f16": ("kit::f16", np.float16, 10),
-    "bf16": ("kit::bf16", jnp.bfloat16, 16),
-    "f32": ("float", np.float32, 11),
-    "f64": ("double", np.float64, 12),
+# "f32 bf16", or what `FfiOp` takes.
+DTypes: TypeAlias = str | Sequence[DType | Sequence[DType]]
+
+# NumPy's name -> C++ type, number in XLA_FFI_DataType.
+_TYPES = {
+    "bool": ("bool", 1),
+    "int8": ("int8_t", 2),
+    "int16": ("int16_t", 3),
+    "int32": ("int32_t", 4),
+    "int64": ("int64_t", 5),
+    "uint8": ("uint8_t", 6),
+    "uint16": ("uint16_t", 7),
+    "uint32": ("uint32_t", 8),
+    "uint64": ("uint64_t", 9),
+    "float16": ("kit::f16", 10),
+    "bfloat16": ("kit::bf16", 16),
+    "float32": ("float", 11),
+    "float64": ("double", 12),
 }
-# NumPy's names and JAX's ("i32") for the same.
-_BY_NAME = {np.dtype(row[1]).name: row for row in _TYPES.values()}
-_BY_NAME |= {name.replace("s", "i"): row for name, row in _TYPES.items()}
-_BY_NAME |= _TYPES
-_BY_NUMBER: dict[int, np.dtype] = {
-    row[2]: np.dtype(row[1]) for row in _TYPES.values()
+_BY_NUMBER = {
+    number: _dtypes.parse("", name) for name, (_, number) in _TYPES.items()
 }
 
 
-def template_arguments(
-    name: str, dtypes: str | Sequence[str] | None
-) -> list[str]:
-    """The C++ types of each instance: "f32 bf16" -> ["float", "kit::bf16"].
-
-    A name may be several, "f32,s32", for a template with several parameters.
-    """
-    if dtypes is None:
-        return []
-    instances = dtypes.split() if isinstance(dtypes, str) else list(dtypes)
-    if not instances:
-        raise BuildError(f"{name}: dtypes: expected at least one, got none")
-    return [
-        ", ".join(_cpp(name, part) for part in instance.split(","))
-        for instance in instances
-    ]
-
-
-def _cpp(name: str, dtype: str) -> str:
-    if dtype not in _BY_NAME:
-        raise BuildError(
-            f"{name}: dtypes: expected of {', '.join(_TYPES)}, got {dtype!r}"
-        )
-    return _BY_NAME[dtype][0]
-
-
-def numpy_type(name: str, dtype: str) -> np.dtype:
-    """The NumPy type of a name in `dtypes`."""
-    _cpp(name, dtype)
-    found: np.dtype = np.dtype(_BY_NAME[dtype][1])
+def instances(
+    name: str, dtypes: DTypes
+) -> list[tuple[np.dtype[np.generic], ...]]:
+    """The dtypes of each instance: "f32,s32 bf16" has two instances."""
+    where = f"{name}: dtypes"
+    entries = dtypes.split() if isinstance(dtypes, str) else dtypes
+    try:
+        found = [
+            _dtypes.parse_each(where, entry)
+            for entry in _check.sequence(where, entries)
+        ]
+    except TypeError as error:
+        raise BuildError(str(error)) from None
+    if not found:
+        raise BuildError(f"{where}: expected at least one, got none")
+    for dtype in (dtype for entry in found for dtype in entry):
+        _check_known(where, dtype)
     return found
 
 
-def number_of(dtype: np.dtype) -> int:
+def template_arguments(name: str, dtypes: DTypes | None) -> list[str]:
+    """The C++ types of each instance: "f32 bf16" -> ["float", "kit::bf16"]."""
+    if dtypes is None:
+        return []
+    return [
+        ", ".join(_TYPES[dtype.name][0] for dtype in entry)
+        for entry in instances(name, dtypes)
+    ]
+
+
+def number_of(dtype: np.dtype[np.generic]) -> int:
     """The number in XLA_FFI_DataType of a NumPy type."""
-    return _BY_NAME[dtype.name][2]
+    return _TYPES[dtype.name][1]
 
 
-def from_number(number: int) -> np.dtype:
+def from_number(number: int) -> np.dtype[np.generic]:
     """The NumPy type of an XLA_FFI_DataType."""
     return _BY_NUMBER[number]
 
 
-def cpp_attribute(declared: AttributeType) -> str:
-    """The C++ type of an attribute that is declared as for `FfiOp`."""
+def attribute(
+    where: str, declared: AttributeType
+) -> type[str] | np.dtype[np.generic] | tuple[np.dtype[np.generic]]:
+    """The type of an attribute that is declared as for `FfiOp`."""
     if declared is str:
+        return str
+    if isinstance(declared, tuple) and len(declared) == 1:
+        return (_number(where, declared[0]),)
+    return _number(where, declared)
+
+
+def _number(where: str, declared: object) -> np.dtype[np.generic]:
+    try:
+        dtype = _dtypes.parse(where, declared)
+    except TypeError as error:
+        raise BuildError(str(error)) from None
+    _check_known(where, dtype)
+    return dtype
+
+
+def cpp_attribute(where: str, declared: AttributeType) -> str:
+    """The C++ type of an attribute that is declared as for `FfiOp`."""
+    found = attribute(where, declared)
+    if isinstance(found, type):
         return "std::string_view"
-    if isinstance(declared, tuple):
-        return f"kit::Array<{cpp_attribute(declared[0])}>"
-    return _BY_NAME[np.dtype(cast(type[np.generic], declared)).name][0]
+    if isinstance(found, tuple):
+        return f"kit::Array<{_TYPES[found[0].name][0]}>"
+    return _TYPES[found.name][0]
+
+
+def _check_known(where: str, dtype: np.dtype[np.generic]) -> None:
+    """Refuses a dtype that the C++ side has no type for."""
+    if dtype.name not in _TYPES:
+        names = (k for k, v in _dtypes.SHORT_NAMES.items() if v in _TYPES)
+        raise BuildError(
+            f"{where}: expected of {', '.join(names)}, got {dtype.name}"
+        )

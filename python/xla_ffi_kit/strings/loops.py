@@ -4,56 +4,111 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from xla_ffi_kit import _check
 from xla_ffi_kit.op.spec import AttributeType
-from xla_ffi_kit.strings import element_types, operation
+from xla_ffi_kit.strings import cpp, element_types, operation
+from xla_ffi_kit.strings.element_types import DTypes
+from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.source import Place, Source
+
+# Names of generated code begin so, which no author's name may. Those of arrays
+# and attributes as they come, and of values to write, go on with the author's.
+_OWN = "kit_"
+_OF = "kit_of_"
+_NEW = "kit_new_"
+_TYPES = {
+    "T": "the type of the arrays",
+    "A": "the type to compute in",
+    "kit": "the namespace of the kit",
+    "std": "the namespace of C++'s library",
+}
 
 
 class Loop:
     """The parameters of the C++ function: the reference's, in C++ types.
 
-    Generated names end in an underscore, so that they hide none of an author's.
+    Attributes:
+      name: of the operation.
+      operands: names of the operands.
+      results: names of the results.
+      attributes: name -> C++ type.
     """
 
     def __init__(
         self,
         reference: Callable[..., object],
+        results: Sequence[str] | int,
         attributes: Mapping[str, AttributeType],
     ) -> None:
-        self.name = reference.__name__
+        """Results may have no name that the author knows, only a number."""
+        self.name = operation.name_of(reference, "lambda")
         self.operands, _ = operation.parameter_names(reference)
+        if isinstance(results, int):
+            self.results = tuple(f"{_OWN}result{i}" for i in range(results))
+            results = ()
+        else:
+            results = _check.sequence(f"{self.name}: results", results)
+            self.results = results
         types = operation.attribute_types(self.name, reference, attributes)
         self.attributes = {
-            name: element_types.cpp_attribute(type_)
+            name: element_types.cpp_attribute(
+                f"{self.name}: attribute {name}", type_
+            )
             for name, type_ in types.items()
         }
+        self._check_names("operand", self.operands)
+        self._check_names("attribute", tuple(self.attributes))
+        self._check_names("result", results)
 
-    def source(self, code: str, dtypes: str | Sequence[str]) -> Source:
+    def _check_names(self, what: str, names: Sequence[str]) -> None:
+        """Refuses names that C++ has another use for."""
+        others = {*self.operands, *self.attributes}
+        for i, name in enumerate(names):
+            if not cpp.is_name(name):
+                use = "a keyword" if name.isidentifier() else "no name"
+            elif name.startswith(_OWN):
+                use = f"the kit's, as all that begins with {_OWN}"
+            elif name in names[:i] or (what == "result" and name in others):
+                use = "another parameter"
+            else:
+                use = _TYPES.get(name, "")
+            if use:
+                raise BuildError(
+                    f"{self.name}: {what} {name}: expected the name of a "
+                    f"variable in C++, where this is {use}"
+                )
+
+    def source(self, code: str, dtypes: DTypes, before: Place | None) -> Source:
         """The function as a source to compile."""
         return Source(
             name=self.name,
             code=code,
-            function=f"{self.name}_",
+            function=f"{_OWN}loop",
             instances=element_types.template_arguments(self.name, dtypes),
             operands=self.operands,
             attributes=tuple(self.attributes),
-            place=Place(f"<loop of {self.name}>", 1),
+            place=before or Place(f"<loop of {self.name}>", 1),
+            including='pass before="{}"',
         )
 
-    def function(self, results: Sequence[str], body: Sequence[str]) -> str:
+    def here(self) -> str:
+        """What begins generated lines."""
+        return Place(f"<loop of {self.name}>", 1).directive()
+
+    def function(self, before: str, body: Sequence[str]) -> str:
         """The function template around `body`."""
         parameters = [
-            *(f"kit::In<T> {name}_" for name in self.operands),
-            *(f"{type} {name}_" for name, type in self.attributes.items()),
-            *(f"kit::Out<T> {name}_" for name in results),
-            "kit::Threads threads_",
+            *(f"kit::In<T> {_OF}{name}" for name in self.operands),
+            *(f"{type} {_OF}{name}" for name, type in self.attributes.items()),
+            *(f"kit::Out<T> {_OF}{name}" for name in self.results),
+            "kit::Threads kit_threads",
         ]
         lines = [
-            "template <typename T>",
-            f"void {self.name}_({', '.join(parameters)}) {{",
+            f"{before}\n{self.here()}template <typename T>",
+            f"void kit_loop({', '.join(parameters)}) {{",
             "using A = kit::Accumulate<T>;",
             *(
-                f"const auto {name} = kit::AttributeFor<A>({name}_);"
+                f"const auto {name} = kit::AttributeFor<A>({_OF}{name});"
                 for name in self.attributes
             ),
             *body,
@@ -63,69 +118,82 @@ class Loop:
 
 
 def elementwise(
-    loop: Loop, expressions: Sequence[str], before: str, place: Place
+    loop: Loop, expressions: Sequence[str], before: str, places: Sequence[Place]
 ) -> str:
     """The loop over elements, with an expression for each result."""
-    results = [f"result{i}" for i in range(len(expressions))]
-    arrays = len(loop.operands) + len(results)
-    here = Place(f"<loop of {loop.name}>", 1).directive().rstrip()
+    arrays = len(loop.operands) + len(loop.results)
     body = [
-        f"threads_.For(result0_.size(), {arrays} * sizeof(T), "
-        "[&](int64_t begin_, int64_t end_) {",
-        "for (int64_t i_ = begin_; i_ < end_; ++i_) {",
-        *(f"const A {name} = {name}_[i_];" for name in loop.operands),
+        f"kit_threads.For({_OF}{loop.results[0]}.size(), "
+        f"{arrays} * sizeof(T), "
+        "[&](int64_t kit_begin, int64_t kit_end) {",
+        "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
+        *(f"const A {name} = {_OF}{name}[kit_i];" for name in loop.operands),
     ]
-    for result, expression in zip(results, expressions, strict=True):
+    for result, expression, place in zip(
+        loop.results, expressions, places, strict=True
+    ):
         body += [
             # Results may share an operand's buffer: none is written before all
             # are computed.
-            f"const T {result} = T(",
+            f"const T {_NEW}{result} = T(",
             f"{place.directive()}{expression}",
-            f"{here}",
-            ");",
+            f"{loop.here()});",
         ]
-    body += [f"{result}_[i_] = {result};" for result in results]
-    return before + "\n" + loop.function(results, [*body, "}", "});"])
+    body += [f"{_OF}{name}[kit_i] = {_NEW}{name};" for name in loop.results]
+    return loop.function(before, [*body, "}", "});"])
 
 
 def rows(
     loop: Loop,
     body: str,
-    results: Sequence[str],
     kernel_axes: int | Sequence[int],
     shared: Sequence[int],
     before: str,
     place: Place,
 ) -> str:
     """The loop over rows around the code for one row."""
+    count = len(loop.operands)
     if isinstance(kernel_axes, int):
-        kernel_axes = [kernel_axes] * len(loop.operands)
-    first = next(i for i in range(len(loop.operands)) if i not in shared)
-    x = f"{loop.operands[first]}_"
-    arrays = [*loop.operands, *results]
+        kernel_axes = [kernel_axes] * count
+    kernel_axes = _check.sequence(f"{loop.name}: kernel_axes", kernel_axes)
+    shared = _check.sequence(f"{loop.name}: shared", shared)
+    with_rows = [i for i in range(count) if i not in shared]
+    if not with_rows:
+        raise BuildError(
+            f"{loop.name}: operands: expected at least one that is not shared, "
+            "whose rows are looped over, got none"
+        )
+    if len(kernel_axes) != count:
+        raise BuildError(
+            f"{loop.name}: kernel_axes: expected {count} numbers, one per "
+            f"operand of the reference, got {len(kernel_axes)}"
+        )
+    first = with_rows[0]
+    x = f"{_OF}{loop.operands[first]}"
+    arrays = [*loop.operands, *loop.results]
     bytes_of_row = " + ".join(
-        f"{name}_.size()" for i, name in enumerate(arrays) if i not in shared
+        f"{_OF}{name}.size()"
+        for i, name in enumerate(arrays)
+        if i not in shared
     )
     parts = [
-        f"const auto {name} = kit::SharedRow({name}_);"
+        f"const auto {name} = kit::SharedRow({_OF}{name});"
         if i in shared
-        else f"const auto {name} = kit::RowOf({name}_, rows_, i_);"
+        else f"const auto {name} = kit::RowOf({_OF}{name}, kit_rows, kit_i);"
         for i, name in enumerate(arrays)
     ]
-    here = Place(f"<loop of {loop.name}>", 1).directive().rstrip()
     lines = [
-        f"const int64_t rows_ = {x}.Product({x}.rank() - "
+        f"const int64_t kit_rows = {x}.Product({x}.rank() - "
         f"{kernel_axes[first]});",
-        "if (rows_ == 0) return;",
-        f"threads_.For(rows_, sizeof(T) * (({bytes_of_row}) / rows_), "
-        "[&](int64_t begin_, int64_t end_) {",
-        "for (int64_t i_ = begin_; i_ < end_; ++i_) {",
+        "if (kit_rows == 0) return;",
+        f"kit_threads.For(kit_rows, sizeof(T) * (({bytes_of_row}) / kit_rows), "
+        "[&](int64_t kit_begin, int64_t kit_end) {",
+        "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
         *parts,
         "{",
         f"{place.directive()}{body}",
-        here,
-        "}",
+        f"{loop.here()}}}",
         "}",
         "});",
     ]
-    return before + "\n" + loop.function(results, lines)
+    return loop.function(before, lines)

@@ -7,7 +7,8 @@ frame nor the GIL is in the call.
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
+import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Unpack, cast
@@ -17,20 +18,35 @@ import numpy as np
 
 from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
 from xla_ffi_kit.op.spec import AttributeType
-from xla_ffi_kit.strings import element_types, numba_source, operation
+from xla_ffi_kit.strings import (
+    element_types,
+    numba_identity,
+    numba_source,
+    operation,
+)
 from xla_ffi_kit.strings.decorators import Decorator
+from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
-_targets: set[str] = set()
-# XLA keeps the addresses for as long as the process lives.
-_kept: list[object] = []
+
+
+@dataclasses.dataclass(frozen=True)
+class _Registered:
+    """A handler, of which XLA has the address while the process lives."""
+
+    identity: str
+    handler: numba_source.Handler
+
+
+_lock = threading.Lock()
+_registered: dict[str, _Registered] = {}  # by custom call target
 
 
 def numba_kernel(
     kernel: Callable[..., None],
     *,
-    dtypes: str | Sequence[str],
+    dtypes: DTypes,
     kernel_axes: int | Sequence[int],
     results: int = 1,
     result_axes: int | None = None,
@@ -61,16 +77,19 @@ def numba_kernel(
       result_axes: the results' axes beside the batch axes; default: those of
         the first operand.
       **options: everything else that `FfiOp` takes. The types of attributes
-        that have no default stand in `attributes`.
+        that have no default stand in `attributes`. `handlers["cpu"]` is the
+        custom call target of the kernel; default: the reference's name and a
+        hash of the kernel and what it refers to, which is the same in every
+        process, so that an exported program never runs another kernel.
 
     Raises:
-      BuildError: there is no numba, it does not run here, or it cannot compile
-        the kernel.
+      BuildError: there is no numba, it does not run here, it cannot compile
+        the kernel, or another kernel has its target.
     """
     numba = _numba()
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        name = reference.__name__
+        name = operation.name_of(reference, "lambda")
         operands, _ = operation.parameter_names(reference)
         axes = (
             (kernel_axes,) * len(operands)
@@ -80,7 +99,9 @@ def numba_kernel(
         own = axes[0] if result_axes is None else result_axes
         declared = options.get("attributes") or {}
         types = operation.attribute_types(name, reference, declared)
-        attributes = {a: _attribute(name, a, t) for a, t in types.items()}
+        attributes = {
+            a: _attribute(f"{name}: attribute {a}", t) for a, t in types.items()
+        }
         frame = numba_source.Frame(
             name=name,
             operand_axes=axes,
@@ -88,18 +109,10 @@ def numba_kernel(
             attributes=attributes,
             dtypes=_dtypes(name, dtypes),
         )
-        message = f"{name}: the numba kernel raised an exception"
-        try:
-            handler = numba_source.compile_handler(
-                numba, kernel, frame, message
-            )
-        except numba.core.errors.NumbaError as error:
-            raise BuildError(
-                f"{name}: numba cannot compile the kernel: {error}"
-            ) from error
+        chosen = options.get("handlers", {})
+        target = _register(numba, kernel, frame, chosen.get("cpu"))
         given = options.copy()
-        on_cpu = {"cpu": _register(name, handler)}
-        given["handlers"] = {**options.get("handlers", {}), **on_cpu}
+        given["handlers"] = {**chosen, "cpu": target}
         given["attributes"] = attributes
         return FfiOp(
             name,
@@ -125,39 +138,77 @@ def _numba() -> ModuleType:
 
 
 def _attribute(
-    name: str, attribute: str, declared: AttributeType
+    where: str, declared: AttributeType
 ) -> np.dtype | tuple[np.dtype]:
-    if declared is str:
+    found = element_types.attribute(where, declared)
+    if isinstance(found, type):
         raise BuildError(
-            f"{name}: attribute {attribute}: expected numbers, which are what "
-            "a numba kernel takes, got a string"
+            f"{where}: expected numbers, which are what a numba kernel takes, "
+            "got a string"
         )
-    if isinstance(declared, tuple):
-        return (np.dtype(declared[0]),)
-    return np.dtype(cast(type[np.generic], declared))
-
-
-def _dtypes(name: str, dtypes: str | Sequence[str]) -> tuple[np.dtype, ...]:
-    names = dtypes.split() if isinstance(dtypes, str) else dtypes
-    found = tuple(element_types.numpy_type(name, dtype) for dtype in names)
-    for dtype in found:
-        if dtype.name in _WITHOUT:
-            raise BuildError(
-                f"{name}: dtypes: expected none of {', '.join(_WITHOUT)}, "
-                f"which numba does not compute with, got {dtype.name}"
-            )
+    _check_dtype(where, found[0] if isinstance(found, tuple) else found)
     return found
 
 
-def _register(name: str, handler: numba_source.Handler) -> str:
-    numbers = itertools.chain([""], (f".{i}" for i in itertools.count(2)))
-    target = next(
-        t for n in numbers if (t := f"{name}.numba{n}") not in _targets
-    )
-    _targets.add(target)
-    _kept.append(handler)
-    jax.ffi.register_ffi_target(
-        target, jax.ffi.pycapsule(handler.address), platform="cpu"
-    )
-    jax.ffi.register_ffi_target_as_batch_partitionable(target)
+def _dtypes(name: str, dtypes: DTypes) -> tuple[np.dtype, ...]:
+    found = element_types.instances(name, dtypes)
+    for entry in found:
+        if len(entry) != 1:
+            raise BuildError(
+                f"{name}: dtypes: expected one in each entry, which all arrays "
+                f"of a call have, got {len(entry)}"
+            )
+        _check_dtype(f"{name}: dtypes", entry[0])
+    return tuple(entry[0] for entry in found)
+
+
+def _check_dtype(where: str, dtype: np.dtype) -> None:
+    if dtype.name in _WITHOUT:
+        raise BuildError(
+            f"{where}: expected none of {', '.join(_WITHOUT)}, which numba "
+            f"does not compute with, got {dtype.name}"
+        )
+
+
+def _register(
+    numba: ModuleType,
+    kernel: Callable[..., None],
+    frame: numba_source.Frame,
+    chosen: object,
+) -> str:
+    """Compiles the kernel and registers it, once; returns its target."""
+    identity = numba_identity.digest(kernel, *dataclasses.astuple(frame))
+    target = f"{frame.name}.{identity}" if chosen is None else chosen
+    if not isinstance(target, str) or not target:
+        raise BuildError(
+            f"{frame.name}: handlers: expected the name of a custom call "
+            f"target for cpu, got {target!r}"
+        )
+    with _lock:
+        there = _registered.get(target)
+        if there is None:
+            handler = _compile(numba, kernel, frame)
+            jax.ffi.register_ffi_target(
+                target, jax.ffi.pycapsule(handler.address), platform="cpu"
+            )
+            jax.ffi.register_ffi_target_as_batch_partitionable(target)
+            _registered[target] = _Registered(identity, handler)
+        elif there.identity != identity:
+            raise BuildError(
+                f"{frame.name}: handlers: expected a custom call target of its "
+                f"own for cpu, got {target}, which another kernel of this "
+                "process has"
+            )
     return target
+
+
+def _compile(
+    numba: ModuleType, kernel: Callable[..., None], frame: numba_source.Frame
+) -> numba_source.Handler:
+    message = f"{frame.name}: the numba kernel raised an exception"
+    try:
+        return numba_source.compile_handler(numba, kernel, frame, message)
+    except numba.core.errors.NumbaError as error:
+        raise BuildError(
+            f"{frame.name}: numba cannot compile the kernel: {error}"
+        ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -41,10 +42,15 @@ def compile_handler(
     numba: ModuleType, kernel: Callable[..., None], frame: Frame, message: str
 ) -> Handler:
     """The cfunc; keep it alive as long as XLA may call it."""
-    names = _helpers(numba)
-    names |= {
-        "kernel": numba.njit(nogil=True)(kernel),
+    names = _helpers(numba) | {
+        "kernel": kernel
+        if numba.extending.is_jitted(kernel)
+        else numba.njit(nogil=True)(kernel),
         "raised": _error_args(message),
+        "small": _error_args(
+            f"{frame.name}: call: expected a call frame and metadata of at "
+            "least the sizes of XLA's FFI API 0.2"
+        ),
         "wrong": _error_args(
             f"{frame.name}: call: expected {_describe(frame)}"
         ),
@@ -82,7 +88,9 @@ _FAIL = "        return fail(frame, wrong)"
 
 def _source(frame: Frame) -> str:
     """The handler: metadata, checks, then the kernel for the call's dtype."""
-    extension = c_api.CallFrame.extension_start
+    call, extension = c_api.CallFrame, c_api.MetadataExtension
+    metadata = c_api.MetadataStruct
+    room = metadata.traits.offset + metadata.traits.size
     buffers = [
         (f"{what[0]}{i}", f"load({what} + {8 * i})", axes)
         for what, all_axes in (
@@ -93,11 +101,23 @@ def _source(frame: Frame) -> str:
     ]
     lines = [
         "def handler(frame):",
-        f"    extension = load(frame + {extension.offset})",
+        f"    if load(frame) < {call.future.offset}:",
+        "        return fail(frame, small)",
+        f"    extension = load(frame + {call.extension_start.offset})",
+        # Of other types XLA may add any, for calls too.
+        "    while extension != 0 and "
+        f"load32(extension + {extension.type.offset}) != "
+        f"{c_api.METADATA_EXTENSION}:",
+        f"        extension = load(extension + {extension.next.offset})",
         "    if extension != 0:",
-        f"        data = load(extension + {c_api.METADATA_OFFSET})",
+        f"        if load(extension) < {extension.spare.offset}:",
+        "            return fail(frame, small)",
+        f"        data = load(extension + {extension.metadata.offset})",
+        f"        if load(data) < {room}:",
+        "            return fail(frame, small)",
         f"        store32(data + {c_api.VERSION_OFFSETS[0]}, 0)",
         f"        store32(data + {c_api.VERSION_OFFSETS[1]}, 2)",
+        f"        store32(data + {metadata.traits.offset}, 0)",
         "        return 0",
         *_lists(frame),
     ]
@@ -206,6 +226,7 @@ def _error_args(message: str) -> int:
 _kept: list[object] = []
 
 
+@functools.cache
 def _helpers(numba: ModuleType) -> dict[str, object]:
     """Loads, stores and the call of XLA's error function, for the source."""
     from llvmlite import ir

@@ -59,7 +59,7 @@ class Nvcc:
         Args:
           host: the C++ compiler for what runs on the CPU.
           host_flags: options of its own.
-          flags: -I, -isystem and -D are nvcc's, others the C++ compiler's.
+          flags: -I and -D are nvcc's, others the C++ compiler's.
           compute_capabilities: such as "90" or "100a"; the newest gets PTX too.
         """
         command = [str(self.program), "-x", "cu", "-std=c++17", "-O3"]
@@ -72,8 +72,13 @@ class Nvcc:
         own: list[str] = []
         other = list(host_flags)
         for flag in flags:
-            (own if flag.startswith(("-I", "-D")) else other).append(flag)
-        return command + own + [f"-Xcompiler={flag}" for flag in other]
+            # nvcc takes a comma in -I for the end of a folder, however escaped.
+            is_own = flag.startswith("-D" if "," in flag else ("-I", "-D"))
+            (own if is_own else other).append(flag)
+        return command + [
+            flag.replace(",", "\\,")
+            for flag in (*own, *(f"-Xcompiler={flag}" for flag in other))
+        ]
 
 
 def is_cuda(source: str | os.PathLike[str]) -> bool:

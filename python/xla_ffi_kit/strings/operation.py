@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import pathlib
@@ -10,12 +11,30 @@ from typing import cast
 
 import numpy as np
 
+from xla_ffi_kit import _check
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
 from xla_ffi_kit.op.spec import AttributeType
-from xla_ffi_kit.strings import cache, compiler, headers, signature
+from xla_ffi_kit.strings import (
+    cache,
+    compiler,
+    element_types,
+    headers,
+    signature,
+)
 from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
 from xla_ffi_kit.strings.source import EXPORTS, TARGET_MACRO, Source
+
+
+def name_of(reference: Callable[..., object], default: str = "") -> str:
+    """The operation's name: the reference's, also if that is a partial one.
+
+    A lambda has none: its operation gets `default`.
+    """
+    while isinstance(reference, functools.partial):
+        reference = reference.func
+    name = getattr(reference, "__name__", type(reference).__name__)
+    return name if name.isidentifier() else default
 
 
 def parameter_names(
@@ -44,6 +63,7 @@ def make(
             f"{source.name}: fallback: expected None or 'reference', got "
             f"{fallback!r}"
         )
+    flags = _check.sequence(f"{source.name}: flags", flags)
     declared = options.get("attributes") or {}
     given = options.copy()
     try:
@@ -83,7 +103,7 @@ def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
 
     def compile_library(library: pathlib.Path, version: str) -> dict[str, str]:
         file = library.with_name(f"{source.name}.cc")
-        file.write_text(source.text())
+        file.write_text(source.text(), encoding="utf-8")
         target = f'-D{TARGET_MACRO}="{source.name}.{version}"'
         try:
             return compiler.compile_library(
@@ -104,19 +124,12 @@ def _check_attributes(
     """Checks the types that the author declared against those of the C++."""
     for attribute, wanted in declared.items():
         got = found.get(attribute)
-        if got != _kind(wanted):
+        where = f"{name}: attribute {attribute}"
+        if got != element_types.attribute(where, wanted):
             raise BuildError(
                 f"{name}: attribute {attribute}: expected {wanted} as "
                 f"`attributes` has it, got {got} in the C++ function"
             )
-
-
-def _kind(declared: AttributeType) -> object:
-    if declared is str:
-        return str
-    if isinstance(declared, tuple):
-        return (np.dtype(declared[0]),)
-    return np.dtype(cast(type[np.generic], declared))
 
 
 def attribute_types(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import linecache
-import types
 from collections.abc import Sequence
+
+from xla_ffi_kit.strings import cpp, standard_headers
 
 _SYMBOL = "XlaFfiKit_Inline"
 # What the library exports: the table, the parallel loop's variable, the codes.
@@ -24,7 +23,7 @@ class Place:
 
     def directive(self) -> str:
         """What makes the compiler name that place."""
-        return f"#line {self.line} {json.dumps(self.file)}\n"
+        return f"#line {self.line} {cpp.literal(self.file)}\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +38,7 @@ class Source:
       operands: names of the operands.
       attributes: names of the attributes.
       place: where `code` comes from.
+      including: how an author includes the header {}.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Source:
     operands: Sequence[str]
     attributes: Sequence[str]
     place: Place
+    including: str = "begin the code with {}"
 
     def text(self, with_place: bool = True) -> str:
         """The file to compile; without the place it is what the cache hashes.
@@ -56,7 +57,7 @@ class Source:
         """
         functions = [f"{self.function}<{i}>" for i in self.instances]
         names = [
-            json.dumps(text)
+            cpp.literal(text)
             for text in (
                 self.name,
                 " ".join(self.operands),
@@ -85,6 +86,9 @@ class Source:
 
     def explain(self, error: str) -> str:
         """A compiler's error; in generated code it is about the function."""
+        header = standard_headers.missing(error)
+        if header:
+            return f"{error}\n{self.including.format(f'#include <{header}>')}"
         if self._glue() not in error:
             return error
         wanted = f"a function {self.function}(), not a template"
@@ -94,22 +98,3 @@ class Source:
                 f"{', '.join(self.instances)}"
             )
         return f"{error}\nexpected {wanted}"
-
-
-def place_of(code: str, frame: types.FrameType | None) -> Place:
-    """Where a string literal in the code of `frame` is, as well as known."""
-    if frame is None:
-        return Place("<inline>", 1)
-    file, line = frame.f_code.co_filename, frame.f_lineno
-    lines = linecache.getlines(file, frame.f_globals)
-    wanted = code.splitlines()
-    # The first line stands behind quotes, so a whole one is looked for.
-    offset = next(
-        (i for i, text in enumerate(wanted) if i > 0 and text.strip()), None
-    )
-    if offset is None:
-        return Place(file, line)
-    for at in range(line - 1, len(lines)):
-        if lines[at].rstrip("\n") == wanted[offset]:
-            return Place(file, at + 1 - offset)
-    return Place(file, line)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from xla_ffi_kit import _dtypes
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.op.spec import Result
@@ -68,7 +69,7 @@ def _make(operand: str | ArrayLike, rng: np.random.Generator) -> jax.Array:
             f"Case: operand: expected a type like 'float32[3,17]', got "
             f"{operand!r}"
         )
-    dtype = jnp.dtype(match[1])
+    dtype = _dtypes.parse("Case: operand", match[1])
     shape = tuple(int(n) for n in match[2].split(",") if n.strip())
     if not jnp.issubdtype(dtype, np.inexact):
         low = 0 if dtype.kind in "ub" else -9

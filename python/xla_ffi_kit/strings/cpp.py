@@ -1,0 +1,55 @@
+"""What may stand in generated C++, and how."""
+
+from __future__ import annotations
+
+import re
+
+_QUALIFIED = re.compile(r"(::)?\w+(::\w+)*")
+_KEYWORDS = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch
+    char char16_t char32_t class compl const const_cast constexpr continue
+    decltype default delete do double dynamic_cast else enum explicit export
+    extern false float for friend goto if inline int long mutable namespace new
+    noexcept not not_eq nullptr operator or or_eq private protected public
+    register reinterpret_cast return short signed sizeof static static_assert
+    static_cast struct switch template this thread_local throw true try typedef
+    typeid typename union unsigned using virtual void volatile wchar_t while xor
+    xor_eq""".split()
+)
+
+
+def is_printable(text: str) -> bool:
+    """Whether it stands between quotes as it is."""
+    return text.isprintable() and not set(text) & set('"\\')
+
+
+def literal(text: str) -> str:
+    r"""A string literal: what is not printable, or ends it, as octal codes.
+
+    Python's escapes would not do: C++ has no surrogates, and its `\x` no end.
+    Bytes of a file's name that are no UTF-8 stay what they are.
+    """
+    parts = (
+        c
+        if is_printable(c)
+        else "".join(f"\\{b:03o}" for b in c.encode(errors="surrogateescape"))
+        for c in text
+    )
+    return f'"{"".join(parts)}"'
+
+
+def is_name(text: str) -> bool:
+    """Whether a variable or function may be called so."""
+    return text.isidentifier() and text not in _KEYWORDS
+
+
+def is_function(text: str) -> bool:
+    """Whether it is a function's name, with namespaces or without."""
+    return bool(_QUALIFIED.fullmatch(text)) and all(
+        is_name(part) for part in text.removeprefix("::").split("::")
+    )
+
+
+def is_symbol(text: str) -> bool:
+    """Whether a linker knows it: a name that C has, too."""
+    return text.isascii() and is_name(text)

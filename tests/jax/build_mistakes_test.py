@@ -1,0 +1,202 @@
+"""`build_library` and its command: names and paths that are not plain."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit.__main__ import main
+from xla_ffi_kit.strings import nvcc
+
+SCALE = """
+#include "xla_ffi/inline/kit.h"
+void Scale(kit::In<float> x, kit::Out<float> y) { y[0] = 2 * x[0]; }
+KIT_DEFINE_HANDLER(ScaleHandler, "x", "", Scale);
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "scale.cc"
+    path.write_text(SCALE)
+    return path
+
+
+def build(source, output, target="scale", symbol="ScaleHandler", **options):
+    return xla_ffi_kit.build_library(
+        [source], {target: symbol}, output, flags=["-O0"], **options
+    )
+
+
+@pytest.mark.parametrize(
+    "target",
+    ['a"b', "a\\b", "a\nb", "a\0b", "a\x7fb", "a\u2028b", "a\ud800b", "", 3],
+)
+def test_targets_and_types_that_cpp_cannot_have(source, tmp_path, target):
+    output = tmp_path / "out" / "ops.so"
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        build(source, output, target)
+    assert str(caught.value) == (
+        "ops: handlers: expected printable names without quotes and "
+        f"backslashes, got {target!r}"
+    )
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        build(source, output, types={target: "Scale"})
+    assert str(caught.value) == (
+        "ops: types: expected printable names without quotes and backslashes, "
+        f"got {target!r}"
+    )
+    assert not output.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    ["", "a b", "A::B", "a;}; evil", "*", "1a", "a\n", "new", "é", "a-b", None],
+)
+def test_symbols_that_are_no_names(source, tmp_path, symbol):
+    output = tmp_path / "out" / "ops.so"
+    said = f"expected the name of a C function, got {symbol!r}"
+    for handlers in (symbol, {"execute": symbol}):
+        with pytest.raises(xla_ffi_kit.BuildError) as caught:
+            build(source, output, symbol=handlers)
+        assert str(caught.value) == f"ops: handlers: scale: {said}"
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        build(source, output, types={"state": symbol})
+    assert str(caught.value) == f"ops: types: state: {said}"
+    assert not output.parent.exists()
+
+
+def test_the_command_refuses_them_too(source, tmp_path, capsys):
+    output = str(tmp_path / "ops.so")
+    arguments = ["build", str(source), "-o", output, "--handler"]
+    for handler, said in (
+        ('a"=ScaleHandler', "ops: handlers: expected printable names"),
+        ("a=Scale Handler", "ops: handlers: a: expected the name of a C"),
+        ("a=execute:S,execute:T", "a: the stage execute stands there twice"),
+        ("a", "expected NAME=SYMBOL, got 'a'"),
+    ):
+        assert main([*arguments, handler]) == 1
+        assert capsys.readouterr().err.startswith(said)
+    twice = ["a=ScaleHandler", "--handler", "a=OtherHandler"]
+    assert main([*arguments, *twice]) == 1
+    assert capsys.readouterr().err == "a stands there twice\n"
+
+
+def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        build(source, folder)
+    assert str(caught.value) == (
+        f"folder: output: expected a file to write, got the folder {folder}"
+    )
+    handler = ["--handler", "scale=ScaleHandler"]
+    assert main(["build", str(source), "-o", str(folder), *handler]) == 1
+    assert "expected a file to write" in capsys.readouterr().err
+    for output in (source / "ops.so", "/proc/none/ops.so"):
+        with pytest.raises(xla_ffi_kit.BuildError) as caught:
+            build(source, output)
+        assert str(caught.value).startswith(
+            f"ops: output: {output} cannot be written: "
+        )
+    assert list(folder.iterdir()) == []
+
+
+def test_sources_that_are_no_files(source, tmp_path):
+    output = tmp_path / "ops.so"
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        build(tmp_path, output)
+    assert str(caught.value) == (
+        f"ops: sources: expected files, got the folder {tmp_path}"
+    )
+    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        xla_ffi_kit.build_library([], {"scale": "ScaleHandler"}, output)
+    assert str(caught.value) == (
+        "ops: sources: expected at least one, got none"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"sources": "a.cc"}, "ops: sources: expected a sequence, got 'a.cc'"),
+        ({"flags": "-O0"}, "ops: flags: expected a sequence, got '-O0'"),
+        (
+            {"compute_capabilities": "90"},
+            "ops: compute_capabilities: expected a sequence, got '90'",
+        ),
+    ],
+)
+def test_a_string_is_no_sequence(source, tmp_path, options, said):
+    given = {"sources": [source], **options}
+    with pytest.raises(TypeError) as caught:
+        xla_ffi_kit.build_library(
+            handlers={"a": "A"}, output=tmp_path / "ops.so", **given
+        )
+    assert str(caught.value) == said
+
+
+def test_commas_in_flags_for_nvcc(tmp_path):
+    flags = ["-Da", "-Db=f(1, 2)", "-Ic", "-Id,e", "-fsanitize=f,g"]
+    found = nvcc.Nvcc(tmp_path / "nvcc").command("c++", [], flags, ["90"])
+    assert found[-5:] == [
+        "-Da",
+        "-Db=f(1\\, 2)",
+        "-Ic",
+        "-Xcompiler=-Id\\,e",
+        "-Xcompiler=-fsanitize=f\\,g",
+    ]
+
+
+NAME = 'a, b "c" \\ $x #\U0001f600 é;\n'
+
+
+def test_any_path_and_most_targets_work(tmp_path, monkeypatch):
+    folder = tmp_path / NAME
+    folder.mkdir()
+    source = folder / f"source{NAME}.cc"
+    source.write_text(SCALE)
+    monkeypatch.chdir(folder)
+    target = "m\u00fc.scale=, \U0001f600 %s ??/ {x}"
+    library = build(source.name, f"ops{NAME}.so", target)
+    assert list(library.handlers) == [target]
+    assert pathlib.Path(library.path) == folder / f"ops{NAME}.so"
+    scale = xla_ffi_kit.FfiOp(
+        target, lambda x: 2 * x, kernel_axes=0, libraries=library
+    )
+    assert scale(np.float32(2)) == 4
+
+
+def test_the_error_of_a_source_names_any_path(tmp_path):
+    source = tmp_path / "mod\U0001f600, \udcff.cc"
+    source.write_text("int f() { return nowhere; }")
+    with pytest.raises(
+        xla_ffi_kit.BuildError, match="mod\U0001f600, .*nowhere"
+    ):
+        build(source, tmp_path / "ops.so")
+
+
+def test_a_comma_in_the_path_of_the_cache(tmp_path):
+    code = (
+        "import sys, xla_ffi_kit, numpy as np\n"
+        "@xla_ffi_kit.elementwise('2 * x', dtypes='f32', flags=['-O0'])\n"
+        "def f(x): return 2 * x\n"
+        "print(f(np.float32(2)))\n"
+    )
+    cache = tmp_path / 'c,a "c" $h #é\U0001f600 '
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ
+        | {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "XLA_FFI_KIT_CACHE": str(cache),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "4.0\n"), done.stderr
+    assert list(cache.glob("*/*.so"))
