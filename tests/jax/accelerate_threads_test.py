@@ -15,7 +15,7 @@ import pytest
 
 from xla_ffi_kit import accelerate, accelerated
 
-X = np.arange(40, dtype=np.float32)[::-1].copy()
+X = np.arange(300, dtype=np.int32)[::-1].copy()
 FUNCTIONS = {
     "sort": jnp.sort,
     "top_k": lambda x: jax.lax.top_k(x, 9),

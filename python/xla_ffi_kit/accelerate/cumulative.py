@@ -22,6 +22,9 @@ _MAX_WINDOW = 16
 _MIN_LENGTH = 5
 _MIN_LENGTH_HALF = 8  # of f16 and bf16, which are rounded one by one
 _MIN_SIZE = 1024
+# Up to here a custom call costs more than XLA's own code for any axis, if it is
+# in a loop that XLA compiles to one function.
+_TINY = 128
 
 
 class Cumulative:
@@ -51,6 +54,8 @@ class Cumulative:
         (x,) = avals
         dtype = str(x.dtype)
         is_half = dtype in ("float16", "bfloat16")
+        if math.prod(x.shape) <= _TINY:
+            return False
         if x.shape[axis] <= _MAX_WINDOW and (
             reverse
             or x.shape[axis] < (_MIN_LENGTH_HALF if is_half else _MIN_LENGTH)
