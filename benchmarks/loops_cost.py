@@ -1,13 +1,13 @@
 """What each rule of `accelerate()` costs within a loop, on few elements.
 
-    python benchmarks/loops_cost.py [--names sort,top_k] [--rounds 31]
+    tools/bazel run //benchmarks:loops_cost -- [--names sort,top_k]
 
 A step of a `lax.scan` by the kit's kernels beside one by JAX's own code, and a
 step of its gradient: XLA compiles a small loop to one function, and a custom
 call is a task of its own. Programs take turns; of each the least time of all
 rounds counts, since other work on the machine only adds. A ratio is JAX's time
-by the kit's: below 1 is a loss. Cells that no rule covers are left out. It runs
-with any JAX that has the kit beside it: set PYTHONPATH.
+by the kit's: below 1 is a loss. Cells that no rule covers are left out. With
+the wheel it runs by `python benchmarks/loops_cost.py`, on any release of JAX.
 """
 
 from __future__ import annotations

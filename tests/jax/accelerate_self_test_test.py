@@ -17,7 +17,12 @@ from jax.experimental import sparse
 from jax.sharding import AxisType
 
 from xla_ffi_kit import accelerate, accelerated
-from xla_ffi_kit.accelerate import _replacement, conv_general_dilated, registry
+from xla_ffi_kit.accelerate import (
+    _replacement,
+    conv_general_dilated,
+    dot_general,
+    registry,
+)
 from xla_ffi_kit.accelerate._rule import SelfTested
 
 TESTED = {
@@ -150,6 +155,20 @@ def test_small_products_without_jit():
     with accelerate("dot_general"), jax.disable_jit():
         got = jnp.asarray(MATRICES) @ MATRICES.swapaxes(1, 2)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_test_of_small_products_that_raises(monkeypatch):
+    def fails(*_):
+        raise ZeroDivisionError("by design")
+
+    monkeypatch.setattr(dot_general, "_find_order", fails)
+    (rule,) = registry.RULES["dot_general"]
+    monkeypatch.setattr(rule, "_orders", {})
+    with accelerate("dot_general"):
+        f = jax.jit(lambda x: x @ x.swapaxes(1, 2))
+        with forgotten(), pytest.warns(RuntimeWarning, match="by design"):
+            text = f.lower(MATRICES).as_text()
+    assert "xla_ffi_kit" not in text
 
 
 def test_a_self_test_that_raises_leaves_the_others_on(monkeypatch, unverified):

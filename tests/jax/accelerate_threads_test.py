@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from xla_ffi_kit import accelerate, accelerated
+from xla_ffi_kit.accelerate import _scopes
+from xla_ffi_kit.accelerate.switch import enabled
 
 X = np.arange(300, dtype=np.int32)[::-1].copy()
 FUNCTIONS = {
@@ -161,12 +163,13 @@ def test_what_is_on_stays_on_while_it_is_switched_on_again():
     run_all(switch, lower)
 
 
-def test_many_threads_each_with_its_own():
+@pytest.mark.parametrize("block", [accelerate, enabled])
+def test_many_threads_each_with_its_own(block):
     def work(seed):
         chosen = random.Random(seed)
         for i in range(8):
             names = chosen.sample(sorted(FUNCTIONS), chosen.randint(1, 3))
-            with accelerate(False), accelerate(*names):
+            with block(False), block(*names):
                 name = chosen.choice(sorted(FUNCTIONS))
                 assert is_on(name, (seed, i)) == (name in names)
                 assert set(accelerated()) == set(names)
@@ -194,6 +197,28 @@ def test_a_program_is_compiled_once_for_each_setting():
     accelerate("sort")
     f(X)
     assert not compilations
+
+
+def test_a_block_of_one_thread_is_never_the_process_s():
+    def check_off():
+        assert on() == set()
+
+    block = enabled("sort")
+    check_off()
+    with block, pytest.raises(ValueError, match="enabled: names: expected"):
+        assert on() == {"sort"}
+        run_all(check_off)
+        accelerate("top_k")  # within a block: of the block
+        assert on() == {"sort", "top_k"}
+        enabled("sorts")
+    assert on() == set() and accelerated() == {}
+
+
+def test_switching_again_and_again_leaves_nothing_behind():
+    for names in [("sort",), (False,), ("top_k", "argmax"), ("sort",)] * 50:
+        accelerate(*names)
+    assert on() == {"sort", "top_k", "argmax"}
+    assert len(_scopes._process.added) < 4
 
 
 def test_a_fork_while_another_thread_switches():

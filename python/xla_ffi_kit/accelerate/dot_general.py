@@ -22,7 +22,7 @@ from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.accelerate import _jax_rules, _self_test
+from xla_ffi_kit.accelerate import _jax_rules, _replacement, _self_test
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
@@ -143,9 +143,13 @@ class DotGeneral:
         if key not in self._orders:
             if not _jax_hooks.backend_is_up():
                 return None  # a program that is lowered for elsewhere
-            self._orders[key] = _self_test.isolated(
-                functools.partial(_find_order, dtype, *sizes)
-            )
+            try:
+                self._orders[key] = _self_test.isolated(
+                    functools.partial(_find_order, dtype, *sizes)
+                )
+            except Exception as error:  # the program has JAX's own code
+                self._orders[key] = None
+                _replacement.warn("dot_general", f"its test: {error!r}")
         return self._orders[key]
 
 

@@ -14,7 +14,7 @@ from xla_ffi_kit.accelerate._rows import KEEPS_BF16_NANS, KEYS, RowsHandler
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
 # Break-even number of elements, of all rows: up to here a custom call costs
-# more than XLA's own code, if it is in a loop that XLA compiles to one function.
+# more than XLA's own code, in a loop that XLA compiles to one function.
 _TINY = 16
 # Of f32 XLA does not sort, but has a selection of its own, which is as fast for
 # fewer elements unless many of them are selected.
