@@ -338,7 +338,7 @@ for _ in range(2):
         assert False
 del sys.modules["jax.experimental.sparse.bcoo"]
 """
-CALLS = """
+LOWERED = """
 from jax.experimental.sparse import BCOO, BCSR
 x = np.ones(80, np.float32)
 for kind in BCOO, BCSR:
@@ -354,7 +354,9 @@ assert "xla_ffi_kit" not in str(sys.meta_path)
 """
 
 
-@pytest.mark.parametrize("code", [LATER, FOUND + CALLS, FOUND + FAILED + CALLS])
+@pytest.mark.parametrize(
+    "code", [LATER, FOUND + LOWERED, FOUND + FAILED + LOWERED]
+)
 def test_the_module_is_not_imported_before_the_program_does(code):
     subprocess.run([sys.executable, "-c", code], check=True)
 
