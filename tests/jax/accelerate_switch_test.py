@@ -15,16 +15,25 @@ from jax.interpreters import mlir
 
 import xla_ffi_kit
 from xla_ffi_kit import accelerate, accelerated
-from xla_ffi_kit.accelerate import _jax_rules, _replacement, registry, switch
+from xla_ffi_kit.accelerate import (
+    _jax_rules,
+    _replacement,
+    _self_test,
+    registry,
+    switch,
+)
+from xla_ffi_kit.accelerate.switch import enabled
 
-X = np.array([3.0, 1, 2], np.float32)
+X = np.array([3.0, 1, 2] * 7, np.float32)
 
 
 @pytest.fixture(autouse=True)
 def _off():
+    jax.clear_caches()  # what is lowered depends on the rules of a test
     accelerate(False)
     yield
     accelerate(False)
+    jax.clear_caches()
 
 
 def is_on(f=jnp.sort, x=X):
@@ -46,14 +55,24 @@ def test_on_and_off():
     assert not is_on()
 
 
-def test_compiled_functions_are_forgotten(monkeypatch):
+def test_nothing_that_is_compiled_is_forgotten(monkeypatch):
     calls = []
     monkeypatch.setattr(jax, "clear_caches", lambda: calls.append(1))
     accelerate("sort")
-    accelerate("sort")  # changes nothing
-    assert len(calls) == 1
+    with enabled("top_k"):
+        pass
     accelerate(False)
-    assert len(calls) == 2
+    assert not calls
+
+
+def test_jax_tables_stay_as_they_are():
+    accelerate()
+    table = dict(mlir._platform_specific_lowerings["cpu"])
+    accelerate()
+    accelerate(False)
+    with enabled("top_k"):
+        accelerate("sort")
+    assert mlir._platform_specific_lowerings["cpu"] == table
 
 
 def test_context_managers_nest_and_restore():
@@ -79,12 +98,14 @@ def test_uncovered_sorts_stay_jax_own():
     accelerate()
     assert not is_on(x=X.astype(np.complex64))
     assert not is_on(x=X[:1])
-    # Few integers XLA sorts as soon as a call would.
+    # Few elements XLA sorts as soon as a call would, whatever their rows.
+    assert not is_on(x=X[:7]) and is_on(x=X[:8])
+    assert is_on(x=np.tile(X[:2], (4, 1)))
     assert not is_on(x=np.arange(32)) and is_on(x=np.arange(33))
-    assert not is_on(jnp.argsort, np.arange(5)) and is_on(jnp.argsort, X)
-    keys = jax.random.split(jax.random.key(0), 3)  # an extended dtype
+    assert not is_on(jnp.argsort, X[:16]) and is_on(jnp.argsort, X[:17])
+    keys = jax.random.split(jax.random.key(0), X.size)  # an extended dtype
     f = jax.jit(lambda x, k: jax.lax.sort((x, jax.random.key_data(k)[:, 0])))
-    assert jax.tree.leaves(f(X, keys))[0].tolist() == [1, 2, 3]
+    assert jax.tree.leaves(f(X, keys))[0].tolist() == sorted(X)
 
 
 def test_exported_programs_do_not_need_the_kit():
@@ -93,13 +114,13 @@ def test_exported_programs_do_not_need_the_kit():
     shape = jax.ShapeDtypeStruct((n, m), np.float32)
     exported = jax.export.export(jax.jit(jnp.sort))(shape)
     assert "xla_ffi_kit.sort" not in exported.mlir_module()
-    np.testing.assert_array_equal(exported.call(X[None]), [[1, 2, 3]])
+    np.testing.assert_array_equal(exported.call(X[None]), np.sort(X)[None])
     exported = jax.export.export(jax.jit(jnp.sort))(X)
     assert "xla_ffi_kit.sort" not in exported.mlir_module()
 
 
 def test_changed_primitive_is_left_alone(monkeypatch):
-    monkeypatch.setattr(switch, "_changed", {})
+    monkeypatch.setattr(_replacement, "_reasons", {})
     (rule,) = registry.RULES["sort"]
     monkeypatch.setattr(rule, "PARAMETERS", (frozenset({"axis"}),))
     accelerate()
@@ -113,7 +134,10 @@ def test_changed_primitive_is_left_alone(monkeypatch):
 
 @pytest.mark.parametrize("what", ["_lowerings", "_platform_specific_lowerings"])
 def test_changed_tables_are_left_alone(monkeypatch, what):
-    monkeypatch.setattr(switch, "_changed", {})
+    monkeypatch.setattr(_replacement, "_reasons", {})
+    monkeypatch.setattr(_replacement, "_primitives", {})
+    tables = mlir._platform_specific_lowerings
+    monkeypatch.delitem(tables["cpu"], jax.lax.sort_p, raising=False)
     monkeypatch.delattr(_jax_rules.mlir, what)
     with pytest.warns(RuntimeWarning, match="cannot be read"):
         accelerate("sort")
@@ -203,13 +227,14 @@ def test_rules_of_one_primitive_are_undone_in_order(monkeypatch):
 
 @pytest.mark.parametrize("verdict", [True, False])
 def test_unknown_releases_are_tested_once(monkeypatch, verdict):
-    monkeypatch.setattr(switch, "_changed", {})
+    monkeypatch.setattr(_replacement, "_reasons", {})
     rule = WithSelfTest(verdict)
     monkeypatch.setitem(registry.RULES, "tan", [rule])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
             accelerate("tan")
+            jax.jit(lambda x: jnp.tan(x)).lower(X)
             assert ("tan" in accelerated()) == verdict
             accelerate(False)
     assert rule.calls == 1
@@ -224,27 +249,29 @@ def test_verified_releases_are_not_tested(monkeypatch):
     monkeypatch.setattr(rule, "VERIFIED", frozenset({jaxlib.__version__}))
     monkeypatch.setitem(registry.RULES, "tan", [rule])
     accelerate("tan")
+    np.testing.assert_array_equal(jnp.tan(X), X * 2)
     assert rule.calls == 0 and accelerated() == {"tan": "close"}
 
 
 def test_a_self_test_compares_bits():
     (sort,) = registry.RULES["sort"]
-    assert _replacement.same_bits(sort, jnp.sort, X)
-    assert not _replacement.same_bits(Doubled(), jnp.tan, X)
+    assert _self_test.same_bits(sort, jnp.sort, X)
+    assert not _self_test.same_bits(Doubled(), jnp.tan, X)
     assert not is_on()  # the rule is gone again
 
 
 def test_a_name_is_on_if_one_of_its_rules_is(monkeypatch):
-    monkeypatch.setattr(switch, "_changed", {})
+    monkeypatch.setattr(_replacement, "_reasons", {})
     monkeypatch.setitem(registry.RULES, "tan", [WithSelfTest(False), Doubled()])
     with pytest.warns(RuntimeWarning, match="tan stays JAX's own"):
         accelerate("tan")
+        np.testing.assert_array_equal(jnp.tan(X), X * 2)
     assert accelerated() == {"tan": "close"}
     assert switch.state()["tan"].startswith("on, close; JAX's own stays: XLA")
 
 
 def test_missing_primitive(monkeypatch):
-    monkeypatch.setattr(switch, "_changed", {})
+    monkeypatch.setattr(_replacement, "_reasons", {})
     monkeypatch.delattr(jax.lax, "top_k_p")
     with pytest.warns(RuntimeWarning, match="jax.lax has no primitive top_k_p"):
         accelerate("top_k")

@@ -316,8 +316,49 @@ assert sys.modules[sparse].__spec__.name == sparse
 """
 
 
-def test_the_module_is_not_imported_before_the_program_does():
-    subprocess.run([sys.executable, "-c", LATER], check=True)
+FOUND = """
+import importlib.util, sys
+import jax, numpy as np
+import xla_ffi_kit
+xla_ffi_kit.accelerate()
+sparse = "jax.experimental.sparse"
+for _ in range(2):
+    spec = importlib.util.find_spec(sparse)
+    assert spec.name == sparse and spec.loader.get_source(sparse)
+assert sparse not in sys.modules
+"""
+FAILED = """
+sys.modules["jax.experimental.sparse.bcoo"] = None
+for _ in range(2):
+    try:
+        import jax.experimental.sparse
+    except ImportError:
+        pass
+    else:
+        assert False
+del sys.modules["jax.experimental.sparse.bcoo"]
+"""
+LOWERED = """
+from jax.experimental.sparse import BCOO, BCSR
+x = np.ones(80, np.float32)
+for kind in BCOO, BCSR:
+    m = kind.fromdense(np.ones((90, 80), np.float32))
+    text = jax.jit(lambda m, x: m @ x).lower(m, x).as_text()
+    name = kind.__name__.lower() + "_dot_general"
+    assert f"@xla_ffi_kit.{name}(" in text, name
+    assert name in xla_ffi_kit.accelerated()
+loader = sys.modules[sparse].__spec__.loader
+assert "xla_ffi_kit" not in type(loader).__module__
+assert sys.modules[sparse].__loader__ is loader
+assert "xla_ffi_kit" not in str(sys.meta_path)
+"""
+
+
+@pytest.mark.parametrize(
+    "code", [LATER, FOUND + LOWERED, FOUND + FAILED + LOWERED]
+)
+def test_the_module_is_not_imported_before_the_program_does(code):
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")

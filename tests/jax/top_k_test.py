@@ -63,7 +63,7 @@ def test_transformations():
 
 
 def test_switched_alone():
-    x = jnp.arange(6.0).reshape(2, 3)
+    x = jnp.arange(18).reshape(6, 3)
     lower = jax.jit(lambda x: jax.lax.top_k(jnp.sort(x), 2)).lower
     with xla_ffi_kit.accelerate("top_k"):
         text = lower(x).as_text()
@@ -72,6 +72,22 @@ def test_switched_alone():
         with pytest.raises(ValueError, match="no larger than size"):
             jax.lax.top_k(x, 4)
     assert "xla_ffi_kit.top_k" not in lower(x).as_text()
+
+
+def test_few_elements_are_left_to_jax():
+    def is_called(shape, k, dtype):
+        lowered = jax.jit(lambda x: jax.lax.top_k(x, k)).lower(
+            jax.ShapeDtypeStruct(shape, dtype)
+        )
+        return "xla_ffi_kit.top_k" in lowered.as_text()
+
+    with xla_ffi_kit.accelerate("top_k"):
+        assert not is_called((2, 8), 2, "int32")
+        assert is_called((17,), 2, "int32") and is_called((17,), 2, "float64")
+        # Of f32 XLA has a selection of its own.
+        assert not is_called((64, 64), 2, "float32")
+        assert is_called((512,), 256, "float32")
+        assert is_called((128, 64), 2, "float32")
 
 
 def test_threads_share_the_rows():

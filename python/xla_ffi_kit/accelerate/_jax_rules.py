@@ -1,13 +1,13 @@
-"""Reading and replacing JAX's lowering rules for the CPU.
+"""Reading JAX's primitives, and their lowering rules for the CPU.
 
 `register_lowering` is public, but there is no public way to read the rule it
-replaces, nor to take the replacement back. Both go through the two tables that
-`jax.interpreters.mlir` has exported under one name since before jax 0.8.1.
+replaces. That goes through the two tables that `jax.interpreters.mlir` has
+exported under one name since before jax 0.8.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from types import ModuleType
 from typing import cast
 
@@ -30,6 +30,7 @@ def primitive(name: str, home: ModuleType = jax.lax) -> Primitive:
     return found
 
 
+@functools.cache
 def lowered_primitive(name: str) -> Primitive:
     """JAX's primitive of that name, by its lowering rule.
 
@@ -51,30 +52,16 @@ def generic(primitive: Primitive) -> LoweringRule:
         ) from error
 
 
-def replace(
-    primitive: Primitive, wrap: Callable[[LoweringRule], LoweringRule]
-) -> Callable[[], None]:
-    """Gives `primitive` the CPU lowering `wrap(the rule it has)`.
-
-    Returns what undoes it; of several, the last one has to be undone first.
-    """
+def own(primitive: Primitive) -> LoweringRule:
+    """The lowering of `primitive` for the CPU."""
     try:
-        rules = mlir._platform_specific_lowerings["cpu"]
-        before = rules.get(primitive)
-        own = (before or mlir._lowerings[primitive]).rule
+        before = mlir._platform_specific_lowerings["cpu"].get(primitive)
+        rule: LoweringRule = (before or mlir._lowerings[primitive]).rule
     except (AttributeError, KeyError, TypeError) as error:
         raise ChangedJaxError(
             f"the lowering rule of {primitive} cannot be read ({error!r})"
         ) from error
-    mlir.register_lowering(primitive, wrap(own), platform="cpu")
-
-    def undo() -> None:
-        if before is None:
-            rules.pop(primitive, None)
-        else:
-            rules[primitive] = before
-
-    return undo
+    return rule
 
 
 def is_exporting(ctx: LoweringRuleContext) -> bool:

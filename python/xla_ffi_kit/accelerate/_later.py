@@ -1,28 +1,24 @@
-"""Rules of primitives in a module that not every program imports.
+"""What is done when a module has been imported.
 
-`jax.experimental.sparse` takes a second to import. Its primitives are replaced
+`jax.experimental.sparse` takes a second to import. Its primitives are found
 when, and if, the program imports it.
 """
 
 from __future__ import annotations
 
+import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
 
-class _Loader:
+class _Loader(importlib.abc.Loader):
     """A module's own loader, and what is done after it."""
 
-    def __init__(
-        self,
-        own: importlib.machinery.SourceFileLoader,
-        then: Callable[[], None],
-    ) -> None:
+    def __init__(self, own: importlib.abc.Loader, finder: _Finder) -> None:
         self._own = own
-        self._then = then
+        self._finder = finder
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._own, name)
@@ -33,16 +29,20 @@ class _Loader:
         return self._own.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._own
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._own
         self._own.exec_module(module)
-        self._then()
+        # Not before: an import may fail, and the program try again.
+        self._finder.end()
 
 
-class _Finder:
-    """Finds one module, as those behind it on `sys.meta_path` do."""
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds one module, as the others on `sys.meta_path` do."""
 
-    def __init__(self, name: str, then: Callable[[], None]) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._then = then
+        self.then: dict[object, Callable[[], None]] = {}
 
     def find_spec(
         self,
@@ -50,43 +50,42 @@ class _Finder:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != self._name or self not in sys.meta_path:
+        if name != self._name:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._then)  # type: ignore
-        return spec
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec: importlib.machinery.ModuleSpec | None
+            spec = find(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, self)
+                return spec
+        return None
+
+    def end(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        for then in list(self.then.values()):
+            then()
 
 
-def when_imported(
-    module: str, install: Callable[[], Callable[[], None] | None]
-) -> Callable[[], None]:
-    """Calls `install` now if `module` is imported, else once it is.
+_finders: dict[str, _Finder] = {}
+
+
+def when_imported(module: str, key: object, then: Callable[[], None]) -> None:
+    """Calls `then` now if `module` is imported, else once it is.
 
     Args:
       module: a package or a module.
-      install: returns what undoes it, or None.
-
-    Returns:
-      What undoes it, or prevents it.
+      key: of what `then` does, which is done once.
+      then: what to do.
     """
-    undo: list[Callable[[], None] | None] = []
-
-    def then() -> None:
-        undo.append(install())
-
-    finder = _Finder(module, then)
     if module in sys.modules:
         then()
-    else:
+        return
+    finder = _finders.setdefault(module, _Finder(module))
+    finder.then[key] = then
+    if finder not in sys.meta_path:
         sys.meta_path.insert(0, finder)
-
-    def undo_or_prevent() -> None:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
-        for function in undo:
-            if function is not None:
-                function()
-
-    return undo_or_prevent

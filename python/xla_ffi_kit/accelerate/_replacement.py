@@ -1,45 +1,90 @@
-"""Puts a rule in the place of JAX's own."""
+"""Puts rules in the place of JAX's own, where the setting has them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
 
 import jax
-import numpy as np
+import jaxlib
+from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
-from xla_ffi_kit.accelerate import _jax_rules
-from xla_ffi_kit.accelerate._rule import Lowered, Rule
+from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.accelerate import _jax_rules, _setting
+from xla_ffi_kit.accelerate._jax_rules import ChangedJaxError
+from xla_ffi_kit.accelerate._rule import Lowered, Rule, SelfTested
+
+_primitives: dict[Rule, Primitive] = {}  # those that ask
+_agrees: dict[Rule, bool] = {}  # what self-tests have found
+_reasons: dict[str, dict[str, None]] = {}  # name -> why JAX's own stays
 
 
-def install(rule: Rule, warn: Callable[[str], None]) -> Callable[[], None]:
-    """Lowers what `rule` covers by it, and the rest by the rule before it.
+class _Lowering:
+    """JAX's own lowering, but what a rule of the setting covers by that rule.
 
-    Args:
-      rule: of one primitive.
-      warn: called with the reason where this JAX has changed.
-
-    Returns:
-      What undoes it.
-
-    Raises:
-      ChangedJaxError: it cannot be done.
+    A primitive gets it once and keeps it.
     """
 
-    def wrap(own: LoweringRule) -> LoweringRule:
-        def lower(
-            ctx: LoweringRuleContext, *operands: ir.Value, **parameters: object
-        ) -> Lowered:
+    def __init__(self, primitive: Primitive, own: LoweringRule) -> None:
+        self._primitive = primitive
+        self._own = own
+
+    def __call__(
+        self,
+        ctx: LoweringRuleContext,
+        *operands: ir.Value,
+        **parameters: object,
+    ) -> Lowered:
+        for name, rule in _setting.current().rules:
+            if _primitives.get(rule) is not self._primitive:
+                continue
             if frozenset(parameters) not in rule.PARAMETERS:
-                warn(f"its parameters are {sorted(parameters)}")
-            elif _is_covered(rule, ctx, parameters):
+                warn(name, f"its parameters are {sorted(parameters)}")
+            elif _is_covered(rule, ctx, parameters) and _has_passed(name, rule):
                 return rule.lower(ctx, *operands, **parameters)
-            return own(ctx, *operands, **parameters)
+        lowered: Lowered = self._own(ctx, *operands, **parameters)
+        return lowered
 
-        return lower
 
-    return _jax_rules.replace(rule.primitive(), wrap)
+def install(name: str, rule: Rule) -> None:
+    """Makes the rule's primitive ask the setting, unless it does already.
+
+    Warns once of the name if this JAX has changed.
+    """
+    try:
+        primitive = rule.primitive()
+        own = _jax_rules.own(primitive)
+        if not isinstance(own, _Lowering):
+            lowering = _Lowering(primitive, own)
+            mlir.register_lowering(primitive, lowering, platform="cpu")
+        _primitives[rule] = primitive
+    except ChangedJaxError as error:
+        _primitives.pop(rule, None)
+        warn(name, str(error))
+
+
+def is_installed(rule: Rule) -> bool:
+    """Whether the rule's primitive asks, and no self-test has failed."""
+    return rule in _primitives and _agrees.get(rule, True)
+
+
+def reasons(name: str) -> list[str]:
+    """Why JAX's own code stays, of a name."""
+    return list(_reasons.get(name, ()))
+
+
+def warn(name: str, reason: str) -> None:
+    """Says once of each name that JAX's own code stays."""
+    is_first = name not in _reasons
+    _reasons.setdefault(name, {})[reason] = None
+    if is_first:
+        warnings.warn(
+            f"xla_ffi_kit.accelerate: {name} stays JAX's own, because jax "
+            f"{jax.__version__} has changed: {reason}; update xla_ffi_kit",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _is_covered(
@@ -58,27 +103,24 @@ def _is_covered(
     )
 
 
-def same_bits(
-    rule: Rule, function: Callable[..., object], *arguments: object
-) -> bool:
-    """Whether `rule` changes no bit of `function(*arguments)`.
+def _has_passed(name: str, rule: Rule) -> bool:
+    """Whether a rule's self-test, on a release not known, agrees.
 
-    For a rule's self-test: compiles the function with XLA's own code and again
-    with the rule, and runs both. The caller must hold the switch's lock, as
-    self-tests do.
+    It runs when the rule is first wanted, for JAX has started its backend then.
     """
-    want = _run(function, arguments)
-    undo = install(rule, lambda reason: None)
-    try:
-        return _run(function, arguments) == want
-    finally:
-        undo()
-
-
-def _run(
-    function: Callable[..., object], arguments: tuple[object, ...]
-) -> list[bytes]:
-    # A new function object, for which JAX has not kept anything compiled.
-    compiled = jax.jit(lambda *a: function(*a)).lower(*arguments).compile()
-    leaves = jax.tree.leaves(compiled(*arguments))
-    return [np.asarray(leaf).tobytes() for leaf in leaves]
+    if not isinstance(rule, SelfTested) or not name:  # or is being tested
+        return True
+    if jaxlib.__version__ in rule.VERIFIED:
+        return True
+    if rule not in _agrees:
+        if not _jax_hooks.backend_is_up():
+            return False  # a program that is lowered for elsewhere
+        reason = "XLA computes in another order"
+        try:
+            _agrees[rule] = rule.self_test()
+        except Exception as error:
+            _agrees[rule] = False
+            reason = f"the self-test of {type(rule).__name__}: {error!r}"
+        if not _agrees[rule]:
+            warn(name, reason)
+    return _agrees[rule]

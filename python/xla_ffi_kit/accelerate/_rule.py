@@ -67,7 +67,7 @@ class SelfTested(Protocol):
     """A rule whose result depends on the order of XLA's sums.
 
     With a release of jaxlib that it has not been verified with, it is tested
-    once, before it is first used.
+    when a program that it covers is first lowered.
     """
 
     @property
@@ -75,9 +75,9 @@ class SelfTested(Protocol):
         """The releases of jaxlib that it has been verified with."""
 
     def self_test(self) -> bool:
-        """Whether this XLA agrees; takes a few milliseconds.
+        """Whether this XLA agrees; takes some tenths of a second.
 
-        `_replacement.same_bits` compares.
+        `_self_test.same_bits` compares. It may run on two threads at once.
         """
 
 
@@ -85,7 +85,7 @@ class SelfTested(Protocol):
 class OfModule(Protocol):
     """A rule of a primitive in a module that takes long to import.
 
-    The primitive is replaced when the program imports the module.
+    The primitive asks the rule once the program has imported the module.
     """
 
     @property

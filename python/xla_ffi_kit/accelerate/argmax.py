@@ -19,6 +19,10 @@ _INDICES = ("int32", "int64", "uint32", "uint64")
 # read; what computes the elements is fused into it.
 _MIN_LENGTH = 32
 _MIN_LENGTH_BF16 = 16
+# Break-even numbers of elements, in all lines: for fewer a custom call costs
+# more than the search, if it is in a loop that XLA compiles to one function.
+_MIN_SIZE_FLOATS = 64
+_MIN_SIZE_INTEGERS = 256
 
 
 class Argmax:
@@ -47,6 +51,9 @@ class Argmax:
         (axis,) = axes
         n = x.shape[axis]
         is_bf16 = str(x.dtype) == "bfloat16"
+        is_float = str(x.dtype) in _dtypes.FLOATS
+        if x.size < (_MIN_SIZE_FLOATS if is_float else _MIN_SIZE_INTEGERS):
+            return False
         if not (_MIN_LENGTH_BF16 if is_bf16 else _MIN_LENGTH) <= n <= 2**31:
             return False
         indices = str(np.dtype(index_dtype))

@@ -11,7 +11,7 @@ from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.accelerate import _jax_rules, _replacement
+from xla_ffi_kit.accelerate import _jax_rules, _self_test
 from xla_ffi_kit.accelerate import sparse_dot_general as common
 from xla_ffi_kit.accelerate._rule import Lowered
 
@@ -40,7 +40,7 @@ class BcooDotGeneral(common.SparseRule):
             )
             return lhs @ rhs, lhs @ rhs[:, 0], lhs.T @ (lhs @ rhs)
 
-        return _replacement.same_bits(self, multiply, data, indices, rhs)
+        return _self_test.same_bits(self, multiply, data, indices, rhs)
 
     def covers(
         self,

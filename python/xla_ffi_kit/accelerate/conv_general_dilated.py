@@ -20,7 +20,7 @@ from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.accelerate import _depthwise, _jax_rules, _replacement
+from xla_ffi_kit.accelerate import _depthwise, _jax_rules, _self_test
 from xla_ffi_kit.accelerate._depthwise import Depthwise
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
@@ -61,8 +61,10 @@ class ConvGeneralDilated(_Rule):
     RESULT: Result = "exact"
     TARGET = "xla_ffi_kit.conv_general_dilated"
 
-    def __init__(self) -> None:
-        self._is_fused: bool | None = _IS_FUSED.get(jaxlib.__version__, True)
+    def __init__(
+        self, is_fused: bool | None = _IS_FUSED.get(jaxlib.__version__, True)
+    ) -> None:
+        self._is_fused = is_fused
 
     @property
     def VERIFIED(self) -> frozenset[str]:  # noqa: N802
@@ -74,12 +76,17 @@ class ConvGeneralDilated(_Rule):
         random = np.random.default_rng(0)
         x = random.standard_normal((2, 6, 9, 35)).astype(np.float32)
         k = random.standard_normal((3, 3, 1, 35)).astype(np.float32)
-        for is_fused in (True, False):
-            self._is_fused = is_fused
-            if _replacement.same_bits(self, _convolve, x, k):
-                return True
-        self._is_fused = None
-        return False
+        self._is_fused = next(
+            (
+                is_fused
+                for is_fused in (True, False)
+                if _self_test.same_bits(
+                    ConvGeneralDilated(is_fused), _convolve, x, k
+                )
+            ),
+            None,
+        )
+        return self._is_fused is not None
 
     def covers(
         self, avals: Sequence[ShapedArray], **parameters: object

@@ -9,11 +9,10 @@ XLA.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import itertools
 import math
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import jax
@@ -23,7 +22,7 @@ from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.accelerate import _jax_rules
+from xla_ffi_kit.accelerate import _jax_rules, _replacement, _self_test
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
@@ -73,7 +72,6 @@ class DotGeneral:
 
     def __init__(self) -> None:
         self._orders: dict[object, str | None] = {}
-        self._thread = threading.local()
 
     def primitive(self) -> Primitive:
         """Of JAX."""
@@ -137,26 +135,21 @@ class DotGeneral:
         results: Lowered = call.results
         return results
 
-    @contextlib.contextmanager
-    def _without(self) -> Iterator[None]:
-        """XLA's own code is compiled, on this thread."""
-        before = getattr(self._thread, "is_off", False)
-        self._thread.is_off = True
-        try:
-            yield
-        finally:
-            self._thread.is_off = before
-
     def _order(
         self, dtype: np.dtype[np.generic], sizes: tuple[int, ...]
     ) -> str | None:
         """The order in which XLA adds here, if the handler has it."""
-        if getattr(self._thread, "is_off", False):
-            return None
         key = (dtype, sizes)
         if key not in self._orders:
-            with self._without():
-                self._orders[key] = _find_order(dtype, *sizes)
+            if not _jax_hooks.backend_is_up():
+                return None  # a program that is lowered for elsewhere
+            try:
+                self._orders[key] = _self_test.isolated(
+                    functools.partial(_find_order, dtype, *sizes)
+                )
+            except Exception as error:  # the program has JAX's own code
+                self._orders[key] = None
+                _replacement.warn("dot_general", f"its test: {error!r}")
         return self._orders[key]
 
 
@@ -251,19 +244,13 @@ def _find_order(
         ]
         return own, transposed, kit
 
-    cpu = jax.local_devices(backend="cpu")[0]
-    with (
-        jax.ensure_compile_time_eval(),
-        jax.transfer_guard("allow"),
-        jax.default_device(cpu),
-    ):
-        # By the axis of the products, and laid out so.
-        operands = (
-            {2: lhs, 1: np.ascontiguousarray(np.swapaxes(lhs, 1, 2))},
-            {1: rhs, 2: np.ascontiguousarray(np.swapaxes(rhs, 1, 2))},
-        )
-        compiled = jax.jit(every).lower(*operands, operands).compile()
-        own, transposed, kit = compiled(*operands, operands)
+    # By the axis of the products, and laid out so.
+    operands = (
+        {2: lhs, 1: np.ascontiguousarray(np.swapaxes(lhs, 1, 2))},
+        {1: rhs, 2: np.ascontiguousarray(np.swapaxes(rhs, 1, 2))},
+    )
+    compiled = jax.jit(every).lower(*operands, operands).compile()
+    own, transposed, kit = compiled(*operands, operands)
     found = {np.asarray(x).tobytes() for x in own}
     found |= {np.asarray(x).swapaxes(1, 2).tobytes() for x in transposed}
     # More than one if it depends on how operands and result lie in memory.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xla_ffi_kit.accelerate._rule import Result, Rule
 from xla_ffi_kit.accelerate.argmax import Argmax
@@ -14,7 +14,7 @@ from xla_ffi_kit.accelerate.conv_general_dilated import (
     OtherDepthwise,
 )
 from xla_ffi_kit.accelerate.cumlogsumexp import Cumlogsumexp
-from xla_ffi_kit.accelerate.cumulative import Cumulative
+from xla_ffi_kit.accelerate.cumulative import Cumulative, FloatCumulative
 from xla_ffi_kit.accelerate.dot_general import DotGeneral
 from xla_ffi_kit.accelerate.linalg import EIGH
 from xla_ffi_kit.accelerate.linalg import RULES as _LINALG
@@ -30,7 +30,8 @@ from xla_ffi_kit.accelerate.top_k import TopK
 
 _CONV = ConvGeneralDilated()
 
-# A name may replace several primitives.
+# A name may replace several primitives. Of the rules of one primitive the first
+# that covers is taken; of two names, that which stands later is asked first.
 RULES: dict[str, Sequence[Rule]] = {
     "argmax": [Argmax("max")],
     "argmin": [Argmax("min")],
@@ -40,14 +41,14 @@ RULES: dict[str, Sequence[Rule]] = {
     "cumlogsumexp": [Cumlogsumexp()],
     "cummax": [Cumulative("max")],
     "cummin": [Cumulative("min")],
-    "cumprod": [Cumulative("product")],
-    "cumsum": [Cumulative("sum")],
+    "cumprod": [Cumulative("product"), FloatCumulative("product")],
+    "cumsum": [Cumulative("sum"), FloatCumulative("sum")],
     "depthwise": [_CONV, OtherDepthwise(_CONV), KernelGradient()],
     "dot_general": [DotGeneral()],
     "eigh": [EIGH],
     "linalg": _LINALG,
     "math": _MATH,
-    "random": [UnrolledThreefry(), Threefry2x32(), RandomBits()],
+    "random": [Threefry2x32(), UnrolledThreefry(), RandomBits()],
     "select_and_scatter_add": [SelectAndScatterAdd()],
     "sort": [Sort()],
     "top_k": [TopK()],
@@ -66,7 +67,14 @@ def result(name: str) -> Result:
     return "exact" if is_exact else "close"
 
 
-def names(*given: str, exact: bool) -> frozenset[str]:
+def rules(names: frozenset[str]) -> Iterator[tuple[str, Rule]]:
+    """The rules of the names, in the order in which they are asked."""
+    for name in reversed(RULES):
+        if name in names:
+            yield from ((name, rule) for rule in RULES[name])
+
+
+def names(function: str, *given: str, exact: bool) -> frozenset[str]:
     """The names, those of groups, or without any all that there are.
 
     Raises ValueError if one is not known.
@@ -80,7 +88,7 @@ def names(*given: str, exact: bool) -> frozenset[str]:
     ]
     if unknown:
         raise ValueError(
-            "accelerate: names: expected any of "
+            f"{function}: names: expected any of "
             f"{', '.join(sorted([*RULES, *GROUPS]))}, or False alone, got "
             f"{unknown[0]!r}"
         )

@@ -7,13 +7,14 @@ import math
 from collections.abc import Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.accelerate import _jax_rules, _plain
+from xla_ffi_kit.accelerate import _jax_rules, _plain, _self_test
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
@@ -35,6 +36,24 @@ class SelectAndScatterAdd:
             {"padding", "select_prim", "window_dimensions", "window_strides"}
         ),
     )
+
+    # Releases of jaxlib in which an element's sum has its windows in row-major
+    # order.
+    VERIFIED = frozenset({"0.8.1", "0.9.2", "0.10.2", "0.12.0.1"})
+
+    def self_test(self) -> bool:
+        """Whether XLA adds in the order of the windows."""
+        random = np.random.default_rng(0)
+        x = random.standard_normal((2, 13, 14, 3)).astype(np.float32)
+        weights = random.standard_normal((2, 6, 14, 3)).astype(np.float32)
+
+        def pool(x: jax.Array, weights: jax.Array) -> jax.Array:
+            pooled = jax.lax.reduce_window(
+                x, -np.inf, jax.lax.max, (1, 4, 3, 1), (1, 2, 1, 1), "SAME"
+            )
+            return jnp.sum(pooled[:, :6] * weights)
+
+        return _self_test.same_bits(self, jax.grad(pool), x, weights)
 
     def primitive(self) -> Primitive:
         """Of JAX, which has no public name for it."""

@@ -22,10 +22,11 @@ from xla_ffi_kit.accelerate import _jax_rules
 from xla_ffi_kit.accelerate._rows import KEEPS_BF16_NANS, KEYS, RowsHandler
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
-# Break-even length: up to here XLA's own sort of integers, alone and with other
-# operands, is as fast as a custom call. It takes longer for floats.
-_TINY = 32
-_TINY_WITH_PAYLOAD = 5
+# Break-even numbers of elements: up to here a custom call costs more than XLA's
+# own sort, if the sort is in a loop that XLA compiles to one function.
+_TINY_INTEGERS = 32
+_TINY_FLOATS = 7
+_TINY_WITH_PAYLOAD = 16
 _PAYLOAD = KEYS.union(_dtypes.COMPLEX)
 
 
@@ -63,8 +64,10 @@ class Sort:
             return False  # XLA leaves it out
         dtypes = [str(aval.dtype) for aval in avals]
         keys = dtypes[:num_keys]
-        tiny = _TINY if len(avals) == 1 else _TINY_WITH_PAYLOAD
-        if avals[0].size <= tiny and set(keys) <= set(_dtypes.WITHOUT_TIES):
+        tiny = _TINY_FLOATS if keys[0] in _dtypes.FLOATS else _TINY_INTEGERS
+        if len(avals) > 1:
+            tiny = _TINY_WITH_PAYLOAD
+        if avals[0].size <= tiny:
             return False
         return KEYS.issuperset(keys) and _PAYLOAD.issuperset(dtypes)
 

@@ -6,37 +6,51 @@ Only what a primitive is lowered to is replaced, and only for the platform
 
 from __future__ import annotations
 
+import functools
 import sys
-import threading
-import warnings
-from collections.abc import Callable, Iterable
-from functools import partial
 
-import jax
-import jaxlib
-
-from xla_ffi_kit.accelerate import _later, _replacement, registry
+from xla_ffi_kit.accelerate import (
+    _later,
+    _replacement,
+    _scopes,
+    _setting,
+    registry,
+)
 from xla_ffi_kit.accelerate._jax_rules import ChangedJaxError
-from xla_ffi_kit.accelerate._rule import OfModule, Result, Rule, SelfTested
+from xla_ffi_kit.accelerate._rule import OfModule, Result, Rule
+from xla_ffi_kit.accelerate._scopes import Change
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
-_lock = threading.RLock()
-_undo: dict[str, list[Callable[[], None]]] = {}  # what is on, in order
-_changed: dict[str, list[str]] = {}  # name -> what this JAX has changed
-_agrees: dict[Rule, bool] = {}  # what self-tests have found
 
+class Enabled:
+    """What `enabled` returns: a block of one thread.
 
-class Accelerated:
-    """What `accelerate` returns: as a context manager, undoes it at the end."""
+    It may be entered again, within itself too, and by several threads.
+    """
 
-    def __init__(self, before: frozenset[str]) -> None:
-        self._before = before
+    def __init__(self, change: Change) -> None:
+        self._change = change
 
-    def __enter__(self) -> Accelerated:
+    def __enter__(self) -> Enabled:
+        _scopes.open_block(self._change)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _switch_to(self._before)
+        _scopes.close_block(self._change)
+
+
+class Accelerated(Enabled):
+    """What `accelerate` returns. As a block, it is that of one thread."""
+
+    def __init__(self, change: Change) -> None:
+        super().__init__(change)
+        change.own(self)
+        self._scope = _scopes.add(change)
+
+    def __enter__(self) -> Accelerated:
+        _scopes.withdraw(self._scope, self._change)
+        super().__enter__()
+        return self
 
 
 def accelerate(*names: str | bool, exact: bool = True) -> Accelerated:
@@ -44,10 +58,10 @@ def accelerate(*names: str | bool, exact: bool = True) -> Accelerated:
 
     Without a name the results stay the same, bit for bit. What is not covered
     (a dtype that a kernel does not have, a program for a kernel that is
-    exported) is lowered as before. Compiled functions are forgotten
-    (`jax.clear_caches`), because they would keep the old code. With a release
-    of JAX that is not known yet, rules that depend on the order of XLA's sums
-    are tested first, which starts JAX's backend.
+    exported) is lowered as before. A compiled function is compiled anew for
+    each setting that it is called under, once. With a release of JAX that is
+    not known yet, a rule that depends on the order of XLA's sums tests itself
+    when a program first needs it.
 
     Args:
       *names: what to accelerate, in addition to what already is. "sort":
@@ -59,114 +73,97 @@ def accelerate(*names: str | bool, exact: bool = True) -> Accelerated:
         the same, bit for bit (True), or everything there is (False).
 
     Returns:
-      An object to be ignored, or used as a context manager: `with
-      accelerate("sort"):` accelerates until the end of the block.
+      An object to be ignored: the change holds for every thread; within a
+      block, for that block. Or used as a context manager: `with
+      accelerate("sort"):` accelerates this thread until the end of the block,
+      and takes the change for every thread back. Where other threads must not
+      see it for that moment, use `enabled`.
 
     Raises:
       ValueError: a name that is not known.
       HandlerLibraryError: the kit's library is missing or too old.
     """
-    wanted = frozenset[str]()
-    is_off = len(names) == 1 and names[0] is False
-    if not is_off:
-        wanted = registry.names(*names, exact=exact)  # type: ignore[arg-type]
-    with _lock:
-        before = frozenset(_undo)
-        _switch_to(wanted if is_off else before | wanted)
-    return Accelerated(before)
+    return Accelerated(_change("accelerate", names, exact))
+
+
+def enabled(*names: str | bool, exact: bool = True) -> Enabled:
+    """The same for one thread, until the end of a block.
+
+    Blocks nest, and may end in any order. Threads that a block starts have the
+    process's setting.
+
+    Args:
+      *names: as those of `accelerate`; False alone is without any.
+      exact: likewise.
+
+    Returns:
+      A context manager: `with enabled("sort"):`.
+
+    Raises:
+      ValueError: a name that is not known.
+      HandlerLibraryError: the kit's library is missing or too old.
+    """
+    return Enabled(_change("enabled", names, exact))
 
 
 def accelerated() -> dict[str, Result]:
-    """The names that `accelerate` has accelerated, sorted.
+    """The names that are on in this thread, sorted.
 
     Returns:
       Name -> "exact" if the results stay the same, bit for bit; "close" if
-      they do within the bound that docs/accelerate.md states.
+      they do within the bound that docs/accelerate.md states. Not those of
+      which a change of JAX was found.
     """
-    with _lock:
-        return {name: registry.result(name) for name in sorted(_undo)}
+    return {
+        name: registry.result(name)
+        for name in sorted(_setting.current().names)
+        if any(
+            _replacement.is_installed(rule) or _is_awaited(rule)
+            for rule in registry.RULES.get(name, ())
+        )
+    }
 
 
 def state() -> dict[str, str]:
     """Name -> "on, exact", say, or why JAX's own stays, for the doctor."""
-    with _lock:
-        found = {}
-        for name, rules in sorted(registry.RULES.items()):
-            reasons = list(_changed.get(name, ()))
-            for rule in rules:
-                if isinstance(rule, OfModule) and (
-                    rule.MODULE not in sys.modules
-                ):
-                    continue
-                try:
+    on = accelerated()
+    found = {}
+    for name, rules in sorted(registry.RULES.items()):
+        reasons = _replacement.reasons(name)
+        for rule in rules:
+            try:
+                if not _is_awaited(rule):
                     rule.primitive()
-                except ChangedJaxError as error:
-                    reasons.append(str(error))
-            is_on = "on" if name in _undo else "off"
-            found[name] = f"{is_on}, {registry.result(name)}"
-            if reasons:
-                found[name] += f"; JAX's own stays: {reasons[0]}"
-        return found
+            except ChangedJaxError as error:
+                reasons.append(str(error))
+        is_on = "on" if name in on else "off"
+        found[name] = f"{is_on}, {registry.result(name)}"
+        if reasons:
+            found[name] += f"; JAX's own stays: {reasons[0]}"
+    return found
 
 
-def _switch_to(wanted: Iterable[str]) -> None:
-    """Accelerates exactly `wanted`."""
-    with _lock:
-        before, wanted = frozenset(_undo), frozenset(wanted)
-        for name in wanted - before:  # all of them, before anything is changed
-            for rule in registry.RULES[name]:
-                if rule.TARGET is not None:
-                    KIT_LIBRARIES[0].handler(rule.TARGET)
-        # In order, since two names may replace the same primitive.
-        for undo in [u for name in _undo.values() for u in name][::-1]:
-            undo()
-        _undo.clear()
-        for name in [n for n in registry.RULES if n in wanted]:
-            undos = [_install(name, rule) for rule in registry.RULES[name]]
-            _undo[name] = [undo for undo in undos if undo is not None]
-            if not _undo[name]:
-                del _undo[name]
-        if frozenset(_undo) != before:
-            jax.clear_caches()
+def _is_awaited(rule: Rule) -> bool:
+    """Whether the module of its primitive has not been imported yet."""
+    return isinstance(rule, OfModule) and rule.MODULE not in sys.modules
 
 
-def _install(name: str, rule: Rule) -> Callable[[], None] | None:
-    install = partial(_install_now, name, rule)
-    if isinstance(rule, OfModule):
-        return _later.when_imported(rule.MODULE, install)
-    return install()
-
-
-def _install_now(name: str, rule: Rule) -> Callable[[], None] | None:
-    warn = partial(_warn, name)
-    try:
-        if _differs(rule):
-            warn("XLA computes in another order")
-            return None
-        return _replacement.install(rule, warn)
-    except ChangedJaxError as error:
-        warn(str(error))
-        return None
-
-
-def _differs(rule: Rule) -> bool:
-    """Whether the self-test of a rule, on a release not known, has failed."""
-    if not isinstance(rule, SelfTested) or jaxlib.__version__ in rule.VERIFIED:
-        return False
-    if rule not in _agrees:
-        _agrees[rule] = rule.self_test()
-    return not _agrees[rule]
-
-
-def _warn(name: str, reason: str) -> None:
-    """Warns once of each name."""
-    if reason in _changed.setdefault(name, []):
-        return
-    _changed[name].append(reason)
-    if len(_changed[name]) == 1:
-        warnings.warn(
-            f"xla_ffi_kit.accelerate: {name} stays JAX's own, because jax "
-            f"{jax.__version__} has changed: {reason}; update xla_ffi_kit",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+def _change(
+    function: str, names: tuple[str | bool, ...], exact: bool
+) -> Change:
+    """What the arguments ask for, its rules ready to be asked."""
+    if len(names) == 1 and names[0] is False:
+        return Change(frozenset(), replaces=True)
+    wanted = registry.names(function, *names, exact=exact)  # type: ignore[arg-type]
+    for name in wanted:  # all of them, before anything is changed
+        for rule in registry.RULES[name]:
+            if rule.TARGET is not None:
+                KIT_LIBRARIES[0].handler(rule.TARGET)
+    for name in sorted(wanted):
+        for rule in registry.RULES[name]:
+            install = functools.partial(_replacement.install, name, rule)
+            if isinstance(rule, OfModule):
+                _later.when_imported(rule.MODULE, rule, install)
+            else:
+                install()
+    return Change(wanted, replaces=False)

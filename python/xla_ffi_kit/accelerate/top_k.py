@@ -13,6 +13,14 @@ from xla_ffi_kit.accelerate import _jax_rules
 from xla_ffi_kit.accelerate._rows import KEEPS_BF16_NANS, KEYS, RowsHandler
 from xla_ffi_kit.accelerate._rule import Lowered, Result
 
+# Break-even number of elements, of all rows: up to here a custom call costs
+# more than XLA's own code, in a loop that XLA compiles to one function.
+_TINY = 16
+# Of f32 XLA does not sort, but has a selection of its own, which is as fast for
+# fewer elements unless many of them are selected.
+_MIN_SIZE_F32 = 8192
+_MIN_K_F32 = 256
+
 
 class TopK:
     """The rule of `jax.lax.top_k_p`.
@@ -45,10 +53,16 @@ class TopK:
         k: object,
         **_: object,
     ) -> bool:
-        """Whether the handler selects from an operand of this type as XLA."""
+        """Whether the handler selects as XLA does, and sooner."""
         (x,) = avals
         if not isinstance(k, int) or k < 1 or x.shape[axis] < 2:
             return False  # symbolic, or XLA leaves it out
+        if x.size <= _TINY:
+            return False
+        if str(x.dtype) == "float32" and (
+            x.size < _MIN_SIZE_F32 and k < _MIN_K_F32
+        ):
+            return False
         if KEEPS_BF16_NANS and str(x.dtype) == "bfloat16":
             return False
         return str(x.dtype) in KEYS
