@@ -38,14 +38,17 @@ class Executor {
   }
 
   // Calls run(data) at some time, on some thread. Only where num_threads() > 1.
-  void Schedule(void (*run)(void*), void* data) const {
-    functions_->schedule(pool_, run, data);
+  // False if the pool had no memory for it: then run is not called.
+  [[nodiscard]] bool Schedule(void (*run)(void*) noexcept,
+                              void* data) const noexcept {
+    return functions_->schedule(pool_, run, data);
   }
 
  private:
   struct Functions {
     int64_t (*num_threads)(void* pool);
-    void (*schedule)(void* pool, void (*run)(void*), void* data);
+    bool (*schedule)(void* pool, void (*run)(void*) noexcept,
+                     void* data) noexcept;
   };
 
   template <typename Pool>
@@ -53,8 +56,15 @@ class Executor {
       [](void* pool) -> int64_t {
         return static_cast<Pool*>(pool)->num_threads();
       },
-      [](void* pool, void (*run)(void*), void* data) {
-        static_cast<Pool*>(pool)->Schedule([run, data] { run(data); });
+      [](void* pool, void (*run)(void*) noexcept, void* data) noexcept {
+        // All that a pool throws is that it has no memory, or no thread, for
+        // one more task.
+        try {
+          static_cast<Pool*>(pool)->Schedule([run, data] { run(data); });
+          return true;
+        } catch (...) {
+          return false;
+        }
       }};
 
   void* pool_ = nullptr;

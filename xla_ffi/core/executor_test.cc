@@ -1,6 +1,7 @@
 #include "xla_ffi/core/executor.h"
 
 #include <cstdint>
+#include <new>
 
 #include "gtest/gtest.h"
 
@@ -19,6 +20,14 @@ struct Pool {
   int scheduled = 0;
 };
 
+struct ThrowingPool {
+  int64_t num_threads() const { return 8; }
+  template <typename F>
+  void Schedule(F) {
+    throw std::bad_alloc();
+  }
+};
+
 TEST(ExecutorTest, HasThePoolsThreadsByDefault) {
   Pool pool;
   EXPECT_EQ(Executor(pool).num_threads(), 8);
@@ -30,13 +39,19 @@ TEST(ExecutorTest, HasThePoolsThreadsByDefault) {
 TEST(ExecutorTest, SchedulesOnThePoolAndSoDoesACopy) {
   Pool pool;
   int runs = 0;
-  const auto run = [](void* data) { ++*static_cast<int*>(data); };
+  const auto run = [](void* data) noexcept { ++*static_cast<int*>(data); };
   const Executor executor = pool;
-  executor.Schedule(run, &runs);
+  EXPECT_TRUE(executor.Schedule(run, &runs));
   const Executor copy = executor;
-  copy.Schedule(run, &runs);
+  EXPECT_TRUE(copy.Schedule(run, &runs));
   EXPECT_EQ(runs, 2);
   EXPECT_EQ(pool.scheduled, 2);
+}
+
+TEST(ExecutorTest, SaysWhereThePoolThrows) {
+  ThrowingPool pool;
+  int runs = 0;
+  EXPECT_FALSE(Executor(pool).Schedule([](void*) noexcept {}, &runs));
 }
 
 }  // namespace
