@@ -57,9 +57,9 @@ class Calls {
                          int64_t scratch) {
       CallFrame::Dims chosen = dims;
       chosen.back() = k;
-      cases.push_back(
-          {MakeFrame({ffi::F32}, {dims}, {ffi::F32, ffi::S32}, {chosen, chosen}),
-           scratch});
+      cases.push_back({MakeFrame({ffi::F32}, {dims}, {ffi::F32, ffi::S32},
+                                 {chosen, chosen}),
+                       scratch});
     };
     add(line_, 64, 32 * (2 * 64 + 256));
     add(line_, size_ / 333, 32 * (2 * size_ / 333));
@@ -72,7 +72,8 @@ class Calls {
     std::vector<HandlerCall> cases;
     for (const ffi::DataType dtype : {ffi::F32, ffi::BF16, ffi::S32}) {
       for (const CallFrame::Dims& dims : {line_, table_}) {
-        for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size()); ++axis) {
+        for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size());
+             ++axis) {
           cases.push_back({MakeFrame({dtype}, {dims}, {dtype}, {dims})
                                .Attr("axis", axis)
                                .Attr("op", std::string("sum"))
@@ -106,10 +107,10 @@ class Calls {
     const CallFrame::Dims image = {1, 8, 8, channels};
     const CallFrame::Dims small = {3, 3, channels};
     const std::vector<int64_t> ones = {1, 1};
-    CallFrame frame = is_gradient
-                          ? MakeFrame({F32, F32}, {image, image}, {F32}, {small})
-                          : MakeFrame({F32, F32}, {image, small}, {F32}, {image})
-                                .Attr("is_fused", int64_t{1});
+    CallFrame frame =
+        is_gradient ? MakeFrame({F32, F32}, {image, image}, {F32}, {small})
+                    : MakeFrame({F32, F32}, {image, small}, {F32}, {image})
+                          .Attr("is_fused", int64_t{1});
     frame.Attr("strides", ones)
         .Attr("padding", ones)
         .Attr("base_dilation", ones)
@@ -134,13 +135,13 @@ class Calls {
     const int64_t side = size_ / 200, entries = size_ / 10;
     const CallFrame::Dims dense = {1, side, 100}, data = {1, entries};
     if (is_bcoo) {
-      return {
-          {MakeFrame({F32, S32, F32}, {data, {1, entries, 2}, dense}, {F32}, {dense})
-               .Attr("contracting", int64_t{1}),
-           0}};
+      return {{MakeFrame({F32, S32, F32}, {data, {1, entries, 2}, dense}, {F32},
+                         {dense})
+                   .Attr("contracting", int64_t{1}),
+               0}};
     }
     return {{MakeFrame({F32, S32, S32, F32}, {data, data, {1, side + 1}, dense},
-                   {F32}, {dense}),
+                       {F32}, {dense}),
              0}};
   }
 
@@ -148,12 +149,13 @@ class Calls {
     const CallFrame::Dims images = {1, 64, 64, size_ / 4096},
                           pooled = {1, 32, 32, size_ / 4096};
     const std::vector<int64_t> two = {2, 2}, none = {0, 0};
-    return {{MakeFrame({ffi::F32, ffi::F32}, {pooled, images}, {ffi::F32}, {images})
-                 .Attr("window", two)
-                 .Attr("strides", two)
-                 .Attr("padding", none)
-                 .Attr("is_min", int64_t{0}),
-             0}};
+    return {
+        {MakeFrame({ffi::F32, ffi::F32}, {pooled, images}, {ffi::F32}, {images})
+             .Attr("window", two)
+             .Attr("strides", two)
+             .Attr("padding", none)
+             .Attr("is_min", int64_t{0}),
+         0}};
   }
 
   // Of the factorizations, or of solves.
@@ -161,12 +163,14 @@ class Calls {
     using ffi::F32;
     const CallFrame::Dims a = {size_ / 16, 4, 4}, rows = {size_ / 16, 4};
     if (which == "lu") {
-      return {{MakeFrame({F32}, {a}, {F32, ffi::S32, ffi::S32}, {a, rows, rows}), 0}};
+      return {
+          {MakeFrame({F32}, {a}, {F32, ffi::S32, ffi::S32}, {a, rows, rows}),
+           0}};
     }
     if (which == "eigh") {
-      return {
-          {MakeFrame({F32}, {a}, {F32, F32}, {a, rows}).Attr("is_lower", int64_t{1}),
-           0}};
+      return {{MakeFrame({F32}, {a}, {F32, F32}, {a, rows})
+                   .Attr("is_lower", int64_t{1}),
+               0}};
     }
     if (which == "cholesky") return {{MakeFrame({F32}, {a}, {F32}, {a}), 0}};
     return {{MakeFrame({F32, F32}, {a, a}, {F32}, {a})
@@ -182,16 +186,17 @@ class Calls {
     const CallFrame::Dims scale = {kRows}, weight = {table_[1]};
     if (which == "") {
       return {{MakeFrame({F32, F32, F32}, {table_, weight, table_}, {F32, F32},
-                     {table_, table_})
+                         {table_, table_})
                    .Attr("eps", 1e-6),
                0}};
     }
     if (which == "_bwd") {
       return {
-          {MakeFrame({F32, F32, F32}, {table_, table_, scale}, {F32}, {table_}), 0}};
+          {MakeFrame({F32, F32, F32}, {table_, table_, scale}, {F32}, {table_}),
+           0}};
     }
     return {{MakeFrame({F32, F32, F32, F32}, {table_, table_, scale, weight},
-                   {F32, F32}, {table_, weight}),
+                       {F32, F32}, {table_, weight}),
              0}};
   }
 
@@ -206,7 +211,8 @@ class Calls {
         {kit + "conv_general_dilated", ConvCases(false)},
         {kit + "conv_general_dilated_kernel_gradient", ConvCases(true)},
         {kit + "cumlogsumexp",
-         {{MakeFrame({F32}, {table_}, {F32}, {table_}).Attr("reverse", true), 0}}},
+         {{MakeFrame({F32}, {table_}, {F32}, {table_}).Attr("reverse", true),
+           0}}},
         {kit + "cumulative", CumulativeCases()},
         {kit + "dot_general", DotGeneralCases()},
         // A table of up to 4 times the tests, and the tests.
@@ -235,8 +241,9 @@ class Calls {
         {kit + "select_and_scatter_add", PoolCases()},
         {kit + "sort", SortCases()},
         {kit + "threefry2x32",
-         {{MakeFrame({ffi::U32, ffi::U32, ffi::U32, ffi::U32}, {{}, {}, line_, line_},
-                 {ffi::U32, ffi::U32}, {line_, line_}),
+         {{MakeFrame({ffi::U32, ffi::U32, ffi::U32, ffi::U32},
+                     {{}, {}, line_, line_}, {ffi::U32, ffi::U32},
+                     {line_, line_}),
            0}}},
         {kit + "top_k", TopKCases()},
     };

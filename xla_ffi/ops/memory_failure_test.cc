@@ -25,8 +25,8 @@
 #include "xla_ffi/testing/failing_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// XLA's header loses a task's 16 bytes where the error that its pool gave has no
-// memory either.
+// XLA's header loses a task's 16 bytes where the error that its pool gave has
+// no memory either.
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:Executor::kFunctionsOf\nleak:ThreadPool::Schedule\n";
 }
@@ -45,9 +45,8 @@ namespace ffi = ::xla::ffi;
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kThreads = 4;
 
-// Of arrays that every handler divides among threads, and of those that it
-// divides though they are one row.
-constexpr int64_t kSize = 1'000'000, kRow = 1 << 18;
+// Of arrays that every handler divides among threads.
+constexpr int64_t kSize = 1 << 18;
 
 // The handler that is called with allocations [first, last) failing.
 struct {
@@ -157,9 +156,9 @@ bool AreEqual(const Results& got, const Results& want,
   return true;
 }
 
-// An error that says what the call lacked. What the checks before a kernel throw
-// is XLA's to report, and what the error's own text does, for which there is
-// memory where one allocation fails.
+// An error that says what the call lacked. What the checks before a kernel
+// throw is XLA's to report, and what the error's own text does, for which there
+// is memory where one allocation fails.
 void ExpectNoMemory(const Status& status, const std::string& target,
                     bool is_only_one) {
   if (status.message == "XLA FFI call failed: std::bad_alloc") {
@@ -213,7 +212,7 @@ void AddSharedRows(std::map<std::string, std::vector<HandlerCall>>& calls) {
   using ffi::F32;
   const std::string kit = "xla_ffi_kit.";
   constexpr int64_t kMost = testing::kMaxHandlerCallBytes;
-  const CallFrame::Dims row = {1, kRow}, scale = {1}, weight = {kRow};
+  const CallFrame::Dims row = {1, kSize}, scale = {1}, weight = {kSize};
   const CallFrame::Dims mask = {kMost / 4}, bytes = {kMost};
   const auto add = [&](const std::string& target, const CallFrame& frame) {
     calls[kit + target].push_back({frame, 0});
@@ -227,7 +226,7 @@ void AddSharedRows(std::map<std::string, std::vector<HandlerCall>>& calls) {
   add("argmax", MakeFrame({ffi::PRED}, {bytes}, {ffi::S32}, {{}})
                     .Attr("axis", int64_t{0})
                     .Attr("of", std::string("max")));
-  add("cumulative", MakeFrame({ffi::S32}, {{kRow}}, {ffi::S32}, {{kRow}})
+  add("cumulative", MakeFrame({ffi::S32}, {{kSize}}, {ffi::S32}, {{kSize}})
                         .Attr("axis", int64_t{0})
                         .Attr("op", std::string("max"))
                         .Attr("reverse", int64_t{1}));
@@ -235,10 +234,10 @@ void AddSharedRows(std::map<std::string, std::vector<HandlerCall>>& calls) {
                      .Attr("size", kMost / 8)
                      .Attr("fill", int64_t{0}));
   // Two keys of few values: threads share the runs of equal ones, too.
-  const std::vector<CallFrame::Dims> three(3, {kRow / 2});
+  const std::vector<CallFrame::Dims> three(3, {kSize / 2});
   const std::vector<ffi::DataType> dtypes(3, ffi::S32);
-  add("sort", MakeFrame(dtypes, three, dtypes, three)
-                  .Attr("num_keys", int64_t{2}));
+  add("sort",
+      MakeFrame(dtypes, three, dtypes, three).Attr("num_keys", int64_t{2}));
 }
 
 TEST(MemoryFailureTest, IsAnErrorOfEveryHandler) {
@@ -253,8 +252,8 @@ TEST(MemoryFailureTest, IsAnErrorOfEveryHandler) {
     int64_t most = 0;
     for (HandlerCall& call : calls[handler.name]) {
       SCOPED_TRACE(&call - calls[handler.name].data());
-      most = std::max(most,
-                      TestCall(handler.execute, call.frame, handler.name));
+      most =
+          std::max(most, TestCall(handler.execute, call.frame, handler.name));
     }
     // What one more thread takes.
     EXPECT_GE(most, 3) << "no call runs on several threads";
