@@ -32,7 +32,7 @@ class HostScratch {
   HostScratch() = default;  // none: null
   explicit HostScratch(int64_t n) {
     static_assert(std::is_trivially_destructible_v<T>);
-    constexpr size_t kMax = std::numeric_limits<size_t>::max() / 2;
+    constexpr size_t kMax = std::numeric_limits<size_t>::max() / 2 - kHugePage;
     bytes_ = static_cast<int64_t>(kMax);
     if (static_cast<size_t>(n) > kMax / sizeof(T)) return;
     const size_t bytes = static_cast<size_t>(n) * sizeof(T);

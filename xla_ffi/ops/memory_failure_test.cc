@@ -28,7 +28,7 @@
 // XLA's header loses a task's 16 bytes where the error that its pool gave has
 // no memory either.
 extern "C" const char* __lsan_default_suppressions() {
-  return "leak:Executor::kFunctionsOf\nleak:ThreadPool::Schedule\n";
+  return "leak:xla_ffi_kit::Executor::Schedule\n";
 }
 #endif
 
