@@ -118,7 +118,7 @@ ffi::Error CopyImpl(ffi::ThreadPool pool, bool huge_pages, Operand from,
   if (huge_pages) AdviseHugePages(to->untyped_data(), to->size_bytes());
   const auto bytes = static_cast<int64_t>(from.size_bytes());
   if (to->untyped_data() != from.untyped_data()) {
-    ParallelFor(pool, bytes, 2, [&](int64_t begin, int64_t end) {
+    ParallelFor(pool, bytes, 2, [&](int64_t begin, int64_t end) noexcept {
       std::memcpy(Out<char>(to) + begin, In<char>(from) + begin,
                   static_cast<size_t>(end - begin));
     });
@@ -128,7 +128,7 @@ ffi::Error CopyImpl(ffi::ThreadPool pool, bool huge_pages, Operand from,
     if (other.has_error()) return other.error();
     constexpr auto kWord = static_cast<int64_t>(sizeof(uint64_t));
     const auto words = static_cast<int64_t>(other->size_bytes()) / kWord;
-    ParallelFor(pool, words, kWord, [&](int64_t begin, int64_t end) {
+    ParallelFor(pool, words, kWord, [&](int64_t begin, int64_t end) noexcept {
       [[maybe_unused]] volatile uint64_t sum =
           Read(In<uint64_t>(*other) + begin, end - begin);
     });

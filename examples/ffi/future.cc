@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -16,17 +17,33 @@ namespace {
 
 namespace ffi = ::xla::ffi;
 
-ffi::Error DoublePart(const double* x, double* y, int64_t begin, int64_t end) {
+// Returns where the first negative element is, -1 if there is none.
+int64_t DoublePart(const double* x, double* y, int64_t begin,
+                   int64_t end) noexcept {
   for (int64_t i = begin; i < end; ++i) {
-    if (x[i] < 0) {
-      return ffi::Error(ffi::ErrorCode::kOutOfRange,
-                        "examples.later: operand x: expected elements >= 0, "
-                        "got a negative one at " +
-                            std::to_string(i));
-    }
+    if (x[i] < 0) return i;
     y[i] = 2 * x[i];
   }
-  return ffi::Error::Success();
+  return -1;
+}
+
+// What a task throws ends the process, so where there is no memory for a
+// sentence it does with a word that needs none. (XLA copies the sentence again:
+// a handler that must survive that, too, has only words.)
+void CountDown(ffi::CountDownPromise& promise, int64_t negative) noexcept {
+  if (negative < 0) {
+    promise.CountDown();
+    return;
+  }
+  ffi::Error error(ffi::ErrorCode::kOutOfRange, "negative");
+  try {
+    error = ffi::Error(ffi::ErrorCode::kOutOfRange,
+                       "examples.later: operand x: expected elements >= 0, "
+                       "got a negative one at " +
+                           std::to_string(negative));
+  } catch (const std::bad_alloc&) {
+  }
+  promise.CountDown(error);
 }
 
 ffi::Future Failed(ffi::Error error) {
@@ -58,11 +75,16 @@ ffi::Future Later(ffi::ThreadPool pool, ffi::BufferR1<ffi::F64> x,
   for (int64_t part = 0; part < parts; ++part) {
     // By value: this function has returned when the task runs. A last task may
     // even be done, and the buffers gone, before Schedule() returns.
-    pool.Schedule([promise, in = x.typed_data(), out = y->typed_data(), n, part,
-                   parts]() mutable {
-      promise.CountDown(
-          DoublePart(in, out, n * part / parts, n * (part + 1) / parts));
-    });
+    auto task = [promise, in = x.typed_data(), out = y->typed_data(), n, part,
+                 parts]() mutable noexcept {
+      CountDown(promise,
+                DoublePart(in, out, n * part / parts, n * (part + 1) / parts));
+    };
+    try {
+      pool.Schedule(task);
+    } catch (const std::bad_alloc&) {
+      task();  // to give up would leave other tasks with buffers that are gone
+    }
   }
   return future;
 }

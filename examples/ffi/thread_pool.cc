@@ -22,7 +22,8 @@ ffi::Error Square(ffi::ThreadPool pool, ffi::BufferR1<ffi::F64> x,
   const double* in = x.typed_data();
   double* out = y->typed_data();
   xla_ffi_kit::ParallelFor(pool, static_cast<int64_t>(x.element_count()),
-                           2 * sizeof(double), [&](int64_t begin, int64_t end) {
+                           2 * sizeof(double),
+                           [&](int64_t begin, int64_t end) noexcept {
                              for (int64_t i = begin; i < end; ++i) {
                                out[i] = in[i] * in[i];
                              }

@@ -24,6 +24,7 @@
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/status_macros.h"
 
 namespace xla_ffi_kit {
@@ -45,12 +46,17 @@ inline xla::ffi::Error InvalidArgument(const Place& where,
   return xla::ffi::Error::InvalidArgument(std::move(message));
 }
 
-// RESOURCE_EXHAUSTED for want of scratch memory, with what it was needed for
-// and what to do: "to sort rows of 8 elements; sort fewer at a time".
-inline xla::ffi::Error ScratchExhausted(std::string_view operation,
-                                        std::string_view purpose) {
+// RESOURCE_EXHAUSTED for want of scratch memory, with what it was needed for,
+// how much, and what to do: "to sort rows of 8 elements", "sort fewer at a
+// time".
+inline xla::ffi::Error ScratchExhausted(
+    std::string_view operation, std::string_view purpose,
+    const ScratchStatus& status,
+    std::string_view remedy = "free memory, or use fewer threads") {
   std::string message(operation);
   message.append(": failed to allocate scratch memory ").append(purpose);
+  message.append(": ").append(std::to_string(status.missing_bytes));
+  message.append(" bytes; ").append(remedy);
   return {xla::ffi::ErrorCode::kResourceExhausted, std::move(message)};
 }
 

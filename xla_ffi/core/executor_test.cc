@@ -1,7 +1,7 @@
 #include "xla_ffi/core/executor.h"
 
 #include <cstdint>
-#include <cstdlib>
+#include <new>
 
 #include "gtest/gtest.h"
 
@@ -20,13 +20,13 @@ struct Pool {
   int scheduled = 0;
 };
 
-int64_t With(const char* value) {
-  setenv(kThreadsVariable, value, /*overwrite=*/1);
-  Pool pool;
-  const int64_t threads = Executor(pool).num_threads();
-  unsetenv(kThreadsVariable);
-  return threads;
-}
+struct ThrowingPool {
+  int64_t num_threads() const { return 8; }
+  template <typename F>
+  void Schedule(F) {
+    throw std::bad_alloc();
+  }
+};
 
 TEST(ExecutorTest, HasThePoolsThreadsByDefault) {
   Pool pool;
@@ -36,29 +36,22 @@ TEST(ExecutorTest, HasThePoolsThreadsByDefault) {
   EXPECT_EQ(Executor().num_threads(), 1);
 }
 
-TEST(ExecutorTest, TheVariableIsALimit) {
-  EXPECT_EQ(With("1"), 1);
-  EXPECT_EQ(With("3"), 3);
-  EXPECT_EQ(With("100"), 8);
-}
-
-TEST(ExecutorTest, WhatIsNoLimitIsIgnored) {
-  EXPECT_EQ(With("0"), 8);
-  EXPECT_EQ(With("-2"), 8);
-  EXPECT_EQ(With("many"), 8);
-  EXPECT_EQ(With(""), 8);
-}
-
 TEST(ExecutorTest, SchedulesOnThePoolAndSoDoesACopy) {
   Pool pool;
   int runs = 0;
-  const auto run = [](void* data) { ++*static_cast<int*>(data); };
+  const auto run = [](void* data) noexcept { ++*static_cast<int*>(data); };
   const Executor executor = pool;
-  executor.Schedule(run, &runs);
+  EXPECT_TRUE(executor.Schedule(run, &runs));
   const Executor copy = executor;
-  copy.Schedule(run, &runs);
+  EXPECT_TRUE(copy.Schedule(run, &runs));
   EXPECT_EQ(runs, 2);
   EXPECT_EQ(pool.scheduled, 2);
+}
+
+TEST(ExecutorTest, SaysWhereThePoolThrows) {
+  ThrowingPool pool;
+  int runs = 0;
+  EXPECT_FALSE(Executor(pool).Schedule([](void*) noexcept {}, &runs));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #ifndef XLA_FFI_CORE_HOST_SCRATCH_H_
 #define XLA_FFI_CORE_HOST_SCRATCH_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,16 +16,27 @@
 
 namespace xla_ffi_kit {
 
+// Whether a kernel had the memory that it needs: what it returns. As a bool
+// true, or false if `missing_bytes` were not to be had.
+struct [[nodiscard]] ScratchStatus {
+  int64_t missing_bytes = 0;
+
+  explicit operator bool() const { return missing_bytes == 0; }
+};
+
 // `n` uninitialized elements of a trivial type T; `get()` is null when there
 // is no memory for them.
 template <typename T>
 class HostScratch {
  public:
+  HostScratch() = default;  // none: null
   explicit HostScratch(int64_t n) {
     static_assert(std::is_trivially_destructible_v<T>);
-    constexpr size_t kMax = std::numeric_limits<size_t>::max() / 2;
+    constexpr size_t kMax = std::numeric_limits<size_t>::max() / 2 - kHugePage;
+    bytes_ = static_cast<int64_t>(kMax);
     if (static_cast<size_t>(n) > kMax / sizeof(T)) return;
     const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+    bytes_ = static_cast<int64_t>(bytes);
     // Fresh memory costs a page fault per page, as much as sorting what is on
     // it; huge pages make it a 512th.
     const bool is_large = bytes >= (size_t{4} << 20);
@@ -41,10 +53,39 @@ class HostScratch {
 
   T* get() const { return data_; }
 
+  ScratchStatus status() const {
+    return {data_ == nullptr ? std::max<int64_t>(bytes_, 1) : 0};
+  }
+
  private:
   static constexpr size_t kHugePage = size_t{2} << 20;
 
   T* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// The same for each worker of a loop (parallel_for.h), in one block that is
+// allocated before the loop: its tasks must not fail.
+template <typename T>
+class WorkerScratch {
+ public:
+  WorkerScratch(int64_t workers, int64_t n)
+      : stride_(Stride(workers, n)), memory_(workers * stride_) {}
+
+  T* of(int64_t worker) const { return memory_.get() + worker * stride_; }
+  ScratchStatus status() const { return memory_.status(); }
+
+ private:
+  // Whole cache lines, so that workers do not write to the same ones.
+  static int64_t Stride(int64_t workers, int64_t n) {
+    constexpr int64_t kLine = 64 / sizeof(T) == 0 ? 1 : 64 / sizeof(T);
+    // More than there is memory for, and no product that overflows.
+    n = std::min(n, std::numeric_limits<int64_t>::max() / workers - kLine);
+    return (n + kLine - 1) / kLine * kLine;
+  }
+
+  const int64_t stride_;
+  const HostScratch<T> memory_;
 };
 
 }  // namespace xla_ffi_kit

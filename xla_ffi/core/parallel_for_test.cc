@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <new>
 #include <thread>  // NOLINT
 #include <utility>
 #include <vector>
@@ -43,10 +44,11 @@ TEST(ParallelForTest, CoversEveryItemOnce) {
       for (const int64_t bytes : {int64_t{1}, kLarge / 64, kLarge}) {
         std::vector<std::atomic<int>> visits(size);
         ThreadedPool pool(threads);
-        ParallelFor(pool, size, bytes, [&](int64_t begin, int64_t end) {
-          EXPECT_LT(begin, end);
-          for (int64_t i = begin; i < end; ++i) ++visits[i];
-        });
+        ParallelFor(pool, size, bytes,
+                    [&](int64_t begin, int64_t end) noexcept {
+                      EXPECT_LT(begin, end);
+                      for (int64_t i = begin; i < end; ++i) ++visits[i];
+                    });
         for (const auto& count : visits) EXPECT_EQ(count, 1);
       }
     }
@@ -57,7 +59,7 @@ TEST(ParallelForTest, BlocksAreEvenAndInBounds) {
   ThreadedPool pool(2);
   std::atomic<int64_t> total = 0;
   const int64_t size = std::numeric_limits<int64_t>::max();
-  ParallelFor(pool, size, 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(pool, size, 1, [&](int64_t begin, int64_t end) noexcept {
     EXPECT_GE(end - begin, size / 8);
     EXPECT_LE(end - begin, size / 8 + 1);
     total += end - begin;
@@ -69,7 +71,7 @@ TEST(ParallelForTest, SmallLoopsStayOnTheCaller) {
   ThreadedPool pool(8);
   int calls = 0;
   ParallelFor(pool, 1023, kParallelForMinBytes / 1024,
-              [&](int64_t, int64_t) { ++calls; });
+              [&](int64_t, int64_t) noexcept { ++calls; });
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(pool.scheduled(), 0u);
 }
@@ -78,7 +80,7 @@ TEST(ParallelForTest, FinishesOnABusyPoolAndLateTasksDoNothing) {
   BusyPool pool;
   {
     std::vector<int> visits(100);
-    ParallelFor(pool, 100, kLarge, [&](int64_t begin, int64_t end) {
+    ParallelFor(pool, 100, kLarge, [&](int64_t begin, int64_t end) noexcept {
       for (int64_t i = begin; i < end; ++i) ++visits[i];
     });
     EXPECT_EQ(visits, std::vector<int>(100, 1));
@@ -95,7 +97,7 @@ TEST(ParallelForTest, ReturnsWhenTheOtherThreadsAreDone) {
     {
       ThreadedPool pool(2);
       const auto caller = std::this_thread::get_id();
-      ParallelFor(pool, 8, kLarge, [&](int64_t begin, int64_t end) {
+      ParallelFor(pool, 8, kLarge, [&](int64_t begin, int64_t end) noexcept {
         if (std::this_thread::get_id() == caller) {
           while (!has_come) std::this_thread::yield();
         } else {
@@ -111,8 +113,9 @@ TEST(ParallelForTest, ReturnsWhenTheOtherThreadsAreDone) {
 
 TEST(ParallelForTest, TakesACallerWithoutAPool) {
   int64_t total = 0;
-  ParallelFor(Executor(), 100, kLarge,
-              [&](int64_t begin, int64_t end) { total += end - begin; });
+  ParallelFor(
+      Executor(), 100, kLarge,
+      [&](int64_t begin, int64_t end) noexcept { total += end - begin; });
   EXPECT_EQ(total, 100);
 }
 
@@ -136,7 +139,7 @@ TEST(ParallelTasksTest, RunsEachOnce) {
     for (const int64_t count : {0, 1, 2, 100}) {
       std::vector<std::atomic<int>> visits(count);
       ThreadedPool pool(threads);
-      ParallelTasks(pool, count, [&](int64_t i) { ++visits[i]; });
+      ParallelTasks(pool, count, [&](int64_t i) noexcept { ++visits[i]; });
       for (const auto& visit : visits) EXPECT_EQ(visit, 1);
       EXPECT_EQ(pool.scheduled(),
                 static_cast<size_t>(threads < 2 || count < 2
@@ -146,11 +149,64 @@ TEST(ParallelTasksTest, RunsEachOnce) {
   }
 }
 
+// Has threads for some tasks, and then throws as for want of memory.
+class PoorPool {
+ public:
+  explicit PoorPool(int64_t tasks) : left_(tasks), pool_(8) {}
+  int64_t num_threads() const { return pool_.num_threads(); }
+  template <typename F>
+  void Schedule(F f) {
+    if (left_-- == 0) throw std::bad_alloc();
+    pool_.Schedule(std::move(f));
+  }
+
+ private:
+  int64_t left_;
+  ThreadedPool pool_;
+};
+
+TEST(ParallelTasksTest, RunsOnTheThreadsThatThePoolHasMemoryFor) {
+  for (int64_t tasks = 0; tasks < 8; ++tasks) {
+    std::vector<std::atomic<int>> visits(100);
+    PoorPool pool(tasks);
+    ParallelTasks(pool, 100, [&](int64_t i) noexcept { ++visits[i]; });
+    for (const auto& visit : visits) EXPECT_EQ(visit, 1);
+  }
+}
+
+TEST(ParallelTasksTest, AWorkerRunsOneTaskAtATime) {
+  ThreadedPool pool(4);
+  EXPECT_EQ(NumWorkers(pool, 1), 1);
+  EXPECT_EQ(NumWorkers(pool, 3), 3);
+  ASSERT_EQ(NumWorkers(pool, 100), 4);
+  std::atomic<int> running[4] = {}, runs[4] = {};
+  ParallelTasks(pool, 100, [&](int64_t, int64_t worker) noexcept {
+    EXPECT_EQ(++running[worker], 1);
+    ++runs[worker];
+    std::this_thread::yield();
+    --running[worker];
+  });
+  EXPECT_EQ(runs[0] + runs[1] + runs[2] + runs[3], 100);
+}
+
+TEST(ParallelPartsTest, GiveTheirWorker) {
+  ThreadedPool pool(3);
+  for (const int64_t parts : {1, 2, 9}) {
+    std::atomic<int64_t> total = 0;
+    ParallelParts(pool, 1000, parts,
+                  [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                    EXPECT_LT(worker, NumWorkers(pool, parts));
+                    total += end - begin;
+                  });
+    EXPECT_EQ(total, 1000);
+  }
+}
+
 TEST(ParallelPartsTest, AreEvenAndCoverEverything) {
   ThreadedPool pool(2);
   for (const int64_t size : {5, 6, 1000}) {
     std::vector<std::atomic<int>> visits(size);
-    ParallelParts(pool, size, 5, [&](int64_t begin, int64_t end) {
+    ParallelParts(pool, size, 5, [&](int64_t begin, int64_t end) noexcept {
       EXPECT_GE(end - begin, size / 5);
       EXPECT_LE(end - begin, size / 5 + 1);
       for (int64_t i = begin; i < end; ++i) ++visits[i];
@@ -162,10 +218,10 @@ TEST(ParallelPartsTest, AreEvenAndCoverEverything) {
 TEST(ParallelForTest, NestedLoopsFinish) {
   std::atomic<int64_t> total = 0;
   ThreadedPool outer(4);
-  ParallelFor(outer, 32, kLarge, [&](int64_t begin, int64_t end) {
+  ParallelFor(outer, 32, kLarge, [&](int64_t begin, int64_t end) noexcept {
     ThreadedPool inner(4);
     ParallelFor(inner, end - begin, kLarge,
-                [&](int64_t b, int64_t e) { total += e - b; });
+                [&](int64_t b, int64_t e) noexcept { total += e - b; });
   });
   EXPECT_EQ(total, 32);
 }

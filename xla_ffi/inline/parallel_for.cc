@@ -4,6 +4,7 @@
 #include "xla_ffi/core/parallel_for.h"
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "xla/ffi/api/c_api.h"
@@ -29,7 +30,7 @@ class Pool {
 
   template <typename F>
   void Schedule(F f) {
-    F* const task = new F(std::move(f));
+    auto task = std::make_unique<F>(std::move(f));
     XLA_FFI_ThreadPool_Schedule_Args args = {};
     args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
     args.ctx = ctx_;
@@ -38,9 +39,11 @@ class Pool {
       (*task)();
       delete task;
     };
-    args.data = task;
+    args.data = task.get();
+    XLA_FFI_Error* const error = api_->XLA_FFI_ThreadPool_Schedule(&args);
+    task.release();
     // The caller does what no thread takes.
-    if (Forget(api_->XLA_FFI_ThreadPool_Schedule(&args))) args.task(task);
+    if (Forget(error)) args.task(args.data);
   }
 
  private:
@@ -64,7 +67,7 @@ void ParallelFor(const XLA_FFI_Api* api, XLA_FFI_ExecutionContext* ctx,
   Pool pool(api, ctx);
   xla_ffi_kit::ParallelFor(
       pool, size, bytes_per_item,
-      [=](int64_t begin, int64_t end) { run(data, begin, end); });
+      [=](int64_t begin, int64_t end) noexcept { run(data, begin, end); });
 }
 
 }  // namespace

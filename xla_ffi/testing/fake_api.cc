@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <map>
 #include <mutex>  // NOLINT
 #include <string>
@@ -71,7 +72,11 @@ XLA_FFI_Error* Schedule(XLA_FFI_ThreadPool_Schedule_Args* args) {
   FakeContext* context = AsFake(args->ctx);
   if (context->num_threads == 0) return Unavailable("a thread pool");
   std::lock_guard<std::mutex> lock(context->mutex);
-  context->tasks.emplace_back(args->task, args->data);
+  try {
+    context->tasks.emplace_back(args->task, args->data);
+  } catch (const std::exception& error) {
+    return MakeError(XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, error.what());
+  }
   return nullptr;
 }
 

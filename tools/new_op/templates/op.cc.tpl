@@ -33,7 +33,7 @@ ffi::Error Run(ffi::ThreadPool pool, double beta, ffi::AnyBuffer x,
         const auto* in = static_cast<const T*>(x.untyped_data());
         auto* out = static_cast<T*>(y->untyped_data());
         kit::ParallelFor(pool, x.element_count(), 2 * sizeof(T),
-                         [&](int64_t begin, int64_t end) {
+                         [&](int64_t begin, int64_t end) noexcept {
                            Kernel(in + begin, end - begin, beta, out + begin);
                          });
         return {};

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/ordered_key.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"
@@ -243,14 +243,18 @@ namespace {
 // Minimum bytes per task for which another thread is worthwhile.
 constexpr int64_t kMinBytes = int64_t{1} << 18;
 
-// One line by all threads: the best of each part, and of those the best.
-void ArgmaxLongLine(const Job& p, int64_t parts, const Executor& executor) {
+// One line by all threads: the best of each part, and of those the best. False
+// if there is no memory for as many.
+bool ArgmaxLongLine(const Job& p, int64_t parts, const Executor& executor) {
   const auto* x = static_cast<const char*>(p.in);
-  std::vector<int64_t> args(parts);
+  const HostScratch<int64_t> best_of(parts);
+  const HostScratch<char> finalists(parts * p.width);
+  int64_t* const args = best_of.get();
+  if (args == nullptr || finalists.get() == nullptr) return false;
   const auto part_begin = [&](int64_t i) {
     return PartBegin(p.length, parts, i);
   };
-  ParallelTasks(executor, parts, [&](int64_t i) {
+  ParallelTasks(executor, parts, [&](int64_t i) noexcept {
     Job part = p;
     part.in = x + part_begin(i) * p.width;
     part.length = part_begin(i + 1) - part_begin(i);
@@ -259,13 +263,12 @@ void ArgmaxLongLine(const Job& p, int64_t parts, const Executor& executor) {
     p.run(part, 0, 1);
     args[i] += part_begin(i);
   });
-  std::vector<char> finalists(parts * p.width);
   for (int64_t i = 0; i < parts; ++i) {
-    std::memcpy(&finalists[i * p.width], x + args[i] * p.width, p.width);
+    std::memcpy(finalists.get() + i * p.width, x + args[i] * p.width, p.width);
   }
   Job last = p;
   int64_t winner = 0;
-  last.in = finalists.data();
+  last.in = finalists.get();
   last.length = parts;
   last.index_width = 8;
   last.out = &winner;
@@ -275,6 +278,7 @@ void ArgmaxLongLine(const Job& p, int64_t parts, const Executor& executor) {
   } else {
     *static_cast<int64_t*>(p.out) = args[winner];
   }
+  return true;
 }
 
 void Run(const Job& p, const Executor& executor) {
@@ -285,11 +289,12 @@ void Run(const Job& p, const Executor& executor) {
   // before another thread has woken up: 1M floats take 50 us.
   if (lines == 1 && bytes >= 32 * kMinBytes) {
     const int64_t parts = NumParts(executor, bytes, kMinBytes, p.length);
-    if (parts > 1) return ArgmaxLongLine(p, parts, executor);
+    if (parts > 1 && ArgmaxLongLine(p, parts, executor)) return;
   }
   const int64_t tasks = p.outer * Tiles(p);
-  ParallelParts(executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),
-                [&](int64_t begin, int64_t end) { p.run(p, begin, end); });
+  ParallelParts(
+      executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),
+      [&](int64_t begin, int64_t end) noexcept { p.run(p, begin, end); });
 }
 
 template <typename Element>

@@ -259,7 +259,7 @@ void RunDepthwiseConv(const DepthwiseConv& conv, const T* base, const T* window,
   const auto run = HWY_DYNAMIC_POINTER_T(Table);
   ParallelFor(executor, conv.batch * conv.rows.result,
               Bytes(conv, conv.columns.result, sizeof(T)),
-              [&](int64_t begin, int64_t end) {
+              [&](int64_t begin, int64_t end) noexcept {
                 run(conv, base, window, zeros, is_fused, result, begin, end);
               });
 }
@@ -278,7 +278,7 @@ void RunDepthwiseKernelGradient(const DepthwiseConv& conv, const T* base,
   const int64_t parts = GradientParts(conv), size = GradientSize(conv);
   const int64_t row_bytes = Bytes(conv, conv.columns.window, sizeof(T));
   ParallelFor(executor, parts, rows / std::max<int64_t>(parts, 1) * row_bytes,
-              [&](int64_t begin, int64_t end) {
+              [&](int64_t begin, int64_t end) noexcept {
                 for (int64_t part = begin; part < end; ++part) {
                   run(conv, base, window, scratch + part * size,
                       PartBegin(rows, parts, part),

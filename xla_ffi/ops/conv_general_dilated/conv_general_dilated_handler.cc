@@ -95,8 +95,9 @@ ffi::ErrorOr<DepthwiseConv> MakeConv(std::string_view op, const Geometry& g,
   return conv;
 }
 
-ffi::Error NoScratch(std::string_view op) {
-  return ScratchExhausted(op, "for a convolution; convolve fewer channels");
+ffi::Error NoScratch(std::string_view op, const ScratchStatus& status) {
+  return ScratchExhausted(op, "for a convolution", status,
+                          "convolve fewer channels");
 }
 
 ffi::Error ConvImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
@@ -112,7 +113,7 @@ ffi::Error ConvImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
         using T = typename decltype(tag)::type;
         if (result->element_count() == 0) return ffi::Error();
         const HostScratch<T> zeros(conv.channels);
-        if (zeros.get() == nullptr) return NoScratch(kOp);
+        if (!zeros.status()) return NoScratch(kOp, zeros.status());
         std::fill_n(zeros.get(), conv.channels, T(0));
         AdviseHugePages(result->untyped_data(), result->size_bytes());
         RunDepthwiseConv(conv, static_cast<const T*>(base.untyped_data()),
@@ -137,7 +138,7 @@ ffi::Error GradientImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
         using T = typename decltype(tag)::type;
         if (result->element_count() == 0) return ffi::Error();
         const HostScratch<T> scratch(DepthwiseKernelGradientScratch(conv));
-        if (scratch.get() == nullptr) return NoScratch(kGradient);
+        if (!scratch.status()) return NoScratch(kGradient, scratch.status());
         RunDepthwiseKernelGradient(
             conv, static_cast<const T*>(base.untyped_data()),
             static_cast<const T*>(window.untyped_data()), scratch.get(),

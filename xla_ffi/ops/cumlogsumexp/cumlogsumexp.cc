@@ -123,9 +123,10 @@ void Cumlogsumexp(const CumlogsumexpProblem<T>& problem,
   const int64_t rows = problem.rows;
   HWY_EXPORT_T(Table, ScanRows<T>);
   const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  ParallelParts(executor, rows,
-                NumParts(executor, rows * problem.length, kMinElements, rows),
-                [&](int64_t begin, int64_t end) { run(problem, begin, end); });
+  ParallelParts(
+      executor, rows,
+      NumParts(executor, rows * problem.length, kMinElements, rows),
+      [&](int64_t begin, int64_t end) noexcept { run(problem, begin, end); });
 }
 
 template void Cumlogsumexp(const CumlogsumexpProblem<float>&, const Executor&);

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/cumulative/cumulative_ops.h"
 #include "xla_ffi/ops/cumulative/float_lines.h"
@@ -148,14 +148,18 @@ T TotalOf(Op op, const T* in, int64_t n) {
 
 // One line by all threads. Any order of these operations gives the same
 // (integers wrap): first what each part comes to, then each part from what is
-// before it.
+// before it. By this thread if there is no memory for as many.
 template <class Op, typename T>
 void ScanLongLine(const Op& op, const T* in, int64_t n, bool reverse, T* out,
                   const Executor& executor) {
   const int64_t parts = kPartsPerThread * executor.num_threads();
   const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
-  std::vector<T> totals(parts);  // codes
-  ParallelTasks(executor, parts, [&](int64_t part) {
+  const HostScratch<T> memory(parts);
+  T* const totals = memory.get();  // codes
+  if (totals == nullptr) {
+    return ScanLine(op, in, n, reverse, Op::kIdentity, out);
+  }
+  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
     const int64_t begin = begin_of(part);
     totals[part] = TotalOf(op, in + begin, begin_of(part + 1) - begin);
   });
@@ -164,7 +168,7 @@ void ScanLongLine(const Op& op, const T* in, int64_t n, bool reverse, T* out,
     T& total = totals[reverse ? parts - 1 - k : k];
     before = op.Apply(before, std::exchange(total, before));
   }
-  ParallelTasks(executor, parts, [&](int64_t part) {
+  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
     const int64_t begin = begin_of(part);
     ScanLine(op, in + begin, begin_of(part + 1) - begin, reverse, totals[part],
              out + begin);
@@ -232,7 +236,7 @@ void Cumulative(const CumulativeProblem& p, const Executor& executor) {
   }
   const int64_t tasks = TaskCount(p);
   ParallelParts(executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),
-                [&](int64_t begin, int64_t end) {
+                [&](int64_t begin, int64_t end) noexcept {
                   for (int64_t i = begin; i < end; ++i) Run<T>(p, TaskAt(p, i));
                 });
 }

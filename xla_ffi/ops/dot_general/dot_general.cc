@@ -58,8 +58,9 @@ HWY_INLINE hn::Vec<D> SumsOfRow(D d, const T* lhs, const int64_t* offsets,
 template <typename T>
 class BatchPlace {
  public:
-  BatchPlace(const DotProblem<T>& p, int64_t i) : dims_(p.batch) {
-    index_.resize(dims_.size());
+  // `index` has room for one of each dimension of the batch.
+  BatchPlace(const DotProblem<T>& p, int64_t i, int64_t* index)
+      : dims_(p.batch), index_(index) {
     for (size_t axis = dims_.size(); axis-- > 0;) {
       const DotBatchDim& dim = dims_[axis];
       index_[axis] = i % dim.size;
@@ -86,13 +87,14 @@ class BatchPlace {
 
  private:
   const std::vector<DotBatchDim>& dims_;
-  std::vector<int64_t> index_;
+  int64_t* const index_;
   int64_t lhs_ = 0, rhs_ = 0;
 };
 
 // Products `begin` to `end` of the batch.
 template <bool kFused, typename T>
-void Products(const DotProblem<T>& p, int64_t begin, int64_t end) {
+void Products(const DotProblem<T>& p, int64_t begin, int64_t end,
+              int64_t* index) {
   const hn::CappedTag<T, kMaxDotSize> d;
   constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(d));
   const int64_t m = p.m, n = p.n, k = p.k;
@@ -110,7 +112,7 @@ void Products(const DotProblem<T>& p, int64_t begin, int64_t end) {
 
   T* out = p.out + begin * m * n;
   T* const out_end = p.out + end * m * n;
-  BatchPlace<T> place(p, begin);
+  BatchPlace<T> place(p, begin, index);
   for (; out < out_end; place.Advance()) {
     const T* const lhs = p.lhs + place.lhs();
     const T* rhs = p.rhs + place.rhs();
@@ -138,10 +140,12 @@ void Products(const DotProblem<T>& p, int64_t begin, int64_t end) {
 }
 
 template <typename T>
-void ProductsInOrder(const DotProblem<T>& p, int64_t begin, int64_t end) {
+void ProductsInOrder(const DotProblem<T>& p, int64_t begin, int64_t end,
+                     int64_t* index) {
   const bool is_fused = p.order != DotOrder::kMultiplyAdd &&
                         p.order != DotOrder::kMultiplyAddThenZero;
-  is_fused ? Products<true>(p, begin, end) : Products<false>(p, begin, end);
+  is_fused ? Products<true>(p, begin, end, index)
+           : Products<false>(p, begin, end, index);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -153,20 +157,24 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_kit {
 
 template <typename T>
-void DotGeneral(const DotProblem<T>& p, const Executor& executor) {
+ScratchStatus DotGeneral(const DotProblem<T>& p, const Executor& executor) {
   int64_t count = 1;
   for (const DotBatchDim& dim : p.batch) count *= dim.size;
-  if (count * p.m * p.n == 0) return;
+  if (count * p.m * p.n == 0) return {};
   const int64_t elements = p.m * p.k + p.k * p.n + p.m * p.n;
+  const WorkerScratch<int64_t> index(NumWorkers(executor, count),
+                                     static_cast<int64_t>(p.batch.size()));
+  if (!index.status()) return index.status();
   HWY_EXPORT_T(Table, ProductsInOrder<T>);
   ParallelFor(executor, count, elements * sizeof(T),
-              [&](int64_t begin, int64_t end) {
-                HWY_DYNAMIC_DISPATCH_T(Table)(p, begin, end);
+              [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                HWY_DYNAMIC_DISPATCH_T(Table)(p, begin, end, index.of(worker));
               });
+  return {};
 }
 
-template void DotGeneral(const DotProblem<float>&, const Executor&);
-template void DotGeneral(const DotProblem<double>&, const Executor&);
+template ScratchStatus DotGeneral(const DotProblem<float>&, const Executor&);
+template ScratchStatus DotGeneral(const DotProblem<double>&, const Executor&);
 
 }  // namespace xla_ffi_kit
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/host_scratch.h"
 
 namespace xla_ffi_kit {
 
@@ -58,12 +59,16 @@ struct DotProblem {
 };
 
 // T: float, double. With a processor that has no FMA kFma and kEvenOddFma round
-// the products too.
+// the products too. The scratch is 8 bytes for each dimension of the batch and
+// each thread; without memory for it `out` is undefined.
 template <typename T>
-void DotGeneral(const DotProblem<T>& problem, const Executor& executor);
+ScratchStatus DotGeneral(const DotProblem<T>& problem,
+                         const Executor& executor);
 
-extern template void DotGeneral(const DotProblem<float>&, const Executor&);
-extern template void DotGeneral(const DotProblem<double>&, const Executor&);
+extern template ScratchStatus DotGeneral(const DotProblem<float>&,
+                                         const Executor&);
+extern template ScratchStatus DotGeneral(const DotProblem<double>&,
+                                         const Executor&);
 
 }  // namespace xla_ffi_kit
 

@@ -200,7 +200,8 @@ ffi::Error DotGeneralImpl(ffi::ThreadPool pool, ffi::AnyBuffer lhs,
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckData({kOp, "result out"}, *out));
   using Types = TypeList<float, double>;
   return DispatchDtype(
-      Types(), lhs.element_type(), {kOp, "operand lhs"}, [&](auto tag) {
+      Types(), lhs.element_type(), {kOp, "operand lhs"},
+      [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
         DotProblem<T> problem;
         problem.m = m;
@@ -215,8 +216,12 @@ ffi::Error DotGeneralImpl(ffi::ThreadPool pool, ffi::AnyBuffer lhs,
         problem.out = static_cast<T*>(out->untyped_data());
         problem.order = *order;
         AdviseHugePages(out->untyped_data(), out->size_bytes());
-        DotGeneral<T>(problem, pool);
-        return ffi::Error();
+        const ScratchStatus status = DotGeneral<T>(problem, pool);
+        if (status) return {};
+        return ScratchExhausted(kOp,
+                                "for " + std::to_string(problem.batch.size()) +
+                                    " dimensions of the batch",
+                                status);
       });
 }
 

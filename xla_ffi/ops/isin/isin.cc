@@ -26,14 +26,15 @@ int64_t Encode(const K* tests, int64_t n, const Code& code, K* codes) {
 
 // Each row by all threads.
 template <typename Code>
-bool IsinRows(const IsinProblem& p, const Code& code,
-              const Executor& executor) {
+ScratchStatus IsinRows(const IsinProblem& p, const Code& code,
+                       const Executor& executor) {
   using K = typename Code::Key;
   const K* elements = static_cast<const K*>(p.element);
   const K* tests = static_cast<const K*>(p.test);
   KeySet<K> set(p.tests);
   const HostScratch<K> codes(p.tests);
-  if (!set.has_memory() || codes.get() == nullptr) return false;
+  if (!set.status()) return set.status();
+  if (!codes.status()) return codes.status();
   // Some 50 microseconds of work, for which another thread is worth waking.
   constexpr int64_t kMinElements = 1 << 14;
   const int64_t parts = NumParts(executor, p.elements, kMinElements);
@@ -42,19 +43,20 @@ bool IsinRows(const IsinProblem& p, const Code& code,
                Encode(tests + row * p.tests, p.tests, code, codes.get()));
     const K* in = elements + row * p.elements;
     bool* out = p.is_in + row * p.elements;
-    ParallelParts(executor, p.elements, parts, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        out[i] = set.Contains(code.Encode(in[i]));
-      }
-    });
+    ParallelParts(executor, p.elements, parts,
+                  [&](int64_t begin, int64_t end) noexcept {
+                    for (int64_t i = begin; i < end; ++i) {
+                      out[i] = set.Contains(code.Encode(in[i]));
+                    }
+                  });
   }
-  return true;
+  return {};
 }
 
 }  // namespace
 
-bool Isin(const IsinProblem& p, const Executor& executor) {
-  if (p.rows == 0 || p.elements == 0) return true;
+ScratchStatus Isin(const IsinProblem& p, const Executor& executor) {
+  if (p.rows == 0 || p.elements == 0) return {};
   return std::visit(
       [&](const auto& code) { return IsinRows(p, code, executor); }, p.code);
 }

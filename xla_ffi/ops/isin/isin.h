@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/ordered_key.h"
 
 namespace xla_ffi_kit {
@@ -25,9 +26,8 @@ struct IsinProblem {
 //
 // A hash table of the tests, of 2 to 4 times their size, whose searches are
 // bounded; tests that do not fit into one so are sorted instead and searched
-// by bisection. False if there is no memory for either; then the result is
-// undefined.
-[[nodiscard]] bool Isin(const IsinProblem& problem, const Executor& executor);
+// by bisection. Without memory for both the result is undefined.
+ScratchStatus Isin(const IsinProblem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_kit
 

@@ -54,9 +54,11 @@ ffi::Error IsinImpl(ffi::ThreadPool pool, ffi::AnyBuffer element,
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
         problem.code = OrderedKey<T>(SubnormalsAreZero());
-        if (Isin(problem, pool)) return {};
+        const ScratchStatus status = Isin(problem, pool);
+        if (status) return {};
         return ScratchExhausted(
-            kOp, "for a table of " + std::to_string(problem.tests) + " tests");
+            kOp, "for a table of " + std::to_string(problem.tests) + " tests",
+            status);
       });
 }
 

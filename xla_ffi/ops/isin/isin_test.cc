@@ -46,7 +46,7 @@ bool RunIsin(int64_t rows, const std::vector<T>& element,
   problem.element = element.data();
   problem.test = test.data();
   problem.is_in = is_in;
-  return Isin(problem, {});
+  return static_cast<bool>(Isin(problem, {}));
 }
 
 template <typename T>
@@ -82,7 +82,7 @@ TEST(KeySetTest, KeysThatWantOnePlaceAreFoundByBisection) {
   for (uint64_t i = 1; i <= 1000; ++i) keys.push_back(i * inverse);
   std::vector<uint64_t> copy = keys;
   KeySet<uint64_t> set(1000);
-  ASSERT_TRUE(set.has_memory());
+  ASSERT_TRUE(set.status());
   set.Assign(copy.data(), 1000);
   for (const uint64_t key : keys) ASSERT_TRUE(set.Contains(key));
   for (uint64_t i = 1001; i < 2000; ++i) {

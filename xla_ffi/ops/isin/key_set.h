@@ -19,7 +19,7 @@ template <typename K, typename = void>
 class KeySet {
  public:
   explicit KeySet(int64_t /*most*/) { Clear(); }
-  bool has_memory() const { return true; }
+  ScratchStatus status() const { return {}; }
 
   // The set of keys[0, n), in place of what it was. May sort
   // keys, and then needs them as long as it is asked.
@@ -40,7 +40,7 @@ template <typename K>
 class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
  public:
   explicit KeySet(int64_t most) : bits_(Bits(most)), table_(Size(bits_)) {}
-  bool has_memory() const { return table_.get() != nullptr; }
+  ScratchStatus status() const { return table_.status(); }
 
   void Assign(K* keys, int64_t n) {
     sorted_ = nullptr;

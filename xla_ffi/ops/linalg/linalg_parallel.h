@@ -20,7 +20,7 @@ void ForMatrices(int64_t batch, int64_t elements, const Executor& executor,
   const int64_t bytes =
       kTimes * kMatrices * elements * static_cast<int64_t>(sizeof(T));
   ParallelFor(executor, (batch + kMatrices - 1) / kMatrices, bytes,
-              [&](int64_t begin, int64_t end) {
+              [&](int64_t begin, int64_t end) noexcept {
                 run(begin * kMatrices, std::min(end * kMatrices, batch));
               });
 }

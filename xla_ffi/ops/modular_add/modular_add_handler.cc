@@ -41,7 +41,7 @@ ffi::Error ModularAddImpl(ffi::ThreadPool pool, ffi::AnyBuffer b,
         auto* out = static_cast<T*>(a->untyped_data());
         AdviseHugePages(out, a->size_bytes());
         ParallelFor(pool, shape.rows * m, 2 * sizeof(T),
-                    [&](int64_t begin, int64_t end) {
+                    [&](int64_t begin, int64_t end) noexcept {
                       AddRange(left, n, right, m, begin, end, out);
                     });
         return {};

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
-#include <vector>
 
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"
 
@@ -86,21 +86,24 @@ void NonzeroRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
 }
 
 // One row by all threads. Counted first, so that each part of the row knows
-// where its indices go.
+// where its indices go. By this thread if there is no memory for as many.
 template <typename Index>
 void NonzeroLongRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
                     Index* indices, const Executor& executor) {
   const int64_t parts = kPartsPerThread * executor.num_threads();
   const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
-  std::vector<int64_t> ends(parts + 1);  // of a part's indices
-  ParallelTasks(executor, parts, [&](int64_t part) {
+  const HostScratch<int64_t> memory(parts + 1);
+  int64_t* const ends = memory.get();  // of a part's indices
+  if (ends == nullptr) return NonzeroRow(mask, n, size, fill, indices);
+  ends[0] = 0;
+  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
     const int64_t begin = begin_of(part);
     ends[part + 1] = HWY_DYNAMIC_DISPATCH(CountTrueIn)(
         mask + begin, begin_of(part + 1) - begin);
   });
-  std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  const int64_t count = std::min(ends.back(), size);
-  ParallelTasks(executor, parts, [&](int64_t part) {
+  std::partial_sum(ends, ends + parts + 1, ends);
+  const int64_t count = std::min(ends[parts], size);
+  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
     // Each part fills its share of what is left over, too.
     const auto share = [&](int64_t i) {
       return indices + count + PartBegin(size - count, parts, i);
@@ -132,12 +135,13 @@ void Nonzero(const NonzeroProblem<Index>& p, const Executor& executor) {
   }
   const int64_t parts =
       NumParts(executor, p.rows * row_elements, kMinElements, p.rows);
-  ParallelParts(executor, p.rows, parts, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      NonzeroRow(p.mask + row * p.length, p.length, p.size, p.fill,
-                 p.indices + row * p.size);
-    }
-  });
+  ParallelParts(executor, p.rows, parts,
+                [&](int64_t begin, int64_t end) noexcept {
+                  for (int64_t row = begin; row < end; ++row) {
+                    NonzeroRow(p.mask + row * p.length, p.length, p.size,
+                               p.fill, p.indices + row * p.size);
+                  }
+                });
 }
 
 template void Nonzero(const NonzeroProblem<int32_t>&, const Executor&);

@@ -323,17 +323,18 @@ void RandomBits(const RandomBitsProblem& problem, const Executor& executor) {
   const int64_t counters = job.num_keys * job.counters;
   if (counters == 0) return;
   const auto run = HWY_DYNAMIC_POINTER(BitsOfCounters);
-  ParallelParts(executor, counters, NumParts(executor, counters, kMinCounters),
-                [&](int64_t begin, int64_t end) { run(job, begin, end); });
+  ParallelParts(
+      executor, counters, NumParts(executor, counters, kMinCounters),
+      [&](int64_t begin, int64_t end) noexcept { run(job, begin, end); });
 }
 
 void Threefry2x32(const Threefry2x32Problem& problem,
                   const Executor& executor) {
   if (problem.size == 0) return;
   const auto run = HWY_DYNAMIC_POINTER(HashCounters);
-  ParallelParts(executor, problem.size,
-                NumParts(executor, problem.size, kMinCounters),
-                [&](int64_t begin, int64_t end) { run(problem, begin, end); });
+  ParallelParts(
+      executor, problem.size, NumParts(executor, problem.size, kMinCounters),
+      [&](int64_t begin, int64_t end) noexcept { run(problem, begin, end); });
 }
 
 }  // namespace xla_ffi_kit

@@ -27,7 +27,7 @@ ffi::Error ReluImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
         auto* out = static_cast<T*>(y->untyped_data());
         AdviseHugePages(out, y->size_bytes());
         ParallelFor(pool, static_cast<int64_t>(x.element_count()),
-                    2 * sizeof(T), [&](int64_t begin, int64_t end) {
+                    2 * sizeof(T), [&](int64_t begin, int64_t end) noexcept {
                       Relu(in + begin, end - begin, out + begin);
                     });
         return {};

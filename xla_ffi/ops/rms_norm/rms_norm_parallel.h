@@ -1,7 +1,9 @@
 // RMS normalization on several threads: which thread does which part.
 //
 // Results do not depend on scheduling; those of split rows and of dweight may
-// depend, in the last digit, on the number of threads.
+// depend, in the last digit, on the number of threads. Without memory for the
+// sums of several threads, rows are not split, and each thread owns columns of
+// dweight, which takes longer.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_PARALLEL_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_PARALLEL_H_
@@ -9,11 +11,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 
@@ -45,12 +47,20 @@ struct Parts {
   int64_t length, part_length, count;
 };
 
+// One S for each part of a row; null if rows are not to be split.
+template <typename S>
+HostScratch<S> MemoryToSplitRows(const Executor& executor, int64_t rows,
+                                 int64_t row_bytes, const Parts& parts) {
+  if (!SplitsRows(executor, rows, row_bytes)) return HostScratch<S>();
+  return HostScratch<S>(parts.count);
+}
+
 // Calls fn(part, begin, end) for each part, on several threads.
 template <typename Fn>
 void ForEachPart(const Executor& executor, const Parts& parts,
                  int64_t row_bytes, const Fn& fn) {
   ParallelFor(executor, parts.count, row_bytes / parts.count,
-              [&](int64_t first, int64_t last) {
+              [&](int64_t first, int64_t last) noexcept {
                 for (int64_t p = first; p < last; ++p) {
                   fn(p, parts.Begin(p), parts.End(p));
                 }
@@ -76,21 +86,25 @@ void ParallelRmsNorm(const Executor& executor,
   using A = AccumulationType<T>;
   const int64_t arrays = args.residual == nullptr ? 2 : 4;
   const int64_t row_bytes = arrays * args.n * static_cast<int64_t>(sizeof(T));
-  if (!rms_norm_internal::SplitsRows(executor, args.rows, row_bytes)) {
-    return ParallelFor(
-        executor, args.rows, row_bytes,
-        [&](int64_t begin, int64_t end) { RmsNorm(args, begin, end); });
-  }
   const rms_norm_internal::Parts parts(args.n);
-  std::vector<double> powers(static_cast<size_t>(parts.count));
+  const auto powers = rms_norm_internal::MemoryToSplitRows<double>(
+      executor, args.rows, row_bytes, parts);
+  if (powers.get() == nullptr) {
+    return ParallelFor(executor, args.rows, row_bytes,
+                       [&](int64_t begin, int64_t end) noexcept {
+                         RmsNorm(args, begin, end);
+                       });
+  }
   for (int64_t row = 0; row < args.rows; ++row) {
     rms_norm_internal::ForEachPart(
         executor, parts, row_bytes,
         [&](int64_t part, int64_t begin, int64_t end) {
-          powers[part] = RmsNormPower(args, row, begin, end);
+          powers.get()[part] = RmsNormPower(args, row, begin, end);
         });
     double power = 0;
-    for (const double of_part : powers) power += of_part;
+    for (int64_t part = 0; part < parts.count; ++part) {
+      power += powers.get()[part];
+    }
     const A scale = RmsNormScale<A>(power, args.n, args.eps);
     if (args.scale != nullptr) args.scale[row] = scale;
     rms_norm_internal::ForEachPart(executor, parts, row_bytes,
@@ -107,22 +121,25 @@ template <typename T>
 void ParallelBackward(const Executor& executor,
                       const RmsNormBackwardArgs<T>& args) {
   const int64_t row_bytes = 3 * args.n * static_cast<int64_t>(sizeof(T));
-  if (!SplitsRows(executor, args.rows, row_bytes)) {
-    return ParallelFor(
-        executor, args.rows, row_bytes,
-        [&](int64_t begin, int64_t end) { RmsNormBackward(args, begin, end); });
-  }
   const Parts parts(args.n);
-  std::vector<RmsNormBackwardSums> sums(static_cast<size_t>(parts.count));
+  const auto sums = MemoryToSplitRows<RmsNormBackwardSums>(executor, args.rows,
+                                                           row_bytes, parts);
+  if (sums.get() == nullptr) {
+    return ParallelFor(executor, args.rows, row_bytes,
+                       [&](int64_t begin, int64_t end) noexcept {
+                         RmsNormBackward(args, begin, end);
+                       });
+  }
   for (int64_t row = 0; row < args.rows; ++row) {
     ForEachPart(executor, parts, row_bytes,
                 [&](int64_t part, int64_t begin, int64_t end) {
-                  sums[part] = RmsNormBackwardReduce(args, row, begin, end);
+                  sums.get()[part] =
+                      RmsNormBackwardReduce(args, row, begin, end);
                 });
     RmsNormBackwardSums total = {0, 0};
-    for (const RmsNormBackwardSums& of_part : sums) {
-      total.dot += of_part.dot;
-      total.power += of_part.power;
+    for (int64_t part = 0; part < parts.count; ++part) {
+      total.dot += sums.get()[part].dot;
+      total.power += sums.get()[part].power;
     }
     ForEachPart(executor, parts, row_bytes,
                 [&](int64_t, int64_t begin, int64_t end) {
@@ -131,7 +148,28 @@ void ParallelBackward(const Executor& executor,
   }
 }
 
-// dx and dweight of rows that share one weight.
+// dx and dweight of rows that share one weight. Each thread owns columns, and
+// reads their part of all rows.
+template <typename T>
+void WeightBackwardByColumns(const Executor& executor,
+                             const RmsNormBackwardArgs<T>& args) {
+  const int64_t row_bytes = 3 * args.n * static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kColumns = 512;
+  const int64_t blocks = (args.n + kColumns - 1) / kColumns;
+  ParallelFor(executor, blocks, args.rows * row_bytes / blocks,
+              [&](int64_t first, int64_t last) noexcept {
+                for (int64_t block = first; block < last; ++block) {
+                  const int64_t begin = block * kColumns;
+                  const int64_t end = std::min(begin + kColumns, args.n);
+                  double sums[2 * kColumns] = {};
+                  RmsNormWeightBackward(args, 0, args.rows, begin, end, sums);
+                  Round(sums, end - begin, args.dweight + begin);
+                }
+              });
+  ParallelBackward(executor, args);
+}
+
+// The same, as suits the length of rows.
 template <typename T>
 void ParallelWeightBackward(const Executor& executor,
                             const RmsNormBackwardArgs<T>& args) {
@@ -139,29 +177,17 @@ void ParallelWeightBackward(const Executor& executor,
   const int64_t row_bytes = 3 * args.n * static_cast<int64_t>(sizeof(T));
   // At most 64 KiB of sums per thread.
   constexpr int64_t kMaxWidth = 8192;
-  if (width > kMaxWidth) {
-    // Each thread owns columns, and reads their part of all rows.
-    constexpr int64_t kColumns = 512;
-    const int64_t blocks = (args.n + kColumns - 1) / kColumns;
-    ParallelFor(executor, blocks, args.rows * row_bytes / blocks,
-                [&](int64_t first, int64_t last) {
-                  for (int64_t block = first; block < last; ++block) {
-                    const int64_t begin = block * kColumns;
-                    const int64_t end = std::min(begin + kColumns, args.n);
-                    double sums[2 * kColumns] = {};
-                    RmsNormWeightBackward(args, 0, args.rows, begin, end, sums);
-                    Round(sums, end - begin, args.dweight + begin);
-                  }
-                });
-    return ParallelBackward(executor, args);
-  }
+  if (width > kMaxWidth) return WeightBackwardByColumns(executor, args);
   // Each thread owns rows, reads them once, and has sums of its own.
   const int64_t owners = std::clamp<int64_t>(
       args.rows / std::max<int64_t>(kParallelForMinBytes / 2 / row_bytes, 1), 1,
       executor.num_threads());
-  std::vector<double> sums(static_cast<size_t>(owners * width));
+  const HostScratch<double> memory(owners * width);
+  double* const sums = memory.get();
+  if (sums == nullptr) return WeightBackwardByColumns(executor, args);
+  std::fill_n(sums, owners * width, 0.0);
   ParallelFor(executor, owners, kParallelForMinBytes,
-              [&](int64_t first, int64_t last) {
+              [&](int64_t first, int64_t last) noexcept {
                 for (int64_t owner = first; owner < last; ++owner) {
                   const int64_t stop = args.rows * (owner + 1) / owners;
                   // Groups small enough to stay in the cache between the two.
@@ -170,7 +196,7 @@ void ParallelWeightBackward(const Executor& executor,
                        row += kGroup) {
                     const int64_t end = std::min(row + kGroup, stop);
                     RmsNormWeightBackward(args, row, end, 0, args.n,
-                                          sums.data() + owner * width);
+                                          sums + owner * width);
                     RmsNormBackward(args, row, end);
                   }
                 }
@@ -178,7 +204,7 @@ void ParallelWeightBackward(const Executor& executor,
   for (int64_t owner = 1; owner < owners; ++owner) {
     for (int64_t i = 0; i < width; ++i) sums[i] += sums[owner * width + i];
   }
-  Round(sums.data(), args.n, args.dweight);
+  Round(sums, args.n, args.dweight);
 }
 
 // The arguments of the rows of weight number `weight`.

@@ -197,7 +197,7 @@ void SelectAndScatterAdd(const Pool& pool, const T* operand, const T* source,
   const int64_t row_bytes =
       3 * pool.columns.size * pool.inner * static_cast<int64_t>(sizeof(T));
   ParallelFor(executor, pool.outer * pool.rows.size, row_bytes,
-              [&](int64_t begin, int64_t end) {
+              [&](int64_t begin, int64_t end) noexcept {
                 run(pool, operand, source, result, begin, end);
               });
 }

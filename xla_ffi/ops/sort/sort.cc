@@ -26,8 +26,8 @@ int64_t NumRowParts(const SortProblem& problem, const Executor& executor) {
 
 }  // namespace sort_internal
 
-bool Sort(const SortProblem& problem, const Executor& executor) {
-  if (problem.rows == 0 || problem.length == 0) return true;
+ScratchStatus Sort(const SortProblem& problem, const Executor& executor) {
+  if (problem.rows == 0 || problem.length == 0) return {};
   return problem.operands.size() == 1
              ? sort_internal::SortValues(problem, executor)
              : sort_internal::SortWithPayload(problem, executor);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/ordered_key.h"
 
 namespace xla_ffi_kit {
@@ -31,18 +32,19 @@ struct SortProblem {
 // key, equal ones by the second, and so on, in XLA's order (ordered_key.h).
 // What is moved is moved bit by bit, except NaNs of bf16 (QuietBF16Nans).
 //
-// O(n log n) on any input. False if there is no memory for the scratch, then
-// the outputs are undefined; it is none for one operand of 32 or 64 bits, and
+// O(n log n) on any input. Without memory for the scratch the outputs are
+// undefined; it is none for one operand of 32 or 64 bits, and
 // else 8 bytes an element, 16 with a 64-bit key.
-[[nodiscard]] bool Sort(const SortProblem& problem, const Executor& executor);
+ScratchStatus Sort(const SortProblem& problem, const Executor& executor);
 
 namespace sort_internal {
 
 // Of one operand, which needs no index to be stable.
-bool SortValues(const SortProblem& problem, const Executor& executor);
+ScratchStatus SortValues(const SortProblem& problem, const Executor& executor);
 
 // Of any number of operands.
-bool SortWithPayload(const SortProblem& problem, const Executor& executor);
+ScratchStatus SortWithPayload(const SortProblem& problem,
+                              const Executor& executor);
 
 // Whether rows are sorted one after the other, each by all threads.
 bool IsRowByRow(const SortProblem& problem, const Executor& executor);

@@ -95,10 +95,11 @@ ffi::Error SortImpl(ffi::ThreadPool pool, ffi::RemainingArgs operands,
   problem.rows = shape.rows;
   problem.length = shape.length;
   problem.num_keys = num_keys;
-  if (Sort(problem, pool)) return {};
-  return ScratchExhausted(kOp, "to sort rows of " +
-                                   std::to_string(shape.length) +
-                                   " elements; sort fewer at a time");
+  const ScratchStatus status = Sort(problem, pool);
+  if (status) return {};
+  return ScratchExhausted(
+      kOp, "to sort rows of " + std::to_string(shape.length) + " elements",
+      status, "sort fewer at a time");
 }
 
 }  // namespace

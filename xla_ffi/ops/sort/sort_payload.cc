@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
@@ -53,52 +50,49 @@ int64_t EndOfRun(const Packed* packed, int64_t begin, int64_t n) {
   return end;
 }
 
+// Key number `i` of a row.
+KeyColumn KeyOfRow(const SortProblem& problem, int64_t row, int64_t i) {
+  const SortOperand& operand = problem.operands[i];
+  return {operand.code, static_cast<const char*>(operand.in) +
+                            row * problem.length * operand.width};
+}
+
 // Sorts each run of equal codes in packed[0, n), which is in order of the keys
-// before `level`, by the keys from `level` on. Within a run the indices ascend,
-// so the sort remains stable.
+// before `level`, by the keys from `level` on; indices count from `row` on.
+// Within a run the indices ascend, so the sort remains stable.
 template <typename Packed>
-void SortRuns(const std::vector<KeyColumn>& keys, size_t level, Packed* packed,
-              int64_t n) {
-  if (level == keys.size()) return;
+void SortRuns(const SortProblem& problem, int64_t row, int64_t level,
+              Packed* packed, int64_t n) {
+  if (level == problem.num_keys) return;
+  const KeyColumn key = KeyOfRow(problem, row, level);
   for (int64_t begin = 0, end; begin < n; begin = end) {
     end = EndOfRun(packed, begin, n);
     if (end - begin == 1) continue;
-    Repack(keys[level], packed + begin, end - begin);
+    Repack(key, packed + begin, end - begin);
     SortPacked(packed + begin, end - begin);
-    SortRuns(keys, level + 1, packed + begin, end - begin);
+    SortRuns(problem, row, level + 1, packed + begin, end - begin);
   }
 }
 
-// The same by all threads. Each takes the runs that begin in its part; the
-// parts are found first, because sorting a run changes its codes.
+// The same of a whole row, from the second key on, by all threads. Each takes
+// the runs that begin in its part; the parts are found first, because sorting a
+// run changes its codes. `begins` has room for one more than there are parts.
 template <typename Packed>
-void SortRunsInParallel(const std::vector<KeyColumn>& keys, Packed* packed,
-                        int64_t n, const Executor& executor) {
-  if (keys.size() == 1) return;
-  const int64_t parts = kPartsPerThread * executor.num_threads();
-  std::vector<int64_t> begins = {0};
+void SortRunsInParallel(const SortProblem& problem, int64_t row, Packed* packed,
+                        int64_t parts, int64_t* begins,
+                        const Executor& executor) {
+  if (problem.num_keys == 1) return;
+  const int64_t n = problem.length;
+  begins[0] = 0;
   for (int64_t part = 1; part < parts; ++part) {
-    const int64_t at = std::max(PartBegin(n, parts, part), begins.back());
-    begins.push_back(at < n && at > 0 ? EndOfRun(packed, at - 1, n) : at);
+    const int64_t at = std::max(PartBegin(n, parts, part), begins[part - 1]);
+    begins[part] = at < n && at > 0 ? EndOfRun(packed, at - 1, n) : at;
   }
-  begins.push_back(n);
-  ParallelTasks(executor, parts, [&](int64_t part) {
-    SortRuns(keys, 1, packed + begins[part], begins[part + 1] - begins[part]);
+  begins[parts] = n;
+  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
+    SortRuns(problem, row, 1, packed + begins[part],
+             begins[part + 1] - begins[part]);
   });
-}
-
-std::vector<KeyColumn> KeysOfRow(const SortProblem& problem, int64_t row) {
-  std::vector<KeyColumn> keys;
-  for (int64_t i = 0; i < problem.num_keys; ++i) {
-    const SortOperand& operand = problem.operands[i];
-    keys.push_back({operand.code, static_cast<const char*>(operand.in) +
-                                      row * problem.length * operand.width});
-  }
-  return keys;
-}
-
-const KeyColumn* OnlyKey(const std::vector<KeyColumn>& keys) {
-  return keys.size() == 1 ? &keys[0] : nullptr;
 }
 
 // Short rows are packed and written several at a time, block size in elements:
@@ -106,67 +100,86 @@ const KeyColumn* OnlyKey(const std::vector<KeyColumn>& keys) {
 // the first-level cache then.
 constexpr int64_t kGroup = 1024;
 
-// Indices count from the first row of a group.
+// How many rows that is.
+int64_t RowsOfGroup(const SortProblem& problem) {
+  return std::max<int64_t>(kGroup / problem.length, 1);
+}
+
+// `packed` has room for a group of rows, within which indices count from the
+// first.
 template <typename Packed>
-bool SortRows(const SortProblem& problem, int64_t begin, int64_t end) {
+void SortRows(const SortProblem& problem, int64_t begin, int64_t end,
+              Packed* packed) {
   const int64_t n = problem.length;
-  const int64_t group = std::max<int64_t>(kGroup / n, 1);
-  const HostScratch<Packed> packed(std::min(group, end - begin) * n);
-  if (packed.get() == nullptr) return false;
+  const int64_t group = RowsOfGroup(problem);
+  const bool has_more_keys = problem.num_keys > 1;
   for (int64_t row = begin; row < end; row += group) {
     const int64_t count = std::min(group, end - row) * n;
-    const std::vector<KeyColumn> keys = KeysOfRow(problem, row);
-    PackRange(keys[0], 0, count, packed.get());
+    const KeyColumn first = KeyOfRow(problem, row, 0);
+    PackRange(first, 0, count, packed);
     for (int64_t i = 0; i < count; i += n) {
-      SortPacked(packed.get() + i, n);
-      SortRuns(keys, 1, packed.get() + i, n);
+      SortPacked(packed + i, n);
+      if (has_more_keys) SortRuns(problem, row, 1, packed + i, n);
     }
     const bool alone = group == 1;
-    WriteRows(problem, alone ? OnlyKey(keys) : nullptr,
-              alone ? Iotas(problem, row) : 0, packed.get(), row, 0, count);
+    WriteRows(problem, alone && !has_more_keys ? &first : nullptr,
+              alone ? Iotas(problem, row) : 0, packed, row, 0, count);
   }
-  return true;
 }
 
 template <typename Packed>
-bool SortLongRows(const SortProblem& problem, const Executor& executor) {
+ScratchStatus SortLongRows(const SortProblem& problem,
+                           const Executor& executor) {
   const int64_t n = problem.length;
+  const int64_t run_parts = kPartsPerThread * executor.num_threads();
   const HostScratch<Packed> packed(n);
-  if (packed.get() == nullptr) return false;
+  const HostScratch<int64_t> begins(run_parts + 1);
+  const ParallelSortScratch<Packed> scratch(executor);
+  for (const ScratchStatus& status :
+       {packed.status(), begins.status(), scratch.status()}) {
+    if (!status) return status;
+  }
   for (int64_t row = 0; row < problem.rows; ++row) {
-    const std::vector<KeyColumn> keys = KeysOfRow(problem, row);
+    const KeyColumn first = KeyOfRow(problem, row, 0);
     const auto pack = [&](int64_t begin, int64_t end, Packed* out) {
-      PackRange(keys[0], begin, end, out);
+      PackRange(first, begin, end, out);
     };
     const auto finish = [](Packed*, int64_t) {};
-    ParallelSort(executor, n, pack, finish, packed.get());
-    SortRunsInParallel(keys, packed.get(), n, executor);
+    ParallelSort(executor, n, pack, finish, scratch, packed.get());
+    SortRunsInParallel(problem, row, packed.get(), run_parts, begins.get(),
+                       executor);
+    const KeyColumn* const only_key = problem.num_keys == 1 ? &first : nullptr;
     const uint64_t iotas = Iotas(problem, row);
     // The gathers of a part may take longer than those of another.
     const int64_t parts = 2 * kPartsPerThread * executor.num_threads();
-    ParallelParts(executor, n, parts, [&](int64_t begin, int64_t end) {
-      WriteRows(problem, OnlyKey(keys), iotas, packed.get(), row, begin, end);
+    ParallelParts(executor, n, parts, [&](int64_t begin, int64_t end) noexcept {
+      WriteRows(problem, only_key, iotas, packed.get(), row, begin, end);
     });
   }
-  return true;
+  return {};
 }
 
 template <typename Packed>
-bool SortAs(const SortProblem& problem, const Executor& executor) {
+ScratchStatus SortAs(const SortProblem& problem, const Executor& executor) {
   if (IsRowByRow(problem, executor)) {
     return SortLongRows<Packed>(problem, executor);
   }
-  std::atomic<bool> ok{true};
-  ParallelParts(executor, problem.rows, NumRowParts(problem, executor),
-                [&](int64_t begin, int64_t end) {
-                  if (!SortRows<Packed>(problem, begin, end)) ok = false;
+  const int64_t parts = NumRowParts(problem, executor);
+  const WorkerScratch<Packed> packed(
+      NumWorkers(executor, parts),
+      std::min(RowsOfGroup(problem), problem.rows) * problem.length);
+  if (!packed.status()) return packed.status();
+  ParallelParts(executor, problem.rows, parts,
+                [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                  SortRows(problem, begin, end, packed.of(worker));
                 });
-  return ok.load();
+  return {};
 }
 
 }  // namespace
 
-bool SortWithPayload(const SortProblem& problem, const Executor& executor) {
+ScratchStatus SortWithPayload(const SortProblem& problem,
+                              const Executor& executor) {
   bool fits_64_bits = problem.length <= int64_t{1} << 32;
   for (int64_t i = 0; i < problem.num_keys; ++i) {
     fits_64_bits = fits_64_bits && problem.operands[i].width <= 4;

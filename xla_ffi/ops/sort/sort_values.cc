@@ -44,29 +44,31 @@ void CountingSort(K* codes, int64_t n, int64_t* counts) {
   }
 }
 
-// Sorts codes in place; one for each thread that sorts rows of length n.
+// Sorts codes of rows of length n in place, with scratch for each worker.
 template <typename K>
 class CodeSorter {
  public:
-  explicit CodeSorter(int64_t n)
-      : counts_(IsCounted(n) ? kCodes : 0), wide_(IsWidened(n) ? n : 0) {}
+  CodeSorter(int64_t workers, int64_t n)
+      : counts_(workers, IsCounted(n) ? kCodes : 0),
+        wide_(workers, IsWidened(n) ? n : 0) {}
 
-  bool has_memory() const {
-    return counts_.get() != nullptr && wide_.get() != nullptr;
+  ScratchStatus status() const {
+    return counts_.status() ? wide_.status() : counts_.status();
   }
 
-  void Sort(K* codes, int64_t n) {
+  void Sort(K* codes, int64_t n, int64_t worker) const {
     if (n <= kMaxSmallSort) return SmallSort(codes, n);
     if constexpr (sizeof(K) >= 4) {
       VectorSort(codes, n);
     } else if (IsCounted(n)) {
-      CountingSort(codes, n, counts_.get());
+      CountingSort(codes, n, counts_.of(worker));
     } else {
       // Rather than instantiate the vectorized sort for one more type.
-      std::copy(codes, codes + n, wide_.get());
-      VectorSort(wide_.get(), n);
-      std::transform(wide_.get(), wide_.get() + n, codes,
-                     [](uint32_t wide) { return static_cast<K>(wide); });
+      uint32_t* const wide = wide_.of(worker);
+      std::copy(codes, codes + n, wide);
+      VectorSort(wide, n);
+      std::transform(wide, wide + n, codes,
+                     [](uint32_t code) { return static_cast<K>(code); });
     }
   }
 
@@ -79,23 +81,22 @@ class CodeSorter {
     return sizeof(K) < 4 && !IsCounted(n) && n > kMaxSmallSort;
   }
 
-  HostScratch<int64_t> counts_;
-  HostScratch<uint32_t> wide_;
+  const WorkerScratch<int64_t> counts_;
+  const WorkerScratch<uint32_t> wide_;
 };
 
 // Block size, in elements, of encoding and decoding short rows.
 constexpr int64_t kGroup = 2048;
 
 template <typename K, typename Code>
-bool SortRows(const K* in, int64_t rows, int64_t n, const Code& code, K* out) {
-  CodeSorter<K> sorter(n);
-  if (!sorter.has_memory()) return false;
+void SortRows(const K* in, int64_t rows, int64_t n, const Code& code,
+              const CodeSorter<K>& sorter, int64_t worker, K* out) {
   const int64_t group = std::max<int64_t>(kGroup / n, 1);
   for (int64_t row = 0; row < rows; row += group) {
     const int64_t count = std::min(group, rows - row) * n;
     const bool has_ties = EncodeKeys(code, in, count, out);
     for (int64_t i = 0; i < count; i += n) {
-      sorter.Sort(out + i, n);
+      sorter.Sort(out + i, n, worker);
       if constexpr (Code::kHasTies) {
         if (has_ties) DecodeWithTies(in + i, n, code, out + i);
       }
@@ -104,13 +105,13 @@ bool SortRows(const K* in, int64_t rows, int64_t n, const Code& code, K* out) {
     in += count;
     out += count;
   }
-  return true;
 }
 
 // One row, 32 or 64 bits an element, by all threads.
 template <typename K, typename Code>
 void SortLongRow(const K* in, int64_t n, const Code& code,
-                 const Executor& executor, K* out) {
+                 const Executor& executor,
+                 const ParallelSortScratch<K>& scratch, K* out) {
   std::atomic<bool> has_ties{false};
   const auto pack = [&](int64_t begin, int64_t end, K* codes) {
     if (EncodeKeys(code, in + begin, end - begin, codes)) {
@@ -120,7 +121,7 @@ void SortLongRow(const K* in, int64_t n, const Code& code,
   const auto finish = [&](K* codes, int64_t count) {
     if (!has_ties.load()) DecodeKeys(code, count, codes);
   };
-  ParallelSort(executor, n, pack, finish, out);
+  ParallelSort(executor, n, pack, finish, scratch, out);
   if constexpr (Code::kHasTies) {
     if (has_ties.load()) DecodeWithTies(in, n, code, out);
   }
@@ -128,34 +129,36 @@ void SortLongRow(const K* in, int64_t n, const Code& code,
 
 }  // namespace
 
-bool SortValues(const SortProblem& problem, const Executor& executor) {
+ScratchStatus SortValues(const SortProblem& problem, const Executor& executor) {
   const SortOperand& operand = problem.operands[0];
   const int64_t n = problem.length;
-  const auto sort = [&](const auto& code) {
+  const auto sort = [&](const auto& code) -> ScratchStatus {
     using K = typename std::decay_t<decltype(code)>::Key;
     const auto* in = static_cast<const K*>(operand.in);
     auto* out = static_cast<K*>(operand.out);
     if constexpr (sizeof(K) >= 4) {
       if (IsRowByRow(problem, executor)) {
+        const ParallelSortScratch<K> scratch(executor);
+        if (!scratch.status()) return scratch.status();
         for (int64_t row = 0; row < problem.rows; ++row) {
-          SortLongRow(in + row * n, n, code, executor, out + row * n);
+          SortLongRow(in + row * n, n, code, executor, scratch, out + row * n);
         }
-        return true;
+        return {};
       }
     }
-    std::atomic<bool> ok{true};
-    ParallelParts(executor, problem.rows, NumRowParts(problem, executor),
-                  [&](int64_t begin, int64_t end) {
-                    if (!SortRows(in + begin * n, end - begin, n, code,
-                                  out + begin * n)) {
-                      ok = false;
-                    }
+    const int64_t parts = NumRowParts(problem, executor);
+    const CodeSorter<K> sorter(NumWorkers(executor, parts), n);
+    if (!sorter.status()) return sorter.status();
+    ParallelParts(executor, problem.rows, parts,
+                  [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                    SortRows(in + begin * n, end - begin, n, code, sorter,
+                             worker, out + begin * n);
                     if constexpr (sizeof(K) == 2) {
                       if (!operand.is_bf16) return;
                       QuietBF16Nans(out + begin * n, (end - begin) * n);
                     }
                   });
-    return ok.load();
+    return {};
   };
   return std::visit(sort, operand.code);
 }

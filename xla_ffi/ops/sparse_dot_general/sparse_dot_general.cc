@@ -258,7 +258,7 @@ bool AreAllSorted(const SparseTask<T, I>& t, int64_t parts,
                   const Executor& executor) {
   std::atomic<bool> is_sorted{true};
   ParallelParts(executor, t.num_entries, parts,
-                [&](int64_t begin, int64_t end) {
+                [&](int64_t begin, int64_t end) noexcept {
                   if (!IsSorted(t, begin, end)) is_sorted = false;
                 });
   return is_sorted.load();
@@ -277,7 +277,7 @@ int64_t RowBegin(const SparseTask<T, I>& t, int64_t e) {
 template <typename T>
 void FillWithZeros(const SparseProblem<T>& p, const Executor& executor) {
   ParallelFor(executor, p.batch * p.rows * p.columns, sizeof(T),
-              [&](int64_t begin, int64_t end) {
+              [&](int64_t begin, int64_t end) noexcept {
                 std::fill(p.out + begin, p.out + end, T(0));
               });
 }
@@ -307,7 +307,7 @@ void MultiplyCoordinates(const SparseProblem<T>& p,
   const int64_t entry = BytesOfEntry<T, I>(p);
   if (p.batch != 1) {
     return ParallelFor(executor, p.batch, p.entries * entry,
-                       [&](int64_t begin, int64_t end) {
+                       [&](int64_t begin, int64_t end) noexcept {
                          for (; begin < end; ++begin) run(task_of(begin));
                        });
   }
@@ -321,7 +321,7 @@ void MultiplyCoordinates(const SparseProblem<T>& p,
     whole.is_sorted = AreAllSorted(whole, parts, executor);
   }
   if (parts > 1 && whole.is_sorted) {
-    return ParallelTasks(executor, parts, [&](int64_t part) {
+    return ParallelTasks(executor, parts, [&](int64_t part) noexcept {
       auto t = whole;
       t.begin = RowBegin(t, PartBegin(p.entries, parts, part));
       t.end = RowBegin(t, PartBegin(p.entries, parts, part + 1));
@@ -330,12 +330,13 @@ void MultiplyCoordinates(const SparseProblem<T>& p,
   }
   const int64_t slices =
       parts > 1 ? NumParts(executor, p.columns, kMinColumns<T>) : 1;
-  ParallelParts(executor, p.columns, slices, [&](int64_t begin, int64_t end) {
-    auto t = whole;
-    t.first_column = begin;
-    t.last_column = end;
-    run(t);
-  });
+  ParallelParts(executor, p.columns, slices,
+                [&](int64_t begin, int64_t end) noexcept {
+                  auto t = whole;
+                  t.first_column = begin;
+                  t.last_column = end;
+                  run(t);
+                });
 }
 
 template <typename T, typename I>
@@ -346,7 +347,7 @@ void MultiplyRows(const SparseProblem<T>& p, const RowIndices<I>& indices,
   HWY_EXPORT_T(Table, RunRows<Task>);
   const int64_t entries = p.entries / p.rows + 1;  // of a row, on average
   ParallelFor(executor, p.batch * p.rows, entries * BytesOfEntry<T, I>(p),
-              [&](int64_t begin, int64_t end) {
+              [&](int64_t begin, int64_t end) noexcept {
                 while (begin < end) {
                   const int64_t b = begin / p.rows;
                   auto t = TaskOf<T, I>(p, b);

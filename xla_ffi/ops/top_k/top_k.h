@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/ordered_key.h"
 
 namespace xla_ffi_kit {
@@ -27,10 +28,10 @@ struct TopKProblem {
 // -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
 //
 // O(n log k) on any input (O(n log n) where k is more than a 256th of n, or n
-// at most 4096). False if there is no memory for the scratch, 16 to 32 bytes
-// for each of 2 k elements (2 k + 256 for small k), or in the second case 8 to
-// 12 bytes for each of n; then the outputs are undefined.
-[[nodiscard]] bool TopK(const TopKProblem& problem, const Executor& executor);
+// at most 4096). The scratch of each thread is 16 to 32 bytes for each of 2 k
+// elements (2 k + 256 for small k), or in the second case 8 to 12 bytes for
+// each of n; without memory for it the outputs are undefined.
+ScratchStatus TopK(const TopKProblem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_kit
 

@@ -64,9 +64,11 @@ ffi::Error TopKImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
         using T = typename decltype(tag)::type;
         problem.code = OrderedKey<T>(/*subnormals_are_zero=*/false);
         problem.is_bf16 = std::is_same_v<T, BFloat16>;
-        if (TopK(problem, pool)) return {};
-        return ScratchExhausted(kOp, "to select " + std::to_string(problem.k) +
-                                         " elements; select fewer at a time");
+        const ScratchStatus status = TopK(problem, pool);
+        if (status) return {};
+        return ScratchExhausted(
+            kOp, "to select " + std::to_string(problem.k) + " elements", status,
+            "select fewer at a time");
       });
 }
 

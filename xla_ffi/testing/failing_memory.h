@@ -1,0 +1,31 @@
+// Makes allocations of this program fail, for tests: `new`, malloc and what
+// else gives memory, in every thread. Not those inside shared libraries other
+// than by `new`. Works under sanitizers too.
+
+#ifndef XLA_FFI_TESTING_FAILING_MEMORY_H_
+#define XLA_FFI_TESTING_FAILING_MEMORY_H_
+
+#include <cstdint>
+#include <limits>
+
+namespace xla_ffi_kit::testing {
+
+// While it lives, allocations are counted from 0, and those of the numbers
+// [first, last) fail. One at a time.
+class FailingMemory {
+ public:
+  explicit FailingMemory(int64_t first = std::numeric_limits<int64_t>::max(),
+                         int64_t last = std::numeric_limits<int64_t>::max());
+  ~FailingMemory();
+  FailingMemory(const FailingMemory&) = delete;
+  FailingMemory& operator=(const FailingMemory&) = delete;
+};
+
+// Of the last FailingMemory: allocations so far, and the bytes of the first
+// that failed, -1 if none did.
+int64_t CountedAllocations();
+int64_t FailedBytes();
+
+}  // namespace xla_ffi_kit::testing
+
+#endif  // XLA_FFI_TESTING_FAILING_MEMORY_H_
