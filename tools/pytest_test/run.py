@@ -45,6 +45,8 @@ def main() -> int:
     # Not __file__'s folder: on a machine that runs tests in /, that begins with
     # two slashes, which pytest takes for another folder.
     sys.path[0] = os.path.join(os.getcwd(), os.path.dirname(file))
+    # For children: rules_python 2 puts the packages on sys.path alone.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     options = ["-q", "-p", "no:cacheprovider"]
     if report := os.environ.get("XML_OUTPUT_FILE"):
         options.append(f"--junitxml={report}")

@@ -1,7 +1,8 @@
 """The main program of every pytest_test.
 
 Where its path begins with "//", as in the root folder of a container on some
-remote execution servers, and with cases that only --config=ci runs.
+remote execution servers, with cases that only --config=ci runs, and where the
+packages are on sys.path without PYTHONPATH, as with rules_python 2.
 """
 
 import os
@@ -62,3 +63,43 @@ def test_cases_of_ci(tmp_path):
     assert "warning" not in said
     said = run(tmp_path, program, XLA_FFI_KIT_WITHOUT_CI_CASES="1")
     assert "2 passed, 1 deselected" in said
+
+
+CHILD = """
+import subprocess
+import sys
+
+
+def test_packages_of_a_child():
+    subprocess.run([sys.executable, "-c", "import only_here"], check=True)
+"""
+# What a bootstrap that extends sys.path by itself does.
+BOOTSTRAP = """
+import runpy
+import sys
+
+sys.path[1:1] = {packages}
+sys.argv = [{program}, "case_test.py"]
+runpy.run_path({program}, run_name="__main__")
+"""
+
+
+def test_children_import_what_tests_do(tmp_path):
+    (tmp_path / "case_test.py").write_text(CHILD)
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "only_here.py").touch()
+    (tmp_path / "bootstrap.py").write_text(
+        BOOTSTRAP.format(
+            packages=[str(site), *filter(None, sys.path)],
+            program=repr(os.path.abspath(__main__.__file__)),
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "bootstrap.py"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
