@@ -210,6 +210,8 @@ def test_another_jax_has_the_same_command_line(monkeypatch, capfd):
     monkeypatch.setattr(
         another_jax.environments, "environment", lambda version: version
     )
+    # Bazel builds it for compare itself alone.
+    monkeypatch.setattr(another_jax.environments, "wheel", lambda: "a.whl")
     monkeypatch.setattr(
         another_jax.environments,
         "install",

@@ -1,7 +1,7 @@
 """The project's C++ dependencies in bzlmod mode: those of workspace.bzl."""
 
 load("//third_party:archives.bzl", "ARCHIVES", "declare_archive")
-load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
+load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "nanobind_repository", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
 load("//third_party/pypi:no_packages.bzl", "no_packages")
 load("//third_party/python:local_python.bzl", "local_python")
 
@@ -11,6 +11,7 @@ def _xla_ffi_kit_impl(_mctx):
     cuda_repository()
     python_headers_repository()
     pybind11_repository()
+    nanobind_repository()
     xla_runtime_repositories()
     for name, archive in ARCHIVES.items():
         declare_archive(name, archive)
@@ -20,8 +21,8 @@ xla_ffi_kit = module_extension(
     doc = """Declares `xla`, the FFI headers, `com_google_highway`, and the
 CUDA compiler `xla_ffi_kit_cuda`, which is fetched by --config=cuda alone, the C++
 compiler `xla_ffi_kit_cc`, which is fetched for the platforms of //third_party/cc
-alone, `pybind11`, which is fetched for extension modules alone, and a prebuilt
-XLA for tests, `xla_runtime` and `pjrt_cpu_plugin`.
+alone, `pybind11`, which is fetched for extension modules alone, and for tests
+`nanobind` and a prebuilt XLA, `xla_runtime` and `pjrt_cpu_plugin`.
 
 An embedder with an XLA of its own puts it in place with
 `override_repo(xla_ffi_kit, xla = "xla")`, likewise with a Highway, and with the

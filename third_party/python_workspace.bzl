@@ -56,7 +56,7 @@ def xla_ffi_kit_python_repositories():
         host_python(name = "python_3_11_host", base_name = "python_3_11")
     if not native.existing_rule("local_python"):
         local_python(name = "local_python")
-        native.register_toolchains("@local_python//:toolchain")
+        native.register_toolchains("@local_python//:all")
     if not native.existing_rule("pypi"):
         pip_tools()
         pip_parse(

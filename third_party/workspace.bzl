@@ -61,6 +61,23 @@ def pybind11_repository():
         strip_prefix = "pybind11",
     )
 
+def nanobind_repository():
+    """Declares `nanobind`, for an example; beside Python's headers, which it sees."""
+    pypi_wheel(
+        name = "nanobind",
+        build_file = Label("//third_party/pypi:nanobind.BUILD"),
+        members = [
+            "ext",
+            "include",
+            "src",
+        ],
+        platform = "any",
+        python_version = "3.11",
+        requirement = "nanobind==3.1.0",
+        sha256 = "96984dbe8154ffb86e653b1b60aaeed6985c710c5e75ad0279eb87943c66292d",
+        strip_prefix = "nanobind",
+    )
+
 def xla_runtime_repositories():
     """Declares `xla_runtime` and `pjrt_cpu_plugin`, XLA and a plugin, prebuilt.
 
@@ -89,21 +106,7 @@ def xla_runtime_repositories():
     )
 
 def xla_dev_repositories():
-    """Declares other FFI headers and `nanobind`, for the kit's own tests."""
-    pypi_wheel(
-        name = "nanobind",
-        build_file = Label("//third_party/pypi:nanobind.BUILD"),
-        members = [
-            "ext",
-            "include",
-            "src",
-        ],
-        platform = "any",
-        python_version = "3.11",
-        requirement = "nanobind==3.1.0",
-        sha256 = "96984dbe8154ffb86e653b1b60aaeed6985c710c5e75ad0279eb87943c66292d",
-        strip_prefix = "nanobind",
-    )
+    """Declares other FFI headers, for the kit's own tests."""
     xla_header_copy(name = "xla_header_copy")
     for version, wheel in NEWER_HEADERS.items():
         newer_headers(
@@ -143,4 +146,5 @@ def xla_ffi_kit_dev_repositories():
     """Declares what only the kit's own tests need."""
     for name, archive in DEV_ARCHIVES.items():
         declare_archive(name, archive)
+    nanobind_repository()
     xla_dev_repositories()

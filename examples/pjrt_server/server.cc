@@ -25,11 +25,11 @@
 #include <thread>
 #include <vector>
 
+#include "examples/pjrt_server/pjrt/array.h"
+#include "examples/pjrt_server/pjrt/exported.h"
+#include "examples/pjrt_server/pjrt/plugin.h"
 #include "examples/pjrt_server/stream.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/pjrt/array.h"
-#include "xla_ffi/pjrt/exported.h"
-#include "xla_ffi/pjrt/plugin.h"
 
 namespace pjrt_server {
 namespace {

@@ -340,19 +340,19 @@ TEST(ServerTest, PluginsThatCannotServe) {
               AllOf(HasSubstr("loading the PJRT plugin: no_such_plugin.so")));
   EXPECT_THAT(refusal(std::getenv("HANDLERS")),
               HasSubstr("exports no GetPjrtApi, so it is no PJRT plugin"));
-  EXPECT_THAT(refusal("xla_ffi/pjrt/plugin_newer.so"),
+  EXPECT_THAT(refusal("examples/pjrt_server/pjrt/plugin_newer.so"),
               HasSubstr("plugin_newer.so speaks PJRT 1."));
-  EXPECT_THAT(refusal("xla_ffi/pjrt/plugin_older.so"),
+  EXPECT_THAT(refusal("examples/pjrt_server/pjrt/plugin_older.so"),
               HasSubstr("plugin_older.so speaks PJRT 0.3: expected 0.60 or a "
                         "newer 0.x"));
-  EXPECT_THAT(refusal("xla_ffi/pjrt/plugin_without_ffi.so"),
+  EXPECT_THAT(refusal("examples/pjrt_server/pjrt/plugin_without_ffi.so"),
               HasSubstr("xla_ffi_kit_cpu: registering handlers: the PJRT "
                         "plugin has no FFI"));
 }
 
 TEST(ServerTest, HandlersThatAreNone) {
   std::vector<std::string> arguments = Arguments(Of("program"));
-  arguments[2] = "--library=xla_ffi/pjrt/plugin_without_ffi.so";
+  arguments[2] = "--library=examples/pjrt_server/pjrt/plugin_without_ffi.so";
   EXPECT_THAT(Refusal(arguments),
               HasSubstr("exports no XlaFfiKit_GetHandlerTable: build it with "
                         "xla_ffi_library()"));

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "xla_ffi/pjrt/array.h"
+#include "examples/pjrt_server/pjrt/array.h"
 
 namespace pjrt_server {
 

@@ -35,6 +35,29 @@ class PathTest(launcher_harness.Machine):
         self.assertEqual(result.stdout, "path build //...\n")
         self.assertEqual(result.stderr, "")
 
+    def test_says_once_what_test_leaves_out(self):
+        said = "tools/bazel: without --config=ci, test //... leaves out"
+        (self.bin / "bazelisk").symlink_to(self.make_bazelisk())
+        result = self.run_launcher("test", "//...")
+        self.assert_ran("fetched test //...", result)
+        self.assertEqual(result.stderr.count(said), 1)
+        self.bazel("bazel", "path")
+        for arguments in (
+            ("test", "//..."),
+            ("test", "--config=bzlmod", "//...", "--jobs=2"),
+        ):
+            result = self.run_launcher(*arguments)
+            self.assert_ran("path test", result)
+            self.assertTrue(result.stderr.startswith(said), result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1)
+        for arguments in (
+            ("test", "//...", "--config=ci"),
+            ("test", "//tests/..."),
+            ("build", "//..."),
+        ):
+            result = self.run_launcher(*arguments)
+            self.assertEqual(result.stderr, "", arguments)
+
     def test_exit_status_is_bazels(self):
         self.program(
             "bazel", f"[[ $1 == --version ]] && echo bazel {VERSION} || exit 3"

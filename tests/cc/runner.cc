@@ -14,6 +14,8 @@
 #include "absl/log/check.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "examples/pjrt_server/pjrt/array.h"
+#include "examples/pjrt_server/pjrt/plugin.h"
 #include "xla/client/client_library.h"
 #include "xla/client/local_client.h"
 #include "xla/ffi/execution_context.h"
@@ -28,8 +30,6 @@
 #include "xla/service/service.h"
 #include "xla/shape_util.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/pjrt/array.h"
-#include "xla_ffi/pjrt/plugin.h"
 
 namespace xla_ffi_kit {
 namespace {

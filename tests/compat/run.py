@@ -64,6 +64,8 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.xml"
         options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        # All cases run here, those too that Bazel leaves out.
+        options += ["-W", "ignore::pytest.PytestUnknownMarkWarning"]
         environ = os.environ | {
             "PYTHONDONTWRITEBYTECODE": "1",
             # These releases have known faults: known_faults_test.py.

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerate_data import DTYPES, ORDERS, bits, specials
+from ci_cases import examples
 from hypothesis import strategies as st
 
 import xla_ffi_kit
@@ -101,7 +102,7 @@ def arrays(draw):
 
 
 @hypothesis.settings(
-    max_examples=250,
+    max_examples=examples(250),
     deadline=None,
     derandomize=True,
     database=None,

@@ -134,9 +134,18 @@ GOOD = {
 INNER = ("rms_norm_weight_fwd", "rms_norm_weight_residual_fwd")
 INNER += ("rms_norm_weight_jvp",)
 SLOW = ("second order", "jacobians", "control flow")
+# One of each kind; the others run with --config=ci alone.
+ALWAYS = ("rms_norm", "rms_norm_weight", "modular_add", "relu", "sort")
+ALWAYS += ("double in place",)
 
 
-@pytest.mark.parametrize("name", list(GOOD))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ALWAYS else pytest.mark.ci)
+        for name in GOOD
+    ],
+)
 def test_operation(name):
     op, *cases = GOOD[name]
     report = check_op(op, cases, skip=SLOW if name in INNER else ())

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerate_data import bits, check_equal, specials
+from ci_cases import examples
 from hypothesis import strategies as st
 
 import xla_ffi_kit
@@ -102,7 +103,7 @@ def test_several_dimensions_of_each_kind():
 
 
 @hypothesis.settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     derandomize=True,
     database=None,

@@ -10,6 +10,7 @@ import functools
 import hypothesis
 import jax
 import numpy as np
+from ci_cases import examples
 from hypothesis import strategies as st
 
 from xla_ffi_kit.ops.modular_add import modular_add_op
@@ -189,19 +190,19 @@ bounded = functools.partial(
 )
 
 
-@bounded(max_examples=40)
+@bounded(max_examples=examples(40))
 @hypothesis.given(st.data())
 def test_relu(data):
     check(relu_calls(), data)
 
 
-@bounded(max_examples=40)
+@bounded(max_examples=examples(40))
 @hypothesis.given(st.data())
 def test_modular_add(data):
     check(modular_add_calls(), data)
 
 
-@bounded(max_examples=60)
+@bounded(max_examples=examples(60))
 @hypothesis.given(st.data())
 def test_rms_norm(data):
     check(rms_norm_calls(), data)

@@ -17,13 +17,15 @@ from xla_ffi_kit.testing import Case, check_op
 @pytest.mark.parametrize(
     ("op", "cases"),
     [
-        (
+        pytest.param(
             inline_data.softplus,
             [Case("float32[2,3]", beta=1.5), Case("bfloat16[4]", beta=1.0)],
+            marks=pytest.mark.ci,
         ),
-        (
+        pytest.param(
             inline_data.rms_norm,
             [Case("float32[2,5]", eps=1e-6), Case("bfloat16[3,8]", eps=1e-6)],
+            marks=pytest.mark.ci,
         ),
         (
             inline_data.polynomial,
@@ -40,9 +42,10 @@ from xla_ffi_kit.testing import Case, check_op
             inline_data.gate,
             [Case("float32[2,3]", "float32[2,3]", scale=0.5)],
         ),
-        (
+        pytest.param(
             inline_data.normalize,
             [Case("float32[2,4]", "float32[4]", floor=0.0)],
+            marks=pytest.mark.ci,
         ),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerate_data import bits, check_equal
+from ci_cases import examples
 from hypothesis import strategies as st
 from jax.extend.random import threefry_2x32
 from jax.sharding import AxisType, NamedSharding
@@ -289,7 +290,7 @@ def compiled(width, shape, batch, is_partitionable):
 
 
 @hypothesis.settings(
-    max_examples=60, deadline=None, derandomize=True, database=None
+    max_examples=examples(60), deadline=None, derandomize=True, database=None
 )
 @hypothesis.given(
     st.sampled_from([8, 16, 32, 64]),

@@ -1,4 +1,4 @@
-"""The machine's own Python as a toolchain.
+"""The machine's own Python as toolchains.
 
 One interpreter serves repository rules, build actions and tests, so that the
 wheels which were fetched for it are the wheels it runs with.
@@ -34,15 +34,33 @@ toolchain(
 )
 """
 
+# Build tools that run in Python, which the rule sets of today ask for: the same
+# interpreter, instead of one that rules_python downloads for them.
+_EXEC_TOOLS = """
+load("@rules_python//python:py_exec_tools_toolchain.bzl", "py_exec_tools_toolchain")
+
+py_exec_tools_toolchain(name = "exec_tools")
+
+toolchain(
+    name = "exec_tools_toolchain",
+    toolchain = ":exec_tools",
+    toolchain_type = "@rules_python//python:exec_tools_toolchain_type",
+)
+"""
+
 def _local_python_impl(rctx):
     interpreter = find_python(rctx)
     rctx.symlink(interpreter, "python3")
-    rctx.file("BUILD.bazel", _BUILD.format(
+    build = _BUILD.format(
         interpreter = rctx.os.environ.get(_EXEC_ENV) or interpreter,
-    ))
+    )
+    rules_python = rctx.path(Label("@rules_python//python:defs.bzl")).dirname
+    if rules_python.get_child("py_exec_tools_toolchain.bzl").exists:
+        build += _EXEC_TOOLS
+    rctx.file("BUILD.bazel", build)
 
 local_python = repository_rule(
-    doc = """Declares the machine's Python as `//:toolchain` and `//:python3`.""",
+    doc = """Declares the machine's Python as `//:python3` and as toolchains.""",
     implementation = _local_python_impl,
     configure = True,
     environ = [PYTHON_ENV, _EXEC_ENV, "PATH"],

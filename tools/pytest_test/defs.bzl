@@ -1,6 +1,7 @@
 """The one way to run tests in Python: by pytest."""
 
 load("@rules_python//python:defs.bzl", "py_test")
+load("//tools/ci:defs.bzl", "CI_CASES")
 
 _RUN = "//tools/pytest_test:run.py"
 
@@ -9,7 +10,7 @@ def _named_in(args):
     words = [part.split(")")[0].split(" ") for arg in args for part in arg.split("$(")[1:]]
     return [word[1] for word in words if len(word) == 2]
 
-def pytest_test(name, srcs = None, main = None, size = "small", args = [], data = [], deps = [], **kwargs):
+def pytest_test(name, srcs = None, main = None, size = "small", args = [], data = [], deps = [], env = {}, has_ci_cases = False, **kwargs):
     """A `py_test` whose main program is pytest.
 
     `--test_filter` is pytest's -k, `--test_env=PYTEST_ADDOPTS=...` any other
@@ -23,6 +24,9 @@ def pytest_test(name, srcs = None, main = None, size = "small", args = [], data 
       args: what the tests find in `sys.argv[1:]`.
       data: the files they read; those named in `args` need not be among them.
       deps: the libraries; pytest need not be among them.
+      env: the environment of the tests.
+      has_ci_cases: whether the cases marked `pytest.mark.ci` run with --config=ci
+        alone.
       **kwargs: other attributes of `py_test`.
     """
     main = main or name + ".py"
@@ -34,5 +38,6 @@ def pytest_test(name, srcs = None, main = None, size = "small", args = [], data 
         data = depset(data + _named_in(args)).to_list(),
         main = _RUN,
         deps = deps + ["@pypi//pytest"],
+        env = (env | CI_CASES) if has_ci_cases else env,
         **kwargs
     )

@@ -11,6 +11,14 @@ import pathlib
 import sys
 
 NO_TESTS = 5
+WITHOUT_CI_CASES = "XLA_FFI_KIT_WITHOUT_CI_CASES"
+
+
+class Marks:
+    """The marks of the kit's tests."""
+
+    def pytest_configure(self, config):
+        config.addinivalue_line("markers", "ci: runs with --config=ci alone")
 
 
 class Shard:
@@ -39,13 +47,17 @@ def main() -> int:
     # Not __file__'s folder: on a machine that runs tests in /, that begins with
     # two slashes, which pytest takes for another folder.
     sys.path[0] = os.path.join(os.getcwd(), os.path.dirname(file))
+    # For children: rules_python 2 puts the packages on sys.path alone.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     options = ["-q", "-p", "no:cacheprovider"]
     if report := os.environ.get("XML_OUTPUT_FILE"):
         options.append(f"--junitxml={report}")
     if wanted := os.environ.get("TESTBRIDGE_TEST_ONLY"):
         options += ["-k", wanted]
+    if os.environ.get(WITHOUT_CI_CASES):
+        options += ["-m", "not ci"]
     shard = Shard()
-    status = pytest.main([file, *options], [shard])
+    status = pytest.main([file, *options], [Marks(), shard])
     return 0 if status == NO_TESTS and shard.total > 1 else int(status)
 
 

@@ -1,7 +1,8 @@
-"""The main program of every pytest_test, where its path begins with "//".
+"""The main program of every pytest_test.
 
-So it is where actions run in the root folder of a container, as on some remote
-execution servers.
+Where its path begins with "//", as in the root folder of a container on some
+remote execution servers, with cases that only --config=ci runs, and where the
+packages are on sys.path without PYTHONPATH, as with rules_python 2.
 """
 
 import os
@@ -20,21 +21,85 @@ def test_it():
     assert helper_beside_it.__file__.count("//") == 0
 """
 
+CASES = """
+import pytest
+
+
+def test_short():
+    pass
+
+
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.ci)])
+def test_some(n):
+    pass
+"""
+
+
+def run(folder, program, **environ):
+    packages = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, program, "case_test.py"],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": packages, **environ},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
 
 def test_main_program_below_two_slashes(tmp_path):
     (tmp_path / "case_test.py").write_text(CASE)
     (tmp_path / "helper_beside_it.py").touch()
-    packages = os.pathsep.join(path for path in sys.path if path)
+    said = run(tmp_path, "/" + os.path.abspath(__main__.__file__))
+    assert "1 passed" in said
+
+
+def test_cases_of_ci(tmp_path):
+    (tmp_path / "case_test.py").write_text(CASES)
+    program = os.path.abspath(__main__.__file__)
+    said = run(tmp_path, program)
+    assert "3 passed" in said
+    assert "warning" not in said
+    said = run(tmp_path, program, XLA_FFI_KIT_WITHOUT_CI_CASES="1")
+    assert "2 passed, 1 deselected" in said
+
+
+CHILD = """
+import subprocess
+import sys
+
+
+def test_packages_of_a_child():
+    subprocess.run([sys.executable, "-c", "import only_here"], check=True)
+"""
+# What a bootstrap that extends sys.path by itself does.
+BOOTSTRAP = """
+import runpy
+import sys
+
+sys.path[1:1] = {packages}
+sys.argv = [{program}, "case_test.py"]
+runpy.run_path({program}, run_name="__main__")
+"""
+
+
+def test_children_import_what_tests_do(tmp_path):
+    (tmp_path / "case_test.py").write_text(CHILD)
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "only_here.py").touch()
+    (tmp_path / "bootstrap.py").write_text(
+        BOOTSTRAP.format(
+            packages=[str(site), *filter(None, sys.path)],
+            program=repr(os.path.abspath(__main__.__file__)),
+        )
+    )
     done = subprocess.run(
-        [
-            sys.executable,
-            "/" + os.path.abspath(__main__.__file__),
-            "case_test.py",
-        ],
+        [sys.executable, "-I", "bootstrap.py"],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": packages},
+        env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
     )
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,7 +1,7 @@
 // Arrays in the memory of the host, for plugin.h.
 
-#ifndef XLA_FFI_PJRT_ARRAY_H_
-#define XLA_FFI_PJRT_ARRAY_H_
+#ifndef EXAMPLES_PJRT_SERVER_PJRT_ARRAY_H_
+#define EXAMPLES_PJRT_SERVER_PJRT_ARRAY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -74,4 +74,4 @@ struct Array {
 
 }  // namespace xla_ffi_kit::pjrt
 
-#endif  // XLA_FFI_PJRT_ARRAY_H_
+#endif  // EXAMPLES_PJRT_SERVER_PJRT_ARRAY_H_

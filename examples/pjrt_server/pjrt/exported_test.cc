@@ -1,6 +1,6 @@
 // Files of jax.export, whole, cut off and damaged.
 
-#include "xla_ffi/pjrt/exported.h"
+#include "examples/pjrt_server/pjrt/exported.h"
 
 #include <cstddef>
 #include <cstdlib>

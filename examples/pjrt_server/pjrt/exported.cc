@@ -1,4 +1,4 @@
-#include "xla_ffi/pjrt/exported.h"
+#include "examples/pjrt_server/pjrt/exported.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,13 +1,13 @@
 // Reads what jax.export's Exported.serialize() wrote.
 
-#ifndef XLA_FFI_PJRT_EXPORTED_H_
-#define XLA_FFI_PJRT_EXPORTED_H_
+#ifndef EXAMPLES_PJRT_SERVER_PJRT_EXPORTED_H_
+#define EXAMPLES_PJRT_SERVER_PJRT_EXPORTED_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "xla_ffi/pjrt/array.h"
+#include "examples/pjrt_server/pjrt/array.h"
 
 namespace xla_ffi_kit::pjrt {
 
@@ -26,4 +26,4 @@ Exported ParseExported(const std::string& file);
 
 }  // namespace xla_ffi_kit::pjrt
 
-#endif  // XLA_FFI_PJRT_EXPORTED_H_
+#endif  // EXAMPLES_PJRT_SERVER_PJRT_EXPORTED_H_

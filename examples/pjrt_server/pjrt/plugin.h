@@ -1,16 +1,16 @@
 // A PJRT plugin as C++: what it takes to compile a program and run it on arrays
 // of the host.
 
-#ifndef XLA_FFI_PJRT_PLUGIN_H_
-#define XLA_FFI_PJRT_PLUGIN_H_
+#ifndef EXAMPLES_PJRT_SERVER_PJRT_PLUGIN_H_
+#define EXAMPLES_PJRT_SERVER_PJRT_PLUGIN_H_
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "examples/pjrt_server/pjrt/array.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/pjrt/array.h"
 
 namespace xla_ffi_kit::pjrt {
 
@@ -62,4 +62,4 @@ class Plugin {
 
 }  // namespace xla_ffi_kit::pjrt
 
-#endif  // XLA_FFI_PJRT_PLUGIN_H_
+#endif  // EXAMPLES_PJRT_SERVER_PJRT_PLUGIN_H_

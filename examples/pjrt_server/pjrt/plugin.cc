@@ -1,4 +1,4 @@
-#include "xla_ffi/pjrt/plugin.h"
+#include "examples/pjrt_server/pjrt/plugin.h"
 
 #include <dlfcn.h>
 
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "examples/pjrt_server/pjrt/array.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/pjrt/array.h"
 #include "xla_ffi/pjrt/register.h"
 
 namespace xla_ffi_kit::pjrt {
