@@ -1,6 +1,7 @@
 """The benchmark measures what it says, and the gate can fail."""
 
 import json
+import os
 
 import another_jax
 import bars
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import measure
 import measured_page
 import numpy as np
+import other_library
 import plot
 import pytest
 import report
@@ -90,6 +92,16 @@ def test_a_cell_of_each_kind(name):
     assert {"xla", "kit"} <= measured.microseconds.keys()
     assert all(r.low <= r.median <= r.high for r in measured.ratios.values())
     assert ("kit, 1 thread" in measured.ratios) == ("1024x1024" in name)
+
+
+def test_one_thread_is_another_copy_of_the_library_that_read_it():
+    cell = CELLS["relu/fwd/f32/1024x1024/fresh"]
+    measure.measure(cell, seconds=0.01)
+    assert measure.THREADS not in os.environ
+    function, operands = cell.make()["kit"]
+    with other_library.calls("one_thread."):
+        text = function.lower(*operands).as_text()
+    assert "one_thread.xla_ffi_kit.relu" in text
 
 
 def test_wrong_results_are_not_timed():

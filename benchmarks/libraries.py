@@ -10,46 +10,20 @@ same bits. Cells whose function is called eagerly are left out.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
-from unittest import mock
 
 import jax
 import numpy as np
+import other_library
 from cells import Cell
 from compare import parser, select
 from measure import Contestant, compiled_function, run_rounds, runner
 
-import xla_ffi_kit
-
 _PREFIX = "other."
-
-
-def register(path: str) -> None:
-    """Registers the handlers of the library at `path` under other names."""
-    library = xla_ffi_kit.HandlerLibrary(path)
-    for handler in library.handlers.values():
-        stages = {s: jax.ffi.pycapsule(a) for s, a in handler.stages.items()}
-        jax.ffi.register_ffi_target(_PREFIX + handler.name, stages, "cpu")
-
-
-@contextlib.contextmanager
-def other_library() -> Iterator[None]:
-    """What is compiled in it calls the other library's handlers."""
-    build = jax.ffi.build_ffi_lowering_function
-    # What was traced before would be taken from a cache.
-    jax.clear_caches()
-    with mock.patch.object(
-        jax.ffi,
-        "build_ffi_lowering_function",
-        lambda target, **options: build(_PREFIX + target, **options),
-    ):
-        yield
-    jax.clear_caches()
 
 
 def _contestant(cell: Cell, name: str) -> Contestant | None:
@@ -72,7 +46,7 @@ def same_bits(a: Any, b: Any) -> bool:
 def ratio(cell: Cell, seconds: float) -> tuple[float, bool] | None:
     """The kit's time divided by the other's, and whether the bits agree."""
     kit = _contestant(cell, "xla_ffi_kit.")
-    with other_library():
+    with other_library.calls(_PREFIX):
         other = _contestant(cell, _PREFIX)
     if kit is None or other is None:
         return None
@@ -88,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = options.parse_args(arguments)
     jax.config.update("jax_enable_x64", True)
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
-    register(chosen.other)
+    other_library.register(chosen.other, _PREFIX)
     ratios = []
     different = 0
     for cell in select(chosen.only):

@@ -10,14 +10,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <type_traits>
 
-namespace xla_ffi_kit {
+#include "xla_ffi/core/environment.h"
 
-// Environment variable with the most threads a call of a handler may use, 1 or
-// more; anything else, and its absence, leaves it to XLA's pool.
-inline constexpr char kThreadsVariable[] = "XLA_FFI_KIT_THREADS";
+namespace xla_ffi_kit {
 
 class Executor {
  public:
@@ -31,17 +28,13 @@ class Executor {
   Executor(Pool& pool)  // NOLINT: a view, as std::string_view is of a string
       : pool_(&pool), functions_(&kFunctionsOf<Pool>) {}
 
-  // How many threads a call may use, the calling one among them: 1 or more.
+  // How many threads a call may use, the calling one among them: 1 or more, at
+  // most what the environment says.
   int64_t num_threads() const {
     if (functions_ == nullptr) return 1;
     const int64_t threads =
         std::max<int64_t>(functions_->num_threads(pool_), 1);
-    // Read anew each time, so that a program can measure with and without: 50
-    // ns, where a second thread is worthwhile from 100 us on.
-    const char* const value = std::getenv(kThreadsVariable);
-    if (value == nullptr) return threads;
-    const int64_t limit = std::strtoll(value, nullptr, 10);
-    return limit < 1 ? threads : std::min(threads, limit);
+    return std::min(threads, ThreadLimit());
   }
 
   // Calls run(data) at some time, on some thread. Only where num_threads() > 1.

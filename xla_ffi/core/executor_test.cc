@@ -1,7 +1,6 @@
 #include "xla_ffi/core/executor.h"
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "gtest/gtest.h"
 
@@ -20,33 +19,12 @@ struct Pool {
   int scheduled = 0;
 };
 
-int64_t With(const char* value) {
-  setenv(kThreadsVariable, value, /*overwrite=*/1);
-  Pool pool;
-  const int64_t threads = Executor(pool).num_threads();
-  unsetenv(kThreadsVariable);
-  return threads;
-}
-
 TEST(ExecutorTest, HasThePoolsThreadsByDefault) {
   Pool pool;
   EXPECT_EQ(Executor(pool).num_threads(), 8);
   pool.threads = 0;  // FFI's answer where there is no pool
   EXPECT_EQ(Executor(pool).num_threads(), 1);
   EXPECT_EQ(Executor().num_threads(), 1);
-}
-
-TEST(ExecutorTest, TheVariableIsALimit) {
-  EXPECT_EQ(With("1"), 1);
-  EXPECT_EQ(With("3"), 3);
-  EXPECT_EQ(With("100"), 8);
-}
-
-TEST(ExecutorTest, WhatIsNoLimitIsIgnored) {
-  EXPECT_EQ(With("0"), 8);
-  EXPECT_EQ(With("-2"), 8);
-  EXPECT_EQ(With("many"), 8);
-  EXPECT_EQ(With(""), 8);
 }
 
 TEST(ExecutorTest, SchedulesOnThePoolAndSoDoesACopy) {

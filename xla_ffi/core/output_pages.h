@@ -10,8 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <string_view>
+
+#include "xla_ffi/core/environment.h"
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -19,23 +19,8 @@
 
 namespace xla_ffi_kit {
 
-// Environment variable that switches the advice off: "0".
-inline constexpr char kHugePagesVariable[] = "XLA_FFI_KIT_HUGE_PAGES";
-
 // Smaller results come from memory that malloc keeps, and reuses.
 inline constexpr size_t kHugePagesMinBytes = size_t{4} << 20;
-
-namespace output_pages_internal {
-
-inline bool IsEnabled() {
-  static const bool enabled = [] {
-    const char* value = std::getenv(kHugePagesVariable);
-    return value == nullptr || std::string_view(value) != "0";
-  }();
-  return enabled;
-}
-
-}  // namespace output_pages_internal
 
 // Call before writing a result, on the thread of the handler. Returns whether
 // it advised: not for small results, nor for pages that exist already (a
@@ -43,7 +28,7 @@ inline bool IsEnabled() {
 // It never fails, and never changes what the memory contains.
 inline bool AdviseHugePages(void* data, size_t bytes) {
 #ifdef __linux__
-  if (bytes < kHugePagesMinBytes || !output_pages_internal::IsEnabled()) {
+  if (bytes < kHugePagesMinBytes || !UsesHugePages()) {
     return false;
   }
   // Whole huge pages only: what lies beside the result is not ours to advise.

@@ -1,0 +1,83 @@
+#include "xla_ffi/core/environment.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <thread>  // NOLINT
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/output_pages.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+struct Pool {
+  int64_t num_threads() const { return 8; }
+  template <typename F>
+  void Schedule(F f) {
+    f();
+  }
+};
+
+int64_t Threads() {
+  Pool pool;
+  return Executor(pool).num_threads();
+}
+
+TEST(EnvironmentTest, AThreadLimitIsOneOrMore) {
+  using environment_internal::ToThreadLimit;
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(ToThreadLimit("1"), 1);
+  EXPECT_EQ(ToThreadLimit("100"), 100);
+  for (const char* none : {"0", "-2", "many", "", (const char*)nullptr}) {
+    EXPECT_EQ(ToThreadLimit(none), kNone);
+  }
+}
+
+TEST(EnvironmentTest, OnlyZeroSwitchesOff) {
+  using environment_internal::IsSwitchedOn;
+  EXPECT_FALSE(IsSwitchedOn("0"));
+  for (const char* on : {"1", "", "no", (const char*)nullptr}) {
+    EXPECT_TRUE(IsSwitchedOn(on));
+  }
+}
+
+// The BUILD file runs this with both variables set, and with neither.
+TEST(EnvironmentTest, IsThatOfTheStart) {
+  const bool is_set = std::getenv("EXPECTS_VARIABLES") != nullptr;
+  EXPECT_EQ(Threads(), is_set ? 3 : 8);
+  EXPECT_EQ(UsesHugePages(), !is_set);
+  setenv(kThreadsVariable, "2", /*overwrite=*/1);
+  setenv(kHugePagesVariable, is_set ? "1" : "0", /*overwrite=*/1);
+  EXPECT_EQ(Threads(), is_set ? 3 : 8);
+  EXPECT_EQ(UsesHugePages(), !is_set);
+}
+
+// Crashes within a second where handlers read an environment that moves.
+TEST(EnvironmentTest, MayChangeWhileHandlersRun) {
+  unsetenv(kThreadsVariable);
+  unsetenv(kHugePagesVariable);
+  const int64_t before = Threads();
+  std::atomic<bool> stop{false};
+  std::thread setter([&stop] {
+    for (int i = 0; i < 5'000; ++i) {
+      setenv(("XLA_FFI_KIT_TEST_" + std::to_string(i)).c_str(), "", 1);
+      // What takes the place of the old environment.
+      const std::vector<char> other(8 * i, 'x');
+    }
+    stop = true;
+  });
+  while (!stop) {
+    EXPECT_EQ(Threads(), before);
+    AdviseHugePages(nullptr, size_t{1} << 40);
+  }
+  setter.join();
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
