@@ -98,8 +98,8 @@ Cases OfRank1(const std::string& op, const Dims& batch, int64_t n) {
     }
   } else if (op == "random_bits") {
     for (const bool partitionable : {false, true}) {
-      cases.push_back(Frame({{{2}, U32}}, {{x, U32}})
-                          .Attr("partitionable", partitionable));
+      cases.push_back(
+          Frame({{{2}, U32}}, {{x, U32}}).Attr("partitionable", partitionable));
       cases.push_back(Frame({{Plus(batch, {2}), U32}}, {{x, U32}})
                           .Attr("partitionable", partitionable));
     }
@@ -116,16 +116,14 @@ Cases OfRank1(const std::string& op, const Dims& batch, int64_t n) {
     cases = {Frame({{x}, {x}, {batch}, {{n}}}, {{x}, {{n}}}),
              Frame({{x}, {x}, {batch}, {x}}, {{x}, {x}})};
   } else if (op == "sort") {
-    cases = {Frame({{x}}, {{x}}).Attr("num_keys", int64_t{1}),
-             Frame({{x}, {x, S32}}, {{x}, {x, S32}})
-                 .Attr("num_keys", int64_t{1}),
-             Frame({{x, ffi::F16}}, {{x, ffi::F16}})
-                 .Attr("num_keys", int64_t{1})};
+    cases = {
+        Frame({{x}}, {{x}}).Attr("num_keys", int64_t{1}),
+        Frame({{x}, {x, S32}}, {{x}, {x, S32}}).Attr("num_keys", int64_t{1}),
+        Frame({{x, ffi::F16}}, {{x, ffi::F16}}).Attr("num_keys", int64_t{1})};
   } else if (op == "threefry2x32") {
-    cases = {Frame({{{}, U32}, {{}, U32}, {x, U32}, {x, U32}},
-                   {{x, U32}, {x, U32}}),
-             Frame({{x, U32}, {x, U32}, {x, U32}, {x, U32}},
-                   {{x, U32}, {x, U32}})};
+    cases = {
+        Frame({{{}, U32}, {{}, U32}, {x, U32}, {x, U32}}, {{x, U32}, {x, U32}}),
+        Frame({{x, U32}, {x, U32}, {x, U32}, {x, U32}}, {{x, U32}, {x, U32}})};
   } else if (op == "top_k") {
     for (const int64_t k : {int64_t{0}, n}) {
       const Dims chosen = Plus(batch, {k});
@@ -162,14 +160,13 @@ Cases OfMatrices(const std::string& op, const Dims& batch) {
     for (int64_t i = 0; i < size; ++i) axes.push_back(i);
     for (const int64_t m : {0, 3}) {
       for (const int64_t k : {0, 3}) {
-        cases.push_back(
-            Frame({{Plus(batch, {m, k})}, {Plus(batch, {k, 3})}},
-                  {{Plus(batch, {m, 3})}})
-                .Attr("lhs_batch", axes)
-                .Attr("rhs_batch", axes)
-                .Attr("lhs_contracting", Axes{size + 1})
-                .Attr("rhs_contracting", Axes{size})
-                .Attr("order", std::string("fma")));
+        cases.push_back(Frame({{Plus(batch, {m, k})}, {Plus(batch, {k, 3})}},
+                              {{Plus(batch, {m, 3})}})
+                            .Attr("lhs_batch", axes)
+                            .Attr("rhs_batch", axes)
+                            .Attr("lhs_contracting", Axes{size + 1})
+                            .Attr("rhs_contracting", Axes{size})
+                            .Attr("order", std::string("fma")));
       }
     }
   }
@@ -185,16 +182,12 @@ Cases OfFixedRank(const std::string& op) {
     const Dims dense = {a, kHuge, b}, data = {a, b};
     if (op == "bcoo_dot_general") {
       for (const int64_t contracting : {0, 1}) {
-        cases.push_back(
-            Frame({{data}, {{a, b, 2}, S32}, {dense}}, {{dense}})
-                .Attr("contracting", contracting));
+        cases.push_back(Frame({{data}, {{a, b, 2}, S32}, {dense}}, {{dense}})
+                            .Attr("contracting", contracting));
       }
     } else if (op == "bcsr_dot_general") {
-      cases.push_back(Frame({{data},
-                             {data, S32},
-                             {{a, kHuge + 1}, S32},
-                             {dense}},
-                            {{dense}}));
+      cases.push_back(Frame(
+          {{data}, {data, S32}, {{a, kHuge + 1}, S32}, {dense}}, {{dense}}));
     }
     for (const int64_t side : {int64_t{0}, int64_t{8}, int64_t{1} << 30}) {
       const Dims images = {a, side, side, b}, window = {3, 3, b};
