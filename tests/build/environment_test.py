@@ -38,7 +38,7 @@ CONSTANTS = constants()
 
 def names(expression: str, where: str) -> set[str]:
     """The variables that an expression stands for."""
-    if quoted := re.fullmatch(r"""["'](\w+)["']""", expression):
+    if quoted := re.fullmatch(r"""\\?["'](\w+)\\?["']""", expression):
         return {quoted[1]}
     name = expression.rpartition(".")[2]
     assert name in CONSTANTS, f"{where}: which variable is {expression}?"
