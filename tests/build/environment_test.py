@@ -27,7 +27,8 @@ def constants() -> dict[str, set[str]]:
     for path in {*PYTHON, *CPP}:
         text = path.read_text()
         for name, value in re.findall(
-            r'(?m)^(?:inline )?(?:constexpr char )?(\w+)(?:\[\])? = "(\w+)"', text
+            r'(?m)^(?:inline )?(?:constexpr char )?(\w+)(?:\[\])? = "(\w+)"',
+            text,
         ):
             found.setdefault(name, set()).add(value)
     return found
