@@ -81,7 +81,10 @@ def read() -> set[str]:
 
 
 def test_the_readers_are_found():
-    code = "os.environ['A'], os.getenv('B', 1), os.environ.get(x.C), 'D' in os.environ"
+    code = (
+        "os.environ['A'], os.getenv('B', 1), os.environ.get(x.C), "
+        "'D' in os.environ"
+    )
     arguments = read_by_python(ast.parse(code))
     assert sorted(map(ast.unparse, arguments)) == ["'A'", "'B'", "'D'", "x.C"]
     # One of each language and way: the files are there.
