@@ -45,6 +45,15 @@ def test_values_and_gradients(dtype, shape):
         np.testing.assert_allclose(wide(a), wide(b), **close)
 
 
+@pytest.mark.parametrize("dtype", ULPS)
+def test_zeros_have_the_signs_of_the_reference(dtype):
+    x = jnp.asarray([-0.0, 0.0, 1.0, -1.0, -0.0], dtype)
+    for w in (1.0, -1.0, 0.0, -0.0):
+        weight = jnp.full(x.shape, w, dtype)
+        got, want = rms_norm_block(x, weight), plain(x, weight)
+        np.testing.assert_array_equal(*map(np.signbit, map(wide, (got, want))))
+
+
 def test_one_handler_each_way_and_no_reference():
     x, weight = make((4, 8), "float32"), make((8,), "float32")
     f = jax.jit(jax.grad(lambda x, w: rms_norm_block(x, w).sum(), (0, 1)))

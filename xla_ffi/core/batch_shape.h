@@ -1,5 +1,5 @@
-// An array seen as rows: the minor dimension, and all before it as one batch;
-// or as lines along any axis.
+// How many elements an array has; the array seen as rows, the last axis and all
+// before it as one batch; or as lines along any axis.
 
 #ifndef XLA_FFI_CORE_BATCH_SHAPE_H_
 #define XLA_FFI_CORE_BATCH_SHAPE_H_
@@ -10,6 +10,27 @@
 #include "xla/ffi/api/ffi.h"
 
 namespace xla_ffi_kit {
+
+// The product of sizes of axes, none negative. 0 where 64 bits do not hold it:
+// no memory has as many elements, so another axis is empty, as in
+// [2^40, 2^40, 0], and there is nothing to be done for them.
+inline int64_t Product(xla::ffi::Span<const int64_t> dims) {
+  int64_t product = 1;
+  for (const int64_t dim : dims) {
+    if (__builtin_mul_overflow(product, dim, &product)) return 0;
+  }
+  return product;
+}
+
+// In place of the FFI's own element_count() and size_bytes(), whose products
+// overflow.
+inline int64_t ElementCount(xla::ffi::AnyBuffer buffer) {
+  return Product(buffer.dimensions());
+}
+inline size_t SizeBytes(xla::ffi::AnyBuffer buffer) {
+  return xla::ffi::ByteWidth(buffer.element_type()) *
+         static_cast<size_t>(ElementCount(buffer));
+}
 
 struct BatchShape {
   int64_t rows;    // product of all axes but the last; 1 for rank 1
@@ -24,9 +45,7 @@ inline xla::ffi::Span<const int64_t> BatchAxes(
 
 // Rank >= 1.
 inline BatchShape SplitLastAxis(xla::ffi::Span<const int64_t> dims) {
-  BatchShape shape = {1, dims.back()};
-  for (const int64_t dim : BatchAxes(dims)) shape.rows *= dim;
-  return shape;
+  return {Product(BatchAxes(dims)), dims.back()};
 }
 
 struct AxisShape {
@@ -37,11 +56,9 @@ struct AxisShape {
 
 // 0 <= axis < rank.
 inline AxisShape SplitAxis(xla::ffi::Span<const int64_t> dims, int64_t axis) {
-  AxisShape shape = {1, dims[axis], 1};
-  const auto rank = static_cast<int64_t>(dims.size());
-  for (int64_t i = 0; i < axis; ++i) shape.outer *= dims[i];
-  for (int64_t i = axis + 1; i < rank; ++i) shape.inner *= dims[i];
-  return shape;
+  const auto before = static_cast<size_t>(axis);
+  return {Product(dims.first(before)), dims[axis],
+          Product(dims.last(dims.size() - before - 1))};
 }
 
 }  // namespace xla_ffi_kit

@@ -12,6 +12,35 @@ BatchShape Split(const std::vector<int64_t>& dims) {
   return SplitLastAxis(dims);
 }
 
+constexpr int64_t kHuge = (int64_t{1} << 40) + 1;
+
+TEST(ProductTest, IsZeroWhereItOverflows) {
+  const auto product = [](const std::vector<int64_t>& dims) {
+    return Product(dims);
+  };
+  EXPECT_EQ(product({}), 1);
+  EXPECT_EQ(product({2, 3, 5}), 30);
+  EXPECT_EQ(product({int64_t{1} << 62}), int64_t{1} << 62);
+  EXPECT_EQ(product({int64_t{1} << 62, 2}), 0);
+  EXPECT_EQ(product({kHuge, kHuge, 0}), 0);
+  EXPECT_EQ(product({0, kHuge, kHuge}), 0);
+}
+
+TEST(ProductTest, CountsElementsAndBytes) {
+  std::vector<int64_t> dims = {kHuge, kHuge, 0};
+  XLA_FFI_Buffer raw = {};
+  raw.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+  raw.dtype = XLA_FFI_DataType_F32;
+  raw.rank = 3;
+  raw.dims = dims.data();
+  const xla::ffi::AnyBuffer buffer(&raw);
+  EXPECT_EQ(ElementCount(buffer), 0);
+  EXPECT_EQ(SizeBytes(buffer), 0u);
+  dims = {2, 3, 5};
+  EXPECT_EQ(ElementCount(buffer), 30);
+  EXPECT_EQ(SizeBytes(buffer), 120u);
+}
+
 TEST(BatchShapeTest, SplitsOffTheLastAxis) {
   EXPECT_EQ(Split({7}).rows, 1);
   EXPECT_EQ(Split({7}).length, 7);
@@ -25,6 +54,7 @@ TEST(BatchShapeTest, EmptyAxes) {
   EXPECT_EQ(Split({2, 0, 5}).length, 5);
   EXPECT_EQ(Split({2, 3, 0}).rows, 6);
   EXPECT_EQ(Split({2, 3, 0}).length, 0);
+  EXPECT_EQ(Split({kHuge, kHuge, 0}).rows, 0);
 }
 
 TEST(BatchShapeTest, BatchAxes) {
@@ -43,6 +73,9 @@ TEST(AxisShapeTest, SplitsAtAnyAxis) {
   EXPECT_EQ(SplitAxis(dims, 2).inner, 7);
   EXPECT_EQ(SplitAxis(dims, 3).outer, 30);
   EXPECT_EQ(SplitAxis(dims, 3).inner, 1);
+  const std::vector<int64_t> empty = {kHuge, kHuge, 0, kHuge, kHuge};
+  EXPECT_EQ(SplitAxis(empty, 2).outer, 0);
+  EXPECT_EQ(SplitAxis(empty, 2).inner, 0);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "xla_ffi/core/environment.h"
+
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -39,7 +41,7 @@ class HostScratch {
     bytes_ = static_cast<int64_t>(bytes);
     // Fresh memory costs a page fault per page, as much as sorting what is on
     // it; huge pages make it a 512th.
-    const bool is_large = bytes >= (size_t{4} << 20);
+    const bool is_large = bytes >= (size_t{4} << 20) && UsesHugePages();
     const size_t alignment = is_large ? kHugePage : 64;
     const size_t rounded = (bytes + alignment) / alignment * alignment;
     data_ = static_cast<T*>(std::aligned_alloc(alignment, rounded));

@@ -1,13 +1,58 @@
 #include "xla_ffi/core/host_scratch.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <sstream>
+#include <string>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include "gtest/gtest.h"
 
 namespace xla_ffi_kit {
 namespace {
+
+#ifdef __linux__
+
+// Whether the kernel was asked for huge pages at that address.
+bool IsAdvised(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  std::ifstream maps("/proc/self/smaps");
+  bool is_there = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin, end;
+    char dash;
+    std::istringstream range(line);
+    if (range >> std::hex >> begin >> dash >> end && dash == '-') {
+      is_there = begin <= address && address < end;
+    }
+    if (is_there && line.rfind("VmFlags:", 0) == 0) {
+      return line.find(" hg") != std::string::npos;
+    }
+  }
+  return false;
+}
+
+// The BUILD file runs this with the variable and without. The first test, so
+// that no memory is there that malloc keeps, with the advice it once had.
+TEST(HostScratchTest, AsksForHugePagesUnlessToldNotTo) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const char* variable = std::getenv("XLA_FFI_KIT_HUGE_PAGES");
+  const bool is_on = variable == nullptr || std::string(variable) != "0";
+  const HostScratch<char> scratch(kBytes);
+  ASSERT_NE(scratch.get(), nullptr);
+  if (is_on && madvise(scratch.get(), 2 << 20, MADV_HUGEPAGE) != 0) {
+    GTEST_SKIP() << "no transparent huge pages";
+  }
+  EXPECT_EQ(IsAdvised(scratch.get() + kBytes / 2), is_on);
+}
+
+#endif  // __linux__
 
 TEST(HostScratchTest, IsAlignedAndWritable) {
   for (const int64_t n : {0, 1, 1000, 5 << 20}) {

@@ -68,7 +68,7 @@ HWY_INLINE Pair<V> NegMulAdd(Pair<V> x, V y, Pair<V> z) {
 // max(v, 0); NaN stays NaN.
 template <class V>
 HWY_INLINE V MaxWithZero(V v) {
-  return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(hn::DFromV<V>())), v);
+  return hn::IfThenZeroElse(hn::Le(v, hn::Zero(hn::DFromV<V>())), v);
 }
 template <class V>
 HWY_INLINE Pair<V> MaxWithZero(Pair<V> v) {

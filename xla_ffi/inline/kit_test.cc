@@ -62,6 +62,20 @@ TEST(KitTest, RunsTheInstanceOfTheCallsTypes) {
   EXPECT_EQ(static_cast<float>(result[0]), 1.5f);
 }
 
+TEST(KitTest, EmptyArraysOfHugeAxesHaveNoElements) {
+  constexpr int64_t kHuge = (int64_t{1} << 40) + 1;
+  for (const CallFrame::Dims& dims :
+       {CallFrame::Dims{kHuge, kHuge, 0}, {0, kHuge, kHuge}}) {
+    XLA_FFI_Buffer buffer = {};
+    buffer.rank = 3;
+    buffer.dims = const_cast<int64_t*>(dims.data());
+    const kit::In<float> x(buffer);
+    EXPECT_EQ(x.size(), 0);
+    EXPECT_EQ(x.rows(), 0);
+    EXPECT_EQ(x.columns(), dims[2]);
+  }
+}
+
 TEST(KitTest, AttributesOfEveryKindInAnyOrder) {
   std::vector<float> x(6);
   std::vector<int64_t> y(2);

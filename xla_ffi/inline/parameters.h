@@ -33,10 +33,13 @@ class Buffer {
   int64_t rows() const { return rank_ == 0 ? 1 : Product(rank_ - 1); }
   T* row(int64_t i) const { return data_ + i * columns(); }
 
-  // Number of elements in the first `axes` axes.
+  // Number of elements in the first `axes` axes. 0 where 64 bits do not hold
+  // it, because another axis is empty then: there is no such memory.
   int64_t Product(int64_t axes) const {
     int64_t product = 1;
-    for (int64_t i = 0; i < axes; ++i) product *= dims_[i];
+    for (int64_t i = 0; i < axes; ++i) {
+      if (__builtin_mul_overflow(product, dims_[i], &product)) return 0;
+    }
     return product;
   }
 

@@ -3,6 +3,7 @@
 #ifndef EXAMPLES_PJRT_SERVER_PJRT_ARRAY_H_
 #define EXAMPLES_PJRT_SERVER_PJRT_ARRAY_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -55,9 +56,11 @@ struct Shape {
     }
     return text + (dims.empty() ? "[]" : "]");
   }
-  // Of the elements, row by row. Throws where 64 bits do not hold it.
+  // Of the elements, row by row; 0 if an axis is empty. Throws where 64 bits do
+  // not hold it.
   int64_t Bytes() const {
     int64_t bytes = dtype->size;
+    if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
     for (const int64_t dim : dims) {
       if (__builtin_mul_overflow(bytes, dim, &bytes)) {
         throw Error(Text() + " has more bytes than 64 bits can count");

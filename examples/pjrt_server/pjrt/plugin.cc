@@ -100,6 +100,21 @@ struct Buffers {
   std::vector<PJRT_Buffer*> list;
 };
 
+// Whether the plugin reads what the array has, and no more.
+void CheckSize(const Array& array, const std::string& what) {
+  const Shape& shape = array.shape;
+  for (const int64_t dim : shape.dims) {
+    if (dim < 0) {
+      throw Error(what + ": expected sizes of 0 or more, got " + shape.Text());
+    }
+  }
+  const auto bytes = static_cast<size_t>(shape.Bytes());
+  if (array.bytes.size() != bytes) {
+    throw Error(what + ": expected " + std::to_string(bytes) + " bytes for " +
+                shape.Text() + ", got " + std::to_string(array.bytes.size()));
+  }
+}
+
 Array ToHost(const PJRT_Api* api, PJRT_Buffer* buffer) {
   auto type = PJRT_ARGS(PJRT_Buffer_ElementType);
   type.buffer = buffer;
@@ -247,7 +262,10 @@ Program::~Program() {
 std::vector<Array> Program::Run(
     const std::vector<const Array*>& arguments) const {
   Buffers inputs(api_), outputs(api_);
-  for (const Array* argument : arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Array* const argument = arguments[i];
+    const std::string what = "copying argument " + std::to_string(i);
+    CheckSize(*argument, what);
     auto copy = PJRT_ARGS(PJRT_Client_BufferFromHostBuffer);
     copy.client = client_;
     copy.data = argument->bytes.data();
@@ -257,10 +275,9 @@ std::vector<Array> Program::Run(
     copy.host_buffer_semantics =
         PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
     copy.device = device_;
-    Check(api_, api_->PJRT_Client_BufferFromHostBuffer(&copy),
-          "copying an argument");
+    Check(api_, api_->PJRT_Client_BufferFromHostBuffer(&copy), what);
     inputs.list.push_back(copy.buffer);
-    Await(api_, copy.done_with_host_buffer, "copying an argument");
+    Await(api_, copy.done_with_host_buffer, what);
   }
   outputs.list.resize(num_results_);
   PJRT_Buffer* const* argument_list = inputs.list.data();

@@ -23,7 +23,8 @@ class Program {
   ~Program();
 
   // The results of the program; the arguments have the shapes that it was
-  // compiled for. Throws Error with what XLA or a handler says.
+  // compiled for. Throws Error with what XLA or a handler says, or if an
+  // argument has more or fewer bytes than its shape.
   std::vector<Array> Run(const std::vector<const Array*>& arguments) const;
 
  private:

@@ -60,6 +60,7 @@ ffi::Error ArgmaxImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
       }));
   return DispatchDtype(KeyTypes(), x.element_type(), {kOp, "operand x"},
                        [&](auto tag) {
+                         if (ElementCount(*indices) == 0) return ffi::Error();
                          Argmax<typename decltype(tag)::type>(problem, pool);
                          return ffi::Error();
                        });

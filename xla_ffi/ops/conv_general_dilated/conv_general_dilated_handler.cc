@@ -111,11 +111,11 @@ ffi::Error ConvImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
   return DispatchDtype(
       Types(), base.element_type(), {kOp, "operand base"}, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        if (result->element_count() == 0) return ffi::Error();
+        if (ElementCount(*result) == 0) return ffi::Error();
         const HostScratch<T> zeros(conv.channels);
         if (!zeros.status()) return NoScratch(kOp, zeros.status());
         std::fill_n(zeros.get(), conv.channels, T(0));
-        AdviseHugePages(result->untyped_data(), result->size_bytes());
+        AdviseHugePages(result->untyped_data(), SizeBytes(*result));
         RunDepthwiseConv(conv, static_cast<const T*>(base.untyped_data()),
                          static_cast<const T*>(window.untyped_data()),
                          zeros.get(), is_fused != 0,
@@ -131,12 +131,15 @@ ffi::Error GradientImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
                         Pair window_dilation) {
   const Geometry geometry = {strides, padding, base_dilation, window_dilation};
   XLA_FFI_KIT_ASSIGN_OR_RETURN(
-      const DepthwiseConv conv,
+      DepthwiseConv conv,
       MakeConv(kGradient, geometry, base, window, 4, *result, 3));
   return DispatchDtype(
       Types(), base.element_type(), {kGradient, "operand base"}, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        if (result->element_count() == 0) return ffi::Error();
+        if (ElementCount(*result) == 0) return ffi::Error();
+        if (ElementCount(base) == 0 || ElementCount(window) == 0) {
+          conv.batch = 0;  // sums of nothing
+        }
         const HostScratch<T> scratch(DepthwiseKernelGradientScratch(conv));
         if (!scratch.status()) return NoScratch(kGradient, scratch.status());
         RunDepthwiseKernelGradient(

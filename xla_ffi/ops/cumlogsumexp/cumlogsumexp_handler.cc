@@ -23,13 +23,14 @@ ffi::Error CumlogsumexpImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
   return DispatchDtype(TypeList<float, double>(), x.element_type(), where,
                        [&](auto tag) {
                          using T = typename decltype(tag)::type;
+                         if (ElementCount(x) == 0) return ffi::Error();
                          CumlogsumexpProblem<T> problem;
                          problem.rows = shape.rows;
                          problem.length = shape.length;
                          problem.reverse = reverse;
                          problem.in = static_cast<const T*>(x.untyped_data());
                          problem.out = static_cast<T*>(y->untyped_data());
-                         AdviseHugePages(problem.out, y->size_bytes());
+                         AdviseHugePages(problem.out, SizeBytes(*y));
                          Cumlogsumexp(problem, pool);
                          return ffi::Error();
                        });

@@ -46,7 +46,8 @@ ffi::Error CumulativeImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
   problem.in = x.untyped_data();
   problem.out = y->untyped_data();
   const auto run = [&](auto tag) {
-    AdviseHugePages(y->untyped_data(), y->size_bytes());
+    if (ElementCount(x) == 0) return ffi::Error();
+    AdviseHugePages(y->untyped_data(), SizeBytes(*y));
     Cumulative<typename decltype(tag)::type>(problem, pool);
     return ffi::Error();
   };

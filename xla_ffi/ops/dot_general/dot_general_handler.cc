@@ -65,7 +65,7 @@ ffi::Error Classify(std::string_view operand, ffi::AnyBuffer x,
   int64_t stride = 1;
   for (size_t axis = all.size(); axis-- > 0;) {
     all[axis] = {x.dimensions()[axis], stride};
-    stride *= x.dimensions()[axis];
+    stride = Product(x.dimensions().last(all.size() - axis));
   }
   const std::string attribute = "attribute " + std::string(operand);
   XLA_FFI_KIT_RETURN_IF_ERROR(
@@ -203,6 +203,7 @@ ffi::Error DotGeneralImpl(ffi::ThreadPool pool, ffi::AnyBuffer lhs,
       Types(), lhs.element_type(), {kOp, "operand lhs"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
+        if (ElementCount(*out) == 0) return ffi::Error();
         DotProblem<T> problem;
         problem.m = m;
         problem.n = n;
@@ -212,10 +213,10 @@ ffi::Error DotGeneralImpl(ffi::ThreadPool pool, ffi::AnyBuffer lhs,
         FillOffsets(r.contracting, r.free, problem.rhs_offsets.data());
         problem.lhs = static_cast<const T*>(lhs.untyped_data());
         problem.rhs = static_cast<const T*>(rhs.untyped_data());
-        problem.rhs_size = static_cast<int64_t>(rhs.element_count());
+        problem.rhs_size = ElementCount(rhs);
         problem.out = static_cast<T*>(out->untyped_data());
         problem.order = *order;
-        AdviseHugePages(out->untyped_data(), out->size_bytes());
+        AdviseHugePages(out->untyped_data(), SizeBytes(*out));
         const ScratchStatus status = DotGeneral<T>(problem, pool);
         if (status) return {};
         return ScratchExhausted(kOp,

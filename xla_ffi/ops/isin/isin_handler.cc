@@ -53,6 +53,7 @@ ffi::Error IsinImpl(ffi::ThreadPool pool, ffi::AnyBuffer element,
       KeyTypes(), element.element_type(), {kOp, "operand element"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
+        if (ElementCount(element) == 0) return {};
         problem.code = OrderedKey<T>(SubnormalsAreZero());
         const ScratchStatus status = Isin(problem, pool);
         if (status) return {};

@@ -30,7 +30,9 @@ void Cholesky(int64_t batch, int64_t n, const T* a, T* l,
 
 // Eigenvalues w[n] of a symmetric matrix, rising, and eigenvectors, the columns
 // of v[n, n], by Jacobi's rotations. Of `a` one triangle is read. All of a
-// matrix that is not finite is NaN. T: float or double.
+// matrix that is not finite is NaN. Eigenvalues are within 16 eps of the
+// largest, 4 n eps where n > 4; rows and columns that are coupled with no
+// others have theirs as if they were a matrix of their own. T: float or double.
 template <typename T>
 void Eigh(int64_t batch, int64_t n, bool is_lower, const T* a, T* v, T* w,
           const Executor& executor);

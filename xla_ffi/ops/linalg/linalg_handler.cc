@@ -33,8 +33,7 @@ ffi::Error CheckMatrices(const Place& where, ffi::AnyBuffer a) {
 
 // Matrices of n rows in all.
 int64_t BatchOf(ffi::AnyBuffer a) {
-  const auto n = static_cast<size_t>(a.dimensions().back());
-  return static_cast<int64_t>(a.element_count() / (n * n));
+  return Product(a.dimensions().first(a.dimensions().size() - 2));
 }
 
 // One number for each row.
@@ -150,7 +149,7 @@ ffi::Error SolveImpl(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
   solve.is_lower = is_lower != 0;
   solve.is_transposed = is_transposed != 0;
   solve.is_diagonal_one = is_diagonal_one != 0;
-  if (b.element_count() == 0) solve.batch = 0;
+  if (ElementCount(b) == 0) return {};
   return DispatchDtype(
       Types(), a.element_type(), {kSolve, "operand a"}, [&](auto tag) {
         using T = typename decltype(tag)::type;

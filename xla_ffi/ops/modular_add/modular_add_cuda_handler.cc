@@ -22,6 +22,7 @@ ffi::Error ModularAddCudaImpl(cudaStream_t stream, ffi::AnyBuffer b,
       NumberTypes(), b.element_type(), {kOp, "operand b"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
+        if (ElementCount(c) == 0) return {};
         const BatchShape shape = SplitLastAxis(c.dimensions());
         return CudaStatus(
             kOp, ModularAddCuda(

@@ -34,13 +34,12 @@ ffi::Error ModularAddImpl(ffi::ThreadPool pool, ffi::AnyBuffer b,
       NumberTypes(), b.element_type(), {kOp, "operand b"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
-        const BatchShape shape = SplitLastAxis(c.dimensions());
-        const int64_t n = b.dimensions().back(), m = shape.length;
+        const int64_t n = b.dimensions().back(), m = c.dimensions().back();
         const auto* left = static_cast<const T*>(b.untyped_data());
         const auto* right = static_cast<const T*>(c.untyped_data());
         auto* out = static_cast<T*>(a->untyped_data());
-        AdviseHugePages(out, a->size_bytes());
-        ParallelFor(pool, shape.rows * m, 2 * sizeof(T),
+        AdviseHugePages(out, SizeBytes(*a));
+        ParallelFor(pool, ElementCount(c), 2 * sizeof(T),
                     [&](int64_t begin, int64_t end) noexcept {
                       AddRange(left, n, right, m, begin, end, out);
                     });

@@ -54,6 +54,7 @@ ffi::Error NonzeroImpl(ffi::ThreadPool pool, ffi::AnyBuffer mask,
         if (sizeof(Index) == sizeof(int32_t)) {
           XLA_FFI_KIT_RETURN_IF_ERROR(CheckFits(dims, fill));
         }
+        if (ElementCount(*indices) == 0) return {};
         const BatchShape shape = SplitLastAxis(dims);
         NonzeroProblem<Index> problem;
         problem.rows = shape.rows;
@@ -62,7 +63,7 @@ ffi::Error NonzeroImpl(ffi::ThreadPool pool, ffi::AnyBuffer mask,
         problem.fill = static_cast<Index>(fill);
         problem.mask = static_cast<const uint8_t*>(mask.untyped_data());
         problem.indices = static_cast<Index*>(indices->untyped_data());
-        AdviseHugePages(problem.indices, indices->size_bytes());
+        AdviseHugePages(problem.indices, SizeBytes(*indices));
         Nonzero(problem, pool);
         return {};
       });

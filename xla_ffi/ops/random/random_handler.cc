@@ -54,9 +54,8 @@ ffi::Error RandomBitsImpl(ffi::ThreadPool pool, ffi::AnyBuffer keys,
   problem.out = bits->untyped_data();
   problem.partitionable = partitionable;
   problem.num_keys = SplitLastAxis(keys.dimensions()).rows;
-  problem.size = 1;
   const Dimensions dims = bits->dimensions();
-  for (size_t i = batch.size(); i < dims.size(); ++i) problem.size *= dims[i];
+  problem.size = Product(dims.last(dims.size() - batch.size()));
   return DispatchDtype(
       TypeList<uint8_t, uint16_t, uint32_t, uint64_t>(), bits->element_type(),
       {kBits, "result bits"}, [&](auto tag) -> ffi::Error {
@@ -67,7 +66,8 @@ ffi::Error RandomBitsImpl(ffi::ThreadPool pool, ffi::AnyBuffer keys,
                                  "less than 2^32 - 1 words of a key",
                                  "shape " + ShapeText(dims));
         }
-        AdviseHugePages(problem.out, bits->size_bytes());
+        if (ElementCount(*bits) == 0) return {};
+        AdviseHugePages(problem.out, SizeBytes(*bits));
         RandomBits(problem, pool);
         return {};
       });
@@ -101,7 +101,7 @@ ffi::Error Threefry2x32Impl(ffi::ThreadPool pool, ffi::AnyBuffer key0,
     return static_cast<uint32_t*>(buffer.untyped_data());
   };
   Threefry2x32Problem problem;
-  problem.size = static_cast<int64_t>(counter0.element_count());
+  problem.size = ElementCount(counter0);
   problem.is_one_key = is_one_key;
   problem.keys[0] = words(key0);
   problem.keys[1] = words(key1);
@@ -109,7 +109,7 @@ ffi::Error Threefry2x32Impl(ffi::ThreadPool pool, ffi::AnyBuffer key0,
   problem.counters[1] = words(counter1);
   problem.out[0] = words(*word0);
   problem.out[1] = words(*word1);
-  for (uint32_t* out : problem.out) AdviseHugePages(out, word0->size_bytes());
+  for (uint32_t* out : problem.out) AdviseHugePages(out, SizeBytes(*word0));
   Threefry2x32(problem, pool);
   return {};
 }

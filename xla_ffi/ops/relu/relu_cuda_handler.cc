@@ -23,10 +23,10 @@ ffi::Error ReluCudaImpl(cudaStream_t stream, ffi::AnyBuffer x,
       SignedTypes(), x.element_type(), {kOp, "operand x"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
-        return CudaStatus(kOp,
-                          ReluCuda(static_cast<const T*>(x.untyped_data()),
-                                   static_cast<int64_t>(x.element_count()),
-                                   static_cast<T*>(y->untyped_data()), stream));
+        return CudaStatus(
+            kOp,
+            ReluCuda(static_cast<const T*>(x.untyped_data()), ElementCount(x),
+                     static_cast<T*>(y->untyped_data()), stream));
       });
 }
 

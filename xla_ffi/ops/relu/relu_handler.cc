@@ -25,9 +25,9 @@ ffi::Error ReluImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
         using T = typename decltype(tag)::type;
         const auto* in = static_cast<const T*>(x.untyped_data());
         auto* out = static_cast<T*>(y->untyped_data());
-        AdviseHugePages(out, y->size_bytes());
-        ParallelFor(pool, static_cast<int64_t>(x.element_count()),
-                    2 * sizeof(T), [&](int64_t begin, int64_t end) noexcept {
+        AdviseHugePages(out, SizeBytes(*y));
+        ParallelFor(pool, ElementCount(x), 2 * sizeof(T),
+                    [&](int64_t begin, int64_t end) noexcept {
                       Relu(in + begin, end - begin, out + begin);
                     });
         return {};

@@ -333,6 +333,19 @@ TEST_F(FloatTest, ShortRowsShareABlock) {
   }
 }
 
+TEST_F(FloatTest, ZerosOfAddReluArePositive) {
+  std::vector<float> x = {-0.0f, 1, -0.0f, -1}, weight(4, 1), y(4);
+  ASSERT_TRUE(CallFrame()
+                  .Arg(x, {4})
+                  .Arg(weight, {4})
+                  .Ret(y, {4})
+                  .Attr("eps", kEps)
+                  .Attr("epilogue", "add_relu")
+                  .Run(XlaFfiKitRmsNormCuda)
+                  .ok());
+  for (const float value : y) EXPECT_FALSE(std::signbit(value));
+}
+
 TEST_F(FloatTest, SumsOfLongRowsDoNotDrift) {
   const int64_t n = int64_t{1} << 22;
   std::vector<float> x(static_cast<size_t>(n), 0.1f), y(x.size()), scale = {0};

@@ -216,6 +216,30 @@ TEST(RmsNormAddReluTest, NanIsNotClipped) {
   });
 }
 
+template <typename T>
+void ExpectNoNegativeZeros() {
+  constexpr int64_t n = 300;
+  std::vector<T> x(n, Narrow<T>(-0.0)), y(n), weight(n, Narrow<T>(1));
+  x[n / 2] = Narrow<T>(1);
+  RmsNormForwardArgs<T> args;
+  args.x = x.data();
+  args.weight = weight.data();
+  args.y = y.data();
+  args.n = n;
+  args.add_relu = true;
+  RmsNorm(args, 0, 1);
+  for (const T value : y) ASSERT_FALSE(std::signbit(Widen(value).real()));
+}
+
+TEST(RmsNormAddReluTest, ZerosArePositive) {
+  ForEachSimdTarget([] {
+    ExpectNoNegativeZeros<Float16>();
+    ExpectNoNegativeZeros<BFloat16>();
+    ExpectNoNegativeZeros<float>();
+    ExpectNoNegativeZeros<double>();
+  });
+}
+
 TEST(RmsNormRangeTest, SquaresBeyondFloatDoNotOverflow) {
   ForEachSimdTarget([] {
     std::vector<float> x = {2e19f, -2e30f, 3e-30f, 0.0f}, y(4);

@@ -69,8 +69,8 @@ ffi::Error SelectAndScatterAddImpl(ffi::ThreadPool thread_pool,
       TypeList<float, double>(), operand.element_type(),
       {kOp, "operand operand"}, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        if (result->element_count() == 0) return ffi::Error();
-        AdviseHugePages(result->untyped_data(), result->size_bytes());
+        if (ElementCount(*result) == 0) return ffi::Error();
+        AdviseHugePages(result->untyped_data(), SizeBytes(*result));
         SelectAndScatterAdd(pool, static_cast<const T*>(operand.untyped_data()),
                             static_cast<const T*>(source.untyped_data()),
                             static_cast<T*>(result->untyped_data()),

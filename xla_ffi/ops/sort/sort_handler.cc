@@ -89,8 +89,9 @@ ffi::Error SortImpl(ffi::ThreadPool pool, ffi::RemainingArgs operands,
     to->in = operand.untyped_data();
     to->out = result->untyped_data();
     to->width = static_cast<int64_t>(ffi::ByteWidth(operand.element_type()));
-    AdviseHugePages(to->out, result->size_bytes());
+    AdviseHugePages(to->out, SizeBytes(*result));
   }
+  if (ElementCount(first) == 0) return {};
   const BatchShape shape = SplitLastAxis(first.dimensions());
   problem.rows = shape.rows;
   problem.length = shape.length;

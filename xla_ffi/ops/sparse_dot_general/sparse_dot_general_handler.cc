@@ -34,11 +34,8 @@ ffi::Error CheckOperand(const Place& where, ffi::AnyBuffer buffer,
 
 // From one matrix to the next; 0 if there is one for the whole batch.
 int64_t StrideOf(ffi::AnyBuffer buffer) {
-  int64_t stride = 1;
-  for (size_t i = 1; i < buffer.dimensions().size(); ++i) {
-    stride *= buffer.dimensions()[i];
-  }
-  return buffer.dimensions()[0] == 1 ? 0 : stride;
+  const Dimensions dims = buffer.dimensions();
+  return dims[0] == 1 ? 0 : Product(dims.last(dims.size() - 1));
 }
 
 // What both have: data, rhs and the result.
@@ -78,15 +75,17 @@ SparseProblem<T> ProblemOf(ffi::AnyBuffer data, ffi::AnyBuffer rhs,
   return problem;
 }
 
-// Calls run(tag of the values' type, tag of the indices').
+// Calls run(tag of the values' type, tag of the indices') for a result that has
+// elements.
 template <class Run>
 ffi::Error Dispatch(std::string_view op, ffi::AnyBuffer data,
-                    ffi::AnyBuffer indices, const Run& run) {
+                    ffi::AnyBuffer indices, ffi::AnyBuffer out,
+                    const Run& run) {
   return DispatchDtype(
       Values(), data.element_type(), {op, "operand data"}, [&](auto values) {
         return DispatchDtype(Indices(), indices.element_type(),
                              {op, "operand indices"}, [&](auto integers) {
-                               run(values, integers);
+                               if (ElementCount(out) > 0) run(values, integers);
                                return ffi::Error();
                              });
       });
@@ -103,14 +102,14 @@ ffi::Error BcooImpl(ffi::ThreadPool pool, ffi::AnyBuffer data,
     return InvalidArgument({kBcoo, "attribute contracting"}, "0 or 1",
                            std::to_string(contracting));
   }
-  return Dispatch(kBcoo, data, indices, [&](auto values, auto integers) {
+  return Dispatch(kBcoo, data, indices, *out, [&](auto values, auto integers) {
     using T = typename decltype(values)::type;
     using I = typename decltype(integers)::type;
     CoordinateIndices<I> coordinates;
     coordinates.indices = static_cast<const I*>(indices.untyped_data());
     coordinates.stride = StrideOf(indices);
     coordinates.contracting = contracting;
-    AdviseHugePages(out->untyped_data(), out->size_bytes());
+    AdviseHugePages(out->untyped_data(), SizeBytes(*out));
     MultiplyCoordinates(ProblemOf<T>(data, rhs, *out), coordinates, pool);
   });
 }
@@ -129,7 +128,7 @@ ffi::Error BcsrImpl(ffi::ThreadPool pool, ffi::AnyBuffer data,
                                          "like operand indices"));
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckOperand({kBcsr, "operand indptr"}, indptr,
                                            batch, {out->dimensions()[1] + 1}));
-  return Dispatch(kBcsr, data, indices, [&](auto values, auto integers) {
+  return Dispatch(kBcsr, data, indices, *out, [&](auto values, auto integers) {
     using T = typename decltype(values)::type;
     using I = typename decltype(integers)::type;
     RowIndices<I> rows;
@@ -137,7 +136,7 @@ ffi::Error BcsrImpl(ffi::ThreadPool pool, ffi::AnyBuffer data,
     rows.starts = static_cast<const I*>(indptr.untyped_data());
     rows.indices_stride = StrideOf(indices);
     rows.starts_stride = StrideOf(indptr);
-    AdviseHugePages(out->untyped_data(), out->size_bytes());
+    AdviseHugePages(out->untyped_data(), SizeBytes(*out));
     MultiplyRows(ProblemOf<T>(data, rhs, *out), rows, pool);
   });
 }

@@ -62,6 +62,7 @@ ffi::Error TopKImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
       KeyTypes(), x.element_type(), {kOp, "operand x"},
       [&](auto tag) -> ffi::Error {
         using T = typename decltype(tag)::type;
+        if (ElementCount(*values) == 0) return {};
         problem.code = OrderedKey<T>(/*subnormals_are_zero=*/false);
         problem.is_bf16 = std::is_same_v<T, BFloat16>;
         const ScratchStatus status = TopK(problem, pool);
