@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.strings import compiler, nvcc
+from xla_ffi_kit.strings import compiler, compiler_flags, nvcc
 from xla_ffi_kit.strings.errors import BuildError
 
 _PLATFORMS = {"cpu": "Host", "cuda": "CUDA"}
@@ -81,7 +81,7 @@ def build_library(
     _check_stages(name, stages)
     types = types or {}
     found = compiler.find()
-    compiler.check_flags(name, flags)
+    compiler_flags.check(name, flags)
     cuda = None
     if any(map(nvcc.is_cuda, sources)):
         _check_capabilities(name, compute_capabilities)

@@ -1,0 +1,90 @@
+"""Whether a file or folder is private: only root and this user can change it.
+
+What is loaded from the cache runs with all rights of the user, so nobody else
+may have had a hand in it. The rules are those by which OpenSSH takes a file of
+keys: https://man.openbsd.org/sshd#AUTHORIZED_KEYS_FILE_FORMAT.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pathlib
+import pwd
+import shlex
+import stat
+
+_ACL = "system.posix_acl_access"
+
+
+def problem_of_folder(folder: pathlib.Path) -> str | None:
+    """Why others could change what is in a folder, and the remedy; else None.
+
+    The folders above it count as well, since who may write there can put
+    another folder in its place. What does not exist yet has no problem.
+
+    Args:
+      folder: an absolute path without symbolic links.
+    """
+    for path in reversed(folder.parents):
+        # In a sticky folder such as /tmp, only its owner removes a file.
+        found = problem(path, sticky_is_private=True)
+        if found:
+            return found
+    return problem(folder)
+
+
+def problem(path: pathlib.Path, sticky_is_private: bool = False) -> str | None:
+    """Why others could change one file or folder, and the remedy; else None."""
+    try:
+        about = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    quoted = shlex.quote(str(path))
+    if stat.S_ISLNK(about.st_mode):
+        return f"{path} is a symbolic link; remove it"
+    if about.st_uid not in (0, os.geteuid()):
+        return (
+            f"{path} belongs to another user, {about.st_uid}; remove it, or "
+            f"`chown {os.geteuid()} {quoted}` if what is in it is yours"
+        )
+    if sticky_is_private and about.st_mode & stat.S_ISVTX:
+        return None
+    by_others = about.st_mode & stat.S_IWOTH
+    by_group = about.st_mode & stat.S_IWGRP
+    if by_others or (by_group and not _is_private_group(path, about.st_gid)):
+        return (
+            f"others may write to {path} (mode {about.st_mode & 0o7777:o}); "
+            f"run `chmod go-w {quoted}`"
+        )
+    return None
+
+
+def close(path: pathlib.Path) -> None:
+    """Lets nobody else write to a file, whatever the umask is."""
+    path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o022)
+
+
+def _is_private_group(path: pathlib.Path, gid: int) -> bool:
+    """Whether a group has no member but this user, or root.
+
+    Where the umask is 002 each user has a group of the same name. A group's
+    list lacks those whose primary group it is, so its name has to tell.
+    """
+    try:
+        os.getxattr(path, _ACL)
+        return False  # the group's bits then stand for others, too
+    except OSError:
+        pass
+    for uid in {0, os.geteuid()}:
+        try:
+            user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+        except KeyError:
+            continue
+        if (
+            user.pw_gid == gid
+            and group.gr_name == user.pw_name
+            and set(group.gr_mem) <= {user.pw_name}
+        ):
+            return True
+    return False
