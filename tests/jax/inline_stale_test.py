@@ -8,6 +8,7 @@ import pytest
 from inline_builds import ANSWER, answer, build, compiles
 
 import xla_ffi_kit
+from xla_ffi_kit.strings import cache
 
 folder = inline_builds.folder
 
@@ -240,6 +241,14 @@ def test_a_header_that_is_asked_for(folder):
     expect(folder, 2, code, *flags)
     (folder / "first" / "constants.h").unlink()
     expect(folder, 1, code, *flags)
+
+
+def test_other_headers_of_the_kit_are_tracked(folder):
+    build('#include "xla_ffi/core/handler.h"\n')
+    (entry,) = cache.entries()
+    tracked = {os.path.basename(path) for path in entry.dependencies.files}
+    # Beside those that every string includes, which are in the key.
+    assert {"handler.h", "cmath"} <= tracked and "kit.h" not in tracked
 
 
 def test_a_forced_header_in_the_current_folder(folder, monkeypatch):

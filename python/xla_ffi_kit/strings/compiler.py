@@ -15,9 +15,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from xla_ffi_kit.strings import compiler_flags, dependencies, nvcc
+from xla_ffi_kit.strings import compiler_flags, dependencies, headers, nvcc
 from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
-from xla_ffi_kit.strings.headers import include_dir
 
 # Programs that start the compiler of the name by which they are called.
 _LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
@@ -175,7 +174,7 @@ def compile_library(
       cuda: the CUDA compiler, whose headers C++ sources find, too.
     """
     compile_flags, link_flags = compiler_flags.split(flags)
-    includes = ["-isystem", include_dir()]
+    includes = ["-isystem", headers.include_dir()]
     if cuda is not None:
         includes += ["-isystem", str(cuda.nvcc.include)]
         link_flags = [*cuda.nvcc.link_flags(), *link_flags]
@@ -201,14 +200,14 @@ def compile_tracked(
 ) -> dependencies.Found:
     """Compiles one C++ source and links; what was read for it.
 
-    Less the source itself and the headers of the kit, which a key has.
+    Less the source itself, and the kit's headers that a key has.
     """
     compile_flags, link_flags = compiler_flags.split(flags)
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
         file, depfile = pathlib.Path(work, "0.o"), pathlib.Path(work, "0.d")
         command = [
             *_compile_command(compiler, compile_flags),
-            *("-isystem", include_dir()),
+            *("-isystem", headers.include_dir()),
             *("-MD", "-MT", "read", "-MF", str(depfile)),
             # It says where it looks for headers.
             *("-Xpreprocessor", "-v"),
@@ -228,11 +227,12 @@ def compile_tracked(
             linked = [os.path.abspath(line) for line in said.splitlines()]
             read += filter(os.path.isfile, linked)
             absent += compiler_flags.libraries_before(link_flags)
-    inside = (str(library.parent), include_dir())
-    kept = (p for p in read if not p.startswith(tuple(f"{f}/" for f in inside)))
+    own = f"{library.parent}{os.sep}"
+    known = headers.of_inline()
+    kept = [p for p in read if p not in known and not p.startswith(own)]
     return dependencies.Found(
         tuple(dict.fromkeys(kept)),
-        tuple(sorted(p for p in absent if not p.startswith(inside[0]))),
+        tuple(sorted({p for p in absent if not p.startswith(own)})),
     )
 
 

@@ -146,7 +146,8 @@ def search_path(said: str) -> tuple[list[str], list[str]]:
         for line in listed.splitlines()
         if line.startswith(" ")
     ]
-    return folders if begins and ends else [], _NO_FOLDER.findall(said)
+    absent = [os.path.abspath(path) for path in _NO_FOLDER.findall(said)]
+    return folders if begins and ends else [], absent
 
 
 def looked_at(
