@@ -18,8 +18,20 @@ STRANGER = 12345
 # Users of every Debian whose group has their name, and one whose has not.
 BIN, SYNC = 2, 4
 
+
+def can_chown():
+    """Whether files can be given away: by root, and in no user namespace."""
+    with tempfile.NamedTemporaryFile() as file:
+        try:
+            os.chown(file.name, STRANGER, STRANGER)
+        except OSError:
+            return False
+        return True
+
+
+CAN_CHOWN = can_chown()
 as_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root makes files of other users"
+    not CAN_CHOWN, reason="only root makes files of other users"
 )
 
 
@@ -106,7 +118,7 @@ def test_what_belongs_to_another_user(folder, part, unread):
 def test_what_others_may_write(folder, part, mode, unread):
     path = parts(folder)[part]
     path.chmod(path.stat().st_mode | mode)
-    if os.geteuid() == 0:
+    if CAN_CHOWN:
         os.chown(path, -1, STRANGER)
     elif mode == 0o020:
         pytest.skip("its group may be this user's own")
@@ -125,10 +137,9 @@ def test_what_others_may_write(folder, part, mode, unread):
         build()
 
 
+@as_root
 def test_a_cache_that_a_stranger_made_before(folder):
     """In a sticky folder: no part of the path is this user's to check."""
-    if os.geteuid() != 0:
-        pytest.skip("only root makes files of other users")
     shutil.rmtree(folder / "cache")
     folder.chmod(0o1777)
     (folder / "cache").mkdir()
@@ -189,6 +200,22 @@ def test_an_access_list_is_no_private_group(folder, monkeypatch):
     (folder / "cache").chmod(0o770)
     build()
     monkeypatch.setattr(os, "getxattr", lambda *args: b"a list")
+    assert "others may write" in refusal()
+
+
+@as_root
+@pytest.mark.parametrize("part", ["parent", "cache"])
+def test_in_a_user_namespace_root_may_have_no_number(folder, monkeypatch, part):
+    unmapped = int(private._OVERFLOW_UID.read_text())
+    os.chown(parts(folder)[part], unmapped, unmapped)
+    assert "belongs to another user" in refusal()
+    (folder / "uid_map").write_text("      1000       1000          1\n")
+    monkeypatch.setattr(private, "_UID_MAP", folder / "uid_map")
+    if part == "cache":  # which has to be this user's own
+        assert "belongs to another user" in refusal()
+        return
+    build()
+    folder.chmod(0o775)
     assert "others may write" in refusal()
 
 

@@ -15,6 +15,8 @@ import shlex
 import stat
 
 _ACL = "system.posix_acl_access"
+_UID_MAP = pathlib.Path("/proc/self/uid_map")
+_OVERFLOW_UID = pathlib.Path("/proc/sys/kernel/overflowuid")
 
 
 def problem_of_folder(folder: pathlib.Path) -> str | None:
@@ -28,14 +30,19 @@ def problem_of_folder(folder: pathlib.Path) -> str | None:
     """
     for path in reversed(folder.parents):
         # In a sticky folder such as /tmp, only its owner removes a file.
-        found = problem(path, sticky_is_private=True)
+        found = problem(path, is_above=True)
         if found:
             return found
     return problem(folder)
 
 
-def problem(path: pathlib.Path, sticky_is_private: bool = False) -> str | None:
-    """Why others could change one file or folder, and the remedy; else None."""
+def problem(path: pathlib.Path, is_above: bool = False) -> str | None:
+    """Why others could change one file or folder, and the remedy; else None.
+
+    Args:
+      path: the file or folder.
+      is_above: whether it only has to keep a folder in its place.
+    """
     try:
         about = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -43,12 +50,13 @@ def problem(path: pathlib.Path, sticky_is_private: bool = False) -> str | None:
     quoted = shlex.quote(str(path))
     if stat.S_ISLNK(about.st_mode):
         return f"{path} is a symbolic link; remove it"
-    if about.st_uid not in (0, os.geteuid()):
+    is_own = about.st_uid in (0, os.geteuid())
+    if not is_own and not (is_above and _may_be_root(about.st_uid)):
         return (
             f"{path} belongs to another user, {about.st_uid}; remove it, or "
             f"`chown {os.geteuid()} {quoted}` if what is in it is yours"
         )
-    if sticky_is_private and about.st_mode & stat.S_ISVTX:
+    if is_above and about.st_mode & stat.S_ISVTX:
         return None
     by_others = about.st_mode & stat.S_IWOTH
     by_group = about.st_mode & stat.S_IWGRP
@@ -58,6 +66,20 @@ def problem(path: pathlib.Path, sticky_is_private: bool = False) -> str | None:
             f"run `chmod go-w {quoted}`"
         )
     return None
+
+
+def _may_be_root(uid: int) -> bool:
+    """Whether root may look like this user: where root has no number.
+
+    In a user namespace, such as a build's sandbox, each user who is not mapped
+    looks like the same one, and so do the owners of "/" and "/home".
+    """
+    try:
+        overflow = int(_OVERFLOW_UID.read_text())
+        mapped = [line.split()[0] for line in _UID_MAP.read_text().splitlines()]
+    except OSError:
+        return False
+    return uid == overflow and "0" not in mapped
 
 
 def close(path: pathlib.Path) -> None:
