@@ -1,4 +1,4 @@
-"""Every environment variable that is read, in docs/security.md, and no other."""
+"""The environment variables that are read are those of docs/security.md."""
 
 import ast
 import pathlib

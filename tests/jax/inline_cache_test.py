@@ -8,12 +8,18 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 
+import inline_builds
 import pytest
+from inline_builds import build, compiles, source
 
 from xla_ffi_kit import BuildError
 from xla_ffi_kit.strings import cache, commands, operation
+from xla_ffi_kit.strings.dependencies import digest_of
 from xla_ffi_kit.strings.source import Place, Source
+
+folder = inline_builds.folder
 
 # Compiles one source, and calls it by its C function: XLA has no part in it.
 PROGRAM = """
@@ -36,25 +42,6 @@ os.write(1, f"{answer} {target}\\n".encode())
 IMPORTS = "from xla_ffi_kit.strings import cache, operation\n"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A cache folder, and beside it a log of what the compiler was asked."""
-    monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
-    compiler = tmp_path / "compiler"
-    compiler.write_text(
-        f'#!/bin/sh\ncase "$*" in *" -c "*) echo . >>{tmp_path}/log;; esac\n'
-        f'exec {shutil.which("c++")} "$@"\n'
-    )
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CXX", str(compiler))
-    return tmp_path
-
-
-def compiles(folder):
-    log = folder / "log"
-    return len(log.read_text().split()) if log.exists() else 0
-
-
 def start(program, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
@@ -69,15 +56,6 @@ def lines(process):
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return out.splitlines()
-
-
-def source(code):
-    code += "void f(kit::In<float> x, kit::Out<float> y) {}"
-    return Source("f", code, "f", (), ("x",), (), Place("f.cc", 1))
-
-
-def build(code="", *flags):
-    return operation.build(source(code), flags)
 
 
 # Eight processes at once: to import what compiles takes longest, so it is
@@ -180,7 +158,7 @@ def test_a_damaged_entry_is_compiled_again(folder, damage):
         library.unlink()
     assert build() == (target, library)
     assert compiles(folder) == 2
-    assert cache.digest_of(library) == json.loads(entry.read_text())["sha256"]
+    assert digest_of(library) == json.loads(entry.read_text())["sha256"]
 
 
 def test_an_included_file_that_changes_is_another_function(folder):
@@ -260,3 +238,82 @@ def test_listing_and_clearing(folder, capsys):
     assert list(pathlib.Path(folder, "cache").iterdir()) == []
     build()
     assert compiles(folder) == 2
+
+
+def test_clearing_leaves_what_is_not_the_kits(folder):
+    build()
+    top = folder / "cache"
+    others = [
+        top / name / file
+        for name in ("project", "0" * 32, "1" * 31 + "x", "2" * 32)
+        for file in ("lock", "data", "entry.json", "f-0123456789abcdef.so")
+        if name != "2" * 32 or file == "lock"
+    ]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("of another program" if path.name == "lock" else "")
+    (folder / "linked").mkdir()
+    shutil.copy(
+        next(top.glob("*/entry.json")).parent / "lock", folder / "linked"
+    )
+    (top / ("3" * 32)).symlink_to(folder / "linked")
+    (top / "lock").write_text("")
+    assert cache.clear() == 1
+    assert all(path.exists() for path in others)
+    assert (top / ("3" * 32) / "lock").exists()
+    # Nor is it listed, or removed because it is old.
+    for path in others:
+        os.utime(path, (1, 1))
+    build()
+    assert all(path.exists() for path in others)
+    assert len(cache.entries()) == 1
+
+
+def age(library, days):
+    entry = library.parent / "entry.json"
+    then = time.time() - days * 24 * 3600
+    os.utime(entry, (then, then))
+    return entry
+
+
+def test_what_was_not_used_for_long_is_removed(folder):
+    _, kept = build("int kept;\n")
+    _, used = build("int used;\n")
+    _, unused = build("int unused;\n")
+    loaded = ctypes.CDLL(unused)
+    age(kept, cache.UNUSED_DAYS - 1)
+    age(used, cache.UNUSED_DAYS + 1)
+    age(unused, cache.UNUSED_DAYS + 1)
+    assert build("int used;\n")[1] == used  # which counts from now on
+    assert time.time() - os.stat(used.parent / "entry.json").st_mtime < 1000
+    assert unused.exists()
+    build("int another;\n")
+    assert kept.exists() and used.exists() and not unused.parent.exists()
+    assert loaded.XlaFfiKit_GetHandlerTable
+    assert compiles(folder) == 4
+
+
+def test_of_many_entries_the_last_used_stay(folder, monkeypatch):
+    monkeypatch.setattr(cache, "MOST_ENTRIES", 2)
+    libraries = [build(f"int {name};\n")[1] for name in "abc"]
+    assert [path.exists() for path in libraries] == [False, True, True]
+    age(libraries[2], 3)
+    assert build("int b;\n")[1] == libraries[1]
+    build("int d;\n")
+    assert [path.exists() for path in libraries] == [False, True, False]
+
+
+def test_a_use_is_noted_once_a_day(folder):
+    _, library = build()
+    entry = age(library, 0.9)
+    before = entry.stat()
+    build()
+    assert entry.stat().st_mtime_ns == before.st_mtime_ns
+    age(library, 1.1)
+    # What another process is at is left alone.
+    with cache._locked(library.parent):
+        build()
+        assert time.time() - entry.stat().st_mtime > 24 * 3600
+    build()
+    assert time.time() - entry.stat().st_mtime < 1000
+    assert compiles(folder) == 1

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit.library import registration
+from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.ops import relu
 
@@ -258,6 +258,53 @@ def test_optional_library_that_is_absent_leaves_the_reference(tmp_path):
     op = op_of(absent)
     np.testing.assert_array_equal(op(jnp.array([-1.0, 2.0])), [0, 2])
     assert "custom_call" not in jax.jit(op).lower(jnp.ones(3)).as_text()
+
+
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize("change", ["removed", "replaced"])
+def test_what_is_loaded_stays_loaded(tmp_path, optional, change):
+    path = tmp_path / "loaded.so"
+    shutil.copy(CPU.path, path)
+    library = xla_ffi_kit.HandlerLibrary(path, optional=optional)
+    handlers = library.handlers
+    path.unlink()
+    if change == "replaced":
+        path.write_text("another program is writing it")
+    assert handler_library.find([library], "cpu", "xla_ffi_kit.relu") is library
+    if change == "removed":
+        again = xla_ffi_kit.HandlerLibrary(path, optional=optional)
+        assert again.exists
+        assert again.handlers == handlers
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_a_library_that_was_there_is_not_absent(tmp_path, optional):
+    path = tmp_path / "gone.so"
+    shutil.copy(CPU.path, path)
+    library = xla_ffi_kit.HandlerLibrary(path, optional=optional)
+    op = op_of(library)
+    path.unlink()
+    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+        op(np.float32(-1))
+    assert f"handler library {path} does not exist" in str(caught.value)
+
+
+def test_a_platform_without_a_library_has_the_programs_own_handler():
+    op = xla_ffi_kit.FfiOp(
+        "xla_ffi_kit.relu",
+        relu._reference,
+        kernel_axes=0,
+        handlers={"cpu": "xla_ffi_kit.relu", "cuda": "my_program.relu"},
+        libraries=[CPU],
+    )
+    program = jax.export.export(
+        jax.jit(op),
+        platforms=("cpu", "cuda", "tpu"),
+        disabled_checks=xla_ffi_kit.export_checks(op),
+    )(jnp.ones(3))
+    module = program.mlir_module()
+    assert module.count("@my_program.relu(") == 1
+    assert module.count("@xla_ffi_kit.relu(") == 1
 
 
 def test_first_use_from_many_threads():

@@ -186,7 +186,7 @@ def _operation(
     target = op.handlers[platform_name]
     if callable(target):
         return state("other operations")
-    if not op.libraries:
+    if all(library.platform != platform_name for library in op.libraries):
         if op.if_registered and not registration.is_registered(
             target, platform_name
         ):

@@ -56,11 +56,14 @@ Library: TypeAlias = Union["HandlerLibrary", str, "os.PathLike[str]"]
 class HandlerLibrary:
     """A handler library on disk, loaded when it is first asked for something.
 
+    What is loaded stays loaded, whatever happens to the file.
+
     Args:
       path: the shared library.
       platform: JAX's name of the platform whose handlers it carries.
       optional: whether its absence is no error: operations then run their
-        reference on that platform.
+        reference on that platform. One that was there is not absent: if it is
+        gone before it is loaded, that is an error.
     """
 
     def __init__(
@@ -79,14 +82,18 @@ class HandlerLibrary:
         self.path = os.path.abspath(path)
         self.platform = platform
         self.optional = optional
+        self._was_seen = os.path.exists(self.path)
 
     def __repr__(self) -> str:
         return f"HandlerLibrary({self.path!r}, {self.platform!r})"
 
     @property
     def exists(self) -> bool:
-        """Whether the file is there."""
-        return os.path.exists(self.path)
+        """Whether the file is there, was once, or is loaded."""
+        self._was_seen = (
+            self._was_seen or self.path in _loaded or os.path.exists(self.path)
+        )
+        return self._was_seen
 
     @property
     def api_version(self) -> tuple[int, int]:
@@ -120,6 +127,11 @@ class HandlerLibrary:
                 f"handler library {self.path} has no handler {target!r} for "
                 f"{self.platform}; it offers: {offered}"
             )
+        return found
+
+    def function(self, name: str) -> ctypes._FuncPointer:
+        """A C function that the library exports."""
+        found: ctypes._FuncPointer = getattr(self._library, name)
         return found
 
     @functools.cached_property
@@ -160,18 +172,31 @@ def _parallel_for(
     return table.parallel_for or None
 
 
+# Path -> what was loaded from it, and what file was there.
+_loaded: dict[str, tuple[ctypes.CDLL, tuple[int, ...]]] = {}
+
+
+def loaded(path: str) -> ctypes.CDLL | None:
+    """What this process loaded from a path, also if it is gone since."""
+    found = _loaded.get(path)
+    return found[0] if found else None
+
+
 def _open(path: str) -> ctypes.CDLL:
-    if not os.path.exists(path):
+    try:
+        file = _file_at(path)
+    except OSError:
+        if path in _loaded:
+            return _loaded[path][0]
         raise HandlerLibraryError(
             f"handler library {path} does not exist; build it, or reinstall "
             "the package it belongs to (in a checkout of xla_ffi_kit: build "
             "//python/xla_ffi_kit:cpu_library)"
-        )
+        ) from None
     problem = elf.problem(path)
     if problem:
         raise HandlerLibraryError(f"handler library {path} {problem}")
-    file = _file_at(path)
-    if _loaded.get(path, file) != file:
+    if path in _loaded and _loaded[path][1] != file:
         raise HandlerLibraryError(
             f"handler library {path} has changed since this process loaded it, "
             "and a process cannot load it again; start a new process"
@@ -184,12 +209,8 @@ def _open(path: str) -> ctypes.CDLL:
         raise HandlerLibraryError(
             f"handler library {path} {problem or f'cannot be loaded: {error}'}"
         ) from None
-    _loaded[path] = file
+    _loaded[path] = library, file
     return library
-
-
-# Path -> what file was there when it was loaded.
-_loaded: dict[str, tuple[int, ...]] = {}
 
 
 def _file_at(path: str) -> tuple[int, ...]:
@@ -254,9 +275,10 @@ def find(
         if target in library.handlers:
             return library
     required = present or [lib for lib in offered if not lib.optional]
-    if required:
-        required[0].handler(target)  # raises, naming file and target
-    return None
+    if not required:
+        return None
+    required[0].handler(target)  # raises, naming file and target
+    return required[0]  # which appeared meanwhile
 
 
 def all_of(

@@ -82,7 +82,7 @@ def _lower(
     *operands: ir.Value,
     attributes: AttributeValues,
 ) -> Sequence[ir.Value | Sequence[ir.Value]]:
-    if spec.libraries:
+    if any(library.platform == platform for library in spec.libraries):
         library = handler_library.find(spec.libraries, platform, target)
         if library is None:
             return default(ctx, *operands, attributes=attributes)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xla_ffi_kit import _check
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.strings import compiler, cpp, nvcc
+from xla_ffi_kit.strings import compiler, compiler_flags, cpp, nvcc
 from xla_ffi_kit.strings.errors import BuildError
 
 _PLATFORMS = {"cpu": "Host", "cuda": "CUDA"}
@@ -104,7 +104,7 @@ def build_library(
             f"{name}: output: expected a file to write, got the folder {output}"
         )
     found = compiler.find()
-    compiler.check_flags(name, flags)
+    compiler_flags.check(name, flags)
     cuda = None
     if any(map(nvcc.is_cuda, sources)):
         _check_capabilities(name, compute_capabilities)

@@ -3,27 +3,41 @@
 An entry is a folder named by its key, with a lock, `entry.json` and the
 library that it names. The rename of `entry.json` publishes it, and it holds the
 library's hash: whatever is killed or damaged, a reader finds a whole library or
-none. The lock is the kernel's (flock), which frees it when its holder dies.
+none. The lock is the kernel's (flock), which frees it when its holder dies; its
+text tells an entry from a folder of others. The time of `entry.json` is that of
+the last use, within a day.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import fcntl
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 
+from xla_ffi_kit.strings import private
+from xla_ffi_kit.strings.dependencies import Dependencies, Found, digest_of
 from xla_ffi_kit.strings.errors import BuildError
 
 FOLDER_VARIABLE = "XLA_FFI_KIT_CACHE"
+# What is removed when something is compiled.
+UNUSED_DAYS = 90
+MOST_ENTRIES = 2000
+
 _ENTRY = "entry.json"
+_LOCK = "lock"
+_LOCK_TEXT = b"an entry of xla_ffi_kit's cache\n"
+_KEY = re.compile(r"[0-9a-f]{32}")
+_DAY = 24 * 3600
+_TICK_NS = 20_000_000  # how far the times of files may be behind the clock
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,18 +48,33 @@ class Entry:
       library: the shared library.
       name: of the operation that it was compiled for.
       version: a hash of all that it was made of; part of the library's name.
-      dependencies: files that it was compiled from, beside its source and the
-        headers of systems and of the kit, and their hashes.
+      digest: the hash of the library itself.
+      dependencies: what it was made of beside what its key has.
+      used: when it was last used, in seconds since 1970; within a day.
     """
 
     library: pathlib.Path
     name: str
     version: str
-    dependencies: dict[str, str]
+    digest: str
+    dependencies: Dependencies
+    used: float
+
+    def write(self, path: pathlib.Path) -> None:
+        """Writes what `_read` reads."""
+        about = {
+            "file": self.library.name,
+            "sha256": self.digest,
+            "name": self.name,
+            "version": self.version,
+            **self.dependencies.to_json(),
+        }
+        path.write_text(json.dumps(about))
+        private.close(path)
 
 
-# Compiles into a folder, for a version; returns name and dependencies.
-Compile = Callable[[pathlib.Path, str], dict[str, str]]
+# Compiles into a file.
+Compile = Callable[[pathlib.Path], Found]
 
 
 def folder() -> pathlib.Path:
@@ -54,16 +83,29 @@ def folder() -> pathlib.Path:
     if chosen:
         return pathlib.Path(chosen).expanduser().absolute()
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(home, "xla_ffi_kit", "inline")
+    return pathlib.Path(home, "xla_ffi_kit", "inline").absolute()
 
 
-def digest_of(path: str | os.PathLike[str]) -> str | None:
-    """The hash of a file's content; None if there is no such file."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
-    except OSError:
-        return None
+def _private_folder() -> pathlib.Path:
+    """The cache's folder without links, which nobody else can change.
+
+    Links are resolved once, so that nobody can change them afterwards.
+    """
+    place = pathlib.Path(os.path.realpath(folder()))
+    _check(private.problem_of_folder(place))
+    return place
+
+
+class _NotPrivateError(BuildError):
+    """Others could have written what is in the cache."""
+
+
+def _check(problem: str | None) -> None:
+    if problem:
+        raise _NotPrivateError(
+            f"the cache folder {folder()} cannot be used: {problem}, or set "
+            f"{FOLDER_VARIABLE} to a folder of your own"
+        )
 
 
 def get(key: str, name: str, compile_library: Compile) -> Entry:
@@ -72,20 +114,27 @@ def get(key: str, name: str, compile_library: Compile) -> Entry:
     Args:
       key: a hash of everything known before anything is compiled.
       name: of the operation, for messages and lists.
-      compile_library: `compile_library(library, version)` writes the library
-        and returns the files it depends on, and their hashes when it read them.
+      compile_library: `compile_library(library)` writes the library and
+        returns what it read.
+
+    Raises:
+      BuildError: it does not compile, or the cache cannot be used: others can
+        write to it, or this user cannot.
     """
-    place = folder() / key
-    found = _read(place)
-    if found is not None and _is_current(found):
-        return found
     try:
+        top = _private_folder()
+        place = top / key
+        found = _current(place)
+        if found is not None:
+            return found
         with _locked(place):
-            found = _read(place)  # what another process compiled meanwhile
-            if found is not None and _is_current(found):
-                return found
-            known = dict(found.dependencies) if found else {}
-            return _compile(place, key, name, known, compile_library)
+            found = _current(place)  # what another process compiled meanwhile
+            if found is None:
+                found = _compile(place, key, name, compile_library)
+                _evict(top)
+            return found
+    except _NotPrivateError as error:
+        raise BuildError(f"{name}: {error}") from None
     except OSError as error:
         raise BuildError(
             f"{name}: the cache folder {folder()} cannot be used "
@@ -95,80 +144,122 @@ def get(key: str, name: str, compile_library: Compile) -> Entry:
 
 
 def _compile(
-    place: pathlib.Path,
-    key: str,
-    name: str,
-    known: dict[str, str],
-    compile_library: Compile,
+    place: pathlib.Path, key: str, name: str, compile_library: Compile
 ) -> Entry:
-    """Compiles until the version is that of the files that were read."""
-    dependencies = {path: digest_of(path) or "" for path in known}
+    """Compiles until the files that were read have not changed meanwhile."""
     with tempfile.TemporaryDirectory(prefix="new-", dir=place) as temporary:
         library = pathlib.Path(temporary, "library.so")
-        while True:
-            version = _version(key, dependencies)
-            found = compile_library(library, version)
-            if found == dependencies:
+        begin = time.time_ns()
+        dependencies = Dependencies.of(compile_library(library))
+        # Files that are older than that are what the compiler read. For others
+        # it takes two looks at their content, one before it and one after.
+        while dependencies.newest() > begin - _TICK_NS:
+            before = dependencies.digests()
+            dependencies = Dependencies.of(compile_library(library))
+            if dependencies.digests() == before:
                 break
-            dependencies = found
-        file = f"{name}-{version}.so"
-        about = {
-            "file": file,
-            "sha256": digest_of(library),
-            "name": name,
-            "version": version,
-            "dependencies": dependencies,
-        }
+        text = json.dumps([key, dependencies.digests()])
+        version = hashlib.sha256(text.encode()).hexdigest()[:16]
+        file = place / f"{name}-{version}.so"
+        digest = digest_of(library) or ""
+        entry = Entry(file, name, version, digest, dependencies, time.time())
         written = pathlib.Path(temporary, _ENTRY)
-        written.write_text(json.dumps(about))
-        os.rename(library, place / file)
+        entry.write(written)
+        private.close(library)
+        os.rename(library, file)
         os.rename(written, place / _ENTRY)
     for old in place.glob("*.so"):
-        if old.name != file:
+        if old != file:
             old.unlink()
-    return Entry(place / file, name, version, dependencies)
+    return entry
 
 
-def _version(key: str, dependencies: dict[str, str]) -> str:
-    text = json.dumps([key, sorted(dependencies.items())])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _current(place: pathlib.Path) -> Entry | None:
+    """The entry in a folder if it is whole and would be compiled the same."""
+    entry = _read(place)
+    now = entry.dependencies.now() if entry else None
+    if entry is None or now is None:
+        return None
+    if time.time() - entry.used > _DAY or now != entry.dependencies:
+        _renew(place, dataclasses.replace(entry, dependencies=now))
+    return entry
+
+
+def _renew(place: pathlib.Path, entry: Entry) -> None:
+    """Notes that an entry is in use, unless someone else is at it."""
+    with contextlib.suppress(OSError), _try_lock(place) as locked:
+        found = _read(place) if locked else None
+        if found is not None and found.version == entry.version:
+            with tempfile.TemporaryDirectory(prefix="new-", dir=place) as new:
+                written = pathlib.Path(new, _ENTRY)
+                entry.write(written)
+                os.rename(written, place / _ENTRY)
 
 
 def _read(place: pathlib.Path) -> Entry | None:
-    """The entry in a folder if it is whole."""
+    """The entry in a folder if it is whole.
+
+    BuildError if others than this user can have written it.
+    """
+    _check(private.problem(place) or private.problem(place / _ENTRY))
     try:
+        used = os.stat(place / _ENTRY).st_mtime
         about = json.loads((place / _ENTRY).read_bytes())
-        library = place / about["file"]
+        library = place / os.path.basename(about["file"])
+        _check(private.problem(library))
         if digest_of(library) != about["sha256"]:
             return None
         return Entry(
-            library, about["name"], about["version"], about["dependencies"]
+            library,
+            about["name"],
+            about["version"],
+            about["sha256"],
+            Dependencies.from_json(about),
+            used,
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _is_current(entry: Entry) -> bool:
-    return all(
-        digest_of(path) == digest for path, digest in entry.dependencies.items()
-    )
 
 
 @contextlib.contextmanager
 def _locked(place: pathlib.Path) -> Iterator[None]:
     """Holds the entry's lock; what a killed holder left behind is removed."""
     while True:
-        _make_folder(place)
-        lock = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        _make_folder(place.parent)
+        _check(private.problem_of_folder(place.parent))
+        place.mkdir(0o755, exist_ok=True)
+        _check(private.problem(place))
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        lock = os.open(place / _LOCK, flags, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if _is_same_file(lock, place / "lock"):
+            if _is_same_file(lock, place / _LOCK):
+                if os.fstat(lock).st_size == 0:
+                    os.write(lock, _LOCK_TEXT)
                 for left in place.glob("new-*"):
                     shutil.rmtree(left, ignore_errors=True)
                 yield
                 return
         finally:
             os.close(lock)
+
+
+@contextlib.contextmanager
+def _try_lock(place: pathlib.Path) -> Iterator[bool]:
+    """Whether the lock of an entry that is there could be taken, and is held.
+
+    OSError if the folder is no entry.
+    """
+    lock = os.open(place / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    is_free = False
+    try:
+        is_entry = os.read(lock, len(_LOCK_TEXT) + 1) == _LOCK_TEXT
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_free = True
+        yield is_entry and is_free
+    finally:
+        os.close(lock)
 
 
 def _is_same_file(descriptor: int, path: pathlib.Path) -> bool:
@@ -179,42 +270,55 @@ def _is_same_file(descriptor: int, path: pathlib.Path) -> bool:
         return False
 
 
-def _make_folder(place: pathlib.Path) -> None:
-    """Makes the entry's folder, in a cache that is nobody else's."""
-    os.makedirs(folder(), mode=0o700, exist_ok=True)
-    owner = os.stat(folder()).st_uid
-    if owner not in (os.geteuid(), 0):
-        raise OSError(errno.EPERM, f"it belongs to another user, {owner}")
-    os.makedirs(place, exist_ok=True)
+def _make_folder(path: pathlib.Path) -> None:
+    """Makes a folder and those above it, for this user alone."""
+    if not path.parent.is_dir():
+        _make_folder(path.parent)
+    path.mkdir(0o700, exist_ok=True)
+
+
+def _places(top: pathlib.Path) -> list[pathlib.Path]:
+    """The folders that may be entries."""
+    if not top.is_dir():
+        return []
+    return [
+        place
+        for place in top.iterdir()
+        if _KEY.fullmatch(place.name) and not place.is_symlink()
+    ]
 
 
 def entries() -> list[Entry]:
     """The entries that are whole, by name."""
-    if not folder().is_dir():
-        return []
-    found = [_read(place) for place in folder().iterdir() if place.is_dir()]
+    found = map(_read, _places(_private_folder()))
     return sorted((e for e in found if e), key=lambda e: (e.name, e.version))
 
 
 def clear() -> int:
-    """Removes all entries, but for those being compiled; how many it removed.
+    """Removes all entries except those being compiled; how many it removed.
 
-    Libraries that are loaded stay loaded.
+    Libraries that are loaded stay loaded. What the kit has not made stays.
     """
-    removed = 0
-    if not folder().is_dir():
-        return 0
-    for place in folder().iterdir():
-        try:
-            lock = os.open(place / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            continue  # no entry of ours
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return sum(map(_remove, _places(_private_folder())))
+
+
+def _remove(place: pathlib.Path) -> bool:
+    """Removes an entry, if it is one and nobody is at it; whether it did."""
+    with contextlib.suppress(OSError), _try_lock(place) as locked:
+        if locked:
             shutil.rmtree(place)
-            removed += 1
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(lock)
-    return removed
+            return True
+    return False
+
+
+def _evict(top: pathlib.Path) -> None:
+    """Removes the entries that have not been used for long."""
+    used = []
+    for place in _places(top):
+        with contextlib.suppress(OSError):  # being compiled, or no entry
+            used.append((os.stat(place / _ENTRY).st_mtime, place))
+    used.sort(reverse=True)
+    oldest = time.time() - UNUSED_DAYS * _DAY
+    for i, (last, place) in enumerate(used):
+        if i >= MOST_ENTRIES or last < oldest:
+            _remove(place)

@@ -99,11 +99,16 @@ def cache(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--clear", action="store_true", help="remove all of it")
     options = parser.parse_args(arguments)
-    if options.clear:
-        print(f"removed {cache_folder.clear()} entries")
-        return 0
+    try:
+        if options.clear:
+            print(f"removed {cache_folder.clear()} entries")
+            return 0
+        entries = cache_folder.entries()
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
     print(cache_folder.folder())
-    for entry in cache_folder.entries():
+    for entry in entries:
         size = entry.library.stat().st_size
         print(f"  {entry.name}.{entry.version}  {size >> 10} KiB")
     return 0

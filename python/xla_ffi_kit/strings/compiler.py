@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -16,14 +15,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from xla_ffi_kit.strings import cache, nvcc
+from xla_ffi_kit.strings import compiler_flags, dependencies, headers, nvcc
 from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
-from xla_ffi_kit.strings.headers import include_dir
 
-# gcc links startup code into libraries with these that makes denormals zero in
-# every thread that loads them.
-_REFUSED = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
-
+# Programs that start the compiler of the name by which they are called.
+_LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
 _ASSERTED = re.compile(
     r"xla_ffi/inline/.*static assertion failed(?: due to requirement '.*')?: "
     r"\"?([^\"\n]*)"
@@ -54,10 +50,17 @@ _LINK_FLAGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Compiler:
-    """A command, and what tells one compiler from another."""
+    """A command, and what tells one compiler from another.
+
+    Attributes:
+      command: the words of the command.
+      identity: these, and which files the programs among them are.
+      options: the words after the last program.
+    """
 
     command: tuple[str, ...]
     identity: str
+    options: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +88,16 @@ def find() -> Compiler:
                 f"the environment variable CXX is {chosen!r}, but there is no "
                 f"program {command[0]!r}"
             )
-        return Compiler((program, *command[1:]), _identity(program))
+        last = max(i for i, w in enumerate(command) if _program(w))
+        return Compiler(
+            (program, *command[1:]),
+            _identity(command),
+            tuple(command[last + 1 :]),
+        )
     for name in ("c++", "g++", "clang++"):
         program = shutil.which(name)
         if program is not None:
-            return Compiler((program,), _identity(program))
+            return Compiler((program,), _identity((name,)))
     if importlib.util.find_spec("ziglang") is not None:
         version = importlib.metadata.version("ziglang")
         command = [sys.executable, "-m", "ziglang", "c++"]
@@ -100,45 +108,49 @@ def find() -> Compiler:
     )
 
 
-def _identity(program: str) -> str:
-    # Asking for the version takes as long as the rest of a start.
-    path = os.path.realpath(program)
-    about = os.stat(path)
+def _program(word: str) -> str | None:
+    """The program that a word of a command names, if it names one."""
+    return None if word.startswith("-") else shutil.which(word)
+
+
+def _identity(command: Sequence[str]) -> str:
+    """What tells a command from others, and each program in it, by their files.
+
+    Asking for the version takes as long as the rest of a start.
+    """
+    parts = list(command)
+    for word in command:
+        program = _program(word)
+        if program is None:
+            continue
+        path = os.path.realpath(program)
+        parts.append(_file_identity(path))
+        if os.path.basename(path) in _LAUNCHERS:
+            # It is found by the name of the compiler that it starts.
+            name = os.path.basename(program)
+            for folder in os.get_exec_path():
+                parts.append(_file_identity(os.path.join(folder, name)))
+    return "\0".join(parts)
+
+
+def _file_identity(path: str) -> str:
+    path = os.path.realpath(path)
+    try:
+        about = os.stat(path)
+    except OSError:
+        return ""
     return f"{path} {about.st_size} {about.st_mtime_ns}"
 
 
-@functools.cache
-def cpu() -> str:
-    """What -march=native depends on."""
-    try:
-        file = os.open("/proc/cpuinfo", os.O_RDONLY)
-    except OSError:
-        return os.uname().machine
-    try:
-        # The first processor's part; of all it takes long on large machines.
-        text = os.read(file, 8192).decode(errors="replace")
-    finally:
-        os.close(file)
-    first = text.partition("\n\n")[0].splitlines()
-    wanted = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU ")
-    return "\n".join(line for line in first if line.startswith(wanted))
+def identity(compiler: Compiler, flags: Sequence[str]) -> str:
+    """What tells what a compiler makes with these flags from all else.
 
-
-def flags_identity(flags: Sequence[str]) -> str:
-    """What tells the code of these flags from that of others."""
-    native = any("native" in flag for flag in flags)
-    return "\0".join([*_FLAGS, *_LINK_FLAGS, *flags, cpu() if native else ""])
-
-
-def check_flags(name: str, flags: Sequence[str]) -> None:
-    """Refuses the flags that would change the rest of the process."""
-    for flag in flags:
-        if flag in _REFUSED:
-            raise BuildError(
-                f"{name}: flags: {flag} makes denormals zero in all of the "
-                "process; name what is needed of it, such as "
-                "-fassociative-math -fno-signed-zeros"
-            )
+    Less the headers and libraries that it finds: it has to run to know them.
+    """
+    around = compiler_flags.surroundings([*compiler.options, *flags])
+    return "\0".join(
+        [compiler.identity, *_FLAGS, *_LINK_FLAGS, *flags, *around]
+    )
 
 
 def compile_library(
@@ -149,8 +161,8 @@ def compile_library(
     library: pathlib.Path,
     flags: Sequence[str],
     cuda: Cuda | None = None,
-) -> dict[str, str]:
-    """Compiles and links; the files read beside headers of system and kit.
+) -> None:
+    """Compiles and links.
 
     Args:
       name: of the operation or library, for errors.
@@ -161,60 +173,109 @@ def compile_library(
       flags: more flags; those of a library to link with come last.
       cuda: the CUDA compiler, whose headers C++ sources find, too.
     """
-    compile_flags = [flag for flag in flags if not _is_for_linker(flag)]
-    link_flags = [flag for flag in flags if _is_for_linker(flag)]
-    includes = ["-isystem", include_dir()]
+    compile_flags, link_flags = compiler_flags.split(flags)
+    includes = ["-isystem", headers.include_dir()]
     if cuda is not None:
         includes += ["-isystem", str(cuda.nvcc.include)]
         link_flags = [*cuda.nvcc.link_flags(), *link_flags]
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
-        script = pathlib.Path(work, "exports.lds")
-        names = " ".join(f"{symbol};" for symbol in exports)
-        script.write_text(f"{{ global: {names} local: *; }};\n")
         objects = [pathlib.Path(work, f"{i}.o") for i in range(len(sources))]
         for source, file in zip(sources, objects, strict=True):
             if cuda is not None and nvcc.is_cuda(source):
                 command = cuda.command(compiler, compile_flags)
             else:
-                command = [
-                    *compiler.command,
-                    *_FLAGS,
-                    "-Wfatal-errors",
-                    "-fdiagnostics-color=never",
-                    *compile_flags,
-                ]
-            depfile = ["-MMD", "-MF", f"{file}.d"]
+                command = _compile_command(compiler, compile_flags)
             ends = ["-c", str(source), "-o", str(file)]
-            _run(name, [*command, *includes, *depfile, *ends], work)
-        _run(
-            name,
-            [
-                *compiler.command,
-                *_LINK_FLAGS,
-                # `-Wl,` would split a path at its commas.
-                *("-Xlinker", f"--version-script={script}"),
-                *("-Xlinker", "-soname", "-Xlinker", library.name),
-                "-o",
-                str(library),
-                *map(str, objects),
-                *link_flags,
-            ],
-            work,
+            _run(name, [*command, *includes, *ends], work)
+        _link(name, compiler, objects, exports, library, link_flags, work)
+
+
+def compile_tracked(
+    name: str,
+    compiler: Compiler,
+    source: pathlib.Path,
+    exports: Sequence[str],
+    library: pathlib.Path,
+    flags: Sequence[str],
+) -> dependencies.Found:
+    """Compiles one C++ source and links; what was read for it.
+
+    Less the source itself, and the kit's headers that a key has.
+    """
+    compile_flags, link_flags = compiler_flags.split(flags)
+    with tempfile.TemporaryDirectory(dir=library.parent) as work:
+        file, depfile = pathlib.Path(work, "0.o"), pathlib.Path(work, "0.d")
+        command = [
+            *_compile_command(compiler, compile_flags),
+            *("-isystem", headers.include_dir()),
+            *("-MD", "-MT", "read", "-MF", str(depfile)),
+            # It says where it looks for headers.
+            *("-Xpreprocessor", "-v"),
+            *("-c", str(source), "-o", str(file)),
+        ]
+        said = _run(name, command, work)
+        read = dependencies.in_depfile(depfile.read_bytes())
+        folders, absent = dependencies.search_path(said)
+        absent += dependencies.looked_at(
+            read, folders, compiler_flags.forced(flags)
         )
-        read = {
-            path
-            for file in objects
-            for path in _dependencies(pathlib.Path(f"{file}.d"))
-        }
-    own = {str(source) for source in sources}
-    return {path: cache.digest_of(path) or "" for path in sorted(read - own)}
+        if not link_flags:
+            _link(name, compiler, [file], exports, library, [], work)
+        else:
+            trace = [*link_flags, "-Wl,--trace"]
+            said = _link(name, compiler, [file], exports, library, trace, work)
+            linked = [os.path.abspath(line) for line in said.splitlines()]
+            read += filter(os.path.isfile, linked)
+            absent += compiler_flags.libraries_before(link_flags)
+    own = f"{library.parent}{os.sep}"
+    known = headers.of_inline()
+    kept = [p for p in read if p not in known and not p.startswith(own)]
+    return dependencies.Found(
+        tuple(dict.fromkeys(kept)),
+        tuple(sorted({p for p in absent if not p.startswith(own)})),
+    )
 
 
-def _is_for_linker(flag: str) -> bool:
-    return flag.startswith(("-l", "-L", "-Wl,"))
+def _compile_command(compiler: Compiler, flags: Sequence[str]) -> list[str]:
+    """A command that lacks the source and the object."""
+    return [
+        *compiler.command,
+        *_FLAGS,
+        "-Wfatal-errors",
+        "-fdiagnostics-color=never",
+        *flags,
+    ]
 
 
-def _run(name: str, command: list[str], work: str) -> None:
+def _link(
+    name: str,
+    compiler: Compiler,
+    objects: Sequence[pathlib.Path],
+    exports: Sequence[str],
+    library: pathlib.Path,
+    flags: Sequence[str],
+    work: str,
+) -> str:
+    """Links a library that exports only some symbols; what the linker said."""
+    script = pathlib.Path(work, "exports.lds")
+    names = " ".join(f"{symbol};" for symbol in exports)
+    script.write_text(f"{{ global: {names} local: *; }};\n")
+    command = [
+        *compiler.command,
+        *_LINK_FLAGS,
+        # `-Wl,` would split a path at its commas.
+        *("-Xlinker", f"--version-script={script}"),
+        *("-Xlinker", "-soname", "-Xlinker", library.name),
+        "-o",
+        str(library),
+        *map(str, objects),
+        *flags,
+    ]
+    return _run(name, command, work)
+
+
+def _run(name: str, command: list[str], work: str) -> str:
+    """Runs a compiler; what it said."""
     environment = os.environ | {"TMPDIR": work, "LC_ALL": "C"}
     done = subprocess.run(
         command,
@@ -224,7 +285,7 @@ def _run(name: str, command: list[str], work: str) -> None:
         env=environment,
     )
     if done.returncode == 0:
-        return
+        return done.stdout + done.stderr
     raise BuildError(f"{name}: does not compile: {first_error(done.stderr)}")
 
 
@@ -237,7 +298,8 @@ def first_error(text: str) -> str:
     asserted = _ASSERTED.search(text)
     if asserted:
         return asserted[1]
-    lines = text.strip().splitlines()
+    _, _, errors = text.rpartition("End of search list.\n")
+    lines = errors.strip().splitlines()
     for i, line in enumerate(lines):
         if "error:" in line or "undefined " in line:
             shown = [line]
@@ -247,11 +309,3 @@ def first_error(text: str) -> str:
                 shown.append(more)
             return "\n".join(shown)
     return "\n".join(lines[-5:]) or "the compiler said nothing"
-
-
-def _dependencies(depfile: pathlib.Path) -> list[str]:
-    """Absolute paths of the files that a depfile names."""
-    text = depfile.read_text().replace("\\\n", " ")
-    _, _, files = text.partition(": ")
-    paths = files.replace("\\ ", "\0").split()
-    return [os.path.abspath(path.replace("\0", " ")) for path in paths]

@@ -19,12 +19,17 @@ def include_dir() -> str:
     return os.path.join(os.path.dirname(here), "include")
 
 
+def of_inline() -> list[str]:
+    """Paths of the headers that `inline` includes, directly or not."""
+    return [os.path.join(include_dir(), path) for path in _INLINE_HEADERS]
+
+
 @functools.cache
 def digest() -> bytes:
-    """A hash of the headers that `inline` includes, directly or not."""
+    """A hash of the headers that `inline` includes."""
     hashed = hashlib.sha256()
-    for path in _INLINE_HEADERS:
-        with open(os.path.join(include_dir(), path), "rb") as file:
+    for path in of_inline():
+        with open(path, "rb") as file:
             hashed.update(hashlib.sha256(file.read()).digest())
     return hashed.digest()
 

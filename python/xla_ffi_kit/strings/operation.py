@@ -12,18 +12,23 @@ from typing import cast
 import numpy as np
 
 from xla_ffi_kit import _check
-from xla_ffi_kit.library.handler_library import HandlerLibrary
+from xla_ffi_kit.library import registration
+from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
 from xla_ffi_kit.op.spec import AttributeType
 from xla_ffi_kit.strings import (
     cache,
     compiler,
+    compiler_flags,
     element_types,
     headers,
     signature,
+    targets,
 )
+from xla_ffi_kit.strings.dependencies import Found
 from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
-from xla_ffi_kit.strings.source import EXPORTS, TARGET_MACRO, Source
+from xla_ffi_kit.strings.source import EXPORTS, Source
+from xla_ffi_kit.strings.targets import RenamedLibrary
 
 
 def name_of(reference: Callable[..., object], default: str = "") -> str:
@@ -67,7 +72,7 @@ def make(
     declared = options.get("attributes") or {}
     given = options.copy()
     try:
-        target, library = build(source, flags)
+        own = load(source, reference, flags)
     except NoCompilerError as error:
         if fallback is None:
             raise NoCompilerError(
@@ -77,10 +82,11 @@ def make(
         types = attribute_types(source.name, reference, declared)
         given["attributes"] = {**declared, **types}
         return FfiOp(source.name, reference, kernel_axes=kernel_axes, **given)
-    found = signature.read(library, source)
+    found = signature.read(own, source)
     _check_attributes(source.name, found.attributes, declared)
-    own = HandlerLibrary(library)
-    given["handlers"] = {"cpu": target, **options.get("handlers", {})}
+    # An exported program runs where the operation is defined.
+    registration.register_at_import(own)
+    given["handlers"] = {"cpu": own.target, **options.get("handlers", {})}
     given["libraries"] = (own, *options.get("libraries", ()))
     given["attributes"] = found.attributes
     dtypes = [[dtype.name for dtype in types] for types in found.operands]
@@ -89,25 +95,37 @@ def make(
     )
 
 
+def load(
+    source: Source, reference: Callable[..., object], flags: Sequence[str]
+) -> RenamedLibrary:
+    """The library, compiled or from the cache, and loaded for good."""
+    while True:
+        version, path = build(source, flags)
+        try:
+            return targets.library(reference, source, flags, version, path)
+        except HandlerLibraryError:
+            if path.exists():
+                raise
+            # Another process has compiled a newer one, or cleared the cache.
+
+
 def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
-    """The custom call target and the library, compiled or from the cache."""
+    """What tells the library from others, and where it is in the cache."""
     found = compiler.find()
-    compiler.check_flags(source.name, flags)
+    compiler_flags.check(source.name, flags)
     key = hashlib.sha256(headers.digest())
     for part in (
-        found.identity,
-        compiler.flags_identity(flags),
+        compiler.identity(found, flags),
         source.text(with_place=False),
     ):
         key.update(hashlib.sha256(part.encode()).digest())
 
-    def compile_library(library: pathlib.Path, version: str) -> dict[str, str]:
+    def compile_library(library: pathlib.Path) -> Found:
         file = library.with_name(f"{source.name}.cc")
         file.write_text(source.text(), encoding="utf-8")
-        target = f'-D{TARGET_MACRO}="{source.name}.{version}"'
         try:
-            return compiler.compile_library(
-                source.name, found, [file], EXPORTS, library, [target, *flags]
+            return compiler.compile_tracked(
+                source.name, found, file, EXPORTS, library, flags
             )
         except BuildError as error:
             raise BuildError(source.explain(str(error))) from None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import os
 
 import numpy as np
 
+from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.op.spec import AttributeType
 from xla_ffi_kit.strings import element_types
 from xla_ffi_kit.strings.errors import BuildError
@@ -29,9 +29,9 @@ class Signature:
     results: tuple[tuple[np.dtype, ...], ...]
 
 
-def read(library: str | os.PathLike[str], source: Source) -> Signature:
+def read(library: HandlerLibrary, source: Source) -> Signature:
     """Reads it from the library that was compiled from `source`."""
-    get = getattr(ctypes.CDLL(os.fspath(library)), CODES_SYMBOL)
+    get = library.function(CODES_SYMBOL)
     get.argtypes = [ctypes.c_int]
     get.restype = ctypes.c_char_p
     instances: list[list[tuple[int, int]]] = []

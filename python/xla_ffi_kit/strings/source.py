@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 from xla_ffi_kit.strings import cpp, standard_headers
@@ -11,7 +12,11 @@ _SYMBOL = "XlaFfiKit_Inline"
 # What the library exports: the table, the parallel loop's variable, the codes.
 EXPORTS = ("XlaFfiKit_*",)
 CODES_SYMBOL = f"XlaFfiKit_Codes_{_SYMBOL}"
-TARGET_MACRO = "XLA_FFI_KIT_INLINE_TARGET"
+# Ends the directives that say where code stands, which the cache does not hash.
+_PLACE = "  // the author's place"
+
+
+_DIRECTIVE = re.compile(rf"^#line .*{re.escape(_PLACE)}\n", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Place:
 
     def directive(self) -> str:
         """What makes the compiler name that place."""
-        return f"#line {self.line} {cpp.literal(self.file)}\n"
+        return f"#line {self.line} {cpp.literal(self.file)}{_PLACE}\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,21 +70,22 @@ class Source:
             )
         ]
         glue = Place(self._glue(), 1)
-        return "".join(
+        text = "".join(
             [
                 '#include "xla_ffi/core/define_table.h"\n',
                 '#include "xla_ffi/inline/kit.h"\n',
                 '#include "xla_ffi/inline/rows.h"\n',
-                self.place.directive() if with_place else "",
+                self.place.directive(),
                 self.code,
                 "\n",
                 glue.directive(),
                 f"KIT_DEFINE_HANDLER_OF({_SYMBOL}, {', '.join(names)}, "
                 f"{', '.join(functions) or self.function});\n",
                 f"XLA_FFI_KIT_DEFINE_TABLE({names[0]}, XLA_FFI_KIT_HANDLER("
-                f"{TARGET_MACRO}, {_SYMBOL}));\n",
+                f"{names[0]}, {_SYMBOL}));\n",
             ]
         )
+        return text if with_place else _DIRECTIVE.sub("", text)
 
     def _glue(self) -> str:
         return f"<handler of {self.name}>"

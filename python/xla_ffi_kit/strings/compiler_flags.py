@@ -1,0 +1,146 @@
+"""The flags of compilers: what they mean, and what that depends on."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import pathlib
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from xla_ffi_kit.strings.errors import BuildError
+
+# gcc links startup code into libraries with these that makes denormals zero in
+# every thread that loads them.
+_REFUSED = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
+
+# What compilers and linkers read beside their words, lists of folders first.
+_PATH_VARIABLES = (
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+)
+_VARIABLES = (
+    *_PATH_VARIABLES,
+    "CCACHE_COMPILER",
+    "CCC_OVERRIDE_OPTIONS",
+    "LD_RUN_PATH",
+    "SOURCE_DATE_EPOCH",
+)
+# Words that mean the same in every folder; of all others it is not known.
+_PLACELESS = re.compile(
+    r"-[ODUgmlw].*|-std=.*|-f(?!plugin|profile|sanitize)[^=]*(=[\w-]*)?"
+    r"|-W(?![pal],).*|-Wl,-[-\w=]*|-pedantic.*|-pthread"
+    r"|-(I|L|isystem|iquote|idirafter|include|imacros)(/.*)?|/.*|",
+    re.DOTALL,
+)
+_MAX_FILES_OF_WORDS = 100  # one may name itself
+
+
+def check(name: str, flags: Sequence[str]) -> None:
+    """Refuses the flags that would change the rest of the process."""
+    for flag in flags:
+        if flag in _REFUSED:
+            raise BuildError(
+                f"{name}: flags: {flag} makes denormals zero in all of the "
+                "process; name what is needed of it, such as "
+                "-fassociative-math -fno-signed-zeros"
+            )
+
+
+def split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The flags to compile with, and those to link with."""
+    of_linker = ("-l", "-L", "-Wl,")
+    return (
+        [flag for flag in flags if not flag.startswith(of_linker)],
+        [flag for flag in flags if flag.startswith(of_linker)],
+    )
+
+
+def surroundings(flags: Sequence[str]) -> list[str]:
+    """What the meaning of flags depends on beside the flags themselves."""
+    read: list[str] = []
+    words = list(_expanded(flags, read))
+    variables = {v: os.environ.get(v, "") for v in _VARIABLES}
+    # An empty folder in a list is the current one.
+    listed = [v for name in _PATH_VARIABLES if (v := variables[name])]
+    is_placeless = all(map(_PLACELESS.fullmatch, words)) and all(
+        folder.startswith("/")
+        for folders in listed
+        for folder in folders.split(os.pathsep)
+    )
+    is_native = any("native" in word for word in words)
+    return [
+        *read,
+        *(f"{name}={value}" for name, value in variables.items()),
+        "" if is_placeless else os.getcwd(),
+        cpu() if is_native else "",
+    ]
+
+
+def _expanded(words: Sequence[str], read: list[str]) -> Iterator[str]:
+    """The words, and those in files of words; `read` gets the files' text."""
+    for word in words:
+        yield word
+        if word.startswith("@") and len(read) < _MAX_FILES_OF_WORDS:
+            try:
+                text = pathlib.Path(word[1:]).read_text(errors="replace")
+                inner = shlex.split(text)
+            except (OSError, ValueError):
+                continue
+            read.append(text)
+            yield from _expanded(inner, read)
+
+
+@functools.cache
+def cpu() -> str:
+    """What -march=native depends on."""
+    try:
+        file = os.open("/proc/cpuinfo", os.O_RDONLY)
+    except OSError:
+        return os.uname().machine
+    try:
+        # The first processor's part; of all it takes long on large machines.
+        text = os.read(file, 8192).decode(errors="replace")
+    finally:
+        os.close(file)
+    first = text.partition("\n\n")[0].splitlines()
+    wanted = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU ")
+    return "\n".join(line for line in first if line.startswith(wanted))
+
+
+def macros(flags: Sequence[str]) -> list[str]:
+    """The flags that are as much a part of the source as its text is."""
+    found = []
+    for flag, following in itertools.pairwise([*flags, ""]):
+        if flag in ("-D", "-U"):
+            found.append(flag + following)
+        elif flag.startswith(("-D", "-U")):
+            found.append(flag)
+    return found
+
+
+def forced(flags: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The files that flags include: a folder to look in first, and the name."""
+    for flag, following in itertools.pairwise([*flags, ""]):
+        for option in ("-include", "-imacros"):
+            if flag.startswith(option):
+                yield os.getcwd(), flag[len(option) :] or following
+
+
+def libraries_before(flags: Sequence[str]) -> list[str]:
+    """Where the linker looked in vain for the libraries that flags name."""
+    names = [flag[2:] for flag in flags if flag.startswith("-l")]
+    folders = [flag[2:] for flag in flags if flag.startswith("-L")]
+    paths = [
+        os.path.abspath(os.path.join(folder, f"lib{name}{suffix}"))
+        for folder in folders
+        for name in names
+        for suffix in (".so", ".a")
+    ]
+    return [path for path in paths if not os.path.lexists(path)]
