@@ -1,4 +1,4 @@
-"""Every environment variable that is read, in docs/security.md, and no other."""
+"""docs/security.md names every variable of the environment that is read."""
 
 import ast
 import pathlib
