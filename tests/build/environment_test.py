@@ -1,11 +1,16 @@
-"""The environment variables that are read are those of docs/security.md."""
+"""docs/security.md names every variable of the environment that is read."""
 
 import ast
 import pathlib
 import re
 
 PAGE = pathlib.Path("docs/security.md").read_text()
-ROWS = set(re.findall(r"(?m)^\| `(\w+)` \|", PAGE))
+# Of the table's first cells, which may name several.
+ROWS = {
+    name
+    for cell in re.findall(r"(?m)^\| ((?:`\w+`(?:, )?)+) \|", PAGE)
+    for name in re.findall(r"\w+", cell)
+}
 ALL = [
     path
     for root in ("python/xla_ffi_kit", "xla_ffi", "tools/new_op/templates")
@@ -31,6 +36,10 @@ def constants() -> dict[str, set[str]]:
             text,
         ):
             found.setdefault(name, set()).add(value)
+        for name, values in re.findall(
+            r'(?m)^(\w+) = \(\n((?:    "\w+",\n)+)\)', text
+        ):
+            found.setdefault(name, set()).update(re.findall(r"\w+", values))
     return found
 
 
@@ -67,10 +76,21 @@ def read_by_python(tree: ast.AST) -> list[ast.expr]:
     return found
 
 
+def looped_over(tree: ast.AST, argument: ast.expr) -> ast.expr:
+    """What a comprehension's variable takes its values from."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.comprehension):
+            if ast.unparse(node.target) == ast.unparse(argument):
+                return node.iter
+    return argument
+
+
 def read() -> set[str]:
     found: set[str] = set()
     for path in PYTHON:
-        for argument in read_by_python(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        for argument in read_by_python(tree):
+            argument = looped_over(tree, argument)
             found |= names(ast.unparse(argument), str(path))
     for path in CPP:
         for argument in re.findall(

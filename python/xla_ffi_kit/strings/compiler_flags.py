@@ -17,21 +17,19 @@ from xla_ffi_kit.strings.errors import BuildError
 _REFUSED = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 
 # What compilers and linkers read beside their words, lists of folders first.
-_PATH_VARIABLES = (
+_VARIABLES = (
     "CPATH",
     "C_INCLUDE_PATH",
     "CPLUS_INCLUDE_PATH",
     "LIBRARY_PATH",
     "COMPILER_PATH",
     "GCC_EXEC_PREFIX",
-)
-_VARIABLES = (
-    *_PATH_VARIABLES,
     "CCACHE_COMPILER",
     "CCC_OVERRIDE_OPTIONS",
     "LD_RUN_PATH",
     "SOURCE_DATE_EPOCH",
 )
+_PATH_VARIABLES = _VARIABLES[:6]
 # Words that mean the same in every folder; of all others it is not known.
 _PLACELESS = re.compile(
     r"-[ODUgmlw].*|-std=.*|-f(?!plugin|profile|sanitize)[^=]*(=[\w-]*)?"
