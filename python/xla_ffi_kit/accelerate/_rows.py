@@ -22,9 +22,8 @@ from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.op import sharding
 
 KEYS = frozenset(_dtypes.REAL)
-# The kernels do with the NaNs of bf16 what XLA does up to jax 0.10: keep only
-# the sign. In jax 0.12 XLA's sorts keep the other bits too, and its top_k does
-# for some shapes (verified on both).
+# The kernels do with the NaNs of bf16 what XLA's sorts do up to jax 0.10: keep
+# only the sign. In jax 0.12 they keep the other bits too (verified on both).
 KEEPS_BF16_NANS = jax.__version_info__ >= (0, 11)
 
 

@@ -25,7 +25,7 @@ from xla_ffi_kit.accelerate._rule import Lowered, Result
 # Break-even numbers of elements: up to here a custom call costs more than XLA's
 # own sort, if the sort is in a loop that XLA compiles to one function.
 _TINY_INTEGERS = 32
-_TINY_FLOATS = 7
+_TINY_FLOATS = 8
 _TINY_WITH_PAYLOAD = 16
 _PAYLOAD = KEYS.union(_dtypes.COMPLEX)
 
