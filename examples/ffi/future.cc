@@ -80,8 +80,9 @@ ffi::Future Later(ffi::ThreadPool pool, ffi::BufferR1<ffi::F64> x,
       CountDown(promise,
                 DoublePart(in, out, n * part / parts, n * (part + 1) / parts));
     };
+    auto for_pool = task;
     try {
-      pool.Schedule(task);
+      pool.Schedule(std::move(for_pool));
     } catch (const std::bad_alloc&) {
       task();  // to give up would leave other tasks with buffers that are gone
     }
