@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import subprocess
 
 import launcher_harness
 
@@ -57,6 +58,15 @@ class PathTest(launcher_harness.Machine):
         ):
             result = self.run_launcher(*arguments)
             self.assertEqual(result.stderr, "", arguments)
+        elsewhere = subprocess.run(
+            [self.launcher, "test", "//..."],
+            env=self.env,
+            cwd=self.dir,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(elsewhere.stdout, "path test //...\n")
+        self.assertEqual(elsewhere.stderr, "")
 
     def test_exit_status_is_bazels(self):
         self.program(
