@@ -64,6 +64,9 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
 inline void __cluster_barrier_arrive() {
   ::xla_ffi_kit::testing::ArriveAtCluster();
 }
+inline void __cluster_barrier_arrive_relaxed() {
+  ::xla_ffi_kit::testing::ArriveAtCluster();
+}
 inline void __cluster_barrier_wait() {
   ::xla_ffi_kit::testing::WaitForCluster();
 }
@@ -78,6 +81,11 @@ inline void* __cluster_map_shared_rank(const void* p, unsigned rank) {
 }
 
 // NOLINTEND(bugprone-reserved-identifier)
+
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
+inline void cudaGridDependencySynchronize() {
+  ::xla_ffi_kit::testing::WaitForGridBefore();
+}
 
 // --- The functions -----------------------------------------------------------
 
@@ -125,6 +133,7 @@ inline cudaError_t cudaGetDevice(int* device) {
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrComputeCapabilityMajor,
 };
 
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute,
@@ -136,6 +145,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute,
       break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(device.max_shared_bytes);
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = device.major;
       break;
   }
   return cudaSuccess;
@@ -189,7 +201,10 @@ struct dim3 {
   unsigned x, y = 1, z = 1;
 };
 
-enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeClusterDimension,
+  cudaLaunchAttributeProgrammaticStreamSerialization,
+};
 
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
@@ -197,6 +212,7 @@ struct cudaLaunchAttribute {
     struct {
       unsigned x, y, z;
     } clusterDim;
+    int programmaticStreamSerializationAllowed;
   } val;
 };
 
@@ -226,7 +242,12 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
   grid.threads = config->blockDim.x;
   grid.shared_bytes = static_cast<int64_t>(config->dynamicSmemBytes);
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    grid.cluster = config->attrs[i].val.clusterDim.x;
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == cudaLaunchAttributeClusterDimension) {
+      grid.cluster = attribute.val.clusterDim.x;
+    } else {
+      grid.is_early = attribute.val.programmaticStreamSerializationAllowed != 0;
+    }
   }
   const bool ok = ::xla_ffi_kit::testing::RunGrid(
       grid, reinterpret_cast<const void*>(kernel), [&] { kernel(args...); });
