@@ -7,6 +7,7 @@
 
 #include "cuda_runtime.h"
 #include "xla_ffi/core/cuda/elementwise.h"
+#include "xla_ffi/core/cuda/row_plan.h"
 #include "xla_ffi/core/cuda/rows.h"
 
 namespace xla_ffi_kit {
@@ -75,17 +76,59 @@ cudaError_t GetRowLimits(Kernel* kernel, RowLimits* limits) {
   return status;
 }
 
-// Whether the device has room for a cluster of that shape: there may be less
-// than eight processors together, on a part of a GPU.
+// Lets `kernel` have `bytes` of dynamic shared memory: always the most there
+// may be, for with what one launch needs, another thread's for longer rows
+// would fail.
+template <typename Kernel>
+cudaError_t AllowShared(Kernel* kernel, int64_t bytes) {
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(bytes));
+  if (status != cudaSuccess) (void)cudaGetLastError();
+  return status;
+}
+
+// Whether the device has room for a cluster of that shape: there may be fewer
+// processors together, on a part of a GPU.
 template <typename Kernel>
 bool HasRoomForCluster(Kernel* kernel, const LaunchShape& shape) {
   cudaLaunchAttribute attribute;
   const cudaLaunchConfig_t config = MakeConfig(shape, nullptr, &attribute);
   int clusters = 0;
-  const cudaError_t status =
-      cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  cudaError_t status = cudaSuccess;
+  if (shape.cluster > kMaxCluster) {
+    status = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  }
+  if (status == cudaSuccess) {
+    status = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  }
   if (status != cudaSuccess) (void)cudaGetLastError();
   return status == cudaSuccess && clusters > 0;
+}
+
+// PlanWholePacks() for `kernel` on the current device, which then may have what
+// the plan says.
+template <typename Kernel>
+cudaError_t PlanWholePacksFor(Kernel* kernel, int64_t rows, int64_t packs,
+                              int arrays, WholePackPlan* plan) {
+  *plan = PlanWholePacks(rows, packs, arrays, {});
+  // Asking the device costs a microsecond: only long rows need to.
+  if (plan->form == RowForm::kRegisters) return cudaSuccess;
+  RowLimits of_device;
+  cudaError_t status = GetRowLimits(kernel, &of_device);
+  if (status != cudaSuccess) return status;
+  BlockLimits limits = {of_device.shared_bytes,
+                        of_device.cluster > 1 ? kLargestCluster : 1};
+  *plan = PlanWholePacks(rows, packs, arrays, limits);
+  if (plan->form == RowForm::kNone) return cudaSuccess;
+  status = AllowShared(kernel, limits.shared_bytes);
+  if (status != cudaSuccess) return status;
+  while (plan->shape.cluster > 1 && !HasRoomForCluster(kernel, plan->shape)) {
+    limits.cluster = plan->shape.cluster / 2;
+    *plan = PlanWholePacks(rows, packs, arrays, limits);
+  }
+  return cudaSuccess;
 }
 
 // Launches a RowKernel over args.rows >= 1 rows that are too long for
@@ -98,12 +141,7 @@ cudaError_t LaunchWideRows(const Args& args, int64_t packs, int64_t pack_bytes,
   if (status != cudaSuccess) return status;
   RowPlan plan = PlanRows(args.rows, packs, pack_bytes, limits);
   if (plan.slots > 0) {
-    // Always the most there may be: with what these rows need, another thread's
-    // launch for longer ones would fail.
-    status = cudaFuncSetAttribute(RowKernel<Wide>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(limits.shared_bytes));
-    if (status != cudaSuccess) (void)cudaGetLastError();
+    status = AllowShared(RowKernel<Wide>, limits.shared_bytes);
     if (status != cudaSuccess) return status;
   }
   if (plan.path == RowPath::kCluster &&

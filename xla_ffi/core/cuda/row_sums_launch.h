@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(Work::kMaxThreads, 1)
         if (row < end) sum = work.Sum(args, row, place);
         // On its way while the threads wait for each other.
         if (row + step < end) work.Fetch(args, row + step, place);
-        const double total = SumOverRow(sum, s.lanes, partial);
+        const double total = SumOverRowAndWait(sum, s.lanes, partial);
         if (row < end) work.Finish(args, row, place, total);
       }
       typename Work::A* out = args.sums + s.SlotBegin(group, part, slot);

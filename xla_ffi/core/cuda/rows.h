@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "xla_ffi/core/cuda/elementwise.h"
+#include "xla_ffi/core/cuda/row_reduce.h"
 #include "xla_ffi/core/host_device.h"
 
 namespace xla_ffi_kit {
@@ -103,17 +104,6 @@ inline RowPlan PlanRows(int64_t rows, int64_t packs, int64_t pack_bytes,
   return plan;
 }
 
-// Two sums of a row at a time.
-struct TwoSums {
-  double first, second;
-
-  XLA_FFI_KIT_HOST_DEVICE TwoSums& operator+=(const TwoSums& other) {
-    first += other.first;
-    second += other.second;
-    return *this;
-  }
-};
-
 // Where a thread works: `lane` of the `lanes` that share a row. It takes the
 // packs lane, lane + lanes, ... of the row.
 struct RowThread {
@@ -139,20 +129,11 @@ XLA_FFI_KIT_HOST_DEVICE inline int64_t RowStep(int64_t blocks, int threads,
 
 #ifdef __CUDACC__
 
-// The value of the lane that differs in the bits of `offset`.
-__device__ inline double OfOtherLane(double value, int offset) {
-  constexpr unsigned kAllLanes = 0xffffffff;
-  return __shfl_xor_sync(kAllLanes, value, offset);
-}
-__device__ inline TwoSums OfOtherLane(const TwoSums& value, int offset) {
-  return {OfOtherLane(value.first, offset), OfOtherLane(value.second, offset)};
-}
-
 // The sum over a row's threads, for each of them, always in the same order, of
 // doubles or TwoSums. All threads of the block call it; `partial` has room for
 // 32 of them.
 template <typename T>
-__device__ inline T SumOverRow(T value, int lanes, T* partial) {
+__device__ inline T SumOverRowAndWait(T value, int lanes, T* partial) {
   for (int offset = (lanes < 32 ? lanes : 32) / 2; offset > 0; offset /= 2) {
     value += OfOtherLane(value, offset);
   }
@@ -172,17 +153,17 @@ __device__ inline T SumOverRow(T value, int lanes, T* partial) {
 #define XLA_FFI_KIT_HAS_CLUSTERS
 #endif
 
-__device__ inline void WaitForCluster() {
+__device__ inline void WaitForClusterAgain() {
 #ifdef XLA_FFI_KIT_HAS_CLUSTERS
   __cluster_barrier_wait();
 #endif
 }
 
 // The sum over the blocks of a cluster, of what all threads of a block have,
-// always in the same order. Each thread then calls WaitForCluster() before the
-// next sum and before it ends: others may still read `own`.
+// always in the same order. Each thread then calls WaitForClusterAgain() before
+// the next sum and before it ends: others may still read `own`.
 template <typename T>
-__device__ inline T SumOverCluster(const T& value, T* own) {
+__device__ inline T SumOverClusterOf(const T& value, T* own) {
   T sum = value;
 #ifdef XLA_FFI_KIT_HAS_CLUSTERS
   if (threadIdx.x == 0) *own = value;
@@ -247,13 +228,13 @@ __global__ void __launch_bounds__(Work::kMaxThreads)
     Work work;
     Sum sum = {};
     if (row < args.rows) sum = work.Sum(args, row, place);
-    Sum total = SumOverRow(sum, lanes, partial);
+    Sum total = SumOverRowAndWait(sum, lanes, partial);
     if constexpr (kMayBeWide<Work>) {
-      if (cluster > 1) total = SumOverCluster(total, partial);
+      if (cluster > 1) total = SumOverClusterOf(total, partial);
     }
     if (row < args.rows) work.Finish(args, row, place, total);
     if constexpr (kMayBeWide<Work>) {
-      if (cluster > 1) WaitForCluster();
+      if (cluster > 1) WaitForClusterAgain();
     }
   }
 }

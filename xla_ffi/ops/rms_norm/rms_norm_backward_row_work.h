@@ -43,7 +43,7 @@ template <typename E, bool kHasWeight>
 XLA_FFI_KIT_HOST_DEVICE inline typename E::Wide Weighted(
     const typename E::Values& ct, const typename E::R* weight, int64_t i) {
   if constexpr (kHasWeight) {
-    return E::Product(E::Widened(ct), E::Load(weight + i));
+    return E::Product(E::Widened(ct), E::Widened(E::Load(weight + i)));
   }
   return E::Widened(ct);
 }
@@ -57,10 +57,10 @@ struct BackwardSums {
   XLA_FFI_KIT_HOST_DEVICE static type Of(const typename E::Values& x,
                                          const typename E::Wide& g) {
     if constexpr (kHasWeight) {
-      return static_cast<double>(E::Dot(x, g));
+      return static_cast<double>(E::Dot(E::Widened(x), g));
     } else {
-      return {static_cast<double>(E::Dot(x, g)),
-              static_cast<double>(E::Power(x))};
+      return {static_cast<double>(E::Dot(E::Widened(x), g)),
+              static_cast<double>(E::Power(E::Widened(x)))};
     }
   }
 };
@@ -87,7 +87,7 @@ template <typename E, bool kHasWeight>
 XLA_FFI_KIT_HOST_DEVICE inline typename E::Values BackwardPack(
     const BackwardRows<E>& args, const ScaleAndMean<E>& of_row,
     const typename E::Values& x, const typename E::Wide& g, int64_t i) {
-  auto dx = E::Backward(x, g, of_row.scale, of_row.mean);
+  auto dx = E::Backward(E::Widened(x), g, of_row.scale, of_row.mean);
   if constexpr (kHasWeight) {
     if (args.ct_sum != nullptr) {
       dx = E::Sum(dx, E::Widened(E::Load(args.ct_sum + i)));
@@ -125,8 +125,8 @@ struct BackwardInRegisters {
     ForEachPackOf(args, place, [&](int k, int i) {
       x[k] = E::Load(args.x + begin + i);
       ct[k] = E::Load(args.ct + begin + i);
-      dot += E::Dot(x[k], E::Widened(ct[k]));
-      power += E::Power(x[k]);
+      dot += E::Dot(E::Widened(x[k]), E::Widened(ct[k]));
+      power += E::Power(E::Widened(x[k]));
     });
     return {static_cast<double>(dot), static_cast<double>(power)};
   }
@@ -234,7 +234,7 @@ struct WeightBackwardInRegisters {
     ForEachPackOf(args, place, [&](int k, int i) {
       x[k] = kFetchesAhead ? next_x[k % kNext] : E::Load(args.x + begin + i);
       ct[k] = kFetchesAhead ? next_ct[k % kNext] : E::Load(args.ct + begin + i);
-      sum += E::Dot(x[k], Weighted<E, true>(ct[k], weight, i));
+      sum += E::Dot(E::Widened(x[k]), Weighted<E, true>(ct[k], weight, i));
     });
     return sum;
   }
@@ -248,7 +248,8 @@ struct WeightBackwardInRegisters {
       const auto g = Weighted<E, true>(ct[k], weight, i);
       E::Store(BackwardPack<E, true>(args, of_row, x[k], g, begin + i),
                args.dx + begin + i);
-      const auto terms = E::Product(E::Scaled(x[k], of_row.scale), ct[k]);
+      const auto terms = E::Product(E::Scaled(E::Widened(x[k]), of_row.scale),
+                                    E::Widened(ct[k]));
       dweight[k] = E::Sum(dweight[k], terms);
     });
   }
@@ -273,8 +274,8 @@ struct WeightBackwardColumns {
   XLA_FFI_KIT_HOST_DEVICE void Add(const Args& args, int64_t row,
                                    int64_t pack) {
     const int64_t i = args.RowBegin(row) + pack * E::W;
-    const auto y = E::Scaled(E::Load(args.x + i), args.scale[row]);
-    const auto terms = E::Product(y, E::Load(args.ct + i));
+    const auto y = E::Scaled(E::Widened(E::Load(args.x + i)), args.scale[row]);
+    const auto terms = E::Product(y, E::Widened(E::Load(args.ct + i)));
     for (int j = 0; j < E::W; ++j) {
       sums[j] += static_cast<double>(terms.values[j]);
     }

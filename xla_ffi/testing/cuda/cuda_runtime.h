@@ -225,11 +225,16 @@ struct cudaLaunchConfig_t {
 };
 
 template <typename Kernel>
-cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Kernel* /*kernel*/,
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Kernel* kernel,
                                            const cudaLaunchConfig_t* config) {
   const auto& device = ::xla_ffi_kit::testing::Device();
-  *clusters =
-      device.processors / static_cast<int>(config->attrs->val.clusterDim.x);
+  const auto blocks = static_cast<int>(config->attrs->val.clusterDim.x);
+  const auto& limits =
+      ::xla_ffi_kit::testing::LimitsOf(reinterpret_cast<const void*>(kernel));
+  if (blocks > 8 && !limits.large_clusters) {
+    return ::xla_ffi_kit::testing::Failed(cudaErrorInvalidValue);
+  }
+  *clusters = device.processors / blocks;
   return cudaSuccess;
 }
 
