@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gpu_data import CPU, DEVICE, PLATFORM
+from gpu_examples_test import scratch
 from gpu_thunks import read_dump
 
 import xla_ffi_kit
@@ -26,19 +27,20 @@ FLAGS = (
     "--xla_gpu_graph_min_graph_size=1 "
 )
 
-# Handler -> whether XLA captures it. The last one has scratch memory, and so
-# says that it may not be.
+# Handler -> whether XLA captures it. The last one, of the examples, has scratch
+# memory, and so says that it may not be.
 CAPTURED = {
     WEIGHT.op.handlers["cuda"]: True,
     relu_op.handlers["cuda"]: True,
-    rms_norm_weight_bwd_op.handlers["cuda"]: False,
+    rms_norm_weight_bwd_op.handlers["cuda"]: True,
+    "examples.scratch": False,
 }
 
 
 def program(x, w):
     forward = xla_ffi_kit.relu(xla_ffi_kit.rms_norm(x, w)) + 1
     backward = rms_norm_weight_bwd_op(x, x, jnp.ones(x.shape[0], x.dtype), w)
-    return forward, backward
+    return forward, backward, jnp.int32(x.shape[0]) - scratch()
 
 
 def compare_with_the_cpu():
@@ -52,10 +54,22 @@ def compare_with_the_cpu():
         on_gpu = [jax.device_put(a, DEVICE) for a in args]
         got = function(*on_gpu)
         kept.append((on_gpu, got))
-        want = function(*[jax.device_put(a, CPU) for a in args])
+        forward, backward, difference = got
+        assert int(difference) == 64 - 3
+        want = jax.jit(reference)(*[jax.device_put(a, CPU) for a in args])
         jax.tree.map(
-            lambda g, w: np.testing.assert_allclose(g, w, 1e-5, 1e-4), got, want
+            lambda g, w: np.testing.assert_allclose(g, w, 1e-5, 1e-4),
+            (forward, backward),
+            want,
         )
+
+
+def reference(x, w):
+    """The two results of handlers that the CPU has, too."""
+    with xla_ffi_kit.use_reference():
+        y = xla_ffi_kit.relu(xla_ffi_kit.rms_norm(x, w)) + 1
+        ones = jnp.ones(x.shape[0], x.dtype)
+        return y, rms_norm_weight_bwd_op(x, x, ones, w)
 
 
 def test_the_program_calls_these_handlers():

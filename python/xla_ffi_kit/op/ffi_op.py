@@ -33,6 +33,7 @@ from xla_ffi_kit.op.spec import (
     ShardedKernelAxes,
     Transpose,
     VmapMethod,
+    Workspace,
 )
 
 R = TypeVar("R", bound=Result, covariant=True)
@@ -58,6 +59,7 @@ class Options(TypedDict, total=False):
     has_side_effect: bool
     vmap_method: VmapMethod
     sharded_kernel_axes: ShardedKernelAxes
+    workspace: Mapping[str, Workspace]
 
 
 def operations() -> list[OpSpec]:
@@ -129,6 +131,12 @@ class FfiOp(OpSpec, Generic[R]):
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case.
+      workspace: platform -> `bytes(*operands, **attributes)`, called with
+        operands that have only a shape and a dtype. Handlers of that platform
+        get one result more, the last one, `uint8[bytes]`, which nobody else
+        sees. Unlike the FFI's scratch memory it is still there when a CUDA
+        graph runs, so that the handler can be captured. Where XLA could split
+        the rows over devices, `partitioned` runs.
     """
 
     def __init__(
@@ -153,6 +161,7 @@ class FfiOp(OpSpec, Generic[R]):
         has_side_effect: bool = False,
         vmap_method: VmapMethod = "broadcast_all",
         sharded_kernel_axes: ShardedKernelAxes = "error",
+        workspace: Mapping[str, Workspace] | None = None,
     ) -> None:
         signature = inspect.signature(reference)
         names = _operands.names(name, signature, attributes or {})
@@ -186,6 +195,7 @@ class FfiOp(OpSpec, Generic[R]):
             has_side_effect=has_side_effect,
             vmap_method=vmap_method,
             sharded_kernel_axes=sharded_kernel_axes,
+            workspace=dict(workspace or {}),
         )
         _citizen.resemble(self, reference, signature)
         self._bind_attributes = _attributes.Binder(

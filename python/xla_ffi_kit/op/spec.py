@@ -21,6 +21,8 @@ Transpose: TypeAlias = Callable[
 ]
 # Of the reference's signature: operands positional, attributes by keyword.
 Function: TypeAlias = Callable[..., Result]
+# Bytes, from the types of the operands and the attributes by keyword.
+Workspace: TypeAlias = Callable[..., int]
 # What an attribute may be declared as: a NumPy scalar type, `str`, a NumPy
 # scalar type in a one-tuple for an array, or a mapping for a dictionary.
 AttributeType: TypeAlias = (
@@ -57,6 +59,7 @@ class OpSpec:
     has_side_effect: bool
     vmap_method: VmapMethod
     sharded_kernel_axes: ShardedKernelAxes
+    workspace: Mapping[str, Workspace]
 
     def __post_init__(self) -> None:
         """Raises ValueError where the fields contradict each other."""
@@ -92,6 +95,12 @@ class OpSpec:
                 raise ValueError(
                     f"{self.name}: {what}: expected operand indices below "
                     f"{count}, got {indices}"
+                )
+        for platform in self.workspace:
+            if not isinstance(self.handlers.get(platform), str):
+                raise ValueError(
+                    f"{self.name}: workspace: expected platforms with a "
+                    f"handler, got {platform!r}"
                 )
         if self.shared_results and not self.shared:
             raise ValueError(

@@ -39,12 +39,22 @@ __device__ inline void EndCopyGroup() {
 #endif
 }
 
-// Waits for all groups of the thread. Other threads do not see them yet.
+// Waits for all groups of the thread but the last kLast. Other threads do not
+// see them yet.
+template <int kLast = 0>
 __device__ inline void WaitForCopies() {
 #ifdef __NVCC__
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLast) : "memory");
 #else
-  __pipeline_wait_prior(0);
+  __pipeline_wait_prior(kLast);
+#endif
+}
+
+// Makes the compiler load again what it has loaded from shared memory before:
+// it would keep it in registers, of which there are fewer.
+__device__ inline void LoadAgain() {
+#ifdef __NVCC__
+  asm volatile("" ::: "memory");
 #endif
 }
 

@@ -43,7 +43,9 @@ template <typename T>
 __device__ inline uint32_t RoundTwo(const float* two) {
   uint32_t bits;
   if constexpr (std::is_same_v<T, BFloat16>) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(two[1]), "f"(two[0]));
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;"
+        : "=r"(bits)
+        : "f"(two[1]), "f"(two[0]));
   } else {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(two[1]), "f"(two[0]));
   }

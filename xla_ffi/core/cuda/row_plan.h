@@ -30,13 +30,14 @@ inline constexpr int kMaxSharedThreads = 1024;
 // The largest cluster there is; beyond 8 blocks a kernel has to ask for it.
 inline constexpr int kLargestCluster = 16;
 
-// Kernels take the number of a row for 32 bits.
-inline constexpr int64_t kMaxRows = (int64_t{1} << 32) - 1;
+// Kernels take the number of a row for 31 bits.
+inline constexpr int64_t kMaxRows = (int64_t{1} << 31) - 1;
 
 // What a device offers to a kernel.
 struct BlockLimits {
   int64_t shared_bytes = 0;  // of a block
   int cluster = 1;           // blocks of the largest one: a power of two
+  bool is_hopper = false;    // 9.0 or newer: kernels may begin early
 };
 
 enum class RowForm {
@@ -45,8 +46,8 @@ enum class RowForm {
   kNone,    // the row is too long, or there are too many rows
 };
 
-// Where a thread of a kernel works. Up to 32 lanes share a row, a power of two,
-// and a block has several rows; or all threads of a block or cluster share one.
+// Where a thread of a kernel works. A power of two of lanes shares a row, and a
+// block may have several rows; or all threads of a block or cluster share one.
 struct RowLanes {
   int lane_bits = 31;  // a thread's lane is the last bits of its number ...
   int rows = 1;        // ... and the others are its row of so many in a block
@@ -58,7 +59,7 @@ struct RowLanes {
   }
   // From one pack of a thread to its next, in a block.
   XLA_FFI_KIT_HOST_DEVICE int Step(int threads) const {
-    return lane_bits <= 5 ? 1 << lane_bits : threads;
+    return lane_bits < 31 ? 1 << lane_bits : threads;
   }
   XLA_FFI_KIT_HOST_DEVICE int64_t Row(unsigned block, int thread) const {
     return static_cast<int64_t>(block >> cluster_bits) * rows +
@@ -97,7 +98,8 @@ inline WholePackPlan PlanRegisters(int64_t rows, int64_t packs,
     }
     plan.shape.threads = 256;
     while (plan.shape.threads > 32 &&
-           rows < kEnoughBlocks * (plan.shape.threads >> plan.lanes.lane_bits)) {
+           rows <
+               kEnoughBlocks * (plan.shape.threads >> plan.lanes.lane_bits)) {
       plan.shape.threads /= 2;
     }
     plan.lanes.rows = plan.shape.threads >> plan.lanes.lane_bits;

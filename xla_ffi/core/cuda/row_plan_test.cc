@@ -61,9 +61,8 @@ TEST(RowPlanTest, PlansAreWithinTheLimitsOfDevices) {
     for (const int arrays : {1, 2}) {
       for (int64_t packs = 1; packs <= (1 << 18); packs += 1 + packs / 64) {
         for (int64_t rows = 1; rows <= kMaxRows; rows = rows * 3 + 1) {
-          ExpectWithinLimits(
-              PlanWholePacks(rows, packs, arrays, device.limits), rows, packs,
-              arrays, device.limits);
+          ExpectWithinLimits(PlanWholePacks(rows, packs, arrays, device.limits),
+                             rows, packs, arrays, device.limits);
         }
       }
     }
@@ -150,8 +149,7 @@ TEST(RowPlanTest, EveryRowHasItsLanesOnce) {
           static_cast<size_t>(plan.shape.blocks * plan.lanes.rows));
       for (int64_t block = 0; block < plan.shape.blocks; ++block) {
         for (int thread = 0; thread < plan.shape.threads; ++thread) {
-          const auto row =
-              plan.lanes.Row(static_cast<unsigned>(block), thread);
+          const auto row = plan.lanes.Row(static_cast<unsigned>(block), thread);
           ASSERT_EQ(lanes_of_row.at(static_cast<size_t>(row))++ % step,
                     plan.lanes.Lane(thread));
         }

@@ -54,10 +54,13 @@ template <typename T>
 __device__ inline T SumOverRow(T value, const RowLanes& lanes, T* partial) {
   if (lanes.lane_bits <= 5) return SumOverLanes(value, 1 << lanes.lane_bits);
   value = SumOverLanes(value, 32);
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  const unsigned warp = threadIdx.x / 32;
+  const unsigned warps = lanes.Step(static_cast<int>(blockDim.x)) / 32;
+  const unsigned first = lanes.rows == 1 ? 0 : warp & ~(warps - 1);
+  if (threadIdx.x % 32 == 0) partial[warp] = value;
   __syncthreads();
-  value = partial[0];
-  for (unsigned i = 1; i < blockDim.x / 32; ++i) value += partial[i];
+  value = partial[first];
+  for (unsigned i = 1; i < warps; ++i) value += partial[first + i];
   return value;
 }
 

@@ -5,6 +5,7 @@
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/cuda/launch.h"
 #include "xla_ffi/core/cuda/row_plan.h"
+#include "xla_ffi/core/cuda/rows.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_cuda.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_elements.h"
@@ -25,25 +26,29 @@ using rms_norm_internal::Operands;
 
 template <typename E>
 cudaError_t LaunchOfAnyRow(const ForwardRows<E>& rows, cudaStream_t stream) {
-  const RowPlan plan = PlanRows(rows.rows, rows.packs, 0, {});
+  const RowPlan plan = PlanRows(rows.rows, rows.packs);
   return Launch(RowKernel<ForwardOfAnyRow<E>>, plan.shape, stream, rows,
-                ForKernel(plan));
+                plan.lanes);
 }
 
 template <typename E, Operands kOperands>
 cudaError_t LaunchOfWholePacks(const ForwardRows<E>& rows,
                                cudaStream_t stream) {
   constexpr int kArrays = kOperands == Operands::kWeightAndResidual ? 2 : 1;
-  WholePackPlan plan;
-  const cudaError_t status = PlanWholePacksFor(
-      ForwardInShared<E, kOperands>, rows.rows, rows.packs, kArrays, &plan);
-  if (status != cudaSuccess) return status;
+  const auto plan_for = [&](const BlockLimits& limits) {
+    return PlanWholePacks(rows.rows, rows.packs, kArrays, limits);
+  };
+  WholePackPlan plan = plan_for({});
   const auto launch = [&](auto kernel) {
     return Launch(kernel, plan.shape, stream, rows, plan.lanes);
   };
-  if (plan.form == RowForm::kNone) return LaunchOfAnyRow(rows, stream);
-  if (plan.form == RowForm::kShared) {
-    return launch(ForwardInShared<E, kOperands>);
+  if (plan.form != RowForm::kRegisters) {
+    // Asking the device costs a microsecond: only long rows need to.
+    const auto kernel = ForwardInShared<E, kOperands>;
+    const cudaError_t status = PlanOnDevice(kernel, plan_for, &plan);
+    if (status != cudaSuccess) return status;
+    return plan.form == RowForm::kShared ? launch(kernel)
+                                         : LaunchOfAnyRow(rows, stream);
   }
   if constexpr (kArrays == 1) {
     if (plan.packs_per_thread == 4) {

@@ -19,27 +19,18 @@ namespace xla_ffi_kit::rms_norm_internal {
 //
 // A division and a square root of doubles are 100 instructions, which short
 // rows would feel. For a float result one Newton step from the device's
-// approximation does: it squares an error of 2^-22. What is no float is brought
-// among them by a power of four.
+// approximation does: it squares an error of 2^-22. The branch also keeps what
+// follows from being computed ahead, in registers that there are not.
 template <typename A>
 XLA_FFI_KIT_HOST_DEVICE inline A ReciprocalSqrt(double value) {
-  if constexpr (std::is_same_v<A, float>) {
-    const bool is_small = value < 0x1p-64, is_large = value > 0x1p64;
-    value *= is_small ? 0x1p126 : (is_large ? 0x1p-126 : 1.0);
-    const auto narrow = static_cast<float>(value);
 #ifdef __CUDA_ARCH__
-    const double guess = rsqrtf(narrow);
-#else
-    const double guess = 1 / std::sqrt(narrow);
-#endif
-    const double step = 1.5 - 0.5 * value * guess * guess;
-    // Of zero and infinity the guess is right, and the step NaN.
-    const double root = guess > 0 && narrow > 0 ? guess * step : guess;
-    return static_cast<A>(root *
-                          (is_small ? 0x1p63 : (is_large ? 0x1p-63 : 1.0)));
-  } else {
-    return static_cast<A>(1 / sqrt(value));
+  const bool is_float_range = value > 1e-30 && value < 1e30;
+  if (std::is_same_v<A, float> && is_float_range) {
+    const double guess = rsqrtf(static_cast<float>(value));
+    return static_cast<A>(guess * (1.5 - 0.5 * value * guess * guess));
   }
+#endif
+  return static_cast<A>(1 / sqrt(value));
 }
 
 // Packs of `width` components of elements T, loaded `access` at a time: all at

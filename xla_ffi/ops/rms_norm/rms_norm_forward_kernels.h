@@ -25,8 +25,8 @@ enum class Operands { kNone, kWeight, kWeightAndResidual };
 
 #ifdef __CUDACC__
 
-// Whether the scale is wanted, and the epilogue, cost a branch at the end, which
-// all threads take alike.
+// Whether the scale is wanted, and the epilogue, cost a branch at the end,
+// which all threads take alike.
 template <typename E, Operands kOperands>
 struct ForwardOfPacks {
   using R = typename E::R;
@@ -38,7 +38,7 @@ struct ForwardOfPacks {
   // The weight of a row, which is nearly always the only one.
   __device__ static const R* Weight(const ForwardRows<E>& args, int64_t row) {
     if (args.rows_per_weight >= args.rows) return args.weight;
-    // No more than 32 bits: see kMaxRows.
+    // No more than 31 bits: see kMaxRows.
     const unsigned number = static_cast<unsigned>(row) /
                             static_cast<unsigned>(args.rows_per_weight);
     return args.weight + args.RowBegin(number);
@@ -131,9 +131,12 @@ __global__ void __launch_bounds__(kMaxRegisterThreads, 2)
 // A row in the shared memory of a block or a cluster. A thread reads only what
 // it has copied itself, and so waits for nobody's copies.
 template <typename E, Operands kOperands>
-__global__ void __launch_bounds__(kMaxSharedThreads)
+__global__ void __launch_bounds__(kMaxSharedThreads, 1)
     ForwardInShared(ForwardRows<E> args, RowLanes lanes) {
   using Of = ForwardOfPacks<E, kOperands>;
+  // Of doubles there would be no registers left for the arithmetic.
+  constexpr bool kLoadsWeightFirst =
+      Of::kHasWeight && sizeof(typename E::A) == sizeof(float);
   __shared__ double partial[32];
   __shared__ double of_blocks[kLargestCluster];
   const int thread = static_cast<int>(threadIdx.x);
@@ -161,8 +164,8 @@ __global__ void __launch_bounds__(kMaxSharedThreads)
   EndCopyGroup();
   if (lanes.cluster_bits > 0) BeginCluster();
   PackBits weight[kSharedPacks];
-  if constexpr (Of::kHasWeight) {
-    const auto* weights = Of::Weight(args, row);
+  const auto* weights = Of::kHasWeight ? Of::Weight(args, row) : nullptr;
+  if constexpr (kLoadsWeightFirst) {
     XLA_FFI_KIT_UNROLL()
     for (int k = 0; k < kSharedPacks; ++k) {
       weight[k] = {};
@@ -201,9 +204,11 @@ __global__ void __launch_bounds__(kMaxSharedThreads)
   XLA_FFI_KIT_UNROLL()
   for (int k = 0; k < kSharedPacks; ++k) {
     if (first + k * step < packs) {
-      StoreOnce(
-          Of::Normalize(args, kept[k * threads], scale, Again(weight[k])),
-          args.y, begin + k * step);
+      if constexpr (Of::kHasWeight && !kLoadsWeightFirst) {
+        weight[k] = LoadOften(weights, first + k * step);
+      }
+      StoreOnce(Of::Normalize(args, kept[k * threads], scale, Again(weight[k])),
+                args.y, begin + k * step);
     }
   }
   if (args.scale != nullptr && first == 0) args.scale[row] = scale;

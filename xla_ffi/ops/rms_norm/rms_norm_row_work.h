@@ -62,7 +62,6 @@ template <typename E>
 struct ForwardOfAnyRow {
   using Args = ForwardRows<E>;
   using A = typename E::A;
-  static constexpr int kMaxThreads = 1024;
 
   // h at component i; also stores it where a result wants it.
   XLA_FFI_KIT_HOST_DEVICE static typename E::Values LoadSum(const Args& args,

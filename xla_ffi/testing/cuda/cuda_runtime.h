@@ -18,6 +18,7 @@
 #define __host__
 #define __device__
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 // A block has a thread of the CPU to itself for as long as it runs. Where a
 // kernel says `extern`, it means the one of emulator.h.
 #define __shared__ thread_local
