@@ -30,8 +30,8 @@ inline constexpr int kMaxSharedThreads = 1024;
 // The largest cluster there is; beyond 8 blocks a kernel has to ask for it.
 inline constexpr int kLargestCluster = 16;
 
-// Kernels take the number of a row for 31 bits.
-inline constexpr int64_t kMaxRows = (int64_t{1} << 31) - 1;
+// Kernels take the number of a row for 31 bits, and look some steps ahead.
+inline constexpr int64_t kMaxRows = int64_t{1} << 30;
 
 // What a device offers to a kernel.
 struct BlockLimits {
