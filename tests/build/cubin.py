@@ -111,7 +111,8 @@ def _kernels_in(cubin: bytes, architecture: int) -> Iterator[Kernel]:
     sections = fatbin.sections(cubin)
     table, names = sections[".symtab"][1], sections[".strtab"][1]
     symbols = [
-        struct.unpack_from("<I", table, at)[0] for at in range(0, len(table), 24)
+        struct.unpack_from("<I", table, at)[0]
+        for at in range(0, len(table), 24)
     ]
 
     def name(symbol: int) -> str:
