@@ -19,8 +19,8 @@ _ENTRY = struct.Struct("<HHIQIIHHI")
 _KINDS = {1: "ptx", 2: "sass"}
 
 
-def _section(data: bytes, wanted: bytes) -> bytes:
-    """The contents of a section of a 64-bit little-endian ELF file."""
+def sections(data: bytes) -> dict[str, tuple[int, bytes]]:
+    """The size and the contents of each section of a 64-bit ELF file."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a 64-bit little-endian ELF file")
     (table,) = struct.unpack_from("<Q", data, 40)
@@ -30,18 +30,43 @@ def _section(data: bytes, wanted: bytes) -> bytes:
         for i in range(count)
     ]
     names_at = headers[names][4]
+    found = {}
     for name, _, _, _, offset, length in headers:
         end = data.index(b"\0", names_at + name)
-        if data[names_at + name : end] == wanted:
-            return data[offset : offset + length]
-    raise ValueError(f"no section {wanted.decode()}: no CUDA code")
+        text = data[names_at + name : end].decode()
+        found[text] = (length, data[offset : offset + length])
+    return found
 
 
-def _entries(container: bytes, at: int) -> Iterator[tuple[str, int]]:
+def _entries(container: bytes, at: int) -> Iterator[tuple[str, int, bytes]]:
     while at < len(container):
         entry = _ENTRY.unpack_from(container, at)
-        yield _KINDS.get(entry[0], f"kind {entry[0]}"), entry[8]
-        at += entry[2] + entry[3]
+        kind = _KINDS.get(entry[0], f"kind {entry[0]}")
+        begin = at + entry[2]
+        at = begin + entry[3]
+        yield kind, entry[8], container[begin:at]
+
+
+def _containers(path: pathlib.Path) -> Iterator[list[tuple[str, int, bytes]]]:
+    """Per CUDA source in a library, its entries."""
+    found = sections(path.read_bytes()).get(".nv_fatbin")
+    if found is None:
+        raise ValueError("no section .nv_fatbin: no CUDA code")
+    section = found[1]
+    at = 0
+    while (at := section.find(_MAGIC, at)) >= 0:
+        _, _, header, size = _CONTAINER.unpack_from(section, at)
+        end = at + header + size
+        yield list(_entries(section[at:end], header))
+        at = end
+
+
+def cubins(path: pathlib.Path) -> Iterator[tuple[int, bytes]]:
+    """The machine code in a library: which GPU it is for, and an ELF file."""
+    for entries in _containers(path):
+        for kind, architecture, data in entries:
+            if kind == "sass":
+                yield architecture, data
 
 
 def architectures(path: pathlib.Path) -> list[set[tuple[str, int]]]:
@@ -51,12 +76,7 @@ def architectures(path: pathlib.Path) -> list[set[tuple[str, int]]]:
       For each source a set of pairs such as ("sass", 90) and ("ptx", 100):
       machine code for compute capability 9.0, PTX for 10.0.
     """
-    section = _section(path.read_bytes(), b".nv_fatbin")
-    containers: list[set[tuple[str, int]]] = []
-    at = 0
-    while (at := section.find(_MAGIC, at)) >= 0:
-        _, _, header, size = _CONTAINER.unpack_from(section, at)
-        end = at + header + size
-        containers.append(set(_entries(section[at:end], header)))
-        at = end
-    return containers
+    return [
+        {(kind, architecture) for kind, architecture, _ in entries}
+        for entries in _containers(path)
+    ]

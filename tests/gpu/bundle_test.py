@@ -1,5 +1,6 @@
 """The bundle unpacks, is small, and says when there is no GPU."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -57,3 +58,23 @@ class BundleTest(unittest.TestCase):
         )
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn(" passed", result.stdout)
+
+    def test_what_its_tests_call_is_registered_for_cuda(self):
+        out = self.top / "targets.json"
+        result = self.run_python(
+            *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("-p", "called_targets"),
+            *("gpu_ops_test.py", "gpu_rms_norm_test.py", "gpu_graph_test.py"),
+            *("gpu_examples_test.py", "-k"),
+            "8x4 and float32 or 37 and float32 or modular_add and int8 "
+            "or lowers or calls",
+            CALLED_TARGETS=str(out),
+            XLA_FFI_KIT_TEST_PLATFORM="cpu",
+            JAX_PLATFORMS="cpu",
+        )
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        targets = json.loads(out.read_text())
+        # And nothing is registered that no test calls.
+        self.assertEqual(targets["called"], targets["registered"])
+        for one in ("examples.matmul", "xla_ffi_kit.rms_norm_weight_bwd"):
+            self.assertIn(one, targets["called"])

@@ -15,7 +15,8 @@ import xla_ffi_kit
 
 xla_ffi_kit.register_handlers(
     xla_ffi_kit.HandlerLibrary(
-        pathlib.Path(xla_ffi_kit.__file__).parent / "_lib" / "cuda_examples.so"
+        pathlib.Path(xla_ffi_kit.__file__).parent / "_lib" / "cuda_examples.so",
+        "cuda",
     )
 )
 

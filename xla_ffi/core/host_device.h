@@ -7,11 +7,12 @@
 #ifdef __CUDACC__
 #define XLA_FFI_KIT_HOST_DEVICE __host__ __device__
 #define XLA_FFI_KIT_PRAGMA(text) _Pragma(#text)
-// `#pragma unroll n` on the device: keeps up to n loads in flight.
-#define XLA_FFI_KIT_UNROLL(n) XLA_FFI_KIT_PRAGMA(unroll n)
+// `#pragma unroll n` on the device: keeps up to n loads in flight; without n
+// there is no loop left.
+#define XLA_FFI_KIT_UNROLL(...) XLA_FFI_KIT_PRAGMA(unroll __VA_ARGS__)
 #else
 #define XLA_FFI_KIT_HOST_DEVICE
-#define XLA_FFI_KIT_UNROLL(n)
+#define XLA_FFI_KIT_UNROLL(...)
 #endif
 
 #endif  // XLA_FFI_CORE_HOST_DEVICE_H_

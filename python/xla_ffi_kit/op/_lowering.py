@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 
 import jax
+import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
@@ -100,7 +101,8 @@ def _lower(
     avals = _jax_hooks.shaped(ctx.avals_in)
     lead = _operands.leading_shape(spec, avals)
     splits = bool(lead) and _jax_hooks.xla_may_partition(ctx)
-    if _needs_partitioned(spec, avals, splits):
+    workspace = spec.workspace.get(platform)
+    if _needs_partitioned(spec, avals, splits) or (splits and workspace):
         return partitioned(ctx, *operands, attributes=attributes)
     units = _unit_axes(spec, avals, lead) if splits else (0, 0)
     results = ctx.avals_out
@@ -121,6 +123,10 @@ def _lower(
                 for i, a in enumerate(results)
             ],
         )
+    if workspace is not None:
+        size = workspace(*avals, **attributes.for_reference)
+        hidden = ShapedArray((size,), np.dtype(np.uint8))
+        ctx = ctx.replace(avals_out=[*ctx.avals_out, hidden])
     build = jax.ffi.build_ffi_lowering_function(
         target,
         has_side_effect=spec.has_side_effect,
@@ -135,7 +141,7 @@ def _lower(
             [a.shape for a in ctx.avals_out],
             spec.shared,
         )
-    values: Sequence[ir.Value] = call.results
+    values: Sequence[ir.Value] = list(call.results)[: len(results)]
     if not any(units):
         return values
     return [_reshape(x, a.shape) for x, a in zip(values, results, strict=True)]

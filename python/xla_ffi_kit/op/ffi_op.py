@@ -34,6 +34,7 @@ from xla_ffi_kit.op.spec import (
     ShardedKernelAxes,
     Transpose,
     VmapMethod,
+    Workspace,
 )
 
 R = TypeVar("R", bound=Result, covariant=True)
@@ -60,6 +61,7 @@ class Options(TypedDict, total=False):
     vmap_method: VmapMethod
     sharded_kernel_axes: ShardedKernelAxes
     part_of: str | Sequence[str]
+    workspace: Mapping[str, Workspace]
 
 
 def operations() -> list[OpSpec]:
@@ -136,6 +138,12 @@ class FfiOp(OpSpec, Generic[R]):
       part_of: names of public functions, one or several, that run this
         operation under another name than its own: `use_reference` of such a
         name reaches it, as it should a function's variants and derivatives.
+      workspace: platform -> `bytes(*operands, **attributes)`, called with
+        operands that have only a shape and a dtype. Handlers of that platform
+        get one result more, the last one, `uint8[bytes]`, which nobody else
+        sees. Unlike the FFI's scratch memory it is still there when a CUDA
+        graph runs, so that the handler can be captured. Where XLA could split
+        the rows over devices, `partitioned` runs.
     """
 
     def __init__(
@@ -161,6 +169,7 @@ class FfiOp(OpSpec, Generic[R]):
         vmap_method: VmapMethod = "broadcast_all",
         sharded_kernel_axes: ShardedKernelAxes = "error",
         part_of: str | Sequence[str] = (),
+        workspace: Mapping[str, Workspace] | None = None,
     ) -> None:
         signature = inspect.signature(reference)
         names = _operands.names(name, signature, attributes or {})
@@ -197,6 +206,7 @@ class FfiOp(OpSpec, Generic[R]):
             vmap_method=vmap_method,
             sharded_kernel_axes=sharded_kernel_axes,
             part_of=(part_of,) if isinstance(part_of, str) else tuple(part_of),
+            workspace=dict(workspace or {}),
         )
         _citizen.resemble(self, reference, signature)
         self._bind_attributes = _attributes.Binder(

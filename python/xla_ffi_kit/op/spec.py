@@ -22,6 +22,8 @@ Transpose: TypeAlias = Callable[
 ]
 # Of the reference's signature: operands positional, attributes by keyword.
 Function: TypeAlias = Callable[..., Result]
+# Bytes, from the types of the operands and the attributes by keyword.
+Workspace: TypeAlias = Callable[..., int]
 # What an attribute may be declared as: a dtype, the type `str`, a dtype in a
 # one-tuple for an array, or a mapping for a dictionary.
 AttributeType: TypeAlias = DType | tuple[DType] | Mapping[str, "AttributeType"]
@@ -53,6 +55,7 @@ class OpSpec:
     vmap_method: VmapMethod
     sharded_kernel_axes: ShardedKernelAxes
     part_of: tuple[str, ...]
+    workspace: Mapping[str, Workspace]
 
     def __post_init__(self) -> None:
         """Raises ValueError where the fields contradict each other."""
@@ -88,6 +91,12 @@ class OpSpec:
                 raise ValueError(
                     f"{self.name}: {what}: expected operand indices below "
                     f"{count}, got {indices}"
+                )
+        for platform in self.workspace:
+            if not isinstance(self.handlers.get(platform), str):
+                raise ValueError(
+                    f"{self.name}: workspace: expected platforms with a "
+                    f"handler, got {platform!r}"
                 )
         if self.shared_results and not self.shared:
             raise ValueError(

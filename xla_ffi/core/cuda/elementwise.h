@@ -12,12 +12,14 @@
 namespace xla_ffi_kit {
 
 // Blocks and threads per block of a one-dimensional launch, the bytes of
-// dynamic shared memory of a block, and the blocks of a cluster.
+// dynamic shared memory of a block, the blocks of a cluster, and whether it may
+// begin before the kernel before it ends.
 struct LaunchShape {
   int64_t blocks = 0;
   int threads = 0;
   int64_t shared_bytes = 0;
   int cluster = 1;
+  bool is_early = false;
 };
 
 // The most blocks a launch may have, on every GPU there is.

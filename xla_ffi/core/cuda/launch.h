@@ -7,28 +7,40 @@
 
 #include "cuda_runtime.h"
 #include "xla_ffi/core/cuda/elementwise.h"
-#include "xla_ffi/core/cuda/rows.h"
+#include "xla_ffi/core/cuda/row_plan.h"
 
 namespace xla_ffi_kit {
 
 #ifdef __CUDACC__
 
-// `attribute` is the config's own, and lives as long.
+// What a launch has beside its numbers of blocks and threads.
+struct LaunchAttributes {
+  cudaLaunchAttribute of[2] = {};
+  unsigned count = 0;
+};
+
+// `attributes` are the config's own, and live as long.
 inline cudaLaunchConfig_t MakeConfig(const LaunchShape& shape,
                                      cudaStream_t stream,
-                                     cudaLaunchAttribute* attribute) {
+                                     LaunchAttributes* attributes) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = stream;
   if (shape.cluster > 1) {
-    attribute->id = cudaLaunchAttributeClusterDimension;
-    attribute->val.clusterDim.x = static_cast<unsigned>(shape.cluster);
-    attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
-    config.attrs = attribute;
-    config.numAttrs = 1;
+    cudaLaunchAttribute& cluster = attributes->of[attributes->count++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   }
+  if (shape.is_early) {
+    cudaLaunchAttribute& early = attributes->of[attributes->count++];
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+  }
+  config.attrs = attributes->of;
+  config.numAttrs = attributes->count;
   return config;
 }
 
@@ -38,8 +50,8 @@ inline cudaLaunchConfig_t MakeConfig(const LaunchShape& shape,
 template <typename... Parameters, typename... Args>
 cudaError_t Launch(void (*kernel)(Parameters...), const LaunchShape& shape,
                    cudaStream_t stream, Args&&... args) {
-  cudaLaunchAttribute attribute;
-  const cudaLaunchConfig_t config = MakeConfig(shape, stream, &attribute);
+  LaunchAttributes attributes;
+  const cudaLaunchConfig_t config = MakeConfig(shape, stream, &attributes);
   const cudaError_t status =
       cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
   if (status != cudaSuccess) (void)cudaGetLastError();
@@ -55,10 +67,27 @@ cudaError_t LaunchElementwise(int64_t count, const Op& op,
                 count, op);
 }
 
-// What the current device allows `kernel`, a RowKernel. Clusters want a device
-// that has them, and code that was compiled for one.
+// In a kernel: the next one, if it is launched early, may begin when all blocks
+// have called this. It sees what they write only after WaitForKernelBefore().
+__device__ inline void LaunchNextKernel() {
+#ifndef __NVCC__
+  cudaTriggerProgrammaticLaunchCompletion();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void WaitForKernelBefore() {
+#ifndef __NVCC__
+  cudaGridDependencySynchronize();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// What the current device offers to `kernel`. Clusters and early launches want
+// a device that has them, and code that was compiled for one.
 template <typename Kernel>
-cudaError_t GetRowLimits(Kernel* kernel, RowLimits* limits) {
+cudaError_t GetBlockLimits(Kernel* kernel, BlockLimits* limits) {
   int device = 0, shared = 0;
   cudaFuncAttributes of_kernel = {};
   cudaError_t status = cudaGetDevice(&device);
@@ -70,61 +99,60 @@ cudaError_t GetRowLimits(Kernel* kernel, RowLimits* limits) {
   // Without what the kernel itself uses.
   limits->shared_bytes =
       shared - static_cast<int64_t>(of_kernel.sharedSizeBytes);
-  limits->cluster = of_kernel.ptxVersion >= 90 ? kMaxCluster : 1;
+  limits->is_hopper = of_kernel.ptxVersion >= 90;
+  limits->cluster = limits->is_hopper ? kLargestCluster : 1;
   if (status != cudaSuccess) (void)cudaGetLastError();
   return status;
 }
 
-// Whether the device has room for a cluster of that shape: there may be less
-// than eight processors together, on a part of a GPU.
+// Lets `kernel` have `bytes` of dynamic shared memory: always the most there
+// may be, for with what one launch needs, another thread's for longer rows
+// would fail.
 template <typename Kernel>
-bool HasRoomForCluster(Kernel* kernel, const LaunchShape& shape) {
-  cudaLaunchAttribute attribute;
-  const cudaLaunchConfig_t config = MakeConfig(shape, nullptr, &attribute);
-  int clusters = 0;
+cudaError_t AllowShared(Kernel* kernel, int64_t bytes) {
   const cudaError_t status =
-      cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(bytes));
   if (status != cudaSuccess) (void)cudaGetLastError();
-  return status == cudaSuccess && clusters > 0;
+  return status;
 }
 
-// Launches a RowKernel over args.rows >= 1 rows that are too long for
-// registers: it finds its row in shared memory if `RowThread::shared` is set.
-template <typename Wide, typename Args>
-cudaError_t LaunchWideRows(const Args& args, int64_t packs, int64_t pack_bytes,
-                           cudaStream_t stream) {
-  RowLimits limits;
-  cudaError_t status = GetRowLimits(RowKernel<Wide>, &limits);
+// The clusters of that shape that the device runs at a time: 0 on a part of a
+// GPU that has too few processors together.
+template <typename Kernel>
+int ResidentClusters(Kernel* kernel, const LaunchShape& shape) {
+  LaunchAttributes attributes;
+  const cudaLaunchConfig_t config = MakeConfig(shape, nullptr, &attributes);
+  int clusters = 0;
+  cudaError_t status = cudaSuccess;
+  constexpr int kLargestOnEveryGpu = 8;
+  if (shape.cluster > kLargestOnEveryGpu) {
+    status = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  }
+  if (status == cudaSuccess) {
+    status = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  }
+  if (status != cudaSuccess) (void)cudaGetLastError();
+  return status == cudaSuccess ? clusters : 0;
+}
+
+// plan(limits) for `kernel` on the current device, where clusters are no larger
+// than it runs; the kernel then may have the shared memory that the plan says.
+template <typename Kernel, typename PlanFor>
+cudaError_t PlanOnDevice(Kernel* kernel, const PlanFor& plan_for,
+                         decltype(plan_for(BlockLimits()))* plan) {
+  BlockLimits limits;
+  cudaError_t status = GetBlockLimits(kernel, &limits);
+  if (status == cudaSuccess) status = AllowShared(kernel, limits.shared_bytes);
   if (status != cudaSuccess) return status;
-  RowPlan plan = PlanRows(args.rows, packs, pack_bytes, limits);
-  if (plan.slots > 0) {
-    // Always the most there may be: with what these rows need, another thread's
-    // launch for longer ones would fail.
-    status = cudaFuncSetAttribute(RowKernel<Wide>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(limits.shared_bytes));
-    if (status != cudaSuccess) (void)cudaGetLastError();
-    if (status != cudaSuccess) return status;
+  *plan = plan_for(limits);
+  while (plan->shape.cluster > 1 &&
+         ResidentClusters(kernel, plan->shape) == 0) {
+    limits.cluster = plan->shape.cluster / 2;
+    *plan = plan_for(limits);
   }
-  if (plan.path == RowPath::kCluster &&
-      !HasRoomForCluster(RowKernel<Wide>, plan.shape)) {
-    limits.cluster = 1;
-    plan = PlanRows(args.rows, packs, pack_bytes, limits);
-  }
-  return Launch(RowKernel<Wide>, plan.shape, stream, args, ForKernel(plan));
-}
-
-// The same over rows of any length: Registers where they fit, else Wide.
-template <typename Registers, typename Wide, typename Args>
-cudaError_t LaunchRows(const Args& args, int64_t packs, int64_t pack_bytes,
-                       cudaStream_t stream) {
-  if (!RowsFitRegisters(packs)) {
-    return LaunchWideRows<Wide>(args, packs, pack_bytes, stream);
-  }
-  // Asking the device costs a microsecond: only long rows need to.
-  const RowPlan plan = PlanRows(args.rows, packs, 0, {});
-  return Launch(RowKernel<Registers>, plan.shape, stream, args,
-                ForKernel(plan));
+  return cudaSuccess;
 }
 
 #endif  // __CUDACC__

@@ -1,5 +1,6 @@
-// The kernels of rows.h and row_sums_launch.h on the emulator, for numbers
-// whose sums are exact, and for fewer blocks than a launch would have.
+// The kernels of rows.h and row_sums_launch.h, and the sums of row_reduce.h, on
+// the emulator, for numbers whose sums are exact, and for fewer blocks than a
+// launch would have.
 
 #include "xla_ffi/core/cuda/launch.h"
 
@@ -9,6 +10,8 @@
 
 #include "cuda_runtime.h"
 #include "gtest/gtest.h"
+#include "xla_ffi/core/cuda/row_plan.h"
+#include "xla_ffi/core/cuda/row_reduce.h"
 #include "xla_ffi/core/cuda/row_sums.h"
 #include "xla_ffi/core/cuda/row_sums_launch.h"
 #include "xla_ffi/core/cuda/rows.h"
@@ -25,28 +28,27 @@ struct SumWork {
     const float* in;
     double* out;
     int64_t rows;
-    float* sums;  // of columns
   };
-  using A = float;
-  static constexpr int kMaxThreads = 1024;
 
   double Sum(const Args& args, int64_t row, const RowThread& place) const {
     return args.in[row * place.lanes + place.lane];
   }
   void Finish(const Args& args, int64_t row, const RowThread& place,
-              double total) {
+              double total) const {
     args.out[row * place.lanes + place.lane] = total;
-    column += args.in[row * place.lanes + place.lane];
   }
-
-  void Fetch(const Args&, int64_t, const RowThread&) {}
-  void StoreSums(const Args&, const RowThread& place, A* sums) {
-    sums[place.lane] = column;
-    column = 0;
-  }
-
-  A column = 0;
 };
+
+// The same, of a row that a cluster shares.
+__global__ void SumOfCluster(const float* in, double* out, RowLanes lanes) {
+  __shared__ double partial[32];
+  __shared__ double of_blocks[kLargestCluster];
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  BeginCluster();
+  double sum = SumOverRow(static_cast<double>(in[i]), lanes, partial);
+  WaitForCluster();
+  out[i] = SumOverCluster(sum, of_blocks);
+}
 
 class LaunchTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -73,30 +75,27 @@ std::vector<double> SumsOfRows(const std::vector<float>& in, int lanes) {
 
 TEST_P(LaunchTest, ABlockSumsManyRows) {
   constexpr int64_t kRows = 37;
-  for (const int lanes : {1, 2, 8, 32, 64, 256, 1024}) {
+  for (const int bits : {0, 1, 3, 5, 6, 8, 10}) {
     for (const int threads : {32, 256, 1024}) {
-      if (threads < lanes) continue;
-      const std::vector<float> in = Numbers(kRows * lanes);
+      if (threads < 1 << bits) continue;
+      const std::vector<float> in = Numbers(kRows << bits);
       std::vector<double> out(in.size());
-      const SumWork::Args args = {in.data(), out.data(), kRows, nullptr};
-      const RowKernelPlan plan = {lanes, 1, 0, false};
-      ASSERT_EQ(Launch(RowKernel<SumWork>, {3, threads}, nullptr, args, plan),
+      const SumWork::Args args = {in.data(), out.data(), kRows};
+      const RowLanes lanes = {bits, threads >> bits};
+      ASSERT_EQ(Launch(RowKernel<SumWork>, {3, threads}, nullptr, args, lanes),
                 cudaSuccess);
-      EXPECT_EQ(out, SumsOfRows(in, lanes)) << lanes << " of " << threads;
+      EXPECT_EQ(out, SumsOfRows(in, 1 << bits)) << bits << " of " << threads;
     }
   }
 }
 
-TEST_P(LaunchTest, AClusterSumsManyRows) {
-  constexpr int64_t kRows = 5;
+TEST_P(LaunchTest, AClusterSumsARow) {
   for (const int cluster : {2, 4, 8}) {
-    for (const int threads : {32, 256}) {
-      const std::vector<float> in = Numbers(kRows * cluster * threads);
+    for (const int threads : {32, 96, 256}) {
+      const std::vector<float> in = Numbers(3 * cluster * threads);
       std::vector<double> out(in.size());
-      const SumWork::Args args = {in.data(), out.data(), kRows, nullptr};
-      const RowKernelPlan plan = {threads, cluster, 0, false};
-      ASSERT_EQ(Launch(RowKernel<SumWork>, {2 * cluster, threads, 0, cluster},
-                       nullptr, args, plan),
+      ASSERT_EQ(Launch(SumOfCluster, {3 * cluster, threads, 0, cluster},
+                       nullptr, in.data(), out.data(), RowLanes()),
                 cudaSuccess);
       EXPECT_EQ(out, SumsOfRows(in, cluster * threads))
           << cluster << " blocks of " << threads;
@@ -106,63 +105,41 @@ TEST_P(LaunchTest, AClusterSumsManyRows) {
 
 // As another thread's launch may come between what a launch asks for and the
 // launch itself.
-TEST_P(LaunchTest, ShortRowsLeaveLongerOnesTheirSharedMemory) {
-  constexpr int64_t kPackBytes = 16, kLong = 12000, kShort = 2100;
-  const std::vector<float> in = Numbers(1024);
-  std::vector<double> out(in.size());
-  const SumWork::Args args = {in.data(), out.data(), 1, nullptr};
-  void (*kernel)(SumWork::Args, RowKernelPlan) = RowKernel<SumWork>;
-  for (const int64_t packs : {kLong, kShort}) {
-    ASSERT_EQ(LaunchWideRows<SumWork>(args, packs, kPackBytes, nullptr),
-              cudaSuccess);
-    EXPECT_EQ(testing::Launches().back().shared_bytes, packs * kPackBytes);
-    const auto limits =
-        testing::LimitsOf(reinterpret_cast<const void*>(kernel));
-    EXPECT_GE(limits.shared_bytes, kLong * kPackBytes);
-  }
+TEST_P(LaunchTest, AKernelMayHaveAllSharedMemoryThatThereIs) {
+  const auto plan_for = [](const BlockLimits& limits) {
+    return PlanWholePacks(1, 4096, 1, limits);
+  };
+  WholePackPlan plan;
+  ASSERT_EQ(PlanOnDevice(SumOfCluster, plan_for, &plan), cudaSuccess);
+  EXPECT_EQ(plan.shape.shared_bytes, 64 * 1024);
+  const auto limits =
+      testing::LimitsOf(reinterpret_cast<const void*>(SumOfCluster));
+  EXPECT_EQ(limits.shared_bytes, 227 * 1024 - testing::kOtherSharedBytes);
 }
 
 TEST_P(LaunchTest, AnErrorDoesNotStayBehind) {
-  const SumWork::Args args = {nullptr, nullptr, 1, nullptr};
-  EXPECT_NE(Launch(RowKernel<SumWork>, {1, 2048}, nullptr, args,
-                   RowKernelPlan{32, 1, 0, false}),
+  const SumWork::Args args = {nullptr, nullptr, 1};
+  EXPECT_NE(Launch(RowKernel<SumWork>, {1, 2048}, nullptr, args, RowLanes()),
             cudaSuccess);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_P(LaunchTest, ABlockSumsManyPartsOfColumns) {
-  constexpr int64_t kGroups = 3, kRows = 500;
-  for (const int lanes : {1, 8, 32, 64, 256}) {
-    for (const int threads : {32, 256}) {
-      if (threads < lanes) continue;
-      RowPlan rows;
-      rows.threads_per_row = lanes;
-      rows.shape.threads = threads;
-      RowSumsPlan plan = PlanRowSums(rows, kGroups, kRows, lanes, sizeof(float),
-                                     /*resident=*/6);
-      plan.shape.blocks = 2;
-      const std::vector<float> in = Numbers(kGroups * kRows * lanes);
-      std::vector<double> out(in.size());
-      std::vector<float> slots(static_cast<size_t>(plan.sums.Size()), -1);
-      std::vector<float> columns(static_cast<size_t>(kGroups * lanes));
-      const SumWork::Args args = {in.data(), out.data(), kGroups * kRows,
-                                  slots.data()};
-      ASSERT_EQ(
-          Launch(RowSumsKernel<SumWork>, plan.shape, nullptr, args, plan.sums),
-          cudaSuccess);
-      EXPECT_EQ(out, SumsOfRows(in, lanes)) << lanes << " of " << threads;
-      LaunchShape shape = PlanSlotSums(kGroups, lanes);
-      shape.blocks = 2;
-      ASSERT_EQ(Launch(SlotSumsKernel<float, float>, shape, nullptr,
-                       static_cast<const float*>(slots.data()), plan.sums,
-                       columns.data()),
+TEST_P(LaunchTest, SlotsAreAddedUp) {
+  for (const int64_t count : {1, 7, 8, 36, 200}) {
+    for (const bool is_early : {false, true}) {
+      RowSums s = {3, 0, 5, 7};
+      s.count = count;
+      const std::vector<float> slots = Numbers(s.Size());
+      std::vector<float> out(static_cast<size_t>(3 * count));
+      ASSERT_EQ(LaunchSlotSums(slots.data(), s, out.data(), is_early, nullptr),
                 cudaSuccess);
-      for (int64_t i = 0; i < kGroups * lanes; ++i) {
+      EXPECT_EQ(testing::Launches().back().is_early, is_early);
+      for (int64_t i = 0; i < 3 * count; ++i) {
         double expected = 0;
-        for (int64_t row = 0; row < kRows; ++row) {
-          expected += in[(i / lanes * kRows + row) * lanes + i % lanes];
+        for (int64_t slot = 0; slot < s.Slots(); ++slot) {
+          expected += slots[(i / count * s.Slots() + slot) * count + i % count];
         }
-        ASSERT_EQ(columns[i], expected) << "column " << i;
+        ASSERT_EQ(out[i], expected) << "column " << i << " of " << count;
       }
     }
   }

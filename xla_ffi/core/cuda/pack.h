@@ -14,6 +14,8 @@
 
 namespace xla_ffi_kit {
 
+using std::memcpy;  // CUDA's own has no namespace
+
 // The widest access there is.
 inline constexpr int kPackBytes = 16;
 
@@ -70,7 +72,7 @@ XLA_FFI_KIT_HOST_DEVICE inline Pack<T, N> LoadPack(const T* p) {
   memcpy(&pack, &bits, sizeof(pack));
 #else
   assert(reinterpret_cast<uintptr_t>(p) % sizeof(pack) == 0);
-  std::memcpy(static_cast<void*>(&pack), p, sizeof(pack));
+  memcpy(static_cast<void*>(&pack), p, sizeof(pack));
 #endif
   return pack;
 }
@@ -85,7 +87,71 @@ XLA_FFI_KIT_HOST_DEVICE inline void StorePack(const Pack<T, N>& pack, T* p) {
   *reinterpret_cast<Bits*>(p) = bits;
 #else
   assert(reinterpret_cast<uintptr_t>(p) % sizeof(pack) == 0);
-  std::memcpy(static_cast<void*>(p), &pack, sizeof(pack));
+  memcpy(static_cast<void*>(p), &pack, sizeof(pack));
+#endif
+}
+
+// A pack of the full width as it lies in registers: four of them, where the
+// values of a Pack of 16-bit numbers may take eight.
+using PackBits = pack_internal::Bits<kPackBytes>::type;
+
+template <typename T>
+XLA_FFI_KIT_HOST_DEVICE inline Pack<T, kPackWidth<T>> ToPack(
+    const PackBits& bits) {
+  Pack<T, kPackWidth<T>> pack;
+  memcpy(static_cast<void*>(&pack), &bits, sizeof(pack));
+  return pack;
+}
+
+template <typename T, int N>
+XLA_FFI_KIT_HOST_DEVICE inline PackBits ToBits(const Pack<T, N>& pack) {
+  PackBits bits;
+  static_assert(sizeof(pack) == sizeof(bits));
+  memcpy(static_cast<void*>(&bits), &pack, sizeof(bits));
+  return bits;
+}
+
+// The same bits, from which the compiler has to begin anew: it would keep what
+// it has made of them, in twice the registers, or make it long before its use.
+XLA_FFI_KIT_HOST_DEVICE inline PackBits Again(PackBits bits) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
+#endif
+  return bits;
+}
+
+// Pack number `pack` of an array that is read once, and so does not stay in the
+// caches, ...
+template <typename T>
+XLA_FFI_KIT_HOST_DEVICE inline PackBits LoadOnce(const T* p, int64_t pack) {
+#ifdef __CUDA_ARCH__
+  const uint4 bits = __ldcs(reinterpret_cast<const uint4*>(p) + pack);
+  return {bits.x, bits.y, bits.z, bits.w};
+#else
+  return ToBits(LoadPack<kPackWidth<T>>(p + pack * kPackWidth<T>));
+#endif
+}
+
+// ... of one that every row reads, and nobody writes, ...
+template <typename T>
+XLA_FFI_KIT_HOST_DEVICE inline PackBits LoadOften(const T* p, int64_t pack) {
+#ifdef __CUDA_ARCH__
+  const uint4 bits = __ldg(reinterpret_cast<const uint4*>(p) + pack);
+  return {bits.x, bits.y, bits.z, bits.w};
+#else
+  return ToBits(LoadPack<kPackWidth<T>>(p + pack * kPackWidth<T>));
+#endif
+}
+
+// ... and of one that the kernel does not read again.
+template <typename T>
+XLA_FFI_KIT_HOST_DEVICE inline void StoreOnce(const PackBits& bits, T* p,
+                                              int64_t pack) {
+#ifdef __CUDA_ARCH__
+  __stcs(reinterpret_cast<uint4*>(p) + pack,
+         make_uint4(bits.x, bits.y, bits.z, bits.w));
+#else
+  StorePack(ToPack<T>(bits), p + pack * kPackWidth<T>);
 #endif
 }
 

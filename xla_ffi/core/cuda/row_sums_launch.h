@@ -1,4 +1,4 @@
-// The kernels of row_sums.h, and their launches.
+// The kernels of row_sums.h that do not depend on an operation.
 
 #ifndef XLA_FFI_CORE_CUDA_ROW_SUMS_LAUNCH_H_
 #define XLA_FFI_CORE_CUDA_ROW_SUMS_LAUNCH_H_
@@ -10,69 +10,19 @@
 #include "cuda_runtime.h"
 #include "xla_ffi/core/cuda/elementwise.h"
 #include "xla_ffi/core/cuda/launch.h"
+#include "xla_ffi/core/cuda/pack.h"
 #include "xla_ffi/core/cuda/row_sums.h"
-#include "xla_ffi/core/cuda/rows.h"
 
 namespace xla_ffi_kit {
 
 #ifdef __CUDACC__
 
-// Rows in registers. A Work, for the same columns in all its rows:
-//
-//   Fetch(args, row, place)         begins to load a row
-//   Sum(args, row, place)           takes that row, as in RowKernel
-//   Finish(args, row, place, total) as in RowKernel; also adds to its sums
-//   StoreSums(args, place, out)     stores them, and begins again with zeros
-//
-// args.sums is the scratch memory.
-template <typename Work>
-__global__ void __launch_bounds__(Work::kMaxThreads, 1)
-    RowSumsKernel(typename Work::Args args, RowSums s) {
-  extern __shared__ uint4 dynamic[];
-  __shared__ double partial[32];
-  auto* shared = reinterpret_cast<typename Work::A*>(dynamic);
-  const int thread = static_cast<int>(threadIdx.x);
-  const int threads = static_cast<int>(blockDim.x);
-  const int in_block = threads / s.lanes, mine = thread / s.lanes;
-  const RowThread place = {thread % s.lanes, s.lanes, nullptr, 0, 0, 0};
-  const int64_t step = s.parts * in_block;
-  for (int64_t unit = blockIdx.x; unit < s.groups * s.parts;
-       unit += gridDim.x) {
-    const int64_t group = unit / s.parts, part = unit % s.parts;
-    const int64_t end = (group + 1) * s.rows;
-    // The first of the block's rows: its threads take part in every sum.
-    int64_t first = group * s.rows + part * in_block;
-    Work work;
-    if (first + mine < end) work.Fetch(args, first + mine, place);
-    for (int64_t slot = 0; slot < s.slots_per_part; ++slot) {
-      for (int i = 0; i < kRowsPerSlot && first < end; ++i, first += step) {
-        const int64_t row = first + mine;
-        double sum = 0;
-        if (row < end) sum = work.Sum(args, row, place);
-        // On its way while the threads wait for each other.
-        if (row + step < end) work.Fetch(args, row + step, place);
-        const double total = SumOverRow(sum, s.lanes, partial);
-        if (row < end) work.Finish(args, row, place, total);
-      }
-      typename Work::A* out = args.sums + s.SlotBegin(group, part, slot);
-      if (in_block == 1) {
-        work.StoreSums(args, place, out);
-        continue;
-      }
-      work.StoreSums(args, place, shared + mine * s.count);
-      __syncthreads();
-      for (int64_t c = thread; c < s.count; c += threads) {
-        out[c] = SumOfRows(shared, in_block, s.count, c);
-      }
-      __syncthreads();  // the next slot's sums go to the same place
-    }
-  }
-}
-
 // Columns. A Work, for one pack of them:
 //
 //   Add(args, row, pack)  adds a row to its sums
 //   Store(out, pack)      stores them, once
+//
+// args.sums is the workspace.
 template <typename Work>
 __global__ void __launch_bounds__(kColumnThreads)
     ColumnSumsKernel(typename Work::Args args, ColumnSums columns) {
@@ -94,36 +44,75 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 }
 
-template <typename A, typename R>
-__global__ void __launch_bounds__(32 * kSlotWarps)
+// Adds up the slots, kColumns columns to a thread: one, or a whole pack where
+// s.count is a multiple of that. May be launched early.
+template <int kColumns, typename A, typename R>
+__global__ void __launch_bounds__(kSlotThreads* kSlotColumns)
     SlotSumsKernel(const A* sums, RowSums s, R* out) {
-  __shared__ double of_warps[kSlotWarps][32];
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int64_t column_blocks = (s.count - 1) / 32 + 1;
+  constexpr int64_t kBlockColumns = kSlotColumns * kColumns;
+  __shared__ double of_threads[kSlotThreads][kBlockColumns];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int own_column = thread % kSlotColumns * kColumns;
+  const int own_slot = thread / kSlotColumns;
+  const int64_t column_blocks = (s.count - 1) / kBlockColumns + 1;
+  WaitForKernelBefore();
   for (int64_t unit = blockIdx.x; unit < s.groups * column_blocks;
        unit += gridDim.x) {
     const int64_t group = unit / column_blocks;
-    const int64_t column = unit % column_blocks * 32 + lane;
-    const bool has_column = column < s.count;
-    of_warps[warp][lane] =
-        has_column ? SlotSum(sums, s, group, column, warp) : 0;
-    __syncthreads();
-    if (warp == 0 && has_column) {
-      double total = 0;
-      for (int i = 0; i < kSlotWarps; ++i) total += of_warps[i][lane];
-      out[group * s.count + column] = static_cast<R>(static_cast<A>(total));
+    const int64_t begin = unit % column_blocks * kBlockColumns;
+    double of_thread[kColumns] = {};
+    if (begin + own_column < s.count) {
+      const A* in = sums + s.SlotBegin(group, 0, 0) + begin + own_column;
+      XLA_FFI_KIT_UNROLL(4)
+      for (int64_t slot = own_slot; slot < s.Slots(); slot += kSlotThreads) {
+        const Pack<A, kColumns> values =
+            LoadPack<kColumns>(in + slot * s.count);
+        for (int i = 0; i < kColumns; ++i) {
+          of_thread[i] += static_cast<double>(values.values[i]);
+        }
+      }
     }
-    __syncthreads();  // the next column's sums go to the same place
+    for (int i = 0; i < kColumns; ++i) {
+      of_threads[own_slot][own_column + i] = of_thread[i];
+    }
+    __syncthreads();
+    if (thread < kBlockColumns && begin + thread < s.count) {
+      double total = 0;
+      for (int i = 0; i < kSlotThreads; ++i) total += of_threads[i][thread];
+      out[group * s.count + begin + thread] =
+          static_cast<R>(static_cast<A>(total));
+    }
+    __syncthreads();  // the next columns' sums go to the same place
   }
 }
 
-// The blocks of a kernel that the current device runs at a time.
+// The second launch of two: `is_early` if it may begin while the first still
+// runs.
+template <typename A, typename R>
+cudaError_t LaunchSlotSums(const A* sums, const RowSums& s, R* out,
+                           bool is_early, cudaStream_t stream) {
+  constexpr int kColumns = kPackWidth<A>;
+  const bool has_packs = s.count % kColumns == 0 && IsPackAligned(sums);
+  LaunchShape shape = PlanSlotSums(s.groups, s.count, has_packs ? kColumns : 1);
+  shape.is_early = is_early;
+  return has_packs
+             ? Launch(SlotSumsKernel<kColumns, A, R>, shape, stream, sums, s,
+                      out)
+             : Launch(SlotSumsKernel<1, A, R>, shape, stream, sums, s, out);
+}
+
+// The blocks of a kernel, or its clusters, that the current device runs at a
+// time; at least one.
 template <typename... Parameters>
-cudaError_t ResidentBlocks(void (*kernel)(Parameters...),
-                           const LaunchShape& shape, int64_t* blocks) {
+cudaError_t ResidentUnits(void (*kernel)(Parameters...),
+                          const LaunchShape& shape, int64_t* units) {
   int device = 0, processors = 0, of_processor = 0;
-  cudaError_t status = cudaGetDevice(&device);
+  cudaError_t status = cudaSuccess;
+  if (shape.cluster > 1) {
+    *units = std::max<int64_t>(ResidentClusters(kernel, shape), 1);
+    return status;
+  }
+  status = cudaGetDevice(&device);
   if (status == cudaSuccess) {
     status = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
                                     device);
@@ -133,7 +122,7 @@ cudaError_t ResidentBlocks(void (*kernel)(Parameters...),
         &of_processor, kernel, shape.threads,
         static_cast<size_t>(shape.shared_bytes));
   }
-  *blocks = std::max<int64_t>(int64_t{processors} * of_processor, 1);
+  *units = std::max<int64_t>(int64_t{processors} * of_processor, 1);
   if (status != cudaSuccess) (void)cudaGetLastError();
   return status;
 }

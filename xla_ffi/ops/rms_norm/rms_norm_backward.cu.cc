@@ -2,56 +2,74 @@
 #include <cstdint>
 
 #include "cuda_runtime.h"
-#include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/cuda/launch.h"
-#include "xla_ffi/core/cuda/row_sums.h"
-#include "xla_ffi/core/cuda/row_sums_launch.h"
+#include "xla_ffi/core/cuda/row_plan.h"
+#include "xla_ffi/core/cuda/rows.h"
 #include "xla_ffi/core/half.h"
-#include "xla_ffi/ops/rms_norm/rms_norm.h"
-#include "xla_ffi/ops/rms_norm/rms_norm_backward_row_work.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_backward_kernels.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_backward_launch.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_cuda.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_elements.h"
 
 namespace xla_ffi_kit {
+namespace rms_norm_internal {
+
+template <typename E>
+cudaError_t LaunchBackwardOfAnyRow(const BackwardRows<E>& rows,
+                                   cudaStream_t stream) {
+  const RowPlan plan = PlanRows(rows.rows, rows.packs);
+  return Launch(RowKernel<BackwardOfAnyRow<E>>, plan.shape, stream, rows,
+                plan.lanes);
+}
+
+#define XLA_FFI_KIT_INSTANTIATE(...)           \
+  template cudaError_t LaunchBackwardOfAnyRow( \
+      const BackwardRows<Elements<__VA_ARGS__>>&, cudaStream_t)
+XLA_FFI_KIT_INSTANTIATE(Float16, 8, 8);
+XLA_FFI_KIT_INSTANTIATE(Float16, 1, 1);
+XLA_FFI_KIT_INSTANTIATE(BFloat16, 8, 8);
+XLA_FFI_KIT_INSTANTIATE(BFloat16, 1, 1);
+XLA_FFI_KIT_INSTANTIATE(float, 4, 4);
+XLA_FFI_KIT_INSTANTIATE(float, 1, 1);
+XLA_FFI_KIT_INSTANTIATE(double, 2, 2);
+XLA_FFI_KIT_INSTANTIATE(double, 1, 1);
+XLA_FFI_KIT_INSTANTIATE(std::complex<float>, 2, 1);
+XLA_FFI_KIT_INSTANTIATE(std::complex<double>, 2, 1);
+#undef XLA_FFI_KIT_INSTANTIATE
+
+}  // namespace rms_norm_internal
+
 namespace {
 
-using rms_norm_internal::AreAligned;
 using rms_norm_internal::BackwardInRegisters;
+using rms_norm_internal::BackwardInShared;
 using rms_norm_internal::BackwardRows;
-using rms_norm_internal::BackwardWide;
-using rms_norm_internal::DispatchElements;
-using rms_norm_internal::WeightBackwardColumns;
-using rms_norm_internal::WeightBackwardInRegisters;
+using rms_norm_internal::kIsWholePack;
+using rms_norm_internal::LaunchBackwardOfAnyRow;
+using rms_norm_internal::RowsOf;
+using rms_norm_internal::WithElements;
 
-// Returns fn(Elements<T, ...>(), packs of a row).
-template <typename T, typename Fn>
-cudaError_t WithElements(const RmsNormBackwardArgs<T>& args, const Fn& fn) {
-  const bool is_aligned =
-      AreAligned(args.x, args.ct, args.weight, args.ct_sum, args.dx);
-  return DispatchElements<T>(args.n, is_aligned, fn);
-}
-
-template <typename E, typename T>
-BackwardRows<E> RowsOf(const RmsNormBackwardArgs<T>& args, int64_t packs,
-                       void* scratch) {
-  return {AsComponents(args.x),
-          AsComponents(args.ct),
-          args.scale,
-          AsComponents(args.weight),
-          AsComponents(args.ct_sum),
-          AsComponents(args.dx),
-          static_cast<AccumulationType<T>*>(scratch),
-          args.rows,
-          args.rows_per_weight,
-          packs,
-          1 / static_cast<double>(args.n),
-          args.eps};
-}
-
-// Of x and ct.
 template <typename E>
-constexpr int64_t kPackSize = 2 * E::W * sizeof(typename E::R);
+cudaError_t LaunchOfWholePacks(const BackwardRows<E>& rows,
+                               cudaStream_t stream) {
+  const auto plan_for = [&](const BlockLimits& limits) {
+    return PlanWholePacks(rows.rows, rows.packs, /*arrays=*/2, limits);
+  };
+  WholePackPlan plan = plan_for({});
+  const auto launch = [&](auto kernel) {
+    return Launch(kernel, plan.shape, stream, rows, plan.lanes);
+  };
+  if (plan.form != RowForm::kRegisters) {
+    const auto kernel = BackwardInShared<E>;
+    const cudaError_t status = PlanOnDevice(kernel, plan_for, &plan);
+    if (status != cudaSuccess) return status;
+    return plan.form == RowForm::kShared ? launch(kernel)
+                                         : LaunchBackwardOfAnyRow(rows, stream);
+  }
+  return plan.packs_per_thread == 2 ? launch(BackwardInRegisters<E, 2>)
+                                    : launch(BackwardInRegisters<E, 1>);
+}
 
 }  // namespace
 
@@ -61,83 +79,18 @@ cudaError_t RmsNormBackwardCuda(const RmsNormBackwardArgs<T>& args,
   if (args.rows == 0) return cudaSuccess;
   return WithElements(args, [&](auto elements, int64_t packs) {
     using E = decltype(elements);
-    return LaunchRows<BackwardInRegisters<E>, BackwardWide<E, false>>(
-        RowsOf<E>(args, packs, nullptr), packs, kPackSize<E>, stream);
-  });
-}
-
-template <typename T>
-cudaError_t PlanRmsNormWeightBackward(const RmsNormBackwardArgs<T>& args,
-                                      RmsNormWeightBackwardPlan* plan) {
-  *plan = {};
-  if (args.weights == 0) return cudaSuccess;
-  constexpr auto kSumBytes = static_cast<int64_t>(sizeof(AccumulationType<T>));
-  const int64_t weights = args.weights, rows = args.rows_per_weight;
-  const int64_t count = args.n * kComponents<T>;
-  return WithElements(args, [&](auto elements, int64_t packs) {
-    using E = decltype(elements);
-    int64_t resident = 0;
-    cudaError_t status;
-    if (RowsFitRegisters(packs)) {
-      const RowPlan of_rows = PlanRowsOfGroups(weights, rows, packs);
-      plan->rows = PlanRowSums(of_rows, weights, rows, count, kSumBytes, 1);
-      status = ResidentBlocks(RowSumsKernel<WeightBackwardInRegisters<E>>,
-                              plan->rows.shape, &resident);
-      plan->rows =
-          PlanRowSums(of_rows, weights, rows, count, kSumBytes, resident);
-      plan->scratch_bytes = plan->rows.sums.Size() * kSumBytes;
+    const BackwardRows<E> rows = RowsOf<E>(args, packs, nullptr);
+    if constexpr (kIsWholePack<E>) {
+      return LaunchOfWholePacks(rows, stream);
     } else {
-      plan->columns = PlanColumnSums(weights, rows, packs, count, 1);
-      status = ResidentBlocks(ColumnSumsKernel<WeightBackwardColumns<E>>,
-                              plan->columns.shape, &resident);
-      plan->columns = PlanColumnSums(weights, rows, packs, count, resident);
-      plan->scratch_bytes = plan->columns.columns.sums.Size() * kSumBytes;
+      return LaunchBackwardOfAnyRow(rows, stream);
     }
-    return status;
   });
 }
 
-template <typename T>
-cudaError_t RmsNormWeightBackwardCuda(const RmsNormBackwardArgs<T>& args,
-                                      const RmsNormWeightBackwardPlan& plan,
-                                      void* scratch, cudaStream_t stream) {
-  using A = AccumulationType<T>;
-  using R = ComponentType<T>;
-  if (args.weights == 0) return cudaSuccess;
-  return WithElements(args, [&](auto elements, int64_t packs) {
-    using E = decltype(elements);
-    const BackwardRows<E> rows = RowsOf<E>(args, packs, scratch);
-    const bool fits = RowsFitRegisters(packs);
-    const RowSums& sums = fits ? plan.rows.sums : plan.columns.columns.sums;
-    cudaError_t status;
-    if (fits) {
-      status = Launch(RowSumsKernel<WeightBackwardInRegisters<E>>,
-                      plan.rows.shape, stream, rows, sums);
-    } else {
-      // First, because dx may take the place of x or ct.
-      status = Launch(ColumnSumsKernel<WeightBackwardColumns<E>>,
-                      plan.columns.shape, stream, rows, plan.columns.columns);
-      if (status == cudaSuccess && rows.rows > 0) {
-        status = LaunchWideRows<BackwardWide<E, true>>(rows, packs,
-                                                       kPackSize<E>, stream);
-      }
-    }
-    if (status != cudaSuccess) return status;
-    return Launch(SlotSumsKernel<A, R>,
-                  PlanSlotSums(args.weights, args.n * kComponents<T>), stream,
-                  static_cast<const A*>(rows.sums), sums,
-                  AsComponents(args.dweight));
-  });
-}
-
-#define XLA_FFI_KIT_INSTANTIATE(T)                                            \
-  template cudaError_t RmsNormBackwardCuda(const RmsNormBackwardArgs<T>&,     \
-                                           cudaStream_t);                     \
-  template cudaError_t PlanRmsNormWeightBackward(                             \
-      const RmsNormBackwardArgs<T>&, RmsNormWeightBackwardPlan*);             \
-  template cudaError_t RmsNormWeightBackwardCuda(                             \
-      const RmsNormBackwardArgs<T>&, const RmsNormWeightBackwardPlan&, void*, \
-      cudaStream_t)
+#define XLA_FFI_KIT_INSTANTIATE(T)                                        \
+  template cudaError_t RmsNormBackwardCuda(const RmsNormBackwardArgs<T>&, \
+                                           cudaStream_t)
 XLA_FFI_KIT_INSTANTIATE(Float16);
 XLA_FFI_KIT_INSTANTIATE(BFloat16);
 XLA_FFI_KIT_INSTANTIATE(float);

@@ -296,11 +296,13 @@ RmsNormBackwardArgs<T> ArgsOf(const BackwardCall& call) {
 }
 
 // Returns run(RmsNormBackwardArgs<T>) of a call of `operation`, kBackward or
-// kWeightBackward, or an error.
+// kWeightBackward, or an error. With `has_workspace` there is one result more,
+// which run() checks.
 template <typename Run>
 ffi::Error RunBackward(std::string_view operation, const Operands& operands,
                        const Results& results,
-                       const ffi::Dictionary& attributes, const Run& run) {
+                       const ffi::Dictionary& attributes, const Run& run,
+                       bool has_workspace = false) {
   const bool has_weight = operation == kWeightBackward;
   const size_t least = has_weight ? 4 : 2;
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckCount(
@@ -308,9 +310,11 @@ ffi::Error RunBackward(std::string_view operation, const Operands& operands,
       has_weight ? "x, ct, scale, weight [, ct_sum]"
                  : "x, ct [, scale] (xla_ffi_kit.rms_norm_weight_bwd takes a "
                    "weight, too)"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckCount({operation, "results"}, results.size(),
-                                         has_weight ? 2 : 1, has_weight ? 2 : 1,
-                                         has_weight ? "dx, dweight" : "dx"));
+  const size_t count = 1 + (has_weight ? 1 : 0) + (has_workspace ? 1 : 0);
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckCount({operation, "results"}, results.size(), count, count,
+                 has_workspace ? "dx, dweight, workspace"
+                               : (has_weight ? "dx, dweight" : "dx")));
   BackwardCall call = {operation,   *operands[0], *operands[1], operands[2],
                        operands[3], operands[4],  *results[0],  results[1]};
   XLA_FFI_KIT_RETURN_IF_ERROR(GetBackwardAttributes(attributes, call));

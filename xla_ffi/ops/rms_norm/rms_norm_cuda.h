@@ -18,7 +18,8 @@
 #include <cstdint>
 
 #include "cuda_runtime.h"
-#include "xla_ffi/core/cuda/row_sums.h"
+#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/components.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 
 namespace xla_ffi_kit {
@@ -33,24 +34,23 @@ template <typename T>
 cudaError_t RmsNormBackwardCuda(const RmsNormBackwardArgs<T>& args,
                                 cudaStream_t stream);
 
-// How the current device computes dx and dweight.
-struct RmsNormWeightBackwardPlan {
-  RowSumsPlan rows;        // of rows in registers, or ...
-  ColumnSumsPlan columns;  // ... of longer ones
-  int64_t scratch_bytes = 0;
-};
-
-// For arguments with scale, weight and dweight.
+// The bytes of workspace that dx and dweight need at least. With as many times
+// that as a GPU runs blocks, and more, the sums of dweight are fast and exact
+// to the last digit: see xla_ffi_kit.rms_norm's Python.
 template <typename T>
-cudaError_t PlanRmsNormWeightBackward(const RmsNormBackwardArgs<T>& args,
-                                      RmsNormWeightBackwardPlan* plan);
+int64_t RmsNormLeastWorkspace(const RmsNormBackwardArgs<T>& args) {
+  constexpr auto kSumBytes = static_cast<int64_t>(sizeof(AccumulationType<T>));
+  return args.weights * args.n * kComponents<T> * kSumBytes;
+}
 
-// dx and dweight, in two or three launches. `scratch` has plan.scratch_bytes,
-// which the kernels use until they are done.
+// dx and dweight, of arguments with scale, weight and dweight, in two launches,
+// or three for rows that are read twice, which CUDA graphs may capture.
+// `workspace` begins at a multiple of the size of its numbers; the kernels use
+// it until they are done.
 template <typename T>
 cudaError_t RmsNormWeightBackwardCuda(const RmsNormBackwardArgs<T>& args,
-                                      const RmsNormWeightBackwardPlan& plan,
-                                      void* scratch, cudaStream_t stream);
+                                      void* workspace, int64_t workspace_bytes,
+                                      cudaStream_t stream);
 
 }  // namespace xla_ffi_kit
 

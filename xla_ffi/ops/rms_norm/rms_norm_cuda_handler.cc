@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <string>
+
 #include "xla_ffi/core/cuda/handler.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_call.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_cuda.h"
@@ -23,36 +26,44 @@ ffi::Error Backward(cudaStream_t stream, ffi::RemainingArgs operands,
                      });
 }
 
-ffi::Error WeightBackward(cudaStream_t stream, ffi::ScratchAllocator scratch,
-                          ffi::RemainingArgs operands,
+// Of `least` bytes or more.
+ffi::Error CheckWorkspace(ffi::AnyBuffer workspace, int64_t least) {
+  const Place where = {kWeightBackward, "result workspace"};
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckDtype(where, workspace, ffi::U8, "on CUDA devices"));
+  const Dimensions shape = workspace.dimensions();
+  if (shape.size() != 1 || shape.front() < least) {
+    return InvalidArgument(where,
+                           "one axis of at least " + std::to_string(least) +
+                               " bytes: those of dweight in the type that sums "
+                               "are computed in",
+                           "shape " + ShapeText(shape));
+  }
+  return CheckData(where, workspace);
+}
+
+ffi::Error WeightBackward(cudaStream_t stream, ffi::RemainingArgs operands,
                           ffi::RemainingRets results,
                           ffi::Dictionary attributes) {
+  const Results all(results);
   return RunBackward(
-      kWeightBackward, Operands(operands), Results(results), attributes,
+      kWeightBackward, Operands(operands), all, attributes,
       [&](const auto& args) -> ffi::Error {
-        RmsNormWeightBackwardPlan plan;
-        XLA_FFI_KIT_RETURN_IF_ERROR(CudaStatus(
-            kWeightBackward, PlanRmsNormWeightBackward(args, &plan)));
-        XLA_FFI_KIT_ASSIGN_OR_RETURN(
-            void* const memory,
-            GetScratch(kWeightBackward, scratch, plan.scratch_bytes));
-        return CudaStatus(kWeightBackward, RmsNormWeightBackwardCuda(
-                                               args, plan, memory, stream));
-      });
+        const ffi::AnyBuffer workspace = *all[2];
+        XLA_FFI_KIT_RETURN_IF_ERROR(
+            CheckWorkspace(workspace, RmsNormLeastWorkspace(args)));
+        return CudaStatus(
+            kWeightBackward,
+            RmsNormWeightBackwardCuda(
+                args, workspace.untyped_data(),
+                static_cast<int64_t>(workspace.element_count()), stream));
+      },
+      /*has_workspace=*/true);
 }
 
 auto Bind() {
   return ffi::Ffi::Bind()
       .Ctx<ffi::PlatformStream<cudaStream_t>>()
-      .RemainingArgs()
-      .RemainingRets()
-      .Attrs();
-}
-
-auto BindWithScratch() {
-  return ffi::Ffi::Bind()
-      .Ctx<ffi::PlatformStream<cudaStream_t>>()
-      .Ctx<ffi::ScratchAllocator>()
       .RemainingArgs()
       .RemainingRets()
       .Attrs();
@@ -71,8 +82,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormBwdCuda,
                               xla_ffi_kit::rms_norm_internal::Bind(),
                               {xla::ffi::Traits::kCmdBufferCompatible});
 
-// Not compatible with command buffers: see GetScratch().
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiKitRmsNormWeightBwdCuda,
-    xla_ffi_kit::rms_norm_internal::WeightBackward,
-    xla_ffi_kit::rms_norm_internal::BindWithScratch());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitRmsNormWeightBwdCuda,
+                              xla_ffi_kit::rms_norm_internal::WeightBackward,
+                              xla_ffi_kit::rms_norm_internal::Bind(),
+                              {xla::ffi::Traits::kCmdBufferCompatible});

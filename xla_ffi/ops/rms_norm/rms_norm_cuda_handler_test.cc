@@ -1,6 +1,7 @@
 // The CUDA handlers as far as a machine without a GPU can run them; what they
 // share with the CPU's, all checks, is in rms_norm_handler_errors_test.cc.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,14 @@ class RmsNormCudaHandlerTest : public ::testing::Test {
   }
   CallFrame Backward() { return Frame({{2, 3}, {2, 3}, {2}}, {{2, 3}}); }
   CallFrame WeightBackward(int64_t rows = 2, const Dims& weight = {3}) {
-    return Frame({{rows, 3}, {rows, 3}, {rows}, weight}, {{rows, 3}, weight});
+    CallFrame frame =
+        Frame({{rows, 3}, {rows, 3}, {rows}, weight}, {{rows, 3}, weight});
+    frame.Ret(workspace_, {static_cast<int64_t>(workspace_.size())});
+    return frame;
   }
 
   std::vector<float> in_ = std::vector<float>(6), out_ = in_;
+  std::vector<uint8_t> workspace_ = std::vector<uint8_t>(12);
 };
 
 TEST_F(RmsNormCudaHandlerTest, RefusesBadFramesBeforeAnyCudaCall) {
@@ -59,7 +64,7 @@ TEST_F(RmsNormCudaHandlerTest, WithoutAGpuTheErrorNamesOperationAndCause) {
     GTEST_SKIP() << "there is a GPU, and these buffers are not on it";
   }
   const auto run = [](CallFrame frame, XLA_FFI_Handler* handler) {
-    const Status status = frame.Scratch(1 << 20).Run(handler);
+    const Status status = frame.Run(handler);
     EXPECT_EQ(status.code, XLA_FFI_Error_Code_FAILED_PRECONDITION);
     EXPECT_NE(status.message.find(": launching the CUDA kernel: "),
               std::string::npos)
@@ -72,7 +77,17 @@ TEST_F(RmsNormCudaHandlerTest, WithoutAGpuTheErrorNamesOperationAndCause) {
   run(WeightBackward(0), XlaFfiKitRmsNormWeightBwdCuda);
 }
 
-TEST_F(RmsNormCudaHandlerTest, WhatNeedsNoScratchMemoryMayBeCaptured) {
+TEST_F(RmsNormCudaHandlerTest, AWorkspaceThatIsTooSmallIsAnError) {
+  workspace_.resize(11);
+  const Status status = WeightBackward().Run(XlaFfiKitRmsNormWeightBwdCuda);
+  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
+  EXPECT_EQ(status.message,
+            "xla_ffi_kit.rms_norm_weight_bwd: result workspace: expected one "
+            "axis of at least 12 bytes: those of dweight in the type that sums "
+            "are computed in, got shape (11)");
+}
+
+TEST_F(RmsNormCudaHandlerTest, AllMayBeCaptured) {
   const auto traits = [](XLA_FFI_Handler* handler) {
     const testing::Metadata metadata = testing::GetMetadata(handler);
     EXPECT_TRUE(metadata.status.ok()) << metadata.status.message;
@@ -84,7 +99,7 @@ TEST_F(RmsNormCudaHandlerTest, WhatNeedsNoScratchMemoryMayBeCaptured) {
       XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE;
   EXPECT_EQ(traits(XlaFfiKitRmsNormCuda), kCompatible);
   EXPECT_EQ(traits(XlaFfiKitRmsNormBwdCuda), kCompatible);
-  EXPECT_EQ(traits(XlaFfiKitRmsNormWeightBwdCuda), 0u);
+  EXPECT_EQ(traits(XlaFfiKitRmsNormWeightBwdCuda), kCompatible);
 }
 
 }  // namespace

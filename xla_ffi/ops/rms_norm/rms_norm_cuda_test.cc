@@ -14,7 +14,6 @@
 #include "xla_ffi/core/accumulation_type.h"
 #include "xla_ffi/core/components.h"
 #include "xla_ffi/core/half.h"
-#include "xla_ffi/ops/rms_norm/rms_norm_elements.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/cuda/emulator.h"
@@ -27,11 +26,12 @@ namespace {
 using testing::CallFrame;
 using testing::Device;
 
-// A handler's operands and results, a letter for each: x for one like x, w for
-// one like the weight, s for one like the scale.
-struct Variant {
-  XLA_FFI_Handler* cpu;
-  XLA_FFI_Handler* cuda;
+struct Handlers {
+  XLA_FFI_Handler *cpu, *cuda;
+};
+// Their operands and results, a letter for each: x for one like x, w for one
+// like the weight, s for one like the scale.
+struct Variant : Handlers {
   std::string operands, results;
   bool has_eps = true;
   bool add_relu = false;
@@ -40,33 +40,20 @@ struct Variant {
 
 // Each set of operands once, and each place for the first result.
 std::vector<Variant> Variants() {
-  const auto forward = [](const char* operands, const char* results,
-                          int in_place, bool add_relu = false) {
-    return Variant{XlaFfiKitRmsNormCpu,
-                   XlaFfiKitRmsNormCuda,
-                   operands,
-                   results,
-                   true,
-                   add_relu,
-                   in_place};
+  const Handlers of_forward = {XlaFfiKitRmsNormCpu, XlaFfiKitRmsNormCuda},
+                 of_backward = {XlaFfiKitRmsNormBwdCpu,
+                                XlaFfiKitRmsNormBwdCuda},
+                 of_weight_backward = {XlaFfiKitRmsNormWeightBwdCpu,
+                                       XlaFfiKitRmsNormWeightBwdCuda};
+  const auto forward = [&](const char* operands, const char* results,
+                           int in_place, bool add_relu = false) {
+    return Variant{of_forward, operands, results, true, add_relu, in_place};
   };
-  const auto backward = [](const char* operands, bool has_eps, int in_place) {
-    return Variant{XlaFfiKitRmsNormBwdCpu,
-                   XlaFfiKitRmsNormBwdCuda,
-                   operands,
-                   "x",
-                   has_eps,
-                   false,
-                   in_place};
+  const auto backward = [&](const char* operands, bool has_eps, int in_place) {
+    return Variant{of_backward, operands, "x", has_eps, false, in_place};
   };
-  const auto weight_backward = [](const char* operands, int in_place) {
-    return Variant{XlaFfiKitRmsNormWeightBwdCpu,
-                   XlaFfiKitRmsNormWeightBwdCuda,
-                   operands,
-                   "xw",
-                   false,
-                   false,
-                   in_place};
+  const auto weight_backward = [&](const char* operands, int in_place) {
+    return Variant{of_weight_backward, operands, "xw", false, false, in_place};
   };
   return {forward("x", "x", -1),       forward("x", "xs", 0),
           forward("xw", "x", 0),       forward("xw", "xs", -1),
@@ -89,7 +76,13 @@ class RmsNormCudaTest : public ::testing::Test {
   using A = AccumulationType<T>;
   static constexpr double kEps = 0.25;
 
-  void TearDown() override { Device() = {}; }
+  // What the weighted backward has room for, of each group.
+  static inline int64_t slots_of_workspace = 40;
+
+  void TearDown() override {
+    Device() = {};
+    slots_of_workspace = 40;
+  }
 
   static CallFrame::Dims DimsOf(char kind, const Shape& shape) {
     if (kind == 's') return {shape.groups, shape.rows};
@@ -208,12 +201,18 @@ class RmsNormCudaTest : public ::testing::Test {
       kind == 's' ? frame.Ret(results.scale, dims)
                   : frame.Ret(dtype, place.data() + offset, dims);
     }
+    std::vector<uint8_t> workspace;
+    if (handler == XlaFfiKitRmsNormWeightBwdCuda) {
+      workspace.resize(static_cast<size_t>(slots_of_workspace * size_of('w')) *
+                       kComponents<T> * sizeof(A));
+      frame.Ret(workspace, {static_cast<int64_t>(workspace.size())});
+    }
     if (v.has_eps) frame.Attr("eps", kEps);
     if (v.cpu != XlaFfiKitRmsNormCpu && handler == v.cpu) {
       results.terms = TermsOfDx(v, operands, scale, shape, offset);
     }
     if (v.add_relu) frame.Attr("epilogue", "add_relu");
-    const testing::Status status = frame.Scratch(1 << 24).Run(handler);
+    const testing::Status status = frame.Run(handler);
     EXPECT_TRUE(status.ok()) << status.message;
     if (v.in_place >= 0) results.values[0] = operands[v.in_place];
     return results;
@@ -307,24 +306,68 @@ TYPED_TEST(RmsNormCudaTest, EachGroupOfRowsHasItsWeight) {
 
 using FloatTest = RmsNormCudaTest<float>;
 
+TEST_F(FloatTest, TheWorkspaceMayBeOfAnySize) {
+  const Variant v = Variants()[10];
+  for (const int64_t n : {7, 64, 528}) {
+    for (const int64_t slots : {1, 2, 3, 1000}) {
+      slots_of_workspace = slots;
+      ExpectLikeCpu(v, {1, 600, n});
+      ExpectLikeCpu(v, {2, 3, n});
+    }
+  }
+}
+
+// The same bits from run to run, on each of three GPUs.
+TEST_F(FloatTest, TheGradientOfAWeightIsTheSameEachTime) {
+  const Variant v = Variants()[11];
+  for (const Shape& shape :
+       {Shape{1, 999, 64}, {1, 77, 2048}, {1, 9, 20000}, {1, 33, 63}}) {
+    for (const int processors : {3, 8, 16}) {
+      Device().processors = processors;
+      const Results first = Run(v, v.cuda, shape),
+                    again = Run(v, v.cuda, shape);
+      EXPECT_EQ(first.values, again.values);
+    }
+  }
+}
+
+TEST_F(FloatTest, NumbersOfLaunches) {
+  const auto launches = [](size_t v, const Shape& shape) {
+    testing::Launches().clear();
+    Run(Variants()[v], Variants()[v].cuda, shape);
+    return testing::Launches().size();
+  };
+  Device().processors = 16;
+  for (const int64_t n : {64, 8192, 65536}) {
+    for (size_t v = 0; v < 10; ++v) EXPECT_EQ(launches(v, {1, 9, n}), 1U);
+    EXPECT_EQ(launches(10, {1, 9, n}), 2U);
+    EXPECT_TRUE(testing::Launches().back().is_early);
+  }
+  // One element at a time, or more than any cluster holds: x and ct twice.
+  for (const int64_t n : {63, 1 << 17}) EXPECT_EQ(launches(10, {1, 9, n}), 3U);
+  // Older GPUs launch nothing early.
+  Device().major = 8;
+  EXPECT_EQ(launches(10, {1, 9, 64}), 2U);
+  EXPECT_FALSE(testing::Launches().back().is_early);
+}
+
 TEST_F(FloatTest, LongRowsHaveAClusterWhereThereIsRoom) {
   const auto cluster = [] {
-    ExpectLikeCpu(Variants()[0], {1, 3, 80000});
+    ExpectLikeCpu(Variants()[3], {1, 3, 80000});
     return testing::Launches().back().cluster;
   };
-  EXPECT_EQ(cluster(), 2);
-  Device().max_shared_bytes = 100 * 1024;
-  EXPECT_EQ(cluster(), 4);
+  EXPECT_EQ(cluster(), 8);
+  Device().processors = 16;
+  EXPECT_EQ(cluster(), 16);
   Device().processors = 3;
   EXPECT_EQ(cluster(), 1);
-  Device() = {};
   Device().major = 8;
   EXPECT_EQ(cluster(), 1);
 }
 
-// Rows of a part of a warp, of one and of several.
+// Rows of a part of a warp, and of one.
 TEST_F(FloatTest, ShortRowsShareABlock) {
-  for (const int64_t n : {32, 512, 1000}) {
+  for (const int64_t n : {32, 252}) {
     const int64_t rows = n < 128 ? 1030 : 515;
     for (const Variant& v : {Variants()[0], Variants()[8]}) {
       ExpectLikeCpu(v, {1, rows, n});
@@ -346,6 +389,13 @@ TEST_F(FloatTest, ZerosOfAddReluArePositive) {
   for (const float value : y) EXPECT_FALSE(std::signbit(value));
 }
 
+// As many as fill a GPU, each of several warps, with every set of operands.
+TEST_F(FloatTest, ManyRowsHaveMorePacksToAThread) {
+  for (const int64_t n : {528, 2100}) {
+    for (size_t v = 0; v < 8; ++v) ExpectLikeCpu(Variants()[v], {1, 260, n});
+  }
+}
+
 TEST_F(FloatTest, SumsOfLongRowsDoNotDrift) {
   const int64_t n = int64_t{1} << 22;
   std::vector<float> x(static_cast<size_t>(n), 0.1f), y(x.size()), scale = {0};
@@ -357,16 +407,6 @@ TEST_F(FloatTest, SumsOfLongRowsDoNotDrift) {
                   .Run(XlaFfiKitRmsNormCuda)
                   .ok());
   EXPECT_NEAR(scale[0] * 0.1f, 1.0, 2e-7);
-}
-
-TEST(ReciprocalSqrtTest, IsRightForEveryMagnitude) {
-  using rms_norm_internal::ReciprocalSqrt;
-  for (double value = 1e-300; value < 1e300; value *= 1e10) {
-    EXPECT_DOUBLE_EQ(ReciprocalSqrt<double>(value), 1 / std::sqrt(value));
-  }
-  EXPECT_TRUE(std::isinf(ReciprocalSqrt<float>(0)));
-  EXPECT_TRUE(std::isnan(ReciprocalSqrt<float>(std::nan(""))));
-  EXPECT_EQ(ReciprocalSqrt<float>(INFINITY), 0);
 }
 
 }  // namespace

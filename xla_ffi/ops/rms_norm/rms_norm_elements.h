@@ -19,7 +19,8 @@ namespace xla_ffi_kit::rms_norm_internal {
 //
 // A division and a square root of doubles are 100 instructions, which short
 // rows would feel. For a float result one Newton step from the device's
-// approximation does: it squares an error of 2^-22.
+// approximation does: it squares an error of 2^-22. The branch also keeps what
+// follows from being computed ahead, in registers that there are not.
 template <typename A>
 XLA_FFI_KIT_HOST_DEVICE inline A ReciprocalSqrt(double value) {
 #ifdef __CUDA_ARCH__
@@ -85,15 +86,14 @@ struct Elements {
   }
 
   // x * scale.
-  XLA_FFI_KIT_HOST_DEVICE static Wide Scaled(const Values& x, A scale) {
-    Wide scaled = Widened(x);
-    for (int k = 0; k < W; ++k) scaled.values[k] *= scale;
-    return scaled;
+  XLA_FFI_KIT_HOST_DEVICE static Wide Scaled(Wide x, A scale) {
+    for (int k = 0; k < W; ++k) x.values[k] *= scale;
+    return x;
   }
 
   // a * b, element by element.
-  XLA_FFI_KIT_HOST_DEVICE static Wide Product(const Wide& a, const Values& b) {
-    const Wide other = Widened(b);
+  XLA_FFI_KIT_HOST_DEVICE static Wide Product(const Wide& a,
+                                              const Wide& other) {
     Wide product;
     if constexpr (kIsComplex) {
       for (int k = 0; k < W; k += 2) {
@@ -121,15 +121,14 @@ struct Elements {
 
   // The sum of |x|^2 over a pack, in A: a thread adds few of them before it
   // goes on in double.
-  XLA_FFI_KIT_HOST_DEVICE static A Power(const Values& x) {
-    const Wide wide = Widened(x);
+  XLA_FFI_KIT_HOST_DEVICE static A Power(const Wide& x) {
     A sum = 0;
-    for (int k = 0; k < W; ++k) sum += wide.values[k] * wide.values[k];
+    for (int k = 0; k < W; ++k) sum += x.values[k] * x.values[k];
     return sum;
   }
 
   // The sum of Re(x * g) over a pack.
-  XLA_FFI_KIT_HOST_DEVICE static A Dot(const Values& x, const Wide& g) {
+  XLA_FFI_KIT_HOST_DEVICE static A Dot(const Wide& x, const Wide& g) {
     const Wide conjugate = Conjugate(x);
     A sum = 0;
     for (int k = 0; k < W; ++k) sum += conjugate.values[k] * g.values[k];
@@ -139,7 +138,7 @@ struct Elements {
   // scale * (g - conj(x) * scale * mean), where mean is that of Re(x * g) times
   // scale. In this form every factor is of the order of its row; the cube of
   // scale may overflow.
-  XLA_FFI_KIT_HOST_DEVICE static Wide Backward(const Values& x, Wide g, A scale,
+  XLA_FFI_KIT_HOST_DEVICE static Wide Backward(const Wide& x, Wide g, A scale,
                                                A mean) {
     const Wide conjugate = Conjugate(x);
     for (int k = 0; k < W; ++k) {
@@ -150,8 +149,7 @@ struct Elements {
   }
 
  private:
-  XLA_FFI_KIT_HOST_DEVICE static Wide Conjugate(const Values& x) {
-    Wide wide = Widened(x);
+  XLA_FFI_KIT_HOST_DEVICE static Wide Conjugate(Wide wide) {
     if constexpr (kIsComplex) {
       for (int k = 1; k < W; k += 2) wide.values[k] = -wide.values[k];
     }
@@ -166,14 +164,21 @@ bool AreAligned(const Ts*... pointers) {
   return (IsPackAligned(pointers) && ...);
 }
 
+// Whether E is of real numbers, and of packs of the full width.
+template <typename E>
+inline constexpr bool kIsWholePack =
+    !E::kIsComplex && E::W * sizeof(typename E::R) == kPackBytes;
+
 // Returns fn(Elements<T, ...>(), packs) for rows of n elements: wide packs
-// where arrays are aligned and rows are whole packs. `packs` make a row.
+// where arrays are aligned and rows are whole packs, else, and for complex
+// numbers, which fewer use, one element at a time. `packs` make a row.
 template <typename T, typename Fn>
 auto DispatchElements(int64_t n, bool is_aligned, const Fn& fn) {
-  constexpr int kWidth = kPackWidth<ComponentType<T>>;
-  const int64_t count = n * kComponents<T>;
-  if (is_aligned && count % kWidth == 0) {
-    return fn(Elements<T, kWidth, kWidth>(), count / kWidth);
+  if constexpr (kComponents<T> == 1) {
+    constexpr int kWidth = kPackWidth<T>;
+    if (is_aligned && n % kWidth == 0) {
+      return fn(Elements<T, kWidth, kWidth>(), n / kWidth);
+    }
   }
   return fn(Elements<T, kComponents<T>, 1>(), n);
 }

@@ -7,6 +7,11 @@
 //   rms_norm_bwd           x, ct [, scale]                  dx
 //   rms_norm_weight_bwd    x, ct, scale, weight [, ct_sum]  dx, dweight
 //
+// On CUDA devices rms_norm_weight_bwd has one result more, `workspace`,
+// u8[bytes], which nobody reads: memory for the sums of dweight, at least as
+// much as dweight takes in the type of `scale`. With more, more blocks work on
+// them: with 1024 times that, as many as a large GPU runs.
+//
 // The number of operands and results says which they are: `sum` is a result
 // exactly if `residual` is an operand, and any further result is `scale`.
 //
@@ -32,8 +37,7 @@
 // not fit the others, a missing, unknown or wrong attribute.
 //
 // On CUDA devices the handlers return the error of the launch too, and may be
-// captured in a command buffer, but for rms_norm_weight_bwd: this one needs
-// scratch memory (RESOURCE_EXHAUSTED where there is not enough).
+// captured in a command buffer.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_HANDLER_H_

@@ -1,8 +1,6 @@
-// What one thread does for a row, in the CUDA kernels of the forward.
-//
-// Two kinds of work (see core/cuda/rows.h): Registers, and Wide for longer
-// rows. E is an Elements: a row is `packs` packs of E::W components. Without
-// kHasWeight nothing is left of the weight. Plain C++ tests run this too.
+// The arguments of the CUDA kernels of the forward, and what one thread does
+// for a row of any kind (see core/cuda/rows.h). E is an Elements: a row is
+// `packs` packs of E::W components. Plain C++ tests run this too.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_ROW_WORK_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_ROW_WORK_H_
@@ -58,94 +56,33 @@ XLA_FFI_KIT_HOST_DEVICE inline auto ScaleOf(const Rows& args, double power) {
   return ReciprocalSqrt<typename Rows::A>(power * args.inverse_n + args.eps);
 }
 
-// h at component i; also stores it where a result wants it.
+// The forward of any row, one pack after the other: of what the kernels of
+// rms_norm_forward_kernels.h do not take. The row is read twice.
 template <typename E>
-XLA_FFI_KIT_HOST_DEVICE inline typename E::Values LoadSum(
-    const ForwardRows<E>& args, int64_t i) {
-  typename E::Values h = E::Load(args.x + i);
-  if (args.residual != nullptr) {
-    const auto residual = E::Widened(E::Load(args.residual + i));
-    h = E::Rounded(E::Sum(E::Widened(h), residual));
-    E::Store(h, args.sum + i);
-  }
-  return h;
-}
-
-// y = (h * scale) * weight, in this order: h * weight may overflow. The pack
-// begins at component i of the row's `weight`.
-template <typename E, bool kHasWeight>
-XLA_FFI_KIT_HOST_DEVICE inline typename E::Values Normalize(
-    const ForwardRows<E>& args, const typename E::Values& h,
-    typename E::A scale, const typename E::R* weight, int64_t i) {
-  auto y = E::Scaled(h, scale);
-  if constexpr (kHasWeight) {
-    y = E::Product(y, E::Load(weight + i));
-    if (args.add_relu) y = E::MaxWithZero(E::Sum(y, E::Widened(h)));
-  }
-  return E::Rounded(y);
-}
-
-template <typename E, bool kHasWeight>
-struct ForwardInRegisters {
+struct ForwardOfAnyRow {
   using Args = ForwardRows<E>;
   using A = typename E::A;
-  static constexpr int kMaxThreads = kMaxThreadsInRegisters;
 
-  typename E::Values h[kPacksPerThread];
-
-  XLA_FFI_KIT_HOST_DEVICE double Sum(const Args& args, int64_t row,
-                                     const RowThread& place) {
-    const int64_t begin = args.RowBegin(row);
-    const int packs = static_cast<int>(args.packs);
-    A sum = 0;
-    for (int k = 0; k < kPacksPerThread; ++k) {
-      const int pack = place.lane + k * place.lanes;
-      if (pack < packs) {
-        h[k] = LoadSum(args, begin + pack * E::W);
-        sum += E::Power(h[k]);
-      }
+  // h at component i; also stores it where a result wants it.
+  XLA_FFI_KIT_HOST_DEVICE static typename E::Values LoadSum(const Args& args,
+                                                            int64_t i) {
+    typename E::Values h = E::Load(args.x + i);
+    if (args.residual != nullptr) {
+      const auto residual = E::Widened(E::Load(args.residual + i));
+      h = E::Rounded(E::Sum(E::Widened(h), residual));
+      E::Store(h, args.sum + i);
     }
-    return sum;
+    return h;
   }
-
-  XLA_FFI_KIT_HOST_DEVICE void Finish(const Args& args, int64_t row,
-                                      const RowThread& place,
-                                      double power) const {
-    const A scale = ScaleOf(args, power);
-    const typename E::R* weight = kHasWeight ? WeightOf(args, row) : nullptr;
-    auto* out = args.y + args.RowBegin(row);
-    const int packs = static_cast<int>(args.packs);
-    for (int k = 0; k < kPacksPerThread; ++k) {
-      const int pack = place.lane + k * place.lanes;
-      if (pack < packs) {
-        const int i = pack * E::W;
-        E::Store(Normalize<E, kHasWeight>(args, h[k], scale, weight, i),
-                 out + i);
-      }
-    }
-    if (args.scale != nullptr && place.lane == 0) args.scale[row] = scale;
-  }
-};
-
-template <typename E, bool kHasWeight>
-struct ForwardWide {
-  using Args = ForwardRows<E>;
-  using R = typename E::R;
-  using A = typename E::A;
-  static constexpr int kMaxThreads = 1024;
 
   XLA_FFI_KIT_HOST_DEVICE double Sum(const Args& args, int64_t row,
                                      const RowThread& place) const {
     const int64_t begin = args.RowBegin(row);
-    auto* kept = static_cast<R*>(place.shared);
     double sum = 0;
-    int slot = place.slot;
-    XLA_FFI_KIT_UNROLL(4)
-    for (int64_t p = place.lane; p < args.packs;
-         p += place.lanes, slot += place.slot_step) {
-      const auto h = LoadSum(args, begin + p * E::W);
-      if (kept != nullptr) E::Store(h, kept + slot * E::W);
-      sum += static_cast<double>(E::Power(h));
+    XLA_FFI_KIT_UNROLL(2)
+    for (int64_t p = place.lane; p < args.packs; p += place.lanes) {
+      sum += static_cast<double>(
+          E::Power(E::Widened(LoadSum(args, begin + p * E::W))));
     }
     return sum;
   }
@@ -155,19 +92,18 @@ struct ForwardWide {
                                       double power) const {
     const A scale = ScaleOf(args, power);
     const int64_t begin = args.RowBegin(row);
-    const R* weight = kHasWeight ? WeightOf(args, row) : nullptr;
-    const R* h = args.Normalized() + begin;
-    const auto* kept = static_cast<const R*>(place.shared);
-    R* out = args.y + begin;
-    // A thread uses what it kept itself, and so waits for nobody.
-    int slot = place.slot;
-    XLA_FFI_KIT_UNROLL(4)
-    for (int64_t p = place.lane; p < args.packs;
-         p += place.lanes, slot += place.slot_step) {
+    const auto* weight = args.weight ? WeightOf(args, row) : nullptr;
+    XLA_FFI_KIT_UNROLL(2)
+    for (int64_t p = place.lane; p < args.packs; p += place.lanes) {
       const int64_t i = p * E::W;
-      const auto of_row = E::Load(kept != nullptr ? kept + slot * E::W : h + i);
-      E::Store(Normalize<E, kHasWeight>(args, of_row, scale, weight, i),
-               out + i);
+      const auto h = E::Widened(E::Load(args.Normalized() + begin + i));
+      auto y = E::Scaled(h, scale);
+      // In this order: h * weight may overflow.
+      if (weight != nullptr) {
+        y = E::Product(y, E::Widened(E::Load(weight + i)));
+      }
+      if (args.add_relu) y = E::MaxWithZero(E::Sum(y, h));
+      E::Store(E::Rounded(y), args.y + begin + i);
     }
     if (args.scale != nullptr && place.lane == 0) args.scale[row] = scale;
   }

@@ -18,6 +18,7 @@
 #define __host__
 #define __device__
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 // A block has a thread of the CPU to itself for as long as it runs. Where a
 // kernel says `extern`, it means the one of emulator.h.
 #define __shared__ thread_local
@@ -64,6 +65,9 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
 inline void __cluster_barrier_arrive() {
   ::xla_ffi_kit::testing::ArriveAtCluster();
 }
+inline void __cluster_barrier_arrive_relaxed() {
+  ::xla_ffi_kit::testing::ArriveAtCluster();
+}
 inline void __cluster_barrier_wait() {
   ::xla_ffi_kit::testing::WaitForCluster();
 }
@@ -78,6 +82,11 @@ inline void* __cluster_map_shared_rank(const void* p, unsigned rank) {
 }
 
 // NOLINTEND(bugprone-reserved-identifier)
+
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
+inline void cudaGridDependencySynchronize() {
+  ::xla_ffi_kit::testing::WaitForGridBefore();
+}
 
 // --- The functions -----------------------------------------------------------
 
@@ -125,6 +134,7 @@ inline cudaError_t cudaGetDevice(int* device) {
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrComputeCapabilityMajor,
 };
 
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute,
@@ -136,6 +146,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute,
       break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(device.max_shared_bytes);
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = device.major;
       break;
   }
   return cudaSuccess;
@@ -189,7 +202,10 @@ struct dim3 {
   unsigned x, y = 1, z = 1;
 };
 
-enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeClusterDimension,
+  cudaLaunchAttributeProgrammaticStreamSerialization,
+};
 
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
@@ -197,6 +213,7 @@ struct cudaLaunchAttribute {
     struct {
       unsigned x, y, z;
     } clusterDim;
+    int programmaticStreamSerializationAllowed;
   } val;
 };
 
@@ -209,11 +226,16 @@ struct cudaLaunchConfig_t {
 };
 
 template <typename Kernel>
-cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Kernel* /*kernel*/,
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Kernel* kernel,
                                            const cudaLaunchConfig_t* config) {
   const auto& device = ::xla_ffi_kit::testing::Device();
-  *clusters =
-      device.processors / static_cast<int>(config->attrs->val.clusterDim.x);
+  const auto blocks = static_cast<int>(config->attrs->val.clusterDim.x);
+  const auto& limits =
+      ::xla_ffi_kit::testing::LimitsOf(reinterpret_cast<const void*>(kernel));
+  if (blocks > 8 && !limits.large_clusters) {
+    return ::xla_ffi_kit::testing::Failed(cudaErrorInvalidValue);
+  }
+  *clusters = device.processors / blocks;
   return cudaSuccess;
 }
 
@@ -226,7 +248,12 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
   grid.threads = config->blockDim.x;
   grid.shared_bytes = static_cast<int64_t>(config->dynamicSmemBytes);
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    grid.cluster = config->attrs[i].val.clusterDim.x;
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == cudaLaunchAttributeClusterDimension) {
+      grid.cluster = attribute.val.clusterDim.x;
+    } else {
+      grid.is_early = attribute.val.programmaticStreamSerializationAllowed != 0;
+    }
   }
   const bool ok = ::xla_ffi_kit::testing::RunGrid(
       grid, reinterpret_cast<const void*>(kernel), [&] { kernel(args...); });

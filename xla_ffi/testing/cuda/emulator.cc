@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "xla_ffi/testing/cuda/async_copies.h"
 #include "xla_ffi/testing/cuda/cluster.h"
 #include "xla_ffi/testing/cuda/fiber.h"
 
@@ -56,6 +57,8 @@ struct Lane {
   bool looked_at_others = false;     // in their memory, since it arrived
   const Barrier* barrier = nullptr;  // where it waits, or waited last ...
   uint64_t round = 0;                // ... for this round to end
+  AsyncCopies copies;
+  bool waited_for_grid = false;  // before this one
 };
 
 struct Warp {
@@ -86,6 +89,8 @@ class Block {
   void ArriveAtCluster();
   void WaitForCluster();
   void* SharedOfRank(const void* p, unsigned rank);
+  void BeginCopy(void* to, const void* from, size_t bytes);
+  Lane& lane() { return *lane_; }
 
  private:
   // The launch fails; what called this does not go on.
@@ -164,8 +169,12 @@ bool Block::RunWarp(size_t warp) {
     if (!lane_->fiber.is_done()) continue;
     if (lane_->has_arrived || lane_->looked_at_others) {
       error_ = "a thread ends while blocks of its cluster may still read";
-      return false;
+    } else if (!lane_->copies.AreDone()) {
+      error_ = "a thread ends before it has waited for its copies";
+    } else if (grid_.is_early && !lane_->waited_for_grid) {
+      error_ = "a thread ends before it has waited for the grid before";
     }
+    if (!error_.empty()) return false;
     --left_;
     ++progress_;
   }
@@ -191,6 +200,8 @@ bool Block::Run(int64_t block, unsigned rank) {
     lane.cluster_rounds = 0;
     lane.has_arrived = lane.looked_at_others = false;
     lane.barrier = nullptr;
+    lane.copies.Clear();
+    lane.waited_for_grid = false;
     lane.location.thread = static_cast<unsigned>(i);
     lane.location.block = static_cast<unsigned>(block);
     lane.location.threads = static_cast<unsigned>(grid_.threads);
@@ -267,6 +278,20 @@ void* Block::SharedOfRank(const void* p, unsigned rank) {
   return cluster_->SharedOfRank(p, rank);
 }
 
+void Block::BeginCopy(void* to, const void* from, size_t bytes) {
+  const auto* begin = reinterpret_cast<const char*>(dynamic);
+  const auto* place = static_cast<const char*>(to);
+  if (place < begin || place + bytes > begin + grid_.shared_bytes) {
+    Stop("a copy to what is not the block's dynamic shared memory");
+  }
+  const bool has_size = bytes == 4 || bytes == 8 || bytes == 16;
+  if (!has_size || reinterpret_cast<uintptr_t>(to) % bytes != 0 ||
+      reinterpret_cast<uintptr_t>(from) % bytes != 0) {
+    Stop("a copy of other than 4, 8 or 16 aligned bytes");
+  }
+  lane_->copies.Begin(to, from, bytes);
+}
+
 // Whether the device can run it.
 bool CheckGrid(const Grid& grid, const KernelLimits& limits) {
   if (grid.blocks < 1 || grid.blocks > (int64_t{1} << 31) - 1) {
@@ -286,6 +311,9 @@ bool CheckGrid(const Grid& grid, const KernelLimits& limits) {
       grid.blocks % grid.cluster != 0) {
     return Fail("clusters of " + std::to_string(grid.cluster) + " in " +
                 std::to_string(grid.blocks) + " blocks");
+  }
+  if (grid.is_early && Device().major < 9) {
+    return Fail("an early launch, which only newer devices have");
   }
   return true;
 }
@@ -345,6 +373,12 @@ void WaitForCluster() { this_block->WaitForCluster(); }
 void* SharedOfRank(const void* p, unsigned rank) {
   return this_block->SharedOfRank(p, rank);
 }
+void BeginCopy(void* to, const void* from, size_t bytes) {
+  this_block->BeginCopy(to, from, bytes);
+}
+void CommitCopies() { this_block->lane().copies.Commit(); }
+void WaitForCopies(size_t prior) { this_block->lane().copies.Wait(prior); }
+void WaitForGridBefore() { this_block->lane().waited_for_grid = true; }
 
 }  // namespace testing
 }  // namespace xla_ffi_kit

@@ -11,6 +11,10 @@
 // or ends before it has met again. Dynamic shared memory holds NaNs at first,
 // other shared memory what the block before has left there.
 //
+// What a thread copies asynchronously arrives when it waits for it, and its
+// place holds NaNs until then; a launch fails if a thread ends before. An early
+// launch fails if a thread ends without having waited for the grid before it.
+//
 // What a kernel includes as "cuda_runtime.h" is a part of CUDA: one dimension,
 // and the functions of the kit's own kernels.
 //
@@ -20,6 +24,7 @@
 #ifndef XLA_FFI_TESTING_CUDA_EMULATOR_H_
 #define XLA_FFI_TESTING_CUDA_EMULATOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -69,7 +74,8 @@ struct Grid {
   int64_t blocks = 1;
   int64_t threads = 1;  // of a block
   int64_t shared_bytes = 0;
-  int64_t cluster = 1;  // blocks of one
+  int64_t cluster = 1;    // blocks of one
+  bool is_early = false;  // may begin before the grid before it ends
 };
 
 // What has been launched, in this order; tests may clear it.
@@ -95,6 +101,11 @@ void ArriveAtCluster();
 void WaitForCluster();
 // Where the block of that rank has what this one has at `p`.
 void* SharedOfRank(const void* p, unsigned rank);
+// Copies to dynamic shared memory: see AsyncCopies.
+void BeginCopy(void* to, const void* from, size_t bytes);
+void CommitCopies();
+void WaitForCopies(size_t prior);
+void WaitForGridBefore();
 
 }  // namespace testing
 

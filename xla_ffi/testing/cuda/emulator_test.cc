@@ -1,10 +1,12 @@
 #include "xla_ffi/testing/cuda/emulator.h"
 
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/cuda/cuda_pipeline_primitives.h"
 #include "xla_ffi/testing/cuda/cuda_runtime.h"
 
 namespace xla_ffi_kit {
@@ -42,6 +44,27 @@ __global__ void BlockSums(const int* in, int* out, Fault fault) {
   if (thread != 0) return;
   out[blockIdx.x] = 0;
   for (unsigned w = 0; w < blockDim.x / 32; ++w) out[blockIdx.x] += of_warps[w];
+}
+
+enum class CopyFault { kNone, kCommit, kWait, kPrior, kNeverWaits, kBounds };
+
+// Each thread copies two numbers, one after the other, and adds them up.
+__global__ void AddCopies(const float* in, float* out, CopyFault fault) {
+  extern __shared__ uint4 dynamic[];
+  auto* kept = reinterpret_cast<float*>(dynamic);
+  const unsigned i = threadIdx.x, threads = blockDim.x;
+  if (fault == CopyFault::kBounds) kept += 2 * threads;
+  __pipeline_memcpy_async(kept + i, in + i, sizeof(float));
+  if (fault != CopyFault::kCommit) __pipeline_commit();
+  __pipeline_memcpy_async(kept + threads + i, in + threads + i, sizeof(float));
+  __pipeline_commit();
+  if (fault != CopyFault::kWait) {
+    __pipeline_wait_prior(fault == CopyFault::kPrior ? 2 : 1);
+  }
+  out[i] = kept[i];
+  if (fault == CopyFault::kNeverWaits) return;
+  __pipeline_wait_prior(0);
+  out[i] += kept[threads + i];
 }
 
 namespace {
@@ -167,6 +190,48 @@ TEST_P(EmulatorTest, BlocksOfAClusterThatDoNotWaitAreAnError) {
     EXPECT_NE(RunClusterSums(2, &sums, fault), cudaSuccess)
         << static_cast<int>(fault);
   }
+}
+
+TEST_P(EmulatorTest, CopiesArriveWhenTheyAreWaitedFor) {
+  constexpr int kThreads = 64;
+  std::vector<float> in(2 * kThreads), expected;
+  std::iota(in.begin(), in.end(), 1.0F);
+  for (int i = 0; i < kThreads; ++i) expected.push_back(in[i] + in[i + 64]);
+  const auto config = Config(1, kThreads, in.size() * sizeof(float));
+  const auto run = [&](CopyFault fault) {
+    std::vector<float> out(kThreads);
+    const cudaError_t status =
+        cudaLaunchKernelEx(&config, AddCopies, in.data(), out.data(), fault);
+    return status == cudaSuccess ? out : std::vector<float>();
+  };
+  EXPECT_EQ(run(CopyFault::kNone), expected);
+  for (const CopyFault fault :
+       {CopyFault::kCommit, CopyFault::kWait, CopyFault::kPrior}) {
+    const std::vector<float> got = run(fault);
+    ASSERT_FALSE(got.empty());
+    for (const float value : got) EXPECT_TRUE(std::isnan(value));
+  }
+  EXPECT_TRUE(run(CopyFault::kNeverWaits).empty());
+  EXPECT_TRUE(run(CopyFault::kBounds).empty());
+}
+
+__global__ void Early(bool waits) {
+  if (waits || threadIdx.x > 0) cudaGridDependencySynchronize();
+}
+
+TEST_P(EmulatorTest, AnEarlyLaunchWaitsForTheGridBefore) {
+  auto config = Config(2, 32, 0);
+  EXPECT_EQ(cudaLaunchKernelEx(&config, Early, false), cudaSuccess);
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  EXPECT_EQ(cudaLaunchKernelEx(&config, Early, true), cudaSuccess);
+  EXPECT_TRUE(testing::Launches().back().is_early);
+  EXPECT_NE(cudaLaunchKernelEx(&config, Early, false), cudaSuccess);
+  Device().major = 8;
+  EXPECT_NE(cudaLaunchKernelEx(&config, Early, true), cudaSuccess);
 }
 
 TEST_P(EmulatorTest, LaunchesBeyondTheDevicesLimitsFail) {

@@ -8,16 +8,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import max_dim, min_dim
 
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.op.ffi_op import FfiOp
-from xla_ffi_kit.op.spec import AttributeType, Function, Result, Transpose
+from xla_ffi_kit.op.spec import (
+    AttributeType,
+    Function,
+    Result,
+    Transpose,
+    Workspace,
+)
 from xla_ffi_kit.ops.rms_norm import _reference
 
 _NAME = "xla_ffi_kit.rms_norm"
@@ -73,6 +82,7 @@ def _make_op(
     transpose: Transpose | None = None,
     aliases: Mapping[int, int] | None = None,
     part_of: Sequence[str] = (_NAME,),
+    workspace: Mapping[str, Workspace] | None = None,
 ) -> FfiOp[Any]:
     """An operation whose spec follows from the names of what it has."""
 
@@ -98,6 +108,7 @@ def _make_op(
         jvp=jvp,
         transpose=transpose,
         aliases=aliases,
+        workspace=workspace,
     )
 
 
@@ -216,6 +227,25 @@ def _transpose_weight_jvp(
     return rms_norm_weight_residual_bwd_op(x, ct, scale, weight, ct_sum)
 
 
+def _sums_of_rows(
+    x: Typed, _ct: Typed, scale: Typed, weight: Typed, *_: Typed
+) -> int:
+    """Bytes for the sums that the CUDA handler adds up to dweight.
+
+    A sum, like the weight but in the type of the scale, for each block that a
+    GPU runs at a time. No GPU is known here: 8 MiB are what the threads of 256
+    processors have in registers. And one for each 64 rows, so that none has
+    more than a few of a thread's.
+    """
+    components = 2 if jnp.issubdtype(x.dtype, jnp.complexfloating) else 1
+    least = math.prod(weight.shape) * components * scale.dtype.itemsize
+    groups = math.prod(weight.shape[:-1])
+    rows = math.prod(scale.shape) // max_dim(groups, 1)
+    blocks = min_dim(max_dim((8 << 20) // max_dim(least, 1), 1), 1024)
+    slots = max_dim(min_dim(blocks, rows // 2 + 1), rows // 64)
+    return least * slots
+
+
 _make_weight_bwd = functools.partial(
     _make_op,
     handler=f"{_NAME}_weight_bwd",
@@ -225,6 +255,7 @@ _make_weight_bwd = functools.partial(
     composed=_composed_backward,
     transpose=_transpose_weight_backward,
     part_of=(_NAME, _BLOCK),
+    workspace={"cuda": _sums_of_rows},
 )
 rms_norm_weight_bwd_op: FfiOp[_Gradients] = _make_weight_bwd(
     f"{_NAME}_weight_bwd", operands=("x", "ct", "scale", "weight")

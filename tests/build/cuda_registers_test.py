@@ -1,0 +1,91 @@
+"""No kernel spills, and each leaves a processor as many warps as it should.
+
+What a kernel needs decides its speed: with too many registers a thread, a
+processor has too few loads on their way. cuda_registers.txt has what each
+kernel of the library needs on each GPU, so that a change shows in a review;
+after one, print it anew with
+
+    tools/bazel run --config=cuda //tests/build:cubin -- LIBRARY
+
+The floors here are another thing: no new table is below them.
+"""
+
+import pathlib
+import sys
+import unittest
+
+import cubin
+
+LIBRARY, TABLE = map(pathlib.Path, sys.argv[1:3])
+
+# A processor of 64 warps needs about half of them to reach the memory's speed,
+# each with several loads of 16 bytes on their way.
+FLOORS = {
+    "BackwardInRegisters": 32,
+    "BackwardInShared": 32,
+    "ColumnSumsKernel": 32,
+    "ElementwiseKernel": 40,
+    "ForwardInRegisters": 32,
+    "ForwardInShared": 32,
+    "RowKernel": 32,
+    "SlotSumsKernel": 42,
+    "WeightBackwardKernel": 25,
+}
+
+
+# Bytes of local memory that are known, and wait for a mend.
+SPILLS = {(100, "ForwardInShared float 4 4 Operands1"): 8}
+
+
+class RegistersTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.kernels = cubin.kernels(LIBRARY)
+
+    def test_no_kernel_spills(self):
+        self.assertTrue(self.kernels)
+        spilling = {
+            (kernel.architecture, kernel.name): kernel.stack
+            for kernel in self.kernels
+            if kernel.stack
+        }
+        self.assertEqual(spilling, SPILLS)
+
+    def test_no_kernel_has_fewer_warps_than_its_floor(self):
+        below = [
+            kernel.row()
+            for kernel in self.kernels
+            if kernel.warps < FLOORS[kernel.name.split()[0]]
+        ]
+        self.assertEqual(below, [])
+
+    def test_the_table_is_what_the_library_needs(self):
+        built_for = {f"{k.architecture:3}" for k in self.kernels}
+        expected = [
+            line
+            for line in TABLE.read_text().splitlines()
+            if line[:3] in built_for
+        ]
+        self.maxDiff = None
+        self.assertEqual([k.row() for k in self.kernels], expected)
+
+
+class CubinTest(unittest.TestCase):
+    def test_names_of_kernels(self):
+        of_ring = (
+            "_ZN11xla_ffi_kit17rms_norm_internal20WeightBackwardKernelINS0_8"
+            "ElementsINS_8BFloat16ELi8ELi8EEELb1ELi2ELi1EEEvNS0_12BackwardRows"
+            "IT_EENS_7RowSumsENS_8RowLanesE"
+        )
+        self.assertEqual(
+            cubin.readable(of_ring), "WeightBackwardKernel BFloat16 8 8 1 2 1"
+        )
+        of_sums = "_ZN11xla_ffi_kit14SlotSumsKernelILi4EffEEvPKT0_NS_7RowSumsE"
+        self.assertEqual(
+            cubin.readable(of_sums), "SlotSumsKernel 4 float float"
+        )
+
+    def test_warps_follow_from_registers(self):
+        for registers, warps in ((24, 64), (32, 64), (33, 51), (64, 32)):
+            kernel = cubin.Kernel(90, "k", registers, 0, 0)
+            self.assertEqual(kernel.warps, warps)
