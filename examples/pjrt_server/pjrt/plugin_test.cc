@@ -1,6 +1,6 @@
 // A program on a PJRT plugin: what Run() takes, and what it refuses.
 
-#include "xla_ffi/pjrt/plugin.h"
+#include "examples/pjrt_server/pjrt/plugin.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/pjrt_server/pjrt/array.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/pjrt/array.h"
 
 namespace xla_ffi_kit::pjrt {
 namespace {
