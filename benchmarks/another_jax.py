@@ -1,6 +1,6 @@
 """The benchmark on another JAX release, in an environment of tests/compat.
 
-There is the kit's wheel, as users have it: the library is the one that ships.
+There are the wheels, as users have them: the libraries are those that ship.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ def again(version: str, program: str, arguments: Sequence[str]) -> int:
     folder = pathlib.Path(os.path.abspath(program)).parent
     environ = os.environ | {"PYTHONPATH": f"{folder}"}
     with tempfile.TemporaryDirectory() as venv:
-        python = environments.install(environments.wheel(), jax, venv)
+        python = environments.install(environments.wheels(), jax, venv)
         command = [python, program, *arguments]
         return subprocess.run(command, env=environ, check=False).returncode

@@ -1,10 +1,10 @@
 """An FfiOp costs no more than a bare ffi_call of the same handler."""
 
-import call_overhead
 import jax
 import jax.numpy as jnp
 import pytest
 
+import call_overhead
 import xla_ffi_kit
 
 

@@ -27,11 +27,11 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import baseline_ops
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+import baseline_ops
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
 from xla_ffi_kit.ops import modular_add as modular_add_module

@@ -7,7 +7,8 @@
     tools/bazel run -c opt //benchmarks:compare -- --jax 0.12.0.1 --publish
 
 A cell is measured if its name contains one of --only. Sizes, regimes and what
-is beside what: cells.py and accelerate_cells.py.
+is beside what: cells.py. Another package's benchmark is `main` with a suite of
+its own.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import time
 from collections.abc import Sequence
 
 import jax
+
+import kit_page
 import measured_page
 import report
-from accelerate_cells import accelerate_cells
 from cells import Cell, kit_cells
 from measure import Row, measure
+from suite import Suite
 
-# What --quick takes: a cell of each kind.
 _QUICK = (
     "rms_norm/fwd/f32/1024x1024/fresh",
     "rms_norm/bwd/f32/1024x1024/fresh",
@@ -34,22 +36,19 @@ _QUICK = (
     "rms_norm/fwd/f32/64x256/chain",
     "relu/fwd/f32/1024x1024/fresh",
     "modular_add/fwd/f32/1024x1024/fresh",
-    "accelerate/sort_f32/1000000/fresh",
-    "accelerate/top_k,_64/1024x1024/fresh",
 )
+KIT = Suite(kit_cells, _QUICK, kit_page.KIT, "docs/performance.png")
 
 
-def all_cells() -> list[Cell]:
-    return [*kit_cells(), *accelerate_cells()]
-
-
-def select(only: Sequence[str], quick: bool = False) -> list[Cell]:
+def select(
+    suite: Suite, only: Sequence[str], quick: bool = False
+) -> list[Cell]:
     """The cells whose name contains one of `only`; all without any."""
     return [
         cell
-        for cell in all_cells()
+        for cell in suite.cells()
         if (not only or any(part in cell.name for part in only))
-        and (not quick or cell.name in _QUICK)
+        and (not quick or cell.name in suite.quick)
     ]
 
 
@@ -96,18 +95,20 @@ def draw(path: str, rows: Sequence[Row]) -> None:
     plot.draw(path, rows)
 
 
-def publish(root: pathlib.Path, rows: Sequence[Row], another_jax: bool) -> None:
+def publish(
+    suite: Suite, root: pathlib.Path, rows: Sequence[Row], another_jax: bool
+) -> None:
     """Writes what the tree below `root` has of the benchmark."""
-    data = root / measured_page.DATA
+    data = root / suite.publication.data
     if another_jax:
         report.write_newest(data, rows)
     else:
         report.write_figures(data, rows)
-        draw(str(root / "docs/performance.png"), rows)
-    measured_page.write(root)
+        draw(str(root / suite.plot), rows)
+    measured_page.write(suite.publication, root)
 
 
-def on_another_jax(version: str, arguments: Sequence[str]) -> int:
+def on_another_jax(version: str, program: str, arguments: Sequence[str]) -> int:
     """Runs the same command line where that JAX is; its exit status."""
     # Imported here: the program that runs there neither has nor needs it.
     import another_jax
@@ -120,10 +121,21 @@ def on_another_jax(version: str, arguments: Sequence[str]) -> int:
         sys.exit(
             f"--publish --jax: expected {newest}, the newest, got {version}"
         )
-    return another_jax.again(version, __file__, arguments)
+    return another_jax.again(version, program, arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    suite: Suite = KIT,
+    program: str = __file__,
+) -> int:
+    """Runs the command line of a benchmark.
+
+    Args:
+      arguments: default: those of the process.
+      suite: what is measured.
+      program: the path of the file that was started, for --jax.
+    """
     options = parser(__doc__.splitlines()[0])
     options.add_argument("--plot", metavar="FILE", help="also draw: PNG, SVG")
     options.add_argument("--quick", action="store_true", help="few cells")
@@ -134,18 +146,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="write the tree's measured.json, measured.md and pictures",
     )
     options.add_argument(
-        "--jax", metavar="VERSION", help="accelerate() on another release"
+        "--jax", metavar="VERSION", help="on another release, with the wheels"
     )
     chosen = options.parse_args(arguments)
     another = chosen.jax not in (None, jax.__version__)
     if another:
         given = sys.argv[1:] if arguments is None else arguments
-        return on_another_jax(chosen.jax, given)
+        return on_another_jax(chosen.jax, program, given)
     jax.config.update("jax_enable_x64", True)
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
-    cells = select(chosen.only, chosen.quick)
-    if chosen.jax:
-        cells = [c for c in cells if c.name.startswith("accelerate/")]
+    cells = select(suite, chosen.only, chosen.quick)
     if not cells:
         options.error(f"--only: no cell's name contains {chosen.only}")
     if chosen.publish and (chosen.only or chosen.quick):
@@ -161,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         draw(chosen.plot, rows)
     if chosen.publish:
         root = pathlib.Path(os.environ["BUILD_WORKSPACE_DIRECTORY"])
-        publish(root, rows, another_jax=bool(chosen.jax))
+        publish(suite, root, rows, another_jax=bool(chosen.jax))
     return 0
 
 

@@ -3,26 +3,27 @@
 import json
 import os
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
 import another_jax
-import bars
 import baseline_ops
 import compare
 import gate
 import headlines
-import jax
-import jax.numpy as jnp
+import kit_page
 import measure
 import measured_page
-import numpy as np
 import other_library
 import plot
-import pytest
 import report
 from cells import Cell
 from measure import Ratio, Row
 
 jax.config.update("jax_enable_x64", True)
-ALL = compare.all_cells()
+ALL = [*compare.KIT.cells()]
 CELLS = {cell.name: cell for cell in ALL}
 
 
@@ -38,22 +39,9 @@ def test_names_are_unique_and_say_everything():
         assert len(name.removeprefix("sweep/").split("/")) in (4, 5), name
 
 
-def test_what_users_call_is_judged_beside_the_kits_own():
-    judged = {target.cell for target in headlines.TARGETS}
-    for name in ("isin", "isin,_by_default", "nonzero,_accelerated"):
-        cells = {c for c in judged if c.startswith(f"accelerate/{name}/")}
-        assert cells, name
-    for name in ("isin", "nonzero"):
-        assert f"accelerate/{name}_of_the_kit/1000000/fresh" in judged
-
-
 def test_every_target_is_a_cell():
     missing = {t.cell for t in headlines.TARGETS} - CELLS.keys()
     assert not missing
-
-
-def test_the_picture_shows_cells():
-    assert {name for _, name in bars.IN_WORDS} <= CELLS.keys()
 
 
 def test_the_loop_and_the_bounds():
@@ -80,10 +68,6 @@ def test_the_loop_and_the_bounds():
         "rms_norm/fwd/f32/1024x1024/value_and_grad",
         "rms_norm_block/fwd/f32/1024x1024/fresh",
         "rms_norm_residual/fwd/f32/1024x1024/fresh",
-        "accelerate/sort_f32/16/fresh",
-        "accelerate/isin,_by_default/16/fresh",
-        "accelerate/unique_of_the_kit/16/eager",
-        "accelerate/unique_of_the_kit/16/fresh",
     ],
 )
 def test_a_cell_of_each_kind(name):
@@ -117,22 +101,6 @@ def test_wrong_results_are_not_timed():
         measure.measure(bad, seconds=0.01)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sort_f32/1000",
-        "argmax_f32/1000",
-        "isin/1000000",
-        "nonzero,_accelerated/1000000",
-        "unique_of_the_kit/16",
-    ],
-)
-def test_what_stands_beside_jax_is_the_kit(name):
-    made = CELLS[f"accelerate/{name}/fresh"].make()
-    assert "xla_ffi_kit." in made["kit"][0].as_text()
-    assert "xla_ffi_kit." not in made["xla"][0].as_text()
-
-
 def test_bytes_count_each_array_once():
     assert CELLS["rms_norm/fwd/f32/1024x1024/fresh"].bytes == 2 * 4 << 20
     assert CELLS["rms_norm/bwd/bf16/1024x1024/fresh"].bytes == 3 * 2 << 20
@@ -144,7 +112,7 @@ def test_best_of_runs_counts():
         [row(name, xla=1.0, tutorial=3.0, copy=0.4)],
         [row(name, xla=1.6, tutorial=2.0, copy=0.6)],
     ]
-    verdicts = {v.against: v for v in headlines.judge(runs)}
+    verdicts = {v.against: v for v in headlines.judge(headlines.TARGETS, runs)}
     assert verdicts["x xla"].got == 1.6 and verdicts["x xla"].score > 1
     assert verdicts["x tutorial"].got == 3.0
     assert verdicts["<= x copy"].got == pytest.approx(1 / 0.6)
@@ -171,8 +139,7 @@ def test_what_is_published(tmp_path, monkeypatch):
     for folder in ("benchmarks", "docs"):
         (tmp_path / folder).mkdir()
     (tmp_path / "README.md").write_text(
-        "is 1 times as fast as XLA's, derivative 1 times, "
-        "integers 1 times as fast, lexsort 1 times"
+        "is 1 times as fast as XLA's, derivative 1 times"
     )
     ratios = {"xla": 12.345, "tutorial": 3.0, "numpy": 0.5, "copy": 1.0}
     rows = [row(name, **ratios) for name in CELLS]
@@ -180,7 +147,7 @@ def test_what_is_published(tmp_path, monkeypatch):
     monkeypatch.setattr(compare, "run", lambda cells, seconds: rows)
     monkeypatch.setattr(plot, "draw", lambda path, rows: None)
     assert compare.main(["--publish"]) == 0
-    wanted = measured_page.written(tmp_path)
+    wanted = measured_page.written(kit_page.KIT, tmp_path)
     assert {p: (tmp_path / p).read_text() for p in wanted} == wanted
     page = wanted["docs/measured.md"]
     assert "bf16 (1024, 1024) | 1 us | 12.3 | 3.00 |" in page
@@ -189,33 +156,17 @@ def test_what_is_published(tmp_path, monkeypatch):
     with pytest.raises(SystemExit):
         compare.main(["--publish", "--quick"])
 
-    # Only the column of the other release is renewed, in both directions.
-    taken = []
-
-    def run(cells, seconds):
-        taken.extend(cell.name for cell in cells)
-        return [row(name, xla=7.25) for name in taken]
-
-    monkeypatch.setattr(compare, "run", run)
-    assert compare.main(["--publish", "--jax", jax.__version__]) == 0
-    assert taken == [n for n in CELLS if n.startswith("accelerate/")]
-    both = (tmp_path / "docs/measured.md").read_text()
-    assert both.count(" | 12.3 | 7.25 | 0.50 |") == len(taken)
-    monkeypatch.setattr(compare, "run", lambda cells, seconds: rows)
-    assert compare.main(["--publish"]) == 0
-    assert (tmp_path / "docs/measured.md").read_text() == both
-
 
 def test_another_jax_has_the_same_command_line(monkeypatch, capfd):
     monkeypatch.setattr(
         another_jax.environments, "environment", lambda version: version
     )
     # Bazel builds it for compare itself alone.
-    monkeypatch.setattr(another_jax.environments, "wheel", lambda: "a.whl")
+    monkeypatch.setattr(another_jax.environments, "wheels", lambda: ["a.whl"])
     monkeypatch.setattr(
         another_jax.environments,
         "install",
-        lambda wheel, jax, folder: "echo",
+        lambda wheels, jax, folder: "echo",
     )
     assert compare.main(["--jax", "0.8.1", "--list"]) == 0
     assert capfd.readouterr().out.endswith("compare.py --jax 0.8.1 --list\n")

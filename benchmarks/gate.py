@@ -11,27 +11,36 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import compare
 import jax
+
+import compare
 import report
-from headlines import ENOUGH, TARGETS, conclusion, judge
+from compare import KIT
+from headlines import ENOUGH, TARGETS, Target, conclusion, judge
+from suite import Suite
 
 _RUNS = 3
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    suite: Suite = KIT,
+    targets: Sequence[Target] = TARGETS,
+) -> int:
+    """Measures the cells that have targets; 1 if one falls short."""
     options = compare.parser(__doc__.splitlines()[0]).parse_args(arguments)
     jax.config.update("jax_enable_x64", True)
-    wanted = {target.cell for target in TARGETS}
-    cells = [c for c in compare.select(options.only) if c.name in wanted]
+    wanted = {target.cell for target in targets}
+    chosen = compare.select(suite, options.only)
+    cells = [cell for cell in chosen if cell.name in wanted]
     runs = []
     for _ in range(_RUNS):
         runs.append(compare.run(cells, options.seconds))
-        missed = {v.cell for v in judge(runs) if v.score < 1}
+        missed = {v.cell for v in judge(targets, runs) if v.score < 1}
         cells = [cell for cell in cells if cell.name in missed]
         if not cells:
             break
-    verdicts = judge(runs)
+    verdicts = judge(targets, runs)
     print()
     for verdict in sorted(verdicts, key=lambda v: v.score):
         if verdict.score < 1:

@@ -77,12 +77,12 @@ def start(dtypes: str, rounds: int, empty: bool) -> float:
 
 def calls(folder: pathlib.Path, rounds: int) -> dict[str, float]:
     """Nanoseconds of a call on 32 elements, by handler."""
-    import call_overhead
-    import inline_peers
     import jax
     import jax.numpy as jnp
     import numpy as np
 
+    import call_overhead
+    import inline_peers
     import xla_ffi_kit
 
     @xla_ffi_kit.inline(
@@ -123,10 +123,10 @@ def calls(folder: pathlib.Path, rounds: int) -> dict[str, float]:
 
 def filter_rows(rounds: int) -> dict[str, float]:
     """Milliseconds of a first-order filter of 64 rows of 16384."""
-    import call_overhead
     import jax
     import jax.numpy as jnp
 
+    import call_overhead
     import xla_ffi_kit
 
     @xla_ffi_kit.rows(

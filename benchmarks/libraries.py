@@ -1,4 +1,4 @@
-"""The kit's library beside another build of it, by another compiler.
+"""A package's library beside another build of it, by another compiler.
 
     tools/bazel run //benchmarks:libraries -- OTHER.so
         --only rms_norm/bwd sort --seconds 1
@@ -18,10 +18,12 @@ from typing import Any
 
 import jax
 import numpy as np
+
 import other_library
 from cells import Cell
-from compare import parser, select
+from compare import KIT, parser, select
 from measure import Contestant, compiled_function, run_rounds, runner
+from suite import Suite
 
 _PREFIX = "other."
 
@@ -43,9 +45,9 @@ def same_bits(a: Any, b: Any) -> bool:
     )
 
 
-def ratio(cell: Cell, seconds: float) -> tuple[float, bool] | None:
-    """The kit's time divided by the other's, and whether the bits agree."""
-    kit = _contestant(cell, "xla_ffi_kit.")
+def ratio(cell: Cell, own: str, seconds: float) -> tuple[float, bool] | None:
+    """The own time divided by the other's, and whether the bits agree."""
+    kit = _contestant(cell, own)
     with other_library.calls(_PREFIX):
         other = _contestant(cell, _PREFIX)
     if kit is None or other is None:
@@ -56,7 +58,12 @@ def ratio(cell: Cell, seconds: float) -> tuple[float, bool] | None:
     return statistics.median(a / b for a, b in pairs), same
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    suite: Suite = KIT,
+    own: str = "xla_ffi_kit.",
+) -> int:
+    """Compares; 1 if some bits differ. `own` begins the targets' names."""
     options = parser(__doc__.splitlines()[0])
     options.add_argument("other", metavar="OTHER.so")
     chosen = options.parse_args(arguments)
@@ -65,10 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     other_library.register(chosen.other, _PREFIX)
     ratios = []
     different = 0
-    for cell in select(chosen.only):
+    for cell in select(suite, chosen.only):
         measured = None
         if cell.regime != "eager":
-            measured = ratio(cell, chosen.seconds)
+            measured = ratio(cell, own, chosen.seconds)
         if measured is None:
             continue
         found, same = measured

@@ -22,9 +22,9 @@ from unittest import mock
 
 import jax
 import numpy as np
+
 import other_library
 from cells import Cell
-
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 
 THREADS = "XLA_FFI_KIT_THREADS"

@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("Agg")  # no display
 
 import matplotlib.pyplot as plt
+
 from measure import Row
 
 _SWEEP = "sweep/"

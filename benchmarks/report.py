@@ -10,10 +10,11 @@ import platform
 from collections.abc import Iterable
 from typing import Any
 
-import figures
 import jax
 import jaxlib
 import numpy as np
+
+import figures
 from measure import THREADS, Row
 
 _ISAS = ("avx512f", "avx2", "f16c", "fma", "asimd")
@@ -123,12 +124,10 @@ def write_newest(path: pathlib.Path, rows: Iterable[Row]) -> None:
 
 
 def _published(row: Row) -> dict[str, dict[str, float]]:
-    beside_jax = row.name.startswith("accelerate/")
-    times = ("kit", "xla", "numpy") if beside_jax else ("kit", "xla")
     return {
         "us": {
             name: float(f"{row.microseconds[name]:.4g}")
-            for name in times
+            for name in ("kit", "xla", "numpy")
             if name in row.microseconds
         },
         "x": {

@@ -5,7 +5,7 @@
    start from the same weights and see the same batches, so their losses must
    agree.
 2. The suffix array of the text, and the longest passage that it repeats: the
-   same program without and with `xla_ffi_kit.accelerate()`, the same results.
+   same program without and with `xla_ffi_accelerate`, the same results.
 3. The most frequent words, by a state machine that hashes them: a loop in C++,
    compiled here and now by `xla_ffi_kit.rows`, and plain JAX's scan.
 
@@ -34,6 +34,7 @@ import quickstart_report as report
 import quickstart_text as text
 import quickstart_train as train
 import quickstart_words as words
+import xla_ffi_accelerate
 import xla_ffi_kit
 
 DEVICES = 4
@@ -102,13 +103,13 @@ def learn(corpus: text.Text, steps: int) -> report.Result:
 
 
 def find_repeats(corpus: text.Text, steps: int) -> report.Result:
-    """Finds the longest repeated passage without and with accelerate()."""
+    """Finds the longest repeated passage without and with accelerate."""
     del steps
     whole = np.concatenate([corpus.train, corpus.held_out])
     print(f"\n2. The suffix array of all {whole.size:,} characters.")
     plain = repeats.suffix_array(whole, "plain JAX")
-    with xla_ffi_kit.accelerate():
-        kit = repeats.suffix_array(whole, "with accelerate()")
+    with xla_ffi_accelerate.enabled():
+        kit = repeats.suffix_array(whole, "with accelerate")
     first, second, length = repeats.longest_repeat(kit)
     print(
         f"\nThe longest passage that is there twice, at {first:,} and at "

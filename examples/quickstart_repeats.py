@@ -65,7 +65,7 @@ def suffix_array(text: np.ndarray, say: str) -> SuffixArray:
         .lower(text, np.int32(1))
         .compile()
     )
-    handlers = "xla_ffi_kit." in (compiled.as_text() or "")
+    handlers = "xla_ffi_accelerate." in (compiled.as_text() or "")
     start = time.perf_counter()
     ranks = [jnp.asarray(text)]
     distinct, length = 0, 1
@@ -114,17 +114,17 @@ def result(kit: SuffixArray, plain: SuffixArray) -> report.Result:
     )
     problems = []
     if not same:
-        problems.append("the suffix array with accelerate() is another one")
+        problems.append("the suffix array with accelerate is another one")
     if not kit.handlers:
         problems.append(
-            "no handler of the kit is in the accelerated program; "
+            "no handler of accelerate is in the program; "
             "`python -m xla_ffi_kit doctor` says why"
         )
     if plain.handlers:
         problems.append("plain JAX's program calls a handler of the kit")
 
     def draw(axes: Any) -> None:
-        axes.barh(["accelerate()", "plain JAX"], [kit.seconds, plain.seconds])
+        axes.barh(["accelerate", "plain JAX"], [kit.seconds, plain.seconds])
         axes.set_xlabel("seconds")
         axes.set_title(f"suffix array of {kit.order.size:,} characters")
 

@@ -65,8 +65,7 @@ def check_libraries(files: dict[str, bytes], glibc: str) -> None:
             sys.exit(
                 f"{place} needs {', '.join(newer)}, but manylinux_"
                 f"{glibc.replace('.', '_')} promises less: build it with the "
-                "compiler of //third_party/cc, or raise `glibc` of "
-                "//python:wheel"
+                "compiler of //third_party/cc, or raise the wheel's `glibc`"
             )
 
 
@@ -94,10 +93,12 @@ def metadata(spec: dict, description: str) -> str:
     return "\n".join(lines)
 
 
-def entry_points(scripts: dict[str, str]) -> str:
-    """The file entry_points.txt: console scripts and their functions."""
-    lines = [f"{name} = {function}" for name, function in scripts.items()]
-    return "\n".join(["[console_scripts]", *lines, ""])
+def entry_points(groups: dict[str, list[str]]) -> str:
+    """The file entry_points.txt: groups, and the entry points of each."""
+    return "\n".join(
+        "\n".join([f"[{group}]", *lines, ""])
+        for group, lines in sorted(groups.items())
+    )
 
 
 def record(files: dict[str, bytes], place: str) -> bytes:
@@ -132,8 +133,8 @@ def main(spec_path: str, output: str) -> None:
             f"{tags}"
         ).encode(),
     }
-    if spec["console_scripts"]:
-        text = entry_points(spec["console_scripts"])
+    if spec["entry_points"]:
+        text = entry_points(spec["entry_points"])
         about[f"{info}/entry_points.txt"] = text.encode()
     for place, path in sorted(spec["license_files"].items()):
         about[f"{info}/licenses/{place}"] = pathlib.Path(path).read_bytes()

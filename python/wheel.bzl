@@ -1,4 +1,5 @@
-"""The rules that make the Python package a wheel.
+"""python_wheel() and stripped_library(): a Python package with handler libraries
+as a wheel, the kit's or your own.
 
 rules_python's py_wheel is no alternative: the offline rules_python of
 tools/bazel comes without it, and it neither checks the tag nor sets file modes.
@@ -72,9 +73,11 @@ def _python_wheel_impl(ctx):
     ))
     files = {}
     prefix = ctx.label.package + "/"
+    if ctx.attr.root:
+        prefix += ctx.attr.root + "/"
     for source in ctx.files.srcs:
         if not source.short_path.startswith(prefix):
-            fail("%s: %s lies outside the package" % (ctx.label, source))
+            fail("%s: srcs: expected files below %s, got %s" % (ctx.label, prefix, source.short_path))
         files[source.short_path.removeprefix(prefix)] = source
     for library, place in (ctx.attr.libraries | ctx.attr.machines_libraries).items():
         files[place] = _file(library)
@@ -85,8 +88,8 @@ def _python_wheel_impl(ctx):
     spec = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(spec, json.encode({
         "classifiers": ctx.attr.classifiers,
-        "console_scripts": ctx.attr.console_scripts,
         "description": ctx.file.description.path,
+        "entry_points": ctx.attr.entry_points,
         "extras": ctx.attr.extras,
         "files": {place: file.path for place, file in files.items()},
         "glibc": ctx.attr.glibc,
@@ -124,9 +127,6 @@ that needs more than the wheel's tag promises fails the build.""",
             mandatory = True,
         ),
         "classifiers": attr.string_list(doc = "Trove classifiers."),
-        "console_scripts": attr.string_dict(
-            doc = "Commands to install, and their functions, `module:function`.",
-        ),
         "description": attr.label(
             doc = "Markdown: the project's page.",
             allow_single_file = [".md"],
@@ -135,6 +135,10 @@ that needs more than the wheel's tag promises fails the build.""",
         "distribution": attr.string(
             doc = "The distribution's name.",
             mandatory = True,
+        ),
+        "entry_points": attr.string_list_dict(
+            doc = """Groups, such as console_scripts, and the entry points of each,
+`name = module:function`.""",
         ),
         "extras": attr.string_dict(
             doc = "Names of extras, and what each requires.",
@@ -166,8 +170,11 @@ compiler of //third_party/cc builds them.""",
             doc = "Versions of Python.",
             mandatory = True,
         ),
+        "root": attr.string(
+            doc = "The folder of this package that holds the Python packages.",
+        ),
         "srcs": attr.label_list(
-            doc = "Files below this package, at the same places in the wheel.",
+            doc = "Files below `root`, at the same places in the wheel.",
             allow_files = True,
         ),
         "summary": attr.string(doc = "One line.", mandatory = True),

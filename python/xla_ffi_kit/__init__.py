@@ -4,8 +4,7 @@ Importing this package registers its handlers, so that exported programs that
 call them run, and starts no JAX backend.
 """
 
-from xla_ffi_kit import numpy
-from xla_ffi_kit.accelerate.switch import accelerate, accelerated
+from xla_ffi_kit import lowering
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
@@ -38,17 +37,16 @@ __all__ = [
     "HandlerLibrary",
     "HandlerLibraryError",
     "KnownBadReleaseWarning",
-    "accelerate",
-    "accelerated",
     "build_library",
     "elementwise",
     "export_checks",
     "include_dir",
     "inline",
     "libraries_beside",
+    "lowering",
     "modular_add",
     "numba_kernel",
-    "numpy",
+    "register_at_import",
     "register_handlers",
     "relu",
     "rms_norm",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import jax
-from jax._src import core, dispatch, effects, xla_bridge
+from jax._src import core, dispatch, effects
 from jax._src import custom_partitioning_sharding_rule as sdy_rule
 from jax._src.core import Primitive as Primitive
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
@@ -144,17 +144,3 @@ def string_attributes(values: dict[str, str]) -> ir.Attribute:
 def is_traced(value: object) -> bool:
     """Whether `value` is a tracer, which has no value yet."""
     return isinstance(value, jax.core.Tracer)
-
-
-def backend_is_up() -> bool:
-    """Whether JAX has started its backends. To ask for a device starts them."""
-    return xla_bridge.backends_are_initialized()
-
-
-def set_global_value(context: object, value: object) -> None:
-    """Sets what a user context of JAX is where no thread has entered it.
-
-    Public since jax 0.10; the object behind it has been able to all along.
-    """
-    own = context if hasattr(context, "set_global") else context._obj  # type: ignore[attr-defined]
-    own.set_global(value)

@@ -2,7 +2,7 @@
 
     python3 tests/build/hermetic.py
 
-Builds the wheel here and, with nothing in any cache and no compiler, in a copy
+Builds the wheels here and, with nothing in any cache and no compiler, in a copy
 of the sources in another folder, and takes it from an HTTP cache and from a
 disk cache; and looks at what an action can see. One full build.
 """
@@ -24,7 +24,7 @@ import time
 from http_cache import HttpCache
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGETS = ["//python:wheel"]
+TARGETS = ["//python:wheel", "//accelerate:wheel"]
 # What --config=cuda adds, and the machine's compiler builds.
 CUDA = "--config=cuda"
 CUDA_TARGETS = [

@@ -5,25 +5,28 @@ import re
 import sys
 
 SOURCES = [pathlib.Path(argument) for argument in sys.argv[1:]]
-OF_AN_OPERATION = re.compile(r'^#include "xla_ffi/ops/(\w+)/', re.MULTILINE)
+OF_AN_OPERATION = re.compile(
+    r'^#include "(?:xla_ffi/ops|accelerate/kernels)/(\w+)/', re.MULTILINE
+)
 
 
 def operation(source: pathlib.Path) -> str:
-    """xla_ffi/ops/sort/sort.cc -> sort."""
-    return source.parts[source.parts.index("ops") + 1]
+    """accelerate/kernels/sort/sort.cc -> sort."""
+    folder = "ops" if "ops" in source.parts else "kernels"
+    return source.parts[source.parts.index(folder) + 1]
 
 
 def foreign(source: pathlib.Path, text: str) -> set[str]:
     """The other operations whose headers the source includes."""
-    return set(OF_AN_OPERATION.findall(text)) - {operation(source)}
+    return set(OF_AN_OPERATION.findall(text)) - {operation(source), "core"}
 
 
 def test_an_include_of_another_operation_is_found() -> None:
-    source = pathlib.Path("xla_ffi/ops/top_k/top_k.cc")
+    source = pathlib.Path("accelerate/kernels/top_k/top_k.cc")
     text = (
-        '#include "xla_ffi/core/small_sort.h"\n'
-        '#include "xla_ffi/ops/sort/sort.h"\n'
-        '#include "xla_ffi/ops/top_k/top_k.h"\n'
+        '#include "accelerate/kernels/core/small_sort.h"\n'
+        '#include "accelerate/kernels/sort/sort.h"\n'
+        '#include "accelerate/kernels/top_k/top_k.h"\n'
     )
     assert foreign(source, text) == {"sort"}
 

@@ -7,7 +7,7 @@ _OpSourcesInfo = provider(
 
 def _collect_impl(target, ctx):
     files = []
-    if target.label.package.startswith("xla_ffi/ops/"):
+    if target.label.package.startswith(("xla_ffi/ops/", "accelerate/kernels/")):
         for attribute in ["srcs", "hdrs"]:
             files += [
                 file

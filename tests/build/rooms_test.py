@@ -6,16 +6,13 @@ import pathlib
 
 PACKAGE = pathlib.Path("python/xla_ffi_kit")
 # No room imports one that stands after it; modules beside them come first.
-ROOMS = (
-    *("", "library", "op", "strings", "ops"),
-    *("numpy", "accelerate", "testing", "doctor"),
-)
+ROOMS = (*("", "library", "op", "strings", "ops", "testing", "doctor"),)
 MODULES = {
     ".".join(path.with_suffix("").relative_to("python").parts): path
     for path in PACKAGE.glob("**/*.py")
 }
 # What is made of all rooms.
-TOP = {"xla_ffi_kit.__init__", "xla_ffi_kit.__main__"}
+TOP = {f"xla_ffi_kit.{name}" for name in ("__init__", "__main__", "lowering")}
 
 
 def imported(path):

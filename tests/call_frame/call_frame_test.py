@@ -75,23 +75,6 @@ def test_rms_norm(batch, dtype):
     )
 
 
-@pytest.mark.parametrize("dtype", REALS + UNSIGNED)
-@pytest.mark.parametrize("batch", BATCHES)
-def test_sort_and_top_k(batch, dtype):
-    x = draw((*batch, 21), dtype)
-    y = np.empty_like(x)
-    run_ok("sort", [x], [y], {"num_keys": 1})
-    want = np.sort(x.astype(np.longdouble), axis=-1)
-    np.testing.assert_array_equal(y.astype(np.longdouble), want)
-    values = np.empty((*batch, 4), dtype)
-    indices = np.empty((*batch, 4), np.int32)
-    run_ok("top_k", [x], [values, indices])
-    np.testing.assert_array_equal(
-        values.astype(np.longdouble), want[..., ::-1][..., :4]
-    )
-    np.testing.assert_array_equal(np.take_along_axis(x, indices, -1), values)
-
-
 def test_threads_agree():
     x = draw((1 << 19,), np.float32)
     y = np.empty_like(x)
@@ -116,8 +99,6 @@ def test_errors_have_code_and_message():
     )
     status = run("rms_norm", [x], [x], {"eps": 1.0, "inner": {"a": [1.0]}})
     assert status.message.endswith("got {eps, inner}")
-    status = run("sort", [x], [x], {"num_keys": 2})
-    assert status.message.endswith("num_keys: expected 1 to 1, got 2")
     status = run("relu", [x], [x], stage="prepare")
     assert "expected `execute` but got `prepare`" in status.message
     status = run("relu", [x], [x], threads=0)

@@ -1,8 +1,8 @@
 """Virtual environments with one of the JAX releases the kit promises.
 
 Every release gets one in the user's cache, filled once from its hashed lock
-file beside this file; on top of it comes a fresh one with nothing but the kit's
-wheel. JAX 0.12 needs Python 3.12 or newer; where there is none, Python 3.14 is
+file beside this file; on top of it comes a fresh one with nothing but the two
+wheels. JAX 0.12 needs Python 3.12 or newer; where there is none, Python 3.14 is
 unpacked into the cache (Debian only).
 """
 
@@ -14,6 +14,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 # Not resolved: in Bazel's runfiles the neighbours of this link count.
 HERE = pathlib.Path(os.path.abspath(__file__)).parent
@@ -32,10 +33,15 @@ VERSIONS = {
 }
 
 
-def wheel() -> pathlib.Path:
-    """The kit's, as Bazel built it for what runs."""
-    (found,) = (ROOT / "python").glob("*.whl")
-    return found.resolve()
+def wheels() -> list[pathlib.Path]:
+    """The kit's and, for what needs it, accelerate's, as Bazel built them."""
+    found = [
+        file.resolve()
+        for folder in ("python", "accelerate")
+        for file in (ROOT / folder).glob("*.whl")
+    ]
+    assert found, "no wheel is among the data of this program"
+    return found
 
 
 def clean_environ() -> dict[str, str]:
@@ -94,12 +100,12 @@ def environment(version: str) -> pathlib.Path:
 
 
 def install(
-    wheel: pathlib.Path, jax: pathlib.Path, folder: str
+    wheels: Sequence[pathlib.Path], jax: pathlib.Path, folder: str
 ) -> pathlib.Path:
-    """The Python of a new environment with the wheel, on top of JAX's own.
+    """The Python of a new environment with wheels, on top of JAX's own.
 
     Args:
-      wheel: the kit's.
+      wheels: the kit's among them.
       jax: the Python of the environment with JAX.
       folder: where to make it.
     """
@@ -121,8 +127,8 @@ def install(
     (pathlib.Path(packages[python]) / "jax.pth").write_text(packages[jax])
     pip = [sys.executable, "-m", "pip", "--quiet", "--python", python]
     options = ["--no-index", "--no-deps"]
-    subprocess.run([*pip, "install", *options, wheel], env=env, check=True)
-    # The wheel's requirements.
+    subprocess.run([*pip, "install", *options, *wheels], env=env, check=True)
+    # The wheels' requirements.
     subprocess.run([*pip, "check"], env=env, check=True)
     found = "import xla_ffi_kit; print(xla_ffi_kit.__file__)"
     used = subprocess.run(

@@ -1,4 +1,4 @@
-"""Runs tests/jax and tests/docs on every JAX version the kit promises.
+"""Runs the tests of both packages, and of the pages, on every promised JAX.
 
     tools/bazel run //tests/compat
     tools/bazel run //tests/compat -- --versions 0.8.1 0.12.0.1 --tests rms_norm
@@ -21,12 +21,12 @@ import tempfile
 import time
 from xml.etree import ElementTree
 
-from environments import ROOT, VERSIONS, environment, install, wheel
+from environments import ROOT, VERSIONS, environment, install, wheels
 
 TESTS = {
     file.stem: file
-    for folder in ("jax", "docs")
-    for file in sorted((ROOT / "tests" / folder).glob("*_test.py"))
+    for folder in ("tests/jax", "accelerate/tests", "tests/docs")
+    for file in sorted((ROOT / folder).glob("*_test.py"))
 }
 
 # What --quick runs: the oldest release and the newest, the tests of what JAX
@@ -70,8 +70,8 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
             "PYTHONDONTWRITEBYTECODE": "1",
             # These releases have known faults: known_faults_test.py.
             "XLA_FFI_KIT_RELEASE_WARNING": "0",
-            # The tests' own helpers; the package comes from the wheel.
-            "PYTHONPATH": str(ROOT / "tests/jax"),
+            # The tests' own helpers; the packages come from the wheels.
+            "PYTHONPATH": f"{ROOT / 'tests/jax'}:{ROOT / 'accelerate/tests'}",
         }
         done = subprocess.run(
             [python, "-m", "pytest", *options, "-k", within, TESTS[name]],
@@ -159,7 +159,7 @@ def main() -> int:
         options.versions, tests = QUICK_VERSIONS, QUICK_TESTS
     if not tests:
         parser.error(f"--tests {options.tests}: no file of {', '.join(TESTS)}")
-    print(f"wheel: {wheel().name}", flush=True)
+    print("wheels:", *(wheel.name for wheel in wheels()), flush=True)
     results = {}
     for version in options.versions:
         try:
@@ -171,7 +171,7 @@ def main() -> int:
         start = time.monotonic()
         print(f"\n=== jax {version}, {jax}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
-            python = install(wheel(), jax, folder)
+            python = install(wheels(), jax, folder)
             results[version] = run_tests(python, tests)
         if options.quick:
             require(results[version])

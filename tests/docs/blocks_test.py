@@ -15,9 +15,6 @@ from pages import ROOT, Block
 # Commands have to be in one of these, word for word.
 SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
 WALKED = ("docs/adding_an_op.md", "docs/your_kernel.md")
-# Written by programs, from docstrings and measurements.
-GENERATED = {"docs/defs.md", "docs/measured.md"}
-MOST_LINES = 150
 
 
 def commands(script: str) -> list[str]:
@@ -65,14 +62,6 @@ def not_checked(block: Block) -> list[str]:
 def test_something_runs_or_builds_it(block):
     assert not_checked(block) == [], (
         "let a test or a script run it, or write `<!-- not run: WHY -->` above"
-    )
-
-
-@pytest.mark.parametrize("page", sorted({*pages.docs()} - GENERATED))
-def test_a_page_is_short(page):
-    lines = len((ROOT / page).read_text().splitlines())
-    assert lines <= MOST_LINES, (
-        "say things once, or split what readers look for separately"
     )
 
 

@@ -42,11 +42,12 @@ def blocks(page: str, text: str | None = None) -> list[Block]:
 
 
 def docs() -> list[str]:
-    """The pages of docs/."""
-    found = ROOT.glob("docs/*.md")
+    """The pages of docs/, and of accelerate/docs/."""
+    found = [*ROOT.glob("docs/*.md"), *ROOT.glob("accelerate/docs/*.md")]
     return sorted(page.relative_to(ROOT).as_posix() for page in found)
 
 
 def pages() -> list[str]:
-    """README.md, where it is, and the pages of docs/."""
-    return ["README.md"] * (ROOT / "README.md").exists() + docs()
+    """The READMEs, where they are, and the pages of docs()."""
+    readmes = ("README.md", "accelerate/README.md")
+    return [page for page in readmes if (ROOT / page).exists()] + docs()

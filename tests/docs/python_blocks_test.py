@@ -13,7 +13,7 @@ import tempfile
 import pages
 import pytest
 
-import xla_ffi_kit
+import xla_ffi_accelerate
 
 # What the pages compile from strings is not for the user's own cache.
 _cache = tempfile.TemporaryDirectory()
@@ -27,7 +27,7 @@ def python_blocks(page):
 @pytest.fixture(autouse=True)
 def each_page_for_itself():
     yield
-    xla_ffi_kit.accelerate(False)
+    xla_ffi_accelerate.disable()
 
 
 @pytest.mark.parametrize("page", [*filter(python_blocks, pages.pages())])

@@ -179,8 +179,8 @@ def run(*arguments, **environment):
     return subprocess.run(
         [sys.executable, "-m", "xla_ffi_kit", *map(str, arguments)],
         env=os.environ
-        | environment
-        | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -211,13 +211,21 @@ def test_environment():
     states = {(o["name"], o["platform"]): o for o in report["operations"]}
     state = states["xla_ffi_kit.relu", "cpu"]
     assert (state["runs"], state["problem"]) == (os.path.basename(KIT), False)
-    assert report["accelerate"]["sort"] == "off, exact"
 
 
-def test_what_is_accelerated():
-    with xla_ffi_kit.accelerate("sort"):
-        assert _environment.examine().accelerate["sort"] == "on, exact"
-    assert _environment.examine().accelerate["sort"] == "off, exact"
+def test_a_package_has_a_section(tmp_path):
+    about = tmp_path / "author-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: author\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[xla_ffi_kit.doctor]\ntheir title = author:state\n"
+    )
+    (tmp_path / "author.py").write_text(
+        "def state(): return {'scale': 'on', 'norm': 'off'}\n"
+    )
+    done = run("doctor", PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
+    assert done.returncode == 0, done.stdout
+    assert "\ntheir title:\n  scale  on\n  norm   off\n" in done.stdout
 
 
 def test_environment_with_switches_and_an_authors_module(tmp_path):

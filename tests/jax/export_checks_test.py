@@ -30,10 +30,6 @@ def by_module(x):
     return kit.relu(x)
 
 
-def by_module_in_module(x):
-    return xla_ffi_kit.numpy.unique(x, size=2)
-
-
 def by_name(x):
     return rms_norm(x)
 
@@ -146,7 +142,6 @@ FUNCTIONS = {
     "an operation": relu_op,
     "a public function": kit.relu,
     "a module's": by_module,
-    "a module's module's": by_module_in_module,
     "a name": by_name,
     "an import": by_import,
     "an import of a module": by_import_of_a_module,

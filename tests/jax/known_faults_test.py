@@ -220,8 +220,6 @@ def stderr_of(tmp_path_factory):
 USES = {
     "an operation": "xla_ffi_kit.relu(x)",
     "a program": "jax.jit(xla_ffi_kit.rms_norm).lower(x)",
-    "accelerate": "xla_ffi_kit.accelerate('sort'); jax.numpy.sort(x)",
-    "numpy": "xla_ffi_kit.numpy.unique(x)",
     "register_handlers": "xla_ffi_kit.register_handlers()",
     "a handler of the program's": (
         "xla_ffi_kit.FfiOp('xla_ffi_kit.relu', lambda x: x, kernel_axes=0)(x)"

@@ -88,7 +88,8 @@ def test_a_function_in_the_handler_map():
     assert_close(op(x, w, implementation="reference"), x * w)
     ws = data(4, 8, seed=2)
     assert_close(jax.vmap(op)(x, ws), rms_norm(x) * ws)
-    assert xla_ffi_kit.export_checks(op) == ()
+    # Those of what the function calls.
+    assert "xla_ffi_kit.rms_norm" in str(xla_ffi_kit.export_checks(op))
 
 
 # Linear in its two shared operands; its transpose is written by hand, sums over

@@ -1,4 +1,4 @@
-"""Installs the wheel into a fresh environment and uses it there.
+"""Installs the wheels into fresh environments and uses them there.
 
 The environment finds JAX where this test does, and the kit nowhere else.
 """
@@ -11,9 +11,10 @@ import sys
 import tempfile
 import unittest
 
-WHEEL = pathlib.Path(sys.argv[1]).resolve()
-EXAMPLES = [pathlib.Path(file).resolve() for file in sys.argv[2:]]
-PROGRAM = pathlib.Path(__file__).with_name("installed.py")
+WHEEL, ACCELERATE, *EXAMPLES = (
+    pathlib.Path(file).resolve() for file in sys.argv[1:]
+)
+PROGRAMS = pathlib.Path(__file__).parent
 PLATFORMS = os.environ["PLATFORMS_OF_THE_WHEEL"].split()
 
 
@@ -28,7 +29,11 @@ def run(*command: str | pathlib.Path, **environment: str) -> str:
     return done.stdout
 
 
-class InstallTest(unittest.TestCase):
+class Installed:
+    """A fresh environment with some of the wheels."""
+
+    WHEELS: tuple[pathlib.Path, ...]
+
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -37,40 +42,72 @@ class InstallTest(unittest.TestCase):
         run(sys.executable, "-m", "venv", "--without-pip", cls.folder)
         cls.python = pathlib.Path(cls.folder, "bin/python")
         cls.pip = [sys.executable, "-m", "pip", "--python", cls.python]
-        run(*cls.pip, "install", "--no-index", "--no-deps", WHEEL)
+        run(*cls.pip, "install", "--no-index", "--no-deps", *cls.WHEELS)
         jax = [path for path in sys.path if path.endswith("site-packages")]
         cls.path = os.pathsep.join(jax)
 
     @classmethod
     def tearDownClass(cls):
-        run(*cls.pip, "uninstall", "--yes", "xla_ffi_kit")
-        left = list(pathlib.Path(cls.folder).rglob("*xla_ffi_kit*"))
+        names = [wheel.name.partition("-")[0] for wheel in cls.WHEELS]
+        run(*cls.pip, "uninstall", "--yes", *names)
+        left = list(pathlib.Path(cls.folder).rglob("*xla_ffi_*"))
         assert left == [], left
+
+    def runs(self, program: str | pathlib.Path, *arguments: str) -> str:
+        """What a program beside this file, or at a path, prints."""
+        path = PROGRAMS / program
+        return run(self.python, path, *arguments, PYTHONPATH=self.path)
 
     def test_requirements_are_there_in_a_version_that_will_do(self):
         checked = run(*self.pip, "check", PYTHONPATH=self.path)
         self.assertIn("No broken requirements found", checked)
 
-    def test_installed_wheel_works(self):
-        said = run(self.python, PROGRAM, self.folder, PYTHONPATH=self.path)
-        self.assertIn("all as expected", said)
+
+class TheKitAlone(Installed, unittest.TestCase):
+    WHEELS = (WHEEL,)
+
+    def test_it_works(self):
+        self.assertIn("all as expected", self.runs("installed.py", self.folder))
 
     def test_libraries_of_its_platforms(self):
-        said = run(
-            *(self.python, PROGRAM.with_name("installed_platforms.py")),
-            *(self.folder, *PLATFORMS),
-            PYTHONPATH=self.path,
-        )
+        said = self.runs("installed_platforms.py", self.folder, *PLATFORMS)
         self.assertIn("all as expected", said)
 
-    @unittest.skipIf("cuda" in PLATFORMS, "run with the wheel without CUDA")
+    def test_accelerate_is_not_there(self):
+        done = subprocess.run(
+            [self.python, "-c", "import xla_ffi_accelerate"],
+            capture_output=True,
+            text=True,
+            env={"PYTHONPATH": self.path},
+        )
+        self.assertIn(
+            "ModuleNotFoundError: No module named 'xla_ffi_accelerate'",
+            done.stderr,
+        )
+
+
+@unittest.skipIf("cuda" in PLATFORMS, "run with the wheel without CUDA")
+class Both(Installed, unittest.TestCase):
+    WHEELS = (WHEEL, ACCELERATE)
+
+    def test_they_work(self):
+        said = self.runs("installed_accelerate.py", self.folder)
+        self.assertIn("all as expected", said)
+
+    def test_a_kit_of_another_version_is_a_sentence(self):
+        said = self.runs("installed_other_version.py")
+        self.assertRegex(
+            said,
+            r"^xla_ffi_accelerate [\d.]+ needs xla_ffi_kit [\d.]+, got "
+            r"0\.0\.1: install both in one version\n$",
+        )
+
     def test_accelerated_programs(self):
         with tempfile.TemporaryDirectory() as folder:
             for file in EXAMPLES:  # by themselves, as a user has them
                 shutil.copy(file, folder)
-            compare = pathlib.Path(folder, "compare.py")
-            command = [self.python, compare, "--short"]
             names = ["particle filter", "mixture of experts", "camera poses"]
-            said = run(*command, *names, PYTHONPATH=self.path)
+            compare = pathlib.Path(folder, "compare.py")
+            said = self.runs(compare, "--short", *names)
         self.assertEqual(said.count("same results"), 2, said)
         self.assertEqual(said.count("results within"), 1, said)

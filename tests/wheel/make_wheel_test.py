@@ -22,7 +22,7 @@ def make(folder: pathlib.Path, library: bytes) -> bytes:
     (folder / "README.md").write_text("# project\n")
     spec = {
         "classifiers": [],
-        "console_scripts": {},
+        "entry_points": {},
         "description": "README.md",
         "extras": {},
         "files": {"p/b.so": "library.so", "p/a.py": "module.py"},

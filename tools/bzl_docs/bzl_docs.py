@@ -23,6 +23,22 @@ PUBLIC = {
         ["xla_ffi_op", "xla_ffi_library"],
     ),
     "xla_ffi/py_defs.bzl": ("xla_ffi/py_defs.bzl", ["xla_ffi_py_library"]),
+    "python/wheel.bzl": (
+        "python/wheel.bzl",
+        ["python_wheel", "stripped_library"],
+    ),
+    "xla_ffi/testing/fuzz/defs.bzl": (
+        "xla_ffi/testing/fuzz/defs.bzl",
+        ["xla_ffi_fuzz_test"],
+    ),
+    "xla_ffi/testing/handlers/defs.bzl": (
+        "xla_ffi/testing/handlers/defs.bzl",
+        ["xla_ffi_handler_tests"],
+    ),
+    "tools/pytest_test/defs.bzl": (
+        "tools/pytest_test/defs.bzl",
+        ["pytest_test"],
+    ),
     "third_party/cuda/defs.bzl": (
         "third_party/cuda/cuda_library.bzl",
         ["cuda_library", "CUDA_ONLY"],

@@ -58,10 +58,6 @@ using NumberTypes =
     TypeList<Float16, BFloat16, float, double, std::complex<float>,
              std::complex<double>, int8_t, int16_t, int32_t, int64_t, uint8_t,
              uint16_t, uint32_t, uint64_t>;
-// With an order; see ordered_key.h.
-using KeyTypes =
-    TypeList<bool, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
-             uint32_t, uint64_t, Float16, BFloat16, float, double>;
 
 namespace dtype_internal {
 

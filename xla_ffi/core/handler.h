@@ -14,7 +14,6 @@
 #include "xla_ffi/core/executor.h"           // IWYU pragma: export
 #include "xla_ffi/core/half.h"               // IWYU pragma: export
 #include "xla_ffi/core/host_scratch.h"       // IWYU pragma: export
-#include "xla_ffi/core/ordered_key.h"        // IWYU pragma: export
 #include "xla_ffi/core/output_pages.h"       // IWYU pragma: export
 #include "xla_ffi/core/parallel_for.h"       // IWYU pragma: export
 #include "xla_ffi/core/status_macros.h"      // IWYU pragma: export

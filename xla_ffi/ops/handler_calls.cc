@@ -1,8 +1,8 @@
-#include "xla_ffi/ops/handler_calls.h"
+// Calls of every handler of the kit.
+
+#include "xla_ffi/testing/handlers/handler_calls.h"
 
 #include <cstdint>
-#include <cstdlib>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -13,267 +13,80 @@ namespace xla_ffi_kit::testing {
 namespace {
 
 namespace ffi = ::xla::ffi;
+using Dims = CallFrame::Dims;
+using ffi::F32;
 
-// Memory of zeros for operands and results of any dtype.
-void* Bytes(int which) {
-  static void* memory[6] = {};
-  void*& of_this = memory[which];
-  if (of_this == nullptr) of_this = std::calloc(1, kMaxHandlerCallBytes);
-  return of_this;
+// Threads add what they found of a row in the order of the threads.
+constexpr float kSums = 1e-5f;
+
+std::vector<CallFrame> OfRank1(const std::string& op, const Dims& batch,
+                               int64_t n) {
+  const Dims x = Plus(batch, {n});
+  std::vector<CallFrame> cases;
+  if (op == "modular_add") {
+    cases = {MakeEmptyFrame({{x}, {x}}, {{x}}),
+             MakeEmptyFrame({{x}, {Plus(batch, {0})}}, {{Plus(batch, {0})}})};
+  } else if (op == "relu") {
+    cases = {MakeEmptyFrame({{x}}, {{x}})};
+  } else if (op == "rms_norm") {
+    cases = {MakeEmptyFrame({{x}}, {{x}, {batch}}).Attr("eps", 1e-6),
+             MakeEmptyFrame({{x}, {{n}}, {x}}, {{x}, {x}, {batch}})
+                 .Attr("eps", 1e-6),
+             MakeEmptyFrame({{x}, {x}}, {{x}}).Attr("eps", 1e-6)};
+  } else if (op == "rms_norm_bwd") {
+    cases = {MakeEmptyFrame({{x}, {x}, {batch}}, {{x}}),
+             MakeEmptyFrame({{x}, {x}}, {{x}}).Attr("eps", 1e-6)};
+  } else if (op == "rms_norm_weight_bwd") {
+    cases = {MakeEmptyFrame({{x}, {x}, {batch}, {{n}}}, {{x}, {{n}}}),
+             MakeEmptyFrame({{x}, {x}, {batch}, {x}}, {{x}, {x}})};
+  }
+  return cases;
 }
-
-XLA_FFI_DataType C(ffi::DataType dtype) {
-  return static_cast<XLA_FFI_DataType>(dtype);
-}
-
-// Calls with arrays of about that many elements.
-class Calls {
- public:
-  explicit Calls(int64_t size)
-      : size_(size), line_({size}), table_({kRows, size / kRows}) {}
-
-  std::vector<HandlerCall> SortCases() {
-    std::vector<HandlerCall> cases;
-    const auto add = [&](const std::vector<ffi::DataType>& dtypes,
-                         int64_t bytes_an_element) {
-      for (const CallFrame::Dims& dims : {line_, table_}) {
-        const std::vector<CallFrame::Dims> all(dtypes.size(), dims);
-        cases.push_back(
-            {MakeFrame(dtypes, all, dtypes, all).Attr("num_keys", int64_t{1}),
-             bytes_an_element * size_});
-      }
-    };
-    add({ffi::F32}, 0);
-    add({ffi::S64}, 0);
-    add({ffi::F16}, 8);
-    add({ffi::F32, ffi::S32}, 8);
-    add({ffi::F64, ffi::S32}, 16);
-    return cases;
-  }
-
-  std::vector<HandlerCall> TopKCases() {
-    std::vector<HandlerCall> cases;
-    const auto add = [&](const CallFrame::Dims& dims, int64_t k,
-                         int64_t scratch) {
-      CallFrame::Dims chosen = dims;
-      chosen.back() = k;
-      cases.push_back({MakeFrame({ffi::F32}, {dims}, {ffi::F32, ffi::S32},
-                                 {chosen, chosen}),
-                       scratch});
-    };
-    add(line_, 64, 32 * (2 * 64 + 256));
-    add(line_, size_ / 333, 32 * (2 * size_ / 333));
-    add(line_, size_ / 10, 12 * size_);
-    add(table_, 64, kHandlerCallThreads * 12 * table_[1]);
-    return cases;
-  }
-
-  std::vector<HandlerCall> CumulativeCases() {
-    std::vector<HandlerCall> cases;
-    for (const ffi::DataType dtype : {ffi::F32, ffi::BF16, ffi::S32}) {
-      for (const CallFrame::Dims& dims : {line_, table_}) {
-        for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size());
-             ++axis) {
-          cases.push_back({MakeFrame({dtype}, {dims}, {dtype}, {dims})
-                               .Attr("axis", axis)
-                               .Attr("op", std::string("sum"))
-                               .Attr("reverse", int64_t{0}),
-                           0});
-        }
-      }
-    }
-    return cases;
-  }
-
-  std::vector<HandlerCall> ArgmaxCases() {
-    std::vector<HandlerCall> cases;
-    const auto add = [&](const CallFrame::Dims& dims,
-                         const CallFrame::Dims& result, int64_t axis) {
-      cases.push_back({MakeFrame({ffi::F32}, {dims}, {ffi::S32}, {result})
-                           .Attr("axis", axis)
-                           .Attr("of", std::string("max")),
-                       0});
-    };
-    add(line_, {}, 0);
-    add(table_, {table_[1]}, 0);
-    add(table_, {table_[0]}, 1);
-    return cases;
-  }
-
-  // A row of zeros; and 16 results, which are summed.
-  std::vector<HandlerCall> ConvCases(bool is_gradient) {
-    using ffi::F32;
-    const int64_t channels = size_ / 64;
-    const CallFrame::Dims image = {1, 8, 8, channels};
-    const CallFrame::Dims small = {3, 3, channels};
-    const std::vector<int64_t> ones = {1, 1};
-    CallFrame frame =
-        is_gradient ? MakeFrame({F32, F32}, {image, image}, {F32}, {small})
-                    : MakeFrame({F32, F32}, {image, small}, {F32}, {image})
-                          .Attr("is_fused", int64_t{1});
-    frame.Attr("strides", ones)
-        .Attr("padding", ones)
-        .Attr("base_dilation", ones)
-        .Attr("window_dilation", ones);
-    return {{frame, 4 * channels * (is_gradient ? 16 * 9 : 1)}};
-  }
-
-  std::vector<HandlerCall> DotGeneralCases() {
-    using Axes = std::vector<int64_t>;
-    const CallFrame::Dims dims = {size_ / 16, 4, 4};
-    return {{MakeFrame({ffi::F32, ffi::F32}, {dims, dims}, {ffi::F32}, {dims})
-                 .Attr("lhs_batch", Axes{0})
-                 .Attr("rhs_batch", Axes{0})
-                 .Attr("lhs_contracting", Axes{1})
-                 .Attr("rhs_contracting", Axes{2})
-                 .Attr("order", std::string("fma")),
-             0}};
-  }
-
-  std::vector<HandlerCall> SparseCases(bool is_bcoo) {
-    using ffi::F32, ffi::S32;
-    const int64_t side = size_ / 200, entries = size_ / 10;
-    const CallFrame::Dims dense = {1, side, 100}, data = {1, entries};
-    if (is_bcoo) {
-      return {{MakeFrame({F32, S32, F32}, {data, {1, entries, 2}, dense}, {F32},
-                         {dense})
-                   .Attr("contracting", int64_t{1}),
-               0}};
-    }
-    return {{MakeFrame({F32, S32, S32, F32}, {data, data, {1, side + 1}, dense},
-                       {F32}, {dense}),
-             0}};
-  }
-
-  std::vector<HandlerCall> PoolCases() {
-    const CallFrame::Dims images = {1, 64, 64, size_ / 4096},
-                          pooled = {1, 32, 32, size_ / 4096};
-    const std::vector<int64_t> two = {2, 2}, none = {0, 0};
-    return {
-        {MakeFrame({ffi::F32, ffi::F32}, {pooled, images}, {ffi::F32}, {images})
-             .Attr("window", two)
-             .Attr("strides", two)
-             .Attr("padding", none)
-             .Attr("is_min", int64_t{0}),
-         0}};
-  }
-
-  // Of the factorizations, or of solves.
-  std::vector<HandlerCall> LinalgCases(const std::string& which) {
-    using ffi::F32;
-    const CallFrame::Dims a = {size_ / 16, 4, 4}, rows = {size_ / 16, 4};
-    if (which == "lu") {
-      return {
-          {MakeFrame({F32}, {a}, {F32, ffi::S32, ffi::S32}, {a, rows, rows}),
-           0}};
-    }
-    if (which == "eigh") {
-      return {{MakeFrame({F32}, {a}, {F32, F32}, {a, rows})
-                   .Attr("is_lower", int64_t{1}),
-               0}};
-    }
-    if (which == "cholesky") return {{MakeFrame({F32}, {a}, {F32}, {a}), 0}};
-    return {{MakeFrame({F32, F32}, {a, a}, {F32}, {a})
-                 .Attr("is_left", int64_t{1})
-                 .Attr("is_lower", int64_t{1})
-                 .Attr("is_transposed", int64_t{0})
-                 .Attr("is_diagonal_one", int64_t{0}),
-             0}};
-  }
-
-  std::vector<HandlerCall> RmsNormCases(const std::string& which) {
-    using ffi::F32;
-    const CallFrame::Dims scale = {kRows}, weight = {table_[1]};
-    if (which == "") {
-      return {{MakeFrame({F32, F32, F32}, {table_, weight, table_}, {F32, F32},
-                         {table_, table_})
-                   .Attr("eps", 1e-6),
-               0}};
-    }
-    if (which == "_bwd") {
-      return {
-          {MakeFrame({F32, F32, F32}, {table_, table_, scale}, {F32}, {table_}),
-           0}};
-    }
-    return {{MakeFrame({F32, F32, F32, F32}, {table_, table_, scale, weight},
-                       {F32, F32}, {table_, weight}),
-             0}};
-  }
-
-  std::map<std::string, std::vector<HandlerCall>> All() {
-    using ffi::F32;
-    const int64_t tests = size_ / 10;
-    const std::string kit = "xla_ffi_kit.";
-    return {
-        {kit + "argmax", ArgmaxCases()},
-        {kit + "bcoo_dot_general", SparseCases(true)},
-        {kit + "bcsr_dot_general", SparseCases(false)},
-        {kit + "conv_general_dilated", ConvCases(false)},
-        {kit + "conv_general_dilated_kernel_gradient", ConvCases(true)},
-        {kit + "cumlogsumexp",
-         {{MakeFrame({F32}, {table_}, {F32}, {table_}).Attr("reverse", true),
-           0}}},
-        {kit + "cumulative", CumulativeCases()},
-        {kit + "dot_general", DotGeneralCases()},
-        // A table of up to 4 times the tests, and the tests.
-        {kit + "isin",
-         {{MakeFrame({F32, F32}, {line_, {tests}}, {ffi::PRED}, {line_}),
-           5 * 4 * tests}}},
-        {kit + "linalg_cholesky", LinalgCases("cholesky")},
-        {kit + "linalg_eigh", LinalgCases("eigh")},
-        {kit + "linalg_lu", LinalgCases("lu")},
-        {kit + "linalg_triangular_solve", LinalgCases("triangular_solve")},
-        {kit + "modular_add",
-         {{MakeFrame({F32, F32}, {table_, table_}, {F32}, {table_}), 0}}},
-        {kit + "nonzero",
-         {{MakeFrame({ffi::PRED}, {line_}, {ffi::S32}, {line_})
-               .Attr("size", size_)
-               .Attr("fill", int64_t{0}),
-           0}}},
-        {kit + "random_bits",
-         {{MakeFrame({ffi::U32}, {{2}}, {ffi::U32}, {line_})
-               .Attr("partitionable", true),
-           0}}},
-        {kit + "relu", {{MakeFrame({F32}, {line_}, {F32}, {line_}), 0}}},
-        {kit + "rms_norm", RmsNormCases("")},
-        {kit + "rms_norm_bwd", RmsNormCases("_bwd")},
-        {kit + "rms_norm_weight_bwd", RmsNormCases("_weight_bwd")},
-        {kit + "select_and_scatter_add", PoolCases()},
-        {kit + "sort", SortCases()},
-        {kit + "threefry2x32",
-         {{MakeFrame({ffi::U32, ffi::U32, ffi::U32, ffi::U32},
-                     {{}, {}, line_, line_}, {ffi::U32, ffi::U32},
-                     {line_, line_}),
-           0}}},
-        {kit + "top_k", TopKCases()},
-    };
-  }
-
- private:
-  static constexpr int64_t kRows = 1000;
-  const int64_t size_;
-  const CallFrame::Dims line_, table_;
-};
 
 }  // namespace
 
-CallFrame MakeFrame(const std::vector<ffi::DataType>& args,
-                    const std::vector<CallFrame::Dims>& arg_dims,
-                    const std::vector<ffi::DataType>& rets,
-                    const std::vector<CallFrame::Dims>& ret_dims) {
-  CallFrame frame;
-  int next = 0;
-  for (size_t i = 0; i < args.size(); ++i) {
-    frame.Arg(C(args[i]), Bytes(next++), arg_dims[i]);
-  }
-  for (size_t i = 0; i < rets.size(); ++i) {
-    frame.Ret(C(rets[i]), Bytes(next++), ret_dims[i]);
-  }
-  return frame;
+HandlerCallMap HandlerCalls(int64_t size) {
+  constexpr int64_t kRows = 1000;
+  const Dims line = {size}, table = {kRows, size / kRows};
+  const Dims scale = {kRows}, weight = {size / kRows};
+  return {
+      {"xla_ffi_kit.modular_add",
+       {{MakeFrame({F32, F32}, {table, table}, {F32}, {table})}}},
+      {"xla_ffi_kit.relu", {{MakeFrame({F32}, {line}, {F32}, {line})}}},
+      {"xla_ffi_kit.rms_norm",
+       {{MakeFrame({F32, F32, F32}, {table, weight, table}, {F32, F32},
+                   {table, table})
+             .Attr("eps", 1e-6),
+         0, kSums}}},
+      {"xla_ffi_kit.rms_norm_bwd",
+       {{MakeFrame({F32, F32, F32}, {table, table, scale}, {F32}, {table}), 0,
+         kSums}}},
+      {"xla_ffi_kit.rms_norm_weight_bwd",
+       {{MakeFrame({F32, F32, F32, F32}, {table, table, scale, weight},
+                   {F32, F32}, {table, weight}),
+         0, kSums}}},
+  };
 }
 
-std::map<std::string, std::vector<HandlerCall>> HandlerCalls(int64_t size) {
-  return Calls(size).All();
+HandlerCallMap SharedRowCalls(int64_t size) {
+  const Dims row = {1, size}, scale = {1}, weight = {size};
+  HandlerCallMap calls;
+  const auto add = [&](const std::string& op, const CallFrame& frame) {
+    calls["xla_ffi_kit." + op].push_back({frame, 0, kSums});
+  };
+  add("rms_norm", MakeFrame({F32}, {row}, {F32}, {row}).Attr("eps", 1e-6));
+  add("rms_norm_bwd",
+      MakeFrame({F32, F32, F32}, {row, row, scale}, {F32}, {row}));
+  add("rms_norm_weight_bwd",
+      MakeFrame({F32, F32, F32, F32}, {row, row, scale, weight}, {F32, F32},
+                {row, weight}));
+  return calls;
+}
+
+std::vector<CallFrame> EmptyCalls(const std::string& target) {
+  const std::string op = target.substr(std::string("xla_ffi_kit.").size());
+  return OverEmptyBatches(
+      [&](const Dims& batch, int64_t n) { return OfRank1(op, batch, n); });
 }
 
 }  // namespace xla_ffi_kit::testing

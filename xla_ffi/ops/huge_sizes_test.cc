@@ -1,21 +1,13 @@
 // More than 2^31 elements: where an index of 32 bits would wrap.
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <string>
 
 #include "gtest/gtest.h"
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/ops/argmax/argmax_handler.h"
-#include "xla_ffi/ops/cumulative/cumulative_handler.h"
 #include "xla_ffi/ops/relu/relu_handler.h"
-#include "xla_ffi/ops/sort/sort_handler.h"
-#include "xla_ffi/ops/top_k/top_k_handler.h"
 #include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/huge_bytes.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -24,176 +16,22 @@ using testing::CallFrame;
 
 constexpr int64_t kMost = int64_t{1} << 31;  // that an index of 32 bits reaches
 constexpr int64_t kHuge = kMost + 4097;
-// Rows whose elements are more than that only together.
-constexpr int64_t kRows = 5, kRowLength = int64_t{1} << 29;
-
-constexpr auto kS8 = XLA_FFI_DataType_S8, kS32 = XLA_FFI_DataType_S32;
-
-// Zeros, and pages only where something was written.
-class Bytes {
- public:
-  explicit Bytes(int64_t size)
-      : size_(size),
-        data_(static_cast<int8_t*>(
-            mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
-    if (static_cast<void*>(data_) == MAP_FAILED) std::abort();
-    madvise(data_, size, MADV_HUGEPAGE);
-  }
-  ~Bytes() { munmap(data_, size_); }
-  Bytes(const Bytes&) = delete;
-  Bytes& operator=(const Bytes&) = delete;
-
-  int8_t* data() { return data_; }
-  int8_t* begin() { return data_; }
-  int8_t* end() { return data_ + size_; }
-  int8_t& operator[](int64_t i) { return data_[i]; }
-
- private:
-  const int64_t size_;
-  int8_t* const data_;
-};
-
-void Call(XLA_FFI_Handler* handler, CallFrame frame) {
-  ASSERT_EQ(frame.Threads(2).Run(handler).message, "");
-}
-
-// A value of position i that no power of two is a period of.
-int8_t Value(int64_t i) { return static_cast<int8_t>(i % 251 - 125); }
+constexpr auto kS8 = XLA_FFI_DataType_S8;
 
 TEST(HugeSizesTest, ReluInPlace) {
-  Bytes x(kHuge);
+  testing::HugeBytes x(kHuge);
   std::fill(x.begin(), x.end(), int8_t{-1});
   x[kMost - 1] = 3;
   x[kHuge - 1] = 7;
-  Call(XlaFfiKitReluCpu,
-       CallFrame().Arg(kS8, x.data(), {kHuge}).Ret(kS8, x.data(), {kHuge}));
+  const auto status = CallFrame()
+                          .Arg(kS8, x.data(), {kHuge})
+                          .Ret(kS8, x.data(), {kHuge})
+                          .Threads(2)
+                          .Run(XlaFfiKitReluCpu);
+  ASSERT_EQ(status.message, "");
   EXPECT_EQ(x[kMost - 1], 3);
   EXPECT_EQ(x[kHuge - 1], 7);
   EXPECT_EQ(std::count(x.begin(), x.end(), 0), kHuge - 2);
-}
-
-TEST(HugeSizesTest, ArgmaxOfTheLongestLine) {
-  Bytes x(kMost);
-  x[kMost - 2] = 9;
-  x[kMost - 1] = 9;
-  int64_t index = -1;
-  const auto frame = [&] {
-    return CallFrame()
-        .Attr("axis", int64_t{0})
-        .Attr("of", std::string("max"))
-        .Arg(kS8, x.data(), {kMost})
-        .Ret(XLA_FFI_DataType_S64, &index, {});
-  };
-  Call(XlaFfiKitArgmaxCpu, frame());
-  EXPECT_EQ(index, kMost - 2);
-  x[kMost - 1] = 10;
-  Call(XlaFfiKitArgmaxCpu, frame());
-  EXPECT_EQ(index, kMost - 1);
-}
-
-TEST(HugeSizesTest, ArgmaxOfRows) {
-  Bytes x(kRows * kRowLength);
-  std::array<int32_t, kRows> indices = {};
-  for (int64_t r = 0; r < kRows; ++r) x[(r + 1) * kRowLength - 1 - r] = 1;
-  Call(XlaFfiKitArgmaxCpu, CallFrame()
-                               .Attr("axis", int64_t{1})
-                               .Attr("of", std::string("max"))
-                               .Arg(kS8, x.data(), {kRows, kRowLength})
-                               .Ret(kS32, indices.data(), {kRows}));
-  for (int64_t r = 0; r < kRows; ++r) {
-    EXPECT_EQ(indices[r], kRowLength - 1 - r);
-  }
-}
-
-TEST(HugeSizesTest, CumsumInPlace) {
-  Bytes x(kHuge);
-  std::fill(x.begin(), x.end(), int8_t{3});
-  Call(XlaFfiKitCumulativeCpu, CallFrame()
-                                   .Attr("axis", int64_t{0})
-                                   .Attr("op", std::string("sum"))
-                                   .Attr("reverse", int64_t{0})
-                                   .Arg(kS8, x.data(), {kHuge})
-                                   .Ret(kS8, x.data(), {kHuge}));
-  int64_t wrong = 0;
-  for (int64_t i = 0; i < kHuge; ++i) {
-    wrong += x[i] != static_cast<int8_t>(3 * (i + 1));
-  }
-  EXPECT_EQ(wrong, 0);
-}
-
-TEST(HugeSizesTest, SortOfALongRow) {
-  Bytes x(kHuge), y(kHuge);
-  std::array<int64_t, 256> expected = {};
-  for (int64_t i = 0; i < kHuge; ++i) ++expected[128 + (x[i] = Value(i))];
-  Call(XlaFfiKitSortCpu, CallFrame()
-                             .Attr("num_keys", int64_t{1})
-                             .Arg(kS8, x.data(), {kHuge})
-                             .Ret(kS8, y.data(), {kHuge}));
-  EXPECT_TRUE(std::is_sorted(y.begin(), y.end()));
-  std::array<int64_t, 256> counts = {};
-  for (const int8_t value : y) ++counts[128 + value];
-  EXPECT_EQ(counts, expected);
-}
-
-TEST(HugeSizesTest, SortOfRowsWithPayload) {
-  constexpr int64_t kLength = 256, kMany = kMost / kLength + 16;
-  Bytes key(kLength * kMany), payload(kLength * kMany);
-  Bytes keys(kLength * kMany), payloads(kLength * kMany);
-  // Each row falls, so that sorting reverses it; but by how much it is shifted
-  // depends on the row.
-  for (int64_t row = 0; row < kMany; ++row) {
-    for (int64_t i = 0; i < kLength; ++i) {
-      key[row * kLength + i] = static_cast<int8_t>(127 - i);
-      payload[row * kLength + i] = static_cast<int8_t>(i + row);
-    }
-  }
-  const CallFrame::Dims dims = {kMany, kLength};
-  Call(XlaFfiKitSortCpu, CallFrame()
-                             .Attr("num_keys", int64_t{1})
-                             .Arg(kS8, key.data(), dims)
-                             .Arg(kS8, payload.data(), dims)
-                             .Ret(kS8, keys.data(), dims)
-                             .Ret(kS8, payloads.data(), dims));
-  int64_t wrong = 0;
-  for (int64_t row = 0; row < kMany; ++row) {
-    for (int64_t i = 0; i < kLength; ++i) {
-      const int64_t at = row * kLength + i;
-      wrong += keys[at] != static_cast<int8_t>(i - 128);
-      wrong += payloads[at] != static_cast<int8_t>(255 - i + row);
-    }
-  }
-  EXPECT_EQ(wrong, 0);
-}
-
-TEST(HugeSizesTest, TopKOfTheLongestRow) {
-  Bytes x(kMost);
-  x[5] = 3;
-  x[kMost - 2] = 4;
-  x[kMost - 1] = 4;
-  std::array<int8_t, 4> values = {};
-  std::array<int32_t, 4> indices = {};
-  Call(XlaFfiKitTopKCpu, CallFrame()
-                             .Arg(kS8, x.data(), {kMost})
-                             .Ret(kS8, values.data(), {4})
-                             .Ret(kS32, indices.data(), {4}));
-  EXPECT_EQ(values, (std::array<int8_t, 4>{4, 4, 3, 0}));
-  EXPECT_EQ(indices, (std::array<int32_t, 4>{INT32_MAX - 1, INT32_MAX, 5, 0}));
-}
-
-TEST(HugeSizesTest, TopKOfRows) {
-  Bytes x(kRows * kRowLength);
-  for (int64_t r = 0; r < kRows; ++r) x[(r + 1) * kRowLength - 1 - r] = 1;
-  std::array<int8_t, kRows> values = {};
-  std::array<int32_t, kRows> indices = {};
-  Call(XlaFfiKitTopKCpu, CallFrame()
-                             .Arg(kS8, x.data(), {kRows, kRowLength})
-                             .Ret(kS8, values.data(), {kRows, 1})
-                             .Ret(kS32, indices.data(), {kRows, 1}));
-  for (int64_t r = 0; r < kRows; ++r) {
-    EXPECT_EQ(values[r], 1);
-    EXPECT_EQ(indices[r], kRowLength - 1 - r);
-  }
 }
 
 }  // namespace

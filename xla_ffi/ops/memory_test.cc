@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "xla_ffi/ops/counted_memory.h"
 #include "xla_ffi/ops/modular_add/modular_add_handler.h"
 #include "xla_ffi/ops/relu/relu_handler.h"
 #include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
 #include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/counted_memory.h"
 
 namespace xla_ffi_kit {
 namespace {

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import jax
 import jaxlib
 
-from xla_ffi_kit.accelerate import switch
 from xla_ffi_kit.doctor import _library_report
 from xla_ffi_kit.doctor._library_report import Runtime
 from xla_ffi_kit.library import (
@@ -61,8 +60,8 @@ class EnvironmentReport:
     devices: dict[str, int]  # platform -> number of devices
     libraries: tuple[LibraryState, ...]  # of the kit and of the operations
     operations: tuple[OperationState, ...]  # per platform
-    # Name -> "on, exact", "off, close", and where JAX's own code stays, why.
-    accelerate: dict[str, str]
+    # Title -> what a package built on the kit says of itself, by name.
+    sections: dict[str, dict[str, str]]
     switched: str  # what XLA_FFI_KIT_REFERENCE says
     # Issue -> what the running jaxlib does wrong itself; None: it never ran.
     jaxlib_faults: dict[str, str] | None
@@ -105,7 +104,7 @@ def examine(
             for op in operations
             for name in sorted(op.handlers)
         ),
-        accelerate=switch.state(),
+        sections=_sections(),
         switched=os.environ.get(implementation.ENVIRONMENT_VARIABLE, ""),
         jaxlib_faults={
             fault.issue: fault.what
@@ -125,6 +124,16 @@ def _versions() -> dict[str, str]:
             if name != "xla_ffi_kit":  # under Bazel it is not installed
                 found[name] = "not installed"
     return found
+
+
+def _sections() -> dict[str, dict[str, str]]:
+    """What installed packages say, by the entry points `xla_ffi_kit.doctor`.
+
+    An entry point is a function without arguments that returns a section's
+    lines, name -> state.
+    """
+    found = importlib.metadata.entry_points(group="xla_ffi_kit.doctor")
+    return {e.name: e.load()() for e in sorted(found, key=lambda e: e.name)}
 
 
 def _plugins() -> dict[str, str]:

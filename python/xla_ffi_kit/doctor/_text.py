@@ -78,9 +78,9 @@ def environment(report: EnvironmentReport) -> str:
         columns(_library_row(library) for library in report.libraries),
         "operations:",
         columns((o.name, o.platform, o.runs, o.why) for o in report.operations),
-        "accelerate:",
-        columns(report.accelerate.items()),
     ]
+    for title, rows in report.sections.items():
+        lines += [f"{title}:", columns(rows.items())]
     if report.switched:
         lines.append(f"XLA_FFI_KIT_REFERENCE={report.switched}")
     lines.append("known faults of this jaxlib itself, on CPUs:")

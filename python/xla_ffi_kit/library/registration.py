@@ -87,8 +87,13 @@ def register(library: HandlerLibrary, target: str) -> None:
 def register_at_import(*libraries: HandlerLibrary) -> None:
     """Registers the handlers of libraries without state; starts no backend.
 
-    An error is left to the first use of a handler, so that a package whose
-    library cannot be used can still be imported.
+    For a package of operations: after `import` of it an exported program that
+    calls them runs. An error is left to the first use of a handler, so that a
+    package whose library cannot be used can still be imported.
+
+    Args:
+      *libraries: handler libraries. Those whose handlers keep state are left to
+        the first use.
     """
     if runtime_api_version() is None:
         return  # XLA would refuse a wrong version when a backend starts

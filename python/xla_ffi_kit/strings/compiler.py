@@ -228,8 +228,13 @@ def compile_tracked(
             read += filter(os.path.isfile, linked)
             absent += compiler_flags.libraries_before(link_flags)
     own = f"{library.parent}{os.sep}"
-    known = headers.of_inline()
-    kept = [p for p in read if p not in known and not p.startswith(own)]
+    # gcc names a header by the shorter of its path and what links stand for.
+    known = set(map(os.path.realpath, headers.of_inline()))
+    kept = [
+        p
+        for p in read
+        if os.path.realpath(p) not in known and not p.startswith(own)
+    ]
     return dependencies.Found(
         tuple(dict.fromkeys(kept)),
         tuple(sorted({p for p in absent if not p.startswith(own)})),

@@ -1,7 +1,10 @@
-// The fuzz target: every handler of the kit must survive every call frame.
+// The fuzz target: every handler of a library must survive every call frame.
 //
 // Survive: return success or an error, and write nothing but its results. A
 // handler that does not ends the program.
+//
+// Compiled once for each xla_ffi_fuzz_test(), with XLA_FFI_KIT_HANDLER_TABLE:
+// the library's function that gives its table.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,10 +16,11 @@
 #include <string>
 
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/registry/registry.h"
 #include "xla_ffi/testing/fuzz/fuzz_frame.h"
 #include "xla_ffi/testing/fuzz/fuzz_target.h"
 #include "xla_ffi/testing/fuzz/own_attributes.h"
+
+extern "C" const XlaFfiKit_HandlerTable* XLA_FFI_KIT_HANDLER_TABLE();
 
 namespace xla_ffi_kit::testing {
 namespace {
@@ -54,7 +58,7 @@ constexpr int64_t kSeedsOfHandler = kOperands * kResults * kOtherOnes *
 constexpr int64_t kExamples = 2;
 
 int64_t NumHandlers() {
-  return static_cast<int64_t>(XlaFfiKit_CpuHandlerTable()->num_handlers);
+  return static_cast<int64_t>(XLA_FFI_KIT_HANDLER_TABLE()->num_handlers);
 }
 
 }  // namespace
@@ -81,7 +85,7 @@ size_t MakeSeed(int64_t index, uint8_t data[kMaxSeedBytes]) {
   const uint8_t operands = digit(kOperands) + 1, results = digit(kResults) + 1;
   const uint8_t other_one = digit(kOtherOnes);
   const XlaFfiKit_Handler& handler =
-      XlaFfiKit_CpuHandlerTable()->handlers[index];
+      XLA_FFI_KIT_HANDLER_TABLE()->handlers[index];
   uint8_t* next = data;
   *next++ = static_cast<uint8_t>(index);
   *next++ = 0;  // to execute
@@ -101,7 +105,7 @@ size_t MakeSeed(int64_t index, uint8_t data[kMaxSeedBytes]) {
 
 bool Report() {
   bool all_reached = true;
-  const XlaFfiKit_HandlerTable* table = XlaFfiKit_CpuHandlerTable();
+  const XlaFfiKit_HandlerTable* table = XLA_FFI_KIT_HANDLER_TABLE();
   for (size_t i = 0; i < table->num_handlers; ++i) {
     const Counts counts = AllCounts()[table->handlers[i].name];
     std::printf("%-45s %10lld succeeded %10lld refused\n",
@@ -125,7 +129,7 @@ void DescribeCall() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace xla_ffi_kit::testing;  // NOLINT: an extern "C" function
-  FuzzFrame frame(*XlaFfiKit_CpuHandlerTable(), data, size);
+  FuzzFrame frame(*XLA_FFI_KIT_HANDLER_TABLE(), data, size);
   running = &frame;
   const Status status = frame.Run();
   if (!frame.violation().empty()) {

@@ -1,0 +1,74 @@
+"""JAX's functions with and without the package, or beside its own functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+import xla_ffi_accelerate
+from array_cases import ARRAY_CASES
+from cells import Cell
+from jax_cases import CASES, Case
+from kit_function_cases import KIT_CASES
+from math_cases import MATH_CASES
+from matrix_cases import MATRIX_CASES
+from random_cases import RANDOM_CASES
+
+
+def jax_cells() -> Iterator[Cell]:
+    """Every case in every shape; the kit's functions also called eagerly."""
+    of_arrays = (*CASES, *ARRAY_CASES, *MATH_CASES, *MATRIX_CASES)
+    for case in (*of_arrays, *RANDOM_CASES, *KIT_CASES):
+        for shape in case.shapes:
+            yield _cell(case, shape, "fresh", _accelerated)
+        if case.kit_function is not None:
+            yield _cell(case, case.shapes[0], "eager", _eager)
+
+
+def _cell(case: Case, shape: tuple[int, ...], regime: str, make: Any) -> Cell:
+    name = case.name.replace(" ", "_").replace("/", "_")
+    size = "x".join(map(str, shape))
+    return Cell(
+        f"accelerate/{name}/{size}/{regime}",
+        0,  # what they move depends on the algorithm
+        functools.partial(make, case, shape),
+        tolerance=case.tolerance,
+    )
+
+
+def _operands(case: Case, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    host = case.arguments(shape, np.random.default_rng(0))
+    return host, jax.block_until_ready(jax.device_put(host))
+
+
+def _accelerated(case: Case, shape: tuple[int, ...]) -> dict[str, Any]:
+    host, device = _operands(case, shape)
+    made: dict[str, Any] = {}
+    enabled = xla_ffi_accelerate.enabled(exact=not case.tolerance)
+    own = case.kit_function
+    functions = {
+        "xla": (case.jax_function, xla_ffi_accelerate.disabled()),
+        "kit": (
+            own or case.jax_function,
+            xla_ffi_accelerate.disabled() if own else enabled,
+        ),
+    }
+    for name, (function, setting) in functions.items():
+        with setting:
+            # Compiled here: an executable outlives the switch.
+            jitted = jax.jit(function).lower(*device).compile()
+        made[name] = (jitted, device)
+    return made | {"numpy": (case.numpy_function, host)}
+
+
+def _eager(case: Case, shape: tuple[int, ...]) -> dict[str, Any]:
+    host, device = _operands(case, shape)
+    return {
+        "xla": (case.jax_function, device),
+        "kit": (case.kit_function, device),
+        "numpy": (case.numpy_function, host),
+    }

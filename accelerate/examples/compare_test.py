@@ -1,0 +1,61 @@
+"""The programs give the same results with and without the kit."""
+
+import jax
+import numpy as np
+import pytest
+import replay_buffer
+
+import compare
+
+
+@pytest.mark.parametrize("name", compare.PROGRAMS)
+def test_same_results(name, capsys):
+    compare.compare(name, short=True, rounds=1)
+    said = capsys.readouterr().out
+    close = hasattr(compare.PROGRAMS[name], "TOLERANCE")
+    assert ("results within" if close else "same results") in said
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"),
+    [
+        ("particle filter", ["cumulative", "sort"]),
+        ("replay buffer", ["cumulative", "argmax"]),
+        ("mixture of experts", ["cumulative", "sort", "top_k"]),
+        ("adaptive Metropolis", ["linalg_cholesky", "random_bits"]),
+        ("camera poses", ["dot_general", "linalg_lu"]),
+        ("personal PageRank", ["bcoo_dot_general"]),
+        (
+            "depthwise training",
+            ["conv_general_dilated_kernel_gradient", "select_and_scatter_add"],
+        ),
+    ],
+)
+def test_programs_call_the_handlers(name, targets):
+    module = compare.PROGRAMS[name]
+    args = module.arguments(True)
+    with compare.accelerated(module):
+        text = jax.jit(module.program).lower(*args).as_text()
+    for target in targets:
+        assert f"xla_ffi_accelerate.{target}" in text
+
+
+def test_results_that_differ_are_seen():
+    one = np.ones(3, np.float32)
+    nearly = np.nextafter(one, 2)
+    for name, other in (
+        ("particle filter", nearly),
+        ("personal PageRank", one * 1.001),
+    ):
+        with pytest.raises(AssertionError):
+            compare.check(compare.PROGRAMS[name], one, other)
+    close = compare.check(compare.PROGRAMS["personal PageRank"], one, nearly)
+    assert close == "results within 1e-05"
+
+
+def test_the_replay_buffer_learns():
+    features, returns, priority, key = replay_buffer.arguments(True)
+    weights = replay_buffer.program(features, returns, priority, key)[0]
+    before = np.mean(np.square(returns))
+    after = np.mean(np.square(returns - features @ weights))
+    assert after < before / 2

@@ -1,0 +1,343 @@
+#include "accelerate/kernels/argmax/argmax.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "accelerate/kernels/core/ordered_key.h"
+#include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/simd_targets.h"
+
+// Compiles the rest of this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "accelerate/kernels/argmax/argmax.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Must come after foreach_target.h.
+#include "accelerate/kernels/argmax/argmax_lanes-inl.h"
+#include "accelerate/kernels/argmax/argmax_short_lines-inl.h"
+#include "hwy/highway.h"
+
+#ifndef ACCELERATE_KERNELS_ARGMAX_ONCE
+#define ACCELERATE_KERNELS_ARGMAX_ONCE
+namespace xla_ffi_kit {
+namespace {
+
+// Block size, in lines, unless they are long.
+constexpr int64_t kColumns = 256;
+
+// The 16-bit floats, which one kernel serves: how they are ordered.
+using Half = FloatCode<uint16_t>;
+
+// A problem, and the kernel that solves it.
+struct Job : ArgmaxProblem {
+  int64_t width;   // bytes an element
+  Half half = {};  // of an element type Half
+  void (*run)(const Job&, int64_t begin, int64_t end);  // tasks [begin, end)
+};
+
+int64_t Tiles(const Job& p) { return (p.inner + kColumns - 1) / kColumns; }
+
+// No index needs more than 32 bits: that is all the kernels know, whatever the
+// results' width.
+void Store(const Job& p, int64_t at, const int32_t* args, int64_t count) {
+  if (p.index_width == 4) {
+    std::copy_n(args, count, static_cast<int32_t*>(p.out) + at);
+  } else {
+    std::copy_n(args, count, static_cast<int64_t*>(p.out) + at);
+  }
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+// Whether `a` wins over `b`, which comes before it. A NaN `a` is not before any
+// number: no comparison of its own.
+template <bool kMin, typename T>
+HWY_INLINE bool IsBetter(T a, T b) {
+  const bool is_not_before = kMin ? !(a >= b) : !(a <= b);
+  return is_not_before & (b == b);
+}
+
+// Block size of a line: in the first-level cache, so that looking for the index
+// of a block's best afterwards costs little. In a long line that cost is
+// nothing, and the one of beginning a block counts.
+template <typename T>
+int64_t BlockSize(int64_t n) {
+  constexpr int64_t kShort = 4096 / sizeof(T), kLong = 16384 / sizeof(T);
+  return n < 16 * kLong ? kShort : kLong;
+}
+
+// What wins in x[0, n), n at least a vector: a NaN if there is one.
+template <bool kMin, class Lanes>
+HWY_INLINE typename Lanes::Lane BestOf(const Lanes& lanes,
+                                       const typename Lanes::Element* x,
+                                       int64_t n) {
+  using T = typename Lanes::Lane;
+  const hn::ScalableTag<T> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const auto better = [](auto a, auto b) HWY_ATTR {
+    return kMin ? hn::Min(a, b) : hn::Max(a, b);
+  };
+  auto best0 = lanes.Load(d, x + n - step), best1 = best0;
+  auto is_nan = hn::FirstN(d, 0);
+  const auto note = [&](auto a, auto b) HWY_ATTR {
+    if constexpr (Lanes::kHasNan) {
+      is_nan = hn::Or(is_nan, hn::IsEitherNaN(a, b));
+    }
+  };
+  note(best0, best1);
+  int64_t i = 0;
+  for (; i + 2 * step <= n; i += 2 * step) {
+    const auto v0 = lanes.Load(d, x + i);
+    const auto v1 = lanes.Load(d, x + i + step);
+    note(v0, v1);
+    best0 = better(best0, v0);
+    best1 = better(best1, v1);
+  }
+  if (i + step <= n) {
+    const auto v = lanes.Load(d, x + i);
+    note(v, v);
+    best0 = better(best0, v);
+  }
+  if (Lanes::kHasNan && !hn::AllFalse(d, is_nan)) {
+    return std::numeric_limits<T>::quiet_NaN();
+  }
+  return kMin ? hn::ReduceMin(d, better(best0, best1))
+              : hn::ReduceMax(d, better(best0, best1));
+}
+
+// The first index in x[0, n) of what equals `best`, or of a NaN.
+template <class Lanes>
+HWY_INLINE int64_t Find(const Lanes& lanes, const typename Lanes::Element* x,
+                        int64_t n, typename Lanes::Lane best) {
+  const hn::ScalableTag<typename Lanes::Lane> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const auto wanted = hn::Set(d, best);
+  for (int64_t i = 0; i < n; i += step) {
+    i = std::min(i, n - step);
+    const auto v = lanes.Load(d, x + i);
+    auto is_found = hn::Eq(v, wanted);
+    if constexpr (Lanes::kHasNan) {
+      if (best != best) is_found = hn::IsNaN(v);
+    }
+    if (!hn::AllFalse(d, is_found)) {
+      return i + static_cast<int64_t>(hn::FindKnownFirstTrue(d, is_found));
+    }
+  }
+  return 0;  // not reached
+}
+
+template <bool kMin, class Lanes>
+int64_t ArgOfLine(const Lanes& lanes, const typename Lanes::Element* x,
+                  int64_t n) {
+  using T = typename Lanes::Lane;
+  int64_t arg = 0;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  T best = lanes.Get(x[0]);
+  if (n < step) {
+    for (int64_t i = 1; i < n; ++i) {
+      const T v = lanes.Get(x[i]);
+      const bool is_better = IsBetter<kMin>(v, best);
+      best = is_better ? v : best;
+      arg = is_better ? i : arg;
+    }
+    return arg;
+  }
+  const int64_t block = BlockSize<T>(n);
+  int64_t best_begin = 0, best_end = n;
+  for (int64_t begin = 0, end; begin < n && best == best; begin = end) {
+    end = begin + block;
+    if (n - end < step) end = n;  // the last one is longer, not too short
+    const T found = BestOf<kMin>(lanes, x + begin, end - begin);
+    if (begin > 0 && !IsBetter<kMin>(found, best)) continue;
+    best = found;
+    best_begin = begin;
+    best_end = end;
+  }
+  return best_begin + Find(lanes, x + best_begin, best_end - best_begin, best);
+}
+
+// The lines are columns: x[k * stride + j] for k < n, j < columns <= kColumns.
+template <bool kMin, class Lanes>
+void ArgOfColumns(const Lanes& lanes, const typename Lanes::Element* x,
+                  int64_t n, int64_t stride, int64_t columns, int32_t* arg) {
+  HWY_ALIGN typename Lanes::Lane best[kColumns];
+  for (int64_t j = 0; j < columns; ++j) {
+    best[j] = lanes.Get(x[j]);
+    arg[j] = 0;
+  }
+  for (int64_t k = 1; k < n; ++k) {
+    x += stride;
+    for (int64_t j = 0; j < columns; ++j) {
+      const auto v = lanes.Get(x[j]);
+      const bool is_better = IsBetter<kMin>(v, best[j]);
+      best[j] = is_better ? v : best[j];
+      arg[j] = is_better ? static_cast<int32_t>(k) : arg[j];
+    }
+  }
+}
+
+template <typename T>
+PlainLanes<T> LanesOf(TypeTag<T>, const Job&) {
+  return {};
+}
+inline HalfLanes LanesOf(TypeTag<Half>, const Job& p) {
+  return {static_cast<int16_t>(p.half.infinity),
+          static_cast<int16_t>(p.half.min_non_zero),
+          static_cast<int16_t>(p.is_min ? INT16_MIN : INT16_MAX)};
+}
+
+template <bool kMin, class Lanes>
+void ArgOfTasks(const Job& p, const Lanes& lanes, int64_t begin, int64_t end) {
+  const auto* x = static_cast<const typename Lanes::Element*>(p.in);
+  HWY_ALIGN int32_t args[kColumns];
+  const int64_t n = p.length;
+  if (p.inner == 1 && n >= kMinShortLine && n <= kMaxShortLine) {
+    for (int64_t i = begin; i < end; i += kColumns) {
+      const int64_t count = std::min(kColumns, end - i);
+      ArgOfShortLines<kMin>(lanes, x + i * n, n, count, args);
+      Store(p, i, args, count);
+    }
+    return;
+  }
+  const int64_t tiles = Tiles(p);
+  for (int64_t task = begin; task < end; ++task) {
+    if (p.inner == 1) {
+      args[0] = static_cast<int32_t>(ArgOfLine<kMin>(lanes, x + task * n, n));
+      Store(p, task, args, 1);
+      continue;
+    }
+    const int64_t i = task / tiles, j = task % tiles * kColumns;
+    const int64_t columns = std::min(kColumns, p.inner - j);
+    ArgOfColumns<kMin>(lanes, x + i * n * p.inner + j, n, p.inner, columns,
+                       args);
+    Store(p, i * p.inner + j, args, columns);
+  }
+}
+
+template <typename Element>
+void ArgTasks(const Job& p, int64_t begin, int64_t end) {
+  const auto lanes = LanesOf(TypeTag<Element>(), p);
+  p.is_min ? ArgOfTasks<true>(p, lanes, begin, end)
+           : ArgOfTasks<false>(p, lanes, begin, end);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace xla_ffi_kit {
+namespace {
+
+// Minimum bytes per task for which another thread is worthwhile.
+constexpr int64_t kMinBytes = int64_t{1} << 18;
+
+// One line by all threads: the best of each part, and of those the best. False
+// if there is no memory for as many.
+bool ArgmaxLongLine(const Job& p, int64_t parts, const Executor& executor) {
+  const auto* x = static_cast<const char*>(p.in);
+  const HostScratch<int64_t> best_of(parts);
+  const HostScratch<char> finalists(parts * p.width);
+  int64_t* const args = best_of.get();
+  if (args == nullptr || finalists.get() == nullptr) return false;
+  const auto part_begin = [&](int64_t i) {
+    return PartBegin(p.length, parts, i);
+  };
+  ParallelTasks(executor, parts, [&](int64_t i) noexcept {
+    Job part = p;
+    part.in = x + part_begin(i) * p.width;
+    part.length = part_begin(i + 1) - part_begin(i);
+    part.index_width = 8;
+    part.out = &args[i];
+    p.run(part, 0, 1);
+    args[i] += part_begin(i);
+  });
+  for (int64_t i = 0; i < parts; ++i) {
+    std::memcpy(finalists.get() + i * p.width, x + args[i] * p.width, p.width);
+  }
+  Job last = p;
+  int64_t winner = 0;
+  last.in = finalists.get();
+  last.length = parts;
+  last.index_width = 8;
+  last.out = &winner;
+  p.run(last, 0, 1);
+  if (p.index_width == 4) {
+    *static_cast<int32_t*>(p.out) = static_cast<int32_t>(args[winner]);
+  } else {
+    *static_cast<int64_t*>(p.out) = args[winner];
+  }
+  return true;
+}
+
+void Run(const Job& p, const Executor& executor) {
+  const int64_t lines = p.outer * p.inner;
+  if (lines == 0) return;
+  const int64_t bytes = lines * p.length * p.width;
+  // One line is read at the speed of the cache, so that a short one is done
+  // before another thread has woken up: 1M floats take 50 us.
+  if (lines == 1 && bytes >= 32 * kMinBytes) {
+    const int64_t parts = NumParts(executor, bytes, kMinBytes, p.length);
+    if (parts > 1 && ArgmaxLongLine(p, parts, executor)) return;
+  }
+  const int64_t tasks = p.outer * Tiles(p);
+  ParallelParts(
+      executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),
+      [&](int64_t begin, int64_t end) noexcept { p.run(p, begin, end); });
+}
+
+template <typename Element>
+void RunAs(Job job, const Executor& executor) {
+  HWY_EXPORT_T(Table, ArgTasks<Element>);
+  job.run = HWY_DYNAMIC_POINTER_T(Table);
+  Run(job, executor);
+}
+
+}  // namespace
+
+template <typename T>
+void Argmax(const ArgmaxProblem& problem, const Executor& executor) {
+  Job job;
+  static_cast<ArgmaxProblem&>(job) = problem;
+  job.width = sizeof(T);
+  if constexpr (std::is_same_v<T, bool>) {
+    RunAs<uint8_t>(job, executor);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    RunAs<T>(job, executor);
+  } else {
+    job.half = OrderedKey<T>(problem.subnormals_are_zero);
+    RunAs<Half>(job, executor);
+  }
+}
+
+#define XLA_FFI_KIT_INSTANTIATE(T) \
+  template void Argmax<T>(const ArgmaxProblem&, const Executor&)
+XLA_FFI_KIT_INSTANTIATE(bool);
+XLA_FFI_KIT_INSTANTIATE(int8_t);
+XLA_FFI_KIT_INSTANTIATE(int16_t);
+XLA_FFI_KIT_INSTANTIATE(int32_t);
+XLA_FFI_KIT_INSTANTIATE(int64_t);
+XLA_FFI_KIT_INSTANTIATE(uint8_t);
+XLA_FFI_KIT_INSTANTIATE(uint16_t);
+XLA_FFI_KIT_INSTANTIATE(uint32_t);
+XLA_FFI_KIT_INSTANTIATE(uint64_t);
+XLA_FFI_KIT_INSTANTIATE(Float16);
+XLA_FFI_KIT_INSTANTIATE(BFloat16);
+XLA_FFI_KIT_INSTANTIATE(float);
+XLA_FFI_KIT_INSTANTIATE(double);
+#undef XLA_FFI_KIT_INSTANTIATE
+
+}  // namespace xla_ffi_kit
+
+#endif  // HWY_ONCE

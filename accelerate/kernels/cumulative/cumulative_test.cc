@@ -1,0 +1,372 @@
+#include "accelerate/kernels/cumulative/cumulative.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "accelerate/kernels/cumulative/cumulative_handler.h"
+#include "gtest/gtest.h"
+#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/half.h"
+#include "xla_ffi/testing/bad_frames.h"
+#include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/for_each_simd_target.h"
+#include "xla_ffi/testing/threaded_pool.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+using testing::CallFrame;
+
+// A number of float's precision at least.
+template <typename T>
+AccumulationType<T> Wide(T x) {
+  return static_cast<AccumulationType<T>>(x);
+}
+
+template <typename T>
+T Apply(CumulativeOp op, T a, T b) {
+  if constexpr (!std::is_integral_v<T>) {
+    return static_cast<T>(op == CumulativeOp::kSum ? Wide(a) + Wide(b)
+                                                   : Wide(a) * Wide(b));
+  } else {
+    const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    switch (op) {
+      case CumulativeOp::kSum:
+        return static_cast<T>(x + y);
+      case CumulativeOp::kProduct:
+        return static_cast<T>(x * y);
+      case CumulativeOp::kMax:
+        return std::max(a, b);
+      default:
+        return std::min(a, b);
+    }
+  }
+}
+
+// XLA's tree, level by level: blocks of 16, their totals scanned the same way,
+// and what is before a block added to each of its elements.
+template <typename T>
+std::vector<T> Want(CumulativeOp op, const std::vector<T>& x) {
+  const auto identity = static_cast<T>(op == CumulativeOp::kProduct ? 1.f : 0);
+  std::vector<T> y(x.size()), totals;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool starts = i % 16 == 0;
+    if (std::is_integral_v<T>) {
+      y[i] = i == 0 ? x[0] : Apply(op, y[i - 1], x[i]);
+      continue;
+    }
+    y[i] = Apply(op, starts ? identity : y[i - 1], x[i]);
+    if (i % 16 == 15) totals.push_back(y[i]);
+  }
+  if (std::is_integral_v<T> || x.size() <= 16) return y;
+  const std::vector<T> before = Want(op, totals);
+  for (size_t i = 16; i < x.size(); ++i) {
+    y[i] = Apply(op, y[i], before[i / 16 - 1]);
+  }
+  return y;
+}
+
+template <typename T>
+std::vector<T> Values(int64_t n, bool with_specials, std::mt19937_64& random) {
+  using Limits = std::numeric_limits<float>;
+  std::vector<T> values(n);
+  for (T& value : values) {
+    if constexpr (std::is_integral_v<T>) {
+      value = static_cast<T>(random());
+    } else {
+      const auto is_one_of = [&](int n) {
+        return with_specials && random() % n == 0;
+      };
+      auto number = static_cast<decltype(Wide(T()))>(random() % 1999) / 1000;
+      if (random() % 50 == 0) number = -number;
+      if (is_one_of(97)) {
+        number = random() % 2 ? Limits::quiet_NaN() : -Limits::infinity();
+      }
+      if (is_one_of(97)) number = -Limits::quiet_NaN();
+      if (is_one_of(13)) number = -0.0f;
+      value = static_cast<T>(number);
+    }
+  }
+  return values;
+}
+
+// NaNs are all alike.
+template <typename T>
+bool IsSame(const std::vector<T>& got, const std::vector<T>& want) {
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (Wide(want[i]) != Wide(want[i]) && Wide(got[i]) != Wide(got[i]))
+      continue;
+    if (std::memcmp(&got[i], &want[i], sizeof(T)) != 0) return false;
+  }
+  return true;
+}
+
+template <typename T>
+CumulativeProblem ProblemOf(int64_t outer, int64_t length, int64_t inner,
+                            const std::vector<T>& x, std::vector<T>* y) {
+  CumulativeProblem problem;
+  problem.outer = outer;
+  problem.length = length;
+  problem.inner = inner;
+  problem.in = x.data();
+  problem.out = y->data();
+  return problem;
+}
+
+template <typename T>
+class CumulativeTest : public ::testing::Test {};
+
+using Types =
+    ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t,
+                     int64_t, uint64_t, Float16, BFloat16, float, double>;
+TYPED_TEST_SUITE(CumulativeTest, Types);
+
+TYPED_TEST(CumulativeTest, LongLinesAreShared) {
+  using T = TypeParam;
+  std::mt19937_64 random(3);
+  const int64_t n = (int64_t{4} << 20) / sizeof(T) + 11;
+  const std::vector<T> x = Values<T>(n, false, random);
+  for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
+                        CumulativeOp::kMax, CumulativeOp::kMin}) {
+    for (const bool reverse : {false, true}) {
+      const bool is_float = !std::is_integral_v<T>;
+      if (is_float && (reverse || op > CumulativeOp::kProduct)) continue;
+      std::vector<T> alone(n), shared = x;
+      CumulativeProblem problem = ProblemOf(1, n, 1, x, &alone);
+      problem.op = op;
+      problem.reverse = reverse;
+      Cumulative<T>(problem, {});
+      problem.in = problem.out = shared.data();
+      testing::ThreadedPool pool(3);
+      Cumulative<T>(problem, pool);
+      ASSERT_EQ(pool.scheduled() > 0, !is_float);
+      ASSERT_TRUE(IsSame(shared, alone));
+    }
+  }
+}
+
+TYPED_TEST(CumulativeTest, EveryLineInXlasOrder) {
+  using T = TypeParam;
+  constexpr bool kIsFloat = !std::is_integral_v<T>;
+  testing::ForEachSimdTarget([] {
+    std::mt19937_64 random(1);
+    for (const int64_t n :
+         {1, 2, 15, 16, 17, 127, 128, 129, 300, 5000, 70'000}) {
+      for (const int64_t inner : {1, 2, 130}) {
+        if (n * inner > 100'000) continue;
+        const std::vector<T> x = Values<T>(2 * n * inner, n % 2 == 1, random);
+        for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
+                              CumulativeOp::kMax, CumulativeOp::kMin}) {
+          for (const bool reverse : {false, true}) {
+            if (kIsFloat && (reverse || op > CumulativeOp::kProduct)) continue;
+            std::vector<T> y(x.size());
+            CumulativeProblem problem = ProblemOf(2, n, inner, x, &y);
+            problem.op = op;
+            problem.reverse = reverse;
+            Cumulative<T>(problem, {});
+            for (int64_t line = 0; line < 2 * inner; ++line) {
+              const int64_t first = line / inner * n * inner + line % inner;
+              std::vector<T> in(n), got(n);
+              for (int64_t k = 0; k < n; ++k) {
+                const int64_t at = first + (reverse ? n - 1 - k : k) * inner;
+                in[k] = x[at];
+                got[k] = y[at];
+              }
+              const std::vector<T> want = Want(op, in);
+              ASSERT_TRUE(IsSame(got, want))
+                  << n << " x " << inner << ", op " << static_cast<int>(op)
+                  << ", reverse " << reverse << ", line " << line;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+// As XLA leaves them: f16 all bits, bf16 the sign.
+TEST(CumulativeNanTest, OneNanKeepsItsBits) {
+  struct {
+    void (*run)(const CumulativeProblem&, const Executor&);
+    uint16_t one, nan, want;
+  } const cases[] = {{Cumulative<Float16>, 0x3c00, 0xfe12, 0xfe12},
+                     {Cumulative<Float16>, 0x3c00, 0x7e33, 0x7e33},
+                     {Cumulative<BFloat16>, 0x3f80, 0xffc5, 0xffc0},
+                     {Cumulative<BFloat16>, 0x3f80, 0x7fc3, 0x7fc0}};
+  testing::ForEachSimdTarget([&] {
+    for (const auto& c : cases) {
+      for (const int64_t n : {9, 300}) {
+        for (const int64_t inner : {1, 37}) {
+          std::vector<uint16_t> x(n * inner, c.one), y(x.size());
+          std::fill_n(x.begin() + 3 * inner, inner, c.nan);
+          CumulativeProblem problem = ProblemOf(1, n, inner, x, &y);
+          problem.op = CumulativeOp::kProduct;
+          c.run(problem, {});
+          for (int64_t i = 0; i < n * inner; ++i) {
+            ASSERT_EQ(y[i], i < 3 * inner ? c.one : c.want) << n << ", " << i;
+          }
+        }
+      }
+    }
+  });
+}
+
+// Lines beside each other and after each other, long ones and short ones.
+TEST(CumulativeHandlerTest, InPlaceOnThreads) {
+  const int64_t shapes[][3] = {
+      {600, 1000, 1}, {3, 1000, 200}, {30'011, 7, 1}, {3, 7, 10'007}};
+  for (const auto& [outer, n, inner] : shapes) {
+    std::vector<int32_t> x(outer * n * inner, 1);
+    const auto status = CallFrame()
+                            .Arg(x, {outer, n, inner})
+                            .Ret(x, {outer, n, inner})
+                            .Attr("axis", int64_t{1})
+                            .Attr("op", "sum")
+                            .Attr("reverse", int64_t{0})
+                            .Threads(3)
+                            .Run(XlaFfiAccelerateCumulativeCpu);
+    ASSERT_TRUE(status.ok()) << status.message;
+    for (int64_t i = 0; i < outer * n * inner; ++i) {
+      ASSERT_EQ(x[i], i / inner % n + 1) << outer << " x " << n << ", " << i;
+    }
+  }
+}
+
+// Maxima and minima of floats: by comparing, with the zeros' signs on top.
+template <typename T>
+void ExpectExtremes(bool is_min, bool reverse, bool subnormals_are_zero,
+                    int64_t outer, int64_t n, int64_t inner) {
+  std::mt19937_64 random(n);
+  const float specials[] = {0.f,
+                            -0.f,
+                            1e-40f,
+                            -1e-40f,
+                            1.f,
+                            -1.f,
+                            -2.f,
+                            3.f,
+                            std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::quiet_NaN()};
+  std::vector<T> x(outer * n * inner), y(x.size());
+  for (T& value : x) {
+    // Seldom what ends the interesting part of a line.
+    value = static_cast<T>(specials[random() % (random() % n == 0 ? 10 : 6)]);
+  }
+  CumulativeProblem problem;
+  problem.outer = outer;
+  problem.length = n;
+  problem.inner = inner;
+  problem.op = is_min ? CumulativeOp::kMin : CumulativeOp::kMax;
+  problem.reverse = reverse;
+  problem.subnormals_are_zero = subnormals_are_zero;
+  problem.in = x.data();
+  problem.out = y.data();
+  testing::ThreadedPool pool(3);
+  Cumulative<T>(problem, pool);
+  const bool flushes = subnormals_are_zero && !std::is_same_v<T, Float16>;
+  for (int64_t line = 0; line < outer * inner; ++line) {
+    const int64_t first = line / inner * n * inner + line % inner;
+    AccumulationType<T> want = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t i = first + (reverse ? n - 1 - k : k) * inner;
+      auto v = Wide(x[i]);
+      if (flushes && std::fpclassify(v) == FP_SUBNORMAL) {
+        v = std::copysign(AccumulationType<T>{0}, v);
+      }
+      const bool is_beyond = v == want ? std::signbit(v) == is_min
+                                       : (is_min ? v < want : v > want);
+      if (k == 0 || v != v || (want == want && is_beyond)) want = v;
+      const auto got = Wide(y[i]);
+      if (want != want) {
+        ASSERT_TRUE(got != got) << n << ", " << k;
+      } else {
+        ASSERT_EQ(got, want) << n << ", " << k;
+        ASSERT_EQ(std::signbit(got), std::signbit(want)) << n << ", " << k;
+      }
+    }
+  }
+}
+
+template <typename T>
+void ExpectAllExtremes() {
+  for (int flags = 0; flags < 8; ++flags) {
+    const bool is_min = flags & 1, reverse = flags & 2, flush = flags & 4;
+    for (const int64_t n : {1, 5, 16, 17, 100}) {
+      ExpectExtremes<T>(is_min, reverse, flush, 30, n, 1);
+      ExpectExtremes<T>(is_min, reverse, flush, 3, n, 70);
+    }
+    ExpectExtremes<T>(is_min, reverse, flush, 1, 700'001, 1);
+  }
+}
+
+TEST(CumulativeTest, ExtremesOfF32) { ExpectAllExtremes<float>(); }
+TEST(CumulativeTest, ExtremesOfF64) { ExpectAllExtremes<double>(); }
+TEST(CumulativeTest, ExtremesOfF16) { ExpectAllExtremes<Float16>(); }
+TEST(CumulativeTest, ExtremesOfBF16) { ExpectAllExtremes<BFloat16>(); }
+
+TEST(CumulativeHandlerTest, RefusesBadFrames) {
+  std::vector<float> x(6), y(6);
+  testing::ExpectRefusesBadFrames(XlaFfiAccelerateCumulativeCpu,
+                                  CallFrame()
+                                      .Arg(x, {2, 3})
+                                      .Ret(y, {2, 3})
+                                      .Attr("axis", int64_t{1})
+                                      .Attr("op", "sum")
+                                      .Attr("reverse", int64_t{0}));
+}
+
+TEST(CumulativeHandlerTest, RefusesWhatItDoesNotCover) {
+  std::vector<float> x(6), y(6);
+  const auto run = [&](CallFrame::Dims dims, int64_t axis, const char* op,
+                       int64_t reverse) {
+    return CallFrame()
+        .Arg(x, {2, 3})
+        .Ret(y, dims)
+        .Attr("axis", axis)
+        .Attr("op", op)
+        .Attr("reverse", reverse)
+        .Run(XlaFfiAccelerateCumulativeCpu)
+        .message;
+  };
+  const std::string dtypes =
+      "xla_ffi_accelerate.cumulative: operand x (no float for a sum or a "
+      "product from "
+      "the end): expected one of the dtypes s8, s16, s32, s64, u8, u16, u32, "
+      "u64, got f32";
+  EXPECT_EQ(run({2, 3}, 1, "sum", 1), dtypes);
+  EXPECT_EQ(
+      run({2, 3}, 1, "mean", 0),
+      "xla_ffi_accelerate.cumulative: attribute op: expected sum, product, max "
+      "or min, got mean");
+  EXPECT_EQ(
+      run({2, 3}, 2, "sum", 0),
+      "xla_ffi_accelerate.cumulative: attribute axis: expected 0 to 1, got 2");
+  EXPECT_EQ(
+      run({3, 2}, 1, "sum", 0),
+      "xla_ffi_accelerate.cumulative: result y: expected shape (2, 3) like "
+      "operand x, got shape (3, 2)");
+  EXPECT_EQ(run({2, 3}, 0, "sum", 0), "");
+}
+
+TEST(CumulativeHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(2), y(2);
+  testing::ExpectRefusesNullData(XlaFfiAccelerateCumulativeCpu,
+                                 CallFrame()
+                                     .Arg(x, {2})
+                                     .Ret(y, {2})
+                                     .Attr("axis", int64_t{0})
+                                     .Attr("op", "sum")
+                                     .Attr("reverse", int64_t{0}),
+                                 "xla_ffi_accelerate.cumulative",
+                                 {"operand x", "result y"});
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

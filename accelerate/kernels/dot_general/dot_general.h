@@ -1,0 +1,75 @@
+// Products of many small matrices, one after the other.
+
+#ifndef ACCELERATE_KERNELS_DOT_GENERAL_DOT_GENERAL_H_
+#define ACCELERATE_KERNELS_DOT_GENERAL_DOT_GENERAL_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/host_scratch.h"
+
+namespace xla_ffi_kit {
+
+// Most rows, columns and products per sum.
+inline constexpr int64_t kMaxDotSize = 8;
+
+// How the products x[0] y[0], x[1] y[1], ... of a sum are added, since the
+// library that XLA takes for small matrices depends on dtype, processor and
+// release. All begin at 0.
+enum class DotOrder {
+  // One after the other, each product and its addition rounded once.
+  kFma,
+  // The same, with each product rounded too.
+  kMultiplyAdd,
+  // Those of even and of odd index by FMA, then both sums, then the last
+  // product if their number is odd.
+  kEvenOddFma,
+  // As kFma and kMultiplyAdd, with 0 added at last: -0, which is what is left
+  // of small numbers where they are flushed, becomes 0.
+  kFmaThenZero,
+  kMultiplyAddThenZero,
+};
+
+// A dimension of the batch, in elements of each operand.
+struct DotBatchDim {
+  int64_t size;
+  int64_t lhs_stride;
+  int64_t rhs_stride;
+};
+
+// out[b, i, j] = the sum over l < k of lhs[b, i, l] rhs[b, l, j].
+template <typename T>
+struct DotProblem {
+  static constexpr int64_t kMaxElements = kMaxDotSize * kMaxDotSize;
+
+  // Each at most kMaxDotSize.
+  int64_t m = 0, n = 0, k = 0;
+  // Outermost first, in the order of the result. Empty for one product.
+  std::vector<DotBatchDim> batch;
+  // Where in a matrix an element lies: i * k + l, and l * n + j.
+  std::array<int64_t, kMaxElements> lhs_offsets;
+  std::array<int64_t, kMaxElements> rhs_offsets;
+  const T* lhs = nullptr;
+  const T* rhs = nullptr;
+  int64_t rhs_size = 0;  // elements of the whole operand
+  T* out = nullptr;      // row-major; overlaps no operand
+  DotOrder order = DotOrder::kFma;
+};
+
+// T: float, double. With a processor that has no FMA kFma and kEvenOddFma round
+// the products too. The scratch is 8 bytes for each dimension of the batch and
+// each thread; without memory for it `out` is undefined.
+template <typename T>
+ScratchStatus DotGeneral(const DotProblem<T>& problem,
+                         const Executor& executor);
+
+extern template ScratchStatus DotGeneral(const DotProblem<float>&,
+                                         const Executor&);
+extern template ScratchStatus DotGeneral(const DotProblem<double>&,
+                                         const Executor&);
+
+}  // namespace xla_ffi_kit
+
+#endif  // ACCELERATE_KERNELS_DOT_GENERAL_DOT_GENERAL_H_

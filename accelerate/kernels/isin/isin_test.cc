@@ -1,0 +1,172 @@
+#include "accelerate/kernels/isin/isin.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/kernels/isin/isin_handler.h"
+#include "accelerate/kernels/isin/key_set.h"
+#include "gtest/gtest.h"
+#include "xla_ffi/testing/bad_frames.h"
+#include "xla_ffi/testing/call_frame.h"
+
+namespace xla_ffi_kit {
+namespace {
+
+using testing::CallFrame;
+
+template <typename T>
+std::vector<T> Values(int64_t n, std::mt19937_64& random) {
+  using Limits = std::numeric_limits<T>;
+  const T special[] = {
+      T(0),          T(-0.0),         Limits::quiet_NaN(), Limits::infinity(),
+      Limits::max(), Limits::lowest()};
+  std::vector<T> values(n);
+  for (T& value : values) {
+    value = random() % 9 == 0 ? special[random() % 6]
+                              : static_cast<T>(random() % (2 * n + 3));
+  }
+  return values;
+}
+
+// Of `rows` rows of elements and tests.
+template <typename T>
+bool RunIsin(int64_t rows, const std::vector<T>& element,
+             const std::vector<T>& test, bool subnormals_are_zero,
+             bool* is_in) {
+  IsinProblem problem;
+  problem.rows = rows;
+  problem.elements = static_cast<int64_t>(element.size()) / rows;
+  problem.tests = static_cast<int64_t>(test.size()) / rows;
+  problem.code = OrderedKey<T>(subnormals_are_zero);
+  problem.element = element.data();
+  problem.test = test.data();
+  problem.is_in = is_in;
+  return static_cast<bool>(Isin(problem, {}));
+}
+
+template <typename T>
+class IsinTest : public ::testing::Test {};
+
+using Types = ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t,
+                               uint32_t, int64_t, uint64_t, float, double>;
+TYPED_TEST_SUITE(IsinTest, Types);
+
+TYPED_TEST(IsinTest, AgreesWithEveryComparison) {
+  using T = TypeParam;
+  std::mt19937_64 random(1);
+  for (const int64_t n : {0, 1, 2, 50, 1000}) {
+    for (const int64_t m : {0, 1, 2, 30, 800}) {
+      const std::vector<T> element = Values<T>(2 * n, random);
+      const std::vector<T> test = Values<T>(2 * m, random);
+      const auto out = std::make_unique<bool[]>(2 * n);
+      ASSERT_TRUE(RunIsin(2, element, test, false, out.get()));
+      for (int64_t i = 0; i < 2 * n; ++i) {
+        const auto row = test.begin() + i / n * m;
+        ASSERT_EQ(out[i], std::find(row, row + m, element[i]) != row + m)
+            << n << " in " << m << ", " << i;
+      }
+    }
+  }
+}
+
+TEST(KeySetTest, KeysThatWantOnePlaceAreFoundByBisection) {
+  // The inverse of the hash's factor: products with it are 0, 1, 2...
+  uint64_t inverse = 1;
+  for (int i = 0; i < 6; ++i) inverse *= 2 - 0x9e3779b97f4a7c15 * inverse;
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 1; i <= 1000; ++i) keys.push_back(i * inverse);
+  std::vector<uint64_t> copy = keys;
+  KeySet<uint64_t> set(1000);
+  ASSERT_TRUE(set.status());
+  set.Assign(copy.data(), 1000);
+  for (const uint64_t key : keys) ASSERT_TRUE(set.Contains(key));
+  for (uint64_t i = 1001; i < 2000; ++i) {
+    ASSERT_FALSE(set.Contains(i * inverse));
+  }
+  EXPECT_TRUE(std::is_sorted(copy.begin(), copy.end()));
+}
+
+TEST(IsinSubnormalTest, AreZeroWhereAskedTo) {
+  const std::vector<float> element = {0, 1e-40f, -1e-40f}, test = {-0.0f};
+  for (const bool are_zero : {false, true}) {
+    bool out[3];
+    ASSERT_TRUE(RunIsin(1, element, test, are_zero, out));
+    EXPECT_TRUE(out[0]);
+    EXPECT_EQ(out[1], are_zero);
+    EXPECT_EQ(out[2], are_zero);
+  }
+}
+
+TEST(IsinScratchTest, MissingMemoryIsReported) {
+  IsinProblem problem;
+  problem.rows = problem.elements = 1;
+  problem.tests = int64_t{1} << 55;  // nothing is read before allocation
+  problem.code = OrderedKey<float>(false);
+  EXPECT_FALSE(Isin(problem, {}));
+}
+
+TEST(IsinHandlerTest, OnThreads) {
+  std::vector<int32_t> element(200'000), test = {3, 5, 70'000};
+  for (int32_t i = 0; i < 200'000; ++i) element[i] = i;
+  std::vector<uint8_t> out(200'000);
+  const auto status = CallFrame()
+                          .Arg(element, {200'000})
+                          .Arg(test, {3})
+                          .Ret(XLA_FFI_DataType_PRED, out.data(), {200'000})
+                          .Threads(3)
+                          .Run(XlaFfiAccelerateIsinCpu);
+  ASSERT_TRUE(status.ok()) << status.message;
+  for (int32_t i = 0; i < 200'000; ++i) {
+    ASSERT_EQ(out[i], i == 3 || i == 5 || i == 70'000);
+  }
+}
+
+TEST(IsinHandlerTest, RefusesBadFrames) {
+  std::vector<float> x(6), y(4);
+  std::vector<uint8_t> out(6);
+  testing::ExpectRefusesBadFrames(
+      XlaFfiAccelerateIsinCpu, CallFrame().Arg(x, {2, 3}).Arg(y, {2, 2}).Ret(
+                                   XLA_FFI_DataType_PRED, out.data(), {2, 3}));
+}
+
+TEST(IsinHandlerTest, RefusesWhatDoesNotFit) {
+  std::vector<float> x(6), y(6);
+  std::vector<int32_t> k(6);
+  std::vector<uint8_t> out(6);
+  const auto run = [&](auto& test, CallFrame::Dims dims) {
+    return CallFrame()
+        .Arg(x, {2, 3})
+        .Arg(test, dims)
+        .Ret(XLA_FFI_DataType_PRED, out.data(), {2, 3})
+        .Run(XlaFfiAccelerateIsinCpu)
+        .message;
+  };
+  EXPECT_EQ(
+      run(k, {2, 3}),
+      "xla_ffi_accelerate.isin: operand test: expected dtype f32 like operand "
+      "element, got dtype s32");
+  EXPECT_EQ(
+      run(y, {3, 2}),
+      "xla_ffi_accelerate.isin: operand test: expected shape (2, 2) matching "
+      "operand element except in the last dimension, got shape (3, 2)");
+  EXPECT_EQ(run(y, {2, 2}), "");
+}
+
+TEST(IsinHandlerTest, RefusesNullDataOfElements) {
+  std::vector<float> x(3), y(2);
+  std::vector<uint8_t> out(3);
+  testing::ExpectRefusesNullData(
+      XlaFfiAccelerateIsinCpu,
+      CallFrame().Arg(x, {3}).Arg(y, {2}).Ret(XLA_FFI_DataType_PRED, out.data(),
+                                              {3}),
+      "xla_ffi_accelerate.isin",
+      {"operand element", "operand test", "result is_in"});
+}
+
+}  // namespace
+}  // namespace xla_ffi_kit

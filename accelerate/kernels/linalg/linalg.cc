@@ -1,0 +1,234 @@
+#include "accelerate/kernels/linalg/linalg.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "accelerate/kernels/linalg/linalg_parallel.h"
+#include "xla_ffi/core/simd_targets.h"
+
+// Compiles the rest of this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "accelerate/kernels/linalg/linalg.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Must come after foreach_target.h.
+#include "accelerate/kernels/linalg/lanes-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The step of each lane's row swap: rows k and pivot[lane].
+template <typename T, class VI>
+HWY_INLINE void SwapRows(Lanes<T>& a, int64_t n, int64_t k, VI pivot) {
+  const hn::RebindToSigned<hn::ScalableTag<T>> di;
+  for (int64_t i = k + 1; i < n; ++i) {
+    const auto is_pivot = hn::RebindMask(
+        a.d,
+        hn::Eq(pivot, hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(i))));
+    if (hn::AllFalse(a.d, is_pivot)) continue;
+    for (int64_t j = 0; j < n; ++j) {
+      const auto upper = a.Get(k * n + j), lower = a.Get(i * n + j);
+      a.Set(k * n + j, hn::IfThenElse(is_pivot, lower, upper));
+      a.Set(i * n + j, hn::IfThenElse(is_pivot, upper, lower));
+    }
+  }
+}
+
+// Column k of L, and what its row of U takes from the rows below.
+template <typename T>
+HWY_INLINE void Eliminate(Lanes<T>& a, int64_t n, int64_t k) {
+  const auto pivot = a.Get(k * n + k);
+  const auto is_zero = hn::Eq(pivot, hn::Zero(a.d));
+  for (int64_t i = k + 1; i < n; ++i) {
+    const auto old = a.Get(i * n + k);
+    const auto l = hn::IfThenElse(is_zero, old, hn::Div(old, pivot));
+    a.Set(i * n + k, l);
+    for (int64_t j = k + 1; j < n; ++j) {
+      a.Set(i * n + j, hn::NegMulAdd(l, a.Get(k * n + j), a.Get(i * n + j)));
+    }
+  }
+}
+
+template <typename T>
+void LuBlocks(int64_t n, const T* x, T* lu, int32_t* pivots,
+              int32_t* permutation, int64_t begin, int64_t end) {
+  Lanes<T> a;
+  const hn::RebindToSigned<hn::ScalableTag<T>> di;
+  using Index = hn::TFromD<decltype(di)>;
+  HWY_ALIGN Index rows[hn::MaxLanes(hn::ScalableTag<T>())];
+  for (int64_t first = begin; first < end; first += a.Count()) {
+    const int64_t count = std::min(a.Count(), end - first);
+    a.Read(x + first * n * n, n * n, n * n, count);
+    for (int64_t k = 0; k < n; ++k) {
+      auto largest = hn::Abs(a.Get(k * n + k));
+      auto pivot = hn::Set(di, static_cast<Index>(k));
+      for (int64_t i = k + 1; i < n; ++i) {
+        const auto magnitude = hn::Abs(a.Get(i * n + k));
+        const auto is_larger = hn::Gt(magnitude, largest);
+        largest = hn::IfThenElse(is_larger, magnitude, largest);
+        pivot = hn::IfThenElse(hn::RebindMask(di, is_larger),
+                               hn::Set(di, static_cast<Index>(i)), pivot);
+      }
+      SwapRows(a, n, k, pivot);
+      Eliminate(a, n, k);
+      hn::Store(pivot, di, rows);
+      for (int64_t i = 0; i < count; ++i) {
+        pivots[(first + i) * n + k] = static_cast<int32_t>(rows[i]);
+      }
+    }
+    a.Write(lu + first * n * n, n * n, n * n, count);
+    for (int64_t i = first; i < first + count; ++i) {
+      int32_t* const order = permutation + i * n;
+      std::iota(order, order + n, 0);
+      for (int64_t k = 0; k < n; ++k) {
+        std::swap(order[k], order[pivots[i * n + k]]);
+      }
+    }
+  }
+}
+
+template <typename T>
+void CholeskyBlocks(int64_t n, const T* x, T* result, int64_t begin,
+                    int64_t end) {
+  Lanes<T> a;
+  const auto zero = hn::Zero(a.d);
+  for (int64_t first = begin; first < end; first += a.Count()) {
+    const int64_t count = std::min(a.Count(), end - first);
+    a.Read(x + first * n * n, n * n, n * n, count);
+    auto is_definite = hn::Eq(zero, zero);
+    for (int64_t j = 0; j < n; ++j) {
+      auto root = zero;
+      for (int64_t i = j; i < n; ++i) {
+        auto sum = a.Get(i * n + j);
+        for (int64_t k = 0; k < j; ++k) {
+          sum = hn::NegMulAdd(a.Get(i * n + k), a.Get(j * n + k), sum);
+        }
+        if (i == j) {
+          // As LAPACK: a NaN stays where it is.
+          is_definite = hn::AndNot(hn::Le(sum, zero), is_definite);
+          root = hn::Sqrt(sum);
+          a.Set(j * n + j, root);
+        } else {
+          a.Set(i * n + j, hn::Div(sum, root));
+        }
+      }
+      for (int64_t i = 0; i < j; ++i) a.Set(i * n + j, zero);
+    }
+    if (!hn::AllTrue(a.d, is_definite)) {
+      const auto nan = hn::Set(a.d, std::numeric_limits<T>::quiet_NaN());
+      for (int64_t e = 0; e < n * n; ++e) {
+        a.Set(e, hn::IfThenElse(is_definite, a.Get(e), nan));
+      }
+    }
+    a.Write(result + first * n * n, n * n, n * n, count);
+  }
+}
+
+// Solves for one vector in v, whose element i is element at + i * step.
+template <typename T>
+HWY_INLINE void SolveVector(const TriangularSolve& p, const Lanes<T>& a,
+                            Lanes<T>& v, int64_t at, int64_t step) {
+  const int64_t n = p.n;
+  // x a = b is a^T x^T = b^T.
+  const bool is_transposed = p.is_transposed == p.is_left;
+  const bool is_lower = p.is_lower != is_transposed;
+  const int64_t row = is_transposed ? 1 : n, column = is_transposed ? n : 1;
+  for (int64_t done = 0; done < n; ++done) {
+    const int64_t i = is_lower ? done : n - 1 - done;
+    auto sum = v.Get(at + i * step);
+    for (int64_t k = is_lower ? 0 : i + 1; k < (is_lower ? i : n); ++k) {
+      sum =
+          hn::NegMulAdd(a.Get(i * row + k * column), v.Get(at + k * step), sum);
+    }
+    if (!p.is_diagonal_one) sum = hn::Div(sum, a.Get(i * (n + 1)));
+    v.Set(at + i * step, sum);
+  }
+}
+
+template <typename T>
+void SolveBlocks(const TriangularSolve& p, const T* a_data, const T* b, T* x,
+                 int64_t begin, int64_t end) {
+  const int64_t n = p.n, size = n * p.columns;
+  const int64_t most = kMaxMatrix * kMaxMatrix / n;  // vectors at a time
+  Lanes<T> a, v;
+  for (int64_t first = begin; first < end; first += a.Count()) {
+    const int64_t count = std::min(a.Count(), end - first);
+    a.Read(a_data + first * n * n, n * n, n * n, count);
+    for (int64_t c = 0; c < p.columns; c += most) {
+      const int64_t width = std::min(most, p.columns - c);
+      // What lies beside each other: all there is, or a part of each row.
+      const bool is_whole = !p.is_left || width == p.columns;
+      const int64_t runs = is_whole ? 1 : n;
+      const int64_t run = is_whole ? n * width : width;
+      const int64_t begin_of_run = first * size + (p.is_left ? c : c * n);
+      for (int64_t r = 0; r < runs; ++r) {
+        v.Read(b + begin_of_run + r * p.columns, size, run, count, r * run);
+      }
+      for (int64_t k = 0; k < width; ++k) {
+        SolveVector(p, a, v, p.is_left ? k : k * n, p.is_left ? width : 1);
+      }
+      for (int64_t r = 0; r < runs; ++r) {
+        v.Write(x + begin_of_run + r * p.columns, size, run, count, r * run);
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace xla_ffi_kit {
+
+template <typename T>
+void Lu(int64_t batch, int64_t n, const T* a, T* lu, int32_t* pivots,
+        int32_t* permutation, const Executor& executor) {
+  HWY_EXPORT_T(Table, LuBlocks<T>);
+  const auto run = HWY_DYNAMIC_POINTER_T(Table);
+  ForMatrices<T>(batch, n * n, executor, [&](int64_t begin, int64_t end) {
+    run(n, a, lu, pivots, permutation, begin, end);
+  });
+}
+
+template <typename T>
+void Cholesky(int64_t batch, int64_t n, const T* a, T* l,
+              const Executor& executor) {
+  HWY_EXPORT_T(Table, CholeskyBlocks<T>);
+  const auto run = HWY_DYNAMIC_POINTER_T(Table);
+  ForMatrices<T>(batch, n * n, executor,
+                 [&](int64_t begin, int64_t end) { run(n, a, l, begin, end); });
+}
+
+template <typename T>
+void SolveTriangular(const TriangularSolve& solve, const T* a, const T* b, T* x,
+                     const Executor& executor) {
+  HWY_EXPORT_T(Table, SolveBlocks<T>);
+  const auto run = HWY_DYNAMIC_POINTER_T(Table);
+  const int64_t elements = solve.n * (solve.n + solve.columns);
+  ForMatrices<T>(
+      solve.batch, elements, executor,
+      [&](int64_t begin, int64_t end) { run(solve, a, b, x, begin, end); });
+}
+
+#define XLA_FFI_KIT_INSTANTIATE(T)                                             \
+  template void Lu<T>(int64_t, int64_t, const T*, T*, int32_t*, int32_t*,      \
+                      const Executor&);                                        \
+  template void Cholesky<T>(int64_t, int64_t, const T*, T*, const Executor&);  \
+  template void SolveTriangular<T>(const TriangularSolve&, const T*, const T*, \
+                                   T*, const Executor&)
+XLA_FFI_KIT_INSTANTIATE(float);
+XLA_FFI_KIT_INSTANTIATE(double);
+#undef XLA_FFI_KIT_INSTANTIATE
+
+}  // namespace xla_ffi_kit
+
+#endif  // HWY_ONCE

@@ -1,0 +1,152 @@
+#include "accelerate/kernels/nonzero/nonzero.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/simd_targets.h"
+
+// Compiles the rest of this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "accelerate/kernels/nonzero/nonzero.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Must come after foreach_target.h.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+int64_t CountTrueIn(const uint8_t* mask, int64_t n) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t count = 0, i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto is_true = hn::Ne(hn::LoadU(d, mask + i), hn::Zero(d));
+    count += static_cast<int64_t>(hn::CountTrue(d, is_true));
+  }
+  for (; i < n; ++i) count += mask[i] != 0;
+  return count;
+}
+
+// Writes the indices of the true elements of mask[begin, end), up to `size` of
+// them. Returns how many.
+template <typename Index>
+int64_t Indices(const uint8_t* mask, int64_t begin, int64_t end, int64_t size,
+                Index* indices) {
+  const hn::ScalableTag<Index> d;
+  const hn::RebindToUnsigned<decltype(d)> unsigned_d;
+  const hn::Rebind<uint8_t, decltype(d)> mask_d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto step = hn::Set(d, static_cast<Index>(lanes));
+  auto index = hn::Iota(d, static_cast<Index>(begin));
+  int64_t count = 0, i = begin;
+  // Whole vectors are written, and what is not an index is written over by the
+  // next one: no branch, so nothing for a random mask to mispredict.
+  for (; i + lanes <= end && count + lanes <= size; i += lanes) {
+    const auto words = hn::PromoteTo(unsigned_d, hn::LoadU(mask_d, mask + i));
+    const auto is_true = hn::RebindMask(d, hn::Ne(words, hn::Zero(unsigned_d)));
+    hn::StoreU(hn::Compress(index, is_true), d, indices + count);
+    count += static_cast<int64_t>(hn::CountTrue(d, is_true));
+    index = hn::Add(index, step);
+  }
+  for (; i < end && count < size; ++i) {
+    if (mask[i] != 0) indices[count++] = static_cast<Index>(i);
+  }
+  return count;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace xla_ffi_kit {
+namespace {
+
+HWY_EXPORT(CountTrueIn);
+
+template <typename Index>
+int64_t WriteIndices(const uint8_t* mask, int64_t begin, int64_t end,
+                     int64_t size, Index* indices) {
+  HWY_EXPORT_T(Table, Indices<Index>);
+  return HWY_DYNAMIC_DISPATCH_T(Table)(mask, begin, end, size, indices);
+}
+
+template <typename Index>
+void NonzeroRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
+                Index* indices) {
+  const int64_t count = WriteIndices(mask, 0, n, size, indices);
+  std::fill(indices + count, indices + size, fill);
+}
+
+// One row by all threads. Counted first, so that each part of the row knows
+// where its indices go. By this thread if there is no memory for as many.
+template <typename Index>
+void NonzeroLongRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
+                    Index* indices, const Executor& executor) {
+  const int64_t parts = kPartsPerThread * executor.num_threads();
+  const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
+  const HostScratch<int64_t> memory(parts + 1);
+  int64_t* const ends = memory.get();  // of a part's indices
+  if (ends == nullptr) return NonzeroRow(mask, n, size, fill, indices);
+  ends[0] = 0;
+  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
+    const int64_t begin = begin_of(part);
+    ends[part + 1] = HWY_DYNAMIC_DISPATCH(CountTrueIn)(
+        mask + begin, begin_of(part + 1) - begin);
+  });
+  std::partial_sum(ends, ends + parts + 1, ends);
+  const int64_t count = std::min(ends[parts], size);
+  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
+    // Each part fills its share of what is left over, too.
+    const auto share = [&](int64_t i) {
+      return indices + count + PartBegin(size - count, parts, i);
+    };
+    std::fill(share(part), share(part + 1), fill);
+    const int64_t first = std::min(ends[part], size);
+    WriteIndices(mask, begin_of(part), begin_of(part + 1),
+                 std::min(ends[part + 1], size) - first, indices + first);
+  });
+}
+
+}  // namespace
+
+template <typename Index>
+void Nonzero(const NonzeroProblem<Index>& p, const Executor& executor) {
+  if (p.rows == 0 || p.size == 0) return;
+  // Some 60 microseconds of work, for which another thread is worth waking.
+  constexpr int64_t kMinElements = 1 << 19;
+  const int64_t row_elements = p.length + p.size;
+  if (row_elements >= 4 * kMinElements) {
+    const int64_t threads = executor.num_threads();
+    if (threads > 1 && p.rows < 2 * threads) {
+      for (int64_t row = 0; row < p.rows; ++row) {
+        NonzeroLongRow(p.mask + row * p.length, p.length, p.size, p.fill,
+                       p.indices + row * p.size, executor);
+      }
+      return;
+    }
+  }
+  const int64_t parts =
+      NumParts(executor, p.rows * row_elements, kMinElements, p.rows);
+  ParallelParts(executor, p.rows, parts,
+                [&](int64_t begin, int64_t end) noexcept {
+                  for (int64_t row = begin; row < end; ++row) {
+                    NonzeroRow(p.mask + row * p.length, p.length, p.size,
+                               p.fill, p.indices + row * p.size);
+                  }
+                });
+}
+
+template void Nonzero(const NonzeroProblem<int32_t>&, const Executor&);
+template void Nonzero(const NonzeroProblem<int64_t>&, const Executor&);
+
+}  // namespace xla_ffi_kit
+
+#endif  // HWY_ONCE

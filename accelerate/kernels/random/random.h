@@ -1,0 +1,59 @@
+// Random bits by the hash Threefry-2x32 with 20 rounds, on the CPU.
+//
+// Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011). The
+// hash makes two 32-bit words of a key and a counter, of two words each; the
+// layouts here are those of JAX's default generator.
+
+#ifndef ACCELERATE_KERNELS_RANDOM_RANDOM_H_
+#define ACCELERATE_KERNELS_RANDOM_RANDOM_H_
+
+#include <cstdint>
+
+#include "xla_ffi/core/executor.h"
+
+namespace xla_ffi_kit {
+
+// Which counters make the elements of a key, `size` of `width` bytes each.
+//
+// Partitionable: element i is made of counter i. It is the exclusive or of the
+// hash's two words, cut off to its width; of 64 bits it is both words, the
+// first being the upper half.
+//
+// Else: the array is 32-bit words, the last one cut off, of which the counters
+// (i, i + half) make the words i and i + half, where half is half the number of
+// words, rounded up; a counter's word beyond the array is 0. Of 64-bit elements
+// each counter's words are one, as above, and half is `size`.
+struct RandomBitsProblem {
+  const uint32_t* keys = nullptr;  // [num_keys, 2]
+  int64_t num_keys = 1;
+  int64_t size = 0;
+  int64_t width = 4;  // 1, 2, 4 or 8
+  bool partitionable = true;
+  void* out = nullptr;  // [num_keys, size]
+};
+
+// Words of one key, if it is not partitionable: counters have 32 bits.
+inline constexpr int64_t kMaxRandomWords = (int64_t{1} << 32) - 2;
+
+// The words that the elements of one key take.
+inline int64_t RandomWords(int64_t size, int64_t width) {
+  return size / 4 * width + (size % 4 * width + 3) / 4;
+}
+
+// If not partitionable, RandomWords(size, width) <= kMaxRandomWords.
+void RandomBits(const RandomBitsProblem& problem, const Executor& executor);
+
+// The hash itself, of arrays of words.
+struct Threefry2x32Problem {
+  int64_t size = 0;
+  bool is_one_key = false;  // for all counters
+  const uint32_t* keys[2] = {};
+  const uint32_t* counters[2] = {};
+  uint32_t* out[2] = {};  // apart from every input
+};
+
+void Threefry2x32(const Threefry2x32Problem& problem, const Executor& executor);
+
+}  // namespace xla_ffi_kit
+
+#endif  // ACCELERATE_KERNELS_RANDOM_RANDOM_H_

@@ -1,0 +1,213 @@
+#include "accelerate/kernels/select_and_scatter_add/select_and_scatter_add.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/simd_targets.h"
+
+// Compiles the rest of this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE \
+  "accelerate/kernels/select_and_scatter_add/select_and_scatter_add.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// Must come after foreach_target.h.
+#include "accelerate/kernels/core/simd_blocks-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace xla_ffi_kit {
+namespace HWY_NAMESPACE {
+
+// Where a window, or a part of one, is: window elements [begin, end).
+struct Part {
+  int64_t begin, end;
+};
+
+// Of the window at `o`, what is over elements [begin, end) of the operand.
+HWY_INLINE Part Over(const PoolDimension& p, int64_t o, int64_t begin,
+                     int64_t end) {
+  const int64_t first = o * p.stride - p.padding;
+  return {std::clamp<int64_t>(begin - first, 0, p.window),
+          std::clamp<int64_t>(end - first, 0, p.window)};
+}
+
+// One window of an image, as lanes or one by one.
+template <typename T, bool kIsMin>
+struct Window {
+  const Pool& pool;
+  const T* operand;    // below the window's first element, were it inside
+  T* result;           // the same
+  Part rows, columns;  // what is inside
+  Part added_rows;     // what of that may be added to
+
+  int64_t Offset(int64_t p, int64_t q) const {
+    return (p * pool.columns.size + q) * pool.inner;
+  }
+  // Number of an element of the window, in row-major order.
+  int64_t Number(int64_t p, int64_t q) const {
+    return p * pool.columns.window + q;
+  }
+  static T Outside() {
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    return kIsMin ? kInfinity : -kInfinity;
+  }
+  bool IsInside() const {
+    return rows.end - rows.begin == pool.rows.window &&
+           columns.end - columns.begin == pool.columns.window;
+  }
+  bool IsInside(int64_t p, int64_t q) const {
+    return p >= rows.begin && p < rows.end && q >= columns.begin &&
+           q < columns.end;
+  }
+
+  // Elements [i, ...) of the inner axis; `source` is the first of them.
+  template <class B>
+  HWY_INLINE void Run(const B& block, int64_t i, const T* source) const {
+    const hn::RebindToSigned<decltype(block.d)> di;
+    const bool is_inside = IsInside();
+    auto best = hn::Set(block.d, Outside());
+    auto selected = hn::Zero(di);
+    for (int64_t p = 0; p < pool.rows.window; ++p) {
+      for (int64_t q = 0; q < pool.columns.window; ++q) {
+        const auto next = is_inside || IsInside(p, q)
+                              ? block.Load(operand + Offset(p, q) + i)
+                              : hn::Set(block.d, Outside());
+        const int64_t number = Number(p, q);
+        if (number == 0) {
+          best = next;
+          continue;
+        }
+        const auto stays = kIsMin ? hn::Le(best, next) : hn::Ge(best, next);
+        best = hn::IfThenElse(stays, best, next);
+        selected = hn::IfThenElse(
+            hn::RebindMask(di, stays), selected,
+            hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(number)));
+      }
+    }
+    const auto s = block.Load(source);
+    for (int64_t p = added_rows.begin; p < added_rows.end; ++p) {
+      for (int64_t q = columns.begin; q < columns.end; ++q) {
+        const auto is_here = hn::RebindMask(
+            block.d,
+            hn::Eq(selected, hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(
+                                             Number(p, q)))));
+        T* const to = result + Offset(p, q) + i;
+        const auto sum = block.Load(to);
+        block.Store(hn::IfThenElse(is_here, hn::Add(sum, s), sum), to);
+      }
+    }
+  }
+
+  // Element i of the inner axis.
+  HWY_INLINE void RunOne(int64_t i, T source) const {
+    const bool is_inside = IsInside();
+    T best = 0;
+    int64_t best_p = 0, best_q = 0;
+    for (int64_t p = 0; p < pool.rows.window; ++p) {
+      for (int64_t q = 0; q < pool.columns.window; ++q) {
+        const T next =
+            is_inside || IsInside(p, q) ? operand[Offset(p, q) + i] : Outside();
+        const bool stays = (p | q) != 0 && (kIsMin ? best <= next  //
+                                                   : best >= next);
+        best = stays ? best : next;
+        best_p = stays ? best_p : p;
+        best_q = stays ? best_q : q;
+      }
+    }
+    if (best_p >= added_rows.begin && best_p < added_rows.end &&
+        best_q >= columns.begin && best_q < columns.end) {
+      result[Offset(best_p, best_q) + i] += source;
+    }
+  }
+};
+
+// Rows [begin, end) of one image of the result.
+template <bool kIsMin, typename T>
+void PoolRows(const Pool& pool, const T* operand, const T* source, T* result,
+              int64_t begin, int64_t end) {
+  const PoolDimension &rows = pool.rows, &columns = pool.columns;
+  const int64_t row_size = columns.size * pool.inner;
+  std::fill(result + begin * row_size, result + end * row_size, T(0));
+  // Pooled rows whose windows are over one of them.
+  const int64_t first = begin + rows.padding - (rows.window - 1);
+  const int64_t y_begin =
+      first <= 0 ? 0 : (first + rows.stride - 1) / rows.stride;
+  const int64_t y_end =
+      std::min((end - 1 + rows.padding) / rows.stride + 1, rows.pooled);
+  const int64_t x_end =
+      std::min((columns.size - 1 + columns.padding) / columns.stride + 1,
+               columns.pooled);
+  // Fewer elements than this are faster one by one.
+  constexpr int64_t kMinLanes = 3;
+  for (int64_t y = y_begin; y < y_end; ++y) {
+    const int64_t at_row = (y * rows.stride - rows.padding) * row_size;
+    for (int64_t x = 0; x < x_end; ++x) {
+      const int64_t at =
+          at_row + (x * columns.stride - columns.padding) * pool.inner;
+      const Window<T, kIsMin> window{pool,
+                                     operand + at,
+                                     result + at,
+                                     Over(rows, y, 0, rows.size),
+                                     Over(columns, x, 0, columns.size),
+                                     Over(rows, y, begin, end)};
+      const T* const s = source + (y * columns.pooled + x) * pool.inner;
+      if (pool.inner < kMinLanes) {
+        for (int64_t i = 0; i < pool.inner; ++i) window.RunOne(i, s[i]);
+        continue;
+      }
+      ForBlocks<T>(pool.inner, [&](const auto& block, int64_t i)
+                                   HWY_ATTR { window.Run(block, i, s + i); });
+    }
+  }
+}
+
+// Rows [begin, end) of all images.
+template <typename T>
+void PoolImages(const Pool& pool, const T* operand, const T* source, T* result,
+                int64_t begin, int64_t end) {
+  const int64_t rows = pool.rows.size;
+  const int64_t size = rows * pool.columns.size * pool.inner;
+  const int64_t source_size =
+      pool.rows.pooled * pool.columns.pooled * pool.inner;
+  while (begin < end) {
+    const int64_t image = begin / rows, row = begin % rows;
+    const int64_t row_end = std::min(row + end - begin, rows);
+    const auto run = pool.is_min ? PoolRows<true, T> : PoolRows<false, T>;
+    run(pool, operand + image * size, source + image * source_size,
+        result + image * size, row, row_end);
+    begin += row_end - row;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace xla_ffi_kit
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace xla_ffi_kit {
+
+template <typename T>
+void SelectAndScatterAdd(const Pool& pool, const T* operand, const T* source,
+                         T* result, const Executor& executor) {
+  HWY_EXPORT_T(Table, PoolImages<T>);
+  const auto run = HWY_DYNAMIC_POINTER_T(Table);
+  const int64_t row_bytes =
+      3 * pool.columns.size * pool.inner * static_cast<int64_t>(sizeof(T));
+  ParallelFor(executor, pool.outer * pool.rows.size, row_bytes,
+              [&](int64_t begin, int64_t end) noexcept {
+                run(pool, operand, source, result, begin, end);
+              });
+}
+
+template void SelectAndScatterAdd<float>(const Pool&, const float*,
+                                         const float*, float*, const Executor&);
+template void SelectAndScatterAdd<double>(const Pool&, const double*,
+                                          const double*, double*,
+                                          const Executor&);
+
+}  // namespace xla_ffi_kit
+
+#endif  // HWY_ONCE

@@ -1,0 +1,49 @@
+// The gradient of max and min pooling in two dimensions, on the CPU.
+
+#ifndef ACCELERATE_KERNELS_SELECT_AND_SCATTER_ADD_SELECT_AND_SCATTER_ADD_H_
+#define ACCELERATE_KERNELS_SELECT_AND_SCATTER_ADD_SELECT_AND_SCATTER_ADD_H_
+
+#include <cstdint>
+
+#include "xla_ffi/core/executor.h"
+
+namespace xla_ffi_kit {
+
+// One pooled dimension: the window at element o of the pooled array is over
+// elements o * stride - padding and the window - 1 next ones of the operand.
+struct PoolDimension {
+  int64_t size = 1;     // of the operand, at most kMaxPoolSize
+  int64_t pooled = 1;   // of the pooled array, at most kMaxPoolSize
+  int64_t window = 1;   // at most kMaxPoolWindow
+  int64_t stride = 1;   // at most kMaxPoolSize
+  int64_t padding = 0;  // 0 to kMaxPoolWindow
+};
+
+// So that no offset overflows, and 32 bits hold the number of any element of a
+// window.
+inline constexpr int64_t kMaxPoolSize = int64_t{1} << 30;
+inline constexpr int64_t kMaxPoolWindow = int64_t{1} << 15;
+
+struct Pool {
+  int64_t outer = 1;  // how many images there are
+  int64_t inner = 1;  // channels, the last axis
+  PoolDimension rows, columns;
+  bool is_min = false;
+};
+
+// operand[outer, rows, columns, inner], source[outer, pooled rows, pooled
+// columns, inner] -> result, like the operand.
+//
+// From each window the element is selected that its elements, in row-major
+// order, leave: the one selected so far stays if it is >= the next (with is_min
+// <=), so that the first of equals stays and a NaN goes. What is outside the
+// operand is -infinity (infinity). To the result, 0.0 at first, the source's
+// elements are added where they were selected, in row-major order of the
+// source; those selected outside are not. T: float or double.
+template <typename T>
+void SelectAndScatterAdd(const Pool& pool, const T* operand, const T* source,
+                         T* result, const Executor& executor);
+
+}  // namespace xla_ffi_kit
+
+#endif  // ACCELERATE_KERNELS_SELECT_AND_SCATTER_ADD_SELECT_AND_SCATTER_ADD_H_

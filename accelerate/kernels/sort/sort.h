@@ -1,0 +1,58 @@
+// Sorting of rows by one or several keys, with payload, on the CPU.
+
+#ifndef ACCELERATE_KERNELS_SORT_SORT_H_
+#define ACCELERATE_KERNELS_SORT_SORT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "accelerate/kernels/core/ordered_key.h"
+#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/host_scratch.h"
+
+namespace xla_ffi_kit {
+
+// One array of rows * length elements, row by row.
+struct SortOperand {
+  const void* in = nullptr;
+  void* out = nullptr;  // as large as `in`, and apart from every input
+  int64_t width = 0;    // bytes an element: 1, 2, 4, 8, or 16 for payload
+  KeyCode code;         // of a key's type
+  bool is_bf16 = false;
+};
+
+struct SortProblem {
+  int64_t rows = 0;
+  int64_t length = 0;
+  int64_t num_keys = 1;  // the first operands are the keys
+  std::vector<SortOperand> operands;
+};
+
+// Sorts each row of all operands together: stable, ascending, by the first
+// key, equal ones by the second, and so on, in XLA's order (ordered_key.h).
+// What is moved is moved bit by bit, except NaNs of bf16 (QuietBF16Nans).
+//
+// O(n log n) on any input. Without memory for the scratch the outputs are
+// undefined; it is none for one operand of 32 or 64 bits, and
+// else 8 bytes an element, 16 with a 64-bit key.
+ScratchStatus Sort(const SortProblem& problem, const Executor& executor);
+
+namespace sort_internal {
+
+// Of one operand, which needs no index to be stable.
+ScratchStatus SortValues(const SortProblem& problem, const Executor& executor);
+
+// Of any number of operands.
+ScratchStatus SortWithPayload(const SortProblem& problem,
+                              const Executor& executor);
+
+// Whether rows are sorted one after the other, each by all threads.
+bool IsRowByRow(const SortProblem& problem, const Executor& executor);
+
+// How many parts of the rows are worth a thread each.
+int64_t NumRowParts(const SortProblem& problem, const Executor& executor);
+
+}  // namespace sort_internal
+}  // namespace xla_ffi_kit
+
+#endif  // ACCELERATE_KERNELS_SORT_SORT_H_

@@ -1,0 +1,31 @@
+"""JAX's own functions on the CPU, many times faster and with the same bits.
+
+Importing this package changes nothing: `enable()` does.
+"""
+
+import xla_ffi_kit
+
+__version__ = "0.1.0"
+
+if xla_ffi_kit.__version__ != __version__:
+    raise ImportError(
+        f"xla_ffi_accelerate {__version__} needs xla_ffi_kit {__version__}, "
+        f"got {xla_ffi_kit.__version__}: install both in one version"
+    )
+
+from xla_ffi_accelerate import numpy
+from xla_ffi_accelerate.libraries import LIBRARIES
+from xla_ffi_accelerate.switch import disable, disabled, enable, enabled, status
+
+# An exported program that calls a handler runs after this import.
+xla_ffi_kit.register_at_import(*LIBRARIES)
+
+__all__ = [
+    "LIBRARIES",
+    "disable",
+    "disabled",
+    "enable",
+    "enabled",
+    "numpy",
+    "status",
+]

@@ -1,0 +1,158 @@
+"""The switch: JAX's own primitives on the package's CPU kernels.
+
+Only what a primitive is lowered to is replaced, and only for the platform
+"cpu": tracing, differentiation, vmap and sharding remain JAX's own rules.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from xla_ffi_accelerate import (
+    _later,
+    _replacement,
+    _scopes,
+    _setting,
+    registry,
+)
+from xla_ffi_accelerate._jax_rules import ChangedJaxError
+from xla_ffi_accelerate._rule import OfModule, Result, Rule
+from xla_ffi_accelerate._scopes import Change
+from xla_ffi_accelerate.libraries import CPU_LIBRARY
+
+
+class Enabled:
+    """What `enabled` and `disabled` return: a block of one thread.
+
+    It may be entered again, within itself too, and by several threads.
+    """
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+
+    def __enter__(self) -> Enabled:
+        _scopes.open_block(self._change)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _scopes.close_block(self._change)
+
+
+def enable(*names: str, exact: bool = True) -> None:
+    """Makes JAX's own functions on the CPU run the package's kernels.
+
+    For the whole process; within a block of `enabled`, until its end. What is
+    not covered (a dtype that a kernel does not have, a program that is
+    exported) is lowered as before. A compiled function is compiled anew for
+    each setting that it is called under, once. With a release of JAX that is
+    not known yet, a rule that depends on the order of XLA's sums tests itself
+    when a program first needs it.
+
+    Args:
+      *names: what to enable, in addition to what already is. "sort":
+        `jax.lax.sort` and the functions built on it, such as `jnp.sort`,
+        `argsort`, `lexsort`, `unique`, `median`, `percentile`,
+        `jax.random.permutation` and `choice`; accelerate/docs/accelerate.md
+        lists all names, and groups of them.
+      exact: what to enable without a name: everything whose results stay the
+        same, bit for bit (True), or everything there is (False).
+
+    Raises:
+      ValueError: a name that is not known.
+      HandlerLibraryError: the package's library is missing or too old.
+    """
+    _scopes.add(_change("enable", names, exact))
+
+
+def disable() -> None:
+    """Switches everything off; within a block, until its end."""
+    _scopes.add(_off())
+
+
+def enabled(*names: str, exact: bool = True) -> Enabled:
+    """`enable` for one thread, until the end of a block.
+
+    Blocks nest, and may end in any order. Threads that a block starts have the
+    process's setting.
+
+    Args:
+      *names: as those of `enable`.
+      exact: likewise.
+
+    Returns:
+      A context manager: `with enabled("sort"):`.
+
+    Raises:
+      ValueError: a name that is not known.
+      HandlerLibraryError: the package's library is missing or too old.
+    """
+    return Enabled(_change("enabled", names, exact))
+
+
+def disabled() -> Enabled:
+    """`disable` for one thread, until the end of a block."""
+    return Enabled(_off())
+
+
+def status() -> dict[str, Result]:
+    """The names that are on in this thread, sorted.
+
+    Returns:
+      Name -> "exact" if the results stay the same, bit for bit; "close" if
+      they do within the bound that docs/accelerate.md states. Not those of
+      which a change of JAX was found.
+    """
+    return {
+        name: registry.result(name)
+        for name in sorted(_setting.current().names)
+        if any(
+            _replacement.is_installed(rule) or _is_awaited(rule)
+            for rule in registry.RULES.get(name, ())
+        )
+    }
+
+
+def state() -> dict[str, str]:
+    """Name -> "on, exact", say, or why JAX's own stays, for the doctor."""
+    on = status()
+    found = {}
+    for name, rules in sorted(registry.RULES.items()):
+        reasons = _replacement.reasons(name)
+        for rule in rules:
+            try:
+                if not _is_awaited(rule):
+                    rule.primitive()
+            except ChangedJaxError as error:
+                reasons.append(str(error))
+        is_on = "on" if name in on else "off"
+        found[name] = f"{is_on}, {registry.result(name)}"
+        if reasons:
+            found[name] += f"; JAX's own stays: {reasons[0]}"
+    return found
+
+
+def _off() -> Change:
+    return Change(frozenset(), replaces=True)
+
+
+def _is_awaited(rule: Rule) -> bool:
+    """Whether the module of its primitive has not been imported yet."""
+    return isinstance(rule, OfModule) and rule.MODULE not in sys.modules
+
+
+def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
+    """What the arguments ask for, its rules ready to be asked."""
+    wanted = registry.names(function, *names, exact=exact)
+    for name in wanted:  # all of them, before anything is changed
+        for rule in registry.RULES[name]:
+            if rule.TARGET is not None:
+                CPU_LIBRARY.handler(rule.TARGET)
+    for name in sorted(wanted):
+        for rule in registry.RULES[name]:
+            install = functools.partial(_replacement.install, name, rule)
+            if isinstance(rule, OfModule):
+                _later.when_imported(rule.MODULE, rule, install)
+            else:
+                install()
+    return Change(wanted, replaces=False)

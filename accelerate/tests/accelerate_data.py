@@ -1,0 +1,156 @@
+"""Arrays that sorting gets wrong, and the comparison with JAX's own code."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import xla_ffi_accelerate
+
+DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
+    "float16 bfloat16 float32 float64".split()
+)
+
+
+def specials(dtype: np.dtype) -> np.ndarray:
+    """Extreme values and, of floats, all that compare in their own way."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if jnp.issubdtype(dtype, np.integer):
+        info = np.iinfo(dtype)
+        return np.array([info.min, info.max, 0, 1, info.max // 2], dtype)
+    info = jnp.finfo(dtype)
+    positive = [0, info.smallest_subnormal, info.tiny, 1, info.max, np.inf]
+    values = np.array([*positive, np.nan], dtype)
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    payload_nan = (values[-1:].view(unsigned) | unsigned.type(5)).view(dtype)
+    values = np.concatenate([values, payload_nan])
+    return np.concatenate([values, -values])
+
+
+def rows(dtype: str, n: int, seed: int = 0) -> np.ndarray:
+    """One row of length n for each pattern."""
+    kind = jnp.dtype(dtype)
+    random = np.random.default_rng((seed, n))
+    special = specials(kind)
+    if kind.kind == "b":
+        any_bits = random.integers(0, 2, n).astype(bool)
+    else:
+        any_bits = np.frombuffer(random.bytes(n * kind.itemsize), kind)
+    ramp = np.arange(n) * 100 // max(n, 1)
+    zeros = np.array([0, -0.0, -np.inf if kind.kind != "b" else 0])
+    with np.errstate(invalid="ignore"):
+        zeros = np.zeros(3).astype(kind) if kind.kind in "iu" else zeros
+        patterns = [
+            any_bits,
+            special[random.integers(0, len(special), n)],
+            random.integers(0, 4, n).astype(kind),
+            np.zeros(n).astype(kind),
+            np.full(n, special[-1], kind),  # all NaN, of floats
+            ramp.astype(kind),
+            ramp[::-1].astype(kind),
+            np.minimum(ramp, ramp[::-1]).astype(kind),
+            zeros.astype(kind)[random.integers(0, 3, n)],
+        ]
+    return np.stack(patterns)
+
+
+def _organ_pipe(n: int) -> np.ndarray:
+    """Up and down again."""
+    i = np.arange(n)
+    return np.concatenate([i[::2], i[1::2][::-1]])
+
+
+def _median_of_three_killer(n: int) -> np.ndarray:
+    """Musser (1997): what a median of three divides worst."""
+    k = n // 2
+    order = np.arange(n)
+    odd = np.arange(0, k, 2)
+    order[odd] = odd
+    order[odd[odd + 1 < k] + 1] = k + odd[odd + 1 < k]
+    order[k : 2 * k] = 2 * np.arange(k) + 1
+    # Each rank once, whatever the length.
+    return np.argsort(np.argsort(order, kind="stable"), kind="stable")
+
+
+# Orders that sorts fear: of n elements in ascending order, which comes where.
+ORDERS: dict[str, Callable[[int], np.ndarray]] = {
+    "sorted": np.arange,
+    "reversed": lambda n: np.arange(n)[::-1],
+    "organ pipe": _organ_pipe,
+    "killer": _median_of_three_killer,
+    "last in front": lambda n: np.roll(np.arange(n), 1),
+    "first at the end": lambda n: np.roll(np.arange(n), -1),
+    "saw": lambda n: np.argsort(np.arange(n) % 7, kind="stable"),
+    "two runs": lambda n: np.argsort(np.arange(n) % 2, kind="stable"),
+}
+
+
+def bits(tree: Any) -> list[tuple[Any, Any, bytes]]:
+    """Everything about the arrays of a result."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    return [(leaf.shape, leaf.dtype, leaf.tobytes()) for leaf in leaves]
+
+
+def check_equal(cases: dict[str, tuple[Callable[..., Any], Any]]) -> None:
+    """Runs each (function, arguments) with JAX's own code and with the kit's.
+
+    The results have to agree bit for bit. All of them run without the kit
+    first: to change over costs every compiled function.
+    """
+    arrays = [args for _, args in cases.values()]
+    with _compilation_for(arrays):
+        _check_equal(cases)
+
+
+@contextlib.contextmanager
+def _compilation_for(arrays: Any) -> Iterator[None]:
+    """Without LLVM's optimizations where they cannot change a bit: integers."""
+    if any(
+        jnp.issubdtype(leaf.dtype, jnp.inexact)
+        for leaf in jax.tree.leaves(arrays)
+    ):
+        yield
+        return
+    name = "jax_disable_most_optimizations"
+    before = jax.config.read(name)
+    jax.config.update(name, True)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+def _check_equal(cases: dict[str, tuple[Callable[..., Any], Any]]) -> None:
+    xla_ffi_accelerate.disable()
+    want = {name: bits(f(*args)) for name, (f, args) in cases.items()}
+    with xla_ffi_accelerate.enabled():
+        for name, (f, args) in cases.items():
+            got = bits(f(*args))
+            assert len(got) == len(want[name]), name
+            for i, (g, w) in enumerate(zip(got, want[name], strict=True)):
+                assert g == w, f"{name}: result {i} differs"
+
+
+def along(axis, *names, reverse=False):
+    """All the functions at once: compiling takes longer than running."""
+
+    def run(name, x):
+        if name.startswith("arg"):
+            return getattr(jax.lax, name)(x, axis % x.ndim, jnp.int32)
+        y = getattr(jax.lax, name)(x, axis % x.ndim, reverse=reverse)
+        if not jnp.issubdtype(y.dtype, jnp.floating):
+            return y
+        return jnp.where(jnp.isnan(y), jnp.nan, y)  # their bits may differ
+
+    return jax.jit(lambda *arrays: [run(n, x) for n in names for x in arrays])
+
+
+def finite(dtype, n):
+    """Numbers whose sums and products depend on the order."""
+    x = np.random.default_rng(n).standard_normal((3, n))
+    return (1 + x / 8).astype(dtype)

@@ -1,0 +1,299 @@
+"""accelerate: rules test themselves, whatever the caller has configured."""
+
+import contextlib
+import os
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+
+import subprocess
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import sparse
+from jax.sharding import AxisType
+
+from xla_ffi_accelerate import (
+    _replacement,
+    conv_general_dilated,
+    disable,
+    dot_general,
+    enable,
+    enabled,
+    registry,
+    status,
+)
+from xla_ffi_accelerate._rule import SelfTested
+
+TESTED = {
+    f"{name} {type(rule).__name__}": rule
+    for name, rules in registry.RULES.items()
+    for rule in rules
+    if isinstance(rule, SelfTested)
+}
+MATRICES = np.random.default_rng(0).standard_normal((64, 5, 4), np.float32)
+
+
+@contextlib.contextmanager
+def config(name, value):
+    """For the whole process."""
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+def explicit_mesh():
+    return jax.set_mesh(
+        jax.make_mesh((2,), ("i",), axis_types=(AxisType.Explicit,))
+    )
+
+
+# What a caller may have configured, on its thread and for the process.
+CONFIGURATIONS = {
+    "none": contextlib.nullcontext,
+    "transfer_guard": lambda: jax.transfer_guard("disallow_explicit"),
+    "transfer_guard, global": lambda: config("jax_transfer_guard", "disallow"),
+    "disable_jit": jax.disable_jit,
+    "disable_jit, global": lambda: config("jax_disable_jit", True),
+    "default_device": lambda: jax.default_device(jax.devices("cpu")[1]),
+    "default_device, global": lambda: config(
+        "jax_default_device", jax.devices("cpu")[1]
+    ),
+    "x64": lambda: jax.enable_x64(True),
+    "x64, global": lambda: config("jax_enable_x64", True),
+    "precision": lambda: jax.default_matmul_precision("BF16_BF16_F32"),
+    "precision, global": lambda: config(
+        "jax_default_matmul_precision", "BF16_BF16_F32"
+    ),
+    "platforms": lambda: config("jax_platforms", "cpu"),
+    "promotion": lambda: jax.numpy_dtype_promotion("strict"),
+    "rank promotion, global": lambda: config(
+        "jax_numpy_rank_promotion", "raise"
+    ),
+    "leaks": jax.checking_leaks,
+    "mesh": explicit_mesh,
+}
+
+
+@pytest.fixture(autouse=True)
+def _off(monkeypatch):
+    jax.clear_caches()  # what is lowered depends on the rules of a test
+    disable()
+    yield
+    disable()
+    jax.clear_caches()
+
+
+@pytest.fixture
+def unverified(monkeypatch):
+    """As on a release of jaxlib that is not known yet."""
+    for rule in TESTED.values():
+        monkeypatch.setattr(type(rule), "VERIFIED", frozenset())
+    with forgotten():
+        yield
+
+
+@contextlib.contextmanager
+def forgotten():
+    for found in (_replacement._agrees, _replacement._reasons):
+        found.clear()
+    yield
+    for found in (_replacement._agrees, _replacement._reasons):
+        found.clear()
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_self_test_finds_the_same(name):
+    with CONFIGURATIONS[name]():
+        assert TESTED["bcoo_dot_general BcooDotGeneral"].self_test()
+
+
+@pytest.mark.parametrize("rule", TESTED)
+def test_every_self_test_finds_the_same(rule):
+    rule = TESTED[rule]
+    with contextlib.ExitStack() as stack:
+        # Those of the process first: what they restore is read from there.
+        for name in sorted(CONFIGURATIONS, key=lambda n: "global" not in n):
+            stack.enter_context(CONFIGURATIONS[name]())
+        found = rule.self_test()
+    is_known = getattr(rule, "_is_fused", True) is not None
+    assert found == is_known
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_order_of_small_products_is_the_same(name):
+    (rule,) = registry.RULES["dot_general"]
+
+    def orders():
+        rule._orders.clear()
+        sizes = ((5, 4, 5), (4, 4, 4), (7, 6, 5))
+        return [rule._order(np.dtype(d), s) for d in "fd" for s in sizes]
+
+    jax.devices()  # the backend has to be there
+    want = orders()
+    assert want[1] is not None
+    with CONFIGURATIONS[name]():
+        assert orders() == want
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_switched_on_and_off_under_any_configuration(unverified, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with CONFIGURATIONS[name](), enabled():
+            on = set(status())
+    assert on >= {"sort", "cumsum", "bcoo_dot_general", "dot_general"}
+    assert status() == {}
+    assert "xla_ffi_kit" not in jax.jit(jnp.sort).lower(np.ones(40)).as_text()
+
+
+def test_small_products_without_jit():
+    want = MATRICES @ MATRICES.swapaxes(1, 2)
+    with enabled("dot_general"), jax.disable_jit():
+        got = jnp.asarray(MATRICES) @ MATRICES.swapaxes(1, 2)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_test_of_small_products_that_raises(monkeypatch):
+    def fails(*_):
+        raise ZeroDivisionError("by design")
+
+    monkeypatch.setattr(dot_general, "_find_order", fails)
+    (rule,) = registry.RULES["dot_general"]
+    monkeypatch.setattr(rule, "_orders", {})
+    with enabled("dot_general"):
+        f = jax.jit(lambda x: x @ x.swapaxes(1, 2))
+        with forgotten(), pytest.warns(RuntimeWarning, match="by design"):
+            text = f.lower(MATRICES).as_text()
+    assert "xla_ffi_kit" not in text
+
+
+def test_a_self_test_that_raises_leaves_the_others_on(monkeypatch, unverified):
+    def fails():
+        raise ZeroDivisionError("by design")
+
+    (rule,) = registry.RULES["bcoo_dot_general"]
+    monkeypatch.setattr(type(rule), "self_test", lambda self: fails())
+    m = sparse.BCOO.fromdense(np.eye(30, dtype=np.float32))
+    x = np.ones((30, 30), np.float32)
+    with pytest.warns(RuntimeWarning, match="bcoo_dot_general.*by design"):
+        enable()
+        np.testing.assert_array_equal(m @ x, x)
+    assert "bcoo_dot_general" not in status()
+    assert {"sort", "cumsum", "bcsr_dot_general"} <= set(status())
+    disable()
+    assert status() == {}
+    assert "xla_ffi_kit" not in jax.jit(jnp.sort).lower(np.ones(40)).as_text()
+
+
+def test_self_tests_run_on_the_cpu(monkeypatch):
+    devices = set()
+    own = jax.stages.Compiled.__call__
+
+    def call(self, *args, **kwargs):
+        results = own(self, *args, **kwargs)
+        for leaf in jax.tree.leaves(results):
+            devices.update(leaf.devices())
+        return results
+
+    monkeypatch.setattr(jax.stages.Compiled, "__call__", call)
+    with jax.default_device(jax.devices("cpu")[1]):
+        assert TESTED["bcoo_dot_general BcooDotGeneral"].self_test()
+    assert devices == {jax.local_devices(backend="cpu")[0]}
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_sums_of_floats_test_themselves(unverified, monkeypatch, name):
+    (rule,) = [r for key, r in TESTED.items() if key.split()[0] == name]
+    assert rule.self_test()
+    x = np.ones(500, np.float32)
+    assert "cumulative" in lowered(name, x)
+    assert "cumulative" in lowered(name, x.astype(np.int32))
+    jax.clear_caches()
+    monkeypatch.setattr(type(rule), "self_test", lambda self: False)
+    with forgotten(), pytest.warns(RuntimeWarning, match=f"{name} stays"):
+        assert "cumulative" not in lowered(name, x)
+        # Integers have no order.
+        assert "cumulative" in lowered(name, x.astype(np.int32))
+
+
+def lowered(name, x):
+    with enabled(name):
+        return jax.jit(getattr(jax.lax, name)).lower(x).as_text()
+
+
+@pytest.mark.parametrize("rule", TESTED)
+def test_a_self_test_fails_where_the_bits_differ(monkeypatch, rule):
+    rule = TESTED[rule]
+    own = type(rule).lower
+
+    def twice(self, ctx, *operands, **parameters):
+        results = own(self, ctx, *operands, **parameters)
+        double = jax.interpreters.mlir.lower_fun(
+            lambda x: x + x, multiple_results=False
+        )
+        (one,) = results
+        return double(ctx.replace(avals_in=ctx.avals_out), one)
+
+    monkeypatch.setattr(type(rule), "lower", twice)
+    if hasattr(rule, "_is_fused"):  # which it would find out
+        monkeypatch.setattr(rule, "_is_fused", rule._is_fused)
+    assert not rule.self_test()
+
+
+def test_self_tests_within_a_lowering(unverified):
+    def f(x, k):
+        y = jnp.cumsum(x[0, 0, 0]) * jax.lax.sort(x[0, 0, 0])
+        return y[7] * conv_general_dilated._convolve(x, k)
+
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 6, 9, 35)).astype(np.float32)
+    k = random.standard_normal((3, 3, 1, 35)).astype(np.float32)
+    functions = {
+        "jit": f,
+        "grad": jax.grad(lambda x, k: f(x, k).sum()),
+        "scan": lambda x, k: jax.lax.scan(
+            lambda c, _: (f(c, k)[:, :, :1] + c, None), x, None, 3
+        )[0],
+    }
+    want = {n: jax.jit(f)(x, k) for n, f in functions.items()}
+    with enabled():
+        for name, function in functions.items():
+            with forgotten():
+                got = jax.jit(function)(x, k)
+            assert np.asarray(got).tobytes() == want[name].tobytes(), name
+
+
+NO_BACKEND = """
+import jax, jaxlib, numpy as np
+import xla_ffi_accelerate
+from jax._src import xla_bridge
+from xla_ffi_accelerate import conv_general_dilated as conv, registry
+conv._has_avx512 = lambda: False
+for name in ("bcoo_dot_general", "bcsr_dot_general"):
+    type(registry.RULES[name][0]).VERIFIED = frozenset()
+import jax.experimental.sparse
+xla_ffi_accelerate.enable()
+assert not xla_bridge._backends
+jax.config.update("jax_num_cpu_devices", 3)
+assert jax.device_count() == 3
+x, k = np.ones((2, 6, 9, 35), np.float32), np.ones((3, 3, 1, 35), np.float32)
+text = jax.jit(conv._convolve).lower(x, k).as_text()
+is_known = registry.RULES["conv_general_dilated"][0]._is_fused is not None
+assert ("xla_ffi_accelerate.conv_general_dilated" in text) == is_known
+"""
+
+
+def test_no_self_test_starts_the_backend():
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    subprocess.run(
+        [sys.executable, "-c", NO_BACKEND],
+        check=True,
+        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )

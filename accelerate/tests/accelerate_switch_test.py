@@ -1,0 +1,333 @@
+"""accelerate: switched on, off, by name, and what it leaves alone."""
+
+import os
+import subprocess
+import sys
+import threading
+import warnings
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+import pytest
+from jax.interpreters import mlir
+
+import xla_ffi_kit
+from xla_ffi_accelerate import (
+    _jax_rules,
+    _replacement,
+    _self_test,
+    disable,
+    disabled,
+    enable,
+    enabled,
+    registry,
+    status,
+    switch,
+)
+
+X = np.array([3.0, 1, 2] * 7, np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _off():
+    jax.clear_caches()  # what is lowered depends on the rules of a test
+    disable()
+    yield
+    disable()
+    jax.clear_caches()
+
+
+def is_on(f=jnp.sort, x=X):
+    return "xla_ffi_accelerate.sort" in jax.jit(f).lower(x).as_text()
+
+
+def test_on_and_off():
+    f = jax.jit(jnp.sort)
+    assert not is_on()
+    f(X)
+    enable()
+    assert "sort" in status()
+    assert is_on()
+    # The same function object: what it was compiled to is forgotten.
+    assert "xla_ffi_accelerate.sort" in f.lower(X).compile().as_text()
+    np.testing.assert_array_equal(f(X), np.sort(X))
+    disable()
+    assert status() == {}
+    assert not is_on()
+
+
+def test_nothing_that_is_compiled_is_forgotten(monkeypatch):
+    calls = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: calls.append(1))
+    enable("sort")
+    with enabled("top_k"):
+        pass
+    disable()
+    assert not calls
+
+
+def test_jax_tables_stay_as_they_are():
+    enable()
+    table = dict(mlir._platform_specific_lowerings["cpu"])
+    enable()
+    disable()
+    with enabled("top_k"):
+        enable("sort")
+    assert mlir._platform_specific_lowerings["cpu"] == table
+
+
+def test_context_managers_nest_and_restore():
+    with enabled("sort"):
+        with enabled():
+            assert is_on()
+        assert status() == {"sort": "exact"}
+        with pytest.raises(KeyError), disabled():
+            assert not is_on()
+            raise KeyError
+        assert is_on()
+    assert not is_on()
+
+
+@pytest.mark.parametrize(
+    "names", [("sorting",), (False, "sort"), (True,), (False,)]
+)
+def test_unknown_names(names):
+    with pytest.raises(ValueError, match="enable: names: expected any of"):
+        enable(*names)
+    assert status() == {}
+
+
+def test_uncovered_sorts_stay_jax_own():
+    enable()
+    assert not is_on(x=X.astype(np.complex64))
+    assert not is_on(x=X[:1])
+    # Few elements XLA sorts as soon as a call would, whatever their rows.
+    assert not is_on(x=X[:8]) and is_on(x=X[:9])
+    assert is_on(x=np.tile(X[:2], (5, 1)))
+    assert not is_on(x=np.arange(32)) and is_on(x=np.arange(33))
+    assert not is_on(jnp.argsort, X[:16]) and is_on(jnp.argsort, X[:17])
+    keys = jax.random.split(jax.random.key(0), X.size)  # an extended dtype
+    f = jax.jit(lambda x, k: jax.lax.sort((x, jax.random.key_data(k)[:, 0])))
+    assert jax.tree.leaves(f(X, keys))[0].tolist() == sorted(X)
+
+
+def test_exported_programs_do_not_need_the_kit():
+    enable()
+    n, m = jax.export.symbolic_shape("n, m")
+    shape = jax.ShapeDtypeStruct((n, m), np.float32)
+    exported = jax.export.export(jax.jit(jnp.sort))(shape)
+    assert "xla_ffi_accelerate.sort" not in exported.mlir_module()
+    np.testing.assert_array_equal(exported.call(X[None]), np.sort(X)[None])
+    exported = jax.export.export(jax.jit(jnp.sort))(X)
+    assert "xla_ffi_accelerate.sort" not in exported.mlir_module()
+
+
+def test_changed_primitive_is_left_alone(monkeypatch):
+    monkeypatch.setattr(_replacement, "_reasons", {})
+    (rule,) = registry.RULES["sort"]
+    monkeypatch.setattr(rule, "PARAMETERS", (frozenset({"axis"}),))
+    enable()
+    with pytest.warns(RuntimeWarning, match="sort stays JAX's own"):
+        assert not is_on()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # one warning is enough
+        assert not is_on(lambda x: jnp.sort(x) + 1)
+    np.testing.assert_array_equal(jnp.sort(X), np.sort(X))
+
+
+@pytest.mark.parametrize("what", ["_lowerings", "_platform_specific_lowerings"])
+def test_changed_tables_are_left_alone(monkeypatch, what):
+    monkeypatch.setattr(_replacement, "_reasons", {})
+    monkeypatch.setattr(_replacement, "_primitives", {})
+    tables = mlir._platform_specific_lowerings
+    monkeypatch.delitem(tables["cpu"], jax.lax.sort_p, raising=False)
+    monkeypatch.delattr(_jax_rules.mlir, what)
+    with pytest.warns(RuntimeWarning, match="cannot be read"):
+        enable("sort")
+    assert status() == {}
+
+
+class Doubled:
+    """Plain HLO in the place of `jax.lax.tan`, close by no bound at all."""
+
+    RESULT = "close"
+    TARGET = None
+    PARAMETERS = (frozenset({"accuracy"}), frozenset())
+
+    def __init__(self, factor=2):
+        self._factor = factor
+
+    def primitive(self):
+        return jax.lax.tan_p
+
+    def covers(self, avals, **parameters):
+        return True
+
+    def partitions(self, avals, **parameters):
+        return True
+
+    def lower(self, ctx, x, **parameters):
+        call = mlir.lower_fun(
+            lambda x: x * self._factor, multiple_results=False
+        )
+        return call(ctx, x)
+
+
+class WithSelfTest(Doubled):
+    VERIFIED = frozenset({"0.0.1"})
+
+    def __init__(self, verdict):
+        super().__init__()
+        self._verdict = verdict
+        self.calls = 0
+
+    def self_test(self):
+        self.calls += 1
+        return self._verdict
+
+
+def test_close_rules_are_asked_for(monkeypatch):
+    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
+    monkeypatch.setitem(registry.GROUPS, "math", ["tan", "cumsum"])
+    own = jnp.tan(X)
+    enable()
+    assert "tan" not in status() and "cumsum" in status()
+    np.testing.assert_array_equal(jnp.tan(X), own)
+    assert switch.state()["tan"] == "off, close"
+    with enabled("math"):
+        assert status()["tan"] == "close"
+        assert switch.state()["tan"] == "on, close"
+        np.testing.assert_array_equal(jnp.tan(X), X * 2)
+    disable()
+    with enabled("math"):
+        assert status() == {"cumsum": "exact", "tan": "close"}
+    with enabled(exact=False):
+        assert status().keys() == registry.RULES.keys()
+    np.testing.assert_array_equal(jnp.tan(X), own)
+
+
+def test_plain_hlo_is_exported(monkeypatch):
+    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
+    (n,) = jax.export.symbolic_shape("n")
+    shape = jax.ShapeDtypeStruct((n,), np.float32)
+    with enabled("tan"):
+        exported = jax.export.export(jax.jit(jnp.tan))(shape)
+    np.testing.assert_array_equal(exported.call(X), X * 2)
+
+
+def test_rules_of_one_primitive_are_undone_in_order(monkeypatch):
+    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
+    monkeypatch.setitem(registry.RULES, "tan3", [Doubled(3)])
+    own = jnp.tan(X)
+    enable("tan")
+    with enabled("tan3"):
+        np.testing.assert_array_equal(jnp.tan(X), X * 3)
+        enable("tan3", "sort")
+    np.testing.assert_array_equal(jnp.tan(X), X * 2)
+    disable()
+    np.testing.assert_array_equal(jnp.tan(X), own)
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_unknown_releases_are_tested_once(monkeypatch, verdict):
+    monkeypatch.setattr(_replacement, "_reasons", {})
+    rule = WithSelfTest(verdict)
+    monkeypatch.setitem(registry.RULES, "tan", [rule])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            enable("tan")
+            jax.jit(lambda x: jnp.tan(x)).lower(X)
+            assert ("tan" in status()) == verdict
+            disable()
+    assert rule.calls == 1
+    said = [str(w.message) for w in caught]
+    assert len(said) == (not verdict)
+    assert all("tan stays JAX's own" in message for message in said)
+    assert ("another order" in switch.state()["tan"]) == (not verdict)
+
+
+def test_verified_releases_are_not_tested(monkeypatch):
+    rule = WithSelfTest(False)
+    monkeypatch.setattr(rule, "VERIFIED", frozenset({jaxlib.__version__}))
+    monkeypatch.setitem(registry.RULES, "tan", [rule])
+    enable("tan")
+    np.testing.assert_array_equal(jnp.tan(X), X * 2)
+    assert rule.calls == 0 and status() == {"tan": "close"}
+
+
+def test_a_self_test_compares_bits():
+    (sort,) = registry.RULES["sort"]
+    assert _self_test.same_bits(sort, jnp.sort, X)
+    assert not _self_test.same_bits(Doubled(), jnp.tan, X)
+    assert not is_on()  # the rule is gone again
+
+
+def test_a_name_is_on_if_one_of_its_rules_is(monkeypatch):
+    monkeypatch.setattr(_replacement, "_reasons", {})
+    monkeypatch.setitem(registry.RULES, "tan", [WithSelfTest(False), Doubled()])
+    with pytest.warns(RuntimeWarning, match="tan stays JAX's own"):
+        enable("tan")
+        np.testing.assert_array_equal(jnp.tan(X), X * 2)
+    assert status() == {"tan": "close"}
+    assert switch.state()["tan"].startswith("on, close; JAX's own stays: XLA")
+
+
+def test_missing_primitive(monkeypatch):
+    monkeypatch.setattr(_replacement, "_reasons", {})
+    monkeypatch.delattr(jax.lax, "top_k_p")
+    with pytest.warns(RuntimeWarning, match="jax.lax has no primitive top_k_p"):
+        enable("top_k")
+    assert status() == {}
+    assert "no primitive" in switch.state()["top_k"]
+
+
+def test_a_primitive_that_jax_does_not_lower():
+    assert _jax_rules.lowered_primitive("sort") is jax.lax.sort_p
+    with pytest.raises(_jax_rules.ChangedJaxError, match="no primitive sorts"):
+        _jax_rules.lowered_primitive("sorts")
+
+
+def test_missing_library_changes_nothing(monkeypatch):
+    missing = xla_ffi_kit.HandlerLibrary("/nowhere/kit.so")
+    monkeypatch.setattr(switch, "CPU_LIBRARY", missing)
+    with pytest.raises(xla_ffi_kit.HandlerLibraryError, match="nowhere"):
+        enable()
+    assert status() == {}
+
+
+def test_threads_sort_at_once():
+    enable()
+    x = np.random.default_rng(0).standard_normal(300_000).astype(np.float32)
+    want, wrong = np.sort(x), []
+
+    def work(f):
+        for _ in range(5):
+            if not np.array_equal(f(x), want):
+                wrong.append(1)
+
+    # One after the other in a program, too: all want the pool's threads.
+    f = jax.jit(lambda x: jnp.sort(jnp.roll(jnp.sort(jnp.roll(x, 7)), 9)))
+    threads = [threading.Thread(target=work, args=(f,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_switching_starts_no_backend():
+    code = (
+        "import xla_ffi_accelerate; xla_ffi_accelerate.enable();"
+        "from jax._src import xla_bridge;"
+        "assert not xla_bridge._backends;"
+        "import jax.numpy as jnp; assert jnp.sort(jnp.array([2, 1]))[0] == 1"
+    )
+    path = os.pathsep.join(sys.path)
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )

@@ -1,0 +1,130 @@
+"""The package's own operations: check_op, the switch, export, warnings."""
+
+import os
+
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=4"
+)
+
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import pytest
+
+import xla_ffi_accelerate
+import xla_ffi_accelerate.numpy as xnp
+import xla_ffi_kit
+from xla_ffi_accelerate.numpy._isin import isin_op
+from xla_ffi_accelerate.numpy._nonzero import nonzero_op
+from xla_ffi_accelerate.sorted_rows import sort_op, sort_pairs_op
+from xla_ffi_kit.testing import Case, check_op
+
+jax.config.update("jax_enable_x64", True)
+
+INTEGERS = ("no floating-point operand",)
+# What may be skipped for a good operation, and for which reasons.
+SKIPPABLE = {
+    "aliases": ("the operation has no aliases",),
+    "jacobians": (*INTEGERS, "no floating-point result"),
+    **dict.fromkeys(("jvp", "grad", "second order", "vmap of grad"), INTEGERS),
+}
+GOOD = {
+    "isin": (isin_op, Case("float32[2,6]", "float32[2,3]")),
+    "nonzero": (nonzero_op, Case("bool[2,6]", size=4, fill=-1)),
+    "sort": (sort_op, Case("float32[2,6]", num_keys=1)),
+    "sort_pairs": (sort_pairs_op, Case("int8[5]", "float64[5]", num_keys=1)),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_operation(name):
+    op, case = GOOD[name]
+    report = check_op(op, [case])
+    print(report)
+    for row in report.rows:
+        reasons = SKIPPABLE.get(row.check, ())
+        assert row.status == "passed" or row.message in reasons, row
+
+
+X = jnp.ones((3, 4))
+PUBLIC = {
+    "unique": (
+        lambda x: xnp.unique(
+            x, size=4, return_inverse=True, return_counts=True
+        )[0],
+        X,
+    ),
+    "isin": (lambda x: xnp.isin(x, x).astype(x.dtype), jnp.ones(100)),
+    "nonzero": (lambda x: x[xnp.nonzero(x, size=4)], X),
+}
+
+
+def targets(function, x):
+    text = jax.jit(function).lower(x).as_text()
+    return set(re.findall(r"@(xla_ffi_accelerate\.\w+)", text))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_reaches_all_that_its_function_runs(name):
+    function, x = PUBLIC[name]
+
+    def loss(x):
+        return (function(x) ** 2).sum()
+
+    assert targets(function, x)
+    programs = (
+        (function, x),
+        (jax.grad(loss), x),
+        (jax.vmap(function), jnp.stack([x, x])),
+    )
+    for program, given in programs:
+        with xla_ffi_kit.use_reference(name):
+            assert not targets(program, given)
+
+
+def test_export_checks_follow_a_function_of_a_module():
+    def function(x):
+        return xla_ffi_accelerate.numpy.unique(x, size=2)
+
+    checks = xla_ffi_kit.export_checks(function)
+    wanted = jax.export.DisabledSafetyCheck.custom_call(
+        "xla_ffi_accelerate.sort"
+    )
+    assert str(wanted) in map(str, checks)
+
+
+def test_completion_shows_public_names_only():
+    shown = {n for n in dir(xnp) if not n.startswith("_")}
+    assert shown == set(xnp.__all__)
+
+
+@pytest.mark.skipif(
+    jaxlib.__version__ != "0.10.2", reason="a release that warns"
+)
+@pytest.mark.parametrize(
+    "use",
+    [
+        "xla_ffi_accelerate.enable('sort'); jax.numpy.sort(x)",
+        "xla_ffi_accelerate.numpy.unique(x)",
+    ],
+)
+def test_a_program_is_warned_once(use):
+    code = (
+        "import jax, numpy as np, xla_ffi_accelerate\n"
+        f"x = np.arange(99.0)\n{use}\n{use}\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("XLA_FFI_KIT_RELEASE_WARNING", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.count("KnownBadReleaseWarning: ") == 1

@@ -1,0 +1,80 @@
+"""Two packages: the kit does not know accelerate, which knows its public names.
+
+In C++ and Starlark the visibility of targets says what is public.
+"""
+
+import ast
+import pathlib
+import re
+
+import xla_ffi_kit
+
+# Modules whose names are public beside those of `xla_ffi_kit` itself.
+PUBLIC = {"xla_ffi_kit.lowering", "xla_ffi_kit.testing"}
+KIT = ("python", "third_party", "tools", "xla_ffi")
+OTHERS_NAME = re.compile(r"xla_ffi_accelerate|//accelerate|accelerate/")
+ACCELERATE = pathlib.Path("accelerate/python/xla_ffi_accelerate")
+
+
+def files(*folders):
+    return [
+        path
+        for folder in folders
+        for path in pathlib.Path(folder).rglob("*")
+        if path.is_file()
+    ]
+
+
+def private_imports(text):
+    """What a module imports of the kit that is not public."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            for name in (a.name for a in node.names):
+                if name.startswith("xla_ffi_kit.") and name not in PUBLIC:
+                    yield name
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for name in (a.name for a in node.names):
+                whole = f"{node.module}.{name}"
+                if node.module == "xla_ffi_kit":
+                    if name not in xla_ffi_kit.__all__ and whole not in PUBLIC:
+                        yield whole
+                elif node.module.startswith("xla_ffi_kit."):
+                    if node.module not in PUBLIC or name.startswith("_"):
+                        yield whole
+
+
+def test_the_kit_does_not_name_accelerate():
+    found = files(*KIT)
+    assert len(found) > 50
+    named = [
+        str(path)
+        for path in found
+        if OTHERS_NAME.search(path.read_text(errors="replace"))
+    ]
+    assert not named
+
+
+def test_accelerate_imports_public_names_only():
+    modules = files(ACCELERATE)
+    assert len(modules) > 25
+    found = {
+        str(path): private
+        for path in modules
+        if path.suffix == ".py"
+        and (private := [*private_imports(path.read_text())])
+    }
+    assert not found
+
+
+def test_a_private_import_is_found():
+    text = """
+from xla_ffi_kit import FfiOp, _check, lowering
+from xla_ffi_kit.lowering import register
+from xla_ffi_kit.op.ffi_op import FfiOp
+import xla_ffi_kit.library
+"""
+    assert [*private_imports(text)] == [
+        "xla_ffi_kit._check",
+        "xla_ffi_kit.op.ffi_op.FfiOp",
+        "xla_ffi_kit.library",
+    ]

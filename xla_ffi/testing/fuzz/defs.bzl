@@ -1,0 +1,55 @@
+"""xla_ffi_fuzz_test(): random call frames for every handler of a library."""
+
+load("@rules_cc//cc:defs.bzl", "cc_test")
+
+def xla_ffi_fuzz_test(name, handlers, library, example_calls, **kwargs):
+    """Calls every handler of a library with random call frames.
+
+    A handler must return success or an error, and write nothing but its results.
+    By default the test runs every seed, and fails where a handler never succeeds
+    or never refuses; with --config=fuzz clang's libFuzzer searches for as long as
+    it may.
+
+    Args:
+      name: name of the `cc_test`.
+      handlers: the xla_ffi_library.
+      library: its `library`, or its name if it has none.
+      example_calls: a C++ source that defines
+        xla_ffi_kit::testing::ExampleCallOf() (example_calls.h): a call that
+        succeeds, of each handler that no simple frame reaches.
+      **kwargs: passed to the `cc_test`.
+    """
+    with_libfuzzer = Label("//xla_ffi/testing/fuzz:with_libfuzzer")
+    cc_test(
+        name = name,
+        srcs = [
+            example_calls,
+            Label("//xla_ffi/testing/fuzz:call_frame_fuzz.cc"),
+        ] + select({
+            with_libfuzzer: [Label("//xla_ffi/testing/fuzz:libfuzzer.cc")],
+            "//conditions:default": [Label("//xla_ffi/testing/fuzz:replay.cc")],
+        }),
+        args = select({
+            with_libfuzzer: [
+                "-len_control=0",
+                "-max_len=256",
+                "-max_total_time=10",
+                "-print_final_stats=1",
+                "-rss_limit_mb=4096",
+                "-timeout=30",
+                "-verbosity=0",
+            ],
+            "//conditions:default": [],
+        }),
+        linkopts = select({
+            with_libfuzzer: ["-fsanitize=fuzzer"],
+            "//conditions:default": [],
+        }),
+        local_defines = ["XLA_FFI_KIT_HANDLER_TABLE=%s_handler_table" % library],
+        deps = [
+            handlers,
+            Label("//xla_ffi/core:handler_table"),
+            Label("//xla_ffi/testing/fuzz:fuzz_frame"),
+        ],
+        **kwargs
+    )
