@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 #include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"

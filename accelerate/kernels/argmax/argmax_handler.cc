@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/argmax/argmax.h"
-#include "accelerate/kernels/core/ordered_key.h"
 #include "xla_ffi/core/handler.h"
 
 namespace xla_ffi_kit {

@@ -13,7 +13,7 @@
   "accelerate/kernels/conv_general_dilated/conv_general_dilated.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Must come after foreach_target.h.
-#include "accelerate/kernels/core/simd_blocks-inl.h"
+#include "accelerate/core/simd_blocks-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/cumulative/cumulative.h"
 #include "xla_ffi/core/handler.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
 

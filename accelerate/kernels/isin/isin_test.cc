@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/isin/isin_handler.h"
 #include "accelerate/kernels/isin/key_set.h"
 #include "gtest/gtest.h"

@@ -9,7 +9,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/vector_sort.h"
 #include "xla_ffi/core/host_scratch.h"
 
 namespace xla_ffi_kit {

@@ -13,7 +13,7 @@
   "accelerate/kernels/select_and_scatter_add/select_and_scatter_add.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Must come after foreach_target.h.
-#include "accelerate/kernels/core/simd_blocks-inl.h"
+#include "accelerate/core/simd_blocks-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/vector_sort.h"
 #include "accelerate/kernels/sort/vector_split.h"
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"

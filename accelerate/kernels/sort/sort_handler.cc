@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/sort/sort.h"
 #include "xla_ffi/core/handler.h"
 

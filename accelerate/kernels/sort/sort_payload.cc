@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "accelerate/kernels/core/packed_key.h"
-#include "accelerate/kernels/core/small_sort.h"
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/packed_key.h"
+#include "accelerate/core/small_sort.h"
+#include "accelerate/core/vector_sort.h"
 #include "accelerate/kernels/sort/parallel_sort.h"
 #include "accelerate/kernels/sort/sort.h"
 #include "accelerate/kernels/sort/sorted_row.h"

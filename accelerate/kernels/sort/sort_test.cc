@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/testing/thread_sanitizer.h"

@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <variant>
 
-#include "accelerate/kernels/core/ordered_key.h"
-#include "accelerate/kernels/core/packed_key.h"
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/ordered_key.h"
+#include "accelerate/core/packed_key.h"
+#include "accelerate/core/vector_sort.h"
 #include "accelerate/kernels/sort/sort.h"
 #include "accelerate/kernels/sort/vector_codes.h"
 

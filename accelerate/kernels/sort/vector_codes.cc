@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "accelerate/kernels/core/ordered_key.h"
-#include "accelerate/kernels/core/packed_key.h"
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/ordered_key.h"
+#include "accelerate/core/packed_key.h"
+#include "accelerate/core/vector_sort.h"
 #include "xla_ffi/core/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "accelerate/kernels/core/ordered_key.h"
-#include "accelerate/kernels/core/packed_key.h"
+#include "accelerate/core/ordered_key.h"
+#include "accelerate/core/packed_key.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/testing/for_each_simd_target.h"

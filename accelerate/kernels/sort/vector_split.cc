@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/vector_sort.h"
 #include "xla_ffi/core/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE

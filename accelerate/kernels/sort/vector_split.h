@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/vector_sort.h"
 
 namespace xla_ffi_kit {
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/vector_sort.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 

@@ -5,10 +5,10 @@
 #include <type_traits>
 #include <variant>
 
-#include "accelerate/kernels/core/ordered_key.h"
-#include "accelerate/kernels/core/packed_key.h"
-#include "accelerate/kernels/core/small_sort.h"
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/ordered_key.h"
+#include "accelerate/core/packed_key.h"
+#include "accelerate/core/small_sort.h"
+#include "accelerate/core/vector_sort.h"
 #include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/parallel_for.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/top_k/top_k.h"
 #include "xla_ffi/core/handler.h"
 

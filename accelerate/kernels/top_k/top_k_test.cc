@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/top_k/top_k_handler.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/testing/bad_frames.h"

@@ -5,8 +5,8 @@
 // order is that one, equal for equal keys. Integers only need their sign bit
 // flipped.
 
-#ifndef ACCELERATE_KERNELS_CORE_ORDERED_KEY_H_
-#define ACCELERATE_KERNELS_CORE_ORDERED_KEY_H_
+#ifndef ACCELERATE_CORE_ORDERED_KEY_H_
+#define ACCELERATE_CORE_ORDERED_KEY_H_
 
 #include <cstdint>
 #include <type_traits>
@@ -117,4 +117,4 @@ inline void QuietBF16Nans(uint16_t* bits, int64_t n) {
 
 }  // namespace xla_ffi_kit
 
-#endif  // ACCELERATE_KERNELS_CORE_ORDERED_KEY_H_
+#endif  // ACCELERATE_CORE_ORDERED_KEY_H_

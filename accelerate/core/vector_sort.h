@@ -1,12 +1,12 @@
 // Highway's vectorized quicksort and selection, for the three key types that
 // sorts pack their operands into.
 
-#ifndef ACCELERATE_KERNELS_CORE_VECTOR_SORT_H_
-#define ACCELERATE_KERNELS_CORE_VECTOR_SORT_H_
+#ifndef ACCELERATE_CORE_VECTOR_SORT_H_
+#define ACCELERATE_CORE_VECTOR_SORT_H_
 
 #include <cstdint>
 
-#include "accelerate/kernels/core/packed_key.h"
+#include "accelerate/core/packed_key.h"
 
 namespace xla_ffi_kit {
 
@@ -28,4 +28,4 @@ void VectorSelect(uint64_t* keys, int64_t n, int64_t k);
 
 }  // namespace xla_ffi_kit
 
-#endif  // ACCELERATE_KERNELS_CORE_VECTOR_SORT_H_
+#endif  // ACCELERATE_CORE_VECTOR_SORT_H_

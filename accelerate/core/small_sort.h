@@ -1,7 +1,7 @@
 // Sorting of a few keys without a branch.
 
-#ifndef ACCELERATE_KERNELS_CORE_SMALL_SORT_H_
-#define ACCELERATE_KERNELS_CORE_SMALL_SORT_H_
+#ifndef ACCELERATE_CORE_SMALL_SORT_H_
+#define ACCELERATE_CORE_SMALL_SORT_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -99,4 +99,4 @@ void SmallSort(T* keys, int64_t n) {
 
 }  // namespace xla_ffi_kit
 
-#endif  // ACCELERATE_KERNELS_CORE_SMALL_SORT_H_
+#endif  // ACCELERATE_CORE_SMALL_SORT_H_

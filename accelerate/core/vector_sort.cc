@@ -1,4 +1,4 @@
-#include "accelerate/kernels/core/vector_sort.h"
+#include "accelerate/core/vector_sort.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_SPR)
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "accelerate/kernels/core/vector_sort.cc"
+#define HWY_TARGET_INCLUDE "accelerate/core/vector_sort.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 // After foreach_target.

@@ -1,4 +1,4 @@
-#include "accelerate/kernels/core/ordered_key.h"
+#include "accelerate/core/ordered_key.h"
 
 #include <cmath>
 #include <cstdint>

@@ -2,12 +2,11 @@
 //
 // Compiled once per instruction set, as Highway's foreach_target.h does.
 
-#if defined(ACCELERATE_KERNELS_CORE_SIMD_BLOCKS_INL_H_) == \
-    defined(HWY_TARGET_TOGGLE)
-#ifdef ACCELERATE_KERNELS_CORE_SIMD_BLOCKS_INL_H_
-#undef ACCELERATE_KERNELS_CORE_SIMD_BLOCKS_INL_H_
+#if defined(ACCELERATE_CORE_SIMD_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACCELERATE_CORE_SIMD_BLOCKS_INL_H_
+#undef ACCELERATE_CORE_SIMD_BLOCKS_INL_H_
 #else
-#define ACCELERATE_KERNELS_CORE_SIMD_BLOCKS_INL_H_
+#define ACCELERATE_CORE_SIMD_BLOCKS_INL_H_
 #endif
 
 #include <cstddef>

@@ -4,8 +4,8 @@
 // of equal keys matters, the element's index in its lower bits: then no two
 // are equal, and any sort of them is the stable sort of the keys.
 
-#ifndef ACCELERATE_KERNELS_CORE_PACKED_KEY_H_
-#define ACCELERATE_KERNELS_CORE_PACKED_KEY_H_
+#ifndef ACCELERATE_CORE_PACKED_KEY_H_
+#define ACCELERATE_CORE_PACKED_KEY_H_
 
 #include <cstdint>
 
@@ -44,4 +44,4 @@ struct Packing<Pair64> {
 
 }  // namespace xla_ffi_kit
 
-#endif  // ACCELERATE_KERNELS_CORE_PACKED_KEY_H_
+#endif  // ACCELERATE_CORE_PACKED_KEY_H_
