@@ -33,21 +33,9 @@ class Typed(Protocol):
         """The type of the elements."""
 
 
-# Not as a union, which would be made at every call.
-_LEAVES = (jax.Array, np.ndarray, float, int, complex)
-
-
 def is_static(*shapes: Shape) -> bool:
     """Whether every size is known, as a symbolic one is not."""
     return all(isinstance(size, int) for shape in shapes for size in shape)
-
-
-def jittable(value: ArrayLike) -> ArrayLike:
-    """`value` as `jax.jit` takes it: a list, say, as an array.
-
-    Not everything: an eager call is short, and this would be a third of it.
-    """
-    return value if isinstance(value, _LEAVES) else jnp.asarray(value)
 
 
 def array(op: str, name: str, value: ArrayLike) -> jax.Array:

@@ -16,10 +16,6 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
-# Of equal elements one is as good as another: there is one zero and no NaN.
-WITHOUT_TIES = ("bool", *SIGNED, *UNSIGNED)
-# What the kit's sort and hash table take.
-REAL = (*WITHOUT_TIES, *FLOATS)
 
 # HLO's names, and what NumPy calls the same.
 SHORT_NAMES = {

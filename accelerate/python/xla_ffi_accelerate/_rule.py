@@ -1,4 +1,4 @@
-"""What a rule of `accelerate()` has to say."""
+"""What a rule has to say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that `accelerate()` takes, and the rules behind them."""
+"""The names that `enable` takes, and the rules behind them."""
 
 from __future__ import annotations
 
