@@ -156,23 +156,9 @@ MODULAR_ADD = Operation(
 )
 
 
-def _norm_block(norm: Function, activation: Function) -> Function:
-    return lambda w, x: activation(norm(x, w) + x)
-
-
 def _xla_weighted(x: jax.Array, w: jax.Array) -> jax.Array:
     return _rms_norm_xla(x) * w
 
-
-# relu(rms_norm(x) w + x): XLA fuses it, and the kit has it as one operation.
-BLOCK = Operation(
-    "rms_norm_block",
-    _norm_block(_xla_weighted, jax.nn.relu),
-    lambda w, x: xla_ffi_kit.rms_norm_block(x, w),
-    _norm_block(lambda x, w: baseline_ops.rms_norm(x) * w, jax.nn.relu),
-    None,
-    lambda shape: (shape[-1:], shape),
-)
 
 # y, total = rms_norm(x, w, residual=r): what a transformer's block begins with.
 FUSED = Operation(
@@ -346,7 +332,6 @@ def kit_cells() -> Iterator[Cell]:
         for regime in ("donated", "context", *_LOSSES):
             yield cell(RMS_NORM, "fwd", "f32", shape, regime)
         for dtype in ("f32", "bf16"):
-            yield cell(BLOCK, "fwd", dtype, shape, "fresh")
             yield cell(FUSED, "fwd", dtype, shape, "fresh")
             yield cell(FUSED, "fwd", dtype, shape, "value_and_grad")
     for op in (RELU, MODULAR_ADD):

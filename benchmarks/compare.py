@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import jax
 
 import kit_page
-import measured_page
+import publish
 import report
 from cells import Cell, kit_cells
 from measure import Row, measure
@@ -95,19 +95,6 @@ def draw(path: str, rows: Sequence[Row]) -> None:
     plot.draw(path, rows)
 
 
-def publish(
-    suite: Suite, root: pathlib.Path, rows: Sequence[Row], another_jax: bool
-) -> None:
-    """Writes what the tree below `root` has of the benchmark."""
-    data = root / suite.publication.data
-    if another_jax:
-        report.write_newest(data, rows)
-    else:
-        report.write_figures(data, rows)
-        draw(str(root / suite.plot), rows)
-    measured_page.write(suite.publication, root)
-
-
 def on_another_jax(version: str, program: str, arguments: Sequence[str]) -> int:
     """Runs the same command line where that JAX is; its exit status."""
     # Imported here: the program that runs there neither has nor needs it.
@@ -146,6 +133,9 @@ def main(
         help="write the tree's measured.json, measured.md and pictures",
     )
     options.add_argument(
+        "--pages", action="store_true", help="write them, but for measured.json"
+    )
+    options.add_argument(
         "--jax", metavar="VERSION", help="on another release, with the wheels"
     )
     chosen = options.parse_args(arguments)
@@ -155,6 +145,10 @@ def main(
         return on_another_jax(chosen.jax, program, given)
     jax.config.update("jax_enable_x64", True)
     os.chdir(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
+    root = pathlib.Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
+    if chosen.pages:
+        publish.write(suite.publication, root)
+        return 0
     cells = select(suite, chosen.only, chosen.quick)
     if not cells:
         options.error(f"--only: no cell's name contains {chosen.only}")
@@ -170,8 +164,10 @@ def main(
     if chosen.plot:
         draw(chosen.plot, rows)
     if chosen.publish:
-        root = pathlib.Path(os.environ["BUILD_WORKSPACE_DIRECTORY"])
-        publish(suite, root, rows, another_jax=bool(chosen.jax))
+        report.publish(root / suite.publication.data, rows, bool(chosen.jax))
+        if not chosen.jax:
+            draw(str(root / suite.plot), rows)
+        publish.write(suite.publication, root)
     return 0
 
 

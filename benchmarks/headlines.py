@@ -69,13 +69,6 @@ TARGETS = (
         for dtype in ("bf16", "f16")
         for shape in _MIDDLE
     ),
-    *(
-        Target(
-            f"rms_norm_block/fwd/f32/{shape}/fresh",
-            {"xla": 1.0, "tutorial": 2.2},
-        )
-        for shape in ("1024x1024", "4096x4096", "64x65536", "65536x64")
-    ),
     *(_rms(f"fwd/f32/{shape}/grad", 2, 4) for shape in _MIDDLE),
 )
 

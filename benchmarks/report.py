@@ -14,8 +14,8 @@ import jax
 import jaxlib
 import numpy as np
 
-import figures
 from measure import THREADS, Row
+from publish import written
 
 _ISAS = ("avx512f", "avx2", "f16c", "fma", "asimd")
 _HUGE = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -107,20 +107,16 @@ def summary(rows: Iterable[Row]) -> str:
     )
 
 
-def write_figures(path: pathlib.Path, rows: Iterable[Row]) -> None:
-    """What is published, as JSON; keeps what is of the newest JAX."""
-    newest = figures.newest(path.read_text()) if path.exists() else {}
-    cells = {row.name: _published(row) for row in rows}
-    path.write_text(figures.written(environment(), cells, newest))
-
-
-def write_newest(path: pathlib.Path, rows: Iterable[Row]) -> None:
-    """Replaces what is published of the newest JAX, and nothing else."""
-    text = path.read_text()
-    data = json.loads(text)
-    ratios = {r.name: float(f"{r.ratios['xla'].median:.3g}") for r in rows}
-    newest = {"jax": jax.__version__, "x": ratios}
-    path.write_text(figures.written(data["environment"], data["cells"], newest))
+def publish(path: pathlib.Path, rows: Iterable[Row], another_jax: bool) -> None:
+    """Writes the file of measurements, or what it says of another JAX."""
+    data = json.loads(path.read_text()) if path.exists() else {"newest": {}}
+    if another_jax:
+        ratios = {r.name: float(f"{r.ratios['xla'].median:.3g}") for r in rows}
+        data["newest"] = {"jax": jax.__version__, "x": ratios}
+    else:
+        data["environment"] = environment()
+        data["cells"] = {row.name: _published(row) for row in rows}
+    path.write_text(written(data))
 
 
 def _published(row: Row) -> dict[str, dict[str, float]]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from cells import Cell
-from measured_page import Publication
+from publish import Publication
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,76 +1,37 @@
-"""accelerate/docs/measured.md, README's figures and bars, from measured.json.
-
-    tools/bazel run //accelerate/benchmarks:measured_page
-
-`//accelerate/benchmarks:compare -- --publish` measures, and then writes them.
-"""
+"""Where the figures of the package's benchmark stand."""
 
 from __future__ import annotations
 
-import os
-import pathlib
-import sys
-from collections.abc import Iterable
-
-import measured_page
-from bars import bars
-from figures import Figure, digits, three
-from measured_page import NEWEST, Publication, Table
-
-_INTRODUCTION = """\
-# Measured
-
-Written by `tools/bazel run //accelerate/benchmarks:measured_page` from
-[`measured.json`](../benchmarks/measured.json), the figures of
-`tools/bazel run -c opt //accelerate/benchmarks:compare -- --publish`. How they
-are measured: [performance.md](../../docs/performance.md).
-
-{machine}.
-
-A number without a unit is the other's time divided by the package's: 2 means
-that it takes half as long.{newest}
-"""
-
-
-def _beside_jax(figure: Figure) -> Iterable[str]:
-    size = figure.parts[3]
-    yield " x ".join(f"{int(n):,}" for n in size.split("x"))
-    for name in ("xla", "kit", "numpy"):
-        time = figure.microseconds.get(name)
-        yield "-" if time is None else three(time / 1000)
-    for name in ("xla", NEWEST, "numpy"):
-        ratio = figure.ratios.get(name)
-        yield "-" if ratio is None else digits(ratio)
-
-
-def _function(figure: Figure) -> str:
-    name = figure.parts[1].replace("_", " ")
-    return f"{name}, eager" if figure.parts[4] == "eager" else name
-
-
-_TABLE = Table(
-    "JAX's functions",
-    lambda f: f.parts[0] == "accelerate",
-    "function | shape | JAX ms | kit ms | NumPy ms | x JAX | x newest JAX "
-    "| x NumPy",
-    _function,
-    _beside_jax,
-)
+from publish import Publication
 
 ACCELERATE = Publication(
     data="accelerate/benchmarks/measured.json",
     page="accelerate/docs/measured.md",
-    introduction=_INTRODUCTION,
-    tables=(_TABLE,),
-    readme="accelerate/README.md",
-    said=(
-        ("integers ", " times as fast", "accelerate/sort_i32/1000000/fresh"),
-        ("lexsort ", " times", "accelerate/lexsort/1000000/fresh"),
-    ),
-    drawn={"accelerate/docs/bars.svg": bars},
-)
+    introduction="""\
+# Measured
 
-if __name__ == "__main__":
-    root = pathlib.Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
-    measured_page.write(ACCELERATE, root)
-    sys.exit(0)
+`tools/bazel run -c opt //accelerate/benchmarks:compare -- --publish` writes
+this page and [`measured.json`](../benchmarks/measured.json). How the figures
+are measured: [performance.md](../../docs/performance.md). A cell's name is that
+of the function, the shape of its operand, and how it is called.
+
+A number without a unit is the other's time divided by the package's: 2 means
+that the package takes half as long.
+""",
+    readme="accelerate/README.md",
+    bars="accelerate/docs/bars.svg",
+    in_words={
+        "sort 1M floats": "accelerate/sort_f32/1000000/fresh",
+        "order 1M rows by two keys": "accelerate/lexsort/1000000/fresh",
+        "median of 1M floats": "accelerate/median/1000000/fresh",
+        "shuffle 1M floats": "accelerate/permutation/1000000/fresh",
+        "top 64 of each of 1024 rows": "accelerate/top_k,_64/1024x1024/fresh",
+        "running sum of 1M floats": "accelerate/cumsum_f32/1000000/fresh",
+        "distinct values of 1M integers": (
+            "accelerate/unique_of_the_kit/1000000/fresh"
+        ),
+        "find 1M integers in a list of 4096": (
+            "accelerate/isin_of_the_kit/1000000/fresh"
+        ),
+    },
+)

@@ -3,11 +3,10 @@
 import jax
 import pytest
 
-import bars
 import compare
 import measure
-import measured_page
 import plot
+import publish
 from accelerate_page import ACCELERATE
 from compare_jax import SUITE
 from measure import Ratio, Row
@@ -34,7 +33,7 @@ def test_what_users_call_is_judged_beside_the_packages_own():
 
 def test_every_target_and_every_bar_is_a_cell():
     assert {target.cell for target in TARGETS} <= CELLS.keys()
-    assert {name for _, name in bars.IN_WORDS} <= CELLS.keys()
+    assert set(ACCELERATE.in_words.values()) <= CELLS.keys()
     assert set(SUITE.quick) <= CELLS.keys()
 
 
@@ -79,14 +78,14 @@ def test_the_column_of_another_release(tmp_path, monkeypatch):
     for folder in ("benchmarks", "docs"):
         (tmp_path / "accelerate" / folder).mkdir(parents=True)
     (tmp_path / ACCELERATE.readme).write_text(
-        "integers 1 times as fast, lexsort 1 times"
+        "<!-- times accelerate/lexsort/1000000/fresh -->1 times"
     )
     rows = [_row(name, xla=12.345, numpy=0.5) for name in CELLS]
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     monkeypatch.setattr(compare, "run", lambda cells, seconds: rows)
     monkeypatch.setattr(plot, "draw", lambda path, rows: None)
     assert compare.main(["--publish"], SUITE) == 0
-    wanted = measured_page.written(ACCELERATE, tmp_path)
+    wanted = publish.pages(ACCELERATE, tmp_path)
     assert {p: (tmp_path / p).read_text() for p in wanted} == wanted
 
     # Only that column is renewed, in both directions.

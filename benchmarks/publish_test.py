@@ -1,0 +1,59 @@
+"""The page is what the file of measurements says, and all of it."""
+
+import json
+import pathlib
+
+import pytest
+
+import publish
+from kit_page import KIT
+
+ROOT = pathlib.Path(__file__).absolute().parents[1]
+CELL = {"us": {"kit": 1.0, "xla": 2.0}, "x": {"xla": 2.0}}
+MACHINE = {"cores": 2, "cpu": "c", "isa": [], "jax": "1", "huge pages": "x"}
+
+
+@pytest.mark.parametrize(("path", "text"), publish.pages(KIT, ROOT).items())
+def test_it_is_current(path, text):
+    assert (ROOT / path).read_text() == text, (
+        "run tools/bazel run //benchmarks:compare -- --pages"
+    )
+
+
+def test_the_file_is_read_as_it_is_written():
+    text = (ROOT / KIT.data).read_text()
+    assert publish.written(json.loads(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.9, "0.90"), (9.13, "9.13"), (17, "17.0"), (169, "169"), (0.04, "0.04")],
+)
+def test_ratios(value, text):
+    assert publish.digits(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.523, "0.523 us"), (195, "195 us"), (2.82e6, "2,820 ms")],
+)
+def test_times(value, text):
+    assert publish.duration(value) == text
+
+
+def test_a_readme_names_the_cell_of_a_figure():
+    text = "is <!-- times a/b -->4.56 times as fast in 4.56 of 5"
+    found = publish.readme(text, {"cells": {"a/b": CELL}})
+    assert found == "is <!-- times a/b -->2.00 times as fast in 4.56 of 5"
+    with pytest.raises(KeyError, match="a/c"):
+        publish.readme("<!-- times a/c -->1", {"cells": {"a/b": CELL}})
+
+
+def test_the_newest_jax_has_a_column():
+    data = {"environment": MACHINE, "newest": {}, "cells": {"a": CELL}}
+    page = publish.page(KIT, data)
+    assert "| `a` | 2 us | 1 us | 2.00 |\n" in page and "newest" not in page
+    data["newest"] = {"jax": "9.8", "x": {"a": 7.0}}
+    page = publish.page(KIT, data)
+    assert '"Newest JAX" is 9.8.' in page
+    assert "| `a` | 2 us | 1 us | 2.00 | 7.00 |\n" in page
