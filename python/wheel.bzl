@@ -21,10 +21,7 @@ def stripped_library(name, handlers, library, **kwargs):
     cc_binary(
         name = name,
         srcs = [handlers + "_entry.cc"],
-        additional_linker_inputs = [
-            handlers + ".checked",
-            handlers + ".lds",
-        ],
+        additional_linker_inputs = [handlers + ".lds"],
         linkopts = [
             "-Wl,--version-script=$(location %s.lds)" % handlers,
             "-Wl,-soname,%s.so" % library,

@@ -135,7 +135,6 @@ def xla_ffi_library(
     )
     handler_library(
         name = name,
-        checked = name + ".checked",
         handlers = ":" + name + "_handlers",
         library = ":" + name + "_cc",
         tags = tags,
@@ -158,11 +157,7 @@ def xla_ffi_library(
     cc_binary(
         name = library + ".so",
         srcs = [name + "_entry.cc"],
-        additional_linker_inputs = [
-            name + ".lds",
-            # Before the linker complains in words of its own.
-            name + ".checked",
-        ],
+        additional_linker_inputs = [name + ".lds"],
         linkopts = [
             "-Wl,--version-script=$(location %s.lds)" % name,
             # Else the linker writes the path of the output into the library.

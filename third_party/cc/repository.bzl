@@ -43,7 +43,6 @@ _TOOLS = {
     "ar": "tool.sh",
     "clang": "tool.sh",
     "ld.lld": "ld.lld.sh",
-    "nm": "nm.py",
 }
 
 def _cc_compiler_impl(rctx):

@@ -318,7 +318,6 @@ def hermetic_cc_toolchain(name, cpu, glibc):
     native.filegroup(
         name = name + "_files",
         srcs = [
-            "bin/nm",
             name + "_archiver_files",
             name + "_compiler_files",
             name + "_linker_files",

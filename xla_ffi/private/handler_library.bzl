@@ -1,7 +1,6 @@
 """The rules that say which handlers a C++ library holds."""
 
 load("@rules_cc//cc:defs.bzl", "CcInfo")
-load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cpp_toolchain", "use_cc_toolchain")
 
 _PLATFORMS = ["Host", "CUDA"]
 
@@ -141,75 +140,19 @@ def _check_one_xla(ctx):
               "depending on %s, which is a label flag") %
              (ctx.label, " and ".join(repositories), Label("//third_party/xla:ffi_api")))
 
-def _linked_files(ctx):
-    """Returns the objects of the library's own sources, and all other files."""
-    own, others = [], []
-    siblings = [ctx.attr.library.label.name, ctx.label.name + "_nvcc"]
-    linking_context = ctx.attr.library[CcInfo].linking_context
-    for linker_input in linking_context.linker_inputs.to_list():
-        owner = linker_input.owner
-        is_own = owner.package == ctx.label.package and owner.name in siblings
-        for library in linker_input.libraries:
-            archive = library.pic_static_library or library.static_library
-            (own if is_own else others).extend(
-                library.pic_objects or library.objects or
-                ([archive] if archive else []),
-            )
-    return own, others
-
-def _check_symbols(ctx):
-    """Declares the check that handlers named and handlers defined are the same.
-
-    Args:
-      ctx: the context of handler_library.
-    """
-    own, others = _linked_files(ctx)
-    expected, listed = ctx.actions.args(), ctx.actions.args()
-    handlers = ctx.attr.handlers[HandlersInfo].handlers.to_list()
-    for handler in handlers:
-        symbols = [getattr(handler, stage) for stage in STAGES if getattr(handler, stage)]
-        listed.add_all(symbols)
-        if handler.owner == str(ctx.attr.handlers.label):
-            expected.add_all([handler.target + " " + symbol for symbol in symbols])
-    arguments = ctx.actions.args()
-    arguments.add_all([str(ctx.label), find_cpp_toolchain(ctx).nm_executable, ctx.outputs.checked])
-    lists = [expected, listed, ctx.actions.args(), ctx.actions.args()]
-    lists[2].add_all(own)
-    lists[3].add_all(others)
-    for args in lists:
-        args.set_param_file_format("multiline")
-        args.use_param_file("%s", use_always = True)
-    ctx.actions.run(
-        executable = ctx.file._check,
-        arguments = [arguments] + lists,
-        inputs = own + others,
-        tools = find_cpp_toolchain(ctx).all_files,
-        outputs = [ctx.outputs.checked],
-        use_default_shell_env = True,
-        mnemonic = "XlaFfiHandlers",
-        progress_message = "Checking the handlers of %{label}",
-        toolchain = None,
-    )
-
 def _handler_library_impl(ctx):
     _check_one_xla(ctx)
-    _check_symbols(ctx)
     library = ctx.attr.library
     return [
         library[DefaultInfo],
         library[CcInfo],
         ctx.attr.handlers[HandlersInfo],
-        OutputGroupInfo(_validation = depset([ctx.outputs.checked])),
     ]
 
 handler_library = rule(
     doc = "A C++ library together with the list of the handlers in it.",
     implementation = _handler_library_impl,
     attrs = {
-        "checked": attr.output(
-            doc = "An empty file, written if the sources define what is listed.",
-            mandatory = True,
-        ),
         "handlers": attr.label(
             doc = "The handler_list.",
             mandatory = True,
@@ -220,11 +163,6 @@ handler_library = rule(
             mandatory = True,
             providers = [CcInfo],
         ),
-        "_check": attr.label(
-            default = "//xla_ffi/private:check_handlers.sh",
-            allow_single_file = True,
-        ),
     },
     provides = [CcInfo, HandlersInfo],
-    toolchains = use_cc_toolchain(),
 )
