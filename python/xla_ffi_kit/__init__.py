@@ -21,7 +21,7 @@ from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.op.implementation import use_reference
 from xla_ffi_kit.ops.modular_add import modular_add
 from xla_ffi_kit.ops.relu import relu
-from xla_ffi_kit.ops.rms_norm import rms_norm, rms_norm_block
+from xla_ffi_kit.ops.rms_norm import rms_norm
 from xla_ffi_kit.strings.build import build_library
 from xla_ffi_kit.strings.decorators import elementwise, inline, rows
 from xla_ffi_kit.strings.errors import BuildError
@@ -50,7 +50,6 @@ __all__ = [
     "register_handlers",
     "relu",
     "rms_norm",
-    "rms_norm_block",
     "rows",
     "use_reference",
 ]

@@ -17,7 +17,6 @@ from gpu_data import (
 
 import xla_ffi_kit
 from xla_ffi_kit.ops.rms_norm import (
-    BLOCK,
     RESIDUAL,
     WEIGHT,
     rms_norm_weight_bwd_op,
@@ -33,10 +32,6 @@ def with_residual(x, w, r):
     return xla_ffi_kit.rms_norm(x, w, residual=r)
 
 
-def block(x, w, r):
-    return xla_ffi_kit.rms_norm_block(x, w)
-
-
 def operands(shape, dtype):
     """x, the weight, the residual."""
     dtype = jnp.dtype(dtype)
@@ -47,12 +42,10 @@ def operands(shape, dtype):
     )
 
 
-@pytest.mark.parametrize("function", [with_weight, with_residual, block])
+@pytest.mark.parametrize("function", [with_weight, with_residual])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
 def test_values(shape, dtype, function):
-    if function is block and jnp.dtype(dtype).kind == "c":
-        pytest.skip("real numbers only")
     args = operands(shape, dtype)
     got, want = (run(function, d, *args) for d in (DEVICE, CPU))
     for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
@@ -127,10 +120,6 @@ def test_in_place_values(donated):
         (
             RESIDUAL.op,
             Case("float32[3,17]", "float32[17]", "float32[3,17]", eps=1e-6),
-        ),
-        (
-            BLOCK.op,
-            Case("float32[3,17]", "float32[17]", eps=1e-6, epilogue="add_relu"),
         ),
     ],
     ids=lambda value: getattr(value, "name", ""),

@@ -16,7 +16,6 @@ from xla_ffi_kit import FfiOp
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import (
-    BLOCK,
     RESIDUAL,
     WEIGHT,
     rms_norm_bwd_op,
@@ -91,14 +90,6 @@ GOOD = {
             "float32[4]",
             "float32[1,4]",
         ),
-    ),
-    "rms_norm_block": (
-        BLOCK.op,
-        Case("float32[2,3]", "float32[3]", eps=1e-3, epilogue="add_relu"),
-    ),
-    "rms_norm_block_fwd": (
-        BLOCK.fwd_op,
-        Case("bfloat16[4]", "bfloat16[4]", eps=1e-3, epilogue="add_relu"),
     ),
     "modular_add": (
         modular_add_op,

@@ -88,8 +88,6 @@ PUBLIC = {
         lambda x: jnp.abs(xla_ffi_kit.rms_norm(x + 1j)),
         (X,),
     ),
-    "rms_norm of a block": (xla_ffi_kit.rms_norm_block, (X, ROW)),
-    "rms_norm_block": (xla_ffi_kit.rms_norm_block, (X, ROW)),
 }
 
 

@@ -65,16 +65,6 @@ HWY_INLINE Pair<V> NegMulAdd(Pair<V> x, V y, Pair<V> z) {
   return {hn::NegMulAdd(x.a, y, z.a), hn::NegMulAdd(x.b, y, z.b)};
 }
 
-// max(v, 0); NaN stays NaN.
-template <class V>
-HWY_INLINE V MaxWithZero(V v) {
-  return hn::IfThenZeroElse(hn::Le(v, hn::Zero(hn::DFromV<V>())), v);
-}
-template <class V>
-HWY_INLINE Pair<V> MaxWithZero(Pair<V> v) {
-  return {MaxWithZero(v.a), MaxWithZero(v.b)};
-}
-
 // Flips the sign of every second lane: the conjugate of (real, imaginary).
 template <class V>
 HWY_INLINE V Conjugate(V v) {

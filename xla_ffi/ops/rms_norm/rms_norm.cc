@@ -42,7 +42,7 @@ struct AddSquareOfSum {
 };
 
 // What y is, beside h * scale.
-enum class Kind { kPlain, kWeight, kComplexWeight, kAddRelu };
+enum class Kind { kPlain, kWeight, kComplexWeight };
 
 // A complex weight multiplies pairs.
 template <typename R, Kind kKind>
@@ -55,14 +55,11 @@ struct ScaleBody {
   template <class Access>
   HWY_INLINE void operator()(Access access, size_t i) const {
     const WideTag<R> d;
-    const auto input = access.Load(d, h + i);
-    auto v = Mul(input, scale);
+    auto v = Mul(access.Load(d, h + i), scale);
     if constexpr (kKind != Kind::kPlain) {
       const auto w = access.Load(d, weight + i);
       if constexpr (kKind == Kind::kComplexWeight) {
         v = TimesComplex(v, w);
-      } else if constexpr (kKind == Kind::kAddRelu) {
-        v = MaxWithZero(MulAdd(v, w, input));
       } else {
         v = Mul(v, w);
       }
@@ -79,8 +76,7 @@ struct Row {
   Row(const RmsNormForwardArgs<T>& args, int64_t row, int64_t begin,
       int64_t end)
       : count(static_cast<size_t>(kComponents<T> * (end - begin))),
-        eps(args.eps),
-        add_relu(args.add_relu) {
+        eps(args.eps) {
     const int64_t offset = row * args.n + begin;
     x = AsComponents(args.x + offset);
     y = AsComponents(args.y + offset);
@@ -104,7 +100,6 @@ struct Row {
   const R* weight = nullptr;
   size_t count;
   double eps;
-  bool add_relu;
 };
 
 template <typename T, class Loops>
@@ -142,8 +137,6 @@ HWY_INLINE void Apply(const Row<T>& row, AccumulationType<T> scale,
   if (row.weight == nullptr) return ApplyAs<Kind::kPlain>(row, scale, loops);
   if constexpr (kComponents<T> == 2) {
     ApplyAs<Kind::kComplexWeight>(row, scale, loops);
-  } else if (row.add_relu) {
-    ApplyAs<Kind::kAddRelu>(row, scale, loops);
   } else {
     ApplyAs<Kind::kWeight>(row, scale, loops);
   }

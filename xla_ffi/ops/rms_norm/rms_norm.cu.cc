@@ -81,8 +81,7 @@ cudaError_t RmsNormCuda(const RmsNormForwardArgs<T>& args,
                                      args.rows_per_weight,
                                      packs,
                                      1 / static_cast<double>(args.n),
-                                     args.eps,
-                                     args.add_relu};
+                                     args.eps};
         if constexpr (kIsWholePack<E>) {
           if (args.weight == nullptr) {
             return LaunchOfWholePacks<E, Operands::kNone>(rows, stream);

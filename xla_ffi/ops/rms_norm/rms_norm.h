@@ -7,7 +7,6 @@
 //   h = x + residual                        (rounded to T; h = x without one)
 //   scale = 1 / sqrt(mean(|h|^2) + eps)     (mean over the row)
 //   y = h * scale * weight
-//   y = max(h * scale * weight + h, 0)      (add_relu: needs weight, real T)
 //
 // as in Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
 //
@@ -55,7 +54,6 @@ struct RmsNormForwardArgs {
   int64_t n = 1;
   int64_t rows_per_weight = 1;  // row r uses weight r / rows_per_weight
   double eps = 0;
-  bool add_relu = false;  // see above
 };
 
 // dx may be the very array x, ct or ct_sum (in place) and must not overlap

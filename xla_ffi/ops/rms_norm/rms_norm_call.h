@@ -115,20 +115,19 @@ inline int64_t CountWeights(const MaybeBuffer& weight) {
   return weight ? SplitLastAxis(weight->dimensions()).rows : 1;
 }
 
-// The attribute eps; `expected`: the attributes that there may be.
+// The attribute eps, the only one; `expected` says so.
 inline ffi::ErrorOr<double> GetEps(std::string_view operation,
                                    std::string_view expected,
                                    const ffi::Dictionary& attributes) {
+  if (attributes.size() != 1 || !attributes.contains("eps")) {
+    return ffi::Unexpected(InvalidArgument({operation, "attributes"}, expected,
+                                           AttributeNames(attributes)));
+  }
   const Place where = {operation, "attribute eps"};
   const ffi::ErrorOr<double> eps = attributes.get<double>("eps");
   if (eps.has_error()) {
-    return ffi::Unexpected(
-        attributes.contains("eps")
-            ? InvalidArgument(where,
-                              "a scalar f64 (in Python, np.float64(value))",
-                              "another type")
-            : InvalidArgument({operation, "attributes"}, expected,
-                              AttributeNames(attributes)));
+    return ffi::Unexpected(InvalidArgument(
+        where, "a scalar f64 (in Python, np.float64(value))", "another type"));
   }
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckFiniteNotNegative(where, *eps));
   return eps;
@@ -142,35 +141,7 @@ struct ForwardCall {
   ffi::AnyBuffer y;
   MaybeBuffer sum = {}, scale = {};
   double eps = 0;
-  bool add_relu = false;
 };
-
-inline ffi::Error GetForwardAttributes(const ffi::Dictionary& attributes,
-                                       ForwardCall& call) {
-  constexpr std::string_view kExpected = "{eps [, epilogue]}";
-  XLA_FFI_KIT_ASSIGN_OR_RETURN(call.eps,
-                               GetEps(kForward, kExpected, attributes));
-  if (attributes.size() == 1) return {};
-  if (attributes.size() > 2 || !attributes.contains("epilogue")) {
-    return InvalidArgument({kForward, "attributes"}, kExpected,
-                           AttributeNames(attributes));
-  }
-  const Place where = {kForward, "attribute epilogue"};
-  if (!attributes.contains<std::string_view>("epilogue")) {
-    return InvalidArgument(where, "a string", "another type");
-  }
-  const auto epilogue = *attributes.get<std::string_view>("epilogue");
-  if (epilogue != "add_relu") {
-    return InvalidArgument(where, "\"add_relu\" or no such attribute",
-                           "\"" + std::string(epilogue) + "\"");
-  }
-  if (!call.weight) {
-    return InvalidArgument(where, "an operand weight for add_relu",
-                           "operand x only");
-  }
-  call.add_relu = true;
-  return {};
-}
 
 // All but the scale.
 inline ffi::Error CheckForward(const ForwardCall& call) {
@@ -199,7 +170,6 @@ RmsNormForwardArgs<T> ArgsOf(const ForwardCall& call) {
   args.n = shape.length;
   args.rows_per_weight = weights == 0 ? 0 : shape.rows / weights;
   args.eps = call.eps;
-  args.add_relu = call.add_relu;
   return args;
 }
 
@@ -218,7 +188,7 @@ ffi::Error RunForward(const Operands& operands, const Results& results,
   ForwardCall call = {*operands[0], operands[1], operands[2], *results[0]};
   if (call.residual) call.sum = results[1];
   call.scale = results[call.residual ? 2 : 1];
-  XLA_FFI_KIT_RETURN_IF_ERROR(GetForwardAttributes(attributes, call));
+  XLA_FFI_KIT_ASSIGN_OR_RETURN(call.eps, GetEps(kForward, "{eps}", attributes));
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckForward(call));
 
   const auto run_as = [&](auto tag) -> ffi::Error {
@@ -228,10 +198,8 @@ ffi::Error RunForward(const Operands& operands, const Results& results,
         call.residual ? "" : " (a result sum needs an operand residual)"));
     return run(ArgsOf<T>(call));
   };
-  const Place x = {kForward, "operand x"};
-  const ffi::DataType dtype = call.x.element_type();
-  return call.add_relu ? DispatchDtype(RealFloatTypes(), dtype, x, run_as)
-                       : DispatchDtype(FloatTypes(), dtype, x, run_as);
+  return DispatchDtype(FloatTypes(), call.x.element_type(),
+                       {kForward, "operand x"}, run_as);
 }
 
 // --- Backward ----------------------------------------------------------------
@@ -247,17 +215,16 @@ struct BackwardCall {
 
 inline ffi::Error GetBackwardAttributes(const ffi::Dictionary& attributes,
                                         BackwardCall& call) {
-  const Place where = {call.operation, "attributes"};
   if (call.scale) {
     if (attributes.size() == 0) return {};
-    return InvalidArgument(where, "none with an operand scale",
+    return InvalidArgument({call.operation, "attributes"},
+                           "none with an operand scale",
                            AttributeNames(attributes));
   }
-  constexpr std::string_view kExpected = "{eps} without an operand scale";
-  XLA_FFI_KIT_ASSIGN_OR_RETURN(call.eps,
-                               GetEps(call.operation, kExpected, attributes));
-  if (attributes.size() == 1) return {};
-  return InvalidArgument(where, kExpected, AttributeNames(attributes));
+  XLA_FFI_KIT_ASSIGN_OR_RETURN(
+      call.eps,
+      GetEps(call.operation, "{eps} without an operand scale", attributes));
+  return {};
 }
 
 // All but the scale.

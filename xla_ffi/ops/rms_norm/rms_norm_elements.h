@@ -111,14 +111,6 @@ struct Elements {
     return product;
   }
 
-  // max(a, 0), NaN where a is. -0.0 becomes 0.0.
-  XLA_FFI_KIT_HOST_DEVICE static Wide MaxWithZero(Wide a) {
-    for (int k = 0; k < W; ++k) {
-      if (a.values[k] <= 0) a.values[k] = 0;
-    }
-    return a;
-  }
-
   // The sum of |x|^2 over a pack, in A: a thread adds few of them before it
   // goes on in double.
   XLA_FFI_KIT_HOST_DEVICE static A Power(const Wide& x) {

@@ -25,8 +25,8 @@ enum class Operands { kNone, kWeight, kWeightAndResidual };
 
 #ifdef __CUDACC__
 
-// Whether the scale is wanted, and the epilogue, cost a branch at the end,
-// which all threads take alike.
+// Whether the scale is wanted costs a branch at the end, which all threads take
+// alike.
 template <typename E, Operands kOperands>
 struct ForwardOfPacks {
   using R = typename E::R;
@@ -54,15 +54,10 @@ struct ForwardOfPacks {
   }
 
   // y = (h * scale) * weight, in this order: h * weight may overflow.
-  __device__ static PackBits Normalize(const ForwardRows<E>& args,
-                                       const PackBits& h, A scale,
+  __device__ static PackBits Normalize(const PackBits& h, A scale,
                                        const PackBits& weight) {
-    const auto wide = Widened<R>(h);
-    auto y = E::Scaled(wide, scale);
-    if constexpr (kHasWeight) {
-      y = E::Product(y, Widened<R>(weight));
-      if (args.add_relu) y = E::MaxWithZero(E::Sum(y, wide));
-    }
+    auto y = E::Scaled(Widened<R>(h), scale);
+    if constexpr (kHasWeight) y = E::Product(y, Widened<R>(weight));
     return Rounded<R>(y);
   }
 };
@@ -121,8 +116,8 @@ __global__ void __launch_bounds__(kMaxRegisterThreads, 2)
   XLA_FFI_KIT_UNROLL()
   for (int k = 0; k < kPacks; ++k) {
     if (lane + k * step < packs) {
-      StoreOnce(Of::Normalize(args, Again(h[k]), scale, Again(weight[k])),
-                args.y, begin + k * step);
+      StoreOnce(Of::Normalize(Again(h[k]), scale, Again(weight[k])), args.y,
+                begin + k * step);
     }
   }
   if (args.scale != nullptr && lane == 0 && packs > 0) args.scale[row] = scale;
@@ -207,7 +202,7 @@ __global__ void __launch_bounds__(kMaxSharedThreads, 1)
       if constexpr (Of::kHasWeight && !kLoadsWeightFirst) {
         weight[k] = LoadOften(weights, first + k * step);
       }
-      StoreOnce(Of::Normalize(args, kept[k * threads], scale, Again(weight[k])),
+      StoreOnce(Of::Normalize(kept[k * threads], scale, Again(weight[k])),
                 args.y, begin + k * step);
     }
   }

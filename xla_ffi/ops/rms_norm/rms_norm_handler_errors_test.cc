@@ -159,7 +159,7 @@ TEST_F(RmsNormHandlerErrorsTest, RefusesWrongDtypes) {
 
 TEST_F(RmsNormHandlerErrorsTest, RefusesWrongEps) {
   const auto frame = [&] { return Frame({kX}, {kX}); };
-  const std::string names = "attributes: expected {eps [, epilogue]}, got ";
+  const std::string names = "attributes: expected {eps}, got ";
   ExpectForward(frame(), names + "{}");
   ExpectForward(frame().Attr("epsilon", 1e-6), names + "{epsilon}");
   ExpectForward(frame().Attr("eps", 1e-6).Attr("mode", "fast"),
@@ -178,30 +178,10 @@ TEST_F(RmsNormHandlerErrorsTest, RefusesWrongEps) {
   const std::string without =
       "attributes: expected {eps} without an operand scale, got ";
   ExpectBackward(Frame({kX, kX}, {kX}), without + "{}");
-  ExpectBackward(Forward({kX, kX}, {kX}).Attr("epilogue", "add_relu"),
-                 without + "{epilogue, eps}");
+  ExpectBackward(Forward({kX, kX}, {kX}).Attr("mode", "fast"),
+                 without + "{eps, mode}");
   ExpectBackward(Forward({kX, kX, kScale}, {kX}),
                  "attributes: expected none with an operand scale, got {eps}");
-}
-
-TEST_F(RmsNormHandlerErrorsTest, RefusesWrongEpilogues) {
-  const CallFrame good = Forward({kX, kWeight}, {kX});
-  const std::string where = "attribute epilogue: expected ";
-  ExpectForward(CallFrame(good).Attr("epilogue", "gelu"),
-                where + "\"add_relu\" or no such attribute, got \"gelu\"");
-  ExpectForward(CallFrame(good).Attr("epilogue", 1.0),
-                where + "a string, got another type");
-  ExpectForward(Forward({kX}, {kX}).Attr("epilogue", "add_relu"),
-                where + "an operand weight for add_relu, got operand x only");
-  std::vector<std::complex<float>> complex(3);
-  ExpectForward(CallFrame()
-                    .Arg(complex, {3})
-                    .Arg(complex, {3})
-                    .Ret(complex, {3})
-                    .Attr("eps", 0.0)
-                    .Attr("epilogue", "add_relu"),
-                "operand x: expected one of the dtypes f16, bf16, f32, f64, "
-                "got c64");
 }
 
 TEST_F(RmsNormHandlerErrorsTest, RefusesBadFrames) {
@@ -218,10 +198,6 @@ TEST_F(RmsNormHandlerErrorsTest, RefusesBadFrames) {
           {"one operand fewer", "one result fewer"});
   forward({kX, kWeight, kX}, {kX, kX}, {});
   forward({kX, kWeight, kX}, {kX, kX, kScale}, {"one result fewer"});
-  ExpectRefusesBadFrames(
-      XlaFfiKitRmsNormCpu,
-      Forward({kX, kWeight}, {kX, kScale}).Attr("epilogue", "add_relu"), true,
-      {"one result fewer", "no attribute epilogue"});
   ExpectRefusesBadFrames(XlaFfiKitRmsNormBwdCpu, Forward({kX, kX}, {kX}));
   ExpectRefusesBadFrames(XlaFfiKitRmsNormBwdCpu, Frame({kX, kX, kScale}, {kX}));
   ExpectRefusesBadFrames(XlaFfiKitRmsNormWeightBwdCpu,

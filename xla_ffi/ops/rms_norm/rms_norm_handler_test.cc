@@ -41,11 +41,6 @@ class RmsNormHandlerTest : public ::testing::Test {
                       const std::vector<Array>& results, double eps = 0) {
     Run(XlaFfiKitRmsNormCpu, Frame(operands, results).Attr("eps", eps));
   }
-  static void AddRelu(const std::vector<Array>& operands,
-                      const std::vector<Array>& results) {
-    Run(XlaFfiKitRmsNormCpu,
-        Frame(operands, results).Attr("eps", 0.0).Attr("epilogue", "add_relu"));
-  }
 
   Floats x_ = {3, 4, 0, 5, 12, 0}, y_ = Floats(6);
   Floats ct_ = {1, 2, 3, 4, 5, 6}, scale_ = {7, 7};
@@ -88,42 +83,6 @@ TEST_F(RmsNormHandlerTest, WeightAndResidualAreOptional) {
     scale_ = {7, 7};
   }
   EXPECT_EQ(sum, h);
-}
-
-TEST_F(RmsNormHandlerTest, AddReluAddsTheInputAndClips) {
-  const Dims rows = {2, 3};
-  // Rows of root mean square 5 and 1.
-  Floats x = {5, -5, 5, 1, -1, 1}, weight = {1, 10, -10}, zeros(6), sum(6);
-  const Floats want = {6, 0, 0, 2, 0, 0};
-  AddRelu({{x, rows}, {weight, {3}}}, {{y_, rows}});
-  EXPECT_EQ(y_, want);
-  y_.assign(6, 7);
-  AddRelu({{x, rows}, {weight, {3}}}, {{y_, rows}, {scale_, {2}}});
-  EXPECT_EQ(y_, want);
-  EXPECT_EQ(scale_, (Floats{0.2f, 1}));
-  // With a residual, too: what is added is the sum.
-  y_.assign(6, 7);
-  AddRelu({{zeros, rows}, {weight, {3}}, {x, rows}}, {{y_, rows}, {sum, rows}});
-  EXPECT_EQ(y_, want);
-}
-
-// Also where the threads share a row.
-TEST_F(RmsNormHandlerTest, AddReluRoundsOnce) {
-  const int64_t n = 1 << 20;
-  std::vector<BFloat16> x(n, BFloat16(1.0f)), y(n);
-  // 1 + 2^-8 is halfway between two bfloat16s, and goes to the even one.
-  for (const auto& [of_weight, want] :
-       {std::pair(0x1p-8f, 1.0f), {0x1.02p-8f, 1 + 0x1p-7f}}) {
-    std::vector<BFloat16> weight(n, BFloat16(of_weight));
-    Run(XlaFfiKitRmsNormCpu, CallFrame()
-                                 .Arg(x, {n})
-                                 .Arg(weight, {n})
-                                 .Ret(y, {n})
-                                 .Attr("eps", 0.0)
-                                 .Attr("epilogue", "add_relu")
-                                 .Threads(2));
-    EXPECT_EQ(static_cast<float>(y[n / 3]), want);
-  }
 }
 
 // y in x's memory and the sum in the residual's; also where threads share a row

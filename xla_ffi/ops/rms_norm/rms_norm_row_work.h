@@ -30,7 +30,6 @@ struct ForwardRows {
   int64_t packs;     // of a row
   double inverse_n;  // n counts elements, not components
   double eps;
-  bool add_relu;
 
   XLA_FFI_KIT_HOST_DEVICE int64_t RowBegin(int64_t row) const {
     return row * packs * E::W;
@@ -102,7 +101,6 @@ struct ForwardOfAnyRow {
       if (weight != nullptr) {
         y = E::Product(y, E::Widened(E::Load(weight + i)));
       }
-      if (args.add_relu) y = E::MaxWithZero(E::Sum(y, h));
       E::Store(E::Rounded(y), args.y + begin + i);
     }
     if (args.scale != nullptr && place.lane == 0) args.scale[row] = scale;

@@ -6,7 +6,6 @@ arXiv:1910.07467; on the handlers of `xla_ffi/ops/rms_norm`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import overload
 
 import jax
@@ -15,7 +14,6 @@ from jax.typing import ArrayLike
 
 from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit.ops.rms_norm._ops import (
-    BLOCK,
     PLAIN,
     RESIDUAL,
     WEIGHT,
@@ -30,14 +28,12 @@ from xla_ffi_kit.ops.rms_norm._ops import (
 )
 
 __all__ = [
-    "BLOCK",
     "PLAIN",
     "RESIDUAL",
     "WEIGHT",
     "Forward",
     "check",
     "rms_norm",
-    "rms_norm_block",
     "rms_norm_bwd_op",
     "rms_norm_fwd_op",
     "rms_norm_op",
@@ -50,15 +46,10 @@ __all__ = [
 _NAME = "xla_ffi_kit.rms_norm"
 
 
-def check(
-    op: str,
-    x: ArrayLike,
-    eps: object,
-    dtypes: Sequence[str] = (*_dtypes.FLOATS, *_dtypes.COMPLEX),
-) -> tuple[jax.Array, float]:
+def check(op: str, x: ArrayLike, eps: object) -> tuple[jax.Array, float]:
     """Checks the arguments that all variants of the operation share."""
     x = _check.array(op, "x", x)
-    _check.dtype(op, "x", x, dtypes)
+    _check.dtype(op, "x", x, (*_dtypes.FLOATS, *_dtypes.COMPLEX))
     _check.min_rank(op, "x", x, 1)
     _check.non_empty_axis(op, "x", x, -1)
     return x, _check.non_negative_number(op, "eps", eps)
@@ -101,7 +92,7 @@ def rms_norm(
     eps: float = 1e-6,
     in_place: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """x / sqrt(mean(|x|^2) + eps) over the last axis, times `weight`.
+    """`x / sqrt(mean(|x|^2) + eps)` over the last axis, times `weight`.
 
     One pass, forward and backward. Sums are in f32 for 16-bit inputs (f64 for
     f64), and the result is rounded once.
@@ -141,30 +132,3 @@ def rms_norm(
     op = ops.in_place_op if in_place else ops.op
     results: jax.Array | tuple[jax.Array, jax.Array] = op(*operands, eps=eps)
     return results
-
-
-def rms_norm_block(
-    x: ArrayLike, weight: ArrayLike, *, eps: float = 1e-6
-) -> jax.Array:
-    """max(x / sqrt(mean(x^2) + eps) weight + x, 0) over the last axis.
-
-    What a residual block does after its norm, `relu(rms_norm(x, weight) + x)`,
-    in one pass and rounded once. (XLA fuses such elementwise ends with a norm
-    of its own, but not with a custom call.)
-
-    Args:
-      x: `[..., N]`, N >= 1; float16, bfloat16, float32 or float64.
-      weight: `[N]`, of x's dtype.
-      eps: a static number >= 0.
-
-    Returns:
-      y like x. Its derivative where y is 0 is 0.
-
-    Raises:
-      TypeError, ValueError: as `rms_norm`; a complex x is a TypeError.
-    """
-    op = f"{_NAME}_block"
-    x, eps = check(op, x, eps, _dtypes.FLOATS)
-    weight = _check_weight(op, weight, x)
-    y: jax.Array = BLOCK.op(x, weight, eps=eps, epilogue="add_relu")
-    return y

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -31,7 +31,6 @@ from xla_ffi_kit.ops.rms_norm import _reference
 
 _NAME = "xla_ffi_kit.rms_norm"
 _EPS = {"eps": np.float64}
-_BLOCK = f"{_NAME}_block"  # a public function, as `_NAME` is
 
 # Names of operands, or of results.
 _Names = tuple[str, ...]
@@ -81,7 +80,6 @@ def _make_op(
     jvp: Callable[..., tuple[Result, Result]] | None = None,
     transpose: Transpose | None = None,
     aliases: Mapping[int, int] | None = None,
-    part_of: Sequence[str] = (_NAME,),
     workspace: Mapping[str, Workspace] | None = None,
 ) -> FfiOp[Any]:
     """An operation whose spec follows from the names of what it has."""
@@ -98,7 +96,7 @@ def _make_op(
         kernel_axes=tuple(int(name != "scale") for name in operands),
         handlers={"cpu": handler, "cuda": handler},
         libraries=KIT_LIBRARIES,
-        part_of=part_of,
+        part_of=(_NAME,),
         attributes=attributes,
         linear=places(operands, "ct", "ct_sum"),
         shared=places(operands, "weight"),
@@ -164,7 +162,7 @@ def _recompute_jvp(
 
 
 def _weighted(weight: jax.Array, x: jax.Array) -> jax.Array:
-    return _reference.finish(x, x, weight, None)
+    return _reference.finish(x, x, weight)
 
 
 def _composed_backward(
@@ -254,7 +252,6 @@ _make_weight_bwd = functools.partial(
     attributes={},
     composed=_composed_backward,
     transpose=_transpose_weight_backward,
-    part_of=(_NAME, _BLOCK),
     workspace={"cuda": _sums_of_rows},
 )
 rms_norm_weight_bwd_op: FfiOp[_Gradients] = _make_weight_bwd(
@@ -271,7 +268,6 @@ rms_norm_weight_jvp_op = FfiOp(
     kernel_axes=(1, 1, 0, 1, 1),
     handlers={"cpu": _composed_jvp, "cuda": _composed_jvp},
     libraries=KIT_LIBRARIES,
-    part_of=(_NAME, _BLOCK),
     shared=(3, 4),
     linear=(1, 4),
     transpose=_transpose_weight_jvp,
@@ -287,7 +283,6 @@ def _composed_forward(
     residual: jax.Array | None = None,
     *,
     eps: float,
-    epilogue: str | None = None,
     has_scale: bool,
 ) -> dict[str, jax.Array]:
     """The same by the handler that knows no weight."""
@@ -297,7 +292,7 @@ def _composed_forward(
         y, results["scale"] = rms_norm_fwd_op(h, eps=eps)
     else:
         y = rms_norm_op(h, eps=eps)
-    return results | {"y": _reference.finish(y, h, weight, epilogue)}
+    return results | {"y": _reference.finish(y, h, weight)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -330,8 +325,6 @@ def _make_forward(
             )
         else:
             dy = _times_jacobian(h, dh, scale)
-        if "epilogue" in given:
-            dy = jnp.where(out[0] > 0, dy + dh, jnp.zeros_like(dy))
         d_out = [dy, dh] if has_residual else [dy]
         if has_scale:
             out.append(scale)
@@ -359,7 +352,6 @@ def _make_forward(
             if recomputes
             else functools.partial(jvp, has_scale=has_scale),
             aliases=aliases,
-            part_of=(_NAME, _NAME + suffix),
         )
 
     made = Forward(
@@ -375,6 +367,5 @@ def _make_forward(
 PLAIN = _make_forward("", ("x",), _EPS)
 WEIGHT = _make_forward("_weight", ("x", "weight"), _EPS)
 RESIDUAL = _make_forward("_weight_residual", ("x", "weight", "residual"), _EPS)
-BLOCK = _make_forward("_block", ("x", "weight"), _EPS | {"epilogue": str})
 
 rms_norm_op, rms_norm_fwd_op = PLAIN.op, PLAIN.fwd_op

@@ -22,15 +22,11 @@ def rounded(x: jax.Array) -> jax.Array:
     return jax.lax.reduce_precision(x, info.nexp, info.nmant)
 
 
-def finish(
-    y: jax.Array, h: jax.Array, weight: jax.Array | None, epilogue: str | None
-) -> jax.Array:
-    """What follows the normalization of h: weight, epilogue, one rounding."""
+def finish(y: jax.Array, h: jax.Array, weight: jax.Array | None) -> jax.Array:
+    """What follows the normalization of h: the weight, and one rounding."""
     y = widen(y)
     if weight is not None:
         y = y * widen(weight)
-    if epilogue == "add_relu":
-        y = jax.nn.relu(y + widen(h))
     return y.astype(h.dtype)
 
 
@@ -40,16 +36,13 @@ def forward(
     residual: jax.Array | None = None,
     *,
     eps: float,
-    epilogue: str | None = None,
 ) -> dict[str, jax.Array]:
     """y, the sum that is normalized, and the scale of each row."""
     h = x if residual is None else rounded(x + residual)
     wide = widen(h)
     power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)
     scale = jax.lax.rsqrt(power + jnp.asarray(eps, power.dtype))
-    y = finish(
-        (wide * scale[..., None]).astype(wide.dtype), h, weight, epilogue
-    )
+    y = finish((wide * scale[..., None]).astype(wide.dtype), h, weight)
     return {"y": y, "sum": h, "scale": scale}
 
 
