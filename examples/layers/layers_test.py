@@ -42,6 +42,7 @@ def flax_models(flax):
     return plain, kit
 
 
+@pytest.mark.ci
 def test_flax_trains_alike(flax):
     from flax import nnx
 

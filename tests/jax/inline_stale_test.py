@@ -78,12 +78,21 @@ def test_so_is_the_compiler_that_a_launcher_is_called_by(folder, monkeypatch):
     ("code", "flags", "variable"),
     [
         (INCLUDED, ["-I{}"], None),
-        (INCLUDED, ["-isystem", "{}"], None),
-        (INCLUDED, ["-idirafter", "{}"], None),
-        ('#include "constants.h"\n', ["-iquote", "{}"], None),
+        pytest.param(INCLUDED, ["-isystem", "{}"], None, marks=pytest.mark.ci),
+        pytest.param(
+            INCLUDED, ["-idirafter", "{}"], None, marks=pytest.mark.ci
+        ),
+        pytest.param(
+            '#include "constants.h"\n',
+            ["-iquote", "{}"],
+            None,
+            marks=pytest.mark.ci,
+        ),
         ("", ["-include", "{}/constants.h"], None),
-        ("", ["-imacros", "{}/constants.h"], None),
-        (INCLUDED, [], "CPATH"),
+        pytest.param(
+            "", ["-imacros", "{}/constants.h"], None, marks=pytest.mark.ci
+        ),
+        pytest.param(INCLUDED, [], "CPATH", marks=pytest.mark.ci),
         (INCLUDED, [], "CPLUS_INCLUDE_PATH"),
     ],
     ids=str,
@@ -138,17 +147,21 @@ def test_a_header_that_changes_while_it_is_compiled(folder, monkeypatch):
     ("code", "flags"),
     [
         (INCLUDED, ["-Iinner"]),
-        (INCLUDED, ["-I", "inner"]),
-        (INCLUDED, ["-isystem", "inner"]),
-        (INCLUDED, ["-isysteminner"]),
-        (INCLUDED, ["-idirafter", "inner"]),
-        (INCLUDED, ["-Wp,-Iinner"]),
-        ('#include "constants.h"\n', ["-iquote", "inner"]),
+        pytest.param(INCLUDED, ["-I", "inner"], marks=pytest.mark.ci),
+        pytest.param(INCLUDED, ["-isystem", "inner"], marks=pytest.mark.ci),
+        pytest.param(INCLUDED, ["-isysteminner"], marks=pytest.mark.ci),
+        pytest.param(INCLUDED, ["-idirafter", "inner"], marks=pytest.mark.ci),
+        pytest.param(INCLUDED, ["-Wp,-Iinner"], marks=pytest.mark.ci),
+        pytest.param(
+            '#include "constants.h"\n',
+            ["-iquote", "inner"],
+            marks=pytest.mark.ci,
+        ),
         ("", ["-include", "inner/constants.h"]),
-        (INCLUDED, ["@words"]),
-        (INCLUDED, ["@{}/words"]),
-        (INCLUDED, "CPATH=inner"),
-        (INCLUDED, "CPATH=/nowhere:inner"),
+        pytest.param(INCLUDED, ["@words"], marks=pytest.mark.ci),
+        pytest.param(INCLUDED, ["@{}/words"], marks=pytest.mark.ci),
+        pytest.param(INCLUDED, "CPATH=inner", marks=pytest.mark.ci),
+        pytest.param(INCLUDED, "CPATH=/nowhere:inner", marks=pytest.mark.ci),
         ("#include <inner/constants.h>\n", "CPLUS_INCLUDE_PATH=:/nowhere"),
     ],
     ids=str,
@@ -198,7 +211,14 @@ def nothing(folder):
 
 @pytest.mark.parametrize("prepare", [first_exists, nothing])
 @pytest.mark.parametrize("name", ["constants.h", "deep/constants.h"])
-@pytest.mark.parametrize("option", ["-I", "-isystem", "-iquote"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "-I",
+        pytest.param("-isystem", marks=pytest.mark.ci),
+        pytest.param("-iquote", marks=pytest.mark.ci),
+    ],
+)
 def test_a_header_that_shadows_another(folder, prepare, name, option):
     prepare(folder)
     write(folder / "second" / name, 1)

@@ -55,6 +55,7 @@ def scale():
     return decorate(scale_reference)
 
 
+@pytest.mark.ci
 @with_numba
 def test_the_contract_of_operations_holds(scale):
     check_op(scale, [Case("float32[2,3]", factor=1.5)])

@@ -10,11 +10,12 @@ def _named_in(args):
     words = [part.split(")")[0].split(" ") for arg in args for part in arg.split("$(")[1:]]
     return [word[1] for word in words if len(word) == 2]
 
-def pytest_test(name, srcs = None, main = None, size = "small", args = [], data = [], deps = [], env = {}, has_ci_cases = False, **kwargs):
+def pytest_test(name, srcs = None, main = None, size = "small", args = [], data = [], deps = [], env = {}, **kwargs):
     """A `py_test` whose main program is pytest.
 
     `--test_filter` is pytest's -k, `--test_env=PYTEST_ADDOPTS=...` any other
-    option; `shard_count` splits the cases among the shards.
+    option; `shard_count` splits the cases among the shards. Cases marked
+    `pytest.mark.ci` run with --config=ci alone.
 
     Args:
       name: of the target.
@@ -25,8 +26,6 @@ def pytest_test(name, srcs = None, main = None, size = "small", args = [], data 
       data: the files they read; those named in `args` need not be among them.
       deps: the libraries; pytest need not be among them.
       env: the environment of the tests.
-      has_ci_cases: whether the cases marked `pytest.mark.ci` run with --config=ci
-        alone.
       **kwargs: other attributes of `py_test`.
     """
     main = main or name + ".py"
@@ -38,6 +37,6 @@ def pytest_test(name, srcs = None, main = None, size = "small", args = [], data 
         data = depset(data + _named_in(args)).to_list(),
         main = _RUN,
         deps = deps + ["@pypi//pytest"],
-        env = (env | CI_CASES) if has_ci_cases else env,
+        env = env | CI_CASES,
         **kwargs
     )
