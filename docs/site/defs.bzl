@@ -1,7 +1,7 @@
 """sphinx_site(): the pages of the tree as a site."""
 
 def _sphinx_site_impl(ctx):
-    site = ctx.actions.declare_directory(ctx.label.name)
+    site = ctx.actions.declare_directory(ctx.label.name + "_html")
     ctx.actions.run(
         executable = ctx.executable.tool,
         arguments = [site.path, ctx.attr.version] + [page.path for page in ctx.files.pages],
