@@ -122,7 +122,7 @@ def _in_place(op: FfiOp) -> Function:
         kernel_axes=op.kernel_axes,
         handlers=op.handlers,
         libraries=op.libraries,
-        aliases={len(op.kernel_axes) - 1: 0},
+        input_output_aliases={len(op.kernel_axes) - 1: 0},
     )
 
 

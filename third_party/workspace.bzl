@@ -62,7 +62,7 @@ def pybind11_repository():
     )
 
 def nanobind_repository():
-    """Declares `nanobind`, for an example; beside Python's headers, which it sees."""
+    """Declares `nanobind`, beside Python's headers, which it sees."""
     pypi_wheel(
         name = "nanobind",
         build_file = Label("//third_party/pypi:nanobind.BUILD"),
@@ -139,6 +139,8 @@ def xla_ffi_kit_repositories():
         python_headers_repository()
     if not native.existing_rule("pybind11"):
         pybind11_repository()
+    if not native.existing_rule("nanobind"):
+        nanobind_repository()
     if not native.existing_rule("xla_runtime"):
         xla_runtime_repositories()
 
@@ -146,5 +148,4 @@ def xla_ffi_kit_dev_repositories():
     """Declares what only the kit's own tests need."""
     for name, archive in DEV_ARCHIVES.items():
         declare_archive(name, archive)
-    nanobind_repository()
     xla_dev_repositories()

@@ -25,7 +25,9 @@ def xla_ffi_py_library(
         as `["scale_cpu.so"]`.
       cuda: the same for CUDA; there only with --config=cuda.
       data: more files that the sources need.
-      deps: Python libraries beside `xla_ffi_kit`, which it always depends on.
+      deps: Python libraries beside `xla_ffi_kit`, which it always depends on,
+        without the kit's own kernels: who uses these adds
+        `@xla_ffi_kit//python/xla_ffi_kit`.
       **kwargs: passed to the `py_library`.
     """
     py_library(
@@ -35,6 +37,6 @@ def xla_ffi_py_library(
             Label("//third_party/cuda:is_enabled"): cuda,
             "//conditions:default": [],
         }),
-        deps = deps + [Label("//python/xla_ffi_kit")],
+        deps = deps + [Label("//python/xla_ffi_kit:without_kernels")],
         **kwargs
     )

@@ -5,6 +5,7 @@ call them run, and starts no JAX backend.
 """
 
 from xla_ffi_kit import lowering
+from xla_ffi_kit.library.capsules import CapsuleLibrary
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
@@ -17,7 +18,7 @@ from xla_ffi_kit.library.registration import (
     register_handlers,
 )
 from xla_ffi_kit.op.export import export_checks
-from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.op.ffi_op import FfiOp, ffi_op
 from xla_ffi_kit.op.implementation import use_reference
 from xla_ffi_kit.ops.modular_add import modular_add
 from xla_ffi_kit.ops.relu import relu
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "KIT_LIBRARIES",
     "BuildError",
+    "CapsuleLibrary",
     "FfiOp",
     "HandlerLibrary",
     "HandlerLibraryError",
@@ -40,6 +42,7 @@ __all__ = [
     "build_library",
     "elementwise",
     "export_checks",
+    "ffi_op",
     "include_dir",
     "inline",
     "libraries_beside",

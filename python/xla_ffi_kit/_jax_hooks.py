@@ -63,6 +63,14 @@ def is_registered(target: str, platform: str) -> bool:
     return target in xla_client.custom_call_targets(platform)
 
 
+def registered_stages(target: str, platform: str) -> dict[str, object] | None:
+    """The capsules of a target's stages by name; None if XLA does not tell."""
+    found = xla_client.custom_call_targets(platform).get(target)
+    if not isinstance(found, dict) or "execute" not in found:
+        return None
+    return {stage: capsule for stage, capsule in found.items() if capsule}
+
+
 def lowers_with_devices(primitive: Primitive) -> None:
     """Gives the primitive's lowering rules the devices of the program.
 
@@ -101,6 +109,12 @@ def shaped(avals: Sequence[object]) -> Sequence[ShapedArray]:
     JAX's types say no more than `AbstractValue`.
     """
     return cast(Sequence[ShapedArray], avals)
+
+
+def platforms(ctx: LoweringRuleContext) -> str:
+    """The platforms that a rule lowers for, as a message names them."""
+    found = getattr(ctx, "platforms", None) or ctx.module_context.platforms
+    return ", ".join(found)
 
 
 def xla_may_partition(ctx: LoweringRuleContext) -> bool:

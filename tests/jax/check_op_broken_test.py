@@ -117,7 +117,11 @@ BROKEN = {
         "handler",
     ),
     "an alias of a handler that is not in place": (
-        kit_op("test.reverse", lambda x: x[..., ::-1], aliases={0: 0}),
+        kit_op(
+            "test.reverse",
+            lambda x: x[..., ::-1],
+            input_output_aliases={0: 0},
+        ),
         ROWS,
         "aliases",
     ),

@@ -104,7 +104,7 @@ GOOD = {
             kernel_axes=1,
             libraries=[LIBRARY],
             linear=(0,),
-            aliases={0: 0},
+            input_output_aliases={0: 0},
         ),
         Case("float32[3,5]"),
     ),

@@ -31,7 +31,7 @@ double = FfiOp(
     lambda x: 2 * x,
     kernel_axes=1,
     libraries=[LIBRARY],
-    aliases={0: 0},
+    input_output_aliases={0: 0},
 )
 
 
@@ -83,13 +83,13 @@ def test_alias_of_unlike_arrays():
         lambda x: jnp.sum(x, -1),
         kernel_axes=1,
         libraries=[LIBRARY],
-        aliases={0: 0},
+        input_output_aliases={0: 0},
     )
     with pytest.raises(ValueError) as caught:
         op(rows((2, 3)))
     assert str(caught.value) == (
-        "test.double: aliases: operand x is float32[2, 3], expected float32[2] "
-        "as result 0 is"
+        "test.double: input_output_aliases: operand x is float32[2, 3], "
+        "expected float32[2] as result 0 is"
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+import jax
 import numpy as np
 
-from xla_ffi_kit import _dtypes, _jax_hooks
-from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit import _check, _dtypes, _jax_hooks
+from xla_ffi_kit._check import Typed
+from xla_ffi_kit.op.spec import AttributeType, OpSpec
 
 _DType: TypeAlias = np.dtype[np.generic]
 _Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "_Kind"]
@@ -99,6 +101,47 @@ class Binder:
         return AttributeValues(
             {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
         )
+
+
+def from_shapes(
+    spec: OpSpec, operands: Sequence[Typed], attributes: AttributeValues
+) -> dict[str, object]:
+    """The attributes that follow from the shapes of a call."""
+    if spec.shape_attributes is None:
+        return {}
+    where = "shape_attributes"
+    if not _check.is_static(*(x.shape for x in operands)):
+        raise TypeError(
+            spec.error(where, "sizes that are known", "symbolic ones")
+        )
+    types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
+    found = spec.shape_attributes(*types, **attributes.for_reference)
+    if not isinstance(found, Mapping):
+        raise TypeError(spec.error(where, "a mapping", repr(found)))
+    both = sorted(attributes.items.keys() & found.keys())
+    if both:
+        expected = "no name that `attributes` has"
+        raise ValueError(spec.error(where, expected, ", ".join(both)))
+    return {k: _as_given(spec, k, v) for k, v in found.items()}
+
+
+_PYTHONS = {bool: np.bool_, int: np.int64, float: np.float64}
+
+
+def _as_given(spec: OpSpec, name: str, value: object) -> object:
+    """A computed attribute, of its own type."""
+    if isinstance(value, Mapping):
+        return {k: _as_given(spec, f"{name}.{k}", v) for k, v in value.items()}
+    if type(value) in _PYTHONS:
+        return _PYTHONS[type(value)](value)
+    if not isinstance(value, np.generic | np.ndarray | str):
+        expected = (
+            "a NumPy scalar or array, a string, bool, int, float or a mapping "
+            "of such"
+        )
+        what = f"shape_attributes: {name}"
+        raise TypeError(spec.error(what, expected, repr(value)))
+    return value
 
 
 def _is_plain(value: object) -> bool:

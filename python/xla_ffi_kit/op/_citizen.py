@@ -15,23 +15,20 @@ from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.op.spec import OpSpec
 
 
-def resemble(
-    op: OpSpec,
-    reference: Callable[..., object],
-    signature: inspect.Signature,
-) -> None:
-    """Gives the operation its reference's name, signature and docstring."""
+def resemble(op: OpSpec) -> None:
+    """Gives the operation its function's name, signature and docstring."""
+    function = op.reference or op.results
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        value = getattr(reference, name, None)
+        value = getattr(function, name, None)
         if value is not None:
             setattr(op, name, value)
     own = inspect.Parameter(
         "implementation", inspect.Parameter.KEYWORD_ONLY, default=None
     )
-    op.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), own]
+    op.__signature__ = op.signature.replace(  # type: ignore[attr-defined]
+        parameters=[*op.signature.parameters.values(), own]
     )
-    op.__wrapped__ = reference  # type: ignore[attr-defined]
+    op.__wrapped__ = function  # type: ignore[attr-defined]
 
 
 def defaults(reference: inspect.Signature) -> dict[str, object]:

@@ -20,7 +20,7 @@ from xla_ffi_kit.library import (
     registration,
 )
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
-from xla_ffi_kit.op import _operands, _shared, sharding
+from xla_ffi_kit.op import _attributes, _operands, _shared, sharding
 from xla_ffi_kit.op._attributes import AttributeValues
 from xla_ffi_kit.op.implementation import runs_reference
 from xla_ffi_kit.op.spec import Arrays, Function, OpSpec
@@ -28,7 +28,13 @@ from xla_ffi_kit.op.spec import Arrays, Function, OpSpec
 
 def install(spec: OpSpec, primitive: Primitive) -> None:
     """Registers the lowerings of the primitive, one per platform."""
-    default = _in_jax(spec, spec.reference)
+    if spec.shape_attributes is not None:
+        _jax_hooks.lowers_with_devices(primitive)
+    default = (
+        functools.partial(_refuse, spec)
+        if spec.reference is None
+        else _in_jax(spec, spec.reference)
+    )
     mlir.register_lowering(primitive, default)
     for platform, handler in spec.handlers.items():
         if callable(handler):
@@ -37,10 +43,13 @@ def install(spec: OpSpec, primitive: Primitive) -> None:
             rule = functools.partial(
                 _lower,
                 spec,
+                primitive,
                 platform,
                 handler,
                 default,
-                _in_jax(spec, spec.partitioned),
+                _in_jax(spec, spec.partitioned)
+                if spec.partitioned
+                else functools.partial(_refuse_to_partition, spec),
             )
         rule = functools.partial(_unless_switched, spec, default, rule)
         mlir.register_lowering(primitive, rule, platform=platform)
@@ -64,6 +73,37 @@ def _unless_switched(
     return chosen(ctx, *operands, attributes=attributes)
 
 
+def _refuse(
+    spec: OpSpec,
+    ctx: LoweringRuleContext,
+    *operands: ir.Value,
+    attributes: AttributeValues,
+) -> Sequence[ir.Value | Sequence[ir.Value]]:
+    """Where an operation without a reference has no handler."""
+    if spec.if_registered:
+        known = "targets registered by jax.ffi.register_ffi_target"
+    else:
+        known = ", ".join(f"{t} for {p}" for p, t in spec.handlers.items())
+    raise NotImplementedError(
+        f"{spec.name}: no handler for {_jax_hooks.platforms(ctx)}, and no "
+        f"reference to run instead; its handlers: {known}"
+    )
+
+
+def _refuse_to_partition(
+    spec: OpSpec,
+    ctx: LoweringRuleContext,
+    *operands: ir.Value,
+    attributes: AttributeValues,
+) -> Sequence[ir.Value | Sequence[ir.Value]]:
+    raise NotImplementedError(
+        f"{spec.name}: XLA cannot split a call with shared operands that have "
+        "batch axes, shared results or a workspace over devices, and there is "
+        "no reference to run instead: call it inside jax.shard_map, or give it "
+        "partitioned="
+    )
+
+
 def _in_jax(spec: OpSpec, function: Function) -> LoweringRule:
     """The lowering that runs a function of the reference's signature."""
 
@@ -75,6 +115,7 @@ def _in_jax(spec: OpSpec, function: Function) -> LoweringRule:
 
 def _lower(
     spec: OpSpec,
+    primitive: Primitive,
     platform: str,
     target: str,
     default: LoweringRule,
@@ -102,8 +143,13 @@ def _lower(
     lead = _operands.leading_shape(spec, avals)
     splits = bool(lead) and _jax_hooks.xla_may_partition(ctx)
     workspace = spec.workspace.get(platform)
+    from_shapes = _attributes.from_shapes(spec, avals, attributes)
     if _needs_partitioned(spec, avals, splits) or (splits and workspace):
         return partitioned(ctx, *operands, attributes=attributes)
+    if splits and spec.shape_attributes is not None:
+        return _on_each_device(
+            spec, primitive, lead, attributes, ctx, *operands
+        )
     units = _unit_axes(spec, avals, lead) if splits else (0, 0)
     results = ctx.avals_out
     if any(units):
@@ -130,9 +176,11 @@ def _lower(
     build = jax.ffi.build_ffi_lowering_function(
         target,
         has_side_effect=spec.has_side_effect,
-        operand_output_aliases=spec.aliases or None,
+        operand_output_aliases=spec.input_output_aliases or None,
+        operand_layouts=_layouts(spec.input_layouts, ctx.avals_in),
+        result_layouts=_layouts(spec.output_layouts, ctx.avals_out),
     )
-    call = build(ctx, *operands, **attributes.items)
+    call = build(ctx, *operands, **attributes.items, **from_shapes)
     if splits and not spec.shared_results:
         sharding.annotate_batch(
             call,
@@ -145,6 +193,43 @@ def _lower(
     if not any(units):
         return values
     return [_reshape(x, a.shape) for x, a in zip(values, results, strict=True)]
+
+
+def _on_each_device(
+    spec: OpSpec,
+    primitive: Primitive,
+    lead: Shape,
+    attributes: AttributeValues,
+    ctx: LoweringRuleContext,
+    *operands: ir.Value,
+) -> Sequence[ir.Value | Sequence[ir.Value]]:
+    """Lowers the operation anew for the part that each device holds."""
+
+    def call(*shards: jax.Array) -> Arrays:
+        return tuple(primitive.bind(*shards, attributes=attributes))
+
+    shapes = [a.shape for a in _jax_hooks.shaped(ctx.avals_in)]
+    results = [a.shape for a in _jax_hooks.shaped(ctx.avals_out)]
+    split = sharding.over_devices(call, lead, shapes, results, spec.shared)
+    lower: LoweringRule = mlir.lower_fun(split, multiple_results=True)
+    return lower(ctx, *operands)
+
+
+def _layouts(
+    orders: Sequence[tuple[int, ...] | None], avals: Sequence[object]
+) -> list[Shape | None] | None:
+    """Orders of kernel axes as those of all axes, minor to major."""
+    if not orders:
+        return None
+    layouts: list[Shape | None] = [None] * len(avals)
+    for i, (order, aval) in enumerate(
+        zip(orders, _jax_hooks.shaped(avals), strict=False)
+    ):
+        if order is not None:
+            batch = len(aval.shape) - len(order)
+            own = (batch + axis for axis in reversed(order))
+            layouts[i] = (*own, *reversed(range(batch)))
+    return layouts
 
 
 def _needs_partitioned(

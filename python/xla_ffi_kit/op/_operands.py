@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
-from inspect import Parameter
+from collections.abc import Sequence
 
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.op.spec import OpSpec
-
-
-def names(
-    op: str, reference: inspect.Signature, attributes: Mapping[str, object]
-) -> tuple[str, ...]:
-    """Operand names from the reference's signature, attributes checked."""
-    parameters = reference.parameters.values()
-    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    operands = [p.name for p in parameters if p.kind in positional]
-    if "implementation" in keywords:
-        raise TypeError(
-            f"{op}: attribute implementation: expected another name; calls use "
-            "this one to choose the reference"
-        )
-    if keywords != set(attributes):
-        raise TypeError(
-            f"{op}: attributes: expected those of the reference's signature, "
-            f"{sorted(keywords) or 'none'}, got {sorted(attributes) or 'none'}"
-        )
-    return tuple(operands)
 
 
 def describe(
@@ -120,18 +97,26 @@ def check_results(
                 f"dimensions {list(lead)} as the operands have, got shape "
                 f"{list(result.shape)}"
             )
-    for i, j in spec.aliases.items():
-        if j >= len(results):
-            raise ValueError(
-                f"{spec.name}: aliases: expected result indices below "
-                f"{len(results)}, got {j}"
-            )
+    axes = [len(r.shape) - len(lead) for r in results]
+    orders = [None if x is None else len(x) for x in spec.output_layouts]
+    if orders and (
+        len(orders) != len(axes)
+        or any(n not in (None, m) for n, m in zip(orders, axes, strict=True))
+    ):
+        expected = f"an order of each result's kernel axes, {axes} of them"
+        raise ValueError(
+            spec.error("output_layouts", expected, list(spec.output_layouts))
+        )
+    for i, j in spec.input_output_aliases.items():
+        if not 0 <= j < len(results):
+            expected = f"result indices below {len(results)}"
+            raise ValueError(spec.error("input_output_aliases", expected, j))
         operand, result = operands[i], results[j]
         if (operand.shape, operand.dtype) != (result.shape, result.dtype):
             raise ValueError(
-                f"{spec.name}: aliases: operand {spec.operand_names[i]} is "
-                f"{type_name(operand)}, expected {type_name(result)} as "
-                f"result {j} is"
+                f"{spec.name}: input_output_aliases: operand "
+                f"{spec.operand_names[i]} is {type_name(operand)}, expected "
+                f"{type_name(result)} as result {j} is"
             )
 
 

@@ -23,7 +23,12 @@ from xla_ffi_kit.op import _operands, _shared
 from xla_ffi_kit.op._attributes import AttributeValues
 from xla_ffi_kit.op._shared import Operand
 from xla_ffi_kit.op._types import ResultTypes
-from xla_ffi_kit.op.spec import Arrays, OpSpec
+from xla_ffi_kit.op.spec import (
+    Arrays,
+    NotDifferentiableError,
+    OpSpec,
+    flatten,
+)
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero
@@ -88,6 +93,14 @@ class Rules:
         nonlinear = [i for i in active if i not in spec.linear]
         if nonlinear and spec.jvp is not None:
             return self._author_jvp(primals, tangents, attributes)
+        if nonlinear and spec.vjp is not None:
+            return self._author_vjp(primals, tangents, attributes)
+        if nonlinear and spec.reference is None:
+            names = ", ".join(spec.operand_names[i] for i in nonlinear)
+            raise NotDifferentiableError(
+                f"{spec.name}: no derivative with respect to operand {names}: "
+                "the operation has no reference, so give it jvp= or vjp="
+            )
 
         outs = self.bind(primals, attributes)
         parts: list[Values] = []
@@ -114,12 +127,7 @@ class Rules:
         tangents: Sequence[Tangent],
         attributes: AttributeValues,
     ) -> tuple[Values, Sequence[Tangent]]:
-        full = tuple(
-            np.zeros(p.shape, jax.dtypes.float0)
-            if _is_zero(t) and not jnp.issubdtype(p.dtype, np.inexact)
-            else ad.instantiate_zeros(t)
-            for p, t in zip(primals, tangents, strict=True)
-        )
+        full = self._instantiated(primals, tangents)
         outs, out_tangents = _shared.jvp(self._spec, primals, full, attributes)
         expected = self._types(primals, attributes)
         checked = [
@@ -132,6 +140,83 @@ class Rules:
             else _no_tangent(o)
             for i, (t, o) in enumerate(zip(out_tangents, checked, strict=True))
         ]
+
+    @staticmethod
+    def _instantiated(
+        primals: Values, tangents: Sequence[Tangent]
+    ) -> tuple[_shared.Tangent, ...]:
+        return tuple(
+            np.zeros(p.shape, jax.dtypes.float0)
+            if _is_zero(t) and not jnp.issubdtype(p.dtype, np.inexact)
+            else ad.instantiate_zeros(t)
+            for p, t in zip(primals, tangents, strict=True)
+        )
+
+    def _author_vjp(
+        self,
+        primals: Values,
+        tangents: Sequence[Tangent],
+        attributes: AttributeValues,
+    ) -> tuple[Values, Sequence[Tangent]]:
+        """The tangents as `jax.custom_vjp` has them: for reverse mode."""
+        assert self._spec.vjp is not None
+        forward, backward = self._spec.vjp
+        types = self._types(primals, attributes)
+
+        @jax.custom_vjp
+        def call(*operands: jax.Array) -> Arrays:
+            return tuple(self.bind(operands, attributes))
+
+        def fwd(*operands: jax.Array) -> tuple[Arrays, object]:
+            returned = forward(*operands, **attributes.for_reference)
+            if not (isinstance(returned, tuple) and len(returned) == 2):
+                raise TypeError(
+                    f"{self._spec.name}: vjp: fwd: expected (results, "
+                    f"residuals), got {type(returned).__name__}"
+                )
+            outs = flatten(returned[0])
+            self._check_count("vjp: fwd: results", outs, types)
+            return outs, (returned[1], operands)
+
+        def bwd(
+            saved: tuple[object, Arrays], cotangents: Arrays
+        ) -> tuple[jax.Array | None, ...]:
+            residuals, operands = saved
+            out = backward(
+                residuals,
+                self._types.pack(cotangents),
+                **attributes.for_reference,
+            )
+            slopes = tuple(out) if isinstance(out, Sequence) else (out,)
+            self._check_count("vjp: bwd: cotangents", slopes, operands)
+            return tuple(
+                None
+                if slope is None or not jnp.issubdtype(x.dtype, np.inexact)
+                else self._check_like("vjp: bwd: cotangent", i, slope, x)
+                for i, (slope, x) in enumerate(
+                    zip(slopes, operands, strict=True)
+                )
+            )
+
+        call.defvjp(fwd, bwd)
+        outs, out_tangents = jax.jvp(
+            _shared.over_batches(self._spec, call, primals),
+            tuple(primals),
+            self._instantiated(primals, tangents),
+        )
+        expected = zip(outs, types, strict=True)
+        for i, (out, wanted) in enumerate(expected):
+            self._check_like("vjp: fwd: result", i, out, wanted)
+        return outs, [
+            t if jnp.issubdtype(o.dtype, np.inexact) else _no_tangent(o)
+            for t, o in zip(out_tangents, outs, strict=True)
+        ]
+
+    def _check_count(
+        self, what: str, got: Sequence[object], wanted: Sequence[object]
+    ) -> None:
+        if len(got) != len(wanted):
+            raise TypeError(self._spec.error(what, str(len(wanted)), len(got)))
 
     def _check_like(self, what: str, i: int, got: _T | None, want: Typed) -> _T:
         if got is None or (got.shape, got.dtype) != (want.shape, want.dtype):
@@ -165,6 +250,12 @@ class Rules:
             for i, aval in unknown.items():
                 result[i] = ad.Zero(aval)
             return result
+        if spec.transpose is None and spec.reference is None:
+            raise NotDifferentiableError(
+                f"{spec.name}: no reverse mode with respect to linear "
+                "operands: the operation has no reference, so give it "
+                "transpose="
+            )
         values: dict[int, jax.Array | None]
         if spec.transpose is not None:
             given = [None if isinstance(x, ad.Zero) else x for x in cotangents]
@@ -187,7 +278,12 @@ class Rules:
     def _batch(
         self, operands: Values, dims: Dims, *, attributes: AttributeValues
     ) -> tuple[Values, Dims]:
-        if self._spec.vmap_method == "sequential":
+        if self._spec.vmap_method == "sequential" or (
+            # Nothing runs shared operands with batch axes.
+            self._spec.partitioned is None
+            and not self._spec.batches_shared
+            and any(dims[i] is not None for i in self._spec.shared)
+        ):
             return self._batch_sequentially(operands, dims, attributes)
         at = self._same_batch_axis(operands, dims)
         if at is None:

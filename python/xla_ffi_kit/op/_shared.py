@@ -29,14 +29,16 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 def in_jax(
     spec: OpSpec,
-    function: Function,
+    function: Function | None,
     attributes: AttributeValues,
     *operands: jax.Array,
 ) -> Arrays:
     """What `function`, of the reference's signature, returns; a tuple.
 
-    It never sees a shared operand's batch axes.
+    It never sees a shared operand's batch axes. Where it may be missing, its
+    caller has checked that it is not.
     """
+    assert function is not None
 
     def call(*values: jax.Array) -> Arrays:
         return flatten(function(*values, **attributes.for_reference))

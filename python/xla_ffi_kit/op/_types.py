@@ -18,7 +18,7 @@ _Type = tuple[Shape, np.dtype[np.generic]]
 
 
 class ResultTypes:
-    """Shapes and dtypes of an operation's results: those of its reference."""
+    """Shapes and dtypes of an operation's results."""
 
     def __init__(self, spec: OpSpec) -> None:
         self._spec = spec
@@ -37,7 +37,7 @@ class ResultTypes:
         )
 
     def pack(self, results: Sequence[jax.Array]) -> Result:
-        """The inverse of `flatten`, after the reference was traced once."""
+        """The inverse of `flatten`, after the types were found once."""
         return results[0] if self._single else tuple(results)
 
     def _evaluate(
@@ -51,6 +51,8 @@ class ResultTypes:
         structs = [jax.ShapeDtypeStruct(*operand) for operand in operands]
         if spec.check is not None:
             spec.check(*structs, **attributes.for_reference)
+        if spec.reference is None:
+            return self._declared(structs, attributes)
         reference = functools.partial(
             spec.reference, **attributes.for_reference
         )
@@ -71,6 +73,41 @@ class ResultTypes:
             )
         self._single = types is not results
         return types
+
+    def _declared(
+        self,
+        operands: Sequence[jax.ShapeDtypeStruct],
+        attributes: AttributeValues,
+    ) -> tuple[jax.ShapeDtypeStruct, ...]:
+        """What the shape function returns, with the batch axes."""
+        spec = self._spec
+        assert spec.results is not None
+        lead = _operands.leading_shape(spec, operands)
+        rows = [
+            jax.ShapeDtypeStruct(x.shape[spec.own_axes(i, x) :], x.dtype)
+            for i, x in enumerate(operands)
+        ]
+        try:
+            declared = spec.results(*rows, **attributes.for_reference)
+        except Exception as error:
+            types = [(x.shape, x.dtype) for x in rows]
+            raise TypeError(
+                f"{spec.name}: the shape function does not take operands "
+                f"{_operands.describe(spec.operand_names, types)}: {error}"
+            ) from error
+        found = []
+        for i, result in enumerate(flatten(declared)):
+            if not (hasattr(result, "shape") and hasattr(result, "dtype")):
+                expected = "a jax.ShapeDtypeStruct, or a tuple of them"
+                raise TypeError(spec.error("results", expected, declared))
+            batch = lead
+            if i in spec.shared_results:
+                batch = lead[: spec.depth(operands)]
+            found.append(
+                jax.ShapeDtypeStruct((*batch, *result.shape), result.dtype)
+            )
+        self._single = not isinstance(declared, tuple)
+        return tuple(found)
 
     def abstract_eval(
         self, *avals: jax.core.ShapedArray, attributes: AttributeValues

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Literal, TypedDict, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import (
+    Generic,
+    Literal,
+    Protocol,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 import jax
 from jax.typing import ArrayLike
 
 from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
-from xla_ffi_kit.library import handler_library
-from xla_ffi_kit.library.handler_library import Library
 from xla_ffi_kit.op import (
     _attributes,
     _citizen,
@@ -23,45 +29,15 @@ from xla_ffi_kit.op import (
     _shared,
 )
 from xla_ffi_kit.op import implementation as implementations
+from xla_ffi_kit.op import spec as specs
 from xla_ffi_kit.op._attributes import AttributeValues
 from xla_ffi_kit.op._rules import Rules
 from xla_ffi_kit.op._types import ResultTypes
-from xla_ffi_kit.op.spec import (
-    AttributeType,
-    Function,
-    OpSpec,
-    Result,
-    ShardedKernelAxes,
-    Transpose,
-    VmapMethod,
-    Workspace,
-)
+from xla_ffi_kit.op.spec import Arrays, OpSpec, Options, Result
 
 R = TypeVar("R", bound=Result, covariant=True)
 
 _operations: weakref.WeakSet[OpSpec] = weakref.WeakSet()
-
-
-class Options(TypedDict, total=False):
-    """What `FfiOp` takes beside the name, `kernel_axes` and `dtypes`."""
-
-    handlers: Mapping[str, str | Function]
-    libraries: Sequence[Library]
-    attributes: Mapping[str, AttributeType]
-    check: Callable[..., None]
-    jvp: Callable[..., tuple[Result, Result]]
-    linear: Sequence[int]
-    transpose: Transpose
-    shared: Sequence[int]
-    shared_results: Sequence[int]
-    batches_shared: bool
-    partitioned: Function
-    aliases: Mapping[int, int]
-    has_side_effect: bool
-    vmap_method: VmapMethod
-    sharded_kernel_axes: ShardedKernelAxes
-    part_of: str | Sequence[str]
-    workspace: Mapping[str, Workspace]
 
 
 def operations() -> list[OpSpec]:
@@ -69,12 +45,20 @@ def operations() -> list[OpSpec]:
     return sorted(_operations, key=lambda op: op.name)
 
 
+def forget(op: OpSpec) -> None:
+    """Leaves an operation out of that list."""
+    _operations.discard(op)
+
+
 class FfiOp(OpSpec, Generic[R]):
     """A JAX operation that runs a handler where there is one.
 
     The reference, a pure JAX function, defines what the operation means:
     result shapes and dtypes, every derivative that the spec does not give, and
-    what runs on a platform without a handler all come from it.
+    what runs on a platform without a handler all come from it. What JAX cannot
+    say, such as what an external library computes, has a shape function
+    instead, `results`: it then runs only where there is a handler, and has the
+    derivatives that it is given.
 
     An operation works under jit, vmap, jvp, grad, of any order, scan, remat,
     shard_map, meshes with Auto and Explicit axes, and export.
@@ -86,6 +70,11 @@ class FfiOp(OpSpec, Generic[R]):
         or a tuple of arrays. Operands positional, attributes keyword-only.
         It must treat every axis left of the kernel's own as a batch axis, and
         its results begin with those same axes.
+      results: in the place of a reference: `results(*operands, **attributes)`,
+        called with operands that have only a shape and a dtype, without batch
+        axes; returns a `jax.ShapeDtypeStruct`, or a tuple of them, for results
+        without batch axes. The library must not write more than that: see
+        `check_op`.
       kernel_axes: how many trailing axes of each operand the kernel owns; one
         number if it is the same for all. The axes before them batch, and are
         the same for all operands but `shared` ones.
@@ -100,6 +89,12 @@ class FfiOp(OpSpec, Generic[R]):
         for an array, or a mapping of such for a dictionary. Handlers get
         exactly the declared type. Those with defaults in the reference's
         signature may be left out of a call.
+      shape_attributes: `shape_attributes(*operands, **attributes)`, a mapping
+        of attributes that the handlers get beside the others, computed from the
+        shapes that they are called with, batch axes and, on a mesh, what a
+        device holds included. Values are NumPy scalars or arrays of exactly the
+        type that the handler takes, strings, Python's bool, int (int64) and
+        float (float64), or mappings of such.
       dtypes: what the handlers take, checked before anything is compiled: for
         each combination a dtype if all operands have it, or one for each
         operand, ("f32", "s32") or "f32,s32". A dtype is a short name such as
@@ -111,6 +106,10 @@ class FfiOp(OpSpec, Generic[R]):
       jvp: `jvp(primals, tangents, **attributes) -> (results, tangents)`, as
         `jax.custom_jvp` has it. The tangents must be linear in the tangents,
         e.g. by calling an operation with `linear` operands.
+      vjp: `(fwd, bwd)`, as `jax.custom_vjp` has them, for reverse mode alone:
+        `fwd(*operands, **attributes) -> (results, residuals)` and
+        `bwd(residuals, cotangents, **attributes)`, returning the cotangents of
+        all operands, None for one without.
       linear: operands that the results are jointly linear in.
       transpose: `transpose(cotangents, *operands, **attributes)`, returning the
         cotangents of the linear operands, in whose place it gets their types.
@@ -125,8 +124,12 @@ class FfiOp(OpSpec, Generic[R]):
         If not, such calls run `partitioned`.
       partitioned: a function of the reference's signature, of other
         operations; default: the reference.
-      aliases: operand index -> result index that shares its buffer. In place if
-        the operand is donated or dead, else XLA copies it first.
+      input_output_aliases: operand index -> result index that shares its
+        buffer. In place if the operand is donated or dead, else XLA copies it
+        first.
+      input_layouts: for each operand None, if its kernel axes are row-major, or
+        their order, major to minor: (1, 0) is a column-major matrix.
+      output_layouts: the same for the results.
       has_side_effect: the call is neither removed nor repeated.
       vmap_method: what vmap does with operands that it does not map:
         "broadcast_all" repeats them, "expand_dims" gives them a leading axis of
@@ -146,71 +149,57 @@ class FfiOp(OpSpec, Generic[R]):
         the rows over devices, `partitioned` runs.
     """
 
+    @overload
     def __init__(
         self,
         name: str,
         reference: Callable[..., R],
         *,
         kernel_axes: int | Sequence[int],
-        handlers: Mapping[str, str | Function] | None = None,
-        libraries: Library | Sequence[Library] = (),
-        attributes: Mapping[str, AttributeType] | None = None,
         dtypes: Sequence[DType | Sequence[DType]] | None = None,
-        check: Callable[..., None] | None = None,
-        jvp: Callable[..., tuple[Result, Result]] | None = None,
-        linear: Sequence[int] = (),
-        transpose: Transpose | None = None,
-        shared: Sequence[int] = (),
-        shared_results: Sequence[int] = (),
-        batches_shared: bool = False,
-        partitioned: Function | None = None,
-        aliases: Mapping[int, int] | None = None,
-        has_side_effect: bool = False,
-        vmap_method: VmapMethod = "broadcast_all",
-        sharded_kernel_axes: ShardedKernelAxes = "error",
-        part_of: str | Sequence[str] = (),
-        workspace: Mapping[str, Workspace] | None = None,
+        **options: Unpack[Options],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: FfiOp[jax.Array],
+        name: str,
+        *,
+        results: Callable[..., Typed],
+        kernel_axes: int | Sequence[int],
+        dtypes: Sequence[DType | Sequence[DType]] | None = None,
+        **options: Unpack[Options],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: FfiOp[Arrays],
+        name: str,
+        *,
+        results: Callable[..., tuple[Typed, ...]],
+        kernel_axes: int | Sequence[int],
+        dtypes: Sequence[DType | Sequence[DType]] | None = None,
+        **options: Unpack[Options],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        name: str,
+        reference: Callable[..., R] | None = None,
+        *,
+        results: Callable[..., specs.ResultTypes] | None = None,
+        kernel_axes: int | Sequence[int],
+        dtypes: Sequence[DType | Sequence[DType]] | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        signature = inspect.signature(reference)
-        names = _operands.names(name, signature, attributes or {})
-        if isinstance(kernel_axes, int):
-            kernel_axes = (kernel_axes,) * len(names)
-        found = handler_library.all_of(libraries)
-        if_registered = handlers is None and not found
-        if handlers is None:
-            handlers = {lib.platform: name for lib in found}
-        if if_registered:
-            handlers = dict.fromkeys(("cpu", "cuda"), name)
+        super().__init__(name, reference, results, kernel_axes, options)
         if dtypes is not None:
-            check = _citizen.dtype_check(name, names, dtypes, check)
-        super().__init__(
-            name=name,
-            reference=reference,
-            operand_names=names,
-            kernel_axes=_check.sequence(f"{name}: kernel_axes", kernel_axes),
-            handlers=dict(handlers),
-            if_registered=if_registered,
-            libraries=found,
-            check=check,
-            jvp=jvp,
-            linear=_check.sequence(f"{name}: linear", linear),
-            transpose=transpose,
-            shared=_check.sequence(f"{name}: shared", shared),
-            shared_results=_check.sequence(
-                f"{name}: shared_results", shared_results
-            ),
-            batches_shared=batches_shared,
-            partitioned=partitioned or reference,
-            aliases=dict(aliases or {}),
-            has_side_effect=has_side_effect,
-            vmap_method=vmap_method,
-            sharded_kernel_axes=sharded_kernel_axes,
-            part_of=(part_of,) if isinstance(part_of, str) else tuple(part_of),
-            workspace=dict(workspace or {}),
-        )
-        _citizen.resemble(self, reference, signature)
+            self.check = _citizen.dtype_check(
+                name, self.operand_names, dtypes, self.check
+            )
+        _citizen.resemble(self)
         self._bind_attributes = _attributes.Binder(
-            name, attributes or {}, _citizen.defaults(signature)
+            name, self.attributes, _citizen.defaults(self.signature)
         )
         self._types = ResultTypes(self)
         self.primitive = _jax_hooks.Primitive(name)
@@ -224,7 +213,7 @@ class FfiOp(OpSpec, Generic[R]):
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._run_reference = jax.jit(
             lambda *operands, attributes: self._types.pack(
-                _shared.in_jax(self, reference, attributes, *operands)
+                _shared.in_jax(self, self.reference, attributes, *operands)
             ),
             static_argnames="attributes",
         )
@@ -268,10 +257,19 @@ class FfiOp(OpSpec, Generic[R]):
             for name, x in zip(self.operand_names, operands, strict=True)
         ]
         values = self._bind_attributes(attributes)
-        if implementation not in (None, "reference"):
+        if implementation and implementation != "reference":
+            expected = "None or 'reference'"
             raise ValueError(
-                f"{self.name}: implementation: expected None or 'reference', "
-                f"got {implementation!r}"
+                self.error("implementation", expected, repr(implementation))
+            )
+        if implementation and self.reference is None:
+            raise ValueError(
+                self.error(
+                    "implementation",
+                    "None, as the operation has a shape function instead of a "
+                    "reference",
+                    repr(implementation),
+                )
             )
         if implementation or implementations.runs_reference(self):
             _operands.leading_shape(self, arrays)
@@ -291,3 +289,39 @@ class FfiOp(OpSpec, Generic[R]):
 
         run.__name__ = self.name
         return jax.jit(run)
+
+
+class Decorator(Protocol):
+    """What makes an operation of its reference."""
+
+    def __call__(self, reference: Callable[..., R], /) -> FfiOp[R]:
+        """The operation of a reference."""
+
+
+def ffi_op(
+    name: str,
+    *,
+    kernel_axes: int | Sequence[int],
+    dtypes: Sequence[DType | Sequence[DType]] | None = None,
+    **options: Unpack[Options],
+) -> Decorator:
+    """Makes an `FfiOp` of its reference, as a decorator.
+
+    Example:
+      @xla_ffi_kit.ffi_op("lib.scale", kernel_axes=0, libraries="lib.so")
+      def scale(x):
+          return 2 * x
+
+    Args:
+      name: as for `FfiOp`, and so are the others.
+      kernel_axes: see there.
+      dtypes: see there.
+      **options: see there.
+    """
+
+    def decorate(reference: Callable[..., R]) -> FfiOp[R]:
+        return FfiOp(
+            name, reference, kernel_axes=kernel_axes, dtypes=dtypes, **options
+        )
+
+    return decorate

@@ -22,12 +22,14 @@ def _from_environment() -> frozenset[str]:
 
 # Names of operations and public functions, whole and their last parts.
 _known: set[str] = set()
+_without_reference: set[str] = set()
 _unchecked = set(_from_environment()) - {_ALL}
 
 
 def add_operation(op: OpSpec) -> None:
     """Makes the names of an operation known to `use_reference`."""
-    _known.update(op.switch_names)
+    known = _known if op.reference else _without_reference
+    known.update(op.switch_names)
 
 
 # A user context is part of the key of JAX's trace and compile caches, so a
@@ -43,7 +45,8 @@ def use_reference(*names: str) -> Iterator[None]:
     that are `part_of` it then run their reference, those of its derivatives
     too. Full names and their last parts ("rms_norm") will do. Nested uses add
     up. The environment variable XLA_FFI_KIT_REFERENCE, a comma-separated list
-    of names or "*", sets the same at start-up.
+    of names or "*", sets the same at start-up. An operation without a
+    reference runs its handler in any case, and is no name here.
 
     Example:
       with xla_ffi_kit.use_reference("rms_norm"):
@@ -56,9 +59,10 @@ def use_reference(*names: str) -> Iterator[None]:
                 f"{type(name).__name__}"
             )
         if name not in (_ALL, *_known):
+            which = " with a reference" if name in _without_reference else ""
             raise ValueError(
-                "use_reference: argument names: expected names of operations, "
-                f"{_spelled()}, got {name!r}"
+                "use_reference: argument names: expected names of operations"
+                f"{which}, {_spelled()}, got {name!r}"
             )
     chosen = frozenset(names) if names else frozenset({_ALL})
     with _references(_references.value | chosen):
@@ -68,7 +72,7 @@ def use_reference(*names: str) -> Iterator[None]:
 def runs_reference(op: OpSpec) -> bool:
     """Whether an operation is switched to its reference."""
     chosen = _references.value
-    if not chosen:
+    if not chosen or op.reference is None:
         return False
     if _unchecked:
         _warn_of_unknown()

@@ -8,18 +8,19 @@ rule saying which axes of operands and results go together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
+from jax.experimental.custom_partitioning import custom_partitioning
 from jax.interpreters.mlir import ir
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.op.spec import Arrays, OpSpec
 
 # The mesh axes that an array's axis is sharded over.
 AxisSpec: TypeAlias = str | tuple[str, ...] | None
@@ -43,13 +44,9 @@ def annotate(
       replicated: the names of axes that do not shard.
       batch: how many of the first axes are batch axes.
     """
-    rule = " -> ".join(
-        ", ".join(" ".join(names) for names in values)
-        for values in (operands, results)
-    )
     attributes = call.operation.attributes
     attributes["sdy.sharding_rule"] = _jax_hooks.sharding_rule(
-        rule,
+        _rule(operands, results),
         replicated,
         [x.type for x in call.operands],
         [x.type for x in call.results],
@@ -77,11 +74,7 @@ def annotate_batch(
     """
     if not lead or not _check.is_static(*operands, *results):
         return  # no batch, or a symbolic shape, which Shardy cannot take
-    replicated: list[str] = []
-    names = [
-        _axis_names(() if i in shared else lead, s, f"v{i}", replicated)
-        for i, s in enumerate((*operands, *results))
-    ]
+    names, replicated = _batch_rule(lead, (*operands, *results), shared)
     count = len(operands)
     annotate(
         call,
@@ -89,6 +82,57 @@ def annotate_batch(
         names[count:],
         replicated=replicated,
         batch=len(lead),
+    )
+
+
+def over_devices(
+    call: Callable[..., Arrays],
+    lead: Shape,
+    operands: Sequence[Shape],
+    results: Sequence[Shape],
+    shared: Sequence[int] = (),
+) -> Callable[..., Arrays]:
+    """A function that XLA partitions over its batch axes by calling it anew.
+
+    With what each device holds, which it then knows. XLA calls back into Python
+    for that, so that an exported program cannot have it.
+    """
+
+    def partition(
+        mesh: object, operands: object, results: object
+    ) -> tuple[object, ...]:
+        def shardings(types: object) -> object:
+            return jax.tree.map(lambda x: x.sharding, types)
+
+        return mesh, call, shardings(results), shardings(operands)
+
+    names, replicated = _batch_rule(lead, (*operands, *results), shared)
+    partitioned = custom_partitioning(call)
+    partitioned.def_partition(
+        partition,
+        sharding_rule=_rule(names[: len(operands)], names[len(operands) :]),
+        need_replication_factors=tuple(replicated),
+    )
+    return cast(Callable[..., Arrays], partitioned)
+
+
+def _batch_rule(
+    lead: Shape, shapes: Sequence[Shape], shared: Sequence[int]
+) -> tuple[list[list[str]], list[str]]:
+    """Names of all axes, and of those that do not shard."""
+    replicated: list[str] = []
+    return [
+        _axis_names(() if i in shared else lead, s, f"v{i}", replicated)
+        for i, s in enumerate(shapes)
+    ], replicated
+
+
+def _rule(
+    operands: Sequence[Sequence[str]], results: Sequence[Sequence[str]]
+) -> str:
+    return " -> ".join(
+        ", ".join(" ".join(names) for names in values)
+        for values in (operands, results)
     )
 
 

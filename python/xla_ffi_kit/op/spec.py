@@ -2,74 +2,261 @@
 
 from __future__ import annotations
 
-import dataclasses
+import difflib
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias, TypeVar, get_args
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, TypeAlias, TypedDict, TypeVar, get_args
 
 import jax
 
+from xla_ffi_kit import _check
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
-from xla_ffi_kit.library.handler_library import HandlerLibrary
+from xla_ffi_kit.library import handler_library
+from xla_ffi_kit.library.handler_library import Library
 
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
 Result: TypeAlias = jax.Array | Arrays
+# What a shape function returns.
+ResultTypes: TypeAlias = Typed | tuple[Typed, ...]
 # Returns the cotangents of the linear operands; None for one not wanted.
 Transpose: TypeAlias = Callable[
     ..., jax.Array | Sequence[jax.Array | None] | None
 ]
 # Of the reference's signature: operands positional, attributes by keyword.
 Function: TypeAlias = Callable[..., Result]
+# Returns the results and what the second function needs: a pytree of arrays.
+Forward: TypeAlias = Callable[..., tuple[Result, object]]
 # Bytes, from the types of the operands and the attributes by keyword.
 Workspace: TypeAlias = Callable[..., int]
 # What an attribute may be declared as: a dtype, the type `str`, a dtype in a
 # one-tuple for an array, or a mapping for a dictionary.
 AttributeType: TypeAlias = DType | tuple[DType] | Mapping[str, "AttributeType"]
+# The order of an array's kernel axes in memory, major to minor.
+Layout: TypeAlias = Sequence[int] | None
 VmapMethod = Literal["broadcast_all", "expand_dims", "sequential"]
 ShardedKernelAxes = Literal["error", "gather"]
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class OpSpec:
-    """What an operation is; `FfiOp` says what each field means."""
+class Options(TypedDict, total=False):
+    """What `FfiOp`, which explains it, takes as keyword arguments.
 
-    name: str
-    reference: Function
-    operand_names: tuple[str, ...]
-    kernel_axes: tuple[int, ...]
+    But `kernel_axes`, `dtypes` and `results`, which functions that hand the
+    others on have in a form of their own.
+    """
+
     handlers: Mapping[str, str | Function]
-    if_registered: bool  # the handlers may be missing
-    libraries: tuple[HandlerLibrary, ...]
+    libraries: Library | Sequence[Library]
+    attributes: Mapping[str, AttributeType]
+    shape_attributes: Callable[..., Mapping[str, object]] | None
     check: Callable[..., None] | None
     jvp: Callable[..., tuple[Result, Result]] | None
-    linear: tuple[int, ...]
+    vjp: tuple[Forward, Transpose] | None
+    linear: Sequence[int]
     transpose: Transpose | None
-    shared: tuple[int, ...]
-    shared_results: tuple[int, ...]
+    shared: Sequence[int]
+    shared_results: Sequence[int]
     batches_shared: bool
-    partitioned: Function
-    aliases: Mapping[int, int]
+    partitioned: Function | None
+    input_output_aliases: Mapping[int, int] | None
+    input_layouts: Sequence[Layout] | None
+    output_layouts: Sequence[Layout] | None
     has_side_effect: bool
     vmap_method: VmapMethod
     sharded_kernel_axes: ShardedKernelAxes
-    part_of: tuple[str, ...]
-    workspace: Mapping[str, Workspace]
+    part_of: str | Sequence[str]
+    workspace: Mapping[str, Workspace] | None
 
-    def __post_init__(self) -> None:
-        """Raises ValueError where the fields contradict each other."""
+
+class NotDifferentiableError(TypeError):
+    """An operation without a reference lacks the rule that is asked for."""
+
+
+class OpSpec:
+    """What an operation is: the options, checked, and what follows from them.
+
+    Raises TypeError or ValueError where they contradict each other.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reference: Function | None,
+        results: Callable[..., ResultTypes] | None,
+        kernel_axes: int | Sequence[int],
+        options: Options,
+    ) -> None:
+        self.name = name
+        self.options = options
+        self._check_names("argument", options, Options.__annotations__)
+        self.reference = reference
+        self.results = results
+        self.attributes = options.get("attributes") or {}
+        self.signature = self._signature_of(reference, results)
+        self.operand_names = self._operand_names()
+        self.kernel_axes = self._axes_of_each(kernel_axes)
+
+        self.libraries = handler_library.all_of(options.get("libraries", ()))
+        given = options.get("handlers")
+        # Where nothing says on which platforms, it may be on any.
+        self.if_registered = given is None and not self.libraries
+        platforms = [lib.platform for lib in self.libraries] or ["cpu", "cuda"]
+        self.handlers = (
+            dict.fromkeys(platforms, name) if given is None else dict(given)
+        )
+        self.shape_attributes = options.get("shape_attributes")
+        self.check = options.get("check")
+        self.workspace = dict(options.get("workspace") or {})
+
+        self.jvp = options.get("jvp")
+        self.vjp = self._pair(options.get("vjp"))
+        self.linear = self._indices("linear", options.get("linear", ()))
+        self.transpose = options.get("transpose")
+
+        self.shared = self._indices("shared", options.get("shared", ()))
+        self.shared_results = _check.sequence(
+            f"{name}: shared_results", options.get("shared_results", ())
+        )
+        self.batches_shared = options.get("batches_shared", False)
+        self.partitioned = options.get("partitioned") or reference
+
+        self.input_output_aliases = dict(
+            options.get("input_output_aliases") or {}
+        )
+        self._indices("input_output_aliases", self.input_output_aliases)
+        self.input_layouts = self._layouts("input_layouts", options)
+        self.output_layouts = self._layouts("output_layouts", options)
+        self.has_side_effect = options.get("has_side_effect", False)
+        self.vmap_method = options.get("vmap_method", "broadcast_all")
+        self.sharded_kernel_axes = options.get("sharded_kernel_axes", "error")
+        part_of = options.get("part_of", ())
+        self.part_of = (part_of,) if isinstance(part_of, str) else part_of
+        self._check_together()
+
+    def error(self, argument: str, expected: str, got: object) -> str:
+        """What is wrong with an argument, as all errors of specs say it."""
+        return f"{self.name}: {argument}: expected {expected}, got {got}"
+
+    def _check_names(
+        self, what: str, given: Collection[str], known: Collection[str]
+    ) -> None:
+        for wrong in sorted(set(given) - set(known)):
+            near = [name for name in known if wrong in name]
+            near += difflib.get_close_matches(wrong, known)
+            expected = near[0] if near else f"one of {', '.join(known)}"
+            raise TypeError(self.error(what, expected, repr(wrong)))
+
+    def _signature_of(
+        self,
+        reference: Function | None,
+        results: Callable[..., ResultTypes] | None,
+    ) -> inspect.Signature:
+        """The signature of the one of the two that there is."""
+        if (reference is None) == (results is None):
+            got = "neither" if reference is None else "both"
+            expected = "one of them, a function"
+            raise TypeError(self.error("reference, results", expected, got))
+        function = reference if results is None else results
+        if not callable(function):
+            what = "reference" if results is None else "results"
+            raise TypeError(self.error(what, "a function", repr(function)))
+        return inspect.signature(function)
+
+    def _operand_names(self) -> tuple[str, ...]:
+        """The operands of the signature, whose attributes are checked."""
+        parameters = self.signature.parameters.values()
+        keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+        if "implementation" in keywords:
+            raise TypeError(
+                f"{self.name}: attribute implementation: expected another "
+                "name; calls use this one to choose the reference"
+            )
+        if keywords != set(self.attributes):
+            function = "reference" if self.results is None else "shape function"
+            raise TypeError(
+                f"{self.name}: attributes: expected those of the {function}'s "
+                f"signature, {sorted(keywords) or 'none'}, got "
+                f"{sorted(self.attributes) or 'none'}"
+            )
+        return tuple(
+            p.name
+            for p in parameters
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        )
+
+    def _axes_of_each(
+        self, kernel_axes: int | Sequence[int]
+    ) -> tuple[int, ...]:
         count = len(self.operand_names)
-        if len(self.kernel_axes) != count:
-            raise ValueError(
-                f"{self.name}: kernel_axes: expected {count} numbers, one per "
-                f"operand of the reference, got {len(self.kernel_axes)}"
-            )
-        if any(axes < 0 for axes in self.kernel_axes):
-            raise ValueError(
-                f"{self.name}: kernel_axes: expected numbers >= 0, got "
-                f"{self.kernel_axes}"
-            )
+        if isinstance(kernel_axes, int):
+            kernel_axes = (kernel_axes,) * count
+        axes = _check.sequence(f"{self.name}: kernel_axes", kernel_axes)
+        if len(axes) != count:
+            function = "reference" if self.results is None else "shape function"
+            expected = f"{count} numbers, one per operand of the {function}"
+            raise ValueError(self.error("kernel_axes", expected, len(axes)))
+        if any(n < 0 for n in axes):
+            raise ValueError(self.error("kernel_axes", "numbers >= 0", axes))
+        return axes
+
+    def _pair(
+        self, vjp: tuple[Forward, Transpose] | None
+    ) -> tuple[Forward, Transpose] | None:
+        if vjp is None:
+            return None
+        pair = isinstance(vjp, list | tuple) and len(vjp) == 2
+        if not pair or not all(callable(f) for f in vjp):
+            expected = "a pair of functions, (fwd, bwd)"
+            raise TypeError(self.error("vjp", expected, repr(vjp)))
+        if self.jvp is not None:
+            raise ValueError(self.error("jvp, vjp", "one of them", "both"))
+        return vjp[0], vjp[1]
+
+    def _indices(self, what: str, given: Collection[int]) -> tuple[int, ...]:
+        """Indices of operands."""
+        indices = _check.sequence(f"{self.name}: {what}", given)
+        count = len(self.operand_names)
+        if any(not 0 <= i < count for i in indices):
+            expected = f"operand indices below {count}"
+            raise ValueError(self.error(what, expected, indices))
+        return indices
+
+    def _layouts(
+        self, what: Literal["input_layouts", "output_layouts"], options: Options
+    ) -> tuple[tuple[int, ...] | None, ...]:
+        """Layouts of all operands or results, () where all are row-major."""
+        found: list[tuple[int, ...] | None] = []
+        for layout in _check.sequence(
+            f"{self.name}: {what}", options.get(what) or ()
+        ):
+            order = None
+            if layout is not None:
+                order = _check.sequence(f"{self.name}: {what}", layout)
+                if sorted(order) != list(range(len(order))):
+                    expected = "orders of the kernel axes, such as (1, 0)"
+                    raise ValueError(self.error(what, expected, order))
+            found.append(order)
+        if what == "input_layouts" and found:
+            axes = [
+                n if order is None else len(order)
+                for n, order in zip(self.kernel_axes, found, strict=False)
+            ]
+            if len(found) != len(self.kernel_axes) or axes != [
+                *self.kernel_axes
+            ]:
+                raise ValueError(
+                    self.error(
+                        what,
+                        "an order of the kernel axes of each operand, of "
+                        f"which there are {list(self.kernel_axes)}",
+                        found,
+                    )
+                )
+        return tuple(found)
+
+    def _check_together(self) -> None:
         for what, got, known in (
             ("vmap_method", self.vmap_method, get_args(VmapMethod)),
             (
@@ -79,35 +266,35 @@ class OpSpec:
             ),
         ):
             if got not in known:
-                raise ValueError(
-                    f"{self.name}: {what}: expected one of {known}, got {got!r}"
-                )
-        for what, indices in (
-            ("linear", self.linear),
-            ("shared", self.shared),
-            ("aliases", tuple(self.aliases)),
+                raise ValueError(self.error(what, f"one of {known}", repr(got)))
+        for what, function in (
+            ("shape_attributes", self.shape_attributes),
+            ("check", self.check),
+            ("jvp", self.jvp),
+            ("transpose", self.transpose),
+            ("partitioned", self.partitioned),
         ):
-            if any(not 0 <= i < count for i in indices):
-                raise ValueError(
-                    f"{self.name}: {what}: expected operand indices below "
-                    f"{count}, got {indices}"
-                )
+            if function is not None and not callable(function):
+                raise TypeError(self.error(what, "a function", repr(function)))
         for platform in self.workspace:
             if not isinstance(self.handlers.get(platform), str):
+                expected = "platforms with a handler"
                 raise ValueError(
-                    f"{self.name}: workspace: expected platforms with a "
-                    f"handler, got {platform!r}"
+                    self.error("workspace", expected, repr(platform))
                 )
         if self.shared_results and not self.shared:
+            expected = "none without shared operands"
             raise ValueError(
-                f"{self.name}: shared_results: expected none without shared "
-                f"operands, got {self.shared_results}"
+                self.error("shared_results", expected, self.shared_results)
             )
         if self.shared and self.vmap_method != "broadcast_all":
+            expected = "'broadcast_all' with shared operands"
             raise ValueError(
-                f"{self.name}: vmap_method: expected 'broadcast_all' with "
-                f"shared operands, got {self.vmap_method!r}"
+                self.error("vmap_method", expected, repr(self.vmap_method))
             )
+        if self.reference is None and not self.handlers:
+            expected = "at least one, as there is no reference to run"
+            raise ValueError(self.error("handlers", expected, "none"))
 
     @functools.cached_property
     def switch_names(self) -> frozenset[str]:
@@ -126,5 +313,5 @@ class OpSpec:
 
 
 def flatten(results: _T | tuple[_T, ...]) -> tuple[_T, ...]:
-    """Results of a reference as a tuple, also if there is only one."""
+    """Results of a function as a tuple, also if there is only one."""
     return results if isinstance(results, tuple) else (results,)

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol, Unpack
+from typing import Unpack
 
-from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
+from xla_ffi_kit.op.ffi_op import Decorator, FfiOp, R
+from xla_ffi_kit.op.spec import Options
 from xla_ffi_kit.strings import cpp, loops, operation
 from xla_ffi_kit.strings.element_types import DTypes, template_arguments
 from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.places import place_of
 from xla_ffi_kit.strings.source import Source
-
-
-class Decorator(Protocol):
-    """What `inline` and its like return."""
-
-    def __call__(self, reference: Callable[..., R], /) -> FfiOp[R]:
-        """The operation of a reference."""
-
 
 # Compiled only for this machine; part of the cache's key.
 _NATIVE = ("-march=native",)

@@ -16,15 +16,14 @@ from typing import Unpack, cast
 import jax
 import numpy as np
 
-from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
-from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.op.ffi_op import Decorator, FfiOp, R
+from xla_ffi_kit.op.spec import AttributeType, Options
 from xla_ffi_kit.strings import (
     element_types,
     numba_identity,
     numba_source,
     operation,
 )
-from xla_ffi_kit.strings.decorators import Decorator
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError
 

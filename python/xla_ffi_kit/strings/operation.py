@@ -12,10 +12,10 @@ from typing import cast
 import numpy as np
 
 from xla_ffi_kit import _check
-from xla_ffi_kit.library import registration
+from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
-from xla_ffi_kit.op.ffi_op import FfiOp, Options, R
-from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.op.ffi_op import FfiOp, R
+from xla_ffi_kit.op.spec import AttributeType, Options
 from xla_ffi_kit.strings import (
     cache,
     compiler,
@@ -87,7 +87,8 @@ def make(
     # An exported program runs where the operation is defined.
     registration.register_at_import(own)
     given["handlers"] = {"cpu": own.target, **options.get("handlers", {})}
-    given["libraries"] = (own, *options.get("libraries", ()))
+    others = handler_library.all_of(options.get("libraries", ()))
+    given["libraries"] = (own, *others)
     given["attributes"] = found.attributes
     dtypes = [[dtype.name for dtype in types] for types in found.operands]
     return FfiOp(

@@ -16,6 +16,7 @@ from xla_ffi_kit.testing import (
     _programs,
 )
 from xla_ffi_kit.testing._case import Case, differentiable, scalar
+from xla_ffi_kit.testing._host import Host, on_host
 from xla_ffi_kit.testing._report import CheckError, Report, Row
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
@@ -26,10 +27,15 @@ __all__ = [
     "Report",
     "check_op",
     "differentiable",
+    "on_host",
     "scalar",
 ]
 
+# These first: where one of them fails, the others might end the process.
+_MEMORY, _HOST = "memory of results", "host function"
 _CHECKS: dict[str, Callable[[Runner], None]] = {
+    _MEMORY: _checks_calls.memory_of_results,
+    _HOST: _checks_calls.host_function,
     "values": _checks_calls.values,
     "handler": _checks_calls.handler_is_called,
     "reference switch": _checks_calls.reference_switch,
@@ -68,8 +74,13 @@ def check_op(
     *,
     skip: Iterable[str] = (),
     tolerance_factor: float = 1,
+    host: Host | None = None,
 ) -> Report:
     """Checks an operation against its reference under every transformation.
+
+    An operation without a reference is checked against a function of the host:
+    NumPy's, SciPy's, the library's own. Its derivatives are finite differences;
+    those that the operation does not have are left out.
 
     Every check runs on every case: values eager and jitted, vmap with any axes,
     derivatives up to second order, control flow, aliases, side effects, meshes
@@ -83,6 +94,10 @@ def check_op(
       skip: names of checks to leave out, as the report's table spells them.
       tolerance_factor: multiplies the allowed errors (2e-5 of the largest value
         for f32, 1e-12 for f64, 3e-2 for bf16; more for derivatives).
+      host: `host(*operands, **attributes)`, of the operands of one row, without
+        batch axes, as NumPy arrays; returns an array or a tuple of arrays.
+        Derivatives call it with float64 (complex128) in the place of floats.
+        An operation with a reference is compared with it too.
 
     Returns:
       The report; `print` it for a table.
@@ -90,7 +105,8 @@ def check_op(
     Raises:
       CheckError: some checks failed. Its text is the table and, for each
         failure, the failing call to copy.
-      ValueError: no case, or an unknown name in `skip`.
+      ValueError: no case, an unknown name in `skip`, or no host function for an
+        operation without a reference.
     """
     operation = _operation(op)
     skip = set(skip)
@@ -100,12 +116,27 @@ def check_op(
             f"check_op: argument skip: expected names among "
             f"{', '.join(_CHECKS)}; got {', '.join(sorted(unknown))}"
         )
-    rows = [
-        _run(name, check, Runner(operation, case, tolerance_factor))
-        for case in cases
-        for name, check in _CHECKS.items()
-        if name not in skip
-    ]
+    if host is None and operation.reference is None:
+        raise ValueError(
+            "check_op: argument host: expected a function of NumPy arrays, as "
+            f"{operation.name} has no reference, got None"
+        )
+    if host is not None and not callable(host):
+        raise TypeError(
+            "check_op: argument host: expected a function of NumPy arrays, got "
+            f"{host!r}"
+        )
+    if host is None:
+        skip.add(_HOST)
+    rows: list[Row] = []
+    for case in cases:
+        for name, check in _CHECKS.items():
+            if name in skip:
+                continue
+            runner = Runner(operation, case, tolerance_factor, host)
+            rows.append(_run(name, check, runner))
+            if name == _MEMORY and rows[-1].status == "FAILED":
+                break  # the other checks would run it on memory of others
     if not rows:
         raise ValueError("check_op: argument cases: expected at least one case")
     report = Report(operation.name, tuple(rows))

@@ -2,18 +2,72 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Iterable
 from typing import cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import registration
-from xla_ffi_kit.testing import _case
+from xla_ffi_kit.op import _operands
+from xla_ffi_kit.testing import _case, _guard, _host
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
 JITTED = Call(programs.jitted)
+
+
+def memory_of_results(run: Runner) -> None:
+    """The handler writes nothing beside its results."""
+    target = _target(run)
+    if jax.default_backend() != "cpu":
+        raise Skipped("guarded memory is the CPU's")
+    operands, attributes = run.case.operands(), run.case.attributes
+    # Lowered, its library is registered.
+    jax.jit(functools.partial(run.op, **attributes)).lower(*operands)
+    try:
+        problem = _guard.overflow(run.op, target, operands, attributes)
+    except LookupError:
+        raise Skipped("XLA does not tell where the handler is") from None
+    if problem:
+        raise Failure(problem, run.snippet(JITTED))
+
+
+def host_function(run: Runner) -> None:
+    """The host function returns what the operation promises, for one row."""
+    assert run.host is not None
+    whole = run.case.operands()
+    rows = _host.row_types(whole, run.op)
+    operands = [
+        np.asarray(x)[(0,) * run.op.own_axes(i, x)] for i, x in enumerate(whole)
+    ]
+    f = functools.partial(run.op, **run.case.attributes)
+    wanted = jax.tree.leaves(jax.eval_shape(f, *rows))
+    got = _host.call(run.host, *operands, **run.case.attributes)
+    if [(y.shape, _kind(y)) for y in got] != [
+        (y.shape, _kind(y)) for y in wanted
+    ]:
+        raise Failure(
+            f"the operation promises {_described(wanted)} for one row, the "
+            f"host function returns {_described(got)}",
+            run.snippet(JITTED),
+        )
+    if run.op.reference is not None:  # else the other checks do
+        same = _host.on_host(run.op, run.host)(*whole, **run.case.attributes)
+        run.compare(JITTED, run.run(JITTED), same)
+
+
+def _kind(x: Typed) -> list[bool]:
+    kinds = (np.bool_, np.integer, np.floating, np.complexfloating)
+    return [jnp.issubdtype(x.dtype, kind) for kind in kinds]
+
+
+def _described(types: Iterable[Typed]) -> str:
+    return ", ".join(map(_operands.type_name, types))
 
 
 def values(run: Runner) -> None:
@@ -55,6 +109,8 @@ def handler_is_called(run: Runner) -> None:
 
 def reference_switch(run: Runner) -> None:
     """Switched to the reference, the program calls no handler."""
+    if run.op.reference is None:
+        raise Skipped("the operation has no reference")
     call = Call(programs.lowered_text)
     text = run.text(call, reference=True)
     for target in targets(run):
@@ -163,9 +219,9 @@ def control_flow(run: Runner) -> None:
 
 def aliases(run: Runner) -> None:
     """In place if donated, a copy if not; right in both cases."""
-    if not run.op.aliases:
+    if not run.op.input_output_aliases:
         raise Skipped("the operation has no aliases")
-    donated = tuple(run.op.aliases)
+    donated = tuple(run.op.input_output_aliases)
     call = Call.of(programs.donating, donated=donated)
     run.compare(
         call, run.run(call), run.wanted(JITTED), what="with a donated operand: "

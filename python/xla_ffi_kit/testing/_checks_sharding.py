@@ -98,9 +98,17 @@ def shard_map(run: Runner) -> None:
     """Inside shard_map; gradients of replicated operands are summed."""
     _check_devices(run)
     count = len(run.op.operand_names)
-    run.same(Call(programs.in_shard_map, (0,) * count, _SIZE))
+    batch = (0,) * count
+    run.same(
+        Call(programs.in_shard_map, batch, _SIZE),
+        want=run.wanted(Call.of(programs.vmapped, batch, _SIZE, in_axes=0)),
+    )
     floats = [_case.is_inexact(v) for v in run.case.operands()]
     if all(floats) and count > 1:
         # The first operand sharded, the others replicated.
         axes = (0, *(None,) * (count - 1))
-        run.same(Call(programs.grad_of_shard_map, axes, _SIZE), factor=8)
+        run.same(
+            Call(programs.grad_of_shard_map, axes, _SIZE),
+            want=run.wanted(Call(programs.grad_over_rows, axes, _SIZE)),
+            factor=8,
+        )

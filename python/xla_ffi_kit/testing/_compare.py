@@ -18,7 +18,14 @@ TOLERANCES = {
 }
 
 
-def difference(got: object, want: object, factor: float = 1) -> str | None:
+# The same for finite differences; those of float32 may be of a host function
+# that computes with it.
+FINITE_DIFFERENCES = {"float64": 1e-6, "complex128": 1e-6}
+
+
+def difference(
+    got: object, want: object, factor: float = 1, differences: bool = False
+) -> str | None:
     """How two results differ beyond the tolerance; None if they do not."""
     got_leaves, got_tree = jax.tree.flatten(got)
     want_leaves, want_tree = jax.tree.flatten(want)
@@ -30,18 +37,21 @@ def difference(got: object, want: object, factor: float = 1) -> str | None:
                 f"result {i}: expected {b.dtype}{list(b.shape)}, got "
                 f"{a.dtype}{list(a.shape)}"
             )
-        problem = _values_differ(a, b, factor)
+        tolerance = factor * TOLERANCES.get(a.dtype.name, 0.0)
+        if differences:
+            floor = FINITE_DIFFERENCES.get(a.dtype.name, 1e-3)
+            tolerance = max(tolerance, floor)
+        problem = _values_differ(a, b, tolerance)
         if problem:
             return f"result {i}: {problem}"
     return None
 
 
 def _values_differ(
-    got: jax.Array, want: jax.Array, factor: float
+    got: jax.Array, want: jax.Array, tolerance: float
 ) -> str | None:
     if got.size == 0 or got.dtype == jax.dtypes.float0:
         return None
-    tolerance = factor * TOLERANCES.get(got.dtype.name, 0.0)
     wide = "complex128" if np.iscomplexobj(got) else "float64"
     if not _case.is_inexact(got):
         wide = "int64" if got.dtype == np.bool_ else got.dtype.name

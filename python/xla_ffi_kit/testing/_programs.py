@@ -302,6 +302,13 @@ def grad_of_shard_map(f: F, x: Arrays) -> object:
     return jax.jit(jax.grad(mapped, range(len(x))))(*x)
 
 
+def grad_over_rows(f: F, x: Arrays) -> object:
+    def loss(first: jax.Array, *others: jax.Array) -> jax.Array:
+        return jnp.sum(jax.vmap(lambda row: scalar(f(row, *others)))(first))
+
+    return jax.jit(jax.grad(loss, range(len(x))))(*x)
+
+
 # --- Export -------------------------------------------------------------------
 
 
@@ -322,6 +329,17 @@ def grad_of_exported(f: F, x: Arrays, op: FfiOp[Result]) -> object:
     return jax.jit(jax.grad(lambda *p: scalar(program.call(*p)), 0))(*x)
 
 
+def longer(x: Arrays, axes: Axes) -> Arrays:
+    return tuple(
+        v if a is None else jnp.concatenate([v, v[:2]])
+        for v, a in zip(x, axes, strict=True)
+    )
+
+
+def called_with_two_sizes(f: F, x: Arrays, *, axes: Axes) -> object:
+    return f(*x), f(*longer(x, axes))
+
+
 def call_exported_with_two_sizes(
     f: F, x: Arrays, op: FfiOp[Result], *, axes: Axes
 ) -> object:
@@ -330,9 +348,5 @@ def call_exported_with_two_sizes(
         v if a is None else jax.ShapeDtypeStruct((size, *v.shape[1:]), v.dtype)
         for v, a in zip(x, axes, strict=True)
     ]
-    longer = [
-        v if a is None else jnp.concatenate([v, v[:2]])
-        for v, a in zip(x, axes, strict=True)
-    ]
     program = exported(op, f, *types)
-    return program.call(*x), program.call(*longer)
+    return program.call(*x), program.call(*longer(x, axes))

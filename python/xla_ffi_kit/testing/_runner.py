@@ -13,10 +13,11 @@ import jax
 
 from xla_ffi_kit.op.ffi_op import FfiOp
 from xla_ffi_kit.op.operations import globals_of
-from xla_ffi_kit.op.spec import Result
+from xla_ffi_kit.op.spec import NotDifferentiableError, Result
 from xla_ffi_kit.testing import _programs
 from xla_ffi_kit.testing._case import Case
 from xla_ffi_kit.testing._compare import difference
+from xla_ffi_kit.testing._host import Host, on_host
 
 Program = Callable[..., object]
 
@@ -29,7 +30,7 @@ import numpy as np
 from jax import export
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from xla_ffi_kit import export_checks
-from xla_ffi_kit.testing import Case, differentiable, scalar
+from xla_ffi_kit.testing import Case, differentiable, on_host, scalar
 
 {sources}
 
@@ -39,7 +40,7 @@ x = {operands}
 v = case.operands(1)
 f = functools.partial(op, **case.attributes)
 got = {call}
-# The same with f = functools.partial(f, implementation="reference") differs.
+# The same with f = functools.partial({like}) differs.
 """
 
 
@@ -93,7 +94,11 @@ class Call:
         if self.batch is not None:
             operands = f"case.batched({self.batch}, {self.size})"
         options = [f"{name}={value!r}" for name, value in self.options]
+        like = 'f, implementation="reference"'
+        if op.reference is None:
+            like = "on_host(op, host), **case.attributes"
         return _SNIPPET.format(
+            like=like,
             sources="\n\n".join(map(inspect.getsource, _needed(self.program))),
             name=op.name,
             case=case,
@@ -121,38 +126,61 @@ def _needed(program: Program) -> list[Program]:
 class Runner:
     """Runs programs over one case of one operation."""
 
-    def __init__(self, op: FfiOp[Result], case: Case, factor: float) -> None:
+    def __init__(
+        self,
+        op: FfiOp[Result],
+        case: Case,
+        factor: float,
+        host: Host | None = None,
+    ) -> None:
         self.op = op
         self.case = case
+        self.host = host
         self._factor = factor
         # One object of each, so that `jax.jit(f)` is compiled once.
         f = functools.partial(op, **case.attributes)
         self._kernel = f
-        self._reference = functools.partial(f, implementation="reference")
+        self._reference: Program = functools.partial(
+            f, implementation="reference"
+        )
+        if op.reference is None and host is not None:
+            like = on_host(op, host)
+            self._reference = functools.partial(like, **case.attributes)
         self._wanted: dict[Call, object] = {}
 
     def snippet(self, call: Call) -> str:
         """What a failure of the call shows, to be copied."""
         return call.snippet(self.op, self.case)
 
-    def run(self, call: Call, *, reference: bool = False) -> object:
-        """What a call returns; Failure if it raises."""
+    def arguments(self, call: Call, *, reference: bool = False) -> list[object]:
+        """What a call's program is called with."""
         given = {
             "f": self._reference if reference else self._kernel,
             "x": call.operands(self.case),
             "v": self.case.operands(1),
             "op": self.op,
         }
-        values = [given[name] for name in call.names]
+        return [given[name] for name in call.names]
+
+    def run(self, call: Call, *, reference: bool = False) -> object:
+        """What a call returns; Failure if it raises."""
+        values = self.arguments(call, reference=reference)
         try:
             returned = call.program(*values, **dict(call.options))
             return jax.block_until_ready(returned)
+        except NotDifferentiableError as error:
+            raise Skipped(str(error)) from None
         except Exception as error:
-            what = "the reference raises " if reference else ""
+            what = f"the {self.standard} raises " if reference else ""
             raise Failure(
                 f"{what}{type(error).__name__}: {_first_line(error)}",
                 self.snippet(call),
             ) from error
+
+    @property
+    def standard(self) -> str:
+        """What the operation is compared with."""
+        return "host function" if self.op.reference is None else "reference"
 
     def text(self, call: Call, *, reference: bool = False) -> str:
         """What a call returns that returns a text."""
@@ -189,7 +217,9 @@ class Runner:
         what: str = "",
     ) -> None:
         """Failure, `what` first, if what `call` returned is not `want`."""
-        problem = difference(got, want, factor * self._factor)
+        # Derivatives of a host function are finite differences.
+        derived = factor > 1 and self.op.reference is None
+        problem = difference(got, want, factor * self._factor, derived)
         if problem:
             raise Failure(what + problem, self.snippet(call))
 

@@ -105,7 +105,7 @@ def _make_op(
         partitioned=named(composed) if composed else None,
         jvp=jvp,
         transpose=transpose,
-        aliases=aliases,
+        input_output_aliases=aliases,
         workspace=workspace,
     )
 
