@@ -23,8 +23,8 @@ from xla_ffi_kit.library.handler_library import (
     HandlerLibrary,
     HandlerLibraryError,
 )
-from xla_ffi_kit.op import ffi_op, implementation
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.primitive import ffi_op, reference_switch
+from xla_ffi_kit.primitive.spec import OpSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ def examine(
             for name in sorted(op.handlers)
         ),
         sections=_sections(),
-        switched=os.environ.get(implementation.ENVIRONMENT_VARIABLE, ""),
+        switched=os.environ.get(reference_switch.ENVIRONMENT_VARIABLE, ""),
         jaxlib_faults={
             fault.issue: fault.what
             for fault in known_faults.faults_of(jaxlib.__version__)
@@ -190,7 +190,7 @@ def _operation(
     ) -> OperationState:
         return OperationState(op.name, platform_name, runs, why, problem)
 
-    if implementation.runs_reference(op):
+    if reference_switch.runs_reference(op):
         return state("reference", "switched to it")
     target = op.handlers[platform_name]
     if callable(target):
