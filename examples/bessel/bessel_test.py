@@ -7,13 +7,13 @@ os.environ["XLA_FLAGS"] = (
     + " --xla_force_host_platform_device_count=4"
 )
 
-import bessel
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
 
+import bessel
 from xla_ffi_kit.testing import Case, check_op
 
 jax.config.update("jax_enable_x64", True)

@@ -17,12 +17,12 @@ from xla_ffi_kit.library.registration import (
     register_at_import,
     register_handlers,
 )
-from xla_ffi_kit.op.export import export_checks
-from xla_ffi_kit.op.ffi_op import FfiOp, ffi_op
-from xla_ffi_kit.op.implementation import use_reference
 from xla_ffi_kit.ops.modular_add import modular_add
 from xla_ffi_kit.ops.relu import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm
+from xla_ffi_kit.primitive.export import export_checks
+from xla_ffi_kit.primitive.ffi_op import FfiOp, ffi_op
+from xla_ffi_kit.primitive.reference_switch import use_reference
 from xla_ffi_kit.strings.build import build_library
 from xla_ffi_kit.strings.decorators import elementwise, inline, rows
 from xla_ffi_kit.strings.errors import BuildError

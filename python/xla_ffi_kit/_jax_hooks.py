@@ -103,6 +103,16 @@ def match_manual_axes(operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
     return matched
 
 
+def bind(
+    primitive: Primitive, operands: Sequence[jax.Array], attributes: object
+) -> list[jax.Array]:
+    """Applies an operation's primitive."""
+    if len(operands) > 1:
+        operands = match_manual_axes(operands)
+    results: list[jax.Array] = primitive.bind(*operands, attributes=attributes)
+    return results
+
+
 def shaped(avals: Sequence[object]) -> Sequence[ShapedArray]:
     """The operands or results of a lowering rule's context, all arrays.
 

@@ -18,7 +18,7 @@ Example:
 from xla_ffi_kit._check import is_static
 from xla_ffi_kit._jax_hooks import shaped, xla_may_partition
 from xla_ffi_kit.library.registration import register
-from xla_ffi_kit.op.sharding import annotate, annotate_batch
+from xla_ffi_kit.primitive.sharding import annotate, annotate_batch
 
 __all__ = [
     "annotate",

@@ -70,11 +70,11 @@ def test_a_private_import_is_found():
     text = """
 from xla_ffi_kit import FfiOp, _check, lowering
 from xla_ffi_kit.lowering import register
-from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.primitive.ffi_op import FfiOp
 import xla_ffi_kit.library
 """
     assert [*private_imports(text)] == [
         "xla_ffi_kit._check",
-        "xla_ffi_kit.op.ffi_op.FfiOp",
+        "xla_ffi_kit.primitive.ffi_op.FfiOp",
         "xla_ffi_kit.library",
     ]

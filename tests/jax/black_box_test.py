@@ -15,6 +15,7 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
+from xla_ffi_kit.primitive.spec import Options
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op, on_host
 
 jax.config.update("jax_enable_x64", True)
@@ -417,3 +418,39 @@ def test_attributes_from_sizes_that_are_not_known():
     )
     with pytest.raises(TypeError, match="expected sizes that are known, got"):
         exported(types)
+
+
+def test_modules_that_offer_one_target():
+    def capsules(symbol):
+        handler = LIBRARY.handler(symbol).stages["execute"]
+        return xla_ffi_kit.CapsuleLibrary(
+            {"test.of_modules": jax.ffi.pycapsule(handler)}
+        )
+
+    def op(symbol):
+        return black_box("test.of_modules", libraries=capsules(symbol))
+
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(op("test.double")(x), 2 * x)
+    np.testing.assert_array_equal(op("test.double")(x), 2 * x)
+    with pytest.raises(RuntimeError, match="is already registered from an ext"):
+        op("test.reverse")(x)
+
+
+def test_the_doctor_on_a_black_box():
+    from xla_ffi_kit.doctor import _environment
+
+    op = black_box("test.to_be_registered", libraries=())
+    state = _environment._operation(op, "cpu", {"cpu": 1})
+    assert state.runs == "nothing: an error"
+    handler = LIBRARY.handler("test.double").stages["execute"]
+    capsules = {"f": jax.ffi.pycapsule(handler)}
+    library = xla_ffi_kit.CapsuleLibrary(capsules)
+    state = _environment._library(library, None)
+    major, minor = LIBRARY.api_version
+    assert (state.handlers, state.api_version) == (1, f"{major}.{minor}")
+
+
+def test_every_option_is_explained():
+    for name in Options.__annotations__:
+        assert f"      {name}: " in FfiOp.__doc__, name

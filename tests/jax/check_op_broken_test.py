@@ -15,10 +15,10 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import KIT_LIBRARIES, FfiOp, testing
-from xla_ffi_kit.op import _lowering
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
 from xla_ffi_kit.ops.rms_norm import rms_norm_op, rms_norm_weight_bwd_op
+from xla_ffi_kit.primitive import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
 
 jax.config.update("jax_enable_x64", True)
@@ -290,9 +290,7 @@ def test_a_reference_that_raises_is_a_failure(check):
 
 @pytest.mark.parametrize("check", ["auto mesh", "explicit mesh"])
 def test_gather_under_sharding_is_caught(check, monkeypatch):
-    monkeypatch.setattr(
-        _lowering.sharding, "annotate_batch", lambda *args: None
-    )
+    monkeypatch.setattr(lowering.sharding, "annotate_batch", lambda *args: None)
     op = kit_op("test.double", lambda x: 2 * x, linear=(0,))
     assert "all-gather" in failed(op, ROWS, check).message
 

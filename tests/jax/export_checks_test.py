@@ -11,8 +11,8 @@ import xla_ffi_kit
 import xla_ffi_kit as kit
 from xla_ffi_kit import FfiOp, export_checks, rms_norm
 from xla_ffi_kit.library import registration
-from xla_ffi_kit.op.operations import operations_in
 from xla_ffi_kit.ops.relu import relu_op
+from xla_ffi_kit.primitive.called_operations import operations_in
 
 
 def targets(*functions):

@@ -10,7 +10,7 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
-from xla_ffi_kit.op import _attributes
+from xla_ffi_kit.primitive import attribute_values
 
 LIBRARY = xla_ffi_kit.HandlerLibrary(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_handlers.so")
@@ -95,7 +95,9 @@ def test_attributes_that_were_seen_are_not_checked_again(value):
         attributes={"s": np.float32},
     )
     assert op(rows(()), s=value) == value
-    broken = mock.patch.object(_attributes, "_convert", side_effect=ValueError)
+    broken = mock.patch.object(
+        attribute_values, "_convert", side_effect=ValueError
+    )
     with broken as convert:
         assert op(rows(()), s=value) == value
     convert.assert_not_called()

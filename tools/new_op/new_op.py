@@ -61,7 +61,7 @@ def files_of_kit(name: str, cuda: bool) -> dict[str, str]:
     values = values_for(KIT, name) | {
         "GAP": "\n",  # before imports of one's own
         "IMPORTS": "\nfrom xla_ffi_kit.library.handler_library import "
-        "KIT_LIBRARIES\nfrom xla_ffi_kit.op.ffi_op import FfiOp\n",
+        "KIT_LIBRARIES\nfrom xla_ffi_kit.primitive.ffi_op import FfiOp\n",
         "KIT": "",
         "LIBRARIES": "KIT_LIBRARIES" if cuda else "KIT_LIBRARIES[:1]",
         "MODULE": f"xla_ffi_kit.ops.{name}",

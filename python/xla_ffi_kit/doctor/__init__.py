@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xla_ffi_kit.doctor._environment import EnvironmentReport
     from xla_ffi_kit.doctor._library_report import LibraryReport
-    from xla_ffi_kit.op.spec import OpSpec
+    from xla_ffi_kit.primitive.spec import OpSpec
 
 # Imports inside the functions: _probe runs where JAX is not to be imported.
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _function(module: str, name: str, as_json: bool) -> int:
     """Reports on the operations of a public function."""
-    from xla_ffi_kit.op.operations import operations_in
+    from xla_ffi_kit.primitive.called_operations import operations_in
 
     function = f"{module}:{name}"
     try:

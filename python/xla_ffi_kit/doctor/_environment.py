@@ -18,13 +18,14 @@ from xla_ffi_kit.library import (
     known_faults,
     registration,
 )
+from xla_ffi_kit.library.capsules import CapsuleLibrary
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
     HandlerLibraryError,
 )
-from xla_ffi_kit.op import ffi_op, implementation
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.primitive import ffi_op, reference_switch
+from xla_ffi_kit.primitive.spec import OpSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +106,7 @@ def examine(
             for name in sorted(op.handlers)
         ),
         sections=_sections(),
-        switched=os.environ.get(implementation.ENVIRONMENT_VARIABLE, ""),
+        switched=os.environ.get(reference_switch.ENVIRONMENT_VARIABLE, ""),
         jaxlib_faults={
             fault.issue: fault.what
             for fault in known_faults.faults_of(jaxlib.__version__)
@@ -167,6 +168,12 @@ def _libraries(operations: Sequence[OpSpec]) -> Iterator[HandlerLibrary]:
 
 def _library(library: HandlerLibrary, ours: Runtime) -> LibraryState:
     state = LibraryState(library.path, library.platform)
+    if isinstance(library, CapsuleLibrary):
+        handlers = library.handlers.values()
+        major, minor = max(h.metadata().api_version for h in handlers)
+        return dataclasses.replace(
+            state, handlers=len(handlers), api_version=f"{major}.{minor}"
+        )
     if library.optional and not library.exists:
         return dataclasses.replace(state, absent=True)
     try:
@@ -190,8 +197,9 @@ def _operation(
     ) -> OperationState:
         return OperationState(op.name, platform_name, runs, why, problem)
 
-    if implementation.runs_reference(op):
+    if reference_switch.runs_reference(op):
         return state("reference", "switched to it")
+    otherwise = "reference" if op.reference else "nothing: an error"
     target = op.handlers[platform_name]
     if callable(target):
         return state("other operations")
@@ -199,13 +207,13 @@ def _operation(
         if op.if_registered and not registration.is_registered(
             target, platform_name
         ):
-            return state("reference", f"no handler {target} is registered")
+            return state(otherwise, f"no handler {target} is registered")
         return state("a handler that the program registers")
     try:
         library = handler_library.find(op.libraries, platform_name, target)
     except HandlerLibraryError as error:
         return state("error", str(error), True)
     if library is None:
-        return state("reference", f"no library for {platform_name}")
+        return state(otherwise, f"no library for {platform_name}")
     why = "" if platform_name in devices else f"no {platform_name} device"
     return state(os.path.basename(library.path), why)

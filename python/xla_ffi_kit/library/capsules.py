@@ -56,7 +56,6 @@ class CapsuleLibrary(HandlerLibrary):
         name: str = "an extension module",
     ) -> None:
         super().__init__(name, platform)
-        self.path = name
         if not isinstance(registrations, Mapping) or not registrations:
             raise TypeError(
                 "CapsuleLibrary: argument registrations: expected a mapping of "
@@ -66,6 +65,9 @@ class CapsuleLibrary(HandlerLibrary):
             target: Handler(target, platform, _stages(target, capsules))
             for target, capsules in registrations.items()
         }
+        # What tells it from other modules: two may offer one target.
+        first = next(iter(self.handlers.values())).stages["execute"]
+        self.path = f"{name} at {first:#x}"
         self.types = ()
         self._kept = registrations  # a capsule may free what it points to
 

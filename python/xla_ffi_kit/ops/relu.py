@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
-from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.primitive.ffi_op import FfiOp
 
 _NAME = "xla_ffi_kit.relu"
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Unpack
 
-from xla_ffi_kit.op.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.op.spec import Options
+from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
+from xla_ffi_kit.primitive.spec import Options
 from xla_ffi_kit.strings import cpp, loops, operation
 from xla_ffi_kit.strings.element_types import DTypes, template_arguments
 from xla_ffi_kit.strings.errors import BuildError

@@ -9,7 +9,7 @@ import numpy as np
 
 from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._dtypes import DType
-from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.primitive.spec import AttributeType
 from xla_ffi_kit.strings.errors import BuildError
 
 # "f32 bf16", or what `FfiOp` takes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xla_ffi_kit import _check
-from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.primitive.spec import AttributeType
 from xla_ffi_kit.strings import cpp, element_types, operation
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError

@@ -16,8 +16,8 @@ from typing import Unpack, cast
 import jax
 import numpy as np
 
-from xla_ffi_kit.op.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.op.spec import AttributeType, Options
+from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
+from xla_ffi_kit.primitive.spec import AttributeType, Options
 from xla_ffi_kit.strings import (
     element_types,
     numba_identity,

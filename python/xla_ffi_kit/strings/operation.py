@@ -14,8 +14,8 @@ import numpy as np
 from xla_ffi_kit import _check
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
-from xla_ffi_kit.op.ffi_op import FfiOp, R
-from xla_ffi_kit.op.spec import AttributeType, Options
+from xla_ffi_kit.primitive.ffi_op import FfiOp, R
+from xla_ffi_kit.primitive.spec import AttributeType, Options
 from xla_ffi_kit.strings import (
     cache,
     compiler,

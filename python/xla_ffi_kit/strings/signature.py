@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.op.spec import AttributeType
+from xla_ffi_kit.primitive.spec import AttributeType
 from xla_ffi_kit.strings import element_types
 from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.source import CODES_SYMBOL, Source

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from xla_ffi_kit.op.ffi_op import FfiOp
-from xla_ffi_kit.op.operations import operations_in
-from xla_ffi_kit.op.spec import Result
+from xla_ffi_kit.primitive.called_operations import operations_in
+from xla_ffi_kit.primitive.ffi_op import FfiOp
+from xla_ffi_kit.primitive.spec import Result
 from xla_ffi_kit.testing import (
     _checks_calls,
     _checks_derivatives,

@@ -13,8 +13,8 @@ from jax.typing import ArrayLike
 
 from xla_ffi_kit import _dtypes
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.op.ffi_op import FfiOp
-from xla_ffi_kit.op.spec import Result
+from xla_ffi_kit.primitive.ffi_op import FfiOp
+from xla_ffi_kit.primitive.spec import Result
 
 _T = TypeVar("_T")
 _OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")

@@ -13,7 +13,7 @@ import numpy as np
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import registration
-from xla_ffi_kit.op import _operands
+from xla_ffi_kit.primitive import operand_checks
 from xla_ffi_kit.testing import _case, _guard, _host
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
@@ -67,7 +67,7 @@ def _kind(x: Typed) -> list[bool]:
 
 
 def _described(types: Iterable[Typed]) -> str:
-    return ", ".join(map(_operands.type_name, types))
+    return ", ".join(map(operand_checks.type_name, types))
 
 
 def values(run: Runner) -> None:

@@ -19,9 +19,9 @@ import numpy as np
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import c_api, capsules
-from xla_ffi_kit.op import ffi_op
-from xla_ffi_kit.op.ffi_op import FfiOp
-from xla_ffi_kit.op.spec import Result
+from xla_ffi_kit.primitive import ffi_op
+from xla_ffi_kit.primitive.ffi_op import FfiOp
+from xla_ffi_kit.primitive.spec import Result
 
 _MARK = 0xA5
 _BEFORE = mmap.PAGESIZE

@@ -17,9 +17,9 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.op import _operands
-from xla_ffi_kit.op.ffi_op import FfiOp
-from xla_ffi_kit.op.spec import Arrays, Result, flatten
+from xla_ffi_kit.primitive import operand_checks
+from xla_ffi_kit.primitive.ffi_op import FfiOp
+from xla_ffi_kit.primitive.spec import Arrays, Result, flatten
 from xla_ffi_kit.testing._case import is_inexact
 
 HostArray: TypeAlias = np.ndarray[Shape, np.dtype[Any]]
@@ -65,7 +65,7 @@ def on_host(op: FfiOp[Result], host: Host) -> Callable[..., Result]:
 
     def run(*values: ArrayLike, **attributes: Any) -> Result:
         operands = [jnp.asarray(x) for x in values]
-        lead = _operands.leading_shape(op, operands)
+        lead = operand_checks.leading_shape(op, operands)
         operands = [
             x
             if i in op.shared

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import jax
 
-from xla_ffi_kit.op.ffi_op import FfiOp
-from xla_ffi_kit.op.operations import globals_of
-from xla_ffi_kit.op.spec import NotDifferentiableError, Result
+from xla_ffi_kit.primitive.called_operations import globals_of
+from xla_ffi_kit.primitive.ffi_op import FfiOp
+from xla_ffi_kit.primitive.spec import NotDifferentiableError, Result
 from xla_ffi_kit.testing import _programs
 from xla_ffi_kit.testing._case import Case
 from xla_ffi_kit.testing._compare import difference

@@ -10,9 +10,9 @@ import numpy as np
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.op import _operands, _shared, sharding
-from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op.spec import OpSpec, Result, flatten
+from xla_ffi_kit.primitive import operand_checks, sharding, shared_operands
+from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.spec import OpSpec, Result, flatten
 
 _Type = tuple[Shape, np.dtype[np.generic]]
 
@@ -58,12 +58,13 @@ class ResultTypes:
         )
         try:
             results = jax.eval_shape(
-                _shared.over_batches(spec, reference, structs), *structs
+                shared_operands.over_batches(spec, reference, structs), *structs
             )
         except (TypeError, ValueError) as error:
+            given = operand_checks.describe(spec.operand_names, operands)
             raise type(error)(
                 f"{spec.name}: the reference does not take operands "
-                f"{_operands.describe(spec.operand_names, operands)}: {error}"
+                f"{given}: {error}"
             ) from error
         types = flatten(results)
         if not all(isinstance(t, jax.ShapeDtypeStruct) for t in types):
@@ -82,7 +83,7 @@ class ResultTypes:
         """What the shape function returns, with the batch axes."""
         spec = self._spec
         assert spec.results is not None
-        lead = _operands.leading_shape(spec, operands)
+        lead = operand_checks.leading_shape(spec, operands)
         rows = [
             jax.ShapeDtypeStruct(x.shape[spec.own_axes(i, x) :], x.dtype)
             for i, x in enumerate(operands)
@@ -93,7 +94,7 @@ class ResultTypes:
             types = [(x.shape, x.dtype) for x in rows]
             raise TypeError(
                 f"{spec.name}: the shape function does not take operands "
-                f"{_operands.describe(spec.operand_names, types)}: {error}"
+                f"{operand_checks.describe(spec.operand_names, types)}: {error}"
             ) from error
         found = []
         for i, result in enumerate(flatten(declared)):
@@ -114,9 +115,9 @@ class ResultTypes:
     ) -> tuple[Sequence[jax.core.ShapedArray], set[_jax_hooks.KitEffect]]:
         """The abstract values of the results, with their sharding; effects."""
         spec = self._spec
-        lead = _operands.leading_shape(spec, avals)
+        lead = operand_checks.leading_shape(spec, avals)
         types = self(avals, attributes)
-        _operands.check_results(spec, avals, types, lead)
+        operand_checks.check_results(spec, avals, types, lead)
         effects = {_jax_hooks.SIDE_EFFECT} if spec.has_side_effect else set()
         if not avals:
             shaped = jax.core.ShapedArray

@@ -17,8 +17,8 @@ import numpy as np
 from jax.interpreters import ad
 
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op.spec import Arrays, Function, OpSpec, flatten
+from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec, flatten
 
 # An operand, or what stands for one whose cotangent is wanted.
 Operand: TypeAlias = jax.Array | ad.UndefinedPrimal

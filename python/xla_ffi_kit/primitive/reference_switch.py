@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import jax
 
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.primitive.spec import OpSpec
 
 ENVIRONMENT_VARIABLE = "XLA_FFI_KIT_REFERENCE"
 _ALL = "*"

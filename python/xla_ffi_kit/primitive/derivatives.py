@@ -1,7 +1,7 @@
-"""What JAX's transformations do to an operation: jvp, transpose, vmap.
+"""The derivatives of an operation: jvp and transpose.
 
-All three follow from the operation's spec. The first-order rules of the author
-are used where there are any; every other derivative is the reference's.
+The first-order rules of the author are used where there are any; every other
+derivative is the reference's.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import TypeAlias, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.interpreters import ad, batching
+from jax.interpreters import ad
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.op import _operands, _shared
-from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op._shared import Operand
-from xla_ffi_kit.op._types import ResultTypes
-from xla_ffi_kit.op.spec import (
+from xla_ffi_kit.primitive import operand_checks, shared_operands
+from xla_ffi_kit.primitive.abstract_eval import ResultTypes
+from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.shared_operands import Operand
+from xla_ffi_kit.primitive.spec import (
     Arrays,
     NotDifferentiableError,
     OpSpec,
@@ -32,11 +32,10 @@ from xla_ffi_kit.op.spec import (
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero
-Dims: TypeAlias = Sequence[int | None]
 _T = TypeVar("_T", bound=Typed)
 
 
-class Rules:
+class Derivatives:
     """The rules of one operation's primitive."""
 
     def __init__(
@@ -51,18 +50,6 @@ class Rules:
         ad.primitive_jvps[self._primitive] = self._jvp
         if self._spec.linear:
             ad.primitive_transposes[self._primitive] = self._transpose
-        batching.primitive_batchers[self._primitive] = self._batch
-
-    def bind(
-        self, operands: Values, attributes: AttributeValues
-    ) -> list[jax.Array]:
-        """Applies the primitive; a list of results."""
-        if len(operands) > 1:
-            operands = _jax_hooks.match_manual_axes(operands)
-        results: list[jax.Array] = self._primitive.bind(
-            *operands, attributes=attributes
-        )
-        return results
 
     def _reference_of(
         self,
@@ -77,7 +64,9 @@ class Rules:
             for i, value in zip(active, values, strict=True):
                 full[i] = value
             spec = self._spec
-            return _shared.in_jax(spec, spec.reference, attributes, *full)
+            return shared_operands.in_jax(
+                spec, spec.reference, attributes, *full
+            )
 
         return call
 
@@ -102,13 +91,13 @@ class Rules:
                 "the operation has no reference, so give it jvp= or vjp="
             )
 
-        outs = self.bind(primals, attributes)
+        outs = _jax_hooks.bind(self._primitive, primals, attributes)
         parts: list[Values] = []
         if len(nonlinear) < len(active):
             operands = list(primals)
             for i in spec.linear:
                 operands[i] = ad.instantiate_zeros(tangents[i])
-            parts.append(self.bind(operands, attributes))
+            parts.append(_jax_hooks.bind(self._primitive, operands, attributes))
         if nonlinear:
             _, part = jax.jvp(
                 self._reference_of(primals, nonlinear, attributes),
@@ -128,7 +117,9 @@ class Rules:
         attributes: AttributeValues,
     ) -> tuple[Values, Sequence[Tangent]]:
         full = self._instantiated(primals, tangents)
-        outs, out_tangents = _shared.jvp(self._spec, primals, full, attributes)
+        outs, out_tangents = shared_operands.jvp(
+            self._spec, primals, full, attributes
+        )
         expected = self._types(primals, attributes)
         checked = [
             self._check_like("jvp: primal result", i, o, e)
@@ -144,7 +135,7 @@ class Rules:
     @staticmethod
     def _instantiated(
         primals: Values, tangents: Sequence[Tangent]
-    ) -> tuple[_shared.Tangent, ...]:
+    ) -> tuple[shared_operands.Tangent, ...]:
         return tuple(
             np.zeros(p.shape, jax.dtypes.float0)
             if _is_zero(t) and not jnp.issubdtype(p.dtype, np.inexact)
@@ -165,7 +156,7 @@ class Rules:
 
         @jax.custom_vjp
         def call(*operands: jax.Array) -> Arrays:
-            return tuple(self.bind(operands, attributes))
+            return tuple(_jax_hooks.bind(self._primitive, operands, attributes))
 
         def fwd(*operands: jax.Array) -> tuple[Arrays, object]:
             returned = forward(*operands, **attributes.for_reference)
@@ -200,7 +191,7 @@ class Rules:
 
         call.defvjp(fwd, bwd)
         outs, out_tangents = jax.jvp(
-            _shared.over_batches(self._spec, call, primals),
+            shared_operands.over_batches(self._spec, call, primals),
             tuple(primals),
             self._instantiated(primals, tangents),
         )
@@ -222,8 +213,8 @@ class Rules:
         if got is None or (got.shape, got.dtype) != (want.shape, want.dtype):
             raise TypeError(
                 f"{self._spec.name}: {what} {i}: expected "
-                f"{_operands.type_name(want)}, got "
-                f"{got if got is None else _operands.type_name(got)}"
+                f"{operand_checks.type_name(want)}, got "
+                f"{got if got is None else operand_checks.type_name(got)}"
             )
         return got
 
@@ -259,7 +250,7 @@ class Rules:
         values: dict[int, jax.Array | None]
         if spec.transpose is not None:
             given = [None if isinstance(x, ad.Zero) else x for x in cotangents]
-            out = _shared.transpose(spec, given, operands, attributes)
+            out = shared_operands.transpose(spec, given, operands, attributes)
             values = dict(zip(spec.linear, out, strict=True))
         else:
             # The reference is linear in these operands: its VJP at zero is its
@@ -275,78 +266,6 @@ class Rules:
             result[i] = self._check_like(what, i, values[i], aval)
         return result
 
-    def _batch(
-        self, operands: Values, dims: Dims, *, attributes: AttributeValues
-    ) -> tuple[Values, Dims]:
-        if self._spec.vmap_method == "sequential" or (
-            # Nothing runs shared operands with batch axes.
-            self._spec.partitioned is None
-            and not self._spec.batches_shared
-            and any(dims[i] is not None for i in self._spec.shared)
-        ):
-            return self._batch_sequentially(operands, dims, attributes)
-        at = self._same_batch_axis(operands, dims)
-        if at is None:
-            at = self._place_of_new_axis(operands, dims)
-            size = next(
-                x.shape[d]
-                for x, d in zip(operands, dims, strict=True)
-                if d is not None
-            )
-            missing = 1 if self._spec.vmap_method == "expand_dims" else size
-            operands = [
-                x
-                if d is None and self._does_without(i, x, at)
-                else _with_batch_axis(x, d, missing, at)
-                for i, (x, d) in enumerate(zip(operands, dims, strict=True))
-            ]
-        outs = self.bind(operands, attributes)
-        return outs, [at] * len(outs)
-
-    def _does_without(self, index: int, operand: Typed, at: int) -> bool:
-        """Whether an operand may lack the batch axis `at`, being shared."""
-        return (
-            index in self._spec.shared
-            # These are a sum for each element of that axis.
-            and not self._spec.shared_results
-            and self._spec.own_axes(index, operand) <= at
-        )
-
-    def _place_of_new_axis(self, operands: Values, dims: Dims) -> int:
-        """First, or behind the batch axes of shared operands that lack it."""
-        spec = self._spec
-        if spec.shared_results or any(dims[i] is not None for i in spec.shared):
-            return 0
-        return spec.depth(operands)
-
-    def _same_batch_axis(self, operands: Values, dims: Dims) -> int | None:
-        """The axis, if it is one that all operands batch over already."""
-        known = {d for d in dims if d is not None}
-        if len(known) != 1:
-            return None
-        (at,) = known
-        for i, (x, d) in enumerate(zip(operands, dims, strict=True)):
-            if d is None and not self._does_without(i, x, at):
-                return None
-            if d is not None and at >= self._spec.own_axes(i, x):
-                return None
-        return at
-
-    def _batch_sequentially(
-        self, operands: Values, dims: Dims, attributes: AttributeValues
-    ) -> tuple[Values, Dims]:
-        axes = {i: d for i, d in enumerate(dims) if d is not None}
-        rows = tuple(jnp.moveaxis(operands[i], d, 0) for i, d in axes.items())
-
-        def step(row: Arrays) -> Arrays:
-            full = list(operands)
-            for i, value in zip(axes, row, strict=True):
-                full[i] = value
-            return tuple(self.bind(full, attributes))
-
-        outs = jax.lax.map(step, rows)
-        return list(outs), [0] * len(outs)
-
 
 def _is_zero(value: object) -> bool:
     return isinstance(value, ad.Zero)
@@ -360,11 +279,3 @@ def _sum_tangents(primal: jax.Array, tangents: Values) -> Tangent:
     if not jnp.issubdtype(primal.dtype, np.inexact):
         return _no_tangent(primal)
     return functools.reduce(operator.add, tangents)
-
-
-def _with_batch_axis(
-    x: jax.Array, dim: int | None, size: int, at: int
-) -> jax.Array:
-    if dim is None:
-        x, dim = jax.lax.broadcast(x, (size,)), 0
-    return jnp.moveaxis(x, dim, at) if dim != at else x

@@ -13,9 +13,9 @@ from xla_ffi_kit.library.handler_library import (
     HandlerLibrary,
     HandlerLibraryError,
 )
-from xla_ffi_kit.op import ffi_op
-from xla_ffi_kit.op.operations import operations_in
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.primitive import ffi_op
+from xla_ffi_kit.primitive.called_operations import operations_in
+from xla_ffi_kit.primitive.spec import OpSpec
 
 
 def export_checks(

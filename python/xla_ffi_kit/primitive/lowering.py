@@ -20,10 +20,15 @@ from xla_ffi_kit.library import (
     registration,
 )
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
-from xla_ffi_kit.op import _attributes, _operands, _shared, sharding
-from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op.implementation import runs_reference
-from xla_ffi_kit.op.spec import Arrays, Function, OpSpec
+from xla_ffi_kit.primitive import (
+    attribute_values,
+    operand_checks,
+    sharding,
+    shared_operands,
+)
+from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.reference_switch import runs_reference
+from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec
 
 
 def install(spec: OpSpec, primitive: Primitive) -> None:
@@ -108,7 +113,7 @@ def _in_jax(spec: OpSpec, function: Function) -> LoweringRule:
     """The lowering that runs a function of the reference's signature."""
 
     def call(*operands: jax.Array, attributes: AttributeValues) -> Arrays:
-        return _shared.in_jax(spec, function, attributes, *operands)
+        return shared_operands.in_jax(spec, function, attributes, *operands)
 
     return mlir.lower_fun(call, multiple_results=True)
 
@@ -140,10 +145,10 @@ def _lower(
         known_faults.warn_once()
 
     avals = _jax_hooks.shaped(ctx.avals_in)
-    lead = _operands.leading_shape(spec, avals)
+    lead = operand_checks.leading_shape(spec, avals)
     splits = bool(lead) and _jax_hooks.xla_may_partition(ctx)
     workspace = spec.workspace.get(platform)
-    from_shapes = _attributes.from_shapes(spec, avals, attributes)
+    from_shapes = attribute_values.from_shapes(spec, avals, attributes)
     if _needs_partitioned(spec, avals, splits) or (splits and workspace):
         return partitioned(ctx, *operands, attributes=attributes)
     if splits and spec.shape_attributes is not None:

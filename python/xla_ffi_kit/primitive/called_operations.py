@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from xla_ffi_kit.op.ffi_op import FfiOp
+from xla_ffi_kit.primitive.ffi_op import FfiOp
 
 # Packages whose own code calls no operation, unless it is handed one.
 _FOREIGN = {*sys.stdlib_module_names, "jax", "jaxlib", "numpy", "scipy"}

@@ -20,7 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape
-from xla_ffi_kit.op.spec import Arrays, OpSpec
+from xla_ffi_kit.primitive.spec import Arrays, OpSpec
 
 # The mesh axes that an array's axis is sharded over.
 AxisSpec: TypeAlias = str | tuple[str, ...] | None

@@ -10,7 +10,7 @@ import numpy as np
 
 from xla_ffi_kit import _check, _dtypes, _jax_hooks
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.op.spec import AttributeType, OpSpec
+from xla_ffi_kit.primitive.spec import AttributeType, OpSpec
 
 _DType: TypeAlias = np.dtype[np.generic]
 _Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "_Kind"]

@@ -1,11 +1,13 @@
-"""An operation's operands and results: names, ranks, batch axes, aliases."""
+"""An operation's operands and results: dtypes, batch axes, aliases."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit._dtypes import DType
+from xla_ffi_kit.primitive.spec import OpSpec
 
 
 def describe(
@@ -123,3 +125,52 @@ def check_results(
 def type_name(x: Typed) -> str:
     """An array's type, for messages."""
     return f"{x.dtype}{list(x.shape)}"
+
+
+def dtype_check(
+    name: str,
+    operand_names: Sequence[str],
+    dtypes: Sequence[DType | Sequence[DType]],
+    then: Callable[..., None] | None,
+) -> Callable[..., None]:
+    """A check of the operands' dtypes, before the author's own.
+
+    Args:
+      name: the operation's.
+      operand_names: the operands'.
+      dtypes: a dtype for all operands, or one for each, for every combination
+        that the handlers take.
+      then: the author's check.
+    """
+    where = f"{name}: dtypes"
+    count = len(operand_names)
+    allowed: list[list[str]] = []
+    for entry in _check.sequence(where, dtypes):
+        found = [dtype.name for dtype in _dtypes.parse_each(where, entry)]
+        if len(found) == 1 and not isinstance(entry, list | tuple):
+            found *= count
+        if len(found) != count:
+            raise ValueError(
+                f"{where}: expected {count} in each entry, one per operand, "
+                f"got {len(found)}"
+            )
+        allowed.append(found)
+    if not allowed:
+        raise ValueError(f"{where}: expected at least one, got none")
+
+    def check(*operands: Typed, **attributes: object) -> None:
+        left = allowed
+        for i, operand in enumerate(operands):
+            wanted = list(dict.fromkeys(entry[i] for entry in left))
+            left = [entry for entry in left if entry[i] == operand.dtype.name]
+            if not left:
+                raise TypeError(
+                    f"{name}: operand {operand_names[i]}: expected dtype "
+                    f"{', '.join(wanted)}"
+                    f"{f' as operand {operand_names[0]} has' if i else ''}, "
+                    f"got {operand.dtype.name}"
+                )
+        if then is not None:
+            then(*operands, **attributes)
+
+    return check

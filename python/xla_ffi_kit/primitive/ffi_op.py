@@ -21,19 +21,20 @@ from jax.typing import ArrayLike
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
-from xla_ffi_kit.op import (
-    _attributes,
-    _citizen,
-    _lowering,
-    _operands,
-    _shared,
+from xla_ffi_kit.primitive import (
+    attribute_values,
+    lowering,
+    operand_checks,
+    python_signature,
+    reference_switch,
+    shared_operands,
 )
-from xla_ffi_kit.op import implementation as implementations
-from xla_ffi_kit.op import spec as specs
-from xla_ffi_kit.op._attributes import AttributeValues
-from xla_ffi_kit.op._rules import Rules
-from xla_ffi_kit.op._types import ResultTypes
-from xla_ffi_kit.op.spec import Arrays, OpSpec, Options, Result
+from xla_ffi_kit.primitive import spec as specs
+from xla_ffi_kit.primitive.abstract_eval import ResultTypes
+from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.batching import Batching
+from xla_ffi_kit.primitive.derivatives import Derivatives
+from xla_ffi_kit.primitive.spec import Arrays, OpSpec, Options, Result
 
 R = TypeVar("R", bound=Result, covariant=True)
 
@@ -194,34 +195,36 @@ class FfiOp(OpSpec, Generic[R]):
     ) -> None:
         super().__init__(name, reference, results, kernel_axes, options)
         if dtypes is not None:
-            self.check = _citizen.dtype_check(
+            self.check = operand_checks.dtype_check(
                 name, self.operand_names, dtypes, self.check
             )
-        _citizen.resemble(self)
-        self._bind_attributes = _attributes.Binder(
-            name, self.attributes, _citizen.defaults(self.signature)
+        python_signature.resemble(self)
+        self._bind_attributes = attribute_values.Binder(
+            name, self.attributes, python_signature.defaults(self.signature)
         )
         self._types = ResultTypes(self)
         self.primitive = _jax_hooks.Primitive(name)
         self.primitive.multiple_results = True
         self.primitive.def_effectful_abstract_eval(self._types.abstract_eval)
         _jax_hooks.define_eager_call(self.primitive)
-        self._rules = Rules(self, self.primitive, self._types)
-        self._rules.install()
-        _lowering.install(self, self.primitive)
+        Derivatives(self, self.primitive, self._types).install()
+        Batching(self, self.primitive).install()
+        lowering.install(self, self.primitive)
         # Eager calls go past the primitive, which would take as long again.
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._run_reference = jax.jit(
             lambda *operands, attributes: self._types.pack(
-                _shared.in_jax(self, self.reference, attributes, *operands)
+                shared_operands.in_jax(
+                    self, self.reference, attributes, *operands
+                )
             ),
             static_argnames="attributes",
         )
         _operations.add(self)
-        implementations.add_operation(self)
+        reference_switch.add_operation(self)
 
     def __reduce__(self) -> str:
-        return _citizen.import_path(self)
+        return python_signature.import_path(self)
 
     def __repr__(self) -> str:
         return f"FfiOp({self.name!r})"
@@ -251,7 +254,9 @@ class FfiOp(OpSpec, Generic[R]):
           HandlerLibraryError: the handler library cannot be used.
         """
         if len(operands) != len(self.operand_names):
-            operands = _citizen.operands_by_name(self, operands, attributes)
+            operands = python_signature.operands_by_name(
+                self, operands, attributes
+            )
         arrays = [
             _check.array(self.name, name, x)
             for name, x in zip(self.operand_names, operands, strict=True)
@@ -271,21 +276,25 @@ class FfiOp(OpSpec, Generic[R]):
                     repr(implementation),
                 )
             )
-        if implementation or implementations.runs_reference(self):
-            _operands.leading_shape(self, arrays)
+        if implementation or reference_switch.runs_reference(self):
+            operand_checks.leading_shape(self, arrays)
             self._types(arrays, values)
             results = self._run_reference(*arrays, attributes=values)
         elif _jax_hooks.is_eager():
             results = self._compiled(values)(*arrays)
         else:
-            results = self._types.pack(self._rules.bind(arrays, values))
+            results = self._types.pack(
+                _jax_hooks.bind(self.primitive, arrays, values)
+            )
         return cast(R, results)
 
     def _compile(self, attributes: AttributeValues) -> Callable[..., object]:
         """The operation as a compiled program of its own, for eager calls."""
 
         def run(*operands: jax.Array) -> Result:
-            return self._types.pack(self._rules.bind(operands, attributes))
+            return self._types.pack(
+                _jax_hooks.bind(self.primitive, operands, attributes)
+            )
 
         run.__name__ = self.name
         return jax.jit(run)

@@ -1,0 +1,111 @@
+"""What vmap does to an operation: one call with another batch axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import batching
+
+from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit._check import Typed
+from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.spec import Arrays, OpSpec
+
+Values: TypeAlias = Sequence[jax.Array]
+Dims: TypeAlias = Sequence[int | None]
+
+
+class Batching:
+    """The rule of one operation's primitive."""
+
+    def __init__(self, spec: OpSpec, primitive: Primitive) -> None:
+        self._spec = spec
+        self._primitive = primitive
+
+    def install(self) -> None:
+        """Registers the rule with JAX."""
+        batching.primitive_batchers[self._primitive] = self._batch
+
+    def _batch(
+        self, operands: Values, dims: Dims, *, attributes: AttributeValues
+    ) -> tuple[Values, Dims]:
+        if self._spec.vmap_method == "sequential" or (
+            # Nothing runs shared operands with batch axes.
+            self._spec.partitioned is None
+            and not self._spec.batches_shared
+            and any(dims[i] is not None for i in self._spec.shared)
+        ):
+            return self._batch_sequentially(operands, dims, attributes)
+        at = self._same_batch_axis(operands, dims)
+        if at is None:
+            at = self._place_of_new_axis(operands, dims)
+            size = next(
+                x.shape[d]
+                for x, d in zip(operands, dims, strict=True)
+                if d is not None
+            )
+            missing = 1 if self._spec.vmap_method == "expand_dims" else size
+            operands = [
+                x
+                if d is None and self._does_without(i, x, at)
+                else _with_batch_axis(x, d, missing, at)
+                for i, (x, d) in enumerate(zip(operands, dims, strict=True))
+            ]
+        outs = _jax_hooks.bind(self._primitive, operands, attributes)
+        return outs, [at] * len(outs)
+
+    def _does_without(self, index: int, operand: Typed, at: int) -> bool:
+        """Whether an operand may lack the batch axis `at`, being shared."""
+        return (
+            index in self._spec.shared
+            # These are a sum for each element of that axis.
+            and not self._spec.shared_results
+            and self._spec.own_axes(index, operand) <= at
+        )
+
+    def _place_of_new_axis(self, operands: Values, dims: Dims) -> int:
+        """First, or behind the batch axes of shared operands that lack it."""
+        spec = self._spec
+        if spec.shared_results or any(dims[i] is not None for i in spec.shared):
+            return 0
+        return spec.depth(operands)
+
+    def _same_batch_axis(self, operands: Values, dims: Dims) -> int | None:
+        """The axis, if it is one that all operands batch over already."""
+        known = {d for d in dims if d is not None}
+        if len(known) != 1:
+            return None
+        (at,) = known
+        for i, (x, d) in enumerate(zip(operands, dims, strict=True)):
+            if d is None and not self._does_without(i, x, at):
+                return None
+            if d is not None and at >= self._spec.own_axes(i, x):
+                return None
+        return at
+
+    def _batch_sequentially(
+        self, operands: Values, dims: Dims, attributes: AttributeValues
+    ) -> tuple[Values, Dims]:
+        axes = {i: d for i, d in enumerate(dims) if d is not None}
+        rows = tuple(jnp.moveaxis(operands[i], d, 0) for i, d in axes.items())
+
+        def step(row: Arrays) -> Arrays:
+            full = list(operands)
+            for i, value in zip(axes, row, strict=True):
+                full[i] = value
+            return tuple(_jax_hooks.bind(self._primitive, full, attributes))
+
+        outs = jax.lax.map(step, rows)
+        return list(outs), [0] * len(outs)
+
+
+def _with_batch_axis(
+    x: jax.Array, dim: int | None, size: int, at: int
+) -> jax.Array:
+    if dim is None:
+        x, dim = jax.lax.broadcast(x, (size,)), 0
+    return jnp.moveaxis(x, dim, at) if dim != at else x
