@@ -54,7 +54,7 @@ def enable(*names: str, exact: bool = True) -> None:
       *names: what to enable, in addition to what already is. "sort":
         `jax.lax.sort` and the functions built on it, such as `jnp.sort`,
         `argsort`, `lexsort`, `unique`, `median`, `percentile`,
-        `jax.random.permutation` and `choice`; accelerate/docs/accelerate.md
+        `jax.random.permutation` and `choice`; accelerate/docs/coverage.md
         lists all names, and groups of them.
       exact: what to enable without a name: everything whose results stay the
         same, bit for bit (True), or everything there is (False).
@@ -64,6 +64,18 @@ def enable(*names: str, exact: bool = True) -> None:
       HandlerLibraryError: the package's library is missing or too old.
     """
     _scopes.add(_change("enable", names, exact))
+
+
+def enable_from(value: str) -> None:
+    """`enable` as a variable of the environment says it.
+
+    Args:
+      value: "exact", "all", or names, with commas between them.
+    """
+    if value in ("exact", "all"):
+        enable(exact=value == "exact")
+    else:
+        enable(*(name.strip() for name in value.split(",")))
 
 
 def disable() -> None:
@@ -101,7 +113,7 @@ def status() -> dict[str, Result]:
 
     Returns:
       Name -> "exact" if the results stay the same, bit for bit; "close" if
-      they do within the bound that docs/accelerate.md states. Not those of
+      they do within the bound that docs/numerics.md states. Not those of
       which a change of JAX was found.
     """
     return {
