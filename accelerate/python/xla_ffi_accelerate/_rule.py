@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import jax
 
-# exact: XLA's own bits. close: within a bound that docs/accelerate.md states.
+# exact: XLA's own bits. close: within a bound that docs/numerics.md states.
 Result: TypeAlias = Literal["exact", "close"]
 # What a test has found about XLA: more keyword arguments for a rule's `call`.
 Found: TypeAlias = Mapping[str, int | str]

@@ -1,0 +1,40 @@
+"""`python -m xla_ffi_accelerate explain script.py`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+
+from xla_ffi_accelerate import _scopes, registry, switch
+from xla_ffi_accelerate._explain import Recorder
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command."""
+    parser = argparse.ArgumentParser(prog="python -m xla_ffi_accelerate")
+    commands = parser.add_subparsers(dest="command", required=True)
+    explain = commands.add_parser(
+        "explain",
+        help="run a script, and say what its operations were lowered to",
+        description="Set XLA_FFI_ACCELERATE to switch on: exact, all or names.",
+    )
+    explain.add_argument("--measure", action="store_true", help="time them too")
+    explain.add_argument("script")
+    explain.add_argument("arguments", nargs=argparse.REMAINDER)
+    given = parser.parse_args(arguments)
+    recorder = Recorder()
+    switch.install(registry.RULES)
+    _scopes.record_all(recorder)
+    sys.argv = [given.script, *given.arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(given.script))
+    try:
+        runpy.run_path(given.script, run_name="__main__")
+    finally:
+        print(recorder.explanation({}, given.measure), file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
