@@ -37,7 +37,8 @@ class Row:
     Attributes:
       primitive: its name.
       operands: their types.
-      count: how many there are in the program; those in a loop count once.
+      count: how many there are in the program as it is traced; one in a loop
+        counts once, and one whose result nobody uses counts too.
       lowered_to: a handler, "plain HLO" or "JAX's own".
       reason: why JAX's own stayed.
       own_ms: how long JAX's own takes, if it was measured.
@@ -163,10 +164,13 @@ class Recorder:
                 row.count = counts.get(key[:2], row.count)
             if measure and key in self._rules:
                 _measure(row, call, *self._rules[key])
-        seen = {name for name, *_ in self._calls}
+        have_rules = {
+            rule.primitive.rpartition(".")[2].removesuffix("_p")
+            for _, rule in self.others()
+        }
         others = collections.Counter[str]()
         for (name, _), count in counts.items():
-            if name not in seen:
+            if name not in have_rules:
                 others[name] += count
         rows = [row for row, _ in self._calls.values()]
         rows.sort(key=lambda r: (r.lowered_to == _JAX, r.primitive))
