@@ -131,6 +131,9 @@ from helper import SIZE
 import xla_ffi_accelerate
 assert sys.argv[1:] == ["--flag"], sys.argv
 jnp.sort(np.ones(SIZE, np.float32))
+for _ in range(3):
+    with xla_ffi_accelerate.enabled("argmax"):
+        jnp.argmax(np.ones(SIZE, np.float32))
 with xla_ffi_accelerate.enabled("top_k"):
     jnp.cumsum(np.ones(SIZE, np.int32))
     xla_ffi_accelerate.enable("cumsum")
@@ -154,5 +157,6 @@ def test_the_command_explains_a_script(tmp_path):
     )
     assert done.stdout == "the script's own words\n"
     lines = {tuple(line.split()[:2]): line for line in done.stderr.splitlines()}
+    assert " 1      xla_ffi" in lines["argmax", "f32[300]"]
     assert 'enable("sort")' in lines["sort", "f32[300]"]
     assert "xla_ffi_accelerate.cumulative" in lines["cumsum", "i32[301]"]

@@ -131,6 +131,7 @@ class Recorder:
     def clear(self) -> None:
         """Forgets everything."""
         self._calls.clear()
+        self._rules.clear()
 
     def add(self, call: Call, taken: tuple[str, Rule] | None) -> None:
         """Called for each call that is lowered."""
@@ -211,7 +212,9 @@ def explain(
             function(*args, **kwargs)
         finally:
             _scopes.close_block(block)
-        return recorder.explanation(counts, measure)
+        explanation = recorder.explanation(counts, measure)
+        recorder.clear()  # JAX keeps it, in the key of what was compiled
+        return explanation
 
     return explained
 

@@ -116,9 +116,11 @@ def close_block(change: Change) -> None:
 
 @functools.cache
 def _interned(
-    names: frozenset[str], rules: tuple[tuple[str, Rule], ...]
+    names: frozenset[str],
+    rules: tuple[tuple[str, Rule], ...],
+    record: Record | None,
 ) -> Setting:
-    return Setting(names, rules) if names else OFF
+    return Setting(names, rules, record=record) if names or record else OFF
 
 
 def _setting_of(scopes: Sequence[Scope]) -> Setting:
@@ -127,10 +129,7 @@ def _setting_of(scopes: Sequence[Scope]) -> Setting:
     for scope in scopes:
         names = scope.after(names)
         record = (scope.block and scope.block.record) or record
-    rules = tuple(registry.rules(names))
-    if record is not None:
-        return Setting(names, rules, record=record)
-    return _interned(names, rules)
+    return _interned(names, tuple(registry.rules(names)), record)
 
 
 def _apply() -> None:
