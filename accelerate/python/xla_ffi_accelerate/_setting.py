@@ -8,7 +8,7 @@ cleared, and each thread may have a setting of its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, cast
 
@@ -41,7 +41,7 @@ class Call:
     others: Sequence[tuple[str, Rule, str | Found]]
 
 
-class Record(Protocol):
+class Record(Hashable, Protocol):
     """Who wants to know what primitives are lowered to."""
 
     def others(self) -> Iterable[tuple[str, Rule]]:

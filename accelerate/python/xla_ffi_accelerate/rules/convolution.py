@@ -17,14 +17,12 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.lax import ConvDimensionNumbers
 
-from xla_ffi_accelerate import _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _handler, _self_tests
 from xla_ffi_accelerate._rule import Reason, Rule, params
 
 # XLA convolves fewer channels than this by a matrix product, whose order of
 # sums is another one.
 _MIN_CHANNELS = 17
-# Break-even: for fewer products, XLA's own code is as fast as a custom call.
-_MIN_PRODUCTS = 1024
 # The kernels compute a vector of channels at a time.
 _MIN_CLOSE_CHANNELS = 4
 
@@ -155,8 +153,8 @@ def _why_not_exact(conv: _Depthwise) -> Reason:
         return (
             f"XLA multiplies matrices for fewer than {_MIN_CHANNELS} channels"
         )
-    if conv.products < _MIN_PRODUCTS:
-        return f"XLA is as fast for fewer than {_MIN_PRODUCTS} products"
+    if conv.products < (least := _break_even.size("depthwise convolution")):
+        return f"XLA is as fast for fewer than {least} products"
     for s in conv.spatial:
         span = (s.window - 1) * s.window_dilation + 1
         if s.base_dilation != 1 or span > s.base or not 1 < s.result <= s.base:
@@ -170,10 +168,11 @@ def _why_not_close(conv: _Depthwise, is_gradient: bool) -> Reason:
         return f"another rule is for what is {kind}a kernel's gradient"
     if conv.dtype not in ("float32", "float64"):
         return f"the kernel has no {conv.dtype}"
-    if conv.channels < _MIN_CLOSE_CHANNELS or conv.products < _MIN_PRODUCTS:
+    least = _break_even.size("depthwise convolution")
+    if conv.channels < _MIN_CLOSE_CHANNELS or conv.products < least:
         return (
             f"XLA is as fast for fewer than {_MIN_CLOSE_CHANNELS} channels or "
-            f"{_MIN_PRODUCTS} products"
+            f"{least} products"
         )
     return None
 

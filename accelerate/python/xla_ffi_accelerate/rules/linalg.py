@@ -14,13 +14,11 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _handler
+from xla_ffi_accelerate import _break_even, _handler
 from xla_ffi_accelerate._rule import Reason, Rule, params
 
 # The kernels keep a vector of matrices in the first-level cache.
 _MAX_ROWS = 8
-# Break-even: XLA's own code is as fast for fewer matrices.
-_MIN_MATRICES = 4
 # Rotations take the cube of the rows, and more sweeps.
 _MAX_EIGH_ROWS = 4
 # For more vectors LAPACK's blocks are as fast.
@@ -33,8 +31,9 @@ def _covers(a: ShapedArray, **_: object) -> Reason:
         return f"the kernel has no {a.dtype}"
     if rows != columns or not 1 <= rows <= _MAX_ROWS:
         return f"the matrices have more than {_MAX_ROWS} rows, or other columns"
-    if math.prod(a.shape[:-2]) < _MIN_MATRICES:
-        return f"LAPACK is as fast for fewer than {_MIN_MATRICES} matrices"
+    least = _break_even.size("linalg")
+    if math.prod(a.shape[:-2]) < least:
+        return f"LAPACK is as fast for fewer than {least} matrices"
     return None
 
 

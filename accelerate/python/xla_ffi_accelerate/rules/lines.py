@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _dtypes, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
 from xla_ffi_accelerate._rule import Reason, Rule, params
 
 _INDICES = ("int32", "int64", "uint32", "uint64")
@@ -17,19 +17,12 @@ _INDICES = ("int32", "int64", "uint32", "uint64")
 # read; the computation of the elements is fused into it.
 _MIN_SEARCHED = 32
 _MIN_SEARCHED_BF16 = 16
-# Break-even numbers of elements, in all lines: for fewer a custom call costs
-# more than the search, if it is in a loop that XLA compiles to one function.
-_MIN_SIZE_FLOATS = 64
-_MIN_SIZE_INTEGERS = 256
 # XLA has one fused loop for an axis that is no longer. From the front it does
 # the work of each element's window anew, which costs little for a few elements.
 _MAX_WINDOW = 16
 _MIN_LENGTH = 5
 _MIN_LENGTH_HALF = 8  # f16 and bf16 are rounded one by one
 _MIN_SIZE = 1024
-# Up to here a custom call costs more than XLA's own code for any axis, if it is
-# in a loop that XLA compiles to one function.
-_TINY = 128
 
 
 def _splits(axis: int, rank: int) -> bool:
@@ -46,7 +39,8 @@ def _covers_search(
 ) -> Reason:
     (axis,) = axes
     dtype = str(x.dtype)
-    least = _MIN_SIZE_FLOATS if dtype in _dtypes.FLOATS else _MIN_SIZE_INTEGERS
+    kind = "floats" if dtype in _dtypes.FLOATS else "integers"
+    least = _break_even.size(f"argmax of {kind}")
     if x.size < least:
         return f"XLA is as fast for fewer than {least} elements"
     least = _MIN_SEARCHED_BF16 if dtype == "bfloat16" else _MIN_SEARCHED
@@ -78,8 +72,9 @@ def _covers_integers(
     x: ShapedArray, *, has_floats: bool, axis: int, reverse: bool
 ) -> Reason:
     dtype = str(x.dtype)
-    if x.size <= _TINY:
-        return f"XLA is as fast for up to {_TINY} elements"
+    least = _break_even.size("cumulative")
+    if x.size < least:
+        return f"XLA is as fast for fewer than {least} elements"
     least = _MIN_LENGTH_HALF if dtype in _dtypes.HALF else _MIN_LENGTH
     if x.shape[axis] <= _MAX_WINDOW and (
         reverse or x.shape[axis] < least or x.size < _MIN_SIZE

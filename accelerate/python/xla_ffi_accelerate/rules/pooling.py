@@ -9,13 +9,10 @@ from collections.abc import Sequence
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _handler, _self_tests
 from xla_ffi_accelerate._jax import Primitive
 from xla_ffi_accelerate._rule import Reason, Rule, params
 
-# Break-even: windows of fewer elements in all take XLA's own code no longer
-# than a custom call.
-_MIN_ELEMENTS = 512
 # The kernel looks at a window's elements one by one.
 _MAX_WINDOW = 1024
 
@@ -84,8 +81,9 @@ def _covers(
         return "the padding is longer than the window"
     if window > _MAX_WINDOW:
         return f"the window has more than {_MAX_WINDOW} elements"
-    if window * source.size < _MIN_ELEMENTS:
-        return f"XLA is as fast for fewer than {_MIN_ELEMENTS} elements"
+    least = _break_even.size("gradient of pooling")
+    if window * source.size < least:
+        return f"XLA is as fast for fewer than {least} elements"
     return None
 
 

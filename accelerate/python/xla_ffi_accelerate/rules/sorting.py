@@ -13,15 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _dtypes, _handler
+from xla_ffi_accelerate import _break_even, _dtypes, _handler
 from xla_ffi_accelerate._rule import Reason, Rule, params
 
-# Break-even numbers of elements, in all rows: up to here a custom call costs
-# more than XLA's own code, in a loop that XLA compiles to one function.
-_TINY_INTEGERS = 32
-_TINY_FLOATS = 8
-_TINY_WITH_PAYLOAD = 16
-_TINY_TOP_K = 16
 # XLA does not sort f32 for top_k: it has a selection of its own, which is as
 # fast for fewer elements unless many of them are selected.
 _MIN_SIZE_F32 = 8192
@@ -57,11 +51,12 @@ def _covers_sort(
         return "XLA leaves out a sort of rows of one element"
     dtypes = [str(aval.dtype) for aval in avals]
     keys = dtypes[:num_keys]
-    tiny = _TINY_FLOATS if keys[0] in _dtypes.FLOATS else _TINY_INTEGERS
+    kind = "of floats" if keys[0] in _dtypes.FLOATS else "of integers"
     if len(avals) > 1:
-        tiny = _TINY_WITH_PAYLOAD
-    if avals[0].size <= tiny:
-        return f"XLA is as fast for up to {tiny} elements"
+        kind = "with payload"
+    least = _break_even.size(f"sort {kind}")
+    if avals[0].size < least:
+        return f"XLA is as fast for fewer than {least} elements"
     if not (_KEYS.issuperset(keys) and _PAYLOAD.issuperset(dtypes)):
         return f"the kernel has no {', '.join(dtypes)}"
     return None
@@ -125,8 +120,9 @@ def _covers_top_k(
         return "k is symbolic"
     if k < 1 or x.shape[axis] < 2:
         return "XLA leaves out the selection"
-    if x.size <= _TINY_TOP_K:
-        return f"XLA is as fast for up to {_TINY_TOP_K} elements"
+    least = _break_even.size("top_k")
+    if x.size < least:
+        return f"XLA is as fast for fewer than {least} elements"
     if dtype == "float32" and x.size < _MIN_SIZE_F32 and k < _MIN_K_F32:
         return (
             f"XLA selects from fewer than {_MIN_SIZE_F32} f32 as fast, for k "

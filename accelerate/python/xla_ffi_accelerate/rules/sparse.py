@@ -9,12 +9,9 @@ from typing import Protocol
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _handler, _self_tests
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules.products import Axes, DimensionNumbers
-
-# Break-even number of products and additions.
-_MIN_WORK = 256
 
 
 class _SparseInfo(Protocol):
@@ -99,8 +96,8 @@ def _covers(
     work = math.prod(lead) * entries * (rhs.size // length)
     if lhs_batch:
         work //= math.prod(lead)
-    if work < _MIN_WORK:
-        return f"XLA is as fast for fewer than {_MIN_WORK} products"
+    if work < (least := _break_even.size("sparse product")):
+        return f"XLA is as fast for fewer than {least} products"
     return None
 
 
