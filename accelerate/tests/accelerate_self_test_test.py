@@ -1,6 +1,7 @@
 """accelerate: rules test themselves, whatever the caller has configured."""
 
 import contextlib
+import dataclasses
 import os
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
@@ -13,26 +14,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerate_data import self_test
 from jax.experimental import sparse
 from jax.sharding import AxisType
 
 from xla_ffi_accelerate import (
-    _replacement,
-    conv_general_dilated,
+    _lowering,
+    _self_tests,
     disable,
-    dot_general,
     enable,
     enabled,
     registry,
     status,
 )
-from xla_ffi_accelerate._rule import SelfTested
 
+# Those of dot_general depend on its sizes.
 TESTED = {
-    f"{name} {type(rule).__name__}": rule
+    name: rule
     for name, rules in registry.RULES.items()
     for rule in rules
-    if isinstance(rule, SelfTested)
+    if rule.test and name not in ("depthwise", "dot_general")
 }
 MATRICES = np.random.default_rng(0).standard_normal((64, 5, 4), np.float32)
 
@@ -93,37 +94,47 @@ def _off(monkeypatch):
 @pytest.fixture
 def unverified(monkeypatch):
     """As on a release of jaxlib that is not known yet."""
-    for rule in TESTED.values():
-        monkeypatch.setattr(type(rule), "VERIFIED", frozenset())
+    monkeypatch.setattr(_self_tests, "VERIFIED", {})
     with forgotten():
         yield
 
 
 @contextlib.contextmanager
 def forgotten():
-    for found in (_replacement._agrees, _replacement._reasons):
+    for found in (_self_tests._found, _lowering._reasons):
         found.clear()
     yield
-    for found in (_replacement._agrees, _replacement._reasons):
+    for found in (_self_tests._found, _lowering._reasons):
         found.clear()
+
+
+def replace_test(monkeypatch, name, run):
+    """Gives the tested rule of a name another test."""
+    rules = [
+        dataclasses.replace(r, test=dataclasses.replace(r.test, run=run))
+        if r.test
+        else r
+        for r in registry.RULES[name]
+    ]
+    monkeypatch.setitem(registry.RULES, name, rules)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_a_self_test_finds_the_same(name):
     with CONFIGURATIONS[name]():
-        assert TESTED["bcoo_dot_general BcooDotGeneral"].self_test()
+        assert self_test(TESTED["bcoo_dot_general"]) == {}
 
 
 @pytest.mark.parametrize("rule", TESTED)
 def test_every_self_test_finds_the_same(rule):
     rule = TESTED[rule]
+    want = self_test(rule)
+    assert want is not None or rule.test is _self_tests.CONVOLVED
     with contextlib.ExitStack() as stack:
         # Those of the process first: what they restore is read from there.
         for name in sorted(CONFIGURATIONS, key=lambda n: "global" not in n):
             stack.enter_context(CONFIGURATIONS[name]())
-        found = rule.self_test()
-    is_known = getattr(rule, "_is_fused", True) is not None
-    assert found == is_known
+        assert self_test(rule) == want
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -131,9 +142,9 @@ def test_the_order_of_small_products_is_the_same(name):
     (rule,) = registry.RULES["dot_general"]
 
     def orders():
-        rule._orders.clear()
         sizes = ((5, 4, 5), (4, 4, 4), (7, 6, 5))
-        return [rule._order(np.dtype(d), s) for d in "fd" for s in sizes]
+        run = rule.test.run
+        return [run(rule, np.dtype(d), *s) for d in "fd" for s in sizes]
 
     jax.devices()  # the backend has to be there
     want = orders()
@@ -164,9 +175,7 @@ def test_a_test_of_small_products_that_raises(monkeypatch):
     def fails(*_):
         raise ZeroDivisionError("by design")
 
-    monkeypatch.setattr(dot_general, "_find_order", fails)
-    (rule,) = registry.RULES["dot_general"]
-    monkeypatch.setattr(rule, "_orders", {})
+    monkeypatch.setattr(_self_tests, "_order", fails)
     with enabled("dot_general"):
         f = jax.jit(lambda x: x @ x.swapaxes(1, 2))
         with forgotten(), pytest.warns(RuntimeWarning, match="by design"):
@@ -175,11 +184,10 @@ def test_a_test_of_small_products_that_raises(monkeypatch):
 
 
 def test_a_self_test_that_raises_leaves_the_others_on(monkeypatch, unverified):
-    def fails():
+    def fails(_):
         raise ZeroDivisionError("by design")
 
-    (rule,) = registry.RULES["bcoo_dot_general"]
-    monkeypatch.setattr(type(rule), "self_test", lambda self: fails())
+    replace_test(monkeypatch, "bcoo_dot_general", fails)
     m = sparse.BCOO.fromdense(np.eye(30, dtype=np.float32))
     x = np.ones((30, 30), np.float32)
     with pytest.warns(RuntimeWarning, match="bcoo_dot_general.*by design"):
@@ -204,19 +212,18 @@ def test_self_tests_run_on_the_cpu(monkeypatch):
 
     monkeypatch.setattr(jax.stages.Compiled, "__call__", call)
     with jax.default_device(jax.devices("cpu")[1]):
-        assert TESTED["bcoo_dot_general BcooDotGeneral"].self_test()
+        assert self_test(TESTED["bcoo_dot_general"]) == {}
     assert devices == {jax.local_devices(backend="cpu")[0]}
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 def test_sums_of_floats_test_themselves(unverified, monkeypatch, name):
-    (rule,) = [r for key, r in TESTED.items() if key.split()[0] == name]
-    assert rule.self_test()
+    assert self_test(TESTED[name]) == {}
     x = np.ones(500, np.float32)
     assert "cumulative" in lowered(name, x)
     assert "cumulative" in lowered(name, x.astype(np.int32))
     jax.clear_caches()
-    monkeypatch.setattr(type(rule), "self_test", lambda self: False)
+    replace_test(monkeypatch, name, lambda _: None)
     with forgotten(), pytest.warns(RuntimeWarning, match=f"{name} stays"):
         assert "cumulative" not in lowered(name, x)
         # Integers have no order.
@@ -229,28 +236,20 @@ def lowered(name, x):
 
 
 @pytest.mark.parametrize("rule", TESTED)
-def test_a_self_test_fails_where_the_bits_differ(monkeypatch, rule):
+def test_a_self_test_fails_where_the_bits_differ(rule):
     rule = TESTED[rule]
-    own = type(rule).lower
 
-    def twice(self, ctx, *operands, **parameters):
-        results = own(self, ctx, *operands, **parameters)
-        double = jax.interpreters.mlir.lower_fun(
-            lambda x: x + x, multiple_results=False
-        )
-        (one,) = results
-        return double(ctx.replace(avals_in=ctx.avals_out), one)
+    def twice(*operands, **parameters):
+        (one,) = jax.tree.leaves(rule.call(*operands, **parameters))
+        return one + one
 
-    monkeypatch.setattr(type(rule), "lower", twice)
-    if hasattr(rule, "_is_fused"):  # which it would find out
-        monkeypatch.setattr(rule, "_is_fused", rule._is_fused)
-    assert not rule.self_test()
+    assert self_test(dataclasses.replace(rule, call=twice)) is None
 
 
 def test_self_tests_within_a_lowering(unverified):
     def f(x, k):
         y = jnp.cumsum(x[0, 0, 0]) * jax.lax.sort(x[0, 0, 0])
-        return y[7] * conv_general_dilated._convolve(x, k)
+        return y[7] * _self_tests.convolve(x, k)
 
     random = np.random.default_rng(0)
     x = random.standard_normal((2, 6, 9, 35)).astype(np.float32)
@@ -274,18 +273,17 @@ NO_BACKEND = """
 import jax, jaxlib, numpy as np
 import xla_ffi_accelerate
 from jax._src import xla_bridge
-from xla_ffi_accelerate import conv_general_dilated as conv, registry
-conv._has_avx512 = lambda: False
-for name in ("bcoo_dot_general", "bcsr_dot_general"):
-    type(registry.RULES[name][0]).VERIFIED = frozenset()
+from xla_ffi_accelerate import _self_tests
+_self_tests.VERIFIED = {}
 import jax.experimental.sparse
 xla_ffi_accelerate.enable()
 assert not xla_bridge._backends
 jax.config.update("jax_num_cpu_devices", 3)
 assert jax.device_count() == 3
 x, k = np.ones((2, 6, 9, 35), np.float32), np.ones((3, 3, 1, 35), np.float32)
-text = jax.jit(conv._convolve).lower(x, k).as_text()
-is_known = registry.RULES["conv_general_dilated"][0]._is_fused is not None
+text = jax.jit(_self_tests.convolve).lower(x, k).as_text()
+(found,) = _self_tests._found.values()
+is_known = not isinstance(found, _self_tests.Failure)
 assert ("xla_ffi_accelerate.conv_general_dilated" in text) == is_known
 """
 

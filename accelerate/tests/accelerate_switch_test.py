@@ -1,5 +1,6 @@
 """accelerate: switched on, off, by name, and what it leaves alone."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -15,9 +16,9 @@ from jax.interpreters import mlir
 
 import xla_ffi_kit
 from xla_ffi_accelerate import (
-    _jax_rules,
-    _replacement,
-    _self_test,
+    _jax,
+    _lowering,
+    _self_tests,
     disable,
     disabled,
     enable,
@@ -26,6 +27,8 @@ from xla_ffi_accelerate import (
     status,
     switch,
 )
+from xla_ffi_accelerate._rule import Rule, SelfTest, params
+from xla_ffi_accelerate.rules import sorting
 
 X = np.array([3.0, 1, 2] * 7, np.float32)
 
@@ -125,9 +128,9 @@ def test_exported_programs_do_not_need_the_kit():
 
 
 def test_changed_primitive_is_left_alone(monkeypatch):
-    monkeypatch.setattr(_replacement, "_reasons", {})
-    (rule,) = registry.RULES["sort"]
-    monkeypatch.setattr(rule, "PARAMETERS", (frozenset({"axis"}),))
+    monkeypatch.setattr(_lowering, "_reasons", {})
+    changed = [dataclasses.replace(sorting.SORT, params=params("axis"))]
+    monkeypatch.setitem(registry.RULES, "sort", changed)
     enable()
     with pytest.warns(RuntimeWarning, match="sort stays JAX's own"):
         assert not is_on()
@@ -139,57 +142,42 @@ def test_changed_primitive_is_left_alone(monkeypatch):
 
 @pytest.mark.parametrize("what", ["_lowerings", "_platform_specific_lowerings"])
 def test_changed_tables_are_left_alone(monkeypatch, what):
-    monkeypatch.setattr(_replacement, "_reasons", {})
-    monkeypatch.setattr(_replacement, "_primitives", {})
+    monkeypatch.setattr(_lowering, "_reasons", {})
+    monkeypatch.setattr(_lowering, "_primitives", {})
     tables = mlir._platform_specific_lowerings
     monkeypatch.delitem(tables["cpu"], jax.lax.sort_p, raising=False)
-    monkeypatch.delattr(_jax_rules.mlir, what)
+    monkeypatch.delattr(_jax.mlir, what)
     with pytest.warns(RuntimeWarning, match="cannot be read"):
         enable("sort")
     assert status() == {}
 
 
-class Doubled:
+def multiplied(factor=2, test=None):
     """Plain HLO in the place of `jax.lax.tan`, close by no bound at all."""
-
-    RESULT = "close"
-    TARGET = None
-    PARAMETERS = (frozenset({"accuracy"}), frozenset())
-
-    def __init__(self, factor=2):
-        self._factor = factor
-
-    def primitive(self):
-        return jax.lax.tan_p
-
-    def covers(self, avals, **parameters):
-        return True
-
-    def partitions(self, avals, **parameters):
-        return True
-
-    def lower(self, ctx, x, **parameters):
-        call = mlir.lower_fun(
-            lambda x: x * self._factor, multiple_results=False
-        )
-        return call(ctx, x)
+    return Rule(
+        "jax.lax.tan_p",
+        (frozenset({"accuracy"}), frozenset()),
+        lambda *_, **__: None,
+        lambda x, **_: x * factor,
+        exact=False,
+        partitions=True,
+        test=test,
+    )
 
 
-class WithSelfTest(Doubled):
-    VERIFIED = frozenset({"0.0.1"})
+def with_self_test(verdict):
+    """A rule, and what counts the calls of its test."""
+    calls = []
 
-    def __init__(self, verdict):
-        super().__init__()
-        self._verdict = verdict
-        self.calls = 0
+    def run(rule):
+        calls.append(rule)
+        return {} if verdict else None
 
-    def self_test(self):
-        self.calls += 1
-        return self._verdict
+    return multiplied(test=SelfTest("a test", run)), calls
 
 
 def test_close_rules_are_asked_for(monkeypatch):
-    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
+    monkeypatch.setitem(registry.RULES, "tan", [multiplied()])
     monkeypatch.setitem(registry.GROUPS, "math", ["tan", "cumsum"])
     own = jnp.tan(X)
     enable()
@@ -209,7 +197,7 @@ def test_close_rules_are_asked_for(monkeypatch):
 
 
 def test_plain_hlo_is_exported(monkeypatch):
-    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
+    monkeypatch.setitem(registry.RULES, "tan", [multiplied()])
     (n,) = jax.export.symbolic_shape("n")
     shape = jax.ShapeDtypeStruct((n,), np.float32)
     with enabled("tan"):
@@ -218,8 +206,8 @@ def test_plain_hlo_is_exported(monkeypatch):
 
 
 def test_rules_of_one_primitive_are_undone_in_order(monkeypatch):
-    monkeypatch.setitem(registry.RULES, "tan", [Doubled()])
-    monkeypatch.setitem(registry.RULES, "tan3", [Doubled(3)])
+    monkeypatch.setitem(registry.RULES, "tan", [multiplied()])
+    monkeypatch.setitem(registry.RULES, "tan3", [multiplied(3)])
     own = jnp.tan(X)
     enable("tan")
     with enabled("tan3"):
@@ -232,8 +220,8 @@ def test_rules_of_one_primitive_are_undone_in_order(monkeypatch):
 
 @pytest.mark.parametrize("verdict", [True, False])
 def test_unknown_releases_are_tested_once(monkeypatch, verdict):
-    monkeypatch.setattr(_replacement, "_reasons", {})
-    rule = WithSelfTest(verdict)
+    monkeypatch.setattr(_lowering, "_reasons", {})
+    rule, calls = with_self_test(verdict)
     monkeypatch.setitem(registry.RULES, "tan", [rule])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -242,7 +230,7 @@ def test_unknown_releases_are_tested_once(monkeypatch, verdict):
             jax.jit(lambda x: jnp.tan(x)).lower(X)
             assert ("tan" in status()) == verdict
             disable()
-    assert rule.calls == 1
+    assert len(calls) == 1
     said = [str(w.message) for w in caught]
     assert len(said) == (not verdict)
     assert all("tan stays JAX's own" in message for message in said)
@@ -250,24 +238,28 @@ def test_unknown_releases_are_tested_once(monkeypatch, verdict):
 
 
 def test_verified_releases_are_not_tested(monkeypatch):
-    rule = WithSelfTest(False)
-    monkeypatch.setattr(rule, "VERIFIED", frozenset({jaxlib.__version__}))
+    rule, calls = with_self_test(False)
+    verified = {"a test": {jaxlib.__version__: {}}}
+    monkeypatch.setattr(_self_tests, "VERIFIED", verified)
     monkeypatch.setitem(registry.RULES, "tan", [rule])
     enable("tan")
     np.testing.assert_array_equal(jnp.tan(X), X * 2)
-    assert rule.calls == 0 and status() == {"tan": "close"}
+    assert not calls and status() == {"tan": "close"}
 
 
 def test_a_self_test_compares_bits():
-    (sort,) = registry.RULES["sort"]
-    assert _self_test.same_bits(sort, jnp.sort, X)
-    assert not _self_test.same_bits(Doubled(), jnp.tan, X)
+    wrong = multiplied()
+    for rule in (sorting.SORT, wrong):
+        _lowering.install("", rule)
+    assert _self_tests.same_bits(sorting.SORT, jnp.sort, X)
+    assert not _self_tests.same_bits(wrong, jnp.tan, X)
     assert not is_on()  # the rule is gone again
 
 
 def test_a_name_is_on_if_one_of_its_rules_is(monkeypatch):
-    monkeypatch.setattr(_replacement, "_reasons", {})
-    monkeypatch.setitem(registry.RULES, "tan", [WithSelfTest(False), Doubled()])
+    monkeypatch.setattr(_lowering, "_reasons", {})
+    rules = [with_self_test(False)[0], multiplied()]
+    monkeypatch.setitem(registry.RULES, "tan", rules)
     with pytest.warns(RuntimeWarning, match="tan stays JAX's own"):
         enable("tan")
         np.testing.assert_array_equal(jnp.tan(X), X * 2)
@@ -276,7 +268,7 @@ def test_a_name_is_on_if_one_of_its_rules_is(monkeypatch):
 
 
 def test_missing_primitive(monkeypatch):
-    monkeypatch.setattr(_replacement, "_reasons", {})
+    monkeypatch.setattr(_lowering, "_reasons", {})
     monkeypatch.delattr(jax.lax, "top_k_p")
     with pytest.warns(RuntimeWarning, match="jax.lax has no primitive top_k_p"):
         enable("top_k")
@@ -285,9 +277,9 @@ def test_missing_primitive(monkeypatch):
 
 
 def test_a_primitive_that_jax_does_not_lower():
-    assert _jax_rules.lowered_primitive("sort") is jax.lax.sort_p
-    with pytest.raises(_jax_rules.ChangedJaxError, match="no primitive sorts"):
-        _jax_rules.lowered_primitive("sorts")
+    assert _jax.primitive("sort") is jax.lax.sort_p
+    with pytest.raises(_jax.ChangedJaxError, match="no primitive sorts"):
+        _jax.primitive("sorts")
 
 
 def test_missing_library_changes_nothing(monkeypatch):

@@ -1,5 +1,6 @@
 """accelerate: settings of threads, nested and left in any order; forks."""
 
+import dataclasses
 import functools
 import os
 import random
@@ -19,8 +20,10 @@ from xla_ffi_accelerate import (
     disabled,
     enable,
     enabled,
+    registry,
     status,
 )
+from xla_ffi_accelerate.rules import sorting
 
 X = np.arange(300, dtype=np.int32)[::-1].copy()
 FUNCTIONS = {
@@ -169,17 +172,39 @@ def test_what_is_on_stays_on_while_it_is_switched_on_again():
 
 
 def test_many_threads_each_with_its_own():
+    """16 threads, a thousand switches, and as many programs asked for."""
+    programs = {n: jax.jit(lambda x, n=n: FUNCTIONS[n](x)) for n in FUNCTIONS}
+
     def work(seed):
         chosen = random.Random(seed)
-        for i in range(8):
+        for i in range(63):
             names = chosen.sample(sorted(FUNCTIONS), chosen.randint(1, 3))
             with disabled(), enabled(*names):
                 name = chosen.choice(sorted(FUNCTIONS))
-                assert is_on(name, (seed, i)) == (name in names)
                 assert set(status()) == set(names)
+                text = programs[name].lower(X).as_text()
+                assert (TARGETS[name] in text) == (name in names)
+                if i % 9 == 0:  # one that no thread has asked for yet
+                    assert is_on(name, (seed, i)) == (name in names)
 
     run_all(*(functools.partial(work, seed) for seed in range(16)))
     assert on() == set()
+
+
+def test_an_exception_in_a_lowering(monkeypatch):
+    def fails(*_, **__):
+        raise ZeroDivisionError("by design")
+
+    wrong = dataclasses.replace(sorting.SORT, call=fails)
+    with monkeypatch.context() as patch:
+        patch.setitem(registry.RULES, "sort", [wrong])
+        with enabled("top_k"):
+            with pytest.raises(ZeroDivisionError), enabled("sort"):
+                is_on("sort")
+            assert on() == {"top_k"}
+        assert on() == set()
+    with enabled("sort"):
+        assert on() == {"sort"}
 
 
 def test_a_program_is_compiled_once_for_each_setting():

@@ -8,19 +8,23 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 import hypothesis
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 import pytest
+from accelerate_data import self_test
 from hypothesis import strategies as st
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import conv_general_dilated, registry
+from xla_ffi_accelerate import _self_tests, registry
+from xla_ffi_accelerate.rules import convolution
 
 jax.config.update("jax_enable_x64", True)
 
 TARGET = "xla_ffi_accelerate.conv_general_dilated"
-RULE = registry.RULES["conv_general_dilated"][0]
+(RULE,) = registry.RULES["conv_general_dilated"]
+KNOWN = self_test(RULE)  # None: XLA of jax 0.8.1 sums in another order
 
 
 def conv(x, k, strides=(1, 1), padding="SAME", layout="NHWC", **keywords):
@@ -54,8 +58,7 @@ def both(f, *arguments, names=("conv_general_dilated",)):
 
 def check_exact(f, *arguments, calls=1):
     want, got, text = both(f, *arguments)
-    # XLA of jax 0.8.1 sums in another order.
-    assert text.count(f"@{TARGET}(") == calls * (RULE._is_fused is not None)
+    assert text.count(f"@{TARGET}(") == calls * (KNOWN is not None)
     # Of two NaNs that meet, either may remain.
     for w, g in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
         assert (g.shape, g.dtype) == (w.shape, w.dtype)
@@ -270,25 +273,21 @@ def test_not_exported():
     assert TARGET not in exported.mlir_module()
 
 
-def test_the_self_test_finds_the_order(monkeypatch):
-    # As on a release, or a CPU, that is not known.
-    known = RULE._is_fused
-    monkeypatch.setattr(RULE, "_is_fused", not known)
-    assert RULE.self_test() == (known is not None)
-    assert RULE._is_fused == known
+def test_the_table_says_what_the_self_test_finds():
+    table = _self_tests.VERIFIED[RULE.test.name]
+    if _self_tests._is_verified_cpu(RULE.test):
+        assert table.get(jaxlib.__version__, KNOWN) == KNOWN
 
 
 def test_the_self_test_fails_where_xla_sums_otherwise(monkeypatch):
-    convolve = conv_general_dilated._convolve
-    monkeypatch.setattr(RULE, "_is_fused", RULE._is_fused)
-    monkeypatch.setattr(conv_general_dilated, "_MIN_CHANNELS", 1)
+    convolve = _self_tests.convolve
+    monkeypatch.setattr(convolution, "_MIN_CHANNELS", 1)
     monkeypatch.setattr(
-        conv_general_dilated,
-        "_convolve",
+        _self_tests,
+        "convolve",
         lambda x, k: convolve(x[..., :16], k[..., :16]),
     )
-    assert not RULE.self_test()
-    assert RULE._is_fused is None
+    assert self_test(RULE) is None
 
 
 def test_wrong_input_is_an_error_of_jax():

@@ -21,7 +21,7 @@ import xla_ffi_accelerate.numpy as xnp
 import xla_ffi_kit
 from xla_ffi_accelerate.numpy._isin import isin_op
 from xla_ffi_accelerate.numpy._nonzero import nonzero_op
-from xla_ffi_accelerate.sorted_rows import sort_op, sort_pairs_op
+from xla_ffi_accelerate.numpy._rows import sort_op, sort_pairs_op
 from xla_ffi_kit.testing import Case, check_op
 
 jax.config.update("jax_enable_x64", True)

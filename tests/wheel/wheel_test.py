@@ -52,9 +52,13 @@ EXPECTED = {
         (0.8, 2.5),
     ),
     "xla_ffi_accelerate": Expected(
-        ("xla_ffi_accelerate/numpy/__init__.py",),
+        (
+            "jax_plugins/xla_ffi_accelerate/__init__.py",
+            "xla_ffi_accelerate/numpy/__init__.py",
+        ),
         (f"xla_ffi_kit=={VERSION}",),
         (),
+        "[jax_plugins]\nxla_ffi_accelerate = jax_plugins.xla_ffi_accelerate\n\n"
         "[xla_ffi_kit.doctor]\naccelerate = xla_ffi_accelerate.switch:state\n",
         (1.5, 4.0),
     ),

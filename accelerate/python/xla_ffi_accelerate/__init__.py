@@ -14,6 +14,7 @@ if xla_ffi_kit.__version__ != __version__:
     )
 
 from xla_ffi_accelerate import numpy
+from xla_ffi_accelerate._explain import explain
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.switch import disable, disabled, enable, enabled, status
 
@@ -26,6 +27,7 @@ __all__ = [
     "disabled",
     "enable",
     "enabled",
+    "explain",
     "numpy",
     "status",
 ]

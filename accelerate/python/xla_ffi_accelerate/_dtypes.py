@@ -1,7 +1,7 @@
 """Sets of dtypes, by name."""
 
-FLOAT8 = ("float8_e5m2",)
-FLOATS = ("float16", "bfloat16", "float32", "float64")
+HALF = ("float16", "bfloat16")
+FLOATS = (*HALF, "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")

@@ -1,15 +1,28 @@
-"""Every private name of JAX that the package uses, beside `_jax_rules`.
+"""Every private name of JAX that the package uses; no other file uses one.
 
-`Primitive` and `hlo` are public in `jax.extend`, whose import, since jax 0.10,
-takes as long as that of the whole kit: Pallas is in it.
+`Primitive` is public in `jax.extend`, whose import takes as long as that of the
+whole kit since jax 0.10: Pallas is in it. `register_lowering` is public, but
+there is no public way to read the rule that it replaces.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Callable
+from typing import TypeAlias, cast
+
 import jax
 from jax._src import xla_bridge
 from jax._src.core import Primitive as Primitive
-from jax._src.lib.mlir.dialects import hlo as hlo  # type: ignore[attr-defined]
+from jax.interpreters import mlir
+from jax.interpreters.mlir import LoweringRule, LoweringRuleContext
+
+Function: TypeAlias = Callable[..., list[jax.Array]]
+
+
+class ChangedJaxError(RuntimeError):
+    """This JAX does not have what replacing a lowering rule needs."""
 
 
 def is_traced(value: object) -> bool:
@@ -18,14 +31,84 @@ def is_traced(value: object) -> bool:
 
 
 def backend_is_up() -> bool:
-    """Whether JAX has started its backends. To ask for a device starts them."""
+    """Whether JAX has started its backends. Asking for a device starts them."""
     return xla_bridge.backends_are_initialized()
 
 
 def set_global_value(context: object, value: object) -> None:
     """Sets what a user context of JAX is where no thread has entered it.
 
-    Public since jax 0.10; the object behind it has been able to all along.
+    Public since jax 0.10; the object behind it could do so before.
     """
     own = context if hasattr(context, "set_global") else context._obj  # type: ignore[attr-defined]
     own.set_global(value)
+
+
+def awaited_module(path: str) -> str | None:
+    """The module of a primitive that the program has not imported yet.
+
+    Only `jax.experimental.sparse`, which takes a second to import.
+    """
+    module = "jax.experimental.sparse"
+    is_late = path.startswith(f"{module}.") and module not in sys.modules
+    return module if is_late else None
+
+
+def primitive(path: str) -> Primitive:
+    """JAX's primitive "<module>.<name>", or "<name>" if no module has it.
+
+    Raises ChangedJaxError if there is none.
+    """
+    module, _, name = path.rpartition(".")
+    if not module:
+        return _lowered_primitive(name)
+    found = getattr(importlib.import_module(module), name, None)
+    if not isinstance(found, Primitive):
+        raise ChangedJaxError(f"{module} has no primitive {name}")
+    return found
+
+
+def _lowered_primitive(name: str) -> Primitive:
+    """JAX's primitive of that name, by its lowering rule."""
+    for found in getattr(mlir, "_lowerings", ()):
+        if found.name == name:
+            return cast(Primitive, found)
+    raise ChangedJaxError(f"jax lowers no primitive {name}")
+
+
+def own_lowering(primitive: Primitive) -> LoweringRule:
+    """The lowering of `primitive` for the CPU."""
+    try:
+        before = mlir._platform_specific_lowerings["cpu"].get(primitive)
+        rule: LoweringRule = (before or mlir._lowerings[primitive]).rule
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ChangedJaxError(
+            f"the lowering rule of {primitive} cannot be read ({error!r})"
+        ) from error
+    return rule
+
+
+def as_on_other_platforms(path: str) -> Function:
+    """A primitive as a function that lowers as on other platforms."""
+    own = primitive(path)
+    try:
+        rule = mlir._lowerings[own].rule
+    except (AttributeError, KeyError) as error:
+        raise ChangedJaxError(
+            f"{own} has no lowering for any platform ({error!r})"
+        ) from error
+    generic = Primitive(f"{own.name}_generic")
+    generic.multiple_results = True
+    generic.def_abstract_eval(lambda *avals: own.abstract_eval(*avals)[0])
+    mlir.register_lowering(generic, rule)
+    return cast(Function, generic.bind)
+
+
+def is_exporting(ctx: LoweringRuleContext) -> bool:
+    """Whether a rule's context belongs to `jax.export`."""
+    return bool(ctx.module_context.lowering_parameters.for_export)
+
+
+def is_threefry_partitionable() -> bool:
+    """Which of its two ways of counting JAX's generator has."""
+    return bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]

@@ -1,93 +1,74 @@
-"""What a rule has to say."""
+"""What a rule is: data, which one mechanism (`_lowering`) reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
-from jax.interpreters.mlir import ir
+import jax
 
-from xla_ffi_accelerate._jax import Primitive
-
-Lowered: TypeAlias = Sequence[ir.Value]
-# exact: XLA's own bits. close: within a bound that docs/accelerate.md states.
+# exact: XLA's own bits. close: within a bound that docs/numerics.md states.
 Result: TypeAlias = Literal["exact", "close"]
+# What a test has found about XLA: more keyword arguments for a rule's `call`.
+Found: TypeAlias = Mapping[str, int | str]
+# None: the rule is to be used. A string: why JAX's own lowering stays.
+Reason: TypeAlias = str | None
 
 
-class Rule(Protocol):
-    """How one of JAX's primitives is lowered: to a handler, or to other HLO.
+@dataclasses.dataclass(frozen=True, eq=False)
+class SelfTest:
+    """A rule's comparison with XLA, where XLA's order of sums matters.
+
+    Attributes:
+      name: its line in the table of `_self_tests.VERIFIED`. A release that the
+        line does not have is tested when a program first needs the rule.
+      run: `run(rule, *key)`: what it finds, None if XLA computes in an order
+        that the rule does not have. It may run on two threads at once.
+      key: `key(*avals, **parameters)`: what the result depends on.
+    """
+
+    name: str
+    run: Callable[..., Found | None]
+    key: Callable[..., tuple[object, ...]] = lambda *_, **__: ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rule:
+    """How one of JAX's primitives is lowered on the CPU instead.
 
     The functions take the primitive's parameters by keyword.
+
+    Attributes:
+      primitive: where JAX has it: "jax.lax.sort_p", or only its name if no
+        module has it.
+      params: the sets of parameters that it has in some release. With any other
+        set, JAX's own lowering stays.
+      covers: `covers(*avals, **parameters)`: why the rule is not used, or None
+        if it gives what `exact` says, and sooner than XLA's own code. Shapes
+        may be symbolic only without `target`.
+      call: `call(*arrays, **parameters)`: what takes the primitive's place, a
+        function of JAX.
+      exact: whether the results are XLA's own, bit for bit.
+      target: the handler that `call` calls. None for plain HLO, which needs no
+        library and is exported too.
+      partitions: whether sharded operands stay in place where XLA's own code
+        leaves them there; a function if it depends on the call.
+      test: what it has to pass on a release of jaxlib that is not verified.
+      x64: whether `call` computes in double precision.
     """
 
-    @property
-    def RESULT(self) -> Result:  # noqa: N802
-        """How near the results are to those of XLA's own code."""
-
-    @property
-    def TARGET(self) -> str | None:  # noqa: N802
-        """The custom call target, of the kit's CPU library.
-
-        None for plain HLO, which needs no library and is exported too.
-        """
-
-    @property
-    def PARAMETERS(self) -> Sequence[frozenset[str]]:  # noqa: N802
-        """The sets of parameters that the primitive has in some release.
-
-        With any other set, JAX's own rule stays.
-        """
-
-    def primitive(self) -> Primitive:
-        """JAX's primitive; ChangedJaxError if this JAX has none."""
-
-    @property
-    def covers(self) -> Callable[..., bool]:
-        """`covers(avals, **parameters)`: whether `lower` is to be used.
-
-        It must give what RESULT says, and sooner than XLA's own code. Sizes
-        are symbolic only for plain HLO.
-        """
-
-    @property
-    def partitions(self) -> Callable[..., bool]:
-        """`partitions(avals, **parameters)`, where XLA may split the program.
-
-        Whether sharded operands stay in place where XLA's own code leaves
-        them there.
-        """
-
-    @property
-    def lower(self) -> Callable[..., Lowered]:
-        """`lower(ctx, *operands, **parameters)`: what takes its place."""
+    primitive: str
+    params: Sequence[frozenset[str]]
+    covers: Callable[..., Reason]
+    call: Callable[..., jax.Array | Sequence[jax.Array]]
+    exact: bool = True
+    target: str | None = None
+    partitions: bool | Callable[..., bool] = False
+    test: SelfTest | None = None
+    x64: bool = False
 
 
-@runtime_checkable
-class SelfTested(Protocol):
-    """A rule whose result depends on the order of XLA's sums.
-
-    With a release of jaxlib that it has not been verified with, it is tested
-    when a program that it covers is first lowered.
-    """
-
-    @property
-    def VERIFIED(self) -> frozenset[str]:  # noqa: N802
-        """The releases of jaxlib that it has been verified with."""
-
-    def self_test(self) -> bool:
-        """Whether this XLA agrees; takes some tenths of a second.
-
-        `_self_test.same_bits` compares. It may run on two threads at once.
-        """
-
-
-@runtime_checkable
-class OfModule(Protocol):
-    """A rule of a primitive in a module that takes long to import.
-
-    The primitive asks the rule once the program has imported the module.
-    """
-
-    @property
-    def MODULE(self) -> str:  # noqa: N802
-        """The module's name."""
+def params(*names: str) -> tuple[frozenset[str]]:
+    """`Rule.params` of a primitive that has the same ones in each release."""
+    return (frozenset(names),)

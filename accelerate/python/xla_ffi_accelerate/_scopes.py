@@ -11,11 +11,12 @@ import dataclasses
 import functools
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from xla_ffi_accelerate import _setting, registry
 from xla_ffi_accelerate._rule import Rule
-from xla_ffi_accelerate._setting import OFF, Setting
+from xla_ffi_accelerate._setting import OFF, Record, Setting
 
 
 @dataclasses.dataclass(eq=False)
@@ -25,10 +26,12 @@ class Change:
     Attributes:
       names: the names.
       replaces: whether those before are switched off.
+      record: who wants to know what is lowered in a block.
     """
 
     names: frozenset[str]
     replaces: bool
+    record: Record | None = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -89,6 +92,13 @@ def add(change: Change) -> None:
         _apply()
 
 
+def record_all(record: Record) -> None:
+    """Has `record` know what all threads lower, from now on."""
+    with _lock:
+        _process.block = Change(frozenset(), replaces=False, record=record)
+        _apply()
+
+
 def open_block(change: Change) -> None:
     """Begins a block of this thread."""
     _thread.blocks.append(Scope(change))
@@ -106,23 +116,28 @@ def close_block(change: Change) -> None:
 
 @functools.cache
 def _interned(
-    names: frozenset[str], rules: tuple[tuple[str, Rule], ...]
+    names: frozenset[str],
+    rules: tuple[tuple[str, Rule], ...],
+    record: Record | None,
 ) -> Setting:
-    return Setting(names, rules) if names else OFF
+    return Setting(names, rules, record=record) if names or record else OFF
 
 
-def _setting_of(names: frozenset[str]) -> Setting:
-    return _interned(names, tuple(registry.rules(names)))
+def _setting_of(scopes: Sequence[Scope]) -> Setting:
+    names = frozenset[str]()
+    record = None
+    for scope in scopes:
+        names = scope.after(names)
+        record = (scope.block and scope.block.record) or record
+    return _interned(names, tuple(registry.rules(names)), record)
 
 
 def _apply() -> None:
     with _lock:
-        names = _process.after(frozenset())
-        _setting.set_process(_setting_of(names))
-    for scope in _thread.blocks:
-        names = scope.after(names)
+        _setting.set_process(_setting_of([_process]))
+        own = _setting_of([_process, *_thread.blocks])
     if _thread.blocks:
-        context = _setting.using(_setting_of(names))
+        context = _setting.using(own)
         context.__enter__()
         # The first one knows what was before all of them.
         _thread.context = _thread.context or context

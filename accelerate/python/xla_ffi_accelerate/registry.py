@@ -5,53 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xla_ffi_accelerate._rule import Result, Rule
-from xla_ffi_accelerate.argmax import Argmax
-from xla_ffi_accelerate.bcoo_dot_general import BcooDotGeneral
-from xla_ffi_accelerate.bcsr_dot_general import BcsrDotGeneral
-from xla_ffi_accelerate.conv_general_dilated import (
-    ConvGeneralDilated,
-    KernelGradient,
-    OtherDepthwise,
+from xla_ffi_accelerate.rules import (
+    convolution,
+    linalg,
+    lines,
+    math,
+    pooling,
+    products,
+    random,
+    sorting,
+    sparse,
 )
-from xla_ffi_accelerate.cumlogsumexp import Cumlogsumexp
-from xla_ffi_accelerate.cumulative import Cumulative, FloatCumulative
-from xla_ffi_accelerate.dot_general import DotGeneral
-from xla_ffi_accelerate.linalg import EIGH
-from xla_ffi_accelerate.linalg import RULES as _LINALG
-from xla_ffi_accelerate.math import RULES as _MATH
-from xla_ffi_accelerate.random import (
-    RandomBits,
-    Threefry2x32,
-    UnrolledThreefry,
-)
-from xla_ffi_accelerate.select_and_scatter_add import SelectAndScatterAdd
-from xla_ffi_accelerate.sort import Sort
-from xla_ffi_accelerate.top_k import TopK
 
-_CONV = ConvGeneralDilated()
-
-# A name may replace several primitives. Of the rules of one primitive the first
-# that covers is taken; of two names, that which stands later is asked first.
+# A name may replace several primitives. The first rule of a primitive that
+# covers a call is taken; of two names, the later one is asked first.
 RULES: dict[str, Sequence[Rule]] = {
-    "argmax": [Argmax("max")],
-    "argmin": [Argmax("min")],
-    "bcoo_dot_general": [BcooDotGeneral()],
-    "bcsr_dot_general": [BcsrDotGeneral()],
-    "conv_general_dilated": [_CONV],
-    "cumlogsumexp": [Cumlogsumexp()],
-    "cummax": [Cumulative("max")],
-    "cummin": [Cumulative("min")],
-    "cumprod": [Cumulative("product"), FloatCumulative("product")],
-    "cumsum": [Cumulative("sum"), FloatCumulative("sum")],
-    "depthwise": [_CONV, OtherDepthwise(_CONV), KernelGradient()],
-    "dot_general": [DotGeneral()],
-    "eigh": [EIGH],
-    "linalg": _LINALG,
-    "math": _MATH,
-    "random": [Threefry2x32(), UnrolledThreefry(), RandomBits()],
-    "select_and_scatter_add": [SelectAndScatterAdd()],
-    "sort": [Sort()],
-    "top_k": [TopK()],
+    "argmax": [lines.ARGMAX],
+    "argmin": [lines.ARGMIN],
+    "bcoo_dot_general": [sparse.BCOO],
+    "bcsr_dot_general": [sparse.BCSR],
+    "conv_general_dilated": [convolution.EXACT],
+    "cumlogsumexp": [sorting.CUMLOGSUMEXP],
+    "cummax": [lines.CUMMAX],
+    "cummin": [lines.CUMMIN],
+    "cumprod": lines.CUMPROD,
+    "cumsum": lines.CUMSUM,
+    "depthwise": [
+        convolution.EXACT,
+        convolution.OTHER,
+        convolution.KERNEL_GRADIENT,
+    ],
+    "dot_general": [products.DOT_GENERAL],
+    "eigh": [linalg.EIGH],
+    "linalg": [linalg.LU, linalg.CHOLESKY, linalg.TRIANGULAR_SOLVE],
+    "math": math.RULES,
+    "random": [random.THREEFRY, random.UNROLLED_THREEFRY, random.RANDOM_BITS],
+    "select_and_scatter_add": [pooling.SELECT_AND_SCATTER_ADD],
+    "sort": [sorting.SORT],
+    "top_k": [sorting.TOP_K],
 }
 
 # A group stands for its names.
@@ -63,8 +54,7 @@ GROUPS: dict[str, Sequence[str]] = {
 
 def result(name: str) -> Result:
     """Close if any of a name's rules is."""
-    is_exact = all(rule.RESULT == "exact" for rule in RULES[name])
-    return "exact" if is_exact else "close"
+    return "exact" if all(rule.exact for rule in RULES[name]) else "close"
 
 
 def rules(names: frozenset[str]) -> Iterator[tuple[str, Rule]]:
@@ -81,14 +71,10 @@ def names(function: str, *given: str, exact: bool) -> frozenset[str]:
     """
     if not given:
         return frozenset(n for n in RULES if not exact or result(n) == "exact")
-    unknown = [
-        n
-        for n in given
-        if not isinstance(n, str) or (n not in RULES and n not in GROUPS)
-    ]
-    if unknown:
-        raise ValueError(
-            f"{function}: names: expected any of "
-            f"{', '.join(sorted([*RULES, *GROUPS]))}, got {unknown[0]!r}"
-        )
+    for name in given:
+        if not isinstance(name, str) or name not in {*RULES, *GROUPS}:
+            raise ValueError(
+                f"{function}: names: expected any of "
+                f"{', '.join(sorted([*RULES, *GROUPS]))}, got {name!r}"
+            )
     return frozenset(m for n in given for m in GROUPS.get(n, (n,)))

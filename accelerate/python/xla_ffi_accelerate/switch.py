@@ -7,17 +7,18 @@ Only what a primitive is lowered to is replaced, and only for the platform
 from __future__ import annotations
 
 import functools
-import sys
+from collections.abc import Iterable
 
 from xla_ffi_accelerate import (
+    _jax,
     _later,
-    _replacement,
+    _lowering,
     _scopes,
     _setting,
     registry,
 )
-from xla_ffi_accelerate._jax_rules import ChangedJaxError
-from xla_ffi_accelerate._rule import OfModule, Result, Rule
+from xla_ffi_accelerate._jax import ChangedJaxError
+from xla_ffi_accelerate._rule import Result
 from xla_ffi_accelerate._scopes import Change
 from xla_ffi_accelerate.libraries import CPU_LIBRARY
 
@@ -53,7 +54,7 @@ def enable(*names: str, exact: bool = True) -> None:
       *names: what to enable, in addition to what already is. "sort":
         `jax.lax.sort` and the functions built on it, such as `jnp.sort`,
         `argsort`, `lexsort`, `unique`, `median`, `percentile`,
-        `jax.random.permutation` and `choice`; accelerate/docs/accelerate.md
+        `jax.random.permutation` and `choice`; accelerate/docs/coverage.md
         lists all names, and groups of them.
       exact: what to enable without a name: everything whose results stay the
         same, bit for bit (True), or everything there is (False).
@@ -63,6 +64,18 @@ def enable(*names: str, exact: bool = True) -> None:
       HandlerLibraryError: the package's library is missing or too old.
     """
     _scopes.add(_change("enable", names, exact))
+
+
+def enable_from(value: str) -> None:
+    """`enable` as a variable of the environment says it.
+
+    Args:
+      value: "exact", "all", or names, with commas between them.
+    """
+    if value in ("exact", "all"):
+        enable(exact=value == "exact")
+    else:
+        enable(*(name.strip() for name in value.split(",")))
 
 
 def disable() -> None:
@@ -100,14 +113,14 @@ def status() -> dict[str, Result]:
 
     Returns:
       Name -> "exact" if the results stay the same, bit for bit; "close" if
-      they do within the bound that docs/accelerate.md states. Not those of
+      they do within the bound that docs/numerics.md states. Not those of
       which a change of JAX was found.
     """
     return {
         name: registry.result(name)
         for name in sorted(_setting.current().names)
         if any(
-            _replacement.is_installed(rule) or _is_awaited(rule)
+            _lowering.is_installed(rule) or _jax.awaited_module(rule.primitive)
             for rule in registry.RULES.get(name, ())
         )
     }
@@ -118,11 +131,11 @@ def state() -> dict[str, str]:
     on = status()
     found = {}
     for name, rules in sorted(registry.RULES.items()):
-        reasons = _replacement.reasons(name)
+        reasons = _lowering.reasons(name)
         for rule in rules:
             try:
-                if not _is_awaited(rule):
-                    rule.primitive()
+                if not _jax.awaited_module(rule.primitive):
+                    _jax.primitive(rule.primitive)
             except ChangedJaxError as error:
                 reasons.append(str(error))
         is_on = "on" if name in on else "off"
@@ -136,23 +149,24 @@ def _off() -> Change:
     return Change(frozenset(), replaces=True)
 
 
-def _is_awaited(rule: Rule) -> bool:
-    """Whether the module of its primitive has not been imported yet."""
-    return isinstance(rule, OfModule) and rule.MODULE not in sys.modules
-
-
 def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
     """What the arguments ask for, its rules ready to be asked."""
     wanted = registry.names(function, *names, exact=exact)
     for name in wanted:  # all of them, before anything is changed
         for rule in registry.RULES[name]:
-            if rule.TARGET is not None:
-                CPU_LIBRARY.handler(rule.TARGET)
-    for name in sorted(wanted):
-        for rule in registry.RULES[name]:
-            install = functools.partial(_replacement.install, name, rule)
-            if isinstance(rule, OfModule):
-                _later.when_imported(rule.MODULE, rule, install)
-            else:
-                install()
+            if rule.target is not None:
+                CPU_LIBRARY.handler(rule.target)
+    install(wanted)
     return Change(wanted, replaces=False)
+
+
+def install(names: Iterable[str]) -> None:
+    """Makes the primitives of the names ask the setting."""
+    for name in sorted(names):
+        for rule in registry.RULES[name]:
+            then = functools.partial(_lowering.install, name, rule)
+            module = _jax.awaited_module(rule.primitive)
+            if module:
+                _later.when_imported(module, rule, then)
+            else:
+                then()

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from xla_ffi_accelerate import _dtypes, _jit, sorted_rows
+from xla_ffi_accelerate import _dtypes, _jit
+from xla_ffi_accelerate.numpy import _rows
 from xla_ffi_accelerate.numpy._nonzero import nonzero
 from xla_ffi_kit import lowering
 
@@ -129,12 +130,12 @@ def _sorted(
     order = None
     if x.dtype == jnp.bfloat16:
         # Sorting canonicalizes NaN payloads; gather the originals by argsort.
-        order = sorted_rows.argsort_rows(x)[1]
+        order = _rows.argsort_rows(x)[1]
         x = x[order]
     elif needs_order:
-        x, order = sorted_rows.argsort_rows(x)
+        x, order = _rows.argsort_rows(x)
     else:
-        x = sorted_rows.sort_rows(x)
+        x = _rows.sort_rows(x)
     differ = x[1:] != x[:-1]
     if equal_nan and jnp.issubdtype(x.dtype, jnp.floating):
         differ &= ~(jnp.isnan(x[1:]) & jnp.isnan(x[:-1]))

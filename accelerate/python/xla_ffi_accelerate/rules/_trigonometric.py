@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from xla_ffi_accelerate._elementary import (
+from xla_ffi_accelerate.rules._elementary import (
     bits_of,
     polynomial,
     select,

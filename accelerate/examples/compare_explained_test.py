@@ -1,0 +1,10 @@
+"""The page of explained programs is what `explain` says today."""
+
+import pathlib
+
+import compare_explained
+
+
+def test_the_page_is_up_to_date():
+    file = pathlib.Path("accelerate/docs/explained.md")
+    assert file.read_text() == compare_explained.page()

@@ -1,0 +1,57 @@
+"""`python -m xla_ffi_accelerate explain script.py`, or `calibrate`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+
+from xla_ffi_accelerate import _break_even, _scopes, registry, switch
+from xla_ffi_accelerate._calibrate import calibrate
+from xla_ffi_accelerate._explain import Recorder
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command."""
+    parser = argparse.ArgumentParser(prog="python -m xla_ffi_accelerate")
+    commands = parser.add_subparsers(dest="command", required=True)
+    explain = commands.add_parser(
+        "explain",
+        help="run a script, and say what its operations were lowered to",
+        description="Set XLA_FFI_ACCELERATE to switch on: exact, all or names.",
+    )
+    explain.add_argument("--measure", action="store_true", help="time them too")
+    explain.add_argument("script")
+    explain.add_argument("arguments", nargs=argparse.REMAINDER)
+    commands.add_parser(
+        "calibrate", help="measure and keep the sizes that are worth a call"
+    )
+    given = parser.parse_args(arguments)
+    if given.command == "calibrate":
+        return _calibrate()
+    recorder = Recorder()
+    switch.install(registry.RULES)
+    _scopes.record_all(recorder)
+    sys.argv = [given.script, *given.arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(given.script))
+    try:
+        runpy.run_path(given.script, run_name="__main__")
+    finally:
+        print(recorder.explanation({}, given.measure), file=sys.stderr)
+    return 0
+
+
+def _calibrate() -> int:
+    print(f"{'call':22}{'call ns':>10}{'JAX ns':>8}{'ns':>8}{'from':>8}")
+    costs = calibrate()
+    file = _break_even.keep(costs)
+    for name, cost in costs.items():
+        line = f"{cost.call:10.0f}{cost.own:8.2f}{cost.rule:8.2f}"
+        print(f"{name:22}{line}{_break_even.size(name):8}")
+    print(f"kept in {file}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

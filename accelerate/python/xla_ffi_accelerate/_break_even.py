@@ -1,0 +1,126 @@
+"""From how many elements on a rule is faster than XLA's own code.
+
+A rule costs a call, and then less than XLA for each element. The sizes of the
+table are measured on two cores with AVX-512, in a loop that XLA compiles to one
+function, where a call costs most. `calibrate` measures the three costs on the
+user's machine, with its threads and instructions, and keeps them in its cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import jaxlib
+
+SIZES: Mapping[str, int] = {
+    "argmax of floats": 64,
+    "argmax of integers": 256,
+    "cumulative": 129,
+    "depthwise convolution": 1024,  # products
+    "gradient of pooling": 512,  # elements of all windows
+    "linalg": 4,  # matrices
+    "sort of floats": 9,
+    "sort of integers": 33,
+    "sort with payload": 17,
+    "sparse product": 256,  # products
+    "top_k": 17,
+}
+# How far from the table a measurement may lead: noise, or a changed XLA.
+_RANGE = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What calls of a rule, and of XLA's own code, take.
+
+    Attributes:
+      call: nanoseconds that a call of the rule takes more than XLA's own code,
+        whatever its size.
+      own: nanoseconds for each element in XLA's own code.
+      rule: the same of the rule.
+    """
+
+    call: float
+    own: float
+    rule: float
+
+    def size(self) -> float:
+        """From how many elements on the rule is faster."""
+        gain = self.own - self.rule
+        return max(self.call, 0.0) / gain if gain > 0 else math.inf
+
+
+_forced: list[int] = []
+
+
+@contextlib.contextmanager
+def forced() -> Iterator[None]:
+    """Rules are used from one element on, for as long as it lasts."""
+    _forced.append(1)
+    try:
+        yield
+    finally:
+        _forced.pop()
+
+
+def size(name: str) -> int:
+    """The smallest size that is worth a call."""
+    return 1 if _forced else _sizes()[name]
+
+
+@functools.cache
+def _sizes() -> Mapping[str, int]:
+    sizes = dict(SIZES)
+    try:
+        kept = json.loads(cache_file().read_text())
+        known = kept["costs"].items()
+        costs = {n: Cost(**cost) for n, cost in known if n in sizes}
+        if kept["machine"] != machine():
+            return sizes
+    except (OSError, RuntimeError):  # there is none, or no home
+        return sizes
+    except (ValueError, KeyError, TypeError, AttributeError):  # not ours
+        return sizes
+    for name, cost in costs.items():
+        least, most = max(SIZES[name] // _RANGE, 1), SIZES[name] * _RANGE
+        sizes[name] = math.ceil(min(max(cost.size(), least), most))
+    return sizes
+
+
+def keep(costs: Mapping[str, Cost]) -> Path:
+    """Writes the costs for this and later processes; returns the file."""
+    file = cache_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    content = {n: dataclasses.asdict(c) for n, c in costs.items()}
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps({"machine": machine(), "costs": content}))
+    part.replace(file)  # whole, or not at all
+    _sizes.cache_clear()
+    return file
+
+
+def cache_file() -> Path:
+    """Where the costs are kept."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "xla_ffi_accelerate" / "costs.json"
+
+
+@functools.cache
+def machine() -> str:
+    """What the costs depend on: processor, threads and XLA."""
+    model = platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    threads = len(os.sched_getaffinity(0))
+    return f"{model}, {threads} threads, jaxlib {jaxlib.__version__}"

@@ -1,0 +1,380 @@
+"""How this release of XLA computes, where a rule's bits depend on it.
+
+The table says what is verified. On any other release a rule is compared with
+XLA's own code when a program that it covers is first lowered: on a thread of
+its own, which has nothing that the caller has entered (a mesh, a trace, a
+transfer guard), with JAX's defaults, on the CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import platform
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+from jax.core import ShapedArray
+
+from xla_ffi_accelerate import _handler, _jax, _setting
+from xla_ffi_accelerate._rule import Found, Rule, SelfTest
+from xla_ffi_accelerate._setting import OFF, Setting
+
+T = TypeVar("T")
+Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+Function: TypeAlias = Callable[..., object]
+# An operand of a product, by the axis that is summed over.
+_Layouts: TypeAlias = dict[int, jax.Array]
+
+_AGREES: Mapping[str, Found | None] = dict.fromkeys(
+    ("0.8.1", "0.9.2", "0.10.2", "0.12.0.1"), {}
+)
+# Test -> release of jaxlib -> what the test finds there; None if XLA computes
+# in an order that the rule does not have.
+VERIFIED: Mapping[str, Mapping[str, Found | None]] = {
+    # A tree of blocks of 16.
+    "cumulative sum": _AGREES,
+    # Whether a product and a sum are rounded once, together. Verified on a CPU
+    # with AVX-512; XLA's kernels for others may differ.
+    "depthwise convolution": {
+        "0.8.1": None,
+        "0.9.2": {"is_fused": 1},
+        "0.10.2": {"is_fused": 0},
+        "0.12.0.1": {"is_fused": 1},
+    },
+    # The windows of an element in row-major order.
+    "gradient of pooling": _AGREES,
+    # Products are rounded, and added in the order of the elements.
+    "sparse product": _AGREES,
+}
+# The handler's orders of summation for small matrices, the most frequent first.
+ORDERS = (
+    "fma",
+    "multiply_add",
+    "even_odd_fma",
+    "fma_then_zero",
+    "multiply_add_then_zero",
+)
+_MATRICES_TESTED = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """Why a test did not pass.
+
+    Attributes:
+      reason: a sentence.
+      is_news: whether it is unexpected, and the user has to know.
+    """
+
+    reason: str
+    is_news: bool
+
+
+_found: dict[tuple[Rule, tuple[object, ...]], Found | Failure] = {}
+
+
+def find(
+    rule: Rule, avals: Sequence[ShapedArray], parameters: dict[str, object]
+) -> Found | Failure:
+    """What the rule has to know of XLA for a call; tests it if need be."""
+    test = rule.test
+    if test is None:
+        return {}
+    known = VERIFIED.get(test.name, {})
+    if jaxlib.__version__ in known and _is_verified_cpu(test):
+        found = known[jaxlib.__version__]
+        if found is None:
+            return Failure("this XLA sums in another order", False)
+        return found
+    at = rule, test.key(*avals, **parameters)
+    if at not in _found:
+        if not _jax.backend_is_up():
+            return Failure("it tests itself once JAX has started", False)
+        _found[at] = _run(rule, test, at[1])
+    return _found[at]
+
+
+def has_failed(rule: Rule) -> bool:
+    """Whether a test has, which does not depend on sizes."""
+    return isinstance(_found.get((rule, ())), Failure)
+
+
+def _run(
+    rule: Rule, test: SelfTest, key: tuple[object, ...]
+) -> Found | Failure:
+    try:
+        found = test.run(rule, *key)
+    except Exception as error:  # the program has JAX's own code
+        return Failure(f"the self-test of the {test.name}: {error!r}", True)
+    if found is None:
+        return Failure("XLA computes in another order", is_news=not key)
+    return found
+
+
+def _is_verified_cpu(test: SelfTest) -> bool:
+    return test.name != "depthwise convolution" or _has_avx512()
+
+
+@functools.cache
+def _has_avx512() -> bool:
+    if platform.machine() != "x86_64":
+        return False
+    try:
+        return " avx512f " in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+
+
+def isolated(function: Callable[[], T]) -> T:
+    """`function()`, with JAX's defaults on its CPU, and XLA's own code.
+
+    Raises what `function` does. It is called while JAX lowers, and may compile.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with contextlib.ExitStack() as stack:
+                for context in _defaults():
+                    stack.enter_context(context)
+                results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="xla_ffi_accelerate self-test")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _defaults() -> list[contextlib.AbstractContextManager[object]]:
+    """In the place of what the process may have configured."""
+    return [
+        _setting.using(OFF),
+        jax.default_device(jax.local_devices(backend="cpu")[0]),
+        jax.transfer_guard("allow"),
+        jax.disable_jit(False),
+        jax.enable_x64(True),  # every dtype is what it is called
+        jax.default_matmul_precision(None),
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+    ]
+
+
+def same_bits(
+    rule: Rule,
+    function: Function,
+    *arguments: object,
+    trial: Found | None = None,
+) -> bool:
+    """Whether a rule, once installed, changes no bit of a function's results.
+
+    Compiles the function with XLA's own code and again with the rule, which
+    takes `trial` for granted, and runs both, isolated.
+    """
+
+    def compare() -> bool:
+        own, want = _bits(function, arguments)
+        with _setting.using(Setting(rules=(("", rule),), trial=trial or {})):
+            program, got = _bits(function, arguments)
+        # A program that does without the rule would prove nothing.
+        return program != own and got == want
+
+    return isolated(compare)
+
+
+def _bits(
+    function: Function, arguments: tuple[object, ...]
+) -> tuple[str, list[bytes]]:
+    """The program and the bits of its results."""
+    # A new function object, for which JAX has not kept anything compiled.
+    lowered = jax.jit(lambda *a: function(*a)).lower(*arguments)
+    leaves = jax.tree.leaves(lowered.compile()(*arguments))
+    bits = [np.asarray(leaf).tobytes() for leaf in leaves]
+    return lowered.as_text(), bits
+
+
+def _normal(*shape: int) -> Array:
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def _along_lines(rule: Rule) -> Found | None:
+    x = 1 + np.random.default_rng(0).standard_normal((2, 4500)) / 8
+    name = rule.primitive.rpartition(".")[2].removesuffix("_p")
+    function = getattr(jax.lax, name)
+
+    def along_lines(x: jax.Array) -> list[jax.Array]:
+        return [
+            function(x.astype(dtype)[:, :length], axis)
+            for dtype, length in (
+                ("float32", 4500),
+                ("float32", 12),
+                ("bfloat16", 300),
+                ("float16", 300),
+                ("float64", 300),
+            )
+            for axis in (1, 0)
+        ]
+
+    return {} if same_bits(rule, along_lines, x) else None
+
+
+def convolve(x: jax.Array, k: jax.Array) -> jax.Array:
+    """A depthwise convolution that XLA hands to its own kernel."""
+    return jax.lax.conv_general_dilated(
+        x,
+        k,
+        (1, 2),
+        ((1, 1), (0, 1)),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        feature_group_count=x.shape[-1],
+    )
+
+
+def _convolved(rule: Rule) -> Found | None:
+    x, k = _normal(2, 6, 9, 35), _normal(3, 3, 1, 35)
+    for is_fused in (1, 0):
+        found = {"is_fused": is_fused}
+        if same_bits(rule, convolve, x, k, trial=found):
+            return found
+    return None
+
+
+def _pooled(rule: Rule) -> Found | None:
+    def pool(x: jax.Array, weights: jax.Array) -> jax.Array:
+        pooled = jax.lax.reduce_window(
+            x, -np.inf, jax.lax.max, (1, 4, 3, 1), (1, 2, 1, 1), "SAME"
+        )
+        return jnp.sum(pooled[:, :6] * weights)
+
+    x, weights = _normal(2, 13, 14, 3), _normal(2, 6, 14, 3)
+    return {} if same_bits(rule, jax.grad(pool), x, weights) else None
+
+
+def _sparse(rule: Rule) -> Found | None:
+    from jax.experimental import sparse
+
+    random = np.random.default_rng(0)
+    rows = np.sort(random.integers(0, 50, 500)).astype(np.int32)
+    columns = random.integers(0, 40, 500).astype(np.int32)
+    starts = np.searchsorted(rows, np.arange(51)).astype(np.int32)
+    data, rhs = _normal(500), _normal(40, 19)
+
+    def bcoo(
+        data: jax.Array, places: jax.Array, rhs: jax.Array
+    ) -> Sequence[object]:
+        lhs = sparse.BCOO((data, places), shape=(50, 40), indices_sorted=True)
+        return lhs @ rhs, lhs @ rhs[:, 0], lhs.T @ (lhs @ rhs)
+
+    def bcsr(
+        data: jax.Array, columns: jax.Array, starts: jax.Array, rhs: jax.Array
+    ) -> Sequence[object]:
+        lhs = sparse.BCSR((data, columns, starts), shape=(50, 40))
+        return lhs @ rhs, lhs @ rhs[:, 0]
+
+    if "bcsr" in rule.primitive:
+        agrees = same_bits(rule, bcsr, data, columns, starts, rhs)
+    else:
+        places = np.stack([rows, columns], axis=1)
+        agrees = same_bits(rule, bcoo, data, places, rhs)
+    return {} if agrees else None
+
+
+def _multiplied(
+    rule: Rule, dtype: np.dtype[np.generic], m: int, k: int, n: int
+) -> Found | None:
+    """Compares XLA's own products of small matrices with every order."""
+    order = isolated(functools.partial(_order, dtype, m, k, n))
+    return None if order is None else {"order": order}
+
+
+def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
+    random = np.random.default_rng(0)
+    lhs = random.standard_normal((_MATRICES_TESTED, m, k)).astype(dtype)
+    rhs = random.standard_normal((_MATRICES_TESTED, k, n)).astype(dtype)
+    # Half of them are flushed to zeros; not every order keeps their signs.
+    lhs[::2] *= float(np.finfo(str(dtype)).tiny)
+    result = (_MATRICES_TESTED, m, n), dtype
+
+    def every(
+        lhs: _Layouts, rhs: _Layouts, again: tuple[_Layouts, _Layouts]
+    ) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
+        own = _own_products(lhs, rhs)
+        # XLA may make one of a product and of what transposes its result; but
+        # not if it has the product already.
+        transposed = [x.swapaxes(1, 2) for x in _own_products(*again)]
+        kit = [
+            _handler.call(
+                *("xla_ffi_accelerate.dot_general", [result], lhs[2], rhs[1]),
+                lhs_batch=(0,),
+                rhs_batch=(0,),
+                lhs_contracting=(2,),
+                rhs_contracting=(1,),
+                order=order,
+            )[0]
+            for order in ORDERS
+        ]
+        return own, transposed, kit
+
+    # By the axis of the products, and laid out so.
+    operands = (
+        {2: lhs, 1: np.ascontiguousarray(np.swapaxes(lhs, 1, 2))},
+        {1: rhs, 2: np.ascontiguousarray(np.swapaxes(rhs, 1, 2))},
+    )
+    compiled = jax.jit(every).lower(*operands, operands).compile()
+    own, transposed, kit = compiled(*operands, operands)
+    found = {np.asarray(x).tobytes() for x in own}
+    found |= {np.asarray(x).swapaxes(1, 2).tobytes() for x in transposed}
+    # More than one if it depends on how operands and result lie in memory.
+    orders = zip(ORDERS, kit, strict=True)
+    same = (o for o, x in orders if found == {np.asarray(x).tobytes()})
+    return next(same, None)
+
+
+def _own_products(lhs: _Layouts, rhs: _Layouts) -> list[jax.Array]:
+    """The products from operands of every layout."""
+    return [
+        jax.lax.dot_general(x, y, (((i,), (j,)), ((0,), (0,))))
+        for (i, x), (j, y) in itertools.product(lhs.items(), rhs.items())
+    ]
+
+
+ALONG_LINES = SelfTest("cumulative sum", _along_lines)
+CONVOLVED = SelfTest("depthwise convolution", _convolved)
+POOLED = SelfTest("gradient of pooling", _pooled)
+SPARSE = SelfTest("sparse product", _sparse)
+# Depends on the release, the processor, the dtype and the sizes.
+MULTIPLIED = SelfTest(
+    "product of small matrices",
+    _multiplied,
+    lambda lhs, rhs, *, dimension_numbers, **_: (
+        lhs.dtype,
+        *product_sizes(lhs, rhs, dimension_numbers)[1:],
+    ),
+)
+
+
+def product_sizes(
+    lhs: ShapedArray,
+    rhs: ShapedArray,
+    numbers: tuple[tuple[Sequence[int], Sequence[int]], ...],
+) -> tuple[int, int, int, int]:
+    """Matrices, rows, products of a sum and columns of a `dot_general`."""
+    (contracting, _), (batch, _) = numbers
+    count = int(np.prod([lhs.shape[i] for i in batch], dtype=np.int64))
+    k = int(np.prod([lhs.shape[i] for i in contracting], dtype=np.int64))
+    if not count * k:
+        return 0, 0, 0, 0
+    return count, lhs.size // (count * k), k, rhs.size // (count * k)

@@ -1,0 +1,261 @@
+"""Depthwise convolutions: each channel has a kernel of its own.
+
+Their gradients are convolutions too: that of the input is depthwise again, and
+in that of the kernel the channels are the batch. Where XLA's order of sums is
+known the results are exact; all others sum in an order of the kit's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+from jax.lax import ConvDimensionNumbers
+
+from xla_ffi_accelerate import _break_even, _handler, _self_tests
+from xla_ffi_accelerate._rule import Reason, Rule, params
+
+# XLA convolves fewer channels than this by a matrix product, whose order of
+# sums is another one.
+_MIN_CHANNELS = 17
+# The kernels compute a vector of channels at a time.
+_MIN_CLOSE_CHANNELS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class _Spatial:
+    """A spatial dimension, as `ConvDimension` in the kernels has it."""
+
+    base: int
+    window: int
+    result: int
+    stride: int
+    padding: int
+    base_dilation: int
+    window_dilation: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Depthwise:
+    """A depthwise convolution, or the gradient of its kernel.
+
+    The axes are batch, spatial and channel ones; those of the window have the
+    one of size 1 in the place of the batch.
+    """
+
+    dtype: str
+    is_gradient: bool
+    batch: int
+    channels: int
+    spatial: tuple[_Spatial, ...]
+    base_axes: tuple[int, ...]
+    window_axes: tuple[int, ...]
+    result_axes: tuple[int, ...]
+
+    @property
+    def products(self) -> int:
+        """How many products are summed."""
+        sizes = [self.batch, self.channels]
+        return math.prod(sizes + [s.window * s.result for s in self.spatial])
+
+
+def _match(
+    base: ShapedArray,
+    window: ShapedArray,
+    *,
+    batch_group_count: int,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    lhs_dilation: Sequence[int],
+    out_sharding: object,
+    padding: Sequence[tuple[int, int]],
+    preferred_element_type: np.dtype[np.generic] | None,
+    rhs_dilation: Sequence[int],
+    window_strides: Sequence[int],
+    **_: object,
+) -> _Depthwise | None:
+    """The convolution, if it is depthwise."""
+    dtype = str(base.dtype)
+    # To NumPy, None is float64.
+    preferred = (
+        dtype
+        if preferred_element_type is None
+        else (str(preferred_element_type))
+    )
+    lhs, rhs, out = dimension_numbers
+    if (
+        len(lhs) not in (3, 4)
+        or {str(window.dtype), preferred} != {dtype}
+        or out_sharding is not None
+    ):
+        return None
+    batch, features = base.shape[lhs[0]], base.shape[lhs[1]]
+    outputs, inputs = window.shape[rhs[0]], window.shape[rhs[1]]
+    is_gradient = batch_group_count > 1
+    if is_gradient:  # each channel is an element of the batch
+        channels, batch, groups = batch, features, batch_group_count
+        lhs = (lhs[1], lhs[0], *lhs[2:])
+        is_one_each = inputs == batch and feature_group_count == 1
+    else:
+        channels, groups = features, feature_group_count
+        is_one_each = inputs == 1
+    if not (is_one_each and groups == channels == outputs):
+        return None
+    return _Depthwise(
+        dtype=dtype,
+        is_gradient=is_gradient,
+        batch=batch,
+        channels=channels,
+        spatial=tuple(
+            _spatial(
+                *(base.shape[lhs[i + 2]], window.shape[rhs[i + 2]], stride),
+                *(padding[i], lhs_dilation[i], rhs_dilation[i]),
+            )
+            for i, stride in enumerate(window_strides)
+        ),
+        base_axes=(lhs[0], *lhs[2:], lhs[1]),
+        window_axes=(rhs[1], *rhs[2:], rhs[0]),
+        result_axes=(out[0], *out[2:], out[1]),
+    )
+
+
+def _spatial(
+    base: int,
+    window: int,
+    stride: int,
+    padding: tuple[int, int],
+    base_dilation: int,
+    window_dilation: int,
+) -> _Spatial:
+    dilated = max((base - 1) * base_dilation + 1, 0)
+    span = max((window - 1) * window_dilation + 1, 0)
+    places = max((dilated + sum(padding) - span) // stride + 1, 0)
+    return _Spatial(
+        *(base, window, places, stride, padding[0]),
+        *(base_dilation, window_dilation),
+    )
+
+
+def _why_not_exact(conv: _Depthwise) -> Reason:
+    if conv.is_gradient:
+        return "XLA's order of the sums of a kernel's gradient is not known"
+    if conv.dtype != "float32" or len(conv.spatial) != 2:
+        return "XLA's order is known for f32 in two spatial dimensions"
+    if (
+        conv.channels < _MIN_CHANNELS
+        or math.prod(s.window for s in conv.spatial) <= 1
+    ):
+        return (
+            f"XLA multiplies matrices for fewer than {_MIN_CHANNELS} channels"
+        )
+    if conv.products < (least := _break_even.size("depthwise convolution")):
+        return f"XLA is as fast for fewer than {least} products"
+    for s in conv.spatial:
+        span = (s.window - 1) * s.window_dilation + 1
+        if s.base_dilation != 1 or span > s.base or not 1 < s.result <= s.base:
+            return "XLA convolves otherwise with this dilation or padding"
+    return None
+
+
+def _why_not_close(conv: _Depthwise, is_gradient: bool) -> Reason:
+    if conv.is_gradient != is_gradient:
+        kind = "" if is_gradient else "not "
+        return f"another rule is for what is {kind}a kernel's gradient"
+    if conv.dtype not in ("float32", "float64"):
+        return f"the kernel has no {conv.dtype}"
+    least = _break_even.size("depthwise convolution")
+    if conv.channels < _MIN_CLOSE_CHANNELS or conv.products < least:
+        return (
+            f"XLA is as fast for fewer than {_MIN_CLOSE_CHANNELS} channels or "
+            f"{least} products"
+        )
+    return None
+
+
+def _convolve(
+    base: jax.Array,
+    window: jax.Array,
+    *,
+    target: str,
+    is_fused: int | None = None,
+    **parameters: object,
+) -> jax.Array:
+    conv = _match(jax.typeof(base), jax.typeof(window), **parameters)  # type: ignore[arg-type]
+    assert conv is not None  # a rule that covers it matches it
+    axes = conv.spatial
+    if len(axes) == 1:  # one row
+        axes = (_Spatial(1, 1, 1, 1, 0, 1, 1), *axes)
+    images, kernels = [conv.batch], list[int]()
+    if conv.is_gradient:
+        images, kernels = kernels, images
+    (result,) = _handler.call(
+        target,
+        [((*images, *(s.result for s in axes), conv.channels), base.dtype)],
+        jax.lax.transpose(base, conv.base_axes).reshape(
+            [conv.batch, *(s.base for s in axes), conv.channels]
+        ),
+        jax.lax.transpose(window, conv.window_axes).reshape(
+            [*kernels, *(s.window for s in axes), conv.channels]
+        ),
+        strides=tuple(s.stride for s in axes),
+        padding=tuple(s.padding for s in axes),
+        base_dilation=tuple(s.base_dilation for s in axes),
+        window_dilation=tuple(s.window_dilation for s in axes),
+        **({} if is_fused is None else {"is_fused": is_fused}),
+    )
+    shape = [*(images or [1]), *(s.result for s in conv.spatial), conv.channels]
+    back = tuple(np.argsort(conv.result_axes))
+    return jax.lax.transpose(result.reshape(shape), back)
+
+
+def _covers(
+    *avals: ShapedArray,
+    why_not: Callable[[_Depthwise], Reason],
+    **parameters: object,
+) -> Reason:
+    conv = _match(*avals, **parameters)  # type: ignore[arg-type]
+    return why_not(conv) if conv else "the convolution is not depthwise"
+
+
+def _rule(
+    why_not: Callable[[_Depthwise], Reason], kernel: str = "", **given: int
+) -> Rule:
+    target = "xla_ffi_accelerate.conv_general_dilated" + kernel
+    is_exact = why_not is _why_not_exact
+    return Rule(
+        "jax.lax.conv_general_dilated_p",
+        params(
+            "batch_group_count",
+            "dimension_numbers",
+            "feature_group_count",
+            "lhs_dilation",
+            "out_sharding",
+            "padding",
+            "precision",
+            "preferred_element_type",
+            "rhs_dilation",
+            "window_strides",
+        ),
+        functools.partial(_covers, why_not=why_not),
+        functools.partial(_convolve, target=target, **given),  # type: ignore[arg-type]
+        exact=is_exact,
+        target=target,
+        test=_self_tests.CONVOLVED if is_exact else None,
+    )
+
+
+# What XLA hands to its kernels of depthwise convolutions. The gradient of the
+# input, without strides, is one of them.
+EXACT = _rule(_why_not_exact)
+# Those of few channels, of one spatial dimension, of f64, and with a dilated
+# input, as the gradient of the input has where there are strides.
+OTHER = _rule(functools.partial(_why_not_close, is_gradient=False), is_fused=1)
+# XLA computes it for each pair of channels, and throws most away.
+KERNEL_GRADIENT = _rule(
+    functools.partial(_why_not_close, is_gradient=True), "_kernel_gradient"
+)

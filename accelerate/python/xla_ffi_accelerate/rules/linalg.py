@@ -1,0 +1,139 @@
+"""Factorizations of many small matrices.
+
+`jnp.linalg.solve`, `inv`, `det`, `cholesky`, `jax.scipy.linalg.lu_solve`,
+`cho_solve` and their derivatives consist of three primitives. XLA calls LAPACK
+for each matrix, which rounds as its build does: results are close.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+
+from xla_ffi_accelerate import _break_even, _handler
+from xla_ffi_accelerate._rule import Reason, Rule, params
+
+# The kernels keep a vector of matrices in the first-level cache.
+_MAX_ROWS = 8
+# Rotations take the cube of the rows, and more sweeps.
+_MAX_EIGH_ROWS = 4
+# For more vectors LAPACK's blocks are as fast.
+_MAX_VECTORS = 64
+
+
+def _covers(a: ShapedArray, **_: object) -> Reason:
+    rows, columns = a.shape[-2:]
+    if str(a.dtype) not in ("float32", "float64"):
+        return f"the kernel has no {a.dtype}"
+    if rows != columns or not 1 <= rows <= _MAX_ROWS:
+        return f"the matrices have more than {_MAX_ROWS} rows, or other columns"
+    least = _break_even.size("linalg")
+    if math.prod(a.shape[:-2]) < least:
+        return f"LAPACK is as fast for fewer than {least} matrices"
+    return None
+
+
+def _covers_solve(
+    a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
+) -> Reason:
+    if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2]:
+        return "the operands' dtypes or batches differ"
+    if not 1 <= b.shape[-1 if left_side else -2] <= _MAX_VECTORS:
+        return f"LAPACK is as fast for more than {_MAX_VECTORS} vectors"
+    return _covers(a)
+
+
+def _covers_eigh(
+    a: ShapedArray,
+    *,
+    algorithm: object,
+    subset_by_index: tuple[int, int] | None,
+    **_: object,
+) -> Reason:
+    if algorithm is not None or subset_by_index not in (None, (0, a.shape[-1])):
+        return "the kernel has no choice of algorithm or subset"
+    if a.shape[-1] > _MAX_EIGH_ROWS:
+        return f"the matrices have more than {_MAX_EIGH_ROWS} rows"
+    return _covers(a)
+
+
+def _call(
+    name: str, *operands: jax.Array, like: str, **attributes: int
+) -> list[jax.Array]:
+    """Calls a handler; `like` has a letter for each result.
+
+    m: a matrix as the last operand. v, p: a vector of its elements' type, or
+    of pivots.
+    """
+    x = operands[-1]
+    kinds = {
+        "m": (x.shape, x.dtype),
+        "v": (x.shape[:-1], x.dtype),
+        "p": (x.shape[:-1], np.int32),
+    }
+    return _handler.call(
+        f"xla_ffi_accelerate.linalg_{name}",
+        [kinds[letter] for letter in like],
+        *operands,
+        batch=x.ndim - 2,
+        **attributes,
+    )
+
+
+def _solve(
+    a: jax.Array,
+    b: jax.Array,
+    *,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    unit_diagonal: bool,
+    **_: object,
+) -> list[jax.Array]:
+    return _call(
+        *("triangular_solve", a, b),
+        like="m",
+        is_left=int(left_side),
+        is_lower=int(lower),
+        is_transposed=int(transpose_a),
+        is_diagonal_one=int(unit_diagonal),
+    )
+
+
+# The batch stays where it is sharded.
+_rule = functools.partial(
+    Rule, exact=False, partitions=lambda a, *_, **__: len(a.shape) > 2
+)
+LU = _rule(
+    "jax.lax.linalg.lu_p",
+    params(),
+    _covers,
+    functools.partial(_call, "lu", like="mpp"),
+    target="xla_ffi_accelerate.linalg_lu",
+)
+CHOLESKY = _rule(
+    "jax.lax.linalg.cholesky_p",
+    params(),
+    _covers,
+    functools.partial(_call, "cholesky", like="m"),
+    target="xla_ffi_accelerate.linalg_cholesky",
+)
+TRIANGULAR_SOLVE = _rule(
+    "jax.lax.linalg.triangular_solve_p",
+    params("conjugate_a", "left_side", "lower", "transpose_a", "unit_diagonal"),
+    _covers_solve,
+    _solve,
+    target="xla_ffi_accelerate.linalg_triangular_solve",
+)
+# The vectors may have other signs than LAPACK's.
+EIGH = _rule(
+    "jax.lax.linalg.eigh_p",
+    params("algorithm", "lower", "sort_eigenvalues", "subset_by_index"),
+    _covers_eigh,
+    lambda a, *, lower, **_: _call("eigh", a, like="mv", is_lower=int(lower)),
+    target="xla_ffi_accelerate.linalg_eigh",
+)

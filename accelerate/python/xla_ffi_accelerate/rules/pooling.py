@@ -1,0 +1,122 @@
+"""The gradient of max and min pooling."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import jax
+from jax.core import ShapedArray
+
+from xla_ffi_accelerate import _break_even, _handler, _self_tests
+from xla_ffi_accelerate._jax import Primitive
+from xla_ffi_accelerate._rule import Reason, Rule, params
+
+# The kernel looks at a window's elements one by one.
+_MAX_WINDOW = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pool:
+    """A gradient as the handler has it: of images with channels."""
+
+    shape: tuple[int, ...]
+    pooled_shape: tuple[int, ...]
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+
+
+def _match(
+    pooled: Sequence[int],
+    shape: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    window: Sequence[int],
+    strides: Sequence[int],
+) -> _Pool | None:
+    """The images, unless other dimensions than two adjacent ones are pooled."""
+    own = [
+        i
+        for i in range(len(shape))
+        if (window[i], strides[i], tuple(padding[i])) != (1, 1, (0, 0))
+    ]
+    if not own or own[-1] - own[0] > 1:
+        return None
+    first, end = own[0], own[-1] + 1
+    row = (1,) * (2 - len(own))  # a single one
+
+    def images(sizes: Sequence[int]) -> tuple[int, ...]:
+        lead, rest = math.prod(sizes[:first]), math.prod(sizes[end:])
+        return (lead, *row, *sizes[first:end], rest)
+
+    return _Pool(
+        shape=images(shape),
+        pooled_shape=images(pooled),
+        window=(*row, *window[first:end]),
+        strides=(*row, *strides[first:end]),
+        padding=(*(0 for _ in row), *(low for low, _ in padding[first:end])),
+    )
+
+
+def _covers(
+    source: ShapedArray,
+    operand: ShapedArray,
+    *,
+    select_prim: Primitive,
+    padding: Sequence[tuple[int, int]],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+) -> Reason:
+    window = math.prod(window_dimensions)
+    given = padding, window_dimensions, window_strides
+    if select_prim.name not in ("ge", "le"):
+        return "it is neither a maximum nor a minimum"
+    if str(operand.dtype) not in ("float32", "float64"):
+        return f"the kernel has no {operand.dtype}"
+    if _match(source.shape, operand.shape, *given) is None:
+        return "other dimensions than one or two adjacent ones are pooled"
+    ends = zip(padding, window_dimensions, strict=True)
+    if any(not 0 <= end < size for pair, size in ends for end in pair):
+        return "the padding is longer than the window"
+    if window > _MAX_WINDOW:
+        return f"the window has more than {_MAX_WINDOW} elements"
+    least = _break_even.size("gradient of pooling")
+    if window * source.size < least:
+        return f"XLA is as fast for fewer than {least} elements"
+    return None
+
+
+def _scatter(
+    source: jax.Array,
+    operand: jax.Array,
+    *,
+    select_prim: Primitive,
+    padding: Sequence[tuple[int, int]],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+) -> jax.Array:
+    given = padding, window_dimensions, window_strides
+    pool = _match(source.shape, operand.shape, *given)
+    assert pool is not None  # a rule that covers it matches it
+    (result,) = _handler.call(
+        "xla_ffi_accelerate.select_and_scatter_add",
+        [(pool.shape, operand.dtype)],
+        source.reshape(pool.pooled_shape),
+        operand.reshape(pool.shape),
+        window=pool.window,
+        strides=pool.strides,
+        padding=pool.padding,
+        is_min=int(select_prim.name == "le"),
+    )
+    return result.reshape(operand.shape)
+
+
+SELECT_AND_SCATTER_ADD = Rule(
+    "select_and_scatter_add",
+    params("padding", "select_prim", "window_dimensions", "window_strides"),
+    _covers,
+    _scatter,
+    target="xla_ffi_accelerate.select_and_scatter_add",
+    test=_self_tests.POOLED,
+)

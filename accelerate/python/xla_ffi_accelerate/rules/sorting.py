@@ -1,0 +1,198 @@
+"""Sorting, selecting and scanning rows: any axis is made the last one.
+
+The derivatives, batching and sharding rules of the primitives stay JAX's: they
+are applied before anything is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+
+from xla_ffi_accelerate import _break_even, _dtypes, _handler
+from xla_ffi_accelerate._rule import Reason, Rule, params
+
+# XLA does not sort f32 for top_k: it has a selection of its own, which is as
+# fast for fewer elements unless many of them are selected.
+_MIN_SIZE_F32 = 8192
+_MIN_K_F32 = 256
+# Break-even length: XLA does the work of each element's window anew.
+_MIN_LENGTH_LOGSUMEXP = 4
+_KEYS = frozenset(_dtypes.REAL)
+_PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
+# The kernels do with the NaNs of bf16 what XLA's sorts do up to jax 0.10: keep
+# only the sign. In jax 0.12 they keep the other bits too (verified on both).
+KEEPS_BF16_NANS = jax.__version_info__ >= (0, 11)
+
+
+def _along(
+    axis: int,
+    function: Callable[..., list[jax.Array]],
+    arrays: Sequence[jax.Array],
+) -> list[jax.Array]:
+    """A function of rows, of arrays whose rows lie along `axis`."""
+    rank = arrays[0].ndim
+    if axis == rank - 1:
+        return function(*arrays)
+    order = [i for i in range(rank) if i != axis] + [axis]
+    rows = [jax.lax.transpose(x, order) for x in arrays]
+    back = np.argsort(order)
+    return [jax.lax.transpose(x, back) for x in function(*rows)]
+
+
+def _covers_sort(
+    *avals: ShapedArray, dimension: int, num_keys: int, **_: object
+) -> Reason:
+    if avals[0].shape[dimension] < 2:
+        return "XLA leaves out a sort of rows of one element"
+    dtypes = [str(aval.dtype) for aval in avals]
+    keys = dtypes[:num_keys]
+    kind = "of floats" if keys[0] in _dtypes.FLOATS else "of integers"
+    if len(avals) > 1:
+        kind = "with payload"
+    least = _break_even.size(f"sort {kind}")
+    if avals[0].size < least:
+        return f"XLA is as fast for fewer than {least} elements"
+    if not (_KEYS.issuperset(keys) and _PAYLOAD.issuperset(dtypes)):
+        return f"the kernel has no {', '.join(dtypes)}"
+    return None
+
+
+def _sort(
+    *operands: jax.Array, dimension: int, num_keys: int, **_: object
+) -> list[jax.Array]:
+    def rows(*x: jax.Array) -> list[jax.Array]:
+        return _handler.call(
+            "xla_ffi_accelerate.sort",
+            [(y.shape, y.dtype) for y in x],
+            *x,
+            row_batch=x[0].ndim - 1,
+            num_keys=num_keys,
+        )
+
+    if not KEEPS_BF16_NANS:
+        return _along(dimension, rows, operands)
+    # bf16 is moved as integers, and compared as f32: no bit of it changes.
+    keys = map(_widened, operands[:num_keys])
+    payload = map(_bits, operands[num_keys:])
+    results = _along(dimension, rows, [*keys, *payload])
+    return [
+        y if y.dtype == x.dtype else _narrowed(y)
+        for x, y in zip(operands, results, strict=True)
+    ]
+
+
+_cast = jax.lax.bitcast_convert_type
+
+
+def _bits(x: jax.Array) -> jax.Array:
+    return _cast(x, np.uint16) if x.dtype == jnp.bfloat16 else x
+
+
+def _widened(x: jax.Array) -> jax.Array:
+    """A bf16 key as the f32 of the same value, NaNs with the same bits."""
+    if x.dtype != jnp.bfloat16:
+        return x
+    upper = jax.lax.convert_element_type(_bits(x), np.uint32)
+    sixteen = jax.lax.full_like(upper, 16)
+    return _cast(jax.lax.shift_left(upper, sixteen), np.float32)
+
+
+def _narrowed(x: jax.Array) -> jax.Array:
+    """The bf16 that `_bits` or `_widened` has made `x` of."""
+    if x.dtype == np.float32:
+        bits = _cast(x, np.uint32)
+        sixteen = jax.lax.full_like(bits, 16)
+        upper = jax.lax.shift_right_logical(bits, sixteen)
+        x = jax.lax.convert_element_type(upper, np.uint16)
+    return _cast(x, jnp.bfloat16)
+
+
+def _covers_top_k(
+    x: ShapedArray, *, axis: int, k: object, **_: object
+) -> Reason:
+    dtype = str(x.dtype)
+    if not isinstance(k, int):
+        return "k is symbolic"
+    if k < 1 or x.shape[axis] < 2:
+        return "XLA leaves out the selection"
+    least = _break_even.size("top_k")
+    if x.size < least:
+        return f"XLA is as fast for fewer than {least} elements"
+    if dtype == "float32" and x.size < _MIN_SIZE_F32 and k < _MIN_K_F32:
+        return (
+            f"XLA selects from fewer than {_MIN_SIZE_F32} f32 as fast, for k "
+            f"below {_MIN_K_F32}"
+        )
+    if dtype == "bfloat16":
+        # By all of their bits, or only by the sign.
+        return "XLA's order of bf16 NaNs depends on release and processor"
+    return None if dtype in _KEYS else f"the kernel has no {dtype}"
+
+
+def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
+    def rows(x: jax.Array) -> list[jax.Array]:
+        shape = (*x.shape[:-1], k)
+        return _handler.call(
+            "xla_ffi_accelerate.top_k",
+            [(shape, x.dtype), (shape, np.int32)],
+            x,
+            row_batch=x.ndim - 1,
+        )
+
+    return _along(axis, rows, [x])
+
+
+def _covers_cumlogsumexp(x: ShapedArray, *, axis: int, **_: object) -> Reason:
+    if str(x.dtype) not in ("float32", "float64"):
+        return f"the kernel has no {x.dtype}"
+    if x.shape[axis] < _MIN_LENGTH_LOGSUMEXP:
+        return f"XLA is as fast along fewer than {_MIN_LENGTH_LOGSUMEXP}"
+    return None
+
+
+def _cumlogsumexp(x: jax.Array, *, axis: int, reverse: bool) -> list[jax.Array]:
+    def rows(x: jax.Array) -> list[jax.Array]:
+        return _handler.call(
+            *("xla_ffi_accelerate.cumlogsumexp", [(x.shape, x.dtype)], x),
+            row_batch=x.ndim - 1,
+            reverse=np.bool_(reverse),
+        )
+
+    return _along(axis, rows, [x])
+
+
+# Stable, which is one of the orders that `is_stable=False` allows.
+SORT = Rule(
+    "jax.lax.sort_p",
+    params("dimension", "is_stable", "num_keys"),
+    _covers_sort,
+    _sort,
+    target="xla_ffi_accelerate.sort",
+    partitions=True,
+)
+# Equal elements come by their index; likewise.
+TOP_K = Rule(
+    "jax.lax.top_k_p",
+    # The second one since jax 0.12.
+    (frozenset({"axis", "k"}), frozenset({"axis", "is_stable", "k"})),
+    _covers_top_k,
+    _top_k,
+    target="xla_ffi_accelerate.top_k",
+    partitions=True,
+)
+# The sums are of double precision, where XLA takes a logarithm and an
+# exponential for each addition. JAX's derivatives do not use the primitive.
+CUMLOGSUMEXP = Rule(
+    "jax.lax.cumlogsumexp_p",
+    params("axis", "reverse"),
+    _covers_cumlogsumexp,
+    _cumlogsumexp,
+    exact=False,
+    target="xla_ffi_accelerate.cumlogsumexp",
+    partitions=lambda x, **_: len(x.shape) > 1,
+)

@@ -1,0 +1,153 @@
+"""Products of BCOO and of BCSR matrices."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Protocol
+
+import jax
+from jax.core import ShapedArray
+
+from xla_ffi_accelerate import _break_even, _handler, _self_tests
+from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate.rules.products import Axes, DimensionNumbers
+
+
+class _SparseInfo(Protocol):
+    """What JAX says of a sparse matrix: its whole shape, batch axes first."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def indices_sorted(self) -> bool: ...
+
+
+def _covers_bcoo(
+    *avals: ShapedArray,
+    dimension_numbers: DimensionNumbers,
+    lhs_spinfo: _SparseInfo,
+    preferred_element_type: object,
+) -> Reason:
+    shape = lhs_spinfo.shape
+    indices, rhs = avals[1].shape, avals[-1].shape
+    if indices[-1] != 2 or len(indices) != len(shape):
+        return "it is neither a matrix nor a batch of them"
+    summed = (*dimension_numbers[0][1], *dimension_numbers[1][1])
+    is_vector = all(n == 1 for i, n in enumerate(rhs) if i not in summed)
+    if is_vector and not lhs_spinfo.indices_sorted:
+        # XLA computes the indices of a transposed matrix as it multiplies; for
+        # a handler they are written first, which takes as long.
+        return "the indices are not sorted, and there is one vector"
+    return _covers(
+        *(avals, dimension_numbers, preferred_element_type, shape, (0, 1))
+    )
+
+
+def _covers_bcsr(
+    *avals: ShapedArray,
+    dimension_numbers: DimensionNumbers,
+    lhs_spinfo: _SparseInfo,
+    preferred_element_type: object,
+) -> Reason:
+    _, indices, starts, _ = avals
+    shape = lhs_spinfo.shape
+    if indices.dtype != starts.dtype or len(indices.shape) != len(shape) - 1:
+        return "the indices' dtypes differ, or it is no matrix"
+    return _covers(
+        *(avals, dimension_numbers, preferred_element_type, shape, (1,))
+    )
+
+
+def _covers(
+    avals: tuple[ShapedArray, ...],
+    numbers: DimensionNumbers,
+    preferred: object,
+    shape: tuple[int, ...],
+    contracted: Axes,
+) -> Reason:
+    """`contracted`: which dimensions of a matrix may be summed over."""
+    data, indices, *_, rhs = avals
+    (lhs_contracting, rhs_contracting), (lhs_batch, _) = numbers
+    batch = len(shape) - 2
+    lead = shape[:batch]
+    if (
+        len(lhs_contracting) != 1
+        or lhs_contracting[0] - batch not in contracted
+        or list(lhs_batch) not in ([], list(range(batch)))
+    ):
+        return "the kernel sums over another axis"
+    if len(data.shape) != batch + 1:
+        return "the matrix has dense dimensions"
+    if (
+        str(data.dtype) not in ("float32", "float64")
+        or rhs.dtype != data.dtype
+        or preferred not in (None, data.dtype)
+        or str(indices.dtype) not in ("int32", "int64")
+    ):
+        return "the kernel has only f32 and f64 with indices of 32 or 64 bits"
+    entries, length = data.shape[-1], rhs.shape[rhs_contracting[0]]
+    if (
+        any(x.shape[:batch] not in (lead, (1,) * batch) for x in avals[:-1])
+        or not length
+        or indices.shape[batch] != entries
+    ):
+        return "some batch dimensions are shared, and some are not"
+    work = math.prod(lead) * entries * (rhs.size // length)
+    if lhs_batch:
+        work //= math.prod(lead)
+    if work < (least := _break_even.size("sparse product")):
+        return f"XLA is as fast for fewer than {least} products"
+    return None
+
+
+def _multiply(
+    *operands: jax.Array,
+    target: str,
+    dimension_numbers: DimensionNumbers,
+    lhs_spinfo: _SparseInfo,
+    has_contracting: bool,
+    **__: object,
+) -> jax.Array:
+    """Calls the handler, which takes one batch dimension."""
+    shape = lhs_spinfo.shape
+    (lhs_contracting, rhs_contracting), (_, rhs_batch) = dimension_numbers
+    batch = len(shape) - 2
+    lead, rows = shape[:batch], shape[2 * batch + 1 - lhs_contracting[0]]
+    first = (*rhs_batch, *rhs_contracting)
+    rhs = operands[-1]
+    kept = [i for i in range(rhs.ndim) if i not in first]
+    columns = [rhs.shape[i] for i in kept]
+    rhs = rhs.transpose((*first, *kept))
+    count = math.prod(rhs.shape[: len(rhs_batch)])
+    result = math.prod(lead), rows, math.prod(columns)
+    attributes = {"contracting": lhs_contracting[0] - batch}
+    (products,) = _handler.call(
+        target,
+        [(result, rhs.dtype)],
+        *(
+            x.reshape(math.prod(x.shape[:batch]), *x.shape[batch:])
+            for x in operands[:-1]
+        ),
+        rhs.reshape(count, rhs.shape[len(rhs_batch)], math.prod(columns)),
+        **(attributes if has_contracting else {}),
+    )
+    return products.reshape([*lead, rows, *columns])
+
+
+def _rule(name: str, module: str = "") -> Rule:
+    is_bcoo = name == "bcoo"
+    target = f"xla_ffi_accelerate.{name}_dot_general"
+    return Rule(
+        f"jax.experimental.sparse{module}.{name}_dot_general_p",
+        params("dimension_numbers", "lhs_spinfo", "preferred_element_type"),
+        _covers_bcoo if is_bcoo else _covers_bcsr,
+        functools.partial(_multiply, target=target, has_contracting=is_bcoo),
+        target=target,
+        test=_self_tests.SPARSE,
+    )
+
+
+BCOO = _rule("bcoo")
+# It is not among the names of the package.
+BCSR = _rule("bcsr", module=".bcsr")

@@ -1,0 +1,162 @@
+"""explain: what a program is lowered to, and why; the log; the command."""
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from xla_ffi_accelerate import disable, enabled, explain
+
+X = np.random.default_rng(0).standard_normal(4000).astype(np.float32)
+MATRICES = X[:2000].reshape(125, 4, 4)
+
+
+@pytest.fixture(autouse=True)
+def _off():
+    disable()
+    yield
+    disable()
+
+
+def program(x, m):
+    y = jnp.sort(x) + jnp.cumsum(x)
+    first = jnp.sort(y[:5])
+    return y @ y + first.sum(), jnp.linalg.cholesky(m), jnp.sort(y)
+
+
+def row(explanation, primitive, operands):
+    (found,) = [
+        r
+        for r in explanation.rows
+        if (r.primitive, r.operands) == (primitive, operands)
+    ]
+    return found
+
+
+def test_what_is_on_off_and_not_covered():
+    with enabled():
+        before = jax.jit(program).lower(X, MATRICES).as_text()
+        table = explain(program)(X, MATRICES)
+        assert jax.jit(program).lower(X, MATRICES).as_text() == before
+    sort = row(table, "sort", "f32[4000]")
+    assert (sort.count, sort.lowered_to) == (2, "xla_ffi_accelerate.sort")
+    few = row(table, "sort", "f32[5]")
+    assert (few.count, few.lowered_to) == (1, "JAX's own")
+    assert few.reason == "XLA is as fast for fewer than 9 elements"
+    cholesky = row(table, "cholesky", "f32[125,4,4]")
+    assert 'off; enable("linalg")' in cholesky.reason
+    assert "close" in cholesky.reason
+    assert table.others["add"] >= 2 and "sort" not in table.others
+    text = str(table)
+    assert "xla_ffi_accelerate.cumulative" in text
+    assert "No rule replaces: " in text
+    html = table._repr_html_()
+    assert html.count("<tr>") == len(table.rows) + 1
+    assert "JAX&#x27;s own" in html
+
+
+def test_nothing_is_on_and_everything_could_be():
+    table = explain(jax.jit(program))(X, MATRICES)
+    assert {r.lowered_to for r in table.rows} == {"JAX's own"}
+    assert 'enable("sort")' in row(table, "sort", "f32[4000]").reason
+    assert "xla_ffi" not in jax.jit(program).lower(X, MATRICES).as_text()
+
+
+def test_times_of_what_is_replaced_or_could_be():
+    with enabled("sort"):
+        table = explain(lambda x, m: program(x, m), measure=True)(X, MATRICES)
+    for found in table.rows:
+        covered = found.lowered_to != "JAX's own" or "enable(" in found.reason
+        assert (found.own_ms is not None) == covered
+        assert (found.rule_ms is not None) == covered
+    sort = row(table, "sort", "f32[4000]")
+    assert sort.own_ms > 2 * sort.rule_ms  # some 30 times, elsewhere
+    assert "JAX ms" in str(table)
+
+
+def test_random_operands_of_every_kind():
+    keys = jax.random.split(jax.random.key(0), 3)
+    draw = jax.vmap(lambda key: jax.random.bits(key, (50,)))
+    table = explain(draw, measure=True)(keys)
+    assert row(table, "random_bits", "key<fry>[3]").rule_ms is not None
+
+
+def test_a_function_that_needs_values_is_run():
+    def branches(x):
+        return jnp.sort(x) if x[0] > 10 else jnp.cumsum(x) + jnp.cumsum(x)
+
+    with enabled():
+        table = explain(branches)(X)
+    assert [r.lowered_to for r in table.rows if r.primitive == "cumsum"] == [
+        "xla_ffi_accelerate.cumulative"
+    ]
+    with pytest.raises(ZeroDivisionError), enabled():
+        explain(lambda x: 1 // 0)(X)
+    assert "xla_ffi" not in jax.jit(jnp.sort).lower(X).as_text()
+
+
+def test_every_reason_is_a_sentence():
+    """What each rule says of an operand that no kernel takes."""
+    x = np.ones((2, 3), np.complex64)
+    functions = {
+        "cumsum": lambda x: jnp.cumsum(x, 1),
+        "sort": jnp.sort,
+        "cholesky": lambda x: jnp.linalg.cholesky(x[:, :2]),
+        "dot_general": lambda x: x @ x.T,
+    }
+    for name, function in functions.items():
+        with enabled(exact=False):
+            rows = explain(function)(x).rows
+        (found,) = [r for r in rows if r.primitive == name]
+        assert found.lowered_to == "JAX's own" and len(found.reason) > 15
+
+
+def test_the_log_lists_replacements(caplog):
+    with caplog.at_level(logging.DEBUG, "xla_ffi_accelerate"):
+        with enabled("sort"):
+            jax.jit(lambda x: jnp.sort(x) * 3).lower(X)
+    assert "sort -> xla_ffi_accelerate.sort" in caplog.text
+
+
+SCRIPT = """
+import sys
+import jax.numpy as jnp, numpy as np
+from helper import SIZE
+import xla_ffi_accelerate
+assert sys.argv[1:] == ["--flag"], sys.argv
+jnp.sort(np.ones(SIZE, np.float32))
+for _ in range(3):
+    with xla_ffi_accelerate.enabled("argmax"):
+        jnp.argmax(np.ones(SIZE, np.float32))
+with xla_ffi_accelerate.enabled("top_k"):
+    jnp.cumsum(np.ones(SIZE, np.int32))
+    xla_ffi_accelerate.enable("cumsum")
+    jnp.cumsum(np.ones(SIZE, np.int32) * 2)
+    jnp.cumsum(np.ones(SIZE + 1, np.int32))
+print("the script's own words")
+"""
+
+
+def test_the_command_explains_a_script(tmp_path):
+    (tmp_path / "helper.py").write_text("SIZE = 300\n")
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    done = subprocess.run(
+        [sys.executable, "-m", "xla_ffi_accelerate", "explain"]
+        + [str(script), "--flag"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout == "the script's own words\n"
+    lines = {tuple(line.split()[:2]): line for line in done.stderr.splitlines()}
+    assert " 1      xla_ffi" in lines["argmax", "f32[300]"]
+    assert 'enable("sort")' in lines["sort", "f32[300]"]
+    assert "xla_ffi_accelerate.cumulative" in lines["cumsum", "i32[301]"]
