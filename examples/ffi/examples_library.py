@@ -14,7 +14,7 @@ LIBRARY = xla_ffi_kit.HandlerLibrary(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "ffi_examples.so")
 )
 
-# Types first, then handlers; see docs/older_spellings.md for what this does.
+# Types first, then handlers; what this does is in docs/tutorial/ch2_loading.md.
 xla_ffi_kit.register_handlers(LIBRARY)
 
 

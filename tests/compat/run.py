@@ -25,7 +25,12 @@ from environments import ROOT, VERSIONS, environment, install, wheels
 
 TESTS = {
     file.stem: file
-    for folder in ("tests/jax", "accelerate/tests", "tests/docs")
+    for folder in (
+        "tests/jax",
+        "examples/tutorial",
+        "accelerate/tests",
+        "tests/docs",
+    )
     for file in sorted((ROOT / folder).glob("*_test.py"))
 }
 

@@ -1,12 +1,11 @@
 """Every block of the documentation is run, or is what is built and run.
 
-python_blocks_test runs Python, e2e/new_op_run what the pages on adding an
-operation say. A block that nothing can run has a comment above it:
-`<!-- not run: WHY -->`.
+Those of the tutorial stand in its programs. Elsewhere python_blocks_test runs
+Python, e2e/new_op_run what the pages on adding an operation say. A block that
+nothing can run has a comment above it: `<!-- not run: WHY -->`.
 """
 
 import re
-import textwrap
 
 import pages
 import pytest
@@ -31,18 +30,38 @@ def normalized(text: str) -> str:
 
 
 RUN = "\n".join(c for s in SCRIPTS for c in commands((ROOT / s).read_text()))
+CONSUMER = ROOT / "e2e/consumer"
 BUILT = "".join(
-    normalized((ROOT / "e2e/consumer" / file).read_text())
+    normalized((CONSUMER / file).read_text())
     for file in ("WORKSPACE", "MODULE.bazel", "BUILD")
 )
-EXAMPLE = (ROOT / "examples/rms_norm_in_xla.cc").read_text()
+
+
+def unindented(text: str) -> str:
+    lines = text.replace("@xla_ffi_kit//", "//").splitlines()
+    return "\n" + "".join(f"{line.strip()}\n" for line in lines)
+
+
+PROGRAMS = [
+    unindented(file.read_text())
+    for file in [*(ROOT / "examples/tutorial").glob("*"), CONSUMER / "BUILD"]
+    if file.suffix in (".cc", ".h", ".py", ".txt") or file.name == "BUILD"
+]
+
+
+def stands_in_programs(text: str) -> bool:
+    """Whether each paragraph stands in a file of examples/tutorial."""
+    paragraphs = [unindented(p) for p in text.split("\n\n")]
+    return all(any(p in program for program in PROGRAMS) for p in paragraphs)
 
 
 def not_checked(block: Block) -> list[str]:
     """What of a block nothing runs or builds."""
-    if block.language == "python" or block.page in WALKED:
-        return []
     if re.fullmatch(r"<!-- not run: .+ -->\s*", block.above):
+        return []
+    if block.page.startswith(pages.TUTORIAL) or block.language == "c++":
+        return [] if stands_in_programs(block.text) else [block.text]
+    if block.language == "python" or block.page in WALKED:
         return []
     if block.language == "sh":
         return [c for c in commands(block.text) if c not in RUN]
@@ -50,9 +69,6 @@ def not_checked(block: Block) -> list[str]:
         # Where the kit is differs.
         lines = re.sub("local_repository.*", "", block.text).splitlines()
         return [line for line in lines if normalized(line) not in BUILT]
-    if block.language == "c++":
-        tested = textwrap.dedent(EXAMPLE.split("  // [README]\n")[1])
-        return [] if block.text == tested else [block.text]
     return [block.text]
 
 
@@ -63,6 +79,17 @@ def test_something_runs_or_builds_it(block):
     assert not_checked(block) == [], (
         "let a test or a script run it, or write `<!-- not run: WHY -->` above"
     )
+
+
+def test_each_row_of_the_older_spellings_is_asserted():
+    page = (ROOT / pages.TUTORIAL / "from_jax_extend_ffi.md").read_text()
+    rows = re.findall(r"(?m)^\| `([^`]+)` \| `([^`]+)`", page)
+    assert len(rows) > 15
+    program = "examples/tutorial/from_jax_extend_ffi_test.py"
+    text = " ".join((ROOT / program).read_text().split())
+    asserted = [r for r in rows if f'"{r[0]}", "{r[1]}"' in text]
+    # Two rows are calls, which test_calls makes.
+    assert [r[0][:9] for r in rows if r not in asserted] == ["ffi_call("] * 2
 
 
 def test_the_walk_is_in_the_ci():

@@ -8,6 +8,8 @@ import markdown_it
 
 # The tree's root, in the source tree and in Bazel's runfiles alike.
 ROOT = pathlib.Path(os.path.abspath(__file__)).parents[2]
+# Its blocks stand in the programs of examples/tutorial, which run as tests.
+TUTORIAL = "docs/tutorial"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,8 @@ def blocks(page: str, text: str | None = None) -> list[Block]:
 
 def docs() -> list[str]:
     """The pages of docs/, and of accelerate/docs/."""
-    found = [*ROOT.glob("docs/*.md"), *ROOT.glob("accelerate/docs/*.md")]
+    folders = ("docs", TUTORIAL, "accelerate/docs")
+    found = [page for f in folders for page in (ROOT / f).glob("*.md")]
     return sorted(page.relative_to(ROOT).as_posix() for page in found)
 
 

@@ -146,7 +146,10 @@ class HandlerLibrary:
             raise HandlerLibraryError(
                 f"{self.path} has no symbol {c_api.TABLE_SYMBOL}, so it is no "
                 "handler library; build it with xla_ffi_library() of the Bazel "
-                "rules or xla_ffi_kit.build_library()"
+                "rules or xla_ffi_kit.build_library(), or list its handlers in "
+                'one of its files: #include "xla_ffi/core/define_table.h" and '
+                'XLA_FFI_KIT_DEFINE_TABLE("my_ops", '
+                'XLA_FFI_KIT_HANDLER("my.target", Symbol));'
             ) from None
         get_table.restype = ctypes.POINTER(c_api.HandlerTable)
         table: c_api.HandlerTable = get_table().contents

@@ -11,7 +11,9 @@
 #include "xla_ffi/core/cuda/pack.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/modular_add/modular_add.h"
+#include "xla_ffi/ops/modular_add/modular_add_handler.h"
 #include "xla_ffi/ops/modular_add/modular_add_pack.h"
+#include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -69,6 +71,15 @@ TEST(ModularAddCudaTest, DividesBeyond32Bits) {
       EXPECT_EQ(Divide(a, b).remainder, a % b);
     }
   }
+}
+
+TEST(ModularAddCudaHandlerTest, LaunchesTheKernel) {
+  std::vector<int32_t> b = {1, 2}, c = {10, 20, 30}, a(3);
+  const testing::Status status =
+      testing::CallFrame().Arg(b, {2}).Arg(c, {3}).Ret(a, {3}).Run(
+          XlaFfiKitModularAddCuda);
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(a, (std::vector<int32_t>{11, 22, 31}));
 }
 
 }  // namespace

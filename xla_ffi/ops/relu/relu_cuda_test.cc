@@ -10,6 +10,8 @@
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/relu/relu.h"
+#include "xla_ffi/ops/relu/relu_handler.h"
+#include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -41,6 +43,14 @@ TYPED_TEST(ReluCudaTest, EveryLengthIsLikeTheCpu) {
           << count;
     }
   }
+}
+
+TEST(ReluCudaHandlerTest, LaunchesTheKernel) {
+  std::vector<float> x = {-1, 2, -3, 4}, y(4);
+  const testing::Status status =
+      testing::CallFrame().Arg(x, {2, 2}).Ret(y, {2, 2}).Run(XlaFfiKitReluCuda);
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(y, (std::vector<float>{0, 2, 0, 4}));
 }
 
 }  // namespace
