@@ -46,9 +46,10 @@ def test_what_is_kept_decides():
     assert json.loads(file.read_text())["machine"] == _break_even.machine()
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", '{"machine": "another", "costs": {}}', "{}"]
-)
+ANOTHER = {"machine": "another", "costs": {"top_k": vars(Cost(1, 2, 1))}}
+
+
+@pytest.mark.parametrize("content", ["", "[]", json.dumps(ANOTHER), "{}"])
 def test_a_file_of_another_machine_or_of_no_use_is_left_out(content):
     file = _break_even.keep({"top_k": Cost(1, 2, 1)})
     assert _break_even.size("top_k") == SIZES["top_k"] // 4

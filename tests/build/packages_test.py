@@ -78,3 +78,13 @@ import xla_ffi_kit.library
         "xla_ffi_kit.primitive.ffi_op.FfiOp",
         "xla_ffi_kit.library",
     ]
+
+
+def test_accelerate_uses_private_names_of_jax_in_one_file():
+    private = re.compile(r"jax\._src|mlir\._|\._obj\b|lowering_parameters")
+    found = {p.name for p in files(ACCELERATE) if private.search(text_of(p))}
+    assert found == {"_jax.py"}
+
+
+def text_of(path):
+    return path.read_text(errors="replace")
