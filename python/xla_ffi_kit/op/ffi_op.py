@@ -21,6 +21,7 @@ from xla_ffi_kit.op import (
     _lowering,
     _operands,
     _shared,
+    _signature_check,
 )
 from xla_ffi_kit.op import implementation as implementations
 from xla_ffi_kit.op._attributes import AttributeValues
@@ -213,6 +214,7 @@ class FfiOp(OpSpec, Generic[R]):
             name, attributes or {}, _citizen.defaults(signature)
         )
         self._types = ResultTypes(self)
+        _signature_check.check(self, attributes or {}, dtypes)
         self.primitive = _jax_hooks.Primitive(name)
         self.primitive.multiple_results = True
         self.primitive.def_effectful_abstract_eval(self._types.abstract_eval)
