@@ -263,7 +263,7 @@ def test_docs_show_what_it_prints(capsys):
         for line in shown[1].splitlines()
         if not line.startswith(("linked against", "jaxlib"))
     ]
-    assert len(lines) == 4
+    assert len(lines) == 6
     assert doctor.main([str(MODULAR_ADD)]) == 0
     printed = capsys.readouterr().out
     for line in lines:

@@ -281,8 +281,8 @@ def test_a_library_that_was_there_is_not_absent(tmp_path, optional):
     path = tmp_path / "gone.so"
     shutil.copy(CPU.path, path)
     library = xla_ffi_kit.HandlerLibrary(path, optional=optional)
-    op = op_of(library)
     path.unlink()
+    op = op_of(library)
     with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
         op(np.float32(-1))
     assert f"handler library {path} does not exist" in str(caught.value)

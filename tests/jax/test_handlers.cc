@@ -9,6 +9,7 @@
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/handler_table.h"
+#include "xla_ffi/core/signature.h"
 
 namespace {
 
@@ -153,7 +154,31 @@ XLA_FFI_DEFINE_HANDLER(kDescribe, Describe,
                            .Attr<ffi::Dictionary>("options")
                            .Attr<bool>("flag"));
 
+// One of everything that a signature says.
+constexpr xla_ffi_kit::Argument kArguments[] = {
+    xla_ffi_kit::Operand("operand x")
+        .Of(xla_ffi_kit::TypeList<float, double>())
+        .RankAtLeast(1),
+    xla_ffi_kit::Operand("operand weight").DtypeOf(0).Rank(1),
+    xla_ffi_kit::Result("result y").Like(0),
+    xla_ffi_kit::Result("result rows")
+        .Of<int32_t>("for indices")
+        .ShapeButLastOf(0, "of operand x", "count"),
+};
+constexpr const char* kModes[] = {"fast", "exact"};
+constexpr xla_ffi_kit::Attribute kAttributes[] = {
+    xla_ffi_kit::Integer("axis").AxisOf(0),
+    xla_ffi_kit::Integer("count").Between(0, 9),
+    xla_ffi_kit::Scalar<double>("eps"),
+    xla_ffi_kit::Word("mode", kModes),
+    xla_ffi_kit::Integers("strides", 2).Between(1, 1 << 30, "2^30"),
+};
+constexpr XlaFfiKit_Signature kSignature =
+    xla_ffi_kit::MakeSignature("test.signed", kArguments, kAttributes);
+
 const XlaFfiKit_Handler kHandlers[] = {
+    // Never run.
+    {"test.signed", "Host", nullptr, nullptr, nullptr, kDouble, &kSignature},
     {"test.double", "Host", nullptr, nullptr, nullptr, kDouble},
     {"test.add_rows", "Host", nullptr, nullptr, nullptr, kAddRows},
     {"test.sum_one", "Host", nullptr, nullptr, nullptr, kSumOne},

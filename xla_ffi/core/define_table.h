@@ -64,7 +64,7 @@ inline XLA_FFI_Error* Register(const XLA_FFI_Api* api,
 // A row of the table: a handler that has the stage "execute" only, on CPUs.
 // A row may also be written out, as XlaFfiKit_Handler has it.
 #define XLA_FFI_KIT_HANDLER(name, Symbol) \
-  {name, "Host", nullptr, nullptr, nullptr, &Symbol}
+  {name, "Host", nullptr, nullptr, nullptr, &Symbol, nullptr}
 
 // Defines XlaFfiKit_GetHandlerTable: the library's name, then its handlers.
 #define XLA_FFI_KIT_DEFINE_TABLE(library, ...) \

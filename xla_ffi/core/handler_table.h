@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "xla/ffi/api/c_api.h"
+#include "xla_ffi/core/handler_signature.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,7 @@ typedef struct XlaFfiKit_Handler {
   XLA_FFI_Handler* prepare;
   XLA_FFI_Handler* initialize;
   XLA_FFI_Handler* execute;
+  const XlaFfiKit_Signature* signature;  // null: the handler has none
 } XlaFfiKit_Handler;
 
 // A user-defined type that handlers keep as state. XLA wants types registered

@@ -35,10 +35,11 @@ def _symbols(handlers):
 
 def _row(handler):
     stages = [getattr(handler, stage) or "nullptr" for stage in STAGES]
-    return "    {\"%s\", \"%s\", %s}," % (
+    return "    {\"%s\", \"%s\", %s, &%s_signature}," % (
         handler.target,
         handler.platform,
         ", ".join(stages),
+        handler.execute,
     )
 
 def _newest_ffi_api(ctx):
@@ -72,6 +73,11 @@ def _handler_table_impl(ctx):
     _check_unique_types(types, ctx.label)
     symbols = _symbols(handlers)
     declarations = ["XLA_FFI_Error* %s(XLA_FFI_CallFrame*);" % s for s in symbols]
+    # Of a handler without a signature there is none, and its address is null.
+    declarations += [
+        "extern const XlaFfiKit_Signature %s_signature __attribute__((weak));" % s
+        for s in {h.execute: None for h in handlers}
+    ]
     for state_type in types:
         declarations.append("XLA_FFI_TypeId* %s();" % state_type.type_id)
         declarations.append("const XLA_FFI_TypeInfo* %s();" % state_type.type_info)

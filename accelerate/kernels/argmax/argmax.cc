@@ -1,6 +1,7 @@
 #include "accelerate/kernels/argmax/argmax.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "accelerate/core/ordered_key.h"
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"
 
@@ -35,6 +37,7 @@ using Half = FloatCode<uint16_t>;
 // A problem, and the kernel that solves it.
 struct Job : ArgmaxProblem {
   int64_t width;   // bytes an element
+  int64_t stride;  // from an element of a line to its next, in elements
   Half half = {};  // of an element type Half
   void (*run)(const Job&, int64_t begin, int64_t end);  // tasks [begin, end)
 };
@@ -201,7 +204,7 @@ void ArgOfTasks(const Job& p, const Lanes& lanes, int64_t begin, int64_t end) {
   const auto* x = static_cast<const typename Lanes::Element*>(p.in);
   HWY_ALIGN int32_t args[kColumns];
   const int64_t n = p.length;
-  if (p.inner == 1 && n >= kMinShortLine && n <= kMaxShortLine) {
+  if (p.stride == 1 && n >= kMinShortLine && n <= kMaxShortLine) {
     for (int64_t i = begin; i < end; i += kColumns) {
       const int64_t count = std::min(kColumns, end - i);
       ArgOfShortLines<kMin>(lanes, x + i * n, n, count, args);
@@ -211,14 +214,14 @@ void ArgOfTasks(const Job& p, const Lanes& lanes, int64_t begin, int64_t end) {
   }
   const int64_t tiles = Tiles(p);
   for (int64_t task = begin; task < end; ++task) {
-    if (p.inner == 1) {
+    if (p.stride == 1) {
       args[0] = static_cast<int32_t>(ArgOfLine<kMin>(lanes, x + task * n, n));
       Store(p, task, args, 1);
       continue;
     }
     const int64_t i = task / tiles, j = task % tiles * kColumns;
     const int64_t columns = std::min(kColumns, p.inner - j);
-    ArgOfColumns<kMin>(lanes, x + i * n * p.inner + j, n, p.inner, columns,
+    ArgOfColumns<kMin>(lanes, x + i * n * p.stride + j, n, p.stride, columns,
                        args);
     Store(p, i * p.inner + j, args, columns);
   }
@@ -240,61 +243,93 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_kit {
 namespace {
 
-// Minimum bytes per task for which another thread is worthwhile.
-constexpr int64_t kMinBytes = int64_t{1} << 18;
+// What an element costs, in nanoseconds: a line at the speed of a cache, and
+// what begins a line, or a row of columns.
+double ElementNs(const Job& p) {
+  if (p.stride > 1) return 0.2 + 5.0 / std::min(p.inner, kColumns);
+  if (p.length < 16) return 3.5;
+  return 0.025 * p.width + 10.0 / p.length;
+}
 
-// One line by all threads: the best of each part, and of those the best. False
-// if there is no memory for as many.
-bool ArgmaxLongLine(const Job& p, int64_t parts, const Executor& executor) {
-  const auto* x = static_cast<const char*>(p.in);
-  const HostScratch<int64_t> best_of(parts);
-  const HostScratch<char> finalists(parts * p.width);
-  int64_t* const args = best_of.get();
-  if (args == nullptr || finalists.get() == nullptr) return false;
-  const auto part_begin = [&](int64_t i) {
-    return PartBegin(p.length, parts, i);
-  };
+// The lines of task `task`, at most kColumns of them, as a problem of its own.
+Job TaskOf(const Job& p, int64_t task) {
+  const int64_t i = task / Tiles(p), j = task % Tiles(p) * kColumns;
+  Job job = p;
+  job.outer = 1;
+  job.inner = std::min(kColumns, p.inner - j);
+  job.in =
+      static_cast<const char*>(p.in) + (i * p.length * p.stride + j) * p.width;
+  job.out = static_cast<char*>(p.out) + (i * p.inner + j) * p.index_width;
+  return job;
+}
+
+// What the lines of a task need where threads share them, for any task.
+struct SharedScratch {
+  SharedScratch(const Job& p, int64_t parts)
+      : args(parts * std::min(p.inner, kColumns)),
+        finalists(parts * std::min(p.inner, kColumns) * p.width) {}
+  bool is_there() const { return args.status() && finalists.status(); }
+
+  const HostScratch<int64_t> args;    // [parts, lines]: who wins a part
+  const HostScratch<char> finalists;  // the elements that do
+};
+
+// The lines of one task by all threads: who wins each part, and of those who
+// wins.
+void RunShared(const Job& p, int64_t parts, const SharedScratch& scratch,
+               const Executor& executor) {
+  const int64_t lines = p.inner, width = p.width;
+  const auto* const x = static_cast<const char*>(p.in);
+  int64_t* const args = scratch.args.get();
+  char* const finalists = scratch.finalists.get();
   ParallelTasks(executor, parts, [&](int64_t i) noexcept {
+    const int64_t begin = PartBegin(p.length, parts, i);
     Job part = p;
-    part.in = x + part_begin(i) * p.width;
-    part.length = part_begin(i + 1) - part_begin(i);
+    part.in = x + begin * p.stride * width;
+    part.length = PartBegin(p.length, parts, i + 1) - begin;
     part.index_width = 8;
-    part.out = &args[i];
+    part.out = args + i * lines;
     p.run(part, 0, 1);
-    args[i] += part_begin(i);
+    for (int64_t j = 0; j < lines; ++j) {
+      int64_t& arg = args[i * lines + j];
+      arg += begin;
+      std::memcpy(finalists + (i * lines + j) * width,
+                  x + (arg * p.stride + j) * width, width);
+    }
   });
-  for (int64_t i = 0; i < parts; ++i) {
-    std::memcpy(finalists.get() + i * p.width, x + args[i] * p.width, p.width);
-  }
+  std::array<int64_t, kColumns> winners;
   Job last = p;
-  int64_t winner = 0;
-  last.in = finalists.get();
+  last.in = finalists;
   last.length = parts;
+  last.stride = lines;
   last.index_width = 8;
-  last.out = &winner;
+  last.out = winners.data();
   p.run(last, 0, 1);
-  if (p.index_width == 4) {
-    *static_cast<int32_t*>(p.out) = static_cast<int32_t>(args[winner]);
-  } else {
-    *static_cast<int64_t*>(p.out) = args[winner];
+  for (int64_t j = 0; j < lines; ++j) {
+    const auto winner = static_cast<int32_t>(args[winners[j] * lines + j]);
+    Store(p, j, &winner, 1);
   }
-  return true;
 }
 
 void Run(const Job& p, const Executor& executor) {
-  const int64_t lines = p.outer * p.inner;
-  if (lines == 0) return;
-  const int64_t bytes = lines * p.length * p.width;
-  // One line is read at the speed of the cache, so that a short one is done
-  // before another thread has woken up: 1M floats take 50 us.
-  if (lines == 1 && bytes >= 32 * kMinBytes) {
-    const int64_t parts = NumParts(executor, bytes, kMinBytes, p.length);
-    if (parts > 1 && ArgmaxLongLine(p, parts, executor)) return;
-  }
   const int64_t tasks = p.outer * Tiles(p);
-  ParallelParts(
-      executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),
-      [&](int64_t begin, int64_t end) noexcept { p.run(p, begin, end); });
+  if (tasks == 0) return;
+  LineWork work = {tasks, p.length * std::min(p.inner, kColumns), ElementNs(p)};
+  work.shared_ns = work.element_ns;
+  LinePlan plan = PlanLines(executor, work);
+  const SharedScratch scratch(
+      p, plan.is_shared ? plan.parts = std::min(plan.parts, p.length) : 0);
+  // Without memory to share them, lines are one thread's each.
+  if (!scratch.is_there()) {
+    work.shared_ns = 0;
+    plan = PlanLines(executor, work);
+  }
+  ForEachLine(
+      executor, tasks, plan,
+      [&](int64_t begin, int64_t end) noexcept { p.run(p, begin, end); },
+      [&](int64_t task) {
+        RunShared(TaskOf(p, task), plan.parts, scratch, executor);
+      });
 }
 
 template <typename Element>
@@ -311,6 +346,7 @@ void Argmax(const ArgmaxProblem& problem, const Executor& executor) {
   Job job;
   static_cast<ArgmaxProblem&>(job) = problem;
   job.width = sizeof(T);
+  job.stride = problem.inner;
   if constexpr (std::is_same_v<T, bool>) {
     RunAs<uint8_t>(job, executor);
   } else if constexpr (std::is_arithmetic_v<T>) {

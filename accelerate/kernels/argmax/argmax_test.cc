@@ -13,6 +13,7 @@
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
+#include "xla_ffi/testing/threaded_pool.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -124,6 +125,31 @@ TEST(ArgmaxSubnormalTest, BF16SubnormalsAreZeroWhereAskedTo) {
     problem.out = &arg;
     Argmax<BFloat16>(problem, {});
     EXPECT_EQ(arg, are_zero ? 0 : 3);
+  }
+}
+
+// Fewer lines than threads, one after the other and beside each other; columns
+// of one task, and of two.
+TYPED_TEST(ArgmaxTest, LinesAreShared) {
+  using T = TypeParam;
+  std::mt19937_64 random(2);
+  const std::vector<T> x = Values<T>(2'000'000, 1, random);
+  for (const int64_t inner : {1, 3, 257}) {
+    std::vector<int64_t> alone(2 * inner), shared(2 * inner);
+    ArgmaxProblem problem;
+    problem.outer = 2;
+    problem.length = 1'000'000 / inner;
+    problem.inner = inner;
+    problem.in = x.data();
+    problem.out = alone.data();
+    problem.index_width = 8;
+    Argmax<T>(problem, {});
+    problem.out = shared.data();
+    testing::ThreadedPool pool(8);
+    Argmax<T>(problem, pool);
+    // One-byte lines as long as these are worth one thread each at most.
+    if (inner > 1 || sizeof(T) > 2) EXPECT_GT(pool.scheduled(), 0u) << inner;
+    ASSERT_EQ(shared, alone) << inner;
   }
 }
 

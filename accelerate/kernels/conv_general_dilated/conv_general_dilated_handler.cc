@@ -2,174 +2,141 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 
 #include "accelerate/kernels/conv_general_dilated/conv_general_dilated.h"
 #include "xla_ffi/core/handler.h"
+#include "xla_ffi/core/signature.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 namespace ffi = ::xla::ffi;
 
-constexpr std::string_view kOp = "xla_ffi_accelerate.conv_general_dilated";
-constexpr std::string_view kGradient =
-    "xla_ffi_accelerate.conv_general_dilated_kernel_gradient";
-
-using Pair = ffi::Span<const int64_t>;
 using Types = TypeList<float, double>;
 
-// The attributes that both targets have.
-struct Geometry {
-  Pair strides, padding, base_dilation, window_dilation;
-};
-
-ffi::Error CheckGeometry(std::string_view op, const Geometry& g) {
-  const auto check = [op](std::string_view argument, Pair pair, int64_t min) {
-    return CheckPair({op, argument}, pair, min, kMaxConvSize, "2^30");
-  };
-  XLA_FFI_KIT_RETURN_IF_ERROR(check("attribute strides", g.strides, 1));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      check("attribute padding", g.padding, -kMaxConvSize));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      check("attribute base_dilation", g.base_dilation, 1));
-  return check("attribute window_dilation", g.window_dilation, 1);
+constexpr Attribute Pair(const char* name, int64_t min) {
+  return Integers(name, 2).Between(min, kMaxConvSize, "2^30");
 }
+constexpr Attribute kBaseDilation = Pair("base_dilation", 1),
+                    kPadding = Pair("padding", -kMaxConvSize),  // before base
+    kStrides = Pair("strides", 1), kWindowDilation = Pair("window_dilation", 1);
+constexpr Attribute kGradientAttributes[] = {kBaseDilation, kPadding, kStrides,
+                                             kWindowDilation},
+                    kConvAttributes[] = {kBaseDilation, Integer("is_fused"),
+                                         kPadding, kStrides, kWindowDilation};
 
-// `buffer` has `rank` dimensions, the last of them channels, before them two
-// spatial ones, and is like `base`.
-ffi::Error CheckBuffer(const Place& where, ffi::AnyBuffer buffer, size_t rank,
-                       ffi::AnyBuffer base) {
-  const Dimensions dims = buffer.dimensions(), model = base.dimensions();
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRank(where, buffer, rank));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype(where, buffer, base.element_type(), "of operand base"));
-  if (dims[rank - 1] != model[3] || (rank == 4 && dims[0] != model[0])) {
-    return InvalidArgument(
-        where,
-        "batch and channels of operand base, of shape " + ShapeText(model),
-        "shape " + ShapeText(dims));
-  }
-  for (size_t i = rank - 3; i + 1 < rank; ++i) {
-    if (dims[i] > kMaxConvSize) {
-      return InvalidArgument(where, "spatial dimensions up to 2^30",
+constexpr Argument Array(const char* place, int32_t rank) {
+  return Operand(place).Rank(rank).DtypeOf(0, "of operand base");
+}
+constexpr Argument kBase = Operand("operand base").Rank(4).Of(Types());
+constexpr Argument kConvArguments[] = {kBase, Array("operand window", 3),
+                                       Array("result", 4)},
+                   kGradientArguments[] = {kBase, Array("operand window", 4),
+                                           Array("result", 3)};
+
+constexpr XlaFfiKit_Signature
+    kConv = MakeSignature("xla_ffi_accelerate.conv_general_dilated",
+                          kConvArguments, kConvAttributes),
+    kGradient =
+        MakeSignature("xla_ffi_accelerate.conv_general_dilated_kernel_gradient",
+                      kGradientArguments, kGradientAttributes);
+
+// What a signature does not say: channels are the last axis, before them are
+// two spatial ones, and a first of four is the batch.
+ffi::Error CheckShapes(const Call& call) {
+  const Dimensions model = call.operand(0).dimensions();
+  for (size_t i = 0; i < 3; ++i) {
+    const Dimensions dims = call.argument(i).dimensions();
+    const size_t rank = dims.size();
+    if (dims[rank - 1] != model[3] || (rank == 4 && dims[0] != model[0])) {
+      return InvalidArgument(
+          call.PlaceOf(i),
+          "batch and channels of operand base, of shape " + ShapeText(model),
+          "shape " + ShapeText(dims));
+    }
+    if (std::max(dims[rank - 3], dims[rank - 2]) > kMaxConvSize) {
+      return InvalidArgument(call.PlaceOf(i), "spatial dimensions up to 2^30",
                              "shape " + ShapeText(dims));
     }
   }
-  return CheckData(where, buffer);
+  return {};
 }
 
-ConvDimension Dimension(const Geometry& g, int i, int64_t base, int64_t window,
-                        int64_t result) {
-  ConvDimension dimension;
-  dimension.base = base;
-  dimension.window = window;
-  dimension.result = result;
-  dimension.stride = g.strides[i];
-  dimension.padding = g.padding[i];
-  dimension.base_dilation = g.base_dilation[i];
-  dimension.window_dilation = g.window_dilation[i];
-  return dimension;
+DepthwiseConv ConvOf(const Call& call) {
+  const auto base_dilation = call.Get<Dimensions>("base_dilation"),
+             padding = call.Get<Dimensions>("padding"),
+             strides = call.Get<Dimensions>("strides"),
+             window_dilation = call.Get<Dimensions>("window_dilation");
+  const auto dimension = [&](size_t i) -> ConvDimension {
+    const auto size = [&](size_t argument) {
+      const Dimensions dims = call.argument(argument).dimensions();
+      return dims[dims.size() - 3 + i];
+    };
+    const int64_t base = size(0), window = size(1), result = size(2);
+    return {base,
+            window,
+            result,
+            strides[i],
+            padding[i],
+            base_dilation[i],
+            window_dilation[i]};
+  };
+  const Dimensions base = call.operand(0).dimensions();
+  return {base[0], base[3], dimension(0), dimension(1)};
 }
 
-// Checks all there is, and says what is to be done.
-ffi::ErrorOr<DepthwiseConv> MakeConv(std::string_view op, const Geometry& g,
-                                     ffi::AnyBuffer base, ffi::AnyBuffer window,
-                                     size_t window_rank, ffi::AnyBuffer result,
-                                     size_t result_rank) {
-  // Before the others, which are compared with its dimensions.
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckBuffer({op, "operand base"}, base, 4, base));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckBuffer({op, "operand window"}, window, window_rank, base));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckBuffer({op, "result"}, result, result_rank, base));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckGeometry(op, g));
-  const Dimensions b = base.dimensions();
-  const int64_t* w = window.dimensions().begin() + (window_rank - 3);
-  const int64_t* r = result.dimensions().begin() + (result_rank - 3);
-  DepthwiseConv conv;
-  conv.batch = b[0];
-  conv.channels = b[3];
-  conv.rows = Dimension(g, 0, b[1], w[0], r[0]);
-  conv.columns = Dimension(g, 1, b[2], w[1], r[1]);
-  return conv;
+// Calls run(base, window, scratch, result).
+template <typename Fn>
+ffi::Error WithScratch(const Call& call, int64_t size, const Fn& run) {
+  return call.Dispatch(Types(), 0, [&](auto tag) -> ffi::Error {
+    using T = typename decltype(tag)::type;
+    const HostScratch<T> scratch(size);
+    if (!scratch.status()) {
+      return ScratchExhausted(call.operation(), "for a convolution",
+                              scratch.status(), "convolve fewer channels");
+    }
+    run(call.In<T>(0), call.In<T>(1), scratch.get(), call.Out<T>(0));
+    return {};
+  });
 }
 
-ffi::Error NoScratch(std::string_view op, const ScratchStatus& status) {
-  return ScratchExhausted(op, "for a convolution", status,
-                          "convolve fewer channels");
+ffi::Error RunConv(const Call& call, const Executor& executor) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckShapes(call));
+  const ffi::AnyBuffer result = call.result(0);
+  if (ElementCount(result) == 0) return {};
+  const DepthwiseConv conv = ConvOf(call);
+  const bool is_fused = call.Get<int64_t>("is_fused") != 0;
+  AdviseHugePages(result.untyped_data(), SizeBytes(result));
+  return WithScratch(call, conv.channels, [&](auto x, auto w, auto z, auto y) {
+    std::fill_n(z, conv.channels, 0);
+    RunDepthwiseConv(conv, x, w, z, is_fused, y, executor);
+  });
 }
 
-ffi::Error ConvImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
-                    ffi::AnyBuffer window, ffi::Result<ffi::AnyBuffer> result,
-                    Pair strides, Pair padding, Pair base_dilation,
-                    Pair window_dilation, int64_t is_fused) {
-  const Geometry geometry = {strides, padding, base_dilation, window_dilation};
-  XLA_FFI_KIT_ASSIGN_OR_RETURN(
-      const DepthwiseConv conv,
-      MakeConv(kOp, geometry, base, window, 3, *result, 4));
-  return DispatchDtype(
-      Types(), base.element_type(), {kOp, "operand base"}, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if (ElementCount(*result) == 0) return ffi::Error();
-        const HostScratch<T> zeros(conv.channels);
-        if (!zeros.status()) return NoScratch(kOp, zeros.status());
-        std::fill_n(zeros.get(), conv.channels, T(0));
-        AdviseHugePages(result->untyped_data(), SizeBytes(*result));
-        RunDepthwiseConv(conv, static_cast<const T*>(base.untyped_data()),
-                         static_cast<const T*>(window.untyped_data()),
-                         zeros.get(), is_fused != 0,
-                         static_cast<T*>(result->untyped_data()), pool);
-        return ffi::Error();
-      });
-}
-
-ffi::Error GradientImpl(ffi::ThreadPool pool, ffi::AnyBuffer base,
-                        ffi::AnyBuffer window,
-                        ffi::Result<ffi::AnyBuffer> result, Pair strides,
-                        Pair padding, Pair base_dilation,
-                        Pair window_dilation) {
-  const Geometry geometry = {strides, padding, base_dilation, window_dilation};
-  XLA_FFI_KIT_ASSIGN_OR_RETURN(
-      DepthwiseConv conv,
-      MakeConv(kGradient, geometry, base, window, 4, *result, 3));
-  return DispatchDtype(
-      Types(), base.element_type(), {kGradient, "operand base"}, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if (ElementCount(*result) == 0) return ffi::Error();
-        if (ElementCount(base) == 0 || ElementCount(window) == 0) {
-          conv.batch = 0;  // sums of nothing
-        }
-        const HostScratch<T> scratch(DepthwiseKernelGradientScratch(conv));
-        if (!scratch.status()) return NoScratch(kGradient, scratch.status());
-        RunDepthwiseKernelGradient(
-            conv, static_cast<const T*>(base.untyped_data()),
-            static_cast<const T*>(window.untyped_data()), scratch.get(),
-            static_cast<T*>(result->untyped_data()), pool);
-        return ffi::Error();
-      });
-}
-
-// What both targets have.
-auto Bind() {
-  return ffi::Ffi::Bind()
-      .Ctx<ffi::ThreadPool>()
-      .Arg<ffi::AnyBuffer>()  // base
-      .Arg<ffi::AnyBuffer>()  // window
-      .Ret<ffi::AnyBuffer>()  // result
-      .Attr<Pair>("strides")
-      .Attr<Pair>("padding")  // before, of base
-      .Attr<Pair>("base_dilation")
-      .Attr<Pair>("window_dilation");
+ffi::Error RunGradient(const Call& call, const Executor& executor) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckShapes(call));
+  if (ElementCount(call.result(0)) == 0) return {};
+  DepthwiseConv conv = ConvOf(call);
+  const bool has_sums =
+      ElementCount(call.operand(0)) > 0 && ElementCount(call.operand(1)) > 0;
+  if (!has_sums) conv.batch = 0;
+  return WithScratch(call, DepthwiseKernelGradientScratch(conv),
+                     [&](auto x, auto w, auto scratch, auto y) {
+                       RunDepthwiseKernelGradient(conv, x, w, scratch, y,
+                                                  executor);
+                     });
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiAccelerateConvGeneralDilatedCpu, xla_ffi_kit::ConvImpl,
-    xla_ffi_kit::Bind().Attr<int64_t>("is_fused"));  // 0 or 1
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateConvGeneralDilatedCpu,
+                              (Checked<kConv, RunConv>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateConvGeneralDilatedCpu, kConv);
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu,
-    xla_ffi_kit::GradientImpl, xla_ffi_kit::Bind());
+    (Checked<kGradient, RunGradient>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(
+    XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu, kGradient);
+
+}  // namespace xla_ffi_kit

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -118,14 +118,11 @@ template <typename T>
 void Cumlogsumexp(const CumlogsumexpProblem<T>& problem,
                   const Executor& executor) {
   if (problem.length == 0) return;
-  // Minimum elements per task for which another thread is worthwhile.
-  constexpr int64_t kMinElements = 1 << 13;
-  const int64_t rows = problem.rows;
   HWY_EXPORT_T(Table, ScanRows<T>);
   const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  ParallelParts(
-      executor, rows,
-      NumParts(executor, rows * problem.length, kMinElements, rows),
+  const LineWork work = {problem.rows, problem.length, /*element_ns=*/6};
+  ForEachLine(
+      executor, problem.rows, PlanLines(executor, work),
       [&](int64_t begin, int64_t end) noexcept { run(problem, begin, end); });
 }
 

@@ -12,6 +12,7 @@
 #include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
 namespace xla_ffi_kit {
@@ -116,17 +117,19 @@ void ScanShortLines(Op op, const T* in, int64_t n, int64_t lines, bool reverse,
   }
 }
 
-// Lines that are columns.
+// Lines that are columns; `before_all` is null where there is nothing before
+// them.
 template <class Op, typename T>
 void ScanColumns(Op op, const T* in, int64_t n, int64_t stride, int64_t columns,
-                 bool reverse, T* out) {
+                 bool reverse, const T* before_all, T* out) {
   if (reverse) {
     in += (n - 1) * stride;
     out += (n - 1) * stride;
     stride = -stride;
   }
   for (int64_t j = 0; j < columns; ++j) {
-    out[j] = op.Decode(op.Apply(Op::kIdentity, op.Encode(in[j])));
+    const T before = before_all == nullptr ? Op::kIdentity : before_all[j];
+    out[j] = op.Decode(op.Apply(before, op.Encode(in[j])));
   }
   for (int64_t k = 1; k < n; ++k) {
     in += stride;
@@ -138,41 +141,99 @@ void ScanColumns(Op op, const T* in, int64_t n, int64_t stride, int64_t columns,
   }
 }
 
-// in[0] op ... op in[n - 1], as a code.
+// in[0] op ... op in[n - 1], as a code, of each column.
 template <class Op, typename T>
-T TotalOf(Op op, const T* in, int64_t n) {
-  T total = Op::kIdentity;
-  for (int64_t i = 0; i < n; ++i) total = op.Apply(total, op.Encode(in[i]));
-  return total;
+void TotalsOf(Op op, const T* in, int64_t n, int64_t stride, int64_t columns,
+              T* totals) {
+  // Columns that are all there is are one row of several of them, and long
+  // enough for vectors.
+  constexpr int64_t kWide = 2 * kMaxScanColumns;
+  std::array<T, kWide> wide;
+  wide.fill(Op::kIdentity);
+  const int64_t rows =
+      stride == columns ? std::max(kWide / columns, int64_t{1}) : 1;
+  const int64_t width = rows * columns;
+  for (; n >= rows; n -= rows, in += rows * stride) {
+    for (int64_t j = 0; j < width; ++j) {
+      wide[j] = op.Apply(wide[j], op.Encode(in[j]));
+    }
+  }
+  for (int64_t j = 0; j < n * columns; ++j) {
+    wide[j] = op.Apply(wide[j], op.Encode(in[j]));
+  }
+  std::fill_n(totals, columns, Op::kIdentity);
+  for (int64_t j = 0; j < width; ++j) {
+    T& total = totals[j % columns];
+    total = op.Apply(total, wide[j]);
+  }
 }
 
-// One line by all threads. Any order of these operations gives the same
+// One task's lines by all threads. Any order of these operations gives the same
 // (integers wrap): first what each part comes to, then each part from what is
-// before it. By this thread if there is no memory for as many.
+// before it. False if there is no memory for as many.
 template <class Op, typename T>
-void ScanLongLine(const Op& op, const T* in, int64_t n, bool reverse, T* out,
-                  const Executor& executor) {
-  const int64_t parts = kPartsPerThread * executor.num_threads();
-  const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
-  const HostScratch<T> memory(parts);
+bool ScanShared(const Op& op, const CumulativeProblem& p, const Task& task,
+                int64_t parts, const Executor& executor, TypeTag<T>) {
+  const T* const in = static_cast<const T*>(p.in) + task.offset;
+  T* const out = static_cast<T*>(p.out) + task.offset;
+  const int64_t columns = task.lines;
+  const HostScratch<T> memory(parts * columns);
   T* const totals = memory.get();  // codes
-  if (totals == nullptr) {
-    return ScanLine(op, in, n, reverse, Op::kIdentity, out);
-  }
-  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
-    const int64_t begin = begin_of(part);
-    totals[part] = TotalOf(op, in + begin, begin_of(part + 1) - begin);
-  });
-  T before = Op::kIdentity;
-  for (int64_t k = 0; k < parts; ++k) {
-    T& total = totals[reverse ? parts - 1 - k : k];
-    before = op.Apply(before, std::exchange(total, before));
-  }
-  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
-    const int64_t begin = begin_of(part);
-    ScanLine(op, in + begin, begin_of(part + 1) - begin, reverse, totals[part],
-             out + begin);
-  });
+  if (totals == nullptr) return false;
+  ReduceThenApply(
+      executor, p.length, parts,
+      [&](int64_t part, int64_t begin, int64_t end) noexcept {
+        TotalsOf(op, in + begin * p.inner, end - begin, p.inner, columns,
+                 totals + part * columns);
+      },
+      [&] {
+        for (int64_t j = 0; j < columns; ++j) {
+          T before = Op::kIdentity;
+          for (int64_t k = 0; k < parts; ++k) {
+            T& total = totals[(p.reverse ? parts - 1 - k : k) * columns + j];
+            before = op.Apply(before, std::exchange(total, before));
+          }
+        }
+      },
+      [&](int64_t part, int64_t begin, int64_t end) noexcept {
+        const int64_t at = begin * p.inner, n = end - begin;
+        const T* const before = totals + part * columns;
+        if (p.inner == 1) {
+          return ScanLine(op, in + at, n, p.reverse, *before, out + at);
+        }
+        ScanColumns(op, in + at, n, p.inner, columns, p.reverse, before,
+                    out + at);
+      });
+  return true;
+}
+
+// The same of floats, of which XLA's order of operations makes chunks.
+template <typename R>
+bool ScanShared(const FloatLines<R>& lines, int64_t parts,
+                const Executor& executor) {
+  const int64_t whole = lines.length / kScanChunk, size = whole * lines.count;
+  const HostScratch<R> memory(4 * size);
+  if (memory.get() == nullptr) return false;
+  const ChunkEnds<R> ends = {memory.get(), memory.get() + size,
+                             memory.get() + 2 * size, memory.get() + 3 * size};
+  const int64_t chunks = CeilOfRatio(lines.length, kScanChunk);
+  ReduceThenApply(
+      executor, chunks, std::min(parts, chunks),
+      [&](int64_t, int64_t begin, int64_t end) noexcept {
+        ReduceFloatChunks(lines, begin, std::min(end, whole), ends);
+      },
+      [&] {
+        FloatLines<R> totals = lines;
+        totals.in = ends.total;
+        totals.out = ends.results;
+        totals.length = whole;
+        totals.stride = lines.count;
+        ScanFloatLines(totals);
+      },
+      [&](int64_t, int64_t begin, int64_t end) noexcept {
+        ScanFloatChunks(lines, begin, end, ends);
+      });
+  return true;
 }
 
 // Apart from its callers, of which there is one for each type of elements.
@@ -183,7 +244,7 @@ void ScanTask(const CumulativeProblem& p, const Op& op, const Task& task,
   K* out = static_cast<K*>(p.out) + task.offset;
   const int64_t n = p.length;
   if (p.inner > 1) {
-    ScanColumns(op, in, n, p.inner, task.lines, p.reverse, out);
+    ScanColumns<Op, K>(op, in, n, p.inner, task.lines, p.reverse, nullptr, out);
   } else if (IsShort(p)) {
     ScanShortLines(op, in, n, task.lines, p.reverse, out);
   } else {
@@ -197,22 +258,66 @@ bool IsRounded(const CumulativeProblem& p) {
   return !std::is_integral_v<T> && p.op <= CumulativeOp::kProduct;
 }
 
+// The lines of a task as ScanFloatLines() has them.
+template <typename T>
+FloatLines<T> FloatLinesOf(const CumulativeProblem& p, const Task& task) {
+  FloatLines<T> lines;
+  lines.is_product = p.op == CumulativeOp::kProduct;
+  lines.in = static_cast<const T*>(p.in) + task.offset;
+  lines.out = static_cast<T*>(p.out) + task.offset;
+  lines.length = p.length;
+  lines.stride = p.inner;
+  lines.count = task.lines;
+  return lines;
+}
+
 template <typename T>
 void Run(const CumulativeProblem& p, const Task& task) {
   if constexpr (!std::is_integral_v<T>) {
-    if (IsRounded<T>(p)) {
-      FloatLines<T> lines;
-      lines.is_product = p.op == CumulativeOp::kProduct;
-      lines.in = static_cast<const T*>(p.in) + task.offset;
-      lines.out = static_cast<T*>(p.out) + task.offset;
-      lines.length = p.length;
-      lines.stride = p.inner;
-      lines.count = task.lines;
-      return ScanFloatLines(lines);
-    }
+    if (IsRounded<T>(p)) return ScanFloatLines(FloatLinesOf<T>(p, task));
   }
   VisitOp<T>(
       p, [&](const auto& op) { ScanTask(p, op, task, TypeTag<Scanned<T>>()); });
+}
+
+// The same by all threads.
+template <typename T>
+bool RunShared(const CumulativeProblem& p, const Task& task, int64_t parts,
+               const Executor& executor) {
+  if constexpr (!std::is_integral_v<T>) {
+    if (IsRounded<T>(p)) {
+      return ScanShared(FloatLinesOf<T>(p, task), parts, executor);
+    }
+  }
+  bool is_done = false;
+  VisitOp<T>(p, [&](const auto& op) {
+    is_done = ScanShared(op, p, task, parts, executor, TypeTag<Scanned<T>>());
+  });
+  return is_done;
+}
+
+// What an element costs.
+template <typename T>
+LineWork WorkOf(const CumulativeProblem& p) {
+  const int64_t lines =
+      std::min(LinesOfTask(p), p.inner == 1 ? p.outer : p.inner);
+  LineWork work;
+  work.lines = TaskCount(p);
+  work.length = p.length * lines;
+  const bool is_rounded = IsRounded<T>(p);
+  const bool is_sum = p.op == CumulativeOp::kSum && !is_rounded;
+  // Rows of columns are each begun anew.
+  const double row_ns = p.inner == 1 ? 0 : is_rounded ? 8 : 2;
+  work.element_ns = (p.inner > 1  ? 0.8
+                     : is_rounded ? 0.65
+                     : is_sum     ? 0.1 * sizeof(T)
+                                  : 1.2) +
+                    row_ns / static_cast<double>(lines);
+  // With the pass before, which of columns is made by vectors.
+  if (!IsShort(p)) {
+    work.shared_ns = work.element_ns + (p.inner == 1 && is_rounded ? 1.0 : 0.3);
+  }
+  return work;
 }
 
 }  // namespace
@@ -220,25 +325,18 @@ void Run(const CumulativeProblem& p, const Task& task) {
 template <typename T>
 void Cumulative(const CumulativeProblem& p, const Executor& executor) {
   if (p.outer == 0 || p.length == 0 || p.inner == 0) return;
-  // Minimum bytes per task, read and written, for which another thread is
-  // worthwhile.
-  constexpr int64_t kMinBytes = int64_t{1} << 18;
-  const int64_t bytes = p.outer * p.length * p.inner * 2 * sizeof(T);
-  // A line is read twice then, and a sum takes no longer than reading does.
-  const int64_t min_line = p.op == CumulativeOp::kSum ? 32 : 4;
-  if (!IsRounded<T>(p) && p.outer == 1 && p.inner == 1 &&
-      bytes >= min_line * kMinBytes && executor.num_threads() > 1) {
-    using K = Scanned<T>;
-    return VisitOp<T>(p, [&](const auto& op) {
-      ScanLongLine(op, static_cast<const K*>(p.in), p.length, p.reverse,
-                   static_cast<K*>(p.out), executor);
-    });
-  }
-  const int64_t tasks = TaskCount(p);
-  ParallelParts(executor, tasks, NumParts(executor, bytes, kMinBytes, tasks),
-                [&](int64_t begin, int64_t end) noexcept {
-                  for (int64_t i = begin; i < end; ++i) Run<T>(p, TaskAt(p, i));
-                });
+  const LineWork work = WorkOf<T>(p);
+  const LinePlan plan = PlanLines(executor, work);
+  ForEachLine(
+      executor, work.lines, plan,
+      [&](int64_t begin, int64_t end) noexcept {
+        for (int64_t i = begin; i < end; ++i) Run<T>(p, TaskAt(p, i));
+      },
+      [&](int64_t i) {
+        const Task task = TaskAt(p, i);
+        const int64_t parts = std::min(plan.parts, p.length);
+        if (!RunShared<T>(p, task, parts, executor)) Run<T>(p, task);
+      });
 }
 
 #define XLA_FFI_KIT_INSTANTIATE(T) \

@@ -131,23 +131,27 @@ TYPED_TEST_SUITE(CumulativeTest, Types);
 TYPED_TEST(CumulativeTest, LongLinesAreShared) {
   using T = TypeParam;
   std::mt19937_64 random(3);
-  const int64_t n = (int64_t{4} << 20) / sizeof(T) + 11;
-  const std::vector<T> x = Values<T>(n, false, random);
-  for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
-                        CumulativeOp::kMax, CumulativeOp::kMin}) {
-    for (const bool reverse : {false, true}) {
-      const bool is_float = !std::is_integral_v<T>;
-      if (is_float && (reverse || op > CumulativeOp::kProduct)) continue;
-      std::vector<T> alone(n), shared = x;
-      CumulativeProblem problem = ProblemOf(1, n, 1, x, &alone);
-      problem.op = op;
-      problem.reverse = reverse;
-      Cumulative<T>(problem, {});
-      problem.in = problem.out = shared.data();
-      testing::ThreadedPool pool(3);
-      Cumulative<T>(problem, pool);
-      ASSERT_EQ(pool.scheduled() > 0, !is_float);
-      ASSERT_TRUE(IsSame(shared, alone));
+  const int64_t size = (int64_t{4} << 20) / sizeof(T) + 11;
+  const std::vector<T> x = Values<T>(size, false, random);
+  // One line, and columns of one task and of two.
+  for (const int64_t inner : {1, 2, 67}) {
+    for (const auto op : {CumulativeOp::kSum, CumulativeOp::kProduct,
+                          CumulativeOp::kMax, CumulativeOp::kMin}) {
+      for (const bool reverse : {false, true}) {
+        const bool is_float = !std::is_integral_v<T>;
+        if (is_float && (reverse || op > CumulativeOp::kProduct)) continue;
+        std::vector<T> alone = x, shared = x;
+        CumulativeProblem problem =
+            ProblemOf(1, size / inner, inner, x, &alone);
+        problem.op = op;
+        problem.reverse = reverse;
+        Cumulative<T>(problem, {});
+        problem.in = problem.out = shared.data();
+        testing::ThreadedPool pool(8);
+        Cumulative<T>(problem, pool);
+        ASSERT_GT(pool.scheduled(), 0u);
+        ASSERT_TRUE(IsSame(shared, alone)) << inner;
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "accelerate/kernels/cumulative/float_lines.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "xla_ffi/core/half.h"
@@ -61,9 +62,116 @@ void ScanAs(const FloatLines<R>& lines) {
   }
 }
 
+// What the chunk at `in` ends with, for as many columns as `d` has lanes.
+template <class Op, typename R, class D, class Access>
+HWY_INLINE void ReduceChunk(D d, const Access& access, const R* in,
+                            int64_t stride, R* before_last, R* last, R* total) {
+  // Blocks do not depend on each other: several at a time hide the latency of
+  // the operations.
+  constexpr int64_t kChains = 4;
+  const auto identity = hn::Set(d, Op::kIdentity);
+  auto outer = identity, before = identity, inner = identity;
+  for (int64_t i = 0; i < kScanBlock; ++i) {
+    inner = identity;
+    before = outer;
+    for (int64_t j = 0; j < kScanBlock; j += kChains) {
+      hn::Vec<D> totals[kChains] = {identity, identity, identity, identity};
+      for (int64_t k = 0; k < kScanBlock; ++k, in += stride) {
+        for (int64_t c = 0; c < kChains; ++c) {
+          totals[c] = Rounded<Op, R>(
+              totals[c], access.Load(d, in + c * kScanBlock * stride));
+        }
+      }
+      in += (kChains - 1) * kScanBlock * stride;
+      for (const auto& next : totals) inner = Rounded<Op, R>(inner, next);
+    }
+    outer = Rounded<Op, R>(outer, inner);
+  }
+  access.Store(before, d, before_last);
+  access.Store(inner, d, last);
+  access.Store(outer, d, total);
+}
+
+template <class Op, typename R>
+void ReduceChunksAs(const FloatLines<R>& lines, int64_t begin, int64_t end,
+                    const ChunkEnds<R>& ends) {
+  const WideTag<R> d;
+  const int64_t count = lines.count;
+  const R* in = lines.in + begin * kScanChunk * lines.stride;
+  for (int64_t i = begin; i < end; ++i, in += kScanChunk * lines.stride) {
+    const auto reduce = [&](auto tag, const auto& access, int64_t j) HWY_ATTR {
+      const int64_t at = i * count + j;
+      ReduceChunk<Op>(tag, access, in + j, lines.stride, ends.before_last + at,
+                      ends.last + at, ends.total + at);
+    };
+    if (count < static_cast<int64_t>(hn::Lanes(d))) {
+      for (int64_t j = 0; j < count; ++j) reduce(OneTag<R>(), WholeVector(), j);
+    } else {
+      ForEachOneVector(d, count, [&](const auto& access, int64_t j) HWY_ATTR {
+        reduce(d, access, j);
+      });
+    }
+  }
+}
+
+// Makes `scan` begin with chunk `i`, as it would be after those before it.
+template <class Op, typename R, class Scan>
+void SetBeforeChunk(int64_t count, int64_t i, const ChunkEnds<R>& ends,
+                    Scan* scan) {
+  using Wide = AccumulationType<R>;
+  // After a chunk; there is none before the first.
+  const auto result = [&](int64_t chunk, int64_t j) -> Wide {
+    return chunk < 0 ? Wide{Op::kIdentity}
+                     : LoadOne(ends.results + chunk * count + j);
+  };
+  for (int64_t j = 0; j < count && i > 0; ++j) {
+    const int64_t at = (i - 1) * count + j;
+    const Wide before = result(i - 2, j);
+    scan->SetBefore(2, j, result(i - 1, j));
+    scan->SetBefore(1, j, RoundedOne<Op, R>(LoadOne(ends.total + at), before));
+    scan->SetBefore(
+        0, j,
+        RoundedOne<Op, R>(
+            LoadOne(ends.last + at),
+            RoundedOne<Op, R>(LoadOne(ends.before_last + at), before)));
+  }
+}
+
+template <class Op, typename R>
+void ScanChunksAs(const FloatLines<R>& lines, int64_t begin, int64_t end,
+                  const ChunkEnds<R>& ends) {
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t first = i * kScanChunk, at = first * lines.stride;
+    const int64_t n = std::min(kScanChunk, lines.length - first);
+    if (lines.stride > 1) {
+      ColumnScan<Op, R> scan(lines.count);
+      SetBeforeChunk<Op>(lines.count, i, ends, &scan);
+      scan.Scan(lines.in + at, n, lines.stride, lines.out + at);
+    } else {
+      LineScan<Op, R> scan;
+      SetBeforeChunk<Op>(lines.count, i, ends, &scan);
+      scan.Scan(lines.in + at, n, lines.out + at);
+    }
+  }
+}
+
 template <typename R>
 void Scan(const FloatLines<R>& lines) {
   lines.is_product ? ScanAs<FloatMul>(lines) : ScanAs<FloatAdd>(lines);
+}
+
+template <typename R>
+void ReduceChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
+                  const ChunkEnds<R>& ends) {
+  lines.is_product ? ReduceChunksAs<FloatMul>(lines, begin, end, ends)
+                   : ReduceChunksAs<FloatAdd>(lines, begin, end, ends);
+}
+
+template <typename R>
+void ScanChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
+                const ChunkEnds<R>& ends) {
+  lines.is_product ? ScanChunksAs<FloatMul>(lines, begin, end, ends)
+                   : ScanChunksAs<FloatAdd>(lines, begin, end, ends);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -80,10 +188,31 @@ void ScanFloatLines(const FloatLines<R>& lines) {
   HWY_DYNAMIC_DISPATCH_T(Table)(lines);
 }
 
-template void ScanFloatLines(const FloatLines<Float16>&);
-template void ScanFloatLines(const FloatLines<BFloat16>&);
-template void ScanFloatLines(const FloatLines<float>&);
-template void ScanFloatLines(const FloatLines<double>&);
+template <typename R>
+void ReduceFloatChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
+                       const ChunkEnds<R>& ends) {
+  HWY_EXPORT_T(Table, ReduceChunks<R>);
+  HWY_DYNAMIC_DISPATCH_T(Table)(lines, begin, end, ends);
+}
+
+template <typename R>
+void ScanFloatChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
+                     const ChunkEnds<R>& ends) {
+  HWY_EXPORT_T(Table, ScanChunks<R>);
+  HWY_DYNAMIC_DISPATCH_T(Table)(lines, begin, end, ends);
+}
+
+#define XLA_FFI_KIT_INSTANTIATE(R)                                        \
+  template void ScanFloatLines(const FloatLines<R>&);                     \
+  template void ReduceFloatChunks(const FloatLines<R>&, int64_t, int64_t, \
+                                  const ChunkEnds<R>&);                   \
+  template void ScanFloatChunks(const FloatLines<R>&, int64_t, int64_t,   \
+                                const ChunkEnds<R>&)
+XLA_FFI_KIT_INSTANTIATE(Float16);
+XLA_FFI_KIT_INSTANTIATE(BFloat16);
+XLA_FFI_KIT_INSTANTIATE(float);
+XLA_FFI_KIT_INSTANTIATE(double);
+#undef XLA_FFI_KIT_INSTANTIATE
 
 }  // namespace xla_ffi_kit
 

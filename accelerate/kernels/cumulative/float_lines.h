@@ -37,6 +37,30 @@ struct FloatLines {
 template <typename R>
 void ScanFloatLines(const FloatLines<R>& lines);
 
+// The same of one line, or of columns, by several threads: in chunks, which are
+// three levels of the tree. What a chunk ends with does not depend on those
+// before it, and is all that those after it need.
+inline constexpr int64_t kScanChunk = kScanBlock * kScanBlock * kScanBlock;
+
+// Each array of [chunks, lines.count], of whole chunks.
+template <typename R>
+struct ChunkEnds {
+  R* before_last;  // of the chunk's last block of blocks, what is before it
+  R* last;         // the total of its last block's blocks
+  R* total;
+  R* results;  // of all chunks up to that one
+};
+
+// Sets all but `results` for chunks [begin, end).
+template <typename R>
+void ReduceFloatChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
+                       const ChunkEnds<R>& ends);
+
+// Scans chunks [begin, end), of which the last one may end with the lines.
+template <typename R>
+void ScanFloatChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
+                     const ChunkEnds<R>& ends);
+
 }  // namespace xla_ffi_kit
 
 #endif  // ACCELERATE_KERNELS_CUMULATIVE_FLOAT_LINES_H_

@@ -111,6 +111,11 @@ class LineScan {
  public:
   LineScan() { before_.fill(Op::kIdentity); }
 
+  // What is before a line's first element, at `level`.
+  void SetBefore(int level, int64_t /*column*/, AccumulationType<R> before) {
+    before_[level] = before;
+  }
+
   void Scan(const R* in, int64_t n, R* out) {
     int64_t i = 0;
     for (; i + kChains * kScanBlock <= n; i += kChains * kScanBlock) {
@@ -185,6 +190,10 @@ class ColumnScan {
  public:
   explicit ColumnScan(int64_t columns) : columns_(columns) {
     for (auto& line : before_) line.fill(Op::kIdentity);
+  }
+
+  void SetBefore(int level, int64_t column, AccumulationType<R> before) {
+    before_[level][column] = before;
   }
 
   void Scan(const R* in, int64_t n, int64_t stride, R* out) {

@@ -1,47 +1,32 @@
 #include "accelerate/kernels/isin/isin_handler.h"
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/isin/isin.h"
 #include "xla_ffi/core/handler.h"
+#include "xla_ffi/core/signature.h"
 
 namespace xla_ffi_kit {
 namespace {
 
 namespace ffi = ::xla::ffi;
 
-constexpr std::string_view kOp = "xla_ffi_accelerate.isin";
+constexpr Argument kArguments[] = {
+    Operand("operand element").Of(KeyTypes()).RankAtLeast(1),
+    Operand("operand test")
+        .RankAtLeast(1)
+        .DtypeOf(0)
+        .ShapeButLastOf(
+            0, "matching operand element except in the last dimension"),
+    Result("result is_in").Of<bool>("for truth values").ShapeOf(0),
+};
+constexpr XlaFfiKit_Signature kIsin =
+    MakeSignature("xla_ffi_accelerate.isin", kArguments);
 
-ffi::Error Check(ffi::AnyBuffer element, ffi::AnyBuffer test,
-                 ffi::AnyBuffer is_in) {
-  const Place where_element = {kOp, "operand element"},
-              where_test = {kOp, "operand test"},
-              where_is_in = {kOp, "result is_in"};
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_element, element, 1));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_test, test, 1));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckDtype(
-      where_test, test, element.element_type(), "like operand element"));
-  const auto dims = element.dimensions();
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckShapeButLast(
-      where_test, test, dims, test.dimensions().back(),
-      "matching operand element except in the last dimension"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype(where_is_in, is_in, ffi::PRED, "for truth values"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckShape(where_is_in, is_in, dims, "like operand element"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_element, element));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_test, test));
-  return CheckData(where_is_in, is_in);
-}
-
-ffi::Error IsinImpl(ffi::ThreadPool pool, ffi::AnyBuffer element,
-                    ffi::AnyBuffer test, ffi::Result<ffi::AnyBuffer> is_in,
-                    ffi::Dictionary attributes) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(kOp, attributes));
-  XLA_FFI_KIT_RETURN_IF_ERROR(Check(element, test, *is_in));
+ffi::Error RunIsin(const Call& call, const Executor& executor) {
+  const ffi::AnyBuffer element = call.operand(0), test = call.operand(1);
+  if (ElementCount(element) == 0) return {};
   const BatchShape shape = SplitLastAxis(element.dimensions());
   IsinProblem problem;
   problem.rows = shape.rows;
@@ -49,28 +34,22 @@ ffi::Error IsinImpl(ffi::ThreadPool pool, ffi::AnyBuffer element,
   problem.tests = test.dimensions().back();
   problem.element = element.untyped_data();
   problem.test = test.untyped_data();
-  problem.is_in = static_cast<bool*>(is_in->untyped_data());
-  return DispatchDtype(
-      KeyTypes(), element.element_type(), {kOp, "operand element"},
-      [&](auto tag) -> ffi::Error {
-        using T = typename decltype(tag)::type;
-        if (ElementCount(element) == 0) return {};
-        problem.code = OrderedKey<T>(SubnormalsAreZero());
-        const ScratchStatus status = Isin(problem, pool);
-        if (status) return {};
-        return ScratchExhausted(
-            kOp, "for a table of " + std::to_string(problem.tests) + " tests",
-            status);
-      });
+  problem.is_in = static_cast<bool*>(call.result(0).untyped_data());
+  return call.Dispatch(KeyTypes(), 0, [&](auto tag) -> ffi::Error {
+    using T = typename decltype(tag)::type;
+    problem.code = OrderedKey<T>(SubnormalsAreZero());
+    const ScratchStatus status = Isin(problem, executor);
+    if (status) return {};
+    return ScratchExhausted(
+        call.operation(),
+        "for a table of " + std::to_string(problem.tests) + " tests", status);
+  });
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateIsinCpu, xla_ffi_kit::IsinImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // element
-                                  .Arg<xla::ffi::AnyBuffer>()  // test
-                                  .Ret<xla::ffi::AnyBuffer>()  // is_in
-                                  .Attrs());                   // none
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateIsinCpu,
+                              (Checked<kIsin, RunIsin>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateIsinCpu, kIsin);
+
+}  // namespace xla_ffi_kit

@@ -81,8 +81,8 @@ TEST(KeySetTest, KeysThatWantOnePlaceAreFoundByBisection) {
   std::vector<uint64_t> keys;
   for (uint64_t i = 1; i <= 1000; ++i) keys.push_back(i * inverse);
   std::vector<uint64_t> copy = keys;
-  KeySet<uint64_t> set(1000);
-  ASSERT_TRUE(set.status());
+  std::vector<uint64_t> table(KeySet<uint64_t>::Entries(1000));
+  KeySet<uint64_t> set(1000, table.data());
   set.Assign(copy.data(), 1000);
   for (const uint64_t key : keys) ASSERT_TRUE(set.Contains(key));
   for (uint64_t i = 1001; i < 2000; ++i) {
@@ -110,19 +110,27 @@ TEST(IsinScratchTest, MissingMemoryIsReported) {
   EXPECT_FALSE(Isin(problem, {}));
 }
 
+// A row that threads share, and rows that each of them has several of.
 TEST(IsinHandlerTest, OnThreads) {
-  std::vector<int32_t> element(200'000), test = {3, 5, 70'000};
+  std::vector<int32_t> element(200'000);
   for (int32_t i = 0; i < 200'000; ++i) element[i] = i;
-  std::vector<uint8_t> out(200'000);
-  const auto status = CallFrame()
-                          .Arg(element, {200'000})
-                          .Arg(test, {3})
-                          .Ret(XLA_FFI_DataType_PRED, out.data(), {200'000})
-                          .Threads(3)
-                          .Run(XlaFfiAccelerateIsinCpu);
-  ASSERT_TRUE(status.ok()) << status.message;
-  for (int32_t i = 0; i < 200'000; ++i) {
-    ASSERT_EQ(out[i], i == 3 || i == 5 || i == 70'000);
+  for (const int64_t rows : {1, 100}) {
+    std::vector<int32_t> test;
+    for (int32_t row = 0; row < rows; ++row) {
+      test.insert(test.end(), {3, 5, 70'000 + row});
+    }
+    std::vector<uint8_t> out(200'000);
+    const CallFrame::Dims dims = {rows, 200'000 / rows};
+    const auto status = CallFrame()
+                            .Arg(element, dims)
+                            .Arg(test, {rows, 3})
+                            .Ret(XLA_FFI_DataType_PRED, out.data(), dims)
+                            .Threads(3)
+                            .Run(XlaFfiAccelerateIsinCpu);
+    ASSERT_TRUE(status.ok()) << status.message;
+    for (int32_t i = 0; i < 200'000; ++i) {
+      ASSERT_EQ(out[i], i == 3 || i == 5 || i == (rows == 1 ? 70'000 : 70'035));
+    }
   }
 }
 

@@ -1,16 +1,15 @@
-// A set of unsigned integers, built once and asked often.
+// A set of unsigned integers, built once and asked often, in memory of its
+// owner's.
 
 #ifndef ACCELERATE_KERNELS_ISIN_KEY_SET_H_
 #define ACCELERATE_KERNELS_ISIN_KEY_SET_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
 #include "accelerate/core/vector_sort.h"
-#include "xla_ffi/core/host_scratch.h"
 
 namespace xla_ffi_kit {
 
@@ -18,29 +17,36 @@ namespace xla_ffi_kit {
 template <typename K, typename = void>
 class KeySet {
  public:
-  explicit KeySet(int64_t /*most*/) { Clear(); }
-  ScratchStatus status() const { return {}; }
+  using Entry = bool;
+
+  // How many entries a table for so many keys has.
+  static int64_t Entries(int64_t /*most*/) { return kEntries; }
+
+  KeySet(int64_t /*most*/, Entry* table) : is_in_(table) {}
 
   // The set of keys[0, n), in place of what it was. May sort
   // keys, and then needs them as long as it is asked.
   void Assign(K* keys, int64_t n) {
-    Clear();
+    std::fill_n(is_in_, kEntries, false);
     for (int64_t i = 0; i < n; ++i) is_in_[keys[i]] = true;
   }
   bool Contains(K key) const { return is_in_[key]; }
 
  private:
-  void Clear() { std::memset(is_in_, 0, sizeof(is_in_)); }
+  static constexpr int64_t kEntries = int64_t{1} << (8 * sizeof(K));
 
-  bool is_in_[size_t{1} << (8 * sizeof(K))];
+  bool* const is_in_;
 };
 
 // Keys of 32 and 64 bits: a hash table with linear probing.
 template <typename K>
 class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
  public:
-  explicit KeySet(int64_t most) : bits_(Bits(most)), table_(Size(bits_)) {}
-  ScratchStatus status() const { return table_.status(); }
+  using Entry = K;
+
+  static int64_t Entries(int64_t most) { return int64_t{1} << Bits(most); }
+
+  KeySet(int64_t most, Entry* table) : bits_(Bits(most)), table_(table) {}
 
   void Assign(K* keys, int64_t n) {
     sorted_ = nullptr;
@@ -49,7 +55,7 @@ class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
     // An entry that is not used holds the first key, which is then found
     // wherever it is looked for, and itself needs no entry.
     vacant_ = keys[0];
-    std::fill_n(table_.get(), Size(bits_), vacant_);
+    std::fill_n(table_, int64_t{1} << bits_, vacant_);
     for (int64_t i = 1; i < n; ++i) {
       if (!Insert(keys[i])) {
         VectorSort(keys, n);
@@ -64,9 +70,8 @@ class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
     if (sorted_ != nullptr) {
       return std::binary_search(sorted_, sorted_ + count_, key);
     }
-    const K* table = table_.get();
     for (uint64_t at = Home(key);; at = Next(at)) {
-      const K entry = table[at];
+      const K entry = table_[at];
       if (entry == key) return true;
       if (entry == vacant_) return false;
     }
@@ -82,7 +87,6 @@ class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
     while (bits < 62 && (int64_t{1} << bits) < 2 * most) ++bits;
     return bits;
   }
-  static int64_t Size(int bits) { return int64_t{1} << bits; }
 
   // The upper bits of a product with 2^64 / golden ratio: neighbours, and
   // multiples of a power of two, end up apart.
@@ -96,7 +100,7 @@ class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
   bool Insert(K key) {
     uint64_t at = Home(key);
     for (int probe = 0; probe < kMaxProbes; ++probe, at = Next(at)) {
-      K& entry = table_.get()[at];
+      K& entry = table_[at];
       if (entry == key) return true;
       if (entry == vacant_) {
         entry = key;
@@ -107,7 +111,7 @@ class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
   }
 
   const int bits_;
-  const HostScratch<K> table_;
+  K* const table_;
   K vacant_ = 0;
   const K* sorted_ = nullptr;
   int64_t count_ = 0;

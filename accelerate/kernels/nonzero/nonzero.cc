@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"
 
@@ -88,31 +89,30 @@ void NonzeroRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
 // One row by all threads. Counted first, so that each part of the row knows
 // where its indices go. By this thread if there is no memory for as many.
 template <typename Index>
-void NonzeroLongRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
-                    Index* indices, const Executor& executor) {
-  const int64_t parts = kPartsPerThread * executor.num_threads();
-  const auto begin_of = [&](int64_t part) { return PartBegin(n, parts, part); };
+void NonzeroSharedRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
+                      Index* indices, int64_t parts, const Executor& executor) {
   const HostScratch<int64_t> memory(parts + 1);
   int64_t* const ends = memory.get();  // of a part's indices
   if (ends == nullptr) return NonzeroRow(mask, n, size, fill, indices);
   ends[0] = 0;
-  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
-    const int64_t begin = begin_of(part);
-    ends[part + 1] = HWY_DYNAMIC_DISPATCH(CountTrueIn)(
-        mask + begin, begin_of(part + 1) - begin);
-  });
-  std::partial_sum(ends, ends + parts + 1, ends);
-  const int64_t count = std::min(ends[parts], size);
-  ParallelTasks(executor, parts, [&](int64_t part) noexcept {
-    // Each part fills its share of what is left over, too.
-    const auto share = [&](int64_t i) {
-      return indices + count + PartBegin(size - count, parts, i);
-    };
-    std::fill(share(part), share(part + 1), fill);
-    const int64_t first = std::min(ends[part], size);
-    WriteIndices(mask, begin_of(part), begin_of(part + 1),
-                 std::min(ends[part + 1], size) - first, indices + first);
-  });
+  ReduceThenApply(
+      executor, n, parts,
+      [&](int64_t part, int64_t begin, int64_t end) noexcept {
+        ends[part + 1] =
+            HWY_DYNAMIC_DISPATCH(CountTrueIn)(mask + begin, end - begin);
+      },
+      [&] { std::partial_sum(ends, ends + parts + 1, ends); },
+      [&](int64_t part, int64_t begin, int64_t end) noexcept {
+        const int64_t count = std::min(ends[parts], size);
+        // Each part fills its share of what is left over, too.
+        const auto share = [&](int64_t i) {
+          return indices + count + PartBegin(size - count, parts, i);
+        };
+        std::fill(share(part), share(part + 1), fill);
+        const int64_t first = std::min(ends[part], size);
+        WriteIndices(mask, begin, end, std::min(ends[part + 1], size) - first,
+                     indices + first);
+      });
 }
 
 }  // namespace
@@ -120,28 +120,21 @@ void NonzeroLongRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
 template <typename Index>
 void Nonzero(const NonzeroProblem<Index>& p, const Executor& executor) {
   if (p.rows == 0 || p.size == 0) return;
-  // Some 60 microseconds of work, for which another thread is worth waking.
-  constexpr int64_t kMinElements = 1 << 19;
-  const int64_t row_elements = p.length + p.size;
-  if (row_elements >= 4 * kMinElements) {
-    const int64_t threads = executor.num_threads();
-    if (threads > 1 && p.rows < 2 * threads) {
-      for (int64_t row = 0; row < p.rows; ++row) {
-        NonzeroLongRow(p.mask + row * p.length, p.length, p.size, p.fill,
-                       p.indices + row * p.size, executor);
-      }
-      return;
-    }
-  }
-  const int64_t parts =
-      NumParts(executor, p.rows * row_elements, kMinElements, p.rows);
-  ParallelParts(executor, p.rows, parts,
-                [&](int64_t begin, int64_t end) noexcept {
-                  for (int64_t row = begin; row < end; ++row) {
-                    NonzeroRow(p.mask + row * p.length, p.length, p.size,
-                               p.fill, p.indices + row * p.size);
-                  }
-                });
+  const LineWork work = {p.rows, p.length + p.size, /*element_ns=*/0.1,
+                         /*shared_ns=*/0.15};
+  const LinePlan plan = PlanLines(executor, work);
+  ForEachLine(
+      executor, p.rows, plan,
+      [&](int64_t begin, int64_t end) noexcept {
+        for (int64_t row = begin; row < end; ++row) {
+          NonzeroRow(p.mask + row * p.length, p.length, p.size, p.fill,
+                     p.indices + row * p.size);
+        }
+      },
+      [&](int64_t row) {
+        NonzeroSharedRow(p.mask + row * p.length, p.length, p.size, p.fill,
+                         p.indices + row * p.size, plan.parts, executor);
+      });
 }
 
 template void Nonzero(const NonzeroProblem<int32_t>&, const Executor&);

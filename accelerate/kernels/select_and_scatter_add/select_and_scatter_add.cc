@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -194,9 +194,9 @@ void SelectAndScatterAdd(const Pool& pool, const T* operand, const T* source,
                          T* result, const Executor& executor) {
   HWY_EXPORT_T(Table, PoolImages<T>);
   const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  const int64_t row_bytes =
-      3 * pool.columns.size * pool.inner * static_cast<int64_t>(sizeof(T));
-  ParallelFor(executor, pool.outer * pool.rows.size, row_bytes,
+  const LineWork work = {pool.outer * pool.rows.size,
+                         pool.columns.size * pool.inner, /*element_ns=*/0.6};
+  ForEachLine(executor, work.lines, PlanLines(executor, work),
               [&](int64_t begin, int64_t end) noexcept {
                 run(pool, operand, source, result, begin, end);
               });

@@ -2,26 +2,20 @@
 
 #include <cstdint>
 
-#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/lines.h"
 
 namespace xla_ffi_kit {
 namespace sort_internal {
 
-bool IsRowByRow(const SortProblem& problem, const Executor& executor) {
-  // Rows that one thread each sorts need no distribution, and are better as
-  // soon as there are enough for all to be busy. Of a shorter row half is
-  // sorted before a second thread has come (50,000 floats took 0.13 ms by one
-  // and 0.11 ms by two, 70,000 0.19 and 0.12 ms).
+LinePlan PlanRows(const SortProblem& problem, const Executor& executor) {
+  const int64_t n = problem.length;
+  // Of a shorter row half is sorted before a second thread has come.
   constexpr int64_t kLongRow = 1 << 16;
-  return problem.length >= kLongRow &&
-         problem.rows < 2 * executor.num_threads();
-}
-
-int64_t NumRowParts(const SortProblem& problem, const Executor& executor) {
-  // Some 50 microseconds of work, for which another thread is worth waking.
-  constexpr int64_t kMinElements = 1 << 13;
-  return NumParts(executor, problem.rows,
-                  MinItems(kMinElements, problem.length));
+  const bool is_counted = problem.operands.size() == 1 &&
+                          problem.operands[0].width < 4 && n >= kLongRow;
+  LineWork work = {problem.rows, n, is_counted ? 1.5 : 6.0};
+  if (n >= kLongRow) work.shared_ns = work.element_ns;
+  return PlanLines(executor, work);
 }
 
 }  // namespace sort_internal

@@ -9,6 +9,7 @@
 #include "accelerate/core/ordered_key.h"
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/lines.h"
 
 namespace xla_ffi_kit {
 
@@ -46,11 +47,8 @@ ScratchStatus SortValues(const SortProblem& problem, const Executor& executor);
 ScratchStatus SortWithPayload(const SortProblem& problem,
                               const Executor& executor);
 
-// Whether rows are sorted one after the other, each by all threads.
-bool IsRowByRow(const SortProblem& problem, const Executor& executor);
-
-// How many parts of the rows are worth a thread each.
-int64_t NumRowParts(const SortProblem& problem, const Executor& executor);
+// Whether each thread sorts whole rows, or all of them one row after the other.
+LinePlan PlanRows(const SortProblem& problem, const Executor& executor);
 
 }  // namespace sort_internal
 }  // namespace xla_ffi_kit

@@ -10,6 +10,7 @@
 #include "accelerate/kernels/sort/vector_codes.h"
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
 namespace xla_ffi_kit {
@@ -161,18 +162,16 @@ ScratchStatus SortLongRows(const SortProblem& problem,
 
 template <typename Packed>
 ScratchStatus SortAs(const SortProblem& problem, const Executor& executor) {
-  if (IsRowByRow(problem, executor)) {
-    return SortLongRows<Packed>(problem, executor);
-  }
-  const int64_t parts = NumRowParts(problem, executor);
+  const LinePlan plan = PlanRows(problem, executor);
+  if (plan.is_shared) return SortLongRows<Packed>(problem, executor);
   const WorkerScratch<Packed> packed(
-      NumWorkers(executor, parts),
+      NumWorkers(executor, plan.parts),
       std::min(RowsOfGroup(problem), problem.rows) * problem.length);
   if (!packed.status()) return packed.status();
-  ParallelParts(executor, problem.rows, parts,
-                [&](int64_t begin, int64_t end, int64_t worker) noexcept {
-                  SortRows(problem, begin, end, packed.of(worker));
-                });
+  ForEachLine(executor, problem.rows, plan,
+              [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                SortRows(problem, begin, end, packed.of(worker));
+              });
   return {};
 }
 

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 #include <variant>
 
@@ -12,6 +14,7 @@
 #include "accelerate/kernels/sort/vector_codes.h"
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
 namespace xla_ffi_kit {
@@ -107,6 +110,12 @@ void SortRows(const K* in, int64_t rows, int64_t n, const Code& code,
   }
 }
 
+// Of bf16, which XLA quiets.
+void QuietNans(const SortOperand& operand, int64_t begin, int64_t end) {
+  if (!operand.is_bf16) return;
+  QuietBF16Nans(static_cast<uint16_t*>(operand.out) + begin, end - begin);
+}
+
 // One row, 32 or 64 bits an element, by all threads.
 template <typename K, typename Code>
 void SortLongRow(const K* in, int64_t n, const Code& code,
@@ -127,6 +136,78 @@ void SortLongRow(const K* in, int64_t n, const Code& code,
   }
 }
 
+// Row after row by all threads.
+template <typename K, typename Code,
+          std::enable_if_t<(sizeof(K) >= 4), int> = 0>
+ScratchStatus SortLongRows(const SortProblem& problem, const Code& code,
+                           int64_t /*parts*/, const Executor& executor) {
+  const int64_t n = problem.length;
+  const auto* const in = static_cast<const K*>(problem.operands[0].in);
+  auto* const out = static_cast<K*>(problem.operands[0].out);
+  const ParallelSortScratch<K> scratch(executor);
+  if (!scratch.status()) return scratch.status();
+  for (int64_t row = 0; row < problem.rows; ++row) {
+    SortLongRow(in + row * n, n, code, executor, scratch, out + row * n);
+  }
+  return {};
+}
+
+// The same of 8 or 16 bits an element: every code is counted, by each thread in
+// memory of its own.
+template <typename K, typename Code, std::enable_if_t<(sizeof(K) < 4), int> = 0>
+ScratchStatus SortLongRows(const SortProblem& problem, const Code& code,
+                           int64_t parts, const Executor& executor) {
+  constexpr int64_t kCodes = int64_t{1} << (8 * sizeof(K));
+  const SortOperand& operand = problem.operands[0];
+  const int64_t n = problem.length, workers = NumWorkers(executor, parts);
+  const WorkerScratch<int64_t> counts(workers, kCodes);
+  if (!counts.status()) return counts.status();
+  int64_t* const ends = counts.of(0);  // of each code's run, at last
+  const auto add_counts = [&] {
+    for (int64_t worker = 1; worker < workers; ++worker) {
+      const int64_t* const other = counts.of(worker);
+      for (int64_t c = 0; c < kCodes; ++c) ends[c] += other[c];
+    }
+    std::partial_sum(ends, ends + kCodes, ends);
+  };
+  for (int64_t row = 0; row < problem.rows; ++row) {
+    const K* const in = static_cast<const K*>(operand.in) + row * n;
+    K* const out = static_cast<K*>(operand.out) + row * n;
+    std::atomic<bool> has_ties{false};
+    for (int64_t i = 0; i < workers; ++i) {
+      std::fill_n(counts.of(i), kCodes, 0);
+    }
+    ReduceThenApply(
+        executor, n, parts,
+        [&](int64_t, int64_t begin, int64_t end, int64_t worker) noexcept {
+          int64_t* const count = counts.of(worker);
+          std::array<K, kGroup> codes;
+          for (int64_t i = begin, some; i < end; i += some) {
+            some = std::min(kGroup, end - i);
+            if (EncodeKeys(code, in + i, some, codes.data())) {
+              has_ties.store(true, std::memory_order_relaxed);
+            }
+            for (int64_t j = 0; j < some; ++j) ++count[codes[j]];
+          }
+        },
+        add_counts,
+        [&](int64_t, int64_t begin, int64_t end) noexcept {
+          int64_t c = std::upper_bound(ends, ends + kCodes, begin) - ends;
+          for (int64_t i = begin; i < end; ++c) {
+            const int64_t stop = std::min(end, ends[c]);
+            std::fill(out + i, out + stop, static_cast<K>(c));
+            i = stop;
+          }
+          if (!has_ties.load()) DecodeKeys(code, end - begin, out + begin);
+        });
+    if constexpr (Code::kHasTies) {
+      if (has_ties.load()) DecodeWithTies(in, n, code, out);
+    }
+  }
+  QuietNans(operand, 0, problem.rows * n);
+  return {};
+}
+
 }  // namespace
 
 ScratchStatus SortValues(const SortProblem& problem, const Executor& executor) {
@@ -136,28 +217,18 @@ ScratchStatus SortValues(const SortProblem& problem, const Executor& executor) {
     using K = typename std::decay_t<decltype(code)>::Key;
     const auto* in = static_cast<const K*>(operand.in);
     auto* out = static_cast<K*>(operand.out);
-    if constexpr (sizeof(K) >= 4) {
-      if (IsRowByRow(problem, executor)) {
-        const ParallelSortScratch<K> scratch(executor);
-        if (!scratch.status()) return scratch.status();
-        for (int64_t row = 0; row < problem.rows; ++row) {
-          SortLongRow(in + row * n, n, code, executor, scratch, out + row * n);
-        }
-        return {};
-      }
+    const LinePlan plan = PlanRows(problem, executor);
+    if (plan.is_shared) {
+      return SortLongRows<K>(problem, code, plan.parts, executor);
     }
-    const int64_t parts = NumRowParts(problem, executor);
-    const CodeSorter<K> sorter(NumWorkers(executor, parts), n);
+    const CodeSorter<K> sorter(NumWorkers(executor, plan.parts), n);
     if (!sorter.status()) return sorter.status();
-    ParallelParts(executor, problem.rows, parts,
-                  [&](int64_t begin, int64_t end, int64_t worker) noexcept {
-                    SortRows(in + begin * n, end - begin, n, code, sorter,
-                             worker, out + begin * n);
-                    if constexpr (sizeof(K) == 2) {
-                      if (!operand.is_bf16) return;
-                      QuietBF16Nans(out + begin * n, (end - begin) * n);
-                    }
-                  });
+    ForEachLine(executor, problem.rows, plan,
+                [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                  SortRows(in + begin * n, end - begin, n, code, sorter, worker,
+                           out + begin * n);
+                  QuietNans(operand, begin * n, end * n);
+                });
     return {};
   };
   return std::visit(sort, operand.code);

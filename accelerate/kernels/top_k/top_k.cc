@@ -10,6 +10,7 @@
 #include "accelerate/core/small_sort.h"
 #include "accelerate/core/vector_sort.h"
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
 namespace xla_ffi_kit {
@@ -242,23 +243,21 @@ void TopKRows(const TopKProblem& problem, int64_t begin, int64_t end,
 
 ScratchStatus TopK(const TopKProblem& problem, const Executor& executor) {
   if (problem.rows == 0 || problem.k == 0) return {};
-  // Some 50 microseconds of work, for which another thread is worth waking.
-  constexpr int64_t kMinElements = 1 << 13;
-  const int64_t parts =
-      NumParts(executor, problem.rows, MinItems(kMinElements, problem.length));
+  const LinePlan plan =
+      PlanLines(executor, {problem.rows, problem.length, /*element_ns=*/6});
   const auto select = [&](const auto& code) -> ScratchStatus {
     using Code = std::decay_t<decltype(code)>;
     using Wide =
         std::conditional_t<sizeof(typename Code::Key) == 8, uint64_t, uint32_t>;
     const Rank<Code> rank = {code, problem.is_bf16};
-    const Selection<Wide> selection(NumWorkers(executor, parts), problem.length,
-                                    problem.k);
+    const Selection<Wide> selection(NumWorkers(executor, plan.parts),
+                                    problem.length, problem.k);
     if (!selection.status()) return selection.status();
-    ParallelParts(executor, problem.rows, parts,
-                  [&](int64_t begin, int64_t end, int64_t worker) noexcept {
-                    TopKRows(problem, begin, end, rank,
-                             Selector<Wide>(selection, worker));
-                  });
+    ForEachLine(executor, problem.rows, plan,
+                [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                  TopKRows(problem, begin, end, rank,
+                           Selector<Wide>(selection, worker));
+                });
     return {};
   };
   return std::visit(select, problem.code);

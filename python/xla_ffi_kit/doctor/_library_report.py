@@ -51,6 +51,7 @@ class HandlerReport:
     state: str | None  # name of the type it keeps as state, if any
     loads_in: str  # the jaxlib releases that take it, in words
     problem: str | None  # why it does not load into the running jaxlib
+    signature: str | None = None  # one line to call it by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,6 +188,7 @@ def _handler(
         problem=_problem(version, keeps_state, runtime)
         if version
         else next((e for e in errors if not _wants_type(e)), None),
+        signature=found.get("signature") or None,
     )
 
 

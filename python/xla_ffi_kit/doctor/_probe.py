@@ -64,6 +64,7 @@ class FoundHandler(TypedDict, total=False):
     platform: str
     stages: dict[str, Answer]
     symbols: list[str | None]
+    signature: str
 
 
 class Loaded(TypedDict, total=False):
@@ -142,8 +143,10 @@ def table(path: str, functions: Sequence[str]) -> Loaded:
     handlers: list[FoundHandler] = []
     for handler in handler_library.handlers_in(contents):
         stages = {s: ask(a) for s, a in handler.stages.items()}
+        signature = str(handler.signature() or "")
         handlers.append(
             {
+                "signature": _elf_symbols.printable(signature),
                 "name": _elf_symbols.printable(handler.name),
                 "platform": _elf_symbols.printable(handler.platform),
                 "stages": stages,

@@ -34,6 +34,7 @@ def library(report: LibraryReport) -> str:
         f"handler{'s' * (count != 1)} (found by: {report.kind}); needs glibc "
         f">= {report.glibc or 'any'}",
         columns(rows),
+        *_signatures(report),
         f"other exports: {_few(report.other_exports)}",
         f"linked against: {', '.join(report.needed) or 'nothing'}",
     ]
@@ -45,6 +46,14 @@ def library(report: LibraryReport) -> str:
     else:
         lines.append(f"{here} loads every handler")
     return "\n".join(lines)
+
+
+def _signatures(report: LibraryReport) -> list[str]:
+    """What each handler takes, where handlers can say so."""
+    if report.kind != "handler table":
+        return []
+    lines = (h.signature or f"{h.name}: no signature" for h in report.handlers)
+    return ["signatures:", *(f"  {line}" for line in lines)]
 
 
 def _row(handler: HandlerReport) -> tuple[str, ...]:

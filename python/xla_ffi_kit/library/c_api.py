@@ -43,6 +43,7 @@ class HandlerEntry(ctypes.Structure):
         ("prepare", c_void_p),
         ("initialize", c_void_p),
         ("execute", c_void_p),
+        ("signature", c_void_p),  # not in older tables
     ]
 
 

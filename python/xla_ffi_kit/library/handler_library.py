@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias, Union
 
 from xla_ffi_kit.library import c_api, elf
+from xla_ffi_kit.library.signature import Signature, read
 
 # XLA's name of a platform in the handler table -> JAX's name of it.
 _PLATFORMS = {"Host": "cpu", "CUDA": "cuda", "ROCM": "rocm"}
@@ -33,10 +34,15 @@ class Handler:
     name: str  # e.g. "xla_ffi_kit.rms_norm"
     platform: str  # JAX's name of it: "cpu", "cuda"
     stages: dict[str, int]  # stage, "execute" among them -> function's address
+    signature_at: int | None = None  # the address of its signature
 
     def metadata(self) -> c_api.Metadata:
         """The FFI version and traits that the handler was compiled with."""
         return c_api.read_metadata(self.stages["execute"])
+
+    def signature(self) -> Signature | None:
+        """What it takes; None if its library does not say."""
+        return read(self.signature_at) if self.signature_at else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +134,14 @@ class HandlerLibrary:
                 f"{self.platform}; it offers: {offered}"
             )
         return found
+
+    def signature(self, target: str) -> Signature | None:
+        """What the handler of `target` takes.
+
+        None where the library does not say: the handler is written with the
+        plain FFI, or the library is older than signatures.
+        """
+        return self.handler(target).signature()
 
     def function(self, name: str) -> ctypes._FuncPointer:
         """A C function that the library exports."""
@@ -224,11 +238,18 @@ def _file_at(path: str) -> tuple[int, ...]:
 def handlers_in(table: c_api.HandlerTable) -> Iterator[Handler]:
     """The handlers of all platforms."""
     for i in range(table.num_handlers):
-        # The library's own stride: its rows may be longer than this reader's.
+        # The library's own stride: its rows may be longer than this reader's,
+        # and shorter.
         at = table.handlers + i * table.handler_size
         entry = c_api.HandlerEntry.from_address(at)
         stages = {s: getattr(entry, s) for s in STAGES if getattr(entry, s)}
-        yield Handler(entry.name.decode(), _jax_platform(entry), stages)
+        has_signature = table.handler_size >= ctypes.sizeof(entry)
+        yield Handler(
+            entry.name.decode(),
+            _jax_platform(entry),
+            stages,
+            entry.signature if has_signature else None,
+        )
 
 
 def types_in(table: c_api.HandlerTable) -> Iterator[StateType]:

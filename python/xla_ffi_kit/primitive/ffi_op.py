@@ -28,6 +28,7 @@ from xla_ffi_kit.primitive import (
     python_signature,
     reference_switch,
     shared_operands,
+    signature_check,
 )
 from xla_ffi_kit.primitive import spec as specs
 from xla_ffi_kit.primitive.abstract_eval import ResultTypes
@@ -203,6 +204,7 @@ class FfiOp(OpSpec, Generic[R]):
             name, self.attributes, python_signature.defaults(self.signature)
         )
         self._types = ResultTypes(self)
+        signature_check.check(self, dtypes)
         self.primitive = _jax_hooks.Primitive(name)
         self.primitive.multiple_results = True
         self.primitive.def_effectful_abstract_eval(self._types.abstract_eval)

@@ -38,6 +38,7 @@ _INLINE_HEADERS = (
     "xla/ffi/api/c_api.h",
     "xla_ffi/core/define_table.h",
     "xla_ffi/core/half.h",
+    "xla_ffi/core/handler_signature.h",
     "xla_ffi/core/handler_table.h",
     "xla_ffi/core/host_device.h",
     "xla_ffi/inline/check.h",

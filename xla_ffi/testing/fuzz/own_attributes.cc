@@ -176,6 +176,36 @@ size_t Score(const Own& own) {
   return score;
 }
 
+OwnAttribute::Kind KindOf(const XlaFfiKit_Attribute& attribute) {
+  if (attribute.type == XLA_FFI_AttrType_STRING) return OwnAttribute::kString;
+  switch (attribute.dtype) {
+    case XLA_FFI_DataType_F64:
+      return OwnAttribute::kF64;
+    case XLA_FFI_DataType_F32:
+      return OwnAttribute::kF32;
+    case XLA_FFI_DataType_S32:
+      return OwnAttribute::kS32;
+    case XLA_FFI_DataType_PRED:
+      return OwnAttribute::kPred;
+    default:
+      return OwnAttribute::kS64;
+  }
+}
+
+// Those of a handler that says what it takes.
+Own FromSignature(const XlaFfiKit_Signature& signature) {
+  Own own;
+  for (size_t i = 0; i < signature.num_attributes; ++i) {
+    const XlaFfiKit_Attribute& attribute = signature.attributes[i];
+    OwnAttribute& to = own.emplace_back();
+    to.name = attribute.name;
+    to.is_known = true;
+    to.kind = KindOf(attribute);
+    to.words.assign(attribute.words, attribute.words + attribute.num_words);
+  }
+  return own;
+}
+
 }  // namespace
 
 void OwnAttribute::Set(double number, Attributes& attributes) const {
@@ -212,6 +242,9 @@ const Own& OwnAttributesOf(const XlaFfiKit_Handler& handler) {
   static auto& known = *new std::map<const XlaFfiKit_Handler*, Own>;
   const auto [it, is_new] = known.try_emplace(&handler);
   if (!is_new) return it->second;
+  if (handler.signature != nullptr) {
+    return it->second = FromSignature(*handler.signature);
+  }
   for (int i = 0; i < 5 * 3 * 2 * 2; ++i) {
     Own own = Ask(handler.execute, {/*operands=*/1 + i / 12,
                                     /*results=*/1 + i / 4 % 3,
