@@ -316,6 +316,7 @@ void Run(const Job& p, const Executor& executor) {
   if (tasks == 0) return;
   LineWork work = {tasks, p.length * std::min(p.inner, kColumns), ElementNs(p)};
   work.shared_ns = work.element_ns;
+  work.alone_ns = kThreadNs;  // lines in a cache are done before others come
   LinePlan plan = PlanLines(executor, work);
   const SharedScratch scratch(
       p, plan.is_shared ? plan.parts = std::min(plan.parts, p.length) : 0);

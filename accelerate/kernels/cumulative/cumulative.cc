@@ -145,6 +145,12 @@ void ScanColumns(Op op, const T* in, int64_t n, int64_t stride, int64_t columns,
 template <class Op, typename T>
 void TotalsOf(Op op, const T* in, int64_t n, int64_t stride, int64_t columns,
               T* totals) {
+  if (columns == 1 && stride == 1) {  // no array: a sum in registers
+    T total = Op::kIdentity;
+    for (int64_t i = 0; i < n; ++i) total = op.Apply(total, op.Encode(in[i]));
+    *totals = total;
+    return;
+  }
   // Columns that are all there is are one row of several of them, and long
   // enough for vectors.
   constexpr int64_t kWide = 2 * kMaxScanColumns;

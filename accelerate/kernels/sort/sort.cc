@@ -11,9 +11,10 @@ LinePlan PlanRows(const SortProblem& problem, const Executor& executor) {
   const int64_t n = problem.length;
   // Of a shorter row half is sorted before a second thread has come.
   constexpr int64_t kLongRow = 1 << 16;
-  const bool is_counted = problem.operands.size() == 1 &&
-                          problem.operands[0].width < 4 && n >= kLongRow;
-  LineWork work = {problem.rows, n, is_counted ? 1.5 : 6.0};
+  const int64_t width = problem.operands[0].width;
+  const bool is_counted =
+      problem.operands.size() == 1 && width < 4 && n >= kLongRow;
+  LineWork work = {problem.rows, n, is_counted ? 0.45 * width : 6.0};
   if (n >= kLongRow) work.shared_ns = work.element_ns;
   return PlanLines(executor, work);
 }
