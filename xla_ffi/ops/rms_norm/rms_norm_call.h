@@ -120,15 +120,20 @@ inline ffi::ErrorOr<double> GetEps(std::string_view operation,
                                    std::string_view expected,
                                    const ffi::Dictionary& attributes) {
   const Place where = {operation, "attribute eps"};
-  const ffi::ErrorOr<double> eps = attributes.get<double>("eps");
+  ffi::ErrorOr<double> eps = attributes.get<double>("eps");
   if (eps.has_error()) {
-    return ffi::Unexpected(
-        attributes.contains("eps")
-            ? InvalidArgument(where,
-                              "a scalar f64 (in Python, np.float64(value))",
-                              "another type")
-            : InvalidArgument({operation, "attributes"}, expected,
-                              AttributeNames(attributes)));
+    const ffi::ErrorOr<float> narrow = attributes.get<float>("eps");
+    if (narrow.has_error()) {
+      return ffi::Unexpected(
+          attributes.contains("eps")
+              ? InvalidArgument(where,
+                                "a scalar f32 or f64 (in Python, "
+                                "np.float64(value))",
+                                "another type")
+              : InvalidArgument({operation, "attributes"}, expected,
+                                AttributeNames(attributes)));
+    }
+    eps = ffi::ErrorOr<double>(*narrow);
   }
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckFiniteNotNegative(where, *eps));
   return eps;

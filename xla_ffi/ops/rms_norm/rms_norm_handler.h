@@ -27,10 +27,10 @@
 // x is the forward's sum, ct_sum its cotangent, and dx the cotangent of the
 // residual too.
 //
-// Attributes: rms_norm has `eps`, a finite f64 >= 0, and may have `epilogue`, a
-// string: "add_relu" for y = max(h * scale * weight + h, 0), which needs a
-// weight and a T that is not complex. rms_norm_bwd has `eps` without a scale,
-// which it then computes again, and no attribute with one.
+// Attributes: rms_norm has `eps`, a finite f32 or f64 >= 0, and may have
+// `epilogue`, a string: "add_relu" for y = max(h * scale * weight + h, 0),
+// which needs a weight and a T that is not complex. rms_norm_bwd has `eps`
+// without a scale, which it then computes again, and no attribute with one.
 //
 // Errors are INVALID_ARGUMENT: operands or results that are too many or too
 // few, rank 0, an empty last axis, another dtype, a shape or dtype that does
