@@ -1,7 +1,7 @@
 """One C++ file, built in three ways; what XLA checks before it is called."""
 
 import ctypes
-import importlib
+import importlib.util
 import os
 import pathlib
 import shlex
@@ -27,14 +27,13 @@ cmake --build build
 """
 
 
-def folder_of(program):
-    """Where cmake or ninja is: PyPI's, or the machine's; or None."""
-    try:
-        module = importlib.import_module(program)
-        return getattr(module, "CMAKE_BIN_DIR", None) or module.BIN_DIR
-    except ImportError:
-        found = shutil.which(program)
-        return found and os.path.dirname(found)
+def folder_of_cmake():
+    """PyPI's, or the machine's; or None."""
+    package = importlib.util.find_spec("cmake")
+    if package and package.origin:
+        return os.path.join(os.path.dirname(package.origin), "data/bin")
+    found = shutil.which("cmake")
+    return found and os.path.dirname(found)
 
 
 def run(commands, folder):
@@ -45,10 +44,9 @@ def run(commands, folder):
     python.parent.mkdir()
     python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     python.chmod(0o755)
-    folders = [folder_of(program) for program in ("cmake", "ninja")]
-    path = [str(python.parent), *filter(None, folders), os.environ["PATH"]]
-    environ = os.environ | {"PATH": os.pathsep.join(path)}
-    if folders[1]:
+    path = [str(python.parent), folder_of_cmake(), os.environ["PATH"]]
+    environ = os.environ | {"PATH": os.pathsep.join(filter(None, path))}
+    if shutil.which("ninja"):
         environ["CMAKE_GENERATOR"] = "Ninja"
     command = ["bash", "-euc", commands]
     subprocess.run(command, cwd=folder, env=environ, check=True)
@@ -65,7 +63,7 @@ def by_command(folder):
 
 
 def by_cmake(folder):
-    if not folder_of("cmake"):
+    if not folder_of_cmake():
         pytest.skip("pip install cmake")
     run(CMAKE, folder)
     return folder / "build/librms_norm.so"

@@ -54,7 +54,9 @@ def compiled(folder, source):
     file = folder / "own.cc"
     file.write_text(source)
     library = folder / "own.so"
-    compiler.compile_library("own", compiler.find(), [file], ["*"], library, [])
+    found = compiler.find()
+    exports, flags = ["*"], ["-O0"]
+    compiler.compile_library("own", found, [file], exports, library, flags)
     return library
 
 

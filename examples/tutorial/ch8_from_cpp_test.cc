@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -72,7 +73,7 @@ xla::XlaOp Call(xla::XlaBuilder& builder, const char* target,
                          xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
 }
 
-absl::StatusOr<xla::Literal> Run(xla::XlaBuilder& builder) {
+absl::StatusOr<xla::Literal> RunOnCpu(xla::XlaBuilder& builder) {
   return xla::ClientLibrary::LocalClientOrDie()->ExecuteAndTransfer(
       *builder.Build(), {});
 }
@@ -89,7 +90,7 @@ TEST(FromCppTest, AttributesAndShapes) {
   const xla::XlaOp c = xla::ConstantR1<float>(&builder, Iota(2048));
   Call(builder, "tutorial.modular_add", {b, c},
        xla::ShapeUtil::MakeShape(xla::F32, {2048}), "{scale = 2.0 : f32}");
-  const absl::StatusOr<xla::Literal> a = Run(builder);
+  const absl::StatusOr<xla::Literal> a = RunOnCpu(builder);
   ASSERT_TRUE(a.ok()) << a.status();
   for (int64_t i = 0; i < 2048; ++i) {
     ASSERT_EQ(a->Get<float>({i}), static_cast<float>(i % 128 + 2 * i)) << i;
@@ -104,7 +105,7 @@ TEST(FromCppTest, TuplesAreFlattened) {
   const xla::Shape scalar = xla::ShapeUtil::MakeShape(xla::F32, {});
   Call(builder, "tutorial.sum_and_difference", {pair},
        xla::ShapeUtil::MakeTupleShape({scalar, scalar}), "");
-  absl::StatusOr<xla::Literal> results = Run(builder);
+  absl::StatusOr<xla::Literal> results = RunOnCpu(builder);
   ASSERT_TRUE(results.ok()) << results.status();
   const std::vector<xla::Literal> parts = results->DecomposeTuple();
   EXPECT_EQ(parts[0].Get<float>({}), 8);
@@ -121,7 +122,8 @@ TEST(FromCppTest, ErrorsOfTheHandlerAndOfItsBinding) {
     const xla::XlaOp c = xla::ConstantR1<float>(&builder, Iota(4));
     Call(builder, "tutorial.modular_add", {b, c},
          xla::ShapeUtil::MakeShape(xla::F32, {4}), attributes);
-    EXPECT_THAT(Run(builder).status().ToString(), ::testing::HasSubstr(says));
+    EXPECT_THAT(RunOnCpu(builder).status().ToString(),
+                ::testing::HasSubstr(says));
   }
 }
 

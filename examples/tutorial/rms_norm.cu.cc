@@ -2,11 +2,12 @@
 // as plain as the loop of rms_norm.cc: a thread for each row.
 
 #include <cstdint>
+#include <string>
 
-#include "xla_ffi/core/cuda/handler.h"
+#include "cuda_runtime.h"
+#include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
-namespace kit = xla_ffi_kit;
 
 __global__ void RmsNormKernel(float eps, int64_t rows, int64_t n,
                               const float* x, float* y) {
@@ -29,11 +30,16 @@ ffi::Error RmsNormCudaImpl(cudaStream_t stream, float eps,
   const int64_t n = dims.back();
   const int64_t rows = static_cast<int64_t>(x.element_count()) / n;
   if (rows == 0) return ffi::Error::Success();
-  // kernel<<<blocks, threads, 0, stream>>>(...), which the emulator runs too.
-  const kit::LaunchShape shape = {(rows + 255) / 256, 256};
-  return kit::CudaStatus("rms_norm",
-                         kit::Launch(RmsNormKernel, shape, stream, eps, rows, n,
-                                     x.typed_data(), y->typed_data()));
+  // RmsNormKernel<<<blocks, 256, 0, stream>>>(...), as the emulator takes it.
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>((rows + 255) / 256));
+  config.blockDim = dim3(256);
+  config.stream = stream;
+  const cudaError_t status = cudaLaunchKernelEx(
+      &config, RmsNormKernel, eps, rows, n, x.typed_data(), y->typed_data());
+  if (status == cudaSuccess) return ffi::Error::Success();
+  return ffi::Error::Internal(std::string("rms_norm: ") +
+                              cudaGetErrorString(status));
 }
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(

@@ -210,8 +210,8 @@ TEST_P(CustomCallTest, EmptyLastAxis) {
 TEST_P(CustomCallTest, WrongAttributes) {
   const Shape shape = ShapeUtil::MakeShape(F32, {2});
   for (const char* attributes :
-       {"", "{eps = 1.0e-5 : f32}", "{eps = 1 : i64}", "{eps = -1.0 : f64}",
-        "{epsilon = 1.0e-5 : f64}", "{eps = 1.0e-5 : f64, more = 1 : i32}"}) {
+       {"", "{eps = 1 : i64}", "{eps = -1.0 : f64}", "{epsilon = 1.0e-5 : f64}",
+        "{eps = 1.0e-5 : f64, more = 1 : i32}"}) {
     EXPECT_THAT(
         RmsNormError(shape, attributes, LiteralUtil::CreateR1<float>({1, 2})),
         AllOf(HasSubstr("INVALID_ARGUMENT"),

@@ -65,6 +65,9 @@ def not_checked(block: Block) -> list[str]:
         return []
     if block.language == "sh":
         return [c for c in commands(block.text) if c not in RUN]
+    if block.language == "bazelrc":
+        own = (CONSUMER / ".bazelrc").read_text().splitlines()
+        return [line for line in block.text.splitlines() if line not in own]
     if block.language == "starlark":
         # Where the kit is differs.
         lines = re.sub("local_repository.*", "", block.text).splitlines()

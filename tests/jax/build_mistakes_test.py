@@ -140,6 +140,32 @@ def test_a_string_is_no_sequence(source, tmp_path, options, said):
     assert str(caught.value) == said
 
 
+def test_a_static_handler_is_not_defined_for_the_linker(tmp_path):
+    source = tmp_path / "static.cc"
+    source.write_text(
+        '#include "xla/ffi/api/ffi.h"\n'
+        "XLA_FFI_DEFINE_HANDLER(kStatic, [] { return xla::ffi::Error(); },\n"
+        "                       xla::ffi::Ffi::Bind());\n"
+    )
+    says = r"XLA_FFI_DEFINE_HANDLER_SYMBOL\(kStatic, ...\) or correct the name"
+    with pytest.raises(xla_ffi_kit.BuildError, match=says):
+        build(source, tmp_path / "ops.so", symbol="kStatic")
+
+
+def test_an_nvcc_that_is_a_script_is_asked_for_its_toolkit(tmp_path):
+    script = tmp_path / "bin/nvcc"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\necho '#$ TOP=/toolkit/bin/..' >&2\n")
+    script.chmod(0o755)
+    assert nvcc.Nvcc(script).include == pathlib.Path("/toolkit/include")
+    with pytest.raises(xla_ffi_kit.BuildError, match="unset it and `pip inst"):
+        nvcc.Nvcc(script).link_flags()
+    beside = tmp_path / "include/cuda_runtime.h"
+    beside.parent.mkdir()
+    beside.touch()
+    assert nvcc.Nvcc(script).root == tmp_path
+
+
 def test_commas_in_flags_for_nvcc(tmp_path):
     flags = ["-Da", "-Db=f(1, 2)", "-Ic", "-Id,e", "-fsanitize=f,g"]
     found = nvcc.Nvcc(tmp_path / "nvcc").command("c++", [], flags, ["90"])

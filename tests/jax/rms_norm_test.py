@@ -78,6 +78,14 @@ def test_eps(eps):
     assert_close(y, expected(x, float(eps)), 1e-14)
 
 
+@pytest.mark.parametrize("eps", [np.float32(1e-2), np.float64(1e-3)])
+def test_eps_of_a_raw_call_has_either_type(eps):
+    x = jnp.arange(12.0).reshape(3, 4)
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    y = jax.ffi.ffi_call("xla_ffi_kit.rms_norm", out)(x, eps=eps)
+    np.testing.assert_array_equal(y, xla_ffi_kit.rms_norm(x, eps=float(eps)))
+
+
 def test_half_precision_does_not_overflow():
     x = jnp.full((2, 16), 300.0, jnp.float16)
     np.testing.assert_array_equal(xla_ffi_kit.rms_norm(x), jnp.ones_like(x))

@@ -123,15 +123,16 @@ def build_library(
         text = _table(name, stages, types, _PLATFORMS[platform])
         table.write_text(text, encoding="utf-8")
         library = pathlib.Path(work, output.name)
-        compiler.compile_library(
-            name,
-            found,
-            [*(pathlib.Path(s).absolute() for s in sources), table],
-            [*symbols, "XlaFfiKit_*"],
-            library,
-            flags,
-            cuda,
-        )
+        with _names_what_is_not_defined(name, stages):
+            compiler.compile_library(
+                name,
+                found,
+                [*(pathlib.Path(s).absolute() for s in sources), table],
+                [*symbols, "XlaFfiKit_*"],
+                library,
+                flags,
+                cuda,
+            )
         with _written(name, output):
             # A process that has the old one loaded keeps it.
             os.replace(library, output)
@@ -148,6 +149,26 @@ def _written(name: str, output: pathlib.Path) -> Iterator[None]:
             f"{name}: output: {output} cannot be written: "
             f"{error.strerror or error}"
         ) from error
+
+
+@contextlib.contextmanager
+def _names_what_is_not_defined(
+    name: str, stages: Mapping[str, Mapping[str, str]]
+) -> Iterator[None]:
+    """Says it of a handler as the Bazel rule does; of all else the linker."""
+    try:
+        yield
+    except BuildError as error:
+        for target, row in stages.items():
+            for symbol in row.values():
+                if re.search(rf"undefined .*\b{symbol}\b", str(error)):
+                    raise BuildError(
+                        f'{name}: handlers["{target}"]: no source defines '
+                        f"{symbol}: define it with "
+                        f"XLA_FFI_DEFINE_HANDLER_SYMBOL({symbol}, ...) or "
+                        "correct the name"
+                    ) from error
+        raise
 
 
 def _check_stages(name: str, stages: Mapping[str, Mapping[str, str]]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
+import subprocess
 from collections.abc import Sequence
 
 from xla_ffi_kit.strings.errors import NoCompilerError
@@ -24,10 +27,22 @@ class Nvcc:
 
     program: pathlib.Path
 
-    @property
+    @functools.cached_property
     def root(self) -> pathlib.Path:
         """The toolkit's folder."""
-        return self.program.parent.parent
+        beside = self.program.parent.parent
+        if (beside / "include/cuda_runtime.h").exists():
+            return beside
+        # A script that starts nvcc, which says where its toolkit is.
+        said = subprocess.run(
+            [self.program, "--dryrun", "-x", "cu", "-c", os.devnull],
+            capture_output=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+            check=False,
+        )
+        top = re.search(r"^#\$ TOP=(.*)$", said.stdout + said.stderr, re.M)
+        return pathlib.Path(os.path.abspath(top[1])) if top else beside
 
     @property
     def include(self) -> pathlib.Path:
@@ -43,8 +58,8 @@ class Nvcc:
                 return [str(archive), "-ldl", "-lpthread", "-lrt"]
         raise NoCompilerError(
             f"{self.program} has no libcudart_static.a in "
-            f"{' or '.join(map(str, folders))}; `pip install "
-            "nvidia-cuda-runtime` brings it"
+            f"{' or '.join(map(str, folders))}; set NVCC to the nvcc of a "
+            f"whole toolkit, or unset it and `pip install {_WHEELS}`"
         )
 
     def command(

@@ -124,10 +124,15 @@ inline ffi::ErrorOr<double> GetEps(std::string_view operation,
                                            AttributeNames(attributes)));
   }
   const Place where = {operation, "attribute eps"};
-  const ffi::ErrorOr<double> eps = attributes.get<double>("eps");
+  ffi::ErrorOr<double> eps = attributes.get<double>("eps");
   if (eps.has_error()) {
-    return ffi::Unexpected(InvalidArgument(
-        where, "a scalar f64 (in Python, np.float64(value))", "another type"));
+    const ffi::ErrorOr<float> narrow = attributes.get<float>("eps");
+    if (narrow.has_error()) {
+      return ffi::Unexpected(InvalidArgument(
+          where, "a scalar f32 or f64 (in Python, np.float64(value))",
+          "another type"));
+    }
+    eps = ffi::ErrorOr<double>(*narrow);
   }
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckFiniteNotNegative(where, *eps));
   return eps;

@@ -165,13 +165,14 @@ TEST_F(RmsNormHandlerErrorsTest, RefusesWrongEps) {
   ExpectForward(frame().Attr("eps", 1e-6).Attr("mode", "fast"),
                 names + "{eps, mode}");
   const std::string scalar =
-      "attribute eps: expected a scalar f64 (in Python, np.float64(value)), "
-      "got another type";
-  ExpectForward(frame().Attr("eps", 1e-6f), scalar);
+      "attribute eps: expected a scalar f32 or f64 (in Python, "
+      "np.float64(value)), got another type";
+  ExpectForward(frame().Attr("eps", int64_t{1}), scalar);
   ExpectForward(frame().Attr("eps", "1e-6"), scalar);
   const std::string value = "attribute eps: expected a finite value >= 0, got ";
   constexpr double kInf = std::numeric_limits<double>::infinity();
   ExpectForward(frame().Attr("eps", -1e-6), value + "-1e-06");
+  ExpectForward(frame().Attr("eps", -0.5f), value + "-0.5");
   ExpectForward(frame().Attr("eps", kInf), value + "inf");
   ExpectForward(frame().Attr("eps", std::nan("")), value + "nan");
   // The backward has eps exactly without a scale.

@@ -58,6 +58,24 @@ TEST_F(RmsNormHandlerTest, ForwardNormalizesEachRow) {
   EXPECT_EQ(alone, y_);
 }
 
+TEST_F(RmsNormHandlerTest, EpsIsAFloatOrADouble) {
+  const CallFrame frame = Frame({{x_, {2, 3}}}, {{y_, {2, 3}}});
+  Run(XlaFfiKitRmsNormCpu, CallFrame(frame).Attr("eps", 0.25));
+  const Floats want = y_;
+  EXPECT_FLOAT_EQ(want[0], 3 / std::sqrt(25 / 3.0f + 0.25f));
+  std::fill(y_.begin(), y_.end(), 0);
+  Run(XlaFfiKitRmsNormCpu, CallFrame(frame).Attr("eps", 0.25f));
+  EXPECT_EQ(y_, want);
+  // The backward without a scale reads it too.
+  const CallFrame backward =
+      Frame({{x_, {2, 3}}, {ct_, {2, 3}}}, {{y_, {2, 3}}});
+  Run(XlaFfiKitRmsNormBwdCpu, CallFrame(backward).Attr("eps", 0.25));
+  const Floats dx = y_;
+  std::fill(y_.begin(), y_.end(), 0);
+  Run(XlaFfiKitRmsNormBwdCpu, CallFrame(backward).Attr("eps", 0.25f));
+  EXPECT_EQ(y_, dx);
+}
+
 TEST_F(RmsNormHandlerTest, WeightAndResidualAreOptional) {
   const Dims rows = {2, 3};
   Floats weight = {1, 10, 100}, residual(6, 1), h = {4, 5, 1, 6, 13, 1};
