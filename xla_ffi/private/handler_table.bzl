@@ -73,6 +73,7 @@ def _handler_table_impl(ctx):
     _check_unique_types(types, ctx.label)
     symbols = _symbols(handlers)
     declarations = ["XLA_FFI_Error* %s(XLA_FFI_CallFrame*);" % s for s in symbols]
+
     # Of a handler without a signature there is none, and its address is null.
     declarations += [
         "extern const XlaFfiKit_Signature %s_signature __attribute__((weak));" % s

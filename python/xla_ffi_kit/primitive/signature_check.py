@@ -18,9 +18,7 @@ from xla_ffi_kit.primitive.spec import AttributeType, OpSpec
 _HLO_NAMES = {name: short for short, name in _dtypes.SHORT_NAMES.items()}
 
 
-def check(
-    op: OpSpec, dtypes: Sequence[DType | Sequence[DType]] | None
-) -> None:
+def check(op: OpSpec, dtypes: Sequence[DType | Sequence[DType]] | None) -> None:
     """Raises ValueError where a handler takes something else than `op` gives.
 
     A library that is missing or cannot be loaded is an error where it is used.
