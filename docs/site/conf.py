@@ -6,6 +6,7 @@ import os
 import posixpath
 import re
 
+from pygments.lexers.shell import BashLexer
 from sphinx.application import Sphinx
 
 project = "xla_ffi_kit"
@@ -90,6 +91,7 @@ def _examples_are_code(
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.add_lexer("bazelrc", BashLexer)
     # Before napoleon.
     app.connect("autodoc-process-docstring", _examples_are_code, priority=1)
     app.connect("source-read", _leave_out_sources)

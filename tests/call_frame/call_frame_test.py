@@ -92,10 +92,10 @@ def test_errors_have_code_and_message():
     )
     bits = np.zeros(2, bool)
     assert run("relu", [bits], [bits]).message.endswith(", got pred")
-    status = run("rms_norm", [x], [x], {"eps": np.float32(1)})
+    status = run("rms_norm", [x], [x], {"eps": np.int32(1)})
     assert status.message == (
-        "xla_ffi_kit.rms_norm: attribute eps: expected a scalar f64 (in "
-        "Python, np.float64(value)), got another type"
+        "xla_ffi_kit.rms_norm: attribute eps: expected a scalar f32 or f64 "
+        "(in Python, np.float64(value)), got another type"
     )
     status = run("rms_norm", [x], [x], {"eps": 1.0, "inner": {"a": [1.0]}})
     assert status.message.endswith("got {eps, inner}")

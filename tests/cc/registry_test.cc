@@ -35,8 +35,8 @@ std::string TakeMessage(XLA_FFI_Error* error) {
 // The error of registering a table with one handler.
 std::string Register(const char* name, XLA_FFI_Handler* execute,
                      const char* platform = "Host") {
-  const XlaFfiKit_Handler handler = {name,    platform, nullptr,
-                                     nullptr, nullptr,  execute};
+  const XlaFfiKit_Handler handler = {name,    platform, nullptr, nullptr,
+                                     nullptr, execute,  nullptr};
   XlaFfiKit_HandlerTable table = *XlaFfiKit_CpuHandlerTable();
   table.library = "registry_test";
   table.num_handlers = 1;

@@ -97,7 +97,7 @@ BROKEN = {
         kit_op(
             "xla_ffi_kit.rms_norm",
             rms_norm_op.reference,
-            attributes={"eps": np.float32},
+            attributes={"eps": np.int32},
         ),
         Case("float32[3,5]", eps=1e-3),
         "values",

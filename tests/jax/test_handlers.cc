@@ -179,17 +179,19 @@ constexpr XlaFfiKit_Signature kSignature =
 const XlaFfiKit_Handler kHandlers[] = {
     // Never run.
     {"test.signed", "Host", nullptr, nullptr, nullptr, kDouble, &kSignature},
-    {"test.double", "Host", nullptr, nullptr, nullptr, kDouble},
-    {"test.add_rows", "Host", nullptr, nullptr, nullptr, kAddRows},
-    {"test.sum_one", "Host", nullptr, nullptr, nullptr, kSumOne},
-    {"test.count", "Host", nullptr, nullptr, nullptr, kCount},
-    {"test.reverse", "Host", nullptr, nullptr, nullptr, kReverse},
-    {"test.spoil", "Host", nullptr, nullptr, nullptr, kSpoil},
-    {"test.count_runs", "Host", kNewRuns, nullptr, nullptr, kCountRuns},
-    {"test.describe", "Host", nullptr, nullptr, nullptr, kDescribe},
+    {"test.double", "Host", nullptr, nullptr, nullptr, kDouble, nullptr},
+    {"test.add_rows", "Host", nullptr, nullptr, nullptr, kAddRows, nullptr},
+    {"test.sum_one", "Host", nullptr, nullptr, nullptr, kSumOne, nullptr},
+    {"test.count", "Host", nullptr, nullptr, nullptr, kCount, nullptr},
+    {"test.reverse", "Host", nullptr, nullptr, nullptr, kReverse, nullptr},
+    {"test.spoil", "Host", nullptr, nullptr, nullptr, kSpoil, nullptr},
+    {"test.count_runs", "Host", kNewRuns, nullptr, nullptr, kCountRuns,
+     nullptr},
+    {"test.describe", "Host", nullptr, nullptr, nullptr, kDescribe, nullptr},
     // Never run: for a test of what is registered for a GPU.
-    {"test.double", "CUDA", nullptr, nullptr, nullptr, kDouble},
-    {"test.count_runs", "CUDA", kNewRuns, kPrepare, kInitialize, kCountRuns},
+    {"test.double", "CUDA", nullptr, nullptr, nullptr, kDouble, nullptr},
+    {"test.count_runs", "CUDA", kNewRuns, kPrepare, kInitialize, kCountRuns,
+     nullptr},
 };
 
 const XlaFfiKit_Type kTypes[] = {

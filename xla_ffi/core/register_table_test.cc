@@ -44,8 +44,9 @@ class RegisterTableTest : public ::testing::Test {
 
   testing::FakeError Register(const char* platform_of_b = "Host") {
     const XlaFfiKit_Handler handlers[] = {
-        {"kit.a", "Host", nullptr, nullptr, nullptr, NoHandler},
-        {"kit.b", platform_of_b, nullptr, nullptr, nullptr, NoHandler}};
+        {"kit.a", "Host", nullptr, nullptr, nullptr, NoHandler, nullptr},
+        {"kit.b", platform_of_b, nullptr, nullptr, nullptr, NoHandler,
+         nullptr}};
     const XLA_FFI_TypeInfo info = {};
     const XlaFfiKit_Type types[] = {{"kit.State", "Host", &type_id_, &info}};
     XlaFfiKit_HandlerTable table = {};

@@ -50,7 +50,7 @@ XlaFfiKit_HandlerTable table;
 
 std::string Register(const PJRT_Api& plugin, const char* name,
                      XLA_FFI_Handler* execute) {
-  handler = {name, "Host", nullptr, nullptr, nullptr, execute};
+  handler = {name, "Host", nullptr, nullptr, nullptr, execute, nullptr};
   table = *XlaFfiKit_CpuHandlerTable();
   table.library = "register_test";
   table.num_handlers = 1;
