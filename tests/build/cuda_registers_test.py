@@ -34,7 +34,11 @@ FLOORS = {
 
 
 # Bytes of local memory that are known, and wait for a mend.
-SPILLS = {(100, "ForwardInShared float 4 4 Operands1"): 8}
+SPILLS = {
+    (100, "ForwardInShared BFloat16 8 8 Operands1"): 16,
+    (100, "ForwardInShared Float16 8 8 Operands1"): 16,
+    (100, "ForwardInShared float 4 4 Operands1"): 8,
+}
 
 
 class RegistersTest(unittest.TestCase):
