@@ -44,7 +44,7 @@ TEST(DtypeDispatchTest, ChoosesTheTypeOfTheList) {
 }
 
 TEST(DtypeDispatchTest, NamesWhatItKnowsAndWhatItGot) {
-  EXPECT_EQ(Chosen(TypeList<Float16, BFloat16, float, double>(), ffi::C64),
+  EXPECT_EQ(Chosen(RealFloatTypes(), ffi::C64),
             "op: operand x: expected one of the dtypes f16, bf16, f32, f64, "
             "got c64");
   EXPECT_EQ(Chosen(TypeList<float>(), ffi::TOKEN),

@@ -44,6 +44,7 @@ struct TypeTag {
 template <typename... Ts>
 struct TypeList {};
 
+using RealFloatTypes = TypeList<Float16, BFloat16, float, double>;
 using FloatTypes = TypeList<Float16, BFloat16, float, double,
                             std::complex<float>, std::complex<double>>;
 using IntegerTypes = TypeList<int8_t, int16_t, int32_t, int64_t, uint8_t,
