@@ -13,6 +13,7 @@ The floors here are another thing: no new table is below them.
 import pathlib
 import sys
 import unittest
+import zlib
 
 import cubin
 
@@ -72,6 +73,14 @@ class RegistersTest(unittest.TestCase):
         ]
         self.maxDiff = None
         self.assertEqual([k.row() for k in self.kernels], expected)
+
+
+class SizeTest(unittest.TestCase):
+    def test_the_library_adds_little_to_a_wheel(self):
+        library = LIBRARY.read_bytes()
+        self.assertLess(len(library), 5 << 20)
+        # A wheel deflates its files.
+        self.assertLess(len(zlib.compress(library)), 3 << 19)
 
 
 class CubinTest(unittest.TestCase):

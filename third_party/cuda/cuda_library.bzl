@@ -63,7 +63,7 @@ def _compile(ctx, toolchain, context, source, headers):
     args = ctx.actions.args()
     args.add_all(["-x", "cu", "-c", source, "-o", output])
     args.add("-ccbin", toolchain.compiler_executable)
-    args.add_all([standard, "-O3", "-cudart=static"])
+    args.add_all([standard, "-O3", "-cudart=static", "--compress-mode=size"])
 
     # Names of temporary files and of internal symbols are random otherwise.
     args.add("-objtemp")
