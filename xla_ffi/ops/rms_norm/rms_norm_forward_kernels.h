@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kMaxSharedThreads, 1)
   WaitForCopies();
 
   double sum = 0;
-  XLA_FFI_KIT_UNROLL()
+  XLA_FFI_KIT_UNROLL(1)  // unrolled, it needs more registers than there are
   for (int k = 0; k < kSharedPacks; k += kMaxRegisterPacks) {
     // As many products as in registers; more of them might drift.
     typename E::A power = 0;
