@@ -22,7 +22,8 @@ xla_ffi_kit = module_extension(
 CUDA compiler `xla_ffi_kit_cuda`, which is fetched by --config=cuda alone, the C++
 compiler `xla_ffi_kit_cc`, which is fetched for the platforms of //third_party/cc
 alone, `pybind11` and `nanobind`, which are fetched for extension modules alone,
-and for tests a prebuilt XLA, `xla_runtime` and `pjrt_cpu_plugin`.
+a prebuilt XLA, `xla_runtime`, which labels of `xla` lead to, and for tests
+`pjrt_cpu_plugin`.
 
 An embedder with an XLA of its own puts it in place with
 `override_repo(xla_ffi_kit, xla = "xla")`, likewise with a Highway, and with the

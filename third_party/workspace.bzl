@@ -81,7 +81,7 @@ def nanobind_repository():
 def xla_runtime_repositories():
     """Declares `xla_runtime` and `pjrt_cpu_plugin`, XLA and a plugin, prebuilt.
 
-    For tests, and fetched when one is built.
+    Fetched when a test or a program that is linked with XLA is built.
     """
     pypi_wheel(
         name = "xla_runtime",
