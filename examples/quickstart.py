@@ -91,13 +91,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def check() -> None:
     """Compares the operation with its reference; raises if they differ."""
-    print("1. RMS norm in C++, an operation. check_op compares it with plain JAX:")
+    print(
+        "1. RMS norm in C++, an operation. check_op compares it with plain JAX:"
+    )
     print(report.checks(check_op(ops.rms_norm, [Case("f32[2,8]")])))
 
 
-def learn(
-    corpus: text.Text, steps: int
-) -> tuple[report.Result, model.Params]:
+def learn(corpus: text.Text, steps: int) -> tuple[report.Result, model.Params]:
     """Trains the model with the operation and with plain JAX's norm."""
     print(
         f"\nA transformer learns {corpus.source} with it: "
@@ -115,9 +115,7 @@ def learn(
     return report.training(kit, plain, before, after), kit.params
 
 
-def calibrate_model(
-    corpus: text.Text, params: model.Params
-) -> report.Result:
+def calibrate_model(corpus: text.Text, params: model.Params) -> report.Result:
     """Calibrates the model by the C++ handler, and beside it by plain JAX."""
     # One copy on one device is enough here.
     params = jax.device_put(params, jax.devices()[0])

@@ -97,8 +97,8 @@ void FitRow(int64_t n, const float* scores, const float* targets,
   const Scored* place = SortByKey(n, scratch, scratch + n);
   const int64_t blocks = Pool(n, place, targets, stack);
   for (int64_t b = 0; b < blocks; ++b) {
-    const auto mean = static_cast<float>(stack[b].sum /
-                                         static_cast<double>(stack[b].count));
+    const auto mean =
+        static_cast<float>(stack[b].sum / static_cast<double>(stack[b].count));
     for (int64_t k = 0; k < stack[b].count; ++k, ++place) {
       fitted[place->place] = mean;
       numbers[place->place] = static_cast<int32_t>(b);
@@ -157,14 +157,13 @@ ffi::Error Fit(ffi::ThreadPool pool, Operand scores, Operand targets,
   const auto* target = static_cast<const float*>(targets.untyped_data());
   auto* value = static_cast<float*>(fitted->untyped_data());
   auto* number = static_cast<int32_t*>(blocks->untyped_data());
-  kit::ParallelParts(
-      executor, shape.rows, rows.parts,
-      [&](int64_t begin, int64_t end, int64_t worker) noexcept {
-        for (int64_t i = begin * n; i < end * n; i += n) {
-          FitRow(n, score + i, target + i, scratch.of(worker),
-                 stacks.of(worker), value + i, number + i);
-        }
-      });
+  kit::ParallelParts(executor, shape.rows, rows.parts,
+                     [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                       for (int64_t i = begin * n; i < end * n; i += n) {
+                         FitRow(n, score + i, target + i, scratch.of(worker),
+                                stacks.of(worker), value + i, number + i);
+                       }
+                     });
   return ffi::Error::Success();
 }
 

@@ -57,7 +57,9 @@ def attention(y: jax.Array, block: Params) -> jax.Array:
     distance = jnp.arange(y.shape[-2])[:, None] - jnp.arange(y.shape[-2])
     slopes = 0.25 ** jnp.arange(q.shape[-2])
     bias = -slopes[:, None, None] * distance
-    mixed = jax.nn.dot_product_attention(q, k, v, bias[(None,) * (y.ndim - 2)], is_causal=True)
+    mixed = jax.nn.dot_product_attention(
+        q, k, v, bias[(None,) * (y.ndim - 2)], is_causal=True
+    )
     return jnp.einsum("...thk,hkd->...td", mixed, block["out"])
 
 

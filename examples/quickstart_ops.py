@@ -114,10 +114,9 @@ def _pool(scores, targets):
             return total + sums[top - 1], count + counts[top - 1], top - 1
 
         block = jax.lax.while_loop(joins, join, (total, count, top))
-        sums, counts = (
-            x.at[block[2]].set(y) for x, y in zip((sums, counts), block)
-        )
-        return sums, counts, block[2] + is_last[i], total, count
+        at = block[2]
+        sums, counts = sums.at[at].set(block[0]), counts.at[at].set(block[1])
+        return sums, counts, at + is_last[i], total, count
 
     zeros, zero = jnp.zeros_like(values), jnp.zeros((), values.dtype)
     sums, counts, top, _, _ = jax.lax.fori_loop(
@@ -168,7 +167,7 @@ def plain_isotonic(
 
 
 def _isotonic_jvp_by(isotonic, average):
-    """The derivative: a fitted value is the mean of the targets of its block."""
+    """The derivative: each fitted value is its block's mean target."""
 
     def jvp(primals, tangents):
         fitted, blocks = isotonic(*primals)

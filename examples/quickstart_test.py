@@ -291,7 +291,9 @@ def by_hand(scores, targets):
     n = distinct.size
     fitted = [
         max(
-            min(sums[a:b].sum() / counts[a:b].sum() for b in range(i + 1, n + 1))
+            min(
+                sums[a:b].sum() / counts[a:b].sum() for b in range(i + 1, n + 1)
+            )
             for a in range(i + 1)
         )
         for i in range(n)
@@ -328,7 +330,9 @@ def test_isotonic_regression(isotonic, scores, targets):
 def test_many_long_rows_on_all_threads():
     random = np.random.default_rng(0)
     x, y = random.normal(size=(2, 12, 5000)).astype(np.float32)
-    for got, want in zip(ops.isotonic(x, y), ops.plain_isotonic(x, y), strict=True):
+    for got, want in zip(
+        ops.isotonic(x, y), ops.plain_isotonic(x, y), strict=True
+    ):
         np.testing.assert_allclose(got, want, 1e-4, 1e-5)
 
 

@@ -77,8 +77,10 @@ class Trainer:
         self._hlo = self._step.as_text() or ""
         # Each sequence by itself, under vmap.
         self._losses = jax.jit(
-            jax.vmap(lambda params, window: model.loss(params, window, norm),
-                     in_axes=(None, 0))
+            jax.vmap(
+                lambda params, window: model.loss(params, window, norm),
+                in_axes=(None, 0),
+            )
         )
         self.losses: list[float] = []  # of each step's batch, before the step
 

@@ -1,5 +1,5 @@
-// A[i] = B[i % 128] + C[i] as a custom call, in a codebase that has no XLA of its
-// own: headers and labels are those of openxla/xla.
+// A[i] = B[i % 128] + C[i] as a custom call, in a codebase that has no XLA of
+// its own: headers and labels are those of openxla/xla.
 
 #include <cstddef>
 #include <cstdint>
