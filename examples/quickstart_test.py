@@ -286,16 +286,14 @@ def test_a_wrong_norm_is_a_problem(norm, message, plain):
 def by_hand(scores, targets):
     """(fitted, blocks) of a row, by the definition: min over max of means."""
     distinct, group = np.unique(scores, return_inverse=True)
-    sums = np.bincount(group, targets)
-    counts = np.bincount(group)
+    sums, counts = np.bincount(group, targets), np.bincount(group)
+
+    def mean(a, b):
+        return sums[a:b].sum() / counts[a:b].sum()
+
     n = distinct.size
     fitted = [
-        max(
-            min(
-                sums[a:b].sum() / counts[a:b].sum() for b in range(i + 1, n + 1)
-            )
-            for a in range(i + 1)
-        )
+        max(min(mean(a, b) for b in range(i + 1, n + 1)) for a in range(i + 1))
         for i in range(n)
     ]
     blocks = np.cumsum(np.diff(fitted, prepend=fitted[0]) > 1e-9)
@@ -330,9 +328,8 @@ def test_isotonic_regression(isotonic, scores, targets):
 def test_many_long_rows_on_all_threads():
     random = np.random.default_rng(0)
     x, y = random.normal(size=(2, 12, 5000)).astype(np.float32)
-    for got, want in zip(
-        ops.isotonic(x, y), ops.plain_isotonic(x, y), strict=True
-    ):
+    results = ops.isotonic(x, y), ops.plain_isotonic(x, y)
+    for got, want in zip(*results, strict=True):
         np.testing.assert_allclose(got, want, 1e-4, 1e-5)
 
 
