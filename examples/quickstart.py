@@ -5,8 +5,8 @@
    character-level transformer learns the text with it, data-parallel over 4
    virtual CPU devices, and with plain JAX's norm. Both runs start from the same
    weights and see the same batches, so their losses must agree.
-2. Isotonic regression, a sort and a loop over a stack, which JAX cannot say well:
-   it calibrates the trained model's confidence.
+2. Isotonic regression, a sort and a loop over a stack, calibrates the trained
+   model's confidence: an algorithm that JAX cannot express well.
 3. The suffix array of the text, and the longest passage that it repeats: the
    same program without and with `xla_ffi_accelerate`, the same results.
 

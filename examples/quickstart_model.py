@@ -78,7 +78,7 @@ def logits(params: Params, characters: jax.Array, norm: Norm) -> jax.Array:
 
 
 def loss(params: Params, windows: jax.Array, norm: Norm) -> jax.Array:
-    """Cross-entropy of the next character in nats, int32[..., T + 1] -> f32[]."""
+    """Cross-entropy of the next character in nats: int32[..., T + 1]."""
     scores = logits(params, windows[..., :-1], norm)
     log_p = jax.nn.log_softmax(scores)
     return -jnp.take_along_axis(log_p, windows[..., 1:, None], axis=-1).mean()

@@ -1,8 +1,8 @@
 """Two operations whose handlers are C++ files of these examples.
 
 RMS norm's are those of the tutorial, a page of plain loops. Isotonic regression
-stands for what JAX cannot say well: a sort, then a loop over a stack. Beside each
-is the same in plain JAX, its reference.
+is a sort, then a loop over a stack, which JAX cannot express well. Each stands
+beside its reference, the same in plain JAX.
 """
 
 from __future__ import annotations
