@@ -85,9 +85,9 @@ rms_norm = xla_ffi_kit.FfiOp(
 def _pool(scores, targets):
     """One row in plain JAX: (fitted, blocks).
 
-    This is the fastest that we found: the inner loop carries scalars alone, and
-    XLA updates the arrays of the outer one in place. With a lax.cond that merges
-    or pushes, XLA copies the arrays at every step, and the time is quadratic.
+    This is the fastest that we found: the inner loop carries scalars alone,
+    and XLA updates the arrays of the outer one in place. With a lax.cond that
+    merges or pushes, XLA copies the arrays at each step: quadratic time.
     """
     n = scores.size
     places = jnp.arange(n, dtype=jnp.int32)
