@@ -7,6 +7,7 @@ _TESTS = {
     "empty_arrays_test": ("small", []),
     "memory_failure_test": ("large", ["//xla_ffi/testing:failing_memory"]),
     "scratch_bounds_test": ("medium", ["//xla_ffi/testing:counted_memory"]),
+    "signatures_test": ("medium", ["//xla_ffi/testing/handlers:described_call"]),
 }
 
 def xla_ffi_handler_tests(name, handlers, library, calls, **kwargs):
@@ -18,7 +19,10 @@ def xla_ffi_handler_tests(name, handlers, library, calls, **kwargs):
         right or an error, and so is the next one; and the environment may change
         while handlers run;
       * `<name>_empty_arrays_test`: arrays without elements are taken or refused,
-        at once, whatever their other dimensions are.
+        at once, whatever their other dimensions are;
+      * `<name>_signatures_test`: every handler has a signature, accepts the calls
+        and each dtype that it names, and refuses calls with one mistake, of
+        every kind that the signature names.
 
     Args:
       name: prefix of the tests.
