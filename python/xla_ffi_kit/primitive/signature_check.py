@@ -109,8 +109,8 @@ def _compare_attributes(
         if name in given and given[name] not in attribute.types:
             raise ValueError(
                 f"{op.name}: attribute {name}: expected the type "
-                f"{' or '.join(attribute.types)}, as the handler {source} takes "
-                f"it, got {given[name]}"
+                f"{' or '.join(attribute.types)}, as the handler {source} "
+                f"takes it, got {given[name]}"
             )
 
 
