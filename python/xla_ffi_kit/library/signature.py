@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import enum
 from collections.abc import Iterator, Sequence
 from ctypes import c_char_p, c_int32, c_int64, c_size_t, c_void_p
 from typing import TypeVar
@@ -15,6 +16,7 @@ from typing import TypeVar
 _STRING, _ARRAY = 4, 1  # XLA_FFI_AttrType; a scalar is 3
 _MOST = 64  # arguments, attributes, dtypes and words, so that garbage ends
 _NO_BOUND = (1 << 63) - 1  # a `max` that says there is none
+_NO_RANK = (1 << 31) - 1  # the same as a rank
 
 # XLA_FFI_DataType, as HLO names it.
 _DTYPES = {
@@ -76,17 +78,47 @@ class _Signature(ctypes.Structure):
     ]
 
 
+class ShapeForm(enum.IntEnum):
+    """How a shape follows from that of another argument."""
+
+    SAME = 0
+    BUT_LAST = 1  # another last axis
+    WITHOUT_LAST = 2
+    WITHOUT_AXIS = 3
+
+
 @dataclasses.dataclass(frozen=True)
 class Argument:
     """An operand or a result."""
 
-    name: str  # "" for the only result, if the library does not name it
+    name: str  # "result" for the only one, if the library does not name it
     dtypes: tuple[str, ...]  # "f32", those it may have; none: `dtype_of` or any
     dtype_of: str | None  # the argument whose dtype it has
-    shape: str  # in words: "rank >= 1", "like x"; empty for any
+    ranks: tuple[int, int | None]  # the least, and the most if there is one
+    shape_of: str | None  # the argument whose shape it has, but for its form
+    shape_form: ShapeForm = ShapeForm.SAME
+    shape_axis: str | None = None  # the attribute of the form
     is_optional: bool = False
     given_with: str | None = None  # it is there exactly if this operand is
     is_repeated: bool = False  # one or more; results: one for each operand
+
+    @property
+    def shape(self) -> str:
+        """Its shape in words, "rank >= 1" or "like x"; empty for any."""
+        if self.shape_of == self.name:
+            return "all of one shape"
+        if self.shape_of:
+            form = {
+                ShapeForm.SAME: "",
+                ShapeForm.BUT_LAST: f", last axis {self.shape_axis or 'any'}",
+                ShapeForm.WITHOUT_LAST: " without its last axis",
+                ShapeForm.WITHOUT_AXIS: f" without its {self.shape_axis}",
+            }
+            return f"like {self.shape_of}{form[self.shape_form]}"
+        least, most = self.ranks
+        if least == most:
+            return f"rank {least}"
+        return f"rank >= {least}" if least else ""
 
     def __str__(self) -> str:
         name = self.name + ("?" if self.is_optional else "")
@@ -207,30 +239,17 @@ def _argument(found: _Argument, names: Sequence[str]) -> Argument:
     if found.num_dtypes > _MOST:
         raise ValueError("its handler table has a signature of too many dtypes")
     numbers = (c_int32 * found.num_dtypes).from_address(found.dtypes or 1)
-    if found.shape_of >= 0 and names[found.shape_of] == _name(found.place):
-        shape = "all of one shape"
-    elif found.shape_of >= 0:
-        axis = (found.last or b"its own").decode()
-        shape = (
-            f"like {names[found.shape_of]}"
-            + (
-                "",
-                f", last axis {axis}",
-                " without its last axis",
-                f" without its {axis}",
-            )[found.shape_form]
-        )
-    elif found.min_rank == found.max_rank:
-        shape = f"rank {found.min_rank}"
-    else:
-        shape = f"rank >= {found.min_rank}" if found.min_rank else ""
+    has_most = found.max_rank < _NO_RANK
     return Argument(
         _name(found.place),
         tuple(_DTYPES.get(n, f"dtype {n}") for n in numbers)
         if found.num_dtypes
         else (),
         names[found.dtype_of] if found.dtype_of >= 0 else None,
-        shape,
+        (found.min_rank, found.max_rank if has_most else None),
+        names[found.shape_of] if found.shape_of >= 0 else None,
+        ShapeForm(found.shape_form),
+        found.last.decode() if found.last else None,
         bool(found.is_optional),
         names[found.given_with] if found.given_with else None,
         bool(found.is_repeated),

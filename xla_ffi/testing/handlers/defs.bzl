@@ -14,6 +14,7 @@ def xla_ffi_handler_tests(name, handlers, library, calls, **kwargs):
     """Tests every handler of a library by calls that the package writes.
 
     Declares
+      * `<name>_calls`: the calls as a library, for xla_ffi_fuzz_test(), too;
       * `<name>_scratch_bounds_test`: no call allocates more than it says;
       * `<name>_memory_failure_test`: a call during which any allocation fails is
         right or an error, and so is the next one; and the environment may change
@@ -36,7 +37,8 @@ def xla_ffi_handler_tests(name, handlers, library, calls, **kwargs):
         name = name + "_calls",
         testonly = True,
         srcs = calls,
-        visibility = ["//visibility:private"],
+        # For xla_ffi_fuzz_test().
+        visibility = ["//visibility:public"],
         deps = [Label("//xla_ffi/testing/handlers:handler_calls")],
     )
     for test, (size, needs) in _TESTS.items():
