@@ -267,7 +267,7 @@ def xla_ffi_op(
 
     where `<op>` is `name` without a `_cpu` at its end.
 
-    Handlers may include xla_ffi/core/handler.h, on CUDA
+    Handlers may include xla_ffi/core/handler.h and xla_ffi/core/call.h, on CUDA
     xla_ffi/core/cuda/handler.h; kernels the headers of //xla_ffi/core:kernel,
     on CUDA those of //xla_ffi/core/cuda:kernel: no `deps` need to say so. Tests
     have the call frames of //xla_ffi/testing and your workspace's
@@ -335,7 +335,10 @@ def xla_ffi_op(
             handlers = handlers,
             tags = tags,
             visibility = visibility,
-            deps = kernel + deps + [Label("//xla_ffi/core:handler")],
+            deps = kernel + deps + [
+                Label("//xla_ffi/core:handler"),
+                Label("//xla_ffi/core:signature"),
+            ],
             **kwargs
         )
     if cuda_handlers:
