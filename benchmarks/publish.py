@@ -4,6 +4,7 @@ Every page may say a figure behind a marker, which names the cell that it is of:
 
     <!-- times CELLS -->3.33              XLA's time divided by the kit's
     <!-- times CELLS numpy -->0.80        the same of another baseline
+    <!-- times CELLS xla/copy -->0.70     XLA's time divided by the copy's
     <!-- time CELL -->87.3 us             the kit's time
     <!-- time CELL xla -->299 us          another one's time
     <!-- machine FILE -->...<!-- / -->    the machine and the release of JAX
@@ -137,8 +138,9 @@ def page(publication: Publication, data: Mapping[str, Any]) -> str:
 
 
 def _times(data: Mapping[str, Any], cells: str, baseline: str) -> str | None:
+    above, _, below = baseline.partition("/")
     ratios = [
-        cell["x"][baseline]
+        cell["x"][above] / (cell["x"][below] if below else 1)
         for name, cell in data["cells"].items()
         if fnmatch.fnmatchcase(name, cells)
     ]

@@ -51,7 +51,7 @@ def test_times(value, text):
 FIGURES = {
     "environment": MACHINE,
     "newest": {},
-    "cells": {"a/b": CELL, "a/c": {"us": {"kit": 9.0}, "x": {"xla": 0.5}}},
+    "cells": {"a/b": CELL, "a/c": {"us": {"kit": 9.0}, "x": {"xla": 0.5, "copy": 0.25}}},
 }
 
 
@@ -61,6 +61,7 @@ FIGURES = {
         ("times a/b", "4.56", "2.00"),
         ("times a/*", "4.56 to 7", "0.50 to 2.00"),
         ("times a/b xla", "4.56 to 7", "2.00"),
+        ("times a/c xla/copy", "4.56", "2.00"),
         ("times b/a", "4.56", "4.56"),
         ("time a/b", "17 ms", "1 us"),
         ("time a/b xla", "1,700 ms", "2 us"),
