@@ -20,5 +20,4 @@ A number without a unit is the other's time divided by the kit's: 2 means that
 the kit takes half as long. "Loop" is the FFI tutorial's loop, "copy" a copy of
 the same bytes on the same threads.
 """,
-    readme="README.md",
 )

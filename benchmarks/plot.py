@@ -14,7 +14,7 @@ matplotlib.use("Agg")  # no display
 import matplotlib.pyplot as plt
 
 from measure import Row
-from publish import digits, duration
+from publish import digits, duration, machine
 
 _SWEEP = "sweep/"
 _CELLS_IN_COLUMN = 120
@@ -88,28 +88,42 @@ def _bytes(row: Row) -> float:
 
 
 def bars(
-    path: pathlib.Path,
-    in_words: Mapping[str, str],
-    cells: Mapping[str, Mapping[str, Any]],
+    path: pathlib.Path, in_words: Mapping[str, str], data: Mapping[str, Any]
 ) -> None:
     """Writes how many times as fast as JAX's own code some cells are: SVG.
 
     Args:
       path: the picture's.
-      in_words: what each bar is called -> its cell.
-      cells: the cells of the file of measurements.
+      in_words: what each pair of bars is called -> its cell, which has NumPy.
+      data: the file of measurements.
     """
     rows = sorted(
-        ((cells[name], words) for words, name in in_words.items()),
+        ((data["cells"][name], words) for words, name in in_words.items()),
         key=lambda row: float(row[0]["x"]["xla"]),
     )
-    ratios = [cell["x"]["xla"] for cell, _ in rows]
-    figure, axes = plt.subplots(figsize=(8, 2.8), layout="constrained")
-    drawn = axes.barh([words for _, words in rows], ratios)
+    kit = [cell["x"]["xla"] for cell, _ in rows]
+    numpy = [cell["x"]["xla"] / cell["x"]["numpy"] for cell, _ in rows]
+    places = range(len(rows))
+    figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    drawn = axes.barh(
+        [place + 0.2 for place in places], kit, 0.4, label="accelerate"
+    )
+    beside = axes.barh(
+        [place - 0.2 for place in places],
+        numpy,
+        0.4,
+        color="lightgray",
+        label="NumPy",
+    )
     axes.bar_label(drawn, [_in_words(cell) for cell, _ in rows], padding=3)
+    axes.bar_label(beside, [digits(ratio) for ratio in numpy], padding=3)
+    axes.set_yticks(list(places), [words for _, words in rows])
+    axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
-    axes.set_xlim(1, 30 * max(ratios))
-    axes.set_title("How many times as fast as JAX's own code on the CPU")
+    axes.set_xlim(0.5, 30 * max(kit))
+    axes.set_xlabel("times as fast as JAX's own code")
+    axes.set_title(machine(data), fontsize="medium")
+    axes.legend(loc="lower right")
     # Text stays text; no date and no random names, so that the same figures
     # give the same file.
     with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "bars"}):
@@ -122,4 +136,4 @@ def _in_words(cell: Mapping[str, Any]) -> str:
     took = duration(times["kit"])
     if "xla" in times:
         took = f"{duration(times['xla'])} to {took}"
-    return f"{digits(cell['x']['xla'])} x, {took}"
+    return f"{digits(cell['x']['xla'])} ({took})"

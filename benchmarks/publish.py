@@ -1,4 +1,16 @@
-"""Writes a file of measurements, and its figures into a page and a README.
+"""Writes a file of measurements, and its figures into pages.
+
+Every page may say a figure behind a marker, which names the cell that it is of:
+
+    <!-- times CELLS -->3.33              XLA's time divided by the kit's
+    <!-- times CELLS numpy -->0.80        the same of another baseline
+    <!-- times CELLS xla/copy -->0.70     XLA's time divided by the copy's
+    <!-- time CELL -->87.3 us             the kit's time
+    <!-- time CELL xla -->299 us          another one's time
+    <!-- machine FILE -->...<!-- / -->    the machine and the release of JAX
+
+CELLS may be a pattern, such as rms_norm/fwd/f32/*/fresh: what is written then is
+the range, "1.00 to 8.50".
 
 `compare -- --publish` measures and writes; `compare -- --pages` writes what the
 file of measurements says already.
@@ -6,6 +18,7 @@ file of measurements says already.
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import math
 import pathlib
@@ -25,6 +38,16 @@ _COLUMNS = {
 }
 
 
+# The pages of the tree that may have markers.
+MARKED = (
+    "README.md",
+    "docs/*.md",
+    "docs/tutorial/*.md",
+    "accelerate/README.md",
+    "accelerate/docs/*.md",
+)
+
+
 class Publication(NamedTuple):
     """Where the figures of a benchmark stand; all paths are the tree's.
 
@@ -32,7 +55,7 @@ class Publication(NamedTuple):
       data: the file of measurements.
       page: the page of all figures.
       introduction: the page's first lines.
-      readme: a page in which `<!-- times CELL -->` precedes a cell's ratio.
+      marked: patterns of the pages that have markers.
       bars: a picture of some figures, SVG; none if empty.
       in_words: what the bars are called -> the cell of each.
     """
@@ -40,7 +63,7 @@ class Publication(NamedTuple):
     data: str
     page: str
     introduction: str
-    readme: str
+    marked: tuple[str, ...] = MARKED
     bars: str = ""
     in_words: Mapping[str, str] = {}
 
@@ -80,8 +103,8 @@ def _machine(environment: Mapping[str, Any]) -> str:
     # Linux writes "always [madvise] never".
     huge = re.sub(r".*\[(\w+)\].*", r"\1", e["huge pages"])
     return (
-        f"{e['cores']} cores ({e['cpu']}, {', '.join(e['isa'])}), jax "
-        f"{e['jax']}, huge pages on {huge}."
+        f"Measured on {e['day']}: {e['cores']} cores ({e['cpu']}, "
+        f"{', '.join(e['isa'])}), jax {e['jax']}, huge pages on {huge}."
     )
 
 
@@ -114,23 +137,79 @@ def page(publication: Publication, data: Mapping[str, Any]) -> str:
     )
 
 
-def readme(text: str, data: Mapping[str, Any]) -> str:
-    """The text of a README with the measured ratios in it."""
+def _times(data: Mapping[str, Any], cells: str, baseline: str) -> str | None:
+    above, _, below = baseline.partition("/")
+    ratios = [
+        cell["x"][above] / (cell["x"][below] if below else 1)
+        for name, cell in data["cells"].items()
+        if fnmatch.fnmatchcase(name, cells)
+    ]
+    if not ratios:
+        return None
+    least, most = digits(min(ratios)), digits(max(ratios))
+    return least if least == most else f"{least} to {most}"
 
-    def ratio(found: re.Match[str]) -> str:
-        return found[1] + digits(data["cells"][found[2]]["x"]["xla"])
 
-    return re.sub(r"(<!-- times (\S+) -->)[0-9.]+", ratio, text)
+def _time(data: Mapping[str, Any], cell: str, whose: str) -> str | None:
+    if cell not in data["cells"]:
+        return None
+    return duration(data["cells"][cell]["us"][whose])
+
+
+def machine(data: Mapping[str, Any]) -> str:
+    """The machine and the release of JAX in a few words."""
+    e = data["environment"]
+    return f"{e['cores']} cores of an {e['cpu']}, jax {e['jax']}, {e['day']}"
+
+
+def fill(text: str, data: Mapping[str, Any], path: str) -> str:
+    """The text with the figures of a file of measurements behind its markers.
+
+    Markers of cells that the file does not have stay as they are: they are
+    another file's.
+
+    Args:
+      text: of a page.
+      data: the file of measurements.
+      path: where that is in the tree.
+    """
+
+    def times(found: re.Match[str]) -> str:
+        value = _times(data, found[2], found[3] or "xla")
+        return found[0] if value is None else found[1] + value
+
+    def time(found: re.Match[str]) -> str:
+        value = _time(data, found[2], found[3] or "kit")
+        return found[0] if value is None else found[1] + value
+
+    text = re.sub(
+        r"(<!-- times (\S+)(?: (\w[^>]*))? -->)[0-9.]+(?: to [0-9.]+)?",
+        times,
+        text,
+    )
+    text = re.sub(
+        r"(<!-- time (\S+)(?: (\w[^>]*))? -->)[0-9.,]+ [mu]s", time, text
+    )
+    return re.sub(
+        rf"(<!-- machine {re.escape(path)} -->)[^<]*(?=<!-- / -->)",
+        lambda found: found[1] + machine(data),
+        text,
+    )
 
 
 def pages(publication: Publication, root: pathlib.Path) -> dict[str, str]:
     """What the pages below `root` ought to contain, by path."""
     data = json.loads((root / publication.data).read_text())
-    said = (root / publication.readme).read_text()
-    return {
-        publication.page: page(publication, data),
-        publication.readme: readme(said, data),
+    marked = {
+        path.relative_to(root).as_posix(): path.read_text()
+        for pattern in publication.marked
+        for path in sorted(root.glob(pattern))
     }
+    filled = {
+        path: fill(text, data, publication.data)
+        for path, text in marked.items()
+    }
+    return filled | {publication.page: page(publication, data)}
 
 
 def write(publication: Publication, root: pathlib.Path) -> None:
@@ -142,4 +221,4 @@ def write(publication: Publication, root: pathlib.Path) -> None:
         import plot
 
         data = json.loads((root / publication.data).read_text())
-        plot.bars(root / publication.bars, publication.in_words, data["cells"])
+        plot.bars(root / publication.bars, publication.in_words, data)

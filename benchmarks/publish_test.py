@@ -10,7 +10,14 @@ from kit_page import KIT
 
 ROOT = pathlib.Path(__file__).absolute().parents[1]
 CELL = {"us": {"kit": 1.0, "xla": 2.0}, "x": {"xla": 2.0}}
-MACHINE = {"cores": 2, "cpu": "c", "isa": [], "jax": "1", "huge pages": "x"}
+MACHINE = {
+    "cores": 2,
+    "cpu": "c",
+    "day": "2026-01-02",
+    "isa": [],
+    "jax": "1",
+    "huge pages": "x",
+}
 
 
 @pytest.mark.parametrize(("path", "text"), publish.pages(KIT, ROOT).items())
@@ -41,12 +48,36 @@ def test_times(value, text):
     assert publish.duration(value) == text
 
 
-def test_a_readme_names_the_cell_of_a_figure():
-    text = "is <!-- times a/b -->4.56 times as fast in 4.56 of 5"
-    found = publish.readme(text, {"cells": {"a/b": CELL}})
-    assert found == "is <!-- times a/b -->2.00 times as fast in 4.56 of 5"
-    with pytest.raises(KeyError, match="a/c"):
-        publish.readme("<!-- times a/c -->1", {"cells": {"a/b": CELL}})
+FIGURES = {
+    "environment": MACHINE,
+    "newest": {},
+    "cells": {"a/b": CELL, "a/c": {"us": {"kit": 9.0}, "x": {"xla": 0.5, "copy": 0.25}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("marker", "before", "after"),
+    [
+        ("times a/b", "4.56", "2.00"),
+        ("times a/*", "4.56 to 7", "0.50 to 2.00"),
+        ("times a/b xla", "4.56 to 7", "2.00"),
+        ("times a/c xla/copy", "4.56", "2.00"),
+        ("times b/a", "4.56", "4.56"),
+        ("time a/b", "17 ms", "1 us"),
+        ("time a/b xla", "1,700 ms", "2 us"),
+        ("time b/a", "17 ms", "17 ms"),
+    ],
+)
+def test_a_marker_names_the_cell_of_a_figure(marker, before, after):
+    text = f"is <!-- {marker} -->{{}} as fast in 4.56 of 5"
+    found = publish.fill(text.format(before), FIGURES, "f.json")
+    assert found == text.format(after)
+
+
+def test_a_marker_names_the_file_of_a_machine():
+    text = "on <!-- machine f.json -->{}<!-- / -->; <!-- machine g -->?<!-- / -->"
+    found = publish.fill(text.format("a\nMac"), FIGURES, "f.json")
+    assert found == text.format("2 cores of an c, jax 1, 2026-01-02")
 
 
 def test_the_newest_jax_has_a_column():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import os
 import pathlib
@@ -46,6 +47,7 @@ def environment() -> dict[str, Any]:
         "jaxlib": jaxlib.__version__,
         "numpy": np.__version__,
         "cpu": models[0].partition(": ")[2] if models else platform.machine(),
+        "day": datetime.date.today().isoformat(),
         "cores": len(os.sched_getaffinity(0)),
         "isa": [isa for isa in _ISAS if isa in flags],
         "thread limit": os.environ.get(THREADS, "none"),

@@ -18,20 +18,15 @@ of the function, the shape of its operand, and how it is called.
 A number without a unit is the other's time divided by the package's: 2 means
 that the package takes half as long.
 """,
-    readme="accelerate/README.md",
     bars="accelerate/docs/bars.svg",
     in_words={
         "sort 1M floats": "accelerate/sort_f32/1000000/fresh",
+        "sort 1M integers": "accelerate/sort_i32/1000000/fresh",
         "order 1M rows by two keys": "accelerate/lexsort/1000000/fresh",
         "median of 1M floats": "accelerate/median/1000000/fresh",
         "shuffle 1M floats": "accelerate/permutation/1000000/fresh",
         "top 64 of each of 1024 rows": "accelerate/top_k,_64/1024x1024/fresh",
         "running sum of 1M floats": "accelerate/cumsum_f32/1000000/fresh",
-        "distinct values of 1M integers": (
-            "accelerate/unique_of_the_kit/1000000/fresh"
-        ),
-        "find 1M integers in a list of 4096": (
-            "accelerate/isin_of_the_kit/1000000/fresh"
-        ),
+        "1M uniform random numbers": "accelerate/uniform_f32/1000000/fresh",
     },
 )

@@ -77,7 +77,7 @@ def _row(name, **ratios):
 def test_the_column_of_another_release(tmp_path, monkeypatch):
     for folder in ("benchmarks", "docs"):
         (tmp_path / "accelerate" / folder).mkdir(parents=True)
-    (tmp_path / ACCELERATE.readme).write_text(
+    (tmp_path / "accelerate/README.md").write_text(
         "<!-- times accelerate/lexsort/1000000/fresh -->1 times"
     )
     rows = [_row(name, xla=12.345, numpy=0.5) for name in CELLS]

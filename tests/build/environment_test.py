@@ -1,14 +1,15 @@
-"""docs/security.md names every variable of the environment that is read."""
+"""docs/environment.md names every variable of the environment that is read."""
 
 import ast
 import pathlib
 import re
 
-PAGE = pathlib.Path("docs/security.md").read_text()
+PAGE = pathlib.Path("docs/environment.md").read_text()
+PROGRAMS = PAGE.partition("\n## Programs\n")[2].partition("\n## ")[0]
 # Of the table's first cells, which may name several.
 ROWS = {
     name
-    for cell in re.findall(r"(?m)^\| ((?:`\w+`(?:, )?)+) \|", PAGE)
+    for cell in re.findall(r"(?m)^\| ((?:`\w+`(?:, )?)+) \|", PROGRAMS)
     for name in re.findall(r"\w+", cell)
 }
 ALL = [

@@ -63,7 +63,9 @@ def not_checked(block: Block) -> list[str]:
         return []
     if block.page.startswith(pages.TUTORIAL) or block.language == "c++":
         return [] if stands_in_programs(block.text) else [block.text]
-    if block.language == "python" or block.page in WALKED + COMPARED:
+    if block.language in ("python", "output"):
+        return []
+    if block.page in WALKED + COMPARED:
         return []
     if block.language == "sh":
         return [c for c in commands(block.text) if c not in RUN]
@@ -106,9 +108,9 @@ def test_the_walk_is_in_the_ci():
 
 
 @pytest.mark.parametrize("command", ["test //...", "run //examples:quickstart"])
-def test_readme_begins_with_what_the_ci_runs(command):
-    first = next(b for b in pages.blocks("README.md") if b.language == "sh")
-    assert f"tools/bazel {command}\n" in first.text
+def test_the_ci_runs_the_commands_of_the_readme(command):
+    shown = [b for b in pages.blocks("README.md") if b.language == "sh"]
+    assert any(f"tools/bazel {command}\n" in block.text for block in shown)
     assert f"tools/bazel {command} " in (ROOT / ".ci/run").read_text()
 
 

@@ -1,5 +1,10 @@
-"""The Python of every page runs, each page as one program."""
+"""The Python of every page runs, each page as one program.
 
+A block `output` is what the Python above it prints.
+"""
+
+import contextlib
+import io
 import os
 import re
 
@@ -23,7 +28,8 @@ os.environ["XLA_FFI_KIT_CACHE"] = _cache.name
 def python_blocks(page):
     if page.startswith(pages.TUTORIAL):  # blocks_test finds them elsewhere
         return []
-    return [b for b in pages.blocks(page) if b.language == "python"]
+    languages = ("python", "output")
+    return [b for b in pages.blocks(page) if b.language in languages]
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +40,16 @@ def each_page_for_itself():
 
 @pytest.mark.parametrize("page", [*filter(python_blocks, pages.pages())])
 def test_it_runs(page):
-    scope = {}
+    scope, printed = {}, ""
     for block in python_blocks(page):
+        if block.language == "output":
+            assert printed == block.text, block
+            continue
         # Blank lines before it: errors then give the line of the page.
         text = "\n" * (block.line - 1) + block.text
-        exec(compile(text, page, "exec"), scope)
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile(text, page, "exec"), scope)
+        printed = output.getvalue()
 
 
 def test_an_operation_is_at_most_40_lines():

@@ -1,0 +1,39 @@
+"""Every figure behind a marker is that of a file of measurements."""
+
+import json
+import re
+
+import pages
+import publish
+import pytest
+from accelerate_page import ACCELERATE
+from kit_page import KIT
+
+FILES = {
+    publication.data: json.loads((pages.ROOT / publication.data).read_text())
+    for publication in (KIT, ACCELERATE)
+}
+MARKER = re.compile(r"<!-- (?:times?|machine) [^>]*-->[^<\n]*")
+
+
+def filled(text):
+    for path, data in FILES.items():
+        text = publish.fill(text, data, path)
+    return text
+
+
+@pytest.mark.parametrize("page", pages.pages())
+def test_figures_are_current(page):
+    text = (pages.ROOT / page).read_text()
+    assert filled(text) == text, "run //benchmarks:compare -- --pages"
+
+
+@pytest.mark.parametrize("page", pages.pages())
+def test_every_marker_has_a_figure(page):
+    """One that no file fills in would never change."""
+    text = (pages.ROOT / page).read_text()
+    for marker in MARKER.findall(text):
+        spoiled = re.sub(r"(?<=-->).*", "", marker)
+        value = {"time ": "0 us", "times": "0", "machi": "?"}[marker[5:10]]
+        end = "<!-- / -->" if value == "?" else ""
+        assert filled(spoiled + value + end) != spoiled + value + end, marker
