@@ -90,9 +90,11 @@ TEST_F(CudaCustomCallTest, ATupleResultFeedsTheBackward) {
   xla::XlaOp forward =
       Call(builder, "xla_ffi_kit.rms_norm", {x, w},
            ShapeUtil::MakeTupleShape({rows, scale}), "{eps = 0.0 : f64}");
+  // Memory for the sums of dweight, which only CUDA wants.
+  const Shape workspace = ShapeUtil::MakeShape(xla::U8, {1024});
   Call(builder, "xla_ffi_kit.rms_norm_weight_bwd",
        {x, ct, xla::GetTupleElement(forward, 1), w},
-       ShapeUtil::MakeTupleShape({rows, weight}), "");
+       ShapeUtil::MakeTupleShape({rows, weight, workspace}), "");
   std::vector<Literal> arguments;
   arguments.push_back(LiteralUtil::CreateR2<float>(
       {{1, 2, 3, 4}, {1, -1, 1, -1}, {0, 0, 0, 2}}));

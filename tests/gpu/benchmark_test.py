@@ -1,10 +1,14 @@
 """The benchmark of the bundle: its arithmetic, and that it runs, on the CPU."""
 
+import contextlib
 import json
+import sys
+import types
 import xml.etree.ElementTree
 
 import gpu_benchmark
 import gpu_cells
+import gpu_peers
 import gpu_plot
 import gpu_times
 import pytest
@@ -66,7 +70,8 @@ def test_bytes_are_those_of_all_operands_and_results():
     assert by_name["residual_bwd/bf16/32x1024"].bytes == (
         4 * 32 + 4 * x + 2 * 2048
     )
-    assert len(by_name) == 2 * (7 * 9 + 2)
+    # 16 lengths of f32, 17 of bf16; few rows, and training steps.
+    assert len(list(gpu_cells.cells(1 << 16))) == 7 * (16 + 17 + 5) + 2 * 2 + 2
 
 
 def test_the_picture_is_well_formed():
@@ -87,7 +92,7 @@ def test_it_runs(tmp_path, capsys, monkeypatch):
         [
             *("--only", "residual/f32/4x1024", "relu/bf16"),
             *("--array_bytes", str(1 << 14), "--seconds", "0.001"),
-            *("--json", str(tmp_path / "b.json")),
+            *("--json", str(tmp_path / "b.json"), "--no-peers"),
             *("--plot", str(tmp_path / "b.svg")),
         ]
     )
@@ -98,6 +103,99 @@ def test_it_runs(tmp_path, capsys, monkeypatch):
         assert set(row["microseconds"]) == {"kit", "xla", "copy"}
         assert all(value > 0 for value in row["microseconds"].values())
     assert (tmp_path / "b.svg").read_text().startswith("<svg")
+
+
+class FakeTensor:
+    def __init__(self, shape):
+        self.shape = shape
+
+    def requires_grad_(self, _):
+        return self
+
+    def __add__(self, _):
+        return self
+
+
+class FakeTorch(types.ModuleType):
+    """As much of torch as the peers use; counts the calls and the replays."""
+
+    float32 = "f32"
+
+    def __init__(self):
+        super().__init__("torch")
+        self.calls = self.replays = self.grads = 0
+        self.nn = types.SimpleNamespace(
+            functional=types.SimpleNamespace(rms_norm=self._norm)
+        )
+        self.autograd = types.SimpleNamespace(grad=self._grad)
+        self.cuda = types.SimpleNamespace(
+            Stream=lambda: None,
+            stream=contextlib.nullcontext,
+            graph=lambda graph, stream: contextlib.nullcontext(),
+            CUDAGraph=lambda: types.SimpleNamespace(replay=self._replay),
+            synchronize=lambda: None,
+        )
+
+    def randn(self, shape, device, dtype):
+        assert device == "cuda" and dtype == "f32"
+        return FakeTensor(shape)
+
+    def compile(self, function):
+        return function
+
+    def _norm(self, x, shape, weight, eps):
+        assert x.shape == (8, 64) and shape == weight.shape == (64,)
+        self.calls += 1
+        return x
+
+    def _grad(self, y, of, ct, retain_graph):
+        assert len(of) == 2 and of[1].shape == (64,) and retain_graph
+        self.grads += 1
+
+    def _replay(self):
+        self.replays += 1
+
+
+def test_peers_run_in_a_graph(monkeypatch, capsys):
+    torch = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    peers = gpu_peers.find()
+    assert list(peers) == ["torch", "torch.compile"]
+    assert "no liger: " in capsys.readouterr().err
+    for operation, calls, grads in (
+        ("weight", 2 * 2 * 3, 0),  # of two peers, before and in the graph
+        ("residual", 2 * 2 * 3, 0),
+        ("weight_bwd", 2 * 3, 2 * 2 * 3),
+        ("rms_norm_bwd", 0, 0),
+    ):
+        torch.calls = torch.grads = torch.replays = 0
+        found = gpu_peers.contestants(
+            peers, operation, (8, 64), "float32", sets=3, seconds=1e-9
+        )
+        assert (torch.calls, torch.grads) == (calls, grads), operation
+        assert list(found) == (list(peers) if calls else [])
+        before = torch.replays
+        assert all(c.sample().calls == 3 for c in found.values())
+        assert torch.replays == before + len(found)
+
+
+def test_a_peer_that_fails_is_left_out(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch())
+
+    def fails(*_):
+        raise ValueError("no kernel")
+
+    peers = {"quack": gpu_peers.Peer(fails)}
+    assert not gpu_peers.contestants(
+        peers, "weight", (8, 64), "float32", sets=2, seconds=1e-9
+    )
+    assert "quack: weight of (8, 64): no kernel" in capsys.readouterr().err
+
+
+def test_without_torch_there_are_no_peers(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert gpu_peers.find() == {}
+    assert "no peers: " in capsys.readouterr().err
 
 
 def test_the_contestants_are_apart():

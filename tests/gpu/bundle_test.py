@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 import unittest
 
-BUNDLE = pathlib.Path(sys.argv[1]).resolve()
+BUNDLE, PLUGIN = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
 MAX_BYTES = 30 << 20
 
 
@@ -58,6 +58,17 @@ class BundleTest(unittest.TestCase):
         )
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn(" passed", result.stdout)
+
+    def test_its_programs_run_on_a_plugin(self):
+        result = self.run_python(
+            *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            "gpu_plugin_test.py",
+            PJRT_PLUGIN=str(PLUGIN),
+            XLA_FFI_KIT_TEST_PLATFORM="cpu",
+            JAX_PLATFORMS="cpu",
+        )
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("3 passed", result.stdout)
 
     def test_what_its_tests_call_is_registered_for_cuda(self):
         out = self.top / "targets.json"

@@ -6,7 +6,9 @@ A program runs one contestant on several sets of buffers, one after the other,
 so that no call finds its data in a cache; programs are queued, so that the host
 works ahead of the GPU, and the time is that until the last is done. A
 contestant that the host may have slowed down all the same is marked "host".
-"copy" copies on the device as many bytes as the cell reads and writes.
+"copy" copies on the device as many bytes as the cell reads and writes. The RMS
+norms of torch, torch.compile, Liger and QuACK take part where they are
+installed, in the same rounds.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ import pathlib
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import gpu_peers
 import gpu_plot
 import gpu_times
 import jax
@@ -78,7 +81,9 @@ class _Contestant:
         return gpu_times.Sample(dispatched, finished, calls)
 
 
-def measure(cell: Cell, seconds: float) -> gpu_times.Row:
+def measure(
+    cell: Cell, seconds: float, peers: Mapping[str, gpu_peers.Peer]
+) -> gpu_times.Row:
     """Measures a cell, each contestant for about that many seconds."""
     count = gpu_times.sets_needed(cell.bytes)
     sets = [
@@ -87,11 +92,17 @@ def measure(cell: Cell, seconds: float) -> gpu_times.Row:
     ]
     half = jax.ShapeDtypeStruct((cell.bytes // 2,), jnp.uint8)
     copied = [(jnp.full(half.shape, i, half.dtype),) for i in range(count)]
-    contestants = {
+    contestants: dict[str, _Contestant | gpu_peers.Contestant] = {
         "kit": _Contestant(cell.kit, sets, seconds),
         "xla": _Contestant(cell.xla, sets, seconds),
         "copy": _Contestant(lambda x: x.copy(), copied, seconds),
     }
+    first = cell.operands[0]
+    if len(first.shape) == 2:
+        contestants |= gpu_peers.contestants(
+            *(peers, cell.operation, first.shape, str(first.dtype), count),
+            seconds / _ROUNDS,
+        )
     rounds = []
     for _ in range(_ROUNDS):
         order = list(contestants)
@@ -111,7 +122,11 @@ def line(row: gpu_times.Row) -> str:
     return (
         f"{row.name:32} GB/s: {speeds}"
         f"   of copy {row.ratios['copy'].median:.2f}"
-        f"  x XLA {row.ratios['xla'].median:.2f}"
+        + "".join(
+            f"  x {'XLA' if name == 'xla' else name} {ratio.median:.2f}"
+            for name, ratio in row.ratios.items()
+            if name != "copy"
+        )
         + (f"  host: {', '.join(row.host_bound)}" if row.host_bound else "")
     )
 
@@ -134,13 +149,17 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--plot", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--array_bytes", type=int, default=64 << 20)
+    parser.add_argument("--array_bytes", type=int, default=128 << 20)
+    parser.add_argument(
+        "--peers", action=argparse.BooleanOptionalAction, default=True
+    )
     options = parser.parse_args(arguments)
     rows = []
+    peers = gpu_peers.find() if options.peers else {}
     for cell in cells(options.array_bytes):
         if options.only and not any(p in cell.name for p in options.only):
             continue
-        rows.append(measure(cell, options.seconds))
+        rows.append(measure(cell, options.seconds, peers))
         print(line(rows[-1]), flush=True)
     if not rows:
         raise SystemExit(f"no cell has any of {options.only} in its name")

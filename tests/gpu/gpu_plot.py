@@ -9,6 +9,8 @@ from gpu_times import Row
 
 _LEFT, _WIDTH, _LINE, _TOP = 260, 520, 22, 46
 _COLORS = {"kit": "#1f77b4", "xla": "#ff7f0e", "copy": "#999999"}
+_COLORS |= {"torch": "#2ca02c", "torch.compile": "#9467bd"}
+_COLORS |= {"liger": "#8c564b", "quack": "#d62728"}
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
@@ -28,7 +30,9 @@ def draw(rows: Sequence[Row], title: str) -> str:
         '<rect width="100%" height="100%" fill="white"/>',
         _text(8, 18, title),
     ]
-    for i, (name, color) in enumerate(_COLORS.items()):
+    present = {name for row in rows for name in row.gigabytes_per_second}
+    shown = [item for item in _COLORS.items() if item[0] in present]
+    for i, (name, color) in enumerate(shown):
         x = _LEFT + 90 * i
         parts.append(
             f'<circle cx="{x}" cy="{_TOP - 14}" r="5" fill="{color}"/>'
@@ -41,7 +45,7 @@ def draw(rows: Sequence[Row], title: str) -> str:
             f'<line x1="{_LEFT}" y1="{y}" x2="{_LEFT + _WIDTH}" y2="{y}" '
             'stroke="#eeeeee"/>'
         )
-        for name, color in _COLORS.items():
+        for name, color in shown:
             if name in row.gigabytes_per_second:
                 x = _LEFT + _WIDTH * row.gigabytes_per_second[name] / largest
                 parts.append(

@@ -35,7 +35,8 @@ def main(output: str, *files: str) -> None:
             data = pathlib.Path(path)
             info = tarfile.TarInfo(f"{TOP}/{name}")
             info.size = data.stat().st_size
-            info.mode = 0o644
+            # Programs have no suffix.
+            info.mode = 0o644 if data.suffix else 0o755
             with data.open("rb") as content:
                 archive.addfile(info, content)
 
