@@ -1,4 +1,4 @@
-"""A handler of the codebase's own as an operation, without the kit's kernels."""
+"""A handler of the codebase's own, as an operation, without the kit's."""
 
 import jax
 import twice

@@ -305,6 +305,16 @@ def test_results_in_a_tuple():
         ),
         ({"handlers": 3}, "handlers: expected a mapping, got 3"),
         (
+            {"libraries": 3},
+            "libraries: expected handler libraries or their paths, got 3",
+        ),
+        ({"part_of": 3}, "part_of: expected a sequence, got 3"),
+        ({"workspace": {"cpu": 3}}, "workspace: expected a function, got 3"),
+        (
+            {"batches_shared": 1},
+            "batches_shared: expected True or False, got 1",
+        ),
+        (
             {"input_output_aliases": [1]},
             "input_output_aliases: expected a mapping, got [1]",
         ),
@@ -345,6 +355,10 @@ def test_bad_arguments(wrong, message):
             "the shape function does not take operands x float32[3]: ",
         ),
         (
+            {"input_output_aliases": {0: "y"}},
+            "input_output_aliases: expected result indices below 1, got 'y'",
+        ),
+        (
             {"output_layouts": [(1, 0)]},
             "output_layouts: expected an order of each result's kernel axes, "
             "[1] of them, got [(1, 0)]",
@@ -363,6 +377,10 @@ def test_check_op_needs_a_host_function():
         check_op(double, [ROW])
     with pytest.raises(TypeError, match="argument host: expected a function"):
         check_op(double, [ROW], host=3)
+    with pytest.raises(TypeError, match=r"cases: expected Case\(...\), got 3"):
+        check_op(double, [3], host=twice)
+    with pytest.raises(TypeError, match="tolerance_factor: expected a number"):
+        check_op(double, [ROW], host=twice, tolerance_factor="2")
     with pytest.raises(TypeError, match="got one of .*: too many positional"):
         check_op(double, [ROW], host=lambda: 1)
 

@@ -306,14 +306,14 @@ def find(
 
 
 def all_of(
-    libraries: Library | Sequence[Library],
+    libraries: Library | Sequence[Library], where: str = "libraries"
 ) -> tuple[HandlerLibrary, ...]:
     """One library or several as libraries, where some may be paths."""
     if isinstance(libraries, HandlerLibrary | str | os.PathLike):
         libraries = (libraries,)
     if not isinstance(libraries, Iterable):
         raise TypeError(
-            "libraries: expected handler libraries or their paths, got "
+            f"{where}: expected handler libraries or their paths, got "
             f"{libraries!r}"
         )
     return tuple(

@@ -89,6 +89,8 @@ class OpSpec:
         kernel_axes: int | Sequence[int],
         options: Options,
     ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"FfiOp: name: expected a string, got {name!r}")
         self.name = name
         self.options = options
         self._check_names("argument", options, Options.__annotations__)
@@ -99,7 +101,9 @@ class OpSpec:
         self.operand_names = self._operand_names()
         self.kernel_axes = self._axes_of_each(kernel_axes)
 
-        self.libraries = handler_library.all_of(options.get("libraries", ()))
+        self.libraries = handler_library.all_of(
+            options.get("libraries", ()), f"{name}: libraries"
+        )
         given = self._mapping("handlers", options.get("handlers"))
         # Where nothing says on which platforms, it may be on any.
         self.if_registered = given is None and not self.libraries
@@ -136,7 +140,11 @@ class OpSpec:
         self.vmap_method = options.get("vmap_method", "broadcast_all")
         self.sharded_kernel_axes = options.get("sharded_kernel_axes", "error")
         part_of = options.get("part_of", ())
-        self.part_of = (part_of,) if isinstance(part_of, str) else part_of
+        self.part_of = (
+            (part_of,)
+            if isinstance(part_of, str)
+            else _check.sequence(f"{name}: part_of", part_of)
+        )
         self._check_together()
 
     def error(self, argument: str, expected: str, got: object) -> str:
@@ -294,6 +302,7 @@ class OpSpec:
             ("jvp", self.jvp),
             ("transpose", self.transpose),
             ("partitioned", self.partitioned),
+            *(("workspace", size) for size in self.workspace.values()),
         ):
             if function is not None and not callable(function):
                 raise TypeError(self.error(what, "a function", repr(function)))

@@ -128,9 +128,18 @@ def check_op(
             f"{host!r}"
         )
     cases = tuple(cases)
-    if host is not None:
-        for case in cases:
+    for case in cases:
+        if not isinstance(case, Case):
+            raise TypeError(
+                f"check_op: argument cases: expected Case(...), got {case!r}"
+            )
+        if host is not None:
             _check_signature(operation, host, case)
+    if not isinstance(tolerance_factor, int | float):
+        raise TypeError(
+            "check_op: argument tolerance_factor: expected a number, got "
+            f"{tolerance_factor!r}"
+        )
     if host is None:
         skip.add(_HOST)
     rows: list[Row] = []
