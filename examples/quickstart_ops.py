@@ -34,7 +34,7 @@ if not LIBRARY.exists():
     xla_ffi_kit.build_library(SOURCES, HANDLERS, LIBRARY)
 
 
-# --- RMS norm ------------------------------------------------------------------
+# --- RMS norm -----------------------------------------------------------------
 def plain_rms_norm(x: jax.Array, *, eps: float = 1e-6) -> jax.Array:
     """x / sqrt(mean(x^2) + eps) over the last axis."""
     return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + eps)
@@ -81,7 +81,7 @@ rms_norm = xla_ffi_kit.FfiOp(
 )
 
 
-# --- Isotonic regression -------------------------------------------------------
+# --- Isotonic regression ------------------------------------------------------
 def _pool(scores, targets):
     """One row in plain JAX: (fitted, blocks).
 

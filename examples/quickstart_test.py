@@ -336,7 +336,9 @@ def test_many_long_rows_on_all_threads():
 def test_contract_of_isotonic_regression():
     scores = np.array([[0.3, 0.1, 0.5, 0.2], [1.0, 3.0, 2.0, 4.0]], np.float32)
     targets = np.array([[1.0, 4.0, 2.0, 8.0], [1.0, 2.0, 4.0, 8.0]], np.float32)
-    assert check_op(ops.isotonic, [Case(scores, targets)])
+    # Whatever else follows from the average, and takes long to compile.
+    slow = {"second order", "jacobians", "vmap of grad"}
+    assert check_op(ops.isotonic, [Case(scores, targets)], skip=slow)
     blocks = np.array([[0, 1, 1, 0], [0, 0, 0, 0]], np.int32)
     assert check_op(ops.block_average, [Case(blocks, targets)])
 

@@ -133,6 +133,12 @@ BROKEN = {
         "grad",
         "element",
     ),
+    "a vjp that returns no arrays": (
+        black_box(vjp=(lambda x: (double(x), None), lambda _, ct: 3)),
+        twice,
+        "grad",
+        "vjp: bwd: expected cotangents, arrays or None, got 3",
+    ),
     "a vjp whose cotangents have another shape": (
         black_box(
             vjp=(lambda x: (double(x), None), lambda _, ct: (ct[..., :1],))
@@ -188,8 +194,14 @@ def test_a_derivative_that_there_is_not():
         jax.grad(lambda x: black_box()(x).sum())(x)
     with pytest.raises(TypeError, match="give it transpose="):
         jax.grad(lambda x: black_box(linear=(0,))(x).sum())(x)
-    with pytest.raises(TypeError, match="jvp"):  # JAX's own
-        jax.jvp(by_vjp, (x,), (x,))
+    only = "test.double: no forward mode .* is for reverse mode alone"
+    for forward in (
+        lambda x: jax.jvp(by_vjp, (x,), (x,)),
+        jax.jit(jax.jacfwd(by_vjp)),
+        jax.jit(jax.vmap(jax.jacfwd(by_vjp))),
+    ):
+        with pytest.raises(TypeError, match=only):
+            forward(x.reshape(1, -1))
 
 
 def test_a_derivative_of_a_part():
@@ -291,6 +303,36 @@ def test_results_in_a_tuple():
             {"shape_attributes": 3},
             "shape_attributes: expected a function, got 3",
         ),
+        ({"handlers": 3}, "handlers: expected a mapping, got 3"),
+        (
+            {"libraries": 3},
+            "libraries: expected handler libraries or their paths, got 3",
+        ),
+        ({"part_of": 3}, "part_of: expected a sequence, got 3"),
+        ({"workspace": {"cpu": 3}}, "workspace: expected a function, got 3"),
+        (
+            {"batches_shared": 1},
+            "batches_shared: expected True or False, got 1",
+        ),
+        (
+            {"input_output_aliases": [1]},
+            "input_output_aliases: expected a mapping, got [1]",
+        ),
+        (
+            {"input_output_aliases": {"x": 0}},
+            "input_output_aliases: expected operand indices below 1, got "
+            "('x',)",
+        ),
+        (
+            {"has_side_effect": "yes"},
+            "has_side_effect: expected True or False, got 'yes'",
+        ),
+        ({"output_layouts": 3}, "output_layouts: expected a sequence, got 3"),
+        (
+            {"transpose": twice},
+            "linear: expected operands that the results are linear in, for "
+            "transpose, got none",
+        ),
     ],
 )
 def test_bad_arguments(wrong, message):
@@ -313,6 +355,10 @@ def test_bad_arguments(wrong, message):
             "the shape function does not take operands x float32[3]: ",
         ),
         (
+            {"input_output_aliases": {0: "y"}},
+            "input_output_aliases: expected result indices below 1, got 'y'",
+        ),
+        (
             {"output_layouts": [(1, 0)]},
             "output_layouts: expected an order of each result's kernel axes, "
             "[1] of them, got [(1, 0)]",
@@ -331,6 +377,12 @@ def test_check_op_needs_a_host_function():
         check_op(double, [ROW])
     with pytest.raises(TypeError, match="argument host: expected a function"):
         check_op(double, [ROW], host=3)
+    with pytest.raises(TypeError, match=r"cases: expected Case\(...\), got 3"):
+        check_op(double, [3], host=twice)
+    with pytest.raises(TypeError, match="tolerance_factor: expected a number"):
+        check_op(double, [ROW], host=twice, tolerance_factor="2")
+    with pytest.raises(TypeError, match="got one of .*: too many positional"):
+        check_op(double, [ROW], host=lambda: 1)
 
 
 @pytest.mark.parametrize("lead", [(), (2,)])
@@ -396,6 +448,7 @@ def test_attributes_from_shapes():
             lambda x, text: {"text": "a"},
             "expected no name that `attributes` has, got text",
         ),
+        (lambda x, text: {3: 1}, "expected names, got 3"),
         (
             lambda x, text: {"n": None},
             "n: expected a NumPy scalar or array, a string, bool, int, float "

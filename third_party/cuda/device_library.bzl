@@ -22,7 +22,14 @@ DEVICE_ATTRS = {
 }
 
 def host_flags(ctx):
-    """Splits the command line's C++ options: the standard, and all others."""
+    """Splits the command line's C++ options: the standard, and all others.
+
+    Args:
+      ctx: of the rule.
+
+    Returns:
+      The option of the standard, and a list of the others.
+    """
     options = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts
     standard = "-std=c++17"
 

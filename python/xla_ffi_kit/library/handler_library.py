@@ -11,7 +11,7 @@ import ctypes
 import dataclasses
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias, Union
 
 from xla_ffi_kit.library import c_api, elf
@@ -306,11 +306,16 @@ def find(
 
 
 def all_of(
-    libraries: Library | Sequence[Library],
+    libraries: Library | Sequence[Library], where: str = "libraries"
 ) -> tuple[HandlerLibrary, ...]:
     """One library or several as libraries, where some may be paths."""
     if isinstance(libraries, HandlerLibrary | str | os.PathLike):
         libraries = (libraries,)
+    if not isinstance(libraries, Iterable):
+        raise TypeError(
+            f"{where}: expected handler libraries or their paths, got "
+            f"{libraries!r}"
+        )
     return tuple(
         lib if isinstance(lib, HandlerLibrary) else HandlerLibrary(lib)
         for lib in libraries

@@ -118,6 +118,9 @@ def from_shapes(
     found = spec.shape_attributes(*types, **attributes.for_reference)
     if not isinstance(found, Mapping):
         raise TypeError(spec.error(where, "a mapping", repr(found)))
+    unnamed = [name for name in found if not isinstance(name, str)]
+    if unnamed:
+        raise TypeError(spec.error(where, "names", repr(unnamed[0])))
     both = sorted(attributes.items.keys() & found.keys())
     if both:
         expected = "no name that `attributes` has"

@@ -179,6 +179,12 @@ class Derivatives:
                 **attributes.for_reference,
             )
             slopes = tuple(out) if isinstance(out, Sequence) else (out,)
+            if not all(x is None or hasattr(x, "dtype") for x in slopes):
+                raise TypeError(
+                    self._spec.error(
+                        "vjp: bwd", "cotangents, arrays or None", repr(out)
+                    )
+                )
             self._check_count("vjp: bwd: cotangents", slopes, operands)
             return tuple(
                 None
@@ -190,11 +196,19 @@ class Derivatives:
             )
 
         call.defvjp(fwd, bwd)
-        outs, out_tangents = jax.jvp(
-            shared_operands.over_batches(self._spec, call, primals),
-            tuple(primals),
-            self._instantiated(primals, tangents),
-        )
+        try:
+            outs, out_tangents = jax.jvp(
+                shared_operands.over_batches(self._spec, call, primals),
+                tuple(primals),
+                self._instantiated(primals, tangents),
+            )
+        except TypeError as error:
+            if "forward-mode" not in str(error):
+                raise
+            raise NotDifferentiableError(
+                f"{self._spec.name}: no forward mode (jvp, jacfwd, linearize): "
+                "vjp=(fwd, bwd) is for reverse mode alone, so give it jvp="
+            ) from None
         expected = zip(outs, types, strict=True)
         for i, (out, wanted) in enumerate(expected):
             self._check_like("vjp: fwd: result", i, out, wanted)

@@ -110,9 +110,11 @@ def check_results(
             spec.error("output_layouts", expected, list(spec.output_layouts))
         )
     for i, j in spec.input_output_aliases.items():
-        if not 0 <= j < len(results):
+        if not isinstance(j, int) or not 0 <= j < len(results):
             expected = f"result indices below {len(results)}"
-            raise ValueError(spec.error("input_output_aliases", expected, j))
+            raise ValueError(
+                spec.error("input_output_aliases", expected, repr(j))
+            )
         operand, result = operands[i], results[j]
         if (operand.shape, operand.dtype) != (result.shape, result.dtype):
             raise ValueError(

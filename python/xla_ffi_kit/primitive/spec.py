@@ -16,6 +16,7 @@ from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library import handler_library
 from xla_ffi_kit.library.handler_library import Library
 
+_K = TypeVar("_K")
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
 Result: TypeAlias = jax.Array | Arrays
@@ -88,6 +89,8 @@ class OpSpec:
         kernel_axes: int | Sequence[int],
         options: Options,
     ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"FfiOp: name: expected a string, got {name!r}")
         self.name = name
         self.options = options
         self._check_names("argument", options, Options.__annotations__)
@@ -98,8 +101,10 @@ class OpSpec:
         self.operand_names = self._operand_names()
         self.kernel_axes = self._axes_of_each(kernel_axes)
 
-        self.libraries = handler_library.all_of(options.get("libraries", ()))
-        given = options.get("handlers")
+        self.libraries = handler_library.all_of(
+            options.get("libraries", ()), f"{name}: libraries"
+        )
+        given = self._mapping("handlers", options.get("handlers"))
         # Where nothing says on which platforms, it may be on any.
         self.if_registered = given is None and not self.libraries
         platforms = [lib.platform for lib in self.libraries] or ["cpu", "cuda"]
@@ -119,20 +124,27 @@ class OpSpec:
         self.shared_results = _check.sequence(
             f"{name}: shared_results", options.get("shared_results", ())
         )
-        self.batches_shared = options.get("batches_shared", False)
+        self.batches_shared = self._flag("batches_shared", options)
         self.partitioned = options.get("partitioned") or reference
 
         self.input_output_aliases = dict(
-            options.get("input_output_aliases") or {}
+            self._mapping(
+                "input_output_aliases", options.get("input_output_aliases")
+            )
+            or {}
         )
         self._indices("input_output_aliases", self.input_output_aliases)
         self.input_layouts = self._layouts("input_layouts", options)
         self.output_layouts = self._layouts("output_layouts", options)
-        self.has_side_effect = options.get("has_side_effect", False)
+        self.has_side_effect = self._flag("has_side_effect", options)
         self.vmap_method = options.get("vmap_method", "broadcast_all")
         self.sharded_kernel_axes = options.get("sharded_kernel_axes", "error")
         part_of = options.get("part_of", ())
-        self.part_of = (part_of,) if isinstance(part_of, str) else part_of
+        self.part_of = (
+            (part_of,)
+            if isinstance(part_of, str)
+            else _check.sequence(f"{name}: part_of", part_of)
+        )
         self._check_together()
 
     def error(self, argument: str, expected: str, got: object) -> str:
@@ -214,11 +226,28 @@ class OpSpec:
             raise ValueError(self.error("jvp, vjp", "one of them", "both"))
         return vjp[0], vjp[1]
 
+    def _mapping(
+        self, what: str, given: Mapping[_K, _T] | None
+    ) -> Mapping[_K, _T] | None:
+        if given is None or isinstance(given, Mapping):
+            return given
+        raise TypeError(self.error(what, "a mapping", repr(given)))
+
+    def _flag(
+        self,
+        what: Literal["batches_shared", "has_side_effect"],
+        options: Options,
+    ) -> bool:
+        given = options.get(what, False)
+        if not isinstance(given, bool):
+            raise TypeError(self.error(what, "True or False", repr(given)))
+        return given
+
     def _indices(self, what: str, given: Collection[int]) -> tuple[int, ...]:
         """Indices of operands."""
         indices = _check.sequence(f"{self.name}: {what}", given)
         count = len(self.operand_names)
-        if any(not 0 <= i < count for i in indices):
+        if any(not isinstance(i, int) or not 0 <= i < count for i in indices):
             expected = f"operand indices below {count}"
             raise ValueError(self.error(what, expected, indices))
         return indices
@@ -273,9 +302,13 @@ class OpSpec:
             ("jvp", self.jvp),
             ("transpose", self.transpose),
             ("partitioned", self.partitioned),
+            *(("workspace", size) for size in self.workspace.values()),
         ):
             if function is not None and not callable(function):
                 raise TypeError(self.error(what, "a function", repr(function)))
+        if self.transpose is not None and not self.linear:
+            expected = "operands that the results are linear in, for transpose"
+            raise ValueError(self.error("linear", expected, "none"))
         for platform in self.workspace:
             if not isinstance(self.handlers.get(platform), str):
                 expected = "platforms with a handler"

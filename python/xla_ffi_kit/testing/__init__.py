@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterable
 
@@ -126,6 +127,19 @@ def check_op(
             "check_op: argument host: expected a function of NumPy arrays, got "
             f"{host!r}"
         )
+    cases = tuple(cases)
+    for case in cases:
+        if not isinstance(case, Case):
+            raise TypeError(
+                f"check_op: argument cases: expected Case(...), got {case!r}"
+            )
+        if host is not None:
+            _check_signature(operation, host, case)
+    if not isinstance(tolerance_factor, int | float):
+        raise TypeError(
+            "check_op: argument tolerance_factor: expected a number, got "
+            f"{tolerance_factor!r}"
+        )
     if host is None:
         skip.add(_HOST)
     rows: list[Row] = []
@@ -143,6 +157,21 @@ def check_op(
     if report.failures:
         raise CheckError(report)
     return report
+
+
+def _check_signature(op: FfiOp[Result], host: Host, case: Case) -> None:
+    """Raises if a host function does not take the operands of a call."""
+    try:
+        signature = inspect.signature(host)
+    except ValueError:  # NumPy's own have none
+        return
+    try:
+        signature.bind(*op.operand_names, **case.attributes)
+    except TypeError as error:
+        raise TypeError(
+            f"check_op: argument host: expected a function of {op.name}'s "
+            f"operands and attributes, got one of {signature}: {error}"
+        ) from None
 
 
 def _operation(named: Callable[..., object]) -> FfiOp[Result]:
