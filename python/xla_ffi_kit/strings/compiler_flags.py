@@ -54,10 +54,18 @@ def check(name: str, flags: Sequence[str]) -> None:
 def split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """The flags to compile with, and those to link with."""
     of_linker = ("-l", "-L", "-Wl,")
+    # Debug information is kept, and a sanitizer's library found, by the linker.
+    of_both = ("-g", "-fsanitize=")
     return (
         [flag for flag in flags if not flag.startswith(of_linker)],
-        [flag for flag in flags if flag.startswith(of_linker)],
+        [flag for flag in flags if flag.startswith(of_linker + of_both)],
     )
+
+
+def strip(flags: Sequence[str]) -> list[str]:
+    """The linker's flag that drops symbols, unless flags ask for a debugger's."""
+    is_debug = any(re.fullmatch("-g(?!0).*", flag) for flag in flags)
+    return [] if is_debug else ["-Wl,-s"]
 
 
 def surroundings(flags: Sequence[str]) -> list[str]:
