@@ -26,7 +26,7 @@ and for tests a prebuilt XLA, `xla_runtime` and `pjrt_cpu_plugin`.
 
 An embedder with an XLA of its own puts it in place with
 `override_repo(xla_ffi_kit, xla = "xla")`, likewise with a Highway, and with the
-Python packages `pypi`, of which the kit declares none here.""",
+Python packages `pypi`. The kit declares none of these packages here.""",
     implementation = _xla_ffi_kit_impl,
 )
 

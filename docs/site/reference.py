@@ -84,10 +84,10 @@ def declarations(text: str) -> Iterator[tuple[str, str]]:
 def headers(folder: pathlib.Path) -> str:
     """The page on C++ headers below a folder."""
     parts = [
-        "# C++ headers\n\nThese headers are in the wheel (`python -m xla_ffi_kit "
-        "include`), and in Bazel's `//xla_ffi/core:handler`. Handlers include "
-        "`xla_ffi/core/handler.h`, kernels in strings have "
-        "`xla_ffi/inline/kit.h`."
+        "# C++ headers\n\nThese headers are in the wheel (`python -m "
+        "xla_ffi_kit include`), and in Bazel's `//xla_ffi/core:handler`. "
+        "Handlers include `xla_ffi/core/handler.h`; the code of kernels in "
+        "strings includes `xla_ffi/inline/kit.h` by itself."
     ]
     for path in HEADERS:
         text = (folder / path).read_text()
@@ -102,7 +102,7 @@ def handlers() -> str:
     """The page on the handlers of both packages."""
     parts = [
         "# Handlers\n\nThese are the custom call targets of both packages on "
-        "CPUs, with what each takes, as the [doctor](docs/doctor.md) prints it. "
+        "CPUs. The [doctor](docs/doctor.md) prints these lines, too. "
         "The targets and their attributes stay the same in later versions, "
         "because exported programs contain them. Most programs call the "
         "[Python functions](python.md) instead."

@@ -4,8 +4,9 @@ import json
 import re
 
 import pages
-import publish
 import pytest
+
+import publish
 from accelerate_page import ACCELERATE
 from kit_page import KIT
 

@@ -63,7 +63,7 @@ def split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def strip(flags: Sequence[str]) -> list[str]:
-    """The linker's flag that drops symbols, unless flags ask for a debugger's."""
+    """The linker's flag to drop symbols, unless a debugger needs them."""
     is_debug = any(re.fullmatch("-g(?!0).*", flag) for flag in flags)
     return [] if is_debug else ["-Wl,-s"]
 
