@@ -40,7 +40,7 @@ _NAMES = SHORT_NAMES | {name.replace("int", "i"): name for name in SIGNED}
 
 
 _EXPECTED = (
-    f"of {', '.join(SHORT_NAMES)}, or a type or its whole name such as "
+    f"one of {', '.join(SHORT_NAMES)}, or a type or its whole name such as "
     '"float32" as NumPy has it'
 )
 

@@ -46,7 +46,7 @@ def check(name: str, flags: Sequence[str]) -> None:
         if flag in _REFUSED:
             raise BuildError(
                 f"{name}: flags: {flag} makes denormals zero in all of the "
-                "process; name what is needed of it, such as "
+                "process; use only the options that you need, such as "
                 "-fassociative-math -fno-signed-zeros"
             )
 
