@@ -169,9 +169,9 @@ def test_template_arguments(given, types):
     [
         (
             "f8",
-            "f: dtypes: expected one of pred, .*, got 'f8', which is float64 to",
+            "dtypes: expected one of pred, .*, got 'f8', which is float64 to",
         ),
-        ("c64", "f: dtypes: expected one of pred, .*, f32, f64, got complex64"),
+        ("c64", "dtypes: expected one of pred, .*, f32, f64, got complex64"),
         (np.float32, "f: dtypes: expected a sequence, got <class"),
         ("", "f: dtypes: expected at least one, got none"),
         (["f32,"], "f: dtypes: expected one of pred, .*, got ''"),
