@@ -77,7 +77,8 @@ def declarations(text: str) -> Iterator[tuple[str, str]]:
     code = text.partition("#define ")[2].partition("\n")[2]  # below the guard
     for found in _DECLARATION.finditer(_INTERNAL.sub("", code)):
         declaration = textwrap.dedent(found[2]).strip()
-        if not declaration.startswith("template <>"):
+        is_internal = re.match(r"template <>|#define \w+_\(", declaration)
+        if not is_internal:
             yield declaration, _prose(found[1])
 
 

@@ -66,9 +66,9 @@ def test_what_is_no_dtype_or_two(given, hint):
     with pytest.raises(TypeError) as caught:
         _dtypes.parse("f: dtypes", given)
     assert str(caught.value) == (
-        "f: dtypes: expected one of pred, s8, s16, s32, s64, u8, u16, u32, u64, "
-        "f16, bf16, f32, f64, c64, c128, or a type or its whole name such as "
-        f'"float32" as NumPy has it, got {given!r}{hint}'
+        "f: dtypes: expected one of pred, s8, s16, s32, s64, u8, u16, u32, "
+        "u64, f16, bf16, f32, f64, c64, c128, or a type, or NumPy's name of "
+        f"one such as 'float32', got {given!r}{hint}"
     )
 
 
