@@ -66,8 +66,8 @@ FLAG_RULES = ("bool_flag", "label_flag", "string_flag", "string_list_flag")
 HEADER = """\
 # Rules, macros and flags
 
-This page documents the public rules, macros and flags of the build. (`tools/bzl_docs/bzl_docs.py` writes this page
-from the docstrings of the files.)
+This page documents the public rules, macros and flags of the build.
+(`tools/bzl_docs/bzl_docs.py` writes it from the docstrings of the files.)
 """
 
 
