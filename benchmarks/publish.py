@@ -9,8 +9,8 @@ Every page may say a figure behind a marker, which names the cell that it is of:
     <!-- time CELL xla -->299 us          another one's time
     <!-- machine FILE -->...<!-- / -->    the machine and the release of JAX
 
-CELLS may be a pattern, such as rms_norm/fwd/f32/*/fresh: what is written then is
-the range, "1.00 to 8.50".
+CELLS may be a pattern, such as rms_norm/fwd/f32/*/fresh, which gives a range,
+"1.00 to 8.50".
 
 `compare -- --publish` measures and writes; `compare -- --pages` writes what the
 file of measurements says already.

@@ -51,7 +51,10 @@ def test_times(value, text):
 FIGURES = {
     "environment": MACHINE,
     "newest": {},
-    "cells": {"a/b": CELL, "a/c": {"us": {"kit": 9.0}, "x": {"xla": 0.5, "copy": 0.25}}},
+    "cells": {
+        "a/b": CELL,
+        "a/c": {"us": {"kit": 9.0}, "x": {"xla": 0.5, "copy": 0.25}},
+    },
 }
 
 
@@ -75,7 +78,9 @@ def test_a_marker_names_the_cell_of_a_figure(marker, before, after):
 
 
 def test_a_marker_names_the_file_of_a_machine():
-    text = "on <!-- machine f.json -->{}<!-- / -->; <!-- machine g -->?<!-- / -->"
+    text = (
+        "on <!-- machine f.json -->{}<!-- / -->; <!-- machine g -->?<!-- / -->"
+    )
     found = publish.fill(text.format("a\nMac"), FIGURES, "f.json")
     assert found == text.format("2 cores of an c, jax 1, 2026-01-02")
 

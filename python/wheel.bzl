@@ -8,9 +8,9 @@ tools/bazel comes without it, and it neither checks the tag nor sets file modes.
 load("@rules_cc//cc:defs.bzl", "cc_binary")
 
 def stripped_library(name, handlers, library, **kwargs):
-    """Links a handler library without what only debuggers read.
+    """Links a handler library without debug information.
 
-    The same objects as in the `.so` that xla_ffi_library() declares.
+    It has the same objects as the `.so` that xla_ffi_library() declares.
 
     Args:
       name: the shared library to make.
@@ -115,8 +115,8 @@ def _python_wheel_impl(ctx):
 python_wheel = rule(
     doc = """Makes a wheel for every Python 3 on one Linux architecture.
 
-The same files give the same bytes, whoever builds where and when. A library
-that needs more than the wheel's tag promises fails the build.""",
+The same files always give the same bytes. The build fails if a library needs
+more than the wheel's tag promises.""",
     implementation = _python_wheel_impl,
     attrs = {
         "architecture": attr.string(
@@ -151,11 +151,11 @@ compiler of //third_party/cc builds them.""",
             cfg = _pinned,
         ),
         "license": attr.string(
-            doc = "An SPDX licence expression.",
+            doc = "An SPDX license expression.",
             mandatory = True,
         ),
         "license_files": attr.label_keyed_string_dict(
-            doc = "Texts of licences, and their places in the licence folder.",
+            doc = "Texts of licenses, and their places in the license folder.",
             allow_files = True,
         ),
         "machines_libraries": attr.label_keyed_string_dict(

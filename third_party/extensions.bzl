@@ -20,16 +20,15 @@ def _xla_ffi_kit_impl(_mctx):
 
 xla_ffi_kit = module_extension(
     doc = """Declares `xla`, the FFI headers, `com_google_highway`, and the
-CUDA compiler `xla_ffi_kit_cuda`, which is fetched by --config=cuda alone, the
-machine's ROCm `xla_ffi_kit_rocm`, the C++
-compiler `xla_ffi_kit_cc`, which is fetched for the platforms of //third_party/cc
-alone, `pybind11` and `nanobind`, which are fetched for extension modules alone,
-a prebuilt XLA, `xla_runtime`, which labels of `xla` lead to, and for tests
-`pjrt_cpu_plugin`.
+CUDA compiler `xla_ffi_kit_cuda`, which is fetched only with --config=cuda, the
+machine's ROCm `xla_ffi_kit_rocm`, the C++ compiler `xla_ffi_kit_cc`, which is
+fetched only for the platforms of //third_party/cc, `pybind11` and `nanobind`,
+which are fetched only for extension modules, a prebuilt XLA, `xla_runtime`, to
+which labels of `xla` lead, and for tests `pjrt_cpu_plugin`.
 
-An embedder with an XLA of its own puts it in place with
-`override_repo(xla_ffi_kit, xla = "xla")`, likewise with a Highway, and with the
-Python packages `pypi`, of which the kit declares none here.""",
+An embedder with an XLA of its own passes it with
+`override_repo(xla_ffi_kit, xla = "xla")`. The same works for a Highway, and for
+the Python packages `pypi`. The kit declares none of these packages here.""",
     implementation = _xla_ffi_kit_impl,
 )
 

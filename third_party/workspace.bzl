@@ -123,10 +123,10 @@ def xla_dev_repositories():
 
 # buildifier: disable=unnamed-macro
 def xla_ffi_kit_repositories():
-    """Declares what the C++ targets need and nobody has declared yet.
+    """Declares the repositories of the C++ targets that are not declared yet.
 
-    A Highway that was declared before, as `highway` or as `com_google_highway`,
-    is the kit's too.
+    If a Highway was declared before, as `highway` or as `com_google_highway`, the
+    kit uses it.
     """
     if native.existing_rule("highway") and not native.existing_rule("com_google_highway"):
         highway_alias(name = "com_google_highway", repository = "@highway")

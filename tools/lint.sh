@@ -74,6 +74,9 @@ starlark=(BUILD '*/BUILD' '*.BUILD' '*BUILD.bazel' '*.bzl' 'WORKSPACE*'
   '*/WORKSPACE*' MODULE.bazel '*/MODULE.bazel')
 cpp=('*.cc' '*.h' '*.cu' '*.cuh')
 python=('*.py' '*.pyi')
+# Text that people write: no pictures, lock files, hashes or requests of tests.
+spelled=("${starlark[@]}" "${cpp[@]}" "${python[@]}" '*.md' '*.sh' '*.yml'
+  '*.toml' '*.c' .bazelrc .ci/run e2e/run tools/release tools/fuzz)
 
 buildifier=$dir/node_modules/.bin/buildifier
 if [[ -x $buildifier ]]; then
@@ -91,6 +94,8 @@ check "ruff check" on_tracked "$bin/ruff" "${ruff_check[@]}" --quiet \
 check "ruff format" on_tracked "$bin/ruff" "${ruff_format[@]}" \
   --cache-dir="$dir/ruff" -- "${python[@]}"
 check links on_tracked "$bin/python" "$tools/check_links.py" -- '*.md'
+check prose on_tracked "$bin/python" "$tools/check_prose.py" -- '*.md'
+check spelling on_tracked "$bin/codespell" --check-filenames -- "${spelled[@]}"
 check mypy "$bin/mypy" --cache-dir="$dir/mypy" --no-error-summary
 
 echo "$passed passed, $failed failed"

@@ -65,7 +65,7 @@ def xla_ffi_library(
         testonly = False,
         tags = [],
         **kwargs):
-    """Builds handlers of custom calls, and all that loads or registers them.
+    """Builds handlers of custom calls, and the targets that load or register them.
 
     Declares
       * `<name>`: a C++ library of the handlers, those of `deps` included, and
@@ -255,17 +255,18 @@ def xla_ffi_op(
         **kwargs):
     """Builds an operation: kernels and handlers for both platforms, and tests.
 
-    Declares, as far as there are sources for it,
-      * `<name>`: the CPU handlers, an `xla_ffi_library`, with all that comes
-        with one;
-      * `<op>_cuda`: the CUDA handlers, likewise; skipped without --config=cuda;
+    Declares these targets, if there are sources for them:
+      * `<name>`: the CPU handlers, an `xla_ffi_library`, and all targets
+        of one;
+      * `<op>_cuda`: the CUDA handlers, in the same way; skipped without
+        --config=cuda;
       * `<op>_kernel`, `<op>_cuda_kernel`: the kernels, for targets of the same
         package;
       * `<op>_cuda_emulated`: CUDA kernels and handlers compiled for the
         emulator in //xla_ffi/testing/cuda, so that tests run them on the CPU;
-      * a `cc_test` for each test, named as its source,
+      * a `cc_test` for each test, with the name of its source.
 
-    where `<op>` is `name` without a `_cpu` at its end.
+    `<op>` is `name` without a `_cpu` at its end.
 
     Handlers may include xla_ffi/core/handler.h and xla_ffi/core/call.h, on CUDA
     xla_ffi/core/cuda/handler.h; kernels the headers of //xla_ffi/core:kernel,

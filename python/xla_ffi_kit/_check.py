@@ -34,7 +34,7 @@ class Typed(Protocol):
 
 
 def is_static(*shapes: Shape) -> bool:
-    """Whether every size is known, as a symbolic one is not."""
+    """Whether every size is known; symbolic sizes are not."""
     return all(isinstance(size, int) for shape in shapes for size in shape)
 
 

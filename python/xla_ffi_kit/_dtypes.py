@@ -40,8 +40,8 @@ _NAMES = SHORT_NAMES | {name.replace("int", "i"): name for name in SIGNED}
 
 
 _EXPECTED = (
-    f"of {', '.join(SHORT_NAMES)}, or a type or its whole name such as "
-    '"float32" as NumPy has it'
+    f"one of {', '.join(SHORT_NAMES)}, or a type, or NumPy's name of one such "
+    "as 'float32'"
 )
 
 

@@ -114,9 +114,9 @@ def bind(
 
 
 def shaped(avals: Sequence[object]) -> Sequence[ShapedArray]:
-    """The operands or results of a lowering rule's context, all arrays.
+    """The operands or results of a lowering rule's context, as array types.
 
-    JAX's types say no more than `AbstractValue`.
+    In JAX's annotations, they are only `AbstractValue`.
     """
     return cast(Sequence[ShapedArray], avals)
 
@@ -128,10 +128,10 @@ def platforms(ctx: LoweringRuleContext) -> str:
 
 
 def xla_may_partition(ctx: LoweringRuleContext) -> bool:
-    """Whether a lowering rule's program is one that XLA splits over devices.
+    """Whether XLA may split the program of a lowering rule over devices.
 
-    Public JAX does not tell how many devices a program is lowered for, nor
-    whether `shard_map` has split it already.
+    JAX's public API does not tell for how many devices a program is lowered,
+    nor whether `shard_map` has split it already.
     """
     axes = ctx.module_context.axis_context
     mesh = getattr(axes, "mesh", None)

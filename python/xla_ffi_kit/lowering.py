@@ -1,10 +1,10 @@
 """Lowering rules that call handlers, for packages with rules of their own.
 
-An `FfiOp` needs none of it. This is for packages that replace the lowering of a
-primitive, JAX's or their own, by a handler: in a rule of
-`jax.interpreters.mlir.register_lowering`, `register` makes the handler known
-to XLA, `jax.ffi.build_ffi_lowering_function` builds the custom call, and
-`annotate` or `annotate_batch` lets XLA partition it.
+You do not need this module for an `FfiOp`. It is for packages that replace the
+lowering of a primitive, JAX's or their own, by a handler. In a rule for
+`jax.interpreters.mlir.register_lowering`, call `register` to make the handler
+known to XLA, `jax.ffi.build_ffi_lowering_function` to build the custom call,
+and `annotate` or `annotate_batch` to let XLA partition it.
 
 Example:
   def lower(ctx, x):

@@ -61,7 +61,10 @@ def not_checked(block: Block) -> list[str]:
     """What of a block nothing runs or builds."""
     if re.fullmatch(r"<!-- not run: .+ -->\s*", block.above):
         return []
-    if block.page.startswith(pages.TUTORIAL) or block.language == "c++":
+    if block.page.startswith(pages.TUTORIAL) or block.language in (
+        "c++",
+        "cmake",
+    ):
         return [] if stands_in_programs(block.text) else [block.text]
     if block.language in ("python", "output"):
         return []

@@ -61,6 +61,12 @@ def test_an_argument_that_is_not_explained_is_an_error(old, new, says):
         function(GOOD.replace(old, new, 1))
 
 
+def test_a_row_of_a_table_is_one_line():
+    rows = [("`a`", "required", "a | of\n  two lines.")]
+    shown = bzl_docs.table(rows, "| a | b | c |").splitlines()[-1]
+    assert shown == "| `a` | required | a \\| of two lines. |"
+
+
 def test_no_docstring_is_an_error():
     with pytest.raises(bzl_docs.Undocumented, match="f has no docstring"):
         function("def f(): pass")

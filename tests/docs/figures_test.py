@@ -3,9 +3,11 @@
 import json
 import re
 
+import markdown_it
 import pages
-import publish
 import pytest
+
+import publish
 from accelerate_page import ACCELERATE
 from kit_page import KIT
 
@@ -37,3 +39,12 @@ def test_every_marker_has_a_figure(page):
         value = {"time ": "0 us", "times": "0", "machi": "?"}[marker[5:10]]
         end = "<!-- / -->" if value == "?" else ""
         assert filled(spoiled + value + end) != spoiled + value + end, marker
+
+
+@pytest.mark.parametrize("page", pages.pages())
+def test_no_marker_begins_a_line(page):
+    """It would begin a block of HTML there, and end the paragraph."""
+    text = (pages.ROOT / page).read_text()
+    tokens = markdown_it.MarkdownIt("commonmark").parse(text)
+    blocks = [t.content for t in tokens if t.type == "html_block"]
+    assert not [b for b in blocks if MARKER.match(b.strip())]

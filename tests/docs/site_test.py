@@ -3,6 +3,7 @@
 import html.parser
 import json
 import pathlib
+import re
 import sys
 import urllib.parse
 
@@ -51,7 +52,10 @@ def test_links_lead_somewhere(path):
             assert parts.fragment in FOUND[target].anchors, link
 
 
-@pytest.mark.parametrize("word", ["FfiOp", "rms_norm", "embedding", "enable"])
+@pytest.mark.parametrize(
+    "word",
+    ["FfiOp", "rms_norm", "embedding", "enable", "ParallelFor", "gdb"],
+)
 def test_the_search_finds(word):
     text = (SITE / "searchindex.js").read_text()
     index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
@@ -66,3 +70,18 @@ def test_the_reference_has_the_public_names():
     text = (SITE / "python.html").read_text()
     for name in ("FfiOp", "HandlerLibrary", "rms_norm", "testing.check_op"):
         assert f'id="xla_ffi_kit.{name}"' in text, name
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("headers", "CheckRankAtLeast"),
+        ("docs/handlers", "xla_ffi_kit.rms_norm"),
+        ("commands", "usage: python -m xla_ffi_kit build"),
+        ("docs/errors", "HandlerLibraryError"),
+        ("docs/environment", "XLA_FFI_KIT_CACHE"),
+    ],
+)
+def test_the_reference_has_each_layer(page, said):
+    text = re.sub("<[^>]*>", "", (SITE / f"{page}.html").read_text())
+    assert said in text

@@ -297,7 +297,7 @@ def test_results_in_a_tuple():
         (
             {"input_layouts": [(1, 0)]},
             "input_layouts: expected an order of the kernel axes of each "
-            "operand, of which there are [1], got [(1, 0)]",
+            "operand, [1] of them, got [(1, 0)]",
         ),
         (
             {"shape_attributes": 3},

@@ -76,14 +76,14 @@ def test_the_command_refuses_them_too(source, tmp_path, capsys):
     for handler, said in (
         ('a"=ScaleHandler', "ops: handlers: expected printable names"),
         ("a=Scale Handler", "ops: handlers: a: expected the name of a C"),
-        ("a=execute:S,execute:T", "a: the stage execute stands there twice"),
+        ("a=execute:S,execute:T", "a: the stage execute is given twice"),
         ("a", "expected NAME=SYMBOL, got 'a'"),
     ):
         assert main([*arguments, handler]) == 1
         assert capsys.readouterr().err.startswith(said)
     twice = ["a=ScaleHandler", "--handler", "a=OtherHandler"]
     assert main([*arguments, *twice]) == 1
-    assert capsys.readouterr().err == "a stands there twice\n"
+    assert capsys.readouterr().err == "a is given twice\n"
 
 
 def test_an_output_that_cannot_be_written(source, tmp_path, capsys):

@@ -66,9 +66,9 @@ def test_what_is_no_dtype_or_two(given, hint):
     with pytest.raises(TypeError) as caught:
         _dtypes.parse("f: dtypes", given)
     assert str(caught.value) == (
-        "f: dtypes: expected of pred, s8, s16, s32, s64, u8, u16, u32, u64, "
-        "f16, bf16, f32, f64, c64, c128, or a type or its whole name such as "
-        f'"float32" as NumPy has it, got {given!r}{hint}'
+        "f: dtypes: expected one of pred, s8, s16, s32, s64, u8, u16, u32, "
+        "u64, f16, bf16, f32, f64, c64, c128, or a type, or NumPy's name of "
+        f"one such as 'float32', got {given!r}{hint}"
     )
 
 
@@ -107,7 +107,7 @@ def test_attributes_of_an_operation():
 def test_cases_of_the_contract_test():
     (x,) = Case("i8[3]").operands()
     assert x.dtype == np.int8
-    with pytest.raises(TypeError, match="Case: operand: expected of pred"):
+    with pytest.raises(TypeError, match="Case: operand: expected one of pred"):
         Case("f4[3]").operands()
 
 
@@ -169,12 +169,12 @@ def test_template_arguments(given, types):
     [
         (
             "f8",
-            "f: dtypes: expected of pred, .*, got 'f8', which is float64 to",
+            "dtypes: expected one of pred, .*, got 'f8', which is float64 to",
         ),
-        ("c64", "f: dtypes: expected of pred, .*, f32, f64, got complex64"),
+        ("c64", "dtypes: expected one of pred, .*, f32, f64, got complex64"),
         (np.float32, "f: dtypes: expected a sequence, got <class"),
         ("", "f: dtypes: expected at least one, got none"),
-        (["f32,"], "f: dtypes: expected of pred, .*, got ''"),
+        (["f32,"], "f: dtypes: expected one of pred, .*, got ''"),
     ],
 )
 def test_what_is_no_template_argument(given, said):
@@ -191,6 +191,6 @@ def test_attributes_in_cpp():
         assert element_types.cpp_attribute("f: attribute a", declared) == cpp
     for declared in ("i4", np.complex64, {"a": "f32"}, ("f32", "f32")):
         with pytest.raises(
-            xla_ffi_kit.BuildError, match="f: attribute a: expected of pred"
+            xla_ffi_kit.BuildError, match="f: attribute a: expected one of pred"
         ):
             element_types.cpp_attribute("f: attribute a", declared)

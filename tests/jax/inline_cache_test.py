@@ -317,3 +317,18 @@ def test_a_use_is_noted_once_a_day(folder):
     build()
     assert time.time() - entry.stat().st_mtime < 1000
     assert compiles(folder) == 1
+
+
+def test_debug_information_is_kept_if_flags_ask_for_it(folder):
+    def symbols(*flags):
+        return b".debug_info" in pathlib.Path(build("", *flags)[1]).read_bytes()
+
+    assert [symbols(), symbols("-g0"), symbols("-g", "-O0")] == [0, 0, 1]
+
+
+def test_a_sanitizer_is_linked(folder):
+    version = subprocess.check_output(["c++", "--version"], text=True)
+    if "Free Software" not in version:
+        pytest.skip("clang links a sanitizer into programs, not into libraries")
+    library = pathlib.Path(build("", "-fsanitize=undefined")[1])
+    assert b"libubsan" in library.read_bytes()

@@ -244,7 +244,7 @@ PARAMETERS = (
             {"flags": ["-ffast-math"]},
             "f: flags: -ffast-math makes denormals zero in all of the process",
         ),
-        ("", {"dtypes": "f31"}, "f: dtypes: expected of pred, s8,"),
+        ("", {"dtypes": "f31"}, "f: dtypes: expected one of pred, s8,"),
         (
             "void g();\n"
             "void f(kit::In<float> x, double a, kit::Out<float> y) { g(); }",

@@ -119,7 +119,7 @@ def rows_of(reference, **options):
         ),
         (
             lambda: rows_of(lambda x, *, z=1: x, attributes={"z": "c64"}),
-            "lambda: attribute z: expected of pred, s8, s16, s32, s64, u8, "
+            "lambda: attribute z: expected one of pred, s8, s16, s32, s64, u8, "
             "u16, u32, u64, f16, bf16, f32, f64, got complex64",
         ),
         (

@@ -66,8 +66,8 @@ FLAG_RULES = ("bool_flag", "label_flag", "string_flag", "string_list_flag")
 HEADER = """\
 # Rules, macros and flags
 
-Everything public of the build. (`tools/bzl_docs/bzl_docs.py` writes this page
-from the files' docstrings; a test keeps it so.)
+This page documents the public rules, macros and flags of the build.
+(`tools/bzl_docs/bzl_docs.py` writes it from the docstrings of the files.)
 """
 
 
@@ -104,7 +104,9 @@ def table(rows: list[tuple[str, str, str]], columns: str) -> str:
     """A Markdown table; `columns` is its first line."""
     lines = [columns, "|---" * (columns.count("|") - 1) + "|"]
     for row in rows:
-        cells = " | ".join(cell.replace("|", "\\|") for cell in row)
+        # A line break would end the row.
+        words = (" ".join(cell.split()) for cell in row)
+        cells = " | ".join(cell.replace("|", "\\|") for cell in words)
         lines.append(f"| {cells} |")
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ def pytest_test(name, srcs = None, main = None, size = "small", args = [], data 
 
     `--test_filter` is pytest's -k, `--test_env=PYTEST_ADDOPTS=...` any other
     option; `shard_count` splits the cases among the shards. Cases marked
-    `pytest.mark.ci` run with --config=ci alone.
+    `pytest.mark.ci` run only with --config=ci.
 
     Args:
       name: of the target.

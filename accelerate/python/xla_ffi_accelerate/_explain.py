@@ -181,10 +181,10 @@ class Recorder:
 def explain(
     function: Callable[P, object], *, measure: bool = False
 ) -> Callable[P, Explanation]:
-    """What the operations of a program are lowered to, and why.
+    """Reports what the operations of a program are lowered to, and why.
 
-    Traces and compiles the function anew under what is on, and runs nothing of
-    it; a function that needs values (an `if` of one, say) is run.
+    It traces and compiles the function under the current setting, and does not
+    run it. A function that needs values, for example in an `if`, is run.
 
     Args:
       function: any function of JAX, jitted or not.
@@ -192,7 +192,7 @@ def explain(
         JAX's own code, alone and on random operands.
 
     Returns:
-      A function of the same arguments that returns an `Explanation`.
+      A function with the same arguments that returns an `Explanation`.
     """
 
     def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:

@@ -44,24 +44,24 @@ class Enabled:
 def enable(*names: str, exact: bool = True) -> None:
     """Makes JAX's own functions on the CPU run the package's kernels.
 
-    For the whole process; within a block of `enabled`, until its end. What is
-    not covered (a dtype that a kernel does not have, a program that is
-    exported) is lowered as before. A compiled function is compiled anew for
-    each setting that it is called under, once. With a release of JAX that is
-    not known yet, a rule that depends on the order of XLA's sums tests itself
-    when a program first needs it.
+    It applies to the whole process; inside a block of `enabled`, until the
+    block ends. Operations that are not covered, such as a dtype without a
+    kernel or a program that is exported, keep JAX's own code. JAX compiles a
+    function once for each setting under which it is called. On a release of JAX
+    that is not verified, a rule that depends on the order of XLA's sums tests
+    itself when a program first needs it.
 
     Args:
-      *names: what to enable, in addition to what already is. "sort":
-        `jax.lax.sort` and the functions built on it, such as `jnp.sort`,
-        `argsort`, `lexsort`, `unique`, `median`, `percentile`,
-        `jax.random.permutation` and `choice`; accelerate/docs/coverage.md
-        lists all names, and groups of them.
-      exact: what to enable without a name: everything whose results stay the
-        same, bit for bit (True), or everything there is (False).
+      *names: the names to enable, in addition to those that are on. For
+        example, "sort" enables `jax.lax.sort` and the functions built on it,
+        such as `jnp.sort`, `argsort`, `lexsort`, `unique`, `median`,
+        `percentile`, `jax.random.permutation` and `choice`.
+        accelerate/docs/coverage.md lists all names and groups of names.
+      exact: what to enable if there is no name: everything whose results stay
+        the same, bit for bit (True), or everything (False).
 
     Raises:
-      ValueError: a name that is not known.
+      ValueError: a name is not known.
       HandlerLibraryError: the package's library is missing or too old.
     """
     change = _change("enable", names, exact)
@@ -83,32 +83,32 @@ def enable_from(value: str) -> None:
 
 
 def disable() -> None:
-    """Switches everything off; within a block, until its end."""
+    """Switches everything off; inside a block, until the block ends."""
     _scopes.add(_off())
 
 
 def enabled(*names: str, exact: bool = True) -> Enabled:
-    """`enable` for one thread, until the end of a block.
+    """Enables names in one thread, until the block ends.
 
     Blocks nest, and may end in any order. Threads that a block starts have the
-    process's setting.
+    setting of the process.
 
     Args:
-      *names: as those of `enable`.
-      exact: likewise.
+      *names: the same as for `enable`.
+      exact: the same as for `enable`.
 
     Returns:
       A context manager: `with enabled("sort"):`.
 
     Raises:
-      ValueError: a name that is not known.
+      ValueError: a name is not known.
       HandlerLibraryError: the package's library is missing or too old.
     """
     return Enabled(_change("enabled", names, exact))
 
 
 def disabled() -> Enabled:
-    """`disable` for one thread, until the end of a block."""
+    """Switches everything off in one thread, until the block ends."""
     return Enabled(_off())
 
 
@@ -116,9 +116,9 @@ def status() -> dict[str, Result]:
     """The names that are on in this thread, sorted.
 
     Returns:
-      Name -> "exact" if the results stay the same, bit for bit; "close" if
-      they do within the bound that docs/numerics.md states. Not those of
-      which a change of JAX was found.
+      Name -> "exact" if the results stay the same, bit for bit, or "close" if
+      they stay within the bound that docs/numerics.md states. Names whose
+      primitives have changed in this release of JAX are not included.
     """
     return {
         name: registry.result(name)

@@ -34,18 +34,18 @@ def address_of(capsule: object) -> int:
 class CapsuleLibrary(HandlerLibrary):
     """The handlers that an extension module offers as capsules.
 
-    They stand where a `HandlerLibrary` does, as they are: nothing of it has to
+    Use it wherever a `HandlerLibrary` is expected. The module does not have to
     be built with the kit.
 
     Example:
       library = CapsuleLibrary(jax_finufft.jax_finufft_cpu.registrations())
 
     Args:
-      registrations: target -> capsule, or a mapping of stages ("instantiate",
-        "prepare", "initialize", "execute") to capsules, as such modules return
-        them for `jax.ffi.register_ffi_target`.
-      platform: JAX's name of their platform.
-      name: of the module, for errors.
+      registrations: target -> capsule, or target -> mapping of stages
+        ("instantiate", "prepare", "initialize", "execute") to capsules. Modules
+        return such mappings for `jax.ffi.register_ffi_target`.
+      platform: JAX's name of the handlers' platform.
+      name: the name of the module, for errors.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class CapsuleLibrary(HandlerLibrary):
 
     @property
     def exists(self) -> bool:
-        """Always: its handlers are in this process."""
+        """True: the handlers are in this process."""
         return True
 
     @property
     def parallel_for(self) -> int | None:
-        """None: a module lends no loop."""
+        """None: a module has no parallel loop."""
         return None
 
 

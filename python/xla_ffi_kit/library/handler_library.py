@@ -24,7 +24,7 @@ STAGES = ("instantiate", "prepare", "initialize", "execute")
 
 
 class HandlerLibraryError(RuntimeError):
-    """A handler library cannot be used; says which file, and why."""
+    """A handler library cannot be used; the text says which, and why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,16 +60,16 @@ Library: TypeAlias = Union["HandlerLibrary", str, "os.PathLike[str]"]
 
 
 class HandlerLibrary:
-    """A handler library on disk, loaded when it is first asked for something.
+    """A handler library on disk, which is loaded when it is first used.
 
-    What is loaded stays loaded, whatever happens to the file.
+    It stays loaded, whatever happens to the file.
 
     Args:
       path: the shared library.
-      platform: JAX's name of the platform whose handlers it carries.
-      optional: whether its absence is no error: operations then run their
-        reference on that platform. One that was there is not absent: if it is
-        gone before it is loaded, that is an error.
+      platform: JAX's name of the platform of its handlers.
+      optional: whether the file may be missing; operations then run their
+        reference on that platform. If the file existed and disappears before it
+        is loaded, that is an error nevertheless.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class HandlerLibrary:
 
     @property
     def exists(self) -> bool:
-        """Whether the file is there, was once, or is loaded."""
+        """Whether the file exists, existed once, or is loaded."""
         self._was_seen = (
             self._was_seen or self.path in _loaded or os.path.exists(self.path)
         )
@@ -103,7 +103,7 @@ class HandlerLibrary:
 
     @property
     def api_version(self) -> tuple[int, int]:
-        """Version of the FFI headers that the library was built with."""
+        """The version of the FFI headers with which the library was built."""
         return self._table.api_major, self._table.api_minor
 
     @functools.cached_property
@@ -120,7 +120,7 @@ class HandlerLibrary:
 
     @property
     def parallel_for(self) -> int | None:
-        """Address of the parallel loop that the library lends, or uses."""
+        """The address of the library's parallel loop."""
         slot = _parallel_for(self._table)
         return slot[0] if slot else None
 
@@ -138,8 +138,8 @@ class HandlerLibrary:
     def signature(self, target: str) -> Signature | None:
         """What the handler of `target` takes.
 
-        None where the library does not say: the handler is written with the
-        plain FFI, or the library is older than signatures.
+        None if the handler does not state it: it is written with the plain FFI,
+        or the library is older than signatures.
         """
         return self.handler(target).signature()
 
@@ -271,13 +271,14 @@ def libraries_beside(
     """The handler libraries of an operation, in the folder of a Python file.
 
     Args:
-      file: the `__file__` of a module. It is not resolved: under Bazel it is a
-        link in the runfiles, where the libraries are its neighbours.
-      name: `<name>_cpu.so` has the handlers of CPUs, `<name>_cuda.so` those of
-        CUDA; where that is missing, operations run their reference on CUDA.
+      file: the `__file__` of a module. Links are not resolved: under Bazel the
+        file is a link in the runfiles, and the libraries are beside the link.
+      name: `<name>_cpu.so` contains the handlers for CPUs, `<name>_cuda.so`
+        those for CUDA. If the latter is missing, operations run their reference
+        on CUDA.
 
     Returns:
-      The two, for the `libraries` of an `FfiOp`.
+      Both libraries, for the `libraries` of an `FfiOp`.
     """
     path = os.path.join(os.path.dirname(os.path.abspath(file)), name)
     return (

@@ -24,7 +24,7 @@ RAN = (
 
 
 class KnownBadReleaseWarning(UserWarning):
-    """The jaxlib that runs is known to be wrong, or very slow, on CPUs."""
+    """This release of jaxlib has a known fault on CPUs."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -69,9 +69,9 @@ def runtime_api_version() -> tuple[int, int] | None:
 
 
 def register(library: HandlerLibrary, target: str) -> None:
-    """Registers `target` of `library`, types first; again is no error.
+    """Registers `target` of `library`, types first; you may repeat it.
 
-    Does nothing when the library's platform has no backend in this process
+    Does nothing if this process has no backend for the library's platform
     (cross-platform lowering and export need none).
     """
     if library.platform == "cpu":
@@ -87,13 +87,13 @@ def register(library: HandlerLibrary, target: str) -> None:
 def register_at_import(*libraries: HandlerLibrary) -> None:
     """Registers the handlers of libraries without state; starts no backend.
 
-    For a package of operations: after `import` of it an exported program that
-    calls them runs. An error is left to the first use of a handler, so that a
-    package whose library cannot be used can still be imported.
+    Call it in a package of operations. Once the package is imported, exported
+    programs that call the operations run. An error is raised at the first use
+    of a handler, so you can import a package whose library cannot be used.
 
     Args:
-      *libraries: handler libraries. Those whose handlers keep state are left to
-        the first use.
+      *libraries: handler libraries. Handlers that keep state are registered at
+        their first use.
     """
     if runtime_api_version() is None:
         return  # XLA would refuse a wrong version when a backend starts
@@ -142,13 +142,13 @@ def is_registered(target: str, platform: str) -> bool:
 
 
 def register_handlers(*libraries: Library) -> None:
-    """Registers every handler of the libraries; default: the kit's own.
+    """Registers every handler of the libraries; by default, the kit's.
 
     Libraries may be paths.
 
-    Needed only where no operation is lowered, above all before a program read
-    back by `jax.export` runs that calls handlers of other libraries than the
-    kit's: importing the kit registers those. Starts JAX's backends.
+    You need it only if no operation is lowered in the process, for example
+    before a program from `jax.export` runs. Importing the kit registers the
+    kit's own handlers. This function starts JAX's backends.
 
     Raises:
       HandlerLibraryError: a library cannot be used.

@@ -57,14 +57,14 @@ def modular_add(b: ArrayLike, c: ArrayLike) -> jax.Array:
 
     Args:
       b: `[*B, n]`; any float, complex or integer dtype of 8 to 128 bits. n may
-        be 0 only if m is.
-      c: `[*B, m]`, of b's dtype and leading axes.
+        be 0 only if m is 0.
+      c: `[*B, m]`, with the dtype and the leading axes of b.
 
     Returns:
-      a, like c.
+      a, with the shape and dtype of c.
 
     Raises:
-      TypeError: another dtype, or dtypes that differ.
-      ValueError: rank 0, leading axes that differ, or an empty b.
+      TypeError: a dtype is not supported, or the dtypes differ.
+      ValueError: a rank is 0, the leading axes differ, or b is empty.
     """
     return modular_add_op(b, c)

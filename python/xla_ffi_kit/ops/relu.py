@@ -42,9 +42,9 @@ def relu(x: ArrayLike) -> jax.Array:
         integer.
 
     Returns:
-      y like x.
+      y, with the shape and dtype of x.
 
     Raises:
-      TypeError: another dtype.
+      TypeError: the dtype is not supported.
     """
     return relu_op(x)

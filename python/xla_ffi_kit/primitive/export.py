@@ -21,13 +21,13 @@ from xla_ffi_kit.primitive.spec import OpSpec
 def export_checks(
     *ops: Callable[..., object],
 ) -> tuple[export.DisabledSafetyCheck, ...]:
-    """The safety checks to disable to export programs with operations.
+    """Returns the safety checks to disable when you export operations.
 
     `jax.export` refuses custom calls that it does not know, because a
-    serialized program may outlive the library that defines them. Who exports a
-    program with handlers promises that they are there where it runs: importing
-    `xla_ffi_kit` registers its own, `register_handlers` those of other
-    libraries.
+    serialized program may outlive the library that defines them. If you export
+    a program with handlers, make sure that they are registered where it runs:
+    importing `xla_ffi_kit` registers the kit's, and `register_handlers` those
+    of other libraries.
 
     Example:
       exported = jax.export.export(
@@ -36,14 +36,15 @@ def export_checks(
 
     Args:
       *ops: the operations, or functions that call them, such as
-        `xla_ffi_kit.relu`: methods, closures, partial and jitted functions too.
-        All targets of their libraries are allowed, so that an export with a
-        `vjp_order` may call those of the derivatives. Default: every operation
-        of this process, and every handler that it has registered.
+        `xla_ffi_kit.relu`; also methods, closures, partial and jitted
+        functions. All targets of their libraries are allowed, so that an export
+        with a `vjp_order` may call those of the derivatives. Default: every
+        operation of this process, and every handler that it has registered.
 
     Raises:
-      TypeError: a function in which no operation is seen, because it gets them
-        as arguments, say. The call without arguments allows those too.
+      TypeError: no operation is found in a function, for example because it
+        gets the operation as an argument. Without arguments, `export_checks`
+        allows such operations too.
     """
     found: list[OpSpec] = []
     for named in ops:

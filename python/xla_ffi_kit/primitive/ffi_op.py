@@ -53,102 +53,104 @@ def forget(op: OpSpec) -> None:
 
 
 class FfiOp(OpSpec, Generic[R]):
-    """A JAX operation that runs a handler where there is one.
+    """A JAX operation that runs a handler on the platforms that have one.
 
-    The reference, a pure JAX function, defines what the operation means:
-    result shapes and dtypes, every derivative that the spec does not give, and
-    what runs on a platform without a handler all come from it. What JAX cannot
-    say, such as what an external library computes, has a shape function
-    instead, `results`: it then runs only where there is a handler, and has the
-    derivatives that it is given.
+    The reference, a pure JAX function, defines what the operation computes.
+    The shapes and dtypes of results, every derivative that the spec does not
+    give, and the behavior on a platform without a handler are derived from it.
+    If JAX cannot express the computation, for example that of an external
+    library, pass a shape function instead, `results`. The operation then runs
+    only on platforms with a handler, and has only the derivatives of the spec.
 
-    An operation works under jit, vmap, jvp, grad, of any order, scan, remat,
-    shard_map, meshes with Auto and Explicit axes, and export.
+    An operation works under jit, vmap, jvp and grad of any order, scan, remat,
+    shard_map, on a mesh with Auto or Explicit axes, and in exported programs.
 
     Args:
       name: the operation's name, used in errors, jaxprs and the switch to the
         reference; also the default custom call target.
       reference: `reference(*operands, **attributes)` in JAX, returning an array
-        or a tuple of arrays. Operands positional, attributes keyword-only.
-        It must treat every axis left of the kernel's own as a batch axis, and
-        its results begin with those same axes.
-      results: in the place of a reference: `results(*operands, **attributes)`,
+        or a tuple of arrays. Operands are positional, attributes keyword-only.
+        It must treat every axis before the kernel axes as a batch axis, and
+        its results begin with the same axes.
+      results: replaces a reference: `results(*operands, **attributes)` is
         called with operands that have only a shape and a dtype, without batch
-        axes; returns a `jax.ShapeDtypeStruct`, or a tuple of them, for results
-        without batch axes. The library must not write more than that: see
-        `check_op`.
-      kernel_axes: how many trailing axes of each operand the kernel owns; one
-        number if it is the same for all. The axes before them batch, and are
-        the same for all operands but `shared` ones.
+        axes. It returns a `jax.ShapeDtypeStruct`, or a tuple of them, for
+        results without batch axes. The library must not write more than that:
+        see `check_op`.
+      kernel_axes: the number of trailing axes of each operand that the kernel
+        needs whole; one number if it is the same for all. The axes before them
+        are batch axes, and are the same for all operands except `shared` ones.
       handlers: platform ("cpu", "cuda") -> custom call target, or a function
-        of the reference's signature, of other operations, to run there.
-        Default: `name` on the platforms of `libraries`; without these, where
-        it is registered through `jax.ffi` when a program is lowered.
-      libraries: handler libraries that offer the targets, or their paths, or
-        one of them; for each platform the first that exists and has the target
-        is used. With none, targets are registered through `jax.ffi`.
+        with the reference's signature that calls other operations. Default:
+        `name` on the platforms of `libraries`; without libraries, on the
+        platforms for which `jax.ffi` has registered it when a program is
+        lowered.
+      libraries: a handler library that has the targets, or its path, or several
+        of them. For each platform, the first that exists and has the target is
+        used. Without libraries, register the targets through `jax.ffi`.
       attributes: name -> type: a dtype as in `dtypes`, `str`, `(np.int64,)`
-        for an array, or a mapping of such for a dictionary. Handlers get
-        exactly the declared type. Those with defaults in the reference's
-        signature may be left out of a call.
-      shape_attributes: `shape_attributes(*operands, **attributes)`, a mapping
-        of attributes that the handlers get beside the others, computed from the
-        shapes that they are called with, batch axes and, on a mesh, what a
-        device holds included. Values are NumPy scalars or arrays of exactly the
+        for an array, or a mapping of these for a dictionary. Handlers get
+        exactly the declared type. A call may leave out attributes that have
+        defaults in the reference's signature.
+      shape_attributes: `shape_attributes(*operands, **attributes)` returns a
+        mapping of additional attributes of the handlers. It gets the shapes
+        with which the handlers are called: with batch axes and, on a mesh,
+        those of one device. Values are NumPy scalars or arrays of exactly the
         type that the handler takes, strings, Python's bool, int (int64) and
-        float (float64), or mappings of such.
-      dtypes: what the handlers take, checked before anything is compiled: for
-        each combination a dtype if all operands have it, or one for each
+        float (float64), or mappings of these.
+      dtypes: the dtypes that the handlers take, checked before anything is
+        compiled. Each entry is a dtype that all operands have, or one for each
         operand, ("f32", "s32") or "f32,s32". A dtype is a short name such as
-        "bf16" or "i8" (its number counts bits), NumPy's whole name such as
+        "bf16" or "i8" (its number counts bits), a name of NumPy such as
         "float32", or a type of NumPy or JAX.
-      check: `check(*operands, **attributes)`, called with operands that have
-        only a shape and a dtype: raises TypeError or ValueError where the
-        handlers cannot take them. Once for each signature.
-      jvp: `jvp(primals, tangents, **attributes) -> (results, tangents)`, as
-        `jax.custom_jvp` has it. The tangents must be linear in the tangents,
-        e.g. by calling an operation with `linear` operands.
-      vjp: `(fwd, bwd)`, as `jax.custom_vjp` has them, for reverse mode alone:
+      check: `check(*operands, **attributes)` is called with operands that have
+        only a shape and a dtype. It raises TypeError or ValueError if the
+        handlers cannot take them. It runs once for each signature.
+      jvp: `jvp(primals, tangents, **attributes) -> (results, tangents)`, as in
+        `jax.custom_jvp`. The returned tangents must be linear in the tangents,
+        for example because they come from an operation with `linear` operands.
+      vjp: `(fwd, bwd)`, as in `jax.custom_vjp`, for reverse mode only:
         `fwd(*operands, **attributes) -> (results, residuals)` and
-        `bwd(residuals, cotangents, **attributes)`, returning the cotangents of
-        all operands, None for one without.
-      linear: operands that the results are jointly linear in.
-      transpose: `transpose(cotangents, *operands, **attributes)`, returning the
-        cotangents of the linear operands, in whose place it gets their types.
-        Default: the transpose of the reference.
-      shared: operands that have no batch axes: every row uses them, as it does
-        a layer's weight. The reference, and every function here, gets them so.
-      shared_results: results that have no batch axes: sums over the rows, as
-        the gradient of a weight is. Where XLA could split the rows over
-        devices, `partitioned` runs.
-      batches_shared: whether the handler takes shared operands, and gives
+        `bwd(residuals, cotangents, **attributes)`, which returns the cotangents
+        of all operands, None for an operand without one.
+      linear: the operands in which the results are jointly linear.
+      transpose: `transpose(cotangents, *operands, **attributes)` returns the
+        cotangents of the linear operands. It gets the types of these operands
+        instead of their values. Default: the transpose of the reference.
+      shared: the operands without batch axes. Every row uses them, as it uses a
+        layer's weight. The reference and every function of this spec get them
+        without batch axes.
+      shared_results: the results without batch axes. They are sums over the
+        rows, such as the gradient of a weight. Wherever XLA could split the
+        rows over devices, `partitioned` runs.
+      batches_shared: whether the handler takes shared operands, and returns
         shared results, with the first batch axes of the call, which vmap adds.
         If not, such calls run `partitioned`.
-      partitioned: a function of the reference's signature, of other
-        operations; default: the reference.
-      input_output_aliases: operand index -> result index that shares its
-        buffer. In place if the operand is donated or dead, else XLA copies it
-        first.
+      partitioned: a function with the reference's signature that calls other
+        operations. Default: the reference.
+      input_output_aliases: operand index -> index of the result that shares its
+        buffer. The call is in place if the operand is donated or dead;
+        otherwise XLA copies the operand first.
       input_layouts: for each operand None, if its kernel axes are row-major, or
         their order, major to minor: (1, 0) is a column-major matrix.
       output_layouts: the same for the results.
-      has_side_effect: the call is neither removed nor repeated.
+      has_side_effect: whether the call must be neither removed nor repeated.
       vmap_method: what vmap does with operands that it does not map:
-        "broadcast_all" repeats them, "expand_dims" gives them a leading axis of
-        size one (the handler must broadcast it); "sequential" calls a handler
-        that cannot batch once per element.
+        "broadcast_all" repeats them; "expand_dims" gives them a leading axis of
+        size one, which the handler must broadcast; "sequential" calls a handler
+        that cannot batch once for each element.
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case.
-      part_of: names of public functions, one or several, that run this
-        operation under another name than its own: `use_reference` of such a
-        name reaches it, as it should a function's variants and derivatives.
+      part_of: the name of a public function that runs this operation, or
+        several names. `use_reference` of such a name switches this operation
+        off, too. Use it for the variants and derivatives of a function.
       workspace: platform -> `bytes(*operands, **attributes)`, called with
         operands that have only a shape and a dtype. Handlers of that platform
-        get one result more, the last one, `uint8[bytes]`, which nobody else
-        sees. Unlike the FFI's scratch memory it is still there when a CUDA
-        graph runs, so that the handler can be captured. Where XLA could split
-        the rows over devices, `partitioned` runs.
+        get an additional last result, `uint8[bytes]`, which callers do not see.
+        Unlike the FFI's scratch memory, it still exists when a CUDA graph runs,
+        so the handler can be captured. Wherever XLA could split the rows over
+        devices, `partitioned` runs.
     """
 
     @overload
@@ -240,19 +242,20 @@ class FfiOp(OpSpec, Generic[R]):
         """Runs the operation.
 
         Args:
-          *operands: arrays, or what `jnp.asarray` takes; also by name.
+          *operands: arrays, or anything that `jnp.asarray` takes; you may also
+            pass them by name.
           implementation: "reference" runs the reference; by default the
             platform and `use_reference` decide.
-          **attributes: the attributes, static values.
+          **attributes: the attributes, which are static values.
 
         Returns:
-          What the reference returns: an array or a tuple of arrays.
+          The results of the reference: an array or a tuple of arrays.
 
         Raises:
-          TypeError: wrong number of operands, wrong name or type of an
-            attribute.
-          ValueError: wrong rank, leading axes that differ, an attribute out of
-            range, or a sharded kernel axis.
+          TypeError: the number of operands is wrong, or the name or type of an
+            attribute is.
+          ValueError: a rank is wrong, leading axes differ, an attribute is out
+            of range, or a kernel axis is sharded.
           HandlerLibraryError: the handler library cannot be used.
         """
         if len(operands) != len(self.operand_names):
@@ -316,7 +319,7 @@ def ffi_op(
     dtypes: Sequence[DType | Sequence[DType]] | None = None,
     **options: Unpack[Options],
 ) -> Decorator:
-    """Makes an `FfiOp` of its reference, as a decorator.
+    """Returns a decorator that makes an `FfiOp` of its reference.
 
     Example:
       @xla_ffi_kit.ffi_op("lib.scale", kernel_axes=0, libraries="lib.so")
@@ -324,10 +327,10 @@ def ffi_op(
           return 2 * x
 
     Args:
-      name: as for `FfiOp`, and so are the others.
-      kernel_axes: see there.
-      dtypes: see there.
-      **options: see there.
+      name: the same as for `FfiOp`.
+      kernel_axes: the same as for `FfiOp`.
+      dtypes: the same as for `FfiOp`.
+      **options: the other arguments of `FfiOp`.
     """
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:

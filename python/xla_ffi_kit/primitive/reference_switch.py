@@ -39,14 +39,15 @@ _references = jax.make_user_context(default_value=_from_environment())
 
 @contextlib.contextmanager
 def use_reference(*names: str) -> Iterator[None]:
-    """Runs the named operations as their JAX reference, all without names.
+    """Runs the references of the named operations; without names, of all.
 
-    A name is that of an operation, or of a public function: all operations
-    that are `part_of` it then run their reference, those of its derivatives
-    too. Full names and their last parts ("rms_norm") will do. Nested uses add
-    up. The environment variable XLA_FFI_KIT_REFERENCE, a comma-separated list
-    of names or "*", sets the same at start-up. An operation without a
-    reference runs its handler in any case, and is no name here.
+    A name is that of an operation or of a public function. With the name of a
+    function, all operations that are `part_of` it run their reference,
+    including those of its derivatives. You may use full names or their last
+    parts ("rms_norm"). Nested uses add up. The environment variable
+    XLA_FFI_KIT_REFERENCE, a comma-separated list of names or "*", has the same
+    effect from the start. An operation without a reference always runs its
+    handler, and its name is not accepted.
 
     Example:
       with xla_ffi_kit.use_reference("rms_norm"):

@@ -34,15 +34,15 @@ def annotate(
     replicated: Sequence[str],
     batch: int,
 ) -> None:
-    """Gives a custom call what lets XLA partition it.
+    """Annotates a custom call so that XLA can partition it.
 
     Args:
       call: the custom call.
-      operands: a name for each axis of each operand; axes of one name shard
-        together.
+      operands: a name for each axis of each operand; axes with the same name
+        are sharded together.
       results: the same for the results.
-      replicated: the names of axes that do not shard.
-      batch: how many of the first axes are batch axes.
+      replicated: the names of axes that cannot be sharded.
+      batch: the number of leading batch axes.
     """
     attributes = call.operation.attributes
     attributes["sdy.sharding_rule"] = _jax_hooks.sharding_rule(

@@ -278,8 +278,8 @@ class OpSpec:
                 raise ValueError(
                     self.error(
                         what,
-                        "an order of the kernel axes of each operand, of "
-                        f"which there are {list(self.kernel_axes)}",
+                        "an order of the kernel axes of each operand, "
+                        f"{list(self.kernel_axes)} of them",
                         found,
                     )
                 )

@@ -47,10 +47,10 @@ def build_library(
       output: the shared library to write.
       types: name of a state type -> the name given to XLA_FFI_KIT_DEFINE_TYPE.
       platform: "cpu" or "cuda".
-      flags: options of the compiler after the kit's own; `-l`, `-L` and `-Wl,`
-        ones are the linker's.
-      compute_capabilities: of the GPUs that CUDA sources are compiled for,
-        such as "90" or "100a"; newer ones run PTX of the newest.
+      flags: options of the compiler after the kit's own. The linker gets those
+        that begin with `-l`, `-L` and `-Wl,`, and also `-g` and `-fsanitize=`.
+      compute_capabilities: those of the GPUs for which CUDA sources are
+        compiled, such as "90" or "100a"; newer GPUs run PTX of the newest.
 
     Returns:
       The library, for `FfiOp(libraries=...)`.

@@ -73,7 +73,7 @@ def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
         if not (name and value):
             raise BuildError(f"expected NAME=SYMBOL, got {text!r}")
         if name in dict(pairs):
-            raise BuildError(f"{name} stands there twice")
+            raise BuildError(f"{name} is given twice")
         pairs.append((name, value))
     return pairs
 
@@ -85,7 +85,7 @@ def _symbols(target: str, text: str) -> str | dict[str, str]:
     for part in text.split(","):
         stage, _, symbol = part.partition(":")
         if stage in symbols:
-            raise BuildError(f"{target}: the stage {stage} stands there twice")
+            raise BuildError(f"{target}: the stage {stage} is given twice")
         symbols[stage] = symbol
     return symbols
 

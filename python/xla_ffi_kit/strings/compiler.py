@@ -44,7 +44,6 @@ _LINK_FLAGS = (
     "-Wl,-z,nodelete",
     "-Wl,-z,defs",
     "-Wl,--as-needed",
-    "-Wl,-s",
 )
 
 
@@ -268,6 +267,7 @@ def _link(
     command = [
         *compiler.command,
         *_LINK_FLAGS,
+        *compiler_flags.strip(flags),
         # `-Wl,` would split a path at its commas.
         *("-Xlinker", f"--version-script={script}"),
         *("-Xlinker", "-soname", "-Xlinker", library.name),

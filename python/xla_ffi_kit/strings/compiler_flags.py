@@ -46,7 +46,7 @@ def check(name: str, flags: Sequence[str]) -> None:
         if flag in _REFUSED:
             raise BuildError(
                 f"{name}: flags: {flag} makes denormals zero in all of the "
-                "process; name what is needed of it, such as "
+                "process; use only the options that you need, such as "
                 "-fassociative-math -fno-signed-zeros"
             )
 
@@ -54,10 +54,18 @@ def check(name: str, flags: Sequence[str]) -> None:
 def split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """The flags to compile with, and those to link with."""
     of_linker = ("-l", "-L", "-Wl,")
+    # Debug information is kept, and a sanitizer's library found, by the linker.
+    of_both = ("-g", "-fsanitize=")
     return (
         [flag for flag in flags if not flag.startswith(of_linker)],
-        [flag for flag in flags if flag.startswith(of_linker)],
+        [flag for flag in flags if flag.startswith(of_linker + of_both)],
     )
+
+
+def strip(flags: Sequence[str]) -> list[str]:
+    """The linker's flag to drop symbols, unless a debugger needs them."""
+    is_debug = any(re.fullmatch("-g(?!0).*", flag) for flag in flags)
+    return [] if is_debug else ["-Wl,-s"]
 
 
 def surroundings(flags: Sequence[str]) -> list[str]:

@@ -111,5 +111,5 @@ def _check_known(where: str, dtype: np.dtype[np.generic]) -> None:
     if dtype.name not in _TYPES:
         names = (k for k, v in _dtypes.SHORT_NAMES.items() if v in _TYPES)
         raise BuildError(
-            f"{where}: expected of {', '.join(names)}, got {dtype.name}"
+            f"{where}: expected one of {', '.join(names)}, got {dtype.name}"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class BuildError(RuntimeError):
-    """A library cannot be built; says of which operation, and why."""
+    """A library cannot be built; the text says which, and why."""
 
 
 class NoCompilerError(BuildError):

@@ -8,11 +8,11 @@ import os
 
 
 def include_dir() -> str:
-    """The folder of the headers that handlers are written with.
+    """Returns the folder of the headers for handlers.
 
-    Below it are XLA's FFI headers, of the oldest version that the kit takes
-    ("xla/ffi/api/ffi.h"), the kit's helpers ("xla_ffi/core/handler.h") and
-    what `inline` compiles ("xla_ffi/inline/kit.h").
+    It contains XLA's FFI headers of the oldest version that the kit supports
+    ("xla/ffi/api/ffi.h"), the kit's helpers ("xla_ffi/core/handler.h"), and the
+    headers of `inline` ("xla_ffi/inline/kit.h").
     """
     # Not resolved: under Bazel the package is links in the runfiles.
     here = os.path.dirname(os.path.abspath(__file__))

@@ -79,35 +79,36 @@ def check_op(
 ) -> Report:
     """Checks an operation against its reference under every transformation.
 
-    An operation without a reference is checked against a function of the host:
-    NumPy's, SciPy's, the library's own. Its derivatives are finite differences;
-    those that the operation does not have are left out.
+    An operation without a reference is compared with a function on the host,
+    from NumPy, SciPy or the library itself. The derivatives of that function
+    are finite differences. Derivatives that the operation does not have are
+    left out.
 
-    Every check runs on every case: values eager and jitted, vmap with any axes,
-    derivatives up to second order, control flow, aliases, side effects, meshes
-    (with four devices), export.
+    Every check runs on every case: values, eager and jitted; vmap over any
+    axes; derivatives up to second order; control flow; aliases; side effects;
+    sharding (with four devices); export.
 
     Args:
       op: the operation, or a function that calls one, such as
-        `xla_ffi_kit.relu`, whose operation is checked.
-      cases: calls to check it with; small ones (rows of 3 to 40 elements) keep
-        it under a minute. At least one with each dtype that matters.
-      skip: names of checks to leave out, as the report's table spells them.
+        `xla_ffi_kit.relu`.
+      cases: the calls to check. Small ones (rows of 3 to 40 elements) take less
+        than a minute. Include each dtype that matters.
+      skip: the names of checks to leave out, as in the report's table.
       tolerance_factor: multiplies the allowed errors (2e-5 of the largest value
         for f32, 1e-12 for f64, 3e-2 for bf16; more for derivatives).
-      host: `host(*operands, **attributes)`, of the operands of one row, without
-        batch axes, as NumPy arrays; returns an array or a tuple of arrays.
-        Derivatives call it with float64 (complex128) in the place of floats.
-        An operation with a reference is compared with it too.
+      host: `host(*operands, **attributes)` takes the operands of one row,
+        without batch axes, as NumPy arrays, and returns an array or a tuple of
+        arrays. Derivatives call it with float64 (complex128) instead of other
+        floats. An operation with a reference is compared with it too.
 
     Returns:
       The report; `print` it for a table.
 
     Raises:
       CheckError: some checks failed. Its text is the table and, for each
-        failure, the failing call to copy.
-      ValueError: no case, an unknown name in `skip`, or no host function for an
-        operation without a reference.
+        failure, a call that you can copy.
+      ValueError: there is no case, a name in `skip` is unknown, or an operation
+        without a reference has no host function.
     """
     operation = _operation(op)
     skip = set(skip)

@@ -21,11 +21,12 @@ _OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")
 
 
 class Case:
-    """Operands, by type or value, and attributes of one call.
+    """The operands, by type or value, and the attributes of one call.
 
     Args:
-      *operands: types such as "float32[3,17]", filled with reproducible random
-        values (floats normal, integers from -9 to 9 or 0 to 18), or arrays.
+      *operands: arrays, or types such as "float32[3,17]". A type stands for
+        reproducible random values: normal floats, integers from -9 to 9, or 0
+        to 18 if they are unsigned.
       **attributes: the call's attributes.
     """
 

@@ -25,7 +25,7 @@ def _count_differentiable(run: Runner) -> int:
 def jvp(run: Runner) -> None:
     """jvp and linearize, towards all operands and each alone."""
     if run.op.vjp is not None:
-        raise Skipped("vjp= is for reverse mode alone")
+        raise Skipped("vjp= is for reverse mode only")
     count = _count_differentiable(run)
     want = cast(Sequence[object], run.wanted(Call(programs.jitted_jvp)))
     run.same(Call(programs.jvp), want=want, factor=4)

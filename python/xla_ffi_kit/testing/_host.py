@@ -53,10 +53,11 @@ def on_host(op: FfiOp[Result], host: Host) -> Callable[..., Result]:
     """A host function as a JAX function that batches as an operation does.
 
     Args:
-      op: the operation, whose batch axes and result types it gets.
-      host: `host(*operands, **attributes)`, of the operands of one row, without
-        batch axes, as NumPy arrays; returns an array or a tuple of arrays.
-        Derivatives call it with float64 (complex128) in the place of floats.
+      op: the operation. The function has its batch axes and result types.
+      host: `host(*operands, **attributes)` takes the operands of one row,
+        without batch axes, as NumPy arrays, and returns an array or a tuple of
+        arrays. Derivatives call it with float64 (complex128) instead of other
+        floats.
 
     Returns:
       A function of the operation's operands and attributes, which works under

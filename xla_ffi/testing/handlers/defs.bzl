@@ -11,16 +11,16 @@ _TESTS = {
 }
 
 def xla_ffi_handler_tests(name, handlers, library, calls, **kwargs):
-    """Tests every handler of a library by calls that the package writes.
+    """Tests every handler of a library with calls that the package provides.
 
     Declares
       * `<name>_calls`: the calls as a library, for xla_ffi_fuzz_test(), too;
       * `<name>_scratch_bounds_test`: no call allocates more than it says;
-      * `<name>_memory_failure_test`: a call during which any allocation fails is
-        right or an error, and so is the next one; and the environment may change
-        while handlers run;
-      * `<name>_empty_arrays_test`: arrays without elements are taken or refused,
-        at once, whatever their other dimensions are;
+      * `<name>_memory_failure_test`: if any allocation fails during a call, the
+        call is right or returns an error, and so does the next one; the
+        environment may change while handlers run;
+      * `<name>_empty_arrays_test`: arrays without elements are accepted or
+        refused at once, whatever their other dimensions are;
       * `<name>_signatures_test`: every handler has a signature, accepts the calls
         and each dtype that it names, and refuses calls with one mistake, of
         every kind that the signature names.

@@ -1,6 +1,6 @@
-"""JAX's functions that are no primitives, on the kit's kernels.
+"""Faster `isin`, `nonzero` and `unique`, which are not primitives of JAX.
 
-Each takes and returns what the function of its name in `jax.numpy` does.
+Each has the arguments and results of the function of that name in `jax.numpy`.
 """
 
 from xla_ffi_accelerate.numpy._isin import isin

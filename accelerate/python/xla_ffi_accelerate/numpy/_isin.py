@@ -46,18 +46,18 @@ def isin(
     *,
     method: _Method = "auto",
 ) -> jax.Array:
-    """Whether each element is among the test elements, as `jnp.isin` has it.
+    """Whether each element is among the test elements, like `jnp.isin`.
 
     Args:
       element: any array.
-      test_elements: any array; both are brought to one dtype.
-      assume_unique: has no influence.
-      invert: whether each is *not* among them.
-      method: "auto" is the kit's; any other one is left to `jnp.isin`, and so
-        are few elements among few.
+      test_elements: any array; both are converted to one dtype.
+      assume_unique: has no effect.
+      invert: whether to return the negation.
+      method: "auto" uses the package's kernel. Any other method, and a small
+        number of elements, uses `jnp.isin`.
 
     Returns:
-      Booleans, in the shape of `element`. NaN is among nothing.
+      Booleans with the shape of `element`. NaN equals no test element.
     """
     element, test = _jit.jittable(element), _jit.jittable(test_elements)
     return _isin(element, test, assume_unique, invert, method)

@@ -45,21 +45,21 @@ nonzero_op = FfiOp(
 def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: FillValue = None
 ) -> tuple[jax.Array, ...]:
-    """The indices of the nonzero elements, as `jnp.nonzero` has them.
+    """The indices of the nonzero elements, like `jnp.nonzero`.
 
     Args:
       a: an array of rank >= 1.
-      size: how many indices; those of the first `size` elements. Needed inside
-        `jax.jit`. Default: as many as there are.
-      fill_value: what stands where there are fewer than `size`: a number, or
-        one for each axis. Default: 0.
+      size: the number of indices to return, those of the first elements. You
+        need it inside `jax.jit`. Default: all.
+      fill_value: the value of the remaining indices if there are fewer than
+        `size`: a number, or one for each axis. Default: 0.
 
     Returns:
       One array of `size` indices for each axis of `a`; int32, or int64 with
       x64.
 
     Raises:
-      ValueError: rank 0, or `fill_value` of a wrong shape.
+      ValueError: the rank is 0, or `fill_value` has a wrong shape.
     """
     a = jnp.asarray(a)
     if a.ndim == 0 or a.size == 0:

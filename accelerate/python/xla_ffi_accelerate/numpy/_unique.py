@@ -68,27 +68,30 @@ def unique(
     fill_value: ArrayLike | None = None,
     **options: bool,
 ) -> jax.Array | tuple[jax.Array, ...]:
-    """The unique elements in ascending order, as `jnp.unique` has them.
+    """The unique elements in ascending order, like `jnp.unique`.
 
     Args:
       ar: any array.
-      return_index: whether to return the index of the first of each.
-      return_inverse: whether to return where each element is in the result.
-      return_counts: whether to return how many there are of each.
-      axis: of an array of several axes: unique slices, left to `jnp.unique`, as
-        complex numbers are.
+      return_index: whether to return the index of the first occurrence of each
+        element.
+      return_inverse: whether to return the position of each element of `ar` in
+        the result.
+      return_counts: whether to return how often each element occurs.
+      axis: the axis along which to find unique slices. An `axis`, and complex
+        numbers, use `jnp.unique`.
       equal_nan: whether NaNs equal each other.
-      size: how many elements to return. Needed inside `jax.jit`. Default: as
-        many as there are.
-      fill_value: what stands where there are fewer than `size`. Default: the
-        smallest element.
-      **options: `sorted`, which has no influence, if this JAX has it.
+      size: the number of elements to return. You need it inside `jax.jit`.
+        Default: all.
+      fill_value: the value of the remaining elements if there are fewer than
+        `size`. Default: the smallest element.
+      **options: `sorted`, which has no effect, if this release of JAX has it.
 
     Returns:
-      The elements; if asked for, a tuple of them, indices, inverse, counts.
+      The elements, or a tuple of the elements, the indices, the inverse and the
+      counts, as far as you ask for them.
 
     Raises:
-      ValueError: no element, but a `size` and no `fill_value`.
+      ValueError: there is no element, a `size`, and no `fill_value`.
     """
     ar = jnp.asarray(ar)
     is_flat = ar.ndim == 1 or axis is None

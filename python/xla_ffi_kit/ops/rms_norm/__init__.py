@@ -94,28 +94,29 @@ def rms_norm(
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """`x / sqrt(mean(|x|^2) + eps)` over the last axis, times `weight`.
 
-    One pass, forward and backward. Sums are in f32 for 16-bit inputs (f64 for
-    f64), and the result is rounded once.
+    Forward and backward each read x once. Sums are in f32 for 16-bit inputs
+    (f64 for f64), and the result is rounded once.
 
     Args:
       x: `[..., N]`, N >= 1; float16, bfloat16, float32, float64, complex64 or
         complex128.
       weight: `[N]`, of x's dtype; default: none.
-      residual: of x's shape and dtype; added to x before it is normalized.
+      residual: an array with x's shape and dtype, which is added to x before
+        the sum is normalized.
       eps: a static number >= 0.
-      in_place: write y to x's memory, and the sum to the residual's. For
-        arguments that are donated (`jax.jit(f, donate_argnums=0)`) or not used
-        again: large arrays then cost no page faults, which take longer than the
-        work. Others XLA copies first.
+      in_place: whether to write y to x's memory, and the sum to the residual's.
+        Use it for arguments that are donated (`jax.jit(f, donate_argnums=0)`)
+        or not used again: large arrays then cause no page faults, which take
+        longer than the computation. XLA copies other arguments first.
 
     Returns:
-      y like x; with a residual `(y, x + residual)`.
+      y, with the shape and dtype of x; with a residual `(y, x + residual)`.
 
     Raises:
-      TypeError: a dtype that is not one of these or differs from x's, an `eps`
-        that is not a static number.
-      ValueError: x of rank 0 or with an empty last axis, a `weight` or
-        `residual` of the wrong shape, an `eps` that is negative or not finite.
+      TypeError: a dtype is not supported or differs from x's, or `eps` is not a
+        static number.
+      ValueError: x has rank 0 or an empty last axis, `weight` or `residual` has
+        the wrong shape, or `eps` is negative or not finite.
     """
     x, eps = check(_NAME, x, eps)
     operands, ops = [x], PLAIN
