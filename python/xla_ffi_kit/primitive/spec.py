@@ -15,6 +15,7 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library import handler_library
 from xla_ffi_kit.library.handler_library import Library
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel, target_of
 
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
@@ -47,7 +48,7 @@ class Options(TypedDict, total=False):
     others on have in a form of their own.
     """
 
-    handlers: Mapping[str, str | Function]
+    handlers: Mapping[str, str | Function | DeviceKernel]
     libraries: Library | Sequence[Library]
     attributes: Mapping[str, AttributeType]
     shape_attributes: Callable[..., Mapping[str, object]] | None
@@ -277,7 +278,7 @@ class OpSpec:
             if function is not None and not callable(function):
                 raise TypeError(self.error(what, "a function", repr(function)))
         for platform in self.workspace:
-            if not isinstance(self.handlers.get(platform), str):
+            if target_of(self.handlers.get(platform)) is None:
                 expected = "platforms with a handler"
                 raise ValueError(
                     self.error("workspace", expected, repr(platform))
