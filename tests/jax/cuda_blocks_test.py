@@ -5,8 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xla_ffi_kit
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import xla_ffi_kit
 from xla_ffi_kit.testing import Case, check_op
 
 

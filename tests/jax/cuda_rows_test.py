@@ -5,9 +5,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 import xla_ffi_kit
 
-_DTYPES = ["float32", "float64", "bfloat16", "float16", "int8", "uint16", "bool"]
+_DTYPES = [
+    "float32",
+    "float64",
+    "bfloat16",
+    "float16",
+    "int8",
+    "uint16",
+    "bool",
+]
 _SIZES = [1, 2, 3, 5, 8, 17, 32, 67, 100]
 
 
@@ -33,7 +42,9 @@ def _rows(body, results=("out",), dtypes="f32", reference=None, **options):
 
 def _values(dtype, shape, seed=0):
     rng = np.random.default_rng(seed)
-    return jnp.asarray(rng.integers(0, 2 if dtype == "bool" else 90, shape)).astype(dtype)
+    return jnp.asarray(
+        rng.integers(0, 2 if dtype == "bool" else 90, shape)
+    ).astype(dtype)
 
 
 _ORDERS = {
@@ -93,7 +104,9 @@ def test_reads_far_back_and_writes_twice():
     def reference(x):
         return x
 
-    op = _rows(body, dtypes="s32", before="#include <algorithm>", reference=reference)
+    op = _rows(
+        body, dtypes="s32", before="#include <algorithm>", reference=reference
+    )
     for size in _SIZES:
         x = np.asarray(_values("int32", (2, size)))
         want = np.zeros_like(x)
@@ -110,10 +123,12 @@ def test_reads_far_back_and_writes_twice():
 
 
 _IN_PLACE = {
-    "plain": "for (int64_t i = 0; i < x.size(); ++i) out[i] = x[i] + 1;",
-    "backwards": "for (int64_t i = x.size() - 1; i >= 0; --i) out[i] = x[i] + 1;",
+    "plain": f"{_ORDERS['forwards']} out[i] = x[i] + 1;",
+    "backwards": f"{_ORDERS['backwards']} out[i] = x[i] + 1;",
     "even": "kit::for_each(x, out, [&](auto v) { return v + 1; });",
-    "even, reversed": "kit::for_each_reversed(x, out, [&](auto v) { return v + 1; });",
+    "reversed": """
+    kit::for_each_reversed(x, out, [&](auto v) { return v + 1; });
+    """,
 }
 
 

@@ -18,6 +18,8 @@ _DRIVER = "xla_ffi/testing/cuda/driver/fake_driver.so"
 _LAUNCH = "xla_ffi/testing/cuda/driver/emulated_launch.so"
 _TARGET = "xla_ffi_kit.emulated_launch"
 _folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+# Whoever imports this before strings has a cache of the test's own.
+os.environ["XLA_FFI_KIT_CACHE"] = os.path.join(_folder.name, "cache")
 
 # Calls the kernel with the arguments at some addresses, as a driver does.
 _CALL = r"""
@@ -103,5 +105,6 @@ def emulated(op: FfiOp) -> FfiOp:
         "handlers": {"cpu": kernel},
         "libraries": (),
         "attributes": op.attributes,
+        "workspace": {"cpu": size for size in op.workspace.values()},
     }
     return FfiOp(op.name, op.reference, kernel_axes=op.kernel_axes, **options)

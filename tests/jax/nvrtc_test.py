@@ -2,22 +2,27 @@
 and where it is."""
 
 import importlib.util
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import warnings
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-import pytest
-import string_kernels
+_folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
 
-import xla_ffi_kit
-from xla_ffi_kit import BuildError
-from xla_ffi_kit.strings import cache, cuda_code, nvrtc
-from xla_ffi_kit.strings.cuda_kernel import CudaStringWarning
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import string_kernels  # noqa: E402
+
+import xla_ffi_kit  # noqa: E402
+from xla_ffi_kit import BuildError  # noqa: E402
+from xla_ffi_kit.strings import cache, cuda_code, nvrtc  # noqa: E402
+from xla_ffi_kit.strings.cuda_kernel import CudaStringWarning  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not nvrtc.is_installed(), reason="NVRTC is fetched with --config=cuda"

@@ -94,9 +94,7 @@ def cuda(
     place = place_of(code, sys._getframe(1))
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        called = (
-            references.name_of(reference) if function is None else function
-        )
+        called = references.name_of(reference) if function is None else function
         last = called.rpartition("::")[2]
         name = references.name_of(reference, last or "lambda")
         if not cpp.is_function(called):

@@ -10,8 +10,8 @@ namespace kit {
 
 // The number of the thread in its block, along all axes.
 inline int block_thread() {
-  return static_cast<int>(threadIdx.x +
-                          blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  return static_cast<int>(
+      threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
 }
 inline int block_threads() {
   return static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
