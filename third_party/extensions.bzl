@@ -1,7 +1,7 @@
 """The project's C++ dependencies in bzlmod mode: those of workspace.bzl."""
 
 load("//third_party:archives.bzl", "ARCHIVES", "declare_archive")
-load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "nanobind_repository", "pybind11_repository", "python_headers_repository", "rocm_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
+load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "nanobind_repository", "nvrtc_repositories", "pybind11_repository", "python_headers_repository", "rocm_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
 load("//third_party/pypi:no_packages.bzl", "no_packages")
 load("//third_party/python:local_python.bzl", "local_python")
 
@@ -34,6 +34,7 @@ the Python packages `pypi`. The kit declares none of these packages here.""",
 
 def _dev_impl(_mctx):
     local_python(name = "local_python")
+    nvrtc_repositories()
     xla_dev_repositories()
 
 dev = module_extension(

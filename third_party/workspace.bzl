@@ -8,6 +8,7 @@ exists already is the embedder's, and is never redefined.
 load("//third_party:archives.bzl", "ARCHIVES", "DEV_ARCHIVES", "RULE_SETS", "declare_archive")
 load("//third_party/cc:repository.bzl", "cc_compiler")
 load("//third_party/cuda:repository.bzl", "cuda_compiler")
+load("//third_party/cuda:versions.bzl", "NVRTC_WHEELS")
 load("//third_party/highway:alias.bzl", "highway_alias")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
 load("//third_party/python:python_headers.bzl", "python_headers")
@@ -121,6 +122,19 @@ def xla_dev_repositories():
             sha256 = wheel.sha256,
         )
 
+def nvrtc_repositories():
+    """Declares NVRTC of CUDA 12 and 13, for tests with --config=cuda."""
+    for name, wheel in NVRTC_WHEELS.items():
+        pypi_wheel(
+            name = name,
+            build_file = Label("//third_party/cuda:nvrtc.BUILD"),
+            file_name = wheel.file_name,
+            platform = wheel.platform,
+            python_version = "3.11",  # any: it holds no Python code
+            requirement = wheel.requirement,
+            sha256 = wheel.sha256,
+        )
+
 # buildifier: disable=unnamed-macro
 def xla_ffi_kit_repositories():
     """Declares the repositories of the C++ targets that are not declared yet.
@@ -155,4 +169,5 @@ def xla_ffi_kit_dev_repositories():
     """Declares what only the kit's own tests need."""
     for name, archive in DEV_ARCHIVES.items():
         declare_archive(name, archive)
+    nvrtc_repositories()
     xla_dev_repositories()

@@ -64,6 +64,7 @@ def xla_ffi_library(
         visibility = None,
         testonly = False,
         tags = [],
+        target_compatible_with = None,
         **kwargs):
     """Builds handlers of custom calls, and the targets that load or register them.
 
@@ -112,13 +113,19 @@ def xla_ffi_library(
       visibility: of `<name>` and what is declared beside it.
       testonly: as for any target.
       tags: of everything declared.
+      target_compatible_with: of everything declared; default: for "CUDA" what
+        `cuda_library` has.
       **kwargs: passed to the `cc_library`.
     """
     library = library or name
-    common = {"testonly": testonly, "visibility": visibility}
     gpu = _GPUS.get(platform)
-    if gpu:
-        common["target_compatible_with"] = gpu.compatible
+    if target_compatible_with == None:
+        target_compatible_with = gpu.compatible if gpu else []
+    common = {
+        "target_compatible_with": target_compatible_with,
+        "testonly": testonly,
+        "visibility": visibility,
+    }
     private = common | {"visibility": ["//visibility:private"]}
     handler_list(
         name = name + "_handlers",

@@ -8,6 +8,7 @@ from xla_ffi_kit import lowering
 from xla_ffi_kit.library.capsules import CapsuleLibrary
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
+    LAUNCHER,
     HandlerLibrary,
     HandlerLibraryError,
     libraries_beside,
@@ -24,6 +25,8 @@ from xla_ffi_kit.primitive.export import export_checks
 from xla_ffi_kit.primitive.ffi_op import FfiOp, ffi_op
 from xla_ffi_kit.primitive.reference_switch import use_reference
 from xla_ffi_kit.strings.build import build_library
+from xla_ffi_kit.strings.cuda_blocks import cuda
+from xla_ffi_kit.strings.cuda_kernel import CudaStringWarning
 from xla_ffi_kit.strings.decorators import elementwise, inline, rows
 from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.headers import include_dir
@@ -35,11 +38,13 @@ __all__ = [
     "KIT_LIBRARIES",
     "BuildError",
     "CapsuleLibrary",
+    "CudaStringWarning",
     "FfiOp",
     "HandlerLibrary",
     "HandlerLibraryError",
     "KnownBadReleaseWarning",
     "build_library",
+    "cuda",
     "elementwise",
     "export_checks",
     "ffi_op",
@@ -57,7 +62,7 @@ __all__ = [
     "use_reference",
 ]
 
-register_at_import(*KIT_LIBRARIES)
+register_at_import(*KIT_LIBRARIES, LAUNCHER)
 
 
 def __dir__() -> list[str]:

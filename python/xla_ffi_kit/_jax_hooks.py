@@ -127,6 +127,16 @@ def platforms(ctx: LoweringRuleContext) -> str:
     return ", ".join(found)
 
 
+def is_for_export(ctx: LoweringRuleContext) -> bool:
+    """Whether a rule lowers a program that another machine may run.
+
+    Public JAX does not tell. A release that no longer says so lowers for the
+    machine that it runs on.
+    """
+    parameters = getattr(ctx.module_context, "lowering_parameters", None)
+    return bool(getattr(parameters, "for_export", False))
+
+
 def xla_may_partition(ctx: LoweringRuleContext) -> bool:
     """Whether XLA may split the program of a lowering rule over devices.
 

@@ -28,7 +28,10 @@ class BundleTest(unittest.TestCase):
             [sys.executable, *command],
             cwd=self.top,
             env=os.environ
-            | {"PYTHONPATH": os.pathsep.join(paths)}
+            | {
+                "PYTHONPATH": os.pathsep.join(paths),
+                "XLA_FFI_KIT_CACHE": str(self.top / "cache"),
+            }
             | environment,
             capture_output=True,
             text=True,
@@ -51,8 +54,9 @@ class BundleTest(unittest.TestCase):
         result = self.run_python(
             *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("gpu_ops_test.py", "gpu_rms_norm_test.py", "gpu_graph_test.py"),
-            *("gpu_examples_test.py", "-k"),
-            "8x4 or handlers or relu_values or batch or no_rows or lowers",
+            *("gpu_examples_test.py", "gpu_strings_test.py", "-k"),
+            "8x4 or handlers or relu_values or batch or no_rows or lowers "
+            "or 7-31 or block_values or transformed or exported",
             XLA_FFI_KIT_TEST_PLATFORM="cpu",
             JAX_PLATFORMS="cpu",
         )
@@ -76,9 +80,9 @@ class BundleTest(unittest.TestCase):
             *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("-p", "called_targets"),
             *("gpu_ops_test.py", "gpu_rms_norm_test.py", "gpu_graph_test.py"),
-            *("gpu_examples_test.py", "-k"),
+            *("gpu_examples_test.py", "gpu_strings_test.py", "-k"),
             "8x4 and float32 or 37 and float32 or modular_add and int8 "
-            "or lowers or calls",
+            "or lowers or calls or 7-31 or block_values",
             CALLED_TARGETS=str(out),
             XLA_FFI_KIT_TEST_PLATFORM="cpu",
             JAX_PLATFORMS="cpu",

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import string_kernels
 from gpu_data import CPU, DEVICE, PLATFORM
 from gpu_examples_test import scratch
 from gpu_thunks import read_dump
@@ -34,12 +35,14 @@ CAPTURED = {
     relu_op.handlers["cuda"]: True,
     rms_norm_weight_bwd_op.handlers["cuda"]: True,
     "examples.scratch": False,
+    "xla_ffi_kit.launch": True,
 }
 
 
 def program(x, w):
     forward = xla_ffi_kit.relu(xla_ffi_kit.rms_norm(x, w)) + 1
     backward = rms_norm_weight_bwd_op(x, x, jnp.ones(x.shape[0], x.dtype), w)
+    forward += string_kernels.recurrence(x)
     return forward, backward, jnp.int32(x.shape[0]) - scratch()
 
 
@@ -68,6 +71,7 @@ def reference(x, w):
     """The two results of handlers that the CPU has, too."""
     with xla_ffi_kit.use_reference():
         y = xla_ffi_kit.relu(xla_ffi_kit.rms_norm(x, w)) + 1
+        y += string_kernels.recurrence(x)
         ones = jnp.ones(x.shape[0], x.dtype)
         return y, rms_norm_weight_bwd_op(x, x, ones, w)
 

@@ -35,6 +35,22 @@ CUDA_COMPUTE_CAPABILITIES = [
     ]
 ]
 
+# NVRTC of each CUDA that JAX has wheels for: the repository -> the wheel.
+NVRTC_WHEELS = {
+    "nvrtc_cuda12": struct(
+        requirement = "nvidia-cuda-nvrtc-cu12==12.9.86",
+        sha256 = "210cf05005a447e29214e9ce50851e83fc5f4358df8b453155d5e1918094dcb4",
+        platform = "manylinux_2_12_x86_64",
+        file_name = "nvidia_cuda_nvrtc_cu12-12.9.86-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl",
+    ),
+    "nvrtc_cuda13": struct(
+        requirement = "nvidia-cuda-nvrtc==13.0.88",
+        sha256 = "ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575",
+        platform = "manylinux_2_12_x86_64",
+        file_name = "nvidia_cuda_nvrtc-13.0.88-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl",
+    ),
+}
+
 CUDA_WHEELS = [
     struct(
         requirement = "nvidia-cuda-nvcc==13.0.88",

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "xla_ffi/inline/for_each.h"  // IWYU pragma: export
 #include "xla_ffi/inline/parameters.h"
 
 namespace kit {
@@ -50,6 +51,27 @@ auto AttributeFor(const V& value) {
   }
 }
 
+namespace for_each_internal {
+
+template <typename T>
+struct Traits<Row<const T>> {
+  using Type = T;
+  static constexpr bool kIsOperand = true, kIsResult = false;
+};
+template <typename T>
+struct Traits<Row<T>> {
+  using Type = T;
+  static constexpr bool kIsOperand = false, kIsResult = true;
+};
+
+template <bool kForwards, typename T, int kIns, int kOuts, typename Function,
+          typename... Rows>
+void Run(int64_t size, Function& function, Rows&... rows) {
+  Loop<kForwards, T>(size, function, IndicesBelow<kIns>(),
+                     IndicesBelow<kOuts>(), rows...);
+}
+
+}  // namespace for_each_internal
 }  // namespace kit
 
 #endif  // XLA_FFI_INLINE_ROWS_H_

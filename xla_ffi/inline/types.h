@@ -7,33 +7,9 @@
 #include <cstdint>
 
 #include "xla/ffi/api/c_api.h"
-#include "xla_ffi/core/half.h"
+#include "xla_ffi/inline/half.h"  // IWYU pragma: export
 
 namespace kit {
-
-// A 16-bit float in an expression is a float; assigning one rounds it.
-template <typename Storage>
-struct Half : Storage {
-  using Storage::Storage;
-  Half& operator=(float value) { return *this = Half(value); }
-  operator float() const {  // NOLINT: numbers convert implicitly
-    return Storage::operator float();
-  }
-};
-using bf16 = Half<xla_ffi_kit::BFloat16>;
-using f16 = Half<xla_ffi_kit::Float16>;
-
-// What sums and products of T's are computed in: float for 16-bit floats.
-template <typename T>
-struct Accumulation {
-  using type = T;
-};
-template <typename Storage>
-struct Accumulation<Half<Storage>> {
-  using type = float;
-};
-template <typename T>
-using Accumulate = typename Accumulation<T>::type;
 
 // XLA's number of a C++ type; INVALID for a type that no array has.
 template <typename T>

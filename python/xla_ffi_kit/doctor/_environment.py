@@ -21,10 +21,12 @@ from xla_ffi_kit.library import (
 from xla_ffi_kit.library.capsules import CapsuleLibrary
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
+    LAUNCHER,
     HandlerLibrary,
     HandlerLibraryError,
 )
 from xla_ffi_kit.primitive import ffi_op, reference_switch
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.primitive.spec import OpSpec
 
 
@@ -159,6 +161,7 @@ def _libraries(operations: Sequence[OpSpec]) -> Iterator[HandlerLibrary]:
     seen = set()
     for library in (
         *KIT_LIBRARIES,
+        LAUNCHER,
         *(lib for op in operations for lib in op.libraries),
     ):
         if (library.path, library.platform) not in seen:
@@ -200,9 +203,12 @@ def _operation(
     if reference_switch.runs_reference(op):
         return state("reference", "switched to it")
     otherwise = "reference" if op.reference else "nothing: an error"
-    target = op.handlers[platform_name]
-    if callable(target):
+    handler = op.handlers[platform_name]
+    if isinstance(handler, DeviceKernel):
+        return state("a kernel that NVRTC compiles", handler.target)
+    if not isinstance(handler, str):
         return state("other operations")
+    target = handler
     if all(library.platform != platform_name for library in op.libraries):
         if op.if_registered and not registration.is_registered(
             target, platform_name

@@ -22,6 +22,7 @@ from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit.library import known_faults, releases
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
+    LAUNCHER,
     Handler,
     HandlerLibrary,
     HandlerLibraryError,
@@ -153,7 +154,7 @@ def register_handlers(*libraries: Library) -> None:
     Raises:
       HandlerLibraryError: a library cannot be used.
     """
-    for library in all_of(libraries) or KIT_LIBRARIES:
+    for library in all_of(libraries) or (*KIT_LIBRARIES, LAUNCHER):
         if library.optional and not library.exists:
             continue
         for target in library.handlers:

@@ -10,11 +10,13 @@ from jax import export
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
+    LAUNCHER,
     HandlerLibrary,
     HandlerLibraryError,
 )
 from xla_ffi_kit.primitive import ffi_op
 from xla_ffi_kit.primitive.called_operations import operations_in
+from xla_ffi_kit.primitive.device_kernel import target_of
 from xla_ffi_kit.primitive.spec import OpSpec
 
 
@@ -59,7 +61,7 @@ def export_checks(
         targets = _targets(found)
     else:
         targets = registration.registered()
-        targets += _targets(ffi_op.operations(), KIT_LIBRARIES)
+        targets += _targets(ffi_op.operations(), (*KIT_LIBRARIES, LAUNCHER))
     return tuple(
         export.DisabledSafetyCheck.custom_call(target)
         for target in dict.fromkeys(targets)
@@ -74,8 +76,8 @@ def _targets(
     every = {id(library): library for library in libraries}
     for op in operations:
         every |= {id(library): library for library in op.libraries}
-        called = op.handlers.values()
-        targets += [target for target in called if isinstance(target, str)]
+        called = map(target_of, op.handlers.values())
+        targets += [target for target in called if target is not None]
     for library in every.values():
         # One that cannot be used is an error where an operation is lowered.
         with contextlib.suppress(HandlerLibraryError):

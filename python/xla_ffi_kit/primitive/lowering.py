@@ -27,13 +27,18 @@ from xla_ffi_kit.primitive import (
     shared_operands,
 )
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.device_kernel import (
+    DeviceKernel,
+    Request,
+    target_of,
+)
 from xla_ffi_kit.primitive.reference_switch import runs_reference
 from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec
 
 
 def install(spec: OpSpec, primitive: Primitive) -> None:
     """Registers the lowerings of the primitive, one per platform."""
-    if spec.shape_attributes is not None:
+    if _needs_shapes(spec):
         _jax_hooks.lowers_with_devices(primitive)
     default = (
         functools.partial(_refuse, spec)
@@ -58,6 +63,14 @@ def install(spec: OpSpec, primitive: Primitive) -> None:
             )
         rule = functools.partial(_unless_switched, spec, default, rule)
         mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def _needs_shapes(spec: OpSpec) -> bool:
+    """Whether a call has attributes that follow from what a device holds."""
+    return spec.shape_attributes is not None or any(
+        isinstance(handler, DeviceKernel) and handler.needs_shapes
+        for handler in spec.handlers.values()
+    )
 
 
 def _unless_switched(
@@ -88,7 +101,10 @@ def _refuse(
     if spec.if_registered:
         known = "targets registered by jax.ffi.register_ffi_target"
     else:
-        known = ", ".join(f"{t} for {p}" for p, t in spec.handlers.items())
+        known = ", ".join(
+            f"{target_of(handler) or handler} for {platform}"
+            for platform, handler in spec.handlers.items()
+        )
     raise NotImplementedError(
         f"{spec.name}: no handler for {_jax_hooks.platforms(ctx)}, and no "
         f"reference to run instead; its handlers: {known}"
@@ -122,14 +138,29 @@ def _lower(
     spec: OpSpec,
     primitive: Primitive,
     platform: str,
-    target: str,
+    handler: str | DeviceKernel,
     default: LoweringRule,
     partitioned: LoweringRule,
     ctx: LoweringRuleContext,
     *operands: ir.Value,
     attributes: AttributeValues,
 ) -> Sequence[ir.Value | Sequence[ir.Value]]:
-    if any(library.platform == platform for library in spec.libraries):
+    target = handler if isinstance(handler, str) else handler.target
+    prepared = None
+    if isinstance(handler, DeviceKernel):
+        prepared = handler.prepare(
+            Request(
+                _jax_hooks.shaped(ctx.avals_in),
+                _jax_hooks.shaped(ctx.avals_out),
+                attributes,
+                _jax_hooks.is_for_export(ctx),
+            )
+        )
+        if prepared is None:
+            return default(ctx, *operands, attributes=attributes)
+        if handler.library is not None:
+            registration.register(handler.library, target)
+    elif any(library.platform == platform for library in spec.libraries):
         library = handler_library.find(spec.libraries, platform, target)
         if library is None:
             return default(ctx, *operands, attributes=attributes)
@@ -151,7 +182,7 @@ def _lower(
     from_shapes = attribute_values.from_shapes(spec, avals, attributes)
     if _needs_partitioned(spec, avals, splits) or (splits and workspace):
         return partitioned(ctx, *operands, attributes=attributes)
-    if splits and spec.shape_attributes is not None:
+    if splits and _needs_shapes(spec):
         return _on_each_device(
             spec, primitive, lead, attributes, ctx, *operands
         )
@@ -185,7 +216,11 @@ def _lower(
         operand_layouts=_layouts(spec.input_layouts, ctx.avals_in),
         result_layouts=_layouts(spec.output_layouts, ctx.avals_out),
     )
-    call = build(ctx, *operands, **attributes.items, **from_shapes)
+    if prepared is None:
+        given = {**attributes.items, **from_shapes}
+    else:
+        given = dict(prepared(avals))
+    call = build(ctx, *operands, **given)
     if splits and not spec.shared_results:
         sharding.annotate_batch(
             call,

@@ -15,6 +15,7 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library import handler_library
 from xla_ffi_kit.library.handler_library import Library
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel, target_of
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
@@ -48,7 +49,7 @@ class Options(TypedDict, total=False):
     others on have in a form of their own.
     """
 
-    handlers: Mapping[str, str | Function]
+    handlers: Mapping[str, str | Function | DeviceKernel]
     libraries: Library | Sequence[Library]
     attributes: Mapping[str, AttributeType]
     shape_attributes: Callable[..., Mapping[str, object]] | None
@@ -310,7 +311,7 @@ class OpSpec:
             expected = "operands that the results are linear in, for transpose"
             raise ValueError(self.error("linear", expected, "none"))
         for platform in self.workspace:
-            if not isinstance(self.handlers.get(platform), str):
+            if target_of(self.handlers.get(platform)) is None:
                 expected = "platforms with a handler"
                 raise ValueError(
                     self.error("workspace", expected, repr(platform))

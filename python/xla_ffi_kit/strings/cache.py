@@ -1,4 +1,4 @@
-"""Compiled libraries on disk, each compiled once, however many ask for it.
+"""Compiled code on disk, each compiled once, however many processes ask for it.
 
 An entry is a folder named by its key, with a lock, `entry.json` and the
 library that it names. The rename of `entry.json` publishes it, and it holds the
@@ -108,7 +108,9 @@ def _check(problem: str | None) -> None:
         )
 
 
-def get(key: str, name: str, compile_library: Compile) -> Entry:
+def get(
+    key: str, name: str, compile_library: Compile, suffix: str = ".so"
+) -> Entry:
     """The entry of `key`, compiled if there is none that is whole and current.
 
     Args:
@@ -116,6 +118,7 @@ def get(key: str, name: str, compile_library: Compile) -> Entry:
       name: of the operation, for messages and lists.
       compile_library: `compile_library(library)` writes the library and
         returns what it read.
+      suffix: of the library's name.
 
     Raises:
       BuildError: it does not compile, or the cache cannot be used: others can
@@ -130,7 +133,7 @@ def get(key: str, name: str, compile_library: Compile) -> Entry:
         with _locked(place):
             found = _current(place)  # what another process compiled meanwhile
             if found is None:
-                found = _compile(place, key, name, compile_library)
+                found = _compile(place, key, name + suffix, compile_library)
                 _evict(top)
             return found
     except _NotPrivateError as error:
@@ -144,7 +147,7 @@ def get(key: str, name: str, compile_library: Compile) -> Entry:
 
 
 def _compile(
-    place: pathlib.Path, key: str, name: str, compile_library: Compile
+    place: pathlib.Path, key: str, file_name: str, compile_library: Compile
 ) -> Entry:
     """Compiles until the files that were read have not changed meanwhile."""
     with tempfile.TemporaryDirectory(prefix="new-", dir=place) as temporary:
@@ -160,7 +163,8 @@ def _compile(
                 break
         text = json.dumps([key, dependencies.digests()])
         version = hashlib.sha256(text.encode()).hexdigest()[:16]
-        file = place / f"{name}-{version}.so"
+        name, suffix = os.path.splitext(file_name)
+        file = place / f"{name}-{version}{suffix}"
         digest = digest_of(library) or ""
         entry = Entry(file, name, version, digest, dependencies, time.time())
         written = pathlib.Path(temporary, _ENTRY)
@@ -168,7 +172,7 @@ def _compile(
         private.close(library)
         os.rename(library, file)
         os.rename(written, place / _ENTRY)
-    for old in place.glob("*.so"):
+    for old in place.glob(f"*{suffix}"):
         if old != file:
             old.unlink()
     return entry

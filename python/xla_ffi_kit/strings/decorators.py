@@ -8,7 +8,13 @@ from typing import Unpack
 
 from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.primitive.spec import Options
-from xla_ffi_kit.strings import cpp, loops, operation
+from xla_ffi_kit.strings import (
+    cpp,
+    cuda_source,
+    loops,
+    operation,
+    references,
+)
 from xla_ffi_kit.strings.element_types import DTypes, template_arguments
 from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.places import place_of
@@ -69,15 +75,15 @@ def inline(
     place = place_of(code, sys._getframe(1))
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        called = operation.name_of(reference) if function is None else function
+        called = references.name_of(reference) if function is None else function
         last = called.rpartition("::")[2]
-        name = operation.name_of(reference, last or "lambda")
+        name = references.name_of(reference, last or "lambda")
         if not cpp.is_function(called):
             raise BuildError(
                 f"{name}: function: expected the name of the function in C++, "
                 f"got {called!r}; pass it as function="
             )
-        operands, attributes = operation.parameter_names(reference)
+        operands, attributes = references.parameter_names(reference)
         source = Source(
             name=name,
             code=code,
@@ -100,13 +106,16 @@ def elementwise(
     before: str = "",
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
+    platforms: Sequence[str] | None = None,
     **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation of a reference and a C++ expression per result.
 
     The expressions use the names of the reference's parameters; operands are
     numbers there. 16-bit floats are computed with as floats, and loops are
-    spread over XLA's threads. All arrays have one shape and one dtype.
+    spread over XLA's threads. All arrays have one shape and one dtype. On CUDA
+    NVRTC, which JAX brings along, compiles the same expressions when they are
+    first lowered there.
 
     Example:
       @xla_ffi_kit.elementwise("x * std::tanh(scale * y)", dtypes="f32 bf16")
@@ -119,6 +128,9 @@ def elementwise(
       before: C++ code before the loop's function: includes, functions.
       flags: as for `inline`, and so are `fallback` and `options`.
       fallback: see there.
+      platforms: of "cpu" and "cuda", those where the expressions must run; the
+        reference runs on the other one. Default: both, but the reference on
+        CUDA where NVRTC is missing or, with a warning, does not compile them.
       **options: see there.
     """
     frame = sys._getframe(1)
@@ -135,7 +147,13 @@ def elementwise(
             )
         code = loops.elementwise(loop, expressions, before, places)
         source = loop.source(code, dtypes, before_place)
-        return operation.make(source, reference, flags, fallback, 0, options)
+        kernels = cuda_source.Elements(
+            loop, expressions, places, before, before_place
+        )
+        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        return operation.make(
+            source, reference, flags, fallback, 0, options, on_cuda
+        )
 
     return decorate
 
@@ -149,6 +167,7 @@ def rows(
     before: str = "",
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
+    platforms: Sequence[str] | None = None,
     **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation of a reference and the C++ code for one row.
@@ -157,6 +176,10 @@ def rows(
     arrays are their part of one row there, with `size()` and `[i]`, T is the
     arrays' type and A the type to compute in, float for 16-bit floats. Rows are
     spread over XLA's threads. An operand in `shared` is whole in every row.
+
+    On CUDA, where NVRTC compiles the same body, a thread has a row. If every
+    row takes the same steps, `kit::for_each(x, out, [&](auto v) { return ...;
+    })` reads and writes at the memory's speed there.
 
     Example:
       @xla_ffi_kit.rows(r'''
@@ -176,6 +199,7 @@ def rows(
       before: C++ code before the loop's function: includes, functions.
       flags: as for `inline`, and so are `fallback` and `options`.
       fallback: see there.
+      platforms: as for `elementwise`.
       **options: see there.
     """
     frame = sys._getframe(1)
@@ -188,8 +212,13 @@ def rows(
         shared = options.get("shared", ())
         code = loops.rows(loop, body, kernel_axes, shared, before, place)
         source = loop.source(code, dtypes, before_place)
+        axes = loops.axes_of_each(loop, kernel_axes)
+        kernels = cuda_source.Rows(
+            loop, body, place, axes, tuple(shared), before, before_place
+        )
+        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         return operation.make(
-            source, reference, flags, fallback, kernel_axes, options
+            source, reference, flags, fallback, kernel_axes, options, on_cuda
         )
 
     return decorate

@@ -66,6 +66,16 @@ def template_arguments(name: str, dtypes: DTypes | None) -> list[str]:
     ]
 
 
+def names() -> tuple[str, ...]:
+    """NumPy's names of all types that there are."""
+    return tuple(_TYPES)
+
+
+def cpp_type(dtype: np.dtype[np.generic]) -> str:
+    """The C++ type of a NumPy type."""
+    return _TYPES[dtype.name][0]
+
+
 def number_of(dtype: np.dtype[np.generic]) -> int:
     """The number in XLA_FFI_DataType of a NumPy type."""
     return _TYPES[dtype.name][1]

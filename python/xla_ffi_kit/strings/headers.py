@@ -34,6 +34,17 @@ def digest() -> bytes:
     return hashed.digest()
 
 
+@functools.cache
+def of_cuda() -> dict[str, str]:
+    """What `#include` finds in CUDA that NVRTC compiles: name -> content."""
+    found = {}
+    for path in _CUDA_HEADERS:
+        with open(os.path.join(include_dir(), path), encoding="utf-8") as file:
+            found[path] = file.read()
+    every = f'#include "{_CUDA_STANDARD}"\n'
+    return found | dict.fromkeys(_CUDA_STANDARD_NAMES.split(), every)
+
+
 _INLINE_HEADERS = (
     "xla/ffi/api/c_api.h",
     "xla_ffi/core/define_table.h",
@@ -42,9 +53,36 @@ _INLINE_HEADERS = (
     "xla_ffi/core/handler_table.h",
     "xla_ffi/core/host_device.h",
     "xla_ffi/inline/check.h",
+    "xla_ffi/inline/for_each.h",
+    "xla_ffi/inline/half.h",
     "xla_ffi/inline/kit.h",
     "xla_ffi/inline/parameters.h",
     "xla_ffi/inline/rows.h",
     "xla_ffi/inline/threads.h",
     "xla_ffi/inline/types.h",
 )
+
+_CUDA_STANDARD = "xla_ffi/inline/cuda/standard.h"
+_CUDA_HEADERS = (
+    "xla_ffi/core/half.h",
+    "xla_ffi/core/host_device.h",
+    "xla_ffi/inline/cuda/array.h",
+    "xla_ffi/inline/cuda/block.h",
+    "xla_ffi/inline/cuda/element.h",
+    "xla_ffi/inline/cuda/elements.h",
+    "xla_ffi/inline/cuda/kit.h",
+    "xla_ffi/inline/cuda/pack.h",
+    "xla_ffi/inline/cuda/rows.h",
+    _CUDA_STANDARD,
+    "xla_ffi/inline/cuda/standard_algorithms.h",
+    "xla_ffi/inline/cuda/standard_math.h",
+    "xla_ffi/inline/cuda/standard_types.h",
+    "xla_ffi/inline/cuda/tiles.h",
+    "xla_ffi/inline/for_each.h",
+    "xla_ffi/inline/half.h",
+)
+# What of the standard library is there is so whatever is included.
+_CUDA_STANDARD_NAMES = """algorithm array assert.h cassert cfloat climits cmath
+    cstddef cstdint cstdio cstdlib cstring float.h initializer_list limits
+    limits.h math.h numeric stddef.h stdint.h stdio.h stdlib.h string.h
+    string_view type_traits utility"""

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xla_ffi_kit import _check
 from xla_ffi_kit.primitive.spec import AttributeType
-from xla_ffi_kit.strings import cpp, element_types, operation
+from xla_ffi_kit.strings import cpp, element_types, references
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.source import Place, Source
 
-# Names of generated code begin so, which no author's name may. Those of arrays
-# and attributes as they come, and of values to write, go on with the author's.
-_OWN = "kit_"
-_OF = "kit_of_"
-_NEW = "kit_new_"
+# Names of generated code, on CPUs and on CUDA, begin so, which no author's name
+# may. Those of arrays and attributes as they come, and of values to write, go
+# on with the author's.
+OWN = "kit_"
+OF = "kit_of_"
+NEW = "kit_new_"
 _TYPES = {
     "T": "the type of the arrays",
     "A": "the type to compute in",
@@ -41,15 +42,15 @@ class Loop:
         attributes: Mapping[str, AttributeType],
     ) -> None:
         """Results may have no name that the author knows, only a number."""
-        self.name = operation.name_of(reference, "lambda")
-        self.operands, _ = operation.parameter_names(reference)
+        self.name = references.name_of(reference, "lambda")
+        self.operands, _ = references.parameter_names(reference)
         if isinstance(results, int):
-            self.results = tuple(f"{_OWN}result{i}" for i in range(results))
+            self.results = tuple(f"{OWN}result{i}" for i in range(results))
             results = ()
         else:
             results = _check.sequence(f"{self.name}: results", results)
             self.results = results
-        types = operation.attribute_types(self.name, reference, attributes)
+        types = references.attribute_types(self.name, reference, attributes)
         self.attributes = {
             name: element_types.cpp_attribute(
                 f"{self.name}: attribute {name}", type_
@@ -66,8 +67,8 @@ class Loop:
         for i, name in enumerate(names):
             if not cpp.is_name(name):
                 use = "a keyword" if name.isidentifier() else "no name"
-            elif name.startswith(_OWN):
-                use = f"the kit's, as all that begins with {_OWN}"
+            elif name.startswith(OWN):
+                use = f"the kit's, as all that begins with {OWN}"
             elif name in names[:i] or (what == "result" and name in others):
                 use = "another parameter"
             else:
@@ -83,7 +84,7 @@ class Loop:
         return Source(
             name=self.name,
             code=code,
-            function=f"{_OWN}loop",
+            function=f"{OWN}loop",
             instances=element_types.template_arguments(self.name, dtypes),
             operands=self.operands,
             attributes=tuple(self.attributes),
@@ -98,9 +99,9 @@ class Loop:
     def function(self, before: str, body: Sequence[str]) -> str:
         """The function template around `body`."""
         parameters = [
-            *(f"kit::In<T> {_OF}{name}" for name in self.operands),
-            *(f"{type} {_OF}{name}" for name, type in self.attributes.items()),
-            *(f"kit::Out<T> {_OF}{name}" for name in self.results),
+            *(f"kit::In<T> {OF}{name}" for name in self.operands),
+            *(f"{type} {OF}{name}" for name, type in self.attributes.items()),
+            *(f"kit::Out<T> {OF}{name}" for name in self.results),
             "kit::Threads kit_threads",
         ]
         lines = [
@@ -108,7 +109,7 @@ class Loop:
             f"void kit_loop({', '.join(parameters)}) {{",
             "using A = kit::Accumulate<T>;",
             *(
-                f"const auto {name} = kit::AttributeFor<A>({_OF}{name});"
+                f"const auto {name} = kit::AttributeFor<A>({OF}{name});"
                 for name in self.attributes
             ),
             *body,
@@ -123,11 +124,11 @@ def elementwise(
     """The loop over elements, with an expression for each result."""
     arrays = len(loop.operands) + len(loop.results)
     body = [
-        f"kit_threads.For({_OF}{loop.results[0]}.size(), "
+        f"kit_threads.For({OF}{loop.results[0]}.size(), "
         f"{arrays} * sizeof(T), "
         "[&](int64_t kit_begin, int64_t kit_end) {",
         "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
-        *(f"const A {name} = {_OF}{name}[kit_i];" for name in loop.operands),
+        *(f"const A {name} = {OF}{name}[kit_i];" for name in loop.operands),
     ]
     for result, expression, place in zip(
         loop.results, expressions, places, strict=True
@@ -135,12 +136,28 @@ def elementwise(
         body += [
             # Results may share an operand's buffer: none is written before all
             # are computed.
-            f"const T {_NEW}{result} = T(",
+            f"const T {NEW}{result} = T(",
             f"{place.directive()}{expression}",
             f"{loop.here()});",
         ]
-    body += [f"{_OF}{name}[kit_i] = {_NEW}{name};" for name in loop.results]
+    body += [f"{OF}{name}[kit_i] = {NEW}{name};" for name in loop.results]
     return loop.function(before, [*body, "}", "});"])
+
+
+def axes_of_each(
+    loop: Loop, kernel_axes: int | Sequence[int]
+) -> tuple[int, ...]:
+    """The kernel's axes of each operand."""
+    count = len(loop.operands)
+    if isinstance(kernel_axes, int):
+        return (kernel_axes,) * count
+    found = _check.sequence(f"{loop.name}: kernel_axes", kernel_axes)
+    if len(found) != count:
+        raise BuildError(
+            f"{loop.name}: kernel_axes: expected {count} numbers, one per "
+            f"operand of the reference, got {len(found)}"
+        )
+    return found
 
 
 def rows(
@@ -153,9 +170,7 @@ def rows(
 ) -> str:
     """The loop over rows around the code for one row."""
     count = len(loop.operands)
-    if isinstance(kernel_axes, int):
-        kernel_axes = [kernel_axes] * count
-    kernel_axes = _check.sequence(f"{loop.name}: kernel_axes", kernel_axes)
+    kernel_axes = axes_of_each(loop, kernel_axes)
     shared = _check.sequence(f"{loop.name}: shared", shared)
     with_rows = [i for i in range(count) if i not in shared]
     if not with_rows:
@@ -163,23 +178,16 @@ def rows(
             f"{loop.name}: operands: expected at least one that is not shared, "
             "whose rows are looped over, got none"
         )
-    if len(kernel_axes) != count:
-        raise BuildError(
-            f"{loop.name}: kernel_axes: expected {count} numbers, one per "
-            f"operand of the reference, got {len(kernel_axes)}"
-        )
     first = with_rows[0]
-    x = f"{_OF}{loop.operands[first]}"
+    x = f"{OF}{loop.operands[first]}"
     arrays = [*loop.operands, *loop.results]
     bytes_of_row = " + ".join(
-        f"{_OF}{name}.size()"
-        for i, name in enumerate(arrays)
-        if i not in shared
+        f"{OF}{name}.size()" for i, name in enumerate(arrays) if i not in shared
     )
     parts = [
-        f"const auto {name} = kit::SharedRow({_OF}{name});"
+        f"const auto {name} = kit::SharedRow({OF}{name});"
         if i in shared
-        else f"const auto {name} = kit::RowOf({_OF}{name}, kit_rows, kit_i);"
+        else f"const auto {name} = kit::RowOf({OF}{name}, kit_rows, kit_i);"
         for i, name in enumerate(arrays)
     ]
     lines = [

@@ -22,7 +22,7 @@ from xla_ffi_kit.strings import (
     element_types,
     numba_identity,
     numba_source,
-    operation,
+    references,
 )
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError
@@ -88,8 +88,8 @@ def numba_kernel(
     numba = _numba()
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        name = operation.name_of(reference, "lambda")
-        operands, _ = operation.parameter_names(reference)
+        name = references.name_of(reference, "lambda")
+        operands, _ = references.parameter_names(reference)
         axes = (
             (kernel_axes,) * len(operands)
             if isinstance(kernel_axes, int)
@@ -97,7 +97,7 @@ def numba_kernel(
         )
         own = axes[0] if result_axes is None else result_axes
         declared = options.get("attributes") or {}
-        types = operation.attribute_types(name, reference, declared)
+        types = references.attribute_types(name, reference, declared)
         attributes = {
             a: _attribute(f"{name}: attribute {a}", t) for a, t in types.items()
         }

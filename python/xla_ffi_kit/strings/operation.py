@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import hashlib
-import inspect
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
-import numpy as np
+import jax
 
 from xla_ffi_kit import _check
 from xla_ffi_kit.library import handler_library, registration
@@ -22,36 +20,66 @@ from xla_ffi_kit.strings import (
     compiler_flags,
     element_types,
     headers,
+    loops,
+    nvrtc,
     signature,
     targets,
 )
+from xla_ffi_kit.strings.cuda_kernel import LoopKernel, Sources
 from xla_ffi_kit.strings.dependencies import Found
+from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
+from xla_ffi_kit.strings.references import attribute_types
 from xla_ffi_kit.strings.source import EXPORTS, Source
 from xla_ffi_kit.strings.targets import RenamedLibrary
 
 
-def name_of(reference: Callable[..., object], default: str = "") -> str:
-    """The operation's name: the reference's, also if that is a partial one.
+@dataclasses.dataclass(frozen=True)
+class OnCuda:
+    """The other platform of an operation.
 
-    A lambda has none: its operation gets `default`.
+    Attributes:
+      kernel: what runs there; None for the reference.
+      and_on_cpu: whether a CPU has a handler too.
+      dtypes: of the operands, where no library for CPUs tells them.
     """
-    while isinstance(reference, functools.partial):
-        reference = reference.func
-    name = getattr(reference, "__name__", type(reference).__name__)
-    return name if name.isidentifier() else default
+
+    kernel: LoopKernel | None
+    and_on_cpu: bool
+    dtypes: Sequence[str] | None
 
 
-def parameter_names(
-    reference: Callable[..., object],
-) -> tuple[tuple[str, ...], dict[str, object]]:
-    """Names of the operands, and the attributes with their defaults."""
-    parameters = inspect.signature(reference).parameters.values()
-    keywords = {
-        p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY
-    }
-    operands = tuple(p.name for p in parameters if p.name not in keywords)
-    return operands, keywords
+def on_cuda(
+    loop: loops.Loop,
+    sources: Sources,
+    dtypes: DTypes,
+    flags: Sequence[str],
+    platforms: Sequence[str] | None,
+) -> OnCuda:
+    """What a loop is on CUDA."""
+    known = ("cpu", "cuda")
+    chosen: tuple[str, ...] = known
+    if platforms is not None:
+        chosen = _check.sequence(f"{loop.name}: platforms", platforms)
+        if not chosen or not set(chosen) <= set(known):
+            raise ValueError(
+                f"{loop.name}: platforms: expected some of {known}, got "
+                f"{platforms!r}"
+            )
+    kernel = LoopKernel(
+        name=loop.name,
+        sources=sources,
+        attributes=tuple(loop.attributes),
+        operands=len(loop.operands),
+        flags=_check.sequence(f"{loop.name}: flags", flags),
+        is_required=platforms is not None,
+    )
+    instances = element_types.instances(loop.name, dtypes)
+    return OnCuda(
+        kernel if "cuda" in chosen else None,
+        "cpu" in chosen,
+        [dtype.name for (dtype,) in instances],
+    )
 
 
 def make(
@@ -61,8 +89,9 @@ def make(
     fallback: str | None,
     kernel_axes: int | Sequence[int],
     options: Options,
+    on_cuda: OnCuda | None = None,
 ) -> FfiOp[R]:
-    """Compiles the source and makes the operation."""
+    """Compiles the source for CPUs and makes the operation."""
     if fallback not in (None, "reference"):
         raise ValueError(
             f"{source.name}: fallback: expected None or 'reference', got "
@@ -71,22 +100,37 @@ def make(
     flags = _check.sequence(f"{source.name}: flags", flags)
     declared = options.get("attributes") or {}
     given = options.copy()
+    handlers = dict(options.get("handlers", {}))
+    if on_cuda is not None and on_cuda.kernel is not None:
+        handlers.setdefault("cuda", on_cuda.kernel)
+    own = None
     try:
-        own = load(source, reference, flags)
+        if on_cuda is None or on_cuda.and_on_cpu:
+            own = load(source, reference, flags)
     except NoCompilerError as error:
         if fallback is None:
-            raise NoCompilerError(
+            without = NoCompilerError(
                 f"{source.name}: {error}, or pass fallback='reference'"
-            ) from None
-        given["handlers"] = options.get("handlers", {})
+            )
+            if "cuda" not in handlers or not nvrtc.is_installed():
+                raise without from None
+            handlers.setdefault("cpu", _refuse(without))
+    if own is None:
+        given["handlers"] = handlers
         types = attribute_types(source.name, reference, declared)
         given["attributes"] = {**declared, **types}
-        return FfiOp(source.name, reference, kernel_axes=kernel_axes, **given)
+        return FfiOp(
+            source.name,
+            reference,
+            kernel_axes=kernel_axes,
+            dtypes=None if on_cuda is None else on_cuda.dtypes,
+            **given,
+        )
     found = signature.read(own, source)
     _check_attributes(source.name, found.attributes, declared)
     # An exported program runs where the operation is defined.
     registration.register_at_import(own)
-    given["handlers"] = {"cpu": own.target, **options.get("handlers", {})}
+    given["handlers"] = {"cpu": own.target, **handlers}
     others = handler_library.all_of(options.get("libraries", ()))
     given["libraries"] = (own, *others)
     given["attributes"] = found.attributes
@@ -94,6 +138,15 @@ def make(
     return FfiOp(
         source.name, reference, kernel_axes=kernel_axes, dtypes=dtypes, **given
     )
+
+
+def _refuse(error: NoCompilerError) -> Callable[..., jax.Array]:
+    """What runs on CPUs where nothing could be compiled for them."""
+
+    def refuse(*operands: jax.Array, **attributes: object) -> jax.Array:
+        raise error
+
+    return refuse
 
 
 def load(
@@ -149,41 +202,3 @@ def _check_attributes(
                 f"{name}: attribute {attribute}: expected {wanted} as "
                 f"`attributes` has it, got {got} in the C++ function"
             )
-
-
-def attribute_types(
-    name: str,
-    reference: Callable[..., object],
-    declared: Mapping[str, AttributeType],
-) -> dict[str, AttributeType]:
-    """The types of the attributes: declared, or those of the defaults."""
-    return {
-        attribute: declared[attribute]
-        if attribute in declared
-        else type_of_default(name, attribute, default)
-        for attribute, default in parameter_names(reference)[1].items()
-    }
-
-
-def type_of_default(
-    name: str, attribute: str, default: object
-) -> AttributeType:
-    """The type of an attribute, from its default, as C++ would have it."""
-    for kind, dtype in (
-        (bool, np.bool_),
-        (int, np.int64),
-        (float, np.float64),
-        (str, str),
-    ):
-        if isinstance(default, kind):
-            return dtype
-    if isinstance(default, np.generic):
-        return default.dtype
-    if isinstance(default, tuple | list) and default:
-        element = type_of_default(name, attribute, default[0])
-        return cast(AttributeType, (element,))
-    raise BuildError(
-        f"{name}: attribute {attribute}: expected a default that is a number, "
-        "a bool, a string or a sequence of numbers, or its type in "
-        f"`attributes`, got {default!r}"
-    )

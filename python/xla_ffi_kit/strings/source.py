@@ -19,6 +19,11 @@ _PLACE = "  // the author's place"
 _DIRECTIVE = re.compile(rf"^#line .*{re.escape(_PLACE)}\n", re.MULTILINE)
 
 
+def without_places(text: str) -> str:
+    """Generated code less the directives that say where parts come from."""
+    return _DIRECTIVE.sub("", text)
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """Where in a user's file a piece of C++ begins."""
@@ -85,7 +90,7 @@ class Source:
                 f"{names[0]}, {_SYMBOL}));\n",
             ]
         )
-        return text if with_place else _DIRECTIVE.sub("", text)
+        return text if with_place else without_places(text)
 
     def _glue(self) -> str:
         return f"<handler of {self.name}>"

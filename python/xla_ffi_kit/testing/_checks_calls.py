@@ -14,6 +14,7 @@ import numpy as np
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.primitive import operand_checks
+from xla_ffi_kit.primitive.device_kernel import target_of
 from xla_ffi_kit.testing import _case, _guard, _host
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
@@ -83,8 +84,8 @@ def _target(run: Runner) -> str:
     if platform == "gpu":  # one name for two platforms
         version = jax.devices()[0].client.platform_version
         platform = "rocm" if "rocm" in version.lower() else "cuda"
-    target = run.op.handlers.get(platform)
-    if not isinstance(target, str) or (
+    target = target_of(run.op.handlers.get(platform))
+    if target is None or (
         run.op.if_registered
         and not registration.is_registered(target, platform)
     ):
@@ -94,7 +95,8 @@ def _target(run: Runner) -> str:
 
 def targets(run: Runner) -> list[str]:
     """The custom call targets of all platforms."""
-    return [t for t in run.op.handlers.values() if isinstance(t, str)]
+    found = map(target_of, run.op.handlers.values())
+    return [target for target in found if target is not None]
 
 
 def handler_is_called(run: Runner) -> None:

@@ -20,6 +20,7 @@ from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import c_api, capsules
 from xla_ffi_kit.primitive import ffi_op
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Result
 
@@ -125,7 +126,11 @@ def _handler_of(target: str) -> GuardedHandler:
 @functools.cache
 def _guarded(op: FfiOp[Result], handler: GuardedHandler) -> FfiOp[Result]:
     """The operation on the guarded handler."""
-    options = op.options | {"handlers": {"cpu": handler.target}}
+    own = op.handlers["cpu"]
+    guarded: str | DeviceKernel = handler.target
+    if isinstance(own, DeviceKernel):
+        guarded = own.by(handler.target)
+    options = op.options | {"handlers": {"cpu": guarded}}
     options["libraries"] = ()
     options["workspace"] = {
         platform: size

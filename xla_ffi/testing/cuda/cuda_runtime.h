@@ -19,6 +19,7 @@
 #define __device__
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
+#define __grid_constant__
 // A block has a thread of the CPU to itself for as long as it runs. Where a
 // kernel says `extern`, it means the one of emulator.h.
 #define __shared__ thread_local
@@ -33,24 +34,39 @@ struct InThread {
 
 }  // namespace xla_ffi_kit::testing
 
-// No macros: there are members of these names, too.
+// No macros: there are members of these names, too. Grids and blocks have one
+// axis here.
 inline constexpr struct {
   ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::thread> x;
+  unsigned y = 0, z = 0;
 } threadIdx = {};
 inline constexpr struct {
   ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::block> x;
+  unsigned y = 0, z = 0;
 } blockIdx = {};
 inline constexpr struct {
   ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::threads>
       x;
+  unsigned y = 1, z = 1;
 } blockDim = {};
 inline constexpr struct {
   ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::blocks> x;
+  unsigned y = 1, z = 1;
 } gridDim = {};
 
 // NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names.
 
 inline void __syncthreads() { ::xla_ffi_kit::testing::SyncBlock(); }
+inline void __syncwarp(unsigned mask = 0xffffffff) {
+  ::xla_ffi_kit::testing::SyncWarp(mask);
+}
+// A place for each instance of a template that it is in.
+#define __activemask()                    \
+  ::xla_ffi_kit::testing::ActiveMask([] { \
+    static char place;                    \
+    return &place;                        \
+  }())
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
@@ -60,6 +76,14 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
   bits = ::xla_ffi_kit::testing::ExchangeInWarp(mask, bits, lane_mask);
   std::memcpy(&value, &bits, sizeof(value));
   return value;
+}
+
+// Threads take turns, and nothing comes between.
+template <typename T>
+T atomicAdd(T* at, T value) {
+  const T before = *at;
+  *at = before + value;
+  return before;
 }
 
 inline void __cluster_barrier_arrive() {

@@ -59,10 +59,15 @@ struct Lane {
   uint64_t round = 0;                // ... for this round to end
   AsyncCopies copies;
   bool waited_for_grid = false;  // before this one
+  const void* place = nullptr;   // where it asks who else is there
+  unsigned active = 0;           // what it is told
 };
 
 struct Warp {
   Barrier barrier;
+  std::map<unsigned, Barrier> of_lanes;  // by their mask
+  Barrier active;                        // that nobody ends: who asks is told
+  unsigned asking = 0;  // lanes that want to know who is where they are
   // Of this exchange and the next: a lane may be one ahead.
   uint64_t bits[2][kWarp];
   int lane_masks[2][kWarp];
@@ -85,6 +90,8 @@ class Block {
 
   const Location& Here() const { return lane_->location; }
   void Sync() { Wait(&barrier_, static_cast<int>(grid_.threads)); }
+  void SyncWarp(unsigned mask);
+  unsigned ActiveMask(const void* place);
   uint64_t Exchange(unsigned mask, uint64_t bits, int lane_mask);
   void ArriveAtCluster();
   void WaitForCluster();
@@ -112,6 +119,8 @@ class Block {
   }
   bool RunLanes();
   bool RunWarp(size_t warp);
+  // Tells the lanes that ask who they are; whether there were any.
+  bool AnswerActive(size_t warp);
   // Nothing more happens in this block alone.
   bool WaitForOtherBlocks();
 
@@ -144,7 +153,7 @@ bool Block::RunLanes() {
       do {
         before_turn = progress_;
         if (!RunWarp(warp)) return Fail(error_);
-      } while (progress_ != before_turn);
+      } while (progress_ != before_turn || AnswerActive(warp));
     }
     if (left_ > 0 && progress_ == before && !WaitForOtherBlocks()) {
       return Fail(std::to_string(left_) + " of " +
@@ -178,6 +187,26 @@ bool Block::RunWarp(size_t warp) {
     --left_;
     ++progress_;
   }
+  return true;
+}
+
+bool Block::AnswerActive(size_t warp) {
+  Warp& asked = warps_[warp];
+  if (asked.asking == 0) return false;
+  Lane** const lanes = &lanes_[warp * kWarp];
+  const void* place = lanes[__builtin_ctz(asked.asking)]->place;
+  unsigned group = 0;
+  for (unsigned i = 0; i < kWarp; ++i) {
+    const bool asks = (asked.asking >> i & 1) != 0;
+    if (asks && lanes[i]->place == place) group |= 1u << i;
+  }
+  for (unsigned i = 0; i < kWarp; ++i) {
+    if ((group >> i & 1) == 0) continue;
+    lanes[i]->active = group;
+    lanes[i]->barrier = nullptr;
+  }
+  asked.asking &= ~group;
+  ++progress_;
   return true;
 }
 
@@ -243,6 +272,26 @@ uint64_t Block::Exchange(unsigned mask, uint64_t bits, int lane_mask) {
     Stop("lanes of a warp in different shuffles");
   }
   return warp.bits[slot][other];
+}
+
+void Block::SyncWarp(unsigned mask) {
+  const unsigned thread = lane_->location.thread;
+  if ((mask >> thread % kWarp & 1) == 0) {
+    Stop("a thread waits for lanes that it is none of");
+  }
+  Wait(&warps_[thread / kWarp].of_lanes[mask], __builtin_popcount(mask));
+}
+
+unsigned Block::ActiveMask(const void* place) {
+  Lane* const self = lane_;
+  const unsigned thread = self->location.thread;
+  Warp& warp = warps_[thread / kWarp];
+  warp.asking |= 1u << thread % kWarp;
+  self->barrier = &warp.active;
+  self->round = warp.active.round;
+  self->place = place;
+  self->fiber.Pause();
+  return self->active;
 }
 
 void Block::ArriveAtCluster() {
@@ -365,6 +414,8 @@ bool RunGrid(const Grid& grid, const void* kernel,
 
 const Location& Here() { return this_block->Here(); }
 void SyncBlock() { this_block->Sync(); }
+void SyncWarp(unsigned mask) { this_block->SyncWarp(mask); }
+unsigned ActiveMask(const void* place) { return this_block->ActiveMask(place); }
 uint64_t ExchangeInWarp(unsigned mask, uint64_t bits, int lane_mask) {
   return this_block->Exchange(mask, bits, lane_mask);
 }

@@ -6,10 +6,11 @@
 // should have waited and did not reads what is not there yet, or no more. A
 // launch fails, with a line on stderr, if its shape is beyond the device's
 // limits, if threads wait for others that do not come, if lanes of a warp meet
-// in different shuffles, if a block writes beyond its dynamic shared memory, or
-// if a thread asks for that of another block before its cluster has met once,
-// or ends before it has met again. Dynamic shared memory holds NaNs at first,
-// other shared memory what the block before has left there.
+// in different shuffles or wait for lanes that are not them, if a block writes
+// beyond its dynamic shared memory, or if a thread asks for that of another
+// block before its cluster has met once, or ends before it has met again.
+// Dynamic shared memory holds NaNs at first, other shared memory what the block
+// before has left there.
 //
 // What a thread copies asynchronously arrives when it waits for it, and its
 // place holds NaNs until then; a launch fails if a thread ends before. An early
@@ -95,6 +96,11 @@ struct Location {
 const Location& Here();
 
 void SyncBlock();
+// Until the lanes of `mask`, this one among them, have all come.
+void SyncWarp(unsigned mask);
+// The lanes of the warp that are at the same place in the kernel: those that
+// get there before every lane of the warp waits. A GPU may give fewer.
+unsigned ActiveMask(const void* place);
 // The value of lane ^ lane_mask.
 uint64_t ExchangeInWarp(unsigned mask, uint64_t bits, int lane_mask);
 void ArriveAtCluster();

@@ -1,0 +1,64 @@
+"""What a platform may run where an operation has no handler of its own."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from xla_ffi_kit._check import Typed
+from xla_ffi_kit.library.handler_library import HandlerLibrary
+
+if TYPE_CHECKING:
+    from xla_ffi_kit.primitive.attribute_values import AttributeValues
+
+# The attributes of a call, from its operands, batch axes included.
+Attributes: TypeAlias = Callable[[Sequence[Typed]], Mapping[str, object]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is known of a call before its shapes.
+
+    Attributes:
+      operands: the types of the operands, as they are called with.
+      results: those of the results.
+      attributes: the operation's attributes.
+      is_for_export: whether the program may run on another machine.
+    """
+
+    operands: Sequence[Typed]
+    results: Sequence[Typed]
+    attributes: AttributeValues
+    is_for_export: bool
+
+
+class DeviceKernel(abc.ABC):
+    """A kernel that a handler runs which any number of operations share.
+
+    Attributes:
+      library: the library of that handler; None if it is registered.
+      target: the handler's custom call target.
+      needs_shapes: whether its attributes depend on the sizes of axes. Then
+        they have to be known, and on a mesh are those of each device.
+    """
+
+    library: HandlerLibrary | None
+    target: str
+    needs_shapes: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def prepare(self, request: Request) -> Attributes | None:
+        """Makes ready for a call; None if the reference shall run instead."""
+
+    @abc.abstractmethod
+    def by(self, target: str) -> DeviceKernel:
+        """The same, run by another handler, which is registered."""
+
+
+def target_of(handler: object) -> str | None:
+    """The custom call target of what an operation has for a platform."""
+    if isinstance(handler, DeviceKernel):
+        return handler.target
+    return handler if isinstance(handler, str) else None

@@ -1,0 +1,245 @@
+"""`cuda`: an operation from a reference and a kernel with blocks of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, TypeAlias, Unpack
+
+import jax
+import numpy as np
+
+from xla_ffi_kit import _check
+from xla_ffi_kit._check import Typed
+from xla_ffi_kit.primitive.device_kernel import Request
+from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
+from xla_ffi_kit.primitive.spec import Options
+from xla_ffi_kit.strings import cpp, cuda_source, element_types, references
+from xla_ffi_kit.strings.cuda_kernel import StringKernel, sizes
+from xla_ffi_kit.strings.element_types import DTypes
+from xla_ffi_kit.strings.errors import BuildError
+from xla_ffi_kit.strings.places import place_of
+from xla_ffi_kit.strings.source import Place
+
+# Blocks or threads along up to three axes; or what returns them, from operands
+# that have a shape and a dtype, and the attributes by keyword.
+Geometry: TypeAlias = int | Sequence[int] | Callable[..., int | Sequence[int]]
+_WARP = 32
+_OF_WARPS = re.compile(r"\b(?:warp|block)_(?:reduce|sum|max|min)\b")
+
+
+def cuda(
+    code: str,
+    *,
+    grid: Geometry,
+    block: Geometry,
+    shared_memory: int | Callable[..., int] = 0,
+    kernel_axes: int | Sequence[int],
+    dtypes: DTypes | None = None,
+    function: str | None = None,
+    flags: Sequence[str] = (),
+    **options: Unpack[Options],
+) -> Decorator:
+    """Makes an operation of a reference and a CUDA kernel, without nvcc.
+
+    The decorated function is the reference of an `FfiOp`; it runs on all other
+    platforms. The `__global__` function of the same name computes it on CUDA;
+    NVRTC, which JAX brings along, compiles it when it is first lowered there.
+    Its parameters stand in the order of the reference's: `kit::In<T>` for an
+    operand; `double`, `int64_t`, `bool`, `kit::Array<T>` or `kit::String` for
+    an attribute, or what `attributes` says; and for each result a
+    `kit::Out<T>`. They have `size()`, `dim(i)`, `rows()`, `columns()`,
+    `row(i)` and `[i]`.
+
+    `kit::block_sum(v)`, `warp_sum`, and the same of `max` and `min`, add up
+    over threads; `kit::shared_memory<T>()` is the block's dynamic shared
+    memory. Memory for results that nobody else sees comes from `workspace`.
+
+    Example:
+      @xla_ffi_kit.cuda(r'''
+      template <typename T>
+      __global__ void row_norm(kit::In<T> x, kit::Out<T> y) {
+        float sum = 0;
+        for (int64_t i = threadIdx.x; i < x.columns(); i += blockDim.x)
+          sum += x.row(blockIdx.x)[i] * x.row(blockIdx.x)[i];
+        sum = kit::block_sum(sum);
+        if (threadIdx.x == 0) y[blockIdx.x] = std::sqrt(sum);
+      }''', grid=lambda x: x.size // x.shape[-1], block=256, kernel_axes=1,
+      dtypes="f32 bf16")
+      def row_norm(x):
+          return jnp.sqrt(jnp.sum(x * x, -1))
+
+    Args:
+      code: the CUDA: the kernel, and whatever it needs before it.
+      grid: blocks, along up to three axes: numbers, or a function that is
+        called with the operands, of which only `shape`, `dtype`, `size` and
+        `ndim` are known, batch axes included, and on a mesh with what one
+        device has; attributes by keyword. Where it is 0, nothing is launched.
+      block: threads of a block, likewise.
+      shared_memory: dynamic bytes of a block, or such a function. (`shared`
+        is what it is for `FfiOp`: operands that every row uses.)
+      kernel_axes: as for `FfiOp`.
+      dtypes: what the operands may be, as for `FfiOp`; default: what the kernel
+        compiles for.
+      function: the kernel's name; default: the reference's.
+      flags: options such as "-DSTEPS=4".
+      **options: everything else that `FfiOp` takes.
+
+    Raises:
+      BuildError: when it is lowered for CUDA: the code does not compile, the
+        kernel takes other parameters, or there is no NVRTC.
+    """
+    place = place_of(code, sys._getframe(1))
+
+    def decorate(reference: Callable[..., R]) -> FfiOp[R]:
+        called = references.name_of(reference) if function is None else function
+        last = called.rpartition("::")[2]
+        name = references.name_of(reference, last or "lambda")
+        if not cpp.is_function(called):
+            raise BuildError(
+                f"{name}: function: expected the name of the kernel, got "
+                f"{called!r}; pass it as function="
+            )
+        operands, _ = references.parameter_names(reference)
+        declared = options.get("attributes") or {}
+        types = references.attribute_types(name, reference, declared)
+        kernel = BlockKernel(
+            name=name,
+            attributes=tuple(types),
+            operands=len(operands),
+            flags=_check.sequence(f"{name}: flags", flags),
+            is_required=True,
+            code=code,
+            place=place,
+            function=called,
+            attribute_types=tuple(
+                cuda_source.on_devices(
+                    element_types.cpp_attribute(f"{name}: attribute {k}", t)
+                )
+                for k, t in types.items()
+            ),
+            grid=grid,
+            block=block,
+            shared_memory=shared_memory,
+            has_workspace="cuda" in (options.get("workspace") or {}),
+        )
+        given = options.copy()
+        given["attributes"] = types
+        given["handlers"] = {"cuda": kernel, **options.get("handlers", {})}
+        allowed = None
+        if dtypes is not None:
+            instances = element_types.instances(name, dtypes)
+            allowed = [[d.name for d in instance] for instance in instances]
+        return FfiOp(
+            name, reference, kernel_axes=kernel_axes, dtypes=allowed, **given
+        )
+
+    return decorate
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockKernel(StringKernel):
+    """A kernel whose author says how it is launched.
+
+    Attributes:
+      code: the author's.
+      place: where it comes from.
+      function: the kernel's name.
+      attribute_types: in C++.
+      grid: see `cuda`, and so are the next two.
+      block: see there.
+      shared_memory: see there.
+      has_workspace: whether it has one result more, of bytes.
+    """
+
+    needs_shapes: ClassVar[bool] = True
+
+    code: str = ""
+    place: Place = dataclasses.field(default_factory=lambda: Place("", 1))
+    function: str = ""
+    attribute_types: Sequence[str] = ()
+    grid: Geometry = 1
+    block: Geometry = 1
+    shared_memory: int | Callable[..., int] = 0
+    has_workspace: bool = False
+
+    def kernel(self, request: Request) -> cuda_source.Kernel:
+        """The function, or the template's instance for these dtypes."""
+        results = [self._type("kit::Out", r) for r in request.results]
+        if self.has_workspace:
+            results.append("kit::Out<uint8_t>")
+        types = [
+            *(self._type("kit::In", x) for x in request.operands),
+            *self.attribute_types,
+            *results,
+        ]
+        pointer = f"static_cast<void (*)({', '.join(types)})>(&{self.function})"
+        text = "\n".join(
+            [
+                '#include "xla_ffi/inline/cuda/kit.h"',
+                f"{self.place.directive()}{self.code}",
+                # An error here is about the parameters.
+                Place(f"<kernel of {self.name}>", 1).directive()
+                + f"using kit_kernel = decltype({pointer});",
+                "",
+            ]
+        )
+        return cuda_source.Kernel(text, pointer)
+
+    def _type(self, of: str, array: Typed) -> str:
+        dtype = np.dtype(array.dtype)
+        if dtype.name not in element_types.names():
+            raise BuildError(
+                f"{self.name}: dtypes: expected of "
+                f"{', '.join(element_types.names())}, got {dtype.name}"
+            )
+        return f"{of}<{element_types.cpp_type(dtype)}>"
+
+    def buffers(self, request: Request) -> int:
+        """How many results the kernel writes."""
+        return len(request.results) + self.has_workspace
+
+    def launch(
+        self,
+        kernel: cuda_source.Kernel,
+        attributes: Mapping[str, object],
+        operands: Sequence[Typed],
+    ) -> Mapping[str, object]:
+        """Asks the author's functions."""
+        if not _check.is_static(*(x.shape for x in operands)):
+            raise TypeError(
+                f"{self.name}: grid: expected sizes that are known, got "
+                "symbolic ones; export the program with the sizes it runs with"
+            )
+        types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
+
+        def value(what: str, given: object) -> tuple[int, ...]:
+            found = given(*types, **attributes) if callable(given) else given
+            numbers = found if isinstance(found, tuple | list) else (found,)
+            if not 1 <= len(numbers) <= 3 or not all(
+                isinstance(n, int | np.integer) and n >= 0 for n in numbers
+            ):
+                raise ValueError(
+                    f"{self.name}: {what}: expected one to three numbers, "
+                    f"got {found!r}"
+                )
+            return tuple(int(n) for n in numbers)
+
+        grid, block = value("grid", self.grid), value("block", self.block)
+        threads = int(np.prod(block))
+        if not 1 <= threads <= 1024:
+            raise ValueError(
+                f"{self.name}: block: expected 1 to 1024 threads, got {threads}"
+            )
+        if threads % _WARP and _OF_WARPS.search(self.code):
+            raise ValueError(
+                f"{self.name}: block: expected a multiple of {_WARP} threads, "
+                f"as sums over warps and blocks need, got {threads}"
+            )
+        return {
+            "grid": sizes(*grid, *(1,) * (3 - len(grid))),
+            "block": sizes(*block, *(1,) * (3 - len(block))),
+            "shared": np.int64(value("shared_memory", self.shared_memory)[0]),
+        }

@@ -1,0 +1,97 @@
+"""Machine code of a kernel for the GPUs at hand, compiled or from the cache."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import pathlib
+from collections.abc import Sequence
+
+import jax
+
+from xla_ffi_kit.strings import cache, headers, nvrtc
+from xla_ffi_kit.strings.cuda_source import Kernel
+from xla_ffi_kit.strings.dependencies import Found
+from xla_ffi_kit.strings.errors import BuildError
+
+# What programs for other machines are compiled for, beside the GPUs of this
+# one: as `xla_ffi_library()` has it.
+_EXPORTED = (80, 90, 100)
+
+
+def of(
+    name: str, kernel: Kernel, options: Sequence[str], for_export: bool
+) -> tuple[str, str]:
+    """The kernel's symbol, and its code for each GPU, as the handler takes it.
+
+    Args:
+      name: of the operation.
+      kernel: the program.
+      options: NVRTC's.
+      for_export: whether other machines run it.
+    """
+    compiler = nvrtc.get()
+    gpus = local_gpus()
+    if for_export or not gpus:
+        known = [n for n in _EXPORTED if n in compiler.architectures]
+        wanted = nvrtc.Architectures(
+            tuple(sorted({*known, *gpus} & {*compiler.architectures})),
+            max(known),
+        )
+    else:
+        wanted = nvrtc.architectures_for(name, gpus, compiler.architectures)
+    lines, symbol = [], ""
+    for architecture in wanted.names():
+        symbol, code = _compiled(name, kernel, tuple(options), architecture)
+        lines.append(f"{architecture} {code}")
+    return symbol, "\n".join(lines)
+
+
+def local_gpus() -> tuple[int, ...]:
+    """The compute capabilities of this process's GPUs, such as 90 for 9.0."""
+    try:
+        devices = jax.local_devices(backend="cuda")
+    except RuntimeError:
+        return ()
+    return tuple(
+        sorted({int(d.compute_capability.replace(".", "")) for d in devices})
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(
+    name: str, kernel: Kernel, options: tuple[str, ...], architecture: str
+) -> tuple[str, str]:
+    """The kernel's symbol, and its code in base64."""
+    compiler, found = nvrtc.get(), headers.of_cuda()
+    key = hashlib.sha256()
+    for part in (
+        *("cuda", compiler.version, architecture, *options),
+        *(kernel.hashed(), kernel.expression),
+        *(f"{header}\0{text}" for header, text in found.items()),
+    ):
+        data = part.encode(errors="surrogateescape")
+        key.update(hashlib.sha256(data).digest())
+
+    def compile_file(file: pathlib.Path) -> Found:
+        symbol, code = compiler.compile(
+            name, kernel.text, kernel.expression, found, architecture, options
+        )
+        file.write_bytes(symbol.encode() + b"\n" + code)
+        return Found()
+
+    while True:
+        entry = cache.get(
+            key.hexdigest()[:32], name, compile_file, suffix=".cubin"
+        )
+        try:
+            content = entry.library.read_bytes()
+        except FileNotFoundError:
+            continue  # another process has cleared the cache
+        if hashlib.sha256(content).hexdigest() != entry.digest:
+            raise BuildError(
+                f"{name}: {entry.library} has changed while it was read"
+            )
+        symbol, _, code = content.partition(b"\n")
+        return symbol.decode(), base64.b64encode(code).decode()

@@ -1,0 +1,244 @@
+"""The CUDA side of an operation from a string."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import hashlib
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from xla_ffi_kit._check import Typed
+from xla_ffi_kit.library.handler_library import LAUNCHER, HandlerLibrary
+from xla_ffi_kit.primitive.device_kernel import (
+    Attributes,
+    DeviceKernel,
+    Request,
+)
+from xla_ffi_kit.strings import (
+    compiler_flags,
+    cuda_code,
+    cuda_errors,
+    cuda_source,
+    element_types,
+)
+from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
+
+TARGET = "xla_ffi_kit.launch"
+# As xla_ffi/launch/launch.h numbers parameters.
+_NUMBER_OF_ITEMS = -1
+_FIRST_CONSTANT = -2
+_BYTES_OF_ARRAY = 96
+_MOST_BYTES = 4096  # of all parameters of a kernel
+
+
+class Compile(Protocol):
+    """What compiles: `cuda_code.of`, and in tests what the emulator runs."""
+
+    def __call__(
+        self,
+        name: str,
+        kernel: cuda_source.Kernel,
+        options: Sequence[str],
+        for_export: bool,
+        /,
+    ) -> tuple[str, str]:
+        """The kernel's symbol and its code, as the handler takes it."""
+
+
+class CudaStringWarning(UserWarning):
+    """A string runs on CPUs alone: what it says is no CUDA."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StringKernel(DeviceKernel):
+    """A kernel in a string.
+
+    Attributes:
+      name: of the operation.
+      attributes: names of the attributes, in the kernel's order.
+      operands: how many there are.
+      flags: the author's, for both platforms.
+      is_required: whether the reference must not run in its place.
+      compile: what compiles it.
+      library: of the handler.
+      target: the handler's.
+    """
+
+    name: str
+    attributes: tuple[str, ...]
+    operands: int
+    flags: Sequence[str]
+    is_required: bool
+    compile: Compile = cuda_code.of
+    library: HandlerLibrary | None = LAUNCHER
+    target: str = TARGET
+
+    @abc.abstractmethod
+    def kernel(self, request: Request) -> cuda_source.Kernel:
+        """The kernel for the dtypes of a call; BuildError if there is none."""
+
+    @abc.abstractmethod
+    def launch(
+        self,
+        kernel: cuda_source.Kernel,
+        attributes: Mapping[str, object],
+        operands: Sequence[Typed],
+    ) -> Mapping[str, object]:
+        """Grid, block and shared memory of a call."""
+
+    def buffers(self, request: Request) -> int:
+        """How many results the kernel writes."""
+        return len(request.results)
+
+    def prepare(self, request: Request) -> Attributes | None:
+        """Compiles it for the dtypes of a call."""
+        try:
+            return self._prepare(request)
+        except NoCompilerError as error:
+            if self.is_required:
+                raise NoCompilerError(f"{self.name}: {error}") from None
+            return None
+        except BuildError as error:
+            if self.is_required:
+                raise
+            _warn_once(self.name, str(error))
+            return None
+
+    def by(self, target: str) -> StringKernel:
+        """The same, run by another handler, which is registered."""
+        return dataclasses.replace(self, target=target, library=None)
+
+    def _prepare(self, request: Request) -> Attributes:
+        if self.library is not None and not self.library.exists:
+            raise NoCompilerError(
+                f"there is no {self.library.path}, which launches kernels; "
+                "reinstall the package"
+            )
+        kernel = self.kernel(request)
+        values = request.attributes.items
+        packed, offsets = cuda_source.constants(self.attributes, values)
+        self._check_size(packed, self.operands + self.buffers(request))
+        options = [
+            f"-DKIT_ARRAY_BYTES={cuda_source.array_bytes(values)}",
+            *compiler_flags.macros(self.flags),
+        ]
+        try:
+            symbol, code = self.compile(
+                self.name, kernel, options, request.is_for_export
+            )
+        except NoCompilerError:
+            raise
+        except BuildError as error:
+            raise BuildError(cuda_errors.explain(str(error))) from None
+        parameters = [
+            *range(self.operands),
+            *(_FIRST_CONSTANT - offset for offset in offsets),
+            *range(self.operands, self.operands + self.buffers(request)),
+            *([_NUMBER_OF_ITEMS] if kernel.items else []),
+        ]
+        known = {
+            "name": self.name,
+            "symbol": symbol,
+            "digest": hashlib.sha256(code.encode()).hexdigest()[:32],
+            "code": code,
+            "items": sizes(*kernel.items),
+            "parameters": sizes(*parameters),
+            "constants": np.frombuffer(packed, np.int64),
+        }
+        arguments = request.attributes.for_reference
+        return functools.partial(self._attributes, known, kernel, arguments)
+
+    def _attributes(
+        self,
+        known: Mapping[str, object],
+        kernel: cuda_source.Kernel,
+        attributes: Mapping[str, object],
+        operands: Sequence[Typed],
+    ) -> Mapping[str, object]:
+        return {**known, **self.launch(kernel, attributes, operands)}
+
+    def _check_size(self, packed: bytes, arrays: int) -> None:
+        room = _MOST_BYTES - 8 - _BYTES_OF_ARRAY * arrays
+        if len(packed) > room:
+            raise BuildError(
+                f"{self.name}: attributes: expected at most {room} bytes on "
+                f"CUDA beside {arrays} arrays, got {len(packed)}; pass long "
+                "sequences as operands"
+            )
+
+
+class Sources(Protocol):
+    """What writes the kernel of a loop for each dtype."""
+
+    def of(self, dtype: np.dtype[np.generic], /) -> cuda_source.Kernel:
+        """The kernel for arrays of a dtype."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopKernel(StringKernel):
+    """The kernel of `elementwise` and `rows`, for arrays of one dtype.
+
+    Attributes:
+      sources: the kernels.
+    """
+
+    sources: Sources | None = None
+
+    def kernel(self, request: Request) -> cuda_source.Kernel:
+        """The kernel for the dtype that all arrays have."""
+        if not request.operands:
+            raise BuildError(
+                f"{self.name}: operands: expected at least one on CUDA, got "
+                "none"
+            )
+        arrays = (*request.operands, *request.results)
+        dtypes = list(dict.fromkeys(str(a.dtype) for a in arrays))
+        if len(dtypes) > 1 or dtypes[0] not in element_types.names():
+            raise BuildError(
+                f"{self.name}: dtypes: expected operands and results of one "
+                f"dtype of {', '.join(element_types.names())}, got "
+                f"{', '.join(dtypes)}"
+            )
+        assert self.sources is not None
+        return self.sources.of(np.dtype(request.operands[0].dtype))
+
+    def launch(
+        self,
+        kernel: cuda_source.Kernel,
+        attributes: Mapping[str, object],
+        operands: Sequence[Typed],
+    ) -> Mapping[str, object]:
+        """The handler counts the items of a call when it runs."""
+        return {
+            "grid": sizes(1, 1, 1),
+            "block": sizes(kernel.threads, 1, 1),
+            "shared": np.int64(0),
+        }
+
+
+def sizes(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """An attribute of some sizes."""
+    return np.array(numbers, np.int64)
+
+
+_warned: set[tuple[str, str]] = set()
+_lock = threading.Lock()
+
+
+def _warn_once(name: str, error: str) -> None:
+    with _lock:
+        if (name, error) in _warned:
+            return
+        _warned.add((name, error))
+    warnings.warn(
+        f"{error}\nits reference runs on CUDA; platforms=('cpu',) says that "
+        "this is meant, platforms=('cpu', 'cuda') makes it an error",
+        CudaStringWarning,
+        stacklevel=2,
+    )

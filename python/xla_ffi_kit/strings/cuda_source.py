@@ -1,0 +1,242 @@
+"""The CUDA around an author's code: a kernel, and how it is launched."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xla_ffi_kit.strings import element_types
+from xla_ffi_kit.strings.loops import NEW, OF, Loop
+from xla_ffi_kit.strings.source import Place, without_places
+
+SYMBOL = "kit_kernel"
+_ROWS_OF_BLOCK = 32  # a warp: what kit::for_each takes for granted
+_THREADS = 256  # of a block of elements
+_PACK_BYTES = 16  # that each of them has of an array
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A kernel for operands of some dtypes.
+
+    Attributes:
+      text: the program.
+      expression: the kernel's address in it.
+      threads: of a block, where the kernel decides.
+      items: what blocks divide: the index of a buffer, how many of its trailing
+        axes make an item, and items of a block; empty where the caller decides.
+    """
+
+    text: str
+    expression: str
+    threads: int = 0
+    items: tuple[int, ...] = ()
+
+    def hashed(self) -> str:
+        """The text less where its parts come from, which changes nothing."""
+        return without_places(self.text)
+
+
+def _head(loop: Loop, before: str, place: Place | None) -> list[str]:
+    lines = ['#include "xla_ffi/inline/cuda/kit.h"']
+    if before:
+        assert place is not None
+        lines.append(f"{place.directive()}{before}")
+    return lines
+
+
+def _kernel(
+    loop: Loop,
+    dtype: np.dtype[np.generic],
+    head: Sequence[str],
+    threads: int,
+    body: Sequence[str],
+) -> str:
+    """The program: an author's functions, and the kernel with its parameters.
+
+    Their order is the operands', the attributes', the results', and the number
+    of items.
+    """
+    of = element_types.cpp_type(dtype)
+    types = [
+        *(f"kit::In<{of}> {OF}{name}" for name in loop.operands),
+        *(
+            f"{on_devices(type)} {OF}{name}"
+            for name, type in loop.attributes.items()
+        ),
+        *(f"kit::Out<{of}> {OF}{name}" for name in loop.results),
+        "int64_t kit_items",
+    ]
+    parameters = ", ".join(f"const __grid_constant__ {p}" for p in types)
+    lines = [
+        *head,
+        f'{_here(loop)}extern "C" __global__ void '
+        f"__launch_bounds__({threads}) {SYMBOL}({parameters}) {{",
+        f"using T = {of};",
+        "using A = kit::Accumulate<T>;",
+        *(
+            f"const auto& {name} = kit::AttributeFor<A>({OF}{name});"
+            for name in loop.attributes
+        ),
+        *body,
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def on_devices(cpp: str) -> str:
+    """The type of an attribute in a kernel, from that on CPUs."""
+    return "kit::String" if cpp == "std::string_view" else cpp
+
+
+def _here(loop: Loop) -> str:
+    return Place(f"<kernel of {loop.name}>", 1).directive()
+
+
+@dataclasses.dataclass(frozen=True)
+class Elements:
+    """The kernel of `elementwise`.
+
+    Attributes:
+      loop: names and types.
+      expressions: one for each result.
+      places: where they come from.
+      before: code before the kernel.
+      before_place: where that comes from.
+    """
+
+    loop: Loop
+    expressions: Sequence[str]
+    places: Sequence[Place]
+    before: str
+    before_place: Place | None
+
+    def of(self, dtype: np.dtype[np.generic]) -> Kernel:
+        """The kernel for arrays of a dtype."""
+        loop = self.loop
+        ins = ", ".join(f"{OF}{name}.data()" for name in loop.operands)
+        outs = ", ".join(f"{OF}{name}.data()" for name in loop.results)
+        body = [
+            f"const T* const kit_ins[] = {{{ins}}};",
+            f"T* const kit_outs[] = {{{outs}}};",
+            "kit::ForElements(kit_items, kit_ins, kit_outs, "
+            "[&](const T* kit_in, T* kit_out) {",
+            *(
+                f"const A {name} = kit_in[{i}];"
+                for i, name in enumerate(loop.operands)
+            ),
+        ]
+        for result, expression, place in zip(
+            loop.results, self.expressions, self.places, strict=True
+        ):
+            body += [
+                f"const T {NEW}{result} = T(",
+                f"{place.directive()}{expression}",
+                f"{_here(loop)});",
+            ]
+        body += [
+            f"kit_out[{i}] = {NEW}{name};"
+            for i, name in enumerate(loop.results)
+        ]
+        head = _head(loop, self.before, self.before_place)
+        of_thread = _PACK_BYTES // dtype.itemsize
+        return Kernel(
+            _kernel(loop, dtype, head, _THREADS, [*body, "});"]),
+            SYMBOL,
+            _THREADS,
+            (0, 0, _THREADS * of_thread),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The kernel of `rows`, which gives a thread a row.
+
+    Attributes:
+      loop: names and types.
+      body: the code for one row.
+      place: where it comes from.
+      kernel_axes: of each operand.
+      shared: operands that are whole in every row.
+      before: code before the kernel.
+      before_place: where that comes from.
+    """
+
+    loop: Loop
+    body: str
+    place: Place
+    kernel_axes: Sequence[int]
+    shared: Sequence[int]
+    before: str
+    before_place: Place | None
+
+    def of(self, dtype: np.dtype[np.generic]) -> Kernel:
+        """The kernel for arrays of a dtype."""
+        loop = self.loop
+        parts = [
+            f"const auto {name} = kit::SharedRow({OF}{name});"
+            if i in self.shared
+            else f"const auto {name} = kit::RowOf({OF}{name}, kit_i);"
+            for i, name in enumerate((*loop.operands, *loop.results))
+        ]
+        body = [
+            f"const int64_t kit_i = {_ROWS_OF_BLOCK}ll * blockIdx.x + "
+            "threadIdx.x;",
+            "if (kit_i >= kit_items) return;",
+            *parts,
+            # An author may `continue` with the next row.
+            "do {",
+            f"{self.place.directive()}{self.body}",
+            f"{_here(loop)}}} while (false);",
+        ]
+        head = _head(loop, self.before, self.before_place)
+        first = next(
+            i for i in range(len(loop.operands)) if i not in self.shared
+        )
+        return Kernel(
+            _kernel(loop, dtype, head, _ROWS_OF_BLOCK, body),
+            SYMBOL,
+            _ROWS_OF_BLOCK,
+            (first, self.kernel_axes[first], _ROWS_OF_BLOCK),
+        )
+
+
+def array_bytes(values: Mapping[str, object]) -> int:
+    """KIT_ARRAY_BYTES: the room for the longest attribute that is a sequence.
+
+    In powers of two, so that sequences of many lengths have one kernel.
+    """
+    longest = max(
+        (len(_data(v)) for v in values.values() if _is_long(v)), default=0
+    )
+    return max(8, 1 << (longest - 1).bit_length()) if longest else 8
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, np.ndarray | str)
+
+
+def _data(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    assert isinstance(value, np.ndarray | np.generic)
+    return value.tobytes()
+
+
+def constants(
+    names: Sequence[str], values: Mapping[str, object]
+) -> tuple[bytes, list[int]]:
+    """Attributes as a kernel takes them: their bytes, and where each begins."""
+    room = array_bytes(values)
+    packed, offsets = b"", []
+    for name in names:
+        offsets.append(len(packed))
+        value = values[name]
+        data = _data(value)
+        if _is_long(value):
+            size = len(data) if isinstance(value, str) else value.size  # type: ignore
+            data = size.to_bytes(8, "little") + data.ljust(room, b"\0")
+        packed += data + b"\0" * (-len(data) % 8)
+    return packed, offsets

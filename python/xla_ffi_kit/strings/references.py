@@ -1,0 +1,74 @@
+"""What a reference says about its operation: names, and attributes' types."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import numpy as np
+
+from xla_ffi_kit.primitive.spec import AttributeType
+from xla_ffi_kit.strings.errors import BuildError
+
+
+def name_of(reference: Callable[..., object], default: str = "") -> str:
+    """The operation's name: the reference's, also if that is a partial one.
+
+    A lambda has none: its operation gets `default`.
+    """
+    while isinstance(reference, functools.partial):
+        reference = reference.func
+    name = getattr(reference, "__name__", type(reference).__name__)
+    return name if name.isidentifier() else default
+
+
+def parameter_names(
+    reference: Callable[..., object],
+) -> tuple[tuple[str, ...], dict[str, object]]:
+    """Names of the operands, and the attributes with their defaults."""
+    parameters = inspect.signature(reference).parameters.values()
+    keywords = {
+        p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY
+    }
+    operands = tuple(p.name for p in parameters if p.name not in keywords)
+    return operands, keywords
+
+
+def attribute_types(
+    name: str,
+    reference: Callable[..., object],
+    declared: Mapping[str, AttributeType],
+) -> dict[str, AttributeType]:
+    """The types of the attributes: declared, or those of the defaults."""
+    return {
+        attribute: declared[attribute]
+        if attribute in declared
+        else type_of_default(name, attribute, default)
+        for attribute, default in parameter_names(reference)[1].items()
+    }
+
+
+def type_of_default(
+    name: str, attribute: str, default: object
+) -> AttributeType:
+    """The type of an attribute, from its default, as C++ would have it."""
+    for kind, dtype in (
+        (bool, np.bool_),
+        (int, np.int64),
+        (float, np.float64),
+        (str, str),
+    ):
+        if isinstance(default, kind):
+            return dtype
+    if isinstance(default, np.generic):
+        return default.dtype
+    if isinstance(default, tuple | list) and default:
+        element = type_of_default(name, attribute, default[0])
+        return cast(AttributeType, (element,))
+    raise BuildError(
+        f"{name}: attribute {attribute}: expected a default that is a number, "
+        "a bool, a string or a sequence of numbers, or its type in "
+        f"`attributes`, got {default!r}"
+    )

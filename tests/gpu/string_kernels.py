@@ -1,0 +1,411 @@
+"""Ten loops that XLA has no fast way for, each from one string.
+
+They run on CPUs, on CUDA and, in tests without a GPU, in the emulator.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+import xla_ffi_kit
+
+# Where a test compiles for CUDA it must not fall back.
+BOTH = ("cpu", "cuda")
+
+
+def _over_last(step, start, *arrays):
+    """The results of lax.scan over the last axis, that axis last again."""
+    arrays = [jnp.moveaxis(a, -1, 0) for a in arrays]
+    _, ys = lax.scan(lambda h, xs: step(h, *xs), start, tuple(arrays))
+    return jax.tree.map(lambda y: jnp.moveaxis(y, 0, -1), ys)
+
+
+@xla_ffi_kit.rows(
+    r"""
+    A h = 0;
+    kit::for_each(x, out, [&](auto v) { return h = std::tanh(decay * h + v); });
+    """,
+    dtypes="f32 f64 bf16 f16",
+    platforms=BOTH,
+)
+def recurrence(x, *, decay=0.9):
+    """h[t] = tanh(decay h[t - 1] + x[t])."""
+    wide = jnp.promote_types(x.dtype, jnp.float32)
+
+    def step(h, v):
+        h = jnp.tanh(decay * h + v.astype(wide))
+        return h, h.astype(x.dtype)
+
+    return _over_last(step, jnp.zeros(x.shape[:-1], wide), x)
+
+
+@xla_ffi_kit.rows(
+    r"""
+    A carry = 0;
+    kit::for_each_reversed(a, before, ct, da, db, [&](auto at, auto h, auto g) {
+      const A sum = g + carry;
+      carry = at * sum;
+      return kit::results(sum * h, sum);
+    });
+    """,
+    results=["da", "db"],
+    dtypes="f32 f64",
+    platforms=BOTH,
+)
+def gates_backward(a, before, ct):
+    def step(carry, at, h, g):
+        total = g + carry
+        return at * total, (total * h, total)
+
+    reversed_ = [jnp.flip(x, -1) for x in (a, before, ct)]
+    results = _over_last(step, jnp.zeros(a.shape[:-1], a.dtype), *reversed_)
+    return tuple(jnp.flip(x, -1) for x in results)
+
+
+def _gates_fwd(a, b):
+    h = gates(a, b)
+    return h, (a, h)
+
+
+def _gates_bwd(residuals, ct):
+    a, h = residuals
+    first = jnp.zeros_like(h[..., :1])
+    before = jnp.concatenate([first, h[..., :-1]], -1)
+    return gates_backward(a, before, ct)
+
+
+@xla_ffi_kit.rows(
+    r"""
+    A h = 0;
+    kit::for_each(a, b, out, [&](auto at, auto bt) { return h = at * h + bt; });
+    """,
+    dtypes="f32 f64",
+    vjp=(_gates_fwd, _gates_bwd),
+    platforms=BOTH,
+)
+def gates(a, b):
+    """h[t] = a[t] h[t - 1] + b[t]; the derivative is a second string."""
+
+    def step(h, at, bt):
+        h = at * h + bt
+        return h, h
+
+    return _over_last(step, jnp.zeros(a.shape[:-1], a.dtype), a, b)
+
+
+@xla_ffi_kit.rows(
+    r"""
+    int64_t states = 1;
+    while (states * states < transition.size()) ++states;
+    const int64_t steps = seen.size() / states;
+    for (int64_t t = 0; t < steps; ++t) {
+      A sum = 0;
+      for (int64_t j = 0; j < states; ++j) {
+        A p = t == 0 ? A(1) / states : A(0);
+        if (t > 0) {
+          for (int64_t i = 0; i < states; ++i) {
+            p += out[(t - 1) * states + i] * transition[i * states + j];
+          }
+        }
+        out[t * states + j] = p * seen[t * states + j];
+        sum += out[t * states + j];
+      }
+      for (int64_t j = 0; j < states; ++j) out[t * states + j] /= sum;
+    }
+    """,
+    dtypes="f32 f64",
+    kernel_axes=2,
+    shared=[1],
+    platforms=BOTH,
+)
+def hmm_forward(seen, transition):
+    """p(state at t | what was seen until t), of a hidden Markov model."""
+    states = transition.shape[-1]
+    steps = jnp.moveaxis(seen, -2, 0)
+    uniform = jnp.full(seen.shape[:-2] + (states,), 1 / states, seen.dtype)
+
+    def step(carry, likelihood):
+        prior, is_first = carry
+        prior = jnp.where(is_first, uniform, prior @ transition) * likelihood
+        prior /= jnp.sum(prior, -1, keepdims=True)
+        return (prior, False), prior
+
+    _, out = lax.scan(step, (uniform, True), steps)
+    return jnp.moveaxis(out, 0, -2)
+
+
+@xla_ffi_kit.rows(
+    r"""
+    int64_t states = 1;
+    while (states * states < transition.size()) ++states;
+    const int64_t steps = score.size() / states;
+    for (int64_t j = 0; j < states; ++j) {
+      best[j] = score[j];
+      back[j] = T(0);
+    }
+    for (int64_t t = 1; t < steps; ++t) {
+      for (int64_t j = 0; j < states; ++j) {
+        A most = std::numeric_limits<A>::lowest();
+        int64_t from = 0;
+        for (int64_t i = 0; i < states; ++i) {
+          const A sum = best[(t - 1) * states + i] + transition[i * states + j];
+          if (sum > most) {
+            most = sum;
+            from = i;
+          }
+        }
+        best[t * states + j] = most + score[t * states + j];
+        back[t * states + j] = T(from);
+      }
+    }
+    int64_t state = 0;
+    for (int64_t j = 1; j < states; ++j) {
+      if (A(best[(steps - 1) * states + j]) >
+          A(best[(steps - 1) * states + state])) {
+        state = j;
+      }
+    }
+    for (int64_t t = steps - 1; t >= 0; --t) {
+      path[t] = T(state);
+      state = int64_t(A(back[t * states + state]));
+    }
+    """,
+    results=["path", "best", "back"],
+    dtypes="f32 f64",
+    kernel_axes=2,
+    shared=[1],
+    platforms=BOTH,
+)
+def viterbi(score, transition):
+    """The best path through a hidden Markov model; scores are logarithms."""
+    dtype = score.dtype
+    steps = jnp.moveaxis(score, -2, 0)
+
+    def forwards(best, now):
+        sums = best[..., :, None] + transition
+        best = jnp.max(sums, -2) + now
+        return best, (best, jnp.argmax(sums, -2))
+
+    last, (best, back) = lax.scan(forwards, steps[0], steps[1:])
+    best = jnp.concatenate([steps[:1], best])
+    state = jnp.argmax(last, -1)
+
+    def backwards(state, back):
+        before = jnp.take_along_axis(back, state[..., None], -1)[..., 0]
+        return before, before
+
+    _, path = lax.scan(backwards, state, back, reverse=True)
+    path = jnp.concatenate([path, state[None]])
+    back = jnp.concatenate([jnp.zeros_like(steps[:1]), back.astype(dtype)])
+    return (
+        jnp.moveaxis(path.astype(dtype), 0, -1),
+        jnp.moveaxis(best, 0, -2),
+        jnp.moveaxis(back, 0, -2),
+    )
+
+
+@xla_ffi_kit.rows(
+    r"""
+    for (int64_t j = 0; j < out.size(); ++j) out[j] = T(j);
+    for (int64_t i = 0; i < a.size(); ++i) {
+      T corner = out[0];
+      out[0] = T(i + 1);
+      for (int64_t j = 0; j < b.size(); ++j) {
+        const T above = out[j + 1];
+        const T change = corner + T(a[i] != b[j]);
+        const T shift = T(1) + std::min(T(out[j]), above);
+        out[j + 1] = std::min(change, shift);
+        corner = above;
+      }
+    }
+    """,
+    before="#include <algorithm>",
+    dtypes="s32 s64 s16",
+    platforms=BOTH,
+)
+def edit_distance(a, b):
+    """The last row of the table of distances; it ends with that of a and b."""
+    m = b.shape[-1]
+    first = jnp.broadcast_to(
+        jnp.arange(m + 1, dtype=b.dtype), (*b.shape[:-1], m + 1)
+    )
+
+    def row(above, letter_i):
+        letter, i = letter_i
+        change = above[..., :-1] + (letter[..., None] != b)
+
+        def cell(left, pair):
+            here = jnp.minimum(pair[0], 1 + jnp.minimum(left, pair[1]))
+            return here, here
+
+        start = jnp.zeros_like(above[..., 0]) + i + 1
+        pairs = jnp.moveaxis(jnp.stack([change, above[..., 1:]]), -1, 0)
+        _, cells = lax.scan(cell, start, pairs)
+        row = jnp.concatenate([start[None], cells])
+        return jnp.moveaxis(row, 0, -1).astype(b.dtype), None
+
+    letters = jnp.moveaxis(a, -1, 0)
+    places = jnp.arange(a.shape[-1], dtype=a.dtype)
+    return lax.scan(row, first, (letters, places))[0]
+
+
+@xla_ffi_kit.rows(
+    r"""
+    A most = 0;
+    kit::for_each(x, reset, out, [&](auto v, auto is_new) {
+      return most = is_new > 0 ? v : std::max<A>(most, v);
+    });
+    """,
+    before="#include <algorithm>",
+    dtypes="f32 bf16 s32 s8",
+    platforms=BOTH,
+)
+def running_max(x, reset):
+    """The largest of x since the last reset, or 0."""
+
+    def step(most, v, is_new):
+        most = jnp.where(is_new > 0, v, jnp.maximum(most, v))
+        return most, most
+
+    return _over_last(step, jnp.zeros(x.shape[:-1], x.dtype), x, reset)
+
+
+@xla_ffi_kit.rows(
+    r"""
+    A x1 = 0, x2 = 0, y1 = 0, y2 = 0;
+    kit::for_each(x, out, [&](auto v) {
+      const A y = A(b[0]) * v + A(b[1]) * x1 + A(b[2]) * x2 - A(a[0]) * y1 -
+                  A(a[1]) * y2;
+      x2 = x1;
+      x1 = v;
+      y2 = y1;
+      return y1 = y;
+    });
+    """,
+    dtypes="f32 f64",
+    platforms=BOTH,
+)
+def biquad(x, *, a=(-1.6, 0.8), b=(0.1, 0.2, 0.1)):
+    """A filter with two poles and two zeros."""
+
+    def step(state, v):
+        x1, x2, y1, y2 = state
+        y = b[0] * v + b[1] * x1 + b[2] * x2 - a[0] * y1 - a[1] * y2
+        return (v, x1, y, y1), y
+
+    zero = jnp.zeros(x.shape[:-1], x.dtype)
+    return _over_last(step, (zero,) * 4, x)
+
+
+@xla_ffi_kit.elementwise(
+    "solve(x)",
+    before=r"""
+    #include <limits>
+    template <typename A>
+    A solve(A x) {
+      A y = x;
+      for (int i = 0; i < 50; ++i) {
+        const A step = (y * y * y + y - x) / (3 * y * y + 1);
+        y -= step;
+        if (std::abs(step) <= std::numeric_limits<A>::epsilon() * std::abs(y)) {
+          break;
+        }
+      }
+      return y;
+    }
+    """,
+    dtypes="f32 f64 bf16",
+    platforms=BOTH,
+)
+def cubic_root(x):
+    """y with y^3 + y = x, by Newton's iteration until nothing changes."""
+    wide = jnp.promote_types(x.dtype, jnp.float32)
+    v = x.astype(wide)
+
+    def improve(_, y):
+        return y - (y * y * y + y - v) / (3 * y * y + 1)
+
+    return lax.fori_loop(0, 50, improve, v).astype(x.dtype)
+
+
+@xla_ffi_kit.rows(
+    r"""
+    A q = start[0], p = start[1];
+    const auto force = [&](A q, A p) { return mu * (1 - q * q) * p - q; };
+    for (int64_t i = 0; i < steps; ++i) {
+      const A k1 = p, l1 = force(q, p);
+      const A k2 = p + dt / 2 * l1, l2 = force(q + dt / 2 * k1, k2);
+      const A k3 = p + dt / 2 * l2, l3 = force(q + dt / 2 * k2, k3);
+      const A k4 = p + dt * l3, l4 = force(q + dt * k3, k4);
+      q += dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
+      p += dt / 6 * (l1 + 2 * l2 + 2 * l3 + l4);
+      out[i] = q;
+    }
+    """,
+    dtypes="f32 f64",
+    platforms=BOTH,
+)
+def van_der_pol(start, *, mu=1.0, dt=0.05, steps=40):
+    """Van der Pol's oscillator from (q, p) on, by Runge and Kutta's method."""
+
+    def slope(q, p):
+        return p, mu * (1 - q * q) * p - q
+
+    def step(state, _):
+        q, p = state
+        k1, l1 = slope(q, p)
+        k2, l2 = slope(q + dt / 2 * k1, p + dt / 2 * l1)
+        k3, l3 = slope(q + dt / 2 * k2, p + dt / 2 * l2)
+        k4, l4 = slope(q + dt * k3, p + dt * l3)
+        q = q + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        p = p + dt / 6 * (l1 + 2 * l2 + 2 * l3 + l4)
+        return (q, p), q
+
+    first = start[..., 0], start[..., 1]
+    return jnp.moveaxis(lax.scan(step, first, length=steps)[1], 0, -1)
+
+
+@xla_ffi_kit.rows(
+    r"""
+    T last = 0, run = -1;
+    kit::for_each(x, out, [&](auto v) {
+      run += run < 0 || v != last;
+      last = v;
+      return run;
+    });
+    """,
+    dtypes="s32 s64 s16 s8",
+    platforms=BOTH,
+)
+def run_ids(x):
+    """Numbers the runs of equal elements, from 0."""
+    first = jnp.ones_like(x[..., :1], bool)
+    is_new = jnp.concatenate([first, x[..., 1:] != x[..., :-1]], -1)
+    return (jnp.cumsum(is_new, -1) - 1).astype(x.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """An operation, and the operands of a small call of it: dtype and shape."""
+
+    op: xla_ffi_kit.FfiOp
+    operands: tuple[str, ...]
+    attributes: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+
+SHOWN = (
+    Shown(recurrence, ("f32[3,45]",)),
+    Shown(gates, ("f32[3,45]", "f32[3,45]")),
+    Shown(gates_backward, ("f32[3,45]",) * 3),
+    Shown(hmm_forward, ("f32[3,9,4]", "f32[4,4]")),
+    Shown(viterbi, ("f32[3,9,4]", "f32[4,4]")),
+    Shown(edit_distance, ("s32[3,7]", "s32[3,9]")),
+    Shown(running_max, ("f32[3,45]", "f32[3,45]")),
+    Shown(biquad, ("f32[3,45]",)),
+    Shown(cubic_root, ("f32[5,7]",)),
+    Shown(van_der_pol, ("f32[3,2]",), {"steps": 9}),
+    Shown(run_ids, ("s32[3,45]",)),
+)

@@ -1,0 +1,316 @@
+"""What rows of strings read and write in memory on CUDA, in the emulator."""
+
+import emulated_cuda
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+
+_DTYPES = [
+    "float32",
+    "float64",
+    "bfloat16",
+    "float16",
+    "int8",
+    "uint16",
+    "bool",
+]
+_SIZES = [1, 2, 3, 5, 8, 17, 32, 67, 100]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _wide():
+    with jax.enable_x64(True):
+        yield
+
+
+def _rows(body, results=("out",), dtypes="f32", reference=None, **options):
+    def op(x):
+        raise NotImplementedError
+
+    made = xla_ffi_kit.rows(
+        body,
+        results=list(results),
+        dtypes=dtypes,
+        platforms=("cuda",),
+        **options,
+    )(reference or op)
+    return emulated_cuda.emulated(made)
+
+
+def _values(dtype, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    return jnp.asarray(
+        rng.integers(0, 2 if dtype == "bool" else 90, shape)
+    ).astype(dtype)
+
+
+_ORDERS = {
+    "forwards": "for (int64_t i = 0; i < x.size(); ++i)",
+    "backwards": "for (int64_t i = x.size() - 1; i >= 0; --i)",
+    "scattered": "for (int64_t k = 0, i = 0; k < x.size();"
+    " ++k, i = (i + 37) % x.size())",
+}
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("order", _ORDERS)
+def test_copies_in_any_order(dtype, order):
+    def copy(x):
+        return x
+
+    # 37 is prime to each of the sizes, and so every element has its turn.
+    op = _rows(
+        f"{_ORDERS[order]} out[i] = x[i];", dtypes=[dtype], reference=copy
+    )
+    for size in _SIZES:
+        x = _values(dtype, (5, size))
+        np.testing.assert_array_equal(op(x), x, str(size))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "float64"])
+def test_reads_what_it_wrote(dtype):
+    def sums(x):
+        wide = jnp.float32 if dtype == "bfloat16" else dtype
+        return jnp.cumsum(x.astype(wide), -1).astype(dtype)
+
+    body = """
+    out[0] = x[0];
+    for (int64_t i = 1; i < x.size(); ++i) out[i] = out[i - 1] + A(x[i]);
+    """
+    op = _rows(body, dtypes=[dtype], reference=sums)
+    for size in _SIZES:
+        x = _values(dtype, (3, size)) % 2
+        np.testing.assert_array_equal(
+            np.asarray(op(x), float), np.cumsum(np.asarray(x, float), -1)
+        )
+
+
+def test_reads_far_back_and_writes_twice():
+    body = """
+    for (int64_t i = 0; i < x.size(); ++i) {
+      out[i] = x[i];
+      if (i >= 3) out[i - 3] += out[i];
+      if (i >= 9) std::swap(out[i - 9], out[i - 2]);
+      out[i] *= 2;
+      ++out[i];
+      T kept = out[i / 2];
+      out[i / 2] = std::max(kept, x[i]);
+    }
+    """
+
+    def reference(x):
+        return x
+
+    op = _rows(
+        body, dtypes="s32", before="#include <algorithm>", reference=reference
+    )
+    for size in _SIZES:
+        x = np.asarray(_values("int32", (2, size)))
+        want = np.zeros_like(x)
+        for row, out in zip(x, want, strict=True):
+            for i in range(size):
+                out[i] = row[i]
+                if i >= 3:
+                    out[i - 3] += out[i]
+                if i >= 9:
+                    out[i - 9], out[i - 2] = out[i - 2], out[i - 9]
+                out[i] = 2 * out[i] + 1
+                out[i // 2] = max(out[i // 2], row[i])
+        np.testing.assert_array_equal(op(x), want, str(size))
+
+
+_IN_PLACE = {
+    "plain": f"{_ORDERS['forwards']} out[i] = x[i] + 1;",
+    "backwards": f"{_ORDERS['backwards']} out[i] = x[i] + 1;",
+    "even": "kit::for_each(x, out, [&](auto v) { return v + 1; });",
+    "reversed": """
+    kit::for_each_reversed(x, out, [&](auto v) { return v + 1; });
+    """,
+}
+
+
+@pytest.mark.parametrize("form", _IN_PLACE)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_operand_and_result_may_share_a_buffer(form, dtype):
+    def add_one(x):
+        return x + 1
+
+    op = _rows(
+        _IN_PLACE[form],
+        dtypes=[dtype],
+        reference=add_one,
+        input_output_aliases={0: 0},
+    )
+    call = jax.jit(op, donate_argnums=0)
+    for size in _SIZES:
+        x = _values(dtype, (37, size))
+        want = np.asarray(x) + np.asarray(1, dtype)
+        np.testing.assert_array_equal(call(x), want, str(size))
+
+
+@pytest.mark.parametrize("form", ["plain", "even"])
+def test_writes_nothing_of_other_rows(form):
+    """Every second row is written, in turns that overlap."""
+    write = {
+        "plain": "for (int64_t i = 0; i < out.size(); ++i) out[i] = x[i] + 1;",
+        "even": "kit::for_each(x, out, [&](auto v) { return v + 1; });",
+    }[form]
+
+    def every_second(x):
+        return x
+
+    op = _rows(
+        f"if (int64_t(x[0]) % 2 == 0) {{ {write} }}",
+        dtypes="s8",
+        reference=every_second,
+        input_output_aliases={0: 0},
+    )
+    call = jax.jit(op, donate_argnums=0)
+    for size in _SIZES:
+        x = np.array(_values("int8", (40, size)))
+        x[:, 0] = np.arange(40)
+        want = np.where(np.arange(40)[:, None] % 2 == 0, x + 1, x)
+        np.testing.assert_array_equal(call(jnp.asarray(x)), want, str(size))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 31, 32, 33, 64, 70])
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 64, 100])
+def test_even_form(rows, size):
+    def many(x, y, z):
+        return x + y, z * 2
+
+    op = _rows(
+        "kit::for_each(x, y, z, sum, twice, [&](auto a, auto b, auto c) {"
+        "  return kit::results(a + b, 2 * c); });",
+        results=["sum", "twice"],
+        dtypes="f32 f64 bf16 s8",
+        reference=many,
+    )
+    for dtype in ("float32", "float64", "bfloat16", "int8"):
+        x, y, z = (_values(dtype, (rows, size), i) % 9 for i in range(3))
+        for got, want in zip(op(x, y, z), (x + y, z * 2), strict=True):
+            np.testing.assert_array_equal(
+                np.asarray(got, float), np.asarray(want, float), dtype
+            )
+
+
+@pytest.mark.parametrize("operands", [4, 8])
+def test_even_form_of_many_arrays_has_narrow_tiles(operands):
+    names = [f"x{i}" for i in range(operands)]
+    arguments = ", ".join(f"auto v{i}" for i in range(operands))
+    total = " + ".join(f"v{i}" for i in range(operands))
+    scope = {}
+    exec(
+        f"def total({', '.join(names)}):\n    return {' + '.join(names)}", scope
+    )
+    op = _rows(
+        f"kit::for_each({', '.join(names)}, out, [&]({arguments}) "
+        f"{{ return {total}; }});",
+        dtypes="f64",
+        reference=scope["total"],
+    )
+    xs = [_values("float64", (35, 41), i) for i in range(operands)]
+    np.testing.assert_array_equal(op(*xs), sum(xs))
+
+
+def test_even_form_after_rows_went_their_own_ways():
+    body = """
+    A sum = 0;
+    for (int64_t i = 0; i < int64_t(x[0]); ++i) sum += i;
+    if (int64_t(x[0]) % 3 != 0) {
+      kit::for_each(x, out, [&](auto v) { return v + sum; });
+    } else {
+      out[0] = -1;
+      for (int64_t i = 1; i < x.size(); ++i) out[i] = out[0];
+    }
+    A last = 0;
+    kit::for_each_reversed(x, more, [&](auto v) { return last += v; });
+    more[0] += sum;
+    """
+
+    def reference(x):
+        n = x[..., :1]
+        total = n * (n - 1) / 2
+        out = jnp.where(n % 3 != 0, x + total, -1)
+        more = jnp.flip(jnp.cumsum(jnp.flip(x, -1), -1), -1)
+        return out, more.at[..., 0].add(total[..., 0])
+
+    op = _rows(body, results=["out", "more"], reference=reference)
+    x = np.array(_values("float32", (70, 45)))
+    x[:, 0] = np.arange(70) % 11
+    for got, want in zip(op(x), reference(jnp.asarray(x)), strict=True):
+        np.testing.assert_allclose(got, want, 1e-6)
+
+
+def test_rows_of_two_lengths():
+    def shorter(x):
+        return x[..., :-3]
+
+    op = _rows(
+        "kit::for_each(x, out, [&](auto v) { return v; });", reference=shorter
+    )
+    x = _values("float32", (33, 40))
+    np.testing.assert_array_equal(op(x), x[:, :-3])
+
+
+def test_shared_rows_attributes_and_continue():
+    body = """
+    if (label == "skip") {
+      out[0] = 7;
+      continue;
+    }
+    A sum = 0;
+    kit::for_each(x, weight, out, [&](auto v, auto w) { return w * v; });
+    for (const T v : x) sum += v;
+    for (int64_t i = 0; i < factors.size(); ++i) out[0] += factors[i] * sum;
+    out[1] = is_on ? A(count) : A(weight[1]);
+    """
+
+    def op(x, weight, *, factors, label="", is_on=True, count=3):
+        out = x * weight
+        first = out[..., 0] + sum(factors) * jnp.sum(x, -1)
+        out = out.at[..., 0].set(first)
+        return out.at[..., 1].set(count if is_on else weight[1])
+
+    made = _rows(
+        body, reference=op, shared=[1], attributes={"factors": (np.float64,)}
+    )
+    x, weight = _values("float32", (3, 5)), _values("float32", (5,), 1)
+    for given in (
+        {"factors": (1.0, 2.0)},
+        {"factors": (0.5,) * 20, "is_on": False, "label": "a label"},
+        {"factors": (), "count": -9},
+    ):
+        np.testing.assert_allclose(
+            made(x, weight, **given), op(x, weight, **given), 1e-6
+        )
+    got = made(x, weight, factors=(1.0,), label="skip")
+    np.testing.assert_array_equal(got[:, 0], 7)
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_elements(dtype):
+    def pick(x, y):
+        return y, x
+
+    made = xla_ffi_kit.elementwise(
+        "y", "x", dtypes=[dtype], platforms=("cuda",)
+    )(pick)
+    op = emulated_cuda.emulated(made)
+    for shape in ((), (1,), (3,), (16,), (17,), (4, 1031), (0,), (3, 0)):
+        x, y = _values(dtype, shape), _values(dtype, shape, 1)
+        for got, want in zip(op(x, y), (y, x), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_nothing_to_do():
+    def copy(x):
+        return x
+
+    op = _rows("out[0] = x[0];", reference=copy)
+    before = emulated_cuda.launches()
+    assert op(jnp.ones((0, 3))).shape == (0, 3)
+    assert emulated_cuda.launches() == before

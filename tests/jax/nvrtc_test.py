@@ -1,0 +1,316 @@
+"""NVRTC of PyPI compiles strings, without a GPU; where CUDA is not asked for,
+and where it is."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+_folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import string_kernels  # noqa: E402
+
+import xla_ffi_kit  # noqa: E402
+from xla_ffi_kit import BuildError  # noqa: E402
+from xla_ffi_kit.strings import cache, cuda_code, nvrtc  # noqa: E402
+from xla_ffi_kit.strings.cuda_kernel import CudaStringWarning  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    not nvrtc.is_installed(), reason="NVRTC is fetched with --config=cuda"
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
+    cuda_code._compiled.cache_clear()
+
+
+def _lower(op, *operands, **attributes):
+    """The program for CUDA."""
+    call = jax.jit(lambda *x: op(*x, **attributes))
+    lowered = call.trace(*operands).lower(lowering_platforms=("cuda",))
+    return lowered.as_text()
+
+
+def _architectures(program):
+    return re.findall(r'(?:"|\\0A|\\n)((?:sm|compute)_\d+) ', program)
+
+
+@pytest.mark.parametrize("shown", string_kernels.SHOWN, ids=lambda s: s.op.name)
+def test_each_loop_compiles(shown):
+    operands = []
+    for text in shown.operands:
+        name, _, shape = text.rstrip("]").partition("[")
+        dtype = {"f": jnp.float32, "s": jnp.int32}[name[0]]
+        operands.append(jnp.ones(tuple(map(int, shape.split(","))), dtype))
+    program = _lower(shown.op, *operands, **shown.attributes)
+    assert "@xla_ffi_kit.launch(" in program
+    assert _architectures(program) == [
+        "sm_80",
+        "sm_90",
+        "sm_100",
+        "compute_100",
+    ]
+
+
+def _scale(expression="factor * x", **options):
+    def scale(x, *, factor=2.0):
+        return (x * factor).astype(x.dtype)
+
+    options.setdefault("dtypes", "f32 f64 bf16 f16 s8 s16 s32 s64 u8 bool")
+    return xla_ffi_kit.elementwise(expression, **options)(scale)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "bfloat16", "float16", "int8", "int16", "int32", "uint8"],
+)
+def test_each_dtype_compiles(dtype):
+    op = _scale(platforms=("cpu", "cuda"), dtypes=[dtype])
+    assert "xla_ffi_kit.launch" in _lower(op, jnp.ones(5, dtype))
+
+
+def test_what_cannot_be_cuda_warns_once_and_runs_the_reference():
+    op = _scale("std::vector<A>(1, x)[0]", before="#include <vector>")
+    x = jnp.ones(3)
+    with pytest.warns(CudaStringWarning, match="no header vector on CUDA"):
+        assert "xla_ffi_kit.launch" not in _lower(op, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _lower(op, x, factor=3.0)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("x * unknown", 'identifier "unknown" is undefined'),
+        ("std::sph_bessel(1, x)", "there is no std::sph_bessel on CUDA"),
+    ],
+)
+def test_errors_name_the_line(expression, said):
+    op = _scale(expression, platforms=("cuda",))
+    with pytest.raises(BuildError, match=said) as error:
+        _lower(op, jnp.ones(3))
+    assert "scale: does not compile for CUDA: " in str(error.value)
+
+
+def test_errors_are_at_the_place_of_the_string():
+    @xla_ffi_kit.rows(
+        """
+        out[0] = x[0];
+        out[1] = nonsense;
+        """,
+        dtypes="f32",
+        platforms=("cuda",),
+    )
+    def wrong(x):
+        return x
+
+    line = 1 + next(
+        i
+        for i, text in enumerate(pathlib.Path(__file__).open())
+        if "= nonsense;" in text
+    )
+    with pytest.raises(BuildError, match=rf"nvrtc_test\.py\({line}\): error"):
+        _lower(wrong, jnp.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("auto v = out[0]; out[1] = v;", "write `T v = out\\[i\\]`"),
+        ("if (x[0] < 0) throw 1; out[0] = x[0];", "a GPU throws nothing"),
+    ],
+)
+def test_advice(body, said):
+    @xla_ffi_kit.rows(body, dtypes="f32", platforms=("cuda",))
+    def wrong(x):
+        return x
+
+    with pytest.raises(BuildError, match=said):
+        _lower(wrong, jnp.ones((2, 3)))
+
+
+def test_wrong_dtype():
+    op = _scale(dtypes="f32", platforms=("cpu", "cuda"))
+    with pytest.raises(TypeError, match="expected dtype float32, got int32"):
+        _lower(op, jnp.ones(3, jnp.int32))
+
+    @xla_ffi_kit.rows("out[0] = x[0];", dtypes="f32", platforms=("cuda",))
+    def two_dtypes(x):
+        return x.astype(jnp.int32)
+
+    with pytest.raises(BuildError, match="of one dtype .* got float32, int32"):
+        _lower(two_dtypes, jnp.ones((2, 3)))
+
+
+_SUM = """
+template <typename T>
+__global__ void total(kit::In<T> x, double factor, kit::Out<T> y) {
+  T* partial = kit::shared_memory<T>();
+  partial[threadIdx.x] = x[threadIdx.x];
+  y[0] = factor * kit::block_sum(partial[threadIdx.x]);
+}"""
+
+
+def _total(code=_SUM):
+    @xla_ffi_kit.cuda(
+        code,
+        grid=1,
+        block=32,
+        shared_memory=lambda x, factor: 4 * 32,
+        kernel_axes=1,
+    )
+    def total(x, *, factor=1.0):
+        return factor * jnp.sum(x, -1)
+
+    return total
+
+
+def test_blocks():
+    program = _lower(_total(), jnp.ones(32))
+    assert "kit2InIf" in program  # the mangled name of the instance
+    assert "shared = 128 : i64" in program
+    assert "block = array<i64: 32, 1, 1>" in program
+
+
+def test_kernels_with_other_parameters():
+    with pytest.raises(BuildError, match="kernel takes other parameters"):
+        _lower(_total(_SUM.replace("double", "int")), jnp.ones(32))
+    with pytest.raises(BuildError, match="kernel takes other parameters"):
+        _lower(_total(_SUM.replace("total", "totals")), jnp.ones(32))
+
+
+def test_attributes_of_any_length_share_a_kernel():
+    op = string_kernels.biquad
+    x = jnp.ones((2, 3))
+
+    def program(**attributes):
+        return _lower(op, x, **attributes)
+
+    def digest(text):
+        return re.search(r'digest = "(\w+)"', text)[1]
+
+    first = program()
+    second = program(b=(1.0, 2.0, 3.0), a=(0.0, 0.5))
+    assert digest(first) == digest(second)
+    assert first != second
+    with pytest.raises(BuildError, match="at most .* bytes on CUDA"):
+        program(b=(1.0,) * 1000, a=(0.0, 0.5))
+
+
+def test_the_cache_keeps_machine_code():
+    op = _scale(platforms=("cuda",))
+    first = _lower(op, jnp.ones(3))
+    (entry, *others) = cache.entries()
+    assert len(others) == 3 and entry.library.suffix == ".cubin"
+    files = {e.library: e.library.stat().st_mtime_ns for e in cache.entries()}
+    cuda_code._compiled.cache_clear()
+    assert _lower(_scale(platforms=("cuda",)), jnp.ones(3)) == first
+    assert files == {
+        e.library: e.library.stat().st_mtime_ns for e in cache.entries()
+    }
+    entry.library.write_bytes(b"damaged")
+    cuda_code._compiled.cache_clear()
+    assert _lower(op, jnp.ones(3)) == first
+    cache.folder().chmod(0o777)
+    cuda_code._compiled.cache_clear()
+    with pytest.raises(BuildError, match="others may write"):
+        _lower(op, jnp.ones(3))
+
+
+def test_an_exported_program_has_the_code():
+    op = string_kernels.recurrence
+    exported = jax.export.export(
+        jax.jit(op),
+        platforms=("cpu", "cuda"),
+        disabled_checks=xla_ffi_kit.export_checks(),
+    )(jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, m"), "float32"))
+    again = jax.export.deserialize(exported.serialize())
+    assert _architectures(again.mlir_module())[-1] == "compute_100"
+    x = jnp.ones((4, 5))
+    np.testing.assert_allclose(again.call(x), op(x), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "machine", "ptx"),
+    [([90], (90,), None), ([80, 90], (80, 90), None), ([90, 130], (90,), 120)],
+)
+def test_gpus(gpus, machine, ptx):
+    found = nvrtc.architectures_for("op", gpus, (75, 80, 90, 100, 120))
+    assert (found.machine, found.ptx) == (machine, ptx)
+    with pytest.raises(BuildError, match="7.5 or newer, .* got 7.0"):
+        nvrtc.architectures_for("op", [70], (75, 80))
+
+
+def test_code_for_the_gpus_of_the_process(monkeypatch):
+    monkeypatch.setattr(cuda_code, "local_gpus", lambda: (86,))
+    program = _lower(_scale(platforms=("cuda",)), jnp.ones(3))
+    assert _architectures(program) == ["sm_86"]
+
+
+def test_missing_or_of_another_version(monkeypatch, tmp_path):
+    x = jnp.ones(3)
+    nvrtc.get.cache_clear()
+    monkeypatch.setattr(nvrtc, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(nvrtc, "_on_the_machine", lambda name: False)
+    try:
+        assert "xla_ffi_kit.launch" not in _lower(_scale(), x)
+        with pytest.raises(BuildError, match="no NVRTC, .*`pip install"):
+            _lower(_scale(platforms=("cuda",)), x)
+        place = tmp_path / "cuda_nvrtc/lib/libnvrtc.so.12"
+        place.parent.mkdir(parents=True)
+        place.touch()
+        monkeypatch.setattr(
+            nvrtc, "_is_installed", lambda name: name == "jax-cuda13-plugin"
+        )
+        said = r"no NVRTC of CUDA 13 \(only that of CUDA 12\)"
+        with pytest.raises(BuildError, match=said):
+            _lower(_scale(platforms=("cuda",)), x)
+    finally:
+        nvrtc.get.cache_clear()
+
+
+def test_without_a_compiler_for_cpus(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    op = _scale()
+    assert "xla_ffi_kit.launch" in _lower(op, jnp.ones(3))
+    with pytest.raises(BuildError, match="CXX is 'no-such-compiler'"):
+        op(jnp.ones(3))
+    only = _scale(platforms=("cuda",))
+    np.testing.assert_array_equal(only(jnp.ones(3)), 2 * jnp.ones(3))
+
+
+def test_platforms_are_checked():
+    for wrong in ((), ("rocm",), "cuda"):
+        with pytest.raises((ValueError, TypeError), match="platforms"):
+            _scale(platforms=wrong)
+    op = _scale(
+        "no_cuda(x)",
+        before="template <typename A> A no_cuda(A x) {"
+        "static long y = 0; if (x < 0) throw 1; return x; }",
+        platforms=("cpu",),
+    )
+    assert "xla_ffi_kit.launch" not in _lower(op, jnp.ones(3))
+
+
+def test_import_loads_neither_compiler_nor_driver():
+    code = (
+        "import xla_ffi_kit, string_kernels\n"
+        "maps = open('/proc/self/maps').read()\n"
+        "assert 'xla_ffi_kit_launch' in maps\n"
+        "assert 'libnvrtc' not in maps and 'libcuda.so' not in maps\n"
+    )
+    assert importlib.util.find_spec("string_kernels")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()

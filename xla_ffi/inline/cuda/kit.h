@@ -1,0 +1,20 @@
+// What CUDA in a string may use: xla_ffi/inline/kit.h for devices. NVRTC
+// compiles it without any other headers; the emulator of //xla_ffi/testing/cuda
+// with those of the host.
+
+#ifndef XLA_FFI_INLINE_CUDA_KIT_H_
+#define XLA_FFI_INLINE_CUDA_KIT_H_
+
+// Bytes of the longest attribute that is a sequence.
+#ifndef KIT_ARRAY_BYTES
+#define KIT_ARRAY_BYTES 8
+#endif
+
+#include "xla_ffi/inline/cuda/array.h"
+#include "xla_ffi/inline/cuda/block.h"
+#include "xla_ffi/inline/cuda/elements.h"
+#include "xla_ffi/inline/cuda/rows.h"
+#include "xla_ffi/inline/cuda/standard.h"
+#include "xla_ffi/inline/cuda/tiles.h"
+
+#endif  // XLA_FFI_INLINE_CUDA_KIT_H_
