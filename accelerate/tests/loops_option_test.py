@@ -104,7 +104,7 @@ def test_explain_loops():
     assert 'enable("sort")' in str(loop)
     with xla_ffi_accelerate.enabled("sort"):
         (loop,) = loops(scanned(jnp.sort, 13), x)
-    assert loop.is_one_function and not loop.copied
+    assert loop.is_one_function and loop.copied < 64
 
 
 def test_explain_what_no_rule_writes_out():
@@ -131,4 +131,4 @@ def test_explain_copies():
         return i + 1, ring, x + ring[(i + 5) % 50000]
 
     (loop,) = loops(scanned(reads_what_it_wrote, 7), state)
-    assert loop.is_one_function and not loop.copied
+    assert loop.is_one_function and loop.copied < 64
