@@ -18,7 +18,14 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _scopes, _setting, registry, switch
+from xla_ffi_accelerate import (
+    _explain_loops,
+    _scopes,
+    _setting,
+    registry,
+    switch,
+)
+from xla_ffi_accelerate._explain_loops import Loop
 from xla_ffi_accelerate._rule import Rule
 from xla_ffi_accelerate._scopes import Change
 from xla_ffi_accelerate._setting import OFF, Call, Setting
@@ -60,11 +67,13 @@ class Explanation:
     Attributes:
       rows: the calls of the primitives that have rules.
       others: primitive -> how often it is called, of those that have none.
+      loops: the loops of the compiled program.
     """
 
     def __init__(self, rows: Sequence[Row], others: Mapping[str, int]) -> None:
         self.rows = list(rows)
         self.others = dict(others)
+        self.loops: list[Loop] = []
 
     def _cells(self) -> list[list[str]]:
         has_times = any(row.own_ms is not None for row in self.rows)
@@ -93,6 +102,8 @@ class Explanation:
             "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))
             for row in cells
         ]
+        for loop in self.loops:
+            lines += textwrap.wrap(f"Loop {loop}", _COLUMNS)
         lines += textwrap.wrap(self._rest(), _COLUMNS)
         return "\n".join(line.rstrip() for line in lines)
 
@@ -105,9 +116,9 @@ class Explanation:
 
         head, *body = self._cells()
         rows = [line(head, "th"), *(line(cells, "td") for cells in body)]
-        return (
-            f"<table>{''.join(rows)}</table><p>{html.escape(self._rest())}</p>"
-        )
+        notes = [f"Loop {loop}" for loop in self.loops] + [self._rest()]
+        text = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
+        return f"<table>{''.join(rows)}</table>{text}"
 
 
 def _times(row: Row) -> list[str]:
@@ -201,11 +212,16 @@ def explain(
         block = Change(frozenset(), replaces=False, record=recorder)
         _scopes.open_block(block)
         counts = collections.Counter[tuple[str, str]]()
+        found: list[Loop] = []
         try:
             trace = getattr(function, "trace", jax.jit(function).trace)
             traced = trace(*args, **kwargs)
             counts.update(_counted(traced.jaxpr))
-            traced.lower()
+            lowered = traced.lower()
+            if "stablehlo.while" in lowered.as_text():
+                names = _setting.current().names
+                program = lowered.compile().as_text()
+                found = _explain_loops.loops(program or "", names)
         except (TypeError, IndexError):  # it needs values, or is wrong
             recorder.clear()
             counts.clear()
@@ -213,6 +229,7 @@ def explain(
         finally:
             _scopes.close_block(block)
         explanation = recorder.explanation(counts, measure)
+        explanation.loops = found
         recorder.clear()  # JAX keeps it, in the key of what was compiled
         return explanation
 

@@ -21,7 +21,7 @@ from xla_ffi_accelerate import _jax
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 # Beyond, a task for each operation is as fast: it may use several threads.
-BYTES = 8192
+BYTES = 16384
 _FLAG = "--xla_backend_extra_options"
 _HAS_ROOM = jax.__version_info__ >= (0, 11)
 

@@ -55,7 +55,7 @@ def full(x: jax.Array, value: float) -> jax.Array:
 
 
 def _kept(*arrays: jax.Array) -> list[jax.Array]:
-    return list(lax.optimization_barrier(arrays))
+    return list(lax.optimization_barrier(arrays)) if arrays else []
 
 
 def _or_one(x: jax.Array) -> jax.Array:
@@ -106,8 +106,8 @@ def lu(a: jax.Array) -> list[jax.Array]:
         m[k] = _kept(*m[k])
         for i in range(k + 1, n):
             (m[i][k],) = _kept(m[i][k] / _or_one(m[k][k]))
-            for j in range(k + 1, n):
-                m[i][j] = m[i][j] - m[i][k] * m[k][j]
+            rest = range(k + 1, n)
+            m[i][k + 1 :] = _kept(*(m[i][j] - m[i][k] * m[k][j] for j in rest))
     return [matrix(m), stacked(pivots, n), stacked(order, n)]
 
 
@@ -123,18 +123,20 @@ def permutation(pivots: jax.Array, *, permutation_size: int) -> jax.Array:
 
 
 def cholesky(a: jax.Array) -> jax.Array:
-    """What `cholesky_p` returns: NaN unless `a` is positive definite."""
+    """What `cholesky_p` returns: NaN if `a` is not positive definite.
+
+    A NaN in it stays in its part of the factor, as with LAPACK.
+    """
     m = elements(a)
     n = len(m)
     zero = full(m[0][0], 0)
     factor: Matrix = [[zero] * n for _ in range(n)]
-    is_definite = None
+    is_other = lax.full_like(zero, False, bool)
     for j in range(n):
         square = m[j][j]
         if j:
             square = square - _dot(factor[j][:j], factor[j][:j])
-        is_positive = square > 0
-        is_definite = is_positive if j == 0 else is_definite & is_positive
+        is_other = is_other | (square <= 0)
         (root,) = _kept(lax.sqrt(square))
         factor[j][j] = root
         for i in range(j + 1, n):
@@ -145,7 +147,7 @@ def cholesky(a: jax.Array) -> jax.Array:
     nan = full(zero, math.nan)
     for i in range(n):
         for j in range(i + 1):
-            factor[i][j] = lax.select(is_definite, factor[i][j], nan)
+            factor[i][j] = lax.select(is_other, nan, factor[i][j])
     return matrix(factor)
 
 

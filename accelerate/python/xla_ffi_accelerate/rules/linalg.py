@@ -23,7 +23,7 @@ _MAX_ROWS = 8
 # Rotations take the cube of the rows, and more sweeps.
 _MAX_EIGH_ROWS = 4
 # Fewer matrices are written out, so that a loop stays one function.
-_MAX_WRITTEN_OUT = 3
+_MAX_WRITTEN_OUT = 48  # elements in all
 _MAX_ROWS_WRITTEN_OUT = 4
 _MAX_QR_WRITTEN_OUT = 3
 _MAX_EIGH_WRITTEN_OUT = 3
@@ -79,12 +79,9 @@ def _covers_few(
     most = most or _most(_MAX_ROWS_WRITTEN_OUT)
     if str(a.dtype) not in ("float32", "float64"):
         return f"it is not written out for {a.dtype}"
-    sides = a.shape[-2:]
-    return (
-        small.unless_up_to(most, [max(sides)], "rows")
-        or small.unless_up_to(most**2, sides, "elements")
-        or small.unless_up_to(_MAX_WRITTEN_OUT, a.shape[:-2], "matrices")
-    )
+    return small.unless_up_to(
+        most, [max(a.shape[-2:])], "rows"
+    ) or small.unless_up_to(_MAX_WRITTEN_OUT, a.shape, "elements")
 
 
 def _covers_few_lu(a: ShapedArray, **_: object) -> Reason:
@@ -127,7 +124,7 @@ def _covers_permutation(
 ) -> Reason:
     return small.unless_up_to(
         _MAX_ROWS_WRITTEN_OUT, [permutation_size], "rows"
-    ) or small.unless_up_to(_MAX_WRITTEN_OUT, pivots.shape[:-1], "matrices")
+    ) or small.unless_up_to(_MAX_WRITTEN_OUT, pivots.shape, "pivots")
 
 
 def _call(

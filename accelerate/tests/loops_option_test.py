@@ -1,0 +1,134 @@
+"""accelerate: XLA's option for loops, and which of them are one function."""
+
+import os
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_accelerate
+from xla_ffi_accelerate import _loops
+
+OPTION = "xla_cpu_small_while_loop_byte_threshold"
+# A filter of five states: products, and more than 1,024 bytes a step.
+FILTER = """
+import os, sys, warnings
+import jax, jax.numpy as jnp
+warnings.simplefilter("error")
+import xla_ffi_accelerate
+def step(p, _):
+    a = jnp.eye(5) + 0.1 * jnp.eye(5, k=1)
+    p = a @ p @ a.T + jnp.eye(5)
+    gain = p[:, :2] @ jnp.linalg.inv(p[:2, :2] + jnp.eye(2))
+    return p - gain @ p[:2], p[0, 0]
+def smoothed():
+    f = jax.jit(lambda p: jax.lax.scan(step, p, None, 64))
+    return f.lower(jnp.eye(5)).compile().as_text()
+def one():
+    text = smoothed()
+    return text.count(" while(") == 1 and "xla_cpu_small_call" in text
+"""
+
+
+def run(code, **variables):
+    """What a process of its own prints."""
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    found = subprocess.run(
+        [sys.executable, "-c", FILTER + code],
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout.split()
+
+
+def test_a_filter_is_one_function():
+    assert run("print(one())") == ["False"]
+    code = "xla_ffi_accelerate.enable(exact=False)\nprint(one())"
+    assert run(code) == ["True"]
+
+
+def test_the_users_flags_stay():
+    code = (
+        "xla_ffi_accelerate.enable('loops')\njax.devices()\n"
+        "print(os.environ.get('XLA_FLAGS', ''))"
+    )
+    other = "--xla_cpu_enable_fast_math=false"
+    (*flags,) = run(code, XLA_FLAGS=other)
+    assert flags[0] == other
+    own = f"--xla_backend_extra_options={OPTION}={_loops.BYTES}"
+    assert flags[1:] == ([] if jax.__version_info__ >= (0, 11) else [own])
+    own = f"--xla_backend_extra_options={OPTION}=2048"
+    assert run(code, XLA_FLAGS=own) == [own]
+
+
+def test_only_enable_sets_the_option():
+    code = (
+        "with xla_ffi_accelerate.enabled('loops'):\n"
+        "    print(os.environ.get('XLA_FLAGS', 'none'))"
+    )
+    assert run(code) == ["none"]
+
+
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="has room")
+def test_too_late():
+    jax.devices()
+    with pytest.warns(RuntimeWarning, match="before the first array"):
+        xla_ffi_accelerate.enable("loops")
+    xla_ffi_accelerate.disable()
+
+
+def loops(f, *arguments):
+    return xla_ffi_accelerate.explain(f)(*arguments).loops
+
+
+def scanned(step, steps):
+    return lambda x: jax.lax.scan(lambda y, _: (step(y), None), x, None, steps)[0]
+
+
+def test_explain_loops():
+    x = jnp.ones(8)
+    (loop,) = loops(scanned(jnp.sin, 11), x)
+    assert loop.is_one_function and loop.steps == 11
+    assert re.fullmatch(r"loops_option_test.py:\d+: 11 steps, one function", str(loop))
+    with xla_ffi_accelerate.disabled():
+        (loop,) = loops(scanned(jnp.sort, 12), x)
+    assert not loop.is_one_function and list(loop.calls) == ["sort"]
+    assert 'enable("sort")' in str(loop)
+    with xla_ffi_accelerate.enabled("sort"):
+        (loop,) = loops(scanned(jnp.sort, 13), x)
+    assert loop.is_one_function and loop.copied < 64
+
+
+def test_explain_what_no_rule_writes_out():
+    a = jnp.eye(20)
+    with xla_ffi_accelerate.enabled(exact=False):
+        found = loops(scanned(jnp.linalg.inv, 9), a)
+    # LAPACK's permutation is a loop of its own.
+    (loop,) = (loop for loop in found if loop.steps == 9)
+    assert "lu" in loop.calls and not loop.is_one_function
+
+
+def test_explain_copies():
+    def step(state):
+        i, ring, x = state
+        return i + 1, ring.at[i % 50000].set(x[0]), x + ring[(i + 5) % 50000]
+
+    state = np.int32(0), jnp.zeros(50000), jnp.ones(8)
+    (loop,) = loops(scanned(step, 7), state)
+    assert "copies 200000 bytes" in str(loop)
+
+    def reads_what_it_wrote(state):
+        i, ring, x = state
+        ring = ring.at[i % 50000].set(x[0])
+        return i + 1, ring, x + ring[(i + 5) % 50000]
+
+    (loop,) = loops(scanned(reads_what_it_wrote, 7), state)
+    assert loop.is_one_function and loop.copied < 64
