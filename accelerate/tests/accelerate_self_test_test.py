@@ -139,7 +139,7 @@ def test_every_self_test_finds_the_same(rule):
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_the_order_of_small_products_is_the_same(name):
-    (rule,) = registry.RULES["dot_general"]
+    (rule,) = [r for r in registry.RULES["dot_general"] if r.target]
 
     def orders():
         sizes = ((5, 4, 5), (4, 4, 4), (7, 6, 5))
@@ -188,8 +188,8 @@ def test_a_self_test_that_raises_leaves_the_others_on(monkeypatch, unverified):
         raise ZeroDivisionError("by design")
 
     replace_test(monkeypatch, "bcoo_dot_general", fails)
-    m = sparse.BCOO.fromdense(np.eye(30, dtype=np.float32))
-    x = np.ones((30, 30), np.float32)
+    m = sparse.BCOO.fromdense(np.eye(40, dtype=np.float32))
+    x = np.ones((40, 40), np.float32)
     with pytest.warns(RuntimeWarning, match="bcoo_dot_general.*by design"):
         enable()
         np.testing.assert_array_equal(m @ x, x)
