@@ -90,14 +90,18 @@ def loops(f, *arguments):
 
 
 def scanned(step, steps):
-    return lambda x: jax.lax.scan(lambda y, _: (step(y), None), x, None, steps)[0]
+    return lambda x: jax.lax.scan(lambda y, _: (step(y), None), x, None, steps)[
+        0
+    ]
 
 
 def test_explain_loops():
     x = jnp.ones(8)
     (loop,) = loops(scanned(jnp.sin, 11), x)
     assert loop.is_one_function and loop.steps == 11
-    assert re.fullmatch(r"loops_option_test.py:\d+: 11 steps, one function", str(loop))
+    assert re.fullmatch(
+        r"loops_option_test.py:\d+: 11 steps, one function", str(loop)
+    )
     with xla_ffi_accelerate.disabled():
         (loop,) = loops(scanned(jnp.sort, 12), x)
     assert not loop.is_one_function and list(loop.calls) == ["sort"]

@@ -94,7 +94,10 @@ def sorts(x):
 @pytest.mark.parametrize("dtype", KEYS)
 def test_sorts_bit_for_bit(dtype):
     lengths = (2, 3, 5, 8)
-    operands = {n: np.concatenate([rows(dtype, n, i) for i in range(8)]) for n in lengths}
+    operands = {
+        n: np.concatenate([rows(dtype, n, i) for i in range(8)])
+        for n in lengths
+    }
     check_equal(
         {f"{dtype}, {n}": (in_loop(sorts), (x,)) for n, x in operands.items()}
     )
@@ -141,7 +144,10 @@ def test_products_bit_for_bit(m, k, n):
             ),
             "batched": (in_loop(jnp.matmul), pair),
             "alone": (jnp.matmul, (x[1], y[1])),
-            "gradient": (jax.grad(lambda a: in_loop(jnp.matmul)(a, y).sum()), (x,)),
+            "gradient": (
+                jax.grad(lambda a: in_loop(jnp.matmul)(a, y).sum()),
+                (x,),
+            ),
         }
     )
 
@@ -190,8 +196,17 @@ def test_solutions(n, dtype):
     a, b = matrices(n, dtype), matrices(n, dtype, seed=1)[:, :, :1]
     check(in_loop(solves), a, b)
     check(in_loop(jnp.linalg.cholesky), definite(n, dtype))
-    check(in_loop(jax.grad(squares(jnp.linalg.solve), (0, 1))), a, b, tolerance=999)
-    check(in_loop(jax.grad(squares(jnp.linalg.cholesky))), definite(n, dtype), tolerance=999)
+    check(
+        in_loop(jax.grad(squares(jnp.linalg.solve), (0, 1))),
+        a,
+        b,
+        tolerance=999,
+    )
+    check(
+        in_loop(jax.grad(squares(jnp.linalg.cholesky))),
+        definite(n, dtype),
+        tolerance=999,
+    )
 
 
 def test_every_triangle():
@@ -204,7 +219,9 @@ def test_every_triangle():
             left_side=left,
             **dict(zip(names, others, strict=True)),
         )
-        check(in_loop(solve), a, b if left else b.swapaxes(1, 2), tolerance=2**14)
+        check(
+            in_loop(solve), a, b if left else b.swapaxes(1, 2), tolerance=2**14
+        )
 
 
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
@@ -220,7 +237,11 @@ def test_orthogonal_factors(mode):
             check(in_loop(lambda x: factor(x)), a[2:].astype(np.float32))
             check(in_loop(lambda x: factor(x)[1]), a[:1])
             check(in_loop(lambda x: factor(x)[0]), a[1:2].astype(np.float32))
-    check(in_loop(jax.grad(squares(jnp.linalg.qr))), matrices(3, np.float64), tolerance=999)
+    check(
+        in_loop(jax.grad(squares(jnp.linalg.qr))),
+        matrices(3, np.float64),
+        tolerance=999,
+    )
 
 
 def with_signs(a):
@@ -235,8 +256,13 @@ def with_signs(a):
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_eigenvectors(n, dtype):
     check(in_loop(with_signs), symmetric(n, dtype))
-    check(in_loop(jnp.linalg.eigvalsh), symmetric(n, dtype) * np.array(1e18, dtype))
-    gradient = jax.grad(lambda a: squares(jnp.linalg.eigh)(a) + jnp.linalg.eigh(a)[0][0])
+    check(
+        in_loop(jnp.linalg.eigvalsh),
+        symmetric(n, dtype) * np.array(1e18, dtype),
+    )
+    gradient = jax.grad(
+        lambda a: squares(jnp.linalg.eigh)(a) + jnp.linalg.eigh(a)[0][0]
+    )
     check(in_loop(gradient), symmetric(n, dtype), tolerance=9999)
 
 
@@ -245,7 +271,13 @@ def test_equal_eigenvalues(dtype):
     """Vectors stay at right angles, and the residuals small."""
     near = np.finfo(dtype).eps
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
-    values = [[1, 1, 1], [1, 1, 2], [2, 1, 1], [0, 0, 0], [1, 1 + near, 1 - near]]
+    values = [
+        [1, 1, 1],
+        [1, 1, 2],
+        [2, 1, 1],
+        [0, 0, 0],
+        [1, 1 + near, 1 - near],
+    ]
     values += [[1, 1e-8, -1e-8], [1e-30, 0, 1]]
     a = np.stack([turn @ np.diag(v) @ turn.T for v in values])
     a = np.concatenate([a, [np.diag([1, 2, 1]), np.zeros((3, 3))]])
@@ -287,7 +319,11 @@ def test_special_numbers():
     check(in_loop(jax.lax.linalg.lu), singular.astype(np.float32))
     check(in_loop(jnp.linalg.det), singular.astype(np.float32))
     check(in_loop(jnp.linalg.cholesky), -definite(3, np.float32))
-    wants, gots, _ = both(in_loop(jnp.linalg.solve), singular.astype(np.float32), np.ones((3, 2), np.float32))
+    wants, gots, _ = both(
+        in_loop(jnp.linalg.solve),
+        singular.astype(np.float32),
+        np.ones((3, 2), np.float32),
+    )
     np.testing.assert_array_equal(np.isfinite(gots[0]), np.isfinite(wants[0]))
 
 
@@ -337,8 +373,16 @@ FUZZED = {
     "top_k": (lambda a: jax.lax.top_k(a, a.shape[0]), True, 5),
     "median": (lambda a: jnp.median(jnp.abs(a), -1), True, 5),
     "product": (lambda a: a @ a.T, True, 5),
-    "solve": (lambda a: jnp.linalg.solve(a + 9 * jnp.eye(len(a), dtype=a.dtype), a), False, 4),
-    "cholesky": (lambda a: jnp.linalg.cholesky(a @ a.T + jnp.eye(len(a), dtype=a.dtype)), False, 4),
+    "solve": (
+        lambda a: jnp.linalg.solve(a + 9 * jnp.eye(len(a), dtype=a.dtype), a),
+        False,
+        4,
+    ),
+    "cholesky": (
+        lambda a: jnp.linalg.cholesky(a @ a.T + jnp.eye(len(a), dtype=a.dtype)),
+        False,
+        4,
+    ),
     "qr": (lambda a: jnp.abs(jnp.linalg.qr(a)[1]), False, 3),
     "eigvalsh": (lambda a: jnp.linalg.eigvalsh(a + a.T), False, 3),
     "fft": (lambda a: jnp.fft.fft(a), False, 5),
@@ -349,7 +393,10 @@ FUZZED = {
 def fuzzed(name, n):
     f = FUZZED[name][0]
     x = jax.ShapeDtypeStruct((4, n, n), np.float32)
-    settings = xla_ffi_accelerate.enabled(exact=False), xla_ffi_accelerate.disabled()
+    settings = (
+        xla_ffi_accelerate.enabled(exact=False),
+        xla_ffi_accelerate.disabled(),
+    )
     programs = []
     for setting in settings:
         with setting:
@@ -364,13 +411,19 @@ def test_drawn_at_random(name, data):
     _, is_exact, most = FUZZED[name]
     n = data.draw(st.integers(2, most))
     elements = st.integers(-4, 4).map(float) | st.floats(-100, 100, width=32)
-    values = data.draw(st.lists(elements, min_size=4 * n * n, max_size=4 * n * n))
+    values = data.draw(
+        st.lists(elements, min_size=4 * n * n, max_size=4 * n * n)
+    )
     x = np.array(values, np.float32).reshape(4, n, n)
     got, want = (f(x) for f in fuzzed(name, n))
     if is_exact:
         assert bits(got) == bits(want)
         return
-    for g, w in zip(map(np.asarray, jax.tree.leaves(got)), map(np.asarray, jax.tree.leaves(want)), strict=True):
+    for g, w in zip(
+        map(np.asarray, jax.tree.leaves(got)),
+        map(np.asarray, jax.tree.leaves(want)),
+        strict=True,
+    ):
         np.testing.assert_array_equal(np.isfinite(g), np.isfinite(w))
         size = np.abs(w[np.isfinite(w)]).max(initial=np.abs(x).max())
         scale = 1 + np.abs(x).max() ** 2 if name in ("solve", "cholesky") else 1

@@ -3,8 +3,8 @@
 import pathlib
 
 import pytest
-import xla_ffi_accelerate
 
+import xla_ffi_accelerate
 import xla_ffi_kit
 from xla_ffi_kit.library import describe
 

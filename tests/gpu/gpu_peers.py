@@ -175,7 +175,9 @@ def contestants(
             continue
 
         def make(*shape: int, torch: Any = torch) -> Any:
-            made = torch.randn(shape, device="cuda", dtype=getattr(torch, dtype))
+            made = torch.randn(
+                shape, device="cuda", dtype=getattr(torch, dtype)
+            )
             return made.requires_grad_(operation == "weight_bwd")
 
         arrays = 1 if operation == "weight" else 2

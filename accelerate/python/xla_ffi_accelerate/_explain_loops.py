@@ -167,7 +167,11 @@ def _loop(
         if operation.kind in _CALLS or "kind=kCustom" in operation.line
     )
     copied = max(
-        (_bytes(operation.type) for operation in inner if operation.kind == "copy"),
+        (
+            _bytes(operation.type)
+            for operation in inner
+            if operation.kind == "copy"
+        ),
         default=0,
     )
     if is_one:
@@ -224,7 +228,5 @@ def _lines(text: str) -> dict[str, str]:
             r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)", text, re.MULTILINE
         )
     }
-    frames = re.findall(
-        r"^(\d+) \{file_location_id=(\d+)", text, re.MULTILINE
-    )
+    frames = re.findall(r"^(\d+) \{file_location_id=(\d+)", text, re.MULTILINE)
     return {frame: places.get(place, "") for frame, place in frames}

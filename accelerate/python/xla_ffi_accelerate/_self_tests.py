@@ -353,10 +353,14 @@ def _few_products(rule: Rule) -> Found | None:
 
     def few(*operands: jax.Array) -> object:
         flat = operands[:2]
-        pairs = [(x[:, :m, :k], y[:, :k, :n]) for x, y in [flat] for m, k, n in _FEW]
+        pairs = [
+            (x[:, :m, :k], y[:, :k, :n]) for x, y in [flat] for m, k, n in _FEW
+        ]
         pairs += [(x.mT, y.mT) for y, x in pairs]
         loops = [
-            jax.lax.scan(lambda c, p: (c, (p[0] @ p[1], p[0].mT.mT @ p[1])), 0, p)
+            jax.lax.scan(
+                lambda c, p: (c, (p[0] @ p[1], p[0].mT.mT @ p[1])), 0, p
+            )
             for p in pairs
         ]
         return loops, [x[0] @ y[0] for x, y in pairs]

@@ -23,7 +23,9 @@ from xla_ffi_kit.library.signature import (
     Signature,
 )
 
-_UNKNOWN = '''raise NotImplementedError("{name}: its shape is for you to say")'''
+_UNKNOWN = (
+    """raise NotImplementedError("{name}: its shape is for you to say")"""
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

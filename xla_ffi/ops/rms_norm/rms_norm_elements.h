@@ -162,9 +162,9 @@ inline constexpr bool kKeepsRows = E::W * sizeof(typename E::R) == kPackBytes &&
                                    std::is_same_v<typename E::A, float>;
 
 // Returns fn(Elements<T, ...>(), packs) for rows of n elements: wide packs
-// where arrays are aligned and rows are whole packs, else one element at a time,
-// as always for f64 and complex numbers, which are rare on GPUs. `packs` make a
-// row.
+// where arrays are aligned and rows are whole packs, else one element at a
+// time, as always for f64 and complex numbers, which are rare on GPUs. `packs`
+// make a row.
 template <typename T, typename Fn>
 auto DispatchElements(int64_t n, bool is_aligned, const Fn& fn) {
   if constexpr (std::is_same_v<AccumulationType<T>, float> &&

@@ -282,7 +282,10 @@ def _three(s: Matrix) -> tuple[list[jax.Array], Matrix]:
     "A Robust Eigensolver for 3 x 3 Symmetric Matrices").
     """
     (mean,) = _kept((s[0][0] + s[1][1] + s[2][2]) / 3)
-    c = [[s[i][j] - mean if i == j else s[i][j] for j in range(3)] for i in range(3)]
+    c = [
+        [s[i][j] - mean if i == j else s[i][j] for j in range(3)]
+        for i in range(3)
+    ]
     (size,) = _kept(_or_one(lax.sqrt(_dot(sum(c, []), sum(c, [])) / 6)))
     flat = _kept(*(x / size for x in sum(c, [])))
     c = [flat[:3], flat[3:6], flat[6:]]
@@ -295,11 +298,18 @@ def _three(s: Matrix) -> tuple[list[jax.Array], Matrix]:
         step = (root * (square - 3) - 2 * size_half) / (3 * square - 3)
         root = root - step
     (root,) = _kept(lax.select(is_up, root, -root))
-    v = _null([[c[i][j] - root if i == j else c[i][j] for j in range(3)] for i in range(3)])
+    v = _null(
+        [
+            [c[i][j] - root if i == j else c[i][j] for j in range(3)]
+            for i in range(3)
+        ]
+    )
     u = _across(v)
     w = _cross(v, u)
     cu, cw = ([_dot(row, x) for row in c] for x in (u, w))
-    values, turns = _two([[_dot(u, cu), _dot(u, cw)], [_dot(u, cw), _dot(w, cw)]])
+    values, turns = _two(
+        [[_dot(u, cu), _dot(u, cw)], [_dot(u, cw), _dot(w, cw)]]
+    )
     low, high = (
         [p * t[0] + q * t[1] for p, q in zip(u, w, strict=True)] for t in turns
     )

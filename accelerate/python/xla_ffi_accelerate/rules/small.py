@@ -86,9 +86,7 @@ def _unless_few(shape: Sequence[int], axis: int) -> Reason:
     return unless_up_to(_MAX_ELEMENTS_SORTED, shape, "elements")
 
 
-def _sort(
-    *operands: jax.Array, dimension: int, **_: object
-) -> list[jax.Array]:
+def _sort(*operands: jax.Array, dimension: int, **_: object) -> list[jax.Array]:
     """Sorts as JAX does: zeros of both signs, and all NaNs, are equal."""
     rows = [jnp.moveaxis(x, dimension, -1) for x in operands]
     key = rows[0]
@@ -115,14 +113,14 @@ def _places(
     n = key.shape[-1]
     square = (*key.shape, n)
     ones = lax.broadcast_in_dim(key, square, range(key.ndim))
-    others = lax.broadcast_in_dim(
-        key, square, [*range(key.ndim - 1), key.ndim]
-    )
+    others = lax.broadcast_in_dim(key, square, [*range(key.ndim - 1), key.ndim])
     before, may_be_before = first(others, ones)
-    i, j = (lax.broadcasted_iota(np.int32, square, key.ndim - k) for k in (1, 0))
+    i, j = (
+        lax.broadcasted_iota(np.int32, square, key.ndim - k) for k in (1, 0)
+    )
     comes_before = lax.select(lax.lt(j, i), may_be_before, before)
     places = jnp.sum(comes_before, -1, dtype=np.int32)
-    (kept,) = lax.optimization_barrier([places])
+    kept: jax.Array = lax.optimization_barrier(places)
     return kept
 
 
@@ -145,7 +143,9 @@ def _placed(x: jax.Array, place: jax.Array, count: int = 0) -> jax.Array:
     spread = lax.broadcast_in_dim(bits, square, wide)
     alone = lax.select(is_here, spread, lax.full_like(spread, 0))
     # One of them is not zero.
-    found = lax.reduce(alone, np.zeros((), bits.dtype), lax.bitwise_or, [x.ndim])
+    found = lax.reduce(
+        alone, np.zeros((), bits.dtype), lax.bitwise_or, [x.ndim]
+    )
     return found if bits is x else lax.bitcast_convert_type(found, x.dtype)
 
 
@@ -200,7 +200,8 @@ def _fft(
     factors = lax.broadcast_in_dim(
         matrix.astype(flat.dtype), wide, (flat.ndim - 1, flat.ndim)
     )
-    (found,) = lax.optimization_barrier([jnp.sum(spread * factors, -2)])
+    sums = jnp.sum(spread * factors, -2)
+    found: jax.Array = lax.optimization_barrier(sums)
     if kind == "irfft":
         return found
     half = found.shape[-1] // 2

@@ -13,7 +13,6 @@ from xla_ffi_accelerate import _break_even, _handler, _self_tests
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules.products import Axes, DimensionNumbers
 
-
 # XLA fuses products of a BCOO matrix with few entries into the code around
 # them. Of a transposed matrix, whose indices are not sorted, it computes the
 # indices as it multiplies; for a handler they are written first.
