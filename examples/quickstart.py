@@ -1,20 +1,21 @@
 """What the kit is for, on English text, each time beside plain JAX.
 
-1. A character-level transformer learns the text, data-parallel over 4 virtual
-   CPU devices: once with the kit's RMS norm, once with plain JAX's. Both runs
-   start from the same weights and see the same batches, so their losses must
-   agree.
-2. The suffix array of the text, and the longest passage that it repeats: the
+1. RMS norm, a page of C++ loops (tutorial/rms_norm.cc), becomes an operation;
+   `check_op` compares it with plain JAX under every transformation. A
+   character-level transformer learns the text with it, data-parallel over 4
+   virtual CPU devices, and with plain JAX's norm. Both runs start from the same
+   weights and see the same batches, so their losses must agree.
+2. Isotonic regression, a sort and a loop over a stack, calibrates the trained
+   model's confidence: an algorithm that JAX cannot express well.
+3. The suffix array of the text, and the longest passage that it repeats: the
    same program without and with `xla_ffi_accelerate`, the same results.
-3. The most frequent words, by a state machine that hashes them: a loop in C++,
-   compiled here and now by `xla_ffi_kit.rows`, and plain JAX's scan.
 
 One table at the end compares them.
 
     tools/bazel run //examples:quickstart                  # a minute
     tools/bazel run //examples:quickstart -- --short       # half of it
     tools/bazel run //examples:quickstart -- --plot a.png  # and a picture
-    python examples/quickstart.py                     # with the wheel installed
+    python examples/quickstart.py     # with both wheels and a C++ compiler
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ import time
 import jax
 import numpy as np
 
+import quickstart_calibrate as calibrate
 import quickstart_model as model
+import quickstart_ops as ops
 import quickstart_repeats as repeats
 import quickstart_report as report
 import quickstart_text as text
 import quickstart_train as train
-import quickstart_words as words
 import xla_ffi_accelerate
-import xla_ffi_kit
+from xla_ffi_kit.testing import Case, check_op
 
 DEVICES = 4
 BATCH, LENGTH = 16, 128  # sequences per step, characters per sequence
@@ -52,7 +54,9 @@ def main(argv: list[str] | None = None) -> int:
     jax.config.update("jax_num_cpu_devices", DEVICES)
 
     corpus = text.read_text(args.text)
-    results = [part(corpus, args.steps) for part in PARTS]
+    check()
+    learned, params = learn(corpus, args.steps)
+    results = [learned, calibrate_model(corpus, params), find_repeats(corpus)]
     print("\n" + report.table([row for r in results for row in r.rows]))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"\n{time.monotonic() - start:.0f} s, at most {memory:.2f} GiB.")
@@ -85,11 +89,20 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return args
 
 
-def learn(corpus: text.Text, steps: int) -> report.Result:
-    """Trains the model with the kit's norm and with plain JAX's."""
+def check() -> None:
+    """Compares the operation with its reference; raises if they differ."""
     print(
-        f"1. A transformer learns {corpus.source}: {len(corpus.train):,} "
-        f"characters, {len(corpus.alphabet)} different ones."
+        "1. RMS norm in C++, an operation. check_op compares it with plain JAX:"
+    )
+    print(report.checks(check_op(ops.rms_norm, [Case("f32[2,8]")])))
+
+
+def learn(corpus: text.Text, steps: int) -> tuple[report.Result, model.Params]:
+    """Trains the model with the operation and with plain JAX's norm."""
+    print(
+        f"\nA transformer learns {corpus.source} with it: "
+        f"{len(corpus.train):,} characters, {len(corpus.alphabet)} different "
+        "ones."
     )
     kit, plain = make_runs(len(corpus.alphabet), steps)
     held_out = next(text.batches(corpus.held_out, 64, LENGTH + 1, SEED))
@@ -97,16 +110,36 @@ def learn(corpus: text.Text, steps: int) -> report.Result:
     train_both(kit, plain, corpus, steps)
     after = kit.evaluate(held_out), plain.evaluate(held_out)
     print("\n" + report.handlers(kit))
-    print("\nThe model with the kit's norm, asked to go on:\n")
+    print("\nThe trained model, asked to go on:\n")
     print(report.sample(kit.params, corpus, LENGTH))
-    return report.training(kit, plain, before, after)
+    return report.training(kit, plain, before, after), kit.params
 
 
-def find_repeats(corpus: text.Text, steps: int) -> report.Result:
+def calibrate_model(corpus: text.Text, params: model.Params) -> report.Result:
+    """Calibrates the model by the C++ handler, and beside it by plain JAX."""
+    # One copy on one device is enough here.
+    params = jax.device_put(params, jax.devices()[0])
+    data = calibrate.predict(params, corpus.held_out, LENGTH, ops.rms_norm)
+    size = data.right.size
+    print(f"\n2. Isotonic regression on {size:,} predictions.")
+    plain = calibrate.fit(ops.plain_isotonic, data, "plain JAX")
+    kit = calibrate.fit(ops.isotonic, data, "a C++ handler")
+    half = size // 2
+    known = calibrate.Predictions(*(x[:half] for x in data))
+    confidence, right = (x[half:] for x in data)
+    better = calibrate.calibrate(known, confidence)
+    print(
+        "On the second half of the held-out text the model's confidence is off "
+        f"by\n{100 * calibrate.error(confidence, right):.1f} %, calibrated on "
+        f"the first half by {100 * calibrate.error(better, right):.1f} %."
+    )
+    return calibrate.result(kit, plain)
+
+
+def find_repeats(corpus: text.Text) -> report.Result:
     """Finds the longest repeated passage without and with accelerate."""
-    del steps
     whole = np.concatenate([corpus.train, corpus.held_out])
-    print(f"\n2. The suffix array of all {whole.size:,} characters.")
+    print(f"\n3. The suffix array of all {whole.size:,} characters.")
     plain = repeats.suffix_array(whole, "plain JAX")
     with xla_ffi_accelerate.enabled():
         kit = repeats.suffix_array(whole, "with accelerate")
@@ -119,27 +152,8 @@ def find_repeats(corpus: text.Text, steps: int) -> report.Result:
     return repeats.result(kit, plain)
 
 
-def find_words(corpus: text.Text, steps: int) -> report.Result:
-    """Finds the most frequent words by a C++ function and by plain JAX."""
-    del steps
-    whole = np.concatenate([corpus.train, corpus.held_out])
-    print(f"\n3. A state machine over all {whole.size:,} characters.")
-    letters = np.array(
-        [ord(c) if c.isalpha() else 0 for c in corpus.decode(whole).lower()],
-        np.uint32,
-    )
-    plain = words.measure(letters, plain=True)
-    kit = words.measure(letters, plain=False)
-    found = words.frequent(letters, kit.hashes, 8)
-    print(f"\nThe most frequent longer words: {', '.join(found)}.")
-    return words.result(kit, plain)
-
-
-PARTS = (learn, find_repeats, find_words)
-
-
 def make_runs(alphabet: int, steps: int) -> tuple[train.Trainer, train.Trainer]:
-    """Compiles both runs: (with the kit's norm, with plain JAX)."""
+    """Compiles both runs: (with the C++ norm, with plain JAX's)."""
     print(f"Compiling both training steps for {DEVICES} devices ...")
     mesh = jax.make_mesh(
         (DEVICES,), ("batch",), axis_types=(jax.sharding.AxisType.Auto,)
@@ -149,8 +163,8 @@ def make_runs(alphabet: int, steps: int) -> tuple[train.Trainer, train.Trainer]:
     )
     shape = (BATCH, LENGTH + 1)
     return (
-        train.Trainer(xla_ffi_kit.rms_norm, params, mesh, shape, steps),
-        train.Trainer(model.plain_rms_norm, params, mesh, shape, steps),
+        train.Trainer(ops.rms_norm, params, mesh, shape, steps),
+        train.Trainer(ops.plain_rms_norm, params, mesh, shape, steps),
     )
 
 

@@ -1,14 +1,15 @@
 """A small character-level transformer in plain JAX.
 
-Its RMS norm is an argument: the quickstart trains the same model with
-`xla_ffi_kit.rms_norm` and with `plain_rms_norm` below.
+Its RMS norm is an argument: the quickstart trains the same model with the
+operation and with the plain JAX of quickstart_ops.py.
 
 Shapes: B sequences of T characters, width D, H heads of K = D / H, alphabet V.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,32 +17,7 @@ import jax.numpy as jnp
 Params = dict[str, Any]
 
 
-class Norm(Protocol):
-    """`xla_ffi_kit.rms_norm`'s signature, as far as the model needs it."""
-
-    def __call__(
-        self, x: jax.Array, weight: jax.Array, *, residual: Any = None
-    ) -> Any: ...
-
-
-def plain_rms_norm(
-    x: jax.Array, weight: jax.Array, *, residual: Any = None, eps: float = 1e-6
-) -> Any:
-    """What `xla_ffi_kit.rms_norm` computes, left to XLA.
-
-    Args:
-      x: f32[..., D].
-      weight: f32[D].
-      residual: like x, or None.
-
-    Returns:
-      y = h / sqrt(mean(h^2) + eps) * weight with h = x; or, with a residual,
-      (y, h) with h = x + residual.
-    """
-    h = x if residual is None else x + residual
-    scale = jax.lax.rsqrt(jnp.mean(h * h, axis=-1, keepdims=True) + eps)
-    y = h * scale * weight
-    return y if residual is None else (y, h)
+Norm = Callable[[jax.Array], jax.Array]  # over the last axis
 
 
 def init_params(
@@ -73,42 +49,39 @@ def init_params(
 
 
 def attention(y: jax.Array, block: Params) -> jax.Array:
-    """Causal self-attention, f32[B, T, D] -> f32[B, T, D]."""
-    q, k, v = jnp.einsum("btd,dshk->sbthk", y, block["qkv"])
+    """Causal self-attention, f32[..., T, D] -> f32[..., T, D]."""
+    q, k, v = jnp.einsum("...td,dshk->s...thk", y, block["qkv"])
     # ALiBi (arXiv 2108.12409): a score falls with the distance, in each head at
     # another slope. Without positions to learn, the loss falls in 100 steps
     # to where learned positions get in 300.
-    distance = jnp.arange(y.shape[1])[:, None] - jnp.arange(y.shape[1])
-    slopes = 0.25 ** jnp.arange(q.shape[2])
+    distance = jnp.arange(y.shape[-2])[:, None] - jnp.arange(y.shape[-2])
+    slopes = 0.25 ** jnp.arange(q.shape[-2])
     bias = -slopes[:, None, None] * distance
-    mixed = jax.nn.dot_product_attention(q, k, v, bias[None], is_causal=True)
-    return jnp.einsum("bthk,hkd->btd", mixed, block["out"])
+    mixed = jax.nn.dot_product_attention(
+        q, k, v, bias[(None,) * (y.ndim - 2)], is_causal=True
+    )
+    return jnp.einsum("...thk,hkd->...td", mixed, block["out"])
 
 
 def mlp(y: jax.Array, block: Params) -> jax.Array:
-    """Two layers, position by position, f32[B, T, D] -> f32[B, T, D]."""
+    """Two layers, position by position, f32[..., T, D] -> f32[..., T, D]."""
     return jax.nn.gelu(y @ block["up"]) @ block["down"]
 
 
 def logits(params: Params, characters: jax.Array, norm: Norm) -> jax.Array:
-    """Scores of each next character, int32[B, T] -> f32[B, T, V].
-
-    Each half of a block adds to the stream h, and the next half reads the norm
-    of the sum: addition and norm are one call, `norm(delta, w, residual=h)`.
-    """
+    """Scores of each next character, int32[..., T] -> f32[..., T, V]."""
     h = params["embed"][characters]
-    y = norm(h, params["norm_0"])
     for block in params["blocks"]:
-        y, h = norm(attention(y, block), block["norm_1"], residual=h)
-        y, h = norm(mlp(y, block), block["norm_2"], residual=h)
-    return y @ params["embed"].T
+        h = h + attention(norm(h) * block["norm_1"], block)
+        h = h + mlp(norm(h) * block["norm_2"], block)
+    return norm(h) * params["norm_0"] @ params["embed"].T
 
 
 def loss(params: Params, windows: jax.Array, norm: Norm) -> jax.Array:
-    """Cross-entropy of the next character in nats, int32[B, T + 1] -> f32[]."""
-    scores = logits(params, windows[:, :-1], norm)
+    """Cross-entropy of the next character in nats: int32[..., T + 1]."""
+    scores = logits(params, windows[..., :-1], norm)
     log_p = jax.nn.log_softmax(scores)
-    return -jnp.take_along_axis(log_p, windows[:, 1:, None], axis=-1).mean()
+    return -jnp.take_along_axis(log_p, windows[..., 1:, None], axis=-1).mean()
 
 
 def continue_text(

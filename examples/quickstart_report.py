@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import statistics
 import sys
 import textwrap
 import time
@@ -15,10 +14,10 @@ import jax
 import numpy as np
 
 import quickstart_model as model
+import quickstart_ops as ops
 import quickstart_text as text
 import quickstart_train as train
-import xla_ffi_kit
-from xla_ffi_kit.ops.rms_norm import rms_norm_op
+from xla_ffi_kit.testing import Report
 
 Pair = tuple[float, float]  # of the kit's run and of the plain one
 Row = tuple[str, str, str, str]  # what, with plain JAX, with the kit, a remark
@@ -51,6 +50,13 @@ def progress(line: str, *, last: bool) -> None:
         print(f"\r{line:<72}", end="\n" if last else "", flush=True)
     else:
         print(line, flush=True)
+
+
+def checks(outcome: Report) -> str:
+    """What `check_op` has checked, in lines."""
+    passed = [row.check for row in outcome.rows if row.status == "passed"]
+    said = f"{len(passed)} checks passed: {', '.join(dict.fromkeys(passed))}"
+    return textwrap.fill(said, 72, initial_indent="  ", subsequent_indent="  ")
 
 
 class Progress:
@@ -104,17 +110,10 @@ def training(
 ) -> Result:
     """What the two trainings say; a pair is (the kit's loss, plain JAX's)."""
     difference = largest_difference(kit, plain)
-    times = [statistics.median(run.step_times) for run in (plain, kit)]
     rows = [
         ("loss before training", *_losses(before)),
         (f"loss after {len(kit.losses)} steps", *_losses(after)),
         ("  at any step", "", "", f"difference <= {difference:.1e}"),
-        (
-            "  step, median",
-            f"{1e3 * times[0]:.0f} ms",
-            f"{1e3 * times[1]:.0f} ms",
-            f"{times[0] / times[1]:.2f} times as fast",
-        ),
     ]
 
     def draw(axes: Any) -> None:
@@ -134,7 +133,7 @@ def _losses(pair: Pair) -> tuple[str, str, str]:
 
 def handlers(kit: train.Trainer) -> str:
     """The handlers that the compiled training step calls."""
-    lines = ["handlers in the training step with the kit:"]
+    lines = ["C++ handlers in the compiled training step:"]
     for target, count in sorted(kit.custom_calls().items()):
         lines.append(f"  {target:42}{count:2} calls, FFI {ffi_version(target)}")
     return "\n".join(lines)
@@ -165,7 +164,7 @@ def problems(
         found.append(f"the loss did not fall: {before[0]}, then {after[0]}")
     if not kit.custom_calls():
         found.append(
-            "no handler of the kit is in its training step; "
+            "no C++ handler is in the training step; "
             "`python -m xla_ffi_kit doctor` says why"
         )
     for kind, count in (kit.collectives() - plain.collectives()).items():
@@ -184,7 +183,7 @@ def shorten(passage: str, most: int = 400) -> str:
 
 def ffi_version(target: str) -> str:
     """The FFI API version that the handler itself says it was built with."""
-    for library in rms_norm_op.libraries:
+    for library in ops.rms_norm.libraries:
         if library.exists and target in library.handlers:
             version = library.handlers[target].metadata().api_version
             return ".".join(map(str, version))
@@ -197,7 +196,7 @@ def sample(params: model.Params, corpus: text.Text, length: int) -> str:
     # One copy on one device is enough here.
     params = jax.device_put(params, jax.devices()[0])
     characters = jax.jit(model.continue_text, static_argnums=(2, 4))(
-        params, window, xla_ffi_kit.rms_norm, jax.random.key(1), 160
+        params, window, ops.rms_norm, jax.random.key(1), 160
     )
     prompt = corpus.decode(window[-60:])
     return textwrap.fill(f"{prompt}|{corpus.decode(characters)}", 72)

@@ -1,6 +1,5 @@
 """The quickstart: a whole short run, and that its checks can fail."""
 
-import collections
 import itertools
 import os
 import pathlib
@@ -14,12 +13,14 @@ import pages
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+import quickstart_calibrate as calibrate
 import quickstart_model as model
+import quickstart_ops as ops
 import quickstart_repeats as repeats
 import quickstart_report as report
 import quickstart_text as text
 import quickstart_train as train
-import xla_ffi_kit
+from xla_ffi_kit.testing import Case, check_op
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
@@ -75,15 +76,25 @@ def test_short_run_trains(short_run):
             np.log(len(alphabet)), abs=0.1
         )
         assert float(after[column]) < float(before[column]) - 0.5
-    # Two blocks of two norms with a residual, and the first norm; their
-    # backward sums the gradient of the weight over devices, outside of it.
-    for target, calls in (
-        ("rms_norm", 5),
-        ("rms_norm_bwd", 5),
-    ):
-        assert re.search(
-            rf"^  xla_ffi_kit.{target} +{calls} calls, FFI 0\.2$", output, re.M
-        )
+    # Two blocks of two norms, and the last norm.
+    for target in ("rms_norm_fwd", "rms_norm_bwd"):
+        assert re.search(rf"^  {target} +5 calls, FFI 0\.2$", output, re.M)
+
+
+def test_short_run_checks_the_operation(short_run):
+    output, _ = short_run
+    said = " ".join(output.split())
+    checked = re.search(r"plain JAX: (\d+) checks passed: ([\w ,]+) A tr", said)
+    assert int(checked[1]) >= 20
+    want = {"values", "vmap", "grad", "auto mesh", "explicit mesh", "export"}
+    assert want <= set(checked[2].split(", "))
+
+
+def test_short_run_calibrates(short_run):
+    output, _ = short_run
+    said = re.search(r"by\n(.*) %, calibrated on .* by (.*) %\.$", output, re.M)
+    # After 8 steps the model knows little, and is less sure than it may be.
+    assert float(said[2]) < float(said[1]) < 50
 
 
 def test_short_run_finds_a_passage_that_is_there_twice(short_run):
@@ -100,17 +111,6 @@ def test_short_run_finds_a_passage_that_is_there_twice(short_run):
     # No longer: neither to the left nor to the right.
     assert whole[first - 1] != whole[second - 1]
     assert whole[first + length] != whole[second + length]
-
-
-def test_short_run_finds_the_most_frequent_words(short_run):
-    output, folder = short_run
-    said = re.search(r"^The most frequent longer words: (.*)\.$", output, re.M)
-    corpus = text.read_text(str(folder / "text"))
-    whole = corpus.decode(np.concatenate([corpus.train, corpus.held_out]))
-    words = re.findall(r"[^\W\d_]{4,}", whole.lower())
-    common = collections.Counter(words).most_common(20)
-    counts = [dict(common)[word] for word in said[1].split(", ")]
-    assert counts == [count for _, count in common[:8]]
 
 
 def test_short_run_draws(short_run):
@@ -240,37 +240,34 @@ def problems(norm, plain):
 
 @pytest.fixture(scope="module")
 def plain():
-    return train_small(model.plain_rms_norm)
+    return train_small(ops.plain_rms_norm)
 
 
 def test_the_kit_has_no_problems(plain):
-    assert problems(xla_ffi_kit.rms_norm, plain) == []
+    assert problems(ops.rms_norm, plain) == []
 
 
 def test_a_run_without_handlers_is_a_problem(plain):
-    (problem,) = problems(model.plain_rms_norm, plain)
-    assert "no handler" in problem
+    (problem,) = problems(ops.plain_rms_norm, plain)
+    assert "no C++ handler" in problem
 
 
-def wrong_value(x, weight, *, residual=None):
-    return xla_ffi_kit.rms_norm(x, weight, residual=residual, eps=1e-2)
+def wrong_value(x):
+    return ops.rms_norm(x, eps=1e-2)
 
 
-def not_a_number(x, weight, *, residual=None):
-    return xla_ffi_kit.rms_norm(x, weight * np.nan, residual=residual)
+def not_a_number(x):
+    return ops.rms_norm(x * np.nan)
 
 
-def wrong_gradient(x, weight, *, residual=None):
-    h = x if residual is None else x + residual
-    right = xla_ffi_kit.rms_norm(h, weight)
-    wrong = jax.lax.stop_gradient(right) + (h - jax.lax.stop_gradient(h))
-    return wrong if residual is None else (wrong, h)
+def wrong_gradient(x):
+    right = ops.rms_norm(x)
+    return jax.lax.stop_gradient(right) + (x - jax.lax.stop_gradient(x))
 
 
-def gathers(x, weight, *, residual=None):
+def gathers(x):
     everywhere = NamedSharding(mesh(), PartitionSpec())
-    x = jax.lax.with_sharding_constraint(x, everywhere)
-    return xla_ffi_kit.rms_norm(x, weight, residual=residual)
+    return ops.rms_norm(jax.lax.with_sharding_constraint(x, everywhere))
 
 
 @pytest.mark.parametrize(
@@ -284,3 +281,94 @@ def gathers(x, weight, *, residual=None):
 )
 def test_a_wrong_norm_is_a_problem(norm, message, plain):
     assert re.search(message, "\n".join(problems(norm, plain)))
+
+
+def by_hand(scores, targets):
+    """(fitted, blocks) of a row, by the definition: min over max of means."""
+    distinct, group = np.unique(scores, return_inverse=True)
+    sums, counts = np.bincount(group, targets), np.bincount(group)
+
+    def mean(a, b):
+        return sums[a:b].sum() / counts[a:b].sum()
+
+    n = distinct.size
+    fitted = [
+        max(min(mean(a, b) for b in range(i + 1, n + 1)) for a in range(i + 1))
+        for i in range(n)
+    ]
+    blocks = np.cumsum(np.diff(fitted, prepend=fitted[0]) > 1e-9)
+    return np.array(fitted)[group], blocks[group]
+
+
+ROWS = {
+    "random": lambda random: random.normal(size=(2, 9)),
+    "ties": lambda random: random.integers(3, size=(2, 9)),
+    "falling": lambda random: -np.arange(9.0),
+    "rising": lambda random: np.arange(9.0),
+    "one value": lambda random: np.zeros(9),
+}
+
+
+@pytest.mark.parametrize("targets", ROWS)
+@pytest.mark.parametrize("scores", ROWS)
+@pytest.mark.parametrize("isotonic", [ops.isotonic, ops.plain_isotonic])
+def test_isotonic_regression(isotonic, scores, targets):
+    random = np.random.default_rng(0)
+    x, y = (
+        np.broadcast_to(ROWS[kind](random), (2, 9)).astype(np.float32)
+        for kind in (scores, targets)
+    )
+    fitted, blocks = isotonic(x, y)
+    for i in range(2):
+        value, block = by_hand(x[i], y[i])
+        np.testing.assert_allclose(fitted[i], value, 1e-5, 1e-6)
+        np.testing.assert_array_equal(blocks[i], block)
+
+
+def test_many_long_rows_on_all_threads():
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(2, 12, 5000)).astype(np.float32)
+    results = ops.isotonic(x, y), ops.plain_isotonic(x, y)
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+
+
+def test_contract_of_isotonic_regression():
+    scores = np.array([[0.3, 0.1, 0.5, 0.2], [1.0, 3.0, 2.0, 4.0]], np.float32)
+    targets = np.array([[1.0, 4.0, 2.0, 8.0], [1.0, 2.0, 4.0, 8.0]], np.float32)
+    assert check_op(ops.isotonic, [Case(scores, targets)])
+    blocks = np.array([[0, 1, 1, 0], [0, 0, 0, 0]], np.int32)
+    assert check_op(ops.block_average, [Case(blocks, targets)])
+
+
+@pytest.mark.parametrize("number", [-1, 4])
+def test_numbers_of_no_block_are_refused(number):
+    blocks = np.array([0, number, 1, 1], np.int32)
+    with pytest.raises(Exception, match="operand blocks: expected numbers"):
+        ops.block_average(blocks, np.ones(4, np.float32))
+
+
+def test_another_regression_is_a_problem():
+    random = np.random.default_rng(0)
+    data = calibrate.Predictions(*random.random((2, 50), np.float32))
+    plain = calibrate.fit(ops.plain_isotonic, data, "test")
+    kit = calibrate.fit(ops.isotonic, data, "test")
+    assert calibrate.result(kit, plain).problems == []
+    wrong = kit._replace(gradient=-kit.gradient)
+    (problem,) = calibrate.result(wrong, plain).problems
+    assert problem == (
+        "isotonic regression's gradients by C++ are others than plain JAX's"
+    )
+    (problem,) = calibrate.result(plain, plain).problems
+    assert problem == "the C++ handler is not in the compiled program"
+
+
+def test_calibration_finds_what_a_confidence_is_worth():
+    random = np.random.default_rng(0)
+    confidence = random.random(20_000, np.float32)
+    right = (random.random(20_000) < confidence**2).astype(np.float32)
+    known = calibrate.Predictions(confidence[:10_000], right[:10_000])
+    other = confidence[10_000:], right[10_000:]
+    better = calibrate.calibrate(known, other[0])
+    assert calibrate.error(*other) > 0.1
+    assert calibrate.error(better, other[1]) < 0.02

@@ -11,6 +11,7 @@ load("//third_party/cuda:repository.bzl", "cuda_compiler")
 load("//third_party/highway:alias.bzl", "highway_alias")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
 load("//third_party/python:python_headers.bzl", "python_headers")
+load("//third_party/rocm:repository.bzl", "hip_compiler")
 load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
 load("//third_party/xla:newer_headers.bzl", "newer_headers")
@@ -39,6 +40,10 @@ def xla_repository():
 def cuda_repository():
     """Declares `xla_ffi_kit_cuda`: nvcc, fetched when CUDA is first built."""
     cuda_compiler(name = "xla_ffi_kit_cuda")
+
+def rocm_repository():
+    """Declares `xla_ffi_kit_rocm`: the machine's hipcc, where ROCm is built."""
+    hip_compiler(name = "xla_ffi_kit_rocm")
 
 def cc_repository():
     """Declares `xla_ffi_kit_cc`: clang, fetched for //third_party/cc's platforms."""
@@ -81,7 +86,7 @@ def nanobind_repository():
 def xla_runtime_repositories():
     """Declares `xla_runtime` and `pjrt_cpu_plugin`, XLA and a plugin, prebuilt.
 
-    For tests, and fetched when one is built.
+    Fetched when a test or a program that is linked with XLA is built.
     """
     pypi_wheel(
         name = "xla_runtime",
@@ -132,6 +137,8 @@ def xla_ffi_kit_repositories():
         xla_repository()
     if not native.existing_rule("xla_ffi_kit_cuda"):
         cuda_repository()
+    if not native.existing_rule("xla_ffi_kit_rocm"):
+        rocm_repository()
     if not native.existing_rule("xla_ffi_kit_cc"):
         cc_repository()
         native.register_toolchains(str(Label("//third_party/cc:all")))

@@ -14,7 +14,9 @@
 # The programs of either run beside an older Debian because they are pointed at
 # the C library unpacked with them. One rc file replaces the rule sets and
 # archives that Bazel would download by Debian's copies of them, in WORKSPACE
-# mode and in bzlmod mode.
+# mode and in bzlmod mode. Bazel refuses to override a module that nobody names:
+# every workspace names the rule sets, through Bazel's own modules, but not
+# GoogleTest, which stands in a registry instead, in all its versions.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/launcher/common.sh"
 
@@ -55,6 +57,9 @@ needed+='|(absl|cares|re2|grpc|protobuf)[0-9+].*)'
 
 # Sources in Debian stable: GoogleTest, and Highway as its release's archive.
 googletest=googletest_1.16.0.orig.tar.gz
+googletest_versions=(
+  1.{11,12,14,15,16,17,18}.0 1.12.1 1.15.2 1.{14,16,17}.0.bcr.1 1.17.0.bcr.2
+)
 highway=highway_1.2.0.orig.tar.gz
 highway_sha256=7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343
 
@@ -229,7 +234,7 @@ write_stub() {
   mkdir -p "$dir/stubs/$1"
   echo "module(name = \"$1\")" >"$dir/stubs/$1/MODULE.bazel"
   touch "$dir/stubs/$1/BUILD" "$dir/stubs/$1/WORKSPACE"
-  echo "common:bzlmod --override_module=$1=$dir/stubs/$1"
+  echo "common --override_module=$1=$dir/stubs/$1"
 }
 
 write_rc() {
@@ -238,20 +243,29 @@ write_rc() {
   for rule_set in "${rule_sets[@]}"; do
     read -r _ _ name path <<<"$rule_set"
     echo "common --override_repository=$name=$base/$path"
-    echo "common:bzlmod --override_module=$name=$base/$path"
+    echo "common --override_module=$name=$base/$path"
   done
   echo "common --override_repository=rules_java_builtin=$base/rules/java"
   echo "common --override_repository=com_google_googletest=$gtest"
-  echo "common:bzlmod --override_module=googletest=$gtest"
   for stub in apple_support buildozer protobuf zlib; do write_stub "$stub"; done
+  echo "common --registry=file://$registry --registry=https://bcr.bazel.build"
   echo "common --distdir=$dir/distdir"
 }
 
+# GoogleTest as a repository, and as each of the versions that a module may name.
 write_googletest() {
+  local release folder
   cp "$helpers/googletest.BUILD" "$gtest/BUILD.bazel"
   touch "$gtest/WORKSPACE"
-  printf '%s\n' >"$gtest/MODULE.bazel" 'module(name = "googletest")' \
-    'bazel_dep(name = "rules_cc", version = "0.0.1")'
+  for release in "${googletest_versions[@]}"; do
+    folder=$registry/modules/googletest/$release
+    mkdir -p "$folder"
+    printf '%s\n' >"$folder/MODULE.bazel" \
+      "module(name = \"googletest\", version = \"$release\")" \
+      'bazel_dep(name = "rules_cc", version = "0.0.1")'
+    echo "{\"type\": \"local_path\", \"path\": \"$gtest\"}" >"$folder/source.json"
+  done
+  echo '{}' >"$registry/bazel_registry.json"
 }
 
 # The module extension that Bazel's own module asks of its stub of buildozer.
@@ -299,6 +313,7 @@ dir=$cache/$folder
 base=$dir/root/usr/share/bazel
 client=$dir/root/usr/bin/bazel
 gtest=$dir/googletest-1.16.0
+registry=$dir/registry
 if ! [[ -e $dir/.complete ]]; then check_machine; fi
 install_once "$dir" fill
 echo "$dir/bin/bazel"

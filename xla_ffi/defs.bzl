@@ -8,6 +8,7 @@ Python all follow from it.
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
 load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "cuda_library")
+load("//third_party/rocm:hip_library.bzl", "HIP_SOURCES", "ROCM_ONLY", "hip_library")
 load("//xla_ffi/private:copts.bzl", "ALIGNED", "QUIET")
 load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
@@ -16,12 +17,38 @@ load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 # -O2 of gcc leaves loops of kernels unvectorised.
 _COPTS = ALIGNED + ["-O3"]
 
-_CUDA_SOURCES = (".cu", ".cu.cc")
+# By platform: what its sources are called, their suffixes, the rule that
+# compiles them, and what its targets are compatible with.
+_GPUS = {
+    "CUDA": struct(
+        language = "CUDA",
+        suffixes = (".cu", ".cu.cc"),
+        library = cuda_library,
+        compatible = CUDA_ONLY,
+        rule = "_nvcc",
+    ),
+    "ROCM": struct(
+        language = "HIP",
+        suffixes = tuple(HIP_SOURCES),
+        library = hip_library,
+        compatible = ROCM_ONLY,
+        rule = "_hipcc",
+    ),
+}
 
-def _cuda_sources(srcs):
+def _sources(srcs, gpu):
+    """Those among the sources that the GPU's own compiler compiles."""
     if type(srcs) != "list":  # a select(), which nobody can look into
         return []
-    return [s for s in srcs if type(s) == "string" and s.endswith(_CUDA_SOURCES)]
+    return [s for s in srcs if type(s) == "string" and s.endswith(gpu.suffixes)]
+
+def _check_sources(name, platform, srcs):
+    """Fails if sources are for a GPU that is not the platform."""
+    for other, gpu in _GPUS.items():
+        wrong = _sources(srcs, gpu)
+        if wrong and platform not in _GPUS:
+            fail("%s: srcs: %s is %s: put it into a second xla_ffi_library() with platform = \"%s\"" %
+                 (native.package_relative_label(name), wrong[0], gpu.language, other))
 
 def xla_ffi_library(
         name,
@@ -63,10 +90,13 @@ def xla_ffi_library(
         XLA_FFI_DECLARE_TYPE_INFO_SYMBOL ("type_info") declare. Types are
         registered before handlers.
       platform: XLA's name of the platform the handlers run on: "Host", or
-        "CUDA", whose targets are skipped without --config=cuda.
+        "CUDA", whose targets are skipped without --config=cuda, or "ROCM", whose
+        targets are skipped without --config=rocm, which needs the machine's
+        hipcc.
       srcs: C++ sources; where `platform` is "CUDA" also CUDA sources, `.cu.cc`
         or `.cu`, which are compiled as by `cuda_library`. (If they are not a
-        plain list, put CUDA sources into a `cuda_library` in `deps`.)
+        plain list, put CUDA sources into a `cuda_library` in `deps`.) Where it
+        is "ROCM", such sources and `.hip` or `.hip.cc`, by hipcc.
       hdrs: C++ headers.
       deps: libraries, handler libraries among them: their handlers are part
         of this library's table.
@@ -86,8 +116,9 @@ def xla_ffi_library(
     """
     library = library or name
     common = {"testonly": testonly, "visibility": visibility}
-    if platform == "CUDA":
-        common["target_compatible_with"] = CUDA_ONLY
+    gpu = _GPUS.get(platform)
+    if gpu:
+        common["target_compatible_with"] = gpu.compatible
     private = common | {"visibility": ["//visibility:private"]}
     handler_list(
         name = name + "_handlers",
@@ -109,21 +140,19 @@ def xla_ffi_library(
         version_script = name + ".lds",
         **common
     )
-    cuda_srcs = _cuda_sources(srcs)
+    _check_sources(name, platform, srcs)
+    device_srcs = _sources(srcs, gpu) if gpu else []
     needs = deps + [Label("//xla_ffi/private:handler_deps")]
-    if cuda_srcs:
-        if platform != "CUDA":
-            fail("%s: srcs: %s is CUDA: put it into a second xla_ffi_library() with platform = \"CUDA\"" %
-                 (native.package_relative_label(name), cuda_srcs[0]))
-        cuda_library(
-            name = name + "_nvcc",
-            srcs = cuda_srcs + hdrs,
+    if device_srcs:
+        gpu.library(
+            name = name + gpu.rule,
+            srcs = device_srcs + hdrs,
             deps = needs,
             tags = tags,
             **private
         )
-        srcs = [s for s in srcs if s not in cuda_srcs]
-        needs = needs + [":" + name + "_nvcc"]
+        srcs = [s for s in srcs if s not in device_srcs]
+        needs = needs + [":" + name + gpu.rule]
     cc_library(
         name = name + "_cc",
         srcs = srcs + [name + "_table.cc"],
@@ -239,7 +268,7 @@ def xla_ffi_op(
 
     `<op>` is `name` without a `_cpu` at its end.
 
-    Handlers may include xla_ffi/core/handler.h, on CUDA
+    Handlers may include xla_ffi/core/handler.h and xla_ffi/core/call.h, on CUDA
     xla_ffi/core/cuda/handler.h; kernels the headers of //xla_ffi/core:kernel,
     on CUDA those of //xla_ffi/core/cuda:kernel: no `deps` need to say so. Tests
     have the call frames of //xla_ffi/testing and your workspace's
@@ -307,7 +336,10 @@ def xla_ffi_op(
             handlers = handlers,
             tags = tags,
             visibility = visibility,
-            deps = kernel + deps + [Label("//xla_ffi/core:handler")],
+            deps = kernel + deps + [
+                Label("//xla_ffi/core:handler"),
+                Label("//xla_ffi/core:signature"),
+            ],
             **kwargs
         )
     if cuda_handlers:

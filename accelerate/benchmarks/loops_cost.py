@@ -31,12 +31,15 @@ STEPS = 4000
 
 
 def _mix(x: Any, *results: Any) -> Any:
-    """The next operand: as large, and made of every result."""
+    """The next operand: as large, and made of every result.
+
+    Squares, so that the cotangents are values that only the loop can know.
+    """
     for y in results:
         if x.dtype == jnp.int32:
             x = (x * 5) ^ jnp.sum(y).astype(x.dtype)
         else:
-            x = x * np.float32(0.5) + jnp.sum(y).astype(x.dtype) * 1e-3
+            x = x * np.float32(0.5) + jnp.sum(y * y).astype(x.dtype) * 1e-3
     return x
 
 

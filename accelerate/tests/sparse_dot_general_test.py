@@ -21,7 +21,7 @@ CALLS = (
     "@xla_ffi_accelerate.bcoo_dot_general(",
     "@xla_ffi_accelerate.bcsr_dot_general(",
 )
-ROWS, COLUMNS, ENTRIES = 300, 200, 5000
+ROWS, COLUMNS, ENTRIES = 300, 200, 10000
 
 
 def random(*shape, dtype="float32", seed=0):

@@ -1,6 +1,7 @@
-"""The pages of the site that are made of code: headers, handlers, commands.
+"""The pages of the site that are made of code: headers and commands.
 
-Python's part of the reference is autodoc's, and Starlark's is docs/defs.md.
+autodoc makes the reference of Python. docs/defs.md is that of Starlark, and
+docs/handlers.md that of handlers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
-import xla_ffi_accelerate.libraries
 import xla_ffi_kit
 
 # What authors of handlers include, and what that includes of the kit.
@@ -49,7 +49,7 @@ _INTERNAL = re.compile(
     r"^namespace (\w*internal\w*|) ?\{.*?^\}  // namespace", re.M | re.S
 )
 _COMMANDS = {
-    "xla_ffi_kit": ("doctor", "build", "cache", "include"),
+    "xla_ffi_kit": ("doctor", "describe", "build", "cache", "include"),
     "xla_ffi_accelerate": ("explain", "calibrate"),
 }
 
@@ -99,33 +99,6 @@ def headers(folder: pathlib.Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def handlers() -> str:
-    """The page on the handlers of both packages."""
-    parts = [
-        "# Handlers\n\nThese are the custom call targets of both packages on "
-        "CPUs. The [doctor](docs/doctor.md) prints these lines, too. "
-        "The targets and their attributes stay the same in later versions, "
-        "because exported programs contain them. Most programs call the "
-        "[Python functions](python.md) instead."
-    ]
-    for name, library in (
-        ("xla_ffi_kit", xla_ffi_kit.KIT_LIBRARIES[0]),
-        ("xla_ffi_accelerate", xla_ffi_accelerate.libraries.CPU_LIBRARY),
-    ):
-        parts.append(f"## `{name}`")
-        signatures = {t: library.signature(t) for t in sorted(library.handlers)}
-        for signature in filter(None, signatures.values()):
-            wrapped = textwrap.fill(str(signature), 88, subsequent_indent="  ")
-            parts.append(f"```text\n{wrapped}\n```")
-        rest = [f"`{t}`" for t, said in signatures.items() if said is None]
-        if rest:
-            parts.append(
-                f"The contract of {', '.join(rest)} is in the header of the "
-                "operation's folder."
-            )
-    return "\n\n".join(parts) + "\n"
-
-
 def _help(module: str, *arguments: str) -> str:
     return subprocess.check_output(
         [sys.executable, "-m", module, *arguments, "--help"],
@@ -149,8 +122,7 @@ def commands() -> str:
 
 
 def write(sources: pathlib.Path) -> None:
-    """Writes the three pages."""
+    """Writes both pages."""
     include = pathlib.Path(xla_ffi_kit.include_dir())
     (sources / "headers.md").write_text(headers(include))
-    (sources / "handlers.md").write_text(handlers())
     (sources / "commands.md").write_text(commands())

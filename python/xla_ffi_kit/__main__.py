@@ -12,6 +12,7 @@ from xla_ffi_kit import __version__
 # Imported when they run: none needs what another does.
 _COMMANDS = (
     ("doctor", "doctor", "main", "what is there, and what will load"),
+    ("describe", "library.describe", "main", "what a library's handlers take"),
     ("build", "strings.commands", "build", "a handler library from C++ files"),
     ("cache", "strings.commands", "cache", "lists or clears `inline`'s cache"),
     ("include", "strings.commands", "include", "prints where the headers are"),

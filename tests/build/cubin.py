@@ -3,9 +3,9 @@
     python cubin.py LIBRARY      prints the table of cuda_registers.txt
 
 Machine code for a GPU is an ELF file, a cubin, in an entry of `.nv_fatbin` (see
-fatbin.py; the entries of machine code are not compressed). Its `.nv.info`
-sections, which are not documented either, hold attributes of the kernels; what
-is read here was compared with the report of `ptxas -v`.
+fatbin.py). Its `.nv.info` sections, which are not documented either, hold
+attributes of the kernels; what is read here was compared with the report of
+`ptxas -v`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ The floors here are another thing: no new table is below them.
 import pathlib
 import sys
 import unittest
+import zlib
 
 import cubin
 
@@ -33,14 +34,6 @@ FLOORS = {
 }
 
 
-# Bytes of local memory that are known, and wait for a mend.
-SPILLS = {
-    (100, "ForwardInShared BFloat16 8 8 Operands1"): 16,
-    (100, "ForwardInShared Float16 8 8 Operands1"): 16,
-    (100, "ForwardInShared float 4 4 Operands1"): 8,
-}
-
-
 class RegistersTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -48,12 +41,8 @@ class RegistersTest(unittest.TestCase):
 
     def test_no_kernel_spills(self):
         self.assertTrue(self.kernels)
-        spilling = {
-            (kernel.architecture, kernel.name): kernel.stack
-            for kernel in self.kernels
-            if kernel.stack
-        }
-        self.assertEqual(spilling, SPILLS)
+        spilling = [k.row() for k in self.kernels if k.stack]
+        self.assertEqual(spilling, [])
 
     def test_no_kernel_has_fewer_warps_than_its_floor(self):
         below = [
@@ -72,6 +61,14 @@ class RegistersTest(unittest.TestCase):
         ]
         self.maxDiff = None
         self.assertEqual([k.row() for k in self.kernels], expected)
+
+
+class SizeTest(unittest.TestCase):
+    def test_the_library_adds_little_to_a_wheel(self):
+        library = LIBRARY.read_bytes()
+        self.assertLess(len(library), 5 << 20)
+        # A wheel deflates its files.
+        self.assertLess(len(zlib.compress(library)), 3 << 19)
 
 
 class CubinTest(unittest.TestCase):

@@ -3,7 +3,8 @@
 nvcc puts its output into the ELF section `.nv_fatbin`: containers one after
 the other, each a header and entries. `fatbinary_section.h` of the toolkit names
 the section; the layout of the entries is not documented, and was read off the
-output of nvcc 12 and 13.
+output of nvcc 12 and 13. nvcc compresses entries by Zstandard when it is asked
+for the smallest library.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import pathlib
 import struct
 from collections.abc import Iterator
+
+import zstandard
 
 _MAGIC = struct.pack("<I", 0xBA55ED50)
 _CONTAINER = struct.Struct("<IHHQ")  # magic, version, header size, size
@@ -44,7 +47,11 @@ def _entries(container: bytes, at: int) -> Iterator[tuple[str, int, bytes]]:
         kind = _KINDS.get(entry[0], f"kind {entry[0]}")
         begin = at + entry[2]
         at = begin + entry[3]
-        yield kind, entry[8], container[begin:at]
+        code = container[begin:at]
+        if code.startswith(zstandard.FRAME_HEADER):
+            # What follows the frame fills the entry up to a multiple of 8.
+            code = zstandard.ZstdDecompressor().decompressobj().decompress(code)
+        yield kind, entry[8], code
 
 
 def _containers(path: pathlib.Path) -> Iterator[list[tuple[str, int, bytes]]]:

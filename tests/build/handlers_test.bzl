@@ -53,7 +53,7 @@ _OTHER_MISTAKES = {
     "platform": (
         {"handlers": {"target": "Symbol"}, "platform": "cpu"},
         "_handlers",
-        ["platform: expected one of [\"Host\", \"CUDA\"]", "got \"cpu\""],
+        ["platform: expected one of [\"Host\", \"CUDA\", \"ROCM\"]", "got \"cpu\""],
     ),
     "two_xla": (
         {

@@ -1,6 +1,7 @@
 """Bazel from Debian's packages and PyPI, on a machine made of fakes."""
 
 import hashlib
+import json
 import pathlib
 import re
 import shutil
@@ -186,12 +187,26 @@ class InstallTest(launcher_harness.Machine):
         base = folder / "root/usr/share/bazel"
         for line in (
             f"common --override_repository=rules_cc={base}/rules/cc",
-            f"common:bzlmod --override_module=rules_cc={base}/rules/cc",
+            f"common --override_module=rules_cc={base}/rules/cc",
+            f"common --registry=file://{folder}/registry "
+            "--registry=https://bcr.bazel.build",
             f"common --distdir={folder}/distdir",
         ):
             self.assertIn(line, rc)
         self.assertTrue((folder / "distdir/1.2.0.tar.gz").exists())
-        self.assertTrue((folder / "googletest-1.16.0/BUILD.bazel").exists())
+        googletest = folder / "googletest-1.16.0"
+        self.assertTrue((googletest / "BUILD.bazel").exists())
+        modules = folder / "registry/modules/googletest"
+        versions = {module.name for module in modules.iterdir()}
+        self.assertGreaterEqual(versions, {"1.14.0", "1.17.0.bcr.1", "1.18.0"})
+        for version in versions:
+            source = (modules / version / "source.json").read_text()
+            self.assertEqual(
+                json.loads(source),
+                {"type": "local_path", "path": str(googletest)},
+            )
+            module = (modules / version / "MODULE.bazel").read_text()
+            self.assertIn(f'version = "{version}")', module)
         self.assertFalse((folder / "debs").exists())
         jars = (base / "bazel_classpath_debian_depends.txt").read_text()
         java = folder / "root/usr/share/java"

@@ -178,6 +178,8 @@ def main() -> int:
         start = time.monotonic()
         print(f"\n=== jax {version}, {jax}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
+            # Some tests compile as another user, who has to read the headers.
+            os.chmod(folder, 0o755)
             python = install(wheels(), jax, folder)
             results[version] = run_tests(python, tests)
         if options.quick:

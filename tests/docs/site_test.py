@@ -76,7 +76,7 @@ def test_the_reference_has_the_public_names():
     ("page", "said"),
     [
         ("headers", "CheckRankAtLeast"),
-        ("handlers", "xla_ffi_kit.rms_norm"),
+        ("docs/handlers", "xla_ffi_kit.rms_norm"),
         ("commands", "usage: python -m xla_ffi_kit build"),
         ("docs/errors", "HandlerLibraryError"),
         ("docs/environment", "XLA_FFI_KIT_CACHE"),

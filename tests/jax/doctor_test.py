@@ -69,6 +69,9 @@ def test_the_kits_own_library():
         state=None,
         loads_in=">= 0.8.1",
         problem=None,
+        signature=str(
+            xla_ffi_kit.KIT_LIBRARIES[0].signature("xla_ffi_kit.rms_norm")
+        ),
     )
     assert report.other_exports == ()
     assert tuple(map(int, report.glibc.split("."))) >= (2, 14)

@@ -9,6 +9,7 @@ import pytest
 import xla_ffi_kit
 from xla_ffi_kit import doctor
 from xla_ffi_kit.library import c_api, handler_library
+from xla_ffi_kit.library import signature as reader
 
 LIBRARY = xla_ffi_kit.HandlerLibrary(
     pathlib.Path(__file__).parent / "test_handlers.so"
@@ -112,3 +113,62 @@ def test_an_operation_that_does_not_fit_is_an_error_where_it_is_defined(
     with pytest.raises(ValueError) as caught:
         define(**wrong)
     assert str(caught.value) == f"test.signed: {text}"
+
+
+KIT = xla_ffi_kit.KIT_LIBRARIES[0]
+
+
+def test_what_an_older_librarys_structs_end_before_is_zero():
+    of_kit = reader._Signature.from_address(
+        KIT.handler("xla_ffi_kit.rms_norm").signature_at
+    )
+    weight = of_kit.arguments + of_kit.argument_size
+    one = reader._Signature(
+        operation=of_kit.operation, num_operands=1, arguments=weight
+    )
+    one.argument_size = ctypes.sizeof(reader._Argument)
+    assert reader.read(ctypes.addressof(one)).operands[0].is_optional
+    one.argument_size = reader._Argument.is_optional.offset
+    assert not reader.read(ctypes.addressof(one)).operands[0].is_optional
+
+
+def define_rms_norm(operands, attributes, name="xla_ffi_kit.rms_norm"):
+    keywords = "".join(f", {attribute}" for attribute in attributes)
+    given = ", ".join(operands) + (f", *{keywords}" if attributes else "")
+    xla_ffi_kit.FfiOp(
+        name,
+        eval(f"lambda {given}: x"),
+        kernel_axes=1,
+        libraries=KIT,
+        attributes=attributes,
+    )
+
+
+@pytest.mark.parametrize("operands", ["x", "xw", "xwr"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_operands_may_be_missing_and_a_number_have_two_dtypes(operands, dtype):
+    define_rms_norm(operands, {"eps": dtype})
+
+
+def test_too_many_operands_name_those_that_may_be_missing():
+    with pytest.raises(ValueError) as caught:
+        define_rms_norm("xwrs", {"eps": np.float64})
+    assert str(caught.value) == (
+        "xla_ffi_kit.rms_norm: reference: expected 1 to 3 operands, "
+        "(x, weight?, residual?), as the handler xla_ffi_kit.rms_norm of "
+        "xla_ffi_kit_cpu.so takes them, got 4: (x, w, r, s)"
+    )
+
+
+def test_an_attribute_of_neither_dtype():
+    with pytest.raises(ValueError) as caught:
+        define_rms_norm("x", {"eps": np.int64})
+    assert "expected the type f32 or f64, as the handler" in str(caught.value)
+
+
+def test_an_operand_takes_the_place_of_an_attribute():
+    backward = "xla_ffi_kit.rms_norm_bwd"
+    define_rms_norm("xc", {"eps": np.float64}, backward)
+    define_rms_norm("xcs", {}, backward)
+    with pytest.raises(ValueError, match="attributes: expected {}, as the"):
+        define_rms_norm("xcs", {"eps": np.float64}, backward)

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/core/signature.h"
 
 namespace {
 

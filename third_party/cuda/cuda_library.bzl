@@ -1,8 +1,9 @@
 """cuda_library(): the cc_library of CUDA sources, compiled by the pinned nvcc."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
-load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cpp_toolchain", "use_cc_toolchain")
+load("@rules_cc//cc:defs.bzl", "CcInfo")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load(":device_library.bzl", "DEVICE_ATTRS", "HEADERS", "compile_device_source", "device_library", "host_flags")
 load(":versions.bzl", "CUDA_COMPUTE_CAPABILITIES")
 
 # The `target_compatible_with` of what needs CUDA: skipped without
@@ -13,7 +14,6 @@ CUDA_ONLY = select({
 })
 
 _SOURCES = [".cu", ".cu.cc"]
-_HEADERS = [".h", ".hpp", ".cuh", ".inc"]
 
 def architecture_flags(capabilities):
     """nvcc's -gencode flags: machine code for each GPU, PTX for the newest.
@@ -39,31 +39,13 @@ def architecture_flags(capabilities):
     # PTX of 90a would run on 9.0 alone; that of 90 on everything newer.
     return flags + ["-gencode=arch=compute_%d,code=compute_%d" % (newest, newest)]
 
-def _host_flags(ctx):
-    """Splits the command line's C++ options: the standard, and all others."""
-    options = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts
-    standard = "-std=c++17"
-
-    # Debug information has the folder of the sandbox in it; see also PWD below.
-    host = ["-fPIC", "-ffile-prefix-map=/proc/self/cwd=."]
-    for option in options:
-        if option.startswith("-std="):
-            standard = option
-        else:
-            host.append(option)
-    return standard, host
-
 def _compile(ctx, toolchain, context, source, headers):
     """Declares the compilation of one source; returns the object."""
-    standard, host = _host_flags(ctx)
-    output = ctx.actions.declare_file("_cuda/%s/%s.o" % (
-        ctx.label.name,
-        source.short_path.replace("../", "").replace("/", "_"),
-    ))
+    standard, host = host_flags(ctx)
     args = ctx.actions.args()
-    args.add_all(["-x", "cu", "-c", source, "-o", output])
+    args.add_all(["-x", "cu"])
     args.add("-ccbin", toolchain.compiler_executable)
-    args.add_all([standard, "-O3", "-cudart=static"])
+    args.add_all([standard, "-O3", "-cudart=static", "--compress-mode=size"])
 
     # Names of temporary files and of internal symbols are random otherwise.
     args.add("-objtemp")
@@ -76,103 +58,31 @@ def _compile(ctx, toolchain, context, source, headers):
         ctx.attr._compute_capabilities[BuildSettingInfo].value,
     ))
     args.add_all(host, format_each = "-Xcompiler=%s")
-    args.add_all(context.defines, format_each = "-D%s")
-    args.add_all(ctx.attr.local_defines, format_each = "-D%s")
-    args.add_all(context.includes, before_each = "-I")
-    args.add_all(context.quote_includes, before_each = "-I")
-    for includes in [context.system_includes, context.external_includes]:
-        args.add_all(includes, before_each = "-isystem")
-    args.add_all(ctx.attr.copts)
-    ctx.actions.run(
-        executable = ctx.file._nvcc,
-        arguments = [args],
-        inputs = depset(
-            [source],
-            transitive = [headers, ctx.attr._compiler_files.files],
-        ),
-        tools = toolchain.all_files,
-        outputs = [output],
-        env = {"PWD": "/proc/self/cwd"},
-        use_default_shell_env = True,
-        mnemonic = "CudaCompile",
-        progress_message = "Compiling CUDA " + source.short_path,
-        toolchain = None,
+    nvcc = struct(
+        program = ctx.file._nvcc,
+        files = ctx.attr._compiler_files.files,
     )
-    return output
-
-def _is_source(file):
-    return any([file.path.endswith(suffix) for suffix in _SOURCES])
+    return compile_device_source(
+        ctx,
+        toolchain,
+        args,
+        nvcc,
+        context,
+        source,
+        headers,
+        "CudaCompile",
+    )
 
 def _cuda_library_impl(ctx):
-    toolchain = find_cpp_toolchain(ctx)
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = toolchain,
-        requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
-    )
-    infos = [dep[CcInfo] for dep in ctx.attr.deps + [ctx.attr._runtime]]
-    sources = [file for file in ctx.files.srcs if _is_source(file)]
-    private_headers = [file for file in ctx.files.srcs if not _is_source(file)]
-    own = cc_common.create_compilation_context(
-        defines = depset(ctx.attr.defines),
-        headers = depset(ctx.files.hdrs),
-        quote_includes = depset([
-            ctx.label.workspace_root or ".",
-            ctx.bin_dir.path + ("/" + ctx.label.workspace_root if ctx.label.workspace_root else ""),
-        ]),
-    )
-    public = cc_common.merge_compilation_contexts(
-        compilation_contexts = [own] + [info.compilation_context for info in infos],
-    )
-    headers = depset(private_headers, transitive = [public.headers])
-    objects = depset([
-        _compile(ctx, toolchain, public, source, headers)
-        for source in sources
-    ])
-    linking_context, linking_outputs = cc_common.create_linking_context_from_compilation_outputs(
-        actions = ctx.actions,
-        name = ctx.label.name,
-        alwayslink = ctx.attr.alwayslink,
-        cc_toolchain = toolchain,
-        compilation_outputs = cc_common.create_compilation_outputs(
-            objects = objects,
-            pic_objects = objects,
-        ),
-        disallow_dynamic_library = True,
-        feature_configuration = features,
-        linking_contexts = [info.linking_context for info in infos],
-    )
-    library = linking_outputs.library_to_link
-    archives = [
-        file
-        for file in ([library.static_library, library.pic_static_library] if library else [])
-        if file
-    ]
-    return [
-        DefaultInfo(files = depset(archives)),
-        CcInfo(compilation_context = public, linking_context = linking_context),
-    ]
+    return device_library(ctx, _SOURCES, _compile)
 
 _cuda_library = rule(
     doc = "The rule behind cuda_library().",
     implementation = _cuda_library_impl,
-    attrs = {
-        "alwayslink": attr.bool(doc = "As for cc_library."),
-        "copts": attr.string_list(doc = "Options of nvcc, after all others."),
-        "defines": attr.string_list(doc = "As for cc_library."),
-        "deps": attr.label_list(
-            doc = "C++ and CUDA libraries.",
-            providers = [CcInfo],
-        ),
-        "hdrs": attr.label_list(
-            doc = "Headers that others include.",
-            allow_files = _HEADERS,
-        ),
-        "local_defines": attr.string_list(doc = "As for cc_library."),
+    attrs = DEVICE_ATTRS | {
         "srcs": attr.label_list(
             doc = "CUDA sources, and headers that only they include.",
-            allow_files = _SOURCES + _HEADERS,
+            allow_files = _SOURCES + HEADERS,
         ),
         "_compiler_files": attr.label(
             default = "@xla_ffi_kit_cuda//:compiler_files",

@@ -5,7 +5,8 @@ handler that was built with newer headers than its own. These are the floor,
 FFI API 0.2: jaxlib 0.8.1 and later, TensorFlow 2.21's XLA. The wheel and the
 commit hold the same bytes.
 
-RUNTIME: XLA's C++ library for the C++ tests, prebuilt. It speaks FFI API 0.2.
+RUNTIME: XLA's C++ library, prebuilt, for the C++ tests and for programs without
+an XLA of their own. It speaks FFI API 0.2.
 """
 
 FFI_API_VERSION = (0, 2)

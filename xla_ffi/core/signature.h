@@ -1,5 +1,4 @@
-// Handlers that describe themselves: what a handler takes, written once, is
-// what checks a call, what names the errors, and what the handler table tells.
+// How a handler's signature is written:
 //
 //   constexpr Argument kArguments[] = {
 //       Operand("operand x").Of(RealFloatTypes()).RankAtLeast(1),
@@ -9,17 +8,7 @@
 //   constexpr XlaFfiKit_Signature kScan =
 //       MakeSignature("my.scan", kArguments, kAttributes);
 //
-//   ffi::Error Scan(const Call& call, const Executor& executor) {
-//     const int64_t axis = call.Get<int64_t>("axis");
-//     ...
-//   }
-//
-//   XLA_FFI_DEFINE_HANDLER_SYMBOL(MyScan, (xla_ffi_kit::Checked<kScan, Scan>),
-//                                 xla_ffi_kit::BindCall());
-//   XLA_FFI_KIT_DEFINE_SIGNATURE(MyScan, xla_ffi_kit::kScan);
-//
-// A call comes to `Scan` when it is what the signature says. What a signature
-// cannot say the function checks itself, by the means of checks.h.
+// call.h makes a handler of it and of a function.
 
 #ifndef XLA_FFI_CORE_SIGNATURE_H_
 #define XLA_FFI_CORE_SIGNATURE_H_
@@ -27,21 +16,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <string_view>
-#include <type_traits>
 
-#include "xla/ffi/api/ffi.h"
+#include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/dtype_dispatch.h"
-#include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/handler_signature.h"
 
 namespace xla_ffi_kit {
 
-// --- How one is written ------------------------------------------------------
-
 struct Argument : XlaFfiKit_Argument {
-  // One of the dtypes of a TypeList.
+  // It has one of the dtypes of a TypeList.
   template <typename... Ts>
   constexpr Argument Of(TypeList<Ts...>) const {
     Argument to = *this;
@@ -49,7 +32,7 @@ struct Argument : XlaFfiKit_Argument {
     to.num_dtypes = sizeof...(Ts);
     return to;
   }
-  // Of the dtype of T, for that reason: "for indices".
+  // It has the dtype of T, for that reason: "for indices".
   template <typename T>
   constexpr Argument Of(const char* reason) const {
     Argument to = Of(TypeList<T>());
@@ -66,8 +49,9 @@ struct Argument : XlaFfiKit_Argument {
     to.min_rank = rank;
     return to;
   }
-  // Of the dtype of argument `i`; of its shape, but perhaps for the last axis,
-  // which may be an attribute; of both. `reason` is "like operand x" if null.
+  // It has the dtype of argument `i`, the shape, the shape but for one axis, or
+  // both. Argument `i` comes earlier and is never missing. `reason` is
+  // "like operand x" if null.
   constexpr Argument DtypeOf(int32_t i, const char* reason = nullptr) const {
     Argument to = *this;
     to.dtype_of = i;
@@ -82,14 +66,47 @@ struct Argument : XlaFfiKit_Argument {
   }
   constexpr Argument ShapeButLastOf(int32_t i, const char* reason,
                                     const char* last = nullptr) const {
-    Argument to = ShapeOf(i, reason);
-    to.is_but_last = 1;
-    to.last = last;
+    return Form(XlaFfiKit_ShapeForm_BUT_LAST, i, reason, last);
+  }
+  constexpr Argument ShapeWithoutLastOf(int32_t i, const char* reason) const {
+    return Form(XlaFfiKit_ShapeForm_WITHOUT_LAST, i, reason, nullptr);
+  }
+  constexpr Argument ShapeWithoutAxisOf(int32_t i, const char* axis,
+                                        const char* reason) const {
+    return Form(XlaFfiKit_ShapeForm_WITHOUT_AXIS, i, reason, axis);
+  }
+  constexpr Argument Like(int32_t i, const char* reason = nullptr) const {
+    return DtypeOf(i, reason).ShapeOf(i, reason);
+  }
+  // It may be missing, with all optional ones after it.
+  constexpr Argument Optional() const {
+    Argument to = *this;
+    to.is_optional = 1;
     return to;
   }
-  constexpr Argument Like(int32_t i) const { return DtypeOf(i).ShapeOf(i); }
+  // It is there exactly if argument `i` is.
+  constexpr Argument GivenWith(int32_t i) const {
+    Argument to = *this;
+    to.given_with = i;
+    return to;
+  }
+  // There are one or more: of operands, which are then all that there is, or of
+  // results, one for each operand, whose dtype and shape those of argument 0
+  // are. Errors number them: "operand 0".
+  constexpr Argument Repeated() const {
+    Argument to = *this;
+    to.is_repeated = 1;
+    return to;
+  }
 
  private:
+  constexpr Argument Form(XlaFfiKit_ShapeForm form, int32_t i,
+                          const char* reason, const char* attribute) const {
+    Argument to = ShapeOf(i, reason);
+    to.shape_form = form;
+    to.last = attribute;
+    return to;
+  }
   template <typename... Ts>
   static constexpr int32_t kDtypes[] = {static_cast<int32_t>(kDtypeOf<Ts>)...};
 };
@@ -105,8 +122,8 @@ constexpr Argument Operand(const char* place) {
 constexpr Argument Result(const char* place) { return Operand(place); }
 
 struct Attribute : XlaFfiKit_Attribute {
-  // Of an integer, or of each of an array; `max_text` is `max` in an error,
-  // where that has a better name than its digits.
+  // An integer, or each of an array, is in these bounds. Errors say `max_text`
+  // for `max` where that has a better name than its digits.
   constexpr Attribute Between(int64_t min, int64_t max,
                               const char* max_text = nullptr) const {
     Attribute to = *this;
@@ -115,10 +132,27 @@ struct Attribute : XlaFfiKit_Attribute {
     to.max_text = max_text;
     return to;
   }
-  // An axis of argument `i`.
+  // A float is finite, too.
+  constexpr Attribute AtLeast(int64_t least) const {
+    return Between(least, std::numeric_limits<int64_t>::max());
+  }
+  // It is an axis of argument `i`.
   constexpr Attribute AxisOf(int32_t i) const {
     Attribute to = *this;
     to.axis_of = i;
+    return to;
+  }
+  // It is a scalar of this dtype, too.
+  template <typename T>
+  constexpr Attribute Or() const {
+    Attribute to = *this;
+    to.other_dtype = static_cast<int32_t>(kDtypeOf<T>);
+    return to;
+  }
+  // It is there exactly if argument `i` is not.
+  constexpr Attribute UnlessGiven(int32_t i) const {
+    Attribute to = *this;
+    to.unless_given = i;
     return to;
   }
 };
@@ -136,15 +170,15 @@ constexpr Attribute Scalar(const char* name) {
 }
 constexpr Attribute Integer(const char* name) { return Scalar<int64_t>(name); }
 
-// `size` integers.
-constexpr Attribute Integers(const char* name, int64_t size) {
+// `size` integers, or any number of them.
+constexpr Attribute Integers(const char* name, int64_t size = -1) {
   Attribute to = Integer(name);
   to.type = XLA_FFI_AttrType_ARRAY;
   to.size = size;
   return to;
 }
 
-// One of several words.
+// A string that is one of several words.
 template <size_t kCount>
 constexpr Attribute Word(const char* name, const char* const (&words)[kCount]) {
   Attribute to = Integer(name);
@@ -184,148 +218,6 @@ constexpr XlaFfiKit_Signature MakeSignature(
   return to;
 }
 
-// --- What a handler is called with -------------------------------------------
-
-// The attributes of a call as XLA gives them, not decoded.
-struct CallAttributes {
-  const XLA_FFI_Attrs* attrs;
-};
-
-// A call that is what its signature says.
-class Call : private xla::ffi::RemainingArgs, private xla::ffi::RemainingRets {
- public:
-  Call(const XlaFfiKit_Signature& signature,
-       const xla::ffi::RemainingArgs& operands,
-       const xla::ffi::RemainingRets& results, CallAttributes attributes)
-      : RemainingArgs(operands),
-        RemainingRets(results),
-        signature_(signature),
-        attrs_(attributes.attrs) {}
-
-  std::string_view operation() const { return signature_.operation; }
-
-  // Operands, then results.
-  xla::ffi::AnyBuffer argument(size_t i) const {
-    const size_t operands = signature_.num_operands;
-    return i < operands ? operand(i) : result(i - operands);
-  }
-  xla::ffi::AnyBuffer operand(size_t i) const {
-    return xla::ffi::AnyBuffer(static_cast<XLA_FFI_Buffer*>(args()->args[i]));
-  }
-  xla::ffi::AnyBuffer result(size_t i) const {
-    return xla::ffi::AnyBuffer(static_cast<XLA_FFI_Buffer*>(rets()->rets[i]));
-  }
-  template <typename T>
-  const T* In(size_t i) const {
-    return static_cast<const T*>(operand(i).untyped_data());
-  }
-  template <typename T>
-  T* Out(size_t i) const {
-    return static_cast<T*>(result(i).untyped_data());
-  }
-  // Where an error about argument `i` is.
-  Place PlaceOf(size_t i) const { return {operation(), ArgumentOf(i).place}; }
-
-  // An attribute that the signature names, of its type: a number, a
-  // std::string_view, or a span of numbers.
-  template <typename T>
-  T Get(std::string_view name) const {
-    return As<T>(attrs_->attrs[IndexOf(name)]);
-  }
-  // Which of its words an attribute is.
-  size_t WordOf(std::string_view name) const;
-
-  // Success, or the first error: how many there are of what, then attributes,
-  // then operands and results. Nothing else is to be called before.
-  xla::ffi::Error Check() const;
-
-  // Calls fn(TypeTag<T>()) for the dtype of argument `i`.
-  template <typename Types, typename Fn>
-  xla::ffi::Error Dispatch(Types types, size_t i, const Fn& fn) const {
-    return DispatchDtype(types, argument(i).element_type(), PlaceOf(i), fn);
-  }
-
- private:
-  const XlaFfiKit_Argument& ArgumentOf(size_t i) const {
-    return static_cast<const Argument*>(signature_.arguments)[i];
-  }
-  const XlaFfiKit_Attribute& AttributeOf(size_t i) const {
-    return static_cast<const Attribute*>(signature_.attributes)[i];
-  }
-  size_t IndexOf(std::string_view name) const {
-    size_t i = 0;
-    while (!IsText(AttributeOf(i).name, name)) ++i;
-    return i;
-  }
-  // Most differ in their first letter.
-  static bool IsText(const char* text, std::string_view other) {
-    size_t i = 0;
-    while (i < other.size() && text[i] == other[i]) ++i;
-    return i == other.size() && text[i] == '\0';
-  }
-  template <typename T>
-  static T As(const void* attribute) {
-    if constexpr (std::is_same_v<T, std::string_view>) {
-      const auto* const text = static_cast<const XLA_FFI_ByteSpan*>(attribute);
-      return {text->ptr, text->len};
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      const auto* const scalar = static_cast<const XLA_FFI_Scalar*>(attribute);
-      return *static_cast<const T*>(scalar->value);
-    } else {
-      const auto* const array = static_cast<const XLA_FFI_Array*>(attribute);
-      return T(static_cast<decltype(T().begin())>(array->data), array->size);
-    }
-  }
-
-  // Each true, or false with what is wrong: to return an error that is none
-  // takes as long as a check.
-  bool CheckCounts(xla::ffi::Error* error) const;
-  bool CheckArgument(size_t i, xla::ffi::Error* error) const;
-  bool CheckAttributeType(size_t i, xla::ffi::Error* error) const;
-  bool CheckAttribute(size_t i, xla::ffi::Error* error) const;
-
-  const XlaFfiKit_Signature& signature_;
-  const XLA_FFI_Attrs* attrs_;
-};
-
-// A handler's function: checks the call, and passes it on.
-template <const XlaFfiKit_Signature& kSignature,
-          xla::ffi::Error (*kRun)(const Call&, const Executor&)>
-xla::ffi::Error Checked(xla::ffi::ThreadPool pool,
-                        const xla::ffi::RemainingArgs& operands,
-                        const xla::ffi::RemainingRets& results,
-                        CallAttributes attributes) {
-  const Call call(kSignature, operands, results, attributes);
-  xla::ffi::Error error = call.Check();
-  return error.failure() ? error : kRun(call, pool);
-}
-
-// The binding of such a function.
-inline auto BindCall() {
-  return xla::ffi::Ffi::Bind()
-      .Ctx<xla::ffi::ThreadPool>()
-      .RemainingArgs()
-      .RemainingRets()
-      .Attrs<CallAttributes>();
-}
-
 }  // namespace xla_ffi_kit
-
-template <>
-struct xla::ffi::AttrDecoding<xla_ffi_kit::CallAttributes> {
-  using Type = xla_ffi_kit::CallAttributes;
-  static std::optional<Type> Decode(XLA_FFI_AttrType, void* attrs,
-                                    DiagnosticEngine&) {
-    return Type{static_cast<const XLA_FFI_Attrs*>(attrs)};
-  }
-};
-
-// Tells the handler table what the handler `Symbol` takes.
-#define XLA_FFI_KIT_DEFINE_SIGNATURE(Symbol, signature)     \
-  extern "C" {                                              \
-  extern const XlaFfiKit_Signature Symbol##_signature;      \
-  const XlaFfiKit_Signature Symbol##_signature = signature; \
-  }                                                         \
-  static_assert(sizeof(xla_ffi_kit::Argument) == sizeof(XlaFfiKit_Argument))
 
 #endif  // XLA_FFI_CORE_SIGNATURE_H_

@@ -1,11 +1,10 @@
-#include "xla_ffi/core/signature.h"
-
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 #include "xla_ffi/testing/call_frame.h"
 
@@ -65,8 +64,10 @@ TEST(SignatureTest, AnyOtherIsRefused) {
     std::function<void(Frame&)> change;
     std::string error;
   } cases[] = {
-      {[](Frame& f) { f.args().pop_back(); }, "operands: expected 2, got 1"},
-      {[](Frame& f) { f.rets().pop_back(); }, "results: expected 2, got 1"},
+      {[](Frame& f) { f.args().pop_back(); },
+       "operands: expected x, w, got 1 of them"},
+      {[](Frame& f) { f.rets().pop_back(); },
+       "results: expected y, i, got 1 of them"},
       {[](Frame& f) { f.attributes().Remove("count"); },
        "attributes: expected {axis, count, mode, strides}, got {axis, mode, "
        "strides}"},

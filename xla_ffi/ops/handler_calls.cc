@@ -57,10 +57,16 @@ HandlerCallMap HandlerCalls(int64_t size) {
        {{MakeFrame({F32, F32, F32}, {table, weight, table}, {F32, F32},
                    {table, table})
              .Attr("eps", 1e-6),
+         0, kSums},
+        {MakeFrame({F32}, {table}, {F32, F32}, {table, scale})
+             .Attr("eps", 1e-6f),
          0, kSums}}},
       {"xla_ffi_kit.rms_norm_bwd",
        {{MakeFrame({F32, F32, F32}, {table, table, scale}, {F32}, {table}), 0,
-         kSums}}},
+         kSums},
+        {MakeFrame({F32, F32}, {table, table}, {F32}, {table})
+             .Attr("eps", 1e-6),
+         0, kSums}}},
       {"xla_ffi_kit.rms_norm_weight_bwd",
        {{MakeFrame({F32, F32, F32, F32}, {table, table, scale, weight},
                    {F32, F32}, {table, weight}),

@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "CcInfo")
 
-_PLATFORMS = ["Host", "CUDA"]
+_PLATFORMS = ["Host", "CUDA", "ROCM"]
 
 STAGES = ["instantiate", "prepare", "initialize", "execute"]
 

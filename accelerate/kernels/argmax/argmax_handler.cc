@@ -2,11 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/argmax/argmax.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
 namespace xla_ffi_kit {
@@ -14,67 +13,52 @@ namespace {
 
 namespace ffi = ::xla::ffi;
 
-constexpr std::string_view kOp = "xla_ffi_accelerate.argmax";
 constexpr int64_t kMaxLength = int64_t{1} << 31;
 
-ffi::Error Check(ffi::AnyBuffer x, ffi::AnyBuffer indices, int64_t axis,
-                 std::string_view of) {
-  const Place where_x = {kOp, "operand x"},
-              where_indices = {kOp, "result indices"};
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_x, x, 1));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckAxis({kOp, "attribute axis"}, axis, x));
-  const auto dims = x.dimensions();
-  if (dims[axis] < 1 || dims[axis] > kMaxLength) {
-    return InvalidArgument(
-        where_x, "1 to 2^31 elements along axis " + std::to_string(axis),
-        "shape " + ShapeText(dims));
-  }
-  std::vector<int64_t> want(dims.begin(), dims.end());
-  want.erase(want.begin() + axis);
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckShape(where_indices, indices, want,
-                                         "of operand x without its axis"));
-  if (of != "max" && of != "min") {
-    return InvalidArgument({kOp, "attribute of"}, "max or min", of);
-  }
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_x, x));
-  return CheckData(where_indices, indices);
-}
+using IndexTypes = TypeList<int32_t, int64_t, uint32_t, uint64_t>;
 
-ffi::Error ArgmaxImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                      ffi::Result<ffi::AnyBuffer> indices, int64_t axis,
-                      std::string_view of) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(Check(x, *indices, axis, of));
-  const AxisShape shape = SplitAxis(x.dimensions(), axis);
+constexpr Argument kArguments[] = {
+    Operand("operand x").Of(KeyTypes()).RankAtLeast(1),
+    Result("result indices")
+        .Of(IndexTypes())
+        .ShapeWithoutAxisOf(0, "axis", "of operand x without its axis"),
+};
+constexpr const char* kExtrema[] = {"max", "min"};
+constexpr Attribute kAttributes[] = {Integer("axis").AxisOf(0),
+                                     Word("of", kExtrema)};
+constexpr XlaFfiKit_Signature kArgmax =
+    MakeSignature("xla_ffi_accelerate.argmax", kArguments, kAttributes);
+
+ffi::Error RunArgmax(const Call& call, const Executor& executor) {
+  const Dimensions dims = call.operand(0).dimensions();
+  const auto axis = call.Get<int64_t>("axis");
+  const AxisShape shape = SplitAxis(dims, axis);
+  if (shape.length < 1 || shape.length > kMaxLength) {
+    return call.Invalid(0,
+                        "1 to 2^31 elements along axis " + std::to_string(axis),
+                        "shape " + ShapeText(dims));
+  }
+  const ffi::AnyBuffer indices = call.result(0);
+  if (ElementCount(indices) == 0) return {};
   ArgmaxProblem problem;
   problem.outer = shape.outer;
   problem.length = shape.length;
   problem.inner = shape.inner;
-  problem.is_min = of == "min";
+  problem.is_min = call.WordOf("of") == 1;
   problem.subnormals_are_zero = SubnormalsAreZero();
-  problem.in = x.untyped_data();
-  problem.out = indices->untyped_data();
-  XLA_FFI_KIT_RETURN_IF_ERROR(DispatchDtype(
-      TypeList<int32_t, int64_t, uint32_t, uint64_t>(), indices->element_type(),
-      {kOp, "result indices"}, [&](auto tag) {
-        problem.index_width = sizeof(typename decltype(tag)::type);
-        return ffi::Error();
-      }));
-  return DispatchDtype(KeyTypes(), x.element_type(), {kOp, "operand x"},
-                       [&](auto tag) {
-                         if (ElementCount(*indices) == 0) return ffi::Error();
-                         Argmax<typename decltype(tag)::type>(problem, pool);
-                         return ffi::Error();
-                       });
+  problem.in = call.In<void>(0);
+  problem.out = call.Out<void>(0);
+  problem.index_width = ffi::ByteWidth(indices.element_type());
+  return call.Dispatch(KeyTypes(), 0, [&](auto tag) {
+    Argmax<typename decltype(tag)::type>(problem, executor);
+    return ffi::Error();
+  });
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiAccelerateArgmaxCpu, xla_ffi_kit::ArgmaxImpl,
-    xla::ffi::Ffi::Bind()
-        .Ctx<xla::ffi::ThreadPool>()
-        .Arg<xla::ffi::AnyBuffer>()      // x
-        .Ret<xla::ffi::AnyBuffer>()      // indices
-        .Attr<int64_t>("axis")           // of x
-        .Attr<std::string_view>("of"));  // "max" or "min"
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateArgmaxCpu,
+                              (Checked<kArgmax, RunArgmax>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateArgmaxCpu, kArgmax);
+
+}  // namespace xla_ffi_kit

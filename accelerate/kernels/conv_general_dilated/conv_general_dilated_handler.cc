@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "accelerate/kernels/conv_general_dilated/conv_general_dilated.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
-#include "xla_ffi/core/signature.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -49,14 +49,13 @@ ffi::Error CheckShapes(const Call& call) {
     const Dimensions dims = call.argument(i).dimensions();
     const size_t rank = dims.size();
     if (dims[rank - 1] != model[3] || (rank == 4 && dims[0] != model[0])) {
-      return InvalidArgument(
-          call.PlaceOf(i),
-          "batch and channels of operand base, of shape " + ShapeText(model),
+      return call.Invalid(
+          i, "batch and channels of operand base, of shape " + ShapeText(model),
           "shape " + ShapeText(dims));
     }
     if (std::max(dims[rank - 3], dims[rank - 2]) > kMaxConvSize) {
-      return InvalidArgument(call.PlaceOf(i), "spatial dimensions up to 2^30",
-                             "shape " + ShapeText(dims));
+      return call.Invalid(i, "spatial dimensions up to 2^30",
+                          "shape " + ShapeText(dims));
     }
   }
   return {};

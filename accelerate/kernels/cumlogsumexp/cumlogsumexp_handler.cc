@@ -1,8 +1,7 @@
 #include "accelerate/kernels/cumlogsumexp/cumlogsumexp_handler.h"
 
-#include <string_view>
-
 #include "accelerate/kernels/cumlogsumexp/cumlogsumexp.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
 namespace xla_ffi_kit {
@@ -10,39 +9,39 @@ namespace {
 
 namespace ffi = ::xla::ffi;
 
-constexpr std::string_view kOp = "xla_ffi_accelerate.cumlogsumexp";
+using Types = TypeList<float, double>;
 
-ffi::Error CumlogsumexpImpl(ffi::ThreadPool pool, ffi::AnyBuffer x,
-                            ffi::Result<ffi::AnyBuffer> y, bool reverse) {
-  const Place where = {kOp, "operand x"};
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where, x, 1));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where, x));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckLike({kOp, "result y"}, *y, x, "like operand x"));
-  const BatchShape shape = SplitLastAxis(x.dimensions());
-  return DispatchDtype(TypeList<float, double>(), x.element_type(), where,
-                       [&](auto tag) {
-                         using T = typename decltype(tag)::type;
-                         if (ElementCount(x) == 0) return ffi::Error();
-                         CumlogsumexpProblem<T> problem;
-                         problem.rows = shape.rows;
-                         problem.length = shape.length;
-                         problem.reverse = reverse;
-                         problem.in = static_cast<const T*>(x.untyped_data());
-                         problem.out = static_cast<T*>(y->untyped_data());
-                         AdviseHugePages(problem.out, SizeBytes(*y));
-                         Cumlogsumexp(problem, pool);
-                         return ffi::Error();
-                       });
+constexpr Argument kArguments[] = {
+    Operand("operand x").Of(Types()).RankAtLeast(1),
+    Result("result y").Like(0),
+};
+constexpr Attribute kAttributes[] = {Scalar<bool>("reverse")};  // from the end
+constexpr XlaFfiKit_Signature kCumlogsumexp =
+    MakeSignature("xla_ffi_accelerate.cumlogsumexp", kArguments, kAttributes);
+
+ffi::Error RunCumlogsumexp(const Call& call, const Executor& executor) {
+  const ffi::AnyBuffer y = call.result(0);
+  if (ElementCount(y) == 0) return {};
+  const BatchShape shape = SplitLastAxis(y.dimensions());
+  return call.Dispatch(Types(), 0, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    CumlogsumexpProblem<T> problem;
+    problem.rows = shape.rows;
+    problem.length = shape.length;
+    problem.reverse = call.Get<bool>("reverse");
+    problem.in = call.In<T>(0);
+    problem.out = call.Out<T>(0);
+    AdviseHugePages(problem.out, SizeBytes(y));
+    Cumlogsumexp(problem, executor);
+    return ffi::Error();
+  });
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateCumlogsumexpCpu,
-                              xla_ffi_kit::CumlogsumexpImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // x
-                                  .Ret<xla::ffi::AnyBuffer>()  // y
-                                  .Attr<bool>("reverse"));     // from the end
+                              (Checked<kCumlogsumexp, RunCumlogsumexp>),
+                              BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateCumlogsumexpCpu, kCumlogsumexp);
+
+}  // namespace xla_ffi_kit

@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "accelerate/kernels/dot_general/dot_general.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
 namespace xla_ffi_kit {
@@ -17,18 +17,22 @@ namespace {
 
 namespace ffi = ::xla::ffi;
 
-constexpr std::string_view kOp = "xla_ffi_accelerate.dot_general";
+using Types = TypeList<float, double>;
 
-std::optional<DotOrder> OrderOf(std::string_view name) {
-  if (name == "fma") return DotOrder::kFma;
-  if (name == "multiply_add") return DotOrder::kMultiplyAdd;
-  if (name == "even_odd_fma") return DotOrder::kEvenOddFma;
-  if (name == "fma_then_zero") return DotOrder::kFmaThenZero;
-  if (name == "multiply_add_then_zero") {
-    return DotOrder::kMultiplyAddThenZero;
-  }
-  return std::nullopt;
-}
+constexpr Argument kArguments[] = {
+    Operand("operand lhs").Of(Types()),
+    Operand("operand rhs").DtypeOf(0),
+    Result("result out").DtypeOf(0),
+};
+// In the order of DotOrder.
+constexpr const char* kOrders[] = {"fma", "multiply_add", "even_odd_fma",
+                                   "fma_then_zero", "multiply_add_then_zero"};
+constexpr Attribute kAttributes[] = {
+    Integers("lhs_batch"), Integers("lhs_contracting"), Word("order", kOrders),
+    Integers("rhs_batch"), Integers("rhs_contracting"),
+};
+constexpr XlaFfiKit_Signature kDotGeneral =
+    MakeSignature("xla_ffi_accelerate.dot_general", kArguments, kAttributes);
 
 // A dimension, and how far its elements are apart.
 struct Dim {
@@ -59,19 +63,21 @@ ffi::Error Take(const Place& where, Dimensions list, std::vector<Dim>& dims,
   return {};
 }
 
-ffi::Error Classify(std::string_view operand, ffi::AnyBuffer x,
-                    Dimensions batch, Dimensions contracting, Dims* dims) {
-  std::vector<Dim> all(x.dimensions().size());
+ffi::Error Classify(const Call& call, size_t operand, Dims* dims) {
+  const Dimensions sizes = call.operand(operand).dimensions();
+  std::vector<Dim> all(sizes.size());
   int64_t stride = 1;
   for (size_t axis = all.size(); axis-- > 0;) {
-    all[axis] = {x.dimensions()[axis], stride};
-    stride = Product(x.dimensions().last(all.size() - axis));
+    all[axis] = {sizes[axis], stride};
+    stride = Product(sizes.last(all.size() - axis));
   }
-  const std::string attribute = "attribute " + std::string(operand);
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      Take({kOp, attribute + "_batch"}, batch, all, &dims->batch));
-  XLA_FFI_KIT_RETURN_IF_ERROR(Take({kOp, attribute + "_contracting"},
-                                   contracting, all, &dims->contracting));
+  const std::string side = operand == 0 ? "lhs" : "rhs";
+  const auto take = [&](const std::string& name, std::vector<Dim>* taken) {
+    return Take({call.operation(), "attribute " + name},
+                call.Get<Dimensions>(name), all, taken);
+  };
+  XLA_FFI_KIT_RETURN_IF_ERROR(take(side + "_batch", &dims->batch));
+  XLA_FFI_KIT_RETURN_IF_ERROR(take(side + "_contracting", &dims->contracting));
   std::copy_if(all.begin(), all.end(), std::back_inserter(dims->free),
                [](const Dim& dim) { return dim.size >= 0; });
   return {};
@@ -158,86 +164,67 @@ std::vector<int64_t> ResultShape(const Dims& lhs, const Dims& rhs) {
   return shape;
 }
 
-ffi::Error DotGeneralImpl(ffi::ThreadPool pool, ffi::AnyBuffer lhs,
-                          ffi::AnyBuffer rhs, ffi::Result<ffi::AnyBuffer> out,
-                          Dimensions lhs_batch, Dimensions rhs_batch,
-                          Dimensions lhs_contracting,
-                          Dimensions rhs_contracting, std::string_view name) {
-  const std::optional<DotOrder> order = OrderOf(name);
-  if (!order.has_value()) {
-    return InvalidArgument({kOp, "attribute order"},
-                           "fma, multiply_add, even_odd_fma, fma_then_zero "
-                           "or multiply_add_then_zero",
-                           name);
-  }
-  Dims l, r;
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      Classify("lhs", lhs, lhs_batch, lhs_contracting, &l));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      Classify("rhs", rhs, rhs_batch, rhs_contracting, &r));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckSameSizes({kOp, "operand rhs: batch dimensions"}, r.batch, l.batch));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckSameSizes({kOp, "operand rhs: contracting dimensions"},
-                     r.contracting, l.contracting));
+// How many elements the dimensions of a product have together.
+struct Sizes {
   int64_t m, n, k;
+};
+
+ffi::Error CheckShapes(const Call& call, const Dims& l, const Dims& r,
+                       Sizes* sizes) {
+  const std::string_view op = call.operation();
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckSameSizes({op, "operand rhs: batch dimensions"}, r.batch, l.batch));
+  XLA_FFI_KIT_RETURN_IF_ERROR(
+      CheckSameSizes({op, "operand rhs: contracting dimensions"}, r.contracting,
+                     l.contracting));
   XLA_FFI_KIT_RETURN_IF_ERROR(CheckSmall(
-      {kOp, "operand lhs: contracting dimensions"}, l.contracting, &k));
+      {op, "operand lhs: contracting dimensions"}, l.contracting, &sizes->k));
   XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckSmall({kOp, "operand lhs: other dimensions"}, l.free, &m));
+      CheckSmall({op, "operand lhs: other dimensions"}, l.free, &sizes->m));
   XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckSmall({kOp, "operand rhs: other dimensions"}, r.free, &n));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckDtype(
-      {kOp, "operand rhs"}, rhs, lhs.element_type(), "like operand lhs"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckDtype(
-      {kOp, "result out"}, *out, lhs.element_type(), "like operand lhs"));
+      CheckSmall({op, "operand rhs: other dimensions"}, r.free, &sizes->n));
   const std::vector<int64_t> shape = ResultShape(l, r);
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckShape({kOp, "result out"}, *out,
-                                         {shape.data(), shape.size()},
-                                         "from the operands"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData({kOp, "operand lhs"}, lhs));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData({kOp, "operand rhs"}, rhs));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData({kOp, "result out"}, *out));
-  using Types = TypeList<float, double>;
-  return DispatchDtype(
-      Types(), lhs.element_type(), {kOp, "operand lhs"},
-      [&](auto tag) -> ffi::Error {
-        using T = typename decltype(tag)::type;
-        if (ElementCount(*out) == 0) return ffi::Error();
-        DotProblem<T> problem;
-        problem.m = m;
-        problem.n = n;
-        problem.k = k;
-        problem.batch = Batch(l, r);
-        FillOffsets(l.free, l.contracting, problem.lhs_offsets.data());
-        FillOffsets(r.contracting, r.free, problem.rhs_offsets.data());
-        problem.lhs = static_cast<const T*>(lhs.untyped_data());
-        problem.rhs = static_cast<const T*>(rhs.untyped_data());
-        problem.rhs_size = ElementCount(rhs);
-        problem.out = static_cast<T*>(out->untyped_data());
-        problem.order = *order;
-        AdviseHugePages(out->untyped_data(), SizeBytes(*out));
-        const ScratchStatus status = DotGeneral<T>(problem, pool);
-        if (status) return {};
-        return ScratchExhausted(kOp,
-                                "for " + std::to_string(problem.batch.size()) +
-                                    " dimensions of the batch",
-                                status);
-      });
+  return CheckShape({op, "result out"}, call.result(0),
+                    {shape.data(), shape.size()}, "from the operands");
+}
+
+ffi::Error RunDotGeneral(const Call& call, const Executor& executor) {
+  Dims l, r;
+  Sizes sizes;
+  XLA_FFI_KIT_RETURN_IF_ERROR(Classify(call, 0, &l));
+  XLA_FFI_KIT_RETURN_IF_ERROR(Classify(call, 1, &r));
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckShapes(call, l, r, &sizes));
+  const ffi::AnyBuffer out = call.result(0);
+  if (ElementCount(out) == 0) return {};
+  return call.Dispatch(Types(), 0, [&](auto tag) -> ffi::Error {
+    using T = typename decltype(tag)::type;
+    DotProblem<T> problem;
+    problem.m = sizes.m;
+    problem.n = sizes.n;
+    problem.k = sizes.k;
+    problem.batch = Batch(l, r);
+    FillOffsets(l.free, l.contracting, problem.lhs_offsets.data());
+    FillOffsets(r.contracting, r.free, problem.rhs_offsets.data());
+    problem.lhs = call.In<T>(0);
+    problem.rhs = call.In<T>(1);
+    problem.rhs_size = ElementCount(call.operand(1));
+    problem.out = call.Out<T>(0);
+    problem.order = static_cast<DotOrder>(call.WordOf("order"));
+    AdviseHugePages(problem.out, SizeBytes(out));
+    const ScratchStatus status = DotGeneral<T>(problem, executor);
+    if (status) return {};
+    return ScratchExhausted(call.operation(),
+                            "for " + std::to_string(problem.batch.size()) +
+                                " dimensions of the batch",
+                            status);
+  });
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    XlaFfiAccelerateDotGeneralCpu, xla_ffi_kit::DotGeneralImpl,
-    xla::ffi::Ffi::Bind()
-        .Ctx<xla::ffi::ThreadPool>()
-        .Arg<xla::ffi::AnyBuffer>()                              // lhs
-        .Arg<xla::ffi::AnyBuffer>()                              // rhs
-        .Ret<xla::ffi::AnyBuffer>()                              // out
-        .Attr<xla::ffi::Span<const int64_t>>("lhs_batch")        // dimensions
-        .Attr<xla::ffi::Span<const int64_t>>("rhs_batch")        // like them
-        .Attr<xla::ffi::Span<const int64_t>>("lhs_contracting")  // dimensions
-        .Attr<xla::ffi::Span<const int64_t>>("rhs_contracting")  // like them
-        .Attr<std::string_view>("order"));  // of a DotOrder
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateDotGeneralCpu,
+                              (Checked<kDotGeneral, RunDotGeneral>),
+                              BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateDotGeneralCpu, kDotGeneral);
+
+}  // namespace xla_ffi_kit

@@ -4,8 +4,8 @@
 
 #include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/isin/isin.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
-#include "xla_ffi/core/signature.h"
 
 namespace xla_ffi_kit {
 namespace {

@@ -1,11 +1,11 @@
 #include "accelerate/kernels/linalg/linalg_handler.h"
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "accelerate/kernels/linalg/linalg.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
 namespace xla_ffi_kit {
@@ -13,191 +13,140 @@ namespace {
 
 namespace ffi = ::xla::ffi;
 
-constexpr std::string_view kLu = "xla_ffi_accelerate.linalg_lu";
-constexpr std::string_view kCholesky = "xla_ffi_accelerate.linalg_cholesky";
-constexpr std::string_view kEigh = "xla_ffi_accelerate.linalg_eigh";
-constexpr std::string_view kSolve =
-    "xla_ffi_accelerate.linalg_triangular_solve";
-
 using Types = TypeList<float, double>;
 
-ffi::Error CheckMatrices(const Place& where, ffi::AnyBuffer a) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where, a, 2));
-  const Dimensions dims = a.dimensions();
+constexpr Argument Matrices(const char* place) {
+  return Operand(place).Of(Types()).RankAtLeast(2);
+}
+constexpr Argument OfRows(const char* place) {
+  return Result(place).ShapeWithoutLastOf(0, "of the rows of operand a");
+}
+constexpr const char* kLikeA = "of operand a";
+
+constexpr Argument kLuArguments[] = {
+    Matrices("operand a"),
+    Result("result lu").Like(0, kLikeA),
+    OfRows("result pivots").Of<int32_t>("of row numbers"),
+    OfRows("result permutation").Of<int32_t>("of row numbers"),
+};
+constexpr Argument kCholeskyArguments[] = {
+    Matrices("operand a"),
+    Result("result l").Like(0, kLikeA),
+};
+constexpr Argument kEighArguments[] = {
+    Matrices("operand a"),
+    Result("result v").Like(0, kLikeA),
+    OfRows("result w").DtypeOf(0, kLikeA),
+};
+constexpr Attribute kEighAttributes[] = {Integer("is_lower")};
+constexpr Argument kSolveArguments[] = {
+    Matrices("operand a"),
+    Operand("operand b").DtypeOf(0, kLikeA).RankAtLeast(2),
+    Result("result x").Like(1, "of operand b"),
+};
+constexpr Attribute kSolveAttributes[] = {
+    Integer("is_diagonal_one"), Integer("is_left"), Integer("is_lower"),
+    Integer("is_transposed")};
+
+constexpr XlaFfiKit_Signature
+    kLu = MakeSignature("xla_ffi_accelerate.linalg_lu", kLuArguments),
+    kCholesky =
+        MakeSignature("xla_ffi_accelerate.linalg_cholesky", kCholeskyArguments),
+    kEigh = MakeSignature("xla_ffi_accelerate.linalg_eigh", kEighArguments,
+                          kEighAttributes),
+    kSolve = MakeSignature("xla_ffi_accelerate.linalg_triangular_solve",
+                           kSolveArguments, kSolveAttributes);
+
+// Calls run(number of matrices, their rows, tag of their type) if operand a is
+// square matrices of a size that there are kernels for.
+template <typename Run>
+ffi::Error ForMatrices(const Call& call, const Run& run) {
+  const Dimensions dims = call.operand(0).dimensions();
   const int64_t n = dims.back();
   if (n < 1 || n > kMaxMatrix || dims[dims.size() - 2] != n) {
-    return InvalidArgument(where, "square matrices of 1 to 8 rows",
-                           "shape " + ShapeText(dims));
+    return call.Invalid(0, "square matrices of 1 to 8 rows",
+                        "shape " + ShapeText(dims));
   }
-  return CheckData(where, a);
+  return call.Dispatch(Types(), 0, [&](auto tag) -> ffi::Error {
+    run(Product(dims.first(dims.size() - 2)), n, tag);
+    return {};
+  });
 }
 
-// Matrices of n rows in all.
-int64_t BatchOf(ffi::AnyBuffer a) {
-  return Product(a.dimensions().first(a.dimensions().size() - 2));
+ffi::Error RunLu(const Call& call, const Executor& executor) {
+  return ForMatrices(call, [&](int64_t batch, int64_t n, auto tag) {
+    using T = typename decltype(tag)::type;
+    Lu(batch, n, call.In<T>(0), call.Out<T>(0), call.Out<int32_t>(1),
+       call.Out<int32_t>(2), executor);
+  });
 }
 
-// One number for each row.
-ffi::Error CheckRowsShape(const Place& where, ffi::AnyBuffer rows,
-                          ffi::AnyBuffer a) {
-  const Dimensions dims = a.dimensions();
-  const std::vector<int64_t> want(dims.begin(), dims.end() - 1);
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckShape(where, rows, want, "of the rows of operand a"));
-  return CheckData(where, rows);
+ffi::Error RunCholesky(const Call& call, const Executor& executor) {
+  return ForMatrices(call, [&](int64_t batch, int64_t n, auto tag) {
+    using T = typename decltype(tag)::type;
+    Cholesky(batch, n, call.In<T>(0), call.Out<T>(0), executor);
+  });
 }
 
-ffi::Error CheckRows(const Place& where, ffi::AnyBuffer rows,
-                     ffi::AnyBuffer a) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype(where, rows, ffi::S32, "of row numbers"));
-  return CheckRowsShape(where, rows, a);
+ffi::Error RunEigh(const Call& call, const Executor& executor) {
+  const bool is_lower = call.Get<int64_t>("is_lower") != 0;
+  return ForMatrices(call, [&](int64_t batch, int64_t n, auto tag) {
+    using T = typename decltype(tag)::type;
+    Eigh(batch, n, is_lower, call.In<T>(0), call.Out<T>(0), call.Out<T>(1),
+         executor);
+  });
 }
 
-ffi::Error LuImpl(ffi::ThreadPool pool, ffi::AnyBuffer a,
-                  ffi::Result<ffi::AnyBuffer> lu,
-                  ffi::Result<ffi::AnyBuffer> pivots,
-                  ffi::Result<ffi::AnyBuffer> permutation,
-                  ffi::Dictionary attributes) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(kLu, attributes));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMatrices({kLu, "operand a"}, a));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckLike({kLu, "result lu"}, *lu, a, "of operand a"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRows({kLu, "result pivots"}, *pivots, a));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckRows({kLu, "result permutation"}, *permutation, a));
-  return DispatchDtype(
-      Types(), a.element_type(), {kLu, "operand a"}, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        Lu(BatchOf(a), a.dimensions().back(),
-           static_cast<const T*>(a.untyped_data()),
-           static_cast<T*>(lu->untyped_data()),
-           static_cast<int32_t*>(pivots->untyped_data()),
-           static_cast<int32_t*>(permutation->untyped_data()), pool);
-        return ffi::Error();
-      });
-}
-
-ffi::Error CholeskyImpl(ffi::ThreadPool pool, ffi::AnyBuffer a,
-                        ffi::Result<ffi::AnyBuffer> l,
-                        ffi::Dictionary attributes) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(kCholesky, attributes));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMatrices({kCholesky, "operand a"}, a));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckLike({kCholesky, "result l"}, *l, a, "of operand a"));
-  return DispatchDtype(Types(), a.element_type(), {kCholesky, "operand a"},
-                       [&](auto tag) {
-                         using T = typename decltype(tag)::type;
-                         Cholesky(BatchOf(a), a.dimensions().back(),
-                                  static_cast<const T*>(a.untyped_data()),
-                                  static_cast<T*>(l->untyped_data()), pool);
-                         return ffi::Error();
-                       });
-}
-
-ffi::Error EighImpl(ffi::ThreadPool pool, ffi::AnyBuffer a,
-                    ffi::Result<ffi::AnyBuffer> v,
-                    ffi::Result<ffi::AnyBuffer> w, int64_t is_lower) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMatrices({kEigh, "operand a"}, a));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckLike({kEigh, "result v"}, *v, a, "of operand a"));
-  const Place result = {kEigh, "result w"};
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype(result, *w, a.element_type(), "of operand a"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRowsShape(result, *w, a));
-  return DispatchDtype(Types(), a.element_type(), {kEigh, "operand a"},
-                       [&](auto tag) {
-                         using T = typename decltype(tag)::type;
-                         Eigh(BatchOf(a), a.dimensions().back(), is_lower != 0,
-                              static_cast<const T*>(a.untyped_data()),
-                              static_cast<T*>(v->untyped_data()),
-                              static_cast<T*>(w->untyped_data()), pool);
-                         return ffi::Error();
-                       });
-}
-
-// `b` is like `a`, but for the number of vectors.
-ffi::Error CheckVectors(ffi::AnyBuffer a, ffi::AnyBuffer b, bool is_left) {
-  const Place where = {kSolve, "operand b"};
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where, b, 2));
-  const Dimensions a_dims = a.dimensions(), b_dims = b.dimensions();
+// What a signature does not say: operand b is like a, but for the number of
+// vectors, the dimension `columns` from the last.
+ffi::Error CheckVectors(const Call& call, size_t columns) {
+  const ffi::AnyBuffer b = call.operand(1);
+  const Dimensions a_dims = call.operand(0).dimensions(),
+                   b_dims = b.dimensions();
   std::vector<int64_t> want(a_dims.begin(), a_dims.end());
-  const size_t columns = is_left ? 1 : 2;  // which dimension, from the last
   if (b_dims.size() == want.size()) {
     want[want.size() - columns] = b_dims[b_dims.size() - columns];
   }
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype(where, b, a.element_type(), "of operand a"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckShape(where, b, want, "of rows of operand a"));
-  return CheckData(where, b);
+  return CheckShape({call.operation(), "operand b"}, b, want,
+                    "of rows of operand a");
 }
 
-ffi::Error SolveImpl(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
-                     ffi::Result<ffi::AnyBuffer> x, int64_t is_left,
-                     int64_t is_lower, int64_t is_transposed,
-                     int64_t is_diagonal_one) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckMatrices({kSolve, "operand a"}, a));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckVectors(a, b, is_left != 0));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckLike({kSolve, "result x"}, *x, b, "of operand b"));
+ffi::Error RunSolve(const Call& call, const Executor& executor) {
   TriangularSolve solve;
-  solve.batch = BatchOf(a);
-  solve.n = a.dimensions().back();
-  const Dimensions dims = b.dimensions();
-  solve.columns = dims[dims.size() - (is_left != 0 ? 1 : 2)];
-  solve.is_left = is_left != 0;
-  solve.is_lower = is_lower != 0;
-  solve.is_transposed = is_transposed != 0;
-  solve.is_diagonal_one = is_diagonal_one != 0;
-  if (ElementCount(b) == 0) return {};
-  return DispatchDtype(
-      Types(), a.element_type(), {kSolve, "operand a"}, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        SolveTriangular(solve, static_cast<const T*>(a.untyped_data()),
-                        static_cast<const T*>(b.untyped_data()),
-                        static_cast<T*>(x->untyped_data()), pool);
-        return ffi::Error();
-      });
+  solve.is_left = call.Get<int64_t>("is_left") != 0;
+  solve.is_lower = call.Get<int64_t>("is_lower") != 0;
+  solve.is_transposed = call.Get<int64_t>("is_transposed") != 0;
+  solve.is_diagonal_one = call.Get<int64_t>("is_diagonal_one") != 0;
+  const size_t columns = solve.is_left ? 1 : 2;
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckVectors(call, columns));
+  const Dimensions b = call.operand(1).dimensions();
+  solve.columns = b[b.size() - columns];
+  return ForMatrices(call, [&](int64_t batch, int64_t n, auto tag) {
+    using T = typename decltype(tag)::type;
+    if (Product(b) == 0) return;
+    solve.batch = batch;
+    solve.n = n;
+    SolveTriangular(solve, call.In<T>(0), call.In<T>(1), call.Out<T>(0),
+                    executor);
+  });
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgLuCpu, xla_ffi_kit::LuImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // a
-                                  .Ret<xla::ffi::AnyBuffer>()  // lu
-                                  .Ret<xla::ffi::AnyBuffer>()  // pivots
-                                  .Ret<xla::ffi::AnyBuffer>()  // permutation
-                                  .Attrs());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgLuCpu,
+                              (Checked<kLu, RunLu>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgLuCpu, kLu);
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgCholeskyCpu,
-                              xla_ffi_kit::CholeskyImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // a
-                                  .Ret<xla::ffi::AnyBuffer>()  // l
-                                  .Attrs());
+                              (Checked<kCholesky, RunCholesky>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgCholeskyCpu, kCholesky);
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgEighCpu,
-                              xla_ffi_kit::EighImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // a
-                                  .Ret<xla::ffi::AnyBuffer>()  // v
-                                  .Ret<xla::ffi::AnyBuffer>()  // w
-                                  .Attr<int64_t>("is_lower"));
+                              (Checked<kEigh, RunEigh>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgEighCpu, kEigh);
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgTriangularSolveCpu,
-                              xla_ffi_kit::SolveImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // a
-                                  .Arg<xla::ffi::AnyBuffer>()  // b
-                                  .Ret<xla::ffi::AnyBuffer>()  // x
-                                  .Attr<int64_t>("is_left")
-                                  .Attr<int64_t>("is_lower")
-                                  .Attr<int64_t>("is_transposed")
-                                  .Attr<int64_t>("is_diagonal_one"));
+                              (Checked<kSolve, RunSolve>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgTriangularSolveCpu, kSolve);
+
+}  // namespace xla_ffi_kit

@@ -80,7 +80,7 @@ TEST(SortHandlerTest, RefusesWhatDoesNotFit) {
   ExpectRefused(SortInts({3}, {2}, 1),
                 "result 0: expected shape (3) like operand 0, got shape (2)");
   ExpectRefused(SortInts({3}, {3}, 0),
-                "attribute num_keys: expected 1 to 1, got 0");
+                "attribute num_keys: expected 1 or more, got 0");
   ExpectRefused(SortInts({3}, {3}, 2),
                 "attribute num_keys: expected 1 to 1, got 2");
   ExpectRefused(

@@ -2,11 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "accelerate/kernels/sparse_dot_general/sparse_dot_general.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
 namespace xla_ffi_kit {
@@ -14,153 +13,125 @@ namespace {
 
 namespace ffi = ::xla::ffi;
 
-constexpr std::string_view kBcoo = "xla_ffi_accelerate.bcoo_dot_general";
-constexpr std::string_view kBcsr = "xla_ffi_accelerate.bcsr_dot_general";
-
 using Values = TypeList<float, double>;
 using Indices = TypeList<int32_t, int64_t>;
 
-// An operand of the shape [batch or 1, dims...] with data.
-ffi::Error CheckOperand(const Place& where, ffi::AnyBuffer buffer,
-                        int64_t batch, const std::vector<int64_t>& dims) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRank(where, buffer, dims.size() + 1));
-  std::vector<int64_t> want = dims;
-  want.insert(want.begin(), buffer.dimensions()[0] == 1 ? 1 : batch);
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckShape(where, buffer, {want.data(), want.size()},
-                 "(or a first dimension of 1) from the others"));
-  return CheckData(where, buffer);
-}
+constexpr Argument kData = Operand("operand data").Rank(2).Of(Values()),
+                   kRhs = Operand("operand rhs").Rank(3).DtypeOf(0),
+                   kOut = Result("result out").Rank(3).DtypeOf(0);
 
-// From one matrix to the next; 0 if there is one for the whole batch.
-int64_t StrideOf(ffi::AnyBuffer buffer) {
-  const Dimensions dims = buffer.dimensions();
-  return dims[0] == 1 ? 0 : Product(dims.last(dims.size() - 1));
-}
+constexpr Argument kBcooArguments[] = {
+    kData, Operand("operand indices").Rank(3).Of(Indices()), kRhs, kOut};
+constexpr Attribute kBcooAttributes[] = {Integer("contracting").Between(0, 1)};
+constexpr Argument kBcsrArguments[] = {
+    kData, Operand("operand indices").Rank(2).Of(Indices()),
+    Operand("operand indptr").Rank(2).DtypeOf(1), kRhs, kOut};
 
-// What both have: data, rhs and the result.
-ffi::Error Check(std::string_view op, ffi::AnyBuffer data, ffi::AnyBuffer rhs,
-                 ffi::AnyBuffer out) {
-  const auto type = data.element_type();
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRank({op, "operand data"}, data, 2));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRank({op, "operand rhs"}, rhs, 3));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRank({op, "result out"}, out, 3));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype({op, "operand rhs"}, rhs, type, "like operand data"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype({op, "result out"}, out, type, "like operand data"));
-  const int64_t batch = out.dimensions()[0];
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckOperand({op, "operand data"}, data, batch, {data.dimensions()[1]}));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckOperand({op, "operand rhs"}, rhs, batch,
-                   {rhs.dimensions()[1], out.dimensions()[2]}));
-  return CheckData({op, "result out"}, out);
-}
+constexpr XlaFfiKit_Signature kBcoo = MakeSignature(
+                                  "xla_ffi_accelerate.bcoo_dot_general",
+                                  kBcooArguments, kBcooAttributes),
+                              kBcsr = MakeSignature(
+                                  "xla_ffi_accelerate.bcsr_dot_general",
+                                  kBcsrArguments);
 
-template <typename T>
-SparseProblem<T> ProblemOf(ffi::AnyBuffer data, ffi::AnyBuffer rhs,
-                           ffi::AnyBuffer out) {
-  SparseProblem<T> problem;
-  problem.batch = out.dimensions()[0];
-  problem.entries = data.dimensions()[1];
-  problem.rows = out.dimensions()[1];
-  problem.length = rhs.dimensions()[1];
-  problem.columns = out.dimensions()[2];
-  problem.data = static_cast<const T*>(data.untyped_data());
-  problem.rhs = static_cast<const T*>(rhs.untyped_data());
-  problem.out = static_cast<T*>(out.untyped_data());
-  problem.data_stride = StrideOf(data);
-  problem.rhs_stride = StrideOf(rhs);
-  return problem;
-}
+// A call of one of them.
+struct SparseCall {
+  const Call& call;
+  size_t rhs;  // which operand it is
 
-// Calls run(tag of the values' type, tag of the indices') for a result that has
-// elements.
-template <class Run>
-ffi::Error Dispatch(std::string_view op, ffi::AnyBuffer data,
-                    ffi::AnyBuffer indices, ffi::AnyBuffer out,
-                    const Run& run) {
-  return DispatchDtype(
-      Values(), data.element_type(), {op, "operand data"}, [&](auto values) {
-        return DispatchDtype(Indices(), indices.element_type(),
-                             {op, "operand indices"}, [&](auto integers) {
-                               if (ElementCount(out) > 0) run(values, integers);
-                               return ffi::Error();
-                             });
-      });
-}
+  ffi::AnyBuffer operand(size_t i) const { return call.operand(i); }
+  int64_t entries() const { return operand(0).dimensions()[1]; }
+  Dimensions out() const { return call.result(0).dimensions(); }
 
-ffi::Error BcooImpl(ffi::ThreadPool pool, ffi::AnyBuffer data,
-                    ffi::AnyBuffer indices, ffi::AnyBuffer rhs,
-                    ffi::Result<ffi::AnyBuffer> out, int64_t contracting) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(Check(kBcoo, data, rhs, *out));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckOperand({kBcoo, "operand indices"}, indices,
-                                           out->dimensions()[0],
-                                           {data.dimensions()[1], 2}));
-  if (contracting != 0 && contracting != 1) {
-    return InvalidArgument({kBcoo, "attribute contracting"}, "0 or 1",
-                           std::to_string(contracting));
+  // Whether operand `i` has the shape [batch or 1, dims...].
+  ffi::Error Check(size_t i, std::vector<int64_t> dims) const {
+    const ffi::AnyBuffer buffer = operand(i);
+    dims.insert(dims.begin(), buffer.dimensions()[0] == 1 ? 1 : out()[0]);
+    return CheckShape({call.operation(), call.NameOf(i)}, buffer,
+                      {dims.data(), dims.size()},
+                      "(or a first dimension of 1) from the others");
   }
-  return Dispatch(kBcoo, data, indices, *out, [&](auto values, auto integers) {
+  ffi::Error CheckDense() const {
+    XLA_FFI_KIT_RETURN_IF_ERROR(Check(0, {entries()}));
+    return Check(rhs, {operand(rhs).dimensions()[1], out()[2]});
+  }
+
+  // From one matrix to the next; 0 if there is one for the whole batch.
+  int64_t StrideOf(size_t i) const {
+    const Dimensions dims = operand(i).dimensions();
+    return dims[0] == 1 ? 0 : Product(dims.last(dims.size() - 1));
+  }
+
+  template <typename T>
+  SparseProblem<T> ProblemOf() const {
+    SparseProblem<T> problem;
+    problem.batch = out()[0];
+    problem.entries = entries();
+    problem.rows = out()[1];
+    problem.length = operand(rhs).dimensions()[1];
+    problem.columns = out()[2];
+    problem.data = call.In<T>(0);
+    problem.rhs = call.In<T>(rhs);
+    problem.out = call.Out<T>(0);
+    problem.data_stride = StrideOf(0);
+    problem.rhs_stride = StrideOf(rhs);
+    AdviseHugePages(problem.out, SizeBytes(call.result(0)));
+    return problem;
+  }
+
+  // Calls run(tag of the values' type, tag of the indices') for a result that
+  // has elements.
+  template <class Run>
+  ffi::Error Dispatch(const Run& run) const {
+    return call.Dispatch(Values(), 0, [&](auto values) {
+      return call.Dispatch(Indices(), 1, [&](auto integers) {
+        if (Product(out()) > 0) run(values, integers);
+        return ffi::Error();
+      });
+    });
+  }
+};
+
+ffi::Error RunBcoo(const Call& call, const Executor& executor) {
+  const SparseCall sparse = {call, /*rhs=*/2};
+  XLA_FFI_KIT_RETURN_IF_ERROR(sparse.CheckDense());
+  XLA_FFI_KIT_RETURN_IF_ERROR(sparse.Check(1, {sparse.entries(), 2}));
+  return sparse.Dispatch([&](auto values, auto integers) {
     using T = typename decltype(values)::type;
     using I = typename decltype(integers)::type;
     CoordinateIndices<I> coordinates;
-    coordinates.indices = static_cast<const I*>(indices.untyped_data());
-    coordinates.stride = StrideOf(indices);
-    coordinates.contracting = contracting;
-    AdviseHugePages(out->untyped_data(), SizeBytes(*out));
-    MultiplyCoordinates(ProblemOf<T>(data, rhs, *out), coordinates, pool);
+    coordinates.indices = call.In<I>(1);
+    coordinates.stride = sparse.StrideOf(1);
+    coordinates.contracting = call.Get<int64_t>("contracting");
+    MultiplyCoordinates(sparse.ProblemOf<T>(), coordinates, executor);
   });
 }
 
-ffi::Error BcsrImpl(ffi::ThreadPool pool, ffi::AnyBuffer data,
-                    ffi::AnyBuffer indices, ffi::AnyBuffer indptr,
-                    ffi::AnyBuffer rhs, ffi::Result<ffi::AnyBuffer> out,
-                    ffi::Dictionary attributes) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(kBcsr, attributes));
-  XLA_FFI_KIT_RETURN_IF_ERROR(Check(kBcsr, data, rhs, *out));
-  const int64_t batch = out->dimensions()[0];
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckOperand({kBcsr, "operand indices"}, indices,
-                                           batch, {data.dimensions()[1]}));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckDtype({kBcsr, "operand indptr"}, indptr,
-                                         indices.element_type(),
-                                         "like operand indices"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckOperand({kBcsr, "operand indptr"}, indptr,
-                                           batch, {out->dimensions()[1] + 1}));
-  return Dispatch(kBcsr, data, indices, *out, [&](auto values, auto integers) {
+ffi::Error RunBcsr(const Call& call, const Executor& executor) {
+  const SparseCall sparse = {call, /*rhs=*/3};
+  XLA_FFI_KIT_RETURN_IF_ERROR(sparse.CheckDense());
+  XLA_FFI_KIT_RETURN_IF_ERROR(sparse.Check(1, {sparse.entries()}));
+  XLA_FFI_KIT_RETURN_IF_ERROR(sparse.Check(2, {sparse.out()[1] + 1}));
+  return sparse.Dispatch([&](auto values, auto integers) {
     using T = typename decltype(values)::type;
     using I = typename decltype(integers)::type;
     RowIndices<I> rows;
-    rows.indices = static_cast<const I*>(indices.untyped_data());
-    rows.starts = static_cast<const I*>(indptr.untyped_data());
-    rows.indices_stride = StrideOf(indices);
-    rows.starts_stride = StrideOf(indptr);
-    AdviseHugePages(out->untyped_data(), SizeBytes(*out));
-    MultiplyRows(ProblemOf<T>(data, rhs, *out), rows, pool);
+    rows.indices = call.In<I>(1);
+    rows.starts = call.In<I>(2);
+    rows.indices_stride = sparse.StrideOf(1);
+    rows.starts_stride = sparse.StrideOf(2);
+    MultiplyRows(sparse.ProblemOf<T>(), rows, executor);
   });
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateBcooDotGeneralCpu,
-                              xla_ffi_kit::BcooImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()      // data
-                                  .Arg<xla::ffi::AnyBuffer>()      // indices
-                                  .Arg<xla::ffi::AnyBuffer>()      // rhs
-                                  .Ret<xla::ffi::AnyBuffer>()      // out
-                                  .Attr<int64_t>("contracting"));  // 0 or 1
+                              (Checked<kBcoo, RunBcoo>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateBcooDotGeneralCpu, kBcoo);
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateBcsrDotGeneralCpu,
-                              xla_ffi_kit::BcsrImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // data
-                                  .Arg<xla::ffi::AnyBuffer>()  // indices
-                                  .Arg<xla::ffi::AnyBuffer>()  // indptr
-                                  .Arg<xla::ffi::AnyBuffer>()  // rhs
-                                  .Ret<xla::ffi::AnyBuffer>()  // out
-                                  .Attrs());                   // none
+                              (Checked<kBcsr, RunBcsr>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateBcsrDotGeneralCpu, kBcsr);
+
+}  // namespace xla_ffi_kit

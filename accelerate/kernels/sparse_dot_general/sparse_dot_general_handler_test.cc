@@ -96,7 +96,7 @@ TEST_F(SparseDotGeneralHandlerTest, SaysWhatItExpects) {
                     bcsr = "xla_ffi_accelerate.bcsr_dot_general: ",
                     or_one = " (or a first dimension of 1) from the others, ";
   EXPECT_EQ(Bcoo(2).Run(XlaFfiAccelerateBcooDotGeneralCpu).message,
-            bcoo + "attribute contracting: expected 0 or 1, got 2");
+            bcoo + "attribute contracting: expected 0 to 1, got 2");
   EXPECT_EQ(message(Bcoo(), true, 0, {3, 1}),
             bcoo + "operand data: expected shape (2, 1)" + or_one +
                 "got shape (3, 1)");

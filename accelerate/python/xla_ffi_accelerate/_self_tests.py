@@ -52,6 +52,9 @@ VERIFIED: Mapping[str, Mapping[str, Found | None]] = {
     },
     # The windows of an element in row-major order.
     "gradient of pooling": _AGREES,
+    # Added in their order; a product and a sum are rounded once, together.
+    # Verified on CPUs with AVX-512.
+    "few products": _AGREES,
     # Products are rounded, and added in the order of the elements.
     "sparse product": _AGREES,
 }
@@ -64,6 +67,7 @@ ORDERS = (
     "multiply_add_then_zero",
 )
 _MATRICES_TESTED = 256
+_FEW = ((4, 4, 4), (7, 7, 7), (2, 7, 5), (5, 6, 2))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +125,8 @@ def _run(
 
 
 def _is_verified_cpu(test: SelfTest) -> bool:
-    return test.name != "depthwise convolution" or _has_avx512()
+    depends = test.name in ("depthwise convolution", "few products")
+    return not depends or _has_avx512()
 
 
 @functools.cache
@@ -343,6 +348,23 @@ def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
     return next(same, None)
 
 
+def _few_products(rule: Rule) -> Found | None:
+    """Sizes at either end, alone and in a loop, from operands of any layout."""
+
+    def few(*operands: jax.Array) -> object:
+        flat = operands[:2]
+        pairs = [(x[:, :m, :k], y[:, :k, :n]) for x, y in [flat] for m, k, n in _FEW]
+        pairs += [(x.mT, y.mT) for y, x in pairs]
+        loops = [
+            jax.lax.scan(lambda c, p: (c, (p[0] @ p[1], p[0].mT.mT @ p[1])), 0, p)
+            for p in pairs
+        ]
+        return loops, [x[0] @ y[0] for x, y in pairs]
+
+    agrees = same_bits(rule, few, _normal(64, 7, 7), _normal(65, 7, 7)[1:])
+    return {} if agrees else None
+
+
 def _own_products(lhs: _Layouts, rhs: _Layouts) -> list[jax.Array]:
     """The products from operands of every layout."""
     return [
@@ -355,6 +377,7 @@ ALONG_LINES = SelfTest("cumulative sum", _along_lines)
 CONVOLVED = SelfTest("depthwise convolution", _convolved)
 POOLED = SelfTest("gradient of pooling", _pooled)
 SPARSE = SelfTest("sparse product", _sparse)
+WRITTEN_OUT = SelfTest("few products", _few_products)
 # Depends on the release, the processor, the dtype and the sizes.
 MULTIPLIED = SelfTest(
     "product of small matrices",

@@ -13,6 +13,7 @@ from xla_ffi_accelerate.rules import (
     pooling,
     products,
     random,
+    small,
     sorting,
     sparse,
 )
@@ -35,14 +36,21 @@ RULES: dict[str, Sequence[Rule]] = {
         convolution.OTHER,
         convolution.KERNEL_GRADIENT,
     ],
-    "dot_general": [products.DOT_GENERAL],
-    "eigh": [linalg.EIGH],
-    "linalg": [linalg.LU, linalg.CHOLESKY, linalg.TRIANGULAR_SOLVE],
+    "loops": [products.WRITTEN_OUT_CLOSE],
+    "dot_general": [products.WRITTEN_OUT, products.DOT_GENERAL],
+    "eigh": [linalg.EIGH_WRITTEN_OUT, linalg.EIGH],
+    "fft": [small.FFT],
+    "linalg": [
+        *linalg.WRITTEN_OUT,
+        linalg.LU,
+        linalg.CHOLESKY,
+        linalg.TRIANGULAR_SOLVE,
+    ],
     "math": math.RULES,
     "random": [random.THREEFRY, random.UNROLLED_THREEFRY, random.RANDOM_BITS],
     "select_and_scatter_add": [pooling.SELECT_AND_SCATTER_ADD],
-    "sort": [sorting.SORT],
-    "top_k": [sorting.TOP_K],
+    "sort": [small.SORT, sorting.SORT],
+    "top_k": [small.TOP_K, sorting.TOP_K],
 }
 
 # A group stands for its names.

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from xla_ffi_accelerate import (
     _jax,
     _later,
+    _loops,
     _lowering,
     _scopes,
     _setting,
@@ -63,7 +64,10 @@ def enable(*names: str, exact: bool = True) -> None:
       ValueError: a name is not known.
       HandlerLibraryError: the package's library is missing or too old.
     """
-    _scopes.add(_change("enable", names, exact))
+    change = _change("enable", names, exact)
+    if "loops" in change.names:
+        _loops.widen()
+    _scopes.add(change)
 
 
 def enable_from(value: str) -> None:
@@ -162,6 +166,7 @@ def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
 
 def install(names: Iterable[str]) -> None:
     """Makes the primitives of the names ask the setting."""
+    _loops.install()
     for name in sorted(names):
         for rule in registry.RULES[name]:
             then = functools.partial(_lowering.install, name, rule)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from xla_ffi_kit import _dtypes
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
-from xla_ffi_kit.library.signature import Signature
+from xla_ffi_kit.library.signature import Argument, Attribute, Signature
 from xla_ffi_kit.primitive.spec import AttributeType, OpSpec
 
 _HLO_NAMES = {name: short for short, name in _dtypes.SHORT_NAMES.items()}
@@ -32,8 +32,11 @@ def check(op: OpSpec, dtypes: Sequence[DType | Sequence[DType]] | None) -> None:
         for entry in dtypes or ()
     ]
     for source, signature in _signatures(op):
-        _compare_operands(op, source, signature, combinations)
-        _compare_attributes(op, source, signature, given)
+        operands = _operands(op, source, signature)
+        _compare_dtypes(op, source, operands, combinations)
+        _compare_attributes(
+            op, source, signature.attributes_of(operands), given
+        )
 
 
 def _signatures(op: OpSpec) -> Iterator[tuple[str, Signature]]:
@@ -53,22 +56,33 @@ def _signatures(op: OpSpec) -> Iterator[tuple[str, Signature]]:
             yield f"{target} of {os.path.basename(library.path)}", signature
 
 
-def _compare_operands(
+def _operands(
+    op: OpSpec, source: str, signature: Signature
+) -> tuple[Argument, ...]:
+    """The handler's operands, as many as the operation has."""
+    count = len(op.operand_names)
+    found = signature.operands_of(count)
+    if found is not None:
+        return found
+    names = [str(operand).partition(":")[0] for operand in signature.operands]
+    least = sum(not operand.is_optional for operand in signature.operands)
+    expected = str(least) if least == len(names) else f"{least} to {len(names)}"
+    raise ValueError(
+        f"{op.name}: reference: expected {expected} operands, "
+        f"({', '.join(names)}), as the handler {source} takes them, got "
+        f"{count}: ({', '.join(op.operand_names)})"
+    )
+
+
+def _compare_dtypes(
     op: OpSpec,
     source: str,
-    signature: Signature,
+    operands: Sequence[Argument],
     combinations: Sequence[tuple[str, ...]],
 ) -> None:
-    names = [operand.name for operand in signature.operands]
-    if len(op.operand_names) != len(names):
-        raise ValueError(
-            f"{op.name}: reference: expected {len(names)} operands, "
-            f"({', '.join(names)}), as the handler {source} takes them, got "
-            f"{len(op.operand_names)}: ({', '.join(op.operand_names)})"
-        )
     for combination in combinations:
-        each = combination * (len(names) if len(combination) == 1 else 1)
-        for operand, dtype in zip(signature.operands, each, strict=False):
+        each = combination * (len(operands) if len(combination) == 1 else 1)
+        for operand, dtype in zip(operands, each, strict=False):
             if operand.dtypes and dtype not in operand.dtypes:
                 raise ValueError(
                     f"{op.name}: dtypes: expected one of "
@@ -78,9 +92,12 @@ def _compare_operands(
 
 
 def _compare_attributes(
-    op: OpSpec, source: str, signature: Signature, given: Mapping[str, str]
+    op: OpSpec,
+    source: str,
+    attributes: Sequence[Attribute],
+    given: Mapping[str, str],
 ) -> None:
-    wanted = {attribute.name: attribute for attribute in signature.attributes}
+    wanted = {attribute.name: attribute for attribute in attributes}
     # Others follow from the shapes of a call.
     computed = op.shape_attributes is not None and given.keys() <= wanted.keys()
     if given.keys() != wanted.keys() and not computed:
@@ -89,11 +106,11 @@ def _compare_attributes(
             f"handler {source} takes them, got {{{', '.join(sorted(given))}}}"
         )
     for name, attribute in wanted.items():
-        if given.get(name, attribute.type) != attribute.type:
+        if name in given and given[name] not in attribute.types:
             raise ValueError(
                 f"{op.name}: attribute {name}: expected the type "
-                f"{attribute.type}, as the handler {source} takes it, got "
-                f"{given[name]}"
+                f"{' or '.join(attribute.types)}, as the handler {source} "
+                f"takes it, got {given[name]}"
             )
 
 
@@ -111,4 +128,4 @@ def _type(op: str, name: str, declared: AttributeType) -> str:
 
 def _short(dtype: object) -> str:
     name = str(dtype)
-    return _HLO_NAMES.get(name, name)
+    return _HLO_NAMES.get(name, name.replace("float8_", "f8"))

@@ -1,41 +1,26 @@
-// Checks that the handlers of modular_add share.
+// What the signature of modular_add does not say, for the handlers.
 
 #ifndef XLA_FFI_OPS_MODULAR_ADD_MODULAR_ADD_CHECKS_H_
 #define XLA_FFI_OPS_MODULAR_ADD_MODULAR_ADD_CHECKS_H_
 
-#include <string_view>
-
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_kit::modular_add_internal {
 
-inline xla::ffi::Error CheckModularAdd(std::string_view operation,
-                                       xla::ffi::AnyBuffer b,
-                                       xla::ffi::AnyBuffer c,
-                                       xla::ffi::AnyBuffer a,
-                                       const xla::ffi::Dictionary& attributes) {
-  const Place where_b = {operation, "operand b"};
-  const Place where_c = {operation, "operand c"};
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_b, b, 1));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast(where_c, c, 1));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckNoAttributes(operation, attributes));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_b, b));
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckData(where_c, c));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckDtype(where_c, c, b.element_type(), "like operand b"));
-  if (!(BatchAxes(b.dimensions()) == BatchAxes(c.dimensions()))) {
-    return InvalidArgument(
-        where_c,
-        "the batch axes of operand b, shape " + ShapeText(b.dimensions()),
-        "shape " + ShapeText(c.dimensions()));
+inline xla::ffi::Error CheckModularAdd(const Call& call) {
+  const Dimensions b = call.operand(0).dimensions(),
+                   c = call.operand(1).dimensions();
+  if (!(BatchAxes(b) == BatchAxes(c))) {
+    return call.Invalid(1, "the batch axes of operand b, shape " + ShapeText(b),
+                        "shape " + ShapeText(c));
   }
   // There is nothing to repeat, unless there is nothing to compute.
-  if (c.dimensions().back() > 0) {
-    XLA_FFI_KIT_RETURN_IF_ERROR(CheckLastAxisNotEmpty(where_b, b));
-  }
-  return CheckLike({operation, "result a"}, a, c, "like operand c");
+  if (c.back() == 0) return {};
+  return CheckLastAxisNotEmpty({call.operation(), "operand b"},
+                               call.operand(0));
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_kit::modular_add_internal
 
 #endif  // XLA_FFI_OPS_MODULAR_ADD_MODULAR_ADD_CHECKS_H_

@@ -50,6 +50,7 @@ TEST(ModularAddCudaTest, EveryShapeIsLikeTheCpu) {
         ExpectLikeCpu<float>(n, m, rows, 1);
         ExpectLikeCpu<double>(n, m, rows, 0);
         ExpectLikeCpu<uint8_t>(n, m, rows, 3);
+        ExpectLikeCpu<int16_t>(n, m, rows, 1);
       }
     }
   }

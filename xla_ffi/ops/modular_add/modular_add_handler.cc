@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 #include "xla_ffi/ops/modular_add/modular_add.h"
 #include "xla_ffi/ops/modular_add/modular_add_checks.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_kit::modular_add_internal {
 namespace {
 
 namespace ffi = ::xla::ffi;
-
-constexpr std::string_view kOp = "xla_ffi_kit.modular_add";
 
 // Adds the elements [begin, end) of all rows, counted through, row by row.
 template <typename T>
@@ -26,35 +24,28 @@ void AddRange(const T* b, int64_t n, const T* c, int64_t m, int64_t begin,
   }
 }
 
-ffi::Error ModularAddImpl(ffi::ThreadPool pool, ffi::AnyBuffer b,
-                          ffi::AnyBuffer c, ffi::Result<ffi::AnyBuffer> a,
-                          ffi::Dictionary attributes) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(CheckModularAdd(kOp, b, c, *a, attributes));
-  return DispatchDtype(
-      NumberTypes(), b.element_type(), {kOp, "operand b"},
-      [&](auto tag) -> ffi::Error {
-        using T = typename decltype(tag)::type;
-        const int64_t n = b.dimensions().back(), m = c.dimensions().back();
-        const auto* left = static_cast<const T*>(b.untyped_data());
-        const auto* right = static_cast<const T*>(c.untyped_data());
-        auto* out = static_cast<T*>(a->untyped_data());
-        AdviseHugePages(out, SizeBytes(*a));
-        ParallelFor(pool, ElementCount(c), 2 * sizeof(T),
-                    [&](int64_t begin, int64_t end) noexcept {
-                      AddRange(left, n, right, m, begin, end, out);
-                    });
-        return {};
-      });
+ffi::Error Run(const Call& call, const Executor& executor) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckModularAdd(call));
+  return call.Dispatch(NumberTypes(), 0, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const ffi::AnyBuffer c = call.operand(1);
+    const int64_t n = call.operand(0).dimensions().back(),
+                  m = c.dimensions().back();
+    const auto *left = call.In<T>(0), *right = call.In<T>(1);
+    auto* out = call.Out<T>(0);
+    AdviseHugePages(out, SizeBytes(c));
+    ParallelFor(executor, ElementCount(c), 2 * sizeof(T),
+                [&](int64_t begin, int64_t end) noexcept {
+                  AddRange(left, n, right, m, begin, end, out);
+                });
+    return ffi::Error();
+  });
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitModularAddCpu,
-                              xla_ffi_kit::ModularAddImpl,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<xla::ffi::AnyBuffer>()  // b
-                                  .Arg<xla::ffi::AnyBuffer>()  // c
-                                  .Ret<xla::ffi::AnyBuffer>()  // a
-                                  .Attrs());                   // none
+                              (Checked<kModularAdd, Run>), BindCall());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiKitModularAddCpu, kModularAdd);
+
+}  // namespace xla_ffi_kit::modular_add_internal

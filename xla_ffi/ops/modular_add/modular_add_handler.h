@@ -14,6 +14,19 @@
 #define XLA_FFI_OPS_MODULAR_ADD_MODULAR_ADD_HANDLER_H_
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/signature.h"
+
+namespace xla_ffi_kit::modular_add_internal {
+
+inline constexpr Argument kArguments[] = {
+    Operand("operand b").Of(NumberTypes()).RankAtLeast(1),
+    Operand("operand c").DtypeOf(0).RankAtLeast(1),
+    Result("result a").Like(1),
+};
+inline constexpr XlaFfiKit_Signature kModularAdd =
+    MakeSignature("xla_ffi_kit.modular_add", kArguments);
+
+}  // namespace xla_ffi_kit::modular_add_internal
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitModularAddCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitModularAddCuda);

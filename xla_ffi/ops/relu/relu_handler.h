@@ -10,6 +10,18 @@
 #define XLA_FFI_OPS_RELU_RELU_HANDLER_H_
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/signature.h"
+
+namespace xla_ffi_kit::relu_internal {
+
+inline constexpr Argument kArguments[] = {
+    Operand("operand x").Of(SignedTypes()),
+    Result("result y").Like(0),
+};
+inline constexpr XlaFfiKit_Signature kRelu =
+    MakeSignature("xla_ffi_kit.relu", kArguments);
+
+}  // namespace xla_ffi_kit::relu_internal
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitReluCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiKitReluCuda);

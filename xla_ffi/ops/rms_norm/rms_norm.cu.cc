@@ -21,7 +21,7 @@ using rms_norm_internal::ForwardInRegisters;
 using rms_norm_internal::ForwardInShared;
 using rms_norm_internal::ForwardOfAnyRow;
 using rms_norm_internal::ForwardRows;
-using rms_norm_internal::kIsWholePack;
+using rms_norm_internal::kKeepsRows;
 using rms_norm_internal::Operands;
 
 template <typename E>
@@ -82,7 +82,7 @@ cudaError_t RmsNormCuda(const RmsNormForwardArgs<T>& args,
                                      packs,
                                      1 / static_cast<double>(args.n),
                                      args.eps};
-        if constexpr (kIsWholePack<E>) {
+        if constexpr (kKeepsRows<E>) {
           if (args.weight == nullptr) {
             return LaunchOfWholePacks<E, Operands::kNone>(rows, stream);
           }

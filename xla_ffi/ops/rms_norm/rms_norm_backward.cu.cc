@@ -32,7 +32,6 @@ XLA_FFI_KIT_INSTANTIATE(BFloat16, 8, 8);
 XLA_FFI_KIT_INSTANTIATE(BFloat16, 1, 1);
 XLA_FFI_KIT_INSTANTIATE(float, 4, 4);
 XLA_FFI_KIT_INSTANTIATE(float, 1, 1);
-XLA_FFI_KIT_INSTANTIATE(double, 2, 2);
 XLA_FFI_KIT_INSTANTIATE(double, 1, 1);
 XLA_FFI_KIT_INSTANTIATE(std::complex<float>, 2, 1);
 XLA_FFI_KIT_INSTANTIATE(std::complex<double>, 2, 1);
@@ -45,7 +44,7 @@ namespace {
 using rms_norm_internal::BackwardInRegisters;
 using rms_norm_internal::BackwardInShared;
 using rms_norm_internal::BackwardRows;
-using rms_norm_internal::kIsWholePack;
+using rms_norm_internal::kKeepsRows;
 using rms_norm_internal::LaunchBackwardOfAnyRow;
 using rms_norm_internal::RowsOf;
 using rms_norm_internal::WithElements;
@@ -80,7 +79,7 @@ cudaError_t RmsNormBackwardCuda(const RmsNormBackwardArgs<T>& args,
   return WithElements(args, [&](auto elements, int64_t packs) {
     using E = decltype(elements);
     const BackwardRows<E> rows = RowsOf<E>(args, packs, nullptr);
-    if constexpr (kIsWholePack<E>) {
+    if constexpr (kKeepsRows<E>) {
       return LaunchOfWholePacks(rows, stream);
     } else {
       return LaunchBackwardOfAnyRow(rows, stream);

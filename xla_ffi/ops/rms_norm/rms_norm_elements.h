@@ -156,17 +156,19 @@ bool AreAligned(const Ts*... pointers) {
   return (IsPackAligned(pointers) && ...);
 }
 
-// Whether E is of real numbers, and of packs of the full width.
+// Whether E has the kernels that keep a row in registers or in shared memory.
 template <typename E>
-inline constexpr bool kIsWholePack =
-    !E::kIsComplex && E::W * sizeof(typename E::R) == kPackBytes;
+inline constexpr bool kKeepsRows = E::W * sizeof(typename E::R) == kPackBytes &&
+                                   std::is_same_v<typename E::A, float>;
 
 // Returns fn(Elements<T, ...>(), packs) for rows of n elements: wide packs
-// where arrays are aligned and rows are whole packs, else, and for complex
-// numbers, which fewer use, one element at a time. `packs` make a row.
+// where arrays are aligned and rows are whole packs, else one element at a
+// time, as always for f64 and complex numbers, which are rare on GPUs. `packs`
+// make a row.
 template <typename T, typename Fn>
 auto DispatchElements(int64_t n, bool is_aligned, const Fn& fn) {
-  if constexpr (kComponents<T> == 1) {
+  if constexpr (std::is_same_v<AccumulationType<T>, float> &&
+                kComponents<T> == 1) {
     constexpr int kWidth = kPackWidth<T>;
     if (is_aligned && n % kWidth == 0) {
       return fn(Elements<T, kWidth, kWidth>(), n / kWidth);

@@ -129,9 +129,6 @@ template <typename E, Operands kOperands>
 __global__ void __launch_bounds__(kMaxSharedThreads, 1)
     ForwardInShared(ForwardRows<E> args, RowLanes lanes) {
   using Of = ForwardOfPacks<E, kOperands>;
-  // Of doubles there would be no registers left for the arithmetic.
-  constexpr bool kLoadsWeightFirst =
-      Of::kHasWeight && sizeof(typename E::A) == sizeof(float);
   __shared__ double partial[32];
   __shared__ double of_blocks[kLargestCluster];
   const int thread = static_cast<int>(threadIdx.x);
@@ -160,7 +157,7 @@ __global__ void __launch_bounds__(kMaxSharedThreads, 1)
   if (lanes.cluster_bits > 0) BeginCluster();
   PackBits weight[kSharedPacks];
   const auto* weights = Of::kHasWeight ? Of::Weight(args, row) : nullptr;
-  if constexpr (kLoadsWeightFirst) {
+  if constexpr (Of::kHasWeight) {
     XLA_FFI_KIT_UNROLL()
     for (int k = 0; k < kSharedPacks; ++k) {
       weight[k] = {};
@@ -172,7 +169,7 @@ __global__ void __launch_bounds__(kMaxSharedThreads, 1)
   WaitForCopies();
 
   double sum = 0;
-  XLA_FFI_KIT_UNROLL()
+  XLA_FFI_KIT_UNROLL(1)  // unrolled, it needs more registers than there are
   for (int k = 0; k < kSharedPacks; k += kMaxRegisterPacks) {
     // As many products as in registers; more of them might drift.
     typename E::A power = 0;
@@ -199,9 +196,6 @@ __global__ void __launch_bounds__(kMaxSharedThreads, 1)
   XLA_FFI_KIT_UNROLL()
   for (int k = 0; k < kSharedPacks; ++k) {
     if (first + k * step < packs) {
-      if constexpr (Of::kHasWeight && !kLoadsWeightFirst) {
-        weight[k] = LoadOften(weights, first + k * step);
-      }
       StoreOnce(Of::Normalize(kept[k * threads], scale, Again(weight[k])),
                 args.y, begin + k * step);
     }

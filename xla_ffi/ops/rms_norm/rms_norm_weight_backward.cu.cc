@@ -19,7 +19,7 @@ namespace xla_ffi_kit {
 namespace {
 
 using rms_norm_internal::BackwardRows;
-using rms_norm_internal::kIsWholePack;
+using rms_norm_internal::kKeepsRows;
 using rms_norm_internal::LaunchBackwardOfAnyRow;
 using rms_norm_internal::RowsOf;
 using rms_norm_internal::WeightBackwardColumns;
@@ -100,7 +100,7 @@ cudaError_t BeginOfWholePacks(const BackwardRows<E>& rows, const Sums& of,
 template <typename E>
 cudaError_t Begin(const BackwardRows<E>& rows, const Sums& of,
                   cudaStream_t stream, Begun* begun) {
-  if constexpr (kIsWholePack<E>) {
+  if constexpr (kKeepsRows<E>) {
     return rows.ct_sum == nullptr
                ? BeginOfWholePacks<E, false>(rows, of, stream, begun)
                : BeginOfWholePacks<E, true>(rows, of, stream, begun);

@@ -18,7 +18,6 @@
 #include "xla_ffi/core/handler_table.h"
 #include "xla_ffi/testing/fuzz/fuzz_frame.h"
 #include "xla_ffi/testing/fuzz/fuzz_target.h"
-#include "xla_ffi/testing/fuzz/own_attributes.h"
 
 extern "C" const XlaFfiKit_HandlerTable* XLA_FFI_KIT_HANDLER_TABLE();
 
@@ -38,21 +37,21 @@ std::map<std::string, Counts>& AllCounts() {
 
 const FuzzFrame* running = nullptr;
 
-// What seeds differ in; their product is all seeds.
-constexpr int64_t kOperands = 5;    // 1 to 5, and
-constexpr int64_t kResults = 3;     // 1 to 3, all alike
-constexpr int64_t kOtherOnes = 8;   // but one,
-constexpr int64_t kAttributes = 3;  // with the handler's own attributes
-// The other one: without the last axis; the last axis only; s32; s32 and
-// without the last axis; s32 and the last axis only; with a longer last axis,
-// and all after it in s32 as long.
-constexpr uint8_t kLonger = 9, kS32AsBefore = 248;
-constexpr uint8_t kForms[] = {10, 11, 240, 250, 251, kLonger};
-constexpr uint8_t kDtypes[] = {0, 14};  // f32, and truth values
+// What seeds of a handler with a signature differ in; their product is all.
+constexpr int64_t kNumbers = 3;  // of its attributes
+constexpr int64_t kDtypes = 3;
+// Ranks: the least that the signature takes, and the next; others are as many.
+constexpr uint8_t kForms[] = {16, 17};
+// How many optional operands and results there are.
+constexpr uint8_t kMore[][2] = {{0, 0}, {1, 1}, {2, 1}, {2, 0}};
+// Which buffer is changed, if any; without its last axis, s32, with a longer
+// last axis.
+constexpr int64_t kChanged = 7;
+constexpr uint8_t kChanges[] = {10, 240, 9};
 
-constexpr int64_t kSeedsOfHandler = kOperands * kResults * kOtherOnes *
-                                    kAttributes * sizeof(kForms) *
-                                    sizeof(kDtypes);
+constexpr int64_t kSeedsOfHandler = kNumbers * kDtypes * std::size(kForms) *
+                                    std::size(kMore) * kChanged *
+                                    std::size(kChanges);
 
 // Beside these a handler's example, in f32 and f64.
 constexpr int64_t kExamples = 2;
@@ -61,17 +60,28 @@ int64_t NumHandlers() {
   return static_cast<int64_t>(XLA_FFI_KIT_HANDLER_TABLE()->num_handlers);
 }
 
+size_t AttributesOf(const XlaFfiKit_Handler& handler) {
+  return handler.signature == nullptr ? 0 : handler.signature->num_attributes;
+}
+
 }  // namespace
 
 int64_t NumSeeds() { return (kExamples + kSeedsOfHandler) * NumHandlers(); }
 
 size_t MakeSeed(int64_t index, uint8_t data[kMaxSeedBytes]) {
+  uint8_t* next = data;
+  // To execute, with one thread.
+  const auto begin = [&](int64_t handler, uint8_t kind) {
+    for (const int64_t byte :
+         {handler, int64_t{0}, int64_t{0}, int64_t{kind}}) {
+      *next++ = static_cast<uint8_t>(byte);
+    }
+  };
   if (index < kExamples * NumHandlers()) {
+    begin(index / kExamples, kFuzzExample);
     // The rest is zeros: nothing is changed, but for the dtype.
-    const uint8_t seed[] = {static_cast<uint8_t>(index / kExamples), 0, 0, 255,
-                            static_cast<uint8_t>(index % kExamples)};
-    std::copy(std::begin(seed), std::end(seed), data);
-    return sizeof(seed);
+    *next++ = static_cast<uint8_t>(index % kExamples);
+    return static_cast<size_t>(next - data);
   }
   index -= kExamples * NumHandlers();
   const auto digit = [&](int64_t n) {
@@ -79,25 +89,24 @@ size_t MakeSeed(int64_t index, uint8_t data[kMaxSeedBytes]) {
     index /= n;
     return static_cast<uint8_t>(value);
   };
-  const uint8_t number = digit(kAttributes);
-  const uint8_t dtype = kDtypes[digit(sizeof(kDtypes))];
-  const uint8_t form = kForms[digit(sizeof(kForms))];
-  const uint8_t operands = digit(kOperands) + 1, results = digit(kResults) + 1;
-  const uint8_t other_one = digit(kOtherOnes);
+  const uint8_t number = digit(kNumbers), dtype = digit(kDtypes);
+  const uint8_t form = kForms[digit(std::size(kForms))];
+  const auto& more = kMore[digit(std::size(kMore))];
+  const uint8_t changed = digit(kChanged);
+  const uint8_t change = kChanges[digit(std::size(kChanges))];
+  begin(index, kFuzzDescribed);
+  next = std::copy(std::begin(more), std::end(more), next);
+  *next++ = 0;  // its own attributes
   const XlaFfiKit_Handler& handler =
       XLA_FFI_KIT_HANDLER_TABLE()->handlers[index];
-  uint8_t* next = data;
-  *next++ = static_cast<uint8_t>(index);
-  *next++ = 0;  // to execute
-  *next++ = 0;  // one thread
-  *next++ = static_cast<uint8_t>(operands + 8 * results);
-  *next++ = 0;  // its own attributes
-  for (size_t i = 0; i < OwnAttributesOf(handler).size(); ++i) *next++ = number;
-  *next++ = dtype;
-  for (const uint8_t of_3_4 : {2, 3, 4}) *next++ = of_3_4;
-  for (int i = 0; i < kOtherOnes; ++i) {
-    const bool is_after = form == kLonger && i > other_one;
-    *next++ = i == other_one ? form : is_after ? kS32AsBefore : 0;
+  next = std::fill_n(next, AttributesOf(handler), number);
+  for (int i = 0; i < 7; ++i) {
+    const bool is_changed = i + 1 == changed;
+    *next++ = is_changed ? kFuzzChange : 0;
+    *next++ = dtype;
+    *next++ = form;
+    for (const uint8_t dim : {3, 4, 3, 4}) *next++ = dim;
+    if (is_changed) *next++ = change;
     *next++ = 7;  // the data
   }
   return static_cast<size_t>(next - data);

@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_test")
 
-def xla_ffi_fuzz_test(name, handlers, library, example_calls, **kwargs):
+def xla_ffi_fuzz_test(name, handlers, library, calls, **kwargs):
     """Calls every handler of a library with random call frames.
 
     A handler must return success or an error, and write nothing but its results.
@@ -14,16 +14,16 @@ def xla_ffi_fuzz_test(name, handlers, library, example_calls, **kwargs):
       name: name of the `cc_test`.
       handlers: the xla_ffi_library.
       library: its `library`, or its name if it has none.
-      example_calls: a C++ source that defines
-        xla_ffi_kit::testing::ExampleCallOf() (example_calls.h): a call that
-        succeeds, of each handler that no simple frame reaches.
+      calls: a library that defines HandlerCalls() of
+        xla_ffi/testing/handlers/handler_calls.h, such as the `<name>_calls` of
+        xla_ffi_handler_tests(). Random calls are made like these, and as the
+        handlers' signatures say.
       **kwargs: passed to the `cc_test`.
     """
     with_libfuzzer = Label("//xla_ffi/testing/fuzz:with_libfuzzer")
     cc_test(
         name = name,
         srcs = [
-            example_calls,
             Label("//xla_ffi/testing/fuzz:call_frame_fuzz.cc"),
         ] + select({
             with_libfuzzer: [Label("//xla_ffi/testing/fuzz:libfuzzer.cc")],
@@ -50,6 +50,7 @@ def xla_ffi_fuzz_test(name, handlers, library, example_calls, **kwargs):
             handlers,
             Label("//xla_ffi/core:handler_table"),
             Label("//xla_ffi/testing/fuzz:fuzz_frame"),
+            calls,  # after what calls it
         ],
         **kwargs
     )

@@ -12,8 +12,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/dtype_name.h"
-#include "xla_ffi/testing/fuzz/example_calls.h"
-#include "xla_ffi/testing/fuzz/own_attributes.h"
+#include "xla_ffi/testing/handlers/handler_calls.h"
 
 namespace xla_ffi_kit::testing {
 namespace {
@@ -59,8 +58,16 @@ constexpr int64_t kMaxElements = 1024;
 constexpr int64_t kLarge = int64_t{1} << 18;
 constexpr int64_t kTooMany = 4 * kLarge;
 
-// From this value on, the byte of the counts asks for an example.
-constexpr int64_t kExample = 192;
+// Of the arrays of a handler's example.
+constexpr int64_t kExampleSize = 2048;
+
+// A good call of the handler; null if there is none.
+const CallFrame* ExampleOf(const char* target) {
+  static auto& calls = *new HandlerCallMap(HandlerCalls(kExampleSize));
+  const auto found = calls.find(target);
+  if (found == calls.end() || found->second.empty()) return nullptr;
+  return &found->second.front().frame;
+}
 
 XLA_FFI_DataType Raw(ffi::DataType dtype) {
   return static_cast<XLA_FFI_DataType>(dtype);
@@ -116,10 +123,14 @@ FuzzFrame::FuzzFrame(const XlaFfiKit_HandlerTable& table, const uint8_t* data,
                 stage_ == XLA_FFI_ExecutionStage_EXECUTE;
   frame_.Threads((input_.Below(8) + 1) % 4);
   const int64_t counts = input_.Byte();
-  const ExampleCall* const example =
-      counts >= kExample ? ExampleCallOf(handler_->name) : nullptr;
+  const CallFrame* const example =
+      counts >= kFuzzExample ? ExampleOf(handler_->name) : nullptr;
   if (example != nullptr) {
     AddLike(*example);
+    return;
+  }
+  if (counts >= kFuzzDescribed && handler_->signature != nullptr) {
+    AddDescribed(*handler_->signature);
     return;
   }
   AddAttributes(frame_.attributes(), /*depth=*/0);
@@ -242,15 +253,97 @@ void FuzzFrame::AddBuffer(const Shape& shape, bool is_operand) {
   }
 }
 
-void FuzzFrame::AddLike(const ExampleCall& example) {
-  frame_.attributes() = example.attributes;
+FuzzFrame::Shape FuzzFrame::DescribedShape(const XlaFfiKit_Argument& says,
+                                           const std::vector<Shape>& made) {
+  // As many bytes whatever they are used for: one that is changed changes one
+  // thing.
+  const int64_t change = input_.Byte(), dtype = input_.Byte();
+  const auto model_of = [&](int32_t like) -> const Shape* {
+    const auto i = static_cast<size_t>(like);
+    return like >= 0 && i < made.size() ? &made[i] : nullptr;
+  };
+  const Shape* const dtype_of = model_of(says.dtype_of);
+  Shape shape = {Raw(kDtypes[dtype % kNumDtypes]),
+                 DescribedDims(says, model_of(says.shape_of))};
+  if (dtype_of != nullptr) {
+    shape.dtype = dtype_of->dtype;
+  } else if (says.num_dtypes > 0) {
+    shape.dtype =
+        static_cast<XLA_FFI_DataType>(says.dtypes[dtype % says.num_dtypes]);
+  }
+  return change < kFuzzChange ? shape : DerivedShape();
+}
+
+Dims FuzzFrame::DescribedDims(const XlaFfiKit_Argument& says,
+                              const Shape* model) {
+  const int64_t form = input_.Byte();
+  Dims free(4);
+  for (int64_t& dim : free) {
+    const int64_t choice = input_.Byte();
+    dim = choice < 192 ? choice % 6 : choice % 24;
+  }
+  if (model == nullptr) {
+    const int64_t least = says.min_rank;
+    const int64_t most = std::max<int64_t>(std::min(says.max_rank, 4), least);
+    const int64_t rank = least + form % (most - least + 1);
+    // Half of those that need not be like the first operand are nevertheless.
+    const bool is_free = model_.dims.empty() || form >= 128;
+    Dims dims = is_free ? free : model_.dims;
+    dims.resize(rank, 1);
+    return dims;
+  }
+  Dims dims = model->dims;
+  if (dims.empty()) return dims;
+  if (says.shape_form == XlaFfiKit_ShapeForm_BUT_LAST) {
+    dims.back() = says.last == nullptr ? free[0] : integers_[says.last];
+    if (dims.back() < 0 || dims.back() > kMaxElements) dims.back() = 0;
+  } else if (says.shape_form == XlaFfiKit_ShapeForm_WITHOUT_LAST) {
+    dims.pop_back();
+  } else if (says.shape_form == XlaFfiKit_ShapeForm_WITHOUT_AXIS) {
+    const auto axis = static_cast<uint64_t>(integers_[says.last]);
+    dims.erase(dims.begin() + static_cast<int64_t>(axis % dims.size()));
+  }
+  if (CountElements(dims, kTooMany) == kTooMany) dims.front() = 0;
+  return dims;
+}
+
+void FuzzFrame::AddDescribed(const XlaFfiKit_Signature& signature) {
+  // How many there are of the optional operands and results, or beside one of
+  // those that are repeated.
+  int64_t more[] = {input_.Below(4), input_.Below(4)};
+  const int64_t repeated = 1 + more[0];
+  const size_t arguments = signature.num_operands + signature.num_results;
+  for (size_t i = 0; i < arguments; ++i) {
+    const XlaFfiKit_Argument& says = signature.arguments[i];
+    const bool is_alone = says.given_with != 0 && is_missing_[says.given_with];
+    int64_t& left = more[i < signature.num_operands ? 0 : 1];
+    is_missing_.push_back(is_alone || (says.is_optional != 0 && left-- <= 0));
+  }
+  AddAttributes(frame_.attributes(), /*depth=*/0);
+  std::vector<Shape> made;
+  for (size_t i = 0; i < arguments; ++i) {
+    const XlaFfiKit_Argument& says = signature.arguments[i];
+    Shape first = model_;
+    const int64_t count = says.is_repeated != 0 ? repeated : !is_missing_[i];
+    for (int64_t j = 0; j < count; ++j) {
+      const Shape shape = DescribedShape(says, made);
+      if (i == 0 && j == 0) model_ = shape;
+      if (j == 0) first = shape;
+      AddBuffer(shape, i < signature.num_operands);
+    }
+    made.push_back(std::move(first));
+  }
+}
+
+void FuzzFrame::AddLike(CallFrame example) {
+  frame_.attributes() = example.attributes();
   // Of all dtypes that are f32 in the example.
   const ffi::DataType dtype = kDtypes[input_.Below(kNumDtypes)];
-  const auto add = [&](const std::vector<ExampleCall::Buffer>& buffers,
+  const auto add = [&](const std::vector<CallFrame::Buffer>& buffers,
                        bool is_operand) {
-    for (const ExampleCall::Buffer& buffer : buffers) {
-      const bool is_f32 = buffer.dtype == ffi::DataType::F32;
-      model_ = {Raw(is_f32 ? dtype : buffer.dtype), buffer.dims};
+    for (const CallFrame::Buffer& buffer : buffers) {
+      const bool is_f32 = buffer.dtype == XLA_FFI_DataType_F32;
+      model_ = {is_f32 ? Raw(dtype) : buffer.dtype, buffer.dims};
       // Two in three as they are.
       const bool is_changed = input_.Byte() % 3 == 2;
       AddBuffer(is_changed ? DerivedShape() : model_, is_operand);
@@ -263,8 +356,8 @@ void FuzzFrame::AddLike(const ExampleCall& example) {
     SetLike(name, frame_.attributes());
   }
   if (changes >= 240) AddFreeAttribute(frame_.attributes(), /*depth=*/0);
-  add(example.operands, /*is_operand=*/true);
-  add(example.results, /*is_operand=*/false);
+  add(example.args(), /*is_operand=*/true);
+  add(example.rets(), /*is_operand=*/false);
 }
 
 // Another number, or numbers, or nothing in the place of an attribute.
@@ -286,27 +379,60 @@ void FuzzFrame::SetLike(const std::string& name, Attributes& attributes) {
 }
 
 void FuzzFrame::AddAttributes(Attributes& attributes, int depth) {
-  const std::vector<OwnAttribute>& own = OwnAttributesOf(*handler_);
+  const XlaFfiKit_Signature* const signature = handler_->signature;
+  const size_t own = signature == nullptr ? 0 : signature->num_attributes;
   int64_t left = input_.Byte();
   if (left < 128) {  // its own; without one; or, of 32, with another one
-    const int64_t without =
-        left >= 112 && !own.empty() ? left % own.size() : -1;
-    for (size_t i = 0; i < own.size(); ++i) {
-      const double number = kNumbers[input_.Below(kNumNumbers)];
-      if (static_cast<int64_t>(i) == without) continue;
-      own[i].Set(number, attributes);
-      attribute_text_ += " " + own[i].name + "=" + std::to_string(number);
+    const bool is_one_missing = left >= 112 && own > 0;
+    for (size_t i = 0; i < own; ++i) {
+      const XlaFfiKit_Attribute& says = signature->attributes[i];
+      if (is_one_missing && i == left % own) continue;
+      if (says.unless_given != 0 && !is_missing_.empty() &&
+          !is_missing_[says.unless_given]) {
+        continue;
+      }
+      AddDescribedAttribute(says, attributes);
     }
     left = left >= 96 && left < 112 ? 1 : 0;
   }
   for (left %= 4; left > 0; --left) AddFreeAttribute(attributes, depth);
 }
 
+void FuzzFrame::AddDescribedAttribute(const XlaFfiKit_Attribute& says,
+                                      Attributes& attributes) {
+  const std::string name = says.name;
+  const double number = kNumbers[input_.Below(kNumNumbers)];
+  // A double out of range has no integer.
+  const bool is_small = number > -1e9 && number < 1e9;
+  const int64_t integer = is_small ? static_cast<int64_t>(number) : INT64_MAX;
+  attribute_text_ += " " + name + "=" + std::to_string(number);
+  integers_[name] = integer;
+  if (says.type == XLA_FFI_AttrType_STRING) {
+    const auto word = static_cast<uint64_t>(integer);
+    attributes.Set(
+        name, says.num_words == 0 ? "text" : says.words[word % says.num_words]);
+  } else if (says.type == XLA_FFI_AttrType_ARRAY) {
+    const int64_t size = says.size < 0 ? integer & 3 : says.size;
+    attributes.Set(name, std::vector<int64_t>(size, integer));
+  } else if (says.dtype == XLA_FFI_DataType_F64) {
+    attributes.Set(name, number);
+  } else if (says.dtype == XLA_FFI_DataType_F32) {
+    attributes.Set(name, static_cast<float>(number));
+  } else if (says.dtype == XLA_FFI_DataType_S32) {
+    attributes.Set(name, static_cast<int32_t>(integer));
+  } else if (says.dtype == XLA_FFI_DataType_PRED) {
+    attributes.Set(name, integer != 0);
+  } else {
+    attributes.Set(name, integer);
+  }
+}
+
 void FuzzFrame::AddFreeAttribute(Attributes& attributes, int depth) {
-  const std::vector<OwnAttribute>& own = OwnAttributesOf(*handler_);
+  const XlaFfiKit_Signature* const signature = handler_->signature;
+  const size_t own = signature == nullptr ? 0 : signature->num_attributes;
   const uint8_t choice = input_.Byte();
-  const std::string name = choice < 192 && !own.empty()
-                               ? own[choice % own.size()].name
+  const std::string name = choice < 192 && own > 0
+                               ? signature->attributes[choice % own].name
                                : input_.Text(choice % 64);
   const int64_t kind = input_.Below(16);
   const double number = kNumbers[input_.Below(kNumNumbers)];

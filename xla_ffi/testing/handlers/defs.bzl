@@ -7,18 +7,23 @@ _TESTS = {
     "empty_arrays_test": ("small", []),
     "memory_failure_test": ("large", ["//xla_ffi/testing:failing_memory"]),
     "scratch_bounds_test": ("medium", ["//xla_ffi/testing:counted_memory"]),
+    "signatures_test": ("medium", ["//xla_ffi/testing/handlers:described_call"]),
 }
 
 def xla_ffi_handler_tests(name, handlers, library, calls, **kwargs):
     """Tests every handler of a library with calls that the package provides.
 
     Declares
+      * `<name>_calls`: the calls as a library, for xla_ffi_fuzz_test(), too;
       * `<name>_scratch_bounds_test`: no call allocates more than it says;
       * `<name>_memory_failure_test`: if any allocation fails during a call, the
         call is right or returns an error, and so does the next one; the
         environment may change while handlers run;
       * `<name>_empty_arrays_test`: arrays without elements are accepted or
-        refused at once, whatever their other dimensions are.
+        refused at once, whatever their other dimensions are;
+      * `<name>_signatures_test`: every handler has a signature, accepts the calls
+        and each dtype that it names, and refuses calls with one mistake, of
+        every kind that the signature names.
 
     Args:
       name: prefix of the tests.
@@ -32,7 +37,8 @@ def xla_ffi_handler_tests(name, handlers, library, calls, **kwargs):
         name = name + "_calls",
         testonly = True,
         srcs = calls,
-        visibility = ["//visibility:private"],
+        # For xla_ffi_fuzz_test().
+        visibility = ["//visibility:public"],
         deps = [Label("//xla_ffi/testing/handlers:handler_calls")],
     )
     for test, (size, needs) in _TESTS.items():

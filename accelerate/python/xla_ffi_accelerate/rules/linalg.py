@@ -14,13 +14,20 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _handler
+from xla_ffi_accelerate import _break_even, _handler, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate.rules import _matrices, small
 
 # The kernels keep a vector of matrices in the first-level cache.
 _MAX_ROWS = 8
 # Rotations take the cube of the rows, and more sweeps.
 _MAX_EIGH_ROWS = 4
+# Fewer matrices are written out, so that a loop stays one function.
+_MAX_WRITTEN_OUT = 3
+_MAX_ROWS_WRITTEN_OUT = 4
+_MAX_QR_WRITTEN_OUT = 3
+_MAX_EIGH_WRITTEN_OUT = 3
+_MAX_VECTORS_WRITTEN_OUT = 12
 # For more vectors LAPACK's blocks are as fast.
 _MAX_VECTORS = 64
 
@@ -59,6 +66,68 @@ def _covers_eigh(
     if a.shape[-1] > _MAX_EIGH_ROWS:
         return f"the matrices have more than {_MAX_EIGH_ROWS} rows"
     return _covers(a)
+
+
+def _most(rows: int) -> int:
+    """So many rows; one less where XLA's limit for a loop is tight."""
+    return rows if _loops.has_room() else rows - 1
+
+
+def _covers_few(
+    a: ShapedArray, *, most: int | None = None, **_: object
+) -> Reason:
+    most = most or _most(_MAX_ROWS_WRITTEN_OUT)
+    if str(a.dtype) not in ("float32", "float64"):
+        return f"it is not written out for {a.dtype}"
+    sides = a.shape[-2:]
+    return (
+        small.unless_up_to(most, [max(sides)], "rows")
+        or small.unless_up_to(most**2, sides, "elements")
+        or small.unless_up_to(_MAX_WRITTEN_OUT, a.shape[:-2], "matrices")
+    )
+
+
+def _covers_few_lu(a: ShapedArray, **_: object) -> Reason:
+    if a.shape[-2] != a.shape[-1]:
+        return "it is written out for square matrices"
+    return _covers_few(a)
+
+
+def _covers_few_solve(
+    a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
+) -> Reason:
+    vectors = b.shape[-1 if left_side else -2]
+    return _covers_few(a) or small.unless_up_to(
+        _MAX_VECTORS_WRITTEN_OUT, [vectors], "vectors"
+    )
+
+
+def _covers_few_qr(
+    a: ShapedArray, *, pivoting: bool = False, **_: object
+) -> Reason:
+    if pivoting:
+        return "it is written out without pivots"
+    return _covers_few(a, most=_MAX_QR_WRITTEN_OUT)
+
+
+def _covers_few_eigh(
+    a: ShapedArray,
+    *,
+    algorithm: object,
+    subset_by_index: tuple[int, int] | None,
+    **_: object,
+) -> Reason:
+    if algorithm is not None or subset_by_index not in (None, (0, a.shape[-1])):
+        return "it is written out without a choice of algorithm or subset"
+    return _covers_few(a, most=_most(_MAX_EIGH_WRITTEN_OUT))
+
+
+def _covers_permutation(
+    pivots: ShapedArray, *, permutation_size: int
+) -> Reason:
+    return small.unless_up_to(
+        _MAX_ROWS_WRITTEN_OUT, [permutation_size], "rows"
+    ) or small.unless_up_to(_MAX_WRITTEN_OUT, pivots.shape[:-1], "matrices")
 
 
 def _call(
@@ -136,4 +205,32 @@ EIGH = _rule(
     _covers_eigh,
     lambda a, *, lower, **_: _call("eigh", a, like="mv", is_lower=int(lower)),
     target="xla_ffi_accelerate.linalg_eigh",
+)
+
+WRITTEN_OUT = [
+    small.rule(LU.primitive, LU.params, _covers_few_lu, _matrices.lu),
+    small.rule(
+        CHOLESKY.primitive, CHOLESKY.params, _covers_few, _matrices.cholesky
+    ),
+    small.rule(
+        TRIANGULAR_SOLVE.primitive,
+        TRIANGULAR_SOLVE.params,
+        _covers_few_solve,
+        _matrices.triangular_solve,
+    ),
+    small.rule(
+        "jax.lax.linalg.qr_p",
+        params("full_matrices", "pivoting", "use_magma"),
+        _covers_few_qr,
+        _matrices.qr,
+    ),
+    small.rule(
+        "lu_pivots_to_permutation",
+        params("permutation_size"),
+        _covers_permutation,
+        _matrices.permutation,
+    ),
+]
+EIGH_WRITTEN_OUT = small.rule(
+    EIGH.primitive, EIGH.params, _covers_few_eigh, _matrices.eigh
 )

@@ -4,10 +4,14 @@ XLA calls a library for each of them, and in which order that adds depends on
 its release, on the processor, on the dtype and on the sizes. So XLA's own code
 is run once for each dtype and sizes that a program has, when it is lowered; a
 product that it adds in no order that the handler has stays with XLA.
+
+A few products are written out instead, for loops.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -17,6 +21,7 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _handler, _self_tests
 from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate.rules import small
 
 Axes: TypeAlias = Sequence[int]
 # ((contracting of lhs, of rhs), (batch of lhs, of rhs)), as JAX has it.
@@ -30,6 +35,11 @@ _MIN_COUNT = 8
 _MIN_PRODUCTS = 4
 _MIN_ROWS_OR_COLUMNS = 4
 _MAX_SIZE = 7
+# Written out, a few products stay in a loop that XLA makes one function of. Up
+# to 3 rows and columns XLA itself writes them out.
+_MIN_SIDE = 4
+_MAX_SIDE = 12
+_MAX_PRODUCTS = 4096
 
 
 def _covers(
@@ -37,6 +47,36 @@ def _covers(
     rhs: ShapedArray,
     *,
     dimension_numbers: DimensionNumbers,
+    out_sharding: object,
+    precision: object,
+    preferred_element_type: np.dtype[np.generic] | None,
+) -> Reason:
+    reason = _other_kind(
+        lhs, rhs, out_sharding, precision, preferred_element_type
+    )
+    if reason is not None:
+        return reason
+    sizes = _self_tests.product_sizes(lhs, rhs, dimension_numbers)
+    count, m, k, n = sizes
+    if max(m, k, n) > _MAX_SIZE:
+        return f"XLA is as fast for matrices beyond {_MAX_SIZE} rows or columns"
+    if (
+        count < _MIN_COUNT
+        or min(m, n) <= 1
+        or max(m, n) < _MIN_ROWS_OR_COLUMNS
+        or k < _MIN_PRODUCTS
+    ):
+        return _as_fast(*sizes)
+    return None
+
+
+def _as_fast(count: int, m: int, k: int, n: int) -> str:
+    return f"XLA is as fast for {count} products of {m} x {k} and {k} x {n}"
+
+
+def _other_kind(
+    lhs: ShapedArray,
+    rhs: ShapedArray,
     out_sharding: object,
     precision: object,
     preferred_element_type: np.dtype[np.generic] | None,
@@ -52,17 +92,32 @@ def _covers(
         return "another precision than the CPU's is asked for"
     if out_sharding is not None:
         return "the result's sharding is asked for"
+    return None
+
+
+def _covers_small(
+    lhs: ShapedArray,
+    rhs: ShapedArray,
+    *,
+    is_exact: bool,
+    dimension_numbers: DimensionNumbers,
+    out_sharding: object,
+    precision: object,
+    preferred_element_type: np.dtype[np.generic] | None,
+) -> Reason:
+    reason = _other_kind(
+        lhs, rhs, out_sharding, precision, preferred_element_type
+    )
+    if reason is not None:
+        return reason
     sizes = _self_tests.product_sizes(lhs, rhs, dimension_numbers)
-    count, m, k, n = sizes
-    if max(m, k, n) > _MAX_SIZE:
-        return f"XLA is as fast for matrices beyond {_MAX_SIZE} rows or columns"
-    if (
-        count < _MIN_COUNT
-        or min(m, n) <= 1
-        or max(m, n) < _MIN_ROWS_OR_COLUMNS
-        or k < _MIN_PRODUCTS
-    ):
-        return f"XLA is as fast for {count} products of {m} x {k} and {k} x {n}"
+    sides = sizes[1:]
+    if max(sides) < _MIN_SIDE or min(sides) < 2:
+        return "XLA writes products of this size out itself"
+    if max(sides) > _MAX_SIDE or math.prod(sizes) > _MAX_PRODUCTS:
+        return _as_fast(*sizes)
+    if is_exact and (max(sides) > _MAX_SIZE or lhs.dtype != np.float32):
+        return "written out, it would add in another order than XLA"
     return None
 
 
@@ -90,6 +145,33 @@ def _multiply(
     )
 
 
+def _write_out(
+    lhs: jax.Array,
+    rhs: jax.Array,
+    *,
+    dimension_numbers: DimensionNumbers,
+    **_: object,
+) -> jax.Array:
+    contracting, batch = dimension_numbers
+    sides: list[jax.Array] = []
+    shape = [lhs.shape[i] for i in batch[0]]
+    for x, summed, shared in zip((lhs, rhs), contracting, batch, strict=True):
+        kept = [i for i in range(x.ndim) if i not in (*summed, *shared)]
+        shape += [x.shape[i] for i in kept]
+        groups = (shared, kept, summed)
+        sizes = [math.prod(x.shape[i] for i in axes) for axes in groups]
+        order = [i for axes in groups for i in axes]
+        sides.append(jax.lax.transpose(x, order).reshape(sizes))
+    left, right = sides
+    # XLA adds along columns, several of them at once.
+    terms = (*left.shape, right.shape[1])
+    wide = jax.lax.broadcast_in_dim(left, terms, (0, 1, 2))
+    deep = jax.lax.broadcast_in_dim(right, terms, (0, 3, 2))
+    # What uses a product often would compute it as often.
+    (product,) = jax.lax.optimization_barrier([(wide * deep).sum(2)])
+    return product.reshape(shape)
+
+
 def _splits(numbers: DimensionNumbers) -> bool:
     """Whether sharded batches stay in place."""
     lhs, rhs = numbers[1]
@@ -109,4 +191,22 @@ DOT_GENERAL = Rule(
     target="xla_ffi_accelerate.dot_general",
     partitions=lambda *_, dimension_numbers, **__: _splits(dimension_numbers),
     test=_self_tests.MULTIPLIED,
+)
+# f32 of up to 7 rows, columns and products in a sum: XLA adds in their order, and
+# rounds a product and its sum once, together.
+WRITTEN_OUT = small.rule(
+    DOT_GENERAL.primitive,
+    DOT_GENERAL.params,
+    functools.partial(_covers_small, is_exact=True),
+    _write_out,
+    exact=True,
+    in_loops=False,
+    test=_self_tests.WRITTEN_OUT,
+)
+WRITTEN_OUT_CLOSE = small.rule(
+    DOT_GENERAL.primitive,
+    DOT_GENERAL.params,
+    functools.partial(_covers_small, is_exact=False),
+    _write_out,
+    in_loops=False,
 )

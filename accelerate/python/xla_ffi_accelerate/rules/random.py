@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _handler, _jax
+from xla_ffi_accelerate import _handler, _jax, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_kit import lowering
 
@@ -27,8 +27,19 @@ _THREEFRY = "key<fry>"
 _MAX_WORDS = 2**32 - 2
 # Break-even size: up to here the unrolled hash, which fuses with what is around
 # it, is faster than a call. From 9 hashes on XLA starts threads for them.
+# In a loop, which a call would keep from being one function, there are none.
 _TINY = 8
-_FEW = f"the hash in place is as fast for up to {_TINY} words"
+_TINY_IN_LOOP = 32
+
+
+def _tiny() -> int:
+    return _TINY_IN_LOOP if _loops.inside() else _TINY
+
+
+def _unless_tiny(size: int) -> Reason:
+    if size > _tiny():
+        return None
+    return f"the hash in place is as fast for up to {_tiny()} words"
 
 
 def _covers_bits(
@@ -42,7 +53,7 @@ def _covers_bits(
     is_blocked = size * bit_width // 32 >= _MAX_WORDS
     if is_blocked and not _jax.is_threefry_partitionable():
         return "JAX draws so many words in blocks"
-    return None if size * math.prod(keys.shape) > _TINY else _FEW
+    return _unless_tiny(size * math.prod(keys.shape))
 
 
 def _bits(
@@ -59,7 +70,7 @@ def _bits(
 
 def _covers_hash(*avals: ShapedArray) -> Reason:
     shape = np.broadcast_shapes(*(aval.shape for aval in avals))
-    return None if math.prod(shape) > _TINY else _FEW
+    return _unless_tiny(math.prod(shape))
 
 
 def _hash(*words: jax.Array) -> list[jax.Array]:
@@ -82,7 +93,7 @@ def _unrolled() -> _jax.Function:
 def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
     hashed = _unrolled()(*words)
     size = hashed[0].shape
-    if lowering.is_static(size) and math.prod(size) <= _TINY:
+    if lowering.is_static(size) and math.prod(size) <= _tiny():
         return hashed
     # Else XLA would hash again for each use, in a reduction for each of its
     # results.

@@ -14,6 +14,13 @@ from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules.products import Axes, DimensionNumbers
 
 
+# XLA fuses products of a BCOO matrix with few entries into the code around
+# them. Of a transposed matrix, whose indices are not sorted, it computes the
+# indices as it multiplies; for a handler they are written first.
+_SORTED_BCOO = 4  # times as many products as a BCSR matrix needs
+_UNSORTED_BCOO = 64
+
+
 class _SparseInfo(Protocol):
     """What JAX says of a sparse matrix: its whole shape, batch axes first."""
 
@@ -36,11 +43,11 @@ def _covers_bcoo(
     summed = (*dimension_numbers[0][1], *dimension_numbers[1][1])
     is_vector = all(n == 1 for i, n in enumerate(rhs) if i not in summed)
     if is_vector and not lhs_spinfo.indices_sorted:
-        # XLA computes the indices of a transposed matrix as it multiplies; for
-        # a handler they are written first, which takes as long.
         return "the indices are not sorted, and there is one vector"
+    times = _SORTED_BCOO if lhs_spinfo.indices_sorted else _UNSORTED_BCOO
     return _covers(
-        *(avals, dimension_numbers, preferred_element_type, shape, (0, 1))
+        *(avals, dimension_numbers, preferred_element_type, shape, (0, 1)),
+        least=_break_even.size("sparse product") * times,
     )
 
 
@@ -55,7 +62,8 @@ def _covers_bcsr(
     if indices.dtype != starts.dtype or len(indices.shape) != len(shape) - 1:
         return "the indices' dtypes differ, or it is no matrix"
     return _covers(
-        *(avals, dimension_numbers, preferred_element_type, shape, (1,))
+        *(avals, dimension_numbers, preferred_element_type, shape, (1,)),
+        least=_break_even.size("sparse product"),
     )
 
 
@@ -65,8 +73,9 @@ def _covers(
     preferred: object,
     shape: tuple[int, ...],
     contracted: Axes,
+    least: int,
 ) -> Reason:
-    """`contracted`: which dimensions of a matrix may be summed over."""
+    """`contracted`: which dimensions may be summed over, `least`: products."""
     data, indices, *_, rhs = avals
     (lhs_contracting, rhs_contracting), (lhs_batch, _) = numbers
     batch = len(shape) - 2
@@ -96,7 +105,7 @@ def _covers(
     work = math.prod(lead) * entries * (rhs.size // length)
     if lhs_batch:
         work //= math.prod(lead)
-    if work < (least := _break_even.size("sparse product")):
+    if work < least:
         return f"XLA is as fast for fewer than {least} products"
     return None
 

@@ -1,0 +1,243 @@
+"""Operations on a few elements, written out in plain HLO.
+
+XLA's CPU compiler makes one function of a small loop unless an operation of its
+body calls something: a sort, LAPACK, an FFT, a matrix product of a library.
+Then each operation of the body is a task, which costs 100 times as much. What
+is written out stays in the function, and fuses with what is around it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.core import ShapedArray
+
+from xla_ffi_accelerate import _dtypes, _loops
+from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, params
+from xla_ffi_kit import lowering
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+
+# Beyond these sizes the kit's kernels, or XLA's own code, are as fast in a loop.
+_MAX_SORTED = 8
+_MAX_ELEMENTS_SORTED = 32
+# XLA moves NaNs of bf16 through f32, which changes them on some releases.
+_KEYS = frozenset(_dtypes.REAL) - {"bfloat16"}
+_PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
+_MAX_FFT = 8
+_MAX_ELEMENTS_FFT = 32
+
+
+def rule(
+    primitive: str,
+    params: Sequence[frozenset[str]],
+    covers: Callable[..., Reason],
+    call: Callable[..., jax.Array | Sequence[jax.Array]],
+    *,
+    exact: bool = False,
+    in_loops: bool = True,
+    test: SelfTest | None = None,
+) -> Rule:
+    """A rule of plain HLO for static shapes that `covers` finds small.
+
+    Elsewhere than `in_loops` XLA's own code is as fast. And XLA runs a program
+    in the caller's thread if it counts fewer than 1,000 operations of floats in
+    it, none of them in a sort or in LAPACK.
+    """
+
+    def covers_static(*avals: ShapedArray, **parameters: object) -> Reason:
+        if not lowering.is_static(*(aval.shape for aval in avals)):
+            return "its shape is symbolic"
+        reason = covers(*avals, **parameters)
+        if reason is None and in_loops and not _loops.inside():
+            return "a few elements are only faster in a loop"
+        return reason
+
+    return Rule(primitive, params, covers_static, call, exact, test=test)
+
+
+def unless_up_to(most: int, sizes: Sequence[int], of: str) -> Reason:
+    """Unless there are so many, and some."""
+    if 0 < math.prod(sizes) <= most:
+        return None
+    return f"it is written out for up to {most} {of}"
+
+
+def _covers_sort(
+    *avals: ShapedArray, dimension: int, num_keys: int, **_: object
+) -> Reason:
+    shape = avals[0].shape
+    if num_keys != 1 or str(avals[0].dtype) not in _KEYS:
+        return "it is written out for one key, which is real, but not bf16"
+    if not _PAYLOAD.issuperset(str(aval.dtype) for aval in avals):
+        return "it is written out for real and complex payloads, but not bf16"
+    return _unless_few(shape, dimension)
+
+
+def _unless_few(shape: Sequence[int], axis: int) -> Reason:
+    if not 2 <= shape[axis] <= _MAX_SORTED:
+        return f"it is written out for 2 to {_MAX_SORTED} elements"
+    return unless_up_to(_MAX_ELEMENTS_SORTED, shape, "elements")
+
+
+def _sort(
+    *operands: jax.Array, dimension: int, **_: object
+) -> list[jax.Array]:
+    """Sorts as JAX does: zeros of both signs, and all NaNs, are equal."""
+    rows = [jnp.moveaxis(x, dimension, -1) for x in operands]
+    key = rows[0]
+
+    def first(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Whether `x` comes before `y`, and whether it may."""
+        if not jnp.issubdtype(x.dtype, np.floating):
+            return lax.lt(x, y), lax.le(x, y)
+        is_last = lax.ne(y, y)
+        return (
+            lax.lt(x, y) | (is_last & lax.eq(x, x)),
+            lax.le(x, y) | is_last,
+        )
+
+    place = _places(key, first)
+    return [jnp.moveaxis(_placed(x, place), -1, dimension) for x in rows]
+
+
+def _places(
+    key: jax.Array,
+    first: Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]],
+) -> jax.Array:
+    """How many come before each; of equal ones, those on the left."""
+    n = key.shape[-1]
+    square = (*key.shape, n)
+    ones = lax.broadcast_in_dim(key, square, range(key.ndim))
+    others = lax.broadcast_in_dim(
+        key, square, [*range(key.ndim - 1), key.ndim]
+    )
+    before, may_be_before = first(others, ones)
+    i, j = (lax.broadcasted_iota(np.int32, square, key.ndim - k) for k in (1, 0))
+    comes_before = lax.select(lax.lt(j, i), may_be_before, before)
+    places = jnp.sum(comes_before, -1, dtype=np.int32)
+    (kept,) = lax.optimization_barrier([places])
+    return kept
+
+
+def _placed(x: jax.Array, place: jax.Array, count: int = 0) -> jax.Array:
+    """The elements, each at its place; the first `count` of them."""
+    if jnp.issubdtype(x.dtype, np.complexfloating):
+        real, imag = (_placed(y, place, count) for y in (x.real, x.imag))
+        return lax.complex(real, imag)
+    n = x.shape[-1]
+    square = (*x.shape[:-1], count or n, n)
+    bits = x
+    if jnp.issubdtype(x.dtype, np.floating):
+        unsigned = np.dtype(f"uint{x.dtype.itemsize * 8}")
+        bits = lax.bitcast_convert_type(x, unsigned)
+    wide = [*range(x.ndim - 1), x.ndim]
+    is_here = lax.eq(
+        lax.broadcast_in_dim(place, square, wide),
+        lax.broadcasted_iota(np.int32, square, x.ndim - 1),
+    )
+    spread = lax.broadcast_in_dim(bits, square, wide)
+    alone = lax.select(is_here, spread, lax.full_like(spread, 0))
+    # One of them is not zero.
+    found = lax.reduce(alone, np.zeros((), bits.dtype), lax.bitwise_or, [x.ndim])
+    return found if bits is x else lax.bitcast_convert_type(found, x.dtype)
+
+
+def _covers_top_k(
+    x: ShapedArray, *, axis: int, k: object, **_: object
+) -> Reason:
+    if str(x.dtype) not in _KEYS:
+        return f"it is not written out for {x.dtype}"
+    if not isinstance(k, int) or not k:
+        return "k is symbolic, or zero"
+    return _unless_few(x.shape, axis)
+
+
+def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
+    """Orders floats by their bits, the sign first, as XLA does."""
+    x = jnp.moveaxis(x, axis, -1)
+    key = x
+    if jnp.issubdtype(x.dtype, np.floating):
+        signed = np.dtype(f"int{x.dtype.itemsize * 8}")
+        bits = lax.bitcast_convert_type(x, signed)
+        rest = lax.full_like(bits, np.iinfo(signed).max)
+        key = lax.select(bits < 0, bits ^ rest, bits)
+    place = _places(key, lambda y, z: (lax.gt(y, z), lax.ge(y, z)))
+    index = lax.broadcasted_iota(np.int32, x.shape, x.ndim - 1)
+    found = (_placed(y, place, k) for y in (x, index))
+    return [jnp.moveaxis(y, -1, axis) for y in found]
+
+
+# A transform is linear: the product with a matrix of numbers.
+
+
+def _covers_fft(
+    x: ShapedArray, *, fft_lengths: tuple[int, ...], **_: object
+) -> Reason:
+    if len(fft_lengths) != 1:
+        return "it is written out in one dimension"
+    return unless_up_to(_MAX_FFT, fft_lengths, "elements") or unless_up_to(
+        _MAX_ELEMENTS_FFT, x.shape, "elements"
+    )
+
+
+def _fft(
+    x: jax.Array, *, fft_lengths: tuple[int, ...], fft_type: object, **_: object
+) -> jax.Array:
+    is_complex = jnp.issubdtype(x.dtype, np.complexfloating)
+    parts = [lax.real(x), lax.imag(x)] if is_complex else [x]
+    flat = lax.concatenate(parts, x.ndim - 1)
+    kind = str(getattr(fft_type, "name", fft_type)).lower().rpartition(".")[2]
+    matrix = _transform(kind, fft_lengths[0], flat.shape[-1])
+    wide = (*flat.shape, matrix.shape[1])
+    spread = lax.broadcast_in_dim(flat, wide, range(flat.ndim))
+    factors = lax.broadcast_in_dim(
+        matrix.astype(flat.dtype), wide, (flat.ndim - 1, flat.ndim)
+    )
+    (found,) = lax.optimization_barrier([jnp.sum(spread * factors, -2)])
+    if kind == "irfft":
+        return found
+    half = found.shape[-1] // 2
+    real, imag = (
+        lax.slice_in_dim(found, half * i, half * i + half, axis=-1)
+        for i in range(2)
+    )
+    return lax.complex(real, imag)
+
+
+@functools.cache
+def _transform(kind: str, length: int, size: int) -> Array:
+    """The results of each unit, real parts first; so are the operands."""
+    units = np.eye(size)
+    if kind != "rfft":
+        units = units[:, : size // 2] + 1j * units[:, size // 2 :]
+    n = () if kind == "rfft" else (length,)
+    found = getattr(np.fft, kind)(units, *n)
+    if kind == "irfft":
+        return np.asarray(found)
+    return np.concatenate([found.real, found.imag], -1)
+
+
+SORT = rule(
+    "jax.lax.sort_p",
+    params("dimension", "is_stable", "num_keys"),
+    _covers_sort,
+    _sort,
+    exact=True,
+)
+TOP_K = rule(
+    "jax.lax.top_k_p",
+    (frozenset({"axis", "k"}), frozenset({"axis", "is_stable", "k"})),
+    _covers_top_k,
+    _top_k,
+    exact=True,
+)
+FFT = rule(
+    "jax.lax.fft_p", params("fft_lengths", "fft_type"), _covers_fft, _fft
+)
