@@ -1,6 +1,7 @@
 """The pages of the site that are made of code: headers and commands.
 
-Python's part of the reference is autodoc's, and Starlark's is docs/defs.md.
+autodoc makes the reference of Python. docs/defs.md is that of Starlark, and
+docs/handlers.md that of handlers.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _INTERNAL = re.compile(
     r"^namespace (\w*internal\w*|) ?\{.*?^\}  // namespace", re.M | re.S
 )
 _COMMANDS = {
-    "xla_ffi_kit": ("doctor", "build", "cache", "include"),
+    "xla_ffi_kit": ("doctor", "describe", "build", "cache", "include"),
     "xla_ffi_accelerate": ("explain", "calibrate"),
 }
 

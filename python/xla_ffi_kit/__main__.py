@@ -11,11 +11,31 @@ from xla_ffi_kit import __version__
 
 # Imported when they run: none needs what another does.
 _COMMANDS = (
-    ("doctor", "doctor", "main", "what is there, and what will load"),
-    ("describe", "library.describe", "main", "what a library's handlers take"),
-    ("build", "strings.commands", "build", "a handler library from C++ files"),
-    ("cache", "strings.commands", "cache", "lists or clears `inline`'s cache"),
-    ("include", "strings.commands", "include", "prints where the headers are"),
+    ("doctor", "doctor", "main", "report what is installed and what loads"),
+    (
+        "describe",
+        "library.describe",
+        "main",
+        "print what a library's handlers take",
+    ),
+    (
+        "build",
+        "strings.commands",
+        "build",
+        "build a handler library from C++ files",
+    ),
+    (
+        "cache",
+        "strings.commands",
+        "cache",
+        "list or clear the cache of strings",
+    ),
+    (
+        "include",
+        "strings.commands",
+        "include",
+        "print the folder of the headers",
+    ),
 )
 
 

@@ -18,14 +18,17 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     explain = commands.add_parser(
         "explain",
-        help="run a script, and say what its operations were lowered to",
-        description="Set XLA_FFI_ACCELERATE to switch on: exact, all or names.",
+        help="run a script, and print what its operations were lowered to",
+        description="XLA_FFI_ACCELERATE says what is on: exact, all or names.",
     )
-    explain.add_argument("--measure", action="store_true", help="time them too")
+    explain.add_argument(
+        "--measure", action="store_true", help="time each of them too"
+    )
     explain.add_argument("script")
     explain.add_argument("arguments", nargs=argparse.REMAINDER)
     commands.add_parser(
-        "calibrate", help="measure and keep the sizes that are worth a call"
+        "calibrate",
+        help="measure the break-even sizes of this machine, and keep them",
     )
     given = parser.parse_args(arguments)
     if given.command == "calibrate":

@@ -73,12 +73,12 @@ class CapsuleLibrary(HandlerLibrary):
 
     @property
     def exists(self) -> bool:
-        """True: the handlers are in this process."""
+        """True, because the handlers are in this process."""
         return True
 
     @property
     def parallel_for(self) -> int | None:
-        """None: a module has no parallel loop."""
+        """None, because a module has no parallel loop."""
         return None
 
 

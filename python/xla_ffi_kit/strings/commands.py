@@ -21,11 +21,17 @@ def build(arguments: Sequence[str]) -> int:
         prog=f"{_PROGRAM} build",
         description="Builds a handler library from C++ and CUDA files.",
         epilog="Example: build ops.cc -o my_package/ops_cpu.so "
-        "--handler my_package.scale=Scale -- -mavx2. What follows -- goes to "
-        "the compiler.",
+        "--handler my_package.scale=Scale -- -mavx2. The compiler gets the "
+        "options after --.",
     )
     parser.add_argument("sources", nargs="+", help="C++ and CUDA files")
-    parser.add_argument("-o", "--output", required=True, metavar="LIBRARY.so")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="LIBRARY.so",
+        help="the library to write",
+    )
     parser.add_argument(
         "--handler",
         action="append",
@@ -35,14 +41,23 @@ def build(arguments: Sequence[str]) -> int:
         "TARGET=instantiate:SYMBOL,execute:SYMBOL",
     )
     parser.add_argument(
-        "--type", action="append", default=[], metavar="NAME=SYMBOL"
+        "--type",
+        action="append",
+        default=[],
+        metavar="NAME=SYMBOL",
+        help="a type of state, and its name in XLA_FFI_KIT_DEFINE_TYPE",
     )
-    parser.add_argument("--platform", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--platform",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="the platform of the handlers (default: cpu)",
+    )
     parser.add_argument(
         "--compute-capability",
         action="append",
         metavar="90",
-        help="of a GPU that CUDA files are compiled for (default: "
+        help="a GPU for which to compile CUDA files (default: "
         f"{', '.join(COMPUTE_CAPABILITIES)})",
     )
     arguments = list(arguments)
