@@ -27,7 +27,7 @@ SHAPES = ((16384, 512), (128, 65536))
 
 
 def seconds(function, *operands, calls=20, rounds=5):
-    """Of a call: the median of rounds, in each of which the GPU is kept busy."""
+    """Of a call: the median of rounds that keep the GPU busy."""
     compiled = jax.jit(function)
     jax.block_until_ready(compiled(*operands))
     found = []

@@ -91,6 +91,11 @@ def compile_for_emulator(name, kernel, options, for_export):
     return "kit_kernel", f"compute_50 {image}"
 
 
+def _for_cpu(sizes):
+    """What CUDA has as a workspace, for CPUs."""
+    return {"cpu": sizes["cuda"]} if "cuda" in sizes else {}
+
+
 def emulated(op: FfiOp) -> FfiOp:
     """An operation that runs on CPUs what `op` runs on CUDA."""
     kernel = dataclasses.replace(
@@ -105,6 +110,6 @@ def emulated(op: FfiOp) -> FfiOp:
         "handlers": {"cpu": kernel},
         "libraries": (),
         "attributes": op.attributes,
-        "workspace": {"cpu": size for size in op.workspace.values()},
+        "workspace": _for_cpu(op.workspace),
     }
     return FfiOp(op.name, op.reference, kernel_axes=op.kernel_axes, **options)

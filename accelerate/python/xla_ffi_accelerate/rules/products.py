@@ -192,8 +192,8 @@ DOT_GENERAL = Rule(
     partitions=lambda *_, dimension_numbers, **__: _splits(dimension_numbers),
     test=_self_tests.MULTIPLIED,
 )
-# f32 of up to 7 rows, columns and products in a sum: XLA adds in their order, and
-# rounds a product and its sum once, together.
+# f32 of up to 7 rows, columns and products in a sum: XLA adds in their order,
+# and rounds a product and its sum once, together.
 WRITTEN_OUT = small.rule(
     DOT_GENERAL.primitive,
     DOT_GENERAL.params,

@@ -24,7 +24,7 @@ from xla_ffi_kit import lowering
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 
-# Beyond these sizes the kit's kernels, or XLA's own code, are as fast in a loop.
+# Beyond these sizes the kit's kernels, or XLA's own, are as fast in a loop.
 _MAX_SORTED = 8
 _MAX_ELEMENTS_SORTED = 32
 # XLA moves NaNs of bf16 through f32, which changes them on some releases.
