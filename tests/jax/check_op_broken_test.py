@@ -93,15 +93,6 @@ BROKEN = {
         ROWS,
         "values",
     ),
-    "an attribute of another type": (
-        kit_op(
-            "xla_ffi_kit.rms_norm",
-            rms_norm_op.reference,
-            attributes={"eps": np.int32},
-        ),
-        Case("float32[3,5]", eps=1e-3),
-        "values",
-    ),
     "a handler that is missing": (
         kit_op("test.absent", lambda x: x),
         ROWS,

@@ -28,14 +28,13 @@ np.testing.assert_array_equal(
     np.arange(7) % 3,
 )
 
-# The FFI headers write their messages with a std::stringstream, whose
-# constructor is one of those that the library brings along.
+# What a handler refuses is JAX's error, with the handler's sentence.
 two_results = jax.jit(lambda x: jax.ffi.ffi_call("xla_ffi_kit.relu", [x, x])(x))
 try:
     jax.block_until_ready(two_results(x))
     raise SystemExit("a wrong call was not refused")
 except jax.errors.JaxRuntimeError as error:
-    assert "Wrong number of results: expected 1 but got 2" in str(error), error
+    assert "xla_ffi_kit.relu: results: expected y, got 2" in str(error), error
 
 check_op(relu_op, [Case("float32[2,3]")])
 print("all as expected")
