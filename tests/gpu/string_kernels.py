@@ -39,7 +39,7 @@ def recurrence(x, *, decay=0.9):
         h = jnp.tanh(decay * h + v.astype(wide))
         return h, h.astype(x.dtype)
 
-    return _over_last(step, jnp.zeros(x.shape[:-1], wide), x)
+    return _over_last(step, jnp.zeros_like(x[..., 0], wide), x)
 
 
 @xla_ffi_kit.rows(
@@ -61,7 +61,7 @@ def gates_backward(a, before, ct):
         return at * total, (total * h, total)
 
     reversed_ = [jnp.flip(x, -1) for x in (a, before, ct)]
-    results = _over_last(step, jnp.zeros(a.shape[:-1], a.dtype), *reversed_)
+    results = _over_last(step, jnp.zeros_like(a[..., 0]), *reversed_)
     return tuple(jnp.flip(x, -1) for x in results)
 
 
@@ -93,7 +93,7 @@ def gates(a, b):
         h = at * h + bt
         return h, h
 
-    return _over_last(step, jnp.zeros(a.shape[:-1], a.dtype), a, b)
+    return _over_last(step, jnp.zeros_like(a[..., 0]), a, b)
 
 
 @xla_ffi_kit.rows(
@@ -123,9 +123,9 @@ def gates(a, b):
 )
 def hmm_forward(seen, transition):
     """p(state at t | what was seen until t), of a hidden Markov model."""
-    states = transition.shape[-1]
+    states = seen.shape[-1]
     steps = jnp.moveaxis(seen, -2, 0)
-    uniform = jnp.full(seen.shape[:-2] + (states,), 1 / states, seen.dtype)
+    uniform = jnp.full_like(seen[..., 0, :], 1 / states)
 
     def step(carry, likelihood):
         prior, is_first = carry
@@ -270,7 +270,7 @@ def running_max(x, reset):
         most = jnp.where(is_new > 0, v, jnp.maximum(most, v))
         return most, most
 
-    return _over_last(step, jnp.zeros(x.shape[:-1], x.dtype), x, reset)
+    return _over_last(step, jnp.zeros_like(x[..., 0]), x, reset)
 
 
 @xla_ffi_kit.rows(
@@ -296,7 +296,7 @@ def biquad(x, *, a=(-1.6, 0.8), b=(0.1, 0.2, 0.1)):
         y = b[0] * v + b[1] * x1 + b[2] * x2 - a[0] * y1 - a[1] * y2
         return (v, x1, y, y1), y
 
-    zero = jnp.zeros(x.shape[:-1], x.dtype)
+    zero = jnp.zeros_like(x[..., 0])
     return _over_last(step, (zero,) * 4, x)
 
 
