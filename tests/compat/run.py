@@ -41,6 +41,7 @@ QUICK_TESTS = {
     "accelerate_switch_test": "",  # JAX's tables of lowerings
     "ch5_devices_test": "",  # sharding by JAX's own functions
     "check_op_test": "test_operation[rms_norm_weight]",  # transformations
+    "cuda_blocks_test": "test_blocks",  # lowering kernels from strings
     "cuda_registration_test": "",  # the other platform's names and order
     "effects_test": "donated or side_effect_is",
     "export_test": "",
@@ -78,7 +79,10 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
             # These releases have known faults: known_faults_test.py.
             "XLA_FFI_KIT_RELEASE_WARNING": "0",
             # The tests' own helpers; the packages come from the wheels.
-            "PYTHONPATH": f"{ROOT / 'tests/jax'}:{ROOT / 'accelerate/tests'}",
+            "PYTHONPATH": os.pathsep.join(
+                str(ROOT / folder)
+                for folder in ("tests/jax", "tests/gpu", "accelerate/tests")
+            ),
         }
         done = subprocess.run(
             [python, "-m", "pytest", *options, "-k", within, TESTS[name]],

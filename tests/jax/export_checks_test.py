@@ -193,7 +193,8 @@ def test_what_is_allowed_is_enough():
         program.serialize(vjp_order=1)
 
 
-def test_a_rule_of_another_operation():
+@pytest.mark.parametrize("rule", ["jvp", "vjp"])
+def test_a_rule_of_another_operation(rule):
     """An operation whose derivative another one computes, elsewhere."""
     backward = FfiOp(
         "test.backward",
@@ -205,12 +206,18 @@ def test_a_rule_of_another_operation():
     def jvp(primals, tangents):
         return relu_op(primals[0]), backward(primals[0], tangents[0])
 
+    def fwd(x):
+        return relu_op(x), x
+
+    def bwd(x, ct):
+        return (backward(x, ct),)
+
     op = FfiOp(
         "test.forward",
         lambda x: x,
         kernel_axes=0,
         handlers={"cpu": "test.forward_target"},
-        jvp=jvp,
+        **{rule: jvp if rule == "jvp" else (fwd, bwd)},
     )
     assert targets(op) >= {
         allowed("test.forward_target"),

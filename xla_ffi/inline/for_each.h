@@ -94,22 +94,7 @@ void Step(Function& function, const T* in, T* out, Indices<i...>) {
   }
 }
 
-// The loop where each row goes its own way.
-template <bool kForwards, typename T, typename Function, typename... Rows,
-          int... ins, int... outs>
-void Loop(int64_t size, Function& function, Indices<ins...>, Indices<outs...>,
-          Rows&... rows) {
-  constexpr int kIns = sizeof...(ins), kOuts = sizeof...(outs);
-  for (int64_t j = 0; j < size; ++j) {
-    const int64_t i = kForwards ? j : size - 1 - j;
-    const T in[kIns + 1] = {Get<ins>(rows...)[i]..., T()};
-    T out[kOuts + 1];
-    Step<T, kOuts>(function, in, out, IndicesBelow<kIns>());
-    ((Get<kIns + outs>(rows...)[i] = out[outs]), ...);
-  }
-}
-
-// Defined by rows.h of the platform: Loop(), or what is faster.
+// The loop, which each platform has in a form of its own.
 template <bool kForwards, typename T, int kIns, int kOuts, typename Function,
           typename... Rows>
 void Run(int64_t size, Function& function, Rows&... rows);

@@ -31,14 +31,15 @@ ffi::Error Named(const Kernel& kernel, const ffi::Error& error) {
   return {*error.errc(), message.append(": ").append(error.message())};
 }
 
-// Each launch is awaited, so that an error names its operation.
-bool IsSynchronous() {
-  static const bool is_synchronous = [] {
-    const char* value = std::getenv("XLA_FFI_KIT_CUDA_SYNC");
-    return value != nullptr && std::string_view(value) == "1";
-  }();
-  return is_synchronous;
+// "1": each launch is awaited, so that an error names its operation. Read when
+// the library is loaded: see xla_ffi/core/environment.h.
+constexpr char kSyncVariable[] = "XLA_FFI_KIT_CUDA_SYNC";
+
+bool IsOne(const char* value) {
+  return value != nullptr && std::string_view(value) == "1";
 }
+
+const bool kIsSynchronous = IsOne(std::getenv(kSyncVariable));
 
 Array ArrayOf(const ffi::AnyBuffer& buffer) {
   const auto dims = buffer.dimensions();
@@ -158,7 +159,7 @@ ffi::Error LaunchOn(const Driver& driver, Function function,
                 std::to_string(kernel.shared) +
                 " bytes of shared memory: " + Describe(driver, status)};
   }
-  if (!IsSynchronous()) return ffi::Error::Success();
+  if (!kIsSynchronous) return ffi::Error::Success();
   int capture = kNotCaptured;
   driver.cuStreamIsCapturing(stream, &capture);
   if (capture != kNotCaptured) return ffi::Error::Success();

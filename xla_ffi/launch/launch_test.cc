@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -184,6 +185,27 @@ TEST_F(LaunchTest, AnErrorOfInitializeIsNoEnd) {
   EXPECT_NE(Call().Run(XlaFfiKitLaunchInitialize, kInitialize).message, "");
   driver_->failures = {};
   EXPECT_EQ(Run(Call()), "");
+}
+
+TEST_F(LaunchTest, IsNotAwaited) {
+  if (std::getenv("XLA_FFI_KIT_CUDA_SYNC") != nullptr) GTEST_SKIP();
+  EXPECT_EQ(Run(Call()), "");
+  EXPECT_EQ(Calls("cuStreamSynchronize"), 0);
+}
+
+// With XLA_FFI_KIT_CUDA_SYNC=1 in the environment.
+TEST_F(LaunchTest, IsAwaitedIfAskedTo) {
+  if (std::getenv("XLA_FFI_KIT_CUDA_SYNC") == nullptr) GTEST_SKIP();
+  EXPECT_EQ(Run(Call()), "");
+  EXPECT_EQ(Calls("cuStreamSynchronize"), 1);
+  driver_->is_capturing = true;
+  EXPECT_EQ(Run(Call()), "");
+  EXPECT_EQ(Calls("cuStreamSynchronize"), 1);
+  driver_->is_capturing = false;
+  driver_->failures = {{"cuStreamSynchronize", 719}};
+  EXPECT_EQ(Run(Call()),
+            "my.scale: the kernel failed: an error of the test "
+            "(CUDA_ERROR_LAUNCH_FAILED)");
 }
 
 TEST_F(LaunchTest, RefusesTooMuchSharedMemory) {

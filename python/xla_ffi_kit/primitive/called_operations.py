@@ -96,7 +96,7 @@ class _Search:
     def _operation(self, op: FfiOp[Any]) -> None:
         self.found[id(op)] = op
         if self._derivatives:
-            rules = (op.jvp, op.transpose, op.partitioned)
+            rules = (op.jvp, op.vjp, op.transpose, op.partitioned)
             self._all((*rules, *op.handlers.values()), frozenset())
 
     def _function(self, function: types.FunctionType) -> None:

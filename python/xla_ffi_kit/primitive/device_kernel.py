@@ -5,13 +5,10 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-
-if TYPE_CHECKING:
-    from xla_ffi_kit.primitive.attribute_values import AttributeValues
 
 # The attributes of a call, from its operands, batch axes included.
 Attributes: TypeAlias = Callable[[Sequence[Typed]], Mapping[str, object]]
@@ -24,13 +21,15 @@ class Request:
     Attributes:
       operands: the types of the operands, as they are called with.
       results: those of the results.
-      attributes: the operation's attributes.
+      attributes: the operation's attributes, as NumPy values.
+      plain_attributes: the same, as the reference gets them.
       is_for_export: whether the program may run on another machine.
     """
 
     operands: Sequence[Typed]
     results: Sequence[Typed]
-    attributes: AttributeValues
+    attributes: Mapping[str, object]
+    plain_attributes: Mapping[str, object]
     is_for_export: bool
 
 

@@ -152,7 +152,8 @@ def _lower(
             Request(
                 _jax_hooks.shaped(ctx.avals_in),
                 _jax_hooks.shaped(ctx.avals_out),
-                attributes,
+                attributes.items,
+                attributes.for_reference,
                 _jax_hooks.is_for_export(ctx),
             )
         )

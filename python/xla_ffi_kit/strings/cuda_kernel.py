@@ -6,7 +6,6 @@ import abc
 import dataclasses
 import functools
 import hashlib
-import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -121,7 +120,7 @@ class StringKernel(DeviceKernel):
                 "reinstall the package"
             )
         kernel = self.kernel(request)
-        values = request.attributes.items
+        values = request.attributes
         packed, offsets = cuda_source.constants(self.attributes, values)
         self._check_size(packed, self.operands + self.buffers(request))
         options = [
@@ -151,8 +150,9 @@ class StringKernel(DeviceKernel):
             "parameters": sizes(*parameters),
             "constants": np.frombuffer(packed, np.int64),
         }
-        arguments = request.attributes.for_reference
-        return functools.partial(self._attributes, known, kernel, arguments)
+        return functools.partial(
+            self._attributes, known, kernel, request.plain_attributes
+        )
 
     def _attributes(
         self,
@@ -228,14 +228,12 @@ def sizes(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 _warned: set[tuple[str, str]] = set()
-_lock = threading.Lock()
 
 
 def _warn_once(name: str, error: str) -> None:
-    with _lock:
-        if (name, error) in _warned:
-            return
-        _warned.add((name, error))
+    if (name, error) in _warned:
+        return
+    _warned.add((name, error))
     warnings.warn(
         f"{error}\nits reference runs on CUDA; platforms=('cpu',) says that "
         "this is meant, platforms=('cpu', 'cuda') makes it an error",

@@ -179,6 +179,22 @@ void InTiles(int64_t size, unsigned mask, Function& function, Indices<ins...>,
   }
 }
 
+// The loop of a thread that is on its own.
+template <bool kForwards, typename T, typename Function, int... ins,
+          int... outs, typename... Rows>
+void Alone(int64_t size, Function& function, Indices<ins...>, Indices<outs...>,
+           const Rows&... rows) {
+  constexpr int kIns = sizeof...(ins), kOuts = sizeof...(outs);
+#pragma unroll 1
+  for (int64_t j = 0; j < size; ++j) {
+    const int64_t i = kForwards ? j : size - 1 - j;
+    const T in[kIns + 1] = {Get<ins>(rows...).of_lane(0)[i]..., T()};
+    T out[kOuts + 1];
+    Step<T, kOuts>(function, in, out, IndicesBelow<kIns>());
+    ((Get<kIns + outs>(rows...).of_lane(0)[i] = out[outs]), ...);
+  }
+}
+
 // What threads of the warp are here together share the work, if they are its
 // first ones, as they are unless rows took different ways; else each has its
 // own.
@@ -189,8 +205,8 @@ void Run(int64_t size, Function& function, Rows&... rows) {
   const unsigned mask = __activemask();
   (rows.Forget(), ...);
   if ((mask & (mask + 1)) != 0) {
-    Loop<kForwards, T>(size, function, IndicesBelow<kIns>(),
-                       IndicesBelow<kOuts>(), rows...);
+    Alone<kForwards, T>(size, function, IndicesBelow<kIns>(),
+                        IndicesBelow<kOuts>(), rows...);
   } else {
     InTiles<kForwards, T, kColumns>(size, mask, function, IndicesBelow<kIns>(),
                                     IndicesBelow<kOuts>(), rows...);

@@ -143,6 +143,52 @@ TEST_P(EmulatorTest, LanesInDifferentShufflesAreAnError) {
   EXPECT_NE(cudaLaunchKernelEx(&half_a_warp, Shuffle, false), cudaSuccess);
 }
 
+enum class GroupFault { kNone, kSync, kStranger, kAbsent };
+
+// Threads go two ways; each finds who went its own, and reverses the numbers of
+// these. The first way is a warp's first lanes.
+__global__ void ReverseInGroups(int* numbers, unsigned* groups, unsigned first,
+                                GroupFault fault) {
+  __shared__ int kept[32];
+  const unsigned lane = threadIdx.x;
+  if (lane >= 30) return;
+  const auto reverse = [&](unsigned begin, unsigned end, unsigned group) {
+    groups[lane] = group;
+    if (fault == GroupFault::kAbsent) group |= 1u << 31;
+    if (fault == GroupFault::kStranger) group = 2;
+    kept[lane] = numbers[lane];
+    if (fault != GroupFault::kSync) __syncwarp(group);
+    numbers[lane] = kept[begin + end - 1 - lane];
+  };
+  if (lane < first) {
+    reverse(0, first, __activemask());
+  } else {
+    reverse(first, 30, __activemask());
+  }
+}
+
+TEST_P(EmulatorTest, LanesAtOnePlaceAreAGroup) {
+  for (const GroupFault fault : {GroupFault::kNone, GroupFault::kSync,
+                                 GroupFault::kStranger, GroupFault::kAbsent}) {
+    std::vector<int> numbers(30), expected(30);
+    // Others each time, as shared memory still has those of before.
+    const int first = 100 * static_cast<int>(fault);
+    std::iota(numbers.begin(), numbers.end(), first);
+    for (int i = 0; i < 30; ++i) expected[i] = first + (i < 10 ? 9 : 39) - i;
+    std::vector<unsigned> groups(30);
+    const auto config = Config(1, 32, 0);
+    const bool is_done =
+        cudaLaunchKernelEx(&config, ReverseInGroups, numbers.data(),
+                           groups.data(), 10u, fault) == cudaSuccess;
+    EXPECT_EQ(is_done, fault <= GroupFault::kSync);
+    if (!is_done) continue;
+    EXPECT_EQ(numbers == expected, fault == GroupFault::kNone);
+    for (unsigned i = 0; i < 30; ++i) {
+      EXPECT_EQ(groups[i], i < 10 ? 0x3ffu : 0x3ffffc00u);
+    }
+  }
+}
+
 // Every block stores the sum of its cluster's block numbers.
 __global__ void ClusterSums(int* out, Fault fault) {
   __shared__ int own;
