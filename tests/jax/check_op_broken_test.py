@@ -17,7 +17,7 @@ import xla_ffi_kit
 from xla_ffi_kit import KIT_LIBRARIES, FfiOp, testing
 from xla_ffi_kit.ops.modular_add import modular_add_op
 from xla_ffi_kit.ops.relu import relu_op
-from xla_ffi_kit.ops.rms_norm import rms_norm_op, rms_norm_weight_bwd_op
+from xla_ffi_kit.ops.rms_norm import rms_norm_weight_bwd_op
 from xla_ffi_kit.primitive import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
 
