@@ -49,7 +49,7 @@ EXPECTED = {
         ("ziglang>=0.17; extra == 'inline'",),
         ("inline",),
         "[console_scripts]\nxla-ffi-kit = xla_ffi_kit.__main__:main\n",
-        (0.8, 2.5),
+        (1.0, 2.8),
     ),
     "xla_ffi_accelerate": Expected(
         (
@@ -67,6 +67,7 @@ EXPECTED = {
 # links its own C++ library into the CPU's library, which needs none.
 PROMISED = {
     "cpu": {"GLIBC": "2.17"},
+    "launch": {"GLIBC": "2.17"},
     "cuda": {"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13"},
 }
 SYSTEM_LIBRARIES = {
