@@ -42,7 +42,12 @@ class Nvrtc:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        # NVRTC opens this library by its name alone, which the loader finds
+        # nowhere in a wheel, but among the libraries that are loaded already.
+        beside = pathlib.Path(path).parent.glob("libnvrtc-builtins.so.*")
         try:
+            for builtins in beside:
+                ctypes.CDLL(str(builtins))
             self._library = ctypes.CDLL(path)
         except OSError as error:
             raise NoCompilerError(
