@@ -24,10 +24,14 @@ def test_the_page_is_current(page, capsys):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_handler_is_on_it(page):
+def test_every_handler_with_a_signature_is_on_it(page):
     headings = [
         line[3:]
         for line in (ROOT / page).read_text().splitlines()
         if line.startswith("## ")
     ]
-    assert sorted(headings) == sorted(PAGES[page].handlers)
+    library = PAGES[page]
+    signed = [
+        target for target in library.handlers if library.signature(target)
+    ]
+    assert sorted(headings) == sorted(signed)

@@ -116,11 +116,16 @@ bool Report() {
   bool all_reached = true;
   const XlaFfiKit_HandlerTable* table = XLA_FFI_KIT_HANDLER_TABLE();
   for (size_t i = 0; i < table->num_handlers; ++i) {
-    const Counts counts = AllCounts()[table->handlers[i].name];
-    std::printf("%-45s %10lld succeeded %10lld refused\n",
-                table->handlers[i].name, counts.successes, counts.errors);
-    if (counts.successes == 0 || counts.errors == 0) {
-      std::printf("  never %s\n", counts.errors ? "succeeded" : "refused");
+    const XlaFfiKit_Handler& handler = table->handlers[i];
+    const Counts counts = AllCounts()[handler.name];
+    std::printf("%-45s %10lld succeeded %10lld refused\n", handler.name,
+                counts.successes, counts.errors);
+    if (counts.successes > 0 && counts.errors > 0) continue;
+    std::printf("  never %s\n", counts.errors ? "succeeded" : "refused");
+    // Nobody can know the calls of a handler that does not say what it takes.
+    if (handler.signature == nullptr) {
+      std::printf("  it has no signature\n");
+    } else {
       all_reached = false;
     }
   }
