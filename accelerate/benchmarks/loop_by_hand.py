@@ -1,0 +1,168 @@
+"""Some of the loops in C++: what a compiler could make of them at best.
+
+Each returns one number, so that only the loop's own work is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import loop_dynamics
+import loop_filters
+import xla_ffi_kit
+from loop_program import Program
+
+_GARCH = """
+A variance = 1, fit = 0;
+const A level = 1 / (1 + std::exp(A(2))), memory = 1 / (1 + std::exp(A(-1)));
+for (const T v : x) {
+  fit += std::log(variance) + v * v / variance;
+  variance = level + level * v * v + memory * variance;
+}
+out[0] = A(-0.5) * fit;
+"""
+
+_PID = """
+A place = 0, speed = 0, total = 0, last = 0, before = 0;
+for (const T target : x) {
+  before = place;
+  const A error = target - place;
+  total += A(0.01) * error;
+  const A force = 8 * error + 2 * total + A(0.5) * (error - last) / A(0.01);
+  speed += A(0.01) * (force - place - A(0.1) * speed);
+  place += A(0.01) * speed;
+  last = error;
+}
+out[0] = before;
+"""
+
+_SIR = """
+A s = A(0.99), i = A(0.01), r = 0;
+for (int64_t t = 0; t < x.size(); ++t) {
+  const A fresh = A(0.5) * s * i, gone = A(0.1) * i;
+  s -= A(0.05) * fresh;
+  i += A(0.05) * (fresh - gone);
+  r += A(0.05) * gone;
+}
+out[0] = r;
+"""
+
+_RK4 = """
+const auto slope = [](A y0, A y1) { return A(1.5) * (1 - y0 * y0) * y1 - y0; };
+const A h = A(0.01);
+A p = 2, q = 0;
+for (int64_t t = 0; t < x.size(); ++t) {
+  const A a0 = q, a1 = slope(p, q);
+  const A b0 = q + h / 2 * a1, b1 = slope(p + h / 2 * a0, b0);
+  const A c0 = q + h / 2 * b1, c1 = slope(p + h / 2 * b0, c0);
+  const A d0 = q + h * c1, d1 = slope(p + h * c0, d0);
+  p += h / 6 * (a0 + 2 * b0 + 2 * c0 + d0);
+  q += h / 6 * (a1 + 2 * b1 + 2 * c1 + d1);
+}
+out[0] = p + q;
+"""
+
+_HMM = """
+A now[8], next[8], fit = 0;
+for (A& p : now) p = 1;
+for (int64_t t = 0; t < x.size() / 8; ++t) {
+  A sum = 0;
+  for (int j = 0; j < 8; ++j) {
+    next[j] = 0;
+    for (int i = 0; i < 8; ++i) next[j] += now[i] * moves[8 * i + j];
+    next[j] *= std::exp(x[8 * t + j]);
+    sum += next[j];
+  }
+  for (int j = 0; j < 8; ++j) now[j] = next[j] / sum;
+  fit += std::log(sum);
+}
+out[0] = fit;
+"""
+
+_KALMAN = """
+const int n = 4;
+A m[n] = {}, p[n][n] = {}, fit = 0;
+for (int i = 0; i < n; ++i) p[i][i] = 1;
+for (int64_t t = 0; t < x.size() / 2; ++t) {
+  for (int i = 0; i < 2; ++i) {
+    m[i] += A(0.1) * m[i + 2];
+    for (int j = 0; j < n; ++j) p[i][j] += A(0.1) * p[i + 2][j];
+  }
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < 2; ++j) p[i][j] += A(0.1) * p[i][j + 2];
+  }
+  for (int i = 0; i < n; ++i) p[i][i] += A(0.1);
+  const A a = p[0][0] + A(0.5), b = p[0][1], c = p[1][0];
+  const A d = p[1][1] + A(0.5), det = a * d - b * c;
+  const A r0 = x[2 * t] - m[0], r1 = x[2 * t + 1] - m[1];
+  const A u0 = (d * r0 - b * r1) / det, u1 = (a * r1 - c * r0) / det;
+  fit -= A(0.5) * (r0 * u0 + r1 * u1 + std::log(det));
+  A gain[n][2], seen[2][n];
+  for (int j = 0; j < n; ++j) seen[0][j] = p[0][j], seen[1][j] = p[1][j];
+  for (int i = 0; i < n; ++i) {
+    gain[i][0] = (d * seen[0][i] - b * seen[1][i]) / det;
+    gain[i][1] = (a * seen[1][i] - c * seen[0][i]) / det;
+    m[i] += gain[i][0] * r0 + gain[i][1] * r1;
+  }
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < n; ++j) {
+      p[i][j] -= gain[i][0] * seen[0][j] + gain[i][1] * seen[1][j];
+    }
+  }
+}
+out[0] = fit;
+"""
+
+
+def _shape(*operands: Any) -> Any:
+    """A number for each row."""
+    return jnp.sum(operands[0], -1, keepdims=True)
+
+
+def _row(body: str) -> Callable[[Any], Any]:
+    make: Any = xla_ffi_kit.rows(body, dtypes="f32", platforms=("cpu",))
+
+    def by_hand(x: Any) -> Any:
+        return _shape(x)
+
+    op: Callable[[Any], Any] = make(by_hand)
+    return op
+
+
+def _hmm() -> Callable[[Any, Any], Any]:
+    make: Any = xla_ffi_kit.rows(
+        _HMM, dtypes="f32", platforms=("cpu",), shared=[1]
+    )
+
+    def hmm(x: Any, moves: Any) -> Any:
+        return _shape(x) + 0 * jnp.sum(moves)
+
+    op: Callable[[Any, Any], Any] = make(hmm)
+    return lambda logits, scores: op(
+        jnp.ravel(scores), jnp.ravel(jax.nn.softmax(logits, -1))
+    )
+
+
+def _of_last(body: str) -> Callable[..., Any]:
+    op = _row(body)
+    return lambda *arguments: op(jnp.ravel(arguments[-1]))
+
+
+def programs() -> Iterator[Program]:
+    """Those that there are, by the names of `loop_programs`."""
+    by_hand: Mapping[str, Callable[..., Any]] = {
+        "Kalman filter": _of_last(_KALMAN),
+        "hidden Markov model": _hmm(),
+        "GARCH likelihood": _of_last(_GARCH),
+        "RK4": _of_last(_RK4),
+        "PID controller": _of_last(_PID),
+        "SIR model": _of_last(_SIR),
+    }
+    for program in (*loop_filters.programs(), *loop_dynamics.programs()):
+        if program.name in by_hand:
+            run = by_hand[program.name]
+            yield Program(program.name, run, program.arguments)

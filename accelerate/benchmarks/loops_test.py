@@ -1,0 +1,67 @@
+"""The benchmark of loops: what it compares, and that its page is current."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import loops
+import loops_page
+from loop_worker import names
+
+ROOT = pathlib.Path(__file__).absolute().parents[2]
+DATA = json.loads((ROOT / loops_page.DATA).read_text())
+
+
+def test_it_measures_and_compares(tmp_path):
+    file = tmp_path / "loops.json"
+    some = ["GARCH likelihood", "Kalman filter", "sort of 8", "solve of 3"]
+    short = ["--rounds", "1", "--seconds", "0.001", "--json", str(file)]
+    assert loops.main(["--only", *some, *short]) == 0
+    rows = json.loads(file.read_text())["programs"]
+    assert {"plain", "exact", "all"} <= set(rows[0]["ns"])
+    assert any("C++" in row["ns"] for row in rows)
+    assert all(ns > 0 for row in rows for ns in row["ns"].values())
+
+
+def test_an_unknown_name_is_an_error(capsys):
+    with pytest.raises(SystemExit):
+        loops.main(["--only", "no such loop"])
+    assert "no program has any of" in capsys.readouterr().err
+
+
+def _results(**changed):
+    x = np.linspace(1, 2, 5, dtype=np.float32)
+    same = {"plain": [x], "exact": [x], "all": [x], "C++": [x[-1:]]}
+    return same | {mode: [value] for mode, value in changed.items()}
+
+
+def test_a_difference_is_found():
+    x = _results()["plain"][0]
+    assert loops._difference(_results()) == ""
+    other = np.nextafter(x, np.float32(3))
+    assert "exact" in loops._difference(_results(exact=other))
+    assert loops._difference(_results(all=other)) == ""
+    assert "all" in loops._difference(_results(all=x * 1.01))
+    assert "all" in loops._difference(_results(all=x * np.nan))
+    assert "C++" in loops._difference(_results(**{"C++": x[:1]}))
+
+
+def test_page_and_picture_are_current():
+    assert (ROOT / loops_page.PAGE).read_text() == loops_page.page(DATA), (
+        "run tools/bazel run //accelerate/benchmarks:loops -- --publish"
+    )
+    picture = (ROOT / loops_page.PICTURE).read_text()
+    first = loops_page.main_release(DATA)
+    assert first["cpu"] in picture and first["day"] in picture
+    for row in first["programs"]:
+        assert row["name"] in picture
+        assert f">{loops_page.ratio(row, 'all'):.2f}<" in picture
+
+
+def test_every_program_is_on_the_page():
+    measured = loops_page.main_release(DATA)["programs"]
+    assert [row["name"] for row in measured] == list(names())
+    for found in DATA.values():
+        assert not [row for row in found["programs"] if row["differs"]]
