@@ -325,13 +325,6 @@ def all_of(
 
 # The kit's own libraries, in the package.
 KIT_LIBRARIES = libraries_beside(os.path.dirname(__file__), "_lib/xla_ffi_kit")
-# The handler that launches kernels out of programs, on CUDA. It is compiled
-# without CUDA, and so a part of every wheel.
-LAUNCHER = HandlerLibrary(
-    os.path.join(
-        os.path.dirname(os.path.dirname(KIT_LIBRARIES[0].path)),
-        "_lib/xla_ffi_kit_launch.so",
-    ),
-    "cuda",
-    optional=True,
-)
+# The handler that launches kernels out of programs, on CUDA. Compiling it needs
+# no CUDA, so it stands in the library that every wheel has.
+LAUNCHER = HandlerLibrary(KIT_LIBRARIES[0].path, "cuda", optional=True)
