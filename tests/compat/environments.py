@@ -77,13 +77,23 @@ def find_python(wanted: tuple[str, ...]) -> str:
 def environment(version: str) -> pathlib.Path:
     """The Python of a virtual environment with that JAX; made if need be."""
     lock = HERE / f"requirements_{version}.txt"
-    python = find_python(VERSIONS[version])
+    return filled(lock, find_python(VERSIONS[version]), f"jax-{version}")
+
+
+def filled(lock: pathlib.Path, python: str, name: str) -> pathlib.Path:
+    """The Python of a virtual environment with a lock's packages.
+
+    Args:
+      lock: a requirements file with hashes, of all packages.
+      python: that makes the environment, if there is none yet.
+      name: how the environment's folder begins.
+    """
     content = lock.read_bytes() + os.path.realpath(python).encode()
-    name = f"jax-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
+    name = f"{name}-{hashlib.sha256(content).hexdigest()[:12]}"
     folder = CACHE / "compat" / name
     if not (folder / ".complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        print(f"installing jax {version} into {folder}, once", flush=True)
+        print(f"installing {lock.name} into {folder}, once", flush=True)
         env = clean_environ()
         subprocess.run(
             [python, "-m", "venv", "--without-pip", folder], env=env, check=True

@@ -22,7 +22,7 @@ def program():
 
     @jax.jit
     def run(ys):
-        start = kalman_filter.init_prepare(ys[0])
+        start = kalman_filter.init_prepare()
         return cuthbert.filter(kalman_filter, ys[1:], start).mean
 
     return lambda: run(ys)

@@ -1,0 +1,210 @@
+"""The page and the picture of the public programs, from their figures."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import pathlib
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+DATA = "accelerate/programs/measured.json"
+PAGE = "accelerate/docs/programs.md"
+PICTURE = "accelerate/docs/programs.svg"
+
+Row = Mapping[str, Any]
+
+
+def circumstances(python: str) -> dict[str, Any]:
+    """Machine, day and releases."""
+    info = pathlib.Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [s.partition(": ")[2] for s in lines if s.startswith("model name")]
+    ask = "import jax; print(jax.__version__)"
+    jax = subprocess.run([python, "-c", ask], stdout=subprocess.PIPE, text=True)
+    return {
+        "jax": jax.stdout.strip(),
+        "cpu": models[0] if models else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "day": datetime.date.today().isoformat(),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def ratio(row: Row, mode: str) -> float:
+    """How many times as fast as plain JAX: the faster of its processes."""
+    ms = row["ms"]
+    return float(min(ms["plain"], ms["again"]) / ms[mode])
+
+
+def is_wrong(row: Row) -> bool:
+    """Whether it failed, or an exact name changed what plain JAX repeats."""
+    if "failed" in row:
+        return True
+    return bool(row["differs"]["exact"] and not row["differs"]["again"])
+
+
+def line(row: Row) -> str:
+    """A row as text."""
+    if "failed" in row:
+        return f"{row['name']:22} FAILED: {row['failed']}"
+    ms, differs = row["ms"], row["differs"]
+    return (
+        f"{row['name']:22} {ms['plain']:10.2f} ms  exact {ratio(row, 'exact'):6.2f}"
+        f" x  all {ratio(row, 'all'):6.2f} x  first call "
+        f"{row['first']['plain']:5.1f}, {row['first']['exact']:5.1f}, "
+        f"{row['first']['all']:5.1f} s  arrays that differ: again "
+        f"{differs['again']}, exact {differs['exact']}, all {differs['all']} of "
+        f"{row['arrays']}"
+    )
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Means and the least."""
+    good = [row for row in rows if "failed" not in row]
+    texts = [f"{len(good)} programs, {len(rows) - len(good)} failed"]
+    for mode in ("exact", "all") if good else ():
+        least = min(good, key=lambda row, mode=mode: ratio(row, mode))
+        texts.append(
+            f"{mode}: geometric mean {mean([ratio(r, mode) for r in good]):.2f}"
+            f" x, least {ratio(least, mode):.2f} x ({least['name']})"
+        )
+    return "\n".join(texts)
+
+
+def written(found: Mapping[str, Any]) -> str:
+    """The text of the file of figures, with a line for each program."""
+    head = {k: v for k, v in found.items() if k != "programs"}
+    rows = ",\n".join(json.dumps(row) for row in found["programs"])
+    return f'{{"environment": {json.dumps(head)},\n"programs": [\n{rows}\n]}}\n'
+
+
+def write(root: str, found: Mapping[str, Any]) -> None:
+    """Writes figures, page and picture."""
+    pathlib.Path(root, DATA).write_text(written(found))
+    data = json.loads(pathlib.Path(root, DATA).read_text())
+    about = pathlib.Path(__file__).absolute().parent / "public"
+    pathlib.Path(root, PAGE).write_text(page(data, about))
+    draw(pathlib.Path(root, PICTURE), data)
+
+
+def page(data: Mapping[str, Any], folder: pathlib.Path) -> str:
+    """The page's text, with what each program's file says it is."""
+    e = data["environment"]
+    rows = sorted(data["programs"], key=lambda row: -ratio(row, "exact"))
+    heading = ["program", "what it does", "ms", "exact", "all", "first call, s"]
+    heading += ["replaced", "arrays with other bits"]
+    table = [heading, ["---"] * len(heading)]
+    for row in rows:
+        first = row["first"]
+        table.append(
+            [
+                f"[{row['name']}](../programs/public/{row['name']}.py)",
+                _about(folder / f"{row['name']}.py"),
+                f"{min(row['ms']['plain'], row['ms']['again']):.3g}",
+                f"{ratio(row, 'exact'):.2f}",
+                f"{ratio(row, 'all'):.2f}",
+                f"{first['plain']:.1f}, {first['exact']:.1f}, {first['all']:.1f}",
+                ", ".join(f"{k} {n}" for k, n in sorted(row["replaced"].items())),
+                _differences(row),
+            ]
+        )
+    text = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+    exact, every = ([ratio(r, m) for r in rows] for m in ("exact", "all"))
+    measured = (
+        f"Measured on {e['day']} with jax {e['jax']} on {e['cores']} cores "
+        f"({e['cpu']}; load average {e['load']} at the end). The geometric mean of "
+        f"{len(rows)} programs is {mean(exact):.2f} for exact names and "
+        f"{mean(every):.2f} for all; the least are {min(exact):.2f} and "
+        f"{min(every):.2f}."
+    )
+    return f"{_INTRODUCTION}\n{measured}\n\n{text}\n"
+
+
+def _about(file: pathlib.Path) -> str:
+    return file.read_text().split('"""')[1].strip().rstrip(".")
+
+
+def _differences(row: Row) -> str:
+    differs = row["differs"]
+    if not any(differs.values()):
+        return "none"
+    of = f"of {row['arrays']}"
+    parts = []
+    if differs["again"]:
+        parts.append(f"plain JAX twice: {differs['again']} {of}")
+    if differs["exact"]:
+        parts.append(f"exact: {differs['exact']} {of}")
+    if differs["all"]:
+        parts.append(f"all: {differs['all']} {of}")
+    return "; ".join(parts)
+
+
+def draw(path: pathlib.Path, data: Mapping[str, Any]) -> None:
+    """Writes how many times as fast each program is: SVG."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    rows = sorted(data["programs"], key=lambda row: ratio(row, "exact"))
+    figure, axes = plt.subplots(
+        figsize=(8, 1 + 0.25 * len(rows)), layout="constrained"
+    )
+    for shift, mode, color in ((0.2, "exact", "C0"), (-0.2, "all", "C1")):
+        values = [ratio(row, mode) for row in rows]
+        places = [place + shift for place in range(len(rows))]
+        label = "exact: JAX's own bits" if mode == "exact" else "all"
+        drawn = axes.barh(places, values, 0.4, color=color, label=label)
+        axes.bar_label(
+            drawn, [f"{v:.2f}" for v in values], padding=3, fontsize="x-small"
+        )
+    axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlim(0.5, 2 * max(ratio(r, m) for r in rows for m in ("exact", "all")))
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set_xlabel("times as fast as JAX's own code")
+    e = data["environment"]
+    title = f"{e['cores']} cores of an {e['cpu']}, jax {e['jax']}, {e['day']}"
+    axes.set_title(title, fontsize="medium")
+    axes.legend(loc="lower right")
+    # Text stays text; no date and no random names, so that the same figures
+    # give the same file.
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "programs"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})
+    plt.close(figure)
+
+
+_INTRODUCTION = """\
+# Public programs
+
+These programs are of packages that nobody here wrote, from PyPI, with a real size
+and without a changed line: `XLA_FFI_ACCELERATE` switches the package on from outside.
+The list was chosen before the first measurement, and every program stays on it, also
+where nothing is gained.
+
+![Times as fast as JAX's own code](programs.svg)
+
+Columns are milliseconds by JAX's own code, how many times as fast exact names and all
+names are, seconds of the first call (with compilation) by JAX, exact and all, which
+primitives were replaced and how often, and how many arrays of the result have other
+bits than plain JAX's. Exact names keep every bit. Where plain JAX differs from itself
+in a second process, so may the others; with all names, results are close.
+
+A program gains where it sorts, selects, accumulates, draws random numbers, pools, or
+factorizes and multiplies small matrices, most of all inside loops. It gains nothing
+where large matrix products, gathers, segment sums, FFTs or fused elementwise operations
+take its time.
+
+`tools/bazel run //accelerate/programs:run -- --publish` writes this page.
+"""

@@ -1,0 +1,171 @@
+"""Public programs with and without the package.
+
+    tools/bazel run //accelerate/programs:run [-- --only ott numpyro_nuts]
+    tools/bazel run //accelerate/programs:run -- --publish
+
+The packages are installed from the lock, by hash, into an environment of their
+own, once; what runs downloads nothing. Each program runs in four processes that
+take turns: twice by JAX's own code, with XLA_FFI_ACCELERATE=exact, and with
+XLA_FFI_ACCELERATE=all. Of each the least time of all rounds counts, since other
+work on the machine only adds. Every array of the results is compared, bit for
+bit; what differs between the two plain processes differs by itself.
+
+With pip alone: install requirements_lock.txt with --no-deps and both wheels,
+then `python accelerate/programs/run.py --python PYTHON`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import page
+import worker
+
+HERE = pathlib.Path(__file__).absolute().parent
+# What each process has in XLA_FFI_ACCELERATE.
+MODES = {"plain": None, "again": None, "exact": "exact", "all": "all"}
+
+
+class Worker:
+    """A program in a process of its own."""
+
+    def __init__(self, python: str, program: str, mode: str, log: Any) -> None:
+        env = {**os.environ, "KERAS_BACKEND": "jax"}
+        env.pop("XLA_FFI_ACCELERATE", None)
+        if MODES[mode]:
+            env["XLA_FFI_ACCELERATE"] = str(MODES[mode])
+        self._process = subprocess.Popen(
+            [python, worker.__file__, program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=env,
+        )
+        self.first: float = self._answer()
+        self.leaves: list[Any] = self._answer()
+        self.replaced: dict[str, int] = self._answer()
+
+    def time(self, seconds: float) -> float:
+        """The least of the times of a round."""
+        assert self._process.stdin
+        self._process.stdin.write(f"{seconds}\n".encode())
+        self._process.stdin.flush()
+        return float(self._answer())
+
+    def close(self) -> None:
+        """Ends it."""
+        self._process.kill()
+        self._process.wait()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout
+        return pickle.load(self._process.stdout)  # of a process of ours
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs them; the number that failed or have other bits."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[], metavar="WORD")
+    parser.add_argument("--python", help="that has the packages and the wheels")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--json", help="write the figures to this file")
+    parser.add_argument("--publish", action="store_true")
+    options = parser.parse_args(arguments)
+    chosen = [n for n in names() if _is_chosen(n, options.only)]
+    if not chosen:
+        parser.error(f"--only: no program has any of {options.only} in its name")
+    with tempfile.TemporaryDirectory() as folder:
+        python = options.python or _installed(folder)
+        rows = []
+        for row in measured(python, chosen, options.rounds, options.seconds):
+            print(page.line(row), flush=True)
+            rows.append(row)
+        found = {**page.circumstances(python), "programs": rows}
+    print(page.summary(rows))
+    if options.json:
+        pathlib.Path(options.json).write_text(page.written(found))
+    if options.publish:
+        page.write(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), found)
+    return sum(page.is_wrong(row) for row in rows)
+
+
+def names() -> list[str]:
+    """All programs."""
+    return sorted(p.stem for p in (HERE / "public").glob("*.py"))
+
+
+def _is_chosen(name: str, words: Sequence[str]) -> bool:
+    return not words or any(word in name for word in words)
+
+
+def _installed(folder: str) -> str:
+    import environments
+
+    found = environments.find_python(("3.11", "3.12", "3.13"))
+    lock = HERE / "requirements_lock.txt"
+    base = environments.filled(lock, found, "programs")
+    return str(environments.install(environments.wheels(), base, folder))
+
+
+def measured(
+    python: str, chosen: Sequence[str], rounds: int, seconds: float
+) -> Iterator[dict[str, Any]]:
+    """The row of each program."""
+    for name in chosen:
+        workers: dict[str, Worker] = {}
+        with tempfile.TemporaryFile() as log:
+            try:
+                for mode in MODES:
+                    workers[mode] = Worker(python, name, mode, log)
+                yield _row(name, workers, rounds, seconds)
+            except EOFError:
+                log.seek(0)
+                text = log.read().decode(errors="replace").strip()
+                last = text.splitlines()[-1:] or ["it said nothing"]
+                yield {"name": name, "failed": last[0]}
+            finally:
+                for one in workers.values():
+                    one.close()
+
+
+def _row(
+    name: str, workers: dict[str, Worker], rounds: int, seconds: float
+) -> dict[str, Any]:
+    least = dict.fromkeys(workers, float("inf"))
+    for _ in range(rounds):
+        for mode, one in workers.items():
+            least[mode] = min(least[mode], one.time(seconds))
+    plain = workers["plain"].leaves
+    return {
+        "name": name,
+        "ms": {m: round(s * 1e3, 4) for m, s in least.items()},
+        "first": {m: round(w.first, 3) for m, w in workers.items()},
+        "arrays": len(plain),
+        "differs": {
+            mode: _differ(plain, workers[mode].leaves)
+            for mode in ("again", "exact", "all")
+        },
+        "replaced": workers["all"].replaced,
+    }
+
+
+def _differ(xs: Sequence[Any], ys: Sequence[Any]) -> int:
+    """How many arrays differ in a bit."""
+    return sum(
+        x.dtype != y.dtype or x.shape != y.shape or x.tobytes() != y.tobytes()
+        for x, y in zip(xs, ys, strict=True)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
