@@ -1,7 +1,7 @@
-"""Which loops of a compiled program are one function, and why others are not.
+"""Finds the loops that XLA compiled to one function, and why others are not.
 
-XLA's CPU compiler moves a loop that it makes one function of into a call that
-it marks. In any other, each operation of a step is a task.
+XLA's CPU compiler moves a loop that it compiles to one function into a call
+that it marks. In any other loop, each operation of a step is a task.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class Loop:
 
     Attributes:
       where: the line of the program, or JAX's name of the loop.
-      steps: how many there are, if XLA knows.
-      is_one_function: whether it is; else its operations are tasks.
+      steps: the number of steps, if XLA knows it.
+      is_one_function: whether it is one function. If not, its operations are
+        tasks.
       calls: the operations that keep it from being one.
       advice: what would help.
       copied: the size of the largest array that each step copies, in bytes.

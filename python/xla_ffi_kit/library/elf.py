@@ -63,7 +63,7 @@ def too_old_a_system(error: str) -> str | None:
     """Says what the linker's message means if it misses a symbol version.
 
     Args:
-      error: what dlopen() failed with.
+      error: the error message of dlopen().
     """
     found = _VERSION_NOT_FOUND.search(error)
     if found is None:

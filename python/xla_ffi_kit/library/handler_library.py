@@ -1,4 +1,4 @@
-"""Handler libraries: finding, loading and reading them.
+"""Finds, loads and reads handler libraries.
 
 A handler library is a shared library with a handler table
 (`xla_ffi/core/handler_table.h`). It is Python-free; ctypes loads it, so one
@@ -41,7 +41,7 @@ class Handler:
         return c_api.read_metadata(self.stages["execute"])
 
     def signature(self) -> Signature | None:
-        """What it takes; None if its library does not say."""
+        """What the handler takes; None if its library does not state it."""
         return read(self.signature_at) if self.signature_at else None
 
 
@@ -194,7 +194,7 @@ _loaded: dict[str, tuple[ctypes.CDLL, tuple[int, ...]]] = {}
 
 
 def loaded(path: str) -> ctypes.CDLL | None:
-    """What this process loaded from a path, also if it is gone since."""
+    """Returns what this process loaded from a path, even if it is gone now."""
     found = _loaded.get(path)
     return found[0] if found else None
 
@@ -290,9 +290,9 @@ def libraries_beside(
 def find(
     libraries: Sequence[HandlerLibrary], platform: str, target: str
 ) -> HandlerLibrary | None:
-    """The library to take `target` from; None if the reference must do.
+    """Returns the library that has `target`; None if the reference must run.
 
-    Raises HandlerLibraryError if there must be one and it lacks the target.
+    Raises HandlerLibraryError if a required library lacks the target.
     """
     offered = [lib for lib in libraries if lib.platform == platform]
     present = [lib for lib in offered if lib.exists]
@@ -309,7 +309,7 @@ def find(
 def all_of(
     libraries: Library | Sequence[Library], where: str = "libraries"
 ) -> tuple[HandlerLibrary, ...]:
-    """One library or several as libraries, where some may be paths."""
+    """Returns one or several libraries or paths as a tuple of libraries."""
     if isinstance(libraries, HandlerLibrary | str | os.PathLike):
         libraries = (libraries,)
     if not isinstance(libraries, Iterable):

@@ -1,7 +1,8 @@
-"""What a handler takes and returns, as its library's handler table says it.
+"""Reads the signatures of handlers from a library's handler table.
 
 `xla_ffi/core/handler_signature.h` has the structs that are read here. A handler
-written with the plain FFI has no signature, nor has one of an older library.
+written with the plain FFI has no signature, and neither has one of an older
+library.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class Attribute:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """What a handler takes: `str` of it is one line to call it by."""
+    """What a handler takes; its `str` shows the call in one line."""
 
     target: str
     operands: tuple[Argument, ...]
@@ -187,7 +188,7 @@ class Signature:
     def attributes_of(
         self, operands: Sequence[Argument]
     ) -> tuple[Attribute, ...]:
-        """Those of a call with these operands."""
+        """Returns the attributes of a call with these operands."""
         given = {operand.name for operand in operands}
         return tuple(a for a in self.attributes if a.unless_given not in given)
 
@@ -199,7 +200,7 @@ class Signature:
 
 
 def read(address: int) -> Signature:
-    """The signature at an address that a handler table gives."""
+    """Reads the signature at an address from a handler table."""
     found = _Signature.from_address(address)
     count = found.num_operands + found.num_results
     arguments = tuple(
@@ -257,7 +258,7 @@ def _argument(found: _Argument, names: Sequence[str]) -> Argument:
 
 
 def _number(n: int) -> str:
-    """A bound: large powers of 2 as such."""
+    """Formats a bound; large powers of 2 as powers."""
     size = abs(n)
     if size < 1 << 15 or size & (size - 1):
         return str(n)

@@ -1,4 +1,4 @@
-"""Which header of C++'s standard library an error is about."""
+"""Finds the header of C++'s standard library that an error is about."""
 
 from __future__ import annotations
 

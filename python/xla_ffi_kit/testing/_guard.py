@@ -1,7 +1,7 @@
-"""Runs a handler on results in guarded memory: what it writes beside them.
+"""Runs a handler on guarded memory, to find what it writes beside results.
 
-XLA calls a function in the handler's place, which gives it the same call frame,
-but results of its own, with bytes before and behind them that must stay.
+XLA calls a function instead of the handler. It passes the handler the same call
+frame with other results, and checks the bytes before and after each of them.
 """
 
 from __future__ import annotations
@@ -156,9 +156,9 @@ def overflow(
     operands: Sequence[jax.Array],
     attributes: Mapping[str, Any],
 ) -> str | None:
-    """Calls an operation; what its handler wrote beside results, or None.
+    """Calls an operation; describes writes beside its results, or None.
 
-    Raises LookupError where XLA does not tell where the handler is.
+    Raises LookupError if XLA does not tell where the handler is.
     """
     handler = _handler_of(target)
     f = functools.partial(_guarded(op, handler), **attributes)

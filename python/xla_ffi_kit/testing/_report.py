@@ -1,4 +1,4 @@
-"""What `check_op` found: a table, and for failures the failing call."""
+"""The report of `check_op`: a table and, for failures, the failing call."""
 
 from __future__ import annotations
 

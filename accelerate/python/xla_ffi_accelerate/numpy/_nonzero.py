@@ -1,6 +1,6 @@
 """The indices of the elements that are not zero: `jnp.nonzero`, faster.
 
-On the handler of `accelerate/kernels/nonzero`.
+The handler is in `accelerate/kernels/nonzero`.
 """
 
 from __future__ import annotations
