@@ -51,10 +51,12 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
         if not _fits(
             spec, got, common[: len(got)] if i in spec.shared else common
         ):
-            none = "none, or the first of, " if i in spec.shared else ""
+            expected = "batch dimensions "
+            if i in spec.shared:
+                expected = "no batch dimensions, or the first ones of "
             raise ValueError(
-                f"{spec.name}: operand {spec.operand_names[i]}: expected batch "
-                f"dimensions {none}{list(common)} as operand "
+                f"{spec.name}: operand {spec.operand_names[i]}: expected "
+                f"{expected}{list(common)} as operand "
                 f"{spec.operand_names[own[0]]} has, got {list(got)}"
             )
     return common
