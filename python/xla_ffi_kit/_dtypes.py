@@ -76,7 +76,7 @@ def parse(
 
 
 def parse_each(where: str, entry: object) -> tuple[np.dtype[np.generic], ...]:
-    """One dtype, or several: "f32,s32", or a sequence of them."""
+    """Parses one dtype or several: "f32,s32", or a sequence of them."""
     if isinstance(entry, str):
         entry = entry.split(",")
     if isinstance(entry, Sequence):

@@ -108,14 +108,14 @@ def keep(costs: Mapping[str, Cost]) -> Path:
 
 
 def cache_file() -> Path:
-    """Where the costs are kept."""
+    """Returns the file of the costs."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "xla_ffi_accelerate" / "costs.json"
 
 
 @functools.cache
 def machine() -> str:
-    """What the costs depend on: processor, threads and XLA."""
+    """Returns what the costs depend on: processor, threads and XLA."""
     model = platform.machine()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():

@@ -82,7 +82,7 @@ class _Operation:
         return found + _CALLED.findall(self.line)
 
     def name(self) -> str:
-        """What JAX calls it."""
+        """JAX's name of the operation."""
         found = _NAME.search(self.line)
         return found[1].rpartition("/")[2] if found else self.kind
 
@@ -109,7 +109,7 @@ def loops(text: str, names: frozenset[str]) -> list[Loop]:
     found: list[Loop] = []
     for computation, operations in program.items():
         for operation in operations:
-            # One within a function is part of it.
+            # A loop within a function is part of the function.
             is_inner = computation in compact and computation in bodies
             if operation.kind == "while" and not is_inner:
                 is_one = computation in compact

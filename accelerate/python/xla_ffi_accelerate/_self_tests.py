@@ -334,7 +334,7 @@ def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
         ]
         return own, transposed, kit
 
-    # By the axis of the products, and laid out so.
+    # The operands in both layouts, by the axis of the products.
     operands = (
         {2: lhs, 1: np.ascontiguousarray(np.swapaxes(lhs, 1, 2))},
         {1: rhs, 2: np.ascontiguousarray(np.swapaxes(rhs, 1, 2))},
@@ -343,7 +343,7 @@ def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
     own, transposed, kit = compiled(*operands, operands)
     found = {np.asarray(x).tobytes() for x in own}
     found |= {np.asarray(x).swapaxes(1, 2).tobytes() for x in transposed}
-    # More than one if it depends on how operands and result lie in memory.
+    # There is more than one if XLA's order depends on the layouts.
     orders = zip(ORDERS, kit, strict=True)
     same = (o for o, x in orders if found == {np.asarray(x).tobytes()})
     return next(same, None)

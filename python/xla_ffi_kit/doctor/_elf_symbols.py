@@ -160,7 +160,7 @@ class _Names:
 
 
 def _table(data: mmap.mmap, section: _Section, item: struct.Struct) -> range:
-    """Where the items of a section begin."""
+    """Returns where the items of a section begin."""
     if section.at + section.size > len(data):
         raise IndexError("a section lies outside the file")
     if section.entry_size not in (0, item.size):

@@ -32,7 +32,7 @@ from xla_ffi_kit.primitive.spec import OpSpec
 
 @dataclasses.dataclass(frozen=True)
 class LibraryState:
-    """One library that operations take their handlers from."""
+    """A library from which operations take their handlers."""
 
     path: str
     platform: str  # "cpu", "cuda"

@@ -41,7 +41,7 @@ class NotAHandlerLibraryError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class HandlerReport:
-    """One custom call target. "?" or None: the library does not say."""
+    """A custom call target. "?" or None means that the library does not say."""
 
     name: str  # the custom call target, or the function's name
     platform: str  # "cpu", "cuda"

@@ -29,7 +29,7 @@ from xla_ffi_kit.library import c_api, handler_library
 
 _SECONDS = 2  # that a metadata call may take; it takes microseconds
 _MOST_HANDLERS = 1 << 16
-# Of this process and of each child. Mapped files do not count as data.
+# Limits of this process and of each child. Mapped files are not data.
 _LIMITS = {
     resource.RLIMIT_CPU: 30,  # seconds
     resource.RLIMIT_DATA: 4 << 30,

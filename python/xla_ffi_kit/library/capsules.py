@@ -65,7 +65,7 @@ class CapsuleLibrary(HandlerLibrary):
             target: Handler(target, platform, _stages(target, capsules))
             for target, capsules in registrations.items()
         }
-        # What tells it from other modules: two may offer one target.
+        # Distinguishes it from other modules, because two may offer one target.
         first = next(iter(self.handlers.values())).stages["execute"]
         self.path = f"{name} at {first:#x}"
         self.types = ()

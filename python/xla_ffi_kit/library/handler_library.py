@@ -29,7 +29,7 @@ class HandlerLibraryError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Handler:
-    """One custom call target of a library."""
+    """A custom call target of a library."""
 
     name: str  # e.g. "xla_ffi_kit.rms_norm"
     platform: str  # JAX's name of it: "cpu", "cuda"
@@ -41,7 +41,7 @@ class Handler:
         return c_api.read_metadata(self.stages["execute"])
 
     def signature(self) -> Signature | None:
-        """What the handler takes; None if its library does not state it."""
+        """The handler's signature; None if its library does not state it."""
         return read(self.signature_at) if self.signature_at else None
 
 
@@ -55,7 +55,7 @@ class StateType:
     type_info: int
 
 
-# What stands for a library: itself, or its path.
+# A library or its path.
 Library: TypeAlias = Union["HandlerLibrary", str, "os.PathLike[str]"]
 
 
@@ -136,7 +136,7 @@ class HandlerLibrary:
         return found
 
     def signature(self, target: str) -> Signature | None:
-        """What the handler of `target` takes.
+        """Returns the signature of the handler of `target`.
 
         None if the handler does not state it: it is written with the plain FFI,
         or the library is older than signatures.
@@ -183,7 +183,7 @@ class HandlerLibrary:
 def _parallel_for(
     table: c_api.HandlerTable,
 ) -> ctypes._Pointer[ctypes.c_void_p] | None:
-    """Where the library keeps the address of its parallel loop, if it does."""
+    """Finds where the library keeps the address of its parallel loop."""
     if table.struct_size < ctypes.sizeof(c_api.HandlerTable):
         return None
     return table.parallel_for or None

@@ -80,7 +80,7 @@ class _Signature(ctypes.Structure):
 
 
 class ShapeForm(enum.IntEnum):
-    """How a shape follows from that of another argument."""
+    """The relation of a shape to that of another argument."""
 
     SAME = 0
     BUT_LAST = 1  # another last axis
@@ -96,7 +96,7 @@ class Argument:
     dtypes: tuple[str, ...]  # "f32", those it may have; none: `dtype_of` or any
     dtype_of: str | None  # the argument whose dtype it has
     ranks: tuple[int, int | None]  # the least, and the most if there is one
-    shape_of: str | None  # the argument whose shape it has, but for its form
+    shape_of: str | None  # the argument whose shape it has, in this form
     shape_form: ShapeForm = ShapeForm.SAME
     shape_axis: str | None = None  # the attribute of the form
     is_optional: bool = False
@@ -165,7 +165,7 @@ class Attribute:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """What a handler takes; its `str` shows the call in one line."""
+    """The signature of a handler; its `str` shows the call in one line."""
 
     target: str
     operands: tuple[Argument, ...]
@@ -173,7 +173,7 @@ class Signature:
     attributes: tuple[Attribute, ...]
 
     def operands_of(self, count: int) -> tuple[Argument, ...] | None:
-        """Those of a call with so many; None if no call has so many."""
+        """Returns the operands of a call with so many; None if none has."""
         if any(operand.is_repeated for operand in self.operands):
             return self.operands * count if count > 0 else None
         left = count - sum(not operand.is_optional for operand in self.operands)

@@ -181,7 +181,7 @@ def _imported_by(code: types.CodeType) -> Iterator[types.ModuleType]:
 def globals_of(
     code: types.CodeType, names: Mapping[str, object]
 ) -> Iterator[object]:
-    """Of the globals `names` those that code, and code inside it, loads."""
+    """Returns the globals of `names` that code, and code inside it, loads."""
     for part in _codes(code):
         for instruction in dis.get_instructions(part):
             name = instruction.argval

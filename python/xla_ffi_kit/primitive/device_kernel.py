@@ -53,7 +53,7 @@ class DeviceKernel(abc.ABC):
 
     @abc.abstractmethod
     def by(self, target: str) -> DeviceKernel:
-        """The same, run by another handler, which is registered."""
+        """Returns the same kernel for another handler, which is registered."""
 
 
 def target_of(handler: object) -> str | None:

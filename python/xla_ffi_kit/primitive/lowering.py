@@ -286,17 +286,17 @@ def _needs_partitioned(
 def _unit_axes(
     spec: OpSpec, avals: Sequence[Typed], lead: Shape
 ) -> tuple[int, int]:
-    """How many axes of size one to add: as batch, as the kernel's own.
+    """Returns the numbers of batch and kernel axes of size one to add.
 
     XLA partitions a custom call over its batch axes only if some operand has
     another axis (verified on jaxlib 0.10.2, which otherwise gathers the
     operands of an elementwise call). A kernel without kernel axes therefore
     gets one. XLA also takes the first axes of every operand for batch axes,
-    except for
-    operands with fewer axes than there are batch axes (verified on all four
-    releases). There must therefore be more batch axes than a shared operand has
-    axes. On one device no axes are added, because XLA may give a reshaped array
-    another layout and then copies it (verified on bf16 and donated operands).
+    except for operands with fewer axes than there are batch axes (verified on
+    all four releases). There must therefore be more batch axes than a shared
+    operand has axes. On one device no axes are added, because XLA may give a
+    reshaped array another layout and then copies it (verified on bf16 and
+    donated operands).
     """
     if not _check.is_static(*(a.shape for a in avals)):
         return 0, 0

@@ -22,7 +22,7 @@ from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec, flatten
 
 # An operand, or what stands for one whose cotangent is wanted.
 Operand: TypeAlias = jax.Array | ad.UndefinedPrimal
-# Of an integer operand it is an array of float0.
+# The tangent of an integer operand is an array of float0.
 Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -57,7 +57,7 @@ def over_batches(spec: OpSpec, function: _F, operands: Sequence[Typed]) -> _F:
 def _in_axes(
     spec: OpSpec, operands: Iterable[tuple[int, Typed]], level: int
 ) -> dict[int, int | None]:
-    """By index, where operands have the batch axis `level`, if they do."""
+    """Returns where operands have the batch axis `level`, by index."""
     return {
         i: None if i in spec.shared and spec.own_axes(i, x) <= level else 0
         for i, x in operands

@@ -21,19 +21,19 @@ _K = TypeVar("_K")
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
 Result: TypeAlias = jax.Array | Arrays
-# What a shape function returns.
+# The result of a shape function.
 ResultTypes: TypeAlias = Typed | tuple[Typed, ...]
 # Returns the cotangents of the linear operands; None for one not wanted.
 Transpose: TypeAlias = Callable[
     ..., jax.Array | Sequence[jax.Array | None] | None
 ]
-# Of the reference's signature: operands positional, attributes by keyword.
+# It has the reference's signature: operands positional, attributes by keyword.
 Function: TypeAlias = Callable[..., Result]
 # Returns the results and what the second function needs: a pytree of arrays.
 Forward: TypeAlias = Callable[..., tuple[Result, object]]
-# Bytes, from the types of the operands and the attributes by keyword.
+# Returns bytes, given the types of operands, and attributes by keyword.
 Workspace: TypeAlias = Callable[..., int]
-# What an attribute may be declared as: a dtype, the type `str`, a dtype in a
+# The declaration of an attribute: a dtype, the type `str`, a dtype in a
 # one-tuple for an array, or a mapping for a dictionary.
 AttributeType: TypeAlias = DType | tuple[DType] | Mapping[str, "AttributeType"]
 # The order of an array's kernel axes in memory, major to minor.
@@ -106,7 +106,7 @@ class OpSpec:
             options.get("libraries", ()), f"{name}: libraries"
         )
         given = self._mapping("handlers", options.get("handlers"))
-        # Where nothing says on which platforms, it may be on any.
+        # If nothing names the platforms, it may be registered on any of them.
         self.if_registered = given is None and not self.libraries
         platforms = [lib.platform for lib in self.libraries] or ["cpu", "cuda"]
         self.handlers = (
@@ -337,11 +337,11 @@ class OpSpec:
         return frozenset(full) | {name.rpartition(".")[2] for name in full}
 
     def own_axes(self, index: int, operand: Typed) -> int:
-        """How many batch axes an operand has."""
+        """Returns the number of batch axes of an operand."""
         return len(operand.shape) - self.kernel_axes[index]
 
     def depth(self, operands: Sequence[Typed]) -> int:
-        """How many of the first batch axes some shared operand has."""
+        """Returns how many of the first batch axes some shared operand has."""
         own = (self.own_axes(i, operands[i]) for i in self.shared)
         return max(own, default=0)
 

@@ -113,7 +113,7 @@ def _program(word: str) -> str | None:
 
 
 def _identity(command: Sequence[str]) -> str:
-    """What tells a command from others, and each program in it, by their files.
+    """Identifies a command and each program in it by their files.
 
     Asking for the version takes as long as the rest of a start.
     """

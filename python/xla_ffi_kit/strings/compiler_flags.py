@@ -16,7 +16,7 @@ from xla_ffi_kit.strings.errors import BuildError
 # every thread that loads them.
 _REFUSED = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 
-# What compilers and linkers read beside their words, lists of folders first.
+# The variables that compilers and linkers read, lists of folders first.
 _VARIABLES = (
     "CPATH",
     "C_INCLUDE_PATH",

@@ -206,7 +206,7 @@ class BlockKernel(StringKernel):
         return f"{of}<{element_types.cpp_type(dtype)}>"
 
     def buffers(self, request: Request) -> int:
-        """How many results the kernel writes."""
+        """Returns the number of results that the kernel writes."""
         return len(request.results) + self.has_workspace
 
     def launch(
@@ -215,7 +215,7 @@ class BlockKernel(StringKernel):
         attributes: Mapping[str, object],
         operands: Sequence[Typed],
     ) -> Mapping[str, object]:
-        """Asks the author's functions."""
+        """Calls the author's functions for grid, block and shared memory."""
         if not _check.is_static(*(x.shape for x in operands)):
             raise TypeError(
                 f"{self.name}: grid: expected sizes that are known, got "

@@ -29,7 +29,7 @@ from xla_ffi_kit.strings import (
 from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
 
 TARGET = "xla_ffi_kit.launch"
-# As xla_ffi/launch/launch.h numbers parameters.
+# The numbers of parameters are those of xla_ffi/launch/launch.h.
 _NUMBER_OF_ITEMS = -1
 _FIRST_CONSTANT = -2
 _BYTES_OF_ARRAY = 96

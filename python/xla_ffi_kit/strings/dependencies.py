@@ -188,7 +188,7 @@ def looked_at(
 
 
 def _named_in(files: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """What files look for beside themselves: their folder, and the name."""
+    """Returns the headers that files look for in their own folder."""
     for path in files:
         try:
             with open(path, "rb") as file:

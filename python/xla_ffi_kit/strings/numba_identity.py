@@ -91,7 +91,7 @@ class _Describer:
             if isinstance(value, types.ModuleType):
                 for attribute in attributes & vars(value).keys():
                     part = vars(value)[attribute]
-                    # Of NumPy's functions numba has its own.
+                    # numba has its own versions of NumPy's functions.
                     if not isinstance(part, types.FunctionType):
                         values[f"{name}.{attribute}"] = part
         return [

@@ -104,7 +104,7 @@ def _source(frame: Frame) -> str:
         f"    if load(frame) < {call.future.offset}:",
         "        return fail(frame, small)",
         f"    extension = load(frame + {call.extension_start.offset})",
-        # Of other types XLA may add any, for calls too.
+        # XLA may add extensions of other types, to calls too.
         "    while extension != 0 and "
         f"load32(extension + {extension.type.offset}) != "
         f"{c_api.METADATA_EXTENSION}:",

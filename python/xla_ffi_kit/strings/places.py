@@ -40,7 +40,7 @@ def place_of(code: str, frame: types.FrameType | None) -> Place:
     best = max(votes.values(), default=0)
     if 2 * best <= sum(map(bool, wanted)):
         return Place(f"<string of C++ at {file}:{begin}>", 1)
-    # Of equal ones that of the call, else the last one before.
+    # Among equal ones, take that of the call, else the last one before.
     return Place(
         file,
         max(

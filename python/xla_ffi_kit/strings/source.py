@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xla_ffi_kit.strings import cpp, standard_headers
 
 _SYMBOL = "XlaFfiKit_Inline"
-# What the library exports: the table, the parallel loop's variable, the codes.
+# The exports: the table, the parallel loop's variable, the codes.
 EXPORTS = ("XlaFfiKit_*",)
 CODES_SYMBOL = f"XlaFfiKit_Codes_{_SYMBOL}"
 # Ends the directives that say where code stands, which the cache does not hash.
@@ -26,7 +26,7 @@ def without_places(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where in a user's file a piece of C++ begins."""
+    """The place in a user's file at which a piece of C++ begins."""
 
     file: str
     line: int

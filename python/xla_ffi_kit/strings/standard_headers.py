@@ -11,7 +11,7 @@ _OF_STD = (
     r"'(\w+)' in namespace 'std' does not name",
     r"'std::(\w+)' has not been declared",
     r"no (?:member|template|type) named '(\w+)' in namespace 'std'",
-    # One that another header declares, and does not define.
+    # A name that another header declares but does not define.
     r"'[\w ]*\bstd::(?:__\w+::)?(\w+)[^']*' has (?:initializer but )?incomp",
     r"incomplete type '[\w ]*\bstd::(?:__\w+::)?(\w+)",
     r"undefined template 'std::(?:__\w+::)?(\w+)",

@@ -220,7 +220,7 @@ def control_flow(run: Runner) -> None:
 
 
 def aliases(run: Runner) -> None:
-    """In place if donated, a copy if not; right in both cases."""
+    """The call is in place if donated, else a copy, and right in both cases."""
     if not run.op.input_output_aliases:
         raise Skipped("the operation has no aliases")
     donated = tuple(run.op.input_output_aliases)

@@ -172,7 +172,7 @@ def _differences(
     unit: complex,
     *operands: HostArray,
 ) -> HostArrays:
-    """How results `which` change with each element of one operand.
+    """Returns how results `which` change with each element of one operand.
 
     The elements are the last axes.
     """

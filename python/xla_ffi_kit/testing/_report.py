@@ -8,7 +8,7 @@ import textwrap
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One check of one case."""
+    """The outcome of one check of one case."""
 
     check: str
     case: str

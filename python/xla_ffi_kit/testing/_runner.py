@@ -78,7 +78,7 @@ class Call:
 
     @property
     def names(self) -> list[str]:
-        """Which of f, x, v and op the program takes."""
+        """The names, of f, x, v and op, that the program takes."""
         parameters = inspect.signature(self.program).parameters
         return [name for name in parameters if name in ("f", "x", "v", "op")]
 
@@ -137,7 +137,7 @@ class Runner:
         self.case = case
         self.host = host
         self._factor = factor
-        # One object of each, so that `jax.jit(f)` is compiled once.
+        # There is one object of each, so that `jax.jit(f)` is compiled once.
         f = functools.partial(op, **case.attributes)
         self._kernel = f
         self._reference: Program = functools.partial(

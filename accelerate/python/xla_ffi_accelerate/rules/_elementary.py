@@ -192,7 +192,7 @@ def _exp2(v: jax.Array) -> jax.Array:
 def pow(x: jax.Array, y: jax.Array) -> jax.Array:  # noqa: A001
     """x to the power of y, of f32, with the exceptions of IEEE 754."""
     base, exponent = bits_of(jnp.abs(x)), _double(y)
-    # Of zero and infinity it is -127 and 128, and has to be infinite.
+    # For zero and infinity it is -127 and 128, and has to become infinite.
     log = _log2(jnp.abs(x))
     is_usual = base - np.uint32(0x00800000) < np.uint32(0x7F000000)
     log = select(is_usual, log, log * 1e300)

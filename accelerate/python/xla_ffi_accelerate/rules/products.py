@@ -167,7 +167,7 @@ def _write_out(
     terms = (*left.shape, right.shape[1])
     wide = jax.lax.broadcast_in_dim(left, terms, (0, 1, 2))
     deep = jax.lax.broadcast_in_dim(right, terms, (0, 3, 2))
-    # What uses a product often would compute it as often.
+    # Without the barrier, each use of the product would compute it again.
     product: jax.Array = jax.lax.optimization_barrier((wide * deep).sum(2))
     return product.reshape(shape)
 

@@ -142,7 +142,7 @@ def _placed(x: jax.Array, place: jax.Array, count: int = 0) -> jax.Array:
     )
     spread = lax.broadcast_in_dim(bits, square, wide)
     alone = lax.select(is_here, spread, lax.full_like(spread, 0))
-    # One of them is not zero.
+    # At most one of them is not zero.
     found = lax.reduce(
         alone, np.zeros((), bits.dtype), lax.bitwise_or, [x.ndim]
     )

@@ -173,7 +173,7 @@ def _composed_backward(
     weight: jax.Array,
     ct_sum: jax.Array | None = None,
 ) -> dict[str, jax.Array]:
-    """The same by the handler that knows no weight."""
+    """Computes the same with the handler that has no weight."""
     dx = rms_norm_bwd_op(x, _weighted(weight, ct), scale)
     dweight = _reference.weight_backward(x, ct, scale)
     return {"dx": dx if ct_sum is None else dx + ct_sum, "dweight": dweight}
@@ -186,7 +186,7 @@ def _composed_jvp(
     weight: jax.Array,
     dweight: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """The same by the handler that knows no weight."""
+    """Computes the same with the handler that has no weight."""
     widen = _reference.widen
     dy = widen(_times_jacobian(x, dx, scale)) * widen(weight)
     dy = dy + widen(x) * scale[..., None] * widen(dweight)
@@ -286,7 +286,7 @@ def _composed_forward(
     eps: float,
     has_scale: bool,
 ) -> dict[str, jax.Array]:
-    """The same by the handler that knows no weight."""
+    """Computes the same with the handler that has no weight."""
     h = x if residual is None else x + residual
     results = {"sum": h}
     if has_scale:
