@@ -133,7 +133,7 @@ def main(
         help="write the tree's measured.json, measured.md and pictures",
     )
     options.add_argument(
-        "--pages", action="store_true", help="write them, but for measured.json"
+        "--pages", action="store_true", help="write them, except measured.json"
     )
     options.add_argument(
         "--jax", metavar="VERSION", help="on another release, with the wheels"

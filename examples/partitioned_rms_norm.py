@@ -120,7 +120,7 @@ def _call_fwd(x: jax.Array, *, eps: float) -> tuple[jax.Array, jax.Array]:
 def _times_jacobian(
     x: jax.Array, tangent: jax.Array, scale: jax.Array
 ) -> jax.Array:
-    """The Jacobian times a tangent: it is symmetric, but for conjugation."""
+    """The Jacobian times a tangent: it is symmetric, except for conjugation."""
     if jnp.iscomplexobj(tangent):
         return jnp.conj(partitioned_bwd_op(x, jnp.conj(tangent), scale))
     return partitioned_bwd_op(x, tangent, scale)

@@ -123,10 +123,10 @@ def without_figures(table):
     return [" ".join(line.split()) for line in lines if set(line) != {"-"}]
 
 
-def test_readme_shows_what_it_prints(short_run):
+def test_a_page_shows_what_it_prints(short_run):
     output, _ = short_run
     printed = re.search(r"^ +plain JAX +the kit$(.*\n)+?\n", output, re.M)[0]
-    blocks = pages.blocks("README.md")
+    blocks = pages.blocks("docs/performance.md")
     (shown,) = (b.text for b in blocks if b.language == "text")
     assert without_figures(shown) == without_figures(printed.rstrip())
 

@@ -15,7 +15,7 @@ def stripped_library(name, handlers, library, **kwargs):
     Args:
       name: the shared library to make.
       handlers: label of the xla_ffi_library.
-      library: its `library`, the name that programs know the library by.
+      library: the `library` of that target, by which programs know it.
       **kwargs: passed to the `cc_binary`.
     """
     cc_binary(
@@ -159,7 +159,7 @@ compiler of //third_party/cc builds them.""",
             allow_files = True,
         ),
         "machines_libraries": attr.label_keyed_string_dict(
-            doc = "The same of libraries that the machine's compiler builds.",
+            doc = "The same, for libraries that the host compiler builds.",
             allow_files = [".so"],
         ),
         "requires": attr.string_list(doc = "Requirements."),

@@ -39,9 +39,10 @@ _ANNOTATIONS = {
 def xla_ffi_kit_python_repositories():
     """Declares the machine's Python and the locked packages as `@pypi`.
 
-    With `--repo_env=XLA_FFI_KIT_PYTHON=hermetic`, `--config=hermetic_python`
-    for short, it is a Python 3.11 that rules_python downloads instead; with a
-    path, that one.
+    With `--repo_env=XLA_FFI_KIT_PYTHON=hermetic`, or
+    `--config=hermetic_python`, it is a Python 3.11 that rules_python
+    downloads instead. If the variable is a path, it is the Python at that
+    path.
 
     The packages' repositories follow from
     `load("@pypi//:requirements.bzl", "install_deps")`.

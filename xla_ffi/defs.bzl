@@ -69,8 +69,8 @@ def xla_ffi_library(
     """Builds handlers of custom calls, and the targets that load or register them.
 
     Declares
-      * `<name>`: a C++ library of the handlers, those of `deps` included, and
-        of their table, `const XlaFfiKit_HandlerTable*
+      * `<name>`: a C++ library of the handlers, including those of `deps`,
+        and of their table, `const XlaFfiKit_HandlerTable*
         <library>_handler_table(void)`;
       * `<name>_register`: registers every handler with the XLA that is linked
         into the same binary, when it starts;
@@ -80,41 +80,44 @@ def xla_ffi_library(
 
     Args:
       name: name of the target.
-      handlers: the custom call targets this library adds, each with the
-        symbol that XLA_FFI_DEFINE_HANDLER_SYMBOL defines for it, or with a
+      handlers: the custom call targets that this library adds. Each maps to
+        the symbol that XLA_FFI_DEFINE_HANDLER_SYMBOL defines for it, or to a
         dictionary from stage ("instantiate", "prepare", "initialize",
         "execute") to symbol.
-      types: the types that these handlers keep as state, or read as user data:
-        from the name XLA shall know the type by to the name given to
-        XLA_FFI_KIT_DEFINE_TYPE (xla_ffi/core/define_type.h), or to a dictionary
-        with the symbols that XLA_FFI_DECLARE_TYPE_ID_SYMBOL ("type_id") and
+      types: the types that these handlers keep as state, or read as user
+        data. The name of the type in XLA maps to the name given to
+        XLA_FFI_KIT_DEFINE_TYPE (xla_ffi/core/define_type.h), or to a
+        dictionary with the symbols that
+        XLA_FFI_DECLARE_TYPE_ID_SYMBOL ("type_id") and
         XLA_FFI_DECLARE_TYPE_INFO_SYMBOL ("type_info") declare. Types are
         registered before handlers.
-      platform: XLA's name of the platform the handlers run on: "Host", or
-        "CUDA", whose targets are skipped without --config=cuda, or "ROCM", whose
-        targets are skipped without --config=rocm, which needs the machine's
-        hipcc.
-      srcs: C++ sources; where `platform` is "CUDA" also CUDA sources, `.cu.cc`
-        or `.cu`, which are compiled as by `cuda_library`. (If they are not a
-        plain list, put CUDA sources into a `cuda_library` in `deps`.) Where it
-        is "ROCM", such sources and `.hip` or `.hip.cc`, by hipcc.
+      platform: XLA's name of the platform that the handlers run on: "Host",
+        "CUDA" or "ROCM". CUDA targets are skipped without --config=cuda, and
+        ROCM targets without --config=rocm, which needs a hipcc on the
+        machine.
+      srcs: C++ sources. If `platform` is "CUDA", they may include CUDA
+        sources, `.cu.cc` or `.cu`, which are compiled as by `cuda_library`.
+        (If they are not a plain list, put CUDA sources into a `cuda_library`
+        in `deps`.) If it is "ROCM", hipcc compiles such sources and `.hip` or
+        `.hip.cc`.
       hdrs: C++ headers.
-      deps: libraries, handler libraries among them: their handlers are part
-        of this library's table.
+      deps: libraries. The handlers of handler libraries among them become
+        part of this library's table.
       copts: compiler options, after the kit's own.
-      library: name of the shared library, `name` if not given. A C identifier.
-      pybind11_module: name of an extension module to build as well, from
-        `<pybind11_module>.so`: `registrations()` and `type_registrations()`
-        give what jax.ffi.register_ffi_target and jax.ffi.register_ffi_type
-        take. It holds the handlers, works with the Python it was built for
-        alone, and is skipped where that Python has no headers. The shared
-        library above needs no such module: this is for packages that are
-        extension modules already.
-      visibility: of `<name>` and what is declared beside it.
+      library: name of the shared library, which must be a C identifier. It
+        defaults to `name`.
+      pybind11_module: name of an extension module to build as well, as
+        `<pybind11_module>.so`. Its functions `registrations()` and
+        `type_registrations()` return the arguments of
+        jax.ffi.register_ffi_target and jax.ffi.register_ffi_type. It contains
+        the handlers, works only with the Python that it was built for, and is
+        skipped if that Python has no headers. Use it in packages that are
+        extension modules already; the shared library above does not need it.
+      visibility: the visibility of all targets that this macro declares.
       testonly: as for any target.
       tags: of everything declared.
-      target_compatible_with: of everything declared; default: for "CUDA" what
-        `cuda_library` has.
+      target_compatible_with: applies to everything declared. The default for
+        "CUDA" is that of `cuda_library`.
       **kwargs: passed to the `cc_library`.
     """
     library = library or name
@@ -262,7 +265,7 @@ def xla_ffi_op(
         **kwargs):
     """Builds an operation: kernels and handlers for both platforms, and tests.
 
-    Declares these targets, if there are sources for them:
+    It declares these targets, if there are sources for them:
       * `<name>`: the CPU handlers, an `xla_ffi_library`, and all targets
         of one;
       * `<op>_cuda`: the CUDA handlers, in the same way; skipped without
@@ -275,26 +278,27 @@ def xla_ffi_op(
 
     `<op>` is `name` without a `_cpu` at its end.
 
-    Handlers may include xla_ffi/core/handler.h and xla_ffi/core/call.h, on CUDA
-    xla_ffi/core/cuda/handler.h; kernels the headers of //xla_ffi/core:kernel,
-    on CUDA those of //xla_ffi/core/cuda:kernel: no `deps` need to say so. Tests
-    have the call frames of //xla_ffi/testing and your workspace's
-    `@com_google_googletest`.
+    These headers need no `deps`: handlers may include xla_ffi/core/handler.h
+    and xla_ffi/core/call.h, and on CUDA xla_ffi/core/cuda/handler.h. Kernels may
+    include the headers of //xla_ffi/core:kernel, and on CUDA those of
+    //xla_ffi/core/cuda:kernel. Tests have the call frames of
+    //xla_ffi/testing and your workspace's `@com_google_googletest`.
 
     Args:
       name: name of the CPU handlers' target.
       handlers: the handlers on the CPU, as for `xla_ffi_library`.
-      srcs: C++ sources of the handlers on the CPU. An operation in one source,
-        kernel and handler together, has it here.
-      hdrs: headers of the handlers, on either platform.
-      deps: more libraries that handlers need, on either platform.
+      srcs: C++ sources of the handlers on the CPU. If kernel and handler are
+        in one source, name it here.
+      hdrs: headers of the handlers on both platforms.
+      deps: more libraries that handlers need on both platforms.
       kernel_srcs: C++ sources of the kernels on the CPU, which include nothing
         of XLA.
-      kernel_hdrs: headers of the kernels on the CPU, which those on CUDA
-        devices may include too.
+      kernel_hdrs: headers of the kernels on the CPU. CUDA kernels may include
+        them too.
       kernel_deps: more libraries that kernels on the CPU need, such as
         //xla_ffi/core:simd.
-      kernel_copts: compiler options of the kernels on the CPU, after the kit's.
+      kernel_copts: compiler options of the kernels on the CPU, which follow
+        the kit's own.
       cuda_handlers: the handlers on CUDA devices, as for `xla_ffi_library`.
       cuda_srcs: C++ and CUDA sources of the handlers on CUDA devices.
       cuda_deps: more libraries that kernels and handlers on CUDA devices need.
@@ -305,7 +309,7 @@ def xla_ffi_op(
       cuda_tests: those of the handlers on CUDA devices; skipped without
         --config=cuda.
       test_deps: more libraries that tests need.
-      visibility: of the handlers, and of what is declared beside them.
+      visibility: the visibility of all targets that this macro declares.
       tags: of everything declared.
       **kwargs: passed to the `xla_ffi_library` of the CPU handlers.
     """

@@ -23,10 +23,10 @@ def xla_ffi_py_library(
       srcs: Python sources.
       cpu: shared libraries of `xla_ffi_library` targets of this package, such
         as `["scale_cpu.so"]`.
-      cuda: the same for CUDA; there only with --config=cuda.
+      cuda: the same for CUDA; they are included only with --config=cuda.
       data: more files that the sources need.
-      deps: Python libraries beside `xla_ffi_kit`, which it always depends on,
-        without the kit's own kernels: who uses these adds
+      deps: more Python libraries. It always depends on `xla_ffi_kit` without
+        the kit's own kernels; if you use these, add
         `@xla_ffi_kit//python/xla_ffi_kit`.
       **kwargs: passed to the `py_library`.
     """

@@ -69,8 +69,8 @@ struct FloatCode {
   K Nan() const { return infinity | (infinity >> 1); }
 
  private:
-  // In place of a condition, of which compilers make branches that they cannot
-  // vectorize: ten times slower.
+  // Replaces a condition, which compilers turn into branches that they cannot
+  // vectorize.
   static K AllBitsIf(bool is) { return static_cast<K>(-static_cast<K>(is)); }
 };
 

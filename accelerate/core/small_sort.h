@@ -38,9 +38,9 @@ struct Network {
 template <int kSize>
 inline constexpr Network kNetwork{kSize};
 
-// In this form because gcc makes branches of std::min and std::max, of which
-// half are mispredicted: three times slower. Of two choices by one comparison
-// both gcc and clang make conditional moves.
+// gcc turns std::min and std::max into branches, half of which are
+// mispredicted. From two choices by one comparison, gcc and clang make
+// conditional moves.
 template <typename T>
 inline void CompareExchange(T& a, T& b) {
   const bool swaps = b < a;
@@ -86,7 +86,7 @@ void SmallSort(T* keys, int64_t n) {
       for (; j > 0 && key < keys[j - 1]; --j) keys[j] = keys[j - 1];
       keys[j] = key;
     }
-  } else if (n == 8) {  // the one length that people have a million rows of
+  } else if (n == 8) {  // rows of 8 are common and get their own network
     small_sort_internal::SortPadded<8>(keys, 8);
   } else if (n <= 4) {
     small_sort_internal::SortPadded<4>(keys, n);

@@ -3,9 +3,10 @@
     tools/bazel run //accelerate/examples:compare [-- --short]
     python accelerate/examples/compare.py [--short] [PROGRAM...]
 
-The latter wherever JAX and the wheels are installed. Prints for each how
-long it takes, and that its results are the same: bit for bit, but for programs
-with a TOLERANCE, which also switch on by their NAMES what gives close results.
+The second command works wherever JAX and the wheels are installed. Both print
+how long each program takes, and that its results are the same, bit for bit.
+Programs with a TOLERANCE switch on close rules by their NAMES, so their results
+are only close.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ using Axes = std::vector<int64_t>;
 using Cases = std::vector<CallFrame>;
 using Dims = CallFrame::Dims;
 
-// Of any rank, where `batch` has elements or not, and one axis has none.
+// Calls with arrays of any rank, one of whose axes is empty; `batch` may be
+// too.
 Cases OfRank1(const std::string& op, const Dims& batch, int64_t n) {
   using ffi::S32, ffi::U32, ffi::PRED;
   const Dims x = Plus(batch, {n});
@@ -78,7 +79,7 @@ Cases OfRank1(const std::string& op, const Dims& batch, int64_t n) {
   return cases;
 }
 
-// Of matrices: `batch`, then rows and columns.
+// Calls with matrices: `batch`, then rows and columns.
 Cases OfMatrices(const std::string& op, const Dims& batch) {
   const Dims square = Plus(batch, {4, 4}), rows = Plus(batch, {4});
   if (op == "linalg_cholesky") return {MakeEmptyFrame({{square}}, {{square}})};
@@ -121,7 +122,7 @@ Cases OfMatrices(const std::string& op, const Dims& batch) {
   return cases;
 }
 
-// Of fixed ranks, with a zero in one place or another.
+// Calls with arrays of fixed ranks, and a zero in each dimension in turn.
 Cases OfFixedRank(const std::string& op) {
   using ffi::S32;
   const int64_t zeros[][2] = {

@@ -20,7 +20,7 @@ int64_t CountOf(const CallFrame::Buffer& buffer) {
   return count;
 }
 
-// Where the rows of a BCSR matrix begin.
+// Fills in where the rows of a BCSR matrix begin.
 void FillRowStarts(CallFrame& frame) {
   const CallFrame::Buffer& starts = frame.args()[2];
   const int64_t entries = CountOf(frame.args()[0]), rows = CountOf(starts);
@@ -162,7 +162,7 @@ class Calls {
          0}};
   }
 
-  // Of the factorizations, or of solves.
+  // Returns the calls of the factorizations, or of solves.
   std::vector<HandlerCall> LinalgCases(const std::string& which) {
     using ffi::F32;
     const CallFrame::Dims a = {size_ / 16, 4, 4}, rows = {size_ / 16, 4};

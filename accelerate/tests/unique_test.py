@@ -15,7 +15,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def without_payload(tree):
-    """Like bits, but for the bits of NaNs and the sign of zeros."""
+    """Like bits, except for the bits of NaNs and the sign of zeros."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
     zeros = [np.where(x == 0, x.dtype.type(0), x) for x in leaves]
     return bits([np.where(x != x, x.dtype.type(7), x) for x in zeros])

@@ -1,4 +1,4 @@
-// The four stages of a handler, of which a CPU runs two.
+// The four stages of a handler. XLA:CPU runs two of them.
 //
 // examples.stages: () -> s32[4], how often each stage of this call has run.
 // XLA:GPU calls Instantiate once per executable, Prepare and Initialize before

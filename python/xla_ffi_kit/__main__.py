@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from xla_ffi_kit import __version__
 
-# Imported when they run: none needs what another does.
+# Each command is imported when it runs, because it needs nothing of others.
 _COMMANDS = (
     ("doctor", "doctor", "main", "report what is installed and what loads"),
     (

@@ -1,7 +1,7 @@
-"""Checks of what a caller passes, before anything is traced or compiled.
+"""Checks arguments before anything is traced or compiled.
 
-Every message names the operation, the argument, what was expected and what
-came.
+Every message names the operation, the argument, the expected and the actual
+value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Shape: TypeAlias = tuple[int, ...]  # in an export, sizes may be symbolic
 
 
 class Typed(Protocol):
-    """What has a shape and a dtype: an array, a tracer, an abstract value."""
+    """A value with a shape and a dtype: an array, tracer or abstract value."""
 
     @property
     def shape(self) -> Shape:
@@ -39,7 +39,7 @@ def is_static(*shapes: Shape) -> bool:
 
 
 def array(op: str, name: str, value: ArrayLike) -> jax.Array:
-    """`value` as a JAX array; TypeError if it is none."""
+    """Returns `value` as a JAX array; TypeError if that is impossible."""
     if isinstance(value, jax.Array):
         return value
     try:
@@ -76,7 +76,7 @@ def shape(op: str, name: str, x: Typed, expected: Sequence[int]) -> None:
 
 
 def sequence(where: str, value: Iterable[T]) -> tuple[T, ...]:
-    """`value` as a tuple; TypeError if it is a string, or one value."""
+    """Returns `value` as a tuple; TypeError for a string or a single value."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(f"{where}: expected a sequence, got {value!r}")
     return tuple(value)
@@ -100,7 +100,7 @@ def non_empty_axis(op: str, name: str, x: Typed, axis: int) -> None:
 
 
 def non_negative_number(op: str, name: str, value: object) -> float:
-    """A static, finite number >= 0 as a float."""
+    """Returns a static, finite number >= 0 as a float."""
     expected = "a finite number >= 0"
     if _jax_hooks.is_traced(value):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Names of dtypes: how all of the kit reads them, and sets of them."""
+"""Reads names of dtypes, for all of the kit, and defines sets of them."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ _EXPECTED = (
 def parse(
     where: str, dtype: object, expected: str = _EXPECTED
 ) -> np.dtype[np.generic]:
-    """The dtype that an author names.
+    """Returns the dtype that an author names.
 
     Numbers in short names count bits: "i8" is int8, which NumPy reads as int64.
     NumPy's other codes ("f8", "d") and Python's ambiguous names ("float") are
     refused.
 
     Args:
-      where: what takes it, for the error, such as "scale: dtypes".
+      where: the operation and argument, for the error: "scale: dtypes".
       dtype: a short name, NumPy's whole name, or a type of NumPy or JAX.
-      expected: what the error says that it takes.
+      expected: the words of the error for what is expected.
 
     Raises:
-      TypeError: it is none, or one that JAX has no arrays of.
+      TypeError: it is not a dtype, or JAX has no arrays of this dtype.
     """
     if isinstance(dtype, str):
         found = _by_name(_NAMES.get(dtype, dtype))
@@ -76,7 +76,7 @@ def parse(
 
 
 def parse_each(where: str, entry: object) -> tuple[np.dtype[np.generic], ...]:
-    """One dtype, or several: "f32,s32", or a sequence of them."""
+    """Parses one dtype or several: "f32,s32", or a sequence of them."""
     if isinstance(entry, str):
         entry = entry.split(",")
     if isinstance(entry, Sequence):

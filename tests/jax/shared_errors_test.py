@@ -39,8 +39,8 @@ def test_bad_operands():
     with pytest.raises(ValueError) as caught:
         spec()(data(2, 3), data(3, 3))
     assert str(caught.value) == (
-        "test.shared: operand w: expected batch dimensions none, or the first "
-        "of, [2] as operand x has, got [3]"
+        "test.shared: operand w: expected no batch dimensions, or the first "
+        "ones of [2] as operand x has, got [3]"
     )
     with pytest.raises(ValueError) as caught:
         spec(shared_results=(1,))(data(2, 3), data(3))

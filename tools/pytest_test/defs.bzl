@@ -13,18 +13,18 @@ def _named_in(args):
 def pytest_test(name, srcs = None, main = None, size = "small", args = [], data = [], deps = [], env = {}, **kwargs):
     """A `py_test` whose main program is pytest.
 
-    `--test_filter` is pytest's -k, `--test_env=PYTEST_ADDOPTS=...` any other
-    option; `shard_count` splits the cases among the shards. Cases marked
+    `--test_filter` is pytest's -k; `--test_env=PYTEST_ADDOPTS=...` passes any
+    other option. `shard_count` splits the cases among the shards. Cases marked
     `pytest.mark.ci` run only with --config=ci.
 
     Args:
       name: of the target.
-      srcs: the Python files; `main` only, if not given.
-      main: the file with the tests; `NAME.py` if not given.
+      srcs: the Python files. It defaults to `main`.
+      main: the file with the tests. It defaults to `NAME.py`.
       size: of the test, which decides how long it may take.
-      args: what the tests find in `sys.argv[1:]`.
-      data: the files they read; those named in `args` need not be among them.
-      deps: the libraries; pytest need not be among them.
+      args: the arguments that the tests find in `sys.argv[1:]`.
+      data: the files that the tests read, except those named in `args`.
+      deps: the libraries, except pytest.
       env: the environment of the tests.
       **kwargs: other attributes of `py_test`.
     """

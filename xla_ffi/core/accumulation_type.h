@@ -7,8 +7,9 @@
 
 namespace xla_ffi_kit {
 
-// Of floats real and at least 32 bits wide: float for Float16, BFloat16, float
-// and complex<float>; double for double and complex<double>. Else T itself.
+// The type of sums of T's. For floats it is real and has at least 32 bits:
+// float for Float16, BFloat16, float and complex<float>; double for double and
+// complex<double>. Otherwise it is T itself.
 template <typename T>
 using AccumulationType = typename dtype_internal::Traits<T>::Accumulation;
 

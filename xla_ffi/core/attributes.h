@@ -1,9 +1,9 @@
 // Named decoding of attributes.
 //
 // A handler that binds `Attr<double>("eps")` answers a wrong attribute with
-// "Wrong scalar data type: expected F64 but got F32" and never says which
-// attribute of which operation. Binding the whole dictionary (`.Attrs()`) and
-// decoding it here says both. The cost is a few nanoseconds a call.
+// "Wrong scalar data type: expected F64 but got F32", which names neither the
+// attribute nor the operation. Binding the whole dictionary (`.Attrs()`) and
+// decoding it here names both, at a small cost for each call.
 
 #ifndef XLA_FFI_CORE_ATTRIBUTES_H_
 #define XLA_FFI_CORE_ATTRIBUTES_H_

@@ -22,8 +22,7 @@ inline int64_t Product(xla::ffi::Span<const int64_t> dims) {
   return product;
 }
 
-// In place of the FFI's own element_count() and size_bytes(), whose products
-// overflow.
+// Replaces the FFI's element_count() and size_bytes(), whose products overflow.
 inline int64_t ElementCount(xla::ffi::AnyBuffer buffer) {
   return Product(buffer.dimensions());
 }

@@ -166,8 +166,8 @@ bool Call::CheckCounts(ffi::Error* error) {
                        error);
 }
 
-// Of the arguments [begin, end), all operands or all results, decides which are
-// missing where there are `given`.
+// Decides which of the arguments [begin, end), all operands or all results, are
+// missing in a call with `given` of them.
 bool Call::CheckNumberOf(size_t begin, size_t end, size_t given,
                          ffi::Error* error) {
   const XlaFfiKit_Argument* const all = signature_.arguments;

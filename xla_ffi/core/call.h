@@ -54,12 +54,12 @@ class Call : private xla::ffi::RemainingArgs, private xla::ffi::RemainingRets {
 
   std::string_view operation() const { return signature_.operation; }
 
-  // Of those that the call has.
+  // The number of operands that the call has.
   size_t num_operands() const { return RemainingArgs::size(); }
 
   bool Has(size_t argument) const { return (missing_ >> argument & 1) == 0; }
 
-  // One that is not missing.
+  // Returns an argument that is not missing.
   xla::ffi::AnyBuffer argument(size_t i) const {
     const size_t operands =
         missing_ == 0 ? RemainingArgs::size() : signature_.num_operands;
@@ -146,7 +146,7 @@ class Call : private xla::ffi::RemainingArgs, private xla::ffi::RemainingRets {
     while (!IsText(AttributeOf(i).name, name)) ++i;
     return i;
   }
-  // Where attribute `i` of the signature is in the call.
+  // Returns the place in the call of attribute `i` of the signature.
   size_t PlaceOfAttribute(size_t i) const {
     size_t place = 0;
     for (size_t before = 0; before < i; ++before) place += HasAttribute(before);

@@ -129,7 +129,7 @@ inline xla::ffi::Error CheckShape(const Place& where,
       "shape " + ShapeText(buffer.dimensions()));
 }
 
-// The same for most of a shape: `model`'s, with `last` in the last dimension.
+// Checks for the shape of `model`, except that the last dimension is `last`.
 inline xla::ffi::Error CheckShapeButLast(const Place& where,
                                          xla::ffi::AnyBuffer buffer,
                                          Dimensions model, int64_t last,

@@ -70,8 +70,8 @@ inline XLA_FFI_Error* Register(const XLA_FFI_Api* api,
 #define XLA_FFI_KIT_DEFINE_TABLE(library, ...) \
   XLA_FFI_KIT_DEFINE_TABLE_WITH_TYPES(library, nullptr, 0, __VA_ARGS__)
 
-// The same for a library with state: after its name an array of its types,
-// XlaFfiKit_Type, and how many they are.
+// The same for a library with state. After its name come an array of its types,
+// XlaFfiKit_Type, and their number.
 #define XLA_FFI_KIT_DEFINE_TABLE_WITH_TYPES(library, types, num_types, ...) \
   extern "C" __attribute__((visibility("default")))                         \
   const XlaFfiKit_HandlerTable*                                             \

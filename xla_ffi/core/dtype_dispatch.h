@@ -21,7 +21,7 @@ namespace xla_ffi_kit {
 
 namespace dtype_internal {
 
-// Not FFI's own mapping, to which all 16-bit floats are uint16_t.
+// Replaces the FFI's own mapping, in which all 16-bit floats are uint16_t.
 template <typename T>
 struct DtypeOf;
 

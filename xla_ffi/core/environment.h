@@ -1,9 +1,9 @@
 // The kit's environment variables, read once: when the program or the library
 // that contains this is loaded.
 //
-// Not when they are needed, in the middle of a program: setenv() in another
-// thread moves the environment and frees what getenv() is reading (a program
-// that called both crashed within seconds).
+// They are not read when they are needed, in the middle of a program, because
+// setenv() in another thread moves the environment and frees what getenv() is
+// reading, which crashes the program.
 
 #ifndef XLA_FFI_CORE_ENVIRONMENT_H_
 #define XLA_FFI_CORE_ENVIRONMENT_H_
@@ -24,7 +24,7 @@ inline constexpr char kHugePagesVariable[] = "XLA_FFI_KIT_HUGE_PAGES";
 
 namespace environment_internal {
 
-// What a variable's value means, null where it is not set.
+// Returns the meaning of a variable's value, which is null if it is not set.
 inline int64_t ToThreadLimit(const char* value) {
   const int64_t limit = value == nullptr ? 0 : std::strtoll(value, nullptr, 10);
   return limit < 1 ? std::numeric_limits<int64_t>::max() : limit;
@@ -40,10 +40,10 @@ inline const bool kUsesHugePages =
 
 }  // namespace environment_internal
 
-// What kThreadsVariable said; the largest number if it said nothing.
+// The value of kThreadsVariable; the largest number if it is not set.
 inline int64_t ThreadLimit() { return environment_internal::kThreadLimit; }
 
-// What kHugePagesVariable said.
+// The value of kHugePagesVariable.
 inline bool UsesHugePages() { return environment_internal::kUsesHugePages; }
 
 }  // namespace xla_ffi_kit

@@ -21,8 +21,8 @@ class Executor {
   // The calling thread only.
   Executor() = default;
 
-  // Those of `pool`, which must outlive this: xla::ffi::ThreadPool, or anything
-  // with its num_threads() and Schedule(f).
+  // Uses the threads of `pool`, which must outlive this. It is a
+  // xla::ffi::ThreadPool, or anything with its num_threads() and Schedule(f).
   template <typename Pool, typename = std::enable_if_t<
                                !std::is_same_v<std::decay_t<Pool>, Executor>>>
   Executor(Pool& pool)  // NOLINT: a view, as std::string_view is of a string

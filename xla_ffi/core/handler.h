@@ -1,5 +1,5 @@
-// What every handler includes: the FFI, checks that name the argument, macros
-// that return an error, dtypes, memory and the parallel loop.
+// The header that every handler includes: the FFI, checks that name the
+// argument, macros that return an error, dtypes, memory and the parallel loop.
 
 #ifndef XLA_FFI_CORE_HANDLER_H_
 #define XLA_FFI_CORE_HANDLER_H_

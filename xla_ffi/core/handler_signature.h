@@ -1,5 +1,5 @@
-// What a handler takes and returns, as data: what its handler table gives to
-// whoever loads a library, in C, C++ and (through ctypes) Python.
+// Signatures of handlers, which state what a handler takes and returns. C, C++
+// and (through ctypes) Python read them from a library's handler table.
 //
 // The layout rule is that of the handler table: fields are only ever added at
 // the end of a struct, and a reader strides by `argument_size` and

@@ -66,8 +66,8 @@ class HostScratch {
   int64_t bytes_ = 0;
 };
 
-// The same for each worker of a loop (parallel_for.h), in one block that is
-// allocated before the loop: its tasks must not fail.
+// Scratch memory for each worker of a loop (parallel_for.h). It is one block
+// that is allocated before the loop, because tasks must not fail.
 template <typename T>
 class WorkerScratch {
  public:

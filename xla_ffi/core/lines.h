@@ -30,12 +30,12 @@ inline constexpr double kThreadNs = 50'000;
 struct LineWork {
   int64_t lines = 0;   // or groups of lines that are worked on together
   int64_t length = 0;  // elements of each
-  // What an element costs one thread, in nanoseconds.
+  // The cost of an element for one thread, in nanoseconds.
   double element_ns = 0;
-  // The same, all passes together, where threads share a line. 0 where none
-  // can.
+  // The cost of all passes over an element if threads share a line; 0 if they
+  // cannot share one.
   double shared_ns = 0;
-  // What of a line that is shared one thread does alone.
+  // The cost of the part of a shared line that one thread does alone.
   double alone_ns = 0;
 };
 
@@ -90,8 +90,8 @@ void ForEachLine(const Executor& executor, int64_t lines, const LinePlan& plan,
   ParallelParts(executor, lines, plan.parts, whole);
 }
 
-// The same, or where the plan says so share(line) for one line after the other,
-// on this thread: that divides the line, into `plan.parts`.
+// The same, but if the plan says so, calls share(line) for one line after the
+// other on this thread; share() divides the line into `plan.parts`.
 template <typename Whole, typename Share>
 void ForEachLine(const Executor& executor, int64_t lines, const LinePlan& plan,
                  const Whole& whole, const Share& share) {
@@ -99,11 +99,11 @@ void ForEachLine(const Executor& executor, int64_t lines, const LinePlan& plan,
   for (int64_t line = 0; line < lines; ++line) share(line);
 }
 
-// One line by all threads, in two passes: reduce(part, begin, end) on each of
-// that many even parts of [0, length); then, on this thread, combine(), which
-// makes of what was found of each part what the part needs of those before it;
-// then apply(part, begin, end) on each part. `reduce` and `apply` are noexcept,
-// and may take a worker as well, each number below `parts`.
+// Handles one line by all threads, in two passes. It calls reduce(part, begin,
+// end) on each of `parts` even parts of [0, length). Then it calls combine() on
+// this thread, which computes for each part what the part needs of those before
+// it. Last it calls apply(part, begin, end) on each part. `reduce` and `apply`
+// are noexcept, and may also take a worker, whose number is below `parts`.
 template <typename Reduce, typename Combine, typename Apply>
 void ReduceThenApply(const Executor& executor, int64_t length, int64_t parts,
                      const Reduce& reduce, const Combine& combine,

@@ -37,7 +37,8 @@ inline bool AdviseHugePages(void* data, size_t bytes) {
   const uintptr_t begin = (address + kHugePage - 1) & ~(kHugePage - 1);
   const uintptr_t end = (address + bytes) & ~(kHugePage - 1);
   if (begin >= end) return false;
-  // One page stands for all: a result is allocated, and written, as a whole.
+  // One page represents all, because a result is allocated, and written, as a
+  // whole.
   unsigned char is_resident = 1;
   void* const first = reinterpret_cast<void*>(begin);
   if (mincore(first, 1, &is_resident) != 0 || (is_resident & 1) != 0) {

@@ -1,11 +1,10 @@
 // Parallel loops over XLA's intra-operation thread pool that cannot deadlock.
 //
 // A handler that schedules tasks and blocks until they ran can hang: it may
-// itself occupy the pool's last thread, or every thread may be such a handler
-// (5 of 5 runs of a program with 40 independent chains hung on two cores). So
-// the caller works on the tasks too, and afterwards waits only for tasks that
-// another thread has already begun. A thread that comes later finds no task
-// left and touches nothing of the caller's.
+// itself occupy the pool's last thread, or every thread may be in such a
+// handler. The caller therefore works on the tasks too, and afterwards waits
+// only for tasks that another thread has already begun. A thread that comes
+// later finds no task left and touches nothing of the caller's.
 //
 // Tasks must be noexcept: on another thread nobody would catch what they throw,
 // and in the calling one it would free what the others use. So they allocate
@@ -45,7 +44,7 @@ class Tasks {
  public:
   using Run = void(const void* context, int64_t task, int64_t worker) noexcept;
 
-  // For `threads` threads, each of which must call Work() once.
+  // Each of the `threads` threads must call Work() once.
   Tasks(int64_t count, int64_t threads, Run* run, const void* context)
       : count_(count), run_(run), context_(context), users_(threads) {}
 
@@ -83,8 +82,8 @@ class Tasks {
     return done_.load(std::memory_order_acquire) == count_;
   }
 
-  // To sleep and be woken takes 20 us, the time of a small task: first the
-  // other threads are given as long as they mostly need.
+  // Sleeping and being woken takes as long as a small task. The caller
+  // therefore first waits awake, for as long as the other threads mostly need.
   void WaitUntilDone() {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + std::chrono::microseconds(50);
@@ -152,8 +151,9 @@ inline int64_t MinItems(int64_t min_part, int64_t item_size) {
   return std::max<int64_t>(min_part / std::max<int64_t>(item_size, 1), 1);
 }
 
-// Into how many parts to divide `size` (bytes, elements), of which `min_part`
-// are worth a thread: 1, or several for each thread, at most `max_parts`.
+// Returns the number of parts to divide `size` (bytes or elements) into, where
+// `min_part` is worth a thread: 1, or several for each thread, at most
+// `max_parts`.
 inline int64_t NumParts(
     const Executor& executor, int64_t size, int64_t min_part,
     int64_t max_parts = std::numeric_limits<int64_t>::max()) {
@@ -163,8 +163,8 @@ inline int64_t NumParts(
   return threads < 2 ? 1 : std::min(parts, kPartsPerThread * threads);
 }
 
-// Where a part of [0, size) begins, 0 <= part <= parts, if the parts are even:
-// the first `size % parts` have one item more.
+// Returns where a part of [0, size) begins, 0 <= part <= parts. The parts are
+// even: the first `size % parts` have one item more.
 inline int64_t PartBegin(int64_t size, int64_t parts, int64_t part) {
   return part * (size / parts) + std::min(part, size % parts);
 }

@@ -42,7 +42,7 @@ struct Lane<BFloat16> {
   using type = hwy::bfloat16_t;
 };
 
-// As many elements R as D has lanes.
+// The tag of as many elements R as D has lanes.
 template <typename R, class D>
 using ElementTag = hn::Rebind<typename Lane<R>::type, D>;
 
@@ -55,7 +55,7 @@ HWY_INLINE typename Lane<R>::type* AsLanes(R* p) {
   return reinterpret_cast<typename Lane<R>::type*>(p);
 }
 
-// From elements to the type they are computed in, and back.
+// Converts elements to the type that they are computed in, and back.
 template <class D, class V>
 HWY_INLINE hn::Vec<D> Widen(D d, V elements) {
   if constexpr (std::is_same_v<V, hn::Vec<D>>) {

@@ -1,8 +1,8 @@
 // Vectors of Float16 to and from float, right for every value.
 //
-// Where the instruction set converts, so does Highway. SSE2 does not, and what
-// Highway 1.2 puts in its place takes no account of NaN and infinity; this
-// does, with the arithmetic of half.h.
+// If the instruction set has conversions, Highway uses them. SSE2 has none, and
+// Highway 1.2 replaces them by code that ignores NaN and infinity. The code
+// here handles both, with the arithmetic of half.h.
 //
 // Compiled once per instruction set, as Highway's foreach_target.h does.
 

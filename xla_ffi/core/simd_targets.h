@@ -4,8 +4,8 @@
 // (with FMA and F16C) and AVX-512; which one runs is decided when it runs. The
 // steps between are left out because they gain little and cost compile time,
 // and AVX-512's bfloat16 conversions because they flush denormals to zero. On
-// Arm: NEON. Vectors of SVE have no size that a compiler knows, so that
-// classes, of which the kernels are made, cannot hold them.
+// Arm: NEON. The compiler does not know the size of SVE's vectors, so the
+// kernels' classes cannot hold them.
 
 #ifndef XLA_FFI_CORE_SIMD_TARGETS_H_
 #define XLA_FFI_CORE_SIMD_TARGETS_H_

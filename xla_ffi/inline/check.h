@@ -20,7 +20,8 @@ struct Attribute {
   int64_t place;  // in a call: XLA sorts attributes by name
 };
 
-// What a handler takes. The types in `codes` are those of its first function.
+// The parameters of a handler. The types in `codes` are those of its first
+// function.
 struct Signature {
   std::string_view operation;
   int64_t num_operands;

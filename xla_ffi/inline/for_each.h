@@ -56,7 +56,7 @@ auto& Get(First& first, Others&... others) {
   }
 }
 
-// What a row is: specialized where rows are defined.
+// The traits of a row type, specialized where rows are defined.
 template <typename Row>
 struct Traits {
   static constexpr bool kIsOperand = false, kIsResult = false;
@@ -79,7 +79,7 @@ inline constexpr int kCountOf<void> = 0;
 template <typename V, int kCount>
 constexpr int kCountOf<Results<V, kCount>> = kCount;
 
-// One step: from the elements of the operands to those of the results.
+// Computes one step, from the elements of the operands to those of the results.
 template <typename T, int kOuts, int... i, typename Function>
 void Step(Function& function, const T* in, T* out, Indices<i...>) {
   using A = Accumulate<T>;
@@ -135,7 +135,7 @@ void for_each(Arguments&&... arguments) {
       arguments...);
 }
 
-// The same from the last elements to the first.
+// The same, from the last elements to the first.
 template <typename... Arguments>
 void for_each_reversed(Arguments&&... arguments) {
   static_assert(sizeof...(Arguments) > 1,

@@ -24,7 +24,8 @@ struct Half : Storage {
 using bf16 = Half<xla_ffi_kit::BFloat16>;
 using f16 = Half<xla_ffi_kit::Float16>;
 
-// What sums and products of T's are computed in: float for 16-bit floats.
+// The type in which sums and products of T's are computed: float for 16-bit
+// floats.
 template <typename T>
 struct Accumulation {
   using type = T;

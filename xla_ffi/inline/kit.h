@@ -49,7 +49,8 @@ constexpr std::string_view NameAt(std::string_view names, int64_t i) {
   return names.substr(0, names.find(' '));
 }
 
-// Where attribute `i` is in a call: XLA sorts attributes by name.
+// Returns the place of attribute `i` in a call, as XLA sorts attributes by
+// name.
 constexpr int64_t PlaceOf(std::string_view names, int64_t i) {
   int64_t place = 0;
   for (int64_t j = 0; j < CountNames(names); ++j) {
@@ -83,7 +84,7 @@ struct Function<kNames, kFunction> {
   static constexpr bool IsResult(Code c) { return c.kind == Code::kResult; }
   static constexpr bool IsAttribute(Code c) { return c.is_attribute(); }
 
-  // Where in a call the value of parameter `i` is.
+  // Returns the place in a call of the value of parameter `i`.
   static constexpr int64_t Place(size_t i) {
     if (IsOperand(kCodes[i])) return Count(IsOperand, i);
     if (IsResult(kCodes[i])) return Count(IsResult, i);

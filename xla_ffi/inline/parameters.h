@@ -80,8 +80,8 @@ class Array {
   size_t size_;
 };
 
-// What a parameter type stands for, and the element type that it wants. Also
-// what Python reads of a compiled library.
+// The meaning of a parameter type and its element type. Python reads it from a
+// compiled library.
 struct Code {
   enum Kind : char {
     kEnd = 0,

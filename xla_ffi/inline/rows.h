@@ -1,4 +1,4 @@
-// What the loops that `xla_ffi_kit.elementwise` and `rows` write are made of.
+// The parts of the loops that `xla_ffi_kit.elementwise` and `rows` write.
 
 #ifndef XLA_FFI_INLINE_ROWS_H_
 #define XLA_FFI_INLINE_ROWS_H_

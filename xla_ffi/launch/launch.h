@@ -12,8 +12,8 @@
 
 namespace xla_ffi_kit::launch {
 
-// What a custom call says about its kernel. No address is part of it, so that
-// the program can be written to a file.
+// A kernel, as a custom call describes it. It contains no address, so that the
+// program can be written to a file.
 struct Kernel {
   std::string_view name;    // the operation's, for errors
   std::string_view symbol;  // of the kernel in its module
@@ -48,7 +48,7 @@ struct Array {
   int64_t size;           // elements
   int64_t size_per_item;  // of them for each of the items
   int64_t rank;
-  // Of more axes than these the first ones are one.
+  // If there are more axes, the first ones count as one.
   int64_t dims[kMostAxes];
 };
 

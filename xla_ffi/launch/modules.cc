@@ -23,7 +23,7 @@ struct Loaded {
   int64_t shared = 0;  // dynamic bytes that it has been allowed
 };
 
-// By context, digest and symbol.
+// The key of a loaded kernel: context, digest and symbol.
 using Key = std::tuple<Context, std::string, std::string>;
 using View = std::tuple<Context, std::string_view, std::string_view>;
 

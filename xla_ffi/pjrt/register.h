@@ -21,7 +21,7 @@
 namespace xla_ffi_kit {
 namespace pjrt_internal {
 
-// What XLA showed to the last WhoCalls() of this thread, null before.
+// The API that XLA passed to the last WhoCalls() of this thread, null before.
 inline const XLA_FFI_Api*& Caller() {
   thread_local const XLA_FFI_Api* caller = nullptr;
   return caller;

@@ -39,8 +39,8 @@ py::dict Registrations() {
   return all;
 }
 
-// What jax.ffi.register_ffi_type takes. The capsules hold mutable ids, which
-// XLA writes.
+// Returns the arguments of jax.ffi.register_ffi_type. The capsules hold mutable
+// ids, which XLA writes.
 py::dict TypeRegistrations() {
   const XlaFfiKit_HandlerTable* table = XLA_FFI_KIT_HANDLER_TABLE();
   py::dict all;

@@ -11,10 +11,10 @@
 extern "C" {
 #endif
 
-// As XlaFfiKit_CpuHandlerTable().
+// The same as XlaFfiKit_CpuHandlerTable(), for CUDA.
 const XlaFfiKit_HandlerTable* XlaFfiKit_CudaHandlerTable(void);
 
-// As XlaFfiKit_RegisterCpuHandlers().
+// The same as XlaFfiKit_RegisterCpuHandlers(), for CUDA.
 XLA_FFI_Error* XlaFfiKit_RegisterCudaHandlers(const XLA_FFI_Api* api);
 
 #ifdef __cplusplus

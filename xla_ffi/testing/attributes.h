@@ -72,7 +72,7 @@ class Attributes {
   std::map<std::string, Value> values_;  // the FFI wants them sorted
 };
 
-// The same as the FFI's structs. Refers to `attributes`, which must outlive it.
+// The FFI's structs for `attributes`, which must outlive this.
 class EncodedAttributes {
  public:
   explicit EncodedAttributes(const Attributes& attributes);

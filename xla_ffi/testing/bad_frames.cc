@@ -50,7 +50,7 @@ void AddBufferMistakes(const CallFrame& good, const std::string& kind,
   }
   for (size_t i = 0; i < buffers.size(); ++i) {
     const std::string name = kind + " " + std::to_string(i);
-    // No wider than any other dtype.
+    // Dtypes that are no wider than any other.
     for (const XLA_FFI_DataType dtype :
          {XLA_FFI_DataType_PRED, XLA_FFI_DataType_TOKEN,
           XLA_FFI_DataType_INVALID, XLA_FFI_DataType_F8E4M3FN}) {
@@ -118,7 +118,7 @@ void ExpectRefusesBadFrames(XLA_FFI_Handler* handler, CallFrame good,
     BadFrame fine = *at;
     frames.erase(at);
     if (!can_run) continue;
-    // Elsewhere than in the results, which stay as they are.
+    // The call writes to other memory, so that the results stay as they are.
     std::deque<std::string> memory;
     for (Buffer& result : fine.frame.rets()) {
       result.data = memory.emplace_back(Bytes(result)).data();

@@ -37,7 +37,7 @@
 
 namespace xla_ffi_kit::testing {
 
-// What a handler returned. On success the message is empty.
+// The result of a handler. On success the message is empty.
 struct Status {
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_OK;
   std::string message;
@@ -68,7 +68,7 @@ Status RegisterType(const std::string& name) {
 }
 
 // One call. Buffers, state and user data are referenced, not copied, and must
-// outlive Run(). May be copied, changed and run again.
+// outlive Run(). You may copy it, change it and run it again.
 class CallFrame {
  public:
   using Dims = std::vector<int64_t>;
@@ -107,7 +107,8 @@ class CallFrame {
   // on threads of their own. Default 1. With 0 there is no pool, as on a GPU.
   CallFrame& Threads(int64_t threads);
 
-  // What PlatformStream gives; default null, CUDA's default stream.
+  // Sets the value of PlatformStream. The default is null, CUDA's default
+  // stream.
   CallFrame& Stream(void* stream);
 
   // Bytes (of host memory) that ScratchAllocator can give out at a time. By
@@ -125,7 +126,7 @@ class CallFrame {
     return *this;
   }
 
-  // What has been added so far, to be changed.
+  // The buffers that have been added so far, which tests may change.
   std::vector<Buffer>& args() { return args_; }
   std::vector<Buffer>& rets() { return rets_; }
   Attributes& attributes() { return attributes_; }

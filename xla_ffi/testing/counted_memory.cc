@@ -19,7 +19,7 @@ std::atomic<int64_t> peak_bytes{0};
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-// In place of glibc's, for libstdc++'s `operator new` too.
+// These replace glibc's functions, for libstdc++'s `operator new` too.
 extern "C" {
 
 void* __libc_malloc(size_t bytes);

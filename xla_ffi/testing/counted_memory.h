@@ -26,7 +26,8 @@ class PeakMemory {
   int64_t before_;
 };
 
-// That of a call, which must succeed. It includes the call frame's own.
+// Returns the peak of a call, which must succeed. It includes the call frame's
+// own memory.
 int64_t PeakOfCall(XLA_FFI_Handler* handler, CallFrame frame);
 
 }  // namespace xla_ffi_kit::testing

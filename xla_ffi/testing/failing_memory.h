@@ -21,8 +21,8 @@ class FailingMemory {
   FailingMemory& operator=(const FailingMemory&) = delete;
 };
 
-// Of the last FailingMemory: allocations so far, and the bytes of the first
-// that failed, -1 if none did.
+// For the last FailingMemory, the number of allocations so far, and the bytes
+// of the first one that failed, -1 if none did.
 int64_t CountedAllocations();
 int64_t FailedBytes();
 

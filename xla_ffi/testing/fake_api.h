@@ -21,15 +21,16 @@
 
 namespace xla_ffi_kit::testing {
 
-// What the fake's XLA_FFI_Error pointers point to. (Not a definition of
-// XLA_FFI_Error itself: XLA has one, and a test may link both.)
+// The target of the fake's XLA_FFI_Error pointers. (It is not a definition of
+// XLA_FFI_Error itself, because XLA has one, and a test may link both.)
 struct FakeError {
   XLA_FFI_Error_Code code;
   std::string message;
 };
 
-// What a handler's Instantiate stage made, and what Execute gets: as XLA keeps
-// it for each custom call of an executable. Deletes it as XLA does.
+// The state that a handler's Instantiate stage made and that Execute gets,
+// which XLA keeps for each custom call of an executable. Deletes it as XLA
+// does.
 class HandlerState {
  public:
   HandlerState() = default;
@@ -48,7 +49,7 @@ class HandlerState {
   void* object_ = nullptr;
 };
 
-// What the fake's XLA_FFI_Future pointers point to.
+// The target of the fake's XLA_FFI_Future pointers.
 struct FakeFuture {
   // Waits until the future is complete, and then returns true; at most a
   // minute: a handler that takes longer has lost its promise.
@@ -61,7 +62,7 @@ struct FakeFuture {
   XLA_FFI_Error* error = nullptr;
 };
 
-// What the fake's XLA_FFI_ExecutionContext pointers point to. The destructor
+// The target of the fake's XLA_FFI_ExecutionContext pointers. The destructor
 // waits for the tasks.
 struct FakeContext {
   ~FakeContext();

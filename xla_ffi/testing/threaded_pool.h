@@ -18,7 +18,7 @@ class ThreadedPool {
     for (std::thread& thread : running_) thread.join();
   }
 
-  // As many as it says it has.
+  // The number of threads that the pool reports.
   int64_t num_threads() const { return threads_; }
 
   template <typename F>

@@ -44,8 +44,8 @@ struct Job : ArgmaxProblem {
 
 int64_t Tiles(const Job& p) { return (p.inner + kColumns - 1) / kColumns; }
 
-// No index needs more than 32 bits: that is all the kernels know, whatever the
-// results' width.
+// The kernels compute indices of 32 bits, which suffice, for results of any
+// width.
 void Store(const Job& p, int64_t at, const int32_t* args, int64_t count) {
   if (p.index_width == 4) {
     std::copy_n(args, count, static_cast<int32_t*>(p.out) + at);
@@ -79,7 +79,8 @@ int64_t BlockSize(int64_t n) {
   return n < 16 * kLong ? kShort : kLong;
 }
 
-// What wins in x[0, n), n at least a vector: a NaN if there is one.
+// Returns the winner in x[0, n), a NaN if there is one. n is at least a
+// vector's length.
 template <bool kMin, class Lanes>
 HWY_INLINE typename Lanes::Lane BestOf(const Lanes& lanes,
                                        const typename Lanes::Element* x,
@@ -243,8 +244,8 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_kit {
 namespace {
 
-// What an element costs, in nanoseconds: a line at the speed of a cache, and
-// what begins a line, or a row of columns.
+// The cost of an element in nanoseconds: reading it from a cache, and its part
+// of the start of a line or a row of columns.
 double ElementNs(const Job& p) {
   if (p.stride > 1) return 0.2 + 5.0 / std::min(p.inner, kColumns);
   if (p.length < 16) return 3.5;
@@ -263,7 +264,7 @@ Job TaskOf(const Job& p, int64_t task) {
   return job;
 }
 
-// What the lines of a task need where threads share them, for any task.
+// The scratch memory of lines that threads share, large enough for any task.
 struct SharedScratch {
   SharedScratch(const Job& p, int64_t parts)
       : args(parts * std::min(p.inner, kColumns)),

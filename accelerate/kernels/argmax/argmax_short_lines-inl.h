@@ -60,8 +60,8 @@ HWY_INLINE int64_t ArgOfShortLine(D d, const Lanes& lanes,
       hwy::Num0BitsBelowLS1Bit_Nonzero64(is_nan != 0 ? is_nan : is_wanted));
 }
 
-// Of `count` lines, one after the other. The vectors have at most kLanes lanes,
-// or more where there are more and a line fills them.
+// Handles `count` lines, one after the other. The vectors have at most kLanes
+// lanes, or more if the target has more and a line fills them.
 template <bool kMin, size_t kLanes = kMinShortLine, class Lanes>
 void ArgOfShortLines(const Lanes& lanes, const typename Lanes::Element* x,
                      int64_t n, int64_t count, int32_t* args) {

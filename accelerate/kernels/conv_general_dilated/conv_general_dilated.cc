@@ -243,7 +243,8 @@ int64_t GradientSize(const DepthwiseConv& conv) {
 // as reading this many bytes from memory.
 constexpr int64_t kBytesPerProduct = 2, kMaxProducts = 1024;
 
-// What one row of `columns` positions is worth, to a thread.
+// The work of one row of `columns` positions, in bytes, for splitting it over
+// threads.
 int64_t Bytes(const DepthwiseConv& conv, int64_t columns, int64_t size) {
   return columns * conv.channels *
          (2 * size + kBytesPerProduct * std::min(conv.Taps(), kMaxProducts));

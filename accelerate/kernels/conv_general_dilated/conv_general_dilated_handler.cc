@@ -41,8 +41,8 @@ constexpr XlaFfiKit_Signature
         MakeSignature("xla_ffi_accelerate.conv_general_dilated_kernel_gradient",
                       kGradientArguments, kGradientAttributes);
 
-// What a signature does not say: channels are the last axis, before them are
-// two spatial ones, and a first of four is the batch.
+// Checks what a signature cannot express: the last axis is the channels, the
+// two before it are spatial, and the first of four is the batch.
 ffi::Error CheckShapes(const Call& call) {
   const Dimensions model = call.operand(0).dimensions();
   for (size_t i = 0; i < 3; ++i) {

@@ -34,7 +34,7 @@ struct Sum {
   double max = -std::numeric_limits<double>::infinity();
   double sum = 0;
 
-  // With any x, infinite or NaN.
+  // Adds any x, including infinities and NaNs.
   void Add(double x) {
     if (x <= max) {
       sum += x == max ? 1 : std::exp(x - max);

@@ -213,7 +213,7 @@ bool ScanShared(const Op& op, const CumulativeProblem& p, const Task& task,
   return true;
 }
 
-// The same of floats, of which XLA's order of operations makes chunks.
+// The same for floats, which XLA's order of operations divides into chunks.
 template <typename R>
 bool ScanShared(const FloatLines<R>& lines, int64_t parts,
                 const Executor& executor) {
@@ -242,7 +242,7 @@ bool ScanShared(const FloatLines<R>& lines, int64_t parts,
   return true;
 }
 
-// Apart from its callers, of which there is one for each type of elements.
+// Separate from its callers, because they exist once for each element type.
 template <class Op, typename K>
 void ScanTask(const CumulativeProblem& p, const Op& op, const Task& task,
               TypeTag<K>) {
@@ -286,7 +286,7 @@ void Run(const CumulativeProblem& p, const Task& task) {
       p, [&](const auto& op) { ScanTask(p, op, task, TypeTag<Scanned<T>>()); });
 }
 
-// The same by all threads.
+// Runs one task by all threads.
 template <typename T>
 bool RunShared(const CumulativeProblem& p, const Task& task, int64_t parts,
                const Executor& executor) {
@@ -302,7 +302,7 @@ bool RunShared(const CumulativeProblem& p, const Task& task, int64_t parts,
   return is_done;
 }
 
-// What an element costs.
+// Returns the cost of an element.
 template <typename T>
 LineWork WorkOf(const CumulativeProblem& p) {
   const int64_t lines =
@@ -319,7 +319,7 @@ LineWork WorkOf(const CumulativeProblem& p) {
                      : is_sum     ? 0.1 * sizeof(T)
                                   : 1.2) +
                     row_ns / static_cast<double>(lines);
-  // With the pass before, which of columns is made by vectors.
+  // Includes the first pass, which uses vectors for columns.
   if (!IsShort(p)) {
     work.shared_ns = work.element_ns + (p.inner == 1 && is_rounded ? 1.0 : 0.3);
   }

@@ -62,7 +62,8 @@ void ScanAs(const FloatLines<R>& lines) {
   }
 }
 
-// What the chunk at `in` ends with, for as many columns as `d` has lanes.
+// Returns the value that the chunk at `in` ends with, for as many columns as
+// `d` has lanes.
 template <class Op, typename R, class D, class Access>
 HWY_INLINE void ReduceChunk(D d, const Access& access, const R* in,
                             int64_t stride, R* before_last, R* last, R* total) {

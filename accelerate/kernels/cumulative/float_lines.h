@@ -37,9 +37,9 @@ struct FloatLines {
 template <typename R>
 void ScanFloatLines(const FloatLines<R>& lines);
 
-// The same of one line, or of columns, by several threads: in chunks, which are
-// three levels of the tree. What a chunk ends with does not depend on those
-// before it, and is all that those after it need.
+// Several threads scan one line, or columns, in chunks, which are three levels
+// of the tree. The value that a chunk ends with does not depend on the chunks
+// before it, and the chunks after it need only this value.
 inline constexpr int64_t kScanChunk = kScanBlock * kScanBlock * kScanBlock;
 
 // Each array of [chunks, lines.count], of whole chunks.
@@ -56,7 +56,7 @@ template <typename R>
 void ReduceFloatChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
                        const ChunkEnds<R>& ends);
 
-// Scans chunks [begin, end), of which the last one may end with the lines.
+// Scans chunks [begin, end). The last one may end with the lines.
 template <typename R>
 void ScanFloatChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
                      const ChunkEnds<R>& ends);

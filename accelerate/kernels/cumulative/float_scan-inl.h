@@ -88,8 +88,8 @@ HWY_INLINE AccumulationType<R> RoundedOne(AccumulationType<R> a,
   const OneTag<R> d;
   const auto v = Op::Apply(hn::Set(d, a), hn::Set(d, b));
   if constexpr (std::is_same_v<R, BFloat16>) {
-    // No instruction set used here rounds to bf16, and for one number integer
-    // code takes three quarters of a vector's time.
+    // No instruction set used here rounds to bf16, and for one number scalar
+    // code is faster than vectors.
     const auto rounded = static_cast<float>(BFloat16(hn::GetLane(v)));
     if (rounded == rounded) return rounded;
   }
@@ -111,7 +111,7 @@ class LineScan {
  public:
   LineScan() { before_.fill(Op::kIdentity); }
 
-  // What is before a line's first element, at `level`.
+  // Sets the value before a line's first element, at `level`.
   void SetBefore(int level, int64_t /*column*/, AccumulationType<R> before) {
     before_[level] = before;
   }

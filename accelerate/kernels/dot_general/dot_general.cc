@@ -54,7 +54,7 @@ HWY_INLINE hn::Vec<D> SumsOfRow(D d, const T* lhs, const int64_t* offsets,
   return order >= DotOrder::kFmaThenZero ? hn::Add(sum, hn::Zero(d)) : sum;
 }
 
-// Where the matrices of a place in the batch begin, one place after the other.
+// The beginnings of the matrices of each batch element, one after the other.
 template <typename T>
 class BatchPlace {
  public:

@@ -19,15 +19,16 @@ inline constexpr int64_t kMaxDotSize = 8;
 // library that XLA takes for small matrices depends on dtype, processor and
 // release. All begin at 0.
 enum class DotOrder {
-  // One after the other, each product and its addition rounded once.
+  // Adds one product after the other; rounds each product and its addition
+  // once.
   kFma,
-  // The same, with each product rounded too.
+  // The same, but rounds each product too.
   kMultiplyAdd,
-  // Those of even and of odd index by FMA, then both sums, then the last
-  // product if their number is odd.
+  // Adds products of even and of odd index by FMA, then both sums, then the
+  // last product if the number of products is odd.
   kEvenOddFma,
-  // As kFma and kMultiplyAdd, with 0 added at last: -0, which is what is left
-  // of small numbers where they are flushed, becomes 0.
+  // The same as kFma and kMultiplyAdd, but adds 0 at the end. This turns -0,
+  // which remains of small negative numbers that are flushed, into 0.
   kFmaThenZero,
   kMultiplyAddThenZero,
 };
@@ -48,7 +49,7 @@ struct DotProblem {
   int64_t m = 0, n = 0, k = 0;
   // Outermost first, in the order of the result. Empty for one product.
   std::vector<DotBatchDim> batch;
-  // Where in a matrix an element lies: i * k + l, and l * n + j.
+  // The offset of each element in its matrix: i * k + l, and l * n + j.
   std::array<int64_t, kMaxElements> lhs_offsets;
   std::array<int64_t, kMaxElements> rhs_offsets;
   const T* lhs = nullptr;

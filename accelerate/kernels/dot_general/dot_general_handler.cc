@@ -24,7 +24,7 @@ constexpr Argument kArguments[] = {
     Operand("operand rhs").DtypeOf(0),
     Result("result out").DtypeOf(0),
 };
-// In the order of DotOrder.
+// The names of the enumerators of DotOrder, in their order.
 constexpr const char* kOrders[] = {"fma", "multiply_add", "even_odd_fma",
                                    "fma_then_zero", "multiply_add_then_zero"};
 constexpr Attribute kAttributes[] = {
@@ -121,7 +121,7 @@ ffi::Error CheckSmall(const Place& where, const std::vector<Dim>& dims,
   return {};
 }
 
-// Where the elements of a matrix lie: all of `rows`, for each all of `columns`.
+// Fills in the offsets of a matrix's elements, row by row.
 void FillOffsets(const std::vector<Dim>& rows, const std::vector<Dim>& columns,
                  int64_t* offsets) {
   std::vector<Dim> dims = rows;

@@ -35,9 +35,9 @@ HWY_INLINE V PowerAgainst(hn::ScalableTag<T> d, V x) {
   return hn::BitCast(d, hn::Sub(hn::Set(du, kTwiceBias), exponent));
 }
 
-// Where element (p, q) of a symmetric matrix, p < q, counts. It is compared
-// with its neighbors in the diagonal, not with the largest of the matrix, so
-// that small rows that no large one is coupled with are exact, too.
+// Whether element (p, q) of a symmetric matrix, p < q, counts. It is compared
+// with its neighbors in the diagonal, not with the largest element, so that
+// small rows without coupling to large ones are exact, too.
 template <typename T>
 HWY_INLINE auto Counts(const Lanes<T>& a, int64_t n, int64_t p, int64_t q) {
   const auto negligible = hn::Set(a.d, std::numeric_limits<T>::epsilon() / 4);
@@ -62,7 +62,7 @@ HWY_INLINE void Rotate(Lanes<T>& a, Lanes<T>& v, int64_t n, int64_t p,
   const auto power =
       PowerAgainst<T>(a.d, hn::Max(hn::Abs(difference), hn::Abs(twice)));
   const auto x = hn::Mul(hn::Abs(difference), power);
-  // Not by the sign bit, because it may be that of a zero.
+  // Not the sign bit, which a zero may have.
   const auto is_negative = hn::Lt(difference, hn::Zero(a.d));
   const auto y =
       hn::Mul(hn::IfThenElse(is_negative, hn::Neg(twice), twice), power);
@@ -189,7 +189,7 @@ void Eigh(int64_t batch, int64_t n, bool is_lower, const T* a, T* v, T* w,
           const Executor& executor) {
   HWY_EXPORT_T(Table, EighBlocks<T>);
   const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  // As long as 8 factorizations.
+  // The rotations take as long as 8 factorizations.
   ForMatrices<T>(batch, 8 * n * n, executor, [&](int64_t begin, int64_t end) {
     run(n, is_lower, a, v, w, begin, end);
   });

@@ -72,7 +72,8 @@ HWY_NOINLINE void Transpose(const T* from, int64_t rows, int64_t columns,
   }
 }
 
-// As many matrices as a vector has lanes: element e of all of them is vector e.
+// A group of matrices, one for each lane: vector e holds element e of all of
+// them.
 template <typename T>
 class Lanes {
  public:

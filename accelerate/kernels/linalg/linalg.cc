@@ -111,7 +111,7 @@ void CholeskyBlocks(int64_t n, const T* x, T* result, int64_t begin,
           sum = hn::NegMulAdd(a.Get(i * n + k), a.Get(j * n + k), sum);
         }
         if (i == j) {
-          // As LAPACK: a NaN stays where it is.
+          // A NaN stays where it is, as with LAPACK.
           is_definite = hn::AndNot(hn::Le(sum, zero), is_definite);
           root = hn::Sqrt(sum);
           a.Set(j * n + j, root);
@@ -163,7 +163,7 @@ void SolveBlocks(const TriangularSolve& p, const T* a_data, const T* b, T* x,
     a.Read(a_data + first * n * n, n * n, n * n, count);
     for (int64_t c = 0; c < p.columns; c += most) {
       const int64_t width = std::min(most, p.columns - c);
-      // What lies beside each other: all there is, or a part of each row.
+      // Contiguous memory: the whole matrix, or a part of each row.
       const bool is_whole = !p.is_left || width == p.columns;
       const int64_t runs = is_whole ? 1 : n;
       const int64_t run = is_whole ? n * width : width;

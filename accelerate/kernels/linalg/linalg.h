@@ -1,5 +1,5 @@
-// Factorizations of many small matrices, and what is solved by them, on the
-// CPU: a matrix in each lane of a vector.
+// Factorizations of many small matrices, and solves, on the CPU. Each lane of a
+// vector holds a matrix.
 
 #ifndef ACCELERATE_KERNELS_LINALG_LINALG_H_
 #define ACCELERATE_KERNELS_LINALG_LINALG_H_
@@ -21,9 +21,9 @@ template <typename T>
 void Lu(int64_t batch, int64_t n, const T* a, T* lu, int32_t* pivots,
         int32_t* permutation, const Executor& executor);
 
-// The lower triangle `l` of which `a` = L L^T, zeros above. All of `l` is NaN
-// where a pivot is <= 0; a NaN in `a` only spreads. Of `a` the lower triangle
-// is read. T: float or double.
+// Computes the lower triangle `l` of `a` = L L^T, with zeros above. All of `l`
+// is NaN if a pivot is <= 0; a NaN in `a` only spreads. Only the lower triangle
+// of `a` is read. T: float or double.
 template <typename T>
 void Cholesky(int64_t batch, int64_t n, const T* a, T* l,
               const Executor& executor);

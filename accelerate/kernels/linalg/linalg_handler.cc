@@ -97,8 +97,8 @@ ffi::Error RunEigh(const Call& call, const Executor& executor) {
   });
 }
 
-// What a signature does not say: operand b is like a, but for the number of
-// vectors, the dimension `columns` from the last.
+// Checks what a signature cannot express: operand b is like a, except for the
+// number of vectors, which is the dimension `columns` from the last.
 ffi::Error CheckVectors(const Call& call, size_t columns) {
   const ffi::AnyBuffer b = call.operand(1);
   const Dimensions a_dims = call.operand(0).dimensions(),

@@ -16,9 +16,9 @@
 // Target xla_ffi_accelerate.linalg_eigh: a[..., n, n] -> v[..., n, n], w[...,
 // n]
 //
-// Eigenvectors, the columns of v, and eigenvalues, rising, of symmetric
-// matrices, of which the lower or the upper triangle is read; attribute
-// is_lower: s64. NaN for a matrix that is not finite.
+// Computes eigenvectors, the columns of v, and eigenvalues in ascending order,
+// of symmetric matrices. Only the lower or the upper triangle is read;
+// attribute is_lower: s64. A matrix that is not finite gives NaNs.
 //
 // Target xla_ffi_accelerate.linalg_triangular_solve:
 // a[..., n, n], b[..., n, m] -> x[..., n, m]; if is_left is 0, b and x [m, n]

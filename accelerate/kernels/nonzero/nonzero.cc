@@ -86,8 +86,8 @@ void NonzeroRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
   std::fill(indices + count, indices + size, fill);
 }
 
-// One row by all threads. Counted first, so that each part of the row knows
-// where its indices go. By this thread if there is no memory for as many.
+// Handles one row by all threads. They count first, so that each part of the
+// row knows where its indices go. This thread does it alone if memory is short.
 template <typename Index>
 void NonzeroSharedRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
                       Index* indices, int64_t parts, const Executor& executor) {

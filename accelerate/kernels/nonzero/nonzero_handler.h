@@ -2,8 +2,8 @@
 //
 // Target xla_ffi_accelerate.nonzero: mask[..., n] -> indices[..., size]
 //
-// Of each row of the mask the indices of its first `size` true elements, in
-// order; `fill` where there are fewer.
+// Returns, for each row of the mask, the indices of its first `size` true
+// elements in order, followed by `fill` if there are fewer.
 //
 // mask: pred; indices: s32 or s64, and able to hold n; attributes size, fill:
 // s64, and `fill` one of the indices' dtype.

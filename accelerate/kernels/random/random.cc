@@ -25,7 +25,7 @@ constexpr int64_t kBlock = 512;
 // Keys of fewer counters are hashed together.
 constexpr int64_t kMinCountersOfKey = 48;
 
-// A problem in counters, of which each key has as many.
+// A problem in counters; all keys have the same number of them.
 struct Job : RandomBitsProblem {
   bool is_elements;  // counter i makes element i, not words i and i + half
   int64_t counters;  // of a key
@@ -52,7 +52,7 @@ HWY_INLINE void Round(V& a, V& b) {
   b = hn::Xor(hn::RotateRight<32 - kBits>(b), a);
 }
 
-// Of two vectors at a time, since each round waits for the one before.
+// Hashes two vectors at a time, because each round waits for the one before.
 template <int k0, int k1, int k2, int k3>
 HWY_INLINE void FourRounds(V& a, V& b, V& c, V& d) {
   Round<k0>(a, b), Round<k0>(c, d);
@@ -99,8 +99,8 @@ HWY_INLINE void HashTwo(const Keys& keys, const Keys& next_keys, Words& words,
   add_keys(5);
 }
 
-// The words of a block of counters, and their keys'; in vectors of which the
-// last may reach beyond the counters.
+// The words of a block of counters and of their keys, in vectors. The last
+// vector may reach beyond the counters.
 struct Block {
   HWY_ALIGN uint32_t a[kBlock];
   HWY_ALIGN uint32_t b[kBlock];
@@ -134,8 +134,8 @@ void Hash(int64_t n, Block* block) {
   }
 }
 
-// What the most common call takes, elements of 32 bits that each have a counter
-// of their own, without a block: those of counters [from, from + n) of a key.
+// Writes the elements of counters [from, from + n) of a key without a block,
+// for the most common call: elements of 32 bits, one for each counter.
 void FoldedHashes(const uint32_t* key, uint64_t from, int64_t n,
                   uint32_t* out) {
   const D d;

@@ -13,16 +13,17 @@
 
 namespace xla_ffi_kit {
 
-// Which counters make the elements of a key, `size` of `width` bytes each.
+// The counters from which the elements of a key are made: `size` elements of
+// `width` bytes each.
 //
 // Partitionable: element i is made of counter i. It is the exclusive or of the
-// hash's two words, cut off to its width; of 64 bits it is both words, the
-// first being the upper half.
+// hash's two words, truncated to its width. An element of 64 bits is both
+// words, with the first as the upper half.
 //
-// Else: the array is 32-bit words, the last one cut off, of which the counters
-// (i, i + half) make the words i and i + half, where half is half the number of
-// words, rounded up; a counter's word beyond the array is 0. Of 64-bit elements
-// each counter's words are one, as above, and half is `size`.
+// Otherwise the array consists of 32-bit words, the last one truncated. The
+// counters (i, i + half) make the words i and i + half, where half is half the
+// number of words, rounded up; a counter's word beyond the array is 0. An
+// element of 64 bits is both words of a counter, as above, and half is `size`.
 struct RandomBitsProblem {
   const uint32_t* keys = nullptr;  // [num_keys, 2]
   int64_t num_keys = 1;

@@ -37,8 +37,8 @@ constexpr Argument kHashArguments[] = {
 constexpr XlaFfiKit_Signature kHash =
     MakeSignature("xla_ffi_accelerate.threefry2x32", kHashArguments);
 
-// What a signature does not say: the last axis of the keys is two words, and
-// the result's first axes are the others.
+// Checks what a signature cannot express: the last axis of the keys has two
+// words, and the result's first axes are the keys' other axes.
 ffi::Error CheckShapes(const Call& call, Dimensions keys, Dimensions bits) {
   if (keys.back() != 2) {
     return call.Invalid(0, "a last axis of 2 words",

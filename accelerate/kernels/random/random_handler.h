@@ -2,9 +2,9 @@
 //
 // Target xla_ffi_accelerate.random_bits: keys[..., 2] -> bits[..., n...]
 //
-// What `jax.random.bits` makes of Threefry keys. keys: u32; bits: u8, u16, u32
-// or u64, each key's after those of the key before. Attribute partitionable:
-// pred, the value of `jax_threefry_partitionable`.
+// Computes `jax.random.bits` for Threefry keys. keys: u32; bits: u8, u16, u32
+// or u64, key by key. Attribute partitionable: pred, the value of
+// `jax_threefry_partitionable`.
 //
 // Target xla_ffi_accelerate.threefry2x32:
 //   (key0, key1, counter0[...], counter1[...]) -> (word0[...], word1[...])

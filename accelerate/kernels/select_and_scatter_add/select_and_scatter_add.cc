@@ -20,12 +20,13 @@ HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_kit {
 namespace HWY_NAMESPACE {
 
-// Where a window, or a part of one, is: window elements [begin, end).
+// A window, or a part of one: window elements [begin, end).
 struct Part {
   int64_t begin, end;
 };
 
-// Of the window at `o`, what is over elements [begin, end) of the operand.
+// The part of the window at `o` that is over elements [begin, end) of the
+// operand.
 HWY_INLINE Part Over(const PoolDimension& p, int64_t o, int64_t begin,
                      int64_t end) {
   const int64_t first = o * p.stride - p.padding;

@@ -34,12 +34,13 @@ struct Pool {
 // operand[outer, rows, columns, inner], source[outer, pooled rows, pooled
 // columns, inner] -> result, like the operand.
 //
-// From each window the element is selected that its elements, in row-major
-// order, leave: the one selected so far stays if it is >= the next (with is_min
-// <=), so that the first of equals stays and a NaN goes. What is outside the
-// operand is -infinity (infinity). To the result, 0.0 at first, the source's
-// elements are added where they were selected, in row-major order of the
-// source; those selected outside are not. T: float or double.
+// Selects one element of each window. The elements are compared in row-major
+// order, and the one selected so far stays if it is >= the next one (<= with
+// is_min). The first of equal elements therefore stays, and a NaN is replaced.
+// Elements outside the operand are -infinity (infinity). The result starts as
+// 0.0. Each element of the source is added to it at the place that its window
+// selected, in row-major order of the source, unless that place is outside. T:
+// float or double.
 template <typename T>
 void SelectAndScatterAdd(const Pool& pool, const T* operand, const T* source,
                          T* result, const Executor& executor);

@@ -29,7 +29,8 @@ constexpr Attribute kAttributes[] = {
 constexpr XlaFfiKit_Signature kSelectAndScatterAdd = MakeSignature(
     "xla_ffi_accelerate.select_and_scatter_add", kArguments, kAttributes);
 
-// What a signature does not say: both have the same batch and channels.
+// Checks what a signature cannot express: both operands have the same batch and
+// channels.
 ffi::Error CheckShapes(const Call& call) {
   const Dimensions operand = call.operand(1).dimensions();
   for (size_t i = 0; i < 2; ++i) {

@@ -106,7 +106,8 @@ void Distribute(const Packed* keys, int64_t n, const Bounds<Packed>& bounds,
 
 }  // namespace parallel_sort_internal
 
-// What ParallelSort() needs beside the keys' own place, for any number of them.
+// The memory that ParallelSort() needs in addition to the keys', for any number
+// of them.
 template <typename Packed>
 class ParallelSortScratch {
  public:

@@ -9,7 +9,7 @@ namespace sort_internal {
 
 LinePlan PlanRows(const SortProblem& problem, const Executor& executor) {
   const int64_t n = problem.length;
-  // Of a shorter row half is sorted before a second thread has come.
+  // Half of a shorter row would be sorted before a second thread starts.
   constexpr int64_t kLongRow = 1 << 16;
   const int64_t width = problem.operands[0].width;
   const bool is_counted =

@@ -40,10 +40,10 @@ ScratchStatus Sort(const SortProblem& problem, const Executor& executor);
 
 namespace sort_internal {
 
-// Of one operand, which needs no index to be stable.
+// Sorts one operand, which needs no index to be stable.
 ScratchStatus SortValues(const SortProblem& problem, const Executor& executor);
 
-// Of any number of operands.
+// Sorts any number of operands.
 ScratchStatus SortWithPayload(const SortProblem& problem,
                               const Executor& executor);
 

@@ -26,7 +26,7 @@ void PackRange(const KeyColumn& column, int64_t begin, int64_t end,
   });
 }
 
-// The same indices, with the codes of another column.
+// Keeps the indices, and replaces the codes by those of another column.
 template <typename Packed>
 void Repack(const KeyColumn& column, Packed* packed, int64_t n) {
   VisitColumn(column, [&](const auto* keys, const auto& code) {
@@ -75,9 +75,10 @@ void SortRuns(const SortProblem& problem, int64_t row, int64_t level,
   }
 }
 
-// The same of a whole row, from the second key on, by all threads. Each takes
-// the runs that begin in its part; the parts are found first, because sorting a
-// run changes its codes. `begins` has room for one more than there are parts.
+// Sorts the runs of a whole row, from the second key on, by all threads. Each
+// takes the runs that begin in its part. The parts are found first, because
+// sorting a run changes its codes. `begins` has room for one more than the
+// number of parts.
 template <typename Packed>
 void SortRunsInParallel(const SortProblem& problem, int64_t row, Packed* packed,
                         int64_t parts, int64_t* begins,

@@ -110,7 +110,7 @@ void SortRows(const K* in, int64_t rows, int64_t n, const Code& code,
   }
 }
 
-// Of bf16, which XLA quiets.
+// Quiets the NaNs of bf16, as XLA does.
 void QuietNans(const SortOperand& operand, int64_t begin, int64_t end) {
   if (!operand.is_bf16) return;
   QuietBF16Nans(static_cast<uint16_t*>(operand.out) + begin, end - begin);
@@ -152,8 +152,8 @@ ScratchStatus SortLongRows(const SortProblem& problem, const Code& code,
   return {};
 }
 
-// The same of 8 or 16 bits an element: every code is counted, by each thread in
-// memory of its own.
+// The same for elements of 8 or 16 bits: each thread counts every code in its
+// own memory.
 template <typename K, typename Code, std::enable_if_t<(sizeof(K) < 4), int> = 0>
 ScratchStatus SortLongRows(const SortProblem& problem, const Code& code,
                            int64_t parts, const Executor& executor) {

@@ -22,8 +22,8 @@
 
 namespace xla_ffi_kit {
 
-// What a thread does at a time: elements or rows of one matrix, and columns of
-// the result.
+// The work of a thread at a time: elements or rows of one matrix, and columns
+// of the result.
 template <typename T, typename I>
 struct SparseTask {
   using Value = T;
@@ -40,8 +40,8 @@ struct SparseTask {
   bool is_sorted;                     // by row, as far as is known
 };
 
-// Where a place in `size` is that counts from the end if negative; `size` or
-// more, as an unsigned number, if there is none.
+// Returns the place of index i in `size`; negative ones count from the end. The
+// result is `size` or more if there is no such place.
 inline uint64_t PlaceOf(int64_t i, int64_t size) {
   return static_cast<uint64_t>(i < 0 ? i + size : i);
 }
@@ -56,8 +56,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Sums of columns of the result that lie beside each other: kVectors vectors,
-// or one of which only `count` lanes are used.
+// Sums of adjacent columns of the result: kVectors vectors, or one vector whose
+// first `count` lanes are used.
 template <class D, int kVectors, bool kPartial>
 class Sums {
  public:
@@ -311,7 +311,7 @@ void MultiplyCoordinates(const SparseProblem<T>& p,
                          for (; begin < end; ++begin) run(task_of(begin));
                        });
   }
-  // Of one matrix threads must not add to the same place.
+  // Threads must not add to the same place of one matrix.
   auto whole = task_of(0);
   const int64_t parts =
       NumParts(executor, p.entries, MinItems(kParallelForMinBytes / 2, entry));

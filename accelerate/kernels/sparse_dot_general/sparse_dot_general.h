@@ -25,7 +25,7 @@ struct SparseProblem {
   const T* data = nullptr;
   const T* rhs = nullptr;
   T* out = nullptr;
-  // From one place in the batch to the next, in elements; 0 if all share it.
+  // Distances between batch elements, in elements; 0 if all share one.
   int64_t data_stride = 0, rhs_stride = 0;
 };
 

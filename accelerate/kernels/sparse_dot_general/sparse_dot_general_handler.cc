@@ -56,7 +56,7 @@ struct SparseCall {
     return Check(rhs, {operand(rhs).dimensions()[1], out()[2]});
   }
 
-  // From one matrix to the next; 0 if there is one for the whole batch.
+  // The distance between matrices; 0 if the whole batch shares one.
   int64_t StrideOf(size_t i) const {
     const Dimensions dims = operand(i).dimensions();
     return dims[0] == 1 ? 0 : Product(dims.last(dims.size() - 1));

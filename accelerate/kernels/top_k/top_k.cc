@@ -159,7 +159,7 @@ class Selector {
     }
   }
 
-  // The same by the k-th best of the whole row.
+  // Selects by the k-th best of the whole row.
   template <typename K, typename Rank>
   void SelectAtOnce(const K* in, int64_t n, const Rank& rank) {
     Wide* const sorted = sorted_;
@@ -178,8 +178,8 @@ class Selector {
     for (int64_t j = 0; j < k_; ++j) codes_[j] = rank(in[indices[j]]);
   }
 
-  // Of `count` indices of elements as good as the k-th best, leaves k: of those
-  // equal to it the first ones.
+  // Reduces `count` indices of elements as good as the k-th best to k; keeps
+  // the first ones of those that equal it.
   template <typename K, typename Rank>
   void RemoveSurplus(const K* in, int64_t count, const Rank& rank) {
     uint32_t* indices = indices_;

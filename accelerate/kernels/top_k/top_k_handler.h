@@ -3,9 +3,9 @@
 // Target xla_ffi_accelerate.top_k: (x[..., n]) -> (values[..., k], indices[...,
 // k])
 //
-// Of each row of x the k largest elements, largest first, and their indices;
-// of equal ones that with the lower index comes first. Floats are ordered by
-// their bits, as XLA's TopK orders them:
+// Returns the k largest elements of each row of x, largest first, and their
+// indices. Equal elements come in the order of their indices. Floats are
+// ordered by their bits, as XLA's TopK orders them:
 // -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN. `k` is the results' last
 // axis, at most n.
 //

@@ -1,4 +1,4 @@
-"""Makes JAX's own functions on the CPU faster, with the same bits.
+"""Makes JAX's own functions on CPUs faster, with bit-identical results.
 
 Importing this package changes nothing: `enable()` does.
 """

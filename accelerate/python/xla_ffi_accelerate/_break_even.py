@@ -1,9 +1,10 @@
-"""From how many elements on a rule is faster than XLA's own code.
+"""The number of elements from which a rule is faster than XLA's own code.
 
-A rule costs a call, and then less than XLA for each element. The sizes of the
-table are measured on two cores with AVX-512, in a loop that XLA compiles to one
-function, where a call costs most. `calibrate` measures the three costs on the
-user's machine, with its threads and instructions, and keeps them in its cache.
+A rule costs one call, and then less than XLA's code for each element. The sizes
+of the table were measured on two cores with AVX-512, in a loop
+that XLA compiles to one function, where a call costs most. `calibrate` measures
+the three costs on the user's machine, with its threads and instructions, and
+keeps them in its cache.
 """
 
 from __future__ import annotations
@@ -39,13 +40,12 @@ _RANGE = 4
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What calls of a rule, and of XLA's own code, take.
+    """The costs of a rule and of XLA's own code.
 
     Attributes:
-      call: nanoseconds that a call of the rule takes more than XLA's own code,
-        whatever its size.
+      call: the additional nanoseconds of a call of the rule, for any size.
       own: nanoseconds for each element in XLA's own code.
-      rule: the same of the rule.
+      rule: nanoseconds for each element in the rule.
     """
 
     call: float
@@ -53,7 +53,7 @@ class Cost:
     rule: float
 
     def size(self) -> float:
-        """From how many elements on the rule is faster."""
+        """The number of elements from which the rule is faster."""
         gain = self.own - self.rule
         return max(self.call, 0.0) / gain if gain > 0 else math.inf
 
@@ -63,7 +63,7 @@ _forced: list[int] = []
 
 @contextlib.contextmanager
 def forced() -> Iterator[None]:
-    """Rules are used from one element on, for as long as it lasts."""
+    """While it is open, rules are used from one element on."""
     _forced.append(1)
     try:
         yield
@@ -108,14 +108,14 @@ def keep(costs: Mapping[str, Cost]) -> Path:
 
 
 def cache_file() -> Path:
-    """Where the costs are kept."""
+    """Returns the file of the costs."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "xla_ffi_accelerate" / "costs.json"
 
 
 @functools.cache
 def machine() -> str:
-    """What the costs depend on: processor, threads and XLA."""
+    """Returns what the costs depend on: processor, threads and XLA."""
     model = platform.machine()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():

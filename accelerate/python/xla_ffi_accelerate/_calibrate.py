@@ -1,4 +1,4 @@
-"""Measures from how many elements on each rule is faster, on this machine."""
+"""Measures the break-even size of each rule on this machine."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def calibrate() -> dict[str, Cost]:
 
 
 def _cost(name: str) -> Cost | None:
-    """None where no rule covers the calls, or the machine was too busy."""
+    """The costs; None if no rule covers the calls or the machine was busy."""
     sizes: list[int] = []
     own: list[float] = []
     rule: list[float] = []

@@ -5,7 +5,7 @@ FLOATS = (*HALF, "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
-# Of equal elements one is as good as another: there is one zero and no NaN.
+# Equal elements are interchangeable: there is one zero and no NaN.
 WITHOUT_TIES = ("bool", *SIGNED, *UNSIGNED)
-# What sort and the hash table take.
+# The dtypes that sort and the hash table take.
 REAL = (*WITHOUT_TIES, *FLOATS)

@@ -1,4 +1,4 @@
-"""What a program's operations were lowered to, and why.
+"""Reports what a program's operations were lowered to, and why.
 
 `explain(f)(*args)` returns a table; so does running a script by
 `python -m xla_ffi_accelerate explain script.py`.
@@ -42,14 +42,14 @@ class Row:
     """Calls of a primitive, with operands of one kind.
 
     Attributes:
-      primitive: its name.
-      operands: their types.
-      count: how many there are in the program as it is traced; one in a loop
-        counts once, and one whose result nobody uses counts too.
+      primitive: the name of the primitive.
+      operands: the types of the operands.
+      count: the number of calls in the traced program. A call in a loop counts
+        once; a call whose result is not used counts too.
       lowered_to: a handler, "plain HLO" or "JAX's own".
-      reason: why JAX's own stayed.
-      own_ms: how long JAX's own takes, if it was measured.
-      rule_ms: how long the rule takes that is on, or that could be.
+      reason: why JAX's own code stayed.
+      own_ms: the milliseconds of JAX's own code, if they were measured.
+      rule_ms: the milliseconds of the rule that is on, or that could be.
     """
 
     primitive: str
@@ -62,11 +62,11 @@ class Row:
 
 
 class Explanation:
-    """A table: `str` of it is text, and a notebook shows it as a table.
+    """A table, as text by `str` and as a table in a notebook.
 
     Attributes:
       rows: the calls of the primitives that have rules.
-      others: primitive -> how often it is called, of those that have none.
+      others: primitive without a rule -> the number of its calls.
       loops: the loops of the compiled program.
     """
 
@@ -192,7 +192,7 @@ class Recorder:
 def explain(
     function: Callable[P, object], *, measure: bool = False
 ) -> Callable[P, Explanation]:
-    """Reports what the operations of a program are lowered to, and why.
+    """Reports what the operations of a function are lowered to, and why.
 
     It traces and compiles the function under the current setting, and does not
     run it. A function that needs values, for example in an `if`, is run.

@@ -1,7 +1,7 @@
-"""Which loops of a compiled program are one function, and why others are not.
+"""Finds the loops that XLA compiled to one function, and why others are not.
 
-XLA's CPU compiler moves a loop that it makes one function of into a call that
-it marks. In any other, each operation of a step is a task.
+XLA's CPU compiler moves a loop that it compiles to one function into a call
+that it marks. In any other loop, each operation of a step is a task.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class Loop:
 
     Attributes:
       where: the line of the program, or JAX's name of the loop.
-      steps: how many there are, if XLA knows.
-      is_one_function: whether it is; else its operations are tasks.
+      steps: the number of steps, if XLA knows it.
+      is_one_function: whether it is one function. If not, its operations are
+        tasks.
       calls: the operations that keep it from being one.
       advice: what would help.
       copied: the size of the largest array that each step copies, in bytes.
@@ -81,7 +82,7 @@ class _Operation:
         return found + _CALLED.findall(self.line)
 
     def name(self) -> str:
-        """What JAX calls it."""
+        """JAX's name of the operation."""
         found = _NAME.search(self.line)
         return found[1].rpartition("/")[2] if found else self.kind
 
@@ -108,7 +109,7 @@ def loops(text: str, names: frozenset[str]) -> list[Loop]:
     found: list[Loop] = []
     for computation, operations in program.items():
         for operation in operations:
-            # One within a function is part of it.
+            # A loop within a function is part of the function.
             is_inner = computation in compact and computation in bodies
             if operation.kind == "while" and not is_inner:
                 is_one = computation in compact

@@ -1,4 +1,4 @@
-"""Calls of the package's handlers, from functions that rules lower to."""
+"""Calls the package's handlers, in the functions that rules lower to."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def call(
 ) -> list[jax.Array]:
     """Calls a handler.
 
-    Not an `FfiOp`: operands may be any number, results depend on parameters
-    that the handler does not get, and nothing is traced, mapped or
-    differentiated any more.
+    It is not an `FfiOp`, because the number of operands varies, results depend
+    on parameters that the handler does not get, and nothing is traced, mapped
+    or differentiated at this stage.
 
     Args:
       target: the handler, of the package's library.

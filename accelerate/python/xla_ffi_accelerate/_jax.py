@@ -45,9 +45,9 @@ def set_global_value(context: object, value: object) -> None:
 
 
 def awaited_module(path: str) -> str | None:
-    """The module of a primitive that the program has not imported yet.
+    """The module of a primitive, if the program has not imported it yet.
 
-    Only `jax.experimental.sparse`, which takes a second to import.
+    This is only `jax.experimental.sparse`, which takes a second to import.
     """
     module = "jax.experimental.sparse"
     is_late = path.startswith(f"{module}.") and module not in sys.modules
@@ -110,5 +110,5 @@ def is_exporting(ctx: LoweringRuleContext) -> bool:
 
 
 def is_threefry_partitionable() -> bool:
-    """Which of its two ways of counting JAX's generator has."""
+    """Whether JAX's generator counts in its partitionable way."""
     return bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ def jit(
     )
 
 
-# Not as a union, which would be made at every call.
+# A union would be created at every call.
 _LEAVES = (jax.Array, np.ndarray, float, int, complex)
 
 

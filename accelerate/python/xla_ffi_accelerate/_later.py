@@ -44,7 +44,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             own(module)
-            # Not before: an import may fail, and the program try again.
+            # This comes last, because an import may fail, and be tried again.
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
             for then in list(self.then.values()):

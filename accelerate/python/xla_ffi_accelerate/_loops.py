@@ -1,4 +1,4 @@
-"""Loops that XLA makes one function of.
+"""Loops that XLA compiles to one function.
 
 XLA's CPU compiler does so if each operation of a step can be in it, and if they
 read and write fewer bytes than an option of XLA says. Up to jax 0.10 that is
@@ -27,7 +27,7 @@ _HAS_ROOM = jax.__version_info__ >= (0, 11)
 
 
 class _Thread(threading.local):
-    """How many loops the operation is in that the thread lowers."""
+    """The number of loops around the operation that the thread lowers."""
 
     depth = 0
 
@@ -58,7 +58,7 @@ class _Lowering:
 
 
 def install() -> None:
-    """Has `inside` know; on a changed JAX, it does not."""
+    """Lets `inside` know about loops; on a changed JAX, it does nothing."""
     with contextlib.suppress(_jax.ChangedJaxError):
         loop = _jax.primitive("jax.lax.while_p")
         own = _jax.own_lowering(loop)
@@ -67,7 +67,7 @@ def install() -> None:
 
 
 def inside() -> bool:
-    """Whether what is lowered is in a loop.
+    """Whether the operation that is lowered is in a loop.
 
     A function that is called in a loop and elsewhere is lowered once, for where
     it is met first.

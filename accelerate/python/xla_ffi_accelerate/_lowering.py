@@ -1,4 +1,4 @@
-"""Puts rules in the place of JAX's own, where the setting has them."""
+"""Replaces JAX's own lowerings by the rules that are on in the setting."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def lower(
     *operands: ir.Value,
     **parameters: object,
 ) -> Lowered:
-    """Lowers to the rule's function, of arrays that belong to no mesh."""
+    """Lowers to the rule's function, for arrays that belong to no mesh."""
     plain = [
         ShapedArray(aval.shape, aval.dtype)
         for aval in lowering.shaped(ctx.avals_in)
@@ -133,7 +133,7 @@ def reasons(name: str) -> list[str]:
 
 
 def warn(name: str, reason: str) -> None:
-    """Says once for each name that JAX's own code stays."""
+    """Warns once for each name that JAX's own code stays."""
     is_first = name not in _reasons
     _reasons.setdefault(name, {})[reason] = None
     if is_first:
@@ -152,7 +152,7 @@ def _decide(
     ctx: LoweringRuleContext,
     parameters: dict[str, object],
 ) -> str | Found:
-    """Why a rule is not used, or what it needs to know of XLA."""
+    """Returns why a rule is not used, or what it needs to know about XLA."""
     if frozenset(parameters) not in rule.params:
         warn(name, f"its parameters are {sorted(parameters)}")
         return "its parameters have changed"

@@ -1,4 +1,4 @@
-"""What a rule is: data, which one mechanism (`_lowering`) reads."""
+"""Rules as data, which one mechanism (`_lowering`) reads."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Reason: TypeAlias = str | None
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SelfTest:
-    """A rule's comparison with XLA, where XLA's order of sums matters.
+    """A comparison of a rule with XLA, if XLA's order of sums matters.
 
     Attributes:
       name: its line in the table of `_self_tests.VERIFIED`. A release that the
         line does not have is tested when a program first needs the rule.
-      run: `run(rule, *key)`: what it finds, None if XLA computes in an order
-        that the rule does not have. It may run on two threads at once.
-      key: `key(*avals, **parameters)`: what the result depends on.
+      run: `run(rule, *key)` returns what it finds, or None if XLA computes in
+        an order that the rule does not have. It may run on two threads at once.
+      key: `key(*avals, **parameters)` returns what the result depends on.
     """
 
     name: str
@@ -44,17 +44,17 @@ class Rule:
         module has it.
       params: the sets of parameters that it has in some release. With any other
         set, JAX's own lowering stays.
-      covers: `covers(*avals, **parameters)`: why the rule is not used, or None
-        if it gives what `exact` says, and sooner than XLA's own code. Shapes
-        may be symbolic only without `target`.
-      call: `call(*arrays, **parameters)`: what takes the primitive's place, a
-        function of JAX.
+      covers: `covers(*avals, **parameters)` returns why the rule is not used,
+        or None if its results are as `exact` says and it is faster than XLA's
+        own code. Shapes may be symbolic only without `target`.
+      call: `call(*arrays, **parameters)`, a JAX function that replaces the
+        primitive.
       exact: whether the results are XLA's own, bit for bit.
       target: the handler that `call` calls. None for plain HLO, which needs no
         library and is exported too.
-      partitions: whether sharded operands stay in place where XLA's own code
-        leaves them there; a function if it depends on the call.
-      test: what it has to pass on a release of jaxlib that is not verified.
+      partitions: whether sharded operands stay in place if XLA's own code
+        leaves them there. It is a function if this depends on the call.
+      test: the test that it has to pass on an unverified release of jaxlib.
       x64: whether `call` computes in double precision.
     """
 

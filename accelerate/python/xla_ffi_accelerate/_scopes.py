@@ -1,8 +1,8 @@
-"""Changes of the setting: of the process, and of blocks on a thread.
+"""Changes of the setting, by the process and by blocks of a thread.
 
-What is on in a thread is what the changes make of nothing, in their order:
-those of the process, and of the thread's blocks from the outermost one on. A
-block may end in any order; its changes go, and the others stay.
+The names that are on in a thread result from applying all changes in order:
+those of the process, then those of the thread's blocks, from the outermost one
+on. Blocks may end in any order. When one ends, only its changes are removed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from xla_ffi_accelerate._setting import OFF, Record, Setting
 
 @dataclasses.dataclass(eq=False)
 class Change:
-    """Names that are switched on with those before, or instead of them.
+    """Names to switch on, in addition to earlier ones or instead of them.
 
     Attributes:
       names: the names.
-      replaces: whether those before are switched off.
-      record: who wants to know what is lowered in a block.
+      replaces: whether earlier names are switched off.
+      record: collects what is lowered in the block.
     """
 
     names: frozenset[str]
@@ -39,15 +39,15 @@ class Scope:
     """The changes of the process, or of a block.
 
     Attributes:
-      block: what the block was opened with; none for the process.
-      added: what was switched within it, as one change.
+      block: the change that the block was opened with; None for the process.
+      added: the changes within the block, as one change.
     """
 
     block: Change | None = None
     added: Change | None = None
 
     def after(self, names: frozenset[str]) -> frozenset[str]:
-        """What the changes make of the names."""
+        """Returns the names after the changes."""
         for change in (self.block, self.added):
             if change is not None:
                 kept = frozenset() if change.replaces else names
@@ -93,7 +93,7 @@ def add(change: Change) -> None:
 
 
 def record_all(record: Record) -> None:
-    """Has `record` know what all threads lower, from now on."""
+    """Lets `record` collect what all threads lower after this call."""
     with _lock:
         _process.block = Change(frozenset(), replaces=False, record=record)
         _apply()

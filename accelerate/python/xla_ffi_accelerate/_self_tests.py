@@ -1,9 +1,9 @@
-"""How this release of XLA computes, where a rule's bits depend on it.
+"""Tests how this release of XLA computes, if a rule's bits depend on it.
 
-The table says what is verified. On any other release a rule is compared with
-XLA's own code when a program that it covers is first lowered: on a thread of
-its own, which has nothing that the caller has entered (a mesh, a trace, a
-transfer guard), with JAX's defaults, on the CPU.
+The table lists what is verified. On any other release, a rule is compared with
+XLA's own code when a program that it covers is first lowered. The test runs on
+the CPU with JAX's defaults, on a separate thread, so that contexts of the
+caller (a mesh, a trace, a transfer guard) do not affect it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _found: dict[tuple[Rule, tuple[object, ...]], Found | Failure] = {}
 def find(
     rule: Rule, avals: Sequence[ShapedArray], parameters: dict[str, object]
 ) -> Found | Failure:
-    """What the rule has to know of XLA for a call; tests it if need be."""
+    """Returns what the rule has to know of XLA for a call; may run a test."""
     test = rule.test
     if test is None:
         return {}
@@ -108,7 +108,7 @@ def find(
 
 
 def has_failed(rule: Rule) -> bool:
-    """Whether a test has, which does not depend on sizes."""
+    """Whether a test has failed that does not depend on sizes."""
     return isinstance(_found.get((rule, ())), Failure)
 
 
@@ -140,9 +140,10 @@ def _has_avx512() -> bool:
 
 
 def isolated(function: Callable[[], T]) -> T:
-    """`function()`, with JAX's defaults on its CPU, and XLA's own code.
+    """Calls `function` on the CPU with JAX's defaults and XLA's own code.
 
-    Raises what `function` does. It is called while JAX lowers, and may compile.
+    It raises what `function` raises. It is called while JAX lowers, and may
+    compile programs.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -165,7 +166,7 @@ def isolated(function: Callable[[], T]) -> T:
 
 
 def _defaults() -> list[contextlib.AbstractContextManager[object]]:
-    """In the place of what the process may have configured."""
+    """JAX's defaults instead of the configuration of the process."""
     return [
         _setting.using(OFF),
         jax.default_device(jax.local_devices(backend="cpu")[0]),
@@ -186,8 +187,8 @@ def same_bits(
 ) -> bool:
     """Whether a rule, once installed, changes no bit of a function's results.
 
-    Compiles the function with XLA's own code and again with the rule, which
-    takes `trial` for granted, and runs both, isolated.
+    It compiles the function with XLA's own code and with the rule, which takes
+    `trial` as given, and runs both, isolated.
     """
 
     def compare() -> bool:
@@ -333,7 +334,7 @@ def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
         ]
         return own, transposed, kit
 
-    # By the axis of the products, and laid out so.
+    # The operands in both layouts, by the axis of the products.
     operands = (
         {2: lhs, 1: np.ascontiguousarray(np.swapaxes(lhs, 1, 2))},
         {1: rhs, 2: np.ascontiguousarray(np.swapaxes(rhs, 1, 2))},
@@ -342,14 +343,14 @@ def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
     own, transposed, kit = compiled(*operands, operands)
     found = {np.asarray(x).tobytes() for x in own}
     found |= {np.asarray(x).swapaxes(1, 2).tobytes() for x in transposed}
-    # More than one if it depends on how operands and result lie in memory.
+    # There is more than one if XLA's order depends on the layouts.
     orders = zip(ORDERS, kit, strict=True)
     same = (o for o, x in orders if found == {np.asarray(x).tobytes()})
     return next(same, None)
 
 
 def _few_products(rule: Rule) -> Found | None:
-    """Sizes at either end, alone and in a loop, from operands of any layout."""
+    """Products of extreme sizes, alone and in a loop, in every layout."""
 
     def few(*operands: jax.Array) -> object:
         flat = operands[:2]

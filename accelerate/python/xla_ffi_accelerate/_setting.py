@@ -1,4 +1,4 @@
-"""What is on: a part of what JAX compiles a program for.
+"""The setting, which is a part of the key of JAX's compiled programs.
 
 A user context of JAX is part of the key of all its caches. A program is
 compiled once for each setting that it runs under, and found again; nothing is
@@ -25,13 +25,12 @@ class Call:
     """A call of a primitive that has rules, as it is lowered.
 
     Attributes:
-      primitive: of JAX.
-      avals: its operands.
+      primitive: JAX's primitive.
+      avals: the types of its operands.
       parameters: its parameters.
-      reasons: why those of the rules that are on do not cover it that were
-        asked.
-      others: the rules that are off, with names, and what they would need to
-        know, or why they would not cover it either.
+      reasons: why the rules that are on do not cover the call.
+      others: the rules that are off, with their names, and what they would need
+        to know, or why they would not cover the call either.
     """
 
     primitive: Primitive
@@ -42,7 +41,7 @@ class Call:
 
 
 class Record(Hashable, Protocol):
-    """Who wants to know what primitives are lowered to."""
+    """Collects what primitives are lowered to."""
 
     def others(self) -> Iterable[tuple[str, Rule]]:
         """All rules that there are."""
@@ -53,13 +52,14 @@ class Record(Hashable, Protocol):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Setting:
-    """What lowerings ask. JAX compares it at every call, so by identity.
+    """The setting that lowerings read. JAX compares it often, by identity.
 
     Attributes:
-      names: those that are on.
-      rules: theirs, each with its name; the first one that covers is taken.
-      trial: what the one rule that tests itself takes for granted.
-      record: who wants to know.
+      names: the names that are on.
+      rules: their rules, each with its name. The first one that covers a call
+        is used.
+      trial: what the rule takes as given that is being tested.
+      record: collects what is lowered, if anyone asks for it.
     """
 
     names: frozenset[str] = frozenset()
@@ -73,16 +73,16 @@ _context = jax.make_user_context(default_value=OFF)
 
 
 def current() -> Setting:
-    """This thread's, or else that of the process."""
+    """Returns this thread's setting, or else that of the process."""
     return cast(Setting, _context.value)
 
 
 def set_process(setting: Setting) -> None:
-    """Gives threads that have none of their own this one."""
+    """Sets the setting of threads that have none of their own."""
     _jax.set_global_value(_context, setting)
 
 
 def using(setting: Setting) -> AbstractContextManager[None]:
-    """Gives this thread a setting of its own, until the block's end."""
+    """Sets this thread's setting until the end of the block."""
     block: AbstractContextManager[None] = _context(setting)
     return block

@@ -61,21 +61,21 @@ GROUPS: dict[str, Sequence[str]] = {
 
 
 def result(name: str) -> Result:
-    """Close if any of a name's rules is."""
+    """Returns "close" if any rule of the name is close, else "exact"."""
     return "exact" if all(rule.exact for rule in RULES[name]) else "close"
 
 
 def rules(names: frozenset[str]) -> Iterator[tuple[str, Rule]]:
-    """The rules of the names, in the order in which they are asked."""
+    """Returns the rules of the names, in the order in which they are tried."""
     for name in reversed(RULES):
         if name in names:
             yield from ((name, rule) for rule in RULES[name])
 
 
 def names(function: str, *given: str, exact: bool) -> frozenset[str]:
-    """The names, those of groups, or without any all that there are.
+    """Expands groups of names; without names, returns all names.
 
-    Raises ValueError if one is not known.
+    Raises ValueError if a name is not known.
     """
     if not given:
         return frozenset(n for n in RULES if not exact or result(n) == "exact")

@@ -1,7 +1,7 @@
-"""The switch: JAX's own primitives on the package's CPU kernels.
+"""Switches JAX's own primitives to the package's CPU kernels.
 
-Only what a primitive is lowered to is replaced, and only for the platform
-"cpu": tracing, differentiation, vmap and sharding remain JAX's own rules.
+Only the lowering of a primitive is replaced, and only for the platform "cpu".
+Tracing, differentiation, vmap and sharding follow JAX's own rules.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from xla_ffi_accelerate.libraries import CPU_LIBRARY
 
 
 class Enabled:
-    """What `enabled` and `disabled` return: a block of one thread.
+    """The context manager that `enabled` and `disabled` return.
 
-    It may be entered again, within itself too, and by several threads.
+    It applies to the thread that enters it. It is reentrant, and several
+    threads may enter it.
     """
 
     def __init__(self, change: Change) -> None:
@@ -44,12 +45,12 @@ class Enabled:
 def enable(*names: str, exact: bool = True) -> None:
     """Makes JAX's own functions on the CPU run the package's kernels.
 
-    It applies to the whole process; inside a block of `enabled`, until the
-    block ends. Operations that are not covered, such as a dtype without a
-    kernel or a program that is exported, keep JAX's own code. JAX compiles a
-    function once for each setting under which it is called. On a release of JAX
-    that is not verified, a rule that depends on the order of XLA's sums tests
-    itself when a program first needs it.
+    It applies to the whole process. Inside a block of `enabled`, it applies to
+    the thread until the block ends. Operations that are not covered, such as a
+    dtype without a kernel or a program that is exported, keep JAX's own code.
+    JAX compiles a function once for each setting under which it is called. On a
+    release of JAX that is not verified, a rule that depends on the order of
+    XLA's sums tests itself when a program first needs it.
 
     Args:
       *names: the names to enable, in addition to those that are on. For
@@ -71,7 +72,7 @@ def enable(*names: str, exact: bool = True) -> None:
 
 
 def enable_from(value: str) -> None:
-    """`enable` as a variable of the environment says it.
+    """Calls `enable` with the value of an environment variable.
 
     Args:
       value: "exact", "all", or names, with commas between them.
@@ -83,7 +84,7 @@ def enable_from(value: str) -> None:
 
 
 def disable() -> None:
-    """Switches everything off; inside a block, until the block ends."""
+    """Switches everything off; inside a block, only until the block ends."""
     _scopes.add(_off())
 
 
@@ -113,7 +114,7 @@ def disabled() -> Enabled:
 
 
 def status() -> dict[str, Result]:
-    """The names that are on in this thread, sorted.
+    """Returns the names that are on in this thread, sorted.
 
     Returns:
       Name -> "exact" if the results stay the same, bit for bit, or "close" if
@@ -131,7 +132,7 @@ def status() -> dict[str, Result]:
 
 
 def state() -> dict[str, str]:
-    """Name -> "on, exact", say, or why JAX's own stays, for the doctor."""
+    """Returns name -> state, such as "on, exact", for the doctor."""
     on = status()
     found = {}
     for name, rules in sorted(registry.RULES.items()):
@@ -154,7 +155,7 @@ def _off() -> Change:
 
 
 def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
-    """What the arguments ask for, its rules ready to be asked."""
+    """Returns the change for the arguments, and installs its rules."""
     wanted = registry.names(function, *names, exact=exact)
     for name in wanted:  # all of them, before anything is changed
         for rule in registry.RULES[name]:
@@ -165,7 +166,7 @@ def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
 
 
 def install(names: Iterable[str]) -> None:
-    """Makes the primitives of the names ask the setting."""
+    """Makes the lowerings of the names' primitives read the setting."""
     _loops.install()
     for name in sorted(names):
         for rule in registry.RULES[name]:

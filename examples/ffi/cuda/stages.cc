@@ -1,4 +1,4 @@
-// The four stages of a handler, of which XLA:GPU runs all: ../stages.cc.
+// The four stages of a handler, all of which XLA:GPU runs: ../stages.cc.
 
 #include <array>
 #include <atomic>

@@ -1,9 +1,9 @@
-"""`python -m xla_ffi_kit doctor`: what is there, and what will load.
+"""`python -m xla_ffi_kit doctor` reports what is there and what will load.
 
-For a handler library, ours or a stranger's: each handler's FFI version, stages,
-traits and state, what it exports besides, and which jaxlib releases take it.
-For the running environment: versions, devices, which library serves which
-operation, and what runs its reference instead, and why.
+For any handler library, it reports each handler's FFI version, stages, traits
+and state, the library's other exports, and the jaxlib releases that load it.
+For the running environment, it reports versions, devices, the library of each
+operation, and the operations that run their reference, with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; 0 if everything loads, 1 if something does not."""
+    """Runs the command line; returns 0 if everything loads, else 1."""
     options = _parser().parse_args(arguments)
     sys.path.insert(0, os.getcwd())  # as for any module named on this line
     try:
@@ -64,7 +64,7 @@ class _NotFoundError(Exception):
 def _imported(name: str) -> object:
     try:
         return importlib.import_module(name)
-    # Whatever a stranger's module raises, sys.exit() too.
+    # Another project's module may raise anything, even SystemExit.
     except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise _NotFoundError(f"cannot import {name!r}: {reason}") from None

@@ -1,10 +1,11 @@
-"""What a shared library exports and needs, read from its file alone.
+"""Reads what a shared library exports and needs, without loading it.
 
-The dynamic symbols, the libraries it is linked against and the versions of
-their symbols it asks for, after the System V ABI and the LSB's symbol
-versioning. Nothing is loaded, so none of the library's code runs. A file may
-claim anything: tables that share their bytes, names as long as the file,
-numbers beyond it. So what is read has bounds that no real library comes near.
+It reads the dynamic symbols, the libraries that it is linked against and the
+versions of their symbols, as the System V ABI and the LSB's symbol versioning
+define them. Nothing is loaded, so none of the library's code runs. A malformed
+file may contain anything: tables that share their bytes, names as long as the
+file, offsets beyond it. All reads therefore have bounds, far above what a real
+library needs.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ElfError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class SharedLibrary:
-    """What the dynamic linker would see."""
+    """The parts of a library that the dynamic linker reads."""
 
     functions: tuple[str, ...]  # exported
     objects: tuple[str, ...]  # what else is exported
@@ -132,12 +133,12 @@ def _sections(data: mmap.mmap) -> Iterator[_Section]:
 
 
 def printable(name: str) -> str:
-    """A name as it may be printed: none is a command to the terminal."""
+    """Returns a name without control codes, which a terminal would obey."""
     return name if name.isprintable() else ascii(name)[1:-1]
 
 
 class _Names:
-    """The names in a file, of which there is an end."""
+    """The names in a file, with a bound on their total length."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self.data = data
@@ -159,7 +160,7 @@ class _Names:
 
 
 def _table(data: mmap.mmap, section: _Section, item: struct.Struct) -> range:
-    """Where the items of a section begin."""
+    """Returns where the items of a section begin."""
     if section.at + section.size > len(data):
         raise IndexError("a section lies outside the file")
     if section.entry_size not in (0, item.size):

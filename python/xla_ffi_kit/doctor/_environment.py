@@ -32,7 +32,7 @@ from xla_ffi_kit.primitive.spec import OpSpec
 
 @dataclasses.dataclass(frozen=True)
 class LibraryState:
-    """One library that operations take their handlers from."""
+    """A library from which operations take their handlers."""
 
     path: str
     platform: str  # "cpu", "cuda"
@@ -44,7 +44,7 @@ class LibraryState:
 
 @dataclasses.dataclass(frozen=True)
 class OperationState:
-    """What an operation runs on one platform."""
+    """The implementation that an operation runs on one platform."""
 
     name: str
     platform: str  # "cpu", "cuda"
@@ -88,7 +88,7 @@ def examine(
     """Looks at the environment; starts JAX's backends.
 
     Args:
-      operations: those to report on; default: all of the process.
+      operations: the operations to report on. Default: all of the process.
     """
     ours = runtime()
     devices = _devices()
@@ -130,7 +130,7 @@ def _versions() -> dict[str, str]:
 
 
 def _sections() -> dict[str, dict[str, str]]:
-    """What installed packages say, by the entry points `xla_ffi_kit.doctor`.
+    """Returns the sections of packages with entry points `xla_ffi_kit.doctor`.
 
     An entry point is a function without arguments that returns a section's
     lines, name -> state.

@@ -1,4 +1,4 @@
-"""What a handler library offers, and where it will load."""
+"""Reports what a handler library offers, and where it will load."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _probe.main(*sys.argv[1:])
 
 
 class NotAHandlerLibraryError(ValueError):
-    """A file has no handlers to report; the text says why."""
+    """A file has no handlers to report; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class HandlerReport:
-    """One custom call target. "?" or None: the library does not say."""
+    """A custom call target. "?" or None means that the library does not say."""
 
     name: str  # the custom call target, or the function's name
     platform: str  # "cpu", "cuda"
@@ -116,7 +116,7 @@ def examine(path: str, runtime: Runtime) -> LibraryReport:
 
 
 def _probe(path: str) -> Found:
-    """What a process of its own finds in the file."""
+    """Runs the probe in another process, and returns what it finds."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "found.json")
@@ -203,10 +203,10 @@ def _state(answers: dict[str, Answer], types: dict[str, str]) -> str | None:
 
 
 def _wants_type(error: str) -> bool:
-    """Whether a handler only says that XLA has not numbered its state's type.
+    """Whether a handler fails only because its state's type has no number.
 
-    The library's owner registers the type; the doctor cannot, and so does not
-    learn the handler's version.
+    Only the library's owner can register the type, so the doctor cannot learn
+    the handler's version.
     """
     return "must be registered" in error
 
@@ -214,7 +214,7 @@ def _wants_type(error: str) -> bool:
 def _problem(
     version: tuple[int, int], keeps_state: bool, runtime: Runtime
 ) -> str | None:
-    """Why the running jaxlib does not take a handler, in a few words."""
+    """Returns why the running jaxlib does not load a handler, or None."""
     ours = runtime.api_version
     if version < releases.OLDEST:
         return "built for FFI 0.0, which XLA refuses"

@@ -1,11 +1,11 @@
-"""Reads and loads a handler library, in a process of its own.
+"""Reads and loads a handler library, in a separate process.
 
     python _probe.py LIBRARY OUTPUT
 
-Whatever the file claims and the library does - tables without an end, dying in
-a constructor, answering a metadata call by a crash - ends this process or a
-child of it, never the doctor, and within the limits set here. JAX is not
-imported, so nothing of it can get mixed up with the library.
+A broken library may have tables without an end, or crash in a constructor or in
+a metadata call. This ends this process or a child of it within the limits set
+here, and never the doctor. JAX is not imported, so that it cannot interact with
+the library.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xla_ffi_kit.library import c_api, handler_library
 
 _SECONDS = 2  # that a metadata call may take; it takes microseconds
 _MOST_HANDLERS = 1 << 16
-# Of this process and of each child. Mapped files do not count as data.
+# Limits of this process and of each child. Mapped files are not data.
 _LIMITS = {
     resource.RLIMIT_CPU: 30,  # seconds
     resource.RLIMIT_DATA: 4 << 30,
@@ -49,7 +49,7 @@ _RETURNS_CAPSULE = re.compile(r"\w+\(\) -> (capsule|types\.CapsuleType)")
 
 
 class Answer(TypedDict, total=False):
-    """What a handler's function says to a metadata call, or `error`."""
+    """A handler's answer to a metadata call, or `error`."""
 
     api_version: tuple[int, int]
     traits: int
@@ -68,14 +68,14 @@ class FoundHandler(TypedDict, total=False):
 
 
 class Loaded(TypedDict, total=False):
-    """What a loaded library has: handlers, and state types by number."""
+    """The contents of a loaded library: handlers, and state types by number."""
 
     handlers: list[FoundHandler]
     types: dict[str, str]
 
 
 class Found(Loaded, total=False):
-    """All of a library, or `error`."""
+    """Everything found in a library, or `error`."""
 
     kind: str  # "handler table", "exported functions" or "Python module"
     exports: list[str]
@@ -248,7 +248,7 @@ def _kind(library: _elf_symbols.SharedLibrary) -> str:
 
 
 def examine(path: str, output: str) -> Found:
-    """What there is to be found, or the error."""
+    """Returns what the file contains, or the error."""
     try:
         library = _elf_symbols.read(path)
         kind = _kind(library)
@@ -281,7 +281,7 @@ def _write(output: str, found: Found) -> None:
 
 
 def main(path: str, output: str) -> None:
-    """Writes what there is to be found, or the error, as JSON."""
+    """Writes what the file contains, or the error, as JSON."""
     for limit, most in _LIMITS.items():
         hard = resource.getrlimit(limit)[1]
         if hard == resource.RLIM_INFINITY or hard > most:

@@ -49,7 +49,7 @@ def library(report: LibraryReport) -> str:
 
 
 def _signatures(report: LibraryReport) -> list[str]:
-    """What each handler takes, where handlers can say so."""
+    """Describes what each handler takes, if handlers have signatures."""
     if report.kind != "handler table":
         return []
     lines = (h.signature or f"{h.name}: no signature" for h in report.handlers)

@@ -1,4 +1,4 @@
-"""Handler libraries: finding, reading and registering them.
+"""Finds, reads and registers handler libraries.
 
-Nothing but `registration` imports JAX.
+Only `registration` imports JAX.
 """

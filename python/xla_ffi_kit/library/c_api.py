@@ -185,7 +185,7 @@ _Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(CallFrame))
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
-    """What a handler says about itself."""
+    """A handler's metadata."""
 
     api_version: tuple[int, int]
     traits: int

@@ -1,4 +1,4 @@
-"""Handlers in PyCapsules: what extension modules offer them in."""
+"""Handlers in the PyCapsules of extension modules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 def address_of(capsule: object) -> int:
-    """The address in a capsule; TypeError if it is none."""
+    """Returns the address in a capsule; TypeError for anything else."""
     if type(capsule).__name__ != "PyCapsule":
         raise TypeError(f"expected a PyCapsule, got {capsule!r}")
     address: int = _pointer(capsule, _name(capsule))
@@ -65,7 +65,7 @@ class CapsuleLibrary(HandlerLibrary):
             target: Handler(target, platform, _stages(target, capsules))
             for target, capsules in registrations.items()
         }
-        # What tells it from other modules: two may offer one target.
+        # Distinguishes it from other modules, because two may offer one target.
         first = next(iter(self.handlers.values())).stages["execute"]
         self.path = f"{name} at {first:#x}"
         self.types = ()

@@ -1,7 +1,7 @@
-"""`python -m xla_ffi_kit describe`: what a library's handlers take.
+"""`python -m xla_ffi_kit describe` prints what a library's handlers take.
 
-As lines, as a reference page in Markdown, or as the Python of an operation for
-each: all of it follows from the signatures in the library's handler table.
+It prints lines, a reference page in Markdown, or Python with an operation for
+each handler. All of it follows from the signatures in the handler table.
 """
 
 from __future__ import annotations
@@ -118,9 +118,10 @@ def _attribute_row(attribute: Attribute) -> tuple[str, ...]:
 def python(path: str, signatures: Sequence[Signature]) -> str:
     """A Python module with an operation for each handler, to begin with.
 
-    An operation has the operands and results that are never missing. What no
-    signature says is left to its author: `kernel_axes`, here the least rank of
-    each operand, and shapes that follow from no other one.
+    An operation has the operands and results that are never missing. A
+    signature does not state `kernel_axes`, nor shapes that follow from no other
+    shape. The author has to check them; `kernel_axes` is the least rank of each
+    operand here.
     """
     operations = map(_operation, signatures)
     uses_numpy = any(s.attributes for s in signatures)
@@ -203,7 +204,7 @@ _NUMPY = {
 
 
 def _dtypes_of(operands: Sequence[Argument]) -> Iterator[str]:
-    """Those of the operands, if all have one of the first one's."""
+    """The dtypes of the operands, if all have one of the first one's."""
     first, *others = operands
     if first.dtypes and all(o.dtype_of == first.name for o in others):
         given = [d for d in first.dtypes if not d.startswith("f8")]

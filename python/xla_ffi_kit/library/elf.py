@@ -17,7 +17,7 @@ _MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le"}
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 SECTION_SIZE = 64  # of an entry of the section table, which comes last
-# What glibc says where a library needs a newer system.
+# glibc's message if a library needs a newer system.
 _VERSION_NOT_FOUND = re.compile(
     r"(?P<file>\S+): version `(?P<name>\w+?)_(?P<version>[0-9.]+)' not found"
 )
@@ -63,7 +63,7 @@ def too_old_a_system(error: str) -> str | None:
     """Says what the linker's message means if it misses a symbol version.
 
     Args:
-      error: what dlopen() failed with.
+      error: the error message of dlopen().
     """
     found = _VERSION_NOT_FOUND.search(error)
     if found is None:

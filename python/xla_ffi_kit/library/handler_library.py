@@ -1,4 +1,4 @@
-"""Handler libraries: finding, loading and reading them.
+"""Finds, loads and reads handler libraries.
 
 A handler library is a shared library with a handler table
 (`xla_ffi/core/handler_table.h`). It is Python-free; ctypes loads it, so one
@@ -29,7 +29,7 @@ class HandlerLibraryError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Handler:
-    """One custom call target of a library."""
+    """A custom call target of a library."""
 
     name: str  # e.g. "xla_ffi_kit.rms_norm"
     platform: str  # JAX's name of it: "cpu", "cuda"
@@ -41,7 +41,7 @@ class Handler:
         return c_api.read_metadata(self.stages["execute"])
 
     def signature(self) -> Signature | None:
-        """What it takes; None if its library does not say."""
+        """The handler's signature; None if its library does not state it."""
         return read(self.signature_at) if self.signature_at else None
 
 
@@ -55,7 +55,7 @@ class StateType:
     type_info: int
 
 
-# What stands for a library: itself, or its path.
+# A library or its path.
 Library: TypeAlias = Union["HandlerLibrary", str, "os.PathLike[str]"]
 
 
@@ -136,7 +136,7 @@ class HandlerLibrary:
         return found
 
     def signature(self, target: str) -> Signature | None:
-        """What the handler of `target` takes.
+        """Returns the signature of the handler of `target`.
 
         None if the handler does not state it: it is written with the plain FFI,
         or the library is older than signatures.
@@ -183,7 +183,7 @@ class HandlerLibrary:
 def _parallel_for(
     table: c_api.HandlerTable,
 ) -> ctypes._Pointer[ctypes.c_void_p] | None:
-    """Where the library keeps the address of its parallel loop, if it does."""
+    """Finds where the library keeps the address of its parallel loop."""
     if table.struct_size < ctypes.sizeof(c_api.HandlerTable):
         return None
     return table.parallel_for or None
@@ -194,7 +194,7 @@ _loaded: dict[str, tuple[ctypes.CDLL, tuple[int, ...]]] = {}
 
 
 def loaded(path: str) -> ctypes.CDLL | None:
-    """What this process loaded from a path, also if it is gone since."""
+    """Returns what this process loaded from a path, even if it is gone now."""
     found = _loaded.get(path)
     return found[0] if found else None
 
@@ -290,9 +290,9 @@ def libraries_beside(
 def find(
     libraries: Sequence[HandlerLibrary], platform: str, target: str
 ) -> HandlerLibrary | None:
-    """The library to take `target` from; None if the reference must do.
+    """Returns the library that has `target`; None if the reference must run.
 
-    Raises HandlerLibraryError if there must be one and it lacks the target.
+    Raises HandlerLibraryError if a required library lacks the target.
     """
     offered = [lib for lib in libraries if lib.platform == platform]
     present = [lib for lib in offered if lib.exists]
@@ -309,7 +309,7 @@ def find(
 def all_of(
     libraries: Library | Sequence[Library], where: str = "libraries"
 ) -> tuple[HandlerLibrary, ...]:
-    """One library or several as libraries, where some may be paths."""
+    """Returns one or several libraries or paths as a tuple of libraries."""
     if isinstance(libraries, HandlerLibrary | str | os.PathLike):
         libraries = (libraries,)
     if not isinstance(libraries, Iterable):

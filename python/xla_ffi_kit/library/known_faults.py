@@ -1,8 +1,8 @@
-"""Releases of jaxlib that are known to compute wrongly on CPUs, or to crawl.
+"""Releases of jaxlib with known wrong or very slow results on CPUs.
 
-The kit causes none of it. But whoever checks a kernel against JAX should know.
-Each entry was reproduced on the releases that it names, and on no others of
-`RAN`; `tests/jax/known_faults_test.py` does so again.
+The kit causes none of these faults, but they matter if you check a kernel
+against JAX. `tests/jax/known_faults_test.py` reproduces each entry on the
+releases that it names, and on no others of `RAN`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KnownBadReleaseWarning(UserWarning):
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """What some releases do wrong, on CPUs."""
+    """A fault of some releases on CPUs."""
 
     issue: str  # where it was reported: jax-ml/jax, openxla/xla
     what: str  # goes on after "it"
@@ -79,12 +79,12 @@ FAULTS = (
 
 
 def faults_of(release: str) -> tuple[Fault, ...]:
-    """What a release of jaxlib is known to do wrong."""
+    """Returns the known faults of a release of jaxlib."""
     return tuple(fault for fault in FAULTS if release in fault.releases)
 
 
 def warning_of(release: str) -> str | None:
-    """What a program is told that runs on a release; None if nothing."""
+    """Returns the warning for programs on a release; None if there is none."""
     faults = [fault for fault in faults_of(release) if fault.warns]
     if not faults:
         return None
@@ -104,9 +104,9 @@ _warned = threading.Lock()  # taken by the first who asks, and never released
 
 
 def warn_once() -> None:
-    """Warns of the running jaxlib, if need be: once in a process.
+    """Warns once in a process if the running jaxlib has a known fault.
 
-    For where a program starts to use a handler. Starts no backend.
+    It is called when a program starts to use a handler. It starts no backend.
     """
     if not _warned.acquire(blocking=False):
         return

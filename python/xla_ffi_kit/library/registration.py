@@ -1,9 +1,9 @@
-"""Registers handlers with JAX: when the kit is imported, or when first needed.
+"""Registers handlers with JAX, at import or at their first use.
 
-JAX keeps what is registered before a backend is up and passes it on when the
-backend starts, so importing starts none. Libraries whose handlers keep state
-have to wait: jaxlib 0.10.2 passes on handlers before their types, and its CPU
-backend then does not start.
+If no backend is up, JAX keeps registrations and passes them on when the backend
+starts, so an import starts none. Handlers with state are registered at their
+first use, because jaxlib 0.10.2 passes on handlers before their types, and then
+its CPU backend does not start.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 @functools.cache
 def runtime_api_version() -> tuple[int, int] | None:
-    """The FFI version of the running jaxlib, from the headers it carries.
+    """Returns the FFI version of the running jaxlib, from its headers.
 
-    None if the headers are not there; XLA's own check then has to do.
+    It is None if jaxlib has no headers. Then only XLA checks the version.
     """
     header = os.path.join(jax.ffi.include_dir(), "xla/ffi/api/c_api.h")
     try:
@@ -72,8 +72,8 @@ def runtime_api_version() -> tuple[int, int] | None:
 def register(library: HandlerLibrary, target: str) -> None:
     """Registers `target` of `library`, types first; you may repeat it.
 
-    Does nothing if this process has no backend for the library's platform
-    (cross-platform lowering and export need none).
+    It does nothing if this process has no backend for the library's platform,
+    because cross-platform lowering and export need no registration.
     """
     if library.platform == "cpu":
         known_faults.warn_once()

@@ -1,4 +1,4 @@
-"""Which jaxlib releases take a handler of which FFI version.
+"""Maps FFI versions to the jaxlib releases that load their handlers.
 
 XLA takes a handler if 0.1 <= the version of the headers it was built with <=
 its own (`xla/ffi/ffi_registry.cc`). The versions of the releases are read from
@@ -33,7 +33,7 @@ def crashes(built: Version, jaxlib: str) -> bool:
 
 
 def loads_in(built: Version, *, old_state: bool = False) -> str:
-    """The jaxlib releases that load a handler, in words.
+    """Names the jaxlib releases that load a handler.
 
     Args:
       built: the FFI version of the headers it was built with.

@@ -1,7 +1,8 @@
-"""What a handler takes and returns, as its library's handler table says it.
+"""Reads the signatures of handlers from a library's handler table.
 
 `xla_ffi/core/handler_signature.h` has the structs that are read here. A handler
-written with the plain FFI has no signature, nor has one of an older library.
+written with the plain FFI has no signature, and neither has one of an older
+library.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class _Signature(ctypes.Structure):
 
 
 class ShapeForm(enum.IntEnum):
-    """How a shape follows from that of another argument."""
+    """The relation of a shape to that of another argument."""
 
     SAME = 0
     BUT_LAST = 1  # another last axis
@@ -95,7 +96,7 @@ class Argument:
     dtypes: tuple[str, ...]  # "f32", those it may have; none: `dtype_of` or any
     dtype_of: str | None  # the argument whose dtype it has
     ranks: tuple[int, int | None]  # the least, and the most if there is one
-    shape_of: str | None  # the argument whose shape it has, but for its form
+    shape_of: str | None  # the argument whose shape it has, in this form
     shape_form: ShapeForm = ShapeForm.SAME
     shape_axis: str | None = None  # the attribute of the form
     is_optional: bool = False
@@ -164,7 +165,7 @@ class Attribute:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """What a handler takes: `str` of it is one line to call it by."""
+    """The signature of a handler; its `str` shows the call in one line."""
 
     target: str
     operands: tuple[Argument, ...]
@@ -172,7 +173,7 @@ class Signature:
     attributes: tuple[Attribute, ...]
 
     def operands_of(self, count: int) -> tuple[Argument, ...] | None:
-        """Those of a call with so many; None if no call has so many."""
+        """Returns the operands of a call with so many; None if none has."""
         if any(operand.is_repeated for operand in self.operands):
             return self.operands * count if count > 0 else None
         left = count - sum(not operand.is_optional for operand in self.operands)
@@ -187,7 +188,7 @@ class Signature:
     def attributes_of(
         self, operands: Sequence[Argument]
     ) -> tuple[Attribute, ...]:
-        """Those of a call with these operands."""
+        """Returns the attributes of a call with these operands."""
         given = {operand.name for operand in operands}
         return tuple(a for a in self.attributes if a.unless_given not in given)
 
@@ -199,7 +200,7 @@ class Signature:
 
 
 def read(address: int) -> Signature:
-    """The signature at an address that a handler table gives."""
+    """Reads the signature at an address from a handler table."""
     found = _Signature.from_address(address)
     count = found.num_operands + found.num_results
     arguments = tuple(
@@ -257,7 +258,7 @@ def _argument(found: _Argument, names: Sequence[str]) -> Argument:
 
 
 def _number(n: int) -> str:
-    """A bound: large powers of 2 as such."""
+    """Formats a bound; large powers of 2 as powers."""
     size = abs(n)
     if size < 1 << 15 or size & (size - 1):
         return str(n)

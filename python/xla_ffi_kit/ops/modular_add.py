@@ -1,6 +1,6 @@
 """A[i] = B[i % len(B)] + C[i], the custom call of XLA's own tutorial.
 
-On the handler of `xla_ffi/ops/modular_add`.
+The handler is in `xla_ffi/ops/modular_add`.
 """
 
 from __future__ import annotations

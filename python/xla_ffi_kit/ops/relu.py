@@ -1,4 +1,4 @@
-"""max(x, 0), on the handler of `xla_ffi/ops/relu`."""
+"""max(x, 0); the handler is in `xla_ffi/ops/relu`."""
 
 from __future__ import annotations
 

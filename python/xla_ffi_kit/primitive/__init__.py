@@ -1,1 +1,1 @@
-"""`FfiOp`: one declarative spec from which everything about it follows."""
+"""`FfiOp`: an operation, all of whose rules follow from a declarative spec."""

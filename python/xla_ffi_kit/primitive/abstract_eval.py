@@ -1,4 +1,4 @@
-"""The types of an operation's results, from those of its operands."""
+"""Computes the types of an operation's results from those of its operands."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ResultTypes:
         operands: Sequence[jax.ShapeDtypeStruct],
         attributes: AttributeValues,
     ) -> tuple[jax.ShapeDtypeStruct, ...]:
-        """What the shape function returns, with the batch axes."""
+        """Returns the types of the shape function, with the batch axes."""
         spec = self._spec
         assert spec.results is not None
         lead = operand_checks.leading_shape(spec, operands)

@@ -1,4 +1,4 @@
-"""What vmap does to an operation: one call with another batch axis."""
+"""Batches an operation under vmap by one call with another batch axis."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Batching:
         )
 
     def _place_of_new_axis(self, operands: Values, dims: Dims) -> int:
-        """First, or behind the batch axes of shared operands that lack it."""
+        """Returns 0, or the place after the batch axes of shared operands."""
         spec = self._spec
         if spec.shared_results or any(dims[i] is not None for i in spec.shared):
             return 0

@@ -1,4 +1,4 @@
-"""The operations that a function calls, found without running it."""
+"""Finds the operations that a function calls, without running it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def operations_in(
 ) -> list[FfiOp[Any]]:
     """The operations that a function uses by names that its code spells.
 
-    An operation is its own only one. Followed are globals, closures, defaults,
-    attributes of modules and objects, methods, `functools.partial`, what
-    `jax.jit` and others have wrapped, and the functions called, but those of
-    JAX and Python. What a name stands for only at run time (an argument, the
-    result of a call, `getattr`) is not seen.
+    For an operation, this is the operation itself. The search follows globals,
+    closures, defaults, attributes of modules and objects, methods,
+    `functools.partial`, functions that `jax.jit` and others have wrapped, and
+    called functions except those of JAX and Python. It does not see values that
+    exist only at run time: an argument, the result of a call, `getattr`.
 
     Args:
       function: an operation, or a function that calls some.
-      derivatives: whether the operations count that these use in their rules,
-        or in the place of a handler.
+      derivatives: whether to include the operations that the found ones call
+        in their rules or instead of a handler.
 
     Raises:
-      TypeError: there is none to be seen.
+      TypeError: no operation is found.
     """
     search = _Search(derivatives)
     search.visit(function, frozenset())
@@ -181,7 +181,7 @@ def _imported_by(code: types.CodeType) -> Iterator[types.ModuleType]:
 def globals_of(
     code: types.CodeType, names: Mapping[str, object]
 ) -> Iterator[object]:
-    """Of the globals `names` those that code, and code inside it, loads."""
+    """Returns the globals of `names` that code, and code inside it, loads."""
     for part in _codes(code):
         for instruction in dis.get_instructions(part):
             name = instruction.argval

@@ -1,7 +1,7 @@
 """The derivatives of an operation: jvp and transpose.
 
-The first-order rules of the author are used where there are any; every other
-derivative is the reference's.
+If the author gives a first-order rule, it is used. Every other derivative is
+the reference's.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Derivatives:
         tangents: Sequence[Tangent],
         attributes: AttributeValues,
     ) -> tuple[Values, Sequence[Tangent]]:
-        """The tangents as `jax.custom_vjp` has them: for reverse mode."""
+        """Returns the tangents of the author's vjp, for reverse mode only."""
         assert self._spec.vjp is not None
         forward, backward = self._spec.vjp
         types = self._types(primals, attributes)

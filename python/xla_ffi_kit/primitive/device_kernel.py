@@ -1,4 +1,4 @@
-"""What a platform may run where an operation has no handler of its own."""
+"""Kernels that a shared handler runs for operations without their own."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Attributes: TypeAlias = Callable[[Sequence[Typed]], Mapping[str, object]]
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is known of a call before its shapes.
+    """A call, as far as it is known before its shapes.
 
     Attributes:
-      operands: the types of the operands, as they are called with.
-      results: those of the results.
+      operands: the types of the operands.
+      results: the types of the results.
       attributes: the operation's attributes, as NumPy values.
       plain_attributes: the same, as the reference gets them.
       is_for_export: whether the program may run on another machine.
@@ -34,13 +34,13 @@ class Request:
 
 
 class DeviceKernel(abc.ABC):
-    """A kernel that a handler runs which any number of operations share.
+    """A kernel that runs in a handler which many operations share.
 
     Attributes:
-      library: the library of that handler; None if it is registered.
+      library: the handler's library; None if it is registered already.
       target: the handler's custom call target.
-      needs_shapes: whether its attributes depend on the sizes of axes. Then
-        they have to be known, and on a mesh are those of each device.
+      needs_shapes: whether its attributes depend on the sizes of axes. If they
+        do, the sizes must be known, and on a mesh they are one device's.
     """
 
     library: HandlerLibrary | None
@@ -49,11 +49,11 @@ class DeviceKernel(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, request: Request) -> Attributes | None:
-        """Makes ready for a call; None if the reference shall run instead."""
+        """Prepares a call; returns None if the reference must run instead."""
 
     @abc.abstractmethod
     def by(self, target: str) -> DeviceKernel:
-        """The same, run by another handler, which is registered."""
+        """Returns the same kernel for another handler, which is registered."""
 
 
 def target_of(handler: object) -> str | None:

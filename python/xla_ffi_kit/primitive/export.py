@@ -71,7 +71,7 @@ def export_checks(
 def _targets(
     operations: Iterable[OpSpec], libraries: Iterable[HandlerLibrary] = ()
 ) -> list[str]:
-    """What operations may call, and what is in libraries, theirs too."""
+    """Returns the targets of operations and of libraries, theirs too."""
     targets: list[str] = []
     every = {id(library): library for library in libraries}
     for op in operations:
@@ -79,7 +79,7 @@ def _targets(
         called = map(target_of, op.handlers.values())
         targets += [target for target in called if target is not None]
     for library in every.values():
-        # One that cannot be used is an error where an operation is lowered.
+        # An unusable library raises when an operation is lowered.
         with contextlib.suppress(HandlerLibraryError):
             targets += library.handlers if library.exists else ()
     return targets

@@ -306,10 +306,10 @@ class FfiOp(OpSpec, Generic[R]):
 
 
 class Decorator(Protocol):
-    """What makes an operation of its reference."""
+    """A decorator that makes an operation from its reference."""
 
     def __call__(self, reference: Callable[..., R], /) -> FfiOp[R]:
-        """The operation of a reference."""
+        """Returns the operation of a reference."""
 
 
 def ffi_op(
@@ -319,7 +319,7 @@ def ffi_op(
     dtypes: Sequence[DType | Sequence[DType]] | None = None,
     **options: Unpack[Options],
 ) -> Decorator:
-    """Returns a decorator that makes an `FfiOp` of its reference.
+    """Returns a decorator that makes an `FfiOp` from its reference.
 
     Example:
       @xla_ffi_kit.ffi_op("lib.scale", kernel_axes=0, libraries="lib.so")

@@ -1,4 +1,4 @@
-"""Lowers an operation: to its handler if there is one, else its reference."""
+"""Lowers an operation to its handler, or to its reference without one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def install(spec: OpSpec, primitive: Primitive) -> None:
 
 
 def _needs_shapes(spec: OpSpec) -> bool:
-    """Whether a call has attributes that follow from what a device holds."""
+    """Whether attributes of a call depend on the shapes that a device has."""
     return spec.shape_attributes is not None or any(
         isinstance(handler, DeviceKernel) and handler.needs_shapes
         for handler in spec.handlers.values()
@@ -83,9 +83,8 @@ def _unless_switched(
 ) -> Sequence[ir.Value | Sequence[ir.Value]]:
     """Lowers by `rule`, or by the reference if the operation is switched.
 
-    A call looks at the switch itself. But what is traced outside of
-    `use_reference`, a program or the backward pass of `jax.vjp`, may be
-    compiled inside of it.
+    A call looks at the switch itself. But a program, or the backward pass of
+    `jax.vjp`, may be traced outside of `use_reference` and compiled inside.
     """
     chosen = default if runs_reference(spec) else rule
     return chosen(ctx, *operands, attributes=attributes)
@@ -97,7 +96,7 @@ def _refuse(
     *operands: ir.Value,
     attributes: AttributeValues,
 ) -> Sequence[ir.Value | Sequence[ir.Value]]:
-    """Where an operation without a reference has no handler."""
+    """Raises if an operation without a reference has no handler."""
     if spec.if_registered:
         known = "targets registered by jax.ffi.register_ffi_target"
     else:
@@ -244,7 +243,7 @@ def _on_each_device(
     ctx: LoweringRuleContext,
     *operands: ir.Value,
 ) -> Sequence[ir.Value | Sequence[ir.Value]]:
-    """Lowers the operation anew for the part that each device holds."""
+    """Lowers the operation again for the part that each device has."""
 
     def call(*shards: jax.Array) -> Arrays:
         return tuple(primitive.bind(*shards, attributes=attributes))
@@ -259,7 +258,7 @@ def _on_each_device(
 def _layouts(
     orders: Sequence[tuple[int, ...] | None], avals: Sequence[object]
 ) -> list[Shape | None] | None:
-    """Orders of kernel axes as those of all axes, minor to major."""
+    """Extends orders of kernel axes to all axes, minor to major."""
     if not orders:
         return None
     layouts: list[Shape | None] = [None] * len(avals)
@@ -287,16 +286,17 @@ def _needs_partitioned(
 def _unit_axes(
     spec: OpSpec, avals: Sequence[Typed], lead: Shape
 ) -> tuple[int, int]:
-    """How many axes of size one to add: as batch, as the kernel's own.
+    """Returns the numbers of batch and kernel axes of size one to add.
 
-    XLA partitions a custom call over its batch axes only if some operand has an
-    axis beside them (verified on jaxlib 0.10.2, which gathers an elementwise
-    call otherwise). So a kernel that owns no axis gets one. And it takes the
-    first axes of every operand for batch axes, except for operands that have
-    fewer axes than there are batch axes (verified on all four releases); so
-    there have to be more of them than a shared operand has. For one device
-    there are none: XLA may give a reshaped array another layout, and then
-    copies it (verified on bf16 and donated operands).
+    XLA partitions a custom call over its batch axes only if some operand has
+    another axis (verified on jaxlib 0.10.2, which otherwise gathers the
+    operands of an elementwise call). A kernel without kernel axes therefore
+    gets one. XLA also takes the first axes of every operand for batch axes,
+    except for operands with fewer axes than there are batch axes (verified on
+    all four releases). There must therefore be more batch axes than a shared
+    operand has axes. On one device no axes are added, because XLA may give a
+    reshaped array another layout and then copies it (verified on bf16 and
+    donated operands).
     """
     if not _check.is_static(*(a.shape for a in avals)):
         return 0, 0

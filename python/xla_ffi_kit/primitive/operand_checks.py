@@ -1,4 +1,4 @@
-"""An operation's operands and results: dtypes, batch axes, aliases."""
+"""Checks an operation's operands and results: dtypes, batch axes, aliases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xla_ffi_kit.primitive.spec import OpSpec
 def describe(
     names: Sequence[str], types: Sequence[tuple[Shape, object]]
 ) -> str:
-    """Operands by name and type, for messages."""
+    """Describes operands by name and type, for messages."""
     return ", ".join(
         f"{name} {dtype}{list(shape)}"
         for name, (shape, dtype) in zip(names, types, strict=True)
@@ -51,10 +51,12 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
         if not _fits(
             spec, got, common[: len(got)] if i in spec.shared else common
         ):
-            none = "none, or the first of, " if i in spec.shared else ""
+            expected = "batch dimensions "
+            if i in spec.shared:
+                expected = "no batch dimensions, or the first ones of "
             raise ValueError(
-                f"{spec.name}: operand {spec.operand_names[i]}: expected batch "
-                f"dimensions {none}{list(common)} as operand "
+                f"{spec.name}: operand {spec.operand_names[i]}: expected "
+                f"{expected}{list(common)} as operand "
                 f"{spec.operand_names[own[0]]} has, got {list(got)}"
             )
     return common
@@ -138,8 +140,8 @@ def dtype_check(
     """A check of the operands' dtypes, before the author's own.
 
     Args:
-      name: the operation's.
-      operand_names: the operands'.
+      name: the name of the operation.
+      operand_names: the names of the operands.
       dtypes: a dtype for all operands, or one for each, for every combination
         that the handlers take.
       then: the author's check.

@@ -1,4 +1,4 @@
-"""How an operation's leading (batch) axes shard, and its kernel axes do not.
+"""Shards the leading (batch) axes of an operation, and no kernel axes.
 
 XLA knows nothing of a custom call and gathers its operands. Three things
 together keep batch shards in place (jax 0.8.1 to 0.12): the target registered
@@ -92,10 +92,10 @@ def over_devices(
     results: Sequence[Shape],
     shared: Sequence[int] = (),
 ) -> Callable[..., Arrays]:
-    """A function that XLA partitions over its batch axes by calling it anew.
+    """Returns a function that XLA lowers again for the shapes of one device.
 
-    With what each device holds, which it then knows. XLA calls back into Python
-    for that, so that an exported program cannot have it.
+    XLA calls back into Python for that, so an exported program cannot contain
+    it.
     """
 
     def partition(
@@ -157,7 +157,7 @@ def result_avals(
 ) -> list[ShapedArray]:
     """The results' abstract values, sharded as the operands' batch axes are.
 
-    Raises ValueError where an Explicit mesh shards what it must not.
+    Raises ValueError if an Explicit mesh shards a kernel axis.
     """
     if spec.sharded_kernel_axes == "error":
         for i, (name, aval) in enumerate(

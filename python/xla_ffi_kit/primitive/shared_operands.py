@@ -1,9 +1,9 @@
-"""Operands and results that rows share: they have no batch axes.
+"""Operands and results without batch axes, which all rows share.
 
 A shared operand serves every row of a call, as a layer's weight does; a shared
 result is a sum over the rows, as that weight's gradient is. vmap gives either
-one batch axes after all: always the first ones of the call, so that a row's
-shared operand is found by its first indices.
+one batch axes after all. These are always the first ones of the call, so the
+first indices of a row find its shared operand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec, flatten
 
 # An operand, or what stands for one whose cotangent is wanted.
 Operand: TypeAlias = jax.Array | ad.UndefinedPrimal
-# Of an integer operand it is an array of float0.
+# The tangent of an integer operand is an array of float0.
 Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -33,10 +33,10 @@ def in_jax(
     attributes: AttributeValues,
     *operands: jax.Array,
 ) -> Arrays:
-    """What `function`, of the reference's signature, returns; a tuple.
+    """Calls `function`, which has the reference's signature; returns a tuple.
 
-    It never sees a shared operand's batch axes. Where it may be missing, its
-    caller has checked that it is not.
+    It never sees a shared operand's batch axes. The caller has checked that the
+    function is not None.
     """
     assert function is not None
 
@@ -57,7 +57,7 @@ def over_batches(spec: OpSpec, function: _F, operands: Sequence[Typed]) -> _F:
 def _in_axes(
     spec: OpSpec, operands: Iterable[tuple[int, Typed]], level: int
 ) -> dict[int, int | None]:
-    """By index, where operands have the batch axis `level`, if they do."""
+    """Returns where operands have the batch axis `level`, by index."""
     return {
         i: None if i in spec.shared and spec.own_axes(i, x) <= level else 0
         for i, x in operands

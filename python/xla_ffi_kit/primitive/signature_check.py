@@ -1,7 +1,8 @@
-"""An operation compared with the signatures of its handlers, when defined.
+"""Compares an operation with its handlers' signatures when it is defined.
 
-Else a missing attribute, a wrong dtype or a missing operand would be an error
-inside XLA, when a program runs. A handler without a signature is taken as is.
+Otherwise, a missing attribute, a wrong dtype or a missing operand would be an
+error inside XLA when a program runs. A handler without a signature is not
+checked.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _HLO_NAMES = {name: short for short, name in _dtypes.SHORT_NAMES.items()}
 
 
 def check(op: OpSpec, dtypes: Sequence[DType | Sequence[DType]] | None) -> None:
-    """Raises ValueError where a handler takes something else than `op` gives.
+    """Raises ValueError if a handler does not take what `op` passes.
 
     A library that is missing or cannot be loaded is an error where it is used.
     """

@@ -1,4 +1,4 @@
-"""`OpSpec`: what an operation is, as data that all of the kit reads."""
+"""`OpSpec`: an operation as data, which all of the kit reads."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _K = TypeVar("_K")
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
 Result: TypeAlias = jax.Array | Arrays
-# What a shape function returns.
+# The result of a shape function.
 ResultTypes: TypeAlias = Typed | tuple[Typed, ...]
 # Returns the cotangents of the linear operands; None for one not wanted.
 Transpose: TypeAlias = Callable[
     ..., jax.Array | Sequence[jax.Array | None] | None
 ]
-# Of the reference's signature: operands positional, attributes by keyword.
+# It has the reference's signature: operands positional, attributes by keyword.
 Function: TypeAlias = Callable[..., Result]
 # Returns the results and what the second function needs: a pytree of arrays.
 Forward: TypeAlias = Callable[..., tuple[Result, object]]
-# Bytes, from the types of the operands and the attributes by keyword.
+# Returns bytes, given the types of operands, and attributes by keyword.
 Workspace: TypeAlias = Callable[..., int]
-# What an attribute may be declared as: a dtype, the type `str`, a dtype in a
+# The declaration of an attribute: a dtype, the type `str`, a dtype in a
 # one-tuple for an array, or a mapping for a dictionary.
 AttributeType: TypeAlias = DType | tuple[DType] | Mapping[str, "AttributeType"]
 # The order of an array's kernel axes in memory, major to minor.
@@ -43,10 +43,10 @@ ShardedKernelAxes = Literal["error", "gather"]
 
 
 class Options(TypedDict, total=False):
-    """What `FfiOp`, which explains it, takes as keyword arguments.
+    """The keyword arguments of `FfiOp`, which explains them.
 
-    But `kernel_axes`, `dtypes` and `results`, which functions that hand the
-    others on have in a form of their own.
+    `kernel_axes`, `dtypes` and `results` are not among them, because functions
+    that pass on the others have these three in a different form.
     """
 
     handlers: Mapping[str, str | Function | DeviceKernel]
@@ -73,13 +73,13 @@ class Options(TypedDict, total=False):
 
 
 class NotDifferentiableError(TypeError):
-    """An operation without a reference lacks the rule that is asked for."""
+    """An operation without a reference lacks the rule for a derivative."""
 
 
 class OpSpec:
-    """What an operation is: the options, checked, and what follows from them.
+    """The checked options of an operation, and what follows from them.
 
-    Raises TypeError or ValueError where they contradict each other.
+    Raises TypeError or ValueError if options contradict each other.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class OpSpec:
             options.get("libraries", ()), f"{name}: libraries"
         )
         given = self._mapping("handlers", options.get("handlers"))
-        # Where nothing says on which platforms, it may be on any.
+        # If nothing names the platforms, it may be registered on any of them.
         self.if_registered = given is None and not self.libraries
         platforms = [lib.platform for lib in self.libraries] or ["cpu", "cuda"]
         self.handlers = (
@@ -149,7 +149,7 @@ class OpSpec:
         self._check_together()
 
     def error(self, argument: str, expected: str, got: object) -> str:
-        """What is wrong with an argument, as all errors of specs say it."""
+        """Returns the message of an error about an argument."""
         return f"{self.name}: {argument}: expected {expected}, got {got}"
 
     def _check_names(
@@ -166,7 +166,7 @@ class OpSpec:
         reference: Function | None,
         results: Callable[..., ResultTypes] | None,
     ) -> inspect.Signature:
-        """The signature of the one of the two that there is."""
+        """Returns the signature of the reference or of the shape function."""
         if (reference is None) == (results is None):
             got = "neither" if reference is None else "both"
             expected = "one of them, a function"
@@ -332,16 +332,16 @@ class OpSpec:
 
     @functools.cached_property
     def switch_names(self) -> frozenset[str]:
-        """What `use_reference` knows it by: full names and last parts."""
+        """The names that `use_reference` accepts: full names and last parts."""
         full = (self.name, *self.part_of)
         return frozenset(full) | {name.rpartition(".")[2] for name in full}
 
     def own_axes(self, index: int, operand: Typed) -> int:
-        """How many batch axes an operand has."""
+        """Returns the number of batch axes of an operand."""
         return len(operand.shape) - self.kernel_axes[index]
 
     def depth(self, operands: Sequence[Typed]) -> int:
-        """How many of the first batch axes some shared operand has."""
+        """Returns how many of the first batch axes some shared operand has."""
         own = (self.own_axes(i, operands[i]) for i in self.shared)
         return max(own, default=0)
 

@@ -29,17 +29,18 @@ def build_library(
     flags: Sequence[str] = (),
     compute_capabilities: Sequence[str] = nvcc.COMPUTE_CAPABILITIES,
 ) -> HandlerLibrary:
-    """Builds a handler library as `xla_ffi_library()` does, with its table.
+    """Builds a handler library with its table, as `xla_ffi_library()` does.
 
-    Nothing is taken from a cache, and no flag depends on this machine: the
+    Nothing is taken from a cache, and no flag depends on this machine, so the
     library may be part of a wheel. The sources may include "xla/ffi/api/ffi.h",
     "xla_ffi/core/handler.h" and "xla_ffi/inline/kit.h".
 
     Args:
-      sources: C++ sources, and for the platform "cuda" CUDA sources (.cu,
-        .cu.cc), which nvcc compiles: the environment variable NVCC, or PyPI's
-        (`pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm
-        nvidia-cuda-runtime`), or the one on the path.
+      sources: C++ sources. For the platform "cuda", they may include CUDA
+        sources (.cu, .cu.cc), which nvcc compiles. This is the nvcc that the
+        environment variable NVCC names, or PyPI's (`pip install
+        nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime`), or
+        the one on the path.
       handlers: custom call target -> the symbol that
         XLA_FFI_DEFINE_HANDLER_SYMBOL or KIT_DEFINE_HANDLER defines, or a
         mapping from stage ("instantiate", "prepare", "initialize", "execute")
@@ -47,10 +48,11 @@ def build_library(
       output: the shared library to write.
       types: name of a state type -> the name given to XLA_FFI_KIT_DEFINE_TYPE.
       platform: "cpu" or "cuda".
-      flags: options of the compiler after the kit's own. The linker gets those
-        that begin with `-l`, `-L` and `-Wl,`, and also `-g` and `-fsanitize=`.
-      compute_capabilities: those of the GPUs for which CUDA sources are
-        compiled, such as "90" or "100a"; newer GPUs run PTX of the newest.
+      flags: options that are passed to the compiler after the kit's own. The
+        linker also gets those that begin with `-l`, `-L`, `-Wl,`, `-g` and
+        `-fsanitize=`.
+      compute_capabilities: the compute capabilities for which CUDA sources are
+        compiled, such as "90" or "100a". Newer GPUs run PTX of the newest.
 
     Returns:
       The library, for `FfiOp(libraries=...)`.
@@ -141,7 +143,7 @@ def build_library(
 
 @contextlib.contextmanager
 def _written(name: str, output: pathlib.Path) -> Iterator[None]:
-    """Says that the output cannot be written, where that is so."""
+    """Raises `BuildError` if the output cannot be written."""
     try:
         yield
     except OSError as error:

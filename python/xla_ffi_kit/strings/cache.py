@@ -1,11 +1,11 @@
-"""Compiled code on disk, each compiled once, however many processes ask for it.
+"""Keeps compiled code on disk; many processes may ask for it at once.
 
 An entry is a folder named by its key, with a lock, `entry.json` and the
 library that it names. The rename of `entry.json` publishes it, and it holds the
-library's hash: whatever is killed or damaged, a reader finds a whole library or
-none. The lock is the kernel's (flock), which frees it when its holder dies; its
-text tells an entry from a folder of others. The time of `entry.json` is that of
-the last use, within a day.
+library's hash. If a process is killed or a file is damaged, a reader therefore
+finds a whole library or none. The lock is a flock, which the operating system
+frees when its holder dies. The text of the lock file tells an entry from other
+folders. The time of `entry.json` is the time of the last use, within a day.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xla_ffi_kit.strings.dependencies import Dependencies, Found, digest_of
 from xla_ffi_kit.strings.errors import BuildError
 
 FOLDER_VARIABLE = "XLA_FFI_KIT_CACHE"
-# What is removed when something is compiled.
+# Entries beyond these limits are removed when something is compiled.
 UNUSED_DAYS = 90
 MOST_ENTRIES = 2000
 
@@ -46,11 +46,12 @@ class Entry:
 
     Attributes:
       library: the shared library.
-      name: of the operation that it was compiled for.
-      version: a hash of all that it was made of; part of the library's name.
+      name: the name of the operation for which it was compiled.
+      version: a hash of everything from which it was made, which is a part of
+        the library's name.
       digest: the hash of the library itself.
-      dependencies: what it was made of beside what its key has.
-      used: when it was last used, in seconds since 1970; within a day.
+      dependencies: the files from which it was made, in addition to its key.
+      used: the time of its last use in seconds since 1970, within a day.
     """
 
     library: pathlib.Path
@@ -78,7 +79,7 @@ Compile = Callable[[pathlib.Path], Found]
 
 
 def folder() -> pathlib.Path:
-    """Where the cache is: XLA_FFI_KIT_CACHE, or in the user's cache folder."""
+    """Returns XLA_FFI_KIT_CACHE, or a folder in the user's cache folder."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     if chosen:
         return pathlib.Path(chosen).expanduser().absolute()
@@ -87,7 +88,7 @@ def folder() -> pathlib.Path:
 
 
 def _private_folder() -> pathlib.Path:
-    """The cache's folder without links, which nobody else can change.
+    """Returns the cache's folder, which nobody else can change, without links.
 
     Links are resolved once, so that nobody can change them afterwards.
     """
@@ -111,18 +112,18 @@ def _check(problem: str | None) -> None:
 def get(
     key: str, name: str, compile_library: Compile, suffix: str = ".so"
 ) -> Entry:
-    """The entry of `key`, compiled if there is none that is whole and current.
+    """Returns the entry of `key`; compiles it if none is whole and current.
 
     Args:
-      key: a hash of everything known before anything is compiled.
-      name: of the operation, for messages and lists.
+      key: a hash of everything that is known before anything is compiled.
+      name: the name of the operation, for messages and lists.
       compile_library: `compile_library(library)` writes the library and
         returns what it read.
-      suffix: of the library's name.
+      suffix: the suffix of the library's name.
 
     Raises:
-      BuildError: it does not compile, or the cache cannot be used: others can
-        write to it, or this user cannot.
+      BuildError: it does not compile, or the cache cannot be used because
+        others can write to it or this user cannot.
     """
     try:
         top = _private_folder()
@@ -149,7 +150,7 @@ def get(
 def _compile(
     place: pathlib.Path, key: str, file_name: str, compile_library: Compile
 ) -> Entry:
-    """Compiles until the files that were read have not changed meanwhile."""
+    """Compiles again until no file that was read has changed meanwhile."""
     with tempfile.TemporaryDirectory(prefix="new-", dir=place) as temporary:
         library = pathlib.Path(temporary, "library.so")
         begin = time.time_ns()
@@ -179,7 +180,7 @@ def _compile(
 
 
 def _current(place: pathlib.Path) -> Entry | None:
-    """The entry in a folder if it is whole and would be compiled the same."""
+    """Returns the entry in a folder if it is whole and current, else None."""
     entry = _read(place)
     now = entry.dependencies.now() if entry else None
     if entry is None or now is None:
@@ -190,7 +191,7 @@ def _current(place: pathlib.Path) -> Entry | None:
 
 
 def _renew(place: pathlib.Path, entry: Entry) -> None:
-    """Notes that an entry is in use, unless someone else is at it."""
+    """Notes that an entry is in use, unless another process holds its lock."""
     with contextlib.suppress(OSError), _try_lock(place) as locked:
         found = _read(place) if locked else None
         if found is not None and found.version == entry.version:
@@ -201,9 +202,9 @@ def _renew(place: pathlib.Path, entry: Entry) -> None:
 
 
 def _read(place: pathlib.Path) -> Entry | None:
-    """The entry in a folder if it is whole.
+    """Returns the entry in a folder if it is whole, else None.
 
-    BuildError if others than this user can have written it.
+    Raises BuildError if another user may have written it.
     """
     _check(private.problem(place) or private.problem(place / _ENTRY))
     try:
@@ -227,7 +228,7 @@ def _read(place: pathlib.Path) -> Entry | None:
 
 @contextlib.contextmanager
 def _locked(place: pathlib.Path) -> Iterator[None]:
-    """Holds the entry's lock; what a killed holder left behind is removed."""
+    """Holds the entry's lock, and removes what a killed holder left behind."""
     while True:
         _make_folder(place.parent)
         _check(private.problem_of_folder(place.parent))
@@ -250,9 +251,9 @@ def _locked(place: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _try_lock(place: pathlib.Path) -> Iterator[bool]:
-    """Whether the lock of an entry that is there could be taken, and is held.
+    """Takes the lock of an existing entry; returns whether it is held now.
 
-    OSError if the folder is no entry.
+    Raises OSError if the folder is not an entry.
     """
     lock = os.open(place / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     is_free = False
@@ -299,15 +300,15 @@ def entries() -> list[Entry]:
 
 
 def clear() -> int:
-    """Removes all entries except those being compiled; how many it removed.
+    """Removes all entries except those being compiled; returns their number.
 
-    Libraries that are loaded stay loaded. What the kit has not made stays.
+    Loaded libraries stay loaded. Files that the kit has not made stay.
     """
     return sum(map(_remove, _places(_private_folder())))
 
 
 def _remove(place: pathlib.Path) -> bool:
-    """Removes an entry, if it is one and nobody is at it; whether it did."""
+    """Removes an entry that nobody uses; returns whether it was removed."""
     with contextlib.suppress(OSError), _try_lock(place) as locked:
         if locked:
             shutil.rmtree(place)

@@ -1,4 +1,4 @@
-"""The C++ compiler of the machine: found, named and run."""
+"""Finds, identifies and runs the host's C++ compiler."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _FLAGS = (
     "-std=c++17",
     "-O3",
     "-fPIC",
-    # What the library exports is the linker's business; functions are inlined
-    # as if it exported none.
+    # The linker decides what the library exports, so functions are inlined as
+    # if it exported none.
     "-fno-semantic-interposition",
     # Neither errno nor the floating-point flags are read, and both keep loops
     # from being vectorized.
@@ -49,11 +49,11 @@ _LINK_FLAGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Compiler:
-    """A command, and what tells one compiler from another.
+    """A command, and what distinguishes it from other compilers.
 
     Attributes:
       command: the words of the command.
-      identity: these, and which files the programs among them are.
+      identity: these words, and the files of the programs among them.
       options: the words after the last program.
     """
 
@@ -64,7 +64,7 @@ class Compiler:
 
 @dataclasses.dataclass(frozen=True)
 class Cuda:
-    """How CUDA sources are compiled: by what, and for which GPUs."""
+    """The compiler of CUDA sources, and the GPUs that it compiles for."""
 
     nvcc: nvcc.Nvcc
     compute_capabilities: tuple[str, ...]
@@ -77,7 +77,7 @@ class Cuda:
 
 
 def find() -> Compiler:
-    """CXX if it is set, else c++, g++ or clang++, else PyPI's ziglang."""
+    """Returns CXX if it is set, else c++, g++ or clang++, else ziglang."""
     chosen = os.environ.get("CXX")
     if chosen:
         command = shlex.split(chosen)
@@ -108,12 +108,12 @@ def find() -> Compiler:
 
 
 def _program(word: str) -> str | None:
-    """The program that a word of a command names, if it names one."""
+    """Returns the program that a word of a command names, if it names one."""
     return None if word.startswith("-") else shutil.which(word)
 
 
 def _identity(command: Sequence[str]) -> str:
-    """What tells a command from others, and each program in it, by their files.
+    """Identifies a command and each program in it by their files.
 
     Asking for the version takes as long as the rest of a start.
     """
@@ -142,9 +142,10 @@ def _file_identity(path: str) -> str:
 
 
 def identity(compiler: Compiler, flags: Sequence[str]) -> str:
-    """What tells what a compiler makes with these flags from all else.
+    """Returns what identifies the output of a compiler with these flags.
 
-    Less the headers and libraries that it finds: it has to run to know them.
+    Headers and libraries are not part of it: only a run of the compiler tells
+    which ones it finds.
     """
     around = compiler_flags.surroundings([*compiler.options, *flags])
     return "\0".join(
@@ -161,15 +162,15 @@ def compile_library(
     flags: Sequence[str],
     cuda: Cuda | None = None,
 ) -> None:
-    """Compiles and links.
+    """Compiles the sources and links them to a library.
 
     Args:
-      name: of the operation or library, for errors.
+      name: the name of the operation or library, for errors.
       compiler: the compiler.
       sources: C++ sources, and with `cuda` CUDA sources.
-      exports: symbols that the library exports; patterns with a "*" too.
+      exports: the symbols that the library exports, or patterns with a "*".
       library: the file to write.
-      flags: more flags; those of a library to link with come last.
+      flags: more flags. Those of a library to link with come last.
       cuda: the CUDA compiler, whose headers C++ sources find, too.
     """
     compile_flags, link_flags = compiler_flags.split(flags)
@@ -197,9 +198,10 @@ def compile_tracked(
     library: pathlib.Path,
     flags: Sequence[str],
 ) -> dependencies.Found:
-    """Compiles one C++ source and links; what was read for it.
+    """Compiles and links one C++ source; returns the files that were read.
 
-    Less the source itself, and the kit's headers that a key has.
+    They do not include the source itself and the kit's headers, which are part
+    of the key.
     """
     compile_flags, link_flags = compiler_flags.split(flags)
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
@@ -260,7 +262,7 @@ def _link(
     flags: Sequence[str],
     work: str,
 ) -> str:
-    """Links a library that exports only some symbols; what the linker said."""
+    """Links a library with these exports; returns the linker's output."""
     script = pathlib.Path(work, "exports.lds")
     names = " ".join(f"{symbol};" for symbol in exports)
     script.write_text(f"{{ global: {names} local: *; }};\n")
@@ -280,7 +282,7 @@ def _link(
 
 
 def _run(name: str, command: list[str], work: str) -> str:
-    """Runs a compiler; what it said."""
+    """Runs a compiler and returns its output."""
     environment = os.environ | {"TMPDIR": work, "LC_ALL": "C"}
     done = subprocess.run(
         command,
@@ -295,10 +297,10 @@ def _run(name: str, command: list[str], work: str) -> str:
 
 
 def first_error(text: str) -> str:
-    """The compiler's first error with the lines that it shows for it.
+    """Returns the compiler's first error with the lines that it shows.
 
-    Of the kit's own assertions only the sentence: they are about the types of
-    an author's function, and fail elsewhere.
+    Of one of the kit's own assertions, it returns only the sentence, because
+    the assertion is about an author's function but fails in the kit's code.
     """
     asserted = _ASSERTED.search(text)
     if asserted:

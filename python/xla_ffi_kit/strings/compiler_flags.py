@@ -1,4 +1,4 @@
-"""The flags of compilers: what they mean, and what that depends on."""
+"""Reads compiler flags, and finds what their meaning depends on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xla_ffi_kit.strings.errors import BuildError
 # every thread that loads them.
 _REFUSED = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 
-# What compilers and linkers read beside their words, lists of folders first.
+# The variables that compilers and linkers read, lists of folders first.
 _VARIABLES = (
     "CPATH",
     "C_INCLUDE_PATH",
@@ -52,7 +52,7 @@ def check(name: str, flags: Sequence[str]) -> None:
 
 
 def split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The flags to compile with, and those to link with."""
+    """Returns the flags to compile with and the flags to link with."""
     of_linker = ("-l", "-L", "-Wl,")
     # Debug information is kept, and a sanitizer's library found, by the linker.
     of_both = ("-g", "-fsanitize=")
@@ -63,13 +63,13 @@ def split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def strip(flags: Sequence[str]) -> list[str]:
-    """The linker's flag to drop symbols, unless a debugger needs them."""
+    """Returns the flag to drop symbols, unless a debugger needs them."""
     is_debug = any(re.fullmatch("-g(?!0).*", flag) for flag in flags)
     return [] if is_debug else ["-Wl,-s"]
 
 
 def surroundings(flags: Sequence[str]) -> list[str]:
-    """What the meaning of flags depends on beside the flags themselves."""
+    """Returns what the meaning of flags depends on, besides the flags."""
     read: list[str] = []
     words = list(_expanded(flags, read))
     variables = {v: os.environ.get(v, "") for v in _VARIABLES}
@@ -90,7 +90,7 @@ def surroundings(flags: Sequence[str]) -> list[str]:
 
 
 def _expanded(words: Sequence[str], read: list[str]) -> Iterator[str]:
-    """The words, and those in files of words; `read` gets the files' text."""
+    """Returns the words, with the content of files that stand for words."""
     for word in words:
         yield word
         if word.startswith("@") and len(read) < _MAX_FILES_OF_WORDS:
@@ -105,7 +105,7 @@ def _expanded(words: Sequence[str], read: list[str]) -> Iterator[str]:
 
 @functools.cache
 def cpu() -> str:
-    """What -march=native depends on."""
+    """Returns what -march=native depends on."""
     try:
         file = os.open("/proc/cpuinfo", os.O_RDONLY)
     except OSError:
@@ -121,7 +121,7 @@ def cpu() -> str:
 
 
 def macros(flags: Sequence[str]) -> list[str]:
-    """The flags that are as much a part of the source as its text is."""
+    """Returns the flags that change the source, such as macros."""
     found = []
     for flag, following in itertools.pairwise([*flags, ""]):
         if flag in ("-D", "-U"):
@@ -140,7 +140,7 @@ def forced(flags: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def libraries_before(flags: Sequence[str]) -> list[str]:
-    """Where the linker looked in vain for the libraries that flags name."""
+    """Returns where the linker did not find libraries that flags name."""
     names = [flag[2:] for flag in flags if flag.startswith("-l")]
     folders = [flag[2:] for flag in flags if flag.startswith("-L")]
     paths = [

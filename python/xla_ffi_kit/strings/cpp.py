@@ -1,4 +1,4 @@
-"""What may stand in generated C++, and how."""
+"""Writes strings and checks names for generated C++."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def is_printable(text: str) -> bool:
 
 
 def literal(text: str) -> str:
-    r"""A string literal: what is not printable, or ends it, as octal codes.
+    r"""Returns a string literal, with octal codes for unprintable bytes.
 
-    Python's escapes would not do: C++ has no surrogates, and its `\x` no end.
-    Bytes of a file's name that are no UTF-8 stay what they are.
+    Python's escapes are no alternative, because C++ has no surrogates and its
+    `\x` has no end. Bytes of a file name that are not UTF-8 stay as they are.
     """
     parts = (
         c

@@ -1,4 +1,4 @@
-"""`cuda`: an operation from a reference and a kernel with blocks of its own."""
+"""`cuda` makes an operation from a CUDA kernel and its launch dimensions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.places import place_of
 from xla_ffi_kit.strings.source import Place
 
-# Blocks or threads along up to three axes; or what returns them, from operands
-# that have a shape and a dtype, and the attributes by keyword.
+# Blocks or threads along up to three axes, or a function that returns them. It
+# is called with operands that have a shape and a dtype, and with the attributes
+# by keyword.
 Geometry: TypeAlias = int | Sequence[int] | Callable[..., int | Sequence[int]]
 _WARP = 32
 _OF_WARPS = re.compile(r"\b(?:warp|block)_(?:reduce|sum|max|min)\b")
@@ -42,20 +43,22 @@ def cuda(
     flags: Sequence[str] = (),
     **options: Unpack[Options],
 ) -> Decorator:
-    """Makes an operation of a reference and a CUDA kernel, without nvcc.
+    """Makes an operation from a reference and a CUDA kernel, without nvcc.
 
-    The decorated function is the reference of an `FfiOp`; it runs on all other
-    platforms. The `__global__` function of the same name computes it on CUDA;
-    NVRTC, which JAX brings along, compiles it when it is first lowered there.
-    Its parameters stand in the order of the reference's: `kit::In<T>` for an
-    operand; `double`, `int64_t`, `bool`, `kit::Array<T>` or `kit::String` for
-    an attribute, or what `attributes` says; and for each result a
-    `kit::Out<T>`. They have `size()`, `dim(i)`, `rows()`, `columns()`,
-    `row(i)` and `[i]`.
+    The decorated function is the reference of an `FfiOp`, which runs on all
+    other platforms. The `__global__` function of the same name computes the
+    operation on CUDA. NVRTC, which JAX's CUDA wheels contain, compiles it when
+    the operation is first lowered there.
 
-    `kit::block_sum(v)`, `warp_sum`, and the same of `max` and `min`, add up
-    over threads; `kit::shared_memory<T>()` is the block's dynamic shared
-    memory. Memory for results that nobody else sees comes from `workspace`.
+    The kernel takes its parameters in the reference's order: `kit::In<T>` for
+    an operand, and `double`, `int64_t`, `bool`, `kit::Array<T>` or
+    `kit::String` for an attribute, or the type that `attributes` declares. Then
+    it takes a `kit::Out<T>` for each result. Arrays have `size()`, `dim(i)`,
+    `rows()`, `columns()`, `row(i)` and `[i]`.
+
+    `kit::block_sum(v)`, `block_max`, `block_min`, `warp_sum`, `warp_max` and
+    `warp_min` reduce over threads. `kit::shared_memory<T>()` is the dynamic
+    shared memory of the block. `workspace` provides scratch memory.
 
     Example:
       @xla_ffi_kit.cuda(r'''
@@ -72,24 +75,29 @@ def cuda(
           return jnp.sqrt(jnp.sum(x * x, -1))
 
     Args:
-      code: the CUDA: the kernel, and whatever it needs before it.
-      grid: blocks, along up to three axes: numbers, or a function that is
-        called with the operands, of which only `shape`, `dtype`, `size` and
-        `ndim` are known, batch axes included, and on a mesh with what one
-        device has; attributes by keyword. Where it is 0, nothing is launched.
-      block: threads of a block, likewise.
-      shared_memory: dynamic bytes of a block, or such a function. (`shared`
-        is what it is for `FfiOp`: operands that every row uses.)
-      kernel_axes: as for `FfiOp`.
-      dtypes: what the operands may be, as for `FfiOp`; default: what the kernel
-        compiles for.
-      function: the kernel's name; default: the reference's.
-      flags: options such as "-DSTEPS=4".
-      **options: everything else that `FfiOp` takes.
+      code: the CUDA code, which is the kernel and everything it needs.
+      grid: the number of blocks along up to three axes, or a function that
+        returns it. The function is called with the operands, which have only
+        `shape`, `dtype`, `size` and `ndim`, and with the attributes by keyword.
+        Shapes include batch axes; on a mesh they are those of one device. If
+        the grid has no blocks, nothing is launched.
+      block: the number of threads of a block along up to three axes, or such a
+        function.
+      shared_memory: the dynamic shared memory of a block in bytes, or such a
+        function. The keyword `shared` is something else: as for `FfiOp`, it
+        lists the operands without batch axes.
+      kernel_axes: the number of trailing axes of each operand that the kernel
+        needs whole, or a sequence with one number for each operand.
+      dtypes: the dtypes that the operands may have, as for `FfiOp`. By default,
+        these are the dtypes for which the kernel compiles.
+      function: the name of the kernel. It defaults to the reference's.
+      flags: options for NVRTC, such as "-DSTEPS=4".
+      **options: all other keywords of `FfiOp`.
 
     Raises:
-      BuildError: when it is lowered for CUDA: the code does not compile, the
-        kernel takes other parameters, or there is no NVRTC.
+      BuildError: the code does not compile, the kernel takes other parameters,
+        or NVRTC is missing. It is raised when the operation is lowered for
+        CUDA.
     """
     place = place_of(code, sys._getframe(1))
 
@@ -141,17 +149,17 @@ def cuda(
 
 @dataclasses.dataclass(frozen=True)
 class BlockKernel(StringKernel):
-    """A kernel whose author says how it is launched.
+    """A kernel with the author's launch dimensions.
 
     Attributes:
-      code: the author's.
-      place: where it comes from.
+      code: the author's code.
+      place: where the code stands in the author's file.
       function: the kernel's name.
-      attribute_types: in C++.
-      grid: see `cuda`, and so are the next two.
-      block: see there.
-      shared_memory: see there.
-      has_workspace: whether it has one result more, of bytes.
+      attribute_types: the C++ types of the attributes.
+      grid: see `cuda`.
+      block: see `cuda`.
+      shared_memory: see `cuda`.
+      has_workspace: whether the kernel has one more result, the scratch memory.
     """
 
     needs_shapes: ClassVar[bool] = True
@@ -198,7 +206,7 @@ class BlockKernel(StringKernel):
         return f"{of}<{element_types.cpp_type(dtype)}>"
 
     def buffers(self, request: Request) -> int:
-        """How many results the kernel writes."""
+        """Returns the number of results that the kernel writes."""
         return len(request.results) + self.has_workspace
 
     def launch(
@@ -207,7 +215,7 @@ class BlockKernel(StringKernel):
         attributes: Mapping[str, object],
         operands: Sequence[Typed],
     ) -> Mapping[str, object]:
-        """Asks the author's functions."""
+        """Calls the author's functions for grid, block and shared memory."""
         if not _check.is_static(*(x.shape for x in operands)):
             raise TypeError(
                 f"{self.name}: grid: expected sizes that are known, got "

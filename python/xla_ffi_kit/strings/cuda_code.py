@@ -1,4 +1,4 @@
-"""Machine code of a kernel for the GPUs at hand, compiled or from the cache."""
+"""Compiles kernels for the GPUs of this machine, or finds them in the cache."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from xla_ffi_kit.strings.cuda_source import Kernel
 from xla_ffi_kit.strings.dependencies import Found
 from xla_ffi_kit.strings.errors import BuildError
 
-# What programs for other machines are compiled for, beside the GPUs of this
-# one: as `xla_ffi_library()` has it.
+# An exported program has machine code for these and for this machine's GPUs.
+# They are the defaults of `xla_ffi_library()`.
 _EXPORTED = (80, 90, 100)
 
 
 def of(
     name: str, kernel: Kernel, options: Sequence[str], for_export: bool
 ) -> tuple[str, str]:
-    """The kernel's symbol, and its code for each GPU, as the handler takes it.
+    """Returns the kernel's symbol, and its code for each GPU for the handler.
 
     Args:
-      name: of the operation.
+      name: the name of the operation.
       kernel: the program.
-      options: NVRTC's.
-      for_export: whether other machines run it.
+      options: options for NVRTC.
+      for_export: whether the program may run on other machines.
     """
     compiler = nvrtc.get()
     gpus = local_gpus()
@@ -49,7 +49,7 @@ def of(
 
 
 def local_gpus() -> tuple[int, ...]:
-    """The compute capabilities of this process's GPUs, such as 90 for 9.0."""
+    """Returns the compute capabilities of this process's GPUs: 90 for 9.0."""
     try:
         devices = jax.local_devices(backend="cuda")
     except RuntimeError:

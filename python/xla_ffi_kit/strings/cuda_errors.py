@@ -1,4 +1,4 @@
-"""What NVRTC's errors mean for code that compiles on CPUs."""
+"""Explains errors of NVRTC in code that compiles on CPUs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ADVICE = (
 
 
 def explain(error: str) -> str:
-    """The error, and on a line of its own what helps, if that is known."""
+    """Returns the error and, if it is known, a second line with the remedy."""
     for pattern, advice in _ADVICE:
         found = re.search(pattern, error)
         if found:

@@ -1,4 +1,4 @@
-"""The CUDA side of an operation from a string."""
+"""Kernels in strings, compiled and launched on CUDA."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from xla_ffi_kit.strings import (
 from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
 
 TARGET = "xla_ffi_kit.launch"
-# As xla_ffi/launch/launch.h numbers parameters.
+# The numbers of parameters are those of xla_ffi/launch/launch.h.
 _NUMBER_OF_ITEMS = -1
 _FIRST_CONSTANT = -2
 _BYTES_OF_ARRAY = 96
@@ -37,7 +37,7 @@ _MOST_BYTES = 4096  # of all parameters of a kernel
 
 
 class Compile(Protocol):
-    """What compiles: `cuda_code.of`, and in tests what the emulator runs."""
+    """Compiles a kernel: `cuda_code.of`, or the emulator's in tests."""
 
     def __call__(
         self,
@@ -51,7 +51,7 @@ class Compile(Protocol):
 
 
 class CudaStringWarning(UserWarning):
-    """A string runs on CPUs alone: what it says is no CUDA."""
+    """A string compiles for CPUs only, so CUDA runs the reference."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,14 +59,14 @@ class StringKernel(DeviceKernel):
     """A kernel in a string.
 
     Attributes:
-      name: of the operation.
-      attributes: names of the attributes, in the kernel's order.
-      operands: how many there are.
-      flags: the author's, for both platforms.
-      is_required: whether the reference must not run in its place.
-      compile: what compiles it.
-      library: of the handler.
-      target: the handler's.
+      name: the name of the operation.
+      attributes: the names of the attributes, in the kernel's order.
+      operands: the number of operands.
+      flags: the author's flags, for both platforms.
+      is_required: whether the reference must not run instead of the kernel.
+      compile: the function that compiles the kernel.
+      library: the library of the handler that launches the kernel.
+      target: the custom call target of that handler.
     """
 
     name: str
@@ -80,7 +80,7 @@ class StringKernel(DeviceKernel):
 
     @abc.abstractmethod
     def kernel(self, request: Request) -> cuda_source.Kernel:
-        """The kernel for the dtypes of a call; BuildError if there is none."""
+        """Returns the kernel for a call; raises BuildError if there is none."""
 
     @abc.abstractmethod
     def launch(
@@ -89,14 +89,14 @@ class StringKernel(DeviceKernel):
         attributes: Mapping[str, object],
         operands: Sequence[Typed],
     ) -> Mapping[str, object]:
-        """Grid, block and shared memory of a call."""
+        """Returns grid, block and shared memory of a call, as attributes."""
 
     def buffers(self, request: Request) -> int:
-        """How many results the kernel writes."""
+        """Returns the number of results that the kernel writes."""
         return len(request.results)
 
     def prepare(self, request: Request) -> Attributes | None:
-        """Compiles it for the dtypes of a call."""
+        """Compiles the kernel for the dtypes of a call."""
         try:
             return self._prepare(request)
         except NoCompilerError as error:
@@ -110,7 +110,7 @@ class StringKernel(DeviceKernel):
             return None
 
     def by(self, target: str) -> StringKernel:
-        """The same, run by another handler, which is registered."""
+        """Returns the same kernel for another handler, which is registered."""
         return dataclasses.replace(self, target=target, library=None)
 
     def _prepare(self, request: Request) -> Attributes:
@@ -174,7 +174,7 @@ class StringKernel(DeviceKernel):
 
 
 class Sources(Protocol):
-    """What writes the kernel of a loop for each dtype."""
+    """Writes the kernel of a loop for each dtype."""
 
     def of(self, dtype: np.dtype[np.generic], /) -> cuda_source.Kernel:
         """The kernel for arrays of a dtype."""

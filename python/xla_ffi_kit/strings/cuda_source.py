@@ -1,4 +1,4 @@
-"""The CUDA around an author's code: a kernel, and how it is launched."""
+"""Writes the CUDA kernel around an author's code, and how it is launched."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from xla_ffi_kit.strings.loops import NEW, OF, Loop
 from xla_ffi_kit.strings.source import Place, without_places
 
 SYMBOL = "kit_kernel"
-_ROWS_OF_BLOCK = 32  # a warp: what kit::for_each takes for granted
+_ROWS_OF_BLOCK = 32  # one warp, which kit::for_each requires
 _THREADS = 256  # of a block of elements
-_PACK_BYTES = 16  # that each of them has of an array
+_PACK_BYTES = 16  # of an array for each thread
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,10 +23,11 @@ class Kernel:
 
     Attributes:
       text: the program.
-      expression: the kernel's address in it.
-      threads: of a block, where the kernel decides.
-      items: what blocks divide: the index of a buffer, how many of its trailing
-        axes make an item, and items of a block; empty where the caller decides.
+      expression: a C++ expression for the kernel's address.
+      threads: the number of threads of a block, if the kernel decides it.
+      items: three numbers that say how blocks divide the work: the index of a
+        buffer, the number of its trailing axes that make an item, and the items
+        of a block. It is empty if the caller decides.
     """
 
     text: str
@@ -35,7 +36,7 @@ class Kernel:
     items: tuple[int, ...] = ()
 
     def hashed(self) -> str:
-        """The text less where its parts come from, which changes nothing."""
+        """The text without the places of its parts, which change no code."""
         return without_places(self.text)
 
 
@@ -87,7 +88,7 @@ def _kernel(
 
 
 def on_devices(cpp: str) -> str:
-    """The type of an attribute in a kernel, from that on CPUs."""
+    """Returns the type of an attribute in a kernel, given that on CPUs."""
     return "kit::String" if cpp == "std::string_view" else cpp
 
 
@@ -152,7 +153,7 @@ class Elements:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The kernel of `rows`, which gives a thread a row.
+    """The kernel of `rows`, in which each thread computes a row.
 
     Attributes:
       loop: names and types.
@@ -228,7 +229,7 @@ def _data(value: object) -> bytes:
 def constants(
     names: Sequence[str], values: Mapping[str, object]
 ) -> tuple[bytes, list[int]]:
-    """Attributes as a kernel takes them: their bytes, and where each begins."""
+    """Returns the bytes of the attributes, and where each one begins."""
     room = array_bytes(values)
     packed, offsets = b"", []
     for name in names:

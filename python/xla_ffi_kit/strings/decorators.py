@@ -1,4 +1,4 @@
-"""`inline`: an operation from a reference and a function in C++."""
+"""`inline`, `elementwise` and `rows` make operations from strings of C++."""
 
 from __future__ import annotations
 
@@ -34,18 +34,22 @@ def inline(
     fallback: str | None = None,
     **options: Unpack[Options],
 ) -> Decorator:
-    """Makes an operation of a reference and a function in C++.
+    """Makes an operation from a reference and a C++ function.
 
-    The decorated function is the reference of an `FfiOp`: it defines what the
-    operation computes, and the names of operands and attributes. The C++
-    function of the same name computes it on CPUs. Its parameters stand in the
-    order of the reference's: `kit::In<T>` for an operand, a number, `bool`,
-    `kit::Array<T>` or `std::string_view` for an attribute; and for each result
-    a `kit::Out<T>`. A `kit::Threads` among them gives it XLA's threads. It
-    returns nothing, or a `const char*`: null or what is wrong. It may throw.
+    The decorated function is the reference of an `FfiOp`. It defines what the
+    operation computes, and names its operands and attributes. The C++ function
+    of the same name computes the operation on CPUs; other platforms run the
+    reference.
 
-    It is compiled when the decorator runs, once: see `python -m xla_ffi_kit
-    cache`.
+    The C++ function takes its parameters in the reference's order: `kit::In<T>`
+    for an operand, and a number, `bool`, `kit::Array<T>` or `std::string_view`
+    for an attribute. It also takes a `kit::Out<T>` for each result, and may
+    take a `kit::Threads` to use XLA's threads. It returns nothing, or a
+    `const char*`, which is null on success and the error message otherwise. It
+    may also throw.
+
+    The function is compiled once, when the decorator runs. After that, the
+    library comes from the cache (`python -m xla_ffi_kit cache`).
 
     Example:
       @xla_ffi_kit.inline(r'''
@@ -57,16 +61,19 @@ def inline(
           return x * factor
 
     Args:
-      code: the C++ code: the function, and whatever it needs before it.
-      kernel_axes: as for `FfiOp`.
-      dtypes: names such as "f32 bf16" to instantiate a function template with,
-        "f32,s32" for a template with two parameters; or a sequence as `FfiOp`
-        takes it. None for a plain function.
-      function: the C++ function's name; default: the reference's.
-      flags: options of the compiler after the kit's own.
-      fallback: "reference" to run the reference where there is no compiler,
-        which is an error otherwise.
-      **options: everything else that `FfiOp` takes.
+      code: the C++ code, which is the function and everything it needs, such
+        as includes.
+      kernel_axes: the number of trailing axes of each operand that the function
+        needs whole, or a sequence with one number for each operand.
+      dtypes: the types for which a function template is instantiated, such as
+        "f32 bf16", or "f32,s32" for a template with two parameters. It may
+        also be a sequence as `FfiOp` takes it. Leave it out if the function is
+        not a template.
+      function: the name of the C++ function. It defaults to the reference's.
+      flags: options that are passed to the compiler after the kit's own.
+      fallback: "reference" runs the reference if there is no compiler. By
+        default, a missing compiler is an error.
+      **options: all other keywords of `FfiOp`.
 
     Raises:
       BuildError: the code does not compile, there is no compiler, or the cache
@@ -109,13 +116,13 @@ def elementwise(
     platforms: Sequence[str] | None = None,
     **options: Unpack[Options],
 ) -> Decorator:
-    """Makes an operation of a reference and a C++ expression per result.
+    """Makes an operation from a reference and a C++ expression for each result.
 
-    The expressions use the names of the reference's parameters; operands are
-    numbers there. 16-bit floats are computed with as floats, and loops are
-    spread over XLA's threads. All arrays have one shape and one dtype. On CUDA
-    NVRTC, which JAX brings along, compiles the same expressions when they are
-    first lowered there.
+    The expressions use the names of the reference's parameters, and an operand
+    stands for one of its elements. All arrays of a call have one shape and one
+    dtype. 16-bit floats are computed as 32-bit floats, and the loops are
+    distributed over XLA's threads. On CUDA, NVRTC compiles the same expressions
+    when the operation is first lowered; JAX's CUDA wheels contain it.
 
     Example:
       @xla_ffi_kit.elementwise("x * std::tanh(scale * y)", dtypes="f32 bf16")
@@ -123,15 +130,22 @@ def elementwise(
           return x * jnp.tanh(scale * y)
 
     Args:
-      *expressions: one for each result.
-      dtypes: names such as "f32 bf16".
-      before: C++ code before the loop's function: includes, functions.
-      flags: as for `inline`, and so are `fallback` and `options`.
-      fallback: see there.
-      platforms: of "cpu" and "cuda", those where the expressions must run; the
-        reference runs on the other one. Default: both, but the reference on
-        CUDA where NVRTC is missing or, with a warning, does not compile them.
-      **options: see there.
+      *expressions: a C++ expression for each result.
+      dtypes: the dtypes that the arrays may have, such as "f32 bf16".
+      before: C++ code that is put before the generated function, such as
+        includes and helper functions.
+      flags: options that are passed to the compiler after the kit's own.
+      fallback: "reference" runs the reference if there is no compiler. By
+        default, a missing compiler is an error.
+      platforms: the platforms, of "cpu" and "cuda", on which the expressions
+        must run; the other one runs the reference. By default both run the
+        expressions, except that CUDA runs the reference if NVRTC is missing
+        or, with a `CudaStringWarning`, if it does not compile them.
+      **options: all other keywords of `FfiOp`.
+
+    Raises:
+      BuildError: an expression does not compile, there is no compiler, or the
+        cache cannot be written.
     """
     frame = sys._getframe(1)
     places = [place_of(x, frame) for x in expressions if isinstance(x, str)]
@@ -170,16 +184,18 @@ def rows(
     platforms: Sequence[str] | None = None,
     **options: Unpack[Options],
 ) -> Decorator:
-    """Makes an operation of a reference and the C++ code for one row.
+    """Makes an operation from a reference and the C++ code for one row.
 
-    The body uses the names of the reference's parameters and of `results`;
-    arrays are their part of one row there, with `size()` and `[i]`, T is the
-    arrays' type and A the type to compute in, float for 16-bit floats. Rows are
-    spread over XLA's threads. An operand in `shared` is whole in every row.
+    The body uses the names of the reference's parameters and of `results`. In
+    the body, an array is its part of one row, with `size()` and `[i]`; an
+    operand in `shared` is the whole operand. `T` is the type of the arrays, and
+    `A` the type to compute in, which is `float` for 16-bit floats. Rows are
+    distributed over XLA's threads.
 
-    On CUDA, where NVRTC compiles the same body, a thread has a row. If every
-    row takes the same steps, `kit::for_each(x, out, [&](auto v) { return ...;
-    })` reads and writes at the memory's speed there.
+    On CUDA, NVRTC compiles the same body, and each thread computes one row. If
+    all rows take the same steps, write the loop as `kit::for_each(x, out,
+    [&](auto v) { return ...; })`, which reads and writes at the speed of the
+    GPU's memory.
 
     Example:
       @xla_ffi_kit.rows(r'''
@@ -192,15 +208,23 @@ def rows(
           ...
 
     Args:
-      body: the C++ code.
-      dtypes: names such as "f32 bf16".
-      kernel_axes: as for `FfiOp`: how many trailing axes make a row.
-      results: names of the results.
-      before: C++ code before the loop's function: includes, functions.
-      flags: as for `inline`, and so are `fallback` and `options`.
-      fallback: see there.
-      platforms: as for `elementwise`.
-      **options: see there.
+      body: the C++ code for one row.
+      dtypes: the dtypes that the arrays may have, such as "f32 bf16".
+      kernel_axes: the number of trailing axes that make a row, or a sequence
+        with one number for each operand.
+      results: the names of the results in the body.
+      before: C++ code that is put before the generated function, such as
+        includes and helper functions.
+      flags: options that are passed to the compiler after the kit's own.
+      fallback: "reference" runs the reference if there is no compiler. By
+        default, a missing compiler is an error.
+      platforms: the platforms, of "cpu" and "cuda", on which the body must run;
+        see `elementwise`.
+      **options: all other keywords of `FfiOp`.
+
+    Raises:
+      BuildError: the body does not compile, there is no compiler, or the cache
+        cannot be written.
     """
     frame = sys._getframe(1)
     place = place_of(body, frame)

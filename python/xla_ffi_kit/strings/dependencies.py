@@ -1,7 +1,7 @@
-"""The files that a library was compiled from, and whether they are the same.
+"""Remembers the files that a library was compiled from, and checks them.
 
-Beside what the compiler read, it counts where it looked in vain: a new header
-in a folder that is searched earlier takes the place of the old one.
+The paths at which the compiler found nothing count too, because a new header in
+a folder that is searched earlier takes the place of the old one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_FOLDER = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What a compiler read: files, and paths where there was nothing."""
+    """The files that a compiler read, and the paths where it found none."""
 
     files: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
@@ -38,10 +38,10 @@ class Found:
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A file's content by its hash, and what changes with it.
+    """The hash of a file's content, and the file's times and size.
 
-    The times and the size stand for the content as long as they are the same;
-    None where the file was too young for that.
+    While times and size stay the same, the content counts as unchanged. They
+    are None if the file was too young for that.
     """
 
     digest: str
@@ -59,14 +59,14 @@ class File:
 
 @dataclasses.dataclass(frozen=True)
 class Dependencies:
-    """All that decides what a compiler makes of a source and its flags."""
+    """All files that decide what a compiler makes of a source and flags."""
 
     files: Mapping[str, File]
     absent: tuple[str, ...]
 
     @classmethod
     def of(cls, found: Found) -> Dependencies:
-        """What was found, as it is now."""
+        """Returns the present state of the files that were found."""
         return cls({path: File.at(path) for path in found.files}, found.absent)
 
     @classmethod
@@ -79,7 +79,7 @@ class Dependencies:
         return cls(files, tuple(value["absent"]))  # type: ignore
 
     def to_json(self) -> dict[str, object]:
-        """As JSON can have it."""
+        """Returns values that JSON can represent."""
         files = {path: (f.digest, f.stamp) for path, f in self.files.items()}
         return {"files": files, "absent": self.absent}
 
@@ -88,7 +88,7 @@ class Dependencies:
         return sorted((path, file.digest) for path, file in self.files.items())
 
     def now(self) -> Dependencies | None:
-        """The same with the stamps of today; None if something has changed."""
+        """Returns the same with current stamps; None if a file has changed."""
         if any(map(os.path.lexists, self.absent)):
             return None
         files = dict(self.files)
@@ -159,9 +159,9 @@ def looked_at(
 
     Args:
       files: the files that a compiler read.
-      folders: where it looks for what is included, in this order.
-      included: more that is looked for: a folder that comes before the others,
-        and the name.
+      folders: the folders that it searches for headers, in this order.
+      included: more headers to search for: a folder that comes before the
+        others, and the name.
     """
     absent: set[str] = set()
     is_there = functools.cache(os.path.lexists)
@@ -188,7 +188,7 @@ def looked_at(
 
 
 def _named_in(files: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """What files look for beside themselves: their folder, and the name."""
+    """Returns the headers that files look for in their own folder."""
     for path in files:
         try:
             with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""What building an operation's library raises."""
+"""The errors of building an operation's library."""
 
 from __future__ import annotations
 

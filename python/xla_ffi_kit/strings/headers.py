@@ -36,7 +36,7 @@ def digest() -> bytes:
 
 @functools.cache
 def of_cuda() -> dict[str, str]:
-    """What `#include` finds in CUDA that NVRTC compiles: name -> content."""
+    """The headers for CUDA that NVRTC compiles: name -> content."""
     found = {}
     for path in _CUDA_HEADERS:
         with open(os.path.join(include_dir(), path), encoding="utf-8") as file:
@@ -81,7 +81,7 @@ _CUDA_HEADERS = (
     "xla_ffi/inline/for_each.h",
     "xla_ffi/inline/half.h",
 )
-# What of the standard library is there is so whatever is included.
+# Each of these names includes the whole of the kit's standard library.
 _CUDA_STANDARD_NAMES = """algorithm array assert.h cassert cfloat climits cmath
     cstddef cstdint cstdio cstdlib cstring float.h initializer_list limits
     limits.h math.h numeric stddef.h stdint.h stdio.h stdlib.h string.h

@@ -1,4 +1,4 @@
-"""The C++ that `elementwise` and `rows` write around an author's code."""
+"""Writes the C++ loops of `elementwise` and `rows` around an author's code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.source import Place, Source
 
-# Names of generated code, on CPUs and on CUDA, begin so, which no author's name
-# may. Those of arrays and attributes as they come, and of values to write, go
-# on with the author's.
+# Names in generated code begin with OWN, on CPUs and on CUDA; an author's name
+# must not. The names of arrays and attributes of the handler (OF), and of
+# values to write (NEW), end with the author's name.
 OWN = "kit_"
 OF = "kit_of_"
 NEW = "kit_new_"
@@ -26,12 +26,12 @@ _TYPES = {
 
 
 class Loop:
-    """The parameters of the C++ function: the reference's, in C++ types.
+    """The parameters of the C++ function, which are the reference's.
 
     Attributes:
-      name: of the operation.
-      operands: names of the operands.
-      results: names of the results.
+      name: the name of the operation.
+      operands: the names of the operands.
+      results: the names of the results.
       attributes: name -> C++ type.
     """
 
@@ -41,7 +41,7 @@ class Loop:
         results: Sequence[str] | int,
         attributes: Mapping[str, AttributeType],
     ) -> None:
-        """Results may have no name that the author knows, only a number."""
+        """Takes the names of the results, or only their number."""
         self.name = references.name_of(reference, "lambda")
         self.operands, _ = references.parameter_names(reference)
         if isinstance(results, int):
@@ -93,7 +93,7 @@ class Loop:
         )
 
     def here(self) -> str:
-        """What begins generated lines."""
+        """Returns the directive that begins generated lines."""
         return Place(f"<loop of {self.name}>", 1).directive()
 
     def function(self, before: str, body: Sequence[str]) -> str:

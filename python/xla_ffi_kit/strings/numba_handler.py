@@ -1,8 +1,8 @@
-"""`numba_kernel`: a Python function that numba compiles to a handler.
+"""`numba_kernel` makes an operation from a Python function, by numba.
 
-numba's `cfunc` gives a C function of the address of XLA's call frame. Decoding
-that frame by the offsets of its C structs costs nothing, and neither a Python
-frame nor the GIL is in the call.
+numba's `cfunc` compiles a C function that takes the address of XLA's call
+frame, so it can be the handler itself. The generated code reads the frame at
+the offsets of its C structs. A call therefore needs no Python frame and no GIL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
 
 @dataclasses.dataclass(frozen=True)
 class _Registered:
-    """A handler, of which XLA has the address while the process lives."""
+    """A handler that lives as long as the process, as XLA keeps its address."""
 
     identity: str
     handler: numba_source.Handler
@@ -51,13 +51,15 @@ def numba_kernel(
     result_axes: int | None = None,
     **options: Unpack[Options],
 ) -> Decorator:
-    """Makes an operation of a reference and a function that numba compiles.
+    """Makes an operation from a reference and a function that numba compiles.
 
-    The decorated function is the reference of an `FfiOp`. The kernel gets the
-    operands, the attributes and the results, in the reference's order: numbers,
-    and contiguous arrays of one axis more than the kernel owns, the first of
-    which has all rows (all elements where it owns no axis). It writes the
-    results. What it raises becomes the error of the call.
+    The decorated function is the reference of an `FfiOp`. The kernel computes
+    the operation on CPUs. It takes the operands and attributes in the
+    reference's order, then the results, and writes the results. Attributes are
+    numbers or arrays of numbers. Operands and results are contiguous arrays
+    with `kernel_axes + 1` axes: the batch axes are flattened into the first
+    one. With `kernel_axes=0`, the kernel gets all elements in one axis. An
+    exception in the kernel becomes the error of the call.
 
     Example:
       def scale_kernel(x, factor, y):
@@ -69,21 +71,23 @@ def numba_kernel(
           return factor * x
 
     Args:
-      kernel: the function, in what numba compiles without Python objects.
-      dtypes: names such as "f32 f64": all arrays of a call have one of them.
-      kernel_axes: as for `FfiOp`.
-      results: how many results there are.
-      result_axes: the results' axes beside the batch axes; default: those of
-        the first operand.
-      **options: everything else that `FfiOp` takes. The types of attributes
-        that have no default stand in `attributes`. `handlers["cpu"]` is the
-        custom call target of the kernel; default: the reference's name and a
-        hash of the kernel and what it refers to, which is the same in every
-        process, so that an exported program never runs another kernel.
+      kernel: the function, which numba has to compile in its nopython mode.
+      dtypes: the dtypes that the arrays may have, such as "f32 f64". All arrays
+        of a call have the same one. numba has no bfloat16 and no float16.
+      kernel_axes: the number of trailing axes of each operand that the kernel
+        needs whole, or a sequence with one number for each operand.
+      results: the number of results.
+      result_axes: the number of axes that each result has after the batch axes.
+        It defaults to that of the first operand.
+      **options: all other keywords of `FfiOp`. Attributes without a default
+        need their types in `attributes`. `handlers["cpu"]` is the custom call
+        target of the kernel. It defaults to the reference's name and a hash of
+        the kernel and everything that the kernel refers to. The hash is the
+        same in every process, so an exported program never runs another kernel.
 
     Raises:
-      BuildError: there is no numba, it does not run here, it cannot compile
-        the kernel, or another kernel has its target.
+      BuildError: numba is missing or cannot be imported, it cannot compile the
+        kernel, or another kernel of this process has the same target.
     """
     numba = _numba()
 

@@ -1,4 +1,4 @@
-"""What tells one Python kernel from another, the same in every process."""
+"""Hashes a Python kernel, with the same result in every process."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def digest(*parts: object) -> str:
 
 
 class _Describer:
-    """Functions by their source and by what they refer to.
+    """Describes functions by their source and by what they refer to.
 
-    numba compiles into a kernel what its names stand for.
+    numba compiles the values of a kernel's global names into the kernel.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _Describer:
             if isinstance(value, types.ModuleType):
                 for attribute in attributes & vars(value).keys():
                     part = vars(value)[attribute]
-                    # Of NumPy's functions numba has its own.
+                    # numba has its own versions of NumPy's functions.
                     if not isinstance(part, types.FunctionType):
                         values[f"{name}.{attribute}"] = part
         return [
@@ -114,7 +114,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _source(function: types.FunctionType) -> object:
-    """A function's source without comments; else what Python made of it."""
+    """Returns a function's source without comments, else its bytecode."""
     try:
         return ast.unparse(
             ast.parse(textwrap.dedent(inspect.getsource(function)))

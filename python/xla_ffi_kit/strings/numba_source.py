@@ -1,7 +1,7 @@
-"""The Python around a numba kernel that decodes XLA's call frame.
+"""Writes the Python that decodes XLA's call frame around a numba kernel.
 
-Written as source, since numba specializes on numbers of operands and axes only
-where they are spelled out.
+It is source code, because numba specializes on the numbers of operands and axes
+only where they are literals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xla_ffi_kit.strings import element_types
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """What a call of the operation holds."""
+    """The operands, results and attributes of a call of the operation."""
 
     name: str
     operand_axes: tuple[int, ...]
@@ -31,17 +31,17 @@ class Frame:
 
 
 class Handler(Protocol):
-    """What `numba.cfunc` gives."""
+    """The type of the result of `numba.cfunc`."""
 
     @property
     def address(self) -> int:
-        """Of the C function."""
+        """The address of the C function."""
 
 
 def compile_handler(
     numba: ModuleType, kernel: Callable[..., None], frame: Frame, message: str
 ) -> Handler:
-    """The cfunc; keep it alive as long as XLA may call it."""
+    """Compiles the cfunc; keep it alive as long as XLA may call it."""
     names = _helpers(numba) | {
         "kernel": kernel
         if numba.extending.is_jitted(kernel)
@@ -87,7 +87,7 @@ _FAIL = "        return fail(frame, wrong)"
 
 
 def _source(frame: Frame) -> str:
-    """The handler: metadata, checks, then the kernel for the call's dtype."""
+    """Writes the handler: metadata, checks, the kernel for each dtype."""
     call, extension = c_api.CallFrame, c_api.MetadataExtension
     metadata = c_api.MetadataStruct
     room = metadata.traits.offset + metadata.traits.size
@@ -104,7 +104,7 @@ def _source(frame: Frame) -> str:
         f"    if load(frame) < {call.future.offset}:",
         "        return fail(frame, small)",
         f"    extension = load(frame + {call.extension_start.offset})",
-        # Of other types XLA may add any, for calls too.
+        # XLA may add extensions of other types, to calls too.
         "    while extension != 0 and "
         f"load32(extension + {extension.type.offset}) != "
         f"{c_api.METADATA_EXTENSION}:",

@@ -1,4 +1,4 @@
-"""nvcc, which compiles the CUDA sources of a library: found and asked."""
+"""Finds nvcc, which compiles the CUDA sources of a library."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def is_cuda(source: str | os.PathLike[str]) -> bool:
 
 
 def find() -> Nvcc:
-    """NVCC if it is set, else that of PyPI's wheels, else nvcc of the path.
+    """Returns NVCC if it is set, else PyPI's nvcc, else the one on the path.
 
     Raises:
       NoCompilerError: there is none.

@@ -1,4 +1,4 @@
-"""NVRTC, which compiles CUDA without a toolkit: found, loaded and called.
+"""Finds, loads and calls NVRTC, which compiles CUDA without a toolkit.
 
 JAX's CUDA wheels require it: `nvidia-cuda-nvrtc-cu12` for CUDA 12, and
 `nvidia-cuda-nvrtc` for CUDA 13. Nothing is loaded before something is compiled.
@@ -150,7 +150,7 @@ def _strings(texts: object) -> ctypes.Array[ctypes.c_char_p]:
 
 
 def first_error(log: str) -> str:
-    """The first error with the lines that show it; "" if there is none."""
+    """Returns the first error with its lines, or "" if there is none."""
     lines = log.splitlines()
     for i, line in enumerate(lines):
         if re.search(r"\berror:", line):
@@ -165,7 +165,7 @@ def first_error(log: str) -> str:
 
 @functools.cache
 def get() -> Nvrtc:
-    """NVRTC of the version that JAX's plugin needs.
+    """Returns the NVRTC that JAX's plugin needs.
 
     Raises:
       NoCompilerError: it is missing, or of another major version.
@@ -174,7 +174,7 @@ def get() -> Nvrtc:
 
 
 def find() -> str:
-    """Where NVRTC is, without loading anything."""
+    """Returns where NVRTC is, without loading anything."""
     plugins = [n for n, place in _PLACES.items() if _is_installed(place[2])]
     folders = _folders()
     # Without a plugin a program is compiled for another machine.
@@ -206,7 +206,7 @@ def find() -> str:
 
 
 def is_installed() -> bool:
-    """Whether there is one."""
+    """Whether an NVRTC is installed."""
     try:
         find()
     except NoCompilerError:
@@ -240,7 +240,7 @@ def _folders() -> list[pathlib.Path]:
 
 @dataclasses.dataclass(frozen=True)
 class Architectures:
-    """What a kernel is compiled for.
+    """The GPUs that a kernel is compiled for.
 
     Attributes:
       machine: compute capabilities to make machine code for.
@@ -251,7 +251,7 @@ class Architectures:
     ptx: int | None = None
 
     def names(self) -> list[str]:
-        """What NVRTC calls them."""
+        """NVRTC's names of the architectures."""
         ptx = [] if self.ptx is None else [f"compute_{self.ptx}"]
         return [*(f"sm_{n}" for n in self.machine), *ptx]
 
@@ -259,9 +259,9 @@ class Architectures:
 def architectures_for(
     name: str, gpus: Sequence[int], supported: Sequence[int]
 ) -> Architectures:
-    """What runs on GPUs of these compute capabilities.
+    """Returns what to compile for GPUs of these compute capabilities.
 
-    One that is newer than NVRTC gets PTX of the newest that NVRTC knows.
+    A GPU that is newer than NVRTC gets PTX for the newest that NVRTC knows.
     """
     old = [n for n in gpus if n < min(supported)]
     if old:

@@ -1,4 +1,4 @@
-"""From a C++ source to an `FfiOp`."""
+"""Makes an `FfiOp` from a C++ source."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from xla_ffi_kit.strings.targets import RenamedLibrary
 
 @dataclasses.dataclass(frozen=True)
 class OnCuda:
-    """The other platform of an operation.
+    """What an operation does on CUDA.
 
     Attributes:
-      kernel: what runs there; None for the reference.
-      and_on_cpu: whether a CPU has a handler too.
-      dtypes: of the operands, where no library for CPUs tells them.
+      kernel: the kernel that runs on CUDA; None for the reference.
+      and_on_cpu: whether CPUs have a handler too.
+      dtypes: the dtypes of the operands, if no library for CPUs states them.
     """
 
     kernel: LoopKernel | None
@@ -56,7 +56,7 @@ def on_cuda(
     flags: Sequence[str],
     platforms: Sequence[str] | None,
 ) -> OnCuda:
-    """What a loop is on CUDA."""
+    """Returns what a loop does on CUDA."""
     known = ("cpu", "cuda")
     chosen: tuple[str, ...] = known
     if platforms is not None:
@@ -141,7 +141,7 @@ def make(
 
 
 def _refuse(error: NoCompilerError) -> Callable[..., jax.Array]:
-    """What runs on CPUs where nothing could be compiled for them."""
+    """Raises on CPUs if nothing could be compiled for them."""
 
     def refuse(*operands: jax.Array, **attributes: object) -> jax.Array:
         raise error
@@ -152,7 +152,7 @@ def _refuse(error: NoCompilerError) -> Callable[..., jax.Array]:
 def load(
     source: Source, reference: Callable[..., object], flags: Sequence[str]
 ) -> RenamedLibrary:
-    """The library, compiled or from the cache, and loaded for good."""
+    """Returns the library, compiled or from the cache, which stays loaded."""
     while True:
         version, path = build(source, flags)
         try:
@@ -164,7 +164,7 @@ def load(
 
 
 def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
-    """What tells the library from others, and where it is in the cache."""
+    """Returns what identifies the library, and its path in the cache."""
     found = compiler.find()
     compiler_flags.check(source.name, flags)
     key = hashlib.sha256(headers.digest())

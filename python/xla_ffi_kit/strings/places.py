@@ -1,4 +1,4 @@
-"""Where in an author's files a string of C++ is, for the compiler's errors."""
+"""Finds a string of C++ in an author's files, for the compiler's errors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from xla_ffi_kit.strings.source import Place
 
 
 def place_of(code: str, frame: types.FrameType | None) -> Place:
-    """Where a string that the code of `frame` passes stands in its file.
+    """Returns where a string that the code of `frame` passes is in its file.
 
-    It may be written in the call, or before, in a variable, also indented more
-    and with parts that are put into it. One that is not found has the lines of
-    its own.
+    The string may be written in the call or in a variable before it. It may be
+    indented further, and parts may have been put into it. A string that is not
+    found has line numbers of its own.
     """
     if frame is None:
         return Place("<string of C++>", 1)
@@ -40,7 +40,7 @@ def place_of(code: str, frame: types.FrameType | None) -> Place:
     best = max(votes.values(), default=0)
     if 2 * best <= sum(map(bool, wanted)):
         return Place(f"<string of C++ at {file}:{begin}>", 1)
-    # Of equal ones that of the call, else the last one before.
+    # Among equal ones, take that of the call, else the last one before.
     return Place(
         file,
         max(

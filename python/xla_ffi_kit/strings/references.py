@@ -1,4 +1,4 @@
-"""What a reference says about its operation: names, and attributes' types."""
+"""Reads names and the types of attributes from a reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xla_ffi_kit.strings.errors import BuildError
 
 
 def name_of(reference: Callable[..., object], default: str = "") -> str:
-    """The operation's name: the reference's, also if that is a partial one.
+    """Returns the operation's name, which is the reference's.
 
     A lambda has none: its operation gets `default`.
     """
@@ -41,7 +41,7 @@ def attribute_types(
     reference: Callable[..., object],
     declared: Mapping[str, AttributeType],
 ) -> dict[str, AttributeType]:
-    """The types of the attributes: declared, or those of the defaults."""
+    """Returns the attributes' types, declared or those of the defaults."""
     return {
         attribute: declared[attribute]
         if attribute in declared
@@ -53,7 +53,7 @@ def attribute_types(
 def type_of_default(
     name: str, attribute: str, default: object
 ) -> AttributeType:
-    """The type of an attribute, from its default, as C++ would have it."""
+    """Returns the type of an attribute, given its default value."""
     for kind, dtype in (
         (bool, np.bool_),
         (int, np.int64),

@@ -1,4 +1,4 @@
-"""What the C++ function of a compiled library takes, as C++ deduced it."""
+"""Reads the parameters that C++ deduced for a compiled function."""
 
 from __future__ import annotations
 

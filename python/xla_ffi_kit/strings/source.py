@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xla_ffi_kit.strings import cpp, standard_headers
 
 _SYMBOL = "XlaFfiKit_Inline"
-# What the library exports: the table, the parallel loop's variable, the codes.
+# The exports: the table, the parallel loop's variable, the codes.
 EXPORTS = ("XlaFfiKit_*",)
 CODES_SYMBOL = f"XlaFfiKit_Codes_{_SYMBOL}"
 # Ends the directives that say where code stands, which the cache does not hash.
@@ -20,28 +20,28 @@ _DIRECTIVE = re.compile(rf"^#line .*{re.escape(_PLACE)}\n", re.MULTILINE)
 
 
 def without_places(text: str) -> str:
-    """Generated code less the directives that say where parts come from."""
+    """Returns generated code without the directives for its places."""
     return _DIRECTIVE.sub("", text)
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where in a user's file a piece of C++ begins."""
+    """The place in a user's file at which a piece of C++ begins."""
 
     file: str
     line: int
 
     def directive(self) -> str:
-        """What makes the compiler name that place."""
+        """Returns the directive by which the compiler names that place."""
         return f"#line {self.line} {cpp.literal(self.file)}{_PLACE}\n"
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A function in C++, and what the operation calls its parts.
+    """A function in C++, and the operation's names of its parameters.
 
     Attributes:
-      name: of the operation.
+      name: the name of the operation.
       code: C++ with the function `function` in it.
       function: the function's or function template's name.
       instances: template arguments of each instance; none for a function.
@@ -61,7 +61,7 @@ class Source:
     including: str = "begin the code with {}"
 
     def text(self, with_place: bool = True) -> str:
-        """The file to compile; without the place it is what the cache hashes.
+        """Returns the file to compile; the cache hashes it without the place.
 
         A function that moves within its file is the same function.
         """

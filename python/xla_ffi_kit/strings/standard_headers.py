@@ -1,4 +1,4 @@
-"""Which header of C++'s standard library an error is about."""
+"""Finds the header of C++'s standard library that an error is about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_STD = (
     r"'(\w+)' in namespace 'std' does not name",
     r"'std::(\w+)' has not been declared",
     r"no (?:member|template|type) named '(\w+)' in namespace 'std'",
-    # One that another header declares, and does not define.
+    # A name that another header declares but does not define.
     r"'[\w ]*\bstd::(?:__\w+::)?(\w+)[^']*' has (?:initializer but )?incomp",
     r"incomplete type '[\w ]*\bstd::(?:__\w+::)?(\w+)",
     r"undefined template 'std::(?:__\w+::)?(\w+)",

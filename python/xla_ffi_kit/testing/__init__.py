@@ -1,4 +1,4 @@
-"""`check_op`: the contract that every `FfiOp` has to keep, as one call."""
+"""`check_op` checks the contract of an `FfiOp` in one call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "scalar",
 ]
 
-# These first: where one of them fails, the others might end the process.
+# These run first, because if one fails, the others might end the process.
 _MEMORY, _HOST = "memory of results", "host function"
 _CHECKS: dict[str, Callable[[Runner], None]] = {
     _MEMORY: _checks_calls.memory_of_results,

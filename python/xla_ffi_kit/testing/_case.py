@@ -89,7 +89,7 @@ def _make(operand: str | ArrayLike, rng: np.random.Generator) -> jax.Array:
 
 
 def call_axes(op: FfiOp[Result]) -> tuple[int | None, ...]:
-    """Where a call's operands have a batch axis: shared ones have none."""
+    """Returns the batch axes of a call's operands; shared ones have none."""
     count = len(op.operand_names)
     return tuple(None if i in op.shared else 0 for i in range(count))
 

@@ -23,7 +23,7 @@ JITTED = Call(programs.jitted)
 
 
 def memory_of_results(run: Runner) -> None:
-    """The handler writes nothing beside its results."""
+    """The handler writes nothing outside its results."""
     target = _target(run)
     if jax.default_backend() != "cpu":
         raise Skipped("guarded memory is the CPU's")
@@ -220,7 +220,7 @@ def control_flow(run: Runner) -> None:
 
 
 def aliases(run: Runner) -> None:
-    """In place if donated, a copy if not; right in both cases."""
+    """The call is in place if donated, else a copy, and right in both cases."""
     if not run.op.input_output_aliases:
         raise Skipped("the operation has no aliases")
     donated = tuple(run.op.input_output_aliases)
@@ -253,7 +253,7 @@ def side_effects(run: Runner) -> None:
 
 
 def bad_operands(run: Runner) -> None:
-    """Too low a rank is refused by an error that names the operation."""
+    """A rank that is too low raises an error that names the operation."""
     xs = run.case.operands()
     for i, axes in enumerate(run.op.kernel_axes):
         if not axes:

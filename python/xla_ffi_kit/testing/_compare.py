@@ -1,4 +1,4 @@
-"""How results differ beyond what rounding explains."""
+"""Compares results, up to differences that rounding explains."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ TOLERANCES = {
 }
 
 
-# The same for finite differences; those of float32 may be of a host function
-# that computes with it.
+# The same for finite differences. The host function of those of float32 may
+# compute in float32.
 FINITE_DIFFERENCES = {"float64": 1e-6, "complex128": 1e-6}
 
 
 def difference(
     got: object, want: object, factor: float = 1, differences: bool = False
 ) -> str | None:
-    """How two results differ beyond the tolerance; None if they do not."""
+    """Describes how two results differ; None if they are within tolerance."""
     got_leaves, got_tree = jax.tree.flatten(got)
     want_leaves, want_tree = jax.tree.flatten(want)
     if str(got_tree) != str(want_tree):

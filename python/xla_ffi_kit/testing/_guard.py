@@ -1,7 +1,7 @@
-"""Runs a handler on results in guarded memory: what it writes beside them.
+"""Runs a handler on guarded memory, to find what it writes beside results.
 
-XLA calls a function in the handler's place, which gives it the same call frame,
-but results of its own, with bytes before and behind them that must stay.
+XLA calls a function instead of the handler. It passes the handler the same call
+frame with other results, and checks the bytes before and after each of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xla_ffi_kit.primitive.spec import Result
 _MARK = 0xA5
 _BEFORE = mmap.PAGESIZE
 _BEHIND = 1 << 16
-# Behind that, so that what is far off hits nobody either; takes no memory.
+# Address space after that, which catches distant writes and takes no memory.
 _RESERVE = 1 << 26
 
 _Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -55,7 +55,7 @@ class _Memory:
 
     @property
     def written(self) -> tuple[int, int]:
-        """How many bytes were written before and behind it, at least."""
+        """At least how many bytes were written before and after it."""
         before = np.flatnonzero(self._bytes(0, _BEFORE) != _MARK)
         behind = np.flatnonzero(
             self._bytes(_BEFORE + self.size, _BEHIND) != _MARK
@@ -93,7 +93,7 @@ class GuardedHandler:
         real = [(b, b.data) for b in (*operands, *results)]
         for result, memory in zip(results, self.memory, strict=False):
             place, size = result.data, memory.size
-            for operand in operands:  # of which the result is an alias
+            for operand in operands:  # whose alias the result is
                 if operand.data == place and place:
                     ctypes.memmove(memory.address, place, size)
                     operand.data = memory.address
@@ -156,9 +156,9 @@ def overflow(
     operands: Sequence[jax.Array],
     attributes: Mapping[str, Any],
 ) -> str | None:
-    """Calls an operation; what its handler wrote beside results, or None.
+    """Calls an operation; describes writes beside its results, or None.
 
-    Raises LookupError where XLA does not tell where the handler is.
+    Raises LookupError if XLA does not tell where the handler is.
     """
     handler = _handler_of(target)
     f = functools.partial(_guarded(op, handler), **attributes)

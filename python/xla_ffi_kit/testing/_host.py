@@ -1,8 +1,8 @@
-"""What a host function computes, as a JAX function with derivatives.
+"""Makes a JAX function with derivatives from a function on the host.
 
-A host function takes and returns NumPy arrays: NumPy's, SciPy's, the library's
-own. It stands in for the reference that an operation does not have. It is
-called for one row at a time; derivatives, of any order, are finite differences.
+A host function, from NumPy, SciPy or the library itself, takes and returns
+NumPy arrays. It replaces the reference of an operation without one. It is
+called for one row at a time. Derivatives of any order are finite differences.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def row_types(operands: Sequence[Typed], op: FfiOp[Result]) -> _Types:
 
 
 def call(host: Host, *operands: HostArray, **attributes: object) -> HostArrays:
-    """What a host function returns for one row, as arrays."""
+    """Calls a host function for one row; returns arrays."""
     returned = host(*operands, **attributes)
     return tuple(map(np.asarray, flatten(returned)))
 
@@ -172,7 +172,7 @@ def _differences(
     unit: complex,
     *operands: HostArray,
 ) -> HostArrays:
-    """How results `which` change with each element of one operand.
+    """Returns how results `which` change with each element of one operand.
 
     The elements are the last axes.
     """

@@ -1,8 +1,9 @@
-"""What `check_op` runs on an operation, and on its reference: to be copied.
+"""The programs that `check_op` runs on an operation and on its reference.
 
 `op` is the operation, `f` the same with the case's attributes; `x` are its
-operands, `v` others of the same types. A failure's text holds the source of the
-function that failed, with what it calls here.
+operands, `v` others of the same types. The text of a failure contains the
+source of the function that failed and of those that it calls here, so that you
+can copy it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `check_op` found: a table, and for failures the failing call."""
+"""The report of `check_op`: a table and, for failures, the failing call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import textwrap
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One check of one case."""
+    """The outcome of one check of one case."""
 
     check: str
     case: str

@@ -58,7 +58,7 @@ class Skipped(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A program of `_programs` and what it is called with."""
+    """A program of `_programs` and its arguments."""
 
     program: Program  # called with those of f, x, v and op that it names
     batch: tuple[int | None, ...] | None = None  # where operands get an axis
@@ -78,18 +78,18 @@ class Call:
 
     @property
     def names(self) -> list[str]:
-        """Which of f, x, v and op the program takes."""
+        """The names, of f, x, v and op, that the program takes."""
         parameters = inspect.signature(self.program).parameters
         return [name for name in parameters if name in ("f", "x", "v", "op")]
 
     def operands(self, case: Case) -> tuple[jax.Array, ...]:
-        """The operands, anew: a program may donate them."""
+        """Makes the operands again, because a program may donate them."""
         if self.batch is None:
             return case.operands()
         return case.batched(self.batch, self.size)
 
     def snippet(self, op: FfiOp[Result], case: Case) -> str:
-        """The call as a program of its own, but for the operation."""
+        """Returns the call as a whole program, except for the operation."""
         operands = "case.operands()"
         if self.batch is not None:
             operands = f"case.batched({self.batch}, {self.size})"
@@ -137,7 +137,7 @@ class Runner:
         self.case = case
         self.host = host
         self._factor = factor
-        # One object of each, so that `jax.jit(f)` is compiled once.
+        # There is one object of each, so that `jax.jit(f)` is compiled once.
         f = functools.partial(op, **case.attributes)
         self._kernel = f
         self._reference: Program = functools.partial(
@@ -149,11 +149,11 @@ class Runner:
         self._wanted: dict[Call, object] = {}
 
     def snippet(self, call: Call) -> str:
-        """What a failure of the call shows, to be copied."""
+        """Returns the code that a failure of the call shows."""
         return call.snippet(self.op, self.case)
 
     def arguments(self, call: Call, *, reference: bool = False) -> list[object]:
-        """What a call's program is called with."""
+        """Returns the arguments of a call's program."""
         given = {
             "f": self._reference if reference else self._kernel,
             "x": call.operands(self.case),
@@ -163,7 +163,7 @@ class Runner:
         return [given[name] for name in call.names]
 
     def run(self, call: Call, *, reference: bool = False) -> object:
-        """What a call returns; Failure if it raises."""
+        """Runs a call and returns its results; raises Failure if it raises."""
         values = self.arguments(call, reference=reference)
         try:
             returned = call.program(*values, **dict(call.options))
@@ -179,17 +179,17 @@ class Runner:
 
     @property
     def standard(self) -> str:
-        """What the operation is compared with."""
+        """The function that the operation is compared with."""
         return "host function" if self.op.reference is None else "reference"
 
     def text(self, call: Call, *, reference: bool = False) -> str:
-        """What a call returns that returns a text."""
+        """Runs a call that returns a text."""
         return str(self.run(call, reference=reference))
 
     def wanted(self, call: Call) -> object:
-        """What a call returns for the reference.
+        """Returns the reference's results for a call.
 
-        Computed once: references take most of the time to compile.
+        They are computed once, because references take long to compile.
         """
         if call not in self._wanted:
             self._wanted[call] = self.run(call, reference=True)
@@ -198,10 +198,10 @@ class Runner:
     def same(
         self, call: Call, *, want: object = None, factor: float = 1
     ) -> None:
-        """Runs a call on the kernel; Failure if the reference differs.
+        """Runs a call on the kernel; raises Failure if the reference differs.
 
-        `want` is what the reference gives, where another call has that value
-        and is compiled already.
+        `want` may be the reference's result, if another call that is compiled
+        already has the same value.
         """
         if want is None:
             want = self.wanted(call)

@@ -30,7 +30,7 @@ __device__ inline void BeginCopy(PackBits* to, const void* from) {
 #endif
 }
 
-// What the thread has begun to copy since the last call becomes a group.
+// Makes a group of the copies that the thread has begun since the last call.
 __device__ inline void EndCopyGroup() {
 #ifdef __NVCC__
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -50,8 +50,8 @@ __device__ inline void WaitForCopies() {
 #endif
 }
 
-// Makes the compiler load again what it has loaded from shared memory before:
-// it would keep it in registers, of which there are fewer.
+// Makes the compiler load values from shared memory again, because registers,
+// where it would keep them, are fewer.
 __device__ inline void LoadAgain() {
 #ifdef __NVCC__
   asm volatile("" ::: "memory");

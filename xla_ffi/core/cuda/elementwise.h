@@ -25,8 +25,8 @@ struct LaunchShape {
 // The most blocks a launch may have, on every GPU there is.
 inline constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 
-// For `count` >= 1 elements in packs of `width`. A thread has one pack, and
-// more than one only where there are not enough blocks.
+// Plans a launch for `count` >= 1 elements in packs of `width`. A thread has
+// one pack, or more if there are not enough blocks.
 inline LaunchShape PlanElementwise(int64_t count, int width) {
   constexpr int kThreads = 256;
   // Enough threads also for the elements after the last pack.

@@ -1,5 +1,6 @@
-// What every CUDA handler includes: launches, device memory, CUDA's errors as
-// FFI errors, and all of xla_ffi/core/handler.h and xla_ffi/core/call.h.
+// The header that every CUDA handler includes: launches, device memory, CUDA's
+// errors as FFI errors, and all of xla_ffi/core/handler.h and
+// xla_ffi/core/call.h.
 
 #ifndef XLA_FFI_CORE_CUDA_HANDLER_H_
 #define XLA_FFI_CORE_CUDA_HANDLER_H_

@@ -13,7 +13,7 @@ namespace xla_ffi_kit {
 
 #ifdef __CUDACC__
 
-// What a launch has beside its numbers of blocks and threads.
+// The attributes of a launch, besides its numbers of blocks and threads.
 struct LaunchAttributes {
   cudaLaunchAttribute of[2] = {};
   unsigned count = 0;
@@ -67,8 +67,9 @@ cudaError_t LaunchElementwise(int64_t count, const Op& op,
                 count, op);
 }
 
-// In a kernel: the next one, if it is launched early, may begin when all blocks
-// have called this. It sees what they write only after WaitForKernelBefore().
+// Lets the next kernel begin, if it is launched early, as soon as all blocks
+// have called this. That kernel sees what they write only after
+// WaitForKernelBefore().
 __device__ inline void LaunchNextKernel() {
 #ifndef __NVCC__
   cudaTriggerProgrammaticLaunchCompletion();
@@ -84,8 +85,8 @@ __device__ inline void WaitForKernelBefore() {
 #endif
 }
 
-// What the current device offers to `kernel`. Clusters and early launches want
-// a device that has them, and code that was compiled for one.
+// Finds what the current device offers to `kernel`. Clusters and early launches
+// need a device that has them, and code that was compiled for one.
 template <typename Kernel>
 cudaError_t GetBlockLimits(Kernel* kernel, BlockLimits* limits) {
   int device = 0, shared = 0;

@@ -111,8 +111,9 @@ XLA_FFI_KIT_HOST_DEVICE inline PackBits ToBits(const Pack<T, N>& pack) {
   return bits;
 }
 
-// The same bits, from which the compiler has to begin anew: it would keep what
-// it has made of them, in twice the registers, or make it long before its use.
+// Returns the same bits, but hides that from the compiler. Otherwise it would
+// keep converted values, in twice the registers, or convert long before the
+// use.
 XLA_FFI_KIT_HOST_DEVICE inline PackBits Again(PackBits bits) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));

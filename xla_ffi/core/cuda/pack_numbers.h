@@ -75,7 +75,7 @@ XLA_FFI_KIT_HOST_DEVICE inline PackNumbers<T> Widened(const PackBits& bits) {
   return wide;
 }
 
-// To nearest even.
+// Rounds to nearest even.
 template <typename T>
 XLA_FFI_KIT_HOST_DEVICE inline PackBits Rounded(const PackNumbers<T>& wide) {
 #ifdef __CUDA_ARCH__

@@ -27,7 +27,7 @@ inline constexpr int MaxRingRegisters(int packs) {
   return packs == 1 ? 64 : 80;
 }
 
-// What is worked on, and what is on its way.
+// One stage holds the data in use, the other one receives the next.
 inline constexpr int kRingStages = 2;
 
 // A step on fewer rows than this is not worth a slot of its own, where more
@@ -40,12 +40,12 @@ struct RingPlan {
   RowLanes lanes;
   LaunchShape shape;
 
-  // Of a unit, a block or a cluster.
+  // The rows of a step of a unit, which is a block or a cluster.
   int64_t RowsPerStep() const { return int64_t{lanes.rows} * rows; }
 };
 
-// For groups of `rows` rows of `packs` >= 1 packs of `arrays`; `sum_bytes` is
-// the size of a pack's sums.
+// Plans a ring for groups of `rows` rows of `packs` >= 1 packs of `arrays`;
+// `sum_bytes` is the size of a pack's sums.
 inline RingPlan PlanRing(int64_t rows, int64_t packs, int arrays,
                          int64_t sum_bytes, const BlockLimits& limits) {
   RingPlan plan;

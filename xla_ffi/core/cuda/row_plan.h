@@ -33,7 +33,7 @@ inline constexpr int kLargestCluster = 16;
 // Kernels take the number of a row for 31 bits, and look some steps ahead.
 inline constexpr int64_t kMaxRows = int64_t{1} << 30;
 
-// What a device offers to a kernel.
+// The resources that a device offers to a kernel.
 struct BlockLimits {
   int64_t shared_bytes = 0;  // of a block
   int cluster = 1;           // blocks of the largest one: a power of two
@@ -57,7 +57,7 @@ struct RowLanes {
     return static_cast<int>(static_cast<unsigned>(thread) &
                             ((1U << lane_bits) - 1));
   }
-  // From one pack of a thread to its next, in a block.
+  // The distance between a thread's packs, in a block.
   XLA_FFI_KIT_HOST_DEVICE int Step(int threads) const {
     return lane_bits < 31 ? 1 << lane_bits : threads;
   }
@@ -147,8 +147,8 @@ inline WholePackPlan PlanShared(int64_t rows, int64_t packs, int64_t pack_bytes,
 
 }  // namespace row_plan_internal
 
-// For `rows` >= 1 rows of `packs` >= 1 packs of `arrays`, one or two, that a
-// kernel keeps.
+// Plans a kernel that keeps `rows` >= 1 rows of `packs` >= 1 packs of one or
+// two `arrays`.
 inline WholePackPlan PlanWholePacks(int64_t rows, int64_t packs, int arrays,
                                     const BlockLimits& limits) {
   const int most_packs = kMaxRegisterPacks / arrays;

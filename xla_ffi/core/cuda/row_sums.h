@@ -43,7 +43,7 @@ struct RowSums {
   XLA_FFI_KIT_HOST_DEVICE int64_t Size() const {
     return groups * Slots() * count;
   }
-  // Where a slot of a part, of a group, begins.
+  // Returns where a slot of a part of a group begins.
   XLA_FFI_KIT_HOST_DEVICE int64_t SlotBegin(int64_t group, int64_t part,
                                             int64_t slot) const {
     return ((group * parts + part) * slots_per_part + slot) * count;

@@ -23,7 +23,7 @@ struct RowPlan {
   LaunchShape shape;
 };
 
-// For `rows` >= 1 rows of `packs` >= 1 packs.
+// Plans a launch for `rows` >= 1 rows of `packs` >= 1 packs.
 inline RowPlan PlanRows(int64_t rows, int64_t packs) {
   RowPlan plan;
   // Neighboring threads should read 128 bytes in a row, so up to 8 threads
@@ -58,14 +58,14 @@ struct RowThread {
 
 #ifdef __CUDACC__
 
-// For every row: Work().Sum(args, row, thread) by each of its threads, then
-// Finish(args, row, thread, total) by each of them. Sums are doubles or
+// Calls, for every row, Work().Sum(args, row, thread) in each of its threads,
+// then Finish(args, row, thread, total) in each of them. Sums are doubles or
 // TwoSums.
 template <typename Work>
 __global__ void __launch_bounds__(kMaxRowThreads, 1)
     RowKernel(typename Work::Args args, RowLanes lanes) {
   using Sum = decltype(Work().Sum(args, 0, RowThread()));
-  // Of a row and of the next, so that one barrier is enough.
+  // Sums of a row and of the next one, so that one barrier is enough.
   __shared__ Sum partial[2][32];
   const int thread = static_cast<int>(threadIdx.x);
   const RowThread place = {lanes.Lane(thread), 1 << lanes.lane_bits};

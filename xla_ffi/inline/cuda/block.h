@@ -1,5 +1,5 @@
-// What the threads of a block do together, for kernels that have blocks of
-// their own: `xla_ffi_kit.cuda`. Blocks are of whole warps.
+// Functions that the threads of a block call together, for kernels of
+// `xla_ffi_kit.cuda`. Blocks consist of whole warps.
 
 #ifndef XLA_FFI_INLINE_CUDA_BLOCK_H_
 #define XLA_FFI_INLINE_CUDA_BLOCK_H_
@@ -40,7 +40,7 @@ T warp_reduce(T value, const Function& function) {
   return value;
 }
 
-// The same over a block.
+// Reduces over a block in the same way.
 template <typename T, typename Function>
 T block_reduce(T value, const Function& function) {
   __shared__ T of_warps[32];
@@ -50,7 +50,7 @@ T block_reduce(T value, const Function& function) {
   __syncthreads();
   T all = of_warps[0];
   for (int i = 1; i < warps; ++i) all = function(all, of_warps[i]);
-  // Before the next call writes there.
+  // The next call writes to the same place.
   __syncthreads();
   return all;
 }

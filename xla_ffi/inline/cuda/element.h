@@ -1,4 +1,4 @@
-// What `out[i]` is on a GPU.
+// The type of `out[i]` on a GPU.
 
 #ifndef XLA_FFI_INLINE_CUDA_ELEMENT_H_
 #define XLA_FFI_INLINE_CUDA_ELEMENT_H_

@@ -1,6 +1,6 @@
-// What CUDA in a string may use: xla_ffi/inline/kit.h for devices. NVRTC
-// compiles it without any other headers; the emulator of //xla_ffi/testing/cuda
-// with those of the host.
+// Declares what CUDA in a string may use, as xla_ffi/inline/kit.h does for
+// CPUs. NVRTC compiles it without any other headers; the emulator of
+// //xla_ffi/testing/cuda compiles it with those of the host.
 
 #ifndef XLA_FFI_INLINE_CUDA_KIT_H_
 #define XLA_FFI_INLINE_CUDA_KIT_H_

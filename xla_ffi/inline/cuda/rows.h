@@ -1,5 +1,6 @@
-// What a thread reads and writes of its row: 16 bytes at a time wherever a loop
-// goes through a row in order, forwards or backwards, and right in any order.
+// A thread's access to its row. It reads and writes 16 bytes at a time if a
+// loop goes through the row in order, forwards or backwards. Any other order
+// works, too.
 //
 // Another row's bytes are neither read nor written: the packs of 16 bytes that
 // a row shares with its neighbors are accessed by elements.
@@ -14,7 +15,8 @@
 
 namespace kit {
 
-// Where a row is in memory. Rows of other threads are `stride` elements apart.
+// The place of a row in memory. Rows of other threads are `stride` elements
+// apart.
 template <typename T>
 class Place {
  public:
@@ -106,7 +108,7 @@ class Row : public Place<T> {
   ~Row() { Flush(); }
 
   Element<T> operator[](int64_t i) const { return Element<T>(this, i); }
-  // From now on all is read and written through memory.
+  // After this call, everything is read and written through memory.
   T* data() const {
     Forget();
     is_direct_ = true;

@@ -1,5 +1,5 @@
-// As much of C++'s standard library as a kernel in a string is likely to use.
-// NVRTC has no headers, and a machine with JAX need not have CUDA's; each
+// The part of C++'s standard library that a kernel in a string is likely to
+// use. NVRTC has no headers, and a machine with JAX need not have CUDA's. Each
 // header of the standard library that a string may include is this one.
 
 #ifndef XLA_FFI_INLINE_CUDA_STANDARD_H_

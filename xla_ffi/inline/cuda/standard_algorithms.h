@@ -1,5 +1,5 @@
-// Of <algorithm> and <numeric>, for NVRTC, what works on iterators of one
-// direction, pointers among them.
+// The functions of <algorithm> and <numeric> that work on forward iterators,
+// such as pointers, for NVRTC.
 
 #ifndef XLA_FFI_INLINE_CUDA_STANDARD_ALGORITHMS_H_
 #define XLA_FFI_INLINE_CUDA_STANDARD_ALGORITHMS_H_

@@ -133,7 +133,7 @@ struct remove_cv {
 };
 template <typename T>
 using remove_cv_t = typename remove_cv<T>::type;
-// Of what is no array and no function.
+// Handles types other than arrays and functions.
 template <typename T>
 struct decay {
   using type = remove_cv_t<remove_reference_t<T>>;

@@ -40,10 +40,10 @@ constexpr int TileColumns(int operands, int tiles) {
   return columns;
 }
 
-// The same memory for all loops of a kernel, which come one after the other.
+// The loops of a kernel run one after the other and share this memory.
 template <typename T, int kTiles, int kColumns>
 struct Tiles {
-  // One column more than there is: a column of a tile is in all banks.
+  // The additional column spreads a column of a tile over all banks.
   T at[kTiles][kWarp][kColumns + 1];
 
   static Tiles& Get() {
@@ -62,8 +62,8 @@ struct Group {
   int lane;
 
   bool is_warp() const { return mask == kAll; }
-  // What a lane of a whole warp reads first of its part of a tile; the rest is
-  // kRowsAtOnce rows further each.
+  // The first element that a lane of a whole warp reads of its part of a tile.
+  // Each further one is kRowsAtOnce rows below.
   int row() const { return lane / kColumns; }
   int column() const { return lane % kColumns; }
 };
@@ -89,7 +89,7 @@ void Arrive(Group<kColumns> group, const T* next, T (*tile)[kColumns + 1]) {
   }
 }
 
-// The same of some lanes, which have nothing ahead.
+// The same for some lanes, which have loaded nothing ahead.
 template <typename T, int kColumns>
 void Load(const Place<const T>& row, Group<kColumns> group, int64_t begin,
           int columns, T (*tile)[kColumns + 1]) {
@@ -122,7 +122,7 @@ void Store(const Place<T>& row, Group<kColumns> group, int64_t begin,
   }
 }
 
-// Where tiles begin, in the order in which they are computed.
+// The beginnings of tiles, in the order in which they are computed.
 template <bool kForwards, int kColumns>
 struct Course {
   int64_t size;
@@ -195,9 +195,9 @@ void Alone(int64_t size, Function& function, Indices<ins...>, Indices<outs...>,
   }
 }
 
-// What threads of the warp are here together share the work, if they are its
-// first ones, as they are unless rows took different ways; else each has its
-// own.
+// The threads of the warp that are here together share the work if they are its
+// first ones, which they are unless rows diverged. Otherwise each thread does
+// its own work.
 template <bool kForwards, typename T, int kIns, int kOuts, typename Function,
           typename... Rows>
 void Run(int64_t size, Function& function, Rows&... rows) {
@@ -211,7 +211,7 @@ void Run(int64_t size, Function& function, Rows&... rows) {
     InTiles<kForwards, T, kColumns>(size, mask, function, IndicesBelow<kIns>(),
                                     IndicesBelow<kOuts>(), rows...);
   }
-  // What the group has read and written is no longer in a window.
+  // Discards the windows, because the group has read and written the rows.
   (rows.Forget(), ...);
 }
 

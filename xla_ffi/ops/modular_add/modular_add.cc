@@ -70,8 +70,8 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_kit {
 namespace {
 
-// What is added: for complex numbers their components, for signed integers
-// unsigned ones, which wrap around where the signed ones would be undefined.
+// The type of the addition. Complex numbers are added by components. Signed
+// integers are added as unsigned ones, because their overflow is undefined.
 template <typename T, bool kIsInteger = std::is_integral_v<T>>
 struct Addend {
   using type = ComponentType<T>;

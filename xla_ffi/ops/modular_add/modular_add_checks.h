@@ -1,4 +1,4 @@
-// What the signature of modular_add does not say, for the handlers.
+// Checks of the handlers of modular_add that a signature cannot express.
 
 #ifndef XLA_FFI_OPS_MODULAR_ADD_MODULAR_ADD_CHECKS_H_
 #define XLA_FFI_OPS_MODULAR_ADD_MODULAR_ADD_CHECKS_H_

@@ -35,13 +35,13 @@ struct AddSquareOfSum {
     const WideTag<R> d;
     const auto v = Add(access.Load(d, x + i), access.Load(d, residual + i));
     access.Store(v, d, sum + i);
-    // What the backward pass and the next layer will see is the rounded value.
+    // The backward pass and the next layer get the rounded value.
     const auto h = RoundTo<R>(v);
     return MulAdd(h, h, acc);
   }
 };
 
-// What y is, beside h * scale.
+// The factors of y besides h * scale.
 enum class Kind { kPlain, kWeight, kComplexWeight };
 
 // A complex weight multiplies pairs.

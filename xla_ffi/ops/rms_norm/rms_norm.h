@@ -78,8 +78,9 @@ struct RmsNormBackwardArgs {
 template <typename T>
 void RmsNorm(const RmsNormForwardArgs<T>& args, int64_t begin, int64_t end);
 
-// The same in parts, for one row that several threads share: first the sum of
-// |h|^2 over the elements [begin, end) of a row, which also stores h there ...
+// The same in parts, for one row that several threads share. First comes the
+// sum of |h|^2 over the elements [begin, end) of a row, which also stores h
+// there ...
 template <typename T>
 double RmsNormPower(const RmsNormForwardArgs<T>& args, int64_t row,
                     int64_t begin, int64_t end);
@@ -100,8 +101,8 @@ template <typename T>
 void RmsNormBackward(const RmsNormBackwardArgs<T>& args, int64_t begin,
                      int64_t end);
 
-// The same in parts, for one row that several threads share: first the sums
-// over the elements [begin, end) of a row ...
+// The same in parts, for one row that several threads share. First come the
+// sums over the elements [begin, end) of a row ...
 struct RmsNormBackwardSums {
   double dot;    // of Re(x * g)
   double power;  // of |x|^2; 0 if args.scale is given

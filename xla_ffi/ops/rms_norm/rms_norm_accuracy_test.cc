@@ -77,8 +77,8 @@ std::vector<T> Normalized(std::vector<T> row) {
   return row;
 }
 
-// What is exact beside a T: for floats, of which there are the most, double,
-// whose error in sums of blocks, 1e-12, is far below theirs.
+// A type that is exact compared with T. For floats, the most frequent case, it
+// is double, whose error in sums of blocks, 1e-12, is far below theirs.
 template <typename T>
 using Exact = std::conditional_t<std::is_same_v<T, float>, double, Wide>;
 

@@ -1,4 +1,4 @@
-// What the launches of the backward with and without a weight share.
+// Code that the launches of the backward with and without a weight share.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_BACKWARD_LAUNCH_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_BACKWARD_LAUNCH_H_

@@ -1,5 +1,5 @@
-// From a call to the arguments of RMS normalization, checked: the same on every
-// platform. The contract is in rms_norm_handler.h.
+// Converts a call to the checked arguments of RMS normalization, in the same
+// way on every platform. The contract is in rms_norm_handler.h.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_CALL_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_CALL_H_

@@ -169,7 +169,7 @@ void WeightBackwardByColumns(const Executor& executor,
   ParallelBackward(executor, args);
 }
 
-// The same, as suits the length of rows.
+// Chooses one of these by the length of rows.
 template <typename T>
 void ParallelWeightBackward(const Executor& executor,
                             const RmsNormBackwardArgs<T>& args) {

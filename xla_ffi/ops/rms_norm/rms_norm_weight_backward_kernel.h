@@ -38,7 +38,7 @@ __device__ inline double& SumOf(TwoSums& sums, int row) {
   return row == 0 ? sums.first : sums.second;
 }
 
-// What a thread does. kPacks packs of each of kRows rows at a time.
+// The work of a thread: kPacks packs of each of kRows rows at a time.
 template <typename E, bool kHasCtSum, int kPacks, int kRows>
 class WeightBackwardRing {
  public:
@@ -134,7 +134,7 @@ class WeightBackwardRing {
            (stage * kOfStage + (array * kRows + r) * kPacks + k) * threads_;
   }
 
-  // One pack stays in a register; of two there is no room for all else.
+  // One pack stays in a register. Two would leave no room for the rest.
   static constexpr bool kKeepsWeightShared = kPacks > 1;
 
   __device__ PackBits& KeptWeight(int k) {
@@ -168,8 +168,9 @@ class WeightBackwardRing {
     }
   }
 
-  // One step: the thread's rows row_, row_ + lanes.rows, ..., from one of the
-  // two stages. What it needs twice it reads twice, and keeps no register for.
+  // Does one step: the thread's rows row_, row_ + lanes.rows, ..., from one of
+  // the two stages. It reads values that it needs twice two times, to save
+  // registers.
   __device__ void DoRows(int stage, SumsOfRows<kRows>* partial,
                          SumsOfRows<kRows>* of_blocks) {
     A scale[kRows];
@@ -219,7 +220,7 @@ class WeightBackwardRing {
     row_ += RowStep();
   }
 
-  // Where the block has several rows, their sums are added up here.
+  // If the block has several rows, adds up their sums.
   __device__ void StoreSums(int64_t slot) const {
     const int thread = static_cast<int>(threadIdx.x);
     A* const out = args_.sums + s_.SlotBegin(Group(), Part(), slot);
@@ -270,7 +271,7 @@ class WeightBackwardRing {
 template <typename E, bool kHasCtSum, int kPacks, int kRows>
 __global__ void __maxnreg__(MaxRingRegisters(kPacks))
     WeightBackwardKernel(BackwardRows<E> args, RowSums s, RowLanes lanes) {
-  // Those of a step and of the next, so that one barrier is enough.
+  // Sums of a step and of the next one, so that one barrier is enough.
   __shared__ SumsOfRows<kRows> partial[2 * 32];
   __shared__ SumsOfRows<kRows> of_blocks[2 * kLargestCluster];
   WeightBackwardRing<E, kHasCtSum, kPacks, kRows>(args, s, lanes)

@@ -22,7 +22,7 @@ class AsyncCopies {
     std::memset(to, 0xff, bytes);
     copies_.push_back({to, from, bytes, groups_});
   }
-  // What has begun since the last call is a group.
+  // Makes a group of the copies that have begun since the last call.
   void Commit() { ++groups_; }
   // All groups but the last `prior` are done.
   void Wait(size_t prior) {

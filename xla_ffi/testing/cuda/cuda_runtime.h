@@ -1,6 +1,6 @@
-// As much of CUDA's runtime as the kit's kernels use, on the CPU: with it, and
-// with __CUDACC__ defined, a C++ compiler compiles .cu.cc files as they are,
-// and tests run them without a GPU. See emulator.h for what it watches.
+// The part of CUDA's runtime that the kit's kernels use, on the CPU. With it,
+// and with __CUDACC__ defined, a C++ compiler compiles .cu.cc files as they
+// are, and tests run them without a GPU. See emulator.h for what it checks.
 
 #ifndef XLA_FFI_TESTING_CUDA_CUDA_RUNTIME_H_
 #define XLA_FFI_TESTING_CUDA_CUDA_RUNTIME_H_
@@ -34,8 +34,8 @@ struct InThread {
 
 }  // namespace xla_ffi_kit::testing
 
-// No macros: there are members of these names, too. Grids and blocks have one
-// axis here.
+// They are not macros, because there are members of these names, too. Grids and
+// blocks have one axis here.
 inline constexpr struct {
   ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::thread> x;
   unsigned y = 0, z = 0;
@@ -137,7 +137,7 @@ inline const char* cudaGetErrorString(cudaError_t status) {
 
 namespace xla_ffi_kit::testing {
 
-// Of this thread, until somebody asks for it.
+// The last error of this thread, until cudaGetLastError() returns it.
 inline thread_local cudaError_t last_error = cudaSuccess;
 
 inline cudaError_t Failed(cudaError_t status) { return last_error = status; }

@@ -25,8 +25,8 @@ uint4 Zero() { return {}; }
 
 }  // namespace
 
-// With an initial value that is no constant: gcc 12 calls what initialises a
-// thread's variable even if there is nothing to call.
+// The initial value is not a constant, because gcc 12 calls a function that
+// initializes a thread's variable even if there is none.
 thread_local uint4 dynamic[kMostShared / sizeof(uint4)] = {Zero()};
 
 namespace testing {
@@ -42,7 +42,7 @@ bool Fail(const std::string& why) {
   return false;
 }
 
-// Where a number of threads wait until each of them has come.
+// A point at which a number of threads wait for each other.
 struct Barrier {
   int arrived = 0;
   uint64_t round = 0;
@@ -68,7 +68,7 @@ struct Warp {
   std::map<unsigned, Barrier> of_lanes;  // by their mask
   Barrier active;                        // that nobody ends: who asks is told
   unsigned asking = 0;  // lanes that want to know who is where they are
-  // Of this exchange and the next: a lane may be one ahead.
+  // Values of this exchange and the next one, because a lane may be one ahead.
   uint64_t bits[2][kWarp];
   int lane_masks[2][kWarp];
 };
@@ -164,7 +164,7 @@ bool Block::RunLanes() {
   return true;
 }
 
-// One turn for each lane of a warp that need not wait.
+// Runs one turn of each lane of a warp that need not wait.
 bool Block::RunWarp(size_t warp) {
   const size_t begin = warp * kWarp;
   const size_t count = std::min<size_t>(lanes_.size() - begin, kWarp);

@@ -19,8 +19,8 @@
 // What a kernel includes as "cuda_runtime.h" is a part of CUDA: one dimension,
 // and the functions of the kit's own kernels.
 //
-// Not seen: what the threads of a GPU do at the same time, and its memory
-// model; the use of registers; __launch_bounds__; anything of speed.
+// The emulator does not show what the threads of a GPU do at the same time, its
+// memory model, the use of registers, __launch_bounds__, or speed.
 
 #ifndef XLA_FFI_TESTING_CUDA_EMULATOR_H_
 #define XLA_FFI_TESTING_CUDA_EMULATOR_H_
@@ -39,7 +39,7 @@ namespace xla_ffi_kit {
 
 namespace testing {
 
-// What the device says it is.
+// The properties that the device reports.
 struct EmulatedDevice {
   int major = 9;  // compute capability
   int processors = 8;
@@ -60,11 +60,11 @@ inline std::vector<bool> Orders() {
 #endif
 }
 
-// What every kernel has beside its dynamic shared memory: at least as much as
-// any of the kit's, as nobody counts what they declare.
+// The static shared memory of every kernel. It is at least as much as that of
+// any kernel of the kit, because nothing counts what they declare.
 inline constexpr int64_t kOtherSharedBytes = 2048;
 
-// What cudaFuncSetAttribute() has said about a kernel.
+// The limits that cudaFuncSetAttribute() has set for a kernel.
 struct KernelLimits {
   int64_t shared_bytes = 48 * 1024 - kOtherSharedBytes;  // dynamic
   bool large_clusters = false;  // of more than 8 blocks
@@ -79,7 +79,7 @@ struct Grid {
   bool is_early = false;  // may begin before the grid before it ends
 };
 
-// What has been launched, in this order; tests may clear it.
+// All launches, in their order; tests may clear it.
 std::vector<Grid>& Launches();
 
 // Runs `body` for each thread; whether all went well.
@@ -105,7 +105,7 @@ unsigned ActiveMask(const void* place);
 uint64_t ExchangeInWarp(unsigned mask, uint64_t bits, int lane_mask);
 void ArriveAtCluster();
 void WaitForCluster();
-// Where the block of that rank has what this one has at `p`.
+// Returns where the block of that rank has what this one has at `p`.
 void* SharedOfRank(const void* p, unsigned rank);
 // Copies to dynamic shared memory: see AsyncCopies.
 void BeginCopy(void* to, const void* from, size_t bytes);

@@ -291,7 +291,7 @@ TEST_P(EmulatorTest, LaunchesBeyondTheDevicesLimitsFail) {
                        cudaFuncAttributeNonPortableClusterSizeAllowed, 0);
   Device().major = 8;
   EXPECT_NE(RunClusterSums(2, &sums), cudaSuccess);
-  // Of which a part is for what the kernel declares.
+  // A part of this is for the memory that the kernel declares.
   const auto shared = Config(1, 32, 48 * 1024);
   EXPECT_NE(cudaLaunchKernelEx(&shared, Shuffle, false), cudaSuccess);
   EXPECT_NE(

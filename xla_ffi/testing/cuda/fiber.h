@@ -25,7 +25,7 @@ class Fiber {
   void Resume();
   bool is_done() const { return is_done_; }
 
-  // In the fiber.
+  // Called in the fiber.
   void Pause();
 
  private:
@@ -39,7 +39,7 @@ class Fiber {
   void (*run_)(void*) = nullptr;
   void* argument_ = nullptr;
   bool is_done_ = true;
-  // Of the sanitizers, which have to know whose stack is in use.
+  // The sanitizers' data; they have to know whose stack is in use.
   void* own_fake_stack_ = nullptr;
   [[maybe_unused]] void* caller_fake_stack_ = nullptr;
   [[maybe_unused]] const void* caller_stack_ = nullptr;

@@ -29,7 +29,7 @@ struct Counts {
   long long errors = 0;     // NOLINT(runtime/int)
 };
 
-// By handler.
+// The counts of each handler, by its target.
 std::map<std::string, Counts>& AllCounts() {
   static auto* counts = new std::map<std::string, Counts>;
   return *counts;
@@ -37,7 +37,8 @@ std::map<std::string, Counts>& AllCounts() {
 
 const FuzzFrame* running = nullptr;
 
-// What seeds of a handler with a signature differ in; their product is all.
+// The numbers of variants of the seeds of a handler with a signature. All
+// combinations are seeds.
 constexpr int64_t kNumbers = 3;  // of its attributes
 constexpr int64_t kDtypes = 3;
 // Ranks: the least that the signature takes, and the next; others are as many.
@@ -70,7 +71,7 @@ int64_t NumSeeds() { return (kExamples + kSeedsOfHandler) * NumHandlers(); }
 
 size_t MakeSeed(int64_t index, uint8_t data[kMaxSeedBytes]) {
   uint8_t* next = data;
-  // To execute, with one thread.
+  // Begins a call of the execute stage, with one thread.
   const auto begin = [&](int64_t handler, uint8_t kind) {
     for (const int64_t byte :
          {handler, int64_t{0}, int64_t{0}, int64_t{kind}}) {

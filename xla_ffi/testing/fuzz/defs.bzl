@@ -6,9 +6,9 @@ def xla_ffi_fuzz_test(name, handlers, library, calls, **kwargs):
     """Calls every handler of a library with random call frames.
 
     A handler must return success or an error, and write nothing but its results.
-    By default the test runs every seed, and fails if a handler with a signature
-    never succeeds or never refuses; with --config=fuzz clang's libFuzzer searches
-    for as long as it may.
+    By default the test runs every seed, and fails if a handler with a
+    signature never succeeds or never refuses. With --config=fuzz, clang's
+    libFuzzer searches until its time limit.
 
     Args:
       name: name of the `cc_test`.

@@ -21,7 +21,7 @@ namespace ffi = ::xla::ffi;
 
 using Dims = CallFrame::Dims;
 
-// Those that XLA gives handlers; the ones that handlers take come first.
+// The dtypes that XLA passes to handlers. Those that handlers take come first.
 constexpr ffi::DataType kDtypes[] = {
     ffi::DataType::F32,        ffi::DataType::F64,
     ffi::DataType::F16,        ffi::DataType::BF16,
@@ -37,7 +37,7 @@ constexpr ffi::DataType kDtypes[] = {
 };
 constexpr int64_t kNumDtypes = sizeof(kDtypes) / sizeof(kDtypes[0]);
 
-// For attributes; the seeds name the first ones by their places.
+// Values of attributes. The seeds refer to the first ones by their places.
 constexpr double kNumbers[] = {1.0,
                                4.0,
                                0.0,
@@ -54,11 +54,11 @@ constexpr int64_t kNumNumbers = sizeof(kNumbers) / sizeof(kNumbers[0]);
 
 // Elements of a buffer; a call of more bytes than this would take too long.
 constexpr int64_t kMaxElements = 1024;
-// Of a large buffer: so many that kernels use their threads.
+// The elements of a large buffer, for which kernels use their threads.
 constexpr int64_t kLarge = int64_t{1} << 18;
 constexpr int64_t kTooMany = 4 * kLarge;
 
-// Of the arrays of a handler's example.
+// The elements of the arrays of a handler's example.
 constexpr int64_t kExampleSize = 2048;
 
 // A good call of the handler; null if there is none.
@@ -73,7 +73,7 @@ XLA_FFI_DataType Raw(ffi::DataType dtype) {
   return static_cast<XLA_FFI_DataType>(dtype);
 }
 
-// What a sum of elements is kept in, for the results that have that dtype.
+// Returns the dtype of a sum of elements, for results that have that dtype.
 ffi::DataType AccumulationDtype(ffi::DataType dtype) {
   switch (dtype) {
     case ffi::DataType::F16:
@@ -157,7 +157,7 @@ FuzzFrame::Shape FuzzFrame::FreeShape() {
     shape.dims.front() = kLarge / std::max<int64_t>(others, 1);
   }
   if (form == 249) {
-    // No element, but many rows of none.
+    // Many rows without elements.
     shape.dims.assign(3, int64_t{1} << 20);
     shape.dims[input_.Below(3)] = 0;
   }
@@ -255,8 +255,8 @@ void FuzzFrame::AddBuffer(const Shape& shape, bool is_operand) {
 
 FuzzFrame::Shape FuzzFrame::DescribedShape(const XlaFfiKit_Argument& says,
                                            const std::vector<Shape>& made) {
-  // As many bytes whatever they are used for: one that is changed changes one
-  // thing.
+  // Always reads the same number of bytes, so that changing one byte changes
+  // one thing.
   const int64_t change = input_.Byte(), dtype = input_.Byte();
   const auto model_of = [&](int32_t like) -> const Shape* {
     const auto i = static_cast<size_t>(like);
@@ -337,7 +337,7 @@ void FuzzFrame::AddDescribed(const XlaFfiKit_Signature& signature) {
 
 void FuzzFrame::AddLike(CallFrame example) {
   frame_.attributes() = example.attributes();
-  // Of all dtypes that are f32 in the example.
+  // The dtype of all arrays that are f32 in the example.
   const ffi::DataType dtype = kDtypes[input_.Below(kNumDtypes)];
   const auto add = [&](const std::vector<CallFrame::Buffer>& buffers,
                        bool is_operand) {

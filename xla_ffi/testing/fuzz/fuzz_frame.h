@@ -12,13 +12,10 @@
 // Most frames at random would be refused for their first operand. So a frame is
 // made in one of three ways, and then changed in places:
 //
-// - as the handler's signature says, with the shapes that it leaves open
-// derived
-//   from the first one;
+// - as the handler's signature says, with open shapes derived from the first;
 // - like a call of the package's HandlerCalls() (handlers/handler_calls.h);
-// - of any buffers, all derived from one: the same, or without its last axis,
-// or
-//   another last axis. A handler without a signature has only these.
+// - of any buffers, all derived from one: the same, without its last axis, or
+//   with another last axis. A handler without a signature has only these.
 
 #ifndef XLA_FFI_TESTING_FUZZ_FUZZ_FRAME_H_
 #define XLA_FFI_TESTING_FUZZ_FUZZ_FRAME_H_
@@ -48,7 +45,7 @@ class FuzzFrame {
             size_t size);
 
   const XlaFfiKit_Handler& handler() const { return *handler_; }
-  // Of a call that has to succeed if its operands are right.
+  // Whether the call has to succeed if its operands are right.
   bool is_execute() const { return is_execute_; }
   // The call, for people.
   std::string ToString() const;

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// As libFuzzer calls it.
+// The function that libFuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace xla_ffi_kit::testing {

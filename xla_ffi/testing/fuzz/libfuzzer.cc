@@ -1,4 +1,5 @@
-// What libFuzzer asks of the target beside an input: the seeds, and a report.
+// The target's functions for libFuzzer besides running an input: the seeds, and
+// a report.
 
 #include <cstddef>
 #include <cstdint>

@@ -23,7 +23,7 @@ XLA_FFI_DataType C(ffi::DataType dtype) {
   return static_cast<XLA_FFI_DataType>(dtype);
 }
 
-// Of what has elements, as few as results of empty operands can have.
+// Memory for arrays with elements. Results of empty operands have few of them.
 void* Data(const Dims& dims) {
   alignas(64) static char memory[1 << 12] = {};
   int64_t bytes = 8;

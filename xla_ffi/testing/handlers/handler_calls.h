@@ -14,10 +14,10 @@
 
 namespace xla_ffi_kit::testing {
 
-// What the calls' bounds are for; the tests set it.
+// The number of threads that the calls' bounds assume; the tests set it.
 inline constexpr int64_t kHandlerCallThreads = 3;
 
-// Of an array of a call.
+// The most bytes of an array of a call.
 inline constexpr int64_t kMaxHandlerCallBytes = int64_t{8} << 20;
 
 struct HandlerCall {
@@ -47,7 +47,8 @@ struct EmptyBuffer {
   ::xla::ffi::DataType dtype = ::xla::ffi::DataType::F32;
 };
 
-// Of arrays without elements, or with so few that all share some zeros.
+// Makes a call of arrays without elements, or with so few that all share some
+// zeros.
 CallFrame MakeEmptyFrame(const std::vector<EmptyBuffer>& operands,
                          const std::vector<EmptyBuffer>& results);
 
@@ -64,13 +65,15 @@ std::vector<CallFrame> OverEmptyBatches(
 
 // --- What the package defines ---------------------------------------------
 
-// By custom call target. Arrays have up to `size` elements, at most a million.
+// Returns calls by custom call target. Arrays have up to `size` elements, at
+// most a million.
 HandlerCallMap HandlerCalls(int64_t size);
 
 // Calls whose rows or lines threads share, of those that have any.
 HandlerCallMap SharedRowCalls(int64_t size);
 
-// Of arrays without elements, of dimensions whose product 64 bits do not hold.
+// Returns calls of arrays without elements whose dimensions have a product that
+// does not fit 64 bits.
 std::vector<CallFrame> EmptyCalls(const std::string& target);
 
 }  // namespace xla_ffi_kit::testing

@@ -1,6 +1,6 @@
-"""Which elements are among others: `jnp.isin`, faster.
+"""A faster `jnp.isin`: which elements are among others.
 
-On the handler of `accelerate/kernels/isin`.
+The handler is in `accelerate/kernels/isin`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The indices of the elements that are not zero: `jnp.nonzero`, faster.
 
-On the handler of `accelerate/kernels/nonzero`.
+The handler is in `accelerate/kernels/nonzero`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def nonzero(
 
 
 def _count(mask: jax.Array) -> int:
-    """How many elements are true; an error if that is not known yet."""
+    """Counts the true elements; raises if their values are not known yet."""
     is_here = not _jax.is_traced(mask) and {
         device.platform for device in mask.devices()
     } == {"cpu"}

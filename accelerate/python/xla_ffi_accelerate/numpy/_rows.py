@@ -1,7 +1,7 @@
-"""Rows sorted, with or without a payload: what other functions are made of.
+"""Sorts rows, with or without a payload, for the package's other functions.
 
-On the handler of `accelerate/kernels/sort`. A stable sort: NaNs come last, -0.0
-equals 0.0.
+The handler is in `accelerate/kernels/sort`. The sort is stable; NaNs come last,
+and -0.0 equals 0.0.
 """
 
 from __future__ import annotations

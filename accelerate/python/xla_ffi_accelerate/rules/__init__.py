@@ -1,1 +1,1 @@
-"""The rules, by what they replace; `registry` has the table."""
+"""The rules; `registry` maps names to them."""

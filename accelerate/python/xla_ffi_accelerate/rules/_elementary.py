@@ -67,7 +67,7 @@ _SQRT_HALF = np.uint32(0x3F3504F3)
 
 
 def polynomial(t: jax.Array, coefficients: Sequence[float]) -> jax.Array:
-    """Of rising powers, by Horner's rule."""
+    """Evaluates a polynomial, lowest power first, by Horner's rule."""
     sum_ = jnp.full_like(t, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         sum_ = sum_ * t + coefficient
@@ -95,7 +95,7 @@ def _double(x: jax.Array) -> jax.Array:
 
 
 def bits_of(x: jax.Array) -> jax.Array:
-    """Of f32."""
+    """Returns the bits of an f32."""
     return lax.bitcast_convert_type(x, jnp.uint32)
 
 
@@ -136,7 +136,7 @@ def atan2(y: jax.Array, x: jax.Array) -> jax.Array:
     """Angle of (x, y) of f32, between -pi and pi."""
     up, right = jnp.abs(_double(y)), jnp.abs(_double(x))
     least, most = lax.min(up, right), lax.max(up, right)
-    # Of 0 / 0 the angle is 0, of infinity / infinity pi/4.
+    # The angle of 0 / 0 is 0, and that of infinity / infinity is pi/4.
     s = select(least == most, select(most == 0, 0.0, 1.0), least / most)
     t = s * s
     angle = s + s * (t * polynomial(t, _ARCTANGENT))
@@ -163,13 +163,13 @@ def cbrt(x: jax.Array) -> jax.Array:
     for _ in range(2):
         e = 1 - exact * root * (root * root)
         root += root * (e * polynomial(e, (1 / 3, 2 / 9, 14 / 81)))
-    # Not of zero and infinity.
+    # Zero and infinity keep their value.
     is_usual = (size > 0) & (size < np.inf)
     return signed(select(is_usual, exact * root * root, exact), bits_of(x))
 
 
 def _log2(size: jax.Array) -> jax.Array:
-    """Of a positive f32, as double; its relative error 2^-44."""
+    """log2 of a positive f32 in double precision, relative error 2^-44."""
     bits = bits_of(size)
     exponent = (bits - _SQRT_HALF) & np.uint32(0xFF800000)
     m = _double(lax.bitcast_convert_type(bits - exponent, jnp.float32))
@@ -180,7 +180,7 @@ def _log2(size: jax.Array) -> jax.Array:
 
 
 def _exp2(v: jax.Array) -> jax.Array:
-    """Of |v| <= 1000; its relative error 2^-38."""
+    """2^v of |v| <= 1000, relative error 2^-38."""
     n = lax.round(v, lax.RoundingMethod.TO_NEAREST_EVEN)
     f = v - n
     # The sum's unit is one: its lowest bits are those of n + 1023.
@@ -192,7 +192,7 @@ def _exp2(v: jax.Array) -> jax.Array:
 def pow(x: jax.Array, y: jax.Array) -> jax.Array:  # noqa: A001
     """x to the power of y, of f32, with the exceptions of IEEE 754."""
     base, exponent = bits_of(jnp.abs(x)), _double(y)
-    # Of zero and infinity it is -127 and 128, and has to be infinite.
+    # For zero and infinity it is -127 and 128, and has to become infinite.
     log = _log2(jnp.abs(x))
     is_usual = base - np.uint32(0x00800000) < np.uint32(0x7F000000)
     log = select(is_usual, log, log * 1e300)

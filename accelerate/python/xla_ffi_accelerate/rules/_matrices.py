@@ -1,8 +1,8 @@
 """Factorizations of small matrices, written out element by element.
 
-A matrix is a list of rows of arrays, one for each element, which have the batch
-axes alone. What several others use is kept (`_kept`): XLA would compute it anew
-for each of them.
+A matrix is a list of rows of arrays, one for each element, which have only the
+batch axes. A value with several uses is kept (`_kept`), because XLA would
+compute it again for each use.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def stacked(elements: Sequence[jax.Array], *shape: int) -> jax.Array:
 
 
 def matrix(m: Matrix) -> jax.Array:
-    """What `elements` has taken apart."""
+    """Returns a matrix from the elements of `elements`."""
     return stacked([x for row in m for x in row], len(m), len(m[0]))
 
 
@@ -83,7 +83,7 @@ def _largest(elements: Vector) -> jax.Array:
 
 
 def lu(a: jax.Array) -> list[jax.Array]:
-    """What `lu_p` returns: factors, pivots and permutation, as LAPACK's."""
+    """Returns factors, pivots and permutation of `lu_p`, as LAPACK does."""
     m = elements(a)
     n = len(m)
     index = lax.full_like(m[0][0], 0, np.int32)
@@ -112,7 +112,7 @@ def lu(a: jax.Array) -> list[jax.Array]:
 
 
 def permutation(pivots: jax.Array, *, permutation_size: int) -> jax.Array:
-    """What `lu_pivots_to_permutation_p` returns."""
+    """Returns the permutation of `lu_pivots_to_permutation_p`."""
     count = pivots.shape[-1]
     swaps = [_at(pivots, k) for k in range(count)]
     order = [full(swaps[0], i) for i in range(permutation_size)]
@@ -123,7 +123,7 @@ def permutation(pivots: jax.Array, *, permutation_size: int) -> jax.Array:
 
 
 def cholesky(a: jax.Array) -> jax.Array:
-    """What `cholesky_p` returns: NaN if `a` is not positive definite.
+    """Returns the factor of `cholesky_p`; NaN unless `a` is positive definite.
 
     A NaN in it stays in its part of the factor, as with LAPACK.
     """
@@ -161,7 +161,7 @@ def triangular_solve(
     unit_diagonal: bool,
     **_: object,
 ) -> jax.Array:
-    """What `triangular_solve_p` returns, for real matrices."""
+    """Returns the solution of `triangular_solve_p`, for real matrices."""
     m = elements(a)
     n = len(m)
     axis = b.ndim - 2 if left_side else b.ndim - 1
@@ -179,12 +179,12 @@ def triangular_solve(
 
 
 def _wide(x: jax.Array, like: jax.Array) -> jax.Array:
-    """Of each matrix, for all of its vectors."""
+    """Broadcasts an element of each matrix to all of its vectors."""
     return lax.broadcast_in_dim(x, like.shape, range(x.ndim))
 
 
 def qr(a: jax.Array, *, full_matrices: bool, **_: object) -> list[jax.Array]:
-    """What `qr_p` returns: by reflections, signs as LAPACK has them."""
+    """Returns the factors of `qr_p`, by reflections, with LAPACK's signs."""
     m = elements(a)
     rows, columns = len(m), len(m[0])
     count = min(rows, columns)
@@ -209,7 +209,7 @@ def qr(a: jax.Array, *, full_matrices: bool, **_: object) -> list[jax.Array]:
 def _reflection(
     x: Sequence[jax.Array],
 ) -> tuple[list[jax.Array], jax.Array, jax.Array]:
-    """What maps `x` to a multiple of the first axis: v, 2 / v.v; and it."""
+    """The reflection of `x` to the first axis: v, 2 / v.v, and the multiple."""
     size = _or_one(_largest(x))
     y = [z / size for z in x]
     norm = lax.sqrt(_dot(y, y))
@@ -232,7 +232,7 @@ def _reflect(
 
 
 def eigh(a: jax.Array, *, lower: bool, **_: object) -> list[jax.Array]:
-    """What `eigh_p` returns: vectors and values, in ascending order."""
+    """Returns the vectors and values of `eigh_p`, in ascending order."""
     m = elements(a)
     n = len(m)
     half = [m[max(i, j)][min(i, j)] for i in range(n) for j in range(n)]

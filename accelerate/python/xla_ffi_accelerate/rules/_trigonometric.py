@@ -61,7 +61,7 @@ def _small(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _huge(bits: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The same for |x| >= 2^20, from the bits of |x|."""
+    """Reduces |x| >= 2^20 in the same way, from the bits of |x|."""
     shift = (bits >> 23) - np.uint32(_HUGE_EXPONENT)
     mantissa = (bits & np.uint32(0x7FFFFF)) | np.uint32(0x800000)
     row = shift >> 5
@@ -95,7 +95,7 @@ def _huge(bits: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _is_huge(bits: jax.Array) -> jax.Array:
-    # Of infinity and NaN both ways of reducing make NaN; this one is quicker.
+    # Both ways of reducing give NaN for infinity and NaN; this one is faster.
     return (bits >= np.uint32(_HUGE)) & (bits < np.uint32(0x7F800000))
 
 

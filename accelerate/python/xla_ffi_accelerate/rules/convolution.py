@@ -59,7 +59,7 @@ class _Depthwise:
 
     @property
     def products(self) -> int:
-        """How many products are summed."""
+        """The number of products in a sum."""
         sizes = [self.batch, self.channels]
         return math.prod(sizes + [s.window * s.result for s in self.spatial])
 
@@ -249,13 +249,13 @@ def _rule(
     )
 
 
-# What XLA hands to its kernels of depthwise convolutions. The gradient of the
-# input, without strides, is one of them.
+# Covers the convolutions that XLA passes to its depthwise kernels. The gradient
+# of the input, without strides, is one of them.
 EXACT = _rule(_why_not_exact)
-# Those of few channels, of one spatial dimension, of f64, and with a dilated
-# input, as the gradient of the input has where there are strides.
+# Covers convolutions of few channels, of one spatial dimension, of f64, and
+# with a dilated input, as the gradient of the input has if there are strides.
 OTHER = _rule(functools.partial(_why_not_close, is_gradient=False), is_fused=1)
-# XLA computes it for each pair of channels, and throws most away.
+# XLA computes it for each pair of channels, and discards most of that.
 KERNEL_GRADIENT = _rule(
     functools.partial(_why_not_close, is_gradient=True), "_kernel_gradient"
 )

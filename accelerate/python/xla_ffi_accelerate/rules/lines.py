@@ -1,4 +1,4 @@
-"""Searches and cumulative operations along any one axis, where it lies."""
+"""Searches and cumulative operations along any axis, without transposing."""
 
 from __future__ import annotations
 

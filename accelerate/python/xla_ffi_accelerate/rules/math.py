@@ -85,7 +85,7 @@ def _rule(
 
 
 def _sine(name: str, functions: Trigonometric) -> tuple[Rule, Rule]:
-    """With a branch, or without where there cannot be one."""
+    """Computes it with a branch, or without one where none is possible."""
     return (
         _rule(name, functions.branching, 65536, is_sine=True, branches=True),
         _rule(name, functions.straight, 65536, is_sine=True),

@@ -1,9 +1,9 @@
 """Products of many small matrices.
 
-XLA calls a library for each of them, and in which order that adds depends on
-its release, on the processor, on the dtype and on the sizes. So XLA's own code
-is run once for each dtype and sizes that a program has, when it is lowered; a
-product that it adds in no order that the handler has stays with XLA.
+XLA calls a library for each of them. The order in which the library adds
+depends on its release, the processor, the dtype and the sizes. When a program
+is lowered, XLA's own code is therefore run once for each dtype and sizes. If
+XLA adds in an order that the handler does not have, the product stays with XLA.
 
 A few products are written out instead, for loops.
 """
@@ -167,7 +167,7 @@ def _write_out(
     terms = (*left.shape, right.shape[1])
     wide = jax.lax.broadcast_in_dim(left, terms, (0, 1, 2))
     deep = jax.lax.broadcast_in_dim(right, terms, (0, 3, 2))
-    # What uses a product often would compute it as often.
+    # Without the barrier, each use of the product would compute it again.
     product: jax.Array = jax.lax.optimization_barrier((wide * deep).sum(2))
     return product.reshape(shape)
 

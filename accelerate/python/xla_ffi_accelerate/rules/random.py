@@ -26,8 +26,8 @@ _THREEFRY = "key<fry>"
 # words on JAX makes blocks of them, each with a key of its own.
 _MAX_WORDS = 2**32 - 2
 # Break-even size: up to here the unrolled hash, which fuses with what is around
-# it, is faster than a call. From 9 hashes on XLA starts threads for them.
-# In a loop, which a call would keep from being one function, there are none.
+# it, is faster than a call. XLA starts threads for 9 hashes or more, except in
+# a loop, which a call would keep from being one function.
 _TINY = 8
 _TINY_IN_LOOP = 32
 
@@ -95,8 +95,8 @@ def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
     size = hashed[0].shape
     if lowering.is_static(size) and math.prod(size) <= _tiny():
         return hashed
-    # Else XLA would hash again for each use, in a reduction for each of its
-    # results.
+    # Otherwise XLA would hash again for each use, in a reduction for each of
+    # its results.
     kept: Sequence[jax.Array] = jax.lax.optimization_barrier(hashed)
     return kept
 
@@ -116,7 +116,7 @@ THREEFRY = Rule(
     _hash,
     target="xla_ffi_accelerate.threefry2x32",
 )
-# Where a program has to be plain HLO.
+# For programs that have to be plain HLO.
 UNROLLED_THREEFRY = Rule(
     "threefry2x32",
     params(),

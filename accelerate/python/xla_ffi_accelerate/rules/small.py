@@ -1,9 +1,9 @@
 """Operations on a few elements, written out in plain HLO.
 
-XLA's CPU compiler makes one function of a small loop unless an operation of its
-body calls something: a sort, LAPACK, an FFT, a matrix product of a library.
-Then each operation of the body is a task, which costs 100 times as much. What
-is written out stays in the function, and fuses with what is around it.
+XLA's CPU compiler compiles a small loop to one function, unless an operation of
+its body calls something: a sort, LAPACK, an FFT, a library's matrix product.
+Each operation of the body is then a task, which costs far more. An operation
+that is written out stays in the function, and XLA fuses it with its neighbors.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def rule(
 ) -> Rule:
     """A rule of plain HLO for static shapes that `covers` finds small.
 
-    Elsewhere than `in_loops` XLA's own code is as fast. And XLA runs a program
-    in the caller's thread if it counts fewer than 1,000 operations of floats in
-    it, none of them in a sort or in LAPACK.
+    Outside of loops (`in_loops`), XLA's own code is as fast. XLA runs a program
+    in the caller's thread if it counts fewer than 1,000 operations on floats in
+    it; operations in a sort or in LAPACK do not count.
     """
 
     def covers_static(*avals: ShapedArray, **parameters: object) -> Reason:
@@ -63,7 +63,7 @@ def rule(
 
 
 def unless_up_to(most: int, sizes: Sequence[int], of: str) -> Reason:
-    """Unless there are so many, and some."""
+    """Returns the reason unless the size is between 1 and the limit."""
     if 0 < math.prod(sizes) <= most:
         return None
     return f"it is written out for up to {most} {of}"
@@ -109,7 +109,7 @@ def _places(
     key: jax.Array,
     first: Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]],
 ) -> jax.Array:
-    """How many come before each; of equal ones, those on the left."""
+    """Counts the elements before each; of equal ones, those on the left."""
     n = key.shape[-1]
     square = (*key.shape, n)
     ones = lax.broadcast_in_dim(key, square, range(key.ndim))
@@ -142,7 +142,7 @@ def _placed(x: jax.Array, place: jax.Array, count: int = 0) -> jax.Array:
     )
     spread = lax.broadcast_in_dim(bits, square, wide)
     alone = lax.select(is_here, spread, lax.full_like(spread, 0))
-    # One of them is not zero.
+    # At most one of them is not zero.
     found = lax.reduce(
         alone, np.zeros((), bits.dtype), lax.bitwise_or, [x.ndim]
     )

@@ -21,7 +21,7 @@ _UNSORTED_BCOO = 64
 
 
 class _SparseInfo(Protocol):
-    """What JAX says of a sparse matrix: its whole shape, batch axes first."""
+    """JAX's description of a sparse matrix: its shape, batch axes first."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...

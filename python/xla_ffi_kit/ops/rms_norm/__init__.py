@@ -1,7 +1,7 @@
 """RMS normalization over the last axis.
 
 Zhang and Sennrich, Root Mean Square Layer Normalization, 2019,
-arXiv:1910.07467; on the handlers of `xla_ffi/ops/rms_norm`.
+arXiv:1910.07467. The handlers are in `xla_ffi/ops/rms_norm`.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def rms_norm(
         residual = _check.array(_NAME, "residual", residual)
         _check.same_dtype(_NAME, "residual", residual, "x", x)
         _check.shape(_NAME, "residual", residual, x.shape)
-        if weight is None:  # one pass all the same, and times one is exact
+        if weight is None:  # one pass, and the product is exact
             operands.append(jnp.ones(x.shape[-1:], x.dtype))
         operands.append(residual)
         ops = RESIDUAL

@@ -1,6 +1,7 @@
-"""RMS normalization as operations: one for each set of operands and results.
+"""RMS normalization as operations, one for each set of operands and results.
 
-Three handlers serve them all; what differs is which operands are there.
+Three handlers serve all of them; the operations differ in the operands that
+they pass.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from xla_ffi_kit.primitive.spec import (
 _NAME = "xla_ffi_kit.rms_norm"
 _EPS = {"eps": np.float64}
 
-# Names of operands, or of results.
+# The names of operands or of results.
 _Names = tuple[str, ...]
 _Attributes = Mapping[str, AttributeType]
-# What gives results by name.
+# A function that returns its results by name.
 _Named = Callable[..., Mapping[str, jax.Array]]
 # Primals or tangents, of as many operands.
 _Arrays = tuple[jax.Array, ...]
-# Of x and weight.
+# The values for x and weight.
 _Gradients = tuple[jax.Array, jax.Array]
 _Cotangents = tuple[jax.Array | None, jax.Array | None]
 # An operand that a transposition gives a value, or only a type.
@@ -52,7 +53,7 @@ def _with_signature(
     results: _Names,
     attributes: _Attributes,
 ) -> Function:
-    """`function`, which gives results by name, of only these operands."""
+    """Returns `function`, with results by name, for only these operands."""
 
     def call(*values: jax.Array, **given: object) -> Result:
         by_name = function(**dict(zip(operands, values, strict=True)), **given)
@@ -172,7 +173,7 @@ def _composed_backward(
     weight: jax.Array,
     ct_sum: jax.Array | None = None,
 ) -> dict[str, jax.Array]:
-    """The same by the handler that knows no weight."""
+    """Computes the same with the handler that has no weight."""
     dx = rms_norm_bwd_op(x, _weighted(weight, ct), scale)
     dweight = _reference.weight_backward(x, ct, scale)
     return {"dx": dx if ct_sum is None else dx + ct_sum, "dweight": dweight}
@@ -185,7 +186,7 @@ def _composed_jvp(
     weight: jax.Array,
     dweight: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """The same by the handler that knows no weight."""
+    """Computes the same with the handler that has no weight."""
     widen = _reference.widen
     dy = widen(_times_jacobian(x, dx, scale)) * widen(weight)
     dy = dy + widen(x) * scale[..., None] * widen(dweight)
@@ -228,12 +229,12 @@ def _transpose_weight_jvp(
 def _sums_of_rows(
     x: Typed, _ct: Typed, scale: Typed, weight: Typed, *_: Typed
 ) -> int:
-    """Bytes for the sums that the CUDA handler adds up to dweight.
+    """Returns the bytes for the sums that the CUDA handler adds up to dweight.
 
-    A sum, like the weight but in the type of the scale, for each block that a
-    GPU runs at a time. No GPU is known here: 8 MiB are what the threads of 256
-    processors have in registers. And one for each 64 rows, so that none has
-    more than a few of a thread's.
+    Each block that a GPU runs at a time needs one sum, with the weight's shape
+    and the scale's type. The GPU is not known here; 8 MiB is what the threads
+    of 256 processors have in registers. There are no more sums than one for
+    each 64 rows, so that no thread adds up more than a few rows alone.
     """
     components = 2 if jnp.issubdtype(x.dtype, jnp.complexfloating) else 1
     least = math.prod(weight.shape) * components * scale.dtype.itemsize
@@ -285,7 +286,7 @@ def _composed_forward(
     eps: float,
     has_scale: bool,
 ) -> dict[str, jax.Array]:
-    """The same by the handler that knows no weight."""
+    """Computes the same with the handler that has no weight."""
     h = x if residual is None else x + residual
     results = {"sum": h}
     if has_scale:
@@ -297,7 +298,7 @@ def _composed_forward(
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """The forward of one set of operands, as operations."""
+    """The operations of the forward for one set of operands."""
 
     op: FfiOp[Any]  # gives y, with a residual `(y, sum)`
     fwd_op: FfiOp[Any]  # gives also the scale, which the backward takes

@@ -1,4 +1,4 @@
-"""What RMS normalization and its derivatives mean, in plain JAX.
+"""RMS normalization and its derivatives in plain JAX.
 
 Every operand but x may be absent, as in the handlers.
 """
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 
 def widen(x: jax.Array) -> jax.Array:
-    """To the type that the kernels compute in: f32 for 16-bit floats."""
+    """Converts to the type that kernels compute in: f32 for 16-bit floats."""
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
@@ -23,7 +23,7 @@ def rounded(x: jax.Array) -> jax.Array:
 
 
 def finish(y: jax.Array, h: jax.Array, weight: jax.Array | None) -> jax.Array:
-    """What follows the normalization of h: the weight, and one rounding."""
+    """Multiplies the normalized h by the weight and rounds it once."""
     y = widen(y)
     if weight is not None:
         y = y * widen(weight)
@@ -37,7 +37,7 @@ def forward(
     *,
     eps: float,
 ) -> dict[str, jax.Array]:
-    """y, the sum that is normalized, and the scale of each row."""
+    """Returns y, the sum that is normalized, and the scale of each row."""
     h = x if residual is None else rounded(x + residual)
     wide = widen(h)
     power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)

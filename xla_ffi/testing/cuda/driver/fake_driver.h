@@ -1,4 +1,4 @@
-// What a test says to the driver of fake_driver.cc, and what it says back.
+// The interface between a test and the driver of fake_driver.cc.
 
 #ifndef XLA_FFI_TESTING_CUDA_DRIVER_FAKE_DRIVER_H_
 #define XLA_FFI_TESTING_CUDA_DRIVER_FAKE_DRIVER_H_
@@ -20,7 +20,7 @@ struct FakeDriver {
   std::vector<std::string> calls;  // of the functions, with what matters
 };
 
-// What `dlsym(driver, "XlaFfiKitFakeDriver")` is.
+// The type of `dlsym(driver, "XlaFfiKitFakeDriver")`.
 using GetFakeDriver = FakeDriver*();
 
 }  // namespace xla_ffi_kit::testing
