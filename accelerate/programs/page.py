@@ -52,14 +52,10 @@ def line(row: Row) -> str:
     """A row as text."""
     if "failed" in row:
         return f"{row['name']:22} FAILED: {row['failed']}"
-    ms, differs = row["ms"], row["differs"]
     return (
-        f"{row['name']:22} {ms['plain']:10.2f} ms  exact {ratio(row, 'exact'):6.2f}"
-        f" x  all {ratio(row, 'all'):6.2f} x  first call "
-        f"{row['first']['plain']:5.1f}, {row['first']['exact']:5.1f}, "
-        f"{row['first']['all']:5.1f} s  arrays that differ: again "
-        f"{differs['again']}, exact {differs['exact']}, all {differs['all']} of "
-        f"{row['arrays']}"
+        f"{row['name']:22} {row['ms']['plain']:10.2f} ms  exact "
+        f"{ratio(row, 'exact'):6.2f} x  all {ratio(row, 'all'):6.2f} x  first "
+        f"calls {_first(row)} s  arrays with other bits: {_differences(row)}"
     )
 
 
@@ -105,7 +101,6 @@ def page(data: Mapping[str, Any], folder: pathlib.Path) -> str:
     heading += ["replaced", "arrays with other bits"]
     table = [heading, ["---"] * len(heading)]
     for row in rows:
-        first = row["first"]
         table.append(
             [
                 f"[{row['name']}](../programs/public/{row['name']}.py)",
@@ -113,8 +108,10 @@ def page(data: Mapping[str, Any], folder: pathlib.Path) -> str:
                 f"{min(row['ms']['plain'], row['ms']['again']):.3g}",
                 f"{ratio(row, 'exact'):.2f}",
                 f"{ratio(row, 'all'):.2f}",
-                f"{first['plain']:.1f}, {first['exact']:.1f}, {first['all']:.1f}",
-                ", ".join(f"{k} {n}" for k, n in sorted(row["replaced"].items())),
+                _first(row),
+                ", ".join(
+                    f"{k} {n}" for k, n in sorted(row["replaced"].items())
+                ),
                 _differences(row),
             ]
         )
@@ -122,12 +119,17 @@ def page(data: Mapping[str, Any], folder: pathlib.Path) -> str:
     exact, every = ([ratio(r, m) for r in rows] for m in ("exact", "all"))
     measured = (
         f"Measured on {e['day']} with jax {e['jax']} on {e['cores']} cores "
-        f"({e['cpu']}; load average {e['load']} at the end). The geometric mean of "
-        f"{len(rows)} programs is {mean(exact):.2f} for exact names and "
-        f"{mean(every):.2f} for all; the least are {min(exact):.2f} and "
+        f"({e['cpu']}; load average {e['load']} at the end). The geometric "
+        f"mean of {len(rows)} programs is {mean(exact):.2f} for exact names, "
+        f"and {mean(every):.2f} for all; the least are {min(exact):.2f} and "
         f"{min(every):.2f}."
     )
     return f"{_INTRODUCTION}\n{measured}\n\n{text}\n"
+
+
+def _first(row: Row) -> str:
+    first = row["first"]
+    return ", ".join(f"{first[m]:.1f}" for m in ("plain", "exact", "all"))
 
 
 def _about(file: pathlib.Path) -> str:
@@ -171,7 +173,9 @@ def draw(path: pathlib.Path, data: Mapping[str, Any]) -> None:
     axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
-    axes.set_xlim(0.5, 2 * max(ratio(r, m) for r in rows for m in ("exact", "all")))
+    axes.set_xlim(
+        0.5, 2 * max(ratio(r, m) for r in rows for m in ("exact", "all"))
+    )
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlabel("times as fast as JAX's own code")
     e = data["environment"]
@@ -188,23 +192,24 @@ def draw(path: pathlib.Path, data: Mapping[str, Any]) -> None:
 _INTRODUCTION = """\
 # Public programs
 
-These programs are of packages that nobody here wrote, from PyPI, with a real size
-and without a changed line: `XLA_FFI_ACCELERATE` switches the package on from outside.
-The list was chosen before the first measurement, and every program stays on it, also
-where nothing is gained.
+These programs are of packages that nobody here wrote, from PyPI, with a real
+size and without a changed line: `XLA_FFI_ACCELERATE` switches the package on
+from outside. The list was chosen before the first measurement, and every
+program stays on it, also where nothing is gained.
 
 ![Times as fast as JAX's own code](programs.svg)
 
-Columns are milliseconds by JAX's own code, how many times as fast exact names and all
-names are, seconds of the first call (with compilation) by JAX, exact and all, which
-primitives were replaced and how often, and how many arrays of the result have other
-bits than plain JAX's. Exact names keep every bit. Where plain JAX differs from itself
-in a second process, so may the others; with all names, results are close.
+Columns are milliseconds by JAX's own code, how many times as fast exact names
+and all names are, seconds of the first call (with compilation) by JAX, exact
+and all, which primitives were replaced and how often, and how many arrays of
+the result have other bits than plain JAX's. Exact names keep every bit. Where
+plain JAX differs from itself in a second process, so may the others; with all
+names, results are close.
 
-A program gains where it sorts, selects, accumulates, draws random numbers, pools, or
-factorizes and multiplies small matrices, most of all inside loops. It gains nothing
-where large matrix products, gathers, segment sums, FFTs or fused elementwise operations
-take its time.
+A program gains where it sorts, selects, accumulates, draws random numbers,
+pools, or factorizes and multiplies small matrices, most of all inside loops.
+It gains nothing where large matrix products, gathers, segment sums, FFTs or
+fused elementwise operations take its time.
 
 `tools/bazel run //accelerate/programs:run -- --publish` writes this page.
 """

@@ -17,7 +17,6 @@ then `python accelerate/programs/run.py --python PYTHON`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pathlib
 import pickle
@@ -38,13 +37,15 @@ MODES = {"plain": None, "again": None, "exact": "exact", "all": "all"}
 class Worker:
     """A program in a process of its own."""
 
-    def __init__(self, python: str, program: str, mode: str, log: Any) -> None:
+    def __init__(
+        self, python: str, program: pathlib.Path, mode: str, log: Any
+    ) -> None:
         env = {**os.environ, "KERAS_BACKEND": "jax"}
         env.pop("XLA_FFI_ACCELERATE", None)
         if MODES[mode]:
             env["XLA_FFI_ACCELERATE"] = str(MODES[mode])
         self._process = subprocess.Popen(
-            [python, worker.__file__, program],
+            [python, worker.__file__, program.parent, program.stem],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -81,9 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", help="write the figures to this file")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args(arguments)
-    chosen = [n for n in names() if _is_chosen(n, options.only)]
+    chosen = [p for p in programs() if _is_chosen(p.stem, options.only)]
     if not chosen:
-        parser.error(f"--only: no program has any of {options.only} in its name")
+        parser.error(
+            f"--only: no program has any of {options.only} in its name"
+        )
     with tempfile.TemporaryDirectory() as folder:
         python = options.python or _installed(folder)
         rows = []
@@ -99,9 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return sum(page.is_wrong(row) for row in rows)
 
 
-def names() -> list[str]:
-    """All programs."""
-    return sorted(p.stem for p in (HERE / "public").glob("*.py"))
+def programs() -> list[pathlib.Path]:
+    """All of them."""
+    return sorted((HERE / "public").glob("*.py"))
 
 
 def _is_chosen(name: str, words: Sequence[str]) -> bool:
@@ -118,15 +121,16 @@ def _installed(folder: str) -> str:
 
 
 def measured(
-    python: str, chosen: Sequence[str], rounds: int, seconds: float
+    python: str, chosen: Sequence[pathlib.Path], rounds: int, seconds: float
 ) -> Iterator[dict[str, Any]]:
     """The row of each program."""
-    for name in chosen:
+    for program in chosen:
+        name = program.stem
         workers: dict[str, Worker] = {}
         with tempfile.TemporaryFile() as log:
             try:
                 for mode in MODES:
-                    workers[mode] = Worker(python, name, mode, log)
+                    workers[mode] = Worker(python, program, mode, log)
                 yield _row(name, workers, rounds, seconds)
             except EOFError:
                 log.seek(0)

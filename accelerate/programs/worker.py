@@ -1,6 +1,6 @@
 """A process that runs one public program, and answers what it is asked.
 
-    worker.py PROGRAM
+    worker.py FOLDER PROGRAM
 
 `run` starts it with XLA_FFI_ACCELERATE set or not; nothing else differs.
 """
@@ -15,8 +15,6 @@ import pickle
 import sys
 import time
 import warnings
-
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "public")
 
 
 class _Replaced(logging.Handler):
@@ -44,7 +42,7 @@ def _leaves(results):
     return found
 
 
-def main(name):
+def main(folder, name):
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a program prints is no answer
     warnings.simplefilter("ignore")
@@ -57,7 +55,7 @@ def main(name):
     log = logging.getLogger("xla_ffi_accelerate")
     log.setLevel(logging.DEBUG)
     log.addHandler(replaced)
-    sys.path.insert(0, FOLDER)
+    sys.path.insert(0, folder)
     import jax
 
     run = importlib.import_module(name).program()
@@ -85,4 +83,4 @@ def _least(run, seconds):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

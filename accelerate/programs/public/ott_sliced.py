@@ -1,4 +1,4 @@
-"""ott-jax: the sliced Wasserstein distance of 2,000 points, and its gradient."""
+"""ott-jax: the sliced Wasserstein distance of 2,000 points, with gradient."""
 
 import jax
 from ott.tools import sliced
