@@ -28,8 +28,8 @@ inline std::string AttributeNames(const xla::ffi::Dictionary& attributes) {
   return text + "}";
 }
 
-// The operation has no attributes. A handler that does not bind any is not told
-// of those there are.
+// Refuses attributes of an operation that has none. The FFI ignores attributes
+// if a handler binds none.
 inline xla::ffi::Error CheckNoAttributes(
     std::string_view operation, const xla::ffi::Dictionary& attributes) {
   if (attributes.size() == 0) return {};

@@ -1,5 +1,5 @@
-// How many elements an array has; the array seen as rows, the last axis and all
-// before it as one batch; or as lines along any axis.
+// The number of elements of an array, and the array as rows (the last axis,
+// with all axes before it as one batch) or as lines along any axis.
 
 #ifndef XLA_FFI_CORE_BATCH_SHAPE_H_
 #define XLA_FFI_CORE_BATCH_SHAPE_H_
@@ -11,9 +11,9 @@
 
 namespace xla_ffi_kit {
 
-// The product of sizes of axes, none negative. 0 where 64 bits do not hold it:
-// no memory has as many elements, so another axis is empty, as in
-// [2^40, 2^40, 0], and there is nothing to be done for them.
+// Returns the product of sizes of axes, none negative. It is 0 if 64 bits do
+// not hold it: no memory has as many elements, so another axis is empty, as in
+// [2^40, 2^40, 0], and there is nothing to do.
 inline int64_t Product(xla::ffi::Span<const int64_t> dims) {
   int64_t product = 1;
   for (const int64_t dim : dims) {
@@ -36,7 +36,7 @@ struct BatchShape {
   int64_t length;  // of the last axis
 };
 
-// The batch axes of a shape. Rank >= 1.
+// Returns the batch axes of a shape of rank >= 1.
 inline xla::ffi::Span<const int64_t> BatchAxes(
     xla::ffi::Span<const int64_t> dims) {
   return dims.first(dims.size() - 1);
@@ -53,7 +53,7 @@ struct AxisShape {
   int64_t inner;   // product of the axes after it
 };
 
-// 0 <= axis < rank.
+// Requires 0 <= axis < rank.
 inline AxisShape SplitAxis(xla::ffi::Span<const int64_t> dims, int64_t axis) {
   const auto before = static_cast<size_t>(axis);
   return {Product(dims.first(before)), dims[axis],

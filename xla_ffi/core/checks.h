@@ -46,9 +46,9 @@ inline xla::ffi::Error InvalidArgument(const Place& where,
   return xla::ffi::Error::InvalidArgument(std::move(message));
 }
 
-// RESOURCE_EXHAUSTED for want of scratch memory, with what it was needed for,
-// how much, and what to do: "to sort rows of 8 elements", "sort fewer at a
-// time".
+// Returns RESOURCE_EXHAUSTED for missing scratch memory. The message says how
+// much was needed, what for, and what to do: "to sort rows of 8 elements",
+// "sort fewer at a time".
 inline xla::ffi::Error ScratchExhausted(
     std::string_view operation, std::string_view purpose,
     const ScratchStatus& status,
@@ -84,8 +84,8 @@ inline xla::ffi::Error CheckRank(const Place& where, xla::ffi::AnyBuffer buffer,
                          "rank " + std::to_string(buffer.dimensions().size()));
 }
 
-// Two numbers, one for each spatial dimension; `max_text` is `max` in a
-// message, where that has a better name than its digits.
+// Checks two numbers, one for each spatial dimension. `max_text` is the name of
+// `max` in messages, if it has a better one than its digits.
 inline xla::ffi::Error CheckPair(const Place& where, Dimensions pair,
                                  int64_t min, int64_t max,
                                  std::string_view max_text = "") {
@@ -110,7 +110,8 @@ inline xla::ffi::Error CheckAxis(const Place& where, int64_t axis,
                          std::to_string(axis));
 }
 
-// For operations that are undefined on no elements, such as a mean. Rank >= 1.
+// Refuses an empty last axis, for operations such as a mean. Requires rank >=
+// 1.
 inline xla::ffi::Error CheckLastAxisNotEmpty(const Place& where,
                                              xla::ffi::AnyBuffer buffer) {
   if (buffer.dimensions().back() > 0) return {};
@@ -149,7 +150,7 @@ inline xla::ffi::Error CheckDtype(const Place& where,
       "dtype " + DtypeName(buffer.element_type()));
 }
 
-// Only a buffer without elements may have no data.
+// Refuses a buffer that has elements but no data.
 inline xla::ffi::Error CheckData(const Place& where,
                                  xla::ffi::AnyBuffer buffer) {
   const Dimensions dims = buffer.dimensions();
@@ -160,7 +161,8 @@ inline xla::ffi::Error CheckData(const Place& where,
   return InvalidArgument(where, "data of shape " + ShapeText(dims), "null");
 }
 
-// Dtype, shape and data at once: most results are like an operand.
+// Checks dtype, shape and data at once, because most results are like an
+// operand.
 inline xla::ffi::Error CheckLike(const Place& where, xla::ffi::AnyBuffer buffer,
                                  xla::ffi::AnyBuffer model,
                                  std::string_view reason) {

@@ -18,7 +18,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/handler_table.h"
 
-// Set where the library has a parallel loop, or wants one (inline/threads.h).
+// Set if the library has a parallel loop, or needs one (inline/threads.h).
 extern "C" {
 __attribute__((weak)) extern XlaFfiKit_ParallelForFn* XlaFfiKit_parallel_for;
 }
@@ -61,8 +61,8 @@ inline XLA_FFI_Error* Register(const XLA_FFI_Api* api,
 }  // namespace define_table_internal
 }  // namespace xla_ffi_kit
 
-// A row of the table: a handler that has the stage "execute" only, on CPUs.
-// A row may also be written out, as XlaFfiKit_Handler has it.
+// A row of the table: a handler on CPUs that has only the stage "execute". You
+// may also write a row as an XlaFfiKit_Handler.
 #define XLA_FFI_KIT_HANDLER(name, Symbol) \
   {name, "Host", nullptr, nullptr, nullptr, &Symbol, nullptr}
 

@@ -19,8 +19,9 @@
 #include "xla/ffi/api/ffi.h"
 
 // Defines `Type::id`, which XLA fills in, and the C functions
-// `<Symbol>_type_id` and `<Symbol>_type_info` that the handler table names. In
-// the namespace of `Type`, or in one around it; deletes objects with `delete`.
+// `<Symbol>_type_id` and `<Symbol>_type_info` that the handler table names. Use
+// it in the namespace of `Type`, or in one around it. Objects are deleted with
+// `delete`.
 #define XLA_FFI_KIT_DEFINE_TYPE(Symbol, Type)                                  \
   ::xla::ffi::TypeId Type::id = {};                                            \
   XLA_FFI_DECLARE_TYPE_ID_SYMBOL(Symbol##_type_id);                            \

@@ -1,6 +1,7 @@
-// The data types of arrays: one line for each, from which XLA's type, its name
-// in messages, the accumulation type and the order of keys are made, and the
-// lists of types that operations take. Needs nothing of XLA, as kernels do.
+// The data types of arrays. XLA's type, its name in messages, the accumulation
+// type and the order of keys follow from one line for each type. The lists of
+// types that operations take are here, too. Nothing here needs XLA, so kernels
+// may include it.
 
 #ifndef XLA_FFI_CORE_DTYPES_H_
 #define XLA_FFI_CORE_DTYPES_H_
@@ -13,8 +14,8 @@
 
 // X(XLA's DataType, name in HLO, C++ type, its AccumulationType, fraction bits)
 //
-// A float's bits are its sign, its exponent and that many of the fraction; the
-// largest exponent is that of infinity and NaN, as IEEE 754 has it.
+// A float's bits are its sign, its exponent and that many bits of the fraction.
+// The largest exponent is that of infinity and NaN, as in IEEE 754.
 #define XLA_FFI_KIT_DTYPES(X)                   \
   X(PRED, "pred", bool, bool, 0)                \
   X(S8, "s8", int8_t, int8_t, 0)                \
@@ -77,7 +78,7 @@ XLA_FFI_KIT_DTYPES(XLA_FFI_KIT_TRAITS)
 
 }  // namespace dtype_internal
 
-// The unsigned integer of T's size.
+// The unsigned integer type of T's size.
 template <typename T>
 using BitsOf =
     std::conditional_t<sizeof(T) <= 2,

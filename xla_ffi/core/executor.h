@@ -1,9 +1,9 @@
 // The threads a kernel may use, without the type of the pool they come from.
 //
-// A kernel that knows nothing of XLA takes `const Executor&`, its handler
-// passes XLA's thread pool, a test a pool of its own or nothing. Two pointers,
-// passed by reference or copied; what runs on it is the loops of
-// parallel_for.h.
+// A kernel that knows nothing of XLA takes `const Executor&`. Its handler
+// passes XLA's thread pool; a test passes a pool of its own or nothing. An
+// executor is two pointers, passed by reference or copied. The loops of
+// parallel_for.h run on it.
 
 #ifndef XLA_FFI_CORE_EXECUTOR_H_
 #define XLA_FFI_CORE_EXECUTOR_H_
@@ -18,7 +18,7 @@ namespace xla_ffi_kit {
 
 class Executor {
  public:
-  // The calling thread only.
+  // Uses only the calling thread.
   Executor() = default;
 
   // Uses the threads of `pool`, which must outlive this. It is a
@@ -28,8 +28,8 @@ class Executor {
   Executor(Pool& pool)  // NOLINT: a view, as std::string_view is of a string
       : pool_(&pool), functions_(&kFunctionsOf<Pool>) {}
 
-  // How many threads a call may use, the calling one among them: 1 or more, at
-  // most what the environment says.
+  // The number of threads that a call may use, including the calling one: 1 or
+  // more, and at most what the environment says.
   int64_t num_threads() const {
     if (functions_ == nullptr) return 1;
     const int64_t threads =
@@ -37,8 +37,8 @@ class Executor {
     return std::min(threads, ThreadLimit());
   }
 
-  // Calls run(data) at some time, on some thread. Only where num_threads() > 1.
-  // False if the pool had no memory for it: then run is not called.
+  // Calls run(data) at some time, on some thread. Requires num_threads() > 1.
+  // Returns false if the pool had no memory for it; run is not called then.
   [[nodiscard]] bool Schedule(void (*run)(void*) noexcept,
                               void* data) const noexcept {
     return functions_->schedule(pool_, run, data);
@@ -57,8 +57,8 @@ class Executor {
         return static_cast<Pool*>(pool)->num_threads();
       },
       [](void* pool, void (*run)(void*) noexcept, void* data) noexcept {
-        // All that a pool throws is that it has no memory, or no thread, for
-        // one more task.
+        // A pool throws only if it has no memory, or no thread, for another
+        // task.
         try {
           static_cast<Pool*>(pool)->Schedule([run, data] { run(data); });
           return true;

@@ -18,16 +18,16 @@
 
 namespace xla_ffi_kit {
 
-// Whether a kernel had the memory that it needs: what it returns. As a bool
-// true, or false if `missing_bytes` were not to be had.
+// The result of a kernel that needs memory. As a bool it is true, or false if
+// `missing_bytes` could not be allocated.
 struct [[nodiscard]] ScratchStatus {
   int64_t missing_bytes = 0;
 
   explicit operator bool() const { return missing_bytes == 0; }
 };
 
-// `n` uninitialized elements of a trivial type T; `get()` is null when there
-// is no memory for them.
+// Holds `n` uninitialized elements of a trivial type T; `get()` is null if
+// there is no memory for them.
 template <typename T>
 class HostScratch {
  public:
@@ -39,8 +39,8 @@ class HostScratch {
     if (static_cast<size_t>(n) > kMax / sizeof(T)) return;
     const size_t bytes = static_cast<size_t>(n) * sizeof(T);
     bytes_ = static_cast<int64_t>(bytes);
-    // Fresh memory costs a page fault per page, as much as sorting what is on
-    // it; huge pages make it a 512th.
+    // Fresh memory costs a page fault for each page, which takes as long as
+    // sorting its content. Huge pages have a 512th of the faults.
     const bool is_large = bytes >= (size_t{4} << 20) && UsesHugePages();
     const size_t alignment = is_large ? kHugePage : 64;
     const size_t rounded = (bytes + alignment) / alignment * alignment;
@@ -81,7 +81,7 @@ class WorkerScratch {
   // Whole cache lines, so that workers do not write to the same ones.
   static int64_t Stride(int64_t workers, int64_t n) {
     constexpr int64_t kLine = 64 / sizeof(T) == 0 ? 1 : 64 / sizeof(T);
-    // More than there is memory for, and no product that overflows.
+    // This is more than any memory has, and the product does not overflow.
     n = std::min(n, std::numeric_limits<int64_t>::max() / workers - kLine);
     return (n + kLine - 1) / kLine * kLine;
   }

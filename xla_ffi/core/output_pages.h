@@ -1,9 +1,9 @@
 // Huge pages for large results that nobody has touched yet.
 //
-// XLA's CPU client allocates results with malloc, and above 32 MiB every one is
-// freshly mapped: writing 64 MiB takes 16384 page faults, 16 to 20 ms, for 2 to
-// 5 ms of work. Advising huge pages first makes them 32 faults, and the whole
-// call 1.4 to 1.7 times faster than XLA's own code.
+// XLA's CPU client allocates results with malloc, which maps every one above 32
+// MiB freshly. Writing 64 MiB then takes 16384 page faults, which take longer
+// than the work itself. With huge pages there are 32 faults.
+// docs/performance.md says what that gains.
 
 #ifndef XLA_FFI_CORE_OUTPUT_PAGES_H_
 #define XLA_FFI_CORE_OUTPUT_PAGES_H_
@@ -31,7 +31,7 @@ inline bool AdviseHugePages(void* data, size_t bytes) {
   if (bytes < kHugePagesMinBytes || !UsesHugePages()) {
     return false;
   }
-  // Whole huge pages only: what lies beside the result is not ours to advise.
+  // Only whole huge pages, because memory beside the result is not ours.
   constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
   const auto address = reinterpret_cast<uintptr_t>(data);
   const uintptr_t begin = (address + kHugePage - 1) & ~(kHugePage - 1);

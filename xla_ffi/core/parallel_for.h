@@ -29,11 +29,11 @@
 
 namespace xla_ffi_kit {
 
-// Below this many bytes read and written a second thread costs more than it
-// brings (measured: break-even at 512 KiB read plus 512 KiB written).
+// Below this many bytes, read and written, a second thread costs more than it
+// gains.
 inline constexpr int64_t kParallelForMinBytes = 1 << 20;
 
-// More parts than threads, since a thread may come late or be slow.
+// There are more parts than threads, because a thread may come late or be slow.
 inline constexpr int64_t kPartsPerThread = 4;
 
 namespace parallel_for_internal {
@@ -111,7 +111,7 @@ class Tasks {
   std::condition_variable all_done_;
 };
 
-// Without a template, so that a C function can offer the same.
+// This is not a template, so that a C function can offer the same.
 inline void RunTasks(const Executor& executor, int64_t threads, int64_t count,
                      Tasks::Run* run, const void* context) noexcept {
   threads = std::min(threads, count);
@@ -145,8 +145,8 @@ void Call(const Fn& fn, int64_t worker, Args... args) noexcept {
 
 }  // namespace parallel_for_internal
 
-// How many items of `item_size` are worth a thread, `min_part` being. (A
-// division, not a product, so that no size overflows.)
+// Returns how many items of `item_size` are worth a thread if `min_part` is.
+// (It divides, so that no size overflows.)
 inline int64_t MinItems(int64_t min_part, int64_t item_size) {
   return std::max<int64_t>(min_part / std::max<int64_t>(item_size, 1), 1);
 }
@@ -169,9 +169,9 @@ inline int64_t PartBegin(int64_t size, int64_t parts, int64_t part) {
   return part * (size / parts) + std::min(part, size % parts);
 }
 
-// How many workers a loop over `tasks` tasks or parts has at most: itself, and
-// the threads that come to help. Each has a number below that, and runs one
-// task at a time.
+// Returns the most workers of a loop over `tasks` tasks or parts: the caller,
+// and the threads that help. Each has a number below that, and runs one task at
+// a time.
 inline int64_t NumWorkers(const Executor& executor, int64_t tasks) {
   return tasks < 2 ? 1 : std::min(executor.num_threads(), tasks);
 }
@@ -216,7 +216,7 @@ template <typename Fn>
 void ParallelFor(const Executor& executor, int64_t size, int64_t bytes_per_item,
                  const Fn& fn) {
   if (size <= 0) return;
-  // Half the minimum a part: at the minimum itself, two parts.
+  // Half the minimum for each part, so that the minimum itself is two parts.
   const int64_t min_items = MinItems(kParallelForMinBytes / 2, bytes_per_item);
   ParallelParts(executor, size, NumParts(executor, size, min_items), fn);
 }

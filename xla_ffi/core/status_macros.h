@@ -1,4 +1,4 @@
-// Macros that return an error from a handler, or from what a handler calls.
+// Macros that return an error from a handler or a function that it calls.
 
 #ifndef XLA_FFI_CORE_STATUS_MACROS_H_
 #define XLA_FFI_CORE_STATUS_MACROS_H_
@@ -26,8 +26,8 @@ class Returned {
 
 }  // namespace xla_ffi_kit::status_internal
 
-// Returns from the calling function if `expression`, an xla::ffi::Error, is
-// one:
+// Returns from the calling function if `expression`, an xla::ffi::Error, is an
+// error:
 //
 //   XLA_FFI_KIT_RETURN_IF_ERROR(CheckRankAtLeast({kOp, "operand x"}, x, 1));
 #define XLA_FFI_KIT_RETURN_IF_ERROR(...)                     \
@@ -39,8 +39,8 @@ class Returned {
     }                                                        \
   } while (false)
 
-// Declares or assigns what an expression of type xla::ffi::ErrorOr<T> holds, or
-// returns its error:
+// Declares or assigns the value of an expression of type xla::ffi::ErrorOr<T>,
+// or returns its error:
 //
 //   XLA_FFI_KIT_ASSIGN_OR_RETURN(const auto x, args.get<ffi::AnyBuffer>(0));
 #define XLA_FFI_KIT_ASSIGN_OR_RETURN(declaration, ...)              \

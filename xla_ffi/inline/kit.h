@@ -59,7 +59,7 @@ constexpr int64_t PlaceOf(std::string_view names, int64_t i) {
   return place;
 }
 
-// One function of a handler: one instance of its template.
+// A function of a handler, which is an instance of its template.
 template <const Names& kNames, auto kFunction>
 struct Function {
   static_assert(sizeof(kFunction) == 0,
@@ -135,7 +135,7 @@ struct Handler {
                 "the C++ function has more or fewer attribute parameters "
                 "than the operation has attributes");
 
-  // Ends with one that no call has.
+  // The last one is in no call.
   static constexpr auto kNamed = [] {
     struct {
       Attribute list[kAttributes + 1];
@@ -182,8 +182,8 @@ struct Handler {
 
 }  // namespace kit
 
-// Defines the handler `Symbol` of the functions that come last, and for
-// xla_ffi_kit.inline what their parameters are.
+// Defines the handler `Symbol` of the functions that come last. It also exports
+// their parameters' codes, which xla_ffi_kit.inline reads.
 #define KIT_DEFINE_HANDLER_OF(Symbol, operation, operands, attributes, ...) \
   static constexpr ::kit::Names Symbol##_names = {operation, operands,      \
                                                   attributes};              \

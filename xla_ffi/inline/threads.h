@@ -1,5 +1,5 @@
-// A parallel loop over XLA's threads, compiled once, in the kit's own library:
-// its headers would take longer to compile than most kernels.
+// A parallel loop over XLA's threads. It is compiled once, in the kit's own
+// library, because its headers take longer to compile than most kernels.
 
 #ifndef XLA_FFI_INLINE_THREADS_H_
 #define XLA_FFI_INLINE_THREADS_H_
@@ -11,8 +11,8 @@
 #include "xla_ffi/core/handler_table.h"
 #include "xla_ffi/inline/parameters.h"
 
-// Set by xla_ffi_kit when it loads the library; null where nobody did, and
-// then the loops run in the calling thread.
+// The package xla_ffi_kit sets this when it loads the library. If it is null,
+// the loops run in the calling thread.
 extern "C" {
 __attribute__((weak)) XlaFfiKit_ParallelForFn* XlaFfiKit_parallel_for = nullptr;
 }
@@ -51,7 +51,7 @@ class Threads {
       try {
         loop->fn(begin, end);
       } catch (...) {
-        // Not <atomic>, which compiles for longer than the rest of this file.
+        // <atomic> would take longer to compile than the rest of this file.
         if (!__atomic_test_and_set(&loop->failed, __ATOMIC_RELAXED)) {
           loop->error = std::current_exception();
         }
