@@ -9,9 +9,15 @@ def program():
     ys = jax.random.normal(jax.random.key(1), (1000, 2))
     parameters, properties = model.initialize(jax.random.key(0))
 
-    def run():
-        return model.fit_em(
-            parameters, properties, ys, num_iters=10, verbose=False
-        )[1]
+    @jax.jit
+    def run(parameters, ys):
+        def step(carry, _):
+            parameters, state = carry
+            found, fit = jax.vmap(model.e_step, (None, 0))(parameters, ys)
+            carry = model.m_step(parameters, properties, found, state)
+            return carry, fit.sum()
 
-    return run
+        state = model.initialize_m_step_state(parameters, properties)
+        return jax.lax.scan(step, (parameters, state), length=10)[1]
+
+    return lambda: run(parameters, ys[None])

@@ -6,7 +6,7 @@ import numpyro
 from jax import lax
 from jax.scipy.special import logsumexp
 from numpyro import distributions as dist
-from numpyro.infer import MCMC, NUTS
+from numpyro.infer import NUTS
 
 
 def _model(words):
@@ -25,10 +25,15 @@ def _model(words):
 
 def program():
     words = jax.random.randint(jax.random.key(0), (200,), 0, 10)
-    mcmc = MCMC(NUTS(_model), num_warmup=30, num_samples=30, progress_bar=False)
+    nuts = NUTS(_model)
+    start = nuts.init(jax.random.key(1), 30, None, (words,), {})
 
-    def run():
-        mcmc.run(jax.random.key(1), words)
-        return mcmc.get_samples()
+    @jax.jit
+    def run(start):
+        def step(state, _):
+            state = nuts.sample(state, (words,), {})
+            return state, state.z
 
-    return run
+        return lax.scan(step, start, length=60)[1]
+
+    return lambda: run(start)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpyro
 from numpyro import distributions as dist
-from numpyro.infer import MCMC, NUTS
+from numpyro.infer import NUTS
 
 
 def _model(x, y):
@@ -15,12 +15,15 @@ def _model(x, y):
 def program():
     x = jax.random.normal(jax.random.key(0), (500, 8))
     y = (x @ jnp.arange(8) > 0).astype(jnp.float32)
-    mcmc = MCMC(
-        NUTS(_model), num_warmup=100, num_samples=200, progress_bar=False
-    )
+    nuts = NUTS(_model)
+    start = nuts.init(jax.random.key(1), 100, None, (x, y), {})
 
-    def run():
-        mcmc.run(jax.random.key(1), x, y)
-        return mcmc.get_samples()
+    @jax.jit
+    def run(start):
+        def step(state, _):
+            state = nuts.sample(state, (x, y), {})
+            return state, state.z
 
-    return run
+        return jax.lax.scan(step, start, length=300)[1]
+
+    return lambda: run(start)

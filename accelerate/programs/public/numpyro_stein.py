@@ -25,8 +25,9 @@ def program():
         num_stein_particles=64,
     )
 
-    def run():
-        done = stein.run(jax.random.key(1), 200, x, y, progress_bar=False)
+    @jax.jit
+    def run(key):
+        done = stein.run(key, 200, x, y, progress_bar=False)
         return done.params, done.losses
 
-    return run
+    return lambda: run(jax.random.key(1))

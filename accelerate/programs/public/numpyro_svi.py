@@ -20,8 +20,9 @@ def program():
     guide = AutoMultivariateNormal(_model)
     svi = SVI(_model, guide, numpyro.optim.Adam(0.01), Trace_ELBO())
 
-    def run():
-        done = svi.run(jax.random.key(2), 300, x, y, progress_bar=False)
+    @jax.jit
+    def run(key):
+        done = svi.run(key, 300, x, y, progress_bar=False)
         return done.params, done.losses
 
-    return run
+    return lambda: run(jax.random.key(2))
