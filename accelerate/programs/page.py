@@ -110,7 +110,7 @@ def page(data: Mapping[str, Any], folder: pathlib.Path) -> str:
                 f"{ratio(row, 'all'):.2f}",
                 _first(row),
                 ", ".join(
-                    f"{k} {n}" for k, n in sorted(row["replaced"].items())
+                    f"`{k}` {n}" for k, n in sorted(row["replaced"].items())
                 ),
                 _differences(row),
             ]
