@@ -104,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def programs() -> list[pathlib.Path]:
     """All of them."""
-    return sorted((HERE / "public").glob("*.py"))
+    found = (HERE / "public").glob("*.py")
+    return sorted(p for p in found if p.stem != "__init__")  # Bazel's own
 
 
 def _is_chosen(name: str, words: Sequence[str]) -> bool:
