@@ -76,6 +76,20 @@ def size(name: str) -> int:
     return 1 if _forced else _sizes()[name]
 
 
+def unless_worth(name: str, count: int, unit: str = "elements") -> str | None:
+    """Returns why a rule is not used, unless a call is worth its cost."""
+    return unless_at_least(size(name), count, unit)
+
+
+def unless_at_least(least: int, count: int, unit: str) -> str | None:
+    """Returns why a rule is not used, unless the count is large enough."""
+    return (
+        None
+        if count >= least
+        else f"XLA is as fast for fewer than {least} {unit}"
+    )
+
+
 @functools.cache
 def _sizes() -> Mapping[str, int]:
     sizes = dict(SIZES)

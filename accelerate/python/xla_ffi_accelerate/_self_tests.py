@@ -212,90 +212,85 @@ def _bits(
     return lowered.as_text(), bits
 
 
+def _comparing(
+    function: Function,
+    arguments: Callable[[], Sequence[object]],
+    trials: Sequence[Found] = ({},),
+) -> Callable[[Rule], Found | None]:
+    """A test that finds the first trial in which a rule changes no bit."""
+
+    def run(rule: Rule) -> Found | None:
+        given = arguments()
+        same = (t for t in trials if same_bits(rule, function, *given, trial=t))
+        return next(same, None)
+
+    return run
+
+
 def _normal(*shape: int) -> Array:
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
-def _along_lines(rule: Rule) -> Found | None:
-    x = 1 + np.random.default_rng(0).standard_normal((2, 4500)) / 8
-    name = rule.primitive.rpartition(".")[2].removesuffix("_p")
-    function = getattr(jax.lax, name)
+def _near_one() -> Sequence[Array]:
+    return (1 + np.random.default_rng(0).standard_normal((2, 4500)) / 8,)
 
-    def along_lines(x: jax.Array) -> list[jax.Array]:
-        return [
-            function(x.astype(dtype)[:, :length], axis)
-            for dtype, length in (
-                ("float32", 4500),
-                ("float32", 12),
-                ("bfloat16", 300),
-                ("float16", 300),
-                ("float64", 300),
-            )
-            for axis in (1, 0)
-        ]
 
-    return {} if same_bits(rule, along_lines, x) else None
+def _along_lines(x: jax.Array, *, function: Function) -> list[object]:
+    return [
+        function(x.astype(dtype)[:, :length], axis)
+        for dtype, length in (
+            ("float32", 4500),
+            ("float32", 12),
+            ("bfloat16", 300),
+            ("float16", 300),
+            ("float64", 300),
+        )
+        for axis in (1, 0)
+    ]
 
 
 def convolve(x: jax.Array, k: jax.Array) -> jax.Array:
     """A depthwise convolution that XLA hands to its own kernel."""
     return jax.lax.conv_general_dilated(
-        x,
-        k,
-        (1, 2),
-        ((1, 1), (0, 1)),
+        *(x, k, (1, 2), ((1, 1), (0, 1))),
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
         feature_group_count=x.shape[-1],
     )
 
 
-def _convolved(rule: Rule) -> Found | None:
-    x, k = _normal(2, 6, 9, 35), _normal(3, 3, 1, 35)
-    for is_fused in (1, 0):
-        found = {"is_fused": is_fused}
-        if same_bits(rule, convolve, x, k, trial=found):
-            return found
-    return None
+def _pool(x: jax.Array, weights: jax.Array) -> jax.Array:
+    pooled = jax.lax.reduce_window(
+        *(x, -np.inf, jax.lax.max, (1, 4, 3, 1), (1, 2, 1, 1), "SAME")
+    )
+    return jnp.sum(pooled[:, :6] * weights)
 
 
-def _pooled(rule: Rule) -> Found | None:
-    def pool(x: jax.Array, weights: jax.Array) -> jax.Array:
-        pooled = jax.lax.reduce_window(
-            x, -np.inf, jax.lax.max, (1, 4, 3, 1), (1, 2, 1, 1), "SAME"
-        )
-        return jnp.sum(pooled[:, :6] * weights)
-
-    x, weights = _normal(2, 13, 14, 3), _normal(2, 6, 14, 3)
-    return {} if same_bits(rule, jax.grad(pool), x, weights) else None
-
-
-def _sparse(rule: Rule) -> Found | None:
-    from jax.experimental import sparse
-
+def _entries() -> tuple[Array, Array, Array, Array]:
+    """Data, rows and columns of a sparse matrix, and the dense operand."""
     random = np.random.default_rng(0)
     rows = np.sort(random.integers(0, 50, 500)).astype(np.int32)
     columns = random.integers(0, 40, 500).astype(np.int32)
-    starts = np.searchsorted(rows, np.arange(51)).astype(np.int32)
-    data, rhs = _normal(500), _normal(40, 19)
+    return _normal(500), rows, columns, _normal(40, 19)
 
-    def bcoo(
-        data: jax.Array, places: jax.Array, rhs: jax.Array
-    ) -> Sequence[object]:
-        lhs = sparse.BCOO((data, places), shape=(50, 40), indices_sorted=True)
-        return lhs @ rhs, lhs @ rhs[:, 0], lhs.T @ (lhs @ rhs)
 
-    def bcsr(
-        data: jax.Array, columns: jax.Array, starts: jax.Array, rhs: jax.Array
-    ) -> Sequence[object]:
-        lhs = sparse.BCSR((data, columns, starts), shape=(50, 40))
-        return lhs @ rhs, lhs @ rhs[:, 0]
+def _bcoo(
+    data: jax.Array, rows: jax.Array, columns: jax.Array, rhs: jax.Array
+) -> Sequence[object]:
+    from jax.experimental import sparse
 
-    if "bcsr" in rule.primitive:
-        agrees = same_bits(rule, bcsr, data, columns, starts, rhs)
-    else:
-        places = np.stack([rows, columns], axis=1)
-        agrees = same_bits(rule, bcoo, data, places, rhs)
-    return {} if agrees else None
+    places = jnp.stack([rows, columns], axis=1)
+    lhs = sparse.BCOO((data, places), shape=(50, 40), indices_sorted=True)
+    return lhs @ rhs, lhs @ rhs[:, 0], lhs.T @ (lhs @ rhs)
+
+
+def _bcsr(
+    data: jax.Array, rows: jax.Array, columns: jax.Array, rhs: jax.Array
+) -> Sequence[object]:
+    from jax.experimental import sparse
+
+    starts = jnp.searchsorted(rows, jnp.arange(51)).astype(np.int32)
+    lhs = sparse.BCSR((data, columns, starts), shape=(50, 40))
+    return lhs @ rhs, lhs @ rhs[:, 0]
 
 
 def _multiplied(
@@ -349,25 +344,15 @@ def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
     return next(same, None)
 
 
-def _few_products(rule: Rule) -> Found | None:
+def _few_products(x: jax.Array, y: jax.Array) -> object:
     """Products of extreme sizes, alone and in a loop, in every layout."""
-
-    def few(*operands: jax.Array) -> object:
-        flat = operands[:2]
-        pairs = [
-            (x[:, :m, :k], y[:, :k, :n]) for x, y in [flat] for m, k, n in _FEW
-        ]
-        pairs += [(x.mT, y.mT) for y, x in pairs]
-        loops = [
-            jax.lax.scan(
-                lambda c, p: (c, (p[0] @ p[1], p[0].mT.mT @ p[1])), 0, p
-            )
-            for p in pairs
-        ]
-        return loops, [x[0] @ y[0] for x, y in pairs]
-
-    agrees = same_bits(rule, few, _normal(64, 7, 7), _normal(65, 7, 7)[1:])
-    return {} if agrees else None
+    pairs = [(x[:, :m, :k], y[:, :k, :n]) for m, k, n in _FEW]
+    pairs += [(x.mT, y.mT) for y, x in pairs]
+    loops = [
+        jax.lax.scan(lambda c, p: (c, (p[0] @ p[1], p[0].mT.mT @ p[1])), 0, p)
+        for p in pairs
+    ]
+    return loops, [x[0] @ y[0] for x, y in pairs]
 
 
 def _own_products(lhs: _Layouts, rhs: _Layouts) -> list[jax.Array]:
@@ -378,11 +363,40 @@ def _own_products(lhs: _Layouts, rhs: _Layouts) -> list[jax.Array]:
     ]
 
 
-ALONG_LINES = SelfTest("cumulative sum", _along_lines)
-CONVOLVED = SelfTest("depthwise convolution", _convolved)
-POOLED = SelfTest("gradient of pooling", _pooled)
-SPARSE = SelfTest("sparse product", _sparse)
-WRITTEN_OUT = SelfTest("few products", _few_products)
+SUMS, PRODUCTS = (
+    SelfTest(
+        "cumulative sum",
+        _comparing(
+            functools.partial(_along_lines, function=function), _near_one
+        ),
+    )
+    for function in (jax.lax.cumsum, jax.lax.cumprod)
+)
+CONVOLVED = SelfTest(
+    "depthwise convolution",
+    _comparing(
+        convolve,
+        lambda: (_normal(2, 6, 9, 35), _normal(3, 3, 1, 35)),
+        trials=({"is_fused": 1}, {"is_fused": 0}),
+    ),
+)
+POOLED = SelfTest(
+    "gradient of pooling",
+    _comparing(
+        jax.grad(_pool),
+        lambda: (_normal(2, 13, 14, 3), _normal(2, 6, 14, 3)),
+    ),
+)
+BCOO, BCSR = (
+    SelfTest("sparse product", _comparing(multiply, _entries))
+    for multiply in (_bcoo, _bcsr)
+)
+WRITTEN_OUT = SelfTest(
+    "few products",
+    _comparing(
+        _few_products, lambda: (_normal(64, 7, 7), _normal(65, 7, 7)[1:])
+    ),
+)
 # Depends on the release, the processor, the dtype and the sizes.
 MULTIPLIED = SelfTest(
     "product of small matrices",

@@ -9,7 +9,7 @@ from typing import Protocol
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules.products import Axes, DimensionNumbers
 
@@ -46,7 +46,7 @@ def _covers_bcoo(
     times = _SORTED_BCOO if lhs_spinfo.indices_sorted else _UNSORTED_BCOO
     return _covers(
         *(avals, dimension_numbers, preferred_element_type, shape, (0, 1)),
-        least=_break_even.size("sparse product") * times,
+        times=times,
     )
 
 
@@ -61,8 +61,7 @@ def _covers_bcsr(
     if indices.dtype != starts.dtype or len(indices.shape) != len(shape) - 1:
         return "the indices' dtypes differ, or it is no matrix"
     return _covers(
-        *(avals, dimension_numbers, preferred_element_type, shape, (1,)),
-        least=_break_even.size("sparse product"),
+        *(avals, dimension_numbers, preferred_element_type, shape, (1,))
     )
 
 
@@ -72,9 +71,9 @@ def _covers(
     preferred: object,
     shape: tuple[int, ...],
     contracted: Axes,
-    least: int,
+    times: int = 1,
 ) -> Reason:
-    """`contracted`: which dimensions may be summed over, `least`: products."""
+    """`contracted`: which dimensions may be summed over."""
     data, indices, *_, rhs = avals
     (lhs_contracting, rhs_contracting), (lhs_batch, _) = numbers
     batch = len(shape) - 2
@@ -88,7 +87,7 @@ def _covers(
     if len(data.shape) != batch + 1:
         return "the matrix has dense dimensions"
     if (
-        str(data.dtype) not in ("float32", "float64")
+        str(data.dtype) not in _dtypes.WIDE
         or rhs.dtype != data.dtype
         or preferred not in (None, data.dtype)
         or str(indices.dtype) not in ("int32", "int64")
@@ -104,9 +103,8 @@ def _covers(
     work = math.prod(lead) * entries * (rhs.size // length)
     if lhs_batch:
         work //= math.prod(lead)
-    if work < least:
-        return f"XLA is as fast for fewer than {least} products"
-    return None
+    least = _break_even.size("sparse product") * times
+    return _break_even.unless_at_least(least, work, "products")
 
 
 def _multiply(
@@ -152,7 +150,7 @@ def _rule(name: str, module: str = "") -> Rule:
         _covers_bcoo if is_bcoo else _covers_bcsr,
         functools.partial(_multiply, target=target, has_contracting=is_bcoo),
         target=target,
-        test=_self_tests.SPARSE,
+        test=_self_tests.BCOO if is_bcoo else _self_tests.BCSR,
     )
 
 
