@@ -154,7 +154,8 @@ def test_products_bit_for_bit(m, k, n):
 
 def test_the_products_test_finds_another_order():
     rule = products.WRITTEN_OUT
-    assert _self_tests.isolated(lambda: rule.test.run(rule)) == {}
+    found = _self_tests.isolated(lambda: rule.test.run(rule))
+    assert found == ({} if _self_tests._has_avx512() else None)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
