@@ -286,6 +286,13 @@ def test_threads_share_the_work():
     check(lambda m, x: m.T @ x, lhs, random(ROWS, 33), called=(1, 0))
 
 
+def test_few_products_of_bcsr_and_a_matrix_are_left_to_jax():
+    lhs = sparse.BCSR.fromdense(jnp.eye(400, dtype="float32"))
+    for shape, count in (((400,), 1), ((400, 1), 1), ((400, 40), 0)):
+        check(product, lhs, random(*shape), called=(0, count))
+    check(product, lhs, random(400, 41), called=(0, 1))
+
+
 LATER = """
 import sys
 import jax, numpy as np

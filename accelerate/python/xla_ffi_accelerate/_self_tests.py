@@ -277,7 +277,7 @@ def _entries() -> tuple[Array, Array, Array, Array]:
     random = np.random.default_rng(0)
     rows = np.sort(random.integers(0, 50, 500)).astype(np.int32)
     columns = random.integers(0, 40, 500).astype(np.int32)
-    return _normal(500), rows, columns, _normal(40, 19)
+    return _normal(500), rows, columns, _normal(40, 40)
 
 
 def _bcoo(
