@@ -12,11 +12,8 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import os
-import platform
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 import jax
@@ -25,7 +22,7 @@ import jaxlib
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _handler, _jax, _setting
+from xla_ffi_accelerate import _handler, _jax, _processor, _setting
 from xla_ffi_accelerate._rule import Found, Rule, SelfTest
 from xla_ffi_accelerate._setting import OFF, Setting
 
@@ -130,20 +127,8 @@ def _run(
 
 
 def _is_verified_cpu(test: SelfTest) -> bool:
-    if test.name not in ("depthwise convolution", "few products"):
-        return True
-    is_limited = "xla_cpu_max_isa" in os.environ.get("XLA_FLAGS", "")
-    return _has_avx512() and not is_limited
-
-
-@functools.cache
-def _has_avx512() -> bool:
-    if platform.machine() != "x86_64":
-        return False
-    try:
-        return " avx512f " in Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
+    depends = test.name in ("depthwise convolution", "few products")
+    return not depends or _processor.has_avx512()
 
 
 def isolated(function: Callable[[], T]) -> T:
