@@ -20,6 +20,7 @@ from jax.sharding import AxisType
 
 from xla_ffi_accelerate import (
     _lowering,
+    _processor,
     _self_tests,
     disable,
     enable,
@@ -267,6 +268,26 @@ def test_self_tests_within_a_lowering(unverified):
             with forgotten():
                 got = jax.jit(function)(x, k)
             assert np.asarray(got).tobytes() == want[name].tobytes(), name
+
+
+def test_xla_without_avx512_is_not_verified(monkeypatch):
+    monkeypatch.setattr(_processor, "_description", lambda: " avx512f ")
+    verified = _self_tests._is_verified_cpu
+    assert verified(_self_tests.CONVOLVED)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
+    assert not verified(_self_tests.CONVOLVED)
+    assert not verified(_self_tests.WRITTEN_OUT)
+    assert verified(_self_tests.POOLED)
+
+
+def test_another_processor_is_no_news(monkeypatch):
+    replace_test(monkeypatch, "conv_general_dilated", lambda _: None)
+    monkeypatch.setattr(_processor, "has_avx512", lambda: False)
+    x, k = np.ones((2, 6, 9, 35), "f"), np.ones((3, 3, 1, 35), "f")
+    with forgotten(), warnings.catch_warnings(), enabled():
+        warnings.simplefilter("error")
+        text = jax.jit(_self_tests.convolve).lower(x, k).as_text()
+    assert "xla_ffi_accelerate" not in text
 
 
 NO_BACKEND = """

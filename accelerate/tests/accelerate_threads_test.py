@@ -250,7 +250,7 @@ def test_switching_again_and_again_leaves_nothing_behind():
         enable("top_k", "argmax")
         enable("sort")
     assert on() == {"sort", "top_k", "argmax"}
-    assert _scopes._process.added.names == on()
+    assert _scopes._process.change.names == on()
 
 
 def test_a_fork_while_another_thread_switches():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_accelerate import enabled
+from xla_ffi_accelerate import disabled, enabled
 
 COMPILED = """
 import contextlib, sys
@@ -86,6 +86,47 @@ def test_an_executable_says_what_is_missing(tmp_path):
     file.write_bytes(pickle.dumps(serialized.serialize(compiled)))
     assert run(LOADED, str(file), "with").split() == ["0.0"]
     error = run(LOADED, str(file), "without", fails=True)
+    assert "xla_ffi_accelerate.sort" in error
+
+
+RAN = """
+import sys
+import jax, numpy as np
+jax.devices()
+if sys.argv[2] == "with":
+    import xla_ffi_accelerate
+with open(sys.argv[1], "rb") as file:
+    exported = jax.export.deserialize(bytearray(file.read()))
+print(exported.call(np.arange(90, dtype=np.float32)[::-1].copy())[0][1])
+"""
+
+
+def both(x):
+    return jnp.sort(x), jax.lax.top_k(x.astype(int), 80)[0]
+
+
+def export(checks=None):
+    checks = xla_ffi_kit.export_checks() if checks is None else checks
+    # A function of its own: what is exported is not what is kept.
+    f = jax.jit(lambda x: both(x))
+    return jax.export.export(f, disabled_checks=checks)(X)
+
+
+def test_what_is_exported_by_name(tmp_path):
+    file = tmp_path / "exported"
+    with enabled(), enabled("sort", export=True):
+        exported = export()
+        file.write_bytes(exported.serialize())
+        with pytest.raises(ValueError, match="xla_ffi_accelerate.sort"):
+            export(checks=())
+        with disabled(), enabled("sort", "top_k"):
+            assert "xla_ffi_accelerate" not in export().mlir_module()
+        with enabled("top_k", export=True):
+            assert "xla_ffi_accelerate.top_k" in export().mlir_module()
+    assert "xla_ffi_accelerate.sort" in exported.mlir_module()
+    assert "xla_ffi_accelerate.top_k" not in exported.mlir_module()
+    assert run(RAN, str(file), "with").split() == ["1.0"]
+    error = run(RAN, str(file), "without", fails=True)
     assert "xla_ffi_accelerate.sort" in error
 
 

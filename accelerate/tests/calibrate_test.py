@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from xla_ffi_accelerate import _break_even, _calibrate, enabled
+from xla_ffi_accelerate import _break_even, _calibrate, _processor, enabled
 from xla_ffi_accelerate._break_even import SIZES, Cost
 
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(_processor, "_description", lambda: " avx512f ")
     _break_even._sizes.cache_clear()
     yield
     monkeypatch.undo()
@@ -44,6 +45,12 @@ def test_what_is_kept_decides():
         assert [sorts(n) for n in (131, 132)] == [False, True]
     assert _break_even.size("top_k") == SIZES["top_k"]
     assert json.loads(file.read_text())["machine"] == _break_even.machine()
+
+
+def test_avx2_needs_more_integers(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
+    with enabled("sort"):
+        assert [sorts(n) for n in (95, 96)] == [False, True]
 
 
 ANOTHER = {"machine": "another", "costs": {"top_k": vars(Cost(1, 2, 1))}}

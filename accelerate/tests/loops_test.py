@@ -18,7 +18,7 @@ from ci_cases import examples
 from hypothesis import strategies as st
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import _self_tests
+from xla_ffi_accelerate import _processor, _self_tests
 from xla_ffi_accelerate.rules import products
 
 jax.config.update("jax_enable_x64", True)
@@ -154,7 +154,8 @@ def test_products_bit_for_bit(m, k, n):
 
 def test_the_products_test_finds_another_order():
     rule = products.WRITTEN_OUT
-    assert _self_tests.isolated(lambda: rule.test.run(rule)) == {}
+    found = _self_tests.isolated(lambda: rule.test.run(rule))
+    assert found == ({} if _processor.has_avx512() else None)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

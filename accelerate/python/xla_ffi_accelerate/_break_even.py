@@ -1,10 +1,11 @@
 """The number of elements from which a rule is faster than XLA's own code.
 
 A rule costs one call, and then less than XLA's code for each element. The sizes
-of the table were measured on two cores with AVX-512, in a loop
-that XLA compiles to one function, where a call costs most. `calibrate` measures
-the three costs on the user's machine, with its threads and instructions, and
-keeps them in its cache.
+of the table were measured on two cores with AVX-512, in a loop that XLA
+compiles to one function, where a call costs most. On one thread, and with
+AVX2, only the sort of integers differs. `calibrate` measures the three costs on
+the user's machine, with its threads and instructions, and keeps them in its
+cache.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import functools
 import json
 import math
 import os
-import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import jaxlib
+
+from xla_ffi_accelerate import _processor
 
 SIZES: Mapping[str, int] = {
     "argmax of floats": 64,
@@ -34,6 +36,8 @@ SIZES: Mapping[str, int] = {
     "sparse product": 256,  # products
     "top_k": 17,
 }
+# What differs without AVX-512, whose vectors sort twice as many at once.
+_WITHOUT_AVX512: Mapping[str, int] = {"sort of integers": 96}
 # How far from the table a measurement may lead: noise, or a changed XLA.
 _RANGE = 4
 
@@ -76,9 +80,25 @@ def size(name: str) -> int:
     return 1 if _forced else _sizes()[name]
 
 
+def unless_worth(name: str, count: int, unit: str = "elements") -> str | None:
+    """Returns why a rule is not used, unless a call is worth its cost."""
+    return unless_at_least(size(name), count, unit)
+
+
+def unless_at_least(least: int, count: int, unit: str) -> str | None:
+    """Returns why a rule is not used, unless the count is large enough."""
+    return (
+        None
+        if count >= least
+        else f"XLA is as fast for fewer than {least} {unit}"
+    )
+
+
 @functools.cache
 def _sizes() -> Mapping[str, int]:
     sizes = dict(SIZES)
+    if not _processor.has_avx512():
+        sizes |= _WITHOUT_AVX512
     try:
         kept = json.loads(cache_file().read_text())
         known = kept["costs"].items()
@@ -116,11 +136,7 @@ def cache_file() -> Path:
 @functools.cache
 def machine() -> str:
     """Returns what the costs depend on: processor, threads and XLA."""
-    model = platform.machine()
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
     threads = len(os.sched_getaffinity(0))
-    return f"{model}, {threads} threads, jaxlib {jaxlib.__version__}"
+    return (
+        f"{_processor.model()}, {threads} threads, jaxlib {jaxlib.__version__}"
+    )

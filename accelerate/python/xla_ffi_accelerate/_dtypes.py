@@ -1,11 +1,21 @@
 """Sets of dtypes, by name."""
 
+from __future__ import annotations
+
+from collections.abc import Container
+
 HALF = ("float16", "bfloat16")
-FLOATS = (*HALF, "float32", "float64")
+WIDE = ("float32", "float64")
+FLOATS = (*HALF, *WIDE)
 COMPLEX = ("complex64", "complex128")
-SIGNED = ("int8", "int16", "int32", "int64")
-UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
-# Equal elements are interchangeable: there is one zero and no NaN.
-WITHOUT_TIES = ("bool", *SIGNED, *UNSIGNED)
+INTEGERS = (
+    *("int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64"),
+)
 # The dtypes that sort and the hash table take.
-REAL = (*WITHOUT_TIES, *FLOATS)
+REAL = ("bool", *INTEGERS, *FLOATS)
+
+
+def unless_in(known: Container[str], dtype: object) -> str | None:
+    """Returns why a rule is not used, unless its kernel has the dtype."""
+    return None if str(dtype) in known else f"the kernel has no {dtype}"

@@ -209,7 +209,7 @@ def explain(
     def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:
         recorder = Recorder()
         switch.install(registry.RULES)
-        block = Change(frozenset(), replaces=False, record=recorder)
+        block = Change(record=recorder)
         _scopes.open_block(block)
         counts = collections.Counter[tuple[str, str]]()
         found: list[Loop] = []

@@ -25,11 +25,6 @@ class ChangedJaxError(RuntimeError):
     """This JAX does not have what replacing a lowering rule needs."""
 
 
-def is_traced(value: object) -> bool:
-    """Whether `value` is a tracer, which has no value yet."""
-    return isinstance(value, jax.core.Tracer)
-
-
 def backend_is_up() -> bool:
     """Whether JAX has started its backends. Asking for a device starts them."""
     return xla_bridge.backends_are_initialized()
@@ -44,14 +39,13 @@ def set_global_value(context: object, value: object) -> None:
     own.set_global(value)
 
 
-def awaited_module(path: str) -> str | None:
-    """The module of a primitive, if the program has not imported it yet.
+def is_awaited(path: str) -> bool:
+    """Whether a primitive's module is not imported before the program does.
 
     This is only `jax.experimental.sparse`, which takes a second to import.
     """
     module = "jax.experimental.sparse"
-    is_late = path.startswith(f"{module}.") and module not in sys.modules
-    return module if is_late else None
+    return path.startswith(f"{module}.") and module not in sys.modules
 
 
 def primitive(path: str) -> Primitive:

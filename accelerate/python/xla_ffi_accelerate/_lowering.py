@@ -17,7 +17,7 @@ from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 from xla_ffi_accelerate import _jax, _self_tests, _setting
 from xla_ffi_accelerate._jax import ChangedJaxError, Primitive
 from xla_ffi_accelerate._rule import Found, Rule
-from xla_ffi_accelerate._setting import Call
+from xla_ffi_accelerate._setting import Call, Setting
 from xla_ffi_kit import lowering
 
 Lowered: TypeAlias = Sequence[ir.Value]
@@ -26,6 +26,7 @@ LOG = logging.getLogger("xla_ffi_accelerate")
 LOG.addHandler(logging.NullHandler())
 
 _primitives: dict[Rule, Primitive] = {}  # those that ask
+_awaited: dict[Rule, str] = {}  # and the name, until a module is imported
 _reasons: dict[str, dict[str, None]] = {}  # name -> why JAX's own stays
 
 
@@ -45,9 +46,21 @@ class _Lowering:
         *operands: ir.Value,
         **parameters: object,
     ) -> Lowered:
-        setting = _setting.current()
-        if setting is _setting.OFF:
-            return self._by_jax(ctx, *operands, **parameters)
+        chosen = self._choose(_setting.current(), ctx, parameters)
+        if chosen is None:
+            own: Lowered = self._own(ctx, *operands, **parameters)
+            return own
+        rule, found = chosen
+        LOG.debug("%s -> %s", self._primitive, rule.target or "plain HLO")
+        return lower(rule, ctx, *operands, **parameters, **found)
+
+    def _choose(
+        self,
+        setting: Setting,
+        ctx: LoweringRuleContext,
+        parameters: dict[str, object],
+    ) -> tuple[Rule, Found] | None:
+        """The first rule that covers the call, and what it needs to know."""
         chosen: tuple[str, Rule, Found] | None = None
         reasons: list[str] = []
         for name, rule in self._rules(setting.rules):
@@ -65,25 +78,12 @@ class _Lowering:
             avals = lowering.shaped(ctx.avals_in)
             call = Call(self._primitive, avals, parameters, reasons, others)
             setting.record.add(call, chosen and chosen[:2])
-        if chosen is None:
-            return self._by_jax(ctx, *operands, **parameters)
-        _, rule, found = chosen
-        LOG.debug("%s -> %s", self._primitive, rule.target or "plain HLO")
-        return lower(rule, ctx, *operands, **parameters, **found)
+        return chosen and chosen[1:]
 
     def _rules(
         self, rules: Iterable[tuple[str, Rule]]
     ) -> Iterator[tuple[str, Rule]]:
         return (r for r in rules if _primitives.get(r[1]) is self._primitive)
-
-    def _by_jax(
-        self,
-        ctx: LoweringRuleContext,
-        *operands: ir.Value,
-        **parameters: object,
-    ) -> Lowered:
-        lowered: Lowered = self._own(ctx, *operands, **parameters)
-        return lowered
 
 
 def lower(
@@ -108,8 +108,14 @@ def lower(
 def install(name: str, rule: Rule) -> None:
     """Makes the rule's primitive ask the setting, unless it does already.
 
-    Warns once for each name if this JAX has changed.
+    A primitive of a module that the program has not imported yet asks as soon
+    as JAX has traced something after the import: before it is lowered. Warns
+    once for each name if this JAX has changed.
     """
+    if _jax.is_awaited(rule.primitive):
+        _awaited[rule] = name
+        _listen()
+        return
     try:
         primitive = _jax.primitive(rule.primitive)
         own = _jax.own_lowering(primitive)
@@ -122,9 +128,31 @@ def install(name: str, rule: Rule) -> None:
         warn(name, str(error))
 
 
+def install_awaited() -> None:
+    """Installs the rules whose modules are imported by now."""
+    for rule, name in list(_awaited.items()):
+        if not _jax.is_awaited(rule.primitive):
+            install(name, rule)
+            # Not earlier: another thread may lower in the meantime.
+            _awaited.pop(rule, None)
+
+
+@functools.cache
+def _listen() -> None:
+    """Has JAX say when it has traced a program; it is never asked to stop."""
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda *_, **__: install_awaited()
+    )
+
+
 def is_installed(rule: Rule) -> bool:
-    """Whether the rule's primitive asks, and no self-test has failed."""
-    return rule in _primitives and not _self_tests.has_failed(rule)
+    """Whether the rule's primitive asks, and no self-test has failed.
+
+    One of a module that the program has not imported yet would ask.
+    """
+    install_awaited()
+    is_there = rule in _primitives or rule in _awaited
+    return is_there and not _self_tests.has_failed(rule)
 
 
 def reasons(name: str) -> list[str]:
@@ -158,7 +186,8 @@ def _decide(
         return "its parameters have changed"
     avals = lowering.shaped(ctx.avals_in)
     if rule.target is not None:
-        if _jax.is_exporting(ctx):
+        is_asked_for = name in _setting.current().exported
+        if _jax.is_exporting(ctx) and not is_asked_for:
             return "an exported program must run without the package"
         if not lowering.is_static(*(a.shape for a in avals)):
             return "its shape is symbolic"

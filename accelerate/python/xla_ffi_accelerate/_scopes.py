@@ -19,60 +19,55 @@ from xla_ffi_accelerate._rule import Rule
 from xla_ffi_accelerate._setting import OFF, Record, Setting
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Change:
     """Names to switch on, in addition to earlier ones or instead of them.
 
     Attributes:
       names: the names.
       replaces: whether earlier names are switched off.
+      exported: the names whose handlers exported programs call, too.
       record: collects what is lowered in the block.
     """
 
-    names: frozenset[str]
-    replaces: bool
+    names: frozenset[str] = frozenset()
+    replaces: bool = False
+    exported: frozenset[str] = frozenset()
     record: Record | None = None
+
+    def then(self, later: Change) -> Change:
+        """Returns both changes as one."""
+        kept = Change() if later.replaces else self
+        return Change(
+            kept.names | later.names,
+            self.replaces or later.replaces,
+            kept.exported | later.exported,
+            later.record or self.record,
+        )
 
 
 @dataclasses.dataclass(eq=False)
-class Scope:
-    """The changes of the process, or of a block.
+class _Block:
+    """A block, and the changes that it and what is in it have made.
 
     Attributes:
-      block: the change that the block was opened with; None for the process.
-      added: the changes within the block, as one change.
+      opened: the change that it was opened with.
+      change: that and the later ones, as one.
     """
 
-    block: Change | None = None
-    added: Change | None = None
-
-    def after(self, names: frozenset[str]) -> frozenset[str]:
-        """Returns the names after the changes."""
-        for change in (self.block, self.added):
-            if change is not None:
-                kept = frozenset() if change.replaces else names
-                names = kept | change.names
-        return names
-
-    def add(self, change: Change) -> None:
-        """Adds a change to what was added before."""
-        before = self.added
-        if change.replaces or before is None:
-            self.added = change
-        else:
-            names = before.names | change.names
-            self.added = Change(names, before.replaces)
+    opened: Change
+    change: Change
 
 
 class _Thread(threading.local):
     """A thread's blocks, and the context that ends when the last one does."""
 
     def __init__(self) -> None:
-        self.blocks: list[Scope] = []
+        self.blocks: list[_Block] = []
         self.context: AbstractContextManager[None] | None = None
 
 
-_process = Scope()
+_process = _Block(Change(), Change())
 _thread = _Thread()
 # Held for a moment only. A forked child finds it free, and the process's
 # changes as its setting has them.
@@ -86,30 +81,30 @@ os.register_at_fork(
 
 def add(change: Change) -> None:
     """Changes the thread's innermost block, or else the process."""
-    scope = _thread.blocks[-1] if _thread.blocks else _process
+    block = _thread.blocks[-1] if _thread.blocks else _process
     with _lock:
-        scope.add(change)
+        block.change = block.change.then(change)
         _apply()
 
 
 def record_all(record: Record) -> None:
     """Lets `record` collect what all threads lower after this call."""
     with _lock:
-        _process.block = Change(frozenset(), replaces=False, record=record)
+        _process.change = _process.change.then(Change(record=record))
         _apply()
 
 
 def open_block(change: Change) -> None:
     """Begins a block of this thread."""
-    _thread.blocks.append(Scope(change))
+    _thread.blocks.append(_Block(change, change))
     _apply()
 
 
 def close_block(change: Change) -> None:
     """Ends the last block of this thread that began with `change`."""
-    for scope in reversed(_thread.blocks):
-        if scope.block is change:
-            _thread.blocks.remove(scope)
+    for block in reversed(_thread.blocks):
+        if block.opened is change:
+            _thread.blocks.remove(block)
             _apply()
             return
 
@@ -118,18 +113,18 @@ def close_block(change: Change) -> None:
 def _interned(
     names: frozenset[str],
     rules: tuple[tuple[str, Rule], ...],
+    exported: frozenset[str],
     record: Record | None,
 ) -> Setting:
-    return Setting(names, rules, record=record) if names or record else OFF
+    if not (names or record):
+        return OFF
+    return Setting(names, rules, exported=exported, record=record)
 
 
-def _setting_of(scopes: Sequence[Scope]) -> Setting:
-    names = frozenset[str]()
-    record = None
-    for scope in scopes:
-        names = scope.after(names)
-        record = (scope.block and scope.block.record) or record
-    return _interned(names, tuple(registry.rules(names)), record)
+def _setting_of(blocks: Sequence[_Block]) -> Setting:
+    all_ = functools.reduce(Change.then, (block.change for block in blocks))
+    rules = tuple(registry.rules(all_.names))
+    return _interned(all_.names, rules, all_.exported, all_.record)
 
 
 def _apply() -> None:

@@ -58,12 +58,14 @@ class Setting:
       names: the names that are on.
       rules: their rules, each with its name. The first one that covers a call
         is used.
+      exported: the names whose handlers exported programs call, too.
       trial: what the rule takes as given that is being tested.
       record: collects what is lowered, if anyone asks for it.
     """
 
     names: frozenset[str] = frozenset()
     rules: tuple[tuple[str, Rule], ...] = ()
+    exported: frozenset[str] = frozenset()
     trial: Found | None = None
     record: Record | None = None
 

@@ -6,12 +6,10 @@ Tracing, differentiation, vmap and sharding follow JAX's own rules.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 
 from xla_ffi_accelerate import (
     _jax,
-    _later,
     _loops,
     _lowering,
     _scopes,
@@ -88,7 +86,7 @@ def disable() -> None:
     _scopes.add(_off())
 
 
-def enabled(*names: str, exact: bool = True) -> Enabled:
+def enabled(*names: str, exact: bool = True, export: bool = False) -> Enabled:
     """Enables names in one thread, until the block ends.
 
     Blocks nest, and may end in any order. Threads that a block starts have the
@@ -97,6 +95,10 @@ def enabled(*names: str, exact: bool = True) -> Enabled:
     Args:
       *names: the same as for `enable`.
       exact: the same as for `enable`.
+      export: whether what `jax.export` exports in the block calls the kernels
+        of these names, too. Such a program runs only where
+        `xla_ffi_accelerate` is imported. Pass `xla_ffi_kit.export_checks()` as
+        JAX's `disabled_checks`.
 
     Returns:
       A context manager: `with enabled("sort"):`.
@@ -105,7 +107,9 @@ def enabled(*names: str, exact: bool = True) -> Enabled:
       ValueError: a name is not known.
       HandlerLibraryError: the package's library is missing or too old.
     """
-    return Enabled(_change("enabled", names, exact))
+    change = _change("enabled", names, exact)
+    exported = change.names if export else frozenset[str]()
+    return Enabled(Change(change.names, exported=exported))
 
 
 def disabled() -> Enabled:
@@ -124,10 +128,7 @@ def status() -> dict[str, Result]:
     return {
         name: registry.result(name)
         for name in sorted(_setting.current().names)
-        if any(
-            _lowering.is_installed(rule) or _jax.awaited_module(rule.primitive)
-            for rule in registry.RULES.get(name, ())
-        )
+        if any(map(_lowering.is_installed, registry.RULES.get(name, ())))
     }
 
 
@@ -139,7 +140,7 @@ def state() -> dict[str, str]:
         reasons = _lowering.reasons(name)
         for rule in rules:
             try:
-                if not _jax.awaited_module(rule.primitive):
+                if not _jax.is_awaited(rule.primitive):
                     _jax.primitive(rule.primitive)
             except ChangedJaxError as error:
                 reasons.append(str(error))
@@ -151,7 +152,7 @@ def state() -> dict[str, str]:
 
 
 def _off() -> Change:
-    return Change(frozenset(), replaces=True)
+    return Change(replaces=True)
 
 
 def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
@@ -162,7 +163,7 @@ def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
             if rule.target is not None:
                 CPU_LIBRARY.handler(rule.target)
     install(wanted)
-    return Change(wanted, replaces=False)
+    return Change(wanted)
 
 
 def install(names: Iterable[str]) -> None:
@@ -170,9 +171,4 @@ def install(names: Iterable[str]) -> None:
     _loops.install()
     for name in sorted(names):
         for rule in registry.RULES[name]:
-            then = functools.partial(_lowering.install, name, rule)
-            module = _jax.awaited_module(rule.primitive)
-            if module:
-                _later.when_imported(module, rule, then)
-            else:
-                then()
+            _lowering.install(name, rule)

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from xla_ffi_accelerate import _jax
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_kit import FfiOp
 
@@ -88,7 +87,7 @@ def nonzero(
 
 def _count(mask: jax.Array) -> int:
     """Counts the true elements; raises if their values are not known yet."""
-    is_here = not _jax.is_traced(mask) and {
+    is_here = not isinstance(mask, jax.core.Tracer) and {
         device.platform for device in mask.devices()
     } == {"cpu"}
     if is_here and mask.is_fully_addressable:

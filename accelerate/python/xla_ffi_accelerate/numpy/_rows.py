@@ -81,20 +81,11 @@ sort_pairs_op = _make_op(
 )
 
 
-def sort_rows(x: jax.Array) -> jax.Array:
-    """Each row, along the last axis, sorted; of one of the dtypes `REAL`."""
-    return sort_op(x, num_keys=1)
-
-
-def sort_rows_with(
-    key: jax.Array, value: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """The rows of `key` sorted, and those of `value` in the same order."""
-    return sort_pairs_op(key, value, num_keys=1)
-
-
 def argsort_rows(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Each row sorted, and the indices of its elements in that order."""
+    """Each row sorted, and the indices of its elements in that order.
+
+    Rows lie along the last axis. Their dtype is one of `REAL`.
+    """
     dtype = jnp.arange(0).dtype
     index = jax.lax.broadcasted_iota(dtype, x.shape, x.ndim - 1)
-    return sort_rows_with(x, index)
+    return sort_pairs_op(x, index, num_keys=1)

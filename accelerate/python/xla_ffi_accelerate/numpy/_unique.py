@@ -138,7 +138,7 @@ def _sorted(
     elif needs_order:
         x, order = _rows.argsort_rows(x)
     else:
-        x = _rows.sort_rows(x)
+        x = _rows.sort_op(x, num_keys=1)
     differ = x[1:] != x[:-1]
     if equal_nan and jnp.issubdtype(x.dtype, jnp.floating):
         differ &= ~(jnp.isnan(x[1:]) & jnp.isnan(x[:-1]))

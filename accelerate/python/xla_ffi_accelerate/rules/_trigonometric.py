@@ -8,7 +8,6 @@ of the rounding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -94,11 +93,6 @@ def _huge(bits: jax.Array) -> tuple[jax.Array, jax.Array]:
     return quadrant, fraction * (np.pi / 2)
 
 
-def _is_huge(bits: jax.Array) -> jax.Array:
-    # Both ways of reducing give NaN for infinity and NaN; this one is faster.
-    return (bits >= np.uint32(_HUGE)) & (bits < np.uint32(0x7F800000))
-
-
 def _reduced(
     x: jax.Array, has_huge: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -107,7 +101,8 @@ def _reduced(
     size = lax.bitcast_convert_type(bits, jnp.float32)
     quadrant, rest = _small(lax.convert_element_type(size, jnp.float64))
     if has_huge:
-        is_huge = _is_huge(bits)
+        # Both ways give NaN for infinity and NaN; `_small` is faster.
+        is_huge = (bits >= np.uint32(_HUGE)) & (bits < np.uint32(0x7F800000))
         huge = _huge(bits)
         quadrant = select(is_huge, huge[0], quadrant)
         rest = select(is_huge, huge[1], rest)
@@ -117,20 +112,23 @@ def _reduced(
     return quadrant, sine, cosine
 
 
-def _sin(x: jax.Array, has_huge: bool) -> jax.Array:
+def sin(x: jax.Array, has_huge: bool = True) -> jax.Array:
+    """Sine of f32; `has_huge`: also of 2^20 and more."""
     quadrant, sine, cosine = _reduced(x, has_huge)
     odd = (quadrant & 1) == 1
     sign = bits_of(x) ^ (quadrant << 30)
     return signed(select(odd, cosine, sine), sign)
 
 
-def _cos(x: jax.Array, has_huge: bool) -> jax.Array:
+def cos(x: jax.Array, has_huge: bool = True) -> jax.Array:
+    """Cosine of f32, likewise."""
     quadrant, sine, cosine = _reduced(x, has_huge)
     odd = (quadrant & 1) == 1
     return signed(select(odd, sine, cosine), (quadrant + 1) << 30)
 
 
-def _tan(x: jax.Array, has_huge: bool) -> jax.Array:
+def tan(x: jax.Array, has_huge: bool = True) -> jax.Array:
+    """Tangent of f32, likewise."""
     quadrant, sine, cosine = _reduced(x, has_huge)
     odd = (quadrant & 1) == 1
     ratio = select(odd, cosine, sine) / select(odd, sine, cosine)
@@ -138,40 +136,18 @@ def _tan(x: jax.Array, has_huge: bool) -> jax.Array:
     return signed(ratio, sign)
 
 
-def _branching(
-    function: Callable[[jax.Array, bool], jax.Array],
-) -> Callable[[jax.Array], jax.Array]:
-    """Reduces huge numbers only where there is one."""
+def branching(
+    x: jax.Array, *, function: Callable[[jax.Array, bool], jax.Array]
+) -> jax.Array:
+    """Reduces huge numbers only where there is one.
 
-    def branch(x: jax.Array) -> jax.Array:
-        # XLA's quickest look at an array. A sum of many that are not huge, too,
-        # may be as large, or not a number.
-        line = lax.reshape(x, (x.size,))
-        found = ~(lax.dot(line, line) < 2.0**39)
-        result: jax.Array = lax.cond(
-            found, lambda x: function(x, True), lambda x: function(x, False), x
-        )
-        return result
-
-    return branch
-
-
-class Trigonometric(NamedTuple):
-    """A function of f32 in two forms of the same results.
-
-    Attributes:
-      straight: fuses with what is around it.
-      branching: twice as fast, but looks at the whole array first.
+    It is twice as fast, but looks at the whole array first.
     """
-
-    straight: Callable[[jax.Array], jax.Array]
-    branching: Callable[[jax.Array], jax.Array]
-
-
-def _both(function: Callable[[jax.Array, bool], jax.Array]) -> Trigonometric:
-    return Trigonometric(lambda x: function(x, True), _branching(function))
-
-
-SIN = _both(_sin)
-COS = _both(_cos)
-TAN = _both(_tan)
+    # XLA's quickest look at an array. A sum of many that are not huge, too, may
+    # be as large, or not a number.
+    line = lax.reshape(x, (x.size,))
+    found = ~(lax.dot(line, line) < 2.0**39)
+    result: jax.Array = lax.cond(
+        found, lambda x: function(x, True), lambda x: function(x, False), x
+    )
+    return result

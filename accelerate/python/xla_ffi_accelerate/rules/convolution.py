@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.lax import ConvDimensionNumbers
 
-from xla_ffi_accelerate import _break_even, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
 from xla_ffi_accelerate._rule import Reason, Rule, params
 
 # XLA convolves fewer channels than this by a matrix product, whose order of
@@ -33,11 +33,22 @@ class _Spatial:
 
     base: int
     window: int
-    result: int
     stride: int
-    padding: int
+    padding: tuple[int, int]
     base_dilation: int
     window_dilation: int
+
+    @property
+    def span(self) -> int:
+        """How much of the base a window covers."""
+        return (self.window - 1) * self.window_dilation + 1
+
+    @property
+    def result(self) -> int:
+        """The number of places of the window."""
+        dilated = max((self.base - 1) * self.base_dilation + 1, 0)
+        room = dilated + sum(self.padding) - max(self.span, 0)
+        return max(room // self.stride + 1, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +92,7 @@ def _match(
 ) -> _Depthwise | None:
     """The convolution, if it is depthwise."""
     dtype = str(base.dtype)
-    # To NumPy, None is float64.
-    preferred = (
-        dtype
-        if preferred_element_type is None
-        else (str(preferred_element_type))
-    )
+    preferred = str(preferred_element_type or dtype)
     lhs, rhs, out = dimension_numbers
     if (
         len(lhs) not in (3, 4)
@@ -112,7 +118,7 @@ def _match(
         batch=batch,
         channels=channels,
         spatial=tuple(
-            _spatial(
+            _Spatial(
                 *(base.shape[lhs[i + 2]], window.shape[rhs[i + 2]], stride),
                 *(padding[i], lhs_dilation[i], rhs_dilation[i]),
             )
@@ -121,23 +127,6 @@ def _match(
         base_axes=(lhs[0], *lhs[2:], lhs[1]),
         window_axes=(rhs[1], *rhs[2:], rhs[0]),
         result_axes=(out[0], *out[2:], out[1]),
-    )
-
-
-def _spatial(
-    base: int,
-    window: int,
-    stride: int,
-    padding: tuple[int, int],
-    base_dilation: int,
-    window_dilation: int,
-) -> _Spatial:
-    dilated = max((base - 1) * base_dilation + 1, 0)
-    span = max((window - 1) * window_dilation + 1, 0)
-    places = max((dilated + sum(padding) - span) // stride + 1, 0)
-    return _Spatial(
-        *(base, window, places, stride, padding[0]),
-        *(base_dilation, window_dilation),
     )
 
 
@@ -153,28 +142,29 @@ def _why_not_exact(conv: _Depthwise) -> Reason:
         return (
             f"XLA multiplies matrices for fewer than {_MIN_CHANNELS} channels"
         )
-    if conv.products < (least := _break_even.size("depthwise convolution")):
-        return f"XLA is as fast for fewer than {least} products"
-    for s in conv.spatial:
-        span = (s.window - 1) * s.window_dilation + 1
-        if s.base_dilation != 1 or span > s.base or not 1 < s.result <= s.base:
-            return "XLA convolves otherwise with this dilation or padding"
-    return None
+    if any(
+        s.base_dilation != 1 or s.span > s.base or not 1 < s.result <= s.base
+        for s in conv.spatial
+    ):
+        return "XLA convolves otherwise with this dilation or padding"
+    return _break_even.unless_worth(
+        *("depthwise convolution", conv.products, "products")
+    )
 
 
 def _why_not_close(conv: _Depthwise, is_gradient: bool) -> Reason:
     if conv.is_gradient != is_gradient:
         kind = "" if is_gradient else "not "
         return f"another rule is for what is {kind}a kernel's gradient"
-    if conv.dtype not in ("float32", "float64"):
-        return f"the kernel has no {conv.dtype}"
-    least = _break_even.size("depthwise convolution")
-    if conv.channels < _MIN_CLOSE_CHANNELS or conv.products < least:
-        return (
-            f"XLA is as fast for fewer than {_MIN_CLOSE_CHANNELS} channels or "
-            f"{least} products"
+    return (
+        _dtypes.unless_in(_dtypes.WIDE, conv.dtype)
+        or _break_even.unless_at_least(
+            *(_MIN_CLOSE_CHANNELS, conv.channels, "channels")
         )
-    return None
+        or _break_even.unless_worth(
+            *("depthwise convolution", conv.products, "products")
+        )
+    )
 
 
 def _convolve(
@@ -189,7 +179,7 @@ def _convolve(
     assert conv is not None  # a rule that covers it matches it
     axes = conv.spatial
     if len(axes) == 1:  # one row
-        axes = (_Spatial(1, 1, 1, 1, 0, 1, 1), *axes)
+        axes = (_Spatial(1, 1, 1, (0, 0), 1, 1), *axes)
     images, kernels = [conv.batch], list[int]()
     if conv.is_gradient:
         images, kernels = kernels, images
@@ -203,7 +193,7 @@ def _convolve(
             [*kernels, *(s.window for s in axes), conv.channels]
         ),
         strides=tuple(s.stride for s in axes),
-        padding=tuple(s.padding for s in axes),
+        padding=tuple(s.padding[0] for s in axes),
         base_dilation=tuple(s.base_dilation for s in axes),
         window_dilation=tuple(s.window_dilation for s in axes),
         **({} if is_fused is None else {"is_fused": is_fused}),

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _handler, _loops
+from xla_ffi_accelerate import _break_even, _dtypes, _handler, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules import _matrices, small
 
@@ -34,14 +35,12 @@ _MAX_VECTORS = 64
 
 def _covers(a: ShapedArray, **_: object) -> Reason:
     rows, columns = a.shape[-2:]
-    if str(a.dtype) not in ("float32", "float64"):
-        return f"the kernel has no {a.dtype}"
     if rows != columns or not 1 <= rows <= _MAX_ROWS:
         return f"the matrices have more than {_MAX_ROWS} rows, or other columns"
     least = _break_even.size("linalg")
     if math.prod(a.shape[:-2]) < least:
         return f"LAPACK is as fast for fewer than {least} matrices"
-    return None
+    return _dtypes.unless_in(_dtypes.WIDE, a.dtype)
 
 
 def _covers_solve(
@@ -54,18 +53,22 @@ def _covers_solve(
     return _covers(a)
 
 
-def _covers_eigh(
+def _unless_plain(
     a: ShapedArray,
     *,
     algorithm: object,
-    subset_by_index: tuple[int, int] | None,
+    subset_by_index: object,
     **_: object,
 ) -> Reason:
-    if algorithm is not None or subset_by_index not in (None, (0, a.shape[-1])):
-        return "the kernel has no choice of algorithm or subset"
+    if algorithm is None and subset_by_index in (None, (0, a.shape[-1])):
+        return None
+    return "there is no choice of algorithm or subset"
+
+
+def _covers_eigh(a: ShapedArray, **parameters: object) -> Reason:
     if a.shape[-1] > _MAX_EIGH_ROWS:
         return f"the matrices have more than {_MAX_EIGH_ROWS} rows"
-    return _covers(a)
+    return _unless_plain(a, **parameters) or _covers(a)
 
 
 def _most(rows: int) -> int:
@@ -77,11 +80,11 @@ def _covers_few(
     a: ShapedArray, *, most: int | None = None, **_: object
 ) -> Reason:
     most = most or _most(_MAX_ROWS_WRITTEN_OUT)
-    if str(a.dtype) not in ("float32", "float64"):
-        return f"it is not written out for {a.dtype}"
-    return small.unless_up_to(
-        most, [max(a.shape[-2:])], "rows"
-    ) or small.unless_up_to(_MAX_WRITTEN_OUT, a.shape, "elements")
+    return (
+        _dtypes.unless_in(_dtypes.WIDE, a.dtype)
+        or small.unless_up_to(most, [max(a.shape[-2:])], "rows")
+        or small.unless_up_to(_MAX_WRITTEN_OUT, a.shape, "elements")
+    )
 
 
 def _covers_few_lu(a: ShapedArray, **_: object) -> Reason:
@@ -107,16 +110,9 @@ def _covers_few_qr(
     return _covers_few(a, most=_MAX_QR_WRITTEN_OUT)
 
 
-def _covers_few_eigh(
-    a: ShapedArray,
-    *,
-    algorithm: object,
-    subset_by_index: tuple[int, int] | None,
-    **_: object,
-) -> Reason:
-    if algorithm is not None or subset_by_index not in (None, (0, a.shape[-1])):
-        return "it is written out without a choice of algorithm or subset"
-    return _covers_few(a, most=_most(_MAX_EIGH_WRITTEN_OUT))
+def _covers_few_eigh(a: ShapedArray, **parameters: object) -> Reason:
+    most = _most(_MAX_EIGH_WRITTEN_OUT)
+    return _unless_plain(a, **parameters) or _covers_few(a, most=most)
 
 
 def _covers_permutation(
@@ -170,38 +166,39 @@ def _solve(
     )
 
 
-# The batch stays where it is sharded.
-_rule = functools.partial(
-    Rule, exact=False, partitions=lambda a, *_, **__: len(a.shape) > 2
-)
+def _rule(
+    name: str,
+    params: Sequence[frozenset[str]],
+    covers: Callable[..., Reason],
+    call: Callable[..., Sequence[jax.Array]],
+) -> Rule:
+    return Rule(
+        *(f"jax.lax.linalg.{name}_p", params, covers, call),
+        exact=False,
+        target=f"xla_ffi_accelerate.linalg_{name}",
+        # The batch stays where it is sharded.
+        partitions=lambda a, *_, **__: len(a.shape) > 2,
+    )
+
+
 LU = _rule(
-    "jax.lax.linalg.lu_p",
-    params(),
-    _covers,
-    functools.partial(_call, "lu", like="mpp"),
-    target="xla_ffi_accelerate.linalg_lu",
+    *("lu", params(), _covers, functools.partial(_call, "lu", like="mpp"))
 )
 CHOLESKY = _rule(
-    "jax.lax.linalg.cholesky_p",
-    params(),
-    _covers,
+    *("cholesky", params(), _covers),
     functools.partial(_call, "cholesky", like="m"),
-    target="xla_ffi_accelerate.linalg_cholesky",
 )
 TRIANGULAR_SOLVE = _rule(
-    "jax.lax.linalg.triangular_solve_p",
+    "triangular_solve",
     params("conjugate_a", "left_side", "lower", "transpose_a", "unit_diagonal"),
-    _covers_solve,
-    _solve,
-    target="xla_ffi_accelerate.linalg_triangular_solve",
+    *(_covers_solve, _solve),
 )
 # The vectors may have other signs than LAPACK's.
 EIGH = _rule(
-    "jax.lax.linalg.eigh_p",
+    "eigh",
     params("algorithm", "lower", "sort_eigenvalues", "subset_by_index"),
     _covers_eigh,
     lambda a, *, lower, **_: _call("eigh", a, like="mv", is_lower=int(lower)),
-    target="xla_ffi_accelerate.linalg_eigh",
 )
 
 WRITTEN_OUT = [
@@ -210,10 +207,8 @@ WRITTEN_OUT = [
         CHOLESKY.primitive, CHOLESKY.params, _covers_few, _matrices.cholesky
     ),
     small.rule(
-        TRIANGULAR_SOLVE.primitive,
-        TRIANGULAR_SOLVE.params,
-        _covers_few_solve,
-        _matrices.triangular_solve,
+        *(TRIANGULAR_SOLVE.primitive, TRIANGULAR_SOLVE.params),
+        *(_covers_few_solve, _matrices.triangular_solve),
     ),
     small.rule(
         "jax.lax.linalg.qr_p",

@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
-from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, params
 
 _INDICES = ("int32", "int64", "uint32", "uint64")
 # XLA unrolls the search of a shorter axis, and then searches as fast as it can
@@ -40,10 +40,9 @@ def _covers_search(
     (axis,) = axes
     dtype = str(x.dtype)
     kind = "floats" if dtype in _dtypes.FLOATS else "integers"
-    least = _break_even.size(f"argmax of {kind}")
-    if x.size < least:
-        return f"XLA is as fast for fewer than {least} elements"
     least = _MIN_SEARCHED_BF16 if dtype == "bfloat16" else _MIN_SEARCHED
+    if reason := _break_even.unless_worth(f"argmax of {kind}", x.size):
+        return reason
     if not least <= x.shape[axis] <= 2**31:
         return f"XLA is as fast along fewer than {least} elements"
     if dtype not in _dtypes.REAL or str(np.dtype(index_dtype)) not in _INDICES:
@@ -68,31 +67,25 @@ def _search(
     )
 
 
-def _covers_integers(
-    x: ShapedArray, *, has_floats: bool, axis: int, reverse: bool
+def _covers_scan(
+    x: ShapedArray,
+    *,
+    dtypes: Sequence[str],
+    is_sum: bool,
+    axis: int,
+    reverse: bool,
 ) -> Reason:
-    dtype = str(x.dtype)
-    least = _break_even.size("cumulative")
-    if x.size < least:
-        return f"XLA is as fast for fewer than {least} elements"
-    least = _MIN_LENGTH_HALF if dtype in _dtypes.HALF else _MIN_LENGTH
+    """`is_sum`: of floats, whose order matters."""
+    if is_sum and reverse:  # it starts again for each element
+        return "XLA adds in another order from the end"
+    if reason := _break_even.unless_worth("cumulative", x.size):
+        return reason
+    least = _MIN_LENGTH_HALF if str(x.dtype) in _dtypes.HALF else _MIN_LENGTH
     if x.shape[axis] <= _MAX_WINDOW and (
         reverse or x.shape[axis] < least or x.size < _MIN_SIZE
     ):
         return f"XLA is as fast along up to {_MAX_WINDOW} elements"
-    if dtype in (*_dtypes.SIGNED, *_dtypes.UNSIGNED):
-        return None
-    if has_floats and dtype in _dtypes.FLOATS:
-        return None
-    return f"the kernel has no {dtype}"
-
-
-def _covers_floats(x: ShapedArray, *, axis: int, reverse: bool) -> Reason:
-    if reverse:  # it starts again for each element
-        return "XLA adds in another order from the end"
-    if str(x.dtype) not in _dtypes.FLOATS:
-        return f"the kernel has no {x.dtype}"
-    return _covers_integers(x, has_floats=True, axis=axis, reverse=reverse)
+    return _dtypes.unless_in(dtypes, x.dtype)
 
 
 def _accumulate(
@@ -118,31 +111,32 @@ def _search_rule(of: str) -> Rule:
     )
 
 
-def _cumulative_rule(name: str, op: str, of_floats: bool = False) -> Rule:
-    # A maximum or minimum that meets a NaN is one; its sign depends on the
-    # processor that XLA compiles for, and on the release.
-    has_floats = op in ("max", "min")
+def _cumulative_rule(
+    name: str, op: str, dtypes: Sequence[str], test: SelfTest | None = None
+) -> Rule:
     return Rule(
         f"jax.lax.{name}_p",
         params("axis", "reverse"),
-        _covers_floats
-        if of_floats
-        else functools.partial(_covers_integers, has_floats=has_floats),
+        functools.partial(_covers_scan, dtypes=dtypes, is_sum=test is not None),
         functools.partial(_accumulate, op=op),
         target="xla_ffi_accelerate.cumulative",
         partitions=lambda x, *, axis, **_: _splits(axis, len(x.shape)),
-        test=_self_tests.ALONG_LINES if of_floats else None,
+        test=test,
+    )
+
+
+def _sums(name: str, op: str, test: SelfTest) -> tuple[Rule, Rule]:
+    return (
+        _cumulative_rule(name, op, _dtypes.INTEGERS),
+        _cumulative_rule(name, op, _dtypes.FLOATS, test),
     )
 
 
 ARGMAX, ARGMIN = _search_rule("max"), _search_rule("min")
-CUMMAX = _cumulative_rule("cummax", "max")
-CUMMIN = _cumulative_rule("cummin", "min")
-CUMPROD = (
-    _cumulative_rule("cumprod", "product"),
-    _cumulative_rule("cumprod", "product", of_floats=True),
-)
-CUMSUM = (
-    _cumulative_rule("cumsum", "sum"),
-    _cumulative_rule("cumsum", "sum", of_floats=True),
-)
+# One that meets a NaN is one; its sign depends on the processor that XLA
+# compiles for, and on the release.
+_ORDERED = (*_dtypes.INTEGERS, *_dtypes.FLOATS)
+CUMMAX = _cumulative_rule("cummax", "max", _ORDERED)
+CUMMIN = _cumulative_rule("cummin", "min", _ORDERED)
+CUMPROD = _sums("cumprod", "product", _self_tests.PRODUCTS)
+CUMSUM = _sums("cumsum", "sum", _self_tests.SUMS)

@@ -17,7 +17,6 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate._rule import Reason, Rule
 from xla_ffi_accelerate.rules import _elementary, _trigonometric
-from xla_ffi_accelerate.rules._trigonometric import Trigonometric
 from xla_ffi_kit import lowering
 
 _DTYPES = ("float32", "bfloat16", "float16")
@@ -84,11 +83,12 @@ def _rule(
     )
 
 
-def _sine(name: str, functions: Trigonometric) -> tuple[Rule, Rule]:
+def _sine(name: str, function: Callable[..., jax.Array]) -> tuple[Rule, Rule]:
     """Computes it with a branch, or without one where none is possible."""
+    branching = functools.partial(_trigonometric.branching, function=function)
     return (
-        _rule(name, functions.branching, 65536, is_sine=True, branches=True),
-        _rule(name, functions.straight, 65536, is_sine=True),
+        _rule(name, branching, 65536, is_sine=True, branches=True),
+        _rule(name, function, 65536, is_sine=True),
     )
 
 
@@ -98,7 +98,7 @@ RULES = (
     _rule("atan2", _elementary.atan2, 16384),
     _rule("cbrt", _elementary.cbrt, 32768),
     _rule("pow", _elementary.pow, 32768),
-    *_sine("cos", _trigonometric.COS),
-    *_sine("sin", _trigonometric.SIN),
-    *_sine("tan", _trigonometric.TAN),
+    *_sine("cos", _trigonometric.cos),
+    *_sine("sin", _trigonometric.sin),
+    *_sine("tan", _trigonometric.tan),
 )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
 from xla_ffi_accelerate._jax import Primitive
 from xla_ffi_accelerate._rule import Reason, Rule, params
 
@@ -72,8 +72,6 @@ def _covers(
     given = padding, window_dimensions, window_strides
     if select_prim.name not in ("ge", "le"):
         return "it is neither a maximum nor a minimum"
-    if str(operand.dtype) not in ("float32", "float64"):
-        return f"the kernel has no {operand.dtype}"
     if _match(source.shape, operand.shape, *given) is None:
         return "other dimensions than one or two adjacent ones are pooled"
     ends = zip(padding, window_dimensions, strict=True)
@@ -81,10 +79,9 @@ def _covers(
         return "the padding is longer than the window"
     if window > _MAX_WINDOW:
         return f"the window has more than {_MAX_WINDOW} elements"
-    least = _break_even.size("gradient of pooling")
-    if window * source.size < least:
-        return f"XLA is as fast for fewer than {least} elements"
-    return None
+    return _dtypes.unless_in(
+        _dtypes.WIDE, operand.dtype
+    ) or _break_even.unless_worth("gradient of pooling", window * source.size)
 
 
 def _scatter(

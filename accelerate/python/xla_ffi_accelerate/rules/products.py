@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import jax
@@ -26,6 +26,8 @@ from xla_ffi_accelerate.rules import small
 Axes: TypeAlias = Sequence[int]
 # ((contracting of lhs, of rhs), (batch of lhs, of rhs)), as JAX has it.
 DimensionNumbers: TypeAlias = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
+# Matrices, rows, products of a sum, columns.
+Sizes: TypeAlias = tuple[int, int, int, int]
 
 # Break-even sizes: where the sums are shorter, or the result has fewer rows and
 # columns, XLA has loops of its own in place of the calls; it multiplies several
@@ -46,37 +48,8 @@ def _covers(
     lhs: ShapedArray,
     rhs: ShapedArray,
     *,
+    why_not: Callable[[Sizes, str], Reason],
     dimension_numbers: DimensionNumbers,
-    out_sharding: object,
-    precision: object,
-    preferred_element_type: np.dtype[np.generic] | None,
-) -> Reason:
-    reason = _other_kind(
-        lhs, rhs, out_sharding, precision, preferred_element_type
-    )
-    if reason is not None:
-        return reason
-    sizes = _self_tests.product_sizes(lhs, rhs, dimension_numbers)
-    count, m, k, n = sizes
-    if max(m, k, n) > _MAX_SIZE:
-        return f"XLA is as fast for matrices beyond {_MAX_SIZE} rows or columns"
-    if (
-        count < _MIN_COUNT
-        or min(m, n) <= 1
-        or max(m, n) < _MIN_ROWS_OR_COLUMNS
-        or k < _MIN_PRODUCTS
-    ):
-        return _as_fast(*sizes)
-    return None
-
-
-def _as_fast(count: int, m: int, k: int, n: int) -> str:
-    return f"XLA is as fast for {count} products of {m} x {k} and {k} x {n}"
-
-
-def _other_kind(
-    lhs: ShapedArray,
-    rhs: ShapedArray,
     out_sharding: object,
     precision: object,
     preferred_element_type: np.dtype[np.generic] | None,
@@ -92,33 +65,42 @@ def _other_kind(
         return "another precision than the CPU's is asked for"
     if out_sharding is not None:
         return "the result's sharding is asked for"
+    sizes = _self_tests.product_sizes(lhs, rhs, dimension_numbers)
+    return why_not(sizes, dtype)
+
+
+def _why_not_called(sizes: Sizes, _: str) -> Reason:
+    count, m, k, n = sizes
+    if max(m, k, n) > _MAX_SIZE:
+        return f"XLA is as fast for matrices beyond {_MAX_SIZE} rows or columns"
+    if (
+        count < _MIN_COUNT
+        or min(m, n) <= 1
+        or max(m, n) < _MIN_ROWS_OR_COLUMNS
+        or k < _MIN_PRODUCTS
+    ):
+        return _as_fast(*sizes)
     return None
 
 
-def _covers_small(
-    lhs: ShapedArray,
-    rhs: ShapedArray,
-    *,
-    is_exact: bool,
-    dimension_numbers: DimensionNumbers,
-    out_sharding: object,
-    precision: object,
-    preferred_element_type: np.dtype[np.generic] | None,
-) -> Reason:
-    reason = _other_kind(
-        lhs, rhs, out_sharding, precision, preferred_element_type
-    )
-    if reason is not None:
-        return reason
-    sizes = _self_tests.product_sizes(lhs, rhs, dimension_numbers)
+def _why_not_close(sizes: Sizes, _: str) -> Reason:
     sides = sizes[1:]
     if max(sides) < _MIN_SIDE or min(sides) < 2:
         return "XLA writes products of this size out itself"
     if max(sides) > _MAX_SIDE or math.prod(sizes) > _MAX_PRODUCTS:
         return _as_fast(*sizes)
-    if is_exact and (max(sides) > _MAX_SIZE or lhs.dtype != np.float32):
-        return "written out, it would add in another order than XLA"
     return None
+
+
+def _why_not_written_out(sizes: Sizes, dtype: str) -> Reason:
+    reason = _why_not_close(sizes, dtype)
+    if reason is None and (max(sizes[1:]) > _MAX_SIZE or dtype != "float32"):
+        return "written out, it would add in another order than XLA"
+    return reason
+
+
+def _as_fast(count: int, m: int, k: int, n: int) -> str:
+    return f"XLA is as fast for {count} products of {m} x {k} and {k} x {n}"
 
 
 def _multiply(
@@ -131,9 +113,8 @@ def _multiply(
 ) -> list[jax.Array]:
     contracting, batch = dimension_numbers
     shape = [lhs.shape[i] for i in batch[0]]
-    for x, *axes in zip((lhs, rhs), contracting, batch, strict=True):
-        taken = {i for side in axes for i in side}
-        shape += [n for i, n in enumerate(x.shape) if i not in taken]
+    for x, summed, shared in zip((lhs, rhs), contracting, batch, strict=True):
+        shape += [x.shape[i] for i in _others(x, *summed, *shared)]
     return _handler.call(
         *("xla_ffi_accelerate.dot_general", [(shape, lhs.dtype)], lhs, rhs),
         batch=len(batch[0]) if _splits(dimension_numbers) else 0,
@@ -156,7 +137,7 @@ def _write_out(
     sides: list[jax.Array] = []
     shape = [lhs.shape[i] for i in batch[0]]
     for x, summed, shared in zip((lhs, rhs), contracting, batch, strict=True):
-        kept = [i for i in range(x.ndim) if i not in (*summed, *shared)]
+        kept = _others(x, *summed, *shared)
         shape += [x.shape[i] for i in kept]
         groups = (shared, kept, summed)
         sizes = [math.prod(x.shape[i] for i in axes) for axes in groups]
@@ -170,6 +151,10 @@ def _write_out(
     # Without the barrier, each use of the product would compute it again.
     product: jax.Array = jax.lax.optimization_barrier((wide * deep).sum(2))
     return product.reshape(shape)
+
+
+def _others(x: jax.Array, *axes: int) -> list[int]:
+    return [i for i in range(x.ndim) if i not in axes]
 
 
 def _splits(numbers: DimensionNumbers) -> bool:
@@ -186,27 +171,25 @@ DOT_GENERAL = Rule(
         "precision",
         "preferred_element_type",
     ),
-    _covers,
+    functools.partial(_covers, why_not=_why_not_called),
     _multiply,
     target="xla_ffi_accelerate.dot_general",
     partitions=lambda *_, dimension_numbers, **__: _splits(dimension_numbers),
     test=_self_tests.MULTIPLIED,
 )
+_written_out = functools.partial(
+    small.rule,
+    *(DOT_GENERAL.primitive, DOT_GENERAL.params),
+    call=_write_out,
+    in_loops=False,
+)
 # f32 of up to 7 rows, columns and products in a sum: XLA adds in their order,
 # and rounds a product and its sum once, together.
-WRITTEN_OUT = small.rule(
-    DOT_GENERAL.primitive,
-    DOT_GENERAL.params,
-    functools.partial(_covers_small, is_exact=True),
-    _write_out,
+WRITTEN_OUT = _written_out(
+    covers=functools.partial(_covers, why_not=_why_not_written_out),
     exact=True,
-    in_loops=False,
     test=_self_tests.WRITTEN_OUT,
 )
-WRITTEN_OUT_CLOSE = small.rule(
-    DOT_GENERAL.primitive,
-    DOT_GENERAL.params,
-    functools.partial(_covers_small, is_exact=False),
-    _write_out,
-    in_loops=False,
+WRITTEN_OUT_CLOSE = _written_out(
+    covers=functools.partial(_covers, why_not=_why_not_close)
 )

@@ -20,6 +20,7 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _dtypes, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, params
+from xla_ffi_accelerate.rules import sorting
 from xla_ffi_kit import lowering
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
@@ -226,17 +227,13 @@ def _transform(kind: str, length: int, size: int) -> Array:
 
 
 SORT = rule(
-    "jax.lax.sort_p",
-    params("dimension", "is_stable", "num_keys"),
-    _covers_sort,
-    _sort,
+    *(sorting.SORT.primitive, sorting.SORT.params),
+    *(_covers_sort, _sort),
     exact=True,
 )
 TOP_K = rule(
-    "jax.lax.top_k_p",
-    (frozenset({"axis", "k"}), frozenset({"axis", "is_stable", "k"})),
-    _covers_top_k,
-    _top_k,
+    *(sorting.TOP_K.primitive, sorting.TOP_K.params),
+    *(_covers_top_k, _top_k),
     exact=True,
 )
 FFT = rule(

@@ -54,12 +54,9 @@ def _covers_sort(
     kind = "of floats" if keys[0] in _dtypes.FLOATS else "of integers"
     if len(avals) > 1:
         kind = "with payload"
-    least = _break_even.size(f"sort {kind}")
-    if avals[0].size < least:
-        return f"XLA is as fast for fewer than {least} elements"
     if not (_KEYS.issuperset(keys) and _PAYLOAD.issuperset(dtypes)):
         return f"the kernel has no {', '.join(dtypes)}"
-    return None
+    return _break_even.unless_worth(f"sort {kind}", avals[0].size)
 
 
 def _sort(
@@ -120,9 +117,8 @@ def _covers_top_k(
         return "k is symbolic"
     if k < 1 or x.shape[axis] < 2:
         return "XLA leaves out the selection"
-    least = _break_even.size("top_k")
-    if x.size < least:
-        return f"XLA is as fast for fewer than {least} elements"
+    if reason := _break_even.unless_worth("top_k", x.size):
+        return reason
     if dtype == "float32" and x.size < _MIN_SIZE_F32 and k < _MIN_K_F32:
         return (
             f"XLA selects from fewer than {_MIN_SIZE_F32} f32 as fast, for k "
@@ -131,7 +127,7 @@ def _covers_top_k(
     if dtype == "bfloat16":
         # By all of their bits, or only by the sign.
         return "XLA's order of bf16 NaNs depends on release and processor"
-    return None if dtype in _KEYS else f"the kernel has no {dtype}"
+    return _dtypes.unless_in(_KEYS, dtype)
 
 
 def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
@@ -148,11 +144,9 @@ def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
 
 
 def _covers_cumlogsumexp(x: ShapedArray, *, axis: int, **_: object) -> Reason:
-    if str(x.dtype) not in ("float32", "float64"):
-        return f"the kernel has no {x.dtype}"
     if x.shape[axis] < _MIN_LENGTH_LOGSUMEXP:
         return f"XLA is as fast along fewer than {_MIN_LENGTH_LOGSUMEXP}"
-    return None
+    return _dtypes.unless_in(_dtypes.WIDE, x.dtype)
 
 
 def _cumlogsumexp(x: jax.Array, *, axis: int, reverse: bool) -> list[jax.Array]:

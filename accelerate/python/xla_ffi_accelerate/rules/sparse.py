@@ -9,15 +9,17 @@ from typing import Protocol
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules.products import Axes, DimensionNumbers
 
 # XLA fuses products of a BCOO matrix with few entries into the code around
 # them. Of a transposed matrix, whose indices are not sorted, it computes the
 # indices as it multiplies; for a handler they are written first.
-_SORTED_BCOO = 4  # times as many products as a BCSR matrix needs
+_SORTED_BCOO = 4  # times as many products as BCSR and a vector need
 _UNSORTED_BCOO = 64
+# JAX itself calls Eigen for the product of a BCSR matrix and a matrix.
+_BCSR_BY_EIGEN = 64
 
 
 class _SparseInfo(Protocol):
@@ -36,17 +38,16 @@ def _covers_bcoo(
     preferred_element_type: object,
 ) -> Reason:
     shape = lhs_spinfo.shape
-    indices, rhs = avals[1].shape, avals[-1].shape
+    indices = avals[1].shape
     if indices[-1] != 2 or len(indices) != len(shape):
         return "it is neither a matrix nor a batch of them"
-    summed = (*dimension_numbers[0][1], *dimension_numbers[1][1])
-    is_vector = all(n == 1 for i, n in enumerate(rhs) if i not in summed)
+    is_vector = _is_vector(avals[-1], dimension_numbers)
     if is_vector and not lhs_spinfo.indices_sorted:
         return "the indices are not sorted, and there is one vector"
     times = _SORTED_BCOO if lhs_spinfo.indices_sorted else _UNSORTED_BCOO
     return _covers(
         *(avals, dimension_numbers, preferred_element_type, shape, (0, 1)),
-        least=_break_even.size("sparse product") * times,
+        times=times,
     )
 
 
@@ -56,14 +57,21 @@ def _covers_bcsr(
     lhs_spinfo: _SparseInfo,
     preferred_element_type: object,
 ) -> Reason:
-    _, indices, starts, _ = avals
+    _, indices, starts, rhs = avals
     shape = lhs_spinfo.shape
     if indices.dtype != starts.dtype or len(indices.shape) != len(shape) - 1:
         return "the indices' dtypes differ, or it is no matrix"
+    is_by_eigen = len(shape) == 2 and not _is_vector(rhs, dimension_numbers)
     return _covers(
         *(avals, dimension_numbers, preferred_element_type, shape, (1,)),
-        least=_break_even.size("sparse product"),
+        times=_BCSR_BY_EIGEN if is_by_eigen else 1,
     )
+
+
+def _is_vector(rhs: ShapedArray, numbers: DimensionNumbers) -> bool:
+    """Whether a matrix, or each of a batch, is multiplied by one vector."""
+    axes = (*numbers[0][1], *numbers[1][1])
+    return all(n == 1 for i, n in enumerate(rhs.shape) if i not in axes)
 
 
 def _covers(
@@ -72,9 +80,9 @@ def _covers(
     preferred: object,
     shape: tuple[int, ...],
     contracted: Axes,
-    least: int,
+    times: int = 1,
 ) -> Reason:
-    """`contracted`: which dimensions may be summed over, `least`: products."""
+    """`contracted`: which dimensions may be summed over."""
     data, indices, *_, rhs = avals
     (lhs_contracting, rhs_contracting), (lhs_batch, _) = numbers
     batch = len(shape) - 2
@@ -88,7 +96,7 @@ def _covers(
     if len(data.shape) != batch + 1:
         return "the matrix has dense dimensions"
     if (
-        str(data.dtype) not in ("float32", "float64")
+        str(data.dtype) not in _dtypes.WIDE
         or rhs.dtype != data.dtype
         or preferred not in (None, data.dtype)
         or str(indices.dtype) not in ("int32", "int64")
@@ -104,9 +112,8 @@ def _covers(
     work = math.prod(lead) * entries * (rhs.size // length)
     if lhs_batch:
         work //= math.prod(lead)
-    if work < least:
-        return f"XLA is as fast for fewer than {least} products"
-    return None
+    least = _break_even.size("sparse product") * times
+    return _break_even.unless_at_least(least, work, "products")
 
 
 def _multiply(
@@ -152,7 +159,7 @@ def _rule(name: str, module: str = "") -> Rule:
         _covers_bcoo if is_bcoo else _covers_bcsr,
         functools.partial(_multiply, target=target, has_contracting=is_bcoo),
         target=target,
-        test=_self_tests.SPARSE,
+        test=_self_tests.BCOO if is_bcoo else _self_tests.BCSR,
     )
 
 

@@ -1,0 +1,31 @@
+"""The processor, and what XLA may use of it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from pathlib import Path
+
+
+@functools.cache
+def _description() -> str:
+    """What Linux says of it; empty on others."""
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ""
+
+
+def model() -> str:
+    """Returns the name of the model, or else of the architecture."""
+    for line in _description().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def has_avx512() -> bool:
+    """Whether XLA uses AVX-512; a flag of the user's may limit it."""
+    is_limited = "xla_cpu_max_isa" in os.environ.get("XLA_FLAGS", "")
+    return " avx512f " in _description() and not is_limited
