@@ -80,18 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ci", action="store_true", help="three short ones")
     options = parser.parse_args(arguments)
     listed = tomllib.loads((HERE / "suites.toml").read_text())
-    chosen = options.only or listed["ci" if options.ci else "suite"]
-    if unknown := set(chosen) - set(listed["suite"]):
-        parser.error(
-            f"--only: {unknown} is none of {', '.join(listed['suite'])}"
-        )
+    suites = listed["ci" if options.ci else "suite"]
+    chosen = options.only or suites
+    if unknown := set(chosen) - set(suites):
+        parser.error(f"--only: {unknown} is none of {', '.join(suites)}")
     needs = listed["ci_needs"] if options.ci else []
     modes = ["exact", "all"] if options.all else ["exact"]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         python = options.python or suite_packages.installed(folder, needs)
         for name in chosen:
-            suite = _suite(name, listed["suite"][name], python)
+            suite = _suite(name, suites[name], python)
             found.append(suite_runs.compare(python, suite, modes))
             if said := describe(found[-1]):
                 print(said)
