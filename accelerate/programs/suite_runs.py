@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -147,8 +148,13 @@ def _output(
 
 
 def compare(python: str, suite: Suite, modes: Iterable[str]) -> Comparison:
-    """Runs a suite without the variable, and with each of the modes."""
-    runs = {mode: run(python, suite, mode) for mode in ("off", *modes)}
+    """Runs a suite without the variable and with each of the modes, at once."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        going = {
+            mode: pool.submit(run, python, suite, mode)
+            for mode in (PLAIN[0], *modes)
+        }
+        runs = {mode: one.result() for mode, one in going.items()}
     found = Comparison(suite, runs)
     if any(found.differ(mode) for mode in modes):
         found.runs["again"] = run(python, suite, "again")
