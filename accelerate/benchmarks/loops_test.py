@@ -14,7 +14,8 @@ ROOT = pathlib.Path(__file__).absolute().parents[2]
 DATA = json.loads((ROOT / loops_page.DATA).read_text())
 
 
-def test_it_measures_and_compares(tmp_path):
+def test_it_measures_and_compares(tmp_path, monkeypatch):
+    monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "loops.json"
     some = ["GARCH likelihood", "Kalman filter", "sort of 8", "solve of 3"]
     short = ["--rounds", "1", "--seconds", "0.001", "--json", str(file)]

@@ -280,14 +280,13 @@ def test_the_table_says_what_the_self_test_finds():
 
 
 def test_the_self_test_fails_where_xla_sums_otherwise(monkeypatch):
-    convolve = _self_tests.convolve
     monkeypatch.setattr(convolution, "_MIN_CHANNELS", 1)
-    monkeypatch.setattr(
-        _self_tests,
-        "convolve",
-        lambda x, k: convolve(x[..., :16], k[..., :16]),
+    test = _self_tests._comparing(
+        lambda x, k: _self_tests.convolve(x[..., :16], k[..., :16]),
+        lambda: (floats(2, 6, 9, 35), floats(3, 3, 1, 35)),
+        trials=({"is_fused": 1}, {"is_fused": 0}),
     )
-    assert self_test(RULE) is None
+    assert test(RULE) is None
 
 
 def test_wrong_input_is_an_error_of_jax():

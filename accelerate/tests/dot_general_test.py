@@ -14,7 +14,7 @@ from ci_cases import examples
 from hypothesis import strategies as st
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import _self_tests, registry
+from xla_ffi_accelerate import _processor, _self_tests, registry
 
 jax.config.update("jax_enable_x64", True)
 
@@ -69,7 +69,7 @@ def test_sizes(dtype, count):
         is_odd = (m > 3 and n % 2) or (n > 3 and m % 2)
         is_odd = is_odd and dtype == "float64"
         # Without AVX-512 Eigen has yet other orders, in odd columns of f32 too.
-        if _self_tests._has_avx512() or (m, n) == (4, 4):
+        if _processor.has_avx512() or (m, n) == (4, 4):
             assert is_called(jnp.matmul, *pair) == (not is_odd)
     f = jax.jit(lambda pairs: [jnp.matmul(*pair) for pair in pairs])
     check_equal({dtype: (f, (arrays,))})
