@@ -12,8 +12,9 @@ import xla_ffi_accelerate
 _HEAD = """# Four programs, explained
 
 What `explain` says of four of the [examples](../examples) at their short
-sizes, with jax 0.10.2 and everything exact on. This page is made by
-`//accelerate/examples:compare_explained`, and a test compares it.
+sizes, with jax 0.10.2 on a processor with AVX-512, and everything exact on.
+This page is made by `//accelerate/examples:compare_explained`, and a test
+compares it.
 """
 _NAMES = (
     "particle filter",
