@@ -40,6 +40,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "dot_general": [products.WRITTEN_OUT, products.DOT_GENERAL],
     "eigh": [linalg.EIGH_WRITTEN_OUT, linalg.EIGH],
     "fft": [small.FFT],
+    "gamma": [random.GAMMA],
     "linalg": [
         *linalg.WRITTEN_OUT,
         linalg.LU,

@@ -18,6 +18,7 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _handler, _jax, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate.rules import _gamma
 from xla_ffi_kit import lowering
 
 # The dtype of Threefry's keys, as JAX writes it.
@@ -101,6 +102,16 @@ def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
     return kept
 
 
+def _covers_gamma(
+    keys: ShapedArray, alpha: ShapedArray, *, log_space: bool
+) -> Reason:
+    if str(keys.dtype) != _THREEFRY:
+        return f"it is not written out for {keys.dtype}"
+    if alpha.shape in ((), (1,)) and not _loops.inside():
+        return "JAX's own loop is as fast for one sample outside of loops"
+    return _gamma.covers(keys, alpha, log_space=log_space)
+
+
 # XLA has each device draw its own part of what one key makes.
 RANDOM_BITS = Rule(
     "random_bits",
@@ -123,4 +134,11 @@ UNROLLED_THREEFRY = Rule(
     lambda *_: None,
     _hash_in_place,
     partitions=True,
+)
+GAMMA = Rule(
+    "jax.random.random_gamma_p",
+    params("log_space"),
+    _covers_gamma,
+    _gamma.call,
+    exact=False,
 )
