@@ -53,7 +53,7 @@ class Program:
       arrays: its arguments.
       lines: assignments; the last one is the result.
       wrappers: lines that define f1 of f0, f2 of f1 and so on.
-      judge: how results are compared, one of `fuzz_judge.JUDGES`.
+      judge: how results are compared, as `fuzz_judge.judge` has it.
       batch: how many axes of the results come before those of a matrix.
       x64: whether arrays of 64 bits are on.
       partitionable: JAX's option of random numbers.

@@ -5,7 +5,7 @@ import zlib
 
 import jax
 import numpy as np
-from fuzz_run import Counter, Outcome, rules
+from fuzz_run import FORCED, Counter, Outcome, rules
 
 from xla_ffi_accelerate._rule import Rule
 
@@ -18,7 +18,8 @@ def literal(x: np.ndarray) -> str:
     dtype = f"jnp.{x.dtype}" if x.dtype.name == "bfloat16" else f"'{x.dtype}'"
     view = ""
     if x.dtype.name == "bfloat16" or (
-        x.dtype.kind in "fc" and not np.isfinite(x).all()
+        x.dtype.kind == "c"
+        or (x.dtype.kind == "f" and not np.isfinite(x).all())
     ):
         unsigned = min(x.dtype.itemsize, 8)
         bits = np.ascontiguousarray(x).reshape(-1).view(f"u{unsigned}")
@@ -56,7 +57,14 @@ def _long(flat: np.ndarray, dtype: str) -> str:
 def script(outcome: Outcome) -> str:
     """A program that shows a difference."""
     program = outcome.program
-    needs = ["from xla_ffi_accelerate import _break_even"]
+    needs = [
+        "from xla_ffi_accelerate import _break_even",
+        "from xla_ffi_accelerate.rules import lines, sorting",
+        *(
+            f"{module.__name__.rpartition('.')[2]}.{name} = {value}"
+            for module, name, value in FORCED
+        ),
+    ]
     lines = [
         "import base64",
         "import zlib",

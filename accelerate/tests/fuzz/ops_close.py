@@ -9,7 +9,8 @@ _FLOATS = ["float32", "float64"]
 
 
 def _batch(b: Builder) -> tuple[int, ...]:
-    lead = b.draw.one_of(((), (4,), (5,), (2, 3), (33,), (1,), (0,)))
+    options = ((), (), (2,), (4,), (5,), (2, 3), (33,), (1,), (0,), ())
+    lead = b.draw.one_of(options)
     b.program.batch = len(lead)
     return lead
 
@@ -21,14 +22,14 @@ def _rhs(b: Builder, lead: tuple[int, ...], n: int, dtype: str) -> str:
 
 def linalg(b: Builder) -> None:
     b.program.judge = "solved"
-    lead, n = _batch(b), b.draw.one_of((2, 3, 1, 4, 8, 5, 7))
+    lead, n = _batch(b), b.draw.one_of((2, 3, 1, 4, 3, 2, 8, 5, 7))
     dtype = dtypes(b, _FLOATS)
     count = len(lead)
 
     def square(*kinds: str) -> str:
         return b.array((*lead, n, n), dtype, *kinds, lead=count)
 
-    form = b.draw.below(9)
+    form = b.draw.below(10)
     if form < 4:
         a = square("well", "well", "singular")
         name = ("inv", "det", "slogdet", "solve")[form]
@@ -100,7 +101,7 @@ def fft(b: Builder) -> None:
     b.line(f"jnp.fft.{name}({x}{more})")
 
 
-_SHAPES = ((64, 64), (128, 128), (40, 1024), (65536,), (257, 256), (3, 5))
+_SHAPES = ((65536,), (257, 256), (8, 64, 129), (40, 1024), (64, 64), (3, 5))
 _MATH_VALUES = (
     *("small", "normal", "zeros", "specials", "bits", "wide", "subnormal"),
 )
@@ -110,7 +111,8 @@ _ONE = ("asin", "acos", "cbrt", "sin", "cos", "tan")
 def math(b: Builder) -> None:
     b.program.judge = "ulp"
     b.program.x64 = True  # the reference is of double precision
-    shape = b.draw.one_of(_SHAPES)
+    # Smaller arrays have a rule too, but not of each function.
+    shape = b.draw.one_of(_SHAPES[: 6 if b.draw.rarely(3) else 3])
     dtype = b.draw.one_of(("float32", "bfloat16", "float16"))
     # Sines have a rule up to jax 0.10.
     ones = _ONE if jax.__version_info__ < (0, 11) else _ONE[:3]
