@@ -9,6 +9,7 @@ ANY = (
     *("small", "normal", "ties", "sorted", "reversed", "zeros", "specials"),
     *("bits", "one nan", "subnormal", "nans"),
 )
+_SPECIAL = ("zeros", "subnormal", "specials", "large", "nans")
 FINITE = ("small", "normal", "ties", "sorted", "zeros", "wide")
 
 
@@ -62,7 +63,7 @@ def _flat(kind: str, dtype: np.dtype, stream: Stream, n: int) -> np.ndarray:
     if kind == "wide":
         scale = 10.0 ** (stream.below(9, n) - 4)
         return (stream.bell(n) * scale).astype(dtype)
-    if kind in ("zeros", "subnormal", "specials", "nans") and dtype.kind != "b":
+    if kind in _SPECIAL and dtype.kind != "b":
         values = _special(dtype, kind)
         return values[stream.below(len(values), n)]
     few = stream.below(5, n) - (2 if dtype.kind not in "bu" else 0)
@@ -89,6 +90,7 @@ def _special(dtype: np.dtype, kind: str) -> np.ndarray:
             *(0, 1, info.max, np.inf, np.nan, info.tiny),
             *(info.smallest_subnormal, info.eps),
         ],
+        "large": [0, 1, info.max, np.inf, np.nan, 3],
         "nans": [np.nan],
     }[kind]
     values = np.array([float(v) for v in positive]).astype(dtype)

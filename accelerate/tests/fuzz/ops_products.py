@@ -5,6 +5,8 @@ from fuzz_values import FINITE
 from ops_rows import dtypes
 
 _VALUES = ("small", "normal", "ties", "zeros", "subnormal", "specials")
+# XLA's own products that are subnormal depend on the thread: some flush them.
+_NOT_SMALL = ("small", "normal", "ties", "zeros", "large")
 _FLOATS = ["float32", "float64"]
 # Operands' axes: b of the batch, summed over k.
 _EQUATIONS = (
@@ -32,7 +34,7 @@ def dot_general(b: Builder) -> None:
     count = b.draw.one_of((1, 8, 2, 9, 0, 40))
     sides = [b.draw.one_of((4, 5, 6, 7, 3, 2, 1, 8)) for _ in range(3)]
     b.program.judge = "nans"
-    _product(b, count, sides, *_VALUES)
+    _product(b, count, sides, *_NOT_SMALL)
 
 
 def loops(b: Builder) -> None:
