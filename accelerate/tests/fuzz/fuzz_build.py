@@ -40,9 +40,10 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
 }
 _BY_BITS = ("bits", "nans")
 # Wrappers, the simplest first; those of loops make what is written out.
-_ANY = ((), ("vmap",), ("scan",), ("vmap", "scan"), ("scan", "vmap"))
-_LOOPS = (("scan",), ("vmap", "scan"), ("scan", "vmap"), ("scan",), ())
-_GRADIENTS = (("grad",), ("grad", "vmap"), ("grad", "scan"), ("scan", "grad"))
+_ANY = ((), ("vmap",), (), ("vmap", "vmap"))
+_LOOPS = (("scan",), ("vmap", "scan"), ("scan", "vmap"), ("scan",))
+_GRADIENTS = (("grad",), ("grad", "vmap"))
+_GRADIENTS_IN_LOOPS = (("grad", "scan"), ("scan", "grad"))
 _HAVE_GRADIENTS = {
     *("depthwise", "linalg", "loops", "dot_general", "conv_general_dilated"),
     *("sort", "cumsum", "top_k", "cummax", "cummin", "cumprod"),
@@ -59,6 +60,10 @@ def build(name: str, seed: int, given: Sequence[int] | None = None) -> Program:
     program.x64 = draw.below(3) > 0
     program.forced = draw.below(3) > 0
     b = Builder(program, draw)
+    # What is written out in loops has few elements.
+    b.in_loop = draw.rarely(4 if name in _IN_LOOPS else 3) != (
+        name in _IN_LOOPS
+    )
     prefix = draw.below(4)
     count = 1 + max(prefix - 1, 0)
     # Wrapped first: `math` sets its own modes, and JAX's options are read here.
@@ -104,10 +109,9 @@ def _wrap(b: Builder, name: str) -> None:
     program, draw = b.program, b.draw
     if program.symbolic:
         return
-    kinds = _LOOPS if name in _IN_LOOPS else _ANY
-    wrappers = draw.one_of(kinds)
+    wrappers = draw.one_of(_LOOPS if b.in_loop else _ANY)
     if name in _HAVE_GRADIENTS and draw.rarely(3) and _is_differentiable(b):
-        wrappers = draw.one_of(_GRADIENTS)
+        wrappers = draw.one_of(_GRADIENTS_IN_LOOPS if b.in_loop else _GRADIENTS)
     for i, wrapper in enumerate(wrappers):
         if wrapper == "grad":
             _add_gradient(b, i)

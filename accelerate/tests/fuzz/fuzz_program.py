@@ -115,13 +115,22 @@ class Program:
 
 
 class Builder:
-    """Writes a program line by line, and knows the type of each variable."""
+    """Writes a program line by line, and knows the type of each variable.
+
+    Attributes:
+      program: that it writes.
+      draw: its choices.
+      avals: the types of its variables.
+      last: the name of the last variable.
+      in_loop: whether the program will be in a loop.
+    """
 
     def __init__(self, program: Program, draw: Draw) -> None:
         self.program = program
         self.draw = draw
         self.avals: dict[str, Any] = {}
         self.last = ""
+        self.in_loop = False
 
     @property
     def aval(self) -> Any:

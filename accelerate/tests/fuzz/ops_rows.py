@@ -10,6 +10,7 @@ FLOATS = "float32 bfloat16 float16 float64".split()
 REAL = ["float32", "int32", *FLOATS[1:], *INTEGERS[1:], "bool"]
 _LENGTHS = (2, 8, 3, 5, 1, 0, 4, 7, 9, 16, 17, 31, 33, 40, 65, 130, 300)
 _CUMULATED = (20, 130, 17, 5, 300, 8, 1100, 2, 1, 0, 40, 16)
+_FEW = (3, 2, 8, 5, 7, 4, 9, 1)
 _OTHERS = (1, 3, 2, 0, 5, 8, 17)
 
 
@@ -22,9 +23,11 @@ def dtypes(b: Builder, options: list[str]) -> str:
 
 def shape(b: Builder, lengths: tuple[int, ...] = _LENGTHS) -> tuple[int, ...]:
     """A shape of one to three axes, one of them long."""
-    rank = 1 + b.draw.below(3)
-    axes = [b.draw.one_of(lengths)]
-    axes += [b.draw.one_of(_OTHERS) for _ in range(rank - 1)]
+    is_small = b.in_loop and not b.draw.rarely(4)
+    rank = 1 + b.draw.below(2 if is_small else 3)
+    axes = [b.draw.one_of(_FEW if is_small else lengths)]
+    others = _OTHERS[:3] if is_small else _OTHERS
+    axes += [b.draw.one_of(others) for _ in range(rank - 1)]
     turn = b.draw.below(rank)
     return (*axes[turn:], *axes[:turn])
 
