@@ -66,7 +66,7 @@ def _flat(kind: str, dtype: np.dtype, stream: Stream, n: int) -> np.ndarray:
     if kind in _SPECIAL and dtype.kind != "b":
         values = _special(dtype, kind)
         return values[stream.below(len(values), n)]
-    few = stream.below(5, n) - (2 if dtype.kind not in "bu" else 0)
+    few = stream.below(5, n) - (0 if dtype.kind in ("b", "u") else 2)
     if kind == "ties":
         few = stream.below(2, n)
     if kind in ("sorted", "reversed"):
