@@ -50,7 +50,8 @@ _HAVE_GRADIENTS = {
     *("sort", "cumsum", "top_k", "cummax", "cummin", "cumprod"),
     *("bcoo_dot_general", "bcsr_dot_general"),
 }
-_IN_LOOPS = ("fft", "loops", "linalg", "eigh")
+# In how many of three programs the operation is in a loop.
+_IN_LOOPS = {"fft": 3, "loops": 2, "math": 0}
 
 
 def build(name: str, seed: int, given: Sequence[int] | None = None) -> Program:
@@ -62,9 +63,7 @@ def build(name: str, seed: int, given: Sequence[int] | None = None) -> Program:
     program.forced = draw.below(3) > 0
     b = Builder(program, draw)
     # What is written out in loops has few elements.
-    b.in_loop = draw.rarely(4 if name in _IN_LOOPS else 3) != (
-        name in _IN_LOOPS
-    )
+    b.in_loop = draw.below(3) < _IN_LOOPS.get(name, 1)
     prefix = draw.below(4)
     count = 1 + max(prefix - 1, 0)
     # Wrapped first: `math` sets its own modes, and JAX's options are read here.

@@ -98,8 +98,8 @@ def package(program: Program, counter: Counter) -> Iterator[None]:
         yield
 
 
-def compile_(program: Program, keeps: bool = False) -> Compiled:
-    """Compiles a new function, under the setting of the thread."""
+def lower(program: Program, keeps: bool = False) -> Any:
+    """Lowers a new function, under the setting of the thread."""
     function = program.function(keeps)
     arrays = [
         jax.ShapeDtypeStruct(a.shape, jnp.dtype(a.dtype))
@@ -117,8 +117,23 @@ def compile_(program: Program, keeps: bool = False) -> Compiled:
             for x in arrays
         ]
         exported = export.export(jax.jit(function), platforms=["cpu"])(*arrays)
-        return jax.jit(exported.call)
-    return jax.jit(function).lower(*arrays).compile()
+        arrays = program.arguments(0)
+        function = exported.call
+    return jax.jit(function).lower(*arrays)
+
+
+def compile_(program: Program, keeps: bool = False) -> Compiled:
+    """Compiles a new function, under the setting of the thread."""
+    compiled: Compiled = lower(program, keeps).compile()
+    return compiled
+
+
+def met(program: Program) -> set[tuple[str, Rule]]:
+    """The rules that a program is lowered to; it does not run."""
+    counter = Counter()
+    with program.options(), package(program, counter):
+        lower(program)
+    return counter.met
 
 
 class Pair:

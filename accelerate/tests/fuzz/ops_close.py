@@ -30,7 +30,7 @@ def linalg(b: Builder) -> None:
     def square(*kinds: str) -> str:
         return b.array((*lead, n, n), dtype, *kinds, lead=count)
 
-    form = b.draw.below(10)
+    form = b.draw.below(11)
     if form < 4:
         a = square("well", "well", "singular")
         name = ("inv", "det", "slogdet", "solve")[form]
@@ -47,6 +47,11 @@ def linalg(b: Builder) -> None:
         b.line(f"jax.lax.linalg.lu({square('well')})")
     elif form == 7:
         _triangular(b, square("triangular"), lead, n, dtype)
+    elif form == 8:
+        a = square("well")
+        rhs = _rhs(b, lead, n, dtype)
+        factors = f"jax.scipy.linalg.lu_factor({a})"
+        b.line(f"jax.scipy.linalg.lu_solve({factors}, {rhs})")
     else:
         _orthogonal(b, lead, dtype)
 
@@ -117,7 +122,7 @@ def math(b: Builder) -> None:
     dtype = b.draw.one_of(("float32", "bfloat16", "float16"))
     # Sines have a rule up to jax 0.10.
     ones = _ONE if jax.__version_info__ < (0, 11) else _ONE[:3]
-    name = b.draw.one_of((*ones, "atan2", "pow", "atan2", "pow"))
+    name = b.draw.one_of((*ones, "atan2", "pow"))
     operands = [b.array(shape, dtype, *_MATH_VALUES)]
     if name in ("atan2", "pow"):
         operands.append(b.array(shape, dtype, *_MATH_VALUES))

@@ -1,5 +1,7 @@
 """Programs of products: of small matrices, and of sparse ones."""
 
+from collections.abc import Sequence
+
 from fuzz_program import Builder
 from fuzz_values import FINITE
 from ops_rows import dtypes
@@ -15,7 +17,7 @@ _EQUATIONS = (
 )
 
 
-def _product(b: Builder, count: int, sides: list[int], *kinds: str) -> None:
+def _product(b: Builder, count: int, sides: Sequence[int], *kinds: str) -> None:
     equation = b.draw.one_of(_EQUATIONS)
     sizes = dict(zip("bimkn", (count, 2, *sides), strict=True))
     dtype = dtypes(b, _FLOATS)
@@ -31,8 +33,9 @@ def _product(b: Builder, count: int, sides: list[int], *kinds: str) -> None:
 
 def dot_general(b: Builder) -> None:
     """Matrices of up to 7 rows: many of them, or a few that a loop has."""
-    count = b.draw.one_of((1, 8, 2, 9, 0, 40))
-    sides = [b.draw.one_of((4, 5, 6, 7, 3, 2, 1, 8)) for _ in range(3)]
+    count = b.draw.one_of((1, 8, 2) if b.in_loop else (8, 9, 40, 100, 7, 0))
+    sides = (4, 5, 6, 7, 5, 6, 7, 4, 3, 2, 1, 8)
+    sides = [b.draw.one_of(sides) for _ in range(3)]
     b.program.judge = "nans"
     _product(b, count, sides, *_NOT_SMALL)
 
