@@ -1,6 +1,7 @@
 """Prints a failure as a script to copy, and a run as a table."""
 
 import base64
+import os
 import zlib
 
 import jax
@@ -66,6 +67,8 @@ def script(outcome: Outcome) -> str:
         ),
     ]
     lines = [
+        "import os",
+        f"os.environ['XLA_FLAGS'] = {os.environ.get('XLA_FLAGS', '')!r}",
         "import base64",
         "import zlib",
         "import jax",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from fuzz_build import build
-from fuzz_run import Counter, Outcome, Pair, run
+from fuzz_run import Counter, Outcome, Pair, RaisedError, run
 
 
 def shrink(outcome: Outcome, seconds: float) -> Outcome:
@@ -40,7 +40,10 @@ def shrink(outcome: Outcome, seconds: float) -> Outcome:
             if found and _size(found) < _size(outcome):
                 outcome, is_simpler = found, True
                 break
-    return _with_simple_values(outcome)
+    try:
+        return _with_simple_values(outcome)
+    except RaisedError:
+        return outcome
 
 
 def _size(outcome: Outcome) -> tuple[int, int, list[int]]:
