@@ -1,0 +1,165 @@
+"""Draws a program: its operations, its modes and what wraps it."""
+
+from collections.abc import Callable, Sequence
+
+import fuzz_values
+import jax
+import jax.numpy as jnp
+import numpy as np
+import ops_close
+import ops_products
+import ops_random
+import ops_rows
+import ops_windows
+from fuzz_draw import Draw
+from fuzz_program import Builder, Program
+
+# Name of accelerate -> writes an operation that it is to replace.
+OPERATIONS: dict[str, Callable[[Builder], None]] = {
+    "argmax": ops_rows.argmax,
+    "argmin": ops_rows.argmin,
+    "bcoo_dot_general": ops_products.bcoo,
+    "bcsr_dot_general": ops_products.bcsr,
+    "conv_general_dilated": ops_windows.exact,
+    "cumlogsumexp": ops_close.cumlogsumexp,
+    "cummax": ops_rows.cummax,
+    "cummin": ops_rows.cummin,
+    "cumprod": ops_rows.cumprod,
+    "cumsum": ops_rows.cumsum,
+    "depthwise": ops_windows.depthwise,
+    "dot_general": ops_products.dot_general,
+    "eigh": ops_close.eigh,
+    "fft": ops_close.fft,
+    "linalg": ops_close.linalg,
+    "loops": ops_products.loops,
+    "math": ops_close.math,
+    "random": ops_random.random,
+    "select_and_scatter_add": ops_windows.pooling,
+    "sort": ops_rows.sort,
+    "top_k": ops_rows.top_k,
+    "argsort": ops_rows.argsort,
+}
+_BY_BITS = ("bits", "nans")
+# Wrappers, the simplest first; those of loops make what is written out.
+_ANY = ((), ("vmap",), (), ("vmap", "vmap"))
+_LOOPS = (("scan",), ("vmap", "scan"), ("scan", "vmap"), ("scan",))
+_GRADIENTS = (("grad",), ("grad", "vmap"))
+_GRADIENTS_IN_LOOPS = (("grad", "scan"), ("scan", "grad"))
+_HAVE_GRADIENTS = {
+    *("depthwise", "linalg", "loops", "dot_general", "conv_general_dilated"),
+    *("sort", "cumsum", "top_k", "cummax", "cummin", "cumprod"),
+    *("bcoo_dot_general", "bcsr_dot_general"),
+}
+# In how many of three programs the operation is in a loop.
+_IN_LOOPS = {"fft": 3, "loops": 2, "math": 0}
+
+
+def build(name: str, seed: int, given: Sequence[int] | None = None) -> Program:
+    """Returns the program of a name and a seed, or of given choices."""
+    draw = Draw(name, seed, given)
+    program = Program(name, seed)
+    program.x64 = draw.below(3) > 0
+    program.forced = draw.below(3) > 0
+    b = Builder(program, draw)
+    # What is written out in loops has few elements.
+    b.in_loop = draw.below(3) < _IN_LOOPS.get(name, 1)
+    prefix = draw.below(4)
+    count = 1 + max(prefix - 1, 0)
+    with program.options():
+        _write(b, name, count)
+    with program.options():  # some operations set an option
+        _wrap(b, name)
+    is_close = program.judge not in _BY_BITS
+    # Of these, close names replace what exact ones leave.
+    has_close = name in ("conv_general_dilated", "dot_general")
+    program.exact = not is_close and (has_close or not draw.rarely(4))
+    program.choices = draw.choices
+    return program
+
+
+def _write(b: Builder, name: str, count: int) -> None:
+    """The name's operation, before or after others that have rules."""
+    main = OPERATIONS[name]
+    if main in (*ops_rows.CHAINED, ops_rows.argsort):
+        if count > 2 and b.draw.below(2):
+            b.draw.one_of(ops_rows.CHAINED)(b)
+            _one(b)
+    main(b)
+    # A handler in a loop keeps XLA from making it one function, and XLA then
+    # adds the products of a matrix in another order.
+    if b.program.judge not in _BY_BITS or (name == "dot_general" and b.in_loop):
+        return
+    for _ in range(count - 1):
+        _one(b)
+        if b.draw.below(2) and not jnp.issubdtype(
+            b.aval.dtype, jnp.complexfloating
+        ):
+            ops_rows.plain(b)
+        elif str(b.aval.dtype) in ops_rows.REAL and b.aval.shape:
+            b.draw.one_of(ops_rows.CHAINED)(b)
+
+
+def _one(b: Builder) -> None:
+    """Takes one of several results."""
+    while isinstance(b.aval, tuple | list):
+        b.line(f"{{x}}[{b.draw.below(len(b.aval))}]")
+
+
+def _wrap(b: Builder, name: str) -> None:
+    """What transforms the function; the result of a gradient is one array."""
+    program, draw = b.program, b.draw
+    if program.symbolic:
+        return
+    wrappers = draw.one_of(_LOOPS if b.in_loop else _ANY)
+    if name in _HAVE_GRADIENTS and draw.rarely(3) and _is_differentiable(b):
+        wrappers = draw.one_of(_GRADIENTS_IN_LOOPS if b.in_loop else _GRADIENTS)
+    for i, wrapper in enumerate(wrappers):
+        if wrapper == "grad":
+            _add_gradient(b, i)
+            continue
+        most = max(int(np.prod(a.shape)) for a in program.arrays)
+        size = draw.one_of((2, 3, 1, 9) if most < 4096 else (1, 2))
+        for array in program.arrays:
+            array.shape = (size, *array.shape)
+            array.lead += 1
+        program.batch += 1
+        if wrapper == "vmap":
+            line = f"f{i + 1} = jax.vmap(f{i})"
+        else:
+            body = f"lambda _, a: (0, f{i}(*a))"
+            line = f"f{i + 1} = lambda *a: jax.lax.scan({body}, 0, a)[1]"
+        program.wrappers.append(line)
+
+
+def _is_differentiable(b: Builder) -> bool:
+    """Whether the result, and an argument that it depends on, are of floats."""
+    leaves = jax.tree.leaves(b.aval)
+    first = b.program.arrays[0]
+    return (
+        fuzz_values.is_float(leaves[0].dtype)
+        and first.dtype == str(leaves[0].dtype)
+        and b.program.judge in ("bits", "nans", "linear", "solved")
+        and all(leaf.dtype == leaves[0].dtype for leaf in leaves)
+    )
+
+
+def _add_gradient(b: Builder, place: int) -> None:
+    """The gradient of the sum of the first result, times random weights."""
+    program = b.program
+    function = program.function()
+    avals = [
+        jax.ShapeDtypeStruct(a.shape, jnp.dtype(a.dtype))
+        for a in program.arrays
+    ]
+    result = jax.tree.leaves(jax.eval_shape(function, *avals))[0]
+    b.array(result.shape, str(result.dtype), "small", "normal", name="weights")
+    weights = program.arrays.pop()
+    weights.lead = program.batch
+    floats = [i for i, a in enumerate(program.arrays) if "float" in a.dtype]
+    which = b.draw.one_of(floats)
+    first = "jax.tree.leaves(f{}(*a))[0]"
+    program.wrappers.append(
+        f"f{place + 1} = lambda w, *a: jax.grad(lambda *a: jnp.sum("
+        f"{first.format(place)} * w), {which})(*a)"
+    )
+    program.arrays.insert(0, weights)

@@ -1,0 +1,110 @@
+"""Compares results with JAX's own: by bits, or by a documented bound.
+
+docs/numerics.md states the bounds. Each judge returns a sentence that says what
+differs, or None.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import fuzz_bounds
+import jax
+import jax.numpy as jnp
+import numpy as np
+from fuzz_program import Program
+
+Leaves: TypeAlias = Sequence[np.ndarray]
+# JAX's own code of the program, for other arguments.
+Plain: TypeAlias = Callable[..., Leaves]
+
+
+def leaves(results: object) -> list[np.ndarray]:
+    """Results as NumPy's arrays."""
+    return [np.asarray(x) for x in jax.tree.leaves(results)]
+
+
+def by_bits(got: Leaves, want: Leaves, nans: bool) -> str | None:
+    """Compares shapes, dtypes and bits; with `nans`, all NaNs are equal."""
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        if (g.shape, g.dtype) != (w.shape, w.dtype):
+            return (
+                f"result {i}: expected {w.dtype}{w.shape}, got "
+                f"{g.dtype}{g.shape}"
+            )
+        if g.tobytes() == w.tobytes():
+            continue
+        differs = (_bytes(g) != _bytes(w)).any(-1)
+        if nans and jnp.issubdtype(g.dtype, np.inexact):
+            differs &= ~(np.isnan(g) & np.isnan(w))
+        if differs.any():
+            at = tuple(int(k) for k in np.argwhere(differs)[0])
+            return (
+                f"result {i}, {differs.sum()} of {differs.size} elements: at "
+                f"{at} expected {w[at]!r}, got {g[at]!r}"
+            )
+    return None
+
+
+def _bytes(x: np.ndarray) -> np.ndarray:
+    flat = np.ascontiguousarray(x).reshape(*x.shape, 1)
+    return flat.view(np.uint8)
+
+
+def judge(
+    program: Program,
+    name: str,
+    got: Leaves,
+    want: Leaves,
+    arguments: Sequence[np.ndarray],
+    plain: Plain,
+) -> str | None:
+    """Says how the results of a program differ from JAX's own, if they do.
+
+    Args:
+      program: that has run.
+      name: "bits", "nans" or the name of a function of `fuzz_bounds`.
+      got: the package's results.
+      want: JAX's own.
+      arguments: of the program.
+      plain: runs JAX's own code for other arguments.
+    """
+    if name in ("bits", "nans"):
+        return by_bits(got, want, name == "nans")
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        if (g.shape, g.dtype) != (w.shape, w.dtype):
+            return (
+                f"result {i}: expected {w.dtype}{w.shape}, got "
+                f"{g.dtype}{g.shape}"
+            )
+    find = getattr(fuzz_bounds, name)
+    with np.errstate(all="ignore"):
+        wants, bounds = find(program, got, want, arguments, plain)
+        for i, (g, w, bound) in enumerate(zip(got, wants, bounds, strict=True)):
+            found = within(g, w, bound)
+            if found:
+                return f"result {i}{found}"
+    return None
+
+
+def within(got: np.ndarray, want: np.ndarray, bound: object) -> str | None:
+    """Where `got` is further from `want` than `bound`, if anywhere.
+
+    Numbers that are not finite have to be the same, and anything is right where
+    the bound is not a number.
+    """
+    if got.dtype.kind in "iub":
+        found = got != want
+        bounds = np.zeros(got.shape)
+    else:
+        wide = np.complex128 if np.iscomplexobj(got) else np.longdouble
+        g, w = got.astype(wide), np.asarray(want).astype(wide)
+        bounds = np.broadcast_to(np.asarray(bound, np.float64), g.shape)
+        is_same = (g == w) | (np.isnan(g) & np.isnan(w))
+        found = ~is_same & ~(np.abs(g - w) <= bounds) & ~np.isnan(bounds)
+    if not found.any():
+        return None
+    at = tuple(int(k) for k in np.argwhere(found)[0])
+    return (
+        f", {found.sum()} of {found.size} elements: at {at} expected "
+        f"{want[at]!r}, got {got[at]!r}, which may differ by {bounds[at]:.3g}"
+    )

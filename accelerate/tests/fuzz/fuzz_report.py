@@ -1,0 +1,122 @@
+"""Prints a failure as a script to copy, and a run as a table."""
+
+import base64
+import os
+import zlib
+
+import jax
+import numpy as np
+from fuzz_run import FORCED, Counter, Outcome, rules
+
+from xla_ffi_accelerate._rule import Rule
+
+_SHORT = 40  # elements
+
+
+def literal(x: np.ndarray) -> str:
+    """An array as Python, with the bits of its NaNs."""
+    bits = x
+    dtype = f"jnp.{x.dtype}" if x.dtype.name == "bfloat16" else f"'{x.dtype}'"
+    view = ""
+    if x.dtype.name == "bfloat16" or (
+        x.dtype.kind == "c"
+        or (x.dtype.kind == "f" and not np.isfinite(x).all())
+    ):
+        unsigned = min(x.dtype.itemsize, 8)
+        bits = np.ascontiguousarray(x).reshape(-1).view(f"u{unsigned}")
+        view, dtype = f".view({dtype})", f"'{bits.dtype}'"
+    elif x.dtype.kind == "b":
+        dtype = "bool"
+    flat = bits.reshape(-1)
+    if flat.size <= _SHORT:
+        text = f"np.array({flat.tolist()}, {dtype})"
+    else:
+        text = _long(flat, dtype)
+    return f"{text}{view}.reshape({x.shape})"
+
+
+def _long(flat: np.ndarray, dtype: str) -> str:
+    """A few elements among equal ones, or else bytes."""
+    values, counts = np.unique(flat, return_counts=True)
+    usual = values[counts.argmax()]
+    others = np.flatnonzero(flat != usual)
+    if len(others) > _SHORT:
+        packed = base64.b64encode(zlib.compress(flat.tobytes())).decode()
+        return (
+            "np.frombuffer(zlib.decompress(base64.b64decode(\n        "
+            f"'{packed}'\n    )), {dtype})"
+        )
+    every = f"np.isin(np.arange({flat.size}), {others.tolist()})"
+    found = f"np.array({flat[others].tolist()}, {dtype})"
+    place = f"np.cumsum({every}) - 1"
+    usual = f"np.array({usual.item()!r}, {dtype})"
+    if not len(others):
+        return f"np.full({flat.size}, {usual})"
+    return f"np.where({every}, {found}[{place}], {usual})"
+
+
+def script(outcome: Outcome) -> str:
+    """A program that shows a difference."""
+    program = outcome.program
+    needs = [
+        "from xla_ffi_accelerate import _break_even",
+        "from xla_ffi_accelerate.rules import lines, sorting",
+        *(
+            f"{module.__name__.rpartition('.')[2]}.{name} = {value}"
+            for module, name, value in FORCED
+        ),
+    ]
+    lines = [
+        "import os",
+        f"os.environ['XLA_FLAGS'] = {os.environ.get('XLA_FLAGS', '')!r}",
+        "import base64",
+        "import zlib",
+        "import jax",
+        "import jax.numpy as jnp",
+        "import numpy as np",
+        "from jax.experimental import sparse",
+        "import xla_ffi_accelerate",
+        *(needs if program.forced else []),
+        f"jax.config.update('jax_enable_x64', {program.x64})",
+    ]
+    if not program.partitionable:
+        lines.append("jax.config.update('jax_threefry_partitionable', False)")
+    lines += [program.source(), "arguments = ("]
+    lines += [f"    {literal(x)}," for x in outcome.arguments]
+    on = f"xla_ffi_accelerate.enabled(exact={program.exact})"
+    on += ", _break_even.forced()" if program.forced else ""
+    lines += [
+        ")",
+        "with xla_ffi_accelerate.disabled():",
+        "    print(jax.jit(lambda *a: f(*a))(*arguments))",
+        f"with {on}:",
+        "    print(jax.jit(lambda *a: f(*a))(*arguments))",
+    ]
+    if program.symbolic:
+        lines.append("# It was exported with a symbolic first axis.")
+    return "\n".join(lines)
+
+
+def failure(outcome: Outcome, first: Outcome) -> str:
+    """A failure: what differs, the seed, and the script."""
+    program = first.program
+    return (
+        f"--- {program.name} {program.seed}, jax {jax.__version__}: "
+        f"{outcome.difference}\n{script(outcome)}\n---"
+    )
+
+
+def rule_name(name: str, rule: Rule) -> str:
+    """A rule's primitive and what it is lowered to."""
+    primitive = rule.primitive.rpartition(".")[2].removesuffix("_p")
+    target = (rule.target or "plain HLO").rpartition(".")[2]
+    return f"{name}: {primitive} -> {target}"
+
+
+def table(counter: Counter) -> str:
+    """The programs of each rule."""
+    lines = []
+    for name, rule in rules():
+        count = counter.programs[name, rule]
+        lines.append(f"{count:7d}  {rule_name(name, rule)}")
+    return "\n".join(lines)

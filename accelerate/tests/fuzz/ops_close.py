@@ -1,0 +1,141 @@
+"""Programs of names whose results are close: factorizations and functions."""
+
+import jax
+from fuzz_program import Builder
+from fuzz_values import FINITE
+from ops_rows import dtypes
+
+_FLOATS = ["float32", "float64"]
+
+
+def _batch(b: Builder) -> tuple[int, ...]:
+    options = ((4,), (5,), (2, 3), (33,), (1,), (0,), ())
+    lead = b.draw.one_of(((), (2,), ()) if b.in_loop else options)
+    b.program.batch = len(lead)
+    return lead
+
+
+def _rhs(b: Builder, lead: tuple[int, ...], n: int, dtype: str) -> str:
+    width = b.draw.one_of((1, 3, 2, 8))
+    return b.array((*lead, n, width), dtype, "small", "normal")
+
+
+def linalg(b: Builder) -> None:
+    b.program.judge = "solved"
+    lead = _batch(b)
+    n = b.draw.one_of((2, 3, 1, 4) if b.in_loop else (2, 3, 1, 4, 8, 5, 7))
+    dtype = dtypes(b, _FLOATS)
+    count = len(lead)
+
+    def square(*kinds: str) -> str:
+        return b.array((*lead, n, n), dtype, *kinds, lead=count)
+
+    form = b.draw.below(11)
+    if form < 4:
+        a = square("well", "well", "singular")
+        name = ("inv", "det", "slogdet", "solve")[form]
+        more = f", {_rhs(b, lead, n, dtype)}" if name == "solve" else ""
+        b.line(f"jnp.linalg.{name}({a}{more})")
+    elif form == 4:
+        b.line(f"jnp.linalg.cholesky({square('definite', 'symmetric')})")
+    elif form == 5:
+        a = square("definite")
+        rhs = _rhs(b, lead, n, dtype)
+        factor = f"(jnp.linalg.cholesky({a}), True)"
+        b.line(f"jax.scipy.linalg.cho_solve({factor}, {rhs})")
+    elif form == 6:
+        b.line(f"jax.lax.linalg.lu({square('well')})")
+    elif form == 7:
+        _triangular(b, square("triangular"), lead, n, dtype)
+    elif form == 8:
+        a = square("well")
+        rhs = _rhs(b, lead, n, dtype)
+        factors = f"jax.scipy.linalg.lu_factor({a})"
+        b.line(f"jax.scipy.linalg.lu_solve({factors}, {rhs})")
+    else:
+        _orthogonal(b, lead, dtype)
+
+
+def _triangular(
+    b: Builder, a: str, lead: tuple[int, ...], n: int, dtype: str
+) -> None:
+    left = b.draw.below(2) == 0
+    rhs = _rhs(b, lead, n, dtype)
+    if not left:
+        b.line(f"jnp.swapaxes({rhs}, -1, -2)")
+        rhs = b.last
+    flags = ("lower", "transpose_a", "unit_diagonal")
+    given = ", ".join(f"{f}={bool(b.draw.below(2))}" for f in flags)
+    given = f"left_side={left}, {given}"
+    b.line(f"jax.lax.linalg.triangular_solve({a}, {rhs}, {given})")
+
+
+def _orthogonal(b: Builder, lead: tuple[int, ...], dtype: str) -> None:
+    m, n = (1 + b.draw.below(3) for _ in range(2))
+    a = b.array((*lead, m, n), dtype, "well", lead=len(lead))
+    mode = b.draw.one_of(("reduced", "complete"))
+    b.line(f"jnp.linalg.qr({a}, mode='{mode}')")
+
+
+def eigh(b: Builder) -> None:
+    lead, n = _batch(b), b.draw.one_of((2, 3, 1, 4))
+    dtype = dtypes(b, _FLOATS)
+    kinds = ["symmetric", "spread", "equal", "diagonal"]
+    a = b.array((*lead, n, n), dtype, *kinds, lead=len(lead))
+    if b.draw.below(2):
+        b.program.judge = "eigenvalues"
+        b.line(f"jnp.linalg.eigvalsh({a})")
+    else:
+        b.program.judge = "eigenvectors"
+        b.line(f"tuple(jnp.linalg.eigh({a}))")
+
+
+def fft(b: Builder) -> None:
+    """Transforms of up to 8 elements; they are written out in loops."""
+    b.program.judge = "transform"
+    n = b.draw.one_of((4, 8, 2, 3, 1, 5, 7))
+    lead = b.draw.one_of(((), (2,), (3,)))
+    wide = b.draw.below(2) and b.program.x64
+    real = "float64" if wide else "float32"
+    name = b.draw.one_of(("fft", "rfft", "ifft", "irfft"))
+    is_complex = name == "irfft" or (name != "rfft" and b.draw.below(2))
+    dtype = ("complex128" if wide else "complex64") if is_complex else real
+    length, more = n, ""
+    if name == "irfft":
+        length, more = n // 2 + 1, f", n={n}"
+    x = b.array((*lead, length), dtype, *FINITE)
+    b.line(f"jnp.fft.{name}({x}{more})")
+
+
+_SHAPES = ((65536,), (257, 256), (8, 64, 129), (40, 1024), (64, 64), (3, 5))
+_MATH_VALUES = (
+    *("small", "normal", "zeros", "specials", "bits", "wide", "subnormal"),
+)
+_ONE = ("asin", "acos", "cbrt", "sin", "cos", "tan")
+
+
+def math(b: Builder) -> None:
+    b.program.judge = "ulp"
+    b.program.x64 = True  # the reference is of double precision
+    # Smaller arrays have a rule too, but not of each function.
+    shape = b.draw.one_of(_SHAPES[: 6 if b.draw.rarely(3) else 3])
+    dtype = b.draw.one_of(("float32", "bfloat16", "float16"))
+    # Sines have a rule up to jax 0.10.
+    ones = _ONE if jax.__version_info__ < (0, 11) else _ONE[:3]
+    name = b.draw.one_of((*ones, "atan2", "pow"))
+    operands = [b.array(shape, dtype, *_MATH_VALUES)]
+    if name in ("atan2", "pow"):
+        operands.append(b.array(shape, dtype, *_MATH_VALUES))
+    b.line(f"jax.lax.{name}({', '.join(operands)})")
+    b.program.symbolic = b.draw.rarely(4)
+
+
+def cumlogsumexp(b: Builder) -> None:
+    b.program.judge = "logsum"
+    b.program.x64 = True
+    shape = b.draw.one_of(((5,), (4, 9), (40,), (2, 300), (3, 4, 5), (7, 0)))
+    d = b.draw.below(len(shape))
+    kinds = ("small", "normal", "ties", "sorted", "wide", "specials")
+    x = b.array(shape, b.draw.one_of(_FLOATS), *kinds)
+    reverse = bool(b.draw.below(2))
+    b.line(f"jax.lax.cumlogsumexp({x}, {d}, reverse={reverse})")

@@ -1,0 +1,84 @@
+"""Programs of windows: depthwise convolutions, and the gradients of pooling."""
+
+from fuzz_program import Builder
+from fuzz_values import FINITE
+from ops_rows import dtypes
+
+_VALUES = ("small", "normal", "ties", "zeros", "subnormal")
+_PADDINGS = ("'SAME'", "'VALID'")
+
+
+def _convolution(b: Builder, rank: int, channels: int, *kinds: str) -> None:
+    dtype = dtypes(b, ["float32", "float64"]) if rank == 1 else "float32"
+    if b.program.judge == "linear":
+        dtype = dtypes(b, ["float32", "float64"])
+    batch = b.draw.one_of((1, 2, 3))
+    image = [b.draw.one_of((6, 4, 9, 1, 13)) for _ in range(rank)]
+    window = [b.draw.one_of((3, 2, 1, 4)) for _ in range(rank)]
+    strides = tuple(b.draw.one_of((1, 2, 3)) for _ in range(rank))
+    padding = b.draw.one_of(_PADDINGS)
+    if b.draw.rarely(3):
+        ends = [(b.draw.below(3), b.draw.below(3)) for _ in range(rank)]
+        padding = repr(ends)
+    dilation = (1,) * rank
+    if b.draw.rarely(4):
+        dilation = tuple(1 + b.draw.below(2) for _ in range(rank))
+    base = (1,) * rank
+    if b.draw.rarely(4) and b.program.judge == "linear":
+        base = tuple(1 + b.draw.below(2) for _ in range(rank))
+    order = b.draw.below(2)
+    letters = "HW"[:rank]
+    lhs = f"N{letters}C" if not order else f"NC{letters}"
+    rhs = f"{letters}IO" if not order else f"OI{letters}"
+    of = {"N": batch, "C": channels, "I": 1, "O": channels}
+    of |= dict(zip(letters, image, strict=True))
+    x = b.array(tuple(of[c] for c in lhs), dtype, *kinds)
+    of |= dict(zip(letters, window, strict=True))
+    k = b.array(tuple(of[c] for c in rhs), dtype, *kinds)
+    if base != (1,) * rank and padding.startswith("'"):
+        padding = repr([(1, 0)] * rank)  # JAX has no names for it
+    b.line(
+        f"jax.lax.conv_general_dilated({x}, {k}, {strides}, {padding}, "
+        f"{base}, {dilation}, {(lhs, rhs, lhs)}, {channels})"
+    )
+
+
+def exact(b: Builder) -> None:
+    b.program.judge = "nans"
+    channels = b.draw.one_of((17, 18, 32, 35, 4))
+    _convolution(b, 2, channels, *_VALUES)
+
+
+def depthwise(b: Builder) -> None:
+    b.program.judge = "linear"
+    rank = 1 + b.draw.below(2)
+    channels = b.draw.one_of((4, 5, 8, 17, 33))
+    _convolution(b, rank, channels, *FINITE)
+
+
+def pooling(b: Builder) -> None:
+    """The gradient of max or min pooling, with respect to its input."""
+    rank = 1 + b.draw.below(2)
+    front = 1 + b.draw.below(3)
+    shape = [b.draw.one_of((7, 12, 5, 1, 20)) for _ in range(rank)]
+    window = [b.draw.one_of((2, 3, 4, 1)) for _ in range(rank)]
+    strides = [b.draw.one_of((1, 2, 3)) for _ in range(rank)]
+    padding = b.draw.one_of(_PADDINGS)
+    channels = b.draw.one_of((1, 3, 5))
+    largest = b.draw.below(2)
+    dtype = dtypes(b, ["float32", "float64"])
+    b.program.judge = "nans"
+    kinds = ("small", "normal", "ties", "zeros", "specials", "one nan")
+    shape = (front, *shape, channels)
+    x = b.array(shape, dtype, *kinds)
+    sizes = (1, *window, 1), (1, *strides, 1)
+    first = ("-jnp.inf", "jnp.inf")[largest]
+    function = ("max", "min")[largest]
+    pool = (
+        f"lambda x: jax.lax.reduce_window(x, {first}, jax.lax.{function}, "
+        f"{sizes[0]}, {sizes[1]}, {padding})"
+    )
+    b.line(f"jax.vjp({pool}, {x})")
+    pooled = b.avals[b.last][0]
+    g = b.array(pooled.shape, dtype, "small", "normal", "ties", "specials")
+    b.line(f"{{x}}[1]({g})[0]")
