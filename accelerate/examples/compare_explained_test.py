@@ -3,6 +3,7 @@
 import pathlib
 
 import compare_explained
+
 from xla_ffi_accelerate import _processor
 
 
