@@ -49,8 +49,9 @@ def check_equal(cases):
         assert bits(got[name]) == bits(want[name]), name
 
 
-@pytest.mark.parametrize("is_partitionable", [True, False])
-@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize(
+    ("is_partitionable", "dtype"), [(True, F32), (False, F32), (False, F64)]
+)
 def test_arrays(is_partitionable, dtype):
     gamma, log = jax.random.gamma, jax.random.loggamma
     alpha = ALPHA.astype(dtype)
@@ -70,7 +71,7 @@ def test_arrays(is_partitionable, dtype):
         )
 
 
-@pytest.mark.parametrize("size", [1, 2, 31, 32, 33])
+@pytest.mark.parametrize("size", [2, 32, 33])
 def test_sizes(size):
     draw = jax.jit(lambda key, alpha: jax.random.gamma(key, alpha, dtype=F32))
     check_equal({"": (draw, (KEY, ALPHA[:size].astype(F32) + F32(0.5)))})
@@ -122,7 +123,7 @@ def test_keys_and_derivatives():
     )
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (2,), (40,)])
+@pytest.mark.parametrize("shape", [(), (40,)])
 def test_loops(shape):
     """Where XLA may round products and sums of neighbors together."""
 
