@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import fuzz_judge
 import fuzz_values
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,6 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "top_k": ops_rows.top_k,
     "argsort": ops_rows.argsort,
 }
-_BY_BITS = ("bits", "nans")
 # Wrappers, the simplest first; those of loops make what is written out.
 _ANY = ((), ("vmap",), (), ("vmap", "vmap"))
 _LOOPS = (("scan",), ("vmap", "scan"), ("scan", "vmap"), ("scan",))
@@ -69,7 +69,7 @@ def build(name: str, seed: int, given: Sequence[int] | None = None) -> Program:
         _write(b, name, count)
     with program.options():  # some operations set an option
         _wrap(b, name)
-    is_close = program.judge not in _BY_BITS
+    is_close = program.judge not in fuzz_judge.BY_BITS
     # Of these, close names replace what exact ones leave.
     has_close = name in ("conv_general_dilated", "dot_general")
     program.exact = not is_close and (has_close or not draw.rarely(4))
@@ -87,7 +87,9 @@ def _write(b: Builder, name: str, count: int) -> None:
     main(b)
     # A handler in a loop keeps XLA from making it one function, and XLA then
     # adds the products of a matrix in another order.
-    if b.program.judge not in _BY_BITS or (name == "dot_general" and b.in_loop):
+    if b.program.judge not in fuzz_judge.BY_BITS or (
+        name == "dot_general" and b.in_loop
+    ):
         return
     for _ in range(count - 1):
         _one(b)
@@ -138,7 +140,7 @@ def _is_differentiable(b: Builder) -> bool:
     return (
         fuzz_values.is_float(leaves[0].dtype)
         and first.dtype == str(leaves[0].dtype)
-        and b.program.judge in ("bits", "nans", "linear", "solved")
+        and b.program.judge in (*fuzz_judge.BY_BITS, "linear", "solved")
         and all(leaf.dtype == leaves[0].dtype for leaf in leaves)
     )
 

@@ -18,6 +18,10 @@ Leaves: TypeAlias = Sequence[np.ndarray]
 Plain: TypeAlias = Callable[..., Leaves]
 
 
+# "nans": all NaNs are equal. "flushed": subnormal numbers are zeros, too.
+BY_BITS = ("bits", "nans", "flushed")
+
+
 def leaves(results: object) -> list[np.ndarray]:
     """Results as NumPy's arrays."""
     return [np.asarray(x) for x in jax.tree.leaves(results)]
@@ -50,6 +54,14 @@ def _bytes(x: np.ndarray) -> np.ndarray:
     return flat.view(np.uint8)
 
 
+def _flushed(x: np.ndarray) -> np.ndarray:
+    """With zeros for subnormal numbers."""
+    if not jnp.issubdtype(x.dtype, np.floating):
+        return x
+    is_small = np.abs(x) < jnp.finfo(x.dtype).tiny
+    return np.where(is_small, np.copysign(x.dtype.type(0), x), x)
+
+
 def judge(
     program: Program,
     name: str,
@@ -62,14 +74,16 @@ def judge(
 
     Args:
       program: that has run.
-      name: "bits", "nans" or the name of a function of `fuzz_bounds`.
+      name: one of BY_BITS or the name of a function of `fuzz_bounds`.
       got: the package's results.
       want: JAX's own.
       arguments: of the program.
       plain: runs JAX's own code for other arguments.
     """
-    if name in ("bits", "nans"):
-        return by_bits(got, want, name == "nans")
+    if name == "flushed":
+        got, want = ([_flushed(x) for x in part] for part in (got, want))
+    if name in BY_BITS:
+        return by_bits(got, want, name != "bits")
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
         if (g.shape, g.dtype) != (w.shape, w.dtype):
             return (

@@ -184,7 +184,7 @@ class Pair:
         """
         program = self.program
         nans = self._judge != "bits"
-        kept = ["own", "kept"] if self._judge in ("bits", "nans") else ["own"]
+        kept = ["own", "kept"] if self._judge in fuzz_judge.BY_BITS else ["own"]
         want = self.plain(*arguments)
         with program.options(), xla_ffi_accelerate.disabled():
             got = fuzz_judge.leaves(self._kit(*arguments))
