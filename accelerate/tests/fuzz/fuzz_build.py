@@ -31,6 +31,7 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "dot_general": ops_products.dot_general,
     "eigh": ops_close.eigh,
     "fft": ops_close.fft,
+    "gamma": ops_random.gamma,
     "linalg": ops_close.linalg,
     "loops": ops_products.loops,
     "math": ops_close.math,
