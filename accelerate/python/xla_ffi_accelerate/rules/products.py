@@ -77,7 +77,7 @@ def _in_small_loop(lhs: ShapedArray, count: int, *sides: int) -> Reason:
     """
     m, k, n = sides
     size = count * (m * k + k * n + m * n) * lhs.dtype.itemsize
-    if _loops.inside() and _loops.has_room() and size <= _loops.BYTES:
+    if _loops.inside() and _loops.is_widened() and size <= _loops.BYTES:
         return "in a loop that is one function, XLA adds in another order"
     return None
 
