@@ -77,7 +77,12 @@ def inside() -> bool:
 
 def has_room() -> bool:
     """Whether loops of more than 1,024 bytes are made one function of."""
-    return _HAS_ROOM or OPTION in _flags()
+    return _HAS_ROOM or is_widened()
+
+
+def is_widened() -> bool:
+    """Whether XLA's option for loops is set."""
+    return OPTION in _flags()
 
 
 def widen() -> None:

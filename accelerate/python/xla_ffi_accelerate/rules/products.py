@@ -83,7 +83,7 @@ def _why_not_called(sizes: Sizes, dtype: str) -> Reason:
     # The self-test has no such loop, in which XLA writes the product out.
     elements = count * (m * k + k * n + m * n)
     size = elements * np.dtype(dtype).itemsize
-    if _loops.inside() and _loops.has_room() and size <= _loops.BYTES:
+    if _loops.inside() and _loops.is_widened() and size <= _loops.BYTES:
         return "in a loop that is one function, XLA adds in another order"
     return None
 
