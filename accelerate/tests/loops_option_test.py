@@ -99,9 +99,9 @@ def test_explain_loops():
     x = jnp.ones(8)
     (loop,) = loops(scanned(jnp.sin, 11), x)
     assert loop.is_one_function and loop.steps == 11
-    assert re.fullmatch(
-        r"loops_option_test.py:\d+: 11 steps, one function", str(loop)
-    )
+    # XLA of jax 0.8 keeps no lines.
+    where = r"loops_option_test.py:\d+|jit\(<lambda>\)/while"
+    assert re.fullmatch(f"({where}): 11 steps, one function", str(loop))
     with xla_ffi_accelerate.disabled():
         (loop,) = loops(scanned(jnp.sort, 12), x)
     assert not loop.is_one_function and list(loop.calls) == ["sort"]
