@@ -417,7 +417,9 @@ def test_drawn_at_random(name, data):
     )
     x = np.array(values, np.float32).reshape(4, n, n)
     got, want = (f(x) for f in fuzzed(name, n))
-    if is_exact:
+    # Without AVX-512 XLA adds in another order: a product is close there.
+    is_close = name == "product" and not _processor.has_avx512()
+    if is_exact and not is_close:
         assert bits(got) == bits(want)
         return
     for g, w in zip(
