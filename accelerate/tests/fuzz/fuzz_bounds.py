@@ -4,6 +4,7 @@ Each function returns, for each result, what to compare it with and how far it
 may be from that; anything is right where the bound is not a number.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -14,6 +15,27 @@ from fuzz_program import Program
 Leaves: TypeAlias = Sequence[np.ndarray]
 Plain: TypeAlias = Callable[..., Leaves]
 Bounds: TypeAlias = tuple[Leaves, Sequence[object]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a program has returned.
+
+    Attributes:
+      program: that has run.
+      got: the package's results.
+      want: JAX's own.
+      arguments: of the program.
+      plain: runs JAX's own code for other arguments.
+    """
+
+    program: Program
+    got: Leaves
+    want: Leaves
+    arguments: Leaves
+    plain: Plain
+
+
 # Times the bound of one operation: a derivative consists of several, and uses
 # their results.
 _DERIVATIVE = 32
@@ -29,40 +51,28 @@ def _is_derivative(program: Program) -> bool:
     return any("jax.grad" in w for w in program.wrappers)
 
 
-def linear(
-    program: Program,
-    got: Leaves,
-    want: Leaves,
-    arguments: Leaves,
-    plain: Plain,
-) -> Bounds:
+def linear(run: Run) -> Bounds:
     """2 n eps times the sum of the products' magnitudes.
 
     The program itself, of ones and of the arguments' magnitudes, says how many
     products a result has, and that sum.
     """
-    counts = plain(*(np.ones_like(x) for x in arguments))
-    sizes = plain(*(np.abs(x) for x in arguments))
-    return want, [
+    counts = run.plain(*(np.ones_like(x) for x in run.arguments))
+    sizes = run.plain(*(np.abs(x) for x in run.arguments))
+    return run.want, [
         2 * np.maximum(n, 1) * _eps(w) * s + np.finfo(w.dtype).tiny
-        for n, w, s in zip(counts, want, sizes, strict=True)
+        for n, w, s in zip(counts, run.want, sizes, strict=True)
     ]
 
 
-def solved(
-    program: Program,
-    got: Leaves,
-    want: Leaves,
-    arguments: Leaves,
-    plain: Plain,
-) -> Bounds:
+def solved(run: Run) -> Bounds:
     """8 n eps times the matrix's condition, of the largest result or of one.
 
     Of a matrix that is singular, only what is not finite has to agree.
     """
     matrices = [
         x
-        for x, a in zip(arguments, program.arrays, strict=True)
+        for x, a in zip(run.arguments, run.program.arrays, strict=True)
         if a.kinds[0] not in ("small", "normal")
     ]
     (a,) = matrices
@@ -70,14 +80,16 @@ def solved(
     condition = condition[..., None, None]
     bounds: list[object] = []
     wants: list[np.ndarray] = []
-    for g, w in zip(got, want, strict=True):
+    for g, w in zip(run.got, run.want, strict=True):
         ok = np.isfinite(g)
-        rank = w.ndim - program.batch
-        axes = tuple(range(program.batch, w.ndim))
+        rank = w.ndim - run.program.batch
+        axes = tuple(range(run.program.batch, w.ndim))
         size = np.where(np.isfinite(w), np.abs(w), 0)
         size = size.max(axes, keepdims=True, initial=1)
         each = condition.reshape(*condition.shape[:-2], *(1,) * rank)
-        times = each * (each * _DERIVATIVE if _is_derivative(program) else 1)
+        times = each * (
+            each * _DERIVATIVE if _is_derivative(run.program) else 1
+        )
         bound = 8 * a.shape[-1] * _eps(w) * times * size
         is_singular = each > 1e3
         wants.append(np.where(is_singular & (np.isfinite(w) == ok), g, w))
@@ -90,60 +102,44 @@ def _eigen_bound(a: np.ndarray, batch: int) -> np.ndarray:
     return 16 * _eps(a) * size.max(-1, initial=0)
 
 
-def eigenvalues(
-    program: Program,
-    got: Leaves,
-    want: Leaves,
-    arguments: Leaves,
-    plain: Plain,
-) -> Bounds:
+def eigenvalues(run: Run) -> Bounds:
     """16 eps of the largest."""
-    bound = _eigen_bound(arguments[0], program.batch)
-    return want, [bound[..., None]]
+    bound = _eigen_bound(run.arguments[0], run.program.batch)
+    return run.want, [bound[..., None]]
 
 
-def eigenvectors(
-    program: Program,
-    got: Leaves,
-    want: Leaves,
-    arguments: Leaves,
-    plain: Plain,
-) -> Bounds:
+def eigenvectors(run: Run) -> Bounds:
     """Values as above; residuals and right angles of vectors in the same bound.
 
     What is returned to compare the vectors with is themselves, or else nothing.
     """
-    a = arguments[0].astype(np.float64)
-    bound = _eigen_bound(arguments[0], program.batch)[..., None]
-    w, v = (x.astype(np.float64) for x in got)
+    a = run.arguments[0].astype(np.float64)
+    bound = _eigen_bound(run.arguments[0], run.program.batch)[..., None]
+    w, v = (x.astype(np.float64) for x in run.got)
     residual = np.abs(a @ v - v * w[..., None, :])
     unit = np.abs(np.swapaxes(v, -1, -2) @ v - np.eye(a.shape[-1]))
-    is_right = (residual <= bound[..., None]) & (unit <= 16 * _eps(got[1]))
-    return [want[0], np.where(is_right, got[1], np.inf)], [bound, 0]
+    is_right = (residual <= bound[..., None]) & (unit <= 16 * _eps(run.got[1]))
+    return [run.want[0], np.where(is_right, run.got[1], np.inf)], [bound, 0]
 
 
-def ulp(
-    program: Program,
-    got: Leaves,
-    want: Leaves,
-    arguments: Leaves,
-    plain: Plain,
-) -> Bounds:
+def ulp(run: Run) -> Bounds:
     """0.501 ulp of what JAX's own code gives in double precision."""
     wide = []
-    for x in arguments:
+    for x in run.arguments:
         y = x.astype(np.float64)
         tiny = float(np.finfo(np.float32).tiny)
         wide.append(np.where(np.abs(y) < tiny, np.copysign(0, y), y))
-    with program.options():
-        exact = [np.asarray(program.function()(*wide))]
+    with run.program.options():
+        exact = [np.asarray(run.program.function()(*wide))]
         # Of a negative base, also a subnormal one, some powers are NaN.
-        kept = program.function()(*(x.astype(np.float64) for x in arguments))
-        is_nan = np.isnan(got[0]) & np.isnan(np.asarray(kept))
+        kept = run.program.function()(
+            *(x.astype(np.float64) for x in run.arguments)
+        )
+        is_nan = np.isnan(run.got[0]) & np.isnan(np.asarray(kept))
         exact[0] = np.where(is_nan, np.nan, exact[0])
     bounds: list[object] = []
     wants: list[np.ndarray] = []
-    for g, e in zip(got, exact, strict=True):
+    for g, e in zip(run.got, exact, strict=True):
         info = jax.numpy.finfo(g.dtype)
         scale = np.maximum(np.abs(e), float(info.tiny))
         unit = 2.0 ** np.floor(np.log2(scale)) * float(info.eps)
@@ -156,53 +152,35 @@ def ulp(
     return wants, bounds
 
 
-def logsum(
-    program: Program,
-    got: Leaves,
-    want: Leaves,
-    arguments: Leaves,
-    plain: Plain,
-) -> Bounds:
+def logsum(run: Run) -> Bounds:
     """8 eps (m + log n); of f64, JAX's own error is added, n eps (m + log n).
 
     What f32 is compared with is of double precision.
     """
-    (x,) = arguments
+    (x,) = run.arguments
     m = np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0)
     n = max(x.shape, default=1)
     unit = _eps(x) * (m + np.log(max(n, 2)))
     if x.dtype == np.float64:
-        return want, [(8 + n) * unit]
-    with program.options():
-        exact = np.asarray(program.function()(x.astype(np.float64)))
+        return run.want, [(8 + n) * unit]
+    with run.program.options():
+        exact = np.asarray(run.program.function()(x.astype(np.float64)))
     return [exact], [8 * unit]
 
 
-def transform(
-    program: Program,
-    got: Leaves,
-    want: Leaves,
-    arguments: Leaves,
-    plain: Plain,
-) -> Bounds:
+def transform(run: Run) -> Bounds:
     """4 n eps times the sum of a row's magnitudes."""
-    (x,) = arguments
+    (x,) = run.arguments
     n = max(x.shape[-1] * 2, 1)
     size = np.abs(x).sum(-1).max(initial=0)
-    return want, [4 * n * _eps(w) * size for w in want]
+    return run.want, [4 * n * _eps(w) * size for w in run.want]
 
 
-def samples(
-    program: Program,
-    got: Leaves,
-    want: Leaves,
-    arguments: Leaves,
-    plain: Plain,
-) -> Bounds:
+def samples(run: Run) -> Bounds:
     """Some eps, but for one sample in a hundred: at the limit of acceptance."""
     wants: list[np.ndarray] = []
     bounds: list[object] = []
-    for g, w in zip(got, want, strict=True):
+    for g, w in zip(run.got, run.want, strict=True):
         bound = 64 * _eps(w) * np.maximum(np.abs(w), 1)
         is_other = ~(np.abs(g - w) <= bound) & np.isfinite(w)
         is_rare = is_other.sum() <= w.size / 100

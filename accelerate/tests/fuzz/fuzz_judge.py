@@ -93,7 +93,8 @@ def judge(
             )
     find = getattr(fuzz_bounds, name)
     with np.errstate(all="ignore"):
-        wants, bounds = find(program, got, want, arguments, plain)
+        run = fuzz_bounds.Run(program, got, want, arguments, plain)
+        wants, bounds = find(run)
         for i, (g, w, bound) in enumerate(zip(got, wants, bounds, strict=True)):
             found = within(g, w, bound)
             if found:

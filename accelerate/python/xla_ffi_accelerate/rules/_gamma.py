@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _jax
+from xla_ffi_accelerate import _dtypes, _jax
 from xla_ffi_accelerate._rule import Reason
 from xla_ffi_kit import lowering
 
@@ -31,7 +31,7 @@ _FLAGS = 32
 def covers(keys: ShapedArray, alpha: ShapedArray, *, log_space: bool) -> Reason:
     """As `Rule.covers`, of Threefry's keys."""
     del log_space
-    if str(alpha.dtype) not in ("float32", "float64"):
+    if str(alpha.dtype) not in _dtypes.WIDE:
         return f"it is not written out for {alpha.dtype}"
     if not lowering.is_static(keys.shape, alpha.shape):
         return "its shape is symbolic"
