@@ -82,12 +82,64 @@ rms_norm = xla_ffi_kit.FfiOp(
 
 
 # --- Isotonic regression ------------------------------------------------------
+def _pool_first(scores, targets):
+    """One row in plain JAX, as one writes it first: (fitted, blocks).
+
+    Each step merges two blocks or pushes a value. XLA copies the arrays for the
+    lax.cond of each: quadratic time.
+    """
+    n = scores.size
+    places = jnp.argsort(scores)
+    # Places with one score have one value.
+    group = jnp.cumsum(jnp.diff(scores[places], prepend=jnp.nan) != 0) - 1
+    values = jax.ops.segment_sum(targets[places], group, n)
+    sizes = jax.ops.segment_sum(jnp.ones_like(targets), group, n)
+
+    def violates(state):
+        """Whether the last block's mean is not above that of the one before."""
+        _, top, sums, counts = state
+        first, last = jnp.maximum(top - 2, 0), top - 1
+        falls = sums[first] * counts[last] >= sums[last] * counts[first]
+        return (top > 1) & falls
+
+    def merge(state):
+        i, top, sums, counts = state
+        sums = sums.at[top - 2].add(sums[top - 1])
+        return i, top - 1, sums, counts.at[top - 2].add(counts[top - 1])
+
+    def push(state):
+        i, top, sums, counts = state
+        sums = sums.at[top].set(values[i])
+        return i + 1, top + 1, sums, counts.at[top].set(sizes[i])
+
+    zeros = jnp.zeros_like(targets)
+    _, top, sums, counts = jax.lax.while_loop(
+        lambda state: (state[0] <= group[-1]) | violates(state),
+        lambda state: jax.lax.cond(violates(state), merge, push, state),
+        (0, 0, zeros, zeros),
+    )
+    return _spread(top, sums, counts, places)
+
+
+def _spread(top, sums, counts, places):
+    """(fitted, blocks) of each place, from the blocks in sorted order."""
+    n = places.size
+    counts = jnp.where(jnp.arange(n) < top, counts, 0)
+    means = sums / jnp.maximum(counts, 1)
+    blocks = jnp.repeat(
+        jnp.arange(n, dtype=jnp.int32),
+        counts.astype(jnp.int32),
+        total_repeat_length=n,
+    )
+    fitted = jnp.zeros_like(means).at[places].set(means[blocks])
+    return fitted, jnp.zeros_like(blocks).at[places].set(blocks)
+
+
 def _pool(scores, targets):
     """One row in plain JAX: (fitted, blocks).
 
     This is the fastest that we found: the inner loop carries scalars alone,
-    and XLA updates the arrays of the outer one in place. With a lax.cond that
-    merges or pushes, XLA copies the arrays at each step: quadratic time.
+    and XLA updates the arrays of the outer one in place.
     """
     n = scores.size
     places = jnp.arange(n, dtype=jnp.int32)
@@ -122,15 +174,7 @@ def _pool(scores, targets):
     sums, counts, top, _, _ = jax.lax.fori_loop(
         0, n, push, (zeros, zeros, 0, zero, zero)
     )
-    counts = jnp.where(jnp.arange(n) < top, counts, 0)
-    means = sums / jnp.maximum(counts, 1)
-    blocks = jnp.repeat(
-        jnp.arange(n, dtype=jnp.int32),
-        counts.astype(jnp.int32),
-        total_repeat_length=n,
-    )
-    fitted = jnp.zeros_like(targets).at[places].set(means[blocks])
-    return fitted, jnp.zeros_like(places).at[places].set(blocks)
+    return _spread(top, sums, counts, places)
 
 
 def _average_row(blocks, values):
@@ -145,27 +189,6 @@ def plain_block_average(blocks: jax.Array, values: jax.Array) -> jax.Array:
     return jnp.vectorize(_average_row, signature="(n),(n)->(n)")(blocks, values)
 
 
-@jax.custom_jvp
-def plain_isotonic(
-    scores: jax.Array, targets: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """The values closest to the targets that never fall as the score rises.
-
-    Args:
-      scores: f32[..., n].
-      targets: f32[..., n].
-
-    Returns:
-      The fitted values, like the targets, and the number of the block of places
-      with one value that each belongs to, int32[..., n].
-    """
-    n = scores.shape[-1]
-    rows = [x.reshape(-1, n) for x in (scores, targets)]
-    # Not vmap, which would take as many steps for each row as for the longest.
-    fitted, blocks = jax.lax.map(lambda row: _pool(*row), tuple(rows))
-    return fitted.reshape(scores.shape), blocks.reshape(scores.shape)
-
-
 def _isotonic_jvp_by(isotonic, average):
     """The derivative: each fitted value is its block's mean target."""
 
@@ -177,7 +200,36 @@ def _isotonic_jvp_by(isotonic, average):
     return jvp
 
 
-plain_isotonic.defjvp(_isotonic_jvp_by(plain_isotonic, plain_block_average))
+def _isotonic_by(pool):
+    """Isotonic regression by a function of one row."""
+
+    @jax.custom_jvp
+    def isotonic(
+        scores: jax.Array, targets: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The values closest to the targets that never fall as the score rises.
+
+        Args:
+          scores: f32[..., n].
+          targets: f32[..., n].
+
+        Returns:
+          The fitted values, like the targets, and the number of the block of
+          places with one value that each belongs to, int32[..., n].
+        """
+        n = scores.shape[-1]
+        rows = [x.reshape(-1, n) for x in (scores, targets)]
+        # Not vmap, which would take as many steps for each row as for the
+        # longest.
+        fitted, blocks = jax.lax.map(lambda row: pool(*row), tuple(rows))
+        return fitted.reshape(scores.shape), blocks.reshape(scores.shape)
+
+    isotonic.defjvp(_isotonic_jvp_by(isotonic, plain_block_average))
+    return isotonic
+
+
+first_isotonic = _isotonic_by(_pool_first)
+plain_isotonic = _isotonic_by(_pool)
 
 block_average = xla_ffi_kit.FfiOp(
     "quickstart.block_average",

@@ -311,7 +311,14 @@ ROWS = {
 
 @pytest.mark.parametrize("targets", ROWS)
 @pytest.mark.parametrize("scores", ROWS)
-@pytest.mark.parametrize("isotonic", [ops.isotonic, ops.plain_isotonic])
+@pytest.mark.parametrize(
+    "isotonic",
+    [
+        jax.jit(lambda *x, f=f: f(*x))
+        for f in (ops.isotonic, ops.plain_isotonic, ops.first_isotonic)
+    ],
+    ids=["C++", "the best", "the first"],
+)
 def test_isotonic_regression(isotonic, scores, targets):
     random = np.random.default_rng(0)
     x, y = (
@@ -355,13 +362,14 @@ def test_another_regression_is_a_problem():
     data = calibrate.Predictions(*random.random((2, 50), np.float32))
     plain = calibrate.fit(ops.plain_isotonic, data, "test")
     kit = calibrate.fit(ops.isotonic, data, "test")
-    assert calibrate.result(kit, plain).problems == []
-    wrong = kit._replace(gradient=-kit.gradient)
-    (problem,) = calibrate.result(wrong, plain).problems
-    assert problem == (
-        "isotonic regression's gradients by C++ are others than plain JAX's"
-    )
-    (problem,) = calibrate.result(plain, plain).problems
+    assert calibrate.result(kit, plain, plain).problems == []
+    wrong = plain._replace(gradient=-kit.gradient)
+    for pair in ((wrong, plain), (plain, wrong)):
+        (problem,) = calibrate.result(kit, *pair).problems
+        assert problem == (
+            "isotonic regression's gradients by C++ are others than plain JAX's"
+        )
+    (problem,) = calibrate.result(plain, plain, plain).problems
     assert problem == "the C++ handler is not in the compiled program"
 
 

@@ -78,21 +78,21 @@ def test_so_is_the_compiler_that_a_launcher_is_called_by(folder, monkeypatch):
     ("code", "flags", "variable"),
     [
         (INCLUDED, ["-I{}"], None),
-        pytest.param(INCLUDED, ["-isystem", "{}"], None, marks=pytest.mark.ci),
+        pytest.param(INCLUDED, ["-isystem", "{}"], None, marks=pytest.mark.release),
         pytest.param(
-            INCLUDED, ["-idirafter", "{}"], None, marks=pytest.mark.ci
+            INCLUDED, ["-idirafter", "{}"], None, marks=pytest.mark.release
         ),
         pytest.param(
             '#include "constants.h"\n',
             ["-iquote", "{}"],
             None,
-            marks=pytest.mark.ci,
+            marks=pytest.mark.release,
         ),
         ("", ["-include", "{}/constants.h"], None),
         pytest.param(
-            "", ["-imacros", "{}/constants.h"], None, marks=pytest.mark.ci
+            "", ["-imacros", "{}/constants.h"], None, marks=pytest.mark.release
         ),
-        pytest.param(INCLUDED, [], "CPATH", marks=pytest.mark.ci),
+        pytest.param(INCLUDED, [], "CPATH", marks=pytest.mark.release),
         (INCLUDED, [], "CPLUS_INCLUDE_PATH"),
     ],
     ids=str,
@@ -147,21 +147,21 @@ def test_a_header_that_changes_while_it_is_compiled(folder, monkeypatch):
     ("code", "flags"),
     [
         (INCLUDED, ["-Iinner"]),
-        pytest.param(INCLUDED, ["-I", "inner"], marks=pytest.mark.ci),
-        pytest.param(INCLUDED, ["-isystem", "inner"], marks=pytest.mark.ci),
-        pytest.param(INCLUDED, ["-isysteminner"], marks=pytest.mark.ci),
-        pytest.param(INCLUDED, ["-idirafter", "inner"], marks=pytest.mark.ci),
-        pytest.param(INCLUDED, ["-Wp,-Iinner"], marks=pytest.mark.ci),
+        pytest.param(INCLUDED, ["-I", "inner"], marks=pytest.mark.release),
+        pytest.param(INCLUDED, ["-isystem", "inner"], marks=pytest.mark.release),
+        pytest.param(INCLUDED, ["-isysteminner"], marks=pytest.mark.release),
+        pytest.param(INCLUDED, ["-idirafter", "inner"], marks=pytest.mark.release),
+        pytest.param(INCLUDED, ["-Wp,-Iinner"], marks=pytest.mark.release),
         pytest.param(
             '#include "constants.h"\n',
             ["-iquote", "inner"],
-            marks=pytest.mark.ci,
+            marks=pytest.mark.release,
         ),
         ("", ["-include", "inner/constants.h"]),
-        pytest.param(INCLUDED, ["@words"], marks=pytest.mark.ci),
-        pytest.param(INCLUDED, ["@{}/words"], marks=pytest.mark.ci),
-        pytest.param(INCLUDED, "CPATH=inner", marks=pytest.mark.ci),
-        pytest.param(INCLUDED, "CPATH=/nowhere:inner", marks=pytest.mark.ci),
+        pytest.param(INCLUDED, ["@words"], marks=pytest.mark.release),
+        pytest.param(INCLUDED, ["@{}/words"], marks=pytest.mark.release),
+        pytest.param(INCLUDED, "CPATH=inner", marks=pytest.mark.release),
+        pytest.param(INCLUDED, "CPATH=/nowhere:inner", marks=pytest.mark.release),
         ("#include <inner/constants.h>\n", "CPLUS_INCLUDE_PATH=:/nowhere"),
     ],
     ids=str,
@@ -215,8 +215,8 @@ def nothing(folder):
     "option",
     [
         "-I",
-        pytest.param("-isystem", marks=pytest.mark.ci),
-        pytest.param("-iquote", marks=pytest.mark.ci),
+        pytest.param("-isystem", marks=pytest.mark.release),
+        pytest.param("-iquote", marks=pytest.mark.release),
     ],
 )
 def test_a_header_that_shadows_another(folder, prepare, name, option):

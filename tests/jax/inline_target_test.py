@@ -116,12 +116,12 @@ def test_a_function_of_a_module_is_found_by_its_name(folder):
     [
         "(2, 3)",
         "(3, 4)",
-        pytest.param("(3, 2)", marks=pytest.mark.ci),
-        pytest.param("(3,)", marks=pytest.mark.ci),
+        pytest.param("(3, 2)", marks=pytest.mark.release),
+        pytest.param("(3,)", marks=pytest.mark.release),
     ],
 )
 @pytest.mark.parametrize(
-    "by", ["source", pytest.param("macro", marks=pytest.mark.ci)]
+    "by", ["source", pytest.param("macro", marks=pytest.mark.release)]
 )
 def test_no_order_of_definitions_takes_another_function(folder, order, by):
     if by == "source":

@@ -69,20 +69,20 @@ def test_in_any_order_of_threads(shown):
         emulated_cuda.run_backwards(False)
 
 
-# Some of every kind on both platforms. The others on CPUs with --config=ci: the
+# Some of every kind on both platforms. The others on CPUs before a release: the
 # contract's other half, their values on CUDA, is above.
 _QUICK = ("gates", "edit_distance", "cubic_root")
 _CONTRACTS = [
     (name, platform) for name in _QUICK for platform in ("cpu", "emulator")
 ]
-_CONTRACTS_IN_CI = [(name, "cpu") for name in _NAMES if name not in _QUICK]
+_CONTRACTS_OF_OTHERS = [(name, "cpu") for name in _NAMES if name not in _QUICK]
 
 
 @pytest.mark.parametrize(
     ("name", "platform"),
     [
         *_CONTRACTS,
-        *(pytest.param(*one, marks=pytest.mark.ci) for one in _CONTRACTS_IN_CI),
+        *(pytest.param(*one, marks=pytest.mark.release) for one in _CONTRACTS_OF_OTHERS),
     ],
 )
 def test_contract(name, platform):

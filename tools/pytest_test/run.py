@@ -19,6 +19,7 @@ class Marks:
 
     def pytest_configure(self, config):
         config.addinivalue_line("markers", "ci: runs with --config=ci alone")
+        config.addinivalue_line("markers", "release: runs in //tests/compat")
 
 
 class Shard:
@@ -54,8 +55,8 @@ def main() -> int:
         options.append(f"--junitxml={report}")
     if wanted := os.environ.get("TESTBRIDGE_TEST_ONLY"):
         options += ["-k", wanted]
-    if os.environ.get(WITHOUT_CI_CASES):
-        options += ["-m", "not ci"]
+    without_ci = " and not ci" if os.environ.get(WITHOUT_CI_CASES) else ""
+    options += ["-m", "not release" + without_ci]
     shard = Shard()
     status = pytest.main([file, *options], [Marks(), shard])
     return 0 if status == NO_TESTS and shard.total > 1 else int(status)

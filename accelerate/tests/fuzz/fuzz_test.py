@@ -12,7 +12,7 @@ from fuzz_draw import Stream
 from xla_ffi_accelerate import _processor
 
 SEED = 1
-COUNT = 5
+COUNT = 3
 # So many more are drawn where none of them has met a rule.
 MOST = 100
 
