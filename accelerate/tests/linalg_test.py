@@ -4,6 +4,8 @@ import os
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 
+import functools
+
 import hypothesis
 import jax
 import jax.numpy as jnp
@@ -87,6 +89,28 @@ def test_triangular_solves(dtype):
 
         well = a / 4 + 2 * np.eye(n, dtype=dtype)
         check(f, well, b if left else b.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("n", [1, 4, 8])
+def test_many_vectors(n, left):
+    """They are written out, for 8 rows only if each is a column."""
+    solve = functools.partial(
+        jax.lax.linalg.triangular_solve, left_side=left, lower=True
+    )
+    well = matrices(8)[:2, :n, :n] / 4 + 2 * np.eye(n, dtype=np.float32)
+    b = np.random.default_rng(0).standard_normal((2, n, 1024), np.float32)
+    b[0, 0, 5] = np.nan
+    for a, b in ((well, b), (well[1], b[1])):
+        operands = a, b if left else b.swapaxes(-1, -2)
+        check(lambda a, b: solve(a, b), *operands, calls=0)
+        with xla_ffi_accelerate.enabled("linalg"):
+            text = jax.jit(lambda a, b: solve(a, b)).lower(*operands).as_text()
+        assert ("custom_call" in text) == (n == 8 and not left)
+    few = operands[1][..., :1023] if left else operands[1][:1023]
+    with xla_ffi_accelerate.enabled("linalg"):
+        text = jax.jit(lambda a, b: solve(a, b)).lower(a, few).as_text()
+    assert "custom_call" in text
 
 
 @pytest.mark.parametrize("n", SIZES)

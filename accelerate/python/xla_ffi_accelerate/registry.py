@@ -46,6 +46,7 @@ RULES: dict[str, Sequence[Rule]] = {
         linalg.LU,
         linalg.CHOLESKY,
         linalg.TRIANGULAR_SOLVE,
+        linalg.LONG_SOLVE,
     ],
     "math": math.RULES,
     "random": [random.THREEFRY, random.UNROLLED_THREEFRY, random.RANDOM_BITS],

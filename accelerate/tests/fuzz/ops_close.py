@@ -16,7 +16,7 @@ def _batch(b: Builder) -> tuple[int, ...]:
 
 
 def _rhs(b: Builder, lead: tuple[int, ...], n: int, dtype: str) -> str:
-    width = b.draw.one_of((1, 3, 2, 8))
+    width = b.draw.one_of((1, 3, 2, 8) if b.in_loop else (1, 3, 2, 8, 1024))
     return b.array((*lead, n, width), dtype, "small", "normal")
 
 

@@ -29,8 +29,11 @@ _MAX_ROWS_WRITTEN_OUT = 4
 _MAX_QR_WRITTEN_OUT = 3
 _MAX_EIGH_WRITTEN_OUT = 3
 _MAX_VECTORS_WRITTEN_OUT = 12
-# For more vectors LAPACK's blocks are as fast.
+# The kernel takes each vector of a matrix by itself.
 _MAX_VECTORS = 64
+# From so many on they are written out, a loop over the vectors. If they are the
+# rows of an array, only for matrices of few rows.
+_MIN_LONG = 1024
 
 
 def _covers(a: ShapedArray, **_: object) -> Reason:
@@ -49,7 +52,7 @@ def _covers_solve(
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2]:
         return "the operands' dtypes or batches differ"
     if not 1 <= b.shape[-1 if left_side else -2] <= _MAX_VECTORS:
-        return f"LAPACK is as fast for more than {_MAX_VECTORS} vectors"
+        return f"the kernel is for up to {_MAX_VECTORS} vectors"
     return _covers(a)
 
 
@@ -100,6 +103,17 @@ def _covers_few_solve(
     return _covers_few(a) or small.unless_up_to(
         _MAX_VECTORS_WRITTEN_OUT, [vectors], "vectors"
     )
+
+
+def _covers_long_solve(
+    a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
+) -> Reason:
+    rows = _MAX_ROWS if left_side else _MAX_ROWS_WRITTEN_OUT
+    if b.shape[-1 if left_side else -2] < _MIN_LONG:
+        return f"LAPACK is as fast for fewer than {_MIN_LONG} vectors"
+    return small.unless_up_to(
+        rows, a.shape[-1:], "rows"
+    ) or _dtypes.unless_in(_dtypes.WIDE, a.dtype)
 
 
 def _covers_few_qr(
@@ -192,6 +206,11 @@ TRIANGULAR_SOLVE = _rule(
     "triangular_solve",
     params("conjugate_a", "left_side", "lower", "transpose_a", "unit_diagonal"),
     *(_covers_solve, _solve),
+)
+LONG_SOLVE = small.rule(
+    *(TRIANGULAR_SOLVE.primitive, TRIANGULAR_SOLVE.params),
+    *(_covers_long_solve, _matrices.triangular_solve),
+    in_loops=False,
 )
 # The vectors may have other signs than LAPACK's.
 EIGH = _rule(

@@ -30,7 +30,7 @@ _MAX_WORDS = 2**32 - 2
 # it, is faster than a call. XLA starts threads for 9 hashes or more, except in
 # a loop, which a call would keep from being one function.
 _TINY = 8
-_TINY_IN_LOOP = 32
+_TINY_IN_LOOP = 16
 
 
 def _tiny() -> int:
