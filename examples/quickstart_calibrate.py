@@ -67,7 +67,7 @@ def predict(
 def fit(
     isotonic: Callable[..., Any], data: Predictions, say: str, rounds: int = 5
 ) -> Fit:
-    """Fits all predictions, after compilation; the least time of some rounds."""
+    """Fits all predictions, compiled; the least time of some rounds counts."""
     run = jax.jit(lambda *x: isotonic(*x)[0]).lower(*data).compile()
     fitted, seconds = run(*data), float("inf")
     for _ in range(rounds):
@@ -99,7 +99,7 @@ def error(confidence: np.ndarray, right: np.ndarray) -> float:
 
 
 def result(kit: Fit, first: Fit, best: Fit) -> report.Result:
-    """What the fits, by C++ and by two programs in plain JAX, say at the end."""
+    """What the fits, by C++ and twice by plain JAX, say for the report."""
     problems = [
         f"isotonic regression's {what} by C++ are others than plain JAX's"
         for plain in (first, best)

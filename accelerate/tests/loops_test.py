@@ -25,7 +25,6 @@ from xla_ffi_accelerate.rules import products
 jax.config.update("jax_enable_x64", True)
 
 
-
 def of_release(value, is_repeated):
     """A parameter whose test waits for a release if it repeats others."""
     marks = pytest.mark.release if is_repeated else ()
@@ -247,9 +246,7 @@ def test_every_triangle(left):
             for each in flags
         ]
 
-    check(
-        in_loop(solves), a, b if left else b.swapaxes(1, 2), tolerance=2**14
-    )
+    check(in_loop(solves), a, b if left else b.swapaxes(1, 2), tolerance=2**14)
 
 
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
@@ -264,9 +261,7 @@ def test_orthogonal_factors(mode):
     ordinary = [(a[2:],) for a in made]
     single = [(a.astype(np.float32),) for (a,) in ordinary]
     check(in_loop(of_each(factor)), *ordinary, *single)
-    check(
-        in_loop(of_each(lambda x: factor(x)[1])), *((a[:1],) for a in made)
-    )
+    check(in_loop(of_each(lambda x: factor(x)[1])), *((a[:1],) for a in made))
     check(
         in_loop(of_each(lambda x: factor(x)[0])),
         *((a[1:2].astype(np.float32),) for a in made),

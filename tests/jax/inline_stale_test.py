@@ -78,7 +78,9 @@ def test_so_is_the_compiler_that_a_launcher_is_called_by(folder, monkeypatch):
     ("code", "flags", "variable"),
     [
         (INCLUDED, ["-I{}"], None),
-        pytest.param(INCLUDED, ["-isystem", "{}"], None, marks=pytest.mark.release),
+        pytest.param(
+            INCLUDED, ["-isystem", "{}"], None, marks=pytest.mark.release
+        ),
         pytest.param(
             INCLUDED, ["-idirafter", "{}"], None, marks=pytest.mark.release
         ),
@@ -148,9 +150,13 @@ def test_a_header_that_changes_while_it_is_compiled(folder, monkeypatch):
     [
         (INCLUDED, ["-Iinner"]),
         pytest.param(INCLUDED, ["-I", "inner"], marks=pytest.mark.release),
-        pytest.param(INCLUDED, ["-isystem", "inner"], marks=pytest.mark.release),
+        pytest.param(
+            INCLUDED, ["-isystem", "inner"], marks=pytest.mark.release
+        ),
         pytest.param(INCLUDED, ["-isysteminner"], marks=pytest.mark.release),
-        pytest.param(INCLUDED, ["-idirafter", "inner"], marks=pytest.mark.release),
+        pytest.param(
+            INCLUDED, ["-idirafter", "inner"], marks=pytest.mark.release
+        ),
         pytest.param(INCLUDED, ["-Wp,-Iinner"], marks=pytest.mark.release),
         pytest.param(
             '#include "constants.h"\n',
@@ -161,7 +167,9 @@ def test_a_header_that_changes_while_it_is_compiled(folder, monkeypatch):
         pytest.param(INCLUDED, ["@words"], marks=pytest.mark.release),
         pytest.param(INCLUDED, ["@{}/words"], marks=pytest.mark.release),
         pytest.param(INCLUDED, "CPATH=inner", marks=pytest.mark.release),
-        pytest.param(INCLUDED, "CPATH=/nowhere:inner", marks=pytest.mark.release),
+        pytest.param(
+            INCLUDED, "CPATH=/nowhere:inner", marks=pytest.mark.release
+        ),
         ("#include <inner/constants.h>\n", "CPLUS_INCLUDE_PATH=:/nowhere"),
     ],
     ids=str,

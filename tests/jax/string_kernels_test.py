@@ -82,7 +82,10 @@ _CONTRACTS_OF_OTHERS = [(name, "cpu") for name in _NAMES if name not in _QUICK]
     ("name", "platform"),
     [
         *_CONTRACTS,
-        *(pytest.param(*one, marks=pytest.mark.release) for one in _CONTRACTS_OF_OTHERS),
+        *(
+            pytest.param(*one, marks=pytest.mark.release)
+            for one in _CONTRACTS_OF_OTHERS
+        ),
     ],
 )
 def test_contract(name, platform):

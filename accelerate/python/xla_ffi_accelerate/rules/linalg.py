@@ -111,9 +111,9 @@ def _covers_long_solve(
     rows = _MAX_ROWS if left_side else _MAX_ROWS_WRITTEN_OUT
     if b.shape[-1 if left_side else -2] < _MIN_LONG:
         return f"LAPACK is as fast for fewer than {_MIN_LONG} vectors"
-    return small.unless_up_to(
-        rows, a.shape[-1:], "rows"
-    ) or _dtypes.unless_in(_dtypes.WIDE, a.dtype)
+    return small.unless_up_to(rows, a.shape[-1:], "rows") or _dtypes.unless_in(
+        _dtypes.WIDE, a.dtype
+    )
 
 
 def _covers_few_qr(
