@@ -99,9 +99,9 @@ def test_many_vectors(n, left):
         jax.lax.linalg.triangular_solve, left_side=left, lower=True
     )
     well = matrices(8)[:2, :n, :n] / 4 + 2 * np.eye(n, dtype=np.float32)
-    b = np.random.default_rng(0).standard_normal((2, n, 1024), np.float32)
-    b[0, 0, 5] = np.nan
-    for a, b in ((well, b), (well[1], b[1])):
+    many = np.random.default_rng(0).standard_normal((2, n, 1024), np.float32)
+    many[0, 0, 5] = np.nan
+    for a, b in ((well, many), (well[1], many[1])):
         operands = a, b if left else b.swapaxes(-1, -2)
         check(lambda a, b: solve(a, b), *operands, calls=0)
         with xla_ffi_accelerate.enabled("linalg"):
