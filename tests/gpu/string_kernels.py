@@ -137,6 +137,13 @@ def hmm_forward(seen, transition):
     return jnp.moveaxis(out, 0, -2)
 
 
+def _argmax(x, axis):
+    """jnp.argmax, which XLA of jax 0.12 refuses to compile in a nested vmap."""
+    index = lax.broadcasted_iota(jnp.int32, x.shape, x.ndim + axis)
+    is_largest = x == jnp.max(x, axis, keepdims=True)
+    return jnp.min(jnp.where(is_largest, index, x.shape[axis]), axis)
+
+
 @xla_ffi_kit.rows(
     r"""
     int64_t states = 1;
@@ -187,11 +194,11 @@ def viterbi(score, transition):
     def forwards(best, now):
         sums = best[..., :, None] + transition
         best = jnp.max(sums, -2) + now
-        return best, (best, jnp.argmax(sums, -2))
+        return best, (best, _argmax(sums, -2))
 
     last, (best, back) = lax.scan(forwards, steps[0], steps[1:])
     best = jnp.concatenate([steps[:1], best])
-    state = jnp.argmax(last, -1)
+    state = _argmax(last, -1)
 
     def backwards(state, back):
         before = jnp.take_along_axis(back, state[..., None], -1)[..., 0]
