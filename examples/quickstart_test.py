@@ -363,9 +363,13 @@ def test_another_regression_is_a_problem():
     plain = calibrate.fit(ops.plain_isotonic, data, "test")
     kit = calibrate.fit(ops.isotonic, data, "test")
     assert calibrate.result(kit, plain, plain).problems == []
-    wrong = plain._replace(gradient=-kit.gradient)
-    for pair in ((wrong, plain), (plain, wrong)):
-        (problem,) = calibrate.result(kit, *pair).problems
+    wrong = kit._replace(gradient=-kit.gradient)
+    for fits in (
+        (wrong, plain, plain),
+        (kit, wrong, plain),
+        (kit, plain, wrong),
+    ):
+        (problem,) = calibrate.result(*fits).problems
         assert problem == (
             "isotonic regression's gradients by C++ are others than plain JAX's"
         )

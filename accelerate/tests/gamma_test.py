@@ -104,7 +104,9 @@ def test_constants():
     def all_of_them(key):
         return {
             "beta": r.beta(key, 0.5, 2.5, n, F32),
+            "chisquare": r.chisquare(key, 3.0, n, F32),
             "dirichlet": r.dirichlet(key, jnp.full(5, 0.3, F32), (99,), F32),
+            "f": r.f(key, 3.0, 4.0, n, F32),
             "gamma": r.gamma(key, 0.7, n, F64),
             "t": r.t(key, 3.0, n, F32),
         }

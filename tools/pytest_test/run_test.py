@@ -1,8 +1,9 @@
 """The main program of every pytest_test.
 
 Where its path begins with "//", as in the root folder of a container on some
-remote execution servers, with cases that only --config=ci runs, and where the
-packages are on sys.path without PYTHONPATH, as with rules_python 2.
+remote execution servers, with cases that only --config=ci or //tests/compat
+runs, and where the packages are on sys.path without PYTHONPATH, as with
+rules_python 2.
 """
 
 import os
@@ -32,6 +33,11 @@ def test_short():
 @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.ci)])
 def test_some(n):
     pass
+
+
+@pytest.mark.release
+def test_before_a_release():
+    pass
 """
 
 
@@ -59,10 +65,10 @@ def test_cases_of_ci(tmp_path):
     (tmp_path / "case_test.py").write_text(CASES)
     program = os.path.abspath(__main__.__file__)
     said = run(tmp_path, program)
-    assert "3 passed" in said
+    assert "3 passed, 1 deselected" in said
     assert "warning" not in said
     said = run(tmp_path, program, XLA_FFI_KIT_WITHOUT_CI_CASES="1")
-    assert "2 passed, 1 deselected" in said
+    assert "2 passed, 2 deselected" in said
 
 
 CHILD = """

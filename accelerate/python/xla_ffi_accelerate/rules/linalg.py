@@ -46,12 +46,17 @@ def _covers(a: ShapedArray, **_: object) -> Reason:
     return _dtypes.unless_in(_dtypes.WIDE, a.dtype)
 
 
+def _num_vectors(b: ShapedArray, left_side: bool) -> int:
+    count: int = b.shape[-1 if left_side else -2]
+    return count
+
+
 def _covers_solve(
     a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
 ) -> Reason:
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2]:
         return "the operands' dtypes or batches differ"
-    if not 1 <= b.shape[-1 if left_side else -2] <= _MAX_VECTORS:
+    if not 1 <= _num_vectors(b, left_side) <= _MAX_VECTORS:
         return f"the kernel is for up to {_MAX_VECTORS} vectors"
     return _covers(a)
 
@@ -99,9 +104,9 @@ def _covers_few_lu(a: ShapedArray, **_: object) -> Reason:
 def _covers_few_solve(
     a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
 ) -> Reason:
-    vectors = b.shape[-1 if left_side else -2]
+    vectors = [_num_vectors(b, left_side)]
     return _covers_few(a) or small.unless_up_to(
-        _MAX_VECTORS_WRITTEN_OUT, [vectors], "vectors"
+        _MAX_VECTORS_WRITTEN_OUT, vectors, "vectors"
     )
 
 
@@ -109,7 +114,7 @@ def _covers_long_solve(
     a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
 ) -> Reason:
     rows = _MAX_ROWS if left_side else _MAX_ROWS_WRITTEN_OUT
-    if b.shape[-1 if left_side else -2] < _MIN_LONG:
+    if _num_vectors(b, left_side) < _MIN_LONG:
         return f"LAPACK is as fast for fewer than {_MIN_LONG} vectors"
     return small.unless_up_to(rows, a.shape[-1:], "rows") or _dtypes.unless_in(
         _dtypes.WIDE, a.dtype

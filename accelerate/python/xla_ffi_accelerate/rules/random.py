@@ -28,7 +28,9 @@ _THREEFRY = "key<fry>"
 _MAX_WORDS = 2**32 - 2
 # Break-even size: up to here the unrolled hash, which fuses with what is around
 # it, is faster than a call. XLA starts threads for 9 hashes or more, except in
-# a loop, which a call would keep from being one function.
+# a loop, which a call would keep from being one function. XLA hashes again for
+# each element of a larger array that the words are fused into, which is why a
+# loop does not have more of them in place either.
 _TINY = 8
 _TINY_IN_LOOP = 16
 
