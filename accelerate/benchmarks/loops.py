@@ -5,10 +5,12 @@
     tools/bazel run //accelerate/benchmarks:loops -- --jax 0.12.0.1 --publish
 
 Processes take turns: one by JAX's own code, one under `enable()`, one with
-everything on (`enable(exact=False)`), one with the C++. Of each program the
-least time of all rounds counts, since other work on the machine only adds. The
-results are compared: those of `enable()` bit for bit. With the wheels it runs
-by `python accelerate/benchmarks/loops.py`, on any release of JAX.
+everything on (`enable(exact=False)`), one with the C++. There are several runs,
+each with new processes, since a loop is faster in some than in others. Of each
+program the least time of all rounds and runs counts, since other work on the
+machine only adds. The results are compared: those of `enable()` bit for bit.
+With the wheels it runs by `python accelerate/benchmarks/loops.py`, on any
+release of JAX.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs it; 1 if a result differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], metavar="WORD")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.05)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.02)
     parser.add_argument("--json", help="write the figures to this file")
     parser.add_argument("--publish", action="store_true")
     parser.add_argument("--jax", metavar="VERSION", help="another release")
@@ -47,18 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(
             f"--only: no program has any of {options.only} in its name"
         )
-    workers = {mode: Worker(mode) for mode in MODES}
-    rows: list[dict[str, Any]] = []
-    try:
-        for row in _measured(workers, chosen, options):
-            print(loops_page.line(row), flush=True)
-            rows.append(row)
-        jax = workers["plain"].ask(do="version")
-    finally:
-        for worker in workers.values():
-            worker.close()
+    runs, jax = [], ""
+    for _ in range(options.runs):
+        workers = {mode: Worker(mode) for mode in MODES}
+        try:
+            runs.append(list(_measured(workers, chosen, options)))
+            jax = str(workers["plain"].ask(do="version"))
+        finally:
+            for worker in workers.values():
+                worker.close()
+    rows = [loops_page.joined(same) for same in zip(*runs, strict=True)]
     print(loops_page.summary(rows))
-    found = {**loops_page.circumstances(str(jax)), "programs": rows}
+    found = {**loops_page.circumstances(jax), "programs": rows}
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1)
@@ -73,6 +76,7 @@ def _again(options: argparse.Namespace) -> int:
     import another_jax
 
     given = ["--rounds", f"{options.rounds}", "--seconds", f"{options.seconds}"]
+    given += ["--runs", f"{options.runs}"]
     if options.only:
         given += ["--only", *options.only]
     if options.json:
@@ -105,12 +109,14 @@ def _measured(
                 seconds = options.seconds
                 ns = workers[mode].ask(do="time", seconds=seconds)
                 least[mode] = min(least[mode], ns)
-        yield {
+        row = {
             "name": name,
             "ns": {mode: round(ns, 1) for mode, ns in least.items()},
             "first": {mode: round(s, 3) for mode, s in first.items()},
             "differs": _difference(results),
         }
+        print(loops_page.line(loops_page.joined([row])), flush=True)
+        yield row
 
 
 def _difference(results: dict[str, list[Any]]) -> str:

@@ -18,12 +18,14 @@ def test_it_measures_and_compares(tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "loops.json"
     some = ["GARCH likelihood", "Kalman filter", "sort of 8", "solve of 3"]
-    short = ["--rounds", "1", "--seconds", "0.001", "--json", str(file)]
+    short = ["--runs", "2", "--rounds", "1", "--seconds", "0.001"]
+    short += ["--json", str(file)]
     assert loops.main(["--only", *some, *short]) == 0
     rows = json.loads(file.read_text())["programs"]
     assert {"plain", "exact", "all"} <= set(rows[0]["ns"])
     assert any("C++" in row["ns"] for row in rows)
-    assert all(ns > 0 for row in rows for ns in row["ns"].values())
+    for row in rows:
+        assert all(len(ns) == 2 and min(ns) > 0 for ns in row["ns"].values())
 
 
 def test_an_unknown_name_is_an_error(capsys):
@@ -47,6 +49,14 @@ def test_a_difference_is_found():
     assert "all" in loops._difference(_results(all=x * 1.01))
     assert "all" in loops._difference(_results(all=x * np.nan))
     assert "C++" in loops._difference(_results(**{"C++": x[:1]}))
+
+
+def test_slower_is_what_loses_in_each_run():
+    runs = [{"plain": 1, "all": 2}, {"plain": 1, "all": 1.5}]
+    rows = [{"name": "x", "ns": ns, "first": {}, "differs": ""} for ns in runs]
+    assert loops_page.slower([loops_page.joined(rows)], "all") == ["x"]
+    rows[1]["ns"]["all"] = 1
+    assert loops_page.slower([loops_page.joined(rows)], "all") == []
 
 
 def test_page_and_picture_are_current():

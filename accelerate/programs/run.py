@@ -1,14 +1,17 @@
 """Public programs with and without the package.
 
     tools/bazel run //accelerate/programs:run [-- --only ott numpyro_nuts]
-    tools/bazel run //accelerate/programs:run -- --publish
+    tools/bazel run //accelerate/programs:run -- --publish [--one-core]
 
 The packages are installed from the lock, by hash, into an environment of their
-own, once; what runs downloads nothing. Each program runs in four processes that
-take turns: twice by JAX's own code, with XLA_FFI_ACCELERATE=exact, and with
-XLA_FFI_ACCELERATE=all. Of each the least time of all rounds counts, since other
-work on the machine only adds. Every array of the results is compared, bit for
-bit; what differs between the two plain processes differs by itself.
+own, once; what runs downloads nothing. Each program runs in processes that take
+turns: by JAX's own code, with XLA_FFI_ACCELERATE=exact, and with
+XLA_FFI_ACCELERATE=all. That is a run, and there are several, each with new
+processes, since one and the same program is faster in some processes than in
+others. Of each mode the least time of all rounds counts, since other work on
+the machine only adds, and the median of the first calls. Every array of the
+results is compared, bit for bit; what differs between two plain processes
+differs by itself.
 
 With pip alone: install requirements_lock.txt with --no-deps and both wheels,
 then `python accelerate/programs/run.py --python PYTHON`.
@@ -17,28 +20,46 @@ then `python accelerate/programs/run.py --python PYTHON`.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
+import functools
 import os
 import pathlib
 import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import page
 import worker
 
 HERE = pathlib.Path(__file__).absolute().parent
-# What each process has in XLA_FFI_ACCELERATE.
-MODES = {"plain": None, "again": None, "exact": "exact", "all": "all"}
+# What a process has in XLA_FFI_ACCELERATE.
+MODES = {"plain": None, "exact": "exact", "all": "all"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How often, and how long, a program runs.
+
+    Attributes:
+      runs: each has processes of its own, one of each mode.
+      rounds: of each run, in which its processes take turns.
+      seconds: that each process has in a round.
+    """
+
+    runs: int
+    rounds: int
+    seconds: float
 
 
 class Worker:
     """A program in a process of its own."""
 
     def __init__(
-        self, python: str, program: pathlib.Path, mode: str, log: Any
+        self, python: str, program: pathlib.Path, log: Any, mode: str
     ) -> None:
         env = {**os.environ, "KERAS_BACKEND": "jax"}
         env.pop("XLA_FFI_ACCELERATE", None)
@@ -72,13 +93,25 @@ class Worker:
         return pickle.load(self._process.stdout)  # of a process of ours
 
 
+@dataclasses.dataclass(frozen=True)
+class _Ran:
+    """What a process has shown: seconds, results, and what was replaced."""
+
+    first: float
+    least: float
+    leaves: list[Any]
+    replaced: dict[str, int]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs them; the number that failed or have other bits."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], metavar="WORD")
     parser.add_argument("--python", help="that has the packages and the wheels")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--one-core", action="store_true")
     parser.add_argument("--json", help="write the figures to this file")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args(arguments)
@@ -87,10 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(
             f"--only: no program has any of {options.only} in its name"
         )
+    if options.one_core:  # also of the processes that are started
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
         python = options.python or _installed(folder)
         rows = []
-        for row in measured(python, chosen, options.rounds, options.seconds):
+        plan = Plan(options.runs, options.rounds, options.seconds)
+        for row in measured(python, chosen, plan):
             print(page.line(row), flush=True)
             rows.append(row)
         found = {**page.circumstances(python), "programs": rows}
@@ -122,45 +158,50 @@ def _installed(folder: str) -> str:
 
 
 def measured(
-    python: str, chosen: Sequence[pathlib.Path], rounds: int, seconds: float
+    python: str, chosen: Sequence[pathlib.Path], plan: Plan
 ) -> Iterator[dict[str, Any]]:
     """The row of each program."""
     for program in chosen:
-        name = program.stem
-        workers: dict[str, Worker] = {}
         with tempfile.TemporaryFile() as log:
+            start = functools.partial(Worker, python, program, log)
             try:
-                for mode in MODES:
-                    workers[mode] = Worker(python, program, mode, log)
-                yield _row(name, workers, rounds, seconds)
+                runs = [_run(start, plan) for _ in range(plan.runs)]
             except EOFError:
                 log.seek(0)
                 text = log.read().decode(errors="replace").strip()
                 last = text.splitlines()[-1:] or ["it said nothing"]
-                yield {"name": name, "failed": last[0]}
-            finally:
-                for one in workers.values():
-                    one.close()
+                yield {"name": program.stem, "failed": last[0]}
+            else:
+                yield {"name": program.stem, **_row(runs)}
 
 
-def _row(
-    name: str, workers: dict[str, Worker], rounds: int, seconds: float
-) -> dict[str, Any]:
-    least = dict.fromkeys(workers, float("inf"))
-    for _ in range(rounds):
-        for mode, one in workers.items():
-            least[mode] = min(least[mode], one.time(seconds))
-    plain = workers["plain"].leaves
+def _run(start: Callable[[str], Worker], plan: Plan) -> dict[str, _Ran]:
+    with contextlib.ExitStack() as stack:
+        workers = {
+            mode: stack.enter_context(contextlib.closing(start(mode)))
+            for mode in MODES
+        }
+        least = dict.fromkeys(MODES, float("inf"))
+        for _ in range(plan.rounds):
+            for mode, one in workers.items():
+                least[mode] = min(least[mode], one.time(plan.seconds))
     return {
-        "name": name,
-        "ms": {m: round(s * 1e3, 4) for m, s in least.items()},
-        "first": {m: round(w.first, 3) for m, w in workers.items()},
-        "arrays": len(plain),
+        mode: _Ran(one.first, least[mode], one.leaves, one.replaced)
+        for mode, one in workers.items()
+    }
+
+
+def _row(runs: Sequence[dict[str, _Ran]]) -> dict[str, Any]:
+    want = runs[0]["plain"].leaves
+    return {
+        "ms": {m: [round(r[m].least * 1e3, 4) for r in runs] for m in MODES},
+        "first": {m: [round(r[m].first, 4) for r in runs] for m in MODES},
+        "arrays": len(want),
         "differs": {
-            mode: _differ(plain, workers[mode].leaves)
-            for mode in ("again", "exact", "all")
+            mode: max(_differ(want, run[mode].leaves) for run in runs)
+            for mode in MODES
         },
-        "replaced": workers["all"].replaced,
+        "replaced": runs[0]["all"].replaced,
     }
 
 

@@ -13,7 +13,7 @@ The packages are installed from the lock, by hash, into an environment of their
 own, once. The exit status is the number of tests that differ.
 
 With pip alone: install suites_lock.txt with --no-deps and both wheels, then
-`python accelerate/programs/suites.py --python PYTHON`.
+`PYTHONPATH=tests/compat python accelerate/programs/suites.py --python PYTHON`.
 """
 
 from __future__ import annotations

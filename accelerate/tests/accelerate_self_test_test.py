@@ -14,11 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import self_test
+from accelerate_data import own_cache, self_test
 from jax.experimental import sparse
 from jax.sharding import AxisType
 
 from xla_ffi_accelerate import (
+    _comparisons,
+    _kept_tests,
     _lowering,
     _processor,
     _self_tests,
@@ -83,6 +85,9 @@ CONFIGURATIONS = {
 }
 
 
+_cache = pytest.fixture(autouse=True)(own_cache)
+
+
 @pytest.fixture(autouse=True)
 def _off(monkeypatch):
     jax.clear_caches()  # what is lowered depends on the rules of a test
@@ -130,7 +135,7 @@ def test_a_self_test_finds_the_same(name):
 def test_every_self_test_finds_the_same(rule):
     rule = TESTED[rule]
     want = self_test(rule)
-    assert want is not None or rule.test is _self_tests.CONVOLVED
+    assert want is not None or rule.test is _comparisons.CONVOLVED
     with contextlib.ExitStack() as stack:
         # Those of the process first: what they restore is read from there.
         for name in sorted(CONFIGURATIONS, key=lambda n: "global" not in n):
@@ -176,7 +181,7 @@ def test_a_test_of_small_products_that_raises(monkeypatch):
     def fails(*_):
         raise ZeroDivisionError("by design")
 
-    monkeypatch.setattr(_self_tests, "_order", fails)
+    monkeypatch.setattr(_comparisons, "_order", fails)
     with enabled("dot_general"):
         f = jax.jit(lambda x: x @ x.swapaxes(1, 2))
         with forgotten(), pytest.warns(RuntimeWarning, match="by design"):
@@ -250,7 +255,7 @@ def test_a_self_test_fails_where_the_bits_differ(rule):
 def test_self_tests_within_a_lowering(unverified):
     def f(x, k):
         y = jnp.cumsum(x[0, 0, 0]) * jax.lax.sort(x[0, 0, 0])
-        return y[7] * _self_tests.convolve(x, k)
+        return y[7] * _comparisons.convolve(x, k)
 
     random = np.random.default_rng(0)
     x = random.standard_normal((2, 6, 9, 35)).astype(np.float32)
@@ -270,23 +275,66 @@ def test_self_tests_within_a_lowering(unverified):
             assert np.asarray(got).tobytes() == want[name].tobytes(), name
 
 
-def test_xla_without_avx512_is_not_verified(monkeypatch):
-    monkeypatch.setattr(_processor, "_description", lambda: " avx512f ")
-    verified = _self_tests._is_verified_cpu
-    assert verified(_self_tests.CONVOLVED)
+def test_what_is_verified_depends_on_the_processor(monkeypatch):
+    tests = "CONVOLVED", "WRITTEN_OUT", "POOLED"
+
+    def known(flags):
+        monkeypatch.setattr(_processor, "_description", lambda: f" {flags} ")
+        lines = (_self_tests.verified(getattr(_comparisons, t)) for t in tests)
+        return [line.get("0.10.2", "unknown") for line in lines]
+
+    fused = {"is_fused": 0}
+    assert known("fma avx2 avx512f") == [fused, {}, {}]
+    assert known("fma avx2") == [fused, None, {}]
+    assert known("fma") == known("avx2") == ["unknown", "unknown", {}]
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
-    assert not verified(_self_tests.CONVOLVED)
-    assert not verified(_self_tests.WRITTEN_OUT)
-    assert verified(_self_tests.POOLED)
+    assert known("fma avx2 avx512f") == ["unknown", "unknown", {}]
+
+
+def test_what_a_test_finds_is_kept_for_later_processes(monkeypatch, unverified):
+    calls = []
+    rule = registry.RULES["conv_general_dilated"][0]
+
+    def finds(*_):
+        calls.append(1)
+        return {"is_fused": 1}
+
+    replace_test(monkeypatch, "conv_general_dilated", finds)
+    x, k = np.ones((2, 6, 9, 35), "f"), np.ones((3, 3, 1, 35), "f")
+
+    def texts():
+        """As the first and a second process lower a program."""
+        for _ in range(2):
+            with forgotten(), enabled("conv_general_dilated"):
+                _kept_tests.read.cache_clear()
+                jax.clear_caches()
+                yield jax.jit(_comparisons.convolve).lower(x, k).as_text()
+
+    assert all(rule.target in text for text in texts())
+    assert len(calls) == 1
+    monkeypatch.setenv("XLA_FLAGS", "--another")
+    assert all(rule.target in text for text in texts())
+    assert len(calls) == 2
+    for wrong in ("[]", "{", '{"a": [1]}'):
+        _kept_tests._file().write_text(wrong)
+        assert all(rule.target in text for text in texts())
+    assert len(calls) == 5
+
+
+def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path, unverified):
+    (tmp_path / "xla_ffi_accelerate").write_text("no folder")
+    x = np.ones((40, 300), np.float32)
+    with enabled("cumsum"):
+        assert "xla_ffi_accelerate" in jax.jit(jnp.cumsum).lower(x).as_text()
 
 
 def test_another_processor_is_no_news(monkeypatch):
     replace_test(monkeypatch, "conv_general_dilated", lambda _: None)
-    monkeypatch.setattr(_processor, "has_avx512", lambda: False)
+    monkeypatch.setattr(_processor, "_description", lambda: "")
     x, k = np.ones((2, 6, 9, 35), "f"), np.ones((3, 3, 1, 35), "f")
     with forgotten(), warnings.catch_warnings(), enabled():
         warnings.simplefilter("error")
-        text = jax.jit(_self_tests.convolve).lower(x, k).as_text()
+        text = jax.jit(_comparisons.convolve).lower(x, k).as_text()
     assert "xla_ffi_accelerate" not in text
 
 
@@ -294,7 +342,7 @@ NO_BACKEND = """
 import jax, jaxlib, numpy as np
 import xla_ffi_accelerate
 from jax._src import xla_bridge
-from xla_ffi_accelerate import _self_tests
+from xla_ffi_accelerate import _comparisons, _self_tests
 _self_tests.VERIFIED = {}
 import jax.experimental.sparse
 xla_ffi_accelerate.enable()
@@ -302,7 +350,7 @@ assert not xla_bridge._backends
 jax.config.update("jax_num_cpu_devices", 3)
 assert jax.device_count() == 3
 x, k = np.ones((2, 6, 9, 35), np.float32), np.ones((3, 3, 1, 35), np.float32)
-text = jax.jit(_self_tests.convolve).lower(x, k).as_text()
+text = jax.jit(_comparisons.convolve).lower(x, k).as_text()
 (found,) = _self_tests._found.values()
 is_known = not isinstance(found, _self_tests.Failure)
 assert ("xla_ffi_accelerate.conv_general_dilated" in text) == is_known

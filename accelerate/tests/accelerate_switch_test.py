@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import pytest
+from accelerate_data import own_cache
 from jax.interpreters import mlir
 
 import xla_ffi_kit
@@ -31,6 +32,9 @@ from xla_ffi_accelerate._rule import Rule, SelfTest, params
 from xla_ffi_accelerate.rules import sorting
 
 X = np.array([3.0, 1, 2] * 7, np.float32)
+
+
+_cache = pytest.fixture(autouse=True)(own_cache)
 
 
 @pytest.fixture(autouse=True)

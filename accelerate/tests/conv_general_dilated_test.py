@@ -18,7 +18,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import _self_tests, registry
+from xla_ffi_accelerate import _comparisons, _self_tests, registry
 from xla_ffi_accelerate.rules import convolution
 
 jax.config.update("jax_enable_x64", True)
@@ -190,6 +190,43 @@ def test_close(dtype):
     )
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_channels_are_written_out(channels, dtype):
+    x = floats(2, 13, 15, channels, dtype=dtype)
+    k = floats(3, 4, 1, channels, dtype=dtype)
+    functions = [functools.partial(conv, **g) for g in GEOMETRIES.values()]
+    for f in (*functions, lambda x, k: jax.vjp(conv, x, k)[1](x)[0]):
+        check_close(f, x, k, calls=0)
+        assert "stablehlo.convolution" not in lowered(f, x, k)
+
+
+def test_few_channels_that_are_left_to_xla():
+    x, k = floats(2, 13, 15, 3), floats(9, 8, 1, 3)
+    for f, *operands in [
+        (conv, x, k),  # 72 products in a sum
+        (conv, x, k[:1, :1]),
+        (conv, x.astype(np.float16), k[:3, :3].astype(np.float16)),
+        (functools.partial(conv, lhs_dilation=(2, 2), padding=[(0, 0)] * 2), x)
+        + (k[:3, :3],),
+        (lambda x, k: jax.vjp(conv, x, k)[1](x)[1], x, k[:3, :3]),
+    ]:
+        assert "stablehlo.convolution" in lowered(f, *operands)
+
+
+def test_signals_are_one_channel():
+    x, k = floats(500), floats(9)
+    check_close(jnp.convolve, x, k, calls=0)
+    assert "stablehlo.convolution" not in lowered(jnp.convolve, x, k)
+    f = functools.partial(jax.scipy.signal.convolve2d, mode="same")
+    check_close(f, floats(20, 30), floats(5, 5), calls=0)
+
+
+def lowered(f, *operands):
+    with xla_ffi_accelerate.enabled("depthwise"):
+        return jax.jit(lambda *a: f(*a)).lower(*operands).as_text()
+
+
 def test_close_in_one_dimension():
     x, k = floats(2, 40, 20), floats(4, 1, 20)
 
@@ -275,15 +312,14 @@ def test_not_exported():
 
 
 def test_the_table_says_what_the_self_test_finds():
-    table = _self_tests.VERIFIED[RULE.test.name]
-    if _self_tests._is_verified_cpu(RULE.test):
-        assert table.get(jaxlib.__version__, KNOWN) == KNOWN
+    table = _self_tests.verified(RULE.test)
+    assert table.get(jaxlib.__version__, KNOWN) == KNOWN
 
 
 def test_the_self_test_fails_where_xla_sums_otherwise(monkeypatch):
     monkeypatch.setattr(convolution, "_MIN_CHANNELS", 1)
-    run = _self_tests._comparing(
-        _self_tests.convolve,
+    run = _comparisons._comparing(
+        _comparisons.convolve,
         lambda: (floats(2, 6, 9, 16), floats(3, 3, 1, 16)),
         trials=({"is_fused": 1}, {"is_fused": 0}),
     )

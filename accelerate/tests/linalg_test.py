@@ -20,7 +20,7 @@ import xla_ffi_accelerate
 jax.config.update("jax_enable_x64", True)
 
 TARGET = "xla_ffi_accelerate.linalg_"
-SIZES = (1, 2, 3, 4, 7, 8)
+SIZES = (1, 2, 3, 4, 7, 8, 13, 16)
 
 
 def both(f, *arguments):
@@ -111,6 +111,19 @@ def test_many_vectors(n, left):
     with xla_ffi_accelerate.enabled("linalg"):
         text = jax.jit(lambda a, b: solve(a, b)).lower(a, few).as_text()
     assert "custom_call" in text
+
+
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+@pytest.mark.parametrize("rows,columns", [(2, 2), (4, 4), (8, 3), (3, 4)])
+def test_many_orthogonal_factors(rows, columns, mode):
+    a = matrices(8, np.float32, 256)[:, :rows, :columns]
+    a[3], a[5] = 0, np.eye(rows, columns)
+    check(lambda a: jnp.linalg.qr(a, mode=mode), a, calls=0)
+    for some, is_written_out in ((a, True), (a[1:], False)):
+        with xla_ffi_accelerate.enabled("linalg"):
+            f = jax.jit(lambda a: jnp.linalg.qr(a, mode=mode))
+            text = f.lower(some).as_text()
+        assert ("custom_call" not in text) == is_written_out
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -222,7 +235,7 @@ def test_residuals(n, count, seed):
 
 def test_what_is_left_to_xla():
     for a in (
-        matrices(9),
+        matrices(17),
         matrices(4, count=3),
         matrices(4)[0],
         matrices(4)[:, :3],
@@ -230,7 +243,7 @@ def test_what_is_left_to_xla():
         matrices(4).astype(np.complex64),
     ):
         check(jax.lax.linalg.lu, a, calls=0)
-    check(jnp.linalg.cholesky, definite(9), calls=0)
+    check(jnp.linalg.cholesky, definite(17), calls=0)
 
 
 @pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit])

@@ -24,7 +24,7 @@ struct CumulativeProblem {
 
 // out[k] = in[0] op ... op in[k] for each line; integers wrap. Floats: sums and
 // products not reversed, in the order of XLA's CPU backend (float_lines.h);
-// maxima and minima as in cumulative_ops.h, a NaN as jnp.nan of either sign.
+// maxima and minima as in cumulative_ops.h, a NaN as jnp.nan.
 // `out` may be `in`. The elements are of type T, one of RealTypes.
 template <typename T>
 void Cumulative(const CumulativeProblem& problem, const Executor& executor);

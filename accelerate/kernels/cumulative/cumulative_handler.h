@@ -5,7 +5,7 @@
 // y[k] = x[0] op ... op x[k] along `axis`; with `reverse` = 1,
 // x[k] op ... op x[n - 1]. `op` is "sum", "product", "max" or "min". Integers
 // wrap; floats are rounded in the order of XLA's CPU backend. The maximum and
-// minimum of what has a NaN is one, of either sign, without its payload.
+// minimum of what has a NaN is jnp.nan.
 //
 // x: s8 to s64, u8 to u64, f16, bf16, f32, f64, but no float for "sum" and
 // "product" with `reverse`; attributes axis: s64, op: string, reverse: s64.

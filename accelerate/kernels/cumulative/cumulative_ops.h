@@ -94,8 +94,9 @@ class FloatExtreme {
   }
   K Decode(K code) const {
     const K sign = static_cast<K>(code >> kTopBit);
-    return static_cast<K>((code ^ sign) |
-                          (static_cast<K>(sign ^ flip_) & kSign));
+    const K bits =
+        static_cast<K>((code ^ sign) | (static_cast<K>(sign ^ flip_) & kSign));
+    return code == Nan() ? code : bits;  // not of the order's sign
   }
   static K Apply(K a, K b) { return std::max(a, b); }
 

@@ -222,6 +222,25 @@ TEST(CumulativeNanTest, OneNanKeepsItsBits) {
   });
 }
 
+// A negative one would come first in an order of bits.
+TEST(CumulativeNanTest, ANanOfAMinimumIsPositive) {
+  testing::ForEachSimdTarget([&] {
+    for (const auto op : {CumulativeOp::kMin, CumulativeOp::kMax}) {
+      for (const int64_t inner : {1, 37}) {
+        std::vector<float> x(300 * inner, 1), y(x.size());
+        std::fill_n(x.begin() + 3 * inner, inner,
+                    std::numeric_limits<float>::quiet_NaN());
+        CumulativeProblem problem = ProblemOf(1, 300, inner, x, &y);
+        problem.op = op;
+        Cumulative<float>(problem, {});
+        for (int64_t i = 3 * inner; i < 300 * inner; ++i) {
+          ASSERT_TRUE(std::isnan(y[i]) && !std::signbit(y[i])) << i;
+        }
+      }
+    }
+  });
+}
+
 // Lines beside each other and after each other, long ones and short ones.
 TEST(CumulativeHandlerTest, InPlaceOnThreads) {
   const int64_t shapes[][3] = {

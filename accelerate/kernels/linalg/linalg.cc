@@ -152,11 +152,14 @@ HWY_INLINE void SolveVector(const TriangularSolve& p, const Lanes<T>& a,
   }
 }
 
+constexpr int64_t kVectorElements = 64;
+
 template <typename T>
 void SolveBlocks(const TriangularSolve& p, const T* a_data, const T* b, T* x,
                  int64_t begin, int64_t end) {
   const int64_t n = p.n, size = n * p.columns;
-  const int64_t most = kMaxMatrix * kMaxMatrix / n;  // vectors at a time
+  // So many vectors at a time stay in the first-level cache, with the matrices.
+  const int64_t most = std::max<int64_t>(kVectorElements / n, 1);
   Lanes<T> a, v;
   for (int64_t first = begin; first < end; first += a.Count()) {
     const int64_t count = std::min(a.Count(), end - first);

@@ -11,7 +11,7 @@
 namespace xla_ffi_kit {
 
 // Matrices are n x n, row-major, one after the other; n is 1 to kMaxMatrix.
-inline constexpr int64_t kMaxMatrix = 8;
+inline constexpr int64_t kMaxMatrix = 16;
 
 // LU factorization by rows with partial pivoting: `a` = P L U, L unit lower
 // triangular, both in `lu`. In step k rows k and pivots[k] are swapped: that of

@@ -80,6 +80,11 @@ def size(name: str) -> int:
     return 1 if _forced else _sizes()[name]
 
 
+def at_least(count: int) -> int:
+    """A break-even size that is the same on all processors."""
+    return 1 if _forced else count
+
+
 def unless_worth(name: str, count: int, unit: str = "elements") -> str | None:
     """Returns why a rule is not used, unless a call is worth its cost."""
     return unless_at_least(size(name), count, unit)

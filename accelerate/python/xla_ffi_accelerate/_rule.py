@@ -26,11 +26,14 @@ class SelfTest:
       run: `run(rule, *key)` returns what it finds, or None if XLA computes in
         an order that the rule does not have. It may run on two threads at once.
       key: `key(*avals, **parameters)` returns what the result depends on.
+      depends_on_processor: whether processors with AVX-512 and those with AVX2
+        have lines of their own in the table, and all others none.
     """
 
     name: str
     run: Callable[..., Found | None]
     key: Callable[..., tuple[object, ...]] = lambda *_, **__: ()
+    depends_on_processor: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

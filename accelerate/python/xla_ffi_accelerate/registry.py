@@ -34,6 +34,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "depthwise": [
         convolution.EXACT,
         convolution.OTHER,
+        convolution.FEW_CHANNELS,
         convolution.KERNEL_GRADIENT,
     ],
     "loops": [products.WRITTEN_OUT_CLOSE],
@@ -47,6 +48,7 @@ RULES: dict[str, Sequence[Rule]] = {
         linalg.CHOLESKY,
         linalg.TRIANGULAR_SOLVE,
         linalg.LONG_SOLVE,
+        linalg.MANY_QR,
     ],
     "math": math.RULES,
     "random": [random.THREEFRY, random.UNROLLED_THREEFRY, random.RANDOM_BITS],

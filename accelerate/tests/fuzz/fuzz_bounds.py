@@ -86,7 +86,7 @@ def solved(run: Run) -> Bounds:
         axes = tuple(range(run.program.batch, w.ndim))
         size = np.where(np.isfinite(w), np.abs(w), 0)
         size = size.max(axes, keepdims=True, initial=1)
-        each = condition.reshape(*condition.shape[:-2], *(1,) * rank)
+        each = condition.reshape((*condition.shape[:-2], *(1,) * rank))
         times = each * (
             each * _DERIVATIVE if _is_derivative(run.program) else 1
         )

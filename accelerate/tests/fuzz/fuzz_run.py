@@ -234,6 +234,6 @@ def is_refused(rule: Rule) -> bool:
         return True
     if rule.test is None:
         return False
-    known = _self_tests.VERIFIED.get(rule.test.name, {})
+    known = _self_tests.verified(rule.test)
     differs = known.get(jaxlib.__version__, {}) is None
     return differs or _self_tests.has_failed(rule)

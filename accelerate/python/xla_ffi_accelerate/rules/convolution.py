@@ -3,12 +3,16 @@
 Their gradients are convolutions too: that of the input is depthwise again, and
 in that of the kernel the channels are the batch. Where XLA's order of sums is
 known the results are exact; all others sum in an order of the kit's own.
+
+XLA convolves few channels by products of matrices with as few columns. Those
+convolutions are written out.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -17,14 +21,17 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.lax import ConvDimensionNumbers
 
-from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _comparisons, _dtypes, _handler
 from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate.rules import small
 
 # XLA convolves fewer channels than this by a matrix product, whose order of
 # sums is another one.
 _MIN_CHANNELS = 17
 # The kernels compute a vector of channels at a time.
 _MIN_CLOSE_CHANNELS = 4
+# Written out, each product of a sum is an operation, which has to be compiled.
+_MAX_WRITTEN_OUT = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +174,50 @@ def _why_not_close(conv: _Depthwise, is_gradient: bool) -> Reason:
     )
 
 
+def _why_not_written_out(conv: _Depthwise) -> Reason:
+    if conv.is_gradient or conv.channels >= _MIN_CLOSE_CHANNELS:
+        return f"it is written out for up to {_MIN_CLOSE_CHANNELS - 1} channels"
+    products = math.prod(s.window for s in conv.spatial)
+    if not 1 < products <= _MAX_WRITTEN_OUT:
+        return (
+            f"it is written out for 2 to {_MAX_WRITTEN_OUT} products in a sum"
+        )
+    if any(s.base_dilation != 1 or s.result < 1 for s in conv.spatial):
+        return "it is written out for bases without dilation"
+    return _dtypes.unless_in(_dtypes.WIDE, conv.dtype)
+
+
+def _write_out(
+    base: jax.Array, window: jax.Array, **parameters: object
+) -> jax.Array:
+    conv = _match(jax.typeof(base), jax.typeof(window), **parameters)  # type: ignore[arg-type]
+    assert conv is not None  # a rule that covers it matches it
+    axes = conv.spatial
+    images = jax.lax.pad(
+        jax.lax.transpose(base, conv.base_axes),
+        base.dtype.type(0),
+        [(0, 0, 0), *((*s.padding, 0) for s in axes), (0, 0, 0)],
+    )
+    weights = jax.lax.transpose(window, conv.window_axes)
+    weights = weights.reshape(-1, conv.channels)
+    shape = (conv.batch, *(s.result for s in axes), conv.channels)
+    strides = (1, *(s.stride for s in axes), 1)
+    result = jax.lax.full(shape, 0, base.dtype)
+    places = itertools.product(*(range(s.window) for s in axes))
+    for number, place in enumerate(places):
+        start, end = [0], [conv.batch]
+        for i, s in zip(place, axes, strict=True):
+            start.append(i * s.window_dilation)
+            end.append(start[-1] + (s.result - 1) * s.stride + 1)
+        here = jax.lax.slice(
+            images, (*start, 0), (*end, conv.channels), strides
+        )
+        weight = jax.lax.index_in_dim(weights, number, keepdims=False)
+        wide = jax.lax.broadcast_in_dim(weight, shape, (len(shape) - 1,))
+        result = result + here * wide
+    return jax.lax.transpose(result, np.argsort(conv.result_axes))
+
+
 def _convolve(
     base: jax.Array,
     window: jax.Array,
@@ -212,30 +263,34 @@ def _covers(
     return why_not(conv) if conv else "the convolution is not depthwise"
 
 
+_PRIMITIVE = "jax.lax.conv_general_dilated_p"
+_PARAMS = params(
+    "batch_group_count",
+    "dimension_numbers",
+    "feature_group_count",
+    "lhs_dilation",
+    "out_sharding",
+    "padding",
+    "precision",
+    "preferred_element_type",
+    "rhs_dilation",
+    "window_strides",
+)
+
+
 def _rule(
     why_not: Callable[[_Depthwise], Reason], kernel: str = "", **given: int
 ) -> Rule:
     target = "xla_ffi_accelerate.conv_general_dilated" + kernel
     is_exact = why_not is _why_not_exact
     return Rule(
-        "jax.lax.conv_general_dilated_p",
-        params(
-            "batch_group_count",
-            "dimension_numbers",
-            "feature_group_count",
-            "lhs_dilation",
-            "out_sharding",
-            "padding",
-            "precision",
-            "preferred_element_type",
-            "rhs_dilation",
-            "window_strides",
-        ),
+        _PRIMITIVE,
+        _PARAMS,
         functools.partial(_covers, why_not=why_not),
         functools.partial(_convolve, target=target, **given),  # type: ignore[arg-type]
         exact=is_exact,
         target=target,
-        test=_self_tests.CONVOLVED if is_exact else None,
+        test=_comparisons.CONVOLVED if is_exact else None,
     )
 
 
@@ -248,4 +303,11 @@ OTHER = _rule(functools.partial(_why_not_close, is_gradient=False), is_fused=1)
 # XLA computes it for each pair of channels, and discards most of that.
 KERNEL_GRADIENT = _rule(
     functools.partial(_why_not_close, is_gradient=True), "_kernel_gradient"
+)
+FEW_CHANNELS = small.rule(
+    _PRIMITIVE,
+    _PARAMS,
+    functools.partial(_covers, why_not=_why_not_written_out),
+    _write_out,
+    in_loops=False,
 )

@@ -20,13 +20,17 @@ from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules import _matrices, small
 
 # The kernels keep a vector of matrices in the first-level cache.
-_MAX_ROWS = 8
+_MAX_ROWS = 16
 # Rotations take the cube of the rows, and more sweeps.
 _MAX_EIGH_ROWS = 4
 # Fewer matrices are written out, so that a loop stays one function.
 _MAX_WRITTEN_OUT = 48  # elements in all
 _MAX_ROWS_WRITTEN_OUT = 4
 _MAX_QR_WRITTEN_OUT = 3
+# Many are written out too, a loop over the matrices.
+_MIN_MANY_QR = 256
+_MAX_MANY_QR_ROWS = 8
+_MAX_MANY_QR_COLUMNS = 4
 _MAX_EIGH_WRITTEN_OUT = 3
 _MAX_VECTORS_WRITTEN_OUT = 12
 # The kernel takes each vector of a matrix by itself.
@@ -34,6 +38,7 @@ _MAX_VECTORS = 64
 # From so many on they are written out, a loop over the vectors. If they are the
 # rows of an array, only for matrices of few rows.
 _MIN_LONG = 1024
+_MAX_ROWS_LONG = 8
 
 
 def _covers(a: ShapedArray, **_: object) -> Reason:
@@ -113,7 +118,7 @@ def _covers_few_solve(
 def _covers_long_solve(
     a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
 ) -> Reason:
-    rows = _MAX_ROWS if left_side else _MAX_ROWS_WRITTEN_OUT
+    rows = _MAX_ROWS_LONG if left_side else _MAX_ROWS_WRITTEN_OUT
     if _num_vectors(b, left_side) < _MIN_LONG:
         return f"LAPACK is as fast for fewer than {_MIN_LONG} vectors"
     return small.unless_up_to(rows, a.shape[-1:], "rows") or _dtypes.unless_in(
@@ -127,6 +132,20 @@ def _covers_few_qr(
     if pivoting:
         return "it is written out without pivots"
     return _covers_few(a, most=_MAX_QR_WRITTEN_OUT)
+
+
+def _covers_many_qr(
+    a: ShapedArray, *, pivoting: bool = False, **_: object
+) -> Reason:
+    if pivoting:
+        return "it is written out without pivots"
+    if math.prod(a.shape[:-2]) < _break_even.at_least(_MIN_MANY_QR):
+        return f"LAPACK is as fast for fewer than {_MIN_MANY_QR} matrices"
+    return (
+        _dtypes.unless_in(_dtypes.WIDE, a.dtype)
+        or small.unless_up_to(_MAX_MANY_QR_ROWS, a.shape[-2:-1], "rows")
+        or small.unless_up_to(_MAX_MANY_QR_COLUMNS, a.shape[-1:], "columns")
+    )
 
 
 def _covers_few_eigh(a: ShapedArray, **parameters: object) -> Reason:
@@ -217,6 +236,11 @@ LONG_SOLVE = small.rule(
     *(_covers_long_solve, _matrices.triangular_solve),
     in_loops=False,
 )
+_QR = (
+    "jax.lax.linalg.qr_p",
+    params("full_matrices", "pivoting", "use_magma"),
+)
+MANY_QR = small.rule(*_QR, _covers_many_qr, _matrices.qr, in_loops=False)
 # The vectors may have other signs than LAPACK's.
 EIGH = _rule(
     "eigh",
@@ -234,12 +258,7 @@ WRITTEN_OUT = [
         *(TRIANGULAR_SOLVE.primitive, TRIANGULAR_SOLVE.params),
         *(_covers_few_solve, _matrices.triangular_solve),
     ),
-    small.rule(
-        "jax.lax.linalg.qr_p",
-        params("full_matrices", "pivoting", "use_magma"),
-        _covers_few_qr,
-        _matrices.qr,
-    ),
+    small.rule(*_QR, _covers_few_qr, _matrices.qr),
     small.rule(
         "lu_pivots_to_permutation",
         params("permutation_size"),

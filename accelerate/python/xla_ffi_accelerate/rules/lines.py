@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _comparisons, _dtypes, _handler
 from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, params
 
 _INDICES = ("int32", "int64", "uint32", "uint64")
@@ -138,5 +138,5 @@ ARGMAX, ARGMIN = _search_rule("max"), _search_rule("min")
 _ORDERED = (*_dtypes.INTEGERS, *_dtypes.FLOATS)
 CUMMAX = _cumulative_rule("cummax", "max", _ORDERED)
 CUMMIN = _cumulative_rule("cummin", "min", _ORDERED)
-CUMPROD = _sums("cumprod", "product", _self_tests.PRODUCTS)
-CUMSUM = _sums("cumsum", "sum", _self_tests.SUMS)
+CUMPROD = _sums("cumprod", "product", _comparisons.PRODUCTS)
+CUMSUM = _sums("cumsum", "sum", _comparisons.SUMS)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _comparisons, _dtypes, _handler
 from xla_ffi_accelerate._jax import Primitive
 from xla_ffi_accelerate._rule import Reason, Rule, params
 
@@ -115,5 +115,5 @@ SELECT_AND_SCATTER_ADD = Rule(
     _covers,
     _scatter,
     target="xla_ffi_accelerate.select_and_scatter_add",
-    test=_self_tests.POOLED,
+    test=_comparisons.POOLED,
 )

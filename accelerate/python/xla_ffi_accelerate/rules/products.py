@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _handler, _loops, _self_tests
+from xla_ffi_accelerate import _comparisons, _handler, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules import small
 
@@ -65,7 +65,7 @@ def _covers(
         return "another precision than the CPU's is asked for"
     if out_sharding is not None:
         return "the result's sharding is asked for"
-    sizes = _self_tests.product_sizes(lhs, rhs, dimension_numbers)
+    sizes = _comparisons.product_sizes(lhs, rhs, dimension_numbers)
     return why_not(sizes, dtype)
 
 
@@ -181,7 +181,7 @@ DOT_GENERAL = Rule(
     _multiply,
     target="xla_ffi_accelerate.dot_general",
     partitions=lambda *_, dimension_numbers, **__: _splits(dimension_numbers),
-    test=_self_tests.MULTIPLIED,
+    test=_comparisons.MULTIPLIED,
 )
 _written_out = functools.partial(
     small.rule,
@@ -194,7 +194,7 @@ _written_out = functools.partial(
 WRITTEN_OUT = _written_out(
     covers=functools.partial(_covers, why_not=_why_not_written_out),
     exact=True,
-    test=_self_tests.WRITTEN_OUT,
+    test=_comparisons.WRITTEN_OUT,
 )
 WRITTEN_OUT_CLOSE = _written_out(
     covers=functools.partial(_covers, why_not=_why_not_close)

@@ -9,7 +9,7 @@ from typing import Protocol
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _dtypes, _handler, _self_tests
+from xla_ffi_accelerate import _break_even, _comparisons, _dtypes, _handler
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules.products import Axes, DimensionNumbers
 
@@ -103,6 +103,8 @@ def _covers(
     ):
         return "the kernel has only f32 and f64 with indices of 32 or 64 bits"
     entries, length = data.shape[-1], rhs.shape[rhs_contracting[0]]
+    if entries == 1:  # nor has a sum of -0.0 and nothing the sign of 0.0
+        return "XLA adds nothing to the products of one element"
     if (
         any(x.shape[:batch] not in (lead, (1,) * batch) for x in avals[:-1])
         or not length
@@ -159,7 +161,7 @@ def _rule(name: str, module: str = "") -> Rule:
         _covers_bcoo if is_bcoo else _covers_bcsr,
         functools.partial(_multiply, target=target, has_contracting=is_bcoo),
         target=target,
-        test=_self_tests.BCOO if is_bcoo else _self_tests.BCSR,
+        test=_comparisons.BCOO if is_bcoo else _comparisons.BCSR,
     )
 
 
