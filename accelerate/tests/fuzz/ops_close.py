@@ -74,11 +74,11 @@ def _orthogonal(b: Builder, lead: tuple[int, ...], dtype: str) -> None:
     m, n = (1 + b.draw.below(3) for _ in range(2))
     if not b.in_loop:
         m, n = b.draw.one_of((m, 4, 8)), b.draw.one_of((n, 4))
-        m = max(m, n)
+    # JAX has a derivative of no other than these.
+    m = max(m, n)
+    modes = ("reduced", "complete") if m == n else ("reduced",)
+    mode = b.draw.one_of(modes)
     a = b.array((*lead, m, n), dtype, "well", lead=len(lead))
-    mode = b.draw.one_of(("reduced", "complete"))
-    if m > n and not b.in_loop:  # it has no derivative in JAX
-        mode = "reduced"
     b.line(f"jnp.linalg.qr({a}, mode='{mode}')")
 
 
