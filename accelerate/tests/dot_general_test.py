@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import bits, check_equal, specials
+from accelerate_data import bits, check_equal, own_cache, specials
 from ci_cases import examples
 from hypothesis import strategies as st
 
 import xla_ffi_accelerate
 from xla_ffi_accelerate import (
     _comparisons,
-    _kept_tests,
     _processor,
     _self_tests,
     registry,
@@ -288,16 +287,17 @@ def test_exported_programs_are_left_to_jax():
     assert CALL not in exported.mlir_module()
 
 
-def test_an_order_that_the_handler_lacks_is_left_to_jax(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    _kept_tests.read.cache_clear()
+_cache = pytest.fixture(own_cache)
+
+
+@pytest.mark.usefixtures("_cache")
+def test_an_order_that_the_handler_lacks_is_left_to_jax(monkeypatch):
     x = random(9, 5, 4)
     y = x.swapaxes(1, 2)
     monkeypatch.setattr(_self_tests, "_found", {})
     monkeypatch.setattr(_comparisons, "ORDERS", ())
     assert not is_called(jnp.matmul, x, y)
     monkeypatch.undo()
-    _kept_tests.read.cache_clear()
     monkeypatch.setattr(_self_tests, "_found", {})
     assert is_called(jnp.matmul, x, y)
 

@@ -77,7 +77,7 @@ def forced() -> Iterator[None]:
 
 def size(name: str) -> int:
     """The smallest size that is worth a call."""
-    return 1 if _forced else _sizes()[name]
+    return at_least(_sizes()[name])
 
 
 def at_least(count: int) -> int:
@@ -123,13 +123,18 @@ def _sizes() -> Mapping[str, int]:
 def keep(costs: Mapping[str, Cost]) -> Path:
     """Writes the costs for this and later processes; returns the file."""
     file = cache_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
     content = {n: dataclasses.asdict(c) for n, c in costs.items()}
-    part = file.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps({"machine": machine(), "costs": content}))
-    part.replace(file)  # whole, or not at all
+    write(file, json.dumps({"machine": machine(), "costs": content}))
     _sizes.cache_clear()
     return file
+
+
+def write(file: Path, text: str) -> None:
+    """Writes a file of the cache: the whole of it, or nothing."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(text)
+    part.replace(file)
 
 
 def cache_file() -> Path:

@@ -27,11 +27,8 @@ def read() -> Mapping[str, Found | None]:
 def keep(test: str, found: Found | None) -> None:
     """Adds to the file; does nothing where the cache cannot be written."""
     with contextlib.suppress(OSError, RuntimeError):
-        file = _file()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps({**_content(), test: found}, indent=0))
-        part.replace(file)  # whole, or not at all
+        text = json.dumps({**_content(), test: found}, indent=0)
+        _break_even.write(_file(), text)
 
 
 def _content() -> dict[str, Found | None]:

@@ -137,6 +137,15 @@ def _match(
     )
 
 
+def _matched(
+    base: jax.Array, window: jax.Array, parameters: dict[str, object]
+) -> _Depthwise:
+    """The convolution of a rule that covers it."""
+    conv = _match(jax.typeof(base), jax.typeof(window), **parameters)  # type: ignore[arg-type]
+    assert conv is not None
+    return conv
+
+
 def _why_not_exact(conv: _Depthwise) -> Reason:
     if conv.is_gradient:
         return "XLA's order of the sums of a kernel's gradient is not known"
@@ -190,8 +199,7 @@ def _why_not_written_out(conv: _Depthwise) -> Reason:
 def _write_out(
     base: jax.Array, window: jax.Array, **parameters: object
 ) -> jax.Array:
-    conv = _match(jax.typeof(base), jax.typeof(window), **parameters)  # type: ignore[arg-type]
-    assert conv is not None  # a rule that covers it matches it
+    conv = _matched(base, window, parameters)
     axes = conv.spatial
     images = jax.lax.pad(
         jax.lax.transpose(base, conv.base_axes),
@@ -226,8 +234,7 @@ def _convolve(
     is_fused: int | None = None,
     **parameters: object,
 ) -> jax.Array:
-    conv = _match(jax.typeof(base), jax.typeof(window), **parameters)  # type: ignore[arg-type]
-    assert conv is not None  # a rule that covers it matches it
+    conv = _matched(base, window, parameters)
     axes = conv.spatial
     if len(axes) == 1:  # one row
         axes = (_Spatial(1, 1, 1, (0, 0), 1, 1), *axes)
