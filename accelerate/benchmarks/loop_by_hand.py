@@ -73,7 +73,7 @@ for (int64_t t = 0; t < x.size() / 8; ++t) {
   A sum = 0;
   for (int j = 0; j < 8; ++j) {
     next[j] = 0;
-    for (int i = 0; i < 8; ++i) next[j] += now[i] * moves[8 * i + j];
+    for (int i = 0; i < 8; ++i) next[j] += now[i] * model[8 * i + j];
     next[j] *= std::exp(x[8 * t + j]);
     sum += next[j];
   }
@@ -84,34 +84,59 @@ out[0] = fit;
 """
 
 _KALMAN = """
-const int n = 4;
-A m[n] = {}, p[n][n] = {}, fit = 0;
-for (int i = 0; i < n; ++i) p[i][i] = 1;
+const auto* f = &model[0];
+const auto* h = &model[16];
+A m[4] = {}, p[4][4] = {}, fit = 0;
+for (int i = 0; i < 4; ++i) p[i][i] = 1;
 for (int64_t t = 0; t < x.size() / 2; ++t) {
+  A n[4] = {}, q[4][4] = {}, seen[2][4] = {}, s[2][2] = {}, mean[2] = {};
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 4; ++k) {
+      n[i] += f[4 * i + k] * m[k];
+      for (int j = 0; j < 4; ++j) q[i][j] += f[4 * i + k] * p[k][j];
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    A row[4] = {};
+    for (int k = 0; k < 4; ++k) {
+      for (int j = 0; j < 4; ++j) row[j] += q[i][k] * f[4 * j + k];
+    }
+    for (int j = 0; j < 4; ++j) p[i][j] = row[j];
+    p[i][i] += A(0.1);
+  }
   for (int i = 0; i < 2; ++i) {
-    m[i] += A(0.1) * m[i + 2];
-    for (int j = 0; j < n; ++j) p[i][j] += A(0.1) * p[i + 2][j];
+    for (int k = 0; k < 4; ++k) {
+      mean[i] += h[4 * i + k] * n[k];
+      for (int j = 0; j < 4; ++j) seen[i][j] += h[4 * i + k] * p[k][j];
+    }
   }
-  for (int i = 0; i < n; ++i) {
-    for (int j = 0; j < 2; ++j) p[i][j] += A(0.1) * p[i][j + 2];
+  for (int i = 0; i < 2; ++i) {
+    for (int k = 0; k < 4; ++k) {
+      for (int j = 0; j < 2; ++j) s[i][j] += seen[i][k] * h[4 * j + k];
+    }
   }
-  for (int i = 0; i < n; ++i) p[i][i] += A(0.1);
-  const A a = p[0][0] + A(0.5), b = p[0][1], c = p[1][0];
-  const A d = p[1][1] + A(0.5), det = a * d - b * c;
-  const A r0 = x[2 * t] - m[0], r1 = x[2 * t + 1] - m[1];
+  const A a = s[0][0] + A(0.5), b = s[0][1], c = s[1][0];
+  const A d = s[1][1] + A(0.5), det = a * d - b * c;
+  const A r0 = x[2 * t] - mean[0], r1 = x[2 * t + 1] - mean[1];
   const A u0 = (d * r0 - b * r1) / det, u1 = (a * r1 - c * r0) / det;
   fit -= A(0.5) * (r0 * u0 + r1 * u1 + std::log(det));
-  A gain[n][2], seen[2][n];
-  for (int j = 0; j < n; ++j) seen[0][j] = p[0][j], seen[1][j] = p[1][j];
-  for (int i = 0; i < n; ++i) {
+  A gain[4][2], lost[4][4] = {};
+  for (int i = 0; i < 4; ++i) {
     gain[i][0] = (d * seen[0][i] - b * seen[1][i]) / det;
     gain[i][1] = (a * seen[1][i] - c * seen[0][i]) / det;
-    m[i] += gain[i][0] * r0 + gain[i][1] * r1;
-  }
-  for (int i = 0; i < n; ++i) {
-    for (int j = 0; j < n; ++j) {
-      p[i][j] -= gain[i][0] * seen[0][j] + gain[i][1] * seen[1][j];
+    m[i] = n[i] + gain[i][0] * r0 + gain[i][1] * r1;
+    for (int k = 0; k < 2; ++k) {
+      for (int j = 0; j < 4; ++j) lost[i][j] += gain[i][k] * h[4 * k + j];
     }
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 4; ++j) q[i][j] = p[i][j];
+    for (int k = 0; k < 4; ++k) {
+      for (int j = 0; j < 4; ++j) q[i][j] -= lost[i][k] * p[k][j];
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 4; ++j) p[i][j] = q[i][j];
   }
 }
 out[0] = fit;
@@ -133,18 +158,35 @@ def _row(body: str) -> Callable[[Any], Any]:
     return op
 
 
-def _hmm() -> Callable[[Any, Any], Any]:
+def _with_model(body: str) -> Callable[[Any, Any], Any]:
+    """A row of values, and an array that is the same in each step."""
     make: Any = xla_ffi_kit.rows(
-        _HMM, dtypes="f32", platforms=("cpu",), shared=[1]
+        body, dtypes="f32", platforms=("cpu",), shared=[1]
     )
 
-    def hmm(x: Any, moves: Any) -> Any:
-        return _shape(x) + 0 * jnp.sum(moves)
+    def by_hand(x: Any, model: Any) -> Any:
+        return _shape(x) + 0 * jnp.sum(model)
 
-    op: Callable[[Any, Any], Any] = make(hmm)
+    op: Callable[[Any, Any], Any] = make(by_hand)
+    return op
+
+
+def _hmm() -> Callable[[Any, Any], Any]:
+    op = _with_model(_HMM)
     return lambda logits, scores: op(
         jnp.ravel(scores), jnp.ravel(jax.nn.softmax(logits, -1))
     )
+
+
+def _kalman() -> Callable[[Any, Any], Any]:
+    """Products with the zeros of the model are computed, as in JAX."""
+    op = _with_model(_KALMAN)
+
+    def run(noise: Any, ys: Any) -> Any:
+        move, see, *_ = loop_filters.tracker(noise)
+        return op(jnp.ravel(ys), jnp.concatenate([move.ravel(), see.ravel()]))
+
+    return run
 
 
 def _of_last(body: str) -> Callable[..., Any]:
@@ -155,7 +197,7 @@ def _of_last(body: str) -> Callable[..., Any]:
 def programs() -> Iterator[Program]:
     """Those that there are, by the names of `loop_programs`."""
     by_hand: Mapping[str, Callable[..., Any]] = {
-        "Kalman filter": _of_last(_KALMAN),
+        "Kalman filter": _kalman(),
         "hidden Markov model": _hmm(),
         "GARCH likelihood": _of_last(_GARCH),
         "RK4": _of_last(_RK4),

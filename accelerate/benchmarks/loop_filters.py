@@ -21,7 +21,7 @@ def _series(*shape: int) -> Any:
     return jnp.asarray(random.standard_normal(shape), jnp.float32)
 
 
-def _tracker(noise: Any) -> tuple[Any, Any, Any, Any]:
+def tracker(noise: Any) -> tuple[Any, Any, Any, Any]:
     """A point in the plane, of which the place is seen: 4 states, 2 values."""
     step = 0.1
     move = jnp.eye(4, dtype=jnp.float32).at[[0, 1], [2, 3]].set(step)
@@ -43,7 +43,7 @@ def _kalman_step(model: Any, carry: Any, y: Any) -> Any:
 
 
 def _kalman_all(noise: Any, ys: Any) -> Any:
-    model = _tracker(noise)
+    model = tracker(noise)
     start = jnp.zeros(4), jnp.eye(4)
     return lax.scan(lambda c, y: _kalman_step(model, c, y), start, ys)[1]
 
@@ -55,7 +55,7 @@ def kalman(noise: Any, ys: Any) -> Any:
 
 def smoother(noise: Any, ys: Any) -> Any:
     """Means by Rauch, Tung and Striebel's smoother."""
-    move = _tracker(noise)[0]
+    move = tracker(noise)[0]
     predicted, spreads, means, afters, _ = _kalman_all(noise, ys)
 
     def back(carry: Any, xs: Any) -> Any:

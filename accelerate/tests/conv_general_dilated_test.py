@@ -116,6 +116,30 @@ def test_layouts_and_transformations():
     )
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("size", [2, 3])
+def test_in_loops_and_branches(size, is_last):
+    """XLA puts channels last itself, but not in there."""
+    x, k = floats(3, 2, 9, 10, 24), floats(size, size, 1, 24)
+    x = x if is_last else np.moveaxis(x, 4, 2)
+    layout = "NHWC" if is_last else "NCHW"
+
+    @jax.jit  # lowered once for each use
+    def convolved(x):
+        return conv(x, k, layout=layout)
+
+    def every(x):
+        return (
+            convolved(x[0]),
+            jax.lax.map(convolved, x),
+            jax.lax.cond(x.ravel()[0] > 9, jnp.negative, convolved, x[1]),
+            convolved(x[0] + 1),
+        )
+
+    # Two functions: of the other two, each if the channels are last.
+    check_exact(every, x, calls=3 if is_last else 1)
+
+
 SPECIALS = np.array(
     [0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-25, -3e-25, 3e38],
     np.float32,

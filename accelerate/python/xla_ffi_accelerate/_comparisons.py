@@ -29,7 +29,6 @@ ORDERS = (
     "multiply_add_then_zero",
 )
 _MATRICES_TESTED = 256
-_FEW = ((4, 4, 4), (7, 7, 7), (2, 7, 5), (5, 6, 2))
 
 
 def _comparing(
@@ -164,17 +163,6 @@ def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
     return next(same, None)
 
 
-def _few_products(x: jax.Array, y: jax.Array) -> object:
-    """Products of extreme sizes, alone and in a loop, in every layout."""
-    pairs = [(x[:, :m, :k], y[:, :k, :n]) for m, k, n in _FEW]
-    pairs += [(x.mT, y.mT) for y, x in pairs]
-    loops = [
-        jax.lax.scan(lambda c, p: (c, (p[0] @ p[1], p[0].mT.mT @ p[1])), 0, p)
-        for p in pairs
-    ]
-    return loops, [x[0] @ y[0] for x, y in pairs]
-
-
 def _own_products(lhs: _Layouts, rhs: _Layouts) -> list[jax.Array]:
     """The products from operands of every layout."""
     return [
@@ -211,13 +199,6 @@ POOLED = SelfTest(
 BCOO, BCSR = (
     SelfTest("sparse product", _comparing(multiply, _entries))
     for multiply in (_bcoo, _bcsr)
-)
-WRITTEN_OUT = SelfTest(
-    "few products",
-    _comparing(
-        _few_products, lambda: (_normal(64, 7, 7), _normal(65, 7, 7)[1:])
-    ),
-    depends_on_processor=True,
 )
 # Depends on the release, the processor, the dtype and the sizes.
 MULTIPLIED = SelfTest(

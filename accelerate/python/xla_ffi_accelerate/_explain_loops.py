@@ -15,14 +15,14 @@ import jax
 
 from xla_ffi_accelerate import _loops, registry
 
-# They call something, or are given threads. jax 0.10 takes a product that is
-# not handed to a library.
+# They call something, or are given threads. From jax 0.10 on, XLA takes a
+# product that is not handed to a library.
 _CALLS = {
     *("all-gather", "all-reduce", "all-to-all", "collective-permute"),
     *("convolution", "custom-call", "fft", "infeed", "outfeed"),
     *("reduce-scatter", "scatter", "sort"),
 }
-if jax.__version_info__[:2] != (0, 10):
+if jax.__version_info__ < (0, 10):
     _CALLS.add("dot")
 _LARGE = 1024  # bytes of an array: to copy it takes as long as a task
 
@@ -204,7 +204,7 @@ def _written_out(primitive: str) -> Iterator[str]:
     for name, rules in registry.RULES.items():
         for rule in rules:
             own = rule.primitive.rpartition(".")[2].removesuffix("_p")
-            if rule.target is None and own == primitive:
+            if rule.target is None and own == primitive.replace("-", "_"):
                 yield name
 
 

@@ -7,9 +7,10 @@ there is no public way to read the rule that it replaces.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias, cast
 
 import jax
@@ -96,6 +97,24 @@ def as_on_other_platforms(path: str) -> Function:
     generic.def_abstract_eval(lambda *avals: own.abstract_eval(*avals)[0])
     mlir.register_lowering(generic, rule)
     return cast(Function, generic.bind)
+
+
+@contextlib.contextmanager
+def own_caches(ctx: LoweringRuleContext) -> Iterator[None]:
+    """Lowers nothing as it was lowered before, and nothing after as in here.
+
+    JAX lowers an operation or a function once for all its uses in a program.
+    """
+    module = ctx.module_context
+    names = ("cached_primitive_lowerings", "lowering_cache")
+    kept = {name: getattr(module, name) for name in names}
+    for name in names:
+        setattr(module, name, {})
+    try:
+        yield
+    finally:
+        for name, cache in kept.items():
+            setattr(module, name, cache)
 
 
 def is_exporting(ctx: LoweringRuleContext) -> bool:

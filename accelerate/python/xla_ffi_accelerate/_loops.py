@@ -1,8 +1,11 @@
-"""Loops that XLA compiles to one function.
+"""Loops, which XLA may compile to one function, and branches.
 
 XLA's CPU compiler does so if each operation of a step can be in it, and if they
 read and write fewer bytes than an option of XLA says. Up to jax 0.10 that is
 1,024, which a filter of four states exceeds; later releases have a larger one.
+
+Some of its passes leave the computations of loops and branches as they are, so
+that the same operation may have other bits there.
 """
 
 from __future__ import annotations
@@ -27,19 +30,26 @@ _HAS_ROOM = jax.__version_info__ >= (0, 11)
 
 
 class _Thread(threading.local):
-    """The number of loops around the operation that the thread lowers."""
+    """Around the operation that the thread lowers.
 
-    depth = 0
+    Attributes:
+      loops: the number of loops.
+      branches: the number of branches.
+    """
+
+    loops = 0
+    branches = 0
 
 
 _thread = _Thread()
 
 
 class _Lowering:
-    """JAX's own lowering of a loop, which knows that it is one."""
+    """JAX's own lowering of a loop or of branches, which knows that it is."""
 
-    def __init__(self, own: LoweringRule) -> None:
+    def __init__(self, own: LoweringRule, counter: str) -> None:
         self._own = own
+        self._counter = counter
 
     def __call__(
         self,
@@ -47,32 +57,41 @@ class _Lowering:
         *operands: ir.Value,
         **parameters: object,
     ) -> Sequence[ir.Value]:
-        _thread.depth += 1
+        before = getattr(_thread, self._counter)
+        setattr(_thread, self._counter, before + 1)
         try:
-            lowered: Sequence[ir.Value] = self._own(
-                ctx, *operands, **parameters
-            )
+            if before:
+                return self._own(ctx, *operands, **parameters)
+            # What is lowered once for several uses is lowered again in here,
+            # where other rules may hold.
+            with _jax.own_caches(ctx):
+                return self._own(ctx, *operands, **parameters)
         finally:
-            _thread.depth -= 1
-        return lowered
+            setattr(_thread, self._counter, before)
 
 
 def install() -> None:
-    """Lets `inside` know about loops; on a changed JAX, it does nothing."""
-    with contextlib.suppress(_jax.ChangedJaxError):
-        loop = _jax.primitive("jax.lax.while_p")
-        own = _jax.own_lowering(loop)
-        if not isinstance(own, _Lowering):
-            mlir.register_lowering(loop, _Lowering(own), platform="cpu")
+    """Lets `inside` and `is_nested` know; on a changed JAX, it does nothing."""
+    for path, counter in (
+        ("jax.lax.while_p", "loops"),
+        ("jax.lax.cond_p", "branches"),
+    ):
+        with contextlib.suppress(_jax.ChangedJaxError):
+            primitive = _jax.primitive(path)
+            own = _jax.own_lowering(primitive)
+            if not isinstance(own, _Lowering):
+                lowering = _Lowering(own, counter)
+                mlir.register_lowering(primitive, lowering, platform="cpu")
 
 
 def inside() -> bool:
-    """Whether the operation that is lowered is in a loop.
+    """Whether the operation that is lowered is in a loop."""
+    return _thread.loops > 0
 
-    A function that is called in a loop and elsewhere is lowered once, for where
-    it is met first.
-    """
-    return _thread.depth > 0
+
+def is_nested() -> bool:
+    """Whether the operation that is lowered is in a loop or a branch."""
+    return _thread.loops > 0 or _thread.branches > 0
 
 
 def has_room() -> bool:

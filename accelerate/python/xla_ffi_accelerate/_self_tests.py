@@ -47,11 +47,6 @@ VERIFIED: Mapping[str, Mapping[str, Found | None]] = {
     "depthwise convolution, AVX2": _DEPTHWISE,
     # The windows of an element in row-major order.
     "gradient of pooling": _AGREES,
-    # Added in their order; a product and a sum are rounded once, together. With
-    # AVX2 they are so in a loop that is one function; outside of it, those at
-    # even and at odd places are added apart.
-    "few products": _AGREES,
-    "few products, AVX2": dict.fromkeys(_AGREES),
     # Products are rounded, and added in the order of the elements.
     "sparse product": _AGREES,
 }

@@ -8,12 +8,16 @@ The exit status is the number of failures.
 """
 
 import os
+from importlib import metadata
 
 # XLA reads it once, when JAX starts: loops of small states, as "loops" has it.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=16384",
-)
+# From jax 0.11 on they are larger without it.
+if int(metadata.version("jax").split(".")[1]) < 11:
+    os.environ.setdefault(
+        "XLA_FLAGS",
+        "--xla_backend_extra_options="
+        "xla_cpu_small_while_loop_byte_threshold=16384",
+    )
 
 import argparse
 import collections

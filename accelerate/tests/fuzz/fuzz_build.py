@@ -11,6 +11,7 @@ import ops_close
 import ops_products
 import ops_random
 import ops_rows
+import ops_scatter
 import ops_windows
 from fuzz_draw import Draw
 from fuzz_program import Builder, Program
@@ -40,6 +41,7 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "sort": ops_rows.sort,
     "top_k": ops_rows.top_k,
     "argsort": ops_rows.argsort,
+    "scatter": ops_scatter.scatter,
 }
 # Wrappers, the simplest first; those of loops make what is written out.
 _ANY = ((), ("vmap",), (), ("vmap", "vmap"))
@@ -52,7 +54,7 @@ _HAVE_GRADIENTS = {
     *("bcoo_dot_general", "bcsr_dot_general"),
 }
 # In how many of three programs the operation is in a loop.
-_IN_LOOPS = {"fft": 3, "loops": 2, "math": 0}
+_IN_LOOPS = {"fft": 3, "loops": 2, "math": 0, "scatter": 3}
 
 
 def build(name: str, seed: int, given: Sequence[int] | None = None) -> Program:
@@ -132,6 +134,18 @@ def _wrap(b: Builder, name: str) -> None:
             body = f"lambda _, a: (0, f{i}(*a))"
             line = f"f{i + 1} = lambda *a: jax.lax.scan({body}, 0, a)[1]"
         program.wrappers.append(line)
+    if draw.rarely(5) and "grad" not in wrappers:
+        _add_branch(program)
+
+
+def _add_branch(program: Program) -> None:
+    """Puts it in a branch; XLA does not know which one is taken."""
+    f = f"f{len(program.wrappers)}"
+    other = f"lambda *a: jax.tree.map(jnp.zeros_like, {f}(*a))"
+    program.wrappers.append(
+        f"f{len(program.wrappers) + 1} = lambda *a: jax.lax.cond("
+        f"jnp.sum(a[0] == a[0]) >= 0, {f}, {other}, *a)"
+    )
 
 
 def _is_differentiable(b: Builder) -> bool:

@@ -9,8 +9,6 @@ import pytest
 from fuzz_build import OPERATIONS, build
 from fuzz_draw import Stream
 
-from xla_ffi_accelerate import _processor
-
 SEED = 1
 COUNT = 3
 # So many more are drawn where none of them has met a rule.
@@ -28,10 +26,6 @@ def check(session, name, seeds):
     failures = [
         (o.program.seed, o.difference) for o in outcomes if o.is_failure
     ]
-    # XLA adds small products in an order that depends on the processor; long
-    # runs of the fuzzer have been on processors without AVX-512 only.
-    if failures and name == "dot_general" and _processor.has_avx512():
-        pytest.xfail(f"{failures}")
     assert not failures, failures
 
 

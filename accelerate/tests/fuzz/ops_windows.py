@@ -67,7 +67,8 @@ def pooling(b: Builder) -> None:
     channels = b.draw.one_of((1, 3, 5))
     largest = b.draw.below(2)
     dtype = dtypes(b, ["float32", "float64"])
-    b.program.judge = "nans"
+    # Of few windows, XLA may leave the sum out that flushes.
+    b.program.judge = "flushed" if b.program.forced else "nans"
     kinds = ("small", "normal", "ties", "zeros", "specials", "one nan")
     shape = (front, *shape, channels)
     x = b.array(shape, dtype, *kinds)

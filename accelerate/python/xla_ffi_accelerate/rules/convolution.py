@@ -21,7 +21,13 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.lax import ConvDimensionNumbers
 
-from xla_ffi_accelerate import _break_even, _comparisons, _dtypes, _handler
+from xla_ffi_accelerate import (
+    _break_even,
+    _comparisons,
+    _dtypes,
+    _handler,
+    _loops,
+)
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules import small
 
@@ -80,6 +86,16 @@ class _Depthwise:
         """The number of products in a sum."""
         sizes = [self.batch, self.channels]
         return math.prod(sizes + [s.window * s.result for s in self.spatial])
+
+    @property
+    def has_channels_last(self) -> bool:
+        """Whether all axes are in XLA's own order: NHWC and HWIO."""
+        count = len(self.base_axes)
+        own = (count - 2, *range(count - 2), count - 1)
+        return self.window_axes == own and all(
+            axes == tuple(range(count))
+            for axes in (self.base_axes, self.result_axes)
+        )
 
 
 def _match(
@@ -163,6 +179,8 @@ def _why_not_exact(conv: _Depthwise) -> Reason:
         for s in conv.spatial
     ):
         return "XLA convolves otherwise with this dilation or padding"
+    if _loops.is_nested() and not conv.has_channels_last:
+        return "in a loop or a branch, XLA convolves this layout otherwise"
     return _break_even.unless_worth(
         *("depthwise convolution", conv.products, "products")
     )

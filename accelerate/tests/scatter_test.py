@@ -1,0 +1,162 @@
+"""accelerate("scatter"): a few windows, written out in loops."""
+
+import os
+
+os.environ["XLA_FLAGS"] = (
+    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=16384"
+)
+
+import jax
+import numpy as np
+import pytest
+from accelerate_data import DTYPES, bits, rows
+from loops_data import in_loop
+
+import xla_ffi_accelerate
+from xla_ffi_accelerate import explain
+
+jax.config.update("jax_enable_x64", True)
+
+RELEASE = pytest.mark.release
+STEPS = 12
+KINDS = ("set", "add", "multiply", "min", "max")
+MODES = (None, "drop", "clip", "promise_in_bounds")
+
+
+def programs(f, *arguments, exact):
+    """The results with JAX's own code and with the package's, and its text."""
+    results = []
+    for setting in (
+        xla_ffi_accelerate.disabled(),
+        xla_ffi_accelerate.enabled(exact=exact),
+    ):
+        with setting:
+            lowered = jax.jit(lambda *a: f(*a)).lower(*arguments)
+            results.append(jax.tree.leaves(lowered.compile()(*arguments)))
+    return *results, lowered.as_text()
+
+
+def check(f, *arguments, exact=True, is_written_out=True):
+    """Both have the same bits; with a scatter, unless it is written out."""
+    want, got, text = programs(in_loop(f), *arguments, exact=exact)
+    assert ("stablehlo.scatter" not in text) == is_written_out
+    assert bits(got) == bits(want)
+
+
+def indices(count, length):
+    """Equal ones, negative ones, and ones out of range."""
+    random = np.random.default_rng(count)
+    found = random.integers(-length - 2, length + 2, (STEPS, count))
+    found[::3] = found[::3, :1]
+    return found.astype(np.int32)
+
+
+def operands(dtype, *shape):
+    """An array of so many rows for each step."""
+    size = int(np.prod(shape))
+    each = [rows(dtype, size, i)[0] for i in range(STEPS)]
+    return np.stack(each).reshape(STEPS, *shape)
+
+
+# Floats are added and multiplied closely. XLA computes those of 16 bits in f32.
+WIDE = ("float32", "float64")
+CASES = [("set", dtype) for dtype in DTYPES]
+CASES += [(k, d) for k in KINDS[1:] for d in DTYPES if "int" in d]
+CASES += [(k, d) for k in ("min", "max") for d in WIDE]
+COMMON = ("float32", "int32", "bool")
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        pytest.param(*case, marks=() if case[1] in COMMON else RELEASE)
+        for case in CASES
+    ],
+)
+def test_bit_for_bit(kind, dtype):
+    for count in (2, 3):
+        x, y = operands(dtype, 5, 4), operands(dtype, count, 4)
+        at = indices(count, 5)
+        check(lambda x, i, y: getattr(x.at[i], kind)(y), x, at, y)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_indices_out_of_range(mode):
+    x, y = operands("int32", 6), operands("int32", 3)
+    at = indices(3, 6) % 6 if mode == "promise_in_bounds" else indices(3, 6)
+    check(lambda x, i, y: x.at[i].add(y, mode=mode), x, at, y)
+
+
+@pytest.mark.parametrize("kind", ["add", "multiply"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_floats(kind, dtype):
+    """What is added is no product, whose rounding LLVM may leave out."""
+    x, y = operands(dtype, 5, 3), operands(dtype, 3, 3)
+    f = lambda x, i, y: getattr(x.at[i], kind)(y)  # noqa: E731
+    check(f, x, indices(3, 5), y, exact=True, is_written_out=False)
+    check(f, x, indices(3, 5), y, exact=False)
+
+
+def test_windows():
+    """Of several axes, in any order, and shorter than an axis."""
+    x = operands("float32", 4, 5, 6)
+    i, j = indices(2, 4), indices(2, 6)
+    check(lambda x, i, y: x.at[:, i].set(y), x, i, operands("float32", 4, 2, 6))
+    check(
+        lambda x, i, j, y: x.at[i, :, j].set(y),
+        *(x, i, j, operands("float32", 2, 5)),
+    )
+    check(
+        lambda x, i, j: x.at[i[:, None], 0, j[None, :1]].max(0.25),
+        *(x, i, j),
+    )
+    numbers = jax.lax.ScatterDimensionNumbers((1, 2), (0,), (0, 2))
+    check(
+        lambda x, i, y: jax.lax.scatter(x, i, y, numbers),
+        *(x, np.stack([i, j], -1), operands("float32", 2, 3, 4)),
+    )
+
+
+def test_gradients():
+    """That of an indexed array adds, as does that of a determinant."""
+    x, y = operands("float64", 5, 2), operands("float64", 3, 2)
+    x, y = np.nan_to_num(x, posinf=2, neginf=3), np.nan_to_num(y, posinf=1)
+    f = jax.grad(lambda x, i, y: (x[i] * y).sum())
+    want, got, text = programs(in_loop(f), x, indices(3, 5), y, exact=False)
+    assert "stablehlo.scatter" not in text
+    np.testing.assert_allclose(got[0], want[0], rtol=1e-15)
+
+
+def test_what_is_not_written_out():
+    """One window, more than three, large arrays, batches, no loop."""
+    x, at = operands("int32", 8), indices(4, 8)
+
+    def add(x, i):
+        return x.at[i].add(1)
+
+    check(add, x, at, is_written_out=False)
+    check(add, x, at[:, :1], is_written_out=False)
+    check(add, operands("int32", 129), at[:, :2], is_written_out=False)
+    check(
+        jax.vmap(add),
+        *(np.stack([x, x], 1), np.stack([at, at], 1)[..., :2]),
+        is_written_out=False,
+    )
+    with xla_ffi_accelerate.enabled(exact=True):
+        text = jax.jit(add).lower(x[0], at[0, :2]).as_text()
+    assert "stablehlo.scatter" in text
+
+
+def test_explained():
+    """A scatter keeps a loop from being one function, and says what helps."""
+
+    def loop(x, at):
+        return jax.lax.scan(lambda c, i: (c.at[i].max(2) + 1, None), x, at)[0]
+
+    x, at = np.zeros(8, np.int32), indices(2, 8)
+    (found,) = explain(loop)(x, at).loops
+    assert list(found.calls) == ["scatter-max"]
+    assert 'enable("scatter")' in found.advice
+    with xla_ffi_accelerate.enabled("scatter"):
+        (found,) = explain(loop)(x, at).loops
+    assert found.is_one_function
