@@ -40,6 +40,12 @@ def operand(
     if aval is None or str(aval.dtype) not in options or not aval.shape:
         b.last = ""
         b.array(shape(b, lengths), dtypes(b, options), *fuzz_values.ANY)
+    elif b.program.judge != "bits" and fuzz_values.is_float(aval.dtype):
+        # Of what was computed, the signs of NaNs and whether subnormal numbers
+        # are zeros depend on the compiler and the thread; they decide an order.
+        b.line("jnp.where(jnp.isnan({x}), jnp.nan, {x})")
+        tiny = "jnp.finfo({x}.dtype).tiny"
+        b.line(f"jnp.where(jnp.abs({{x}}) < {tiny}, 0, {{x}})")
 
 
 def axis(b: Builder, is_last: bool = False) -> int:
@@ -89,11 +95,6 @@ def top_k(b: Builder) -> None:
     if min(b.aval.shape) == 0 and b.draw.below(2):
         b.last = ""
         operand(b, kinds, lengths)
-    # A NaN is first or last by its sign; what is flushed is as large as zero.
-    if b.program.judge != "bits" and fuzz_values.is_float(b.aval.dtype):
-        b.line("jnp.where(jnp.isnan({x}), jnp.nan, {x})")
-        tiny = "jnp.finfo({x}.dtype).tiny"
-        b.line(f"jnp.where(jnp.abs({{x}}) < {tiny}, 0, {{x}})")
     n = b.aval.shape[-1]
     k = min(n, b.draw.one_of((1, 2, 0, 256, 5, n, n // 2 + 1)))
     b.line(f"jax.lax.top_k({{x}}, {k})")

@@ -11,7 +11,7 @@ _MODES = ("", "clip", "promise_in_bounds", "drop")
 def scatter(b: Builder) -> None:
     """JAX drops what is out of range, unless it is told otherwise."""
     method = b.draw.one_of(_METHODS)
-    options = ["float32", *ops_rows.INTEGERS, "float64"]
+    options = ["float32", "int32", "float64", "float32", "uint8", "int64"]
     if method == "set":
         options = [*ops_rows.REAL, "complex64"]
     dtype = ops_rows.dtypes(b, options)
@@ -19,7 +19,7 @@ def scatter(b: Builder) -> None:
     inner = b.draw.one_of(((), (3,), (2, 2)))
     axis = b.draw.below(len(inner) + 1)
     x = b.array((*inner[:axis], length, *inner[axis:]), dtype, *fuzz_values.ANY)
-    count = b.draw.one_of((2, 3, 1, 4))
+    count = b.draw.one_of((2, 3, 2, 3, 1, 4))
     mode = b.draw.one_of(_MODES)
     beyond = 0 if mode == "promise_in_bounds" else 2
     at = b.array((count,), "int32", f"below:{length + 2 * beyond}")
