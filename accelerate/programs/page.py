@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 DATA = "accelerate/programs/measured.json"
+AVX2 = "accelerate/programs/measured_avx2.json"
 ONE_CORE = "accelerate/programs/measured_one_core.json"
 PAGE = "accelerate/docs/programs.md"
 PICTURE = "accelerate/docs/programs.svg"
@@ -112,28 +113,34 @@ def written(found: Mapping[str, Any]) -> str:
 
 def write(root: str, found: Mapping[str, Any]) -> None:
     """Writes figures, page and picture."""
-    file = DATA if found["cores"] > 1 else ONE_CORE
+    wide = DATA if found["vectors"] == "avx512f" else AVX2
+    file = wide if found["cores"] > 1 else ONE_CORE
     pathlib.Path(root, file).write_text(written(found))
-    data, one = (
+    data, avx2, one = (
         json.loads(pathlib.Path(root, file).read_text())
-        for file in (DATA, ONE_CORE)
+        for file in (DATA, AVX2, ONE_CORE)
     )
     about = pathlib.Path(__file__).absolute().parent / "public"
-    pathlib.Path(root, PAGE).write_text(page(data, one, about))
+    pathlib.Path(root, PAGE).write_text(page(data, avx2, one, about))
     draw(pathlib.Path(root, PICTURE), data)
 
 
 def page(
-    data: Mapping[str, Any], one: Mapping[str, Any], folder: pathlib.Path
+    data: Mapping[str, Any],
+    avx2: Mapping[str, Any],
+    one: Mapping[str, Any],
+    folder: pathlib.Path,
 ) -> str:
     """The page's text, with what each program's file says it is.
 
-    `data` was measured on all cores, `one` on one of them.
+    `data` was measured on a processor with AVX-512, `avx2` on one without, and
+    `one` on one core.
     """
-    e = data["environment"]
-    on_one = {row["name"]: row for row in one["programs"]}
+    others = avx2, one
+    rows_of = [{row["name"]: row for row in o["programs"]} for o in others]
     rows = sorted(data["programs"], key=lambda row: -ratio(row, "exact"))
-    heading = ["program", "what it does", "ms", "exact", "all", "one core"]
+    heading = ["program", "what it does", "ms", "exact", "all"]
+    heading += ["AVX2", "one core"]
     heading += ["first call, s", "replaced", "arrays with other bits"]
     table = [heading, ["---"] * len(heading)]
     for row in rows:
@@ -144,7 +151,7 @@ def page(
                 f"{min(row['ms']['plain']):.3g}",
                 f"{ratio(row, 'exact'):.2f}",
                 f"{ratio(row, 'all'):.2f}",
-                _both(on_one[row["name"]]),
+                *(_both(found[row["name"]]) for found in rows_of),
                 _first(row),
                 ", ".join(
                     f"`{k}` {n}" for k, n in sorted(row["replaced"].items())
@@ -153,22 +160,26 @@ def page(
             ]
         )
     text = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
-    exact, every = ([ratio(r, m) for r in rows] for m in ("exact", "all"))
-    exact_one, every_one = (
-        [ratio(r, m) for r in on_one.values()] for m in ("exact", "all")
-    )
     measured = (
-        f"Measured on {e['day']} with jax {e['jax']} on {e['cores']} cores "
-        f"({e['cpu']}, {e['vectors']}). The geometric "
-        f"mean of {len(rows)} programs is {mean(exact):.2f} for exact names, "
-        f"and {mean(every):.2f} for all; the least are {min(exact):.2f} and "
-        f"{min(every):.2f}. {_slower(rows)} First calls take "
+        f"{_measured(data)} {_slower(rows)} First calls take "
         f"{mean(map(first, rows)):.2f} times as long with exact names in the "
-        f"geometric mean, and {max(map(first, rows)):.2f} times at most. On "
-        f"one core the geometric means are {mean(exact_one):.2f} and "
-        f"{mean(every_one):.2f}."
+        f"geometric mean, and {max(map(first, rows)):.2f} times at most. "
+        f"{' '.join(map(_measured, others))}"
     )
     return f"{_INTRODUCTION}\n{measured}\n\n{text}\n"
+
+
+def _measured(found: Mapping[str, Any]) -> str:
+    """Where and when, the means and the least."""
+    e, rows = found["environment"], found["programs"]
+    exact, every = ([ratio(r, m) for r in rows] for m in ("exact", "all"))
+    cores = "one core" if e["cores"] == 1 else f"{e['cores']} cores"
+    return (
+        f"Measured on {e['day']} with jax {e['jax']} on {cores} ({e['cpu']}, "
+        f"{e['vectors']}): the geometric mean of {len(rows)} programs is "
+        f"{mean(exact):.2f} for exact names, and {mean(every):.2f} for all; "
+        f"the least are {min(exact):.2f} and {min(every):.2f}."
+    )
 
 
 def _both(row: Row) -> str:
@@ -266,11 +277,12 @@ program stays on it, also where nothing is gained.
 ![Times as fast as JAX's own code](programs.svg)
 
 Columns are milliseconds by JAX's own code; how many times as fast exact names
-and all names are, by the least times of all runs; the same on one core; seconds
-of the first call, with compilation, by JAX, exact and all, the medians; which
-primitives were replaced, and how often; and how many arrays of the result have
-other bits than plain JAX's. Each run has new processes, since a program is
-faster in some than in others.
+and all names are, by the least times of all runs; the same on a processor
+without AVX-512, and on one core of it; seconds of the first call, with
+compilation, by JAX, exact and all, the medians; which primitives were replaced,
+and how often; and how many arrays of the result have other bits than plain
+JAX's. Each run has new processes, since a program is faster in some than in
+others.
 
 Exact names keep every bit. With all names, results are close. Where plain JAX
 differs from itself in another process, so may the others: in `numpyro_svi`, XLA

@@ -10,8 +10,9 @@ import pytest
 import run
 
 ROOT = pathlib.Path(__file__).absolute().parents[2]
-DATA, ONE_CORE = (
-    json.loads((ROOT / file).read_text()) for file in (page.DATA, page.ONE_CORE)
+DATA, AVX2, ONE_CORE = (
+    json.loads((ROOT / file).read_text())
+    for file in (page.DATA, page.AVX2, page.ONE_CORE)
 )
 SORTS = """
 import jax, jax.numpy as jnp
@@ -82,7 +83,7 @@ def test_slower_is_what_loses_in_each_run(rows):
 def test_page_and_picture_are_current():
     folder = pathlib.Path(run.__file__).parent / "public"
     assert (ROOT / page.PAGE).read_text() == page.page(
-        DATA, ONE_CORE, folder
+        DATA, AVX2, ONE_CORE, folder
     ), "run tools/bazel run //accelerate/programs:run -- --publish"
     picture = (ROOT / page.PICTURE).read_text()
     for row in DATA["programs"]:
@@ -92,7 +93,7 @@ def test_page_and_picture_are_current():
 
 def test_every_program_stays_in_the_table():
     names = [program.stem for program in run.programs()]
-    for data in DATA, ONE_CORE:
+    for data in DATA, AVX2, ONE_CORE:
         assert [row["name"] for row in data["programs"]] == names
         assert not [r["name"] for r in data["programs"] if "failed" in r]
     # A single run does not compare plain JAX with itself.

@@ -35,10 +35,13 @@ class _Thread(threading.local):
     Attributes:
       loops: the number of loops.
       branches: the number of branches.
+      is_decisive: whether something was lowered outside of all of them that
+        would have other bits in one.
     """
 
     loops = 0
     branches = 0
+    is_decisive = False
 
 
 _thread = _Thread()
@@ -60,10 +63,9 @@ class _Lowering:
         before = getattr(_thread, self._counter)
         setattr(_thread, self._counter, before + 1)
         try:
-            if before:
+            if before or not _thread.is_decisive:
                 return self._own(ctx, *operands, **parameters)
-            # What is lowered once for several uses is lowered again in here,
-            # where other rules may hold.
+            # What is lowered once for several uses is lowered again in here.
             with _jax.own_caches(ctx):
                 return self._own(ctx, *operands, **parameters)
         finally:
@@ -71,7 +73,7 @@ class _Lowering:
 
 
 def install() -> None:
-    """Lets `inside` and `is_nested` know; on a changed JAX, it does nothing."""
+    """Lets the others know; on a changed JAX, it does nothing."""
     for path, counter in (
         ("jax.lax.while_p", "loops"),
         ("jax.lax.cond_p", "branches"),
@@ -85,12 +87,26 @@ def install() -> None:
 
 
 def inside() -> bool:
-    """Whether the operation that is lowered is in a loop."""
+    """Whether the operation that is lowered is in a loop.
+
+    A function that is called in a loop and elsewhere is lowered once, for where
+    it is met first.
+    """
     return _thread.loops > 0
 
 
-def is_nested() -> bool:
-    """Whether the operation that is lowered is in a loop or a branch."""
+def has_own_bits_inside() -> bool:
+    """As `inside`, for an operation that has other bits there.
+
+    It is lowered anew in loops and branches.
+    """
+    _thread.is_decisive = True
+    return inside()
+
+
+def has_own_bits_nested() -> bool:
+    """As `has_own_bits_inside`, for loops and branches."""
+    _thread.is_decisive = True
     return _thread.loops > 0 or _thread.branches > 0
 
 

@@ -83,7 +83,8 @@ def _why_not_called(sizes: Sizes, dtype: str) -> Reason:
     # The self-test has no such loop, in which XLA writes the product out.
     elements = count * (m * k + k * n + m * n)
     size = elements * np.dtype(dtype).itemsize
-    if _loops.inside() and _loops.is_widened() and size <= _loops.BYTES:
+    is_small = _loops.is_widened() and size <= _loops.BYTES
+    if is_small and _loops.has_own_bits_inside():
         return "in a loop that is one function, XLA adds in another order"
     return None
 
