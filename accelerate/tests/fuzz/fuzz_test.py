@@ -47,9 +47,12 @@ def test_every_rule_is_met(session):
     for name, rule in fuzz_run.rules():
         if session.counter.programs[name, rule] or fuzz_run.is_refused(rule):
             continue
+        # Scatters of floats are close, and have the name "loops".
+        is_scatter = name == "loops" and "scatter" in rule.primitive
+        drawn = "scatter" if is_scatter else name
         for seed in range(SEED + COUNT, SEED + COUNT + MOST):
-            if (name, rule) in fuzz_run.met(build(name, seed)):
-                check(session, name, [seed])
+            if (name, rule) in fuzz_run.met(build(drawn, seed)):
+                check(session, drawn, [seed])
                 break
         else:
             missed.append(fuzz_report.rule_name(name, rule))

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _dtypes
+from xla_ffi_accelerate import _dtypes, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules import small
 
@@ -51,9 +51,12 @@ def _covers(
     windows = indices.shape[:-1]
     if math.prod(windows) == 1:
         return "XLA writes a single window out itself"
-    return small.unless_up_to(
+    reason = small.unless_up_to(
         _MAX_WINDOWS, windows, "windows"
     ) or small.unless_up_to(_MAX_ELEMENTS, x.shape, "elements")
+    if reason is None and not _loops.has_room():
+        return 'XLA makes tasks of most loops, unless "loops" is on'
+    return reason
 
 
 def _write_out(
