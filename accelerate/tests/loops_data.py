@@ -21,11 +21,11 @@ def in_loop(f):
     return lambda *xs: jax.lax.scan(lambda c, x: (c, f(*x)), 0, xs)[1]
 
 
-def both(f, *arguments):
+def both(f, *arguments, exact=False):
     """What XLA's own code gives, what the kit's, and the kit's program."""
     with xla_ffi_accelerate.disabled():
         want = jax.jit(lambda *a: f(*a))(*arguments)
-    with xla_ffi_accelerate.enabled(exact=False):
+    with xla_ffi_accelerate.enabled(exact=exact):
         lowered = jax.jit(lambda *a: f(*a)).lower(*arguments)
         got = lowered.compile()(*arguments)
     leaves = (list(map(np.asarray, jax.tree.leaves(v))) for v in (want, got))

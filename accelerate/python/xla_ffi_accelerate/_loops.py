@@ -35,8 +35,8 @@ class _Thread(threading.local):
     Attributes:
       loops: the number of loops.
       branches: the number of branches.
-      is_decisive: whether something was lowered outside of all of them that
-        would have other bits in one.
+      is_decisive: whether the thread has met an operation that has other bits
+        in one of them.
     """
 
     loops = 0

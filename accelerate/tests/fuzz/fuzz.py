@@ -7,18 +7,6 @@
 The exit status is the number of failures.
 """
 
-import os
-from importlib import metadata
-
-# XLA reads it once, when JAX starts: loops of small states, as "loops" has it.
-# From jax 0.11 on they are larger without it.
-if int(metadata.version("jax").split(".")[1]) < 11:
-    os.environ.setdefault(
-        "XLA_FLAGS",
-        "--xla_backend_extra_options="
-        "xla_cpu_small_while_loop_byte_threshold=16384",
-    )
-
 import argparse
 import collections
 import sys
@@ -33,6 +21,10 @@ from fuzz_build import OPERATIONS, build
 from fuzz_run import Counter, Outcome, run
 from fuzz_shrink import shrink
 
+from xla_ffi_accelerate import _loops
+
+# Before JAX starts: loops of small states, as "loops" has them.
+_loops.widen()
 KEPT = Path(__file__).parent / "kept.txt"
 
 

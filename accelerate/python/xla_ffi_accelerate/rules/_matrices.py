@@ -26,10 +26,11 @@ _NEWTON_STEPS = {"float32": 2, "float64": 3}
 def elements(a: jax.Array) -> Matrix:
     """The elements of matrices."""
     rows, columns = a.shape[-2:]
-    return [[_at(a, i, j) for j in range(columns)] for i in range(rows)]
+    return [[at(a, i, j) for j in range(columns)] for i in range(rows)]
 
 
-def _at(a: jax.Array, *index: int) -> jax.Array:
+def at(a: jax.Array, *index: int) -> jax.Array:
+    """The elements at the indices of the last axes, with only the others."""
     batch = a.ndim - len(index)
     start = (*(0,) * batch, *index)
     end = (*a.shape[:batch], *(i + 1 for i in index))
@@ -114,7 +115,7 @@ def lu(a: jax.Array) -> list[jax.Array]:
 def permutation(pivots: jax.Array, *, permutation_size: int) -> jax.Array:
     """Returns the permutation of `lu_pivots_to_permutation_p`."""
     count = pivots.shape[-1]
-    swaps = [_at(pivots, k) for k in range(count)]
+    swaps = [at(pivots, k) for k in range(count)]
     order = [full(swaps[0], i) for i in range(permutation_size)]
     for k, pivot in enumerate(swaps):
         for i in range(k + 1, permutation_size):

@@ -21,7 +21,7 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _dtypes, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, params
-from xla_ffi_accelerate.rules import small
+from xla_ffi_accelerate.rules import _matrices, small
 
 # In a loop that other operations make tasks of, each window is one more.
 _MAX_WINDOWS = 3
@@ -107,12 +107,8 @@ def _start(
     """The first element of a window, along each of the operand's axes."""
     start = [lax.full((), 0, indices.dtype)] * rank
     for k, axis in enumerate(numbers.scatter_dims_to_operand_dims):
-        start[axis] = _element(indices, *place, k)
+        start[axis] = _matrices.at(indices, *place, k)
     return start
-
-
-def _element(x: jax.Array, *at: int) -> jax.Array:
-    return lax.slice(x, at, [i + 1 for i in at]).reshape(())
 
 
 def _rule(
