@@ -194,8 +194,8 @@ def _run(start: Callable[[str], Worker], plan: Plan) -> dict[str, _Ran]:
 def _row(runs: Sequence[dict[str, _Ran]]) -> dict[str, Any]:
     want = runs[0]["plain"].leaves
     return {
-        "ms": {m: [round(r[m].least * 1e3, 4) for r in runs] for m in MODES},
-        "first": {m: [round(r[m].first, 4) for r in runs] for m in MODES},
+        "ms": {m: [_short(r[m].least * 1e3) for r in runs] for m in MODES},
+        "first": {m: [_short(r[m].first) for r in runs] for m in MODES},
         "arrays": len(want),
         "differs": {
             mode: max(_differ(want, run[mode].leaves) for run in runs)
@@ -203,6 +203,11 @@ def _row(runs: Sequence[dict[str, _Ran]]) -> dict[str, Any]:
         },
         "replaced": runs[0]["all"].replaced,
     }
+
+
+def _short(time: float) -> float:
+    """With six digits that count: even a microsecond's is never 0."""
+    return float(f"{time:.6g}")
 
 
 def _differ(xs: Sequence[Any], ys: Sequence[Any]) -> int:
