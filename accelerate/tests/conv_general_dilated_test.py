@@ -18,7 +18,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import _comparisons, _self_tests, registry
+from xla_ffi_accelerate import _comparisons, _jax, _self_tests, registry
 from xla_ffi_accelerate.rules import convolution
 
 jax.config.update("jax_enable_x64", True)
@@ -116,10 +116,7 @@ def test_layouts_and_transformations():
     )
 
 
-@pytest.mark.parametrize("is_last", [True, False])
-@pytest.mark.parametrize("size", [2, 3])
-def test_in_loops_and_branches(size, is_last):
-    """XLA puts channels last itself, but not in there."""
+def nested(size, is_last):
     x, k = floats(3, 2, 9, 10, 24), floats(size, size, 1, 24)
     x = x if is_last else np.moveaxis(x, 4, 2)
     layout = "NHWC" if is_last else "NCHW"
@@ -136,8 +133,22 @@ def test_in_loops_and_branches(size, is_last):
             convolved(x[0] + 1),
         )
 
-    # Two functions: of the other two, each if the channels are last.
+    return every, x
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("size", [2, 3])
+def test_in_loops_and_branches(size, is_last):
+    """XLA puts channels last itself, but not in there."""
+    every, x = nested(size, is_last)
+    # Three functions: of the latter two, each if the channels are last.
     check_exact(every, x, calls=3 if is_last else 1)
+
+
+def test_a_changed_jax_lowers_once_for_all_uses(monkeypatch):
+    monkeypatch.setattr(_jax, "_CACHES", ("gone",))
+    every, x = nested(3, is_last=False)
+    check_exact(every, x, calls=0)
 
 
 SPECIALS = np.array(

@@ -8,9 +8,10 @@ there is no public way to read the rule that it replaces.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, cast
 
 import jax
@@ -20,6 +21,9 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext
 
 Function: TypeAlias = Callable[..., list[jax.Array]]
+
+# Where a program keeps what it has lowered.
+_CACHES = ("lowering_cache", "cached_primitive_lowerings")
 
 
 class ChangedJaxError(RuntimeError):
@@ -99,22 +103,37 @@ def as_on_other_platforms(path: str) -> Function:
     return cast(Function, generic.bind)
 
 
+def has_caches() -> bool:
+    """Whether `own_caches` does anything, on this JAX."""
+    fields = {field.name for field in dataclasses.fields(mlir.ModuleContext)}
+    return fields.issuperset(_CACHES)
+
+
 @contextlib.contextmanager
-def own_caches(ctx: LoweringRuleContext) -> Iterator[None]:
-    """Lowers nothing as it was lowered before, and nothing after as in here.
+def own_caches(ctx: LoweringRuleContext, name: str) -> Iterator[None]:
+    """Lowers as under the same name in this program, and all else anew.
 
     JAX lowers an operation or a function once for all its uses in a program.
     """
+    if not has_caches():
+        yield
+        return
     module = ctx.module_context
-    names = ("cached_primitive_lowerings", "lowering_cache")
-    kept = {name: getattr(module, name) for name in names}
-    for name in names:
-        setattr(module, name, {})
+    kept = {cache: getattr(module, cache) for cache in _CACHES}
+    # The module has no room for more, but its cache lives as long as it does.
+    own = kept["lowering_cache"].setdefault(
+        (own_caches, name), {cache: {} for cache in _CACHES}
+    )
+    _set_all(module, own)
     try:
         yield
     finally:
-        for name, cache in kept.items():
-            setattr(module, name, cache)
+        _set_all(module, kept)
+
+
+def _set_all(target: object, values: Mapping[str, object]) -> None:
+    for name, value in values.items():
+        setattr(target, name, value)
 
 
 def is_exporting(ctx: LoweringRuleContext) -> bool:

@@ -20,7 +20,7 @@ import jax
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
-from xla_ffi_accelerate import _jax
+from xla_ffi_accelerate import _jax, _setting
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 # Beyond, a task for each operation is as fast: it may use several threads.
@@ -30,18 +30,15 @@ _HAS_ROOM = jax.__version_info__ >= (0, 11)
 
 
 class _Thread(threading.local):
-    """Around the operation that the thread lowers.
-
-    Attributes:
-      loops: the number of loops.
-      branches: the number of branches.
-      is_decisive: whether the thread has met an operation that has other bits
-        in one of them.
-    """
+    """The numbers of loops and branches around what the thread lowers."""
 
     loops = 0
     branches = 0
-    is_decisive = False
+
+    def place(self) -> str:
+        if self.loops:
+            return "loop"
+        return "branch" if self.branches else "elsewhere"
 
 
 _thread = _Thread()
@@ -60,16 +57,18 @@ class _Lowering:
         *operands: ir.Value,
         **parameters: object,
     ) -> Sequence[ir.Value]:
-        before = getattr(_thread, self._counter)
-        setattr(_thread, self._counter, before + 1)
+        around = _thread.place()
+        count = getattr(_thread, self._counter)
+        setattr(_thread, self._counter, count + 1)
         try:
-            if before or not _thread.is_decisive:
+            place = _thread.place()
+            if place == around or not _setting.current().rules:
                 return self._own(ctx, *operands, **parameters)
-            # What is lowered once for several uses is lowered again in here.
-            with _jax.own_caches(ctx):
+            # What is elsewhere too is lowered once more, for this place.
+            with _jax.own_caches(ctx, place):
                 return self._own(ctx, *operands, **parameters)
         finally:
-            setattr(_thread, self._counter, before)
+            setattr(_thread, self._counter, count)
 
 
 def install() -> None:
@@ -87,27 +86,13 @@ def install() -> None:
 
 
 def inside() -> bool:
-    """Whether the operation that is lowered is in a loop.
-
-    A function that is called in a loop and elsewhere is lowered once, for where
-    it is met first.
-    """
+    """Whether the operation that is lowered is in a loop."""
     return _thread.loops > 0
 
 
-def has_own_bits_inside() -> bool:
-    """As `inside`, for an operation that has other bits there.
-
-    It is lowered anew in loops and branches.
-    """
-    _thread.is_decisive = True
-    return inside()
-
-
-def has_own_bits_nested() -> bool:
-    """As `has_own_bits_inside`, for loops and branches."""
-    _thread.is_decisive = True
-    return _thread.loops > 0 or _thread.branches > 0
+def nested() -> bool:
+    """Whether it is in a loop or in a branch, or cannot know."""
+    return inside() or _thread.branches > 0 or not _jax.has_caches()
 
 
 def has_room() -> bool:

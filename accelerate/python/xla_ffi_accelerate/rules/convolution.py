@@ -179,7 +179,7 @@ def _why_not_exact(conv: _Depthwise) -> Reason:
         for s in conv.spatial
     ):
         return "XLA convolves otherwise with this dilation or padding"
-    if not conv.has_channels_last and _loops.has_own_bits_nested():
+    if not conv.has_channels_last and _loops.nested():
         return "in a loop or a branch, XLA convolves this layout otherwise"
     return _break_even.unless_worth(
         *("depthwise convolution", conv.products, "products")

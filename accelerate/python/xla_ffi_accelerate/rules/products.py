@@ -84,7 +84,7 @@ def _why_not_called(sizes: Sizes, dtype: str) -> Reason:
     elements = count * (m * k + k * n + m * n)
     size = elements * np.dtype(dtype).itemsize
     is_small = _loops.is_widened() and size <= _loops.BYTES
-    if is_small and _loops.has_own_bits_inside():
+    if is_small and _loops.inside():
         return "in a loop that is one function, XLA adds in another order"
     return None
 

@@ -26,23 +26,26 @@ _THREEFRY = "key<fry>"
 # A key's counters have 32 bits if they are not partitionable. From this many
 # words on JAX makes blocks of them, each with a key of its own.
 _MAX_WORDS = 2**32 - 2
-# Break-even size: up to here the unrolled hash, which fuses with what is around
-# it, is faster than a call. XLA starts threads for 9 hashes or more, except in
-# a loop, which a call would keep from being one function. XLA hashes again for
-# each element of a larger array that the words are fused into, which is why a
-# loop does not have more of them in place either.
-_TINY = 8
-_TINY_IN_LOOP = 16
+# Since jax 0.12 XLA compiles JAX's own hash to a part of a loop's function, and
+# leaves apart what is on two sides of a barrier. Before, it hashes again for
+# each element of a larger array that the words are fused into.
+_IS_NEW = jax.__version_info__ >= (0, 12)
+# In a loop, which a call would keep from being one function, up to so many
+# words are hashed in place.
+_MAX_IN_PLACE = 64 if _IS_NEW else 16
+# Break-even size: from here on a call is faster than JAX's own hash there.
+_MIN_CALLED = 128 if _IS_NEW else 0
+# A key is split in up to so many keys, as a rule; more words are drawn.
+_MAX_KEYS = 3
+_OWN = "XLA has JAX's own hash in the function of the loop"
 
 
-def _tiny() -> int:
-    return _TINY_IN_LOOP if _loops.inside() else _TINY
-
-
-def _unless_tiny(size: int) -> Reason:
-    if size > _tiny():
+def _why_not_called(size: int) -> Reason:
+    if not _loops.inside():
         return None
-    return f"the hash in place is as fast for up to {_tiny()} words"
+    if size <= _MAX_IN_PLACE:
+        return f"in a loop, up to {_MAX_IN_PLACE} words are hashed in place"
+    return _OWN if size < _MIN_CALLED else None
 
 
 def _covers_bits(
@@ -56,7 +59,7 @@ def _covers_bits(
     is_blocked = size * bit_width // 32 >= _MAX_WORDS
     if is_blocked and not _jax.is_threefry_partitionable():
         return "JAX draws so many words in blocks"
-    return _unless_tiny(size * math.prod(keys.shape))
+    return _why_not_called(size * math.prod(keys.shape))
 
 
 def _bits(
@@ -73,7 +76,7 @@ def _bits(
 
 def _covers_hash(*avals: ShapedArray) -> Reason:
     shape = np.broadcast_shapes(*(aval.shape for aval in avals))
-    return _unless_tiny(math.prod(shape))
+    return _why_not_called(math.prod(shape))
 
 
 def _hash(*words: jax.Array) -> list[jax.Array]:
@@ -93,15 +96,37 @@ def _unrolled() -> _jax.Function:
     return _jax.as_on_other_platforms("threefry2x32")
 
 
+def _covers_in_place(*avals: ShapedArray) -> Reason:
+    shapes = [aval.shape for aval in avals]
+    if not (_IS_NEW and _loops.inside()):
+        return None
+    if not lowering.is_static(*shapes):
+        return _OWN
+    size = math.prod(np.broadcast_shapes(*shapes))
+    return _OWN if size > _MAX_IN_PLACE else None
+
+
 def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
+    """Hashes so that XLA does not compile it again for each use of the words.
+
+    There are many uses of keys. XLA repeats no reduction.
+    """
     hashed = _unrolled()(*words)
-    size = hashed[0].shape
-    if lowering.is_static(size) and math.prod(size) <= _tiny():
-        return hashed
-    # Otherwise XLA would hash again for each use, in a reduction for each of
-    # its results.
+    shape = hashed[0].shape
+    is_small = lowering.is_static(shape) and math.prod(shape) <= _MAX_KEYS
+    if is_small and _loops.inside() and not _IS_NEW:
+        return [_reduced(word) for word in hashed]
     kept: Sequence[jax.Array] = jax.lax.optimization_barrier(hashed)
     return kept
+
+
+def _reduced(words: jax.Array) -> jax.Array:
+    """The same words, by a reduction."""
+    rows = jnp.stack([words, jnp.zeros_like(words)])
+    found: jax.Array = jax.lax.reduce(
+        rows, np.uint32(0), jax.lax.bitwise_or, [0]
+    )
+    return found
 
 
 def _covers_gamma(
@@ -133,7 +158,7 @@ THREEFRY = Rule(
 UNROLLED_THREEFRY = Rule(
     "threefry2x32",
     params(),
-    lambda *_: None,
+    _covers_in_place,
     _hash_in_place,
     partitions=True,
 )
