@@ -104,7 +104,7 @@ def _sort(*operands: jax.Array, dimension: int, **_: object) -> list[jax.Array]:
 
     if key.shape[-1] == 2:  # much less for XLA to compile
         left, right = _halves(key)
-        swaps, _ = first(right, left)
+        swaps = first(right, left)[0]
         ordered = [_swapped(x, swaps) for x in rows]
     else:
         place = _places(key, first)
