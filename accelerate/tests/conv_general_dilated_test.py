@@ -121,7 +121,7 @@ def nested(size, is_last):
     x = x if is_last else np.moveaxis(x, 4, 2)
     layout = "NHWC" if is_last else "NCHW"
 
-    @jax.jit  # lowered once for each use
+    @jax.jit  # lowered once for each place
     def convolved(x):
         return conv(x, k, layout=layout)
 

@@ -30,15 +30,13 @@ _HAS_ROOM = jax.__version_info__ >= (0, 11)
 
 
 class _Thread(threading.local):
-    """The numbers of loops and branches around what the thread lowers."""
+    """What is around the operation that the thread lowers.
 
-    loops = 0
-    branches = 0
+    Attributes:
+      place: "loop", whatever else is around it; "branch"; or "elsewhere".
+    """
 
-    def place(self) -> str:
-        if self.loops:
-            return "loop"
-        return "branch" if self.branches else "elsewhere"
+    place = "elsewhere"
 
 
 _thread = _Thread()
@@ -47,9 +45,9 @@ _thread = _Thread()
 class _Lowering:
     """JAX's own lowering of a loop or of branches, which knows that it is."""
 
-    def __init__(self, own: LoweringRule, counter: str) -> None:
+    def __init__(self, own: LoweringRule, place: str) -> None:
         self._own = own
-        self._counter = counter
+        self._place = place
 
     def __call__(
         self,
@@ -57,42 +55,42 @@ class _Lowering:
         *operands: ir.Value,
         **parameters: object,
     ) -> Sequence[ir.Value]:
-        around = _thread.place()
-        count = getattr(_thread, self._counter)
-        setattr(_thread, self._counter, count + 1)
+        around = _thread.place
+        if around in ("loop", self._place):
+            return self._own(ctx, *operands, **parameters)
+        _thread.place = self._place
         try:
-            place = _thread.place()
-            if place == around or not _setting.current().rules:
+            if not _setting.current().rules:
                 return self._own(ctx, *operands, **parameters)
             # What is elsewhere too is lowered once more, for this place.
-            with _jax.own_caches(ctx, place):
+            with _jax.own_caches(ctx, self._place):
                 return self._own(ctx, *operands, **parameters)
         finally:
-            setattr(_thread, self._counter, count)
+            _thread.place = around
 
 
 def install() -> None:
     """Lets the others know; on a changed JAX, it does nothing."""
-    for path, counter in (
-        ("jax.lax.while_p", "loops"),
-        ("jax.lax.cond_p", "branches"),
+    for path, place in (
+        ("jax.lax.while_p", "loop"),
+        ("jax.lax.cond_p", "branch"),
     ):
         with contextlib.suppress(_jax.ChangedJaxError):
             primitive = _jax.primitive(path)
             own = _jax.own_lowering(primitive)
             if not isinstance(own, _Lowering):
-                lowering = _Lowering(own, counter)
+                lowering = _Lowering(own, place)
                 mlir.register_lowering(primitive, lowering, platform="cpu")
 
 
 def inside() -> bool:
     """Whether the operation that is lowered is in a loop."""
-    return _thread.loops > 0
+    return _thread.place == "loop"
 
 
 def nested() -> bool:
     """Whether it is in a loop or in a branch, or cannot know."""
-    return inside() or _thread.branches > 0 or not _jax.has_caches()
+    return _thread.place != "elsewhere" or not _jax.has_caches()
 
 
 def has_room() -> bool:

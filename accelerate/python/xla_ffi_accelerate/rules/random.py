@@ -29,12 +29,12 @@ _MAX_WORDS = 2**32 - 2
 # Since jax 0.12 XLA compiles JAX's own hash to a part of a loop's function, and
 # leaves apart what is on two sides of a barrier. Before, it hashes again for
 # each element of a larger array that the words are fused into.
-_IS_NEW = jax.__version_info__ >= (0, 12)
+_SINCE_0_12 = jax.__version_info__ >= (0, 12)
 # In a loop, which a call would keep from being one function, up to so many
 # words are hashed in place.
-_MAX_IN_PLACE = 64 if _IS_NEW else 16
+_MAX_IN_PLACE = 64 if _SINCE_0_12 else 16
 # Break-even size: from here on a call is faster than JAX's own hash there.
-_MIN_CALLED = 128 if _IS_NEW else 0
+_MIN_CALLED = 128 if _SINCE_0_12 else 0
 # A key is split in up to so many keys, as a rule; more words are drawn.
 _MAX_KEYS = 3
 _OWN = "XLA has JAX's own hash in the function of the loop"
@@ -75,8 +75,12 @@ def _bits(
 
 
 def _covers_hash(*avals: ShapedArray) -> Reason:
-    shape = np.broadcast_shapes(*(aval.shape for aval in avals))
-    return _why_not_called(math.prod(shape))
+    return _why_not_called(_size(*avals))
+
+
+def _size(*avals: ShapedArray) -> int:
+    """How many counters are hashed."""
+    return math.prod(np.broadcast_shapes(*(aval.shape for aval in avals)))
 
 
 def _hash(*words: jax.Array) -> list[jax.Array]:
@@ -97,13 +101,11 @@ def _unrolled() -> _jax.Function:
 
 
 def _covers_in_place(*avals: ShapedArray) -> Reason:
-    shapes = [aval.shape for aval in avals]
-    if not (_IS_NEW and _loops.inside()):
+    if not (_SINCE_0_12 and _loops.inside()):
         return None
-    if not lowering.is_static(*shapes):
-        return _OWN
-    size = math.prod(np.broadcast_shapes(*shapes))
-    return _OWN if size > _MAX_IN_PLACE else None
+    is_static = lowering.is_static(*(aval.shape for aval in avals))
+    is_small = is_static and _size(*avals) <= _MAX_IN_PLACE
+    return None if is_small else _OWN
 
 
 def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
@@ -114,7 +116,7 @@ def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
     hashed = _unrolled()(*words)
     shape = hashed[0].shape
     is_small = lowering.is_static(shape) and math.prod(shape) <= _MAX_KEYS
-    if is_small and _loops.inside() and not _IS_NEW:
+    if is_small and _loops.inside() and not _SINCE_0_12:
         return [_reduced(word) for word in hashed]
     kept: Sequence[jax.Array] = jax.lax.optimization_barrier(hashed)
     return kept
