@@ -6,17 +6,21 @@ all four). Each function says why no public hook does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 import jax
-from jax._src import core, dispatch, effects
+from jax._src import core, dispatch, effects, xla_bridge
 from jax._src import custom_partitioning_sharding_rule as sdy_rule
 from jax._src.core import Primitive as Primitive
+from jax._src.interpreters import mlir as lowering
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import hlo as hlo  # type: ignore[attr-defined]
 from jax.core import ShapedArray
-from jax.interpreters.mlir import LoweringRuleContext, ir
+from jax.interpreters.mlir import LoweringRuleContext, ShardingContext, ir
+from jax.sharding import AbstractMesh, AxisType
 
 # `Primitive` and `hlo` are public in `jax.extend`, whose import, since jax
 # 0.10, takes as long as that of the whole kit: Pallas is in it.
@@ -74,8 +78,9 @@ def registered_stages(target: str, platform: str) -> dict[str, object] | None:
 def lowers_with_devices(primitive: Primitive) -> None:
     """Gives the primitive's lowering rules the devices of the program.
 
-    `custom_partitioning` needs them, and JAX looks for its own primitive in a
-    program, not for one that is lowered to it; there is no public way to ask.
+    A rule that runs `custom_partitioning` needs them, and JAX looks for its own
+    primitive in a program, not for one that is lowered to it; there is no
+    public way to ask.
     """
     dispatch.prim_requires_devices_during_lowering.add(primitive)
 
@@ -137,8 +142,34 @@ def is_for_export(ctx: LoweringRuleContext) -> bool:
     return bool(getattr(parameters, "for_export", False))
 
 
-def xla_may_partition(ctx: LoweringRuleContext) -> bool:
-    """Whether XLA may split the program of a lowering rule over devices.
+def mesh_of(ctx: LoweringRuleContext) -> AbstractMesh:
+    """The mesh of a lowering rule's operands; an empty one if they have none.
+
+    JAX's annotations do not say that these have shardings.
+    """
+    for aval in shaped([*ctx.avals_in, *ctx.avals_out]):
+        if not aval.sharding.mesh.empty:
+            return aval.sharding.mesh
+    return AbstractMesh((), ())
+
+
+def manual_axes(ctx: LoweringRuleContext) -> set[str]:
+    """The mesh axes that `shard_map` has split before a rule lowers.
+
+    There is no public way to ask. In jax 0.8, the lowering of a `shard_map` in
+    another forgets the outer one's axes, but the operands' types have them.
+    """
+    axes = set(getattr(ctx.module_context.axis_context, "manual_axes", ()))
+    mesh = mesh_of(ctx)
+    return axes | {
+        name
+        for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
+        if kind == AxisType.Manual
+    }
+
+
+def partition_count(ctx: LoweringRuleContext) -> int:
+    """Over how many devices XLA may split the program of a lowering rule.
 
     JAX's public API does not tell for how many devices a program is lowered,
     nor whether `shard_map` has split it already.
@@ -146,9 +177,84 @@ def xla_may_partition(ctx: LoweringRuleContext) -> bool:
     axes = ctx.module_context.axis_context
     mesh = getattr(axes, "mesh", None)
     if mesh is None:
-        return getattr(axes, "num_devices", 1) > 1
-    manual = getattr(axes, "manual_axes", ())
-    return mesh.size > 1 and set(manual) != set(mesh.axis_names)
+        return int(getattr(axes, "num_devices", 1))
+    manual = manual_axes(ctx)
+    return math.prod(n for name, n in mesh.shape.items() if name not in manual)
+
+
+def xla_may_partition(ctx: LoweringRuleContext) -> bool:
+    """Whether XLA may split the program of a lowering rule over devices."""
+    return partition_count(ctx) > 1
+
+
+XlaShape = xla_client.Shape
+HloSharding = xla_client.HloSharding
+# The arguments are the shapes and shardings of the operands, those of the
+# result and the call's configuration.
+Partition: TypeAlias = Callable[
+    [Sequence[XlaShape], Sequence[HloSharding], XlaShape, HloSharding, bytes],
+    tuple[bytes, Sequence[HloSharding], HloSharding],
+]
+
+
+def register_partitioner(target: str, partition: Partition) -> None:
+    """Registers what XLA asks for the program of one device's part of a call.
+
+    The public way, `jax.experimental.custom_partitioning`, drops side effects
+    and needs the devices when a program is lowered: one with an abstract mesh,
+    or with several meshes, could not contain it.
+    """
+
+    def replicated(
+        _: Sequence[XlaShape],
+        __: Sequence[HloSharding],
+        result: XlaShape,
+        ___: bytes,
+    ) -> HloSharding:
+        whole = HloSharding.replicate()
+        if not result.is_tuple():
+            return whole
+        every = [whole] * len(result.tuple_shapes())
+        return HloSharding.tuple_sharding(result, every)
+
+    register = functools.partial(
+        xla_client.register_custom_call_partitioner,
+        name=target,
+        prop_user_sharding=lambda sharding, shape, key: sharding,
+        partition=partition,
+        # Shardy has the rule; without Shardy, calls are not split.
+        infer_sharding_from_operands=replicated,
+        can_side_effecting_have_replicated_sharding=True,
+    )
+    register()
+    xla_bridge.register_plugin_callbacks(register)
+
+
+def module_of(
+    function: Callable[..., object],
+    types: Sequence[jax.ShapeDtypeStruct],
+    platform: str,
+) -> ir.Module:
+    """A function's program for one device of a platform.
+
+    `jax.jit` lowers for the devices of the mesh around, and for a backend.
+    """
+    with jax.sharding.use_abstract_mesh(AbstractMesh((), ())):
+        return lowering.build_mlir_module_helper(
+            jax.make_jaxpr(function)(*types),
+            name="xla_ffi_kit",
+            platforms=(platform,),
+            backend=None,
+            axis_context=ShardingContext(1),
+        )
+
+
+def keep_alive(ctx: LoweringRuleContext, value: object) -> None:
+    """Keeps a value as long as the program that a rule lowers."""
+    ctx.module_context.add_keepalive(value)
+
+
+custom_call = lowering.custom_call
 
 
 def sharding_rule(

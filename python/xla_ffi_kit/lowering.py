@@ -4,25 +4,29 @@ You do not need this module for an `FfiOp`. It is for packages that replace the
 lowering of a primitive, JAX's or their own, by a handler. In a rule for
 `jax.interpreters.mlir.register_lowering`, call `register` to make the handler
 known to XLA, `jax.ffi.build_ffi_lowering_function` to build the custom call,
-and `annotate` or `annotate_batch` to let XLA partition it.
+and `annotate` or `annotate_batch` to let XLA partition it over batch axes that
+are `divided` by the devices. A call with aliases or a side effect must not be
+annotated: XLA would drop them.
 
 Example:
   def lower(ctx, x):
       lowering.register(LIBRARY, "my.scan")
       call = jax.ffi.build_ffi_lowering_function("my.scan")(ctx, x)
       (aval,) = lowering.shaped(ctx.avals_in)
-      lowering.annotate_batch(call, aval.shape[:-1], [aval.shape], [aval.shape])
+      batch = lowering.divided(ctx, aval.shape[:-1])
+      lowering.annotate_batch(call, batch, [aval.shape], [aval.shape])
       return call.results
 """
 
 from xla_ffi_kit._check import is_static
 from xla_ffi_kit._jax_hooks import shaped, xla_may_partition
 from xla_ffi_kit.library.registration import register
-from xla_ffi_kit.primitive.sharding import annotate, annotate_batch
+from xla_ffi_kit.primitive.sharding import annotate, annotate_batch, divided
 
 __all__ = [
     "annotate",
     "annotate_batch",
+    "divided",
     "is_static",
     "register",
     "shaped",

@@ -82,14 +82,14 @@ def _lower(
         [a.shape for a in lowering.shaped(avals)]
         for avals in (ctx.avals_in, ctx.avals_out)
     ]
-    if row_batch:
-        names = [[_row(shape, row_batch) for shape in side] for side in shapes]
-        rows = {n: None for side in names for x in side for n in x[row_batch:]}
-        lowering.annotate(
-            called, *names, replicated=list(rows), batch=row_batch
-        )
-    elif batch:
-        lowering.annotate_batch(called, shapes[0][0][:batch], *shapes)
+    lead = lowering.divided(ctx, shapes[0][0][: batch or row_batch])
+    if row_batch and lead:
+        count = len(lead)
+        names = [[_row(shape, count) for shape in side] for side in shapes]
+        rows = {n: None for side in names for x in side for n in x[count:]}
+        lowering.annotate(called, *names, replicated=list(rows), batch=count)
+    elif lead:
+        lowering.annotate_batch(called, lead, *shapes)
     values: Sequence[ir.Value] = called.results
     return values
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Literal
 
 import jax
-import numpy as np
-from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
@@ -22,11 +21,14 @@ from xla_ffi_kit.library import (
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.primitive import (
     attribute_values,
+    custom_call,
     operand_checks,
+    per_device,
     sharding,
     shared_operands,
 )
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.custom_call import HandlerCall
 from xla_ffi_kit.primitive.device_kernel import (
     DeviceKernel,
     Request,
@@ -38,8 +40,6 @@ from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec
 
 def install(spec: OpSpec, primitive: Primitive) -> None:
     """Registers the lowerings of the primitive, one per platform."""
-    if _needs_shapes(spec):
-        _jax_hooks.lowers_with_devices(primitive)
     default = (
         functools.partial(_refuse, spec)
         if spec.reference is None
@@ -144,12 +144,117 @@ def _lower(
     *operands: ir.Value,
     attributes: AttributeValues,
 ) -> Sequence[ir.Value | Sequence[ir.Value]]:
-    target = handler if isinstance(handler, str) else handler.target
-    prepared = None
+    call = _handler_call(spec, platform, handler, ctx, attributes)
+    if call is None:
+        return default(ctx, *operands, attributes=attributes)
+    avals = _jax_hooks.shaped(ctx.avals_in)
+    lead = operand_checks.leading_shape(spec, avals)
+    devices = _jax_hooks.partition_count(ctx)
+    way = _way(spec, platform, ctx, lead, devices)
+    if way == "partitioned":
+        return partitioned(ctx, *operands, attributes=attributes)
+    if way == "call":
+        batch = sharding.divided(ctx, lead) if devices > 1 else ()
+        return custom_call.build(spec, ctx, operands, call, batch)
+
+    def run(*parts: jax.Array) -> Arrays:
+        return tuple(primitive.bind(*parts, attributes=attributes))
+
+    if way == "each device":
+        return per_device.split(
+            ctx,
+            run,
+            platform,
+            lead,
+            operands,
+            shared=spec.shared,
+            has_side_effect=spec.has_side_effect,
+        )
+    specs = () if way == "whole" else sharding.lead_specs(spec, avals, lead)
+    return per_device.in_manual_region(
+        ctx, run, lead, operands, specs=specs, shared=spec.shared
+    )
+
+
+_Way = Literal["call", "partitioned", "each device", "sharded", "whole"]
+
+
+def _way(
+    spec: OpSpec,
+    platform: str,
+    ctx: LoweringRuleContext,
+    lead: Shape,
+    devices: int,
+) -> _Way:
+    """How to run a call that XLA may split over devices.
+
+    "call": by its own partitioner, or not at all. "partitioned": the function
+    of the spec. "each device": lowered again when XLA knows the shardings.
+    "sharded", "whole": in a `shard_map`, with the shardings of an Explicit mesh
+    or without any.
+    """
+    avals = _jax_hooks.shaped(ctx.avals_in)
+    splits = bool(lead) and devices > 1
+    needs_partitioned = _needs_partitioned(spec, avals, splits) or (
+        splits and platform in spec.workspace
+    )
+    if needs_partitioned:
+        # No function of JAX has the side effect.
+        is_whole = splits and spec.has_side_effect
+        return "whole" if is_whole else "partitioned"
+    if devices == 1:
+        return "call"
+    if not lead:  # XLA would refuse a side effect outside of a `shard_map`.
+        return "whole" if spec.has_side_effect else "call"
+    is_static = _check.is_static(*(a.shape for a in avals))
+    is_carried = _is_carried(spec, avals, lead)
+    if is_carried and (not is_static or sharding.divided(ctx, lead) == lead):
+        return "call"
+    if not is_carried and sharding.is_explicit(_jax_hooks.mesh_of(ctx)):
+        return "sharded"
+    if (
+        is_static
+        and not _jax_hooks.is_for_export(ctx)
+        and not _jax_hooks.manual_axes(ctx)
+    ):
+        return "each device"
+    return "call" if is_carried else "whole"
+
+
+def _is_carried(spec: OpSpec, avals: Sequence[Typed], lead: Shape) -> bool:
+    """Whether XLA's own partitioner keeps all that a call needs."""
+    return not (
+        spec.input_output_aliases
+        or spec.has_side_effect
+        or _needs_shapes(spec)
+        or any(
+            tuple(a.shape[: len(lead)]) != lead
+            for i, a in enumerate(avals)
+            if i not in spec.shared
+        )
+    )
+
+
+def _handler_call(
+    spec: OpSpec,
+    platform: str,
+    handler: str | DeviceKernel,
+    ctx: LoweringRuleContext,
+    attributes: AttributeValues,
+) -> HandlerCall | None:
+    """Registers a handler, and finds what it gets besides operands.
+
+    Returns None if the reference must run.
+    """
+    workspace = spec.workspace.get(platform)
+    size = workspace and functools.partial(
+        workspace, **attributes.for_reference
+    )
+    avals = _jax_hooks.shaped(ctx.avals_in)
     if isinstance(handler, DeviceKernel):
         prepared = handler.prepare(
             Request(
-                _jax_hooks.shaped(ctx.avals_in),
+                avals,
                 _jax_hooks.shaped(ctx.avals_out),
                 attributes.items,
                 attributes.for_reference,
@@ -157,119 +262,27 @@ def _lower(
             )
         )
         if prepared is None:
-            return default(ctx, *operands, attributes=attributes)
+            return None
         if handler.library is not None:
-            registration.register(handler.library, target)
-    elif any(library.platform == platform for library in spec.libraries):
-        library = handler_library.find(spec.libraries, platform, target)
+            registration.register(handler.library, handler.target)
+        return HandlerCall(handler.target, prepared, size)
+    if any(library.platform == platform for library in spec.libraries):
+        library = handler_library.find(spec.libraries, platform, handler)
         if library is None:
-            return default(ctx, *operands, attributes=attributes)
+            return None
         try:
-            registration.register(library, target)
+            registration.register(library, handler)
         except HandlerLibraryError as error:
             raise HandlerLibraryError(f"{spec.name}: {error}") from None
     elif spec.if_registered and not registration.is_registered(
-        target, platform
+        handler, platform
     ):
-        return default(ctx, *operands, attributes=attributes)
+        return None
     elif platform == "cpu":
         known_faults.warn_once()
-
-    avals = _jax_hooks.shaped(ctx.avals_in)
-    lead = operand_checks.leading_shape(spec, avals)
-    splits = bool(lead) and _jax_hooks.xla_may_partition(ctx)
-    workspace = spec.workspace.get(platform)
     from_shapes = attribute_values.from_shapes(spec, avals, attributes)
-    if _needs_partitioned(spec, avals, splits) or (splits and workspace):
-        return partitioned(ctx, *operands, attributes=attributes)
-    if splits and _needs_shapes(spec):
-        return _on_each_device(
-            spec, primitive, lead, attributes, ctx, *operands
-        )
-    units = _unit_axes(spec, avals, lead) if splits else (0, 0)
-    results = ctx.avals_out
-    if any(units):
-        avals = [
-            a if i in spec.shared else _with_axes(a, len(lead), sum(units))
-            for i, a in enumerate(avals)
-        ]
-        operands = tuple(
-            _reshape(x, a.shape) for x, a in zip(operands, avals, strict=True)
-        )
-        ctx = ctx.replace(
-            avals_in=avals,
-            avals_out=[
-                a
-                if i in spec.shared_results
-                else _with_axes(a, len(lead), _units_of(a, lead, units))
-                for i, a in enumerate(results)
-            ],
-        )
-    if workspace is not None:
-        size = workspace(*avals, **attributes.for_reference)
-        hidden = ShapedArray((size,), np.dtype(np.uint8))
-        ctx = ctx.replace(avals_out=[*ctx.avals_out, hidden])
-    build = jax.ffi.build_ffi_lowering_function(
-        target,
-        has_side_effect=spec.has_side_effect,
-        operand_output_aliases=spec.input_output_aliases or None,
-        operand_layouts=_layouts(spec.input_layouts, ctx.avals_in),
-        result_layouts=_layouts(spec.output_layouts, ctx.avals_out),
-    )
-    if prepared is None:
-        given = {**attributes.items, **from_shapes}
-    else:
-        given = dict(prepared(avals))
-    call = build(ctx, *operands, **given)
-    if splits and not spec.shared_results:
-        sharding.annotate_batch(
-            call,
-            (*lead, *(1,) * units[0]),
-            [a.shape for a in avals],
-            [a.shape for a in ctx.avals_out],
-            spec.shared,
-        )
-    values: Sequence[ir.Value] = list(call.results)[: len(results)]
-    if not any(units):
-        return values
-    return [_reshape(x, a.shape) for x, a in zip(values, results, strict=True)]
-
-
-def _on_each_device(
-    spec: OpSpec,
-    primitive: Primitive,
-    lead: Shape,
-    attributes: AttributeValues,
-    ctx: LoweringRuleContext,
-    *operands: ir.Value,
-) -> Sequence[ir.Value | Sequence[ir.Value]]:
-    """Lowers the operation again for the part that each device has."""
-
-    def call(*shards: jax.Array) -> Arrays:
-        return tuple(primitive.bind(*shards, attributes=attributes))
-
-    shapes = [a.shape for a in _jax_hooks.shaped(ctx.avals_in)]
-    results = [a.shape for a in _jax_hooks.shaped(ctx.avals_out)]
-    split = sharding.over_devices(call, lead, shapes, results, spec.shared)
-    lower: LoweringRule = mlir.lower_fun(split, multiple_results=True)
-    return lower(ctx, *operands)
-
-
-def _layouts(
-    orders: Sequence[tuple[int, ...] | None], avals: Sequence[object]
-) -> list[Shape | None] | None:
-    """Extends orders of kernel axes to all axes, minor to major."""
-    if not orders:
-        return None
-    layouts: list[Shape | None] = [None] * len(avals)
-    for i, (order, aval) in enumerate(
-        zip(orders, _jax_hooks.shaped(avals), strict=False)
-    ):
-        if order is not None:
-            batch = len(aval.shape) - len(order)
-            own = (batch + axis for axis in reversed(order))
-            layouts[i] = (*own, *reversed(range(batch)))
-    return layouts
+    given = {**attributes.items, **from_shapes}
+    return HandlerCall(handler, lambda _: given, size)
 
 
 def _needs_partitioned(
@@ -283,40 +296,3 @@ def _needs_partitioned(
     return splits and (batched or bool(spec.shared_results))
 
 
-def _unit_axes(
-    spec: OpSpec, avals: Sequence[Typed], lead: Shape
-) -> tuple[int, int]:
-    """Returns the numbers of batch and kernel axes of size one to add.
-
-    XLA partitions a custom call over its batch axes only if some operand has
-    another axis (verified on jaxlib 0.10.2, which otherwise gathers the
-    operands of an elementwise call). A kernel without kernel axes therefore
-    gets one. XLA also takes the first axes of every operand for batch axes,
-    except for operands with fewer axes than there are batch axes (verified on
-    all four releases). There must therefore be more batch axes than a shared
-    operand has axes. On one device no axes are added, because XLA may give a
-    reshaped array another layout and then copies it (verified on bf16 and
-    donated operands).
-    """
-    if not _check.is_static(*(a.shape for a in avals)):
-        return 0, 0
-    rank = max((len(avals[i].shape) + 1 for i in spec.shared), default=0)
-    own = [n for i, n in enumerate(spec.kernel_axes) if i not in spec.shared]
-    return max(rank - len(lead), 0), int(not any(own))
-
-
-def _units_of(result: Typed, lead: Shape, units: tuple[int, int]) -> int:
-    own = units[1] if len(result.shape) == len(lead) else 0
-    return units[0] + own
-
-
-def _with_axes(aval: ShapedArray, at: int, count: int) -> ShapedArray:
-    shape = (*aval.shape[:at], *(1,) * count, *aval.shape[at:])
-    return ShapedArray(shape, aval.dtype)
-
-
-def _reshape(value: ir.Value, shape: Shape) -> ir.Value:
-    element = value.type.element_type
-    return _jax_hooks.hlo.reshape(
-        ir.RankedTensorType.get(list(shape), element), value
-    )

@@ -8,19 +8,19 @@ rule saying which axes of operands and results go together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+import itertools
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
-from jax.experimental.custom_partitioning import custom_partitioning
-from jax.interpreters.mlir import ir
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.interpreters.mlir import LoweringRuleContext, ir
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape
-from xla_ffi_kit.primitive.spec import Arrays, OpSpec
+from xla_ffi_kit.primitive.spec import OpSpec
 
 # The mesh axes that an array's axis is sharded over.
 AxisSpec: TypeAlias = str | tuple[str, ...] | None
@@ -36,6 +36,9 @@ def annotate(
 ) -> None:
     """Annotates a custom call so that XLA can partition it.
 
+    XLA makes a new call of it, without aliases and side effects. It pads batch
+    axes that the devices do not divide; see `per_device.gather_uneven`.
+
     Args:
       call: the custom call.
       operands: a name for each axis of each operand; axes with the same name
@@ -44,15 +47,24 @@ def annotate(
       replicated: the names of axes that cannot be sharded.
       batch: the number of leading batch axes.
     """
-    attributes = call.operation.attributes
-    attributes["sdy.sharding_rule"] = _jax_hooks.sharding_rule(
+    set_rule(call, operands, results, replicated)
+    call.operation.attributes["mhlo.frontend_attributes"] = (
+        _jax_hooks.string_attributes({"num_batch_dims": str(batch)})
+    )
+
+
+def set_rule(
+    call: ir.OpView,
+    operands: Sequence[Sequence[str]],
+    results: Sequence[Sequence[str]],
+    replicated: Sequence[str],
+) -> None:
+    """Tells XLA which axes of a custom call shard together; see `annotate`."""
+    call.operation.attributes["sdy.sharding_rule"] = _jax_hooks.sharding_rule(
         _rule(operands, results),
         replicated,
         [x.type for x in call.operands],
         [x.type for x in call.results],
-    )
-    attributes["mhlo.frontend_attributes"] = _jax_hooks.string_attributes(
-        {"num_batch_dims": str(batch)}
     )
 
 
@@ -63,7 +75,7 @@ def annotate_batch(
     results: Sequence[Shape],
     shared: Sequence[int] = (),
 ) -> None:
-    """Lets XLA partition a custom call over its batch axes.
+    """Lets XLA partition a custom call over its batch axes; see `annotate`.
 
     Args:
       call: the custom call.
@@ -74,7 +86,7 @@ def annotate_batch(
     """
     if not lead or not _check.is_static(*operands, *results):
         return  # no batch, or a symbolic shape, which Shardy cannot take
-    names, replicated = _batch_rule(lead, (*operands, *results), shared)
+    names, replicated = batch_rule(lead, (*operands, *results), shared)
     count = len(operands)
     annotate(
         call,
@@ -85,41 +97,34 @@ def annotate_batch(
     )
 
 
-def over_devices(
-    call: Callable[..., Arrays],
-    lead: Shape,
-    operands: Sequence[Shape],
-    results: Sequence[Shape],
-    shared: Sequence[int] = (),
-) -> Callable[..., Arrays]:
-    """Returns a function that XLA lowers again for the shapes of one device.
+def is_explicit(mesh: AbstractMesh) -> bool:
+    """Whether the types of arrays say all of how a mesh shards them.
 
-    XLA calls back into Python for that, so an exported program cannot contain
-    it.
+    They are never sharded unevenly then.
     """
-
-    def partition(
-        mesh: object, operands: object, results: object
-    ) -> tuple[object, ...]:
-        def shardings(types: object) -> object:
-            return jax.tree.map(lambda x: x.sharding, types)
-
-        return mesh, call, shardings(results), shardings(operands)
-
-    names, replicated = _batch_rule(lead, (*operands, *results), shared)
-    partitioned = custom_partitioning(call)
-    partitioned.def_partition(
-        partition,
-        sharding_rule=_rule(names[: len(operands)], names[len(operands) :]),
-        need_replication_factors=tuple(replicated),
-    )
-    return cast(Callable[..., Arrays], partitioned)
+    return not mesh.empty and AxisType.Auto not in mesh.axis_types
 
 
-def _batch_rule(
+def divided(ctx: LoweringRuleContext, lead: Shape) -> Shape:
+    """The first axes of a leading shape that XLA splits without padding them.
+
+    Args:
+      ctx: the context of the rule that lowers the call.
+      lead: the leading shape that operands and results have.
+    """
+    if is_explicit(_jax_hooks.mesh_of(ctx)):
+        return lead
+    if not _check.is_static(lead):
+        return ()
+    devices = _jax_hooks.partition_count(ctx)
+    even = itertools.takewhile(lambda size: size % devices == 0, lead)
+    return tuple(even)
+
+
+def batch_rule(
     lead: Shape, shapes: Sequence[Shape], shared: Sequence[int]
 ) -> tuple[list[list[str]], list[str]]:
-    """Names of all axes, and of those that do not shard."""
+    """Returns names of all axes, and of those that do not shard."""
     replicated: list[str] = []
     return [
         _axis_names(() if i in shared else lead, s, f"v{i}", replicated)
@@ -165,7 +170,7 @@ def result_avals(
         ):
             check_kernel_axes(spec.name, name, aval, spec.own_axes(i, aval))
     template = next((a for a in operands if has_mesh(a)), operands[0])
-    specs = _lead_specs(spec, operands, lead)
+    specs = lead_specs(spec, operands, lead)
     first = specs[: spec.depth(operands)]
     return [
         with_specs(
@@ -207,7 +212,7 @@ def with_specs(
     return aval
 
 
-def _lead_specs(
+def lead_specs(
     spec: OpSpec, avals: Sequence[ShapedArray], lead: Shape
 ) -> list[AxisSpec]:
     """The sharding of the leading axes that all operands agree on."""
