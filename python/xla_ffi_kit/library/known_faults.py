@@ -46,8 +46,8 @@ FAULTS = (
         ("0.10.2",),
         warns=True,
     ),
-    # The report is of the time that it takes. Each solve occupies a thread of
-    # the pool, and waits for parts of its batch that queue for the same threads.
+    # The report is of the time that it takes. Each solve keeps a thread of the
+    # pool, and waits for parts of its batch that queue for the same threads.
     Fault(
         "jax#36927",
         "hangs where a program has several batched solves, with as many "
