@@ -6,7 +6,7 @@ load("//third_party/pypi:pip_tools.bzl", "pip_tools")
 load("//third_party/python:host_python.bzl", "host_python")
 load("//third_party/python:local_python.bzl", "local_python")
 
-# The tests of these wheels, which no import of theirs needs: every third file.
+# Leave out the wheels' own tests, a third of their files.
 _TESTS = ["site-packages/*/**/tests/**"]
 
 _BYTECODE = """

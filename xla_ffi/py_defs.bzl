@@ -1,6 +1,6 @@
 """xla_ffi_py_library(): a Python module with the handler libraries it loads.
 
-Apart from defs.bzl, so that who builds no Python fetches no rules_python.
+Apart from defs.bzl, so that C++ users do not fetch rules_python.
 """
 
 load("@rules_python//python:defs.bzl", "py_library")

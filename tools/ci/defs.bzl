@@ -1,7 +1,7 @@
 """What `tools/bazel test //...` leaves to --config=ci, with which .ci/run runs.
 
-Only what repeats, for other headers or compilers, with more examples or in
-whole programs, what other tests show, and what a release needs.
+Tests that repeat others with other headers, compilers or more examples, or in
+whole programs, and what a release needs.
 """
 
 # target_compatible_with of a target that is skipped without --config=ci.

@@ -135,6 +135,7 @@ class FfiOp(OpSpec, Generic[R]):
         their order, major to minor: (1, 0) is a column-major matrix.
       output_layouts: the same for the results.
       has_side_effect: whether the call must be neither removed nor repeated.
+        Two such calls may run in another order than written.
       vmap_method: what vmap does with operands that it does not map:
         "broadcast_all" repeats them; "expand_dims" gives them a leading axis of
         size one, which the handler must broadcast; "sequential" calls a handler
