@@ -37,14 +37,16 @@ class KitEffect(effects.Effect):
 
 SIDE_EFFECT = KitEffect()
 
-# There is no public way to add an effect. These four sets let an operation
-# with side effects appear in jit, in control flow, under remat and in
-# functions with custom derivatives.
+# There is no public way to add an effect. The first four sets let an operation
+# with side effects appear in jit, in control flow, under remat and in functions
+# with custom derivatives. By the last one, reverse mode keeps a call of which
+# no derivative depends, as in the body of a scan.
 for _allowed in (
     effects.lowerable_effects,
     effects.control_flow_allowed_effects,
     effects.remat_allowed_effects,
     effects.custom_derivatives_allowed_effects,
+    effects.partial_eval_kept_effects,
 ):
     _allowed.add_type(KitEffect)
 
