@@ -120,7 +120,7 @@ class Derivatives:
         outs, out_tangents = shared_operands.jvp(
             self._spec, primals, full, attributes
         )
-        expected = self._types(primals, attributes)
+        expected = self._types(primals, attributes).types
         checked = [
             self._check_like("jvp: primal result", i, o, e)
             for i, (o, e) in enumerate(zip(outs, expected, strict=True))
@@ -152,7 +152,7 @@ class Derivatives:
         """Returns the tangents of the author's vjp, for reverse mode only."""
         assert self._spec.vjp is not None
         forward, backward = self._spec.vjp
-        types = self._types(primals, attributes)
+        results = self._types(primals, attributes)
 
         @jax.custom_vjp
         def call(*operands: jax.Array) -> Arrays:
@@ -166,7 +166,7 @@ class Derivatives:
                     f"residuals), got {type(returned).__name__}"
                 )
             outs = flatten(returned[0])
-            self._check_count("vjp: fwd: results", outs, types)
+            self._check_count("vjp: fwd: results", outs, results.types)
             return outs, (returned[1], operands)
 
         def bwd(
@@ -175,7 +175,7 @@ class Derivatives:
             residuals, operands = saved
             out = backward(
                 residuals,
-                self._types.pack(cotangents),
+                results.pack(cotangents),
                 **attributes.for_reference,
             )
             slopes = tuple(out) if isinstance(out, Sequence) else (out,)
@@ -209,7 +209,7 @@ class Derivatives:
                 f"{self._spec.name}: no forward mode (jvp, jacfwd, linearize): "
                 "vjp=(fwd, bwd) is for reverse mode alone, so give it jvp="
             ) from None
-        expected = zip(outs, types, strict=True)
+        expected = zip(outs, results.types, strict=True)
         for i, (out, wanted) in enumerate(expected):
             self._check_like("vjp: fwd: result", i, out, wanted)
         return outs, [

@@ -217,12 +217,8 @@ class FfiOp(OpSpec, Generic[R]):
         # Eager calls go past the primitive, which would take as long again.
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._run_reference = jax.jit(
-            lambda *operands, attributes: self._types.pack(
-                shared_operands.in_jax(
-                    self, self.reference, attributes, *operands
-                )
-            ),
-            static_argnames="attributes",
+            functools.partial(shared_operands.in_jax, self, self.reference),
+            static_argnums=0,
         )
         _operations.add(self)
         reference_switch.add_operation(self)
@@ -283,23 +279,25 @@ class FfiOp(OpSpec, Generic[R]):
             )
         if implementation or reference_switch.runs_reference(self):
             operand_checks.leading_shape(self, arrays)
-            self._types(arrays, values)
-            results = self._run_reference(*arrays, attributes=values)
+            found = self._types(arrays, values)
+            results = found.pack(self._run_reference(values, *arrays))
         elif _jax_hooks.is_eager():
             results = self._compiled(values)(*arrays)
         else:
-            results = self._types.pack(
-                _jax_hooks.bind(self.primitive, arrays, values)
-            )
+            results = self._bind(arrays, values)
         return cast(R, results)
+
+    def _bind(
+        self, operands: Sequence[jax.Array], attributes: AttributeValues
+    ) -> Result:
+        results = _jax_hooks.bind(self.primitive, operands, attributes)
+        return self._types(operands, attributes).pack(results)
 
     def _compile(self, attributes: AttributeValues) -> Callable[..., object]:
         """The operation as a compiled program of its own, for eager calls."""
 
         def run(*operands: jax.Array) -> Result:
-            return self._types.pack(
-                _jax_hooks.bind(self.primitive, operands, attributes)
-            )
+            return self._bind(operands, attributes)
 
         run.__name__ = self.name
         return jax.jit(run)
