@@ -78,6 +78,8 @@ class Derivatives:
         attributes: AttributeValues,
     ) -> tuple[Values, Sequence[Tangent]]:
         spec = self._spec
+        # Derivatives with respect to a Python number come with the number.
+        primals = [jnp.asarray(x) for x in primals]
         active = {i: t for i, t in enumerate(tangents) if not _is_zero(t)}
         nonlinear = [i for i in active if i not in spec.linear]
         if nonlinear and spec.jvp is not None:
@@ -153,6 +155,7 @@ class Derivatives:
         assert self._spec.vjp is not None
         forward, backward = self._spec.vjp
         results = self._types(primals, attributes)
+        rows = shared_operands.row_types(self._spec, primals)
 
         @jax.custom_vjp
         def call(*operands: jax.Array) -> Arrays:
@@ -167,12 +170,11 @@ class Derivatives:
                 )
             outs = flatten(returned[0])
             self._check_count("vjp: fwd: results", outs, results.types)
-            return outs, (returned[1], operands)
+            return outs, returned[1]
 
         def bwd(
-            saved: tuple[object, Arrays], cotangents: Arrays
+            residuals: object, cotangents: Arrays
         ) -> tuple[jax.Array | None, ...]:
-            residuals, operands = saved
             out = backward(
                 residuals,
                 results.pack(cotangents),
@@ -185,14 +187,12 @@ class Derivatives:
                         "vjp: bwd", "cotangents, arrays or None", repr(out)
                     )
                 )
-            self._check_count("vjp: bwd: cotangents", slopes, operands)
+            self._check_count("vjp: bwd: cotangents", slopes, rows)
             return tuple(
                 None
-                if slope is None or not jnp.issubdtype(x.dtype, np.inexact)
-                else self._check_like("vjp: bwd: cotangent", i, slope, x)
-                for i, (slope, x) in enumerate(
-                    zip(slopes, operands, strict=True)
-                )
+                if slope is None or not jnp.issubdtype(row.dtype, np.inexact)
+                else self._check_like("vjp: bwd: cotangent", i, slope, row)
+                for i, (slope, row) in enumerate(zip(slopes, rows, strict=True))
             )
 
         call.defvjp(fwd, bwd)

@@ -127,6 +127,14 @@ def type_of(x: Operand) -> Typed:
     return x.aval if isinstance(x, ad.UndefinedPrimal) else x
 
 
+def row_types(
+    spec: OpSpec, operands: Sequence[Typed]
+) -> list[jax.ShapeDtypeStruct]:
+    """The types of the operands of one call that `over_batches` makes."""
+    levels = spec.depth(operands)
+    return [_row(spec, i, x, levels) for i, x in enumerate(operands)]
+
+
 def _row(
     spec: OpSpec, index: int, operand: Typed, levels: int
 ) -> jax.ShapeDtypeStruct:
