@@ -6,7 +6,7 @@ all four). Each function says why no public hook does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import jax
@@ -89,6 +89,15 @@ def is_eager() -> bool:
     inside jit has none, and still belongs in the jaxpr.
     """
     return core.trace_state_clean()
+
+
+def named_axes(effects_of: Iterable[object]) -> frozenset[object]:
+    """The axes of `vmap` or a mesh that a jaxpr of these effects names.
+
+    The effect is private. `ppermute` has none.
+    """
+    found = [e for e in effects_of if isinstance(e, core.NamedAxisEffect)]
+    return frozenset(effect.name for effect in found)
 
 
 def match_manual_axes(operands: Sequence[jax.Array]) -> Sequence[jax.Array]:

@@ -228,6 +228,37 @@ def test_sequential_calls_once_per_element():
     np.testing.assert_array_equal(jax.grad(lambda x: f(x).sum())(x), x * 0 + 1)
 
 
+@pytest.mark.parametrize("method", ["broadcast_all", "sequential"])
+def test_a_reference_may_sum_over_an_axis_that_vmap_names(method):
+    # No kernel can: it sees rows, and not which of them belong together.
+    def reference(x, y):
+        return x / jax.lax.psum(x, "i") + y * jax.lax.axis_index("i")
+
+    op = FfiOp(
+        "test.normalize",
+        reference,
+        kernel_axes=0,
+        handlers={"cpu": "test.no_such_handler"},
+        vmap_method=method,
+    )
+
+    def rows_of(f, axes=(0, None)):
+        return jax.vmap(f, axes, axis_name="i", axis_size=3)
+
+    x, y = rows(3, 1), rows(())
+    for transform in (
+        rows_of,
+        lambda f: jax.jit(rows_of(f)),
+        lambda f: rows_of(jax.jit(f)),
+        lambda f: lambda x, y: rows_of(f, (None, None))(x[0], y),
+        lambda f: jax.grad(lambda x, y: jnp.sum(rows_of(f)(x, y) ** 2)),
+        lambda f: rows_of(jax.grad(f)),
+        lambda f: lambda x, y: jax.vmap(rows_of(f))(x[None], y[None]),
+    ):
+        got, want = transform(op)(x, y), transform(reference)(x, y)
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
 def test_sequential_refuses_batch_axes():
     with pytest.raises(ValueError) as caught:
         sum_one(rows((2, 3)))

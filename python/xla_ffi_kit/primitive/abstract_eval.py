@@ -23,6 +23,7 @@ class Results(NamedTuple):
 
     types: tuple[jax.ShapeDtypeStruct, ...]
     is_tuple: bool  # an array otherwise
+    named_axes: frozenset[object] = frozenset()  # of collectives in it
 
     def pack(self, values: Sequence[jax.Array]) -> Result:
         """The inverse of `flatten`."""
@@ -64,9 +65,10 @@ class ResultTypes:
             spec.reference, **attributes.for_reference
         )
         try:
-            results = jax.eval_shape(
-                shared_operands.over_batches(spec, reference, structs), *structs
-            )
+            jaxpr, results = jax.make_jaxpr(
+                shared_operands.over_batches(spec, reference, structs),
+                return_shape=True,
+            )(*structs)
         except (TypeError, ValueError) as error:
             given = operand_checks.describe(spec.operand_names, operands)
             raise type(error)(
@@ -79,7 +81,8 @@ class ResultTypes:
                 f"{spec.name}: results of the reference: expected an array or "
                 f"a tuple of arrays, got {jax.tree.structure(results)}"
             )
-        return Results(types, types is results)
+        named_axes = _jax_hooks.named_axes(jaxpr.effects)
+        return Results(types, types is results, named_axes)
 
     def _declared(
         self,

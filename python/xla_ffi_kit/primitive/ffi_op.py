@@ -138,7 +138,8 @@ class FfiOp(OpSpec, Generic[R]):
       vmap_method: what vmap does with operands that it does not map:
         "broadcast_all" repeats them; "expand_dims" gives them a leading axis of
         size one, which the handler must broadcast; "sequential" calls a handler
-        that cannot batch once for each element.
+        that cannot batch once for each element. Where the reference has a
+        collective over an axis that vmap names, the reference runs.
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case.
@@ -212,7 +213,7 @@ class FfiOp(OpSpec, Generic[R]):
         self.primitive.def_effectful_abstract_eval(self._types.abstract_eval)
         _jax_hooks.define_eager_call(self.primitive)
         Derivatives(self, self.primitive, self._types).install()
-        Batching(self, self.primitive).install()
+        Batching(self, self.primitive, self._types).install()
         lowering.install(self, self.primitive)
         # Eager calls go past the primitive, which would take as long again.
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
