@@ -188,4 +188,4 @@ def string_attributes(values: dict[str, str]) -> ir.Attribute:
 
 def is_traced(value: object) -> bool:
     """Whether `value` is a tracer, which has no value yet."""
-    return isinstance(value, jax.core.Tracer)
+    return isinstance(value, core.Tracer)
