@@ -86,6 +86,37 @@ def test_attributes_are_compared_bit_for_bit():
     assert signs == [1, -1, 1]
 
 
+class Secret(str):
+    """A string whose repr does not tell it."""
+
+    def __repr__(self):
+        return "Secret"
+
+
+def test_attributes_are_compared_by_value_and_not_as_they_are_printed():
+    x = rows(5)
+    for text in ("abc", "abcdef", "a"):
+        assert describe(x, **GOOD | {"text": Secret(text)})[1] == len(text)
+    seen = []
+    op = FfiOp(
+        "test.sign",
+        lambda x, *, s, many: (seen.append((s, many)), x)[1],
+        kernel_axes=0,
+        handlers={},
+        attributes={"s": np.float32, "many": (np.float64,)},
+    )
+    nan = float("nan")
+    given = [(nan, [1.0]), (-nan, [1.0]), (nan, [nan]), (nan, [-nan])]
+    for s, many in given:
+        seen.clear()
+        op(rows(()), s=s, many=many)
+        assert [np.signbit(s) for s, _ in seen][:1] == [np.signbit(s)]
+        assert np.signbit(seen[0][1]) == np.signbit(many)
+        seen.clear()
+        op(rows(()), s=s, many=many)
+        assert not seen  # it is found again
+
+
 @pytest.mark.parametrize("value", [0, 1, 0.5])
 def test_attributes_that_were_seen_are_not_checked_again(value):
     op = FfiOp(

@@ -32,8 +32,7 @@ class AttributeValues:
         self.items = items  # by name, as NumPy values of the declared types
         # By name, as Python values, which do not widen a result.
         self.for_reference = {k: _plain(v) for k, v in items.items()}
-        # repr of a Python float is exact and tells 0.0 from -0.0.
-        self._key = repr(self.for_reference)
+        self._key = _key(items)
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -45,7 +44,18 @@ class AttributeValues:
         )
 
     def __repr__(self) -> str:
-        return self._key
+        return repr(self.for_reference)
+
+
+def _key(value: object) -> tuple[object, ...]:
+    """What is equal for the same bits of the same type, and for no others."""
+    if isinstance(value, Mapping):
+        return tuple((name, _key(v)) for name, v in value.items())
+    if isinstance(value, np.generic | np.ndarray):
+        return value.dtype, value.tobytes()
+    # A subclass of str may print, and even compare, as it likes.
+    assert isinstance(value, str)
+    return type(value), str.__str__(value)
 
 
 def _normalize(op: str, name: str, declared: AttributeType) -> _Kind:
@@ -148,8 +158,10 @@ def _as_given(spec: OpSpec, name: str, value: object) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    # Not 0.0: with -0.0 it would be one key.
-    return type(value) in (int, str) or (type(value) is float and value != 0)
+    # Not 0.0, which with -0.0 would be one key; nor NaN, which is never found.
+    return type(value) in (int, str) or (
+        type(value) is float and value != 0 and value == value
+    )
 
 
 def _names(names: Mapping[str, object]) -> str:
