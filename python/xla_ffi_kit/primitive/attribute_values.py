@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -28,11 +29,14 @@ class AttributeValues:
     NaN differs from itself.
     """
 
-    def __init__(self, items: Mapping[str, object]) -> None:
+    def __init__(
+        self, items: Mapping[str, object], insists: bool = False
+    ) -> None:
         self.items = items  # by name, as NumPy values of the declared types
+        self.insists = insists  # on the handler: it is another program
         # By name, as Python values, which do not widen a result.
         self.for_reference = {k: _plain(v) for k, v in items.items()}
-        self._key = _key(items)
+        self._key = insists, _key(items)
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -44,7 +48,13 @@ class AttributeValues:
         )
 
     def __repr__(self) -> str:
-        return repr(self.for_reference)
+        insists = "handler, " if self.insists else ""
+        return f"{insists}{self.for_reference}"
+
+    @functools.cached_property
+    def insisting(self) -> AttributeValues:
+        """The same for a call that insists on the handler."""
+        return AttributeValues(self.items, insists=True)
 
 
 def _key(value: object) -> tuple[object, ...]:

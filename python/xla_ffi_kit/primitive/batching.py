@@ -13,7 +13,7 @@ from jax.interpreters import batching
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.primitive import shared_operands
+from xla_ffi_kit.primitive import fallback, shared_operands
 from xla_ffi_kit.primitive.abstract_eval import ResultTypes
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
 from xla_ffi_kit.primitive.spec import Arrays, OpSpec
@@ -55,6 +55,9 @@ class Batching:
     ) -> tuple[Values, Dims]:
         rows = [_row_type(x, d) for x, d in zip(operands, dims, strict=True)]
         if axis.name in self._types(rows, attributes).named_axes:
+            if attributes.insists:
+                why = f"it has a collective over the axis {axis.name} of vmap"
+                fallback.refuse(self._spec, "every platform", why)
             return self._batch_reference(axis, operands, dims, attributes)
         if all(d is None for d in dims):
             outs = _jax_hooks.bind(self._primitive, operands, attributes)

@@ -84,7 +84,8 @@ class FfiOp(OpSpec, Generic[R]):
         with the reference's signature that calls other operations. Default:
         `name` on the platforms of `libraries`; without libraries, on the
         platforms for which `jax.ffi` has registered it when a program is
-        lowered.
+        lowered. If that is none, the reference runs with a warning; {} says
+        that it is meant.
       libraries: a handler library that has the targets, or its path, or several
         of them. For each platform, the first that exists and has the target is
         used. Without libraries, register the targets through `jax.ffi`.
@@ -233,7 +234,7 @@ class FfiOp(OpSpec, Generic[R]):
     def __call__(
         self,
         *operands: ArrayLike,
-        implementation: Literal["reference"] | None = None,
+        implementation: Literal["reference", "handler"] | None = None,
         **attributes: object,
     ) -> R:
         """Runs the operation.
@@ -241,7 +242,9 @@ class FfiOp(OpSpec, Generic[R]):
         Args:
           *operands: arrays, or anything that `jnp.asarray` takes; you may also
             pass them by name.
-          implementation: "reference" runs the reference; by default the
+          implementation: "reference" runs the reference. "handler" insists on
+            the handler: where it would not run, the call raises when it is
+            lowered. Derivatives run what their rules call. By default the
             platform and `use_reference` decide.
           **attributes: the attributes, which are static values.
 
@@ -254,6 +257,8 @@ class FfiOp(OpSpec, Generic[R]):
           ValueError: a rank is wrong, leading axes differ, an attribute is out
             of range, or a kernel axis is sharded.
           HandlerLibraryError: the handler library cannot be used.
+          NotImplementedError: the call insists on a handler that does not run,
+            or there is neither a handler nor a reference.
         """
         if len(operands) != len(self.operand_names):
             operands = python_signature.operands_by_name(
@@ -264,21 +269,12 @@ class FfiOp(OpSpec, Generic[R]):
             for name, x in zip(self.operand_names, operands, strict=True)
         ]
         values = self._bind_attributes(attributes)
-        if implementation and implementation != "reference":
-            expected = "None or 'reference'"
-            raise ValueError(
-                self.error("implementation", expected, repr(implementation))
-            )
-        if implementation and self.reference is None:
-            raise ValueError(
-                self.error(
-                    "implementation",
-                    "None, as the operation has a shape function instead of a "
-                    "reference",
-                    repr(implementation),
-                )
-            )
-        if implementation or reference_switch.runs_reference(self):
+        if implementation is None:
+            by_reference = reference_switch.runs_reference(self)
+        else:
+            by_reference = self._is_reference(implementation)
+            values = values if by_reference else values.insisting
+        if by_reference:
             operand_checks.leading_shape(self, arrays)
             found = self._types(arrays, values)
             results = found.pack(self._run_reference(values, *arrays))
@@ -287,6 +283,23 @@ class FfiOp(OpSpec, Generic[R]):
         else:
             results = self._bind(arrays, values)
         return cast(R, results)
+
+    def _is_reference(self, implementation: str) -> bool:
+        """Whether a call asks for the reference, or else for the handler."""
+        what = "implementation"
+        if implementation not in ("reference", "handler"):
+            expected = "None, 'reference' or 'handler'"
+            raise ValueError(self.error(what, expected, repr(implementation)))
+        if implementation == "reference" and self.reference is None:
+            raise ValueError(
+                self.error(
+                    what,
+                    "None or 'handler', as the operation has a shape function "
+                    "instead of a reference",
+                    repr(implementation),
+                )
+            )
+        return implementation == "reference"
 
     def _bind(
         self, operands: Sequence[jax.Array], attributes: AttributeValues

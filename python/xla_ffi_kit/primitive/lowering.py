@@ -22,6 +22,7 @@ from xla_ffi_kit.library import (
 from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.primitive import (
     attribute_values,
+    fallback,
     operand_checks,
     sharding,
     shared_operands,
@@ -43,7 +44,7 @@ def install(spec: OpSpec, primitive: Primitive) -> None:
     default = (
         functools.partial(_refuse, spec)
         if spec.reference is None
-        else _in_jax(spec, spec.reference)
+        else fallback.lowers_reference(spec, _in_jax(spec, spec.reference))
     )
     mlir.register_lowering(primitive, default)
     for platform, handler in spec.handlers.items():
@@ -57,12 +58,18 @@ def install(spec: OpSpec, primitive: Primitive) -> None:
                 platform,
                 handler,
                 default,
-                _in_jax(spec, spec.partitioned)
-                if spec.partitioned
-                else functools.partial(_refuse_to_partition, spec),
+                _partitioned(spec, default),
             )
         rule = functools.partial(_unless_switched, spec, default, rule)
         mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def _partitioned(spec: OpSpec, default: LoweringRule) -> LoweringRule:
+    if spec.partitioned is None:
+        return functools.partial(_refuse_to_partition, spec)
+    if spec.partitioned is spec.reference:
+        return default
+    return _in_jax(spec, spec.partitioned)
 
 
 def _needs_shapes(spec: OpSpec) -> bool:
