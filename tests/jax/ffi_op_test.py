@@ -80,6 +80,7 @@ def test_attributes_are_compared_bit_for_bit():
         "test.inverse",
         lambda x, *, s: x + (1 if str(s) == "0.0" else -1),
         kernel_axes=0,
+        handlers={},
         attributes={"s": np.float32},
     )
     signs = [float(inverse(rows(()), s=s)) for s in (0.0, -0.0, 0.0)]
@@ -123,6 +124,7 @@ def test_attributes_that_were_seen_are_not_checked_again(value):
         "test.seen",
         lambda x, *, s: x + s,
         kernel_axes=0,
+        handlers={},
         attributes={"s": np.float32},
     )
     assert op(rows(()), s=value) == value

@@ -1,6 +1,7 @@
 """What an operation takes as an operand, and how a call passes it."""
 
 import dataclasses
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -80,3 +81,41 @@ def test_a_type_of_a_users_own():
     )
     with pytest.raises(TypeError, match="operand x: expected an array, got"):
         jax.jit(xla_ffi_kit.relu)(meters)
+
+
+# --- Operands of the reference's signature ------------------------------------
+
+
+def test_an_operand_has_no_default():
+    op = operation(lambda x, y=1.0: x + y)
+    assert str(inspect.signature(op)) == "(x, y, *, implementation=None)"
+    assert op(1.0, 2.0) == op(1.0, y=2.0) == 3
+    with pytest.raises(TypeError) as caught:
+        op(1.0)
+    assert str(caught.value) == (
+        "test.operands: operands: expected 2 (x, y), got 1; an operand has no "
+        "default, so pass y, or make it a keyword-only attribute: (x, *, y=1.0)"
+    )
+
+
+def test_an_attribute_that_is_not_keyword_only():
+    with pytest.raises(TypeError) as caught:
+        operation(lambda x, eps=1e-6: x, attributes={"eps": np.float64})
+    assert str(caught.value) == (
+        "test.operands: attributes: expected those of the reference's "
+        "signature, none, got ['eps']; make them keyword-only: (x, *, "
+        "eps=1e-06)"
+    )
+
+
+@pytest.mark.parametrize(
+    "reference", [lambda *xs: xs[0], lambda x, *more: x], ids=["all", "more"]
+)
+def test_operands_without_names(reference):
+    with pytest.raises(TypeError) as caught:
+        operation(reference)
+    name = "xs" if "xs" in str(inspect.signature(reference)) else "more"
+    assert str(caught.value) == (
+        f"test.operands: reference: expected a name for each operand, got "
+        f"*{name}; an operation has a fixed number of operands"
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Sequence
 from typing import (
     Generic,
     Literal,
     Protocol,
+    Self,
     TypeVar,
     Unpack,
     cast,
@@ -39,7 +39,7 @@ from xla_ffi_kit.primitive.spec import Arrays, OpSpec, Options, Result
 
 R = TypeVar("R", bound=Result, covariant=True)
 
-_operations: weakref.WeakSet[OpSpec] = weakref.WeakSet()
+_operations: set[OpSpec] = set()
 
 
 def operations() -> list[OpSpec]:
@@ -65,6 +65,10 @@ class FfiOp(OpSpec, Generic[R]):
     An operation works under jit, vmap, jvp and grad of any order, scan, remat,
     shard_map, on a mesh with Auto or Explicit axes, and in exported programs.
 
+    An operation is a JAX primitive, of which JAX keeps the rules as long as the
+    process lives. Define it once, as a global, and not in a function that is
+    called often. A copy of it, also a deep one, is the operation itself.
+
     Args:
       name: the operation's name, used in errors, jaxprs and the switch to the
         reference; also the default custom call target.
@@ -88,7 +92,10 @@ class FfiOp(OpSpec, Generic[R]):
         that it is meant.
       libraries: a handler library that has the targets, or its path, or several
         of them. For each platform, the first that exists and has the target is
-        used. Without libraries, register the targets through `jax.ffi`.
+        used. A library for CPUs is loaded when the operation is defined, to
+        compare their signatures; if it is missing or cannot be loaded, that is
+        an error at the first use. Nothing is registered before. Without
+        libraries, register the targets through `jax.ffi`.
       attributes: name -> type: a dtype as in `dtypes`, `str`, `(np.int64,)`
         for an array, or a mapping of these for a dictionary. Handlers get
         exactly the declared type. A call may leave out attributes that have
@@ -225,8 +232,14 @@ class FfiOp(OpSpec, Generic[R]):
         _operations.add(self)
         reference_switch.add_operation(self)
 
-    def __reduce__(self) -> str:
-        return python_signature.import_path(self)
+    def __reduce__(self) -> str | tuple[Callable[..., object], tuple[str, str]]:
+        return python_signature.reduce(self)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"FfiOp({self.name!r})"
