@@ -53,6 +53,8 @@ class Batching:
         *,
         attributes: AttributeValues,
     ) -> tuple[Values, Dims]:
+        # A derivative with respect to a Python number brings the number.
+        operands = [jnp.asarray(x) for x in operands]
         rows = [_row_type(x, d) for x, d in zip(operands, dims, strict=True)]
         if axis.name in self._types(rows, attributes).named_axes:
             if attributes.insists:
