@@ -6,6 +6,7 @@ value.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeAlias, TypeVar
@@ -40,15 +41,21 @@ def is_static(*shapes: Shape) -> bool:
 
 def array(op: str, name: str, value: ArrayLike) -> jax.Array:
     """Returns `value` as a JAX array; TypeError if that is impossible."""
-    if isinstance(value, jax.Array):
+    if _jax_hooks.is_traced(value):
+        # Not everything that is traced is an array.
+        kind = jax.typeof(value)
+        if isinstance(kind, jax.core.ShapedArray):
+            return value
+        got = f"a value of type {type(kind).__name__}; pass the arrays in it"
+    elif isinstance(value, jax.Array):
         return value
-    try:
-        return jnp.asarray(value)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{op}: operand {name}: expected an array, got {value!r} "
-            f"({type(value).__name__})"
-        ) from None
+    else:
+        with contextlib.suppress(TypeError, ValueError):
+            return jnp.asarray(value)
+        got = f"{value!r} ({type(value).__name__})"
+    if isinstance(value, jax.Ref):
+        got = "a Ref; pass what it holds, ref[...]"
+    raise TypeError(f"{op}: operand {name}: expected an array, got {got}")
 
 
 def dtype(op: str, name: str, x: Typed, allowed: Sequence[str]) -> None:

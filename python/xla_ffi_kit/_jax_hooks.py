@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, cast
 
 import jax
@@ -41,14 +41,16 @@ class KitEffect(effects.Effect):
 
 SIDE_EFFECT = KitEffect()
 
-# There is no public way to add an effect. These four sets let an operation
-# with side effects appear in jit, in control flow, under remat and in
-# functions with custom derivatives.
+# There is no public way to add an effect. The first four sets let an operation
+# with side effects appear in jit, in control flow, under remat and in functions
+# with custom derivatives. By the last one, reverse mode keeps a call of which
+# no derivative depends, as in the body of a scan.
 for _allowed in (
     effects.lowerable_effects,
     effects.control_flow_allowed_effects,
     effects.remat_allowed_effects,
     effects.custom_derivatives_allowed_effects,
+    effects.partial_eval_kept_effects,
 ):
     _allowed.add_type(KitEffect)
 
@@ -92,6 +94,15 @@ def is_eager() -> bool:
     inside jit has none, and still belongs in the jaxpr.
     """
     return core.trace_state_clean()
+
+
+def named_axes(effects_of: Iterable[object]) -> frozenset[object]:
+    """The axes of `vmap` or a mesh that a jaxpr of these effects names.
+
+    The effect is private. `ppermute` has none.
+    """
+    found = [e for e in effects_of if isinstance(e, core.NamedAxisEffect)]
+    return frozenset(effect.name for effect in found)
 
 
 def match_manual_axes(operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
@@ -283,4 +294,4 @@ def string_attributes(values: dict[str, str]) -> ir.Attribute:
 
 def is_traced(value: object) -> bool:
     """Whether `value` is a tracer, which has no value yet."""
-    return isinstance(value, jax.core.Tracer)
+    return isinstance(value, core.Tracer)

@@ -92,6 +92,7 @@ def test_attributes_of_an_operation():
         "f",
         lambda x, *, n, m: x,
         kernel_axes=0,
+        handlers={},
         attributes={"n": "i8", "m": ("u8",)},
     )
     with pytest.raises(ValueError, match="expected int8, -128 to 127, got 128"):

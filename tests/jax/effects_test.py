@@ -146,6 +146,29 @@ def test_side_effect_under_remat_and_grad():
     np.testing.assert_allclose(jax.grad(jax.checkpoint(loss))(x), np.cos(x))
 
 
+def test_side_effect_in_a_loop_under_reverse_mode():
+    def step(x):
+        counter(x)  # nobody reads it
+        return jnp.sin(x)
+
+    def scanned(x):
+        return jax.lax.scan(lambda x, _: (step(x), None), x, None, 3)[0].sum()
+
+    def repeated(x):
+        return jax.lax.fori_loop(0, 3, lambda _, x: step(x), x).sum()
+
+    x = rows(3)
+    assert runs_of(jax.jit(scanned), x) == 3
+    assert runs_of(jax.value_and_grad(repeated), x) == 3
+    for function in (
+        jax.grad(scanned),
+        jax.jit(jax.grad(scanned)),
+        lambda x: jax.vjp(scanned, x)[0],
+        lambda x: jax.linearize(scanned, x)[0],
+    ):
+        assert runs_of(function, x) == 3
+
+
 # --- State --------------------------------------------------------------------
 
 

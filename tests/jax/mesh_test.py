@@ -357,3 +357,32 @@ def test_and_in_shard_map(name, names):
         check_vma=False,
     )
     assert count(mapped, *placed(mesh, [X])) == 4 * times
+
+
+@inline(
+    """
+    #include <atomic>
+    static std::atomic<long> calls{0};
+    extern "C" __attribute__((visibility("default"))) long XlaFfiKit_Calls() {
+      return calls;
+    }
+    void scaled(kit::In<float> x, kit::In<float> w, kit::Out<float> y) {
+      ++calls;
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = w[0] * x[i];
+    }""",
+    kernel_axes=(1, 0),
+    shared=(1,),
+    has_side_effect=True,
+)
+def scaled(x, w):
+    return w * x
+
+
+def test_a_side_effect_with_a_shared_operand_of_each_row():
+    scaled_calls = ctypes.CDLL(scaled.libraries[0].path).XlaFfiKit_Calls
+    before = scaled_calls()
+    got = jax.block_until_ready(jax.jit(jax.vmap(scaled))(X, X[:, 0]))
+    assert scaled_calls() - before == 16
+    np.testing.assert_array_equal(got, X * X[:, :1])
+    with pytest.raises(NotImplementedError, match="with jax.vmap, or declare"):
+        scaled(X, X[:, 0])

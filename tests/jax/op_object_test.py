@@ -1,5 +1,6 @@
 """FfiOp as a Python object, and mistakes in its spec that it tells."""
 
+import copy
 import functools
 import inspect
 import os
@@ -67,6 +68,49 @@ def test_pickled_by_import_path():
         pickle.dumps(local)
 
 
+# --- Copies, pickles and names of an operation --------------------------------
+
+of_another_module = FfiOp(
+    "test.of_another_module", jax.nn.relu, kernel_axes=0, handlers={}
+)
+
+
+def test_a_copy_is_the_operation_itself():
+    local = FfiOp("test.local", lambda x: x, kernel_axes=0, handlers={})
+    model = {"activation": local, "again": [local, op]}
+    deep = copy.deepcopy(model)
+    assert deep["activation"] is local
+    assert deep["again"][1] is op
+    assert copy.copy(local) is local
+
+
+def test_pickled_though_its_reference_is_of_another_module():
+    assert of_another_module.__module__ != __name__
+    data = pickle.dumps(of_another_module)
+    assert pickle.loads(data) is of_another_module
+    local = FfiOp("test.local", jax.nn.relu, kernel_axes=0, handlers={})
+    with pytest.raises(TypeError) as caught:
+        pickle.dumps(local)
+    assert str(caught.value) == (
+        "test.local: cannot be pickled: expected it to be a global of a "
+        "module, by which another process finds it"
+    )
+
+
+def test_a_partial_has_the_names_of_its_function():
+    partial = functools.partial(times, factor=3.0)
+    attributes = {"factor": np.float64, "offset": np.float64}
+    op = FfiOp(
+        "test.partial",
+        partial,
+        kernel_axes=0,
+        handlers={},
+        attributes=attributes,
+    )
+    assert (op.__name__, op.__doc__) == ("times", "factor x y + offset.")
+    assert op(1.0, 2.0, offset=1.0) == 7
+
+
 def test_dtypes_are_checked_before_anything_is_compiled():
     x, half = jnp.ones(2), jnp.ones(2, jnp.bfloat16)
     assert op(x, x, offset=0.0)[0] == 2
@@ -108,7 +152,8 @@ def test_public_functions_stand_for_their_operations():
 def test_a_target_that_the_program_registers_is_called():
     op = FfiOp("test.relu_again", lambda x: -x, kernel_axes=0)
     x = jnp.ones(3)
-    assert "custom_call" not in jax.jit(op).lower(x).as_text()
+    with pytest.warns(UserWarning, match="no target 'test.relu_again' is"):
+        assert "custom_call" not in jax.jit(op).lower(x).as_text()
     assert op(x)[0] == -1  # not registered: the reference
     execute = CPU.handlers["xla_ffi_kit.relu"].stages["execute"]
     jax.ffi.register_ffi_target(

@@ -62,7 +62,8 @@ Library: TypeAlias = Union["HandlerLibrary", str, "os.PathLike[str]"]
 class HandlerLibrary:
     """A handler library on disk, which is loaded when it is first used.
 
-    It stays loaded, whatever happens to the file.
+    The definition of an `FfiOp` uses a library for CPUs. It stays loaded,
+    whatever happens to the file.
 
     Args:
       path: the shared library.

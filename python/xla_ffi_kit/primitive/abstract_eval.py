@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -17,18 +18,29 @@ from xla_ffi_kit.primitive.spec import OpSpec, Result, flatten
 _Type = tuple[Shape, np.dtype[np.generic]]
 
 
+class Results(NamedTuple):
+    """What the function of a spec returns for some operands."""
+
+    types: tuple[jax.ShapeDtypeStruct, ...]
+    is_tuple: bool  # an array otherwise
+    named_axes: frozenset[object] = frozenset()  # of collectives in it
+
+    def pack(self, values: Sequence[jax.Array]) -> Result:
+        """The inverse of `flatten`."""
+        return tuple(values) if self.is_tuple else values[0]
+
+
 class ResultTypes:
     """Shapes and dtypes of an operation's results."""
 
     def __init__(self, spec: OpSpec) -> None:
         self._spec = spec
-        self._single: bool | None = None
         self._cached = functools.lru_cache(maxsize=4096)(self._evaluate)
 
     def __call__(
         self, operands: Sequence[Typed], attributes: AttributeValues
-    ) -> tuple[jax.ShapeDtypeStruct, ...]:
-        """The types for operands that the operation takes, checked."""
+    ) -> Results:
+        """The results for operands that the operation takes, checked."""
         # A reference may make 64-bit results of its own where they are on.
         return self._cached(
             tuple((x.shape, x.dtype) for x in operands),
@@ -36,16 +48,12 @@ class ResultTypes:
             jax.config.jax_enable_x64,  # type: ignore[attr-defined]
         )
 
-    def pack(self, results: Sequence[jax.Array]) -> Result:
-        """The inverse of `flatten`, after the types were found once."""
-        return results[0] if self._single else tuple(results)
-
     def _evaluate(
         self,
         operands: tuple[_Type, ...],
         attributes: AttributeValues,
         x64: bool,
-    ) -> tuple[jax.ShapeDtypeStruct, ...]:
+    ) -> Results:
         del x64  # only part of the key
         spec = self._spec
         structs = [jax.ShapeDtypeStruct(*operand) for operand in operands]
@@ -57,9 +65,10 @@ class ResultTypes:
             spec.reference, **attributes.for_reference
         )
         try:
-            results = jax.eval_shape(
-                shared_operands.over_batches(spec, reference, structs), *structs
-            )
+            jaxpr, results = jax.make_jaxpr(
+                shared_operands.over_batches(spec, reference, structs),
+                return_shape=True,
+            )(*structs)
         except (TypeError, ValueError) as error:
             given = operand_checks.describe(spec.operand_names, operands)
             raise type(error)(
@@ -72,15 +81,15 @@ class ResultTypes:
                 f"{spec.name}: results of the reference: expected an array or "
                 f"a tuple of arrays, got {jax.tree.structure(results)}"
             )
-        self._single = types is not results
-        return types
+        named_axes = _jax_hooks.named_axes(jaxpr.effects)
+        return Results(types, types is results, named_axes)
 
     def _declared(
         self,
         operands: Sequence[jax.ShapeDtypeStruct],
         attributes: AttributeValues,
-    ) -> tuple[jax.ShapeDtypeStruct, ...]:
-        """Returns the types of the shape function, with the batch axes."""
+    ) -> Results:
+        """Returns what the shape function declares, with the batch axes."""
         spec = self._spec
         assert spec.results is not None
         lead = operand_checks.leading_shape(spec, operands)
@@ -107,8 +116,7 @@ class ResultTypes:
             found.append(
                 jax.ShapeDtypeStruct((*batch, *result.shape), result.dtype)
             )
-        self._single = not isinstance(declared, tuple)
-        return tuple(found)
+        return Results(tuple(found), isinstance(declared, tuple))
 
     def abstract_eval(
         self, *avals: jax.core.ShapedArray, attributes: AttributeValues
@@ -116,7 +124,7 @@ class ResultTypes:
         """The abstract values of the results, with their sharding; effects."""
         spec = self._spec
         lead = operand_checks.leading_shape(spec, avals)
-        types = self(avals, attributes)
+        types = self(avals, attributes).types
         operand_checks.check_results(spec, avals, types, lead)
         effects = {_jax_hooks.SIDE_EFFECT} if spec.has_side_effect else set()
         if not avals:

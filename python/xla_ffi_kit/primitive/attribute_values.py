@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -28,12 +29,14 @@ class AttributeValues:
     NaN differs from itself.
     """
 
-    def __init__(self, items: Mapping[str, object]) -> None:
+    def __init__(
+        self, items: Mapping[str, object], insists: bool = False
+    ) -> None:
         self.items = items  # by name, as NumPy values of the declared types
+        self.insists = insists  # on the handler: it is another program
         # By name, as Python values, which do not widen a result.
         self.for_reference = {k: _plain(v) for k, v in items.items()}
-        # repr of a Python float is exact and tells 0.0 from -0.0.
-        self._key = repr(self.for_reference)
+        self._key = insists, _key(items)
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -45,7 +48,24 @@ class AttributeValues:
         )
 
     def __repr__(self) -> str:
-        return self._key
+        insists = "handler, " if self.insists else ""
+        return f"{insists}{self.for_reference}"
+
+    @functools.cached_property
+    def insisting(self) -> AttributeValues:
+        """The same for a call that insists on the handler."""
+        return AttributeValues(self.items, insists=True)
+
+
+def _key(value: object) -> tuple[object, ...]:
+    """What is equal for the same bits of the same type, and for no others."""
+    if isinstance(value, Mapping):
+        return tuple((name, _key(v)) for name, v in value.items())
+    if isinstance(value, np.generic | np.ndarray):
+        return value.dtype, value.tobytes()
+    # A subclass of str may print, and even compare, as it likes.
+    assert isinstance(value, str)
+    return type(value), str.__str__(value)
 
 
 def _normalize(op: str, name: str, declared: AttributeType) -> _Kind:
@@ -148,8 +168,10 @@ def _as_given(spec: OpSpec, name: str, value: object) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    # Not 0.0: with -0.0 it would be one key.
-    return type(value) in (int, str) or (type(value) is float and value != 0)
+    # Not 0.0, which with -0.0 would be one key; nor NaN, which is never found.
+    return type(value) in (int, str) or (
+        type(value) is float and value != 0 and value == value
+    )
 
 
 def _names(names: Mapping[str, object]) -> str:

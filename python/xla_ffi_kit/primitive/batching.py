@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,8 @@ from jax.interpreters import batching
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit._jax_hooks import Primitive
+from xla_ffi_kit.primitive import fallback, shared_operands
+from xla_ffi_kit.primitive.abstract_eval import ResultTypes
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
 from xla_ffi_kit.primitive.spec import Arrays, OpSpec
 
@@ -19,23 +22,51 @@ Values: TypeAlias = Sequence[jax.Array]
 Dims: TypeAlias = Sequence[int | None]
 
 
+class Axis(Protocol):
+    """What JAX tells of the axis that `vmap` maps."""
+
+    name: object
+    size: int
+
+
 class Batching:
     """The rule of one operation's primitive."""
 
-    def __init__(self, spec: OpSpec, primitive: Primitive) -> None:
+    def __init__(
+        self, spec: OpSpec, primitive: Primitive, types: ResultTypes
+    ) -> None:
         self._spec = spec
         self._primitive = primitive
+        self._types = types
 
     def install(self) -> None:
         """Registers the rule with JAX."""
-        batching.primitive_batchers[self._primitive] = self._batch
+        # Those in `primitive_batchers` are not told the axis.
+        rules = batching.fancy_primitive_batchers
+        rules[self._primitive] = self._batch
 
     def _batch(
-        self, operands: Values, dims: Dims, *, attributes: AttributeValues
+        self,
+        axis: Axis,
+        operands: Values,
+        dims: Dims,
+        *,
+        attributes: AttributeValues,
     ) -> tuple[Values, Dims]:
+        # A derivative with respect to a Python number brings the number.
+        operands = [jnp.asarray(x) for x in operands]
+        rows = [_row_type(x, d) for x, d in zip(operands, dims, strict=True)]
+        if axis.name in self._types(rows, attributes).named_axes:
+            if attributes.insists:
+                why = f"it has a collective over the axis {axis.name} of vmap"
+                fallback.refuse(self._spec, "every platform", why)
+            return self._batch_reference(axis, operands, dims, attributes)
+        if all(d is None for d in dims):
+            outs = _jax_hooks.bind(self._primitive, operands, attributes)
+            return outs, [None] * len(outs)
         if self._spec.vmap_method == "sequential" or (
-            # Nothing runs shared operands with batch axes.
-            self._spec.partitioned is None
+            # Nothing else runs shared operands with batch axes.
+            (self._spec.partitioned is None or self._spec.has_side_effect)
             and not self._spec.batches_shared
             and any(dims[i] is not None for i in self._spec.shared)
         ):
@@ -57,6 +88,31 @@ class Batching:
             ]
         outs = _jax_hooks.bind(self._primitive, operands, attributes)
         return outs, [at] * len(outs)
+
+    def _batch_reference(
+        self,
+        axis: Axis,
+        operands: Values,
+        dims: Dims,
+        attributes: AttributeValues,
+    ) -> tuple[Values, Dims]:
+        """Runs the reference, which has a collective over the mapped axis.
+
+        A handler sees rows, and not which of them belong together.
+        """
+        call = jax.vmap(
+            functools.partial(
+                shared_operands.in_jax,
+                self._spec,
+                self._spec.reference,
+                attributes,
+            ),
+            tuple(dims),
+            axis_name=axis.name,
+            axis_size=axis.size,
+        )
+        outs = call(*operands)
+        return outs, [0] * len(outs)
 
     def _does_without(self, index: int, operand: Typed, at: int) -> bool:
         """Whether an operand may lack the batch axis `at`, being shared."""
@@ -101,6 +157,11 @@ class Batching:
 
         outs = jax.lax.map(step, rows)
         return list(outs), [0] * len(outs)
+
+
+def _row_type(x: jax.Array, dim: int | None) -> jax.ShapeDtypeStruct:
+    shape = tuple(n for axis, n in enumerate(x.shape) if axis != dim)
+    return jax.ShapeDtypeStruct(shape, x.dtype)
 
 
 def _with_batch_axis(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,22 +17,20 @@ import numpy as np
 from jax.interpreters import ad
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit._check import Typed
 from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.primitive import operand_checks, shared_operands
+from xla_ffi_kit.primitive import rule_checks, shared_operands
 from xla_ffi_kit.primitive.abstract_eval import ResultTypes
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.rule_checks import Cotangents
 from xla_ffi_kit.primitive.shared_operands import Operand
 from xla_ffi_kit.primitive.spec import (
     Arrays,
     NotDifferentiableError,
     OpSpec,
-    flatten,
 )
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero
-_T = TypeVar("_T", bound=Typed)
 
 
 class Derivatives:
@@ -78,6 +76,8 @@ class Derivatives:
         attributes: AttributeValues,
     ) -> tuple[Values, Sequence[Tangent]]:
         spec = self._spec
+        # Derivatives with respect to a Python number come with the number.
+        primals = [jnp.asarray(x) for x in primals]
         active = {i: t for i, t in enumerate(tangents) if not _is_zero(t)}
         nonlinear = [i for i in active if i not in spec.linear]
         if nonlinear and spec.jvp is not None:
@@ -117,16 +117,16 @@ class Derivatives:
         attributes: AttributeValues,
     ) -> tuple[Values, Sequence[Tangent]]:
         full = self._instantiated(primals, tangents)
+        expected = self._types(primals, attributes).types
         outs, out_tangents = shared_operands.jvp(
-            self._spec, primals, full, attributes
+            self._spec, primals, full, attributes, len(expected)
         )
-        expected = self._types(primals, attributes)
         checked = [
-            self._check_like("jvp: primal result", i, o, e)
+            rule_checks.like(self._spec, "jvp: primal result", i, o, e)
             for i, (o, e) in enumerate(zip(outs, expected, strict=True))
         ]
         return checked, [
-            self._check_like("jvp: tangent result", i, t, o)
+            rule_checks.like(self._spec, "jvp: tangent result", i, t, o)
             if jnp.issubdtype(o.dtype, np.inexact)
             else _no_tangent(o)
             for i, (t, o) in enumerate(zip(out_tangents, checked, strict=True))
@@ -152,7 +152,8 @@ class Derivatives:
         """Returns the tangents of the author's vjp, for reverse mode only."""
         assert self._spec.vjp is not None
         forward, backward = self._spec.vjp
-        types = self._types(primals, attributes)
+        results = self._types(primals, attributes)
+        rows = shared_operands.row_types(self._spec, primals)
 
         @jax.custom_vjp
         def call(*operands: jax.Array) -> Arrays:
@@ -160,39 +161,31 @@ class Derivatives:
 
         def fwd(*operands: jax.Array) -> tuple[Arrays, object]:
             returned = forward(*operands, **attributes.for_reference)
-            if not (isinstance(returned, tuple) and len(returned) == 2):
-                raise TypeError(
-                    f"{self._spec.name}: vjp: fwd: expected (results, "
-                    f"residuals), got {type(returned).__name__}"
-                )
-            outs = flatten(returned[0])
-            self._check_count("vjp: fwd: results", outs, types)
-            return outs, (returned[1], operands)
+            outs, residuals = rule_checks.pair(
+                self._spec, "vjp: fwd", "(results, residuals)", returned
+            )
+            count = len(results.types)
+            what = "vjp: fwd: results"
+            return (
+                rule_checks.arrays(self._spec, what, outs, count),
+                residuals,
+            )
 
-        def bwd(
-            saved: tuple[object, Arrays], cotangents: Arrays
-        ) -> tuple[jax.Array | None, ...]:
-            residuals, operands = saved
+        def bwd(residuals: object, cotangents: Arrays) -> Cotangents:
             out = backward(
                 residuals,
-                self._types.pack(cotangents),
+                results.pack(cotangents),
                 **attributes.for_reference,
             )
-            slopes = tuple(out) if isinstance(out, Sequence) else (out,)
-            if not all(x is None or hasattr(x, "dtype") for x in slopes):
-                raise TypeError(
-                    self._spec.error(
-                        "vjp: bwd", "cotangents, arrays or None", repr(out)
-                    )
-                )
-            self._check_count("vjp: bwd: cotangents", slopes, operands)
+            slopes = rule_checks.cotangents(
+                self._spec, "vjp: bwd: cotangents", out, len(rows), "operand"
+            )
+            what = "vjp: bwd: cotangent"
             return tuple(
                 None
-                if slope is None or not jnp.issubdtype(x.dtype, np.inexact)
-                else self._check_like("vjp: bwd: cotangent", i, slope, x)
-                for i, (slope, x) in enumerate(
-                    zip(slopes, operands, strict=True)
-                )
+                if slope is None or not jnp.issubdtype(row.dtype, np.inexact)
+                else rule_checks.like(self._spec, what, i, slope, row)
+                for i, (slope, row) in enumerate(zip(slopes, rows, strict=True))
             )
 
         call.defvjp(fwd, bwd)
@@ -209,28 +202,13 @@ class Derivatives:
                 f"{self._spec.name}: no forward mode (jvp, jacfwd, linearize): "
                 "vjp=(fwd, bwd) is for reverse mode alone, so give it jvp="
             ) from None
-        expected = zip(outs, types, strict=True)
+        expected = zip(outs, results.types, strict=True)
         for i, (out, wanted) in enumerate(expected):
-            self._check_like("vjp: fwd: result", i, out, wanted)
+            rule_checks.like(self._spec, "vjp: fwd: result", i, out, wanted)
         return outs, [
             t if jnp.issubdtype(o.dtype, np.inexact) else _no_tangent(o)
             for t, o in zip(out_tangents, outs, strict=True)
         ]
-
-    def _check_count(
-        self, what: str, got: Sequence[object], wanted: Sequence[object]
-    ) -> None:
-        if len(got) != len(wanted):
-            raise TypeError(self._spec.error(what, str(len(wanted)), len(got)))
-
-    def _check_like(self, what: str, i: int, got: _T | None, want: Typed) -> _T:
-        if got is None or (got.shape, got.dtype) != (want.shape, want.dtype):
-            raise TypeError(
-                f"{self._spec.name}: {what} {i}: expected "
-                f"{operand_checks.type_name(want)}, got "
-                f"{got if got is None else operand_checks.type_name(got)}"
-            )
-        return got
 
     def _transpose(
         self,
@@ -277,7 +255,7 @@ class Derivatives:
             values = dict(zip(unknown, pull_back(full), strict=True))
         for i, aval in unknown.items():
             what = "transpose: cotangent of operand"
-            result[i] = self._check_like(what, i, values[i], aval)
+            result[i] = rule_checks.like(spec, what, i, values[i], aval)
         return result
 
 

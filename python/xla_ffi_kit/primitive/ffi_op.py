@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Sequence
 from typing import (
     Generic,
     Literal,
     Protocol,
+    Self,
     TypeVar,
     Unpack,
     cast,
@@ -39,7 +39,7 @@ from xla_ffi_kit.primitive.spec import Arrays, OpSpec, Options, Result
 
 R = TypeVar("R", bound=Result, covariant=True)
 
-_operations: weakref.WeakSet[OpSpec] = weakref.WeakSet()
+_operations: set[OpSpec] = set()
 
 
 def operations() -> list[OpSpec]:
@@ -65,6 +65,10 @@ class FfiOp(OpSpec, Generic[R]):
     An operation works under jit, vmap, jvp and grad of any order, scan, remat,
     shard_map, on a mesh with Auto or Explicit axes, and in exported programs.
 
+    An operation is a JAX primitive, of which JAX keeps the rules as long as the
+    process lives. Define it once, as a global, and not in a function that is
+    called often. A copy of it, also a deep one, is the operation itself.
+
     Args:
       name: the operation's name, used in errors, jaxprs and the switch to the
         reference; also the default custom call target.
@@ -84,10 +88,14 @@ class FfiOp(OpSpec, Generic[R]):
         with the reference's signature that calls other operations. Default:
         `name` on the platforms of `libraries`; without libraries, on the
         platforms for which `jax.ffi` has registered it when a program is
-        lowered.
+        lowered. If that is none, the reference runs with a warning; {} says
+        that it is meant.
       libraries: a handler library that has the targets, or its path, or several
         of them. For each platform, the first that exists and has the target is
-        used. Without libraries, register the targets through `jax.ffi`.
+        used. A library for CPUs is loaded when the operation is defined, to
+        compare their signatures; if it is missing or cannot be loaded, that is
+        an error at the first use. Nothing is registered before. Without
+        libraries, register the targets through `jax.ffi`.
       attributes: name -> type: a dtype as in `dtypes`, `str`, `(np.int64,)`
         for an array, or a mapping of these for a dictionary. Handlers get
         exactly the declared type. A call may leave out attributes that have
@@ -139,7 +147,8 @@ class FfiOp(OpSpec, Generic[R]):
       vmap_method: what vmap does with operands that it does not map:
         "broadcast_all" repeats them; "expand_dims" gives them a leading axis of
         size one, which the handler must broadcast; "sequential" calls a handler
-        that cannot batch once for each element.
+        that cannot batch once for each element. Where the reference has a
+        collective over an axis that vmap names, the reference runs.
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case.
@@ -213,23 +222,25 @@ class FfiOp(OpSpec, Generic[R]):
         self.primitive.def_effectful_abstract_eval(self._types.abstract_eval)
         _jax_hooks.define_eager_call(self.primitive)
         Derivatives(self, self.primitive, self._types).install()
-        Batching(self, self.primitive).install()
+        Batching(self, self.primitive, self._types).install()
         lowering.install(self, self.primitive)
         # Eager calls go past the primitive, which would take as long again.
         self._compiled = functools.lru_cache(maxsize=1024)(self._compile)
         self._run_reference = jax.jit(
-            lambda *operands, attributes: self._types.pack(
-                shared_operands.in_jax(
-                    self, self.reference, attributes, *operands
-                )
-            ),
-            static_argnames="attributes",
+            functools.partial(shared_operands.in_jax, self, self.reference),
+            static_argnums=0,
         )
         _operations.add(self)
         reference_switch.add_operation(self)
 
-    def __reduce__(self) -> str:
-        return python_signature.import_path(self)
+    def __reduce__(self) -> str | tuple[Callable[..., object], tuple[str, str]]:
+        return python_signature.reduce(self)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"FfiOp({self.name!r})"
@@ -237,7 +248,7 @@ class FfiOp(OpSpec, Generic[R]):
     def __call__(
         self,
         *operands: ArrayLike,
-        implementation: Literal["reference"] | None = None,
+        implementation: Literal["reference", "handler"] | None = None,
         **attributes: object,
     ) -> R:
         """Runs the operation.
@@ -245,7 +256,9 @@ class FfiOp(OpSpec, Generic[R]):
         Args:
           *operands: arrays, or anything that `jnp.asarray` takes; you may also
             pass them by name.
-          implementation: "reference" runs the reference; by default the
+          implementation: "reference" runs the reference. "handler" insists on
+            the handler: where it would not run, the call raises when it is
+            lowered. Derivatives run what their rules call. By default the
             platform and `use_reference` decide.
           **attributes: the attributes, which are static values.
 
@@ -258,6 +271,8 @@ class FfiOp(OpSpec, Generic[R]):
           ValueError: a rank is wrong, leading axes differ, an attribute is out
             of range, or a kernel axis is sharded.
           HandlerLibraryError: the handler library cannot be used.
+          NotImplementedError: the call insists on a handler that does not run,
+            or there is neither a handler nor a reference.
         """
         if len(operands) != len(self.operand_names):
             operands = python_signature.operands_by_name(
@@ -268,39 +283,49 @@ class FfiOp(OpSpec, Generic[R]):
             for name, x in zip(self.operand_names, operands, strict=True)
         ]
         values = self._bind_attributes(attributes)
-        if implementation and implementation != "reference":
-            expected = "None or 'reference'"
-            raise ValueError(
-                self.error("implementation", expected, repr(implementation))
-            )
-        if implementation and self.reference is None:
-            raise ValueError(
-                self.error(
-                    "implementation",
-                    "None, as the operation has a shape function instead of a "
-                    "reference",
-                    repr(implementation),
-                )
-            )
-        if implementation or reference_switch.runs_reference(self):
+        if implementation is None:
+            by_reference = reference_switch.runs_reference(self)
+        else:
+            by_reference = self._is_reference(implementation)
+            values = values if by_reference else values.insisting
+        if by_reference:
             operand_checks.leading_shape(self, arrays)
-            self._types(arrays, values)
-            results = self._run_reference(*arrays, attributes=values)
+            found = self._types(arrays, values)
+            results = found.pack(self._run_reference(values, *arrays))
         elif _jax_hooks.is_eager():
             results = self._compiled(values)(*arrays)
         else:
-            results = self._types.pack(
-                _jax_hooks.bind(self.primitive, arrays, values)
-            )
+            results = self._bind(arrays, values)
         return cast(R, results)
+
+    def _is_reference(self, implementation: str) -> bool:
+        """Whether a call asks for the reference, or else for the handler."""
+        what = "implementation"
+        if implementation not in ("reference", "handler"):
+            expected = "None, 'reference' or 'handler'"
+            raise ValueError(self.error(what, expected, repr(implementation)))
+        if implementation == "reference" and self.reference is None:
+            raise ValueError(
+                self.error(
+                    what,
+                    "None or 'handler', as the operation has a shape function "
+                    "instead of a reference",
+                    repr(implementation),
+                )
+            )
+        return implementation == "reference"
+
+    def _bind(
+        self, operands: Sequence[jax.Array], attributes: AttributeValues
+    ) -> Result:
+        results = _jax_hooks.bind(self.primitive, operands, attributes)
+        return self._types(operands, attributes).pack(results)
 
     def _compile(self, attributes: AttributeValues) -> Callable[..., object]:
         """The operation as a compiled program of its own, for eager calls."""
 
         def run(*operands: jax.Array) -> Result:
-            return self._types.pack(
-                _jax_hooks.bind(self.primitive, operands, attributes)
-            )
+            return self._bind(operands, attributes)
 
         run.__name__ = self.name
         return jax.jit(run)

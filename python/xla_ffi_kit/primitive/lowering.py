@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NoReturn
 
 import jax
 from jax.interpreters import mlir
@@ -22,6 +22,7 @@ from xla_ffi_kit.library.handler_library import HandlerLibraryError
 from xla_ffi_kit.primitive import (
     attribute_values,
     custom_call,
+    fallback,
     operand_checks,
     per_device,
     sharding,
@@ -43,7 +44,7 @@ def install(spec: OpSpec, primitive: Primitive) -> None:
     default = (
         functools.partial(_refuse, spec)
         if spec.reference is None
-        else _in_jax(spec, spec.reference)
+        else fallback.lowers_reference(spec, _in_jax(spec, spec.reference))
     )
     mlir.register_lowering(primitive, default)
     for platform, handler in spec.handlers.items():
@@ -57,12 +58,18 @@ def install(spec: OpSpec, primitive: Primitive) -> None:
                 platform,
                 handler,
                 default,
-                _in_jax(spec, spec.partitioned)
-                if spec.partitioned
-                else functools.partial(_refuse_to_partition, spec),
+                _partitioned(spec, default),
             )
         rule = functools.partial(_unless_switched, spec, default, rule)
         mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def _partitioned(spec: OpSpec, default: LoweringRule) -> LoweringRule:
+    if spec.partitioned is None:
+        return functools.partial(_refuse_to_partition, spec)
+    if spec.partitioned is spec.reference:
+        return default
+    return _in_jax(spec, spec.partitioned)
 
 
 def _needs_shapes(spec: OpSpec) -> bool:
@@ -121,6 +128,14 @@ def _refuse_to_partition(
         "batch axes, shared results or a workspace over devices, and there is "
         "no reference to run instead: call it inside jax.shard_map, or give it "
         "partitioned="
+    )
+
+
+def _refuse_shared(spec: OpSpec) -> NoReturn:
+    raise NotImplementedError(
+        f"{spec.name}: shared operands: expected no batch axes, as the handler "
+        "takes none, and no reference has its side effect; map over them with "
+        "jax.vmap, or declare batches_shared=True"
     )
 
 
@@ -198,10 +213,12 @@ def _way(
     needs_partitioned = _needs_partitioned(spec, avals, splits) or (
         splits and platform in spec.workspace
     )
-    if needs_partitioned:
-        # No function of JAX has the side effect.
-        is_whole = splits and spec.has_side_effect
-        return "whole" if is_whole else "partitioned"
+    if needs_partitioned and not spec.has_side_effect:
+        return "partitioned"
+    if needs_partitioned:  # No function of JAX has the side effect.
+        if not splits:
+            _refuse_shared(spec)
+        return "whole"
     if devices == 1:
         return "call"
     if not lead:  # XLA would refuse a side effect outside of a `shard_map`.

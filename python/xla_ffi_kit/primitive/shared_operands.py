@@ -17,13 +17,16 @@ import numpy as np
 from jax.interpreters import ad
 
 from xla_ffi_kit._check import Shape, Typed
+from xla_ffi_kit.primitive import rule_checks
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.rule_checks import Cotangents
 from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec, flatten
 
 # An operand, or what stands for one whose cotangent is wanted.
 Operand: TypeAlias = jax.Array | ad.UndefinedPrimal
 # The tangent of an integer operand is an array of float0.
 Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
+_EACH_RESULT = ", one for each result"
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
@@ -69,16 +72,25 @@ def jvp(
     primals: Sequence[jax.Array],
     tangents: Sequence[Tangent],
     attributes: AttributeValues,
+    count: int,
 ) -> tuple[Arrays, Arrays]:
-    """The author's rule: results and their tangents."""
+    """The author's rule: `count` results and their tangents."""
     rule = spec.jvp
     assert rule is not None
 
     def call(
         primals: Arrays, tangents: tuple[Tangent, ...]
     ) -> tuple[Arrays, Arrays]:
-        outs, out_tangents = rule(primals, tangents, **attributes.for_reference)
-        return flatten(outs), flatten(out_tangents)
+        returned = rule(primals, tangents, **attributes.for_reference)
+        outs, out_tangents = rule_checks.pair(
+            spec, "jvp", "(results, tangents)", returned
+        )
+        return (
+            rule_checks.arrays(spec, "jvp: results", outs, count),
+            rule_checks.arrays(
+                spec, "jvp: tangents", out_tangents, count, _EACH_RESULT
+            ),
+        )
 
     for level in reversed(range(spec.depth(primals))):
         axes = tuple(_in_axes(spec, enumerate(primals), level).values())
@@ -104,14 +116,19 @@ def transpose(
 
     def call(
         cotangents: tuple[jax.Array | None, ...], known: dict[int, jax.Array]
-    ) -> tuple[jax.Array | None, ...]:
+    ) -> Cotangents:
         full = [
             known[i] if i in known else _row(spec, i, type_of(x), levels)
             for i, x in enumerate(operands)
         ]
         results = cotangents if len(cotangents) > 1 else cotangents[0]
-        out = rule(results, *full, **attributes.for_reference)
-        return tuple(out) if isinstance(out, Sequence) else (out,)
+        return rule_checks.cotangents(
+            spec,
+            "transpose: cotangents",
+            rule(results, *full, **attributes.for_reference),
+            len(spec.linear),
+            "linear operand",
+        )
 
     for level in reversed(range(levels)):
         call = jax.vmap(call, (0, _in_axes(spec, known.items(), level)))
@@ -125,6 +142,14 @@ def transpose(
 def type_of(x: Operand) -> Typed:
     """Shape and dtype of an operand that may have no value."""
     return x.aval if isinstance(x, ad.UndefinedPrimal) else x
+
+
+def row_types(
+    spec: OpSpec, operands: Sequence[Typed]
+) -> list[jax.ShapeDtypeStruct]:
+    """The types of the operands of one call that `over_batches` makes."""
+    levels = spec.depth(operands)
+    return [_row(spec, i, x, levels) for i, x in enumerate(operands)]
 
 
 def _row(

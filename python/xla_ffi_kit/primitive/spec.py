@@ -186,18 +186,40 @@ class OpSpec:
                 f"{self.name}: attribute implementation: expected another "
                 "name; calls use this one to choose the reference"
             )
-        if keywords != set(self.attributes):
-            function = "reference" if self.results is None else "shape function"
-            raise TypeError(
-                f"{self.name}: attributes: expected those of the {function}'s "
-                f"signature, {sorted(keywords) or 'none'}, got "
-                f"{sorted(self.attributes) or 'none'}"
-            )
-        return tuple(
+        operands = tuple(
             p.name
             for p in parameters
             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         )
+        function = "reference" if self.results is None else "shape function"
+        if keywords != set(self.attributes):
+            message = (
+                f"{self.name}: attributes: expected those of the {function}'s "
+                f"signature, {sorted(keywords) or 'none'}, got "
+                f"{sorted(self.attributes) or 'none'}"
+            )
+            if not self.attributes.keys().isdisjoint(operands):
+                remedy = self.with_keywords(self.attributes)
+                message += f"; make them keyword-only: {remedy}"
+            raise TypeError(message)
+        for unnamed in parameters:
+            if unnamed.kind is unnamed.VAR_POSITIONAL:
+                expected = "a name for each operand"
+                got = f"*{unnamed.name}"
+                why = "; an operation has a fixed number of operands"
+                raise TypeError(self.error(function, expected, got) + why)
+        return operands
+
+    def with_keywords(self, names: Collection[str]) -> str:
+        """The signature with `names` keyword-only, as attributes are."""
+        own: list[inspect.Parameter] = []
+        keywords: list[inspect.Parameter] = []
+        for p in self.signature.parameters.values():
+            if p.name in names or p.kind is p.KEYWORD_ONLY:
+                keywords.append(p.replace(kind=p.KEYWORD_ONLY))
+            else:
+                own.append(p)
+        return str(inspect.Signature([*own, *keywords]))
 
     def _axes_of_each(
         self, kernel_axes: int | Sequence[int]

@@ -1,0 +1,144 @@
+"""jvp, vjp, linear and transpose of a spec: what they get and may return."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from xla_ffi_kit import FfiOp
+
+
+def operation(reference=lambda x, y: x * y, **options):
+    return FfiOp("test.rule", reference, **HERE | options)
+
+
+HERE = {"kernel_axes": 0, "handlers": {}}
+PRODUCTS = {
+    "reference": operation(),
+    "jvp": operation(
+        jvp=lambda p, t: (p[0] * p[1], p[0] * t[1] + t[0] * p[1])
+    ),
+    "vjp": operation(
+        vjp=(
+            lambda x, y: (x * y, (x, y)),
+            lambda saved, ct: (ct * saved[1], ct * saved[0]),
+        )
+    ),
+    "linear": operation(linear=(0,)),
+}
+
+
+@pytest.mark.parametrize("rule", PRODUCTS)
+def test_python_scalars(rule):
+    op = PRODUCTS[rule]
+    for f in (op, jax.jit(op)):
+        assert jax.grad(f, (0, 1))(2.0, 3.0) == (3, 2)
+        if rule != "vjp":
+            assert jax.jvp(f, (2.0, 3.0), (1.0, np.float32(1))) == (6, 5)
+    ys = jnp.arange(3.0)
+    of_rows = jax.vmap(lambda y: jax.grad(op)(2.0, y))
+    np.testing.assert_array_equal(of_rows(ys), ys)
+
+
+def test_vjp_keeps_what_fwd_returns_and_nothing_else():
+    op = operation(
+        lambda x, y: 2 * x + y,
+        vjp=(lambda x, y: (2 * x + y, None), lambda _, ct: (2 * ct, ct)),
+    )
+    x = jnp.ones((3, 4))
+    for f in (op, jax.jit(op), jax.vmap(op)):
+        _, back = jax.vjp(f, x, x)
+        assert [leaf.shape for leaf in jax.tree.leaves(back)] == []
+        np.testing.assert_array_equal(back(x)[0], 2 * x)
+
+
+def two(x, y):
+    return x * y, x + y
+
+
+def vjp(fwd=lambda x, y: (two(x, y), None), bwd=lambda _, ct: (ct[0], ct[1])):
+    return {"vjp": (fwd, bwd)}
+
+
+def transposed(returned):
+    linear = {"linear": (0, 1), "transpose": lambda *_: returned}
+    return linear | {"reference": lambda x, y: x + y}
+
+
+ONE = jnp.float32(1)
+WRONG = [
+    (
+        {"jvp": lambda p, t: t[0]},
+        "jvp: expected (results, tangents), got an array",
+    ),
+    (
+        {"jvp": lambda p, t: (p, t, ())},
+        "jvp: expected (results, tangents), got a tuple of 3",
+    ),
+    (
+        {"jvp": lambda p, t: (p[0], t)},
+        "jvp: results: expected 2, got 1",
+    ),
+    (
+        {"jvp": lambda p, t: (p, (*t, t[0]))},
+        "jvp: tangents: expected 2, one for each result, got 3",
+    ),
+    (
+        {"jvp": lambda p, t: (list(p), t)},
+        "jvp: results: expected an array or a tuple of arrays, got a list of 2",
+    ),
+    (
+        {"jvp": lambda p, t: (p, (0.0, t[1]))},
+        "jvp: tangents: expected an array or a tuple of arrays, got 0.0",
+    ),
+    (
+        vjp(lambda x, y: two(x, y)[0]),
+        "vjp: fwd: expected (results, residuals), got an array",
+    ),
+    (
+        vjp(lambda x, y: (x, None)),
+        "vjp: fwd: results: expected 2, got 1",
+    ),
+    (
+        vjp(lambda x, y: ([x, y], None)),
+        "vjp: fwd: results: expected an array or a tuple of arrays, got a list "
+        "of 2",
+    ),
+    (
+        vjp(lambda x, y: ((x.astype(int), y), None)),
+        "vjp: fwd: result 0: expected float32[], got int32[]",
+    ),
+    (
+        vjp(bwd=lambda _, ct: ct[0]),
+        "vjp: bwd: cotangents: expected 2, one for each operand (None for one "
+        "without), got 1",
+    ),
+    (
+        vjp(bwd=lambda _, ct: {"x": ct[0]}),
+        "vjp: bwd: cotangents: expected arrays or None, got a dict of 1",
+    ),
+    (
+        transposed((ONE,)),
+        "transpose: cotangents: expected 2, one for each linear operand (None "
+        "for one without), got 1",
+    ),
+    (
+        transposed((ONE, 1.0)),
+        "transpose: cotangents: expected arrays or None, got 1.0",
+    ),
+    (
+        transposed((ONE, None)),
+        "transpose: cotangent of operand 1: expected float32[], got None",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "message"), WRONG)
+def test_a_rule_that_returns_something_else(rules, message):
+    op = operation(**{"reference": two} | rules)
+    with pytest.raises(TypeError) as caught:
+        if "jvp" in rules:
+            jax.jvp(op, (ONE, ONE), (ONE, ONE))
+        else:
+            jax.grad(lambda *x: sum(jax.tree.leaves(op(*x))), (0, 1))(ONE, ONE)
+    assert str(caught.value) == f"test.rule: {message}"
