@@ -101,12 +101,9 @@ def build_library(
     _check_names(
         f"{name}: handlers", {k: v.values() for k, v in stages.items()}
     )
-    if output.is_dir():
-        raise BuildError(
-            f"{name}: output: expected a file to write, got the folder {output}"
-        )
+    _check_output(name, output)
     found = compiler.find()
-    compiler_flags.check(name, flags)
+    compiler_flags.check(name, flags, found.command)
     cuda = None
     if any(map(nvcc.is_cuda, sources)):
         _check_capabilities(name, compute_capabilities)
@@ -139,6 +136,26 @@ def build_library(
             # A process that has the old one loaded keeps it.
             os.replace(library, output)
     return HandlerLibrary(output, platform)
+
+
+def _check_output(name: str, output: pathlib.Path) -> None:
+    """Refuses to replace anything but a library, such as a source."""
+    if output.is_dir():
+        raise BuildError(
+            f"{name}: output: expected a file to write, got the folder {output}"
+        )
+    if not os.path.exists(output):
+        return
+    begin = b"none"
+    if output.is_file():
+        with _written(name, output), open(output, "rb") as file:
+            begin = file.read(18)
+    # An ELF header with the type of shared libraries, or an empty file.
+    if begin and (begin[:4], begin[16:]) != (b"\x7fELF", b"\3\0"):
+        raise BuildError(
+            f"{name}: output: expected a new file, or an older library to "
+            f"replace, got {output}, which is neither"
+        )
 
 
 @contextlib.contextmanager

@@ -122,6 +122,8 @@ def elementwise(
     loop: Loop, expressions: Sequence[str], before: str, places: Sequence[Place]
 ) -> str:
     """The loop over elements, with an expression for each result."""
+    for i, expression in enumerate(expressions):
+        cpp.check_code(f"{loop.name}: expressions[{i}]", expression)
     arrays = len(loop.operands) + len(loop.results)
     body = [
         f"kit_threads.For({OF}{loop.results[0]}.size(), "
@@ -200,6 +202,7 @@ def rows(
             f"{loop.name}: operands: expected at least one that is not shared, "
             "whose rows are looped over, got none"
         )
+    cpp.check_code(f"{loop.name}: body", body)
     first = with_rows[0]
     x = f"{OF}{loop.operands[first]}"
     arrays = [*loop.operands, *loop.results]
