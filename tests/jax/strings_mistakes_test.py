@@ -148,7 +148,8 @@ def test_code_that_is_blank(no_compiler, code):
         (xla_ffi_kit.elementwise("x", code, dtypes="f32"), "expressions[1]"),
         (xla_ffi_kit.rows(code, dtypes="f32"), "body"),
     ):
-        assert error_of(decorate) == f"f: {what}: expected C++ code, got {code!r}"
+        said = f"f: {what}: expected C++ code, got {code!r}"
+        assert error_of(decorate) == said
 
 
 def test_a_surrogate_is_no_character():

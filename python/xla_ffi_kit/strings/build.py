@@ -45,7 +45,8 @@ def build_library(
         XLA_FFI_DEFINE_HANDLER_SYMBOL or KIT_DEFINE_HANDLER defines, or a
         mapping from stage ("instantiate", "prepare", "initialize", "execute")
         to symbol.
-      output: the shared library to write.
+      output: the shared library to write. An older one is replaced; any other
+        file, such as a source, is an error.
       types: name of a state type -> the name given to XLA_FFI_KIT_DEFINE_TYPE.
       platform: "cpu" or "cuda".
       flags: options that are passed to the compiler after the kit's own. The

@@ -44,7 +44,9 @@ def inline(
     The C++ function takes its parameters in the reference's order: `kit::In<T>`
     for an operand, and a number, `bool`, `kit::Array<T>` or `std::string_view`
     for an attribute. It also takes a `kit::Out<T>` for each result, and may
-    take a `kit::Threads` to use XLA's threads. It returns nothing, or a
+    take a `kit::Threads` to use XLA's threads. Arrays have batch axes in front
+    of those that `kernel_axes` counts, so `x.dim(-1)` is the last axis, and
+    `x.dim(0)` may be a batch axis. It returns nothing, or a
     `const char*`, which is null on success and the error message otherwise. It
     may also throw.
 

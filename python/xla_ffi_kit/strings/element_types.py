@@ -96,8 +96,9 @@ def attribute(
     if declared is str:
         return str
     is_array = isinstance(declared, tuple) and len(declared) == 1
+    number: object = declared[0] if is_array else declared  # type: ignore
     try:
-        dtype = _dtypes.parse(where, declared[0] if is_array else declared)  # type: ignore
+        dtype = _dtypes.parse(where, number)
     except TypeError as error:
         raise BuildError(str(error)) from None
     _check_known(where, dtype, _NO_ARRAYS if is_array else _NO_SCALARS)
