@@ -106,6 +106,59 @@ def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "kind", ["source", "link", "hard link", "header", "object"]
+)
+def test_an_output_that_is_no_library_stays(source, tmp_path, kind, capsys):
+    output = tmp_path / "ops"
+    if kind == "source":
+        output = source
+    elif kind == "link":
+        output.symlink_to(source)
+    elif kind == "hard link":
+        output.hardlink_to(source)
+    elif kind == "header":
+        output.write_text("#pragma once\n")
+    else:
+        output.write_bytes(b"\x7fELF" + bytes(12) + b"\1\0")
+    before = output.read_bytes()
+    handler = ["--handler", "scale=ScaleHandler"]
+    assert main(["build", str(source), "-o", str(output), *handler]) == 1
+    assert capsys.readouterr().err == (
+        f"{output.stem}: output: expected a new file, or an older library to "
+        f"replace, got {output}, which is neither\n"
+    )
+    assert output.read_bytes() == before
+    assert output.is_symlink() == (kind == "link")
+
+
+def test_an_output_that_is_a_library_or_empty_is_replaced(source, tmp_path):
+    output = tmp_path / "ops.so"
+    output.touch()
+    build(source, output)
+    assert list(build(source, output).handlers) == ["scale"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["-ffast-math", "-Ofast", "-mdaz-ftz", "-ffp-model=fast", "@{}/words"],
+)
+def test_words_that_change_the_process(source, tmp_path, monkeypatch, word):
+    (tmp_path / "words").write_text("-O2 -funsafe-math-optimizations")
+    word = word.format(tmp_path)
+    monkeypatch.setenv("CXX", f"c++ {word}")
+    said = "ops: CXX: .* makes denormals zero in all of the process; use only"
+    with pytest.raises(xla_ffi_kit.BuildError, match=said):
+        build(source, tmp_path / "ops.so")
+    said = said.replace("ops: CXX", "lambda: CXX")
+    with pytest.raises(xla_ffi_kit.BuildError, match=said):
+        xla_ffi_kit.elementwise("x", dtypes="f32")(lambda x: x)
+    monkeypatch.delenv("CXX")
+    said = said.replace("CXX", "flags")
+    with pytest.raises(xla_ffi_kit.BuildError, match=said):
+        xla_ffi_kit.elementwise("x", dtypes="f32", flags=[word])(lambda x: x)
+
+
 def test_sources_that_are_no_files(source, tmp_path):
     output = tmp_path / "ops.so"
     with pytest.raises(xla_ffi_kit.BuildError) as caught:

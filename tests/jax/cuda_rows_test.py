@@ -287,6 +287,44 @@ def test_shared_rows_attributes_and_continue():
     np.testing.assert_array_equal(got[:, 0], 7)
 
 
+def test_what_ends_a_row():
+    def ramp(x):
+        return jnp.where(x[..., :1] < 12, 7, x)
+
+    op = xla_ffi_kit.rows(
+        """
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = 7;
+        if (x[0] < 4) return;
+        if (x[0] < 8) continue;
+        if (x[0] < 12) break;
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = x[i];
+        """,
+        dtypes="f32",
+        flags=["-O1"],
+    )(ramp)
+    x = jnp.arange(80, dtype=jnp.float32).reshape(40, 2)
+    for each in (op, emulated_cuda.emulated(op)):
+        np.testing.assert_array_equal(each(x), ramp(x))
+
+
+def test_what_ends_an_element():
+    def clipped(x, y):
+        return jnp.minimum(x, 4), y
+
+    op = xla_ffi_kit.elementwise(
+        "({ if (x > 4) return 4; x; })", "y", dtypes="f32", flags=["-O1"]
+    )(clipped)
+    x = jnp.arange(80, dtype=jnp.float32)
+    for each in (op, emulated_cuda.emulated(op)):
+        for got, want in zip(each(x, -x), clipped(x, -x), strict=True):
+            np.testing.assert_array_equal(got, want)
+    for word in ("return", "break"):
+        with pytest.raises(xla_ffi_kit.BuildError):
+            xla_ffi_kit.elementwise(
+                f"({{ if (x > 4) {word}; x; }})", dtypes="f32", flags=["-O0"]
+            )(lambda x: x)
+
+
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_elements(dtype):
     def pick(x, y):

@@ -184,12 +184,12 @@ def test_an_included_file_that_changes_is_another_function(folder):
 
 def test_a_folder_that_cannot_be_written(folder, monkeypatch):
     (folder / "file").write_text("")
-    monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(folder / "file"))
+    monkeypatch.setenv("XLA_FFI_KIT_CACHE", f"{folder}/file/cache")
     with pytest.raises(BuildError) as caught:
         build()
     assert str(caught.value) == (
-        f"f: the cache folder {folder}/file cannot be used (File exists); set "
-        "XLA_FFI_KIT_CACHE to one that is writable and has room"
+        f"f: the cache folder {folder}/file/cache cannot be used (File "
+        "exists); set XLA_FFI_KIT_CACHE to one that is writable and has room"
     )
 
 

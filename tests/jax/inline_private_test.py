@@ -252,6 +252,30 @@ def test_listing_and_clearing_are_refused(folder, capsys):
     assert (folder / "cache").exists() and parts(folder)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (
+            "/dev/null",
+            "the cache folder /dev/null cannot be used: it is no folder; set "
+            "XLA_FFI_KIT_CACHE to a folder of your own",
+        ),
+        (
+            "~no such user/x",
+            "XLA_FFI_KIT_CACHE: expected a folder, got '~no such user/x', "
+            "where there is no such user",
+        ),
+    ],
+)
+def test_a_cache_that_is_no_folder(monkeypatch, capsys, chosen, said):
+    monkeypatch.setenv("XLA_FFI_KIT_CACHE", chosen)
+    with pytest.raises(BuildError) as caught:
+        build()
+    assert str(caught.value) == f"f: {said}"
+    assert commands.cache([]) == 1
+    assert capsys.readouterr().err == f"{said}\n"
+
+
 def test_a_name_with_spaces_is_quoted(tmp_path):
     path = tmp_path / "a b"
     path.mkdir()

@@ -290,7 +290,8 @@ def test_a_forced_header_in_the_current_folder(folder, monkeypatch):
     expect(folder, 2, "", *flags)
 
 
-def test_a_library_to_link_with(folder):
+@pytest.mark.parametrize("named", ["by flags", "by variables", "by CXX"])
+def test_a_library_to_link_with(folder, monkeypatch, named):
     def archive(into, number):
         into.mkdir(exist_ok=True)
         (into / "x.cc").write_text(f"int number() {{ return {number}; }}")
@@ -302,12 +303,50 @@ def test_a_library_to_link_with(folder):
     first, second = folder / "first", folder / "second"
     first.mkdir()
     flags = (f"-L{first}", f"-L{second}", "-lnumber")
+    if named == "by variables":
+        monkeypatch.setenv("LIBRARY_PATH", f"{first}:{second}")
+        flags = ("-l:libnumber.a",)
+    if named == "by CXX":
+        # The object that needs it comes after it.
+        words = ("-Wl,-u,_Z6numberv", *flags)
+        monkeypatch.setenv("CXX", f"{folder}/compiler {' '.join(words)}")
+        flags = ()
     archive(second, 1)
     expect(folder, 1, code, *flags)
     archive(second, 2)
     expect(folder, 2, code, *flags)
     archive(first, 3)
     expect(folder, 3, code, *flags)
+
+
+# --- What a text does not name ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "#define H <{}/constants.h>\n#if __has_include(H)\n"
+        '#include "{}/constants.h"\n#else\n#define ANSWER 1\n#endif\n',
+        '#define H "constants.h"\n  #  include H\n',
+        'asm(".pushsection .rodata\\nnumber: .incbin \\"{}/number\\"\\n'
+        '.popsection"); extern const char number[] asm("number");\n'
+        "#define ANSWER number[0]\n",
+    ],
+    ids=["has_include", "include", "incbin"],
+)
+def test_what_nobody_names_is_compiled_each_time(folder, code):
+    write(folder / "second" / "constants.h", 1)
+    (folder / "number").write_bytes(b"\1")
+    flags = (f"-I{folder}/first", f"-I{folder}/second")
+    code = code.replace("{}", str(folder))
+    assert answer(code, *flags) == 1
+    write(folder / "first" / "constants.h", 2)
+    write(folder / "constants.h", 2)
+    (folder / "number").write_bytes(b"\2")
+    assert answer(code, *flags) == 2
+    before = compiles(folder)
+    assert answer(code, *flags) == 2
+    assert compiles(folder) > before
 
 
 # --- What is no part of the key -----------------------------------------------

@@ -119,6 +119,81 @@ const char* failing(kit::In<float> x, bool throws, kit::Out<float> y) {
             jax.block_until_ready(failing(np.float32(1), throws=throws))
 
 
+def test_an_axis_that_the_array_has_not():
+    @xla_ffi_kit.inline(
+        "void size(kit::In<float> x, int64_t axis, kit::Out<int64_t> y) {"
+        " y[0] = x.dim(axis); }",
+        kernel_axes=2,
+        flags=["-O0"],
+    )
+    def size(x, *, axis):
+        return jnp.zeros(x.shape[:-2], np.int64)
+
+    with jax.enable_x64(True):
+        x = jnp.ones((2, 3), np.float32)
+        assert [int(size(x, axis=i)) for i in (-2, -1, 0, 1)] == [2, 3, 2, 3]
+        for axis in (2, -3):
+            with pytest.raises(
+                jax.errors.JaxRuntimeError, match="size: dim: expected an axis"
+            ):
+                jax.block_until_ready(size(x, axis=axis))
+
+
+def test_an_error_that_is_no_text_of_python():
+    @xla_ffi_kit.inline(
+        r"""
+const char* failing(kit::In<float> x, kit::Out<float> y) {
+  static char text[1400];
+  for (int i = 0; i < 1398; ++i) text[i] = "é"[i % 2];
+  return x[0] == 0 ? "caf\xe9 \xed\xa0\x80 \xf0\x9f\x98\x80 é" : text;
+}""",
+        kernel_axes=0,
+        flags=["-O0"],
+    )
+    def failing(x):
+        return x
+
+    replaced = "failing: caf\\? \\?\\?\\? \U0001f600 é"
+    for number, said in ((0, replaced), (1, "éé")):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=said):
+            jax.block_until_ready(failing(np.float32(number)))
+
+
+def test_attributes_that_xla_has_not():
+    code = "void f(kit::In<float> x, {} a, kit::Out<float> y) {{}}"
+    for type_, name in (
+        ("kit::f16", "float16"),
+        ("kit::Array<kit::bf16>", "bfloat16"),
+        ("kit::Array<bool>", "bool"),
+    ):
+        said = error_of(code.format(type_), flags=["-O0"])
+        assert said.startswith("f: attribute a: expected one of ")
+        assert said.endswith(f"f32, f64, got {name}")
+        assert " f16" not in said
+    with pytest.raises(xla_ffi_kit.BuildError, match="got float16"):
+        xla_ffi_kit.elementwise("x * a", dtypes="f32")(
+            lambda x, *, a=np.float16(1): a * x
+        )
+
+
+def test_values_that_attributes_cannot_have():
+    @xla_ffi_kit.elementwise(
+        "x + float(a) + text.size() + b[0]",
+        dtypes="f32",
+        attributes={"a": "u64", "b": ("u64",)},
+        flags=["-O0"],
+    )
+    def f(x, *, a=1, b=(2**63,), text=""):
+        return x
+
+    x = np.float32(0)
+    assert f(x, a=2**63 - 1, text="é") == 2.0**64
+    with pytest.raises(ValueError, match="attribute a: expected at most 922"):
+        f(x, a=2**63)
+    with pytest.raises(ValueError, match="text: .*the surrogate '.ud8"):
+        f(x, text="\ud800")
+
+
 def test_a_changed_function_never_runs_the_old_code():
     def add(number):
         @xla_ffi_kit.inline(

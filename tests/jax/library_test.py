@@ -129,6 +129,14 @@ def test_not_a_library(tmp_path):
     )
 
 
+def test_a_folder(tmp_path):
+    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+        xla_ffi_kit.HandlerLibrary(tmp_path).handlers  # noqa: B018
+    assert str(caught.value) == (
+        f"handler library {tmp_path} cannot be read: Is a directory"
+    )
+
+
 def test_truncated_library(tmp_path):
     path = tmp_path / "truncated.so"
     with open(CPU.path, "rb") as file:

@@ -225,6 +225,46 @@ def test_what_a_kernel_refers_to_is_part_of_it(monkeypatch):
     assert digest(of_global, "f32") != digest(of_global, "f64")
 
 
+def with_keyword(number):
+    return lambda x, *, by=number: by * x
+
+
+def calling(function):
+    return lambda x: function(x)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        # Both have the same line as their source.
+        [lambda x: of_global(x, 2), lambda x: of_global(x, 3)],
+        [lambda x: x + 1, lambda x: x - 1],
+        [lambda x: x * 0.0, lambda x: x * -0.0],
+        [lambda x: x.real, lambda x: x.imag],
+        [lambda x: calling(lambda y: 1), lambda x: calling(lambda y: 2)],
+        [lambda x: x in {1, 2}, lambda x: x in {1, 3}],
+        [lambda x, y=1: x, lambda x, y=2: x],
+        [with_keyword(1), with_keyword(2)],
+        # C functions of one name, from two libraries.
+        [calling(ctypes.CDLL(name).abs) for name in (None, "libc.so.6")],
+    ],
+)
+def test_what_tells_kernels_apart(pair):
+    first, second = map(numba_identity.digest, pair)
+    assert first != second
+    assert first == numba_identity.digest(pair[0])
+
+
+def test_a_kernel_that_moves_is_the_same():
+    code = "def kernel(x, y):\n  y[0] = x[0] if x[0] in {'a', 'b'} else ...\n"
+    digests = set()
+    for before in ("", "\n\n"):
+        names = {}
+        exec(compile(before + code, f"file{before!r}", "exec"), names)
+        digests.add(numba_identity.digest(names["kernel"]))
+    assert len(digests) == 1
+
+
 @with_numba
 def test_a_kernel_without_a_source_and_a_jitted_one():
     import numba

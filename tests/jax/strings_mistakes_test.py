@@ -120,7 +120,7 @@ def rows_of(reference, **options):
         (
             lambda: rows_of(lambda x, *, z=1: x, attributes={"z": "c64"}),
             "lambda: attribute z: expected one of pred, s8, s16, s32, s64, u8, "
-            "u16, u32, u64, f16, bf16, f32, f64, got complex64",
+            "u16, u32, u64, f32, f64, got complex64",
         ),
         (
             lambda: xla_ffi_kit.inline("", kernel_axes=0)(lambda x: x),
@@ -140,6 +140,68 @@ def test_names_that_cpp_cannot_have(no_compiler, build, said):
     with pytest.raises(xla_ffi_kit.BuildError) as caught:
         build()
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("code", ["", " \n", "/* x */", "// x\n /* \n*/"])
+def test_code_that_is_blank(no_compiler, code):
+    for decorate, what in (
+        (xla_ffi_kit.elementwise("x", code, dtypes="f32"), "expressions[1]"),
+        (xla_ffi_kit.rows(code, dtypes="f32"), "body"),
+    ):
+        said = f"f: {what}: expected C++ code, got {code!r}"
+        assert error_of(decorate) == said
+
+
+def test_a_surrogate_is_no_character():
+    said = (
+        "f: expected characters in the C++ code and its flags, got the "
+        "surrogate '\\ud800'"
+    )
+    code = "x /* \ud800 */"
+    assert error_of(xla_ffi_kit.elementwise(code, dtypes="f32")) == said
+    flags = {"dtypes": "f32", "flags": ["-DA=\ud800"]}
+    assert error_of(xla_ffi_kit.elementwise("x", **flags)) == said
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "'c++",
+            "the environment variable CXX: expected the words of a command, "
+            "got \"'c++\" (No closing quotation)",
+        ),
+        (
+            "true",
+            "says that it compiled, but made no .o file; set CXX to a C++ "
+            "compiler such as g++",
+        ),
+        ("{}/script", "script cannot be run: [Errno 8] Exec format error"),
+    ],
+)
+def test_a_command_that_does_not_compile(tmp_path, monkeypatch, command, said):
+    script = tmp_path / "script"
+    script.write_text("no program")
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", command.format(tmp_path))
+    options = {"dtypes": "f32", "fallback": "reference"}
+    assert said in error_of(xla_ffi_kit.elementwise("x + 17", **options))
+
+
+def test_a_command_of_blanks_is_none(no_compiler, monkeypatch):
+    monkeypatch.setenv("CXX", " ")
+    options = {"dtypes": "f32", "platforms": ["cpu"]}
+    said = error_of(xla_ffi_kit.elementwise("x", **options))
+    assert said.startswith("f: there is no C++ compiler; install one")
+
+
+def test_a_long_name():
+    def f(x):
+        return 2 * x
+
+    f.__name__ = "é" * 240
+    op = xla_ffi_kit.elementwise("2 * x", dtypes="f32", flags=["-O0"])(f)
+    assert op(np.float32(3)) == 6
 
 
 # --- What the compiler says ---------------------------------------------------

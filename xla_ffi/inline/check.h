@@ -47,10 +47,32 @@ class Text {
   }
   const char* c_str() {
     text_[size_] = 0;
+    for (auto* c = reinterpret_cast<unsigned char*>(text_); *c != 0;) {
+      const int size = SizeOfCharacter(c);
+      if (size == 0) *c = '?';
+      c += size == 0 ? 1 : size;
+    }
     return text_;
   }
 
  private:
+  // Bytes of the character in UTF-8 at `c`, or 0 if there is none, of which
+  // Python would make another error.
+  KIT_COLD static int SizeOfCharacter(const unsigned char* c) {
+    if (*c < 0x80) return 1;
+    const int size = *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : 4;
+    if (*c > 0xf4) return 0;
+    for (int i = 1; i < size; ++i) {
+      if ((c[i] & 0xc0) != 0x80) return 0;
+    }
+    // Longer than need be, a surrogate, or beyond the last character.
+    const int begin = c[0] << 8 | c[1];
+    const bool is_none = begin < 0xe0a0 ? size == 3
+                         : size == 3    ? begin >= 0xeda0 && begin < 0xee00
+                         : begin < 0xf090 || begin >= 0xf490;
+    return size > 2 && is_none ? 0 : size;
+  }
+
   char text_[1024];
   size_t size_ = 0;
 };

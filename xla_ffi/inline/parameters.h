@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string_view>
 
 #include "xla/ffi/api/c_api.h"
@@ -12,7 +13,16 @@
 
 namespace kit {
 
-// An array in row-major order: In<T> of an operand, Out<T> of a result.
+// A function asks for an axis that the array has not.
+struct AxisError : std::exception {
+  const char* what() const noexcept override {
+    return "dim: expected an axis of the array, of which the last is dim(-1)";
+  }
+};
+
+// An array in row-major order: In<T> of an operand, Out<T> of a result. Under
+// vmap, and wherever the caller has more axes than the function needs, batch
+// axes come first: the axes of one item are counted from the end.
 template <typename T>
 class Buffer {
  public:
@@ -24,8 +34,10 @@ class Buffer {
 
   int64_t size() const { return size_; }  // elements
   int64_t rank() const { return rank_; }
-  // Size of an axis; from the end if `axis` is negative.
+  // Size of an axis; from the end if `axis` is negative. dim(0) is the first
+  // batch axis if there is one.
   int64_t dim(int64_t axis) const {
+    if (axis < -rank_ || axis >= rank_) throw AxisError();
     return dims_[axis < 0 ? axis + rank_ : axis];
   }
   // The array as a matrix: its last axis, and all others as one.

@@ -211,7 +211,10 @@ def _open(path: str) -> ctypes.CDLL:
             "the package it belongs to (in a checkout of xla_ffi_kit: build "
             "//python/xla_ffi_kit:cpu_library)"
         ) from None
-    problem = elf.problem(path)
+    try:
+        problem = elf.problem(path)
+    except OSError as error:  # a folder, or a file of somebody else's
+        problem = f"cannot be read: {error.strerror}"
     if problem:
         raise HandlerLibraryError(f"handler library {path} {problem}")
     if path in _loaded and _loaded[path][1] != file:

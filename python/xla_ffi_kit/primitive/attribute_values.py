@@ -19,6 +19,7 @@ _Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "_Kind"]
 _EXPECTED = (
     "a NumPy scalar type, str, a one-tuple of a scalar type or a mapping"
 )
+_MOST = 2**63 - 1
 _REMEMBERED = 1024  # attribute values per operation
 
 
@@ -187,6 +188,13 @@ def _convert(op: str, name: str, kind: _Kind, value: object) -> object:
     if isinstance(kind, type):
         if not isinstance(value, str):
             raise _mismatch(op, name, "a string", value)
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{op}: attribute {name}: expected characters, got the "
+                f"surrogate {value[error.start]!r}"
+            ) from None
         return value
     if isinstance(kind, dict):
         if not isinstance(value, Mapping) or value.keys() != kind.keys():
@@ -196,7 +204,13 @@ def _convert(op: str, name: str, kind: _Kind, value: object) -> object:
         }
     if isinstance(kind, tuple):
         return _array(op, name, kind[0], value)
-    return _scalar(op, name, kind, value)
+    found = _scalar(op, name, kind, value)
+    if isinstance(found, np.uint64) and found > _MOST:
+        raise ValueError(
+            f"{op}: attribute {name}: expected at most {_MOST}, since JAX "
+            f"takes single numbers as signed ones, got {found}"
+        )
+    return found
 
 
 def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:

@@ -45,7 +45,8 @@ def build_library(
         XLA_FFI_DEFINE_HANDLER_SYMBOL or KIT_DEFINE_HANDLER defines, or a
         mapping from stage ("instantiate", "prepare", "initialize", "execute")
         to symbol.
-      output: the shared library to write.
+      output: the shared library to write. An older one is replaced; any other
+        file, such as a source, is an error.
       types: name of a state type -> the name given to XLA_FFI_KIT_DEFINE_TYPE.
       platform: "cpu" or "cuda".
       flags: options that are passed to the compiler after the kit's own. The
@@ -101,12 +102,9 @@ def build_library(
     _check_names(
         f"{name}: handlers", {k: v.values() for k, v in stages.items()}
     )
-    if output.is_dir():
-        raise BuildError(
-            f"{name}: output: expected a file to write, got the folder {output}"
-        )
+    _check_output(name, output)
     found = compiler.find()
-    compiler_flags.check(name, flags)
+    compiler_flags.check(name, flags, found.command)
     cuda = None
     if any(map(nvcc.is_cuda, sources)):
         _check_capabilities(name, compute_capabilities)
@@ -139,6 +137,26 @@ def build_library(
             # A process that has the old one loaded keeps it.
             os.replace(library, output)
     return HandlerLibrary(output, platform)
+
+
+def _check_output(name: str, output: pathlib.Path) -> None:
+    """Refuses to replace anything but a library, such as a source."""
+    if output.is_dir():
+        raise BuildError(
+            f"{name}: output: expected a file to write, got the folder {output}"
+        )
+    if not os.path.exists(output):
+        return
+    begin = b"none"
+    if output.is_file():
+        with _written(name, output), open(output, "rb") as file:
+            begin = file.read(18)
+    # An ELF header with the type of shared libraries, or an empty file.
+    if begin and (begin[:4], begin[16:]) != (b"\x7fELF", b"\3\0"):
+        raise BuildError(
+            f"{name}: output: expected a new file, or an older library to "
+            f"replace, got {output}, which is neither"
+        )
 
 
 @contextlib.contextmanager

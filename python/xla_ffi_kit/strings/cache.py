@@ -35,6 +35,7 @@ MOST_ENTRIES = 2000
 _ENTRY = "entry.json"
 _LOCK = "lock"
 _LOCK_TEXT = b"an entry of xla_ffi_kit's cache\n"
+_NAME_BYTES = 100  # of the operation's name in the name of a file
 _KEY = re.compile(r"[0-9a-f]{32}")
 _DAY = 24 * 3600
 _TICK_NS = 20_000_000  # how far the times of files may be behind the clock
@@ -82,7 +83,13 @@ def folder() -> pathlib.Path:
     """Returns XLA_FFI_KIT_CACHE, or a folder in the user's cache folder."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     if chosen:
-        return pathlib.Path(chosen).expanduser().absolute()
+        place = os.path.expanduser(chosen)
+        if place.startswith("~"):
+            raise _UnusableError(
+                f"{FOLDER_VARIABLE}: expected a folder, got {chosen!r}, where "
+                "there is no such user"
+            )
+        return pathlib.Path(place).absolute()
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return pathlib.Path(home, "xla_ffi_kit", "inline").absolute()
 
@@ -93,17 +100,22 @@ def _private_folder() -> pathlib.Path:
     Links are resolved once, so that nobody can change them afterwards.
     """
     place = pathlib.Path(os.path.realpath(folder()))
+    if place.exists() and not place.is_dir():
+        raise _UnusableError(
+            f"the cache folder {folder()} cannot be used: it is no folder; set "
+            f"{FOLDER_VARIABLE} to a folder of your own"
+        )
     _check(private.problem_of_folder(place))
     return place
 
 
-class _NotPrivateError(BuildError):
-    """Others could have written what is in the cache."""
+class _UnusableError(BuildError):
+    """The cache is no folder, or others could have written what is in it."""
 
 
 def _check(problem: str | None) -> None:
     if problem:
-        raise _NotPrivateError(
+        raise _UnusableError(
             f"the cache folder {folder()} cannot be used: {problem}, or set "
             f"{FOLDER_VARIABLE} to a folder of your own"
         )
@@ -137,7 +149,7 @@ def get(
                 found = _compile(place, key, name + suffix, compile_library)
                 _evict(top)
             return found
-    except _NotPrivateError as error:
+    except _UnusableError as error:
         raise BuildError(f"{name}: {error}") from None
     except OSError as error:
         raise BuildError(
@@ -162,11 +174,15 @@ def _compile(
             dependencies = Dependencies.of(compile_library(library))
             if dependencies.digests() == before:
                 break
-        text = json.dumps([key, dependencies.digests()])
+        digest = digest_of(library) or ""
+        # Where not all is known that decides it, only the result tells.
+        made = "" if dependencies.is_known else digest
+        text = json.dumps([key, dependencies.digests(), made])
         version = hashlib.sha256(text.encode()).hexdigest()[:16]
         name, suffix = os.path.splitext(file_name)
-        file = place / f"{name}-{version}{suffix}"
-        digest = digest_of(library) or ""
+        # A file's name has room for 255 bytes.
+        short = os.fsencode(name)[:_NAME_BYTES].decode(errors="ignore")
+        file = place / f"{short}-{version}{suffix}"
         entry = Entry(file, name, version, digest, dependencies, time.time())
         written = pathlib.Path(temporary, _ENTRY)
         entry.write(written)

@@ -78,9 +78,15 @@ class Cuda:
 
 def find() -> Compiler:
     """Returns CXX if it is set, else c++, g++ or clang++, else ziglang."""
-    chosen = os.environ.get("CXX")
+    chosen = os.environ.get("CXX", "").strip()
     if chosen:
-        command = shlex.split(chosen)
+        try:
+            command = shlex.split(chosen)
+        except ValueError as error:  # a quote that does not end
+            raise BuildError(
+                "the environment variable CXX: expected the words of a "
+                f"command, got {chosen!r} ({error})"
+            ) from None
         program = shutil.which(command[0])
         if program is None:
             raise NoCompilerError(
@@ -186,7 +192,7 @@ def compile_library(
             else:
                 command = _compile_command(compiler, compile_flags)
             ends = ["-c", str(source), "-o", str(file)]
-            _run(name, [*command, *includes, *ends], work)
+            _run(name, [*command, *includes, *ends], work, file)
         _link(name, compiler, objects, exports, library, link_flags, work)
 
 
@@ -204,6 +210,8 @@ def compile_tracked(
     of the key.
     """
     compile_flags, link_flags = compiler_flags.split(flags)
+    # CXX may name libraries, too.
+    all_link_flags = compiler_flags.split([*compiler.options, *flags])[1]
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
         file, depfile = pathlib.Path(work, "0.o"), pathlib.Path(work, "0.d")
         command = [
@@ -214,20 +222,21 @@ def compile_tracked(
             *("-Xpreprocessor", "-v"),
             *("-c", str(source), "-o", str(file)),
         ]
-        said = _run(name, command, work)
+        said = _run(name, command, work, file, depfile)
         read = dependencies.in_depfile(depfile.read_bytes())
         folders, absent = dependencies.search_path(said)
         absent += dependencies.looked_at(
             read, folders, compiler_flags.forced(flags)
         )
-        if not link_flags:
+        is_known = dependencies.are_named(read)
+        if not all_link_flags:
             _link(name, compiler, [file], exports, library, [], work)
         else:
             trace = [*link_flags, "-Wl,--trace"]
             said = _link(name, compiler, [file], exports, library, trace, work)
             linked = [os.path.abspath(line) for line in said.splitlines()]
             read += filter(os.path.isfile, linked)
-            absent += compiler_flags.libraries_before(link_flags)
+            absent += compiler_flags.libraries_before(all_link_flags)
     own = f"{library.parent}{os.sep}"
     # gcc names a header by the shorter of its path and what links stand for.
     known = set(map(os.path.realpath, headers.of_inline()))
@@ -239,6 +248,7 @@ def compile_tracked(
     return dependencies.Found(
         tuple(dict.fromkeys(kept)),
         tuple(sorted({p for p in absent if not p.startswith(own)})),
+        is_known,
     )
 
 
@@ -278,22 +288,36 @@ def _link(
         *map(str, objects),
         *flags,
     ]
-    return _run(name, command, work)
+    return _run(name, command, work, library)
 
 
-def _run(name: str, command: list[str], work: str) -> str:
-    """Runs a compiler and returns its output."""
+def _run(
+    name: str, command: list[str], work: str, *files: pathlib.Path
+) -> str:
+    """Runs a compiler, which makes some files, and returns its output."""
     environment = os.environ | {"TMPDIR": work, "LC_ALL": "C"}
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        encoding="utf-8",
-        errors="backslashreplace",
-        env=environment,
-    )
-    if done.returncode == 0:
-        return done.stdout + done.stderr
-    raise BuildError(f"{name}: does not compile: {first_error(done.stderr)}")
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+            env=environment,
+        )
+    except (OSError, ValueError) as error:
+        raise BuildError(
+            f"{name}: the compiler {command[0]} cannot be run: {error}"
+        ) from error
+    if done.returncode != 0:
+        said = first_error(done.stderr)
+        raise BuildError(f"{name}: does not compile: {said}")
+    for file in files:
+        if not file.exists():
+            raise BuildError(
+                f"{name}: {command[0]} says that it compiled, but made no "
+                f"{file.suffix} file; set CXX to a C++ compiler such as g++"
+            )
+    return done.stdout + done.stderr
 
 
 def first_error(text: str) -> str:

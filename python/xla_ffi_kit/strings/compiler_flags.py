@@ -12,9 +12,16 @@ from collections.abc import Iterator, Sequence
 
 from xla_ffi_kit.strings.errors import BuildError
 
-# gcc links startup code into libraries with these that makes denormals zero in
-# every thread that loads them.
-_REFUSED = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
+# Compilers link startup code into libraries with these that makes denormals
+# zero in every thread that loads them.
+_REFUSED = (
+    "-ffast-math",
+    "-Ofast",
+    "-funsafe-math-optimizations",
+    "-mdaz-ftz",
+    "-ffp-model=fast",
+    "-ffp-model=aggressive",
+)
 
 # The variables that compilers and linkers read, lists of folders first.
 _VARIABLES = (
@@ -40,15 +47,22 @@ _PLACELESS = re.compile(
 _MAX_FILES_OF_WORDS = 100  # one may name itself
 
 
-def check(name: str, flags: Sequence[str]) -> None:
-    """Refuses the flags that would change the rest of the process."""
-    for flag in flags:
-        if flag in _REFUSED:
-            raise BuildError(
-                f"{name}: flags: {flag} makes denormals zero in all of the "
-                "process; use only the options that you need, such as "
-                "-fassociative-math -fno-signed-zeros"
-            )
+def check(name: str, flags: Sequence[str], command: Sequence[str]) -> None:
+    """Refuses the words that would change the rest of the process.
+
+    Args:
+      name: the name of the operation or library.
+      flags: the author's flags.
+      command: the compiler's command, with the words of CXX.
+    """
+    for where, words in (("flags", flags), ("CXX", command)):
+        for word in _expanded(words, []):
+            if word in _REFUSED:
+                raise BuildError(
+                    f"{name}: {where}: {word} makes denormals zero in all of "
+                    "the process; use only the options that you need, such as "
+                    "-fassociative-math -fno-signed-zeros"
+                )
 
 
 def split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -141,12 +155,20 @@ def forced(flags: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def libraries_before(flags: Sequence[str]) -> list[str]:
     """Returns where the linker did not find libraries that flags name."""
-    names = [flag[2:] for flag in flags if flag.startswith("-l")]
+    names: list[str] = []
+    for name in (flag[2:] for flag in flags if flag.startswith("-l")):
+        # "-l:name" is a file's whole name.
+        names += [name[1:]] if name[:1] == ":" else _files_of(name)
     folders = [flag[2:] for flag in flags if flag.startswith("-L")]
+    listed = os.environ.get("LIBRARY_PATH")
+    folders += listed.split(os.pathsep) if listed else []
     paths = [
-        os.path.abspath(os.path.join(folder, f"lib{name}{suffix}"))
+        os.path.abspath(os.path.join(folder, name))
         for folder in folders
         for name in names
-        for suffix in (".so", ".a")
     ]
     return [path for path in paths if not os.path.lexists(path)]
+
+
+def _files_of(library: str) -> list[str]:
+    return [f"lib{library}.so", f"lib{library}.a"]

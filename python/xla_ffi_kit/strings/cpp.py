@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from xla_ffi_kit.strings.errors import BuildError
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _QUALIFIED = re.compile(r"(::)?\w+(::\w+)*")
 _KEYWORDS = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch
@@ -36,6 +39,23 @@ def literal(text: str) -> str:
         for c in text
     )
     return f'"{"".join(parts)}"'
+
+
+def encode(name: str, text: str) -> bytes:
+    """The bytes of C++ code; BuildError for what has none."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise BuildError(
+            f"{name}: expected characters in the C++ code and its flags, got "
+            f"the surrogate {text[error.start]!r}"
+        ) from None
+
+
+def check_code(where: str, code: str) -> None:
+    """Refuses code that is blank but for comments."""
+    if not _COMMENT.sub("", code).strip():
+        raise BuildError(f"{where}: expected C++ code, got {code!r}")
 
 
 def is_name(text: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xla_ffi_kit.strings import element_types
-from xla_ffi_kit.strings.loops import NEW, OF, Loop
+from xla_ffi_kit.strings.loops import NEW, OF, Loop, row, values
 from xla_ffi_kit.strings.source import Place, without_places
 
 SYMBOL = "kit_kernel"
@@ -128,18 +128,11 @@ class Elements:
                 f"const A {name} = kit_in[{i}];"
                 for i, name in enumerate(loop.operands)
             ),
-        ]
-        for result, expression, place in zip(
-            loop.results, self.expressions, self.places, strict=True
-        ):
-            body += [
-                f"const T {NEW}{result} = T(",
-                f"{place.directive()}{expression}",
-                f"{_here(loop)});",
-            ]
-        body += [
-            f"kit_out[{i}] = {NEW}{name};"
-            for i, name in enumerate(loop.results)
+            *values(loop, self.expressions, self.places, _here(loop)),
+            *(
+                f"kit_out[{i}] = {NEW}{name};"
+                for i, name in enumerate(loop.results)
+            ),
         ]
         head = _head(loop, self.before, self.before_place)
         of_thread = _PACK_BYTES // dtype.itemsize
@@ -187,10 +180,7 @@ class Rows:
             "threadIdx.x;",
             "if (kit_i >= kit_items) return;",
             *parts,
-            # An author may `continue` with the next row.
-            "do {",
-            f"{self.place.directive()}{self.body}",
-            f"{_here(loop)}}} while (false);",
+            *row(self.body, self.place, _here(loop)),
         ]
         head = _head(loop, self.before, self.before_place)
         first = next(

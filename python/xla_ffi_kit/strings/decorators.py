@@ -44,7 +44,9 @@ def inline(
     The C++ function takes its parameters in the reference's order: `kit::In<T>`
     for an operand, and a number, `bool`, `kit::Array<T>` or `std::string_view`
     for an attribute. It also takes a `kit::Out<T>` for each result, and may
-    take a `kit::Threads` to use XLA's threads. It returns nothing, or a
+    take a `kit::Threads` to use XLA's threads. Arrays have batch axes in front
+    of those that `kernel_axes` counts, so `x.dim(-1)` is the last axis, and
+    `x.dim(0)` may be a batch axis. It returns nothing, or a
     `const char*`, which is null on success and the error message otherwise. It
     may also throw.
 
@@ -189,8 +191,8 @@ def rows(
     The body uses the names of the reference's parameters and of `results`. In
     the body, an array is its part of one row, with `size()` and `[i]`; an
     operand in `shared` is the whole operand. `T` is the type of the arrays, and
-    `A` the type to compute in, which is `float` for 16-bit floats. Rows are
-    distributed over XLA's threads.
+    `A` the type to compute in, which is `float` for 16-bit floats. `return;`
+    ends the row. Rows are distributed over XLA's threads.
 
     On CUDA, NVRTC compiles the same body, and each thread computes one row. If
     all rows take the same steps, write the loop as `kit::for_each(x, out,

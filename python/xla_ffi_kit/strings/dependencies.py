@@ -6,6 +6,7 @@ a folder that is searched earlier takes the place of the old one.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -23,6 +24,12 @@ _NAMED = (
     re.compile(rb'#[ \t]*include(?:_next)?[ \t]*"([^"\n]+)"'),
     re.compile(rb'__has_include(?:_next)?[ \t]*\([ \t]*["<]([^">\n]+)[">]'),
 )
+# The file that these read is that of a macro or of the assembler.
+_UNNAMED = (
+    re.compile(rb"\n[ \t]*#[ \t]*include(?:_next)?[ \t]+[A-Za-z_]"),
+    re.compile(rb"__has_include(?:_next)?[ \t]*\([ \t]*[A-Za-z_]"),
+    re.compile(rb'\.inc(?:bin|lude)[ \t]*\\?"'),
+)
 _NO_FOLDER = re.compile(
     r'^ignoring nonexistent directory "(.*)"$', re.MULTILINE
 )
@@ -30,10 +37,17 @@ _NO_FOLDER = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """The files that a compiler read, and the paths where it found none."""
+    """The files that a compiler read, and the paths where it found none.
+
+    Attributes:
+      files: absolute paths.
+      absent: absolute paths.
+      is_known: whether nothing else decides what the compiler makes.
+    """
 
     files: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    is_known: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,11 +77,13 @@ class Dependencies:
 
     files: Mapping[str, File]
     absent: tuple[str, ...]
+    is_known: bool
 
     @classmethod
     def of(cls, found: Found) -> Dependencies:
         """Returns the present state of the files that were found."""
-        return cls({path: File.at(path) for path in found.files}, found.absent)
+        files = {path: File.at(path) for path in found.files}
+        return cls(files, found.absent, found.is_known)
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> Dependencies:
@@ -76,20 +92,28 @@ class Dependencies:
             str(path): File(str(digest), tuple(stamp) if stamp else None)
             for path, (digest, stamp) in value["files"].items()  # type: ignore
         }
-        return cls(files, tuple(value["absent"]))  # type: ignore
+        absent = tuple(value["absent"])  # type: ignore
+        return cls(files, absent, bool(value["is_known"]))
 
     def to_json(self) -> dict[str, object]:
         """Returns values that JSON can represent."""
         files = {path: (f.digest, f.stamp) for path, f in self.files.items()}
-        return {"files": files, "absent": self.absent}
+        return {
+            "files": files,
+            "absent": self.absent,
+            "is_known": self.is_known,
+        }
 
     def digests(self) -> list[tuple[str, str]]:
         """Each file and its hash, sorted."""
         return sorted((path, file.digest) for path, file in self.files.items())
 
     def now(self) -> Dependencies | None:
-        """Returns the same with current stamps; None if a file has changed."""
-        if any(map(os.path.lexists, self.absent)):
+        """Returns the same with current stamps; None if a file has changed.
+
+        Or if nobody knows whether one has.
+        """
+        if not self.is_known or any(map(os.path.lexists, self.absent)):
             return None
         files = dict(self.files)
         for path, file in self.files.items():
@@ -97,7 +121,7 @@ class Dependencies:
                 files[path] = File.at(path)
                 if files[path].digest != file.digest:
                     return None
-        return Dependencies(files, self.absent)
+        return dataclasses.replace(self, files=files)
 
     def newest(self) -> int:
         """When the last of the files changed, in nanoseconds."""
@@ -187,14 +211,24 @@ def looked_at(
     return absent
 
 
+def are_named(files: Iterable[str]) -> bool:
+    """Whether all that these files read is named in them, or in a depfile."""
+    return not any(
+        pattern.search(b"\n" + text)
+        for _, text in _read(files)
+        for pattern in _UNNAMED
+    )
+
+
 def _named_in(files: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Returns the headers that files look for in their own folder."""
-    for path in files:
-        try:
-            with open(path, "rb") as file:
-                text = file.read()
-        except OSError:
-            continue
+    for path, text in _read(files):
         for pattern in _NAMED:
             for match in pattern.finditer(text):
                 yield os.path.dirname(path), os.fsdecode(match[1])
+
+
+def _read(files: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    for path in files:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            yield path, file.read()

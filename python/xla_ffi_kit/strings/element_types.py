@@ -31,6 +31,9 @@ _TYPES = {
     "float32": ("float", 11),
     "float64": ("double", 12),
 }
+# What XLA does not take as an attribute, and as the elements of one.
+_NO_SCALARS = ("float16", "bfloat16")
+_NO_ARRAYS = (*_NO_SCALARS, "bool")
 _BY_NUMBER = {
     number: _dtypes.parse("", name) for name, (_, number) in _TYPES.items()
 }
@@ -92,18 +95,14 @@ def attribute(
     """The type of an attribute that is declared as for `FfiOp`."""
     if declared is str:
         return str
-    if isinstance(declared, tuple) and len(declared) == 1:
-        return (_number(where, declared[0]),)
-    return _number(where, declared)
-
-
-def _number(where: str, declared: object) -> np.dtype[np.generic]:
+    is_array = isinstance(declared, tuple) and len(declared) == 1
+    number: object = declared[0] if is_array else declared  # type: ignore
     try:
-        dtype = _dtypes.parse(where, declared)
+        dtype = _dtypes.parse(where, number)
     except TypeError as error:
         raise BuildError(str(error)) from None
-    _check_known(where, dtype)
-    return dtype
+    _check_known(where, dtype, _NO_ARRAYS if is_array else _NO_SCALARS)
+    return (dtype,) if is_array else dtype
 
 
 def cpp_attribute(where: str, declared: AttributeType) -> str:
@@ -116,10 +115,13 @@ def cpp_attribute(where: str, declared: AttributeType) -> str:
     return _TYPES[found.name][0]
 
 
-def _check_known(where: str, dtype: np.dtype[np.generic]) -> None:
-    """Refuses a dtype that the C++ side has no type for."""
-    if dtype.name not in _TYPES:
-        names = (k for k, v in _dtypes.SHORT_NAMES.items() if v in _TYPES)
+def _check_known(
+    where: str, dtype: np.dtype[np.generic], without: Sequence[str] = ()
+) -> None:
+    """Refuses a dtype that the C++ side has no type for, or `without`."""
+    known = _TYPES.keys() - without
+    if dtype.name not in known:
+        names = (k for k, v in _dtypes.SHORT_NAMES.items() if v in known)
         raise BuildError(
             f"{where}: expected one of {', '.join(names)}, got {dtype.name}"
         )

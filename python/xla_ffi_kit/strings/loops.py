@@ -122,6 +122,8 @@ def elementwise(
     loop: Loop, expressions: Sequence[str], before: str, places: Sequence[Place]
 ) -> str:
     """The loop over elements, with an expression for each result."""
+    for i, expression in enumerate(expressions):
+        cpp.check_code(f"{loop.name}: expressions[{i}]", expression)
     arrays = len(loop.operands) + len(loop.results)
     body = [
         f"kit_threads.For({OF}{loop.results[0]}.size(), "
@@ -129,19 +131,41 @@ def elementwise(
         "[&](int64_t kit_begin, int64_t kit_end) {",
         "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
         *(f"const A {name} = {OF}{name}[kit_i];" for name in loop.operands),
+        *values(loop, expressions, places, loop.here()),
+        *(f"{OF}{name}[kit_i] = {NEW}{name};" for name in loop.results),
+        "}",
+        "});",
     ]
+    return loop.function(before, body)
+
+
+def values(
+    loop: Loop, expressions: Sequence[str], places: Sequence[Place], here: str
+) -> list[str]:
+    """Computes the element of each result, on CPUs and on CUDA.
+
+    None is written before all are computed, because results may share an
+    operand's buffer. A `return` in an expression's statements is the element's.
+    """
+    lines = []
     for result, expression, place in zip(
         loop.results, expressions, places, strict=True
     ):
-        body += [
-            # Results may share an operand's buffer: none is written before all
-            # are computed.
-            f"const T {NEW}{result} = T(",
+        lines += [
+            f"const T {NEW}{result} = [&]() -> T {{ return T(",
             f"{place.directive()}{expression}",
-            f"{loop.here()});",
+            f"{here}); }}();",
         ]
-    body += [f"{OF}{name}[kit_i] = {NEW}{name};" for name in loop.results]
-    return loop.function(before, [*body, "}", "});"])
+    return lines
+
+
+def row(body: str, place: Place, here: str) -> list[str]:
+    """The code for one row, which `continue` and `break` end."""
+    return [
+        "do {",
+        f"{place.directive()}{body}",
+        f"{here}}} while (false);",
+    ]
 
 
 def axes_of_each(
@@ -178,6 +202,7 @@ def rows(
             f"{loop.name}: operands: expected at least one that is not shared, "
             "whose rows are looped over, got none"
         )
+    cpp.check_code(f"{loop.name}: body", body)
     first = with_rows[0]
     x = f"{OF}{loop.operands[first]}"
     arrays = [*loop.operands, *loop.results]
@@ -194,13 +219,15 @@ def rows(
         f"const int64_t kit_rows = {x}.Product({x}.rank() - "
         f"{kernel_axes[first]});",
         "if (kit_rows == 0) return;",
+        # A function of its own, so that an author's `return` ends the row.
+        "const auto kit_row = [&](int64_t kit_i) -> void {",
+        *parts,
+        *row(body, place, loop.here()),
+        "};",
         f"kit_threads.For(kit_rows, sizeof(T) * (({bytes_of_row}) / kit_rows), "
         "[&](int64_t kit_begin, int64_t kit_end) {",
         "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
-        *parts,
-        "{",
-        f"{place.directive()}{body}",
-        f"{loop.here()}}}",
+        "kit_row(kit_i);",
         "}",
         "});",
     ]

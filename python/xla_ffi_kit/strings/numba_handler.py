@@ -82,8 +82,9 @@ def numba_kernel(
       **options: all other keywords of `FfiOp`. Attributes without a default
         need their types in `attributes`. `handlers["cpu"]` is the custom call
         target of the kernel. It defaults to the reference's name and a hash of
-        the kernel and everything that the kernel refers to. The hash is the
-        same in every process, so an exported program never runs another kernel.
+        the kernel's bytecode and everything that the kernel refers to. The hash
+        is the same in every process of one version of Python, so an exported
+        program never runs another kernel.
 
     Raises:
       BuildError: numba is missing or cannot be imported, it cannot compile the

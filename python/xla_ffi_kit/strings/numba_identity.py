@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import dis
 import hashlib
-import inspect
 import json
-import textwrap
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-_NUMBERS = (bool, int, float, complex, str, bytes, type(None), np.dtype)
+_PLAIN = (bool, int, float, complex, str, bytes, np.dtype)
+_PLAIN += (type(None), type(...), slice)
 
 
 def digest(*parts: object) -> str:
@@ -23,9 +22,10 @@ def digest(*parts: object) -> str:
 
 
 class _Describer:
-    """Describes functions by their source and by what they refer to.
+    """Describes functions by their bytecode and by what they refer to.
 
-    numba compiles the values of a kernel's global names into the kernel.
+    That is what numba compiles, with the values of a kernel's global names. A
+    source would not do: that of a lambda is its line, with others in it.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class _Describer:
 
     def describe(self, value: object) -> object:
         name = type(value).__name__
-        if isinstance(value, _NUMBERS):
+        if isinstance(value, _PLAIN):
             return [name, repr(value)]
         if isinstance(value, np.generic | np.ndarray):
             return [
@@ -51,15 +51,15 @@ class _Describer:
         if hasattr(value, "py_func"):  # jitted
             options = getattr(value, "targetoptions", None)
             return [repr(options), self._function(value.py_func)]
-        called = getattr(
-            value, "__qualname__", getattr(value, "__name__", None)
-        )
-        if (
-            isinstance(value, types.ModuleType | type)
-            or callable(value)
-            and called
-        ):
-            return [name, getattr(value, "__module__", None), called]
+        if isinstance(value, frozenset):
+            return [name, *sorted(json.dumps(self.describe(v)) for v in value)]
+        if isinstance(value, types.CodeType):
+            return self._code(value)
+        if isinstance(value, types.ModuleType | np.ufunc):
+            return [name, value.__name__]
+        module, called = _import_path(value)
+        if called:
+            return [name, module, called]
         # Nothing else is known to be the same in another process.
         _kept.append(value)
         return [name, id(value)]
@@ -95,9 +95,20 @@ class _Describer:
                     if not isinstance(part, types.FunctionType):
                         values[f"{name}.{attribute}"] = part
         return [
-            _source(function),
+            self._code(function.__code__),
             self.describe(function.__defaults__ or ()),
+            self.describe(function.__kwdefaults__ or {}),
             [[n, self.describe(values[n])] for n in sorted(values)],
+        ]
+
+    def _code(self, code: types.CodeType) -> object:
+        """All but the lines, and with them the file."""
+        return [
+            code.co_code.hex(),
+            getattr(code, "co_exceptiontable", b"").hex(),
+            [code.co_argcount, code.co_kwonlyargcount, code.co_flags],
+            [code.co_names, code.co_varnames, code.co_freevars],
+            [self.describe(constant) for constant in code.co_consts],
         ]
 
 
@@ -113,18 +124,14 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _source(function: types.FunctionType) -> object:
-    """Returns a function's source without comments, else its bytecode."""
-    try:
-        return ast.unparse(
-            ast.parse(textwrap.dedent(inspect.getsource(function)))
-        )
-    except (OSError, SyntaxError, TypeError):
-        return [
-            [
-                code.co_code.hex(),
-                code.co_names,
-                [repr(c) for c in code.co_consts if not inspect.iscode(c)],
-            ]
-            for code in _codes(function.__code__)
-        ]
+def _import_path(value: object) -> tuple[str, str]:
+    """Module and name by which an import finds the value, else none."""
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", getattr(value, "__name__", None))
+    if isinstance(module, str) and isinstance(name, str):
+        found: object = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is value:
+            return module, name
+    return "", ""

@@ -18,6 +18,7 @@ from xla_ffi_kit.strings import (
     cache,
     compiler,
     compiler_flags,
+    cpp,
     element_types,
     headers,
     loops,
@@ -166,17 +167,18 @@ def load(
 def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
     """Returns what identifies the library, and its path in the cache."""
     found = compiler.find()
-    compiler_flags.check(source.name, flags)
+    compiler_flags.check(source.name, flags, found.command)
     key = hashlib.sha256(headers.digest())
     for part in (
         compiler.identity(found, flags),
         source.text(with_place=False),
     ):
-        key.update(hashlib.sha256(part.encode()).digest())
+        encoded = cpp.encode(source.name, part)
+        key.update(hashlib.sha256(encoded).digest())
 
     def compile_library(library: pathlib.Path) -> Found:
-        file = library.with_name(f"{source.name}.cc")
-        file.write_text(source.text(), encoding="utf-8")
+        file = library.with_name("source.cc")
+        file.write_bytes(cpp.encode(source.name, source.text()))
         try:
             return compiler.compile_tracked(
                 source.name, found, file, EXPORTS, library, flags

@@ -50,8 +50,11 @@ def read(library: HandlerLibrary, source: Source) -> Signature:
             f"{source.name}: attributes: expected types that do not depend on "
             "the template's parameters"
         )
+    found = dict(zip(source.attributes, attributes[0], strict=True))
+    for name, type_ in found.items():
+        element_types.attribute(f"{source.name}: attribute {name}", type_)
     return Signature(
-        dict(zip(source.attributes, attributes[0], strict=True)),
+        found,
         tuple(kinds["i"]),
         tuple(kinds["o"]),
     )
