@@ -14,7 +14,7 @@ from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
-from xla_ffi_accelerate import _jax, _self_tests, _setting
+from xla_ffi_accelerate import _jax, _pads, _self_tests, _setting
 from xla_ffi_accelerate._jax import ChangedJaxError, Primitive
 from xla_ffi_accelerate._rule import Found, Rule
 from xla_ffi_accelerate._setting import Call, Setting
@@ -46,7 +46,8 @@ class _Lowering:
         *operands: ir.Value,
         **parameters: object,
     ) -> Lowered:
-        chosen = self._choose(_setting.current(), ctx, parameters)
+        setting = _setting.current()
+        chosen = self._choose(setting, ctx, operands, parameters)
         if chosen is None:
             own: Lowered = self._own(ctx, *operands, **parameters)
             return own
@@ -58,20 +59,21 @@ class _Lowering:
         self,
         setting: Setting,
         ctx: LoweringRuleContext,
+        operands: Sequence[ir.Value],
         parameters: dict[str, object],
     ) -> tuple[Rule, Found] | None:
         """The first rule that covers the call, and what it needs to know."""
         chosen: tuple[str, Rule, Found] | None = None
         reasons: list[str] = []
         for name, rule in self._rules(setting.rules):
-            found = _decide(name, rule, ctx, parameters)
+            found = _decide(name, rule, ctx, operands, parameters)
             if not isinstance(found, str):
                 chosen = name, rule, found
                 break
             reasons.append(found)
         if setting.record is not None:
             others = [
-                (name, rule, _decide(name, rule, ctx, parameters))
+                (name, rule, _decide(name, rule, ctx, operands, parameters))
                 for name, rule in self._rules(setting.record.others())
                 if name not in setting.names
             ]
@@ -121,7 +123,11 @@ def install(name: str, rule: Rule) -> None:
         own = _jax.own_lowering(primitive)
         if not isinstance(own, _Lowering):
             asking = _Lowering(primitive, own)
-            mlir.register_lowering(primitive, asking, platform="cpu")
+            # What is before it counts, if there is a pad to find: otherwise JAX
+            # lowers a call once for all its places in a program.
+            mlir.register_lowering(
+                *(primitive, asking, "cpu"), cacheable=rule.padded is None
+            )
         _primitives[rule] = primitive
     except ChangedJaxError as error:
         _primitives.pop(rule, None)
@@ -178,6 +184,7 @@ def _decide(
     name: str,
     rule: Rule,
     ctx: LoweringRuleContext,
+    operands: Sequence[ir.Value],
     parameters: dict[str, object],
 ) -> str | Found:
     """Returns why a rule is not used, or what it needs to know about XLA."""
@@ -192,6 +199,9 @@ def _decide(
         if not lowering.is_static(*(a.shape for a in avals)):
             return "its shape is symbolic"
     reason = rule.covers(*avals, **parameters)
+    if reason is None and rule.padded is not None:
+        pad = _pads.find(ctx, operands[0])
+        reason = pad and rule.padded(pad, *avals, **parameters)
     if reason is not None:
         return reason
     if lowering.xla_may_partition(ctx):

@@ -1,0 +1,82 @@
+"""Exact names beside what XLA folds into them, or makes one with a result."""
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+import pytest
+from accelerate_data import check_equal
+
+import xla_ffi_accelerate
+from xla_ffi_accelerate import _comparisons, _self_tests
+
+
+def normal(*shape):
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def convolved(x, k, padding="VALID"):
+    return jax.lax.conv_general_dilated(
+        *(x, k, (1, 1), padding),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        feature_group_count=x.shape[-1],
+    )
+
+
+def padded(*ends):
+    return lambda x: jnp.pad(x, [(0, 0), *ends, (0, 0)])
+
+
+def dilated(x):
+    pads = [(0, 0, 0), (1, 1, 1), (1, 1, 1), (0, 0, 0)]
+    return jax.lax.pad(x, np.float32(0), pads)
+
+
+FULL = padded((2, 2), (2, 2))
+# What is before a depthwise convolution -> whether the kernel convolves. XLA
+# folds a pad into it, and then convolves otherwise unless the kernel fits.
+BEFORE = {
+    "full": (FULL, False),
+    "dilated": (dilated, False),
+    "in a function": (jax.jit(lambda x: jax.jit(FULL)(x)), False),
+    "relabeled": (lambda x: FULL(x.reshape(-1).reshape(x.shape)), False),
+    "after a scale": (lambda x: FULL(x * 2), False),
+    "turned": (lambda x: FULL(x.swapaxes(1, 2)).swapaxes(1, 2), False),
+    "same": (padded((1, 1), (1, 1)), True),
+    "a stride's": (padded((0, 1), (0, 1)), True),
+    "a scaled pad": (lambda x: FULL(x) * 2, True),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_convolution_of_a_pad(name):
+    before, is_called = BEFORE[name]
+    f = jax.jit(lambda x, k: convolved(before(x), k))
+    x, k = normal(2, 12, 14, 32), normal(3, 3, 1, 32)
+    with xla_ffi_accelerate.enabled():
+        text = f.lower(x, k).as_text()
+    is_known = _self_tests.verified(_comparisons.CONVOLVED)[jaxlib.__version__]
+    is_there = "accelerate.conv_general_dilated" in text
+    assert is_there == (is_called and is_known is not None)
+    check_equal({name: (f, (x, k))})
+
+
+def test_sums_of_what_is_sorted_along_another_axis():
+    x, y = normal(130, 33), normal(33, 130, 4)
+
+    def top(x):
+        return jax.lax.top_k(x.swapaxes(0, 1), 99)[0]
+
+    check_equal(
+        {
+            "all": (jax.jit(lambda x: jnp.sort(x, 0).sum()), (x,)),
+            "rows": (jax.jit(lambda x: jnp.sort(x, 0).sum(1)), (x,)),
+            "trimmed": (jax.jit(lambda x: jnp.sort(x, 0)[9:-9].mean(0)), (x,)),
+            "middle": (jax.jit(lambda y: jnp.sort(y, 1).sum(1)), (y,)),
+            "top": (jax.jit(lambda x: top(x).sum()), (normal(999, 130),)),
+            "complex": (
+                jax.jit(lambda x: jax.lax.sort((x, x + 1j), 0)[1].sum()),
+                (x,),
+            ),
+        }
+    )
