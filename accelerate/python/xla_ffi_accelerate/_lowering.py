@@ -111,44 +111,47 @@ def install(name: str, rule: Rule) -> None:
     """Makes the rule's primitive ask the setting, unless it does already.
 
     A primitive of a module that the program has not imported yet asks as soon
-    as JAX has traced something after the import: before it is lowered. Warns
-    once for each name if this JAX has changed.
+    as that module gives it a lowering. Warns once for each name if this JAX has
+    changed.
     """
     if _jax.is_awaited(rule.primitive):
         _awaited[rule] = name
-        _listen()
+        _jax.at_registration(_arrived)
         return
     try:
-        primitive = _jax.primitive(rule.primitive)
-        own = _jax.own_lowering(primitive)
-        if not isinstance(own, _Lowering):
-            asking = _Lowering(primitive, own)
-            # What is before it counts, if there is a pad to find: otherwise JAX
-            # lowers a call once for all its places in a program.
-            mlir.register_lowering(
-                *(primitive, asking, "cpu"), cacheable=rule.padded is None
-            )
-        _primitives[rule] = primitive
+        _ask(rule, _jax.primitive(rule.primitive))
     except ChangedJaxError as error:
         _primitives.pop(rule, None)
         warn(name, str(error))
 
 
+def _ask(rule: Rule, primitive: Primitive) -> None:
+    own = _jax.own_lowering(primitive)
+    if not isinstance(own, _Lowering):
+        asking = _Lowering(primitive, own)
+        # What is before it counts, if there is a pad to find: otherwise JAX
+        # lowers a call once for all its places in a program.
+        mlir.register_lowering(
+            *(primitive, asking, "cpu"), cacheable=rule.padded is None
+        )
+    _primitives[rule] = primitive
+
+
+def _arrived(primitive: Primitive) -> None:
+    """Called for each primitive that gets a lowering."""
+    for rule in list(_awaited):
+        if rule.primitive.endswith(f".{primitive.name}_p"):
+            with contextlib.suppress(ChangedJaxError):  # `is_installed` says it
+                _ask(rule, primitive)
+
+
 def install_awaited() -> None:
-    """Installs the rules whose modules are imported by now."""
+    """Installs the rules whose modules are imported by now, if JAX has them."""
     for rule, name in list(_awaited.items()):
         if not _jax.is_awaited(rule.primitive):
             install(name, rule)
             # Not earlier: another thread may lower in the meantime.
             _awaited.pop(rule, None)
-
-
-@functools.cache
-def _listen() -> None:
-    """Has JAX say when it has traced a program; it is never asked to stop."""
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda *_, **__: install_awaited()
-    )
 
 
 def is_installed(rule: Rule) -> bool:
