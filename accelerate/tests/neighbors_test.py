@@ -6,6 +6,7 @@ import jaxlib
 import numpy as np
 import pytest
 from accelerate_data import check_equal
+from jax.experimental import sparse
 
 import xla_ffi_accelerate
 from xla_ffi_accelerate import _comparisons, _self_tests
@@ -80,3 +81,56 @@ def test_sums_of_what_is_sorted_along_another_axis():
             ),
         }
     )
+
+
+def walk(key):
+    def step(x, key):
+        for draw in jax.random.split(key):
+            x = x * 0.9 + jax.random.normal(draw)
+        return x, x
+
+    return jax.lax.scan(step, 0.0, jax.random.split(key, 50))[1]
+
+
+def heavy_tailed(key, shape):
+    def step(key, _):
+        key, now = jax.random.split(key)
+        return key, jax.random.cauchy(now, shape)
+
+    return jax.lax.scan(step, key, None, length=40)[1]
+
+
+def sparse_layer(x, y):
+    places = np.stack([np.arange(600) % 50, np.arange(600) % 40], 1)
+    places = places[np.argsort(places[:, 0], kind="stable")]
+    m = sparse.BCOO((x, places), shape=(50, 40), indices_sorted=True)
+    return m @ y + jnp.sum(y)
+
+
+KEY = jax.random.key(1)
+RELEASE = jax.__version_info__[:2]
+# What docs/numerics.md says of the results of exact names, and of "cumprod".
+EXCEPTIONS = {
+    "a constant": (lambda x: x + jnp.cumsum(jnp.full(160, 1.1)), (normal(),)),
+    "a sum of a sparse product": (sparse_layer, (normal(600), normal(40, 9))),
+    "a difference of a product": (
+        lambda x: 1 - jnp.cumprod(x, 1),
+        (1 + normal(33, 130) / 3,),
+    ),
+}
+if RELEASE == (0, 10):
+    EXCEPTIONS["cauchy"] = (lambda k: heavy_tailed(k, ()), (KEY,))
+if RELEASE == (0, 12):
+    EXCEPTIONS["cauchy"] = (lambda k: heavy_tailed(k, (200,)), (KEY,))
+    EXCEPTIONS["walk"] = (walk, (KEY,))
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_exceptions_are_of_some_ulps_and_there(name):
+    """If one has ended, it no longer belongs in the page."""
+    f, arguments = EXCEPTIONS[name]
+    want = np.asarray(jax.jit(lambda *a: f(*a))(*arguments))
+    with xla_ffi_accelerate.enabled(), xla_ffi_accelerate.enabled("cumprod"):
+        got = np.asarray(jax.jit(lambda *a: f(*a))(*arguments))
+    assert got.tobytes() != want.tobytes()
+    np.testing.assert_allclose(got, want, 2e-5, 2e-5)
