@@ -57,15 +57,15 @@ def _laid_out(x: jax.Array) -> jax.Array:
     if not jnp.issubdtype(x.dtype, np.floating):  # any order has the same sum
         return x
     # The largest of each one; only what calls a kernel has a layout of its own.
-    bits = _cast(x, f"uint{x.dtype.itemsize * 8}")[None]
+    bits = _cast(x, f"uint{x.dtype.itemsize * 8}")[..., None]
     (copied,) = _handler.call(
         *("xla_ffi_accelerate.cumulative", [(bits.shape, bits.dtype)], bits),
-        batch=bits.ndim,
-        axis=0,
+        row_batch=x.ndim,
+        axis=x.ndim,
         op="max",
         reverse=0,
     )
-    return _cast(copied[0], x.dtype)
+    return _cast(copied[..., 0], x.dtype)
 
 
 def _covers_sort(
