@@ -1,7 +1,7 @@
 """Arrays that sorting gets wrong, and the comparison with JAX's own code."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -106,15 +106,17 @@ def bits(tree: Any) -> list[tuple[Any, Any, bytes]]:
     return [(leaf.shape, leaf.dtype, leaf.tobytes()) for leaf in leaves]
 
 
-def check_equal(cases: dict[str, tuple[Callable[..., Any], Any]]) -> None:
+def check_equal(
+    cases: dict[str, tuple[Callable[..., Any], Any]], names: Sequence[str] = ()
+) -> None:
     """Runs each (function, arguments) with JAX's own code and with the kit's.
 
-    The results have to agree bit for bit. All of them run without the kit
+    With all exact names on, and with these. The results have to agree bit for bit. All of them run without the kit
     first: to change over costs every compiled function.
     """
     arrays = [args for _, args in cases.values()]
     with _compilation_for(arrays):
-        _check_equal(cases)
+        _check_equal(cases, names)
 
 
 @contextlib.contextmanager
@@ -135,10 +137,13 @@ def _compilation_for(arrays: Any) -> Iterator[None]:
         jax.config.update(name, before)
 
 
-def _check_equal(cases: dict[str, tuple[Callable[..., Any], Any]]) -> None:
+def _check_equal(
+    cases: dict[str, tuple[Callable[..., Any], Any]], names: Sequence[str]
+) -> None:
     xla_ffi_accelerate.disable()
     want = {name: bits(f(*args)) for name, (f, args) in cases.items()}
-    with xla_ffi_accelerate.enabled():
+    enabled = xla_ffi_accelerate.enabled
+    with enabled(), enabled(*names):
         for name, (f, args) in cases.items():
             got = bits(f(*args))
             assert len(got) == len(want[name]), name

@@ -2,15 +2,13 @@
 
 import importlib.util
 import os
-import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-(PLUGINS,) = importlib.util.find_spec(
-    "jax_plugins.xla_ffi_accelerate"
-).submodule_search_locations
+PLUGIN = importlib.util.find_spec("xla_ffi_accelerate_plugin").origin
 SORTS = """
 import sys
 import numpy as np
@@ -70,16 +68,16 @@ def test_a_wrong_value_is_one_sentence():
 
 
 def test_by_an_entry_point(tmp_path):
-    """As a wheel that is installed has one; not found as a namespace."""
-    (tmp_path / "a_plugin.py").write_text(
-        pathlib.Path(PLUGINS, "__init__.py").read_text()
-    )
-    info = tmp_path / "other-1.0.dist-info"
+    """As an installed wheel has, beside a package that hides the namespace."""
+    shutil.copy(PLUGIN, tmp_path)
+    info = tmp_path / "xla_ffi_accelerate-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Name: other\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[jax_plugins]\nmine = a_plugin\n")
-    hidden = 'import sys; sys.modules["jax_plugins"] = None\n'
-    done = run("sort", hidden + SORTS, [str(tmp_path), *sys.path])
+    (info / "METADATA").write_text("Name: xla_ffi_accelerate\nVersion: 1.0\n")
+    named = "xla_ffi_accelerate = xla_ffi_accelerate_plugin"  # wheel_test
+    (info / "entry_points.txt").write_text(f"[jax_plugins]\n{named}\n")
+    (tmp_path / "jax_plugins").mkdir()
+    (tmp_path / "jax_plugins" / "__init__.py").touch()
+    done = run("sort", path=[str(tmp_path), *sys.path])
     assert done.stdout.split() == ["sort", "imported", "sort"]
 
 

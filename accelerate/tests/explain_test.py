@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from xla_ffi_accelerate import disable, enabled, explain
+from xla_ffi_accelerate import _scopes, disable, enabled, explain
 
 X = np.random.default_rng(0).standard_normal(4000).astype(np.float32)
 MATRICES = X[:2000].reshape(125, 4, 4)
@@ -118,6 +118,28 @@ def test_every_reason_is_a_sentence():
             rows = explain(function)(x).rows
         (found,) = [r for r in rows if r.primitive == name]
         assert found.lowered_to == "JAX's own" and len(found.reason) > 15
+
+
+def test_what_jax_lowers_in_another_way_is_left_out():
+    def f(x):
+        ref = jax.new_ref(x)
+        ref[...] = jnp.sort(ref[...]) * 2
+        return ref[...]
+
+    others = explain(f)(X).others
+    assert "mul" in others and not {"get", "swap"} & others.keys()
+
+
+def test_nothing_is_kept_for_each_call():
+    def kept():
+        caches = _scopes._interned, _scopes._recording
+        return [cache.cache_info().currsize for cache in caches]
+
+    for _ in range(9):
+        explain(jnp.median)(X)
+    before = kept()
+    explain(jnp.median)(X)
+    assert kept() == before
 
 
 def test_the_log_lists_replacements(caplog):

@@ -53,12 +53,12 @@ EXPECTED = {
     ),
     "xla_ffi_accelerate": Expected(
         (
-            "jax_plugins/xla_ffi_accelerate/__init__.py",
+            "xla_ffi_accelerate_plugin.py",
             "xla_ffi_accelerate/numpy/__init__.py",
         ),
         (f"xla_ffi_kit=={VERSION}",),
         (),
-        "[jax_plugins]\nxla_ffi_accelerate = jax_plugins.xla_ffi_accelerate\n\n"
+        "[jax_plugins]\nxla_ffi_accelerate = xla_ffi_accelerate_plugin\n\n"
         "[xla_ffi_kit.doctor]\naccelerate = xla_ffi_accelerate.switch:state\n",
         (1.5, 4.0),
     ),

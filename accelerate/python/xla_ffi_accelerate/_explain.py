@@ -35,6 +35,8 @@ P = ParamSpec("P")
 _SECONDS = 0.1  # that each measurement takes
 _JAX = "JAX's own"
 _COLUMNS = 100
+# What JAX makes something else of, or nothing, before it lowers.
+_WRAPPERS = frozenset({"call_hi_primitive", "get", "swap", "addupdate"})
 
 
 @dataclasses.dataclass
@@ -182,7 +184,7 @@ class Recorder:
         }
         others = collections.Counter[str]()
         for (name, _), count in counts.items():
-            if name not in have_rules:
+            if name not in have_rules | _WRAPPERS:
                 others[name] += count
         rows = [row for row, _ in self._calls.values()]
         rows.sort(key=lambda r: (r.lowered_to == _JAX, r.primitive))

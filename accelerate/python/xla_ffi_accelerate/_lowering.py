@@ -14,7 +14,7 @@ from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
-from xla_ffi_accelerate import _jax, _self_tests, _setting
+from xla_ffi_accelerate import _jax, _pads, _self_tests, _setting
 from xla_ffi_accelerate._jax import ChangedJaxError, Primitive
 from xla_ffi_accelerate._rule import Found, Rule
 from xla_ffi_accelerate._setting import Call, Setting
@@ -46,7 +46,8 @@ class _Lowering:
         *operands: ir.Value,
         **parameters: object,
     ) -> Lowered:
-        chosen = self._choose(_setting.current(), ctx, parameters)
+        setting = _setting.current()
+        chosen = self._choose(setting, ctx, operands, parameters)
         if chosen is None:
             own: Lowered = self._own(ctx, *operands, **parameters)
             return own
@@ -58,20 +59,21 @@ class _Lowering:
         self,
         setting: Setting,
         ctx: LoweringRuleContext,
+        operands: Sequence[ir.Value],
         parameters: dict[str, object],
     ) -> tuple[Rule, Found] | None:
         """The first rule that covers the call, and what it needs to know."""
         chosen: tuple[str, Rule, Found] | None = None
         reasons: list[str] = []
         for name, rule in self._rules(setting.rules):
-            found = _decide(name, rule, ctx, parameters)
+            found = _decide(name, rule, ctx, operands, parameters)
             if not isinstance(found, str):
                 chosen = name, rule, found
                 break
             reasons.append(found)
         if setting.record is not None:
             others = [
-                (name, rule, _decide(name, rule, ctx, parameters))
+                (name, rule, _decide(name, rule, ctx, operands, parameters))
                 for name, rule in self._rules(setting.record.others())
                 if name not in setting.names
             ]
@@ -109,40 +111,47 @@ def install(name: str, rule: Rule) -> None:
     """Makes the rule's primitive ask the setting, unless it does already.
 
     A primitive of a module that the program has not imported yet asks as soon
-    as JAX has traced something after the import: before it is lowered. Warns
-    once for each name if this JAX has changed.
+    as that module gives it a lowering. Warns once for each name if this JAX has
+    changed.
     """
     if _jax.is_awaited(rule.primitive):
         _awaited[rule] = name
-        _listen()
+        _jax.at_registration(_arrived)
         return
     try:
-        primitive = _jax.primitive(rule.primitive)
-        own = _jax.own_lowering(primitive)
-        if not isinstance(own, _Lowering):
-            asking = _Lowering(primitive, own)
-            mlir.register_lowering(primitive, asking, platform="cpu")
-        _primitives[rule] = primitive
+        _ask(rule, _jax.primitive(rule.primitive))
     except ChangedJaxError as error:
         _primitives.pop(rule, None)
         warn(name, str(error))
 
 
+def _ask(rule: Rule, primitive: Primitive) -> None:
+    own = _jax.own_lowering(primitive)
+    if not isinstance(own, _Lowering):
+        asking = _Lowering(primitive, own)
+        # What is before it counts, if there is a pad to find: otherwise JAX
+        # lowers a call once for all its places in a program.
+        mlir.register_lowering(
+            *(primitive, asking, "cpu"), cacheable=rule.padded is None
+        )
+    _primitives[rule] = primitive
+
+
+def _arrived(primitive: Primitive) -> None:
+    """Called for each primitive that gets a lowering."""
+    for rule in list(_awaited):
+        if rule.primitive.endswith(f".{primitive.name}_p"):
+            with contextlib.suppress(ChangedJaxError):  # `is_installed` says it
+                _ask(rule, primitive)
+
+
 def install_awaited() -> None:
-    """Installs the rules whose modules are imported by now."""
+    """Installs the rules whose modules are imported by now, if JAX has them."""
     for rule, name in list(_awaited.items()):
         if not _jax.is_awaited(rule.primitive):
             install(name, rule)
             # Not earlier: another thread may lower in the meantime.
             _awaited.pop(rule, None)
-
-
-@functools.cache
-def _listen() -> None:
-    """Has JAX say when it has traced a program; it is never asked to stop."""
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda *_, **__: install_awaited()
-    )
 
 
 def is_installed(rule: Rule) -> bool:
@@ -178,6 +187,7 @@ def _decide(
     name: str,
     rule: Rule,
     ctx: LoweringRuleContext,
+    operands: Sequence[ir.Value],
     parameters: dict[str, object],
 ) -> str | Found:
     """Returns why a rule is not used, or what it needs to know about XLA."""
@@ -192,6 +202,9 @@ def _decide(
         if not lowering.is_static(*(a.shape for a in avals)):
             return "its shape is symbolic"
     reason = rule.covers(*avals, **parameters)
+    if reason is None and rule.padded is not None:
+        pad = _pads.find(ctx, operands[0])
+        reason = pad and rule.padded(pad, *avals, **parameters)
     if reason is not None:
         return reason
     if lowering.xla_may_partition(ctx):

@@ -109,8 +109,7 @@ def close_block(change: Change) -> None:
             return
 
 
-@functools.cache
-def _interned(
+def _new(
     names: frozenset[str],
     rules: tuple[tuple[str, Rule], ...],
     exported: frozenset[str],
@@ -121,10 +120,16 @@ def _interned(
     return Setting(names, rules, exported=exported, record=record)
 
 
+_interned = functools.cache(_new)
+# Nobody asks for a record's again once it has ended.
+_recording = functools.lru_cache(maxsize=8)(_new)
+
+
 def _setting_of(blocks: Sequence[_Block]) -> Setting:
     all_ = functools.reduce(Change.then, (block.change for block in blocks))
     rules = tuple(registry.rules(all_.names))
-    return _interned(all_.names, rules, all_.exported, all_.record)
+    find = _recording if all_.record else _interned
+    return find(all_.names, rules, all_.exported, all_.record)
 
 
 def _apply() -> None:

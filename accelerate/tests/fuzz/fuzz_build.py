@@ -53,6 +53,11 @@ _HAVE_GRADIENTS = {
     *("sort", "cumsum", "top_k", "cummax", "cummin", "cumprod"),
     *("bcoo_dot_general", "bcsr_dot_general"),
 }
+# What is before them and after them is drawn, too.
+_HAVE_NEIGHBORS = {
+    *("argmax", "argmin", "cummax", "cummin", "cumprod", "cumsum", "sort"),
+    *("argsort", "top_k", "select_and_scatter_add", "conv_general_dilated"),
+}
 # XLA of jax 0.9 aborts while it compiles some of these.
 if jax.__version_info__[:2] == (0, 9):
     _HAVE_GRADIENTS -= {"depthwise", "conv_general_dilated"}
@@ -98,6 +103,10 @@ def _write(b: Builder, name: str, count: int) -> None:
         name in ("dot_general", "conv_general_dilated") and b.in_loop
     ):
         return
+    if name in _HAVE_NEIGHBORS and b.draw.rarely(3):
+        _one(b)
+        if b.aval.shape:
+            ops_rows.after(b)
     for _ in range(count - 1):
         _one(b)
         if b.draw.below(2) and not jnp.issubdtype(

@@ -40,12 +40,48 @@ def operand(
     if aval is None or str(aval.dtype) not in options or not aval.shape:
         b.last = ""
         b.array(shape(b, lengths), dtypes(b, options), *fuzz_values.ANY)
+        if b.draw.rarely(3):
+            before(b)
     elif b.program.judge != "bits" and fuzz_values.is_float(aval.dtype):
         # Of what was computed, the signs of NaNs and whether subnormal numbers
         # are zeros depend on the compiler and the thread; they decide an order.
         b.line("jnp.where(jnp.isnan({x}), jnp.nan, {x})")
         tiny = "jnp.finfo({x}.dtype).tiny"
         b.line(f"jnp.where(jnp.abs({{x}}) < {tiny}, 0, {{x}})")
+
+
+def before(b: Builder) -> None:
+    """What XLA may fold into an operation that comes after it."""
+    dtype, last = str(b.aval.dtype), b.aval.shape[-1]
+    options = ["jnp.flip({x})", "jnp.swapaxes({x}, 0, -1)"]
+    if dtype != "bool":
+        options += ["jnp.pad({x}, (2, 1))", "jnp.pad({x}, (1, 0))"]
+    if dtype == "float32":
+        options.append("{x}.astype(jnp.bfloat16).astype({x}.dtype)")
+    if dtype not in ("bfloat16", "float16"):  # whose sums would be rounded
+        options.append("jnp.full_like({x}, 2)")
+    if last > 2:
+        options += ["{x}[..., 1:]", "{x}[..., ::2]"]
+    if last:
+        options.append("jnp.broadcast_to({x}[..., :1], {x}.shape)")
+    b.line(b.draw.one_of(options))
+
+
+def after(b: Builder) -> None:
+    """What XLA may make one of with an operation that comes before it.
+
+    A product may be rounded once, together with a sum that uses it.
+    """
+    options = ["{x}[..., 1:]", "{x}[..., ::-1]", "{x}[..., -1:]"]
+    dtype = b.aval.dtype
+    if dtype != bool:
+        if b.program.name != "cumprod":
+            options += ["{x} - {x}.dtype.type(1)", "jnp.sum({x}, -1)"]
+            options += ["jnp.sum({x}, 0)", "jnp.sum({x})"]
+        options += ["{x}.astype(jnp.float16)", "jnp.max({x}, -1, initial=0)"]
+    b.line(b.draw.one_of(options))
+    if fuzz_values.is_float(b.aval.dtype) and b.program.judge == "bits":
+        b.program.judge = "nans"
 
 
 def axis(b: Builder, is_last: bool = False) -> int:

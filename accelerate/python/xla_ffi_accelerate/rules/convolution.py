@@ -28,6 +28,7 @@ from xla_ffi_accelerate import (
     _handler,
     _loops,
 )
+from xla_ffi_accelerate._pads import Pad
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.rules import small
 
@@ -288,6 +289,34 @@ def _covers(
     return why_not(conv) if conv else "the convolution is not depthwise"
 
 
+def _covers_padded(
+    pad: Pad,
+    base: ShapedArray,
+    window: ShapedArray,
+    *,
+    dimension_numbers: ConvDimensionNumbers,
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int],
+    **parameters: object,
+) -> Reason:
+    """As `_covers`, of the convolution that XLA folds the pad into."""
+    axes = dimension_numbers.lhs_spec[2:]
+    return _covers(
+        *(ShapedArray(pad.shape, base.dtype), window),
+        why_not=_why_not_exact,
+        dimension_numbers=dimension_numbers,
+        padding=[
+            (low + pad.low[axis], high + pad.high[axis])
+            for axis, (low, high) in zip(axes, padding, strict=True)
+        ],
+        lhs_dilation=[
+            n * (1 + pad.interior[axis])
+            for axis, n in zip(axes, lhs_dilation, strict=True)
+        ],
+        **parameters,
+    )
+
+
 _PRIMITIVE = "jax.lax.conv_general_dilated_p"
 _PARAMS = params(
     "batch_group_count",
@@ -314,6 +343,7 @@ def _rule(
         functools.partial(_covers, why_not=why_not),
         functools.partial(_convolve, target=target, **given),  # type: ignore[arg-type]
         exact=is_exact,
+        padded=_covers_padded if is_exact else None,
         target=target,
         test=_comparisons.CONVOLVED if is_exact else None,
     )

@@ -24,6 +24,7 @@ _MIN_K_F32 = 256
 _MIN_LENGTH_LOGSUMEXP = 4
 _KEYS = frozenset(_dtypes.REAL)
 _PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
+_cast = jax.lax.bitcast_convert_type
 # The kernels do with the NaNs of bf16 what XLA's sorts do up to jax 0.10: keep
 # only the sign. In jax 0.12 they keep the other bits too (verified on both).
 KEEPS_BF16_NANS = jax.__version_info__ >= (0, 11)
@@ -41,7 +42,30 @@ def _along(
     order = [i for i in range(rank) if i != axis] + [axis]
     rows = [jax.lax.transpose(x, order) for x in arrays]
     back = np.argsort(order)
-    return [jax.lax.transpose(x, back) for x in function(*rows)]
+    return [
+        _laid_out(jax.lax.transpose(x, back)) for x in function(*rows)
+    ]
+
+
+def _laid_out(x: jax.Array) -> jax.Array:
+    """The same array, where XLA cannot see that it was transposed.
+
+    It would add the elements of a transposed array in another order.
+    """
+    if jnp.issubdtype(x.dtype, np.complexfloating):
+        return jax.lax.complex(*map(_laid_out, (x.real, x.imag)))
+    if not jnp.issubdtype(x.dtype, np.floating):  # any order has the same sum
+        return x
+    # The largest of each one; only what calls a kernel has a layout of its own.
+    bits = _cast(x, f"uint{x.dtype.itemsize * 8}")[..., None]
+    (copied,) = _handler.call(
+        *("xla_ffi_accelerate.cumulative", [(bits.shape, bits.dtype)], bits),
+        row_batch=x.ndim,
+        axis=x.ndim,
+        op="max",
+        reverse=0,
+    )
+    return _cast(copied[..., 0], x.dtype)
 
 
 def _covers_sort(
@@ -81,9 +105,6 @@ def _sort(
         y if y.dtype == x.dtype else _narrowed(y)
         for x, y in zip(operands, results, strict=True)
     ]
-
-
-_cast = jax.lax.bitcast_convert_type
 
 
 def _bits(x: jax.Array) -> jax.Array:

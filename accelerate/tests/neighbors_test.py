@@ -1,0 +1,136 @@
+"""Exact names beside what XLA folds into them, or makes one with a result."""
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+import pytest
+from accelerate_data import check_equal
+from jax.experimental import sparse
+
+import xla_ffi_accelerate
+from xla_ffi_accelerate import _comparisons, _self_tests
+
+
+def normal(*shape):
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def convolved(x, k, padding="VALID"):
+    return jax.lax.conv_general_dilated(
+        *(x, k, (1, 1), padding),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        feature_group_count=x.shape[-1],
+    )
+
+
+def padded(*ends):
+    return lambda x: jnp.pad(x, [(0, 0), *ends, (0, 0)])
+
+
+def dilated(x):
+    pads = [(0, 0, 0), (1, 1, 1), (1, 1, 1), (0, 0, 0)]
+    return jax.lax.pad(x, np.float32(0), pads)
+
+
+FULL = padded((2, 2), (2, 2))
+# What is before a depthwise convolution -> whether the kernel convolves. XLA
+# folds a pad into it, and then convolves otherwise unless the kernel fits.
+BEFORE = {
+    "full": (FULL, False),
+    "dilated": (dilated, False),
+    "in a function": (jax.jit(lambda x: jax.jit(FULL)(x)), False),
+    "relabeled": (lambda x: FULL(x.reshape(-1).reshape(x.shape)), False),
+    "after a scale": (lambda x: FULL(x * 2), False),
+    "turned": (lambda x: FULL(x.swapaxes(1, 2)).swapaxes(1, 2), False),
+    "same": (padded((1, 1), (1, 1)), True),
+    "a stride's": (padded((0, 1), (0, 1)), True),
+    "a scaled pad": (lambda x: FULL(x) * 2, True),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_convolution_of_a_pad(name):
+    before, is_called = BEFORE[name]
+    f = jax.jit(lambda x, k: convolved(before(x), k))
+    x, k = normal(2, 12, 14, 32), normal(3, 3, 1, 32)
+    with xla_ffi_accelerate.enabled():
+        text = f.lower(x, k).as_text()
+    is_known = _self_tests.verified(_comparisons.CONVOLVED)[jaxlib.__version__]
+    is_there = "accelerate.conv_general_dilated" in text
+    assert is_there == (is_called and is_known is not None)
+    check_equal({name: (f, (x, k))})
+
+
+def test_sums_of_what_is_sorted_along_another_axis():
+    x, y = normal(130, 33), normal(33, 130, 4)
+
+    def top(x):
+        return jax.lax.top_k(x.swapaxes(0, 1), 99)[0]
+
+    check_equal(
+        {
+            "all": (jax.jit(lambda x: jnp.sort(x, 0).sum()), (x,)),
+            "rows": (jax.jit(lambda x: jnp.sort(x, 0).sum(1)), (x,)),
+            "trimmed": (jax.jit(lambda x: jnp.sort(x, 0)[9:-9].mean(0)), (x,)),
+            "middle": (jax.jit(lambda y: jnp.sort(y, 1).sum(1)), (y,)),
+            "top": (jax.jit(lambda x: top(x).sum()), (normal(999, 130),)),
+            "complex": (
+                jax.jit(lambda x: jax.lax.sort((x, x + 1j), 0)[1].sum()),
+                (x,),
+            ),
+        }
+    )
+
+
+def walk(key):
+    def step(x, key):
+        for draw in jax.random.split(key):
+            x = x * 0.9 + jax.random.normal(draw)
+        return x, x
+
+    return jax.lax.scan(step, 0.0, jax.random.split(key, 50))[1]
+
+
+def heavy_tailed(key, shape):
+    def step(key, _):
+        key, now = jax.random.split(key)
+        return key, jax.random.cauchy(now, shape)
+
+    return jax.lax.scan(step, key, None, length=40)[1]
+
+
+def sparse_layer(x, y):
+    places = np.stack([np.arange(600) % 50, np.arange(600) % 40], 1)
+    places = places[np.argsort(places[:, 0], kind="stable")]
+    m = sparse.BCOO((x, places), shape=(50, 40), indices_sorted=True)
+    return m @ y + jnp.sum(y)
+
+
+KEY = jax.random.key(1)
+RELEASE = jax.__version_info__[:2]
+# What docs/numerics.md says of the results of exact names, and of "cumprod".
+EXCEPTIONS = {
+    "a constant": (lambda x: x + jnp.cumsum(jnp.full(160, 1.1)), (normal(),)),
+    "a sum of a sparse product": (sparse_layer, (normal(600), normal(40, 9))),
+    "a difference of a product": (
+        lambda x: 1 - jnp.cumprod(x, 1),
+        (1 + normal(33, 130) / 3,),
+    ),
+}
+if RELEASE == (0, 10):
+    EXCEPTIONS["cauchy"] = (lambda k: heavy_tailed(k, ()), (KEY,))
+if RELEASE == (0, 12):
+    EXCEPTIONS["cauchy"] = (lambda k: heavy_tailed(k, (200,)), (KEY,))
+    EXCEPTIONS["walk"] = (walk, (KEY,))
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_exceptions_are_of_some_ulps_and_there(name):
+    """If one has ended, it no longer belongs in the page."""
+    f, arguments = EXCEPTIONS[name]
+    want = np.asarray(jax.jit(lambda *a: f(*a))(*arguments))
+    with xla_ffi_accelerate.enabled(), xla_ffi_accelerate.enabled("cumprod"):
+        got = np.asarray(jax.jit(lambda *a: f(*a))(*arguments))
+    assert got.tobytes() != want.tobytes()
+    np.testing.assert_allclose(got, want, 2e-5, 2e-5)
