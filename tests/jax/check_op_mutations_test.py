@@ -19,6 +19,7 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
+from xla_ffi_kit.primitive import lowering, per_device
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
 
 jax.config.update("jax_enable_x64", True)
@@ -56,6 +57,19 @@ void Accumulates(In x, Out y) {
     for (int64_t j = 0; j < n; ++j) y[i] += x[i * n + j];
   }
 }
+void AddRows(In x, In y, Out z) {  // of which one may be a single row
+  const int64_t n = z.dim(-1);
+  for (int64_t i = 0; i < z.size(); ++i)
+    z[i] = x[x.size() < z.size() ? i % n : i] +
+           y[y.size() < z.size() ? i % n : i];
+}
+const char* Positive(In x, Out y) {
+  if (x.size() == 0) return "operand x: expected elements";
+  for (const float v : x)
+    if (!(v > 0)) return "operand x: expected positive numbers";
+  Copy(x, y);
+  return nullptr;
+}
 void AddTo(In x, In y, Out z) {  // z is x
   for (int64_t i = 0; i < z.size(); ++i) z[i] += y[i];
 }
@@ -65,6 +79,8 @@ KIT_DEFINE_HANDLER(KPeeks, "x", "", Peeks);
 KIT_DEFINE_HANDLER(KSum, "x", "", Sum);
 KIT_DEFINE_HANDLER(KLeavesEmpty, "x", "", LeavesEmpty);
 KIT_DEFINE_HANDLER(KAccumulates, "x", "", Accumulates);
+KIT_DEFINE_HANDLER(KAddRows, "x y", "", AddRows);
+KIT_DEFINE_HANDLER(KPositive, "x", "", Positive);
 KIT_DEFINE_HANDLER(KAddTo, "x y", "", AddTo);
 """
 HANDLERS = {
@@ -74,7 +90,9 @@ HANDLERS = {
     "sum": "KSum",
     "leaves_empty": "KLeavesEmpty",
     "accumulates": "KAccumulates",
+    "add_rows": "KAddRows",
     "add_to": "KAddTo",
+    "positive": "KPositive",
 }
 
 
@@ -205,6 +223,20 @@ MUTATIONS = {
     ),
 }
 
+# What a failure says, by check.
+SAID = {
+    "auto mesh": "element",
+    "attributes": "",
+    "empty kernel axis": "kernel axes of 5 elements emptied: ",
+    "large batch": "a batch of 840 rows: ",
+    "memory of operands": "as that memory changes",
+    "repeatable": " differs: ",
+    "side effects on meshes": "on an Auto mesh, 0 of 2 calls",
+    "special values": "with ",
+    "uneven batch on meshes": "the handler gets rows of padding",
+    "vmap on meshes": "on an Auto mesh: ",
+}
+
 
 def operation(library, reference, handler, options):
     given = {"kernel_axes": 1, **options}
@@ -221,5 +253,91 @@ def test_mutation_is_caught(name, library):
     with pytest.raises(CheckError) as caught:
         check_op(op, [case], skip=set(CHECKS) - {check})
     (row,) = caught.value.report.failures
-    assert row.check == check and row.message and row.snippet
-    print(row.message)
+    assert row.check == check and row.snippet
+    assert SAID[check] in row.message
+
+
+# --- Meshes -------------------------------------------------------------------
+
+# Name -> the handler, the reference, the case, the check, other options. They
+# are right operations; XLA makes them wrong, if it splits their calls itself.
+ON_MESHES = {
+    "an alias": (
+        "add_to",
+        lambda x, y: x + y,
+        Case("float32[5]", "float32[5]"),
+        "auto mesh",
+        {"input_output_aliases": {0: 0}},
+    ),
+    "a side effect": (
+        "copy",
+        identity,
+        ROW,
+        "side effects on meshes",
+        {"has_side_effect": True},
+    ),
+    "an uneven batch": ("copy", identity, ROW, "uneven batch on meshes", {}),
+    "vmap_method='expand_dims'": (
+        "add_rows",
+        lambda x, y: x + y,
+        Case("float32[5]", "float32[5]"),
+        "vmap on meshes",
+        {"vmap_method": "expand_dims"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ON_MESHES)
+def test_what_xla_splits_wrong_is_caught(name, library, monkeypatch):
+    monkeypatch.setattr(lowering, "_way", lambda *args: "call")
+    monkeypatch.setattr(
+        per_device, "gather_uneven", lambda ctx, operands, batch: operands
+    )
+    handler, reference, case, check, options = ON_MESHES[name]
+    op = operation(library, reference, handler, options)
+    with pytest.raises(CheckError) as caught:
+        check_op(op, [case], skip=set(CHECKS) - {check})
+    (row,) = caught.value.report.failures
+    assert row.check == check and row.snippet
+    assert SAID[check] in row.message
+
+
+# --- What is right ------------------------------------------------------------
+
+UNUSUAL = {name for _, _, _, name, _ in MUTATIONS.values()}
+UNUSUAL |= {name for _, _, _, name, _ in ON_MESHES.values()}
+# One primitive after another: what a compiler may round or sign differently.
+RIGHT = {
+    "sum": ("sum", row_sum, ROW, {}),
+    "a half of zero plus zero": (
+        lambda x: x * 0.5 + 0,
+        lambda x: x * 0.5,
+        ROW,
+        {},
+    ),
+    "results by attribute": (pair, pair, ROW, {"attributes": FLAG}),
+    "a handler that refuses": ("positive", identity, Case(np.float32([1, 2])), {}),
+    **{
+        name: (handler, reference, case, options)
+        for name, (handler, reference, case, _, options) in ON_MESHES.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_operation_passes(name, library):
+    handler, reference, case, options = RIGHT[name]
+    op = operation(library, reference, handler, options)
+    print(check_op(op, [case], skip=set(CHECKS) - UNUSUAL))
+
+
+def test_a_target_that_nobody_registered():
+    op = FfiOp("mutation.nowhere", double, kernel_axes=1)
+    skip = set(CHECKS) - {"handler"}
+    with pytest.raises(CheckError, match='pass skip=\\["handler"\\]'):
+        check_op(op, [ROW], skip=skip)
+    check_op(op, [ROW], skip=set(CHECKS) - {"values"})
+    for handlers in ({}, {"cpu": double}):
+        op = FfiOp("mutation.none", double, kernel_axes=1, handlers=handlers)
+        report = check_op(op, [ROW], skip=skip)
+        assert report.rows[0].status == "skipped"
