@@ -336,7 +336,7 @@ def test_a_target_that_nobody_registered():
     skip = set(CHECKS) - {"handler"}
     with pytest.raises(CheckError, match='pass skip=\\["handler"\\]'):
         check_op(op, [ROW], skip=skip)
-    check_op(op, [ROW], skip=set(CHECKS) - {"values"})
+    check_op(op, [ROW], skip=set(CHECKS) - {"values"})  # told
     for handlers in ({}, {"cpu": double}):
         op = FfiOp("mutation.none", double, kernel_axes=1, handlers=handlers)
         report = check_op(op, [ROW], skip=skip)

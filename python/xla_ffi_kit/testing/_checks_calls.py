@@ -158,7 +158,9 @@ def repeatable(run: Runner) -> None:
 
 def _same_bytes(a: object, b: object) -> bool:
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
+    return all(
+        np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs
+    )
 
 
 def check_batches(run: Runner) -> None:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit import _dtypes
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.primitive import python_signature
 from xla_ffi_kit.testing import _case, _checks_calls, _compare, _guard
 from xla_ffi_kit.testing import _programs as programs
@@ -72,7 +73,9 @@ def memory_of_operands(run: Runner) -> None:
 def _first_difference(a: np.ndarray, b: np.ndarray) -> str | None:
     if a.tobytes() == b.tobytes():
         return None
-    at = next(i for i in np.ndindex(a.shape) if a[i].tobytes() != b[i].tobytes())
+    at = next(
+        i for i in np.ndindex(a.shape) if a[i].tobytes() != b[i].tobytes()
+    )
     return f"element {list(at)} becomes {a[at]} or {b[at]}"
 
 
@@ -93,31 +96,28 @@ def special_values(run: Runner) -> None:
     floats = [
         i
         for i, x in enumerate(xs)
-        if x.size and jnp.issubdtype(x.dtype, np.floating)
+        if x.size and _is_real(x)
     ]
     if not floats:
         raise Skipped("no real floating-point operand")
-    sets = {(i,) for i in floats} | {tuple(floats)}
     single = any(
         axes and x.shape[-1] == 1
         for x, axes in zip(xs, run.op.kernel_axes, strict=True)
     )
-    for operands in sorted(sets):
-        _compare_special(run, "nan", operands)
+    for index in floats:
+        _compare_special(run, "nan", index)
         # A sum of one number may begin with 0.0, or with that number.
         if not single:
-            _compare_special(run, "-0.0", operands)
+            _compare_special(run, "-0.0", index)
 
 
-def _compare_special(
-    run: Runner, value: str, operands: tuple[int, ...]
-) -> None:
-    call = Call.of(unusual.ending_in, value=value, operands=operands)
+def _compare_special(run: Runner, value: str, index: int) -> None:
+    call = Call.of(unusual.ending_in, value=value, index=index)
     try:
         # One primitive at a time only for what differs: it compiles each.
         expected = _has(value, run.run(call, reference=True))
         if value == "-0.0" and _any(expected):
-            expected = _and(expected, _crosses_zero(run, operands))
+            expected = _and(expected, _crosses_zero(run, index))
         if not _any(expected):
             return
         got = run.run(call)
@@ -131,11 +131,11 @@ def _compare_special(
     for i, where in enumerate(missing):
         if where.any():
             at = tuple(np.argwhere(where)[0])
-            names = ", ".join(run.op.operand_names[j] for j in operands)
             leaf = np.asarray(jax.tree.leaves(got)[i])
             raise Failure(
-                f"with {value} in {names}: result {i}: element "
-                f"{list(map(int, at))}: expected {value}, got {leaf[at]}",
+                f"with {value} in {run.op.operand_names[index]}: result {i}: "
+                f"element {list(map(int, at))}: expected {value}, got "
+                f"{leaf[at]}",
                 run.snippet(call),
             )
 
@@ -147,7 +147,7 @@ def _has(value: str, results: object) -> _Masks:
     """Where results are NaN, or -0.0."""
     found = []
     for x in jax.tree.leaves(results):
-        if not jnp.issubdtype(x.dtype, np.floating):
+        if not _is_real(x):
             found.append(np.zeros(x.shape, bool))
             continue
         wide = np.asarray(x).astype(np.float64)
@@ -164,18 +164,28 @@ def _any(masks: _Masks) -> bool:
     return any(mask.any() for mask in masks)
 
 
-def _crosses_zero(run: Runner, operands: tuple[int, ...]) -> _Masks:
+def _crosses_zero(run: Runner, index: int) -> _Masks:
     """Where results have the sign of a number that is nearly zero."""
-    xs = run.case.operands()
-    tiny = 16 * max(float(jnp.finfo(xs[i].dtype).tiny) for i in operands)
-    signs = []
-    for value in (-tiny, tiny):
-        call = Call.of(
-            unusual.ending_in, value=repr(value), operands=operands
+    tiny = 16 * float(jnp.finfo(run.case.operands()[index].dtype).tiny)
+    below, above = (
+        jax.tree.leaves(
+            run.run(
+                Call.of(unusual.ending_in, value=repr(value), index=index),
+                reference=True,
+            )
         )
-        leaves = jax.tree.leaves(run.run(call, reference=True))
-        signs.append([np.sign(np.asarray(x).astype(complex).real) for x in leaves])
-    return [(a < 0) & (b > 0) for a, b in zip(*signs, strict=True)]
+        for value in (-tiny, tiny)
+    )
+    return [
+        np.asarray((a < 0) & (b > 0))
+        if _is_real(a) and i not in run.op.shared_results
+        else np.zeros(a.shape, bool)
+        for i, (a, b) in enumerate(zip(below, above, strict=True))
+    ]
+
+
+def _is_real(x: Typed) -> bool:
+    return jnp.issubdtype(x.dtype, np.floating)
 
 
 def large_batch(run: Runner) -> None:
@@ -183,7 +193,11 @@ def large_batch(run: Runner) -> None:
     _checks_calls.check_batches(run)
     axes = _case.call_axes(run.op)
     small = Call(programs.eager, axes)
-    sizes = [x.size for x, a in zip(small.operands(run.case), axes) if a == 0]
+    sizes = [
+        x.size
+        for x, axis in zip(small.operands(run.case), axes, strict=True)
+        if axis == 0
+    ]
     if not max(sizes, default=0):
         raise Skipped("no elements")
     times = max(2, -(-_ELEMENTS // max(sizes)))
@@ -208,14 +222,17 @@ def empty_kernel_axis(run: Runner) -> None:
     if run.op.reference is None:
         raise Skipped("the operation has no reference")
     shapes = [x.shape for x in run.case.operands()]
-    first = [len(s) - n for s, n in zip(shapes, run.op.kernel_axes)]
-    sizes = {n for s, i in zip(shapes, first) for n in s[i:]} - {0}
+    first = [
+        len(s) - n for s, n in zip(shapes, run.op.kernel_axes, strict=True)
+    ]
+    sizes = {n for s, i in zip(shapes, first, strict=True) for n in s[i:]}
+    sizes -= {0}
     if not sizes:
         raise Skipped("no kernel axes")
     for size in sorted(sizes):
         axes = tuple(
             tuple(j for j in range(i, len(s)) if s[j] == size)
-            for s, i in zip(shapes, first)
+            for s, i in zip(shapes, first, strict=True)
         )
         call = Call.of(unusual.without_elements, axes=axes)
         try:

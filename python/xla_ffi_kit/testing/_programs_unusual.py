@@ -14,16 +14,10 @@ from xla_ffi_kit.testing._programs import Arrays, Axes, F, mesh_of, placed
 # --- One device ---------------------------------------------------------------
 
 
-def ending_in(
-    f: F, x: Arrays, *, value: str, operands: tuple[int, ...]
-) -> object:
-    def change(v: jax.Array) -> jax.Array:
-        changed = np.array(v)
-        changed.flat[-1] = float(value)
-        return jnp.asarray(changed)
-
-    given = [change(v) if i in operands else v for i, v in enumerate(x)]
-    return jax.jit(f)(*given)
+def ending_in(f: F, x: Arrays, *, value: str, index: int) -> object:
+    changed = np.array(x[index])
+    changed.flat[-1] = float(value)
+    return jax.jit(f)(*x[:index], jnp.asarray(changed), *x[index + 1 :])
 
 
 def many_times(f: F, x: Arrays, *, count: int) -> object:
