@@ -93,9 +93,15 @@ def check_op(
     are finite differences. Derivatives that the operation does not have are
     left out.
 
-    Every check runs on every case: values, eager and jitted; vmap over any
-    axes; derivatives up to second order; control flow; aliases; side effects;
-    sharding (with four devices); export.
+    Every check runs on every case: values, eager and jitted; memory beside
+    operands and results; NaN, -0.0, large batches, empty rows, other
+    attributes; vmap over any axes; derivatives up to second order; control
+    flow; aliases; side effects; sharding, also of uneven batches (with four
+    devices); export.
+
+    A handler that nobody registered is a failure of the check "handler", unless
+    you skip it. An operation with `handlers={}`, or a function as its handler,
+    needs none.
 
     Args:
       op: the operation, or a function that calls one, such as
