@@ -19,7 +19,7 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
-from xla_ffi_kit.primitive import lowering, per_device
+from xla_ffi_kit.primitive import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
 
 jax.config.update("jax_enable_x64", True)
@@ -302,9 +302,9 @@ ON_MESHES = {
 
 @pytest.mark.parametrize("name", ON_MESHES)
 def test_what_xla_splits_wrong_is_caught(name, library, monkeypatch):
-    monkeypatch.setattr(lowering, "_way", lambda *args: "call")
+    monkeypatch.setattr(lowering, "_way", lambda *_: "call", raising=False)
     monkeypatch.setattr(
-        per_device, "gather_uneven", lambda ctx, operands, batch: operands
+        lowering.sharding, "divided", lambda ctx, lead: lead, raising=False
     )
     handler, reference, case, check, options = ON_MESHES[name]
     op = operation(library, reference, handler, options)
