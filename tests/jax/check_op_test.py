@@ -37,6 +37,13 @@ INTEGERS = ("no floating-point operand",)
 # What may be skipped for a good operation, and for which reasons.
 SKIPPABLE = {
     "aliases": ("the operation has no aliases",),
+    "empty kernel axis": ("no kernel axes",),
+    "special values": ("no real floating-point operand",),
+    "attributes": ("the operation has no attributes",),
+    "vmap on meshes": (
+        "vmap repeats operands: see auto mesh, explicit mesh",
+    ),
+    "side effects on meshes": ("the operation has no side effects",),
     "jacobians": (*INTEGERS, "no floating-point result", "complex Jacobians"),
     **dict.fromkeys(("jvp", "grad", "second order", "vmap of grad"), INTEGERS),
 }

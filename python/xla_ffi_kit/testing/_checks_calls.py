@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 from collections.abc import Iterable
 from typing import cast
 
@@ -15,27 +16,14 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.primitive import operand_checks
 from xla_ffi_kit.primitive.device_kernel import target_of
-from xla_ffi_kit.testing import _case, _guard, _host
+from xla_ffi_kit.testing import _case, _host
 from xla_ffi_kit.testing import _programs as programs
+from xla_ffi_kit.testing import _programs_unusual as unusual
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
 JITTED = Call(programs.jitted)
-
-
-def memory_of_results(run: Runner) -> None:
-    """The handler writes nothing outside its results."""
-    target = _target(run)
-    if jax.default_backend() != "cpu":
-        raise Skipped("guarded memory is the CPU's")
-    operands, attributes = run.case.operands(), run.case.attributes
-    # Lowered, its library is registered.
-    jax.jit(functools.partial(run.op, **attributes)).lower(*operands)
-    try:
-        problem = _guard.overflow(run.op, target, operands, attributes)
-    except LookupError:
-        raise Skipped("XLA does not tell where the handler is") from None
-    if problem:
-        raise Failure(problem, run.snippet(JITTED))
+# Calls of one program, in at most so many seconds, roughly.
+_MANY, _SECONDS = 300, 3
 
 
 def host_function(run: Runner) -> None:
@@ -78,12 +66,18 @@ def values(run: Runner) -> None:
     run.same(JITTED, want=want)
 
 
-def _target(run: Runner) -> str:
-    """The custom call target of the platform that the checks run on."""
+def _platform() -> str:
+    """The platform that the checks run on, as handlers name it."""
     platform = jax.default_backend()
     if platform == "gpu":  # one name for two platforms
         version = jax.devices()[0].client.platform_version
         platform = "rocm" if "rocm" in version.lower() else "cuda"
+    return platform
+
+
+def target_of_platform(run: Runner) -> str:
+    """The custom call target of the platform that the checks run on."""
+    platform = _platform()
     target = target_of(run.op.handlers.get(platform))
     if target is None or (
         run.op.if_registered
@@ -100,9 +94,24 @@ def targets(run: Runner) -> list[str]:
 
 
 def handler_is_called(run: Runner) -> None:
-    """The compiled program calls the handler of this platform."""
-    target = _target(run)
+    """The compiled program calls the handler of this platform.
+
+    A target that nobody registered, on any platform, is a typo, or its library
+    is missing: all other checks would compare the reference with itself.
+    """
     call = Call(programs.compiled_text)
+    if run.op.if_registered and not any(
+        registration.is_registered(name, platform)
+        for platform, name in run.op.handlers.items()
+        if isinstance(name, str)
+    ):
+        raise Failure(
+            f"no target {run.op.name!r} is registered, so that the reference "
+            "runs: pass libraries= or handlers= to the operation, register the "
+            'target through jax.ffi, or pass skip=["handler"]',
+            run.snippet(call),
+        )
+    target = target_of_platform(run)
     if f'custom_call_target="{target}"' not in run.text(call):
         raise Failure(
             f"no call of {target!r} in the program", run.snippet(call)
@@ -121,7 +130,7 @@ def reference_switch(run: Runner) -> None:
 
 
 def repeatable(run: Runner) -> None:
-    """Two calls give the same bits, and leave their operands alone."""
+    """All calls give the same bits, and leave their operands alone."""
     if run.op.has_side_effect:
         raise Skipped("the operation has side effects")
     call = Call(programs.twice)
@@ -133,6 +142,28 @@ def repeatable(run: Runner) -> None:
         run.case.operands(),
         factor=0,
         what="an operand was overwritten: ",
+    )
+    # A fault of a state that the handler keeps may need many calls.
+    seconds = min(_seconds(run) for _ in range(3))
+    count = max(2, min(_MANY, round(_SECONDS / seconds)))
+    call = Call.of(unusual.many_times, count=count)
+    for i, again in enumerate(cast(list[object], run.run(call))):
+        if not _same_bytes(again, first):
+            what = f"call {i} differs: "
+            run.compare(call, again, first, factor=0, what=what)
+    run.compare(call, again, run.wanted(JITTED), what="after many calls: ")
+
+
+def _seconds(run: Runner) -> float:
+    start = time.perf_counter()
+    run.run(JITTED)
+    return time.perf_counter() - start
+
+
+def _same_bytes(a: object, b: object) -> bool:
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return all(
+        np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs
     )
 
 
@@ -241,7 +272,7 @@ def aliases(run: Runner) -> None:
 
 def side_effects(run: Runner) -> None:
     """A call whose result nobody reads stays if, and only if, it must."""
-    target = _target(run)
+    target = target_of_platform(run)
     call = Call(programs.unused_text)
     present = f'custom_call_target="{target}"' in run.text(call)
     if present != run.op.has_side_effect:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
 from typing import Literal, cast
 
 import jax
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xla_ffi_kit.testing import _case, _checks_calls
 from xla_ffi_kit.testing import _programs as programs
+from xla_ffi_kit.testing import _programs_unusual as unusual
 from xla_ffi_kit.testing._runner import (
     Call,
     Failure,
@@ -25,14 +30,19 @@ _COLLECTIVES = (
     "reduce-scatter",
 )
 _SIZE = 4
+_KINDS = ("Auto", "Explicit")
 
 
-def _check_devices(run: Runner) -> None:
+def _check_device_count() -> None:
     if jax.device_count() < _SIZE:
         raise Skipped(
             f"{jax.device_count()} devices; needs {_SIZE}: XLA_FLAGS="
             f"--xla_force_host_platform_device_count={_SIZE}"
         )
+
+
+def _check_devices(run: Runner) -> None:
+    _check_device_count()
     _checks_calls.check_batches(run)
 
 
@@ -92,6 +102,100 @@ def auto_mesh(run: Runner) -> None:
 def explicit_mesh(run: Runner) -> None:
     """No collective, and the right sharding type, on an Explicit mesh."""
     _in_place(run, "Explicit")
+
+
+def vmap_on_meshes(run: Runner) -> None:
+    """vmap of sharded rows where it does not repeat what it does not map."""
+    _check_device_count()
+    count = len(run.op.operand_names)
+    if run.op.vmap_method == "broadcast_all" or not count:
+        raise Skipped("vmap repeats operands: see auto mesh, explicit mesh")
+    axes = (0, *(None,) * (count - 1))
+    want = run.wanted(Call.of(programs.vmapped, axes, _SIZE, in_axes=axes))
+    # JAX's loop over rows takes no rows that an Explicit mesh shards.
+    sequential = run.op.vmap_method == "sequential"
+    for kind in _KINDS[:1] if sequential else _KINDS:
+        call = Call.of(
+            unusual.vmapped_on_mesh, axes, _SIZE, in_axes=axes, kind=kind
+        )
+        run.compare(call, run.run(call), want, what=f"on an {kind} mesh: ")
+
+
+def uneven_batch(run: Runner) -> None:
+    """A batch that the devices do not divide: no handler gets padding.
+
+    XLA pads the shards with any bytes, which a handler may not survive.
+    """
+    _check_devices(run)
+    axes = _case.call_axes(run.op)
+    summed = run.op.shared_results
+    rows = jax.tree.leaves(run.wanted(Call(programs.jitted, axes, _SIZE)))
+    want = [
+        np.concatenate([y, y[:1]])
+        for i, y in enumerate(rows)
+        if i not in summed
+    ]
+    for kind in _KINDS:
+        call = Call.of(
+            unusual.uneven_on_mesh, axes, _SIZE, axes=axes, kind=kind
+        )
+        text, program = cast(
+            tuple[str, Callable[[], object]], run.run(call)
+        )
+        for target in _checks_calls.targets(run):
+            _check_padding(run, call, target, text)
+        got = jax.tree.leaves(program())
+        got = [y for i, y in enumerate(got) if i not in summed]
+        what = f"{_SIZE + 1} rows on {_SIZE} devices ({kind} mesh): "
+        run.compare(call, got, want, factor=8, what=what)
+
+
+def _check_padding(run: Runner, call: Call, target: str, text: str) -> None:
+    """Raises Failure if some call in a compiled program has a part of a batch.
+
+    As an odd number of rows has no even parts, that part is padded.
+    """
+    whole = {
+        x.size // _SIZE * (_SIZE + 1)
+        for x, axis in zip(
+            call.operands(run.case), _case.call_axes(run.op), strict=True
+        )
+        if axis is not None
+    }
+    for line in text.splitlines():
+        if f'custom_call_target="{target}"' not in line:
+            continue
+        types = line.partition("operand_layout_constraints=")[2]
+        sizes = {
+            math.prod(map(int, filter(None, shape.split(","))))
+            for shape in re.findall(r"\w\[([\d,]*)\]", types)
+        }
+        if not whole <= sizes:
+            raise Failure(
+                f"{_SIZE + 1} rows on {_SIZE} devices: the handler gets rows "
+                f"of padding: {line.strip()}",
+                run.snippet(call),
+            )
+
+
+def effects_on_meshes(run: Runner) -> None:
+    """Two equal calls with a side effect, whose results nobody reads, stay."""
+    if not run.op.has_side_effect:
+        raise Skipped("the operation has no side effects")
+    target = _checks_calls.target_of_platform(run)
+    _check_devices(run)
+    axes = _case.call_axes(run.op)
+    for kind in _KINDS:
+        call = Call.of(
+            unusual.unused_twice_on_mesh, axes, _SIZE, axes=axes, kind=kind
+        )
+        count = run.text(call).count(f'custom_call_target="{target}"')
+        if count != 2:
+            raise Failure(
+                f"on an {kind} mesh, {count} of 2 calls with a side effect "
+                "are left in the program of each device",
+                run.snippet(call),
+            )
 
 
 def shard_map(run: Runner) -> None:

@@ -17,6 +17,7 @@ from xla_ffi_kit.primitive.spec import NotDifferentiableError, Result
 from xla_ffi_kit.testing import _programs
 from xla_ffi_kit.testing._case import Case
 from xla_ffi_kit.testing._compare import difference
+from xla_ffi_kit.testing._guard import GuardedCall
 from xla_ffi_kit.testing._host import Host, on_host
 
 Program = Callable[..., object]
@@ -58,7 +59,7 @@ class Skipped(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A program of `_programs` and its arguments."""
+    """A program, of a module named `_programs`, and its arguments."""
 
     program: Program  # called with those of f, x, v and op that it names
     batch: tuple[int | None, ...] | None = None  # where operands get an axis
@@ -108,14 +109,14 @@ class Call:
 
 
 def _needed(program: Program) -> list[Program]:
-    """A program and those of `_programs` that it calls, these first."""
+    """A program and those like it that it calls, these first."""
     found: dict[str, Program] = {}
 
     def add(function: Program) -> None:
         assert isinstance(function, types.FunctionType)
-        for called in globals_of(function.__code__, vars(_programs)):
+        for called in globals_of(function.__code__, function.__globals__):
             if inspect.isfunction(called) and called.__name__ not in found:
-                if called.__module__ == _programs.__name__:
+                if called.__module__.startswith(_programs.__name__):
                     add(called)
         found[function.__name__] = function
 
@@ -147,6 +148,7 @@ class Runner:
             like = on_host(op, host)
             self._reference = functools.partial(like, **case.attributes)
         self._wanted: dict[Call, object] = {}
+        self.guarded: GuardedCall | None = None  # of the case's operands
 
     def snippet(self, call: Call) -> str:
         """Returns the code that a failure of the call shows."""

@@ -22,6 +22,8 @@ FillValue: TypeAlias = ArrayLike | tuple[ArrayLike, ...] | None
 
 def _reference(mask: jax.Array, *, size: int, fill: int) -> jax.Array:
     def of_row(row: jax.Array) -> jax.Array:
+        if not row.size:  # for which jnp.nonzero forgets fill_value
+            return jnp.full(size, fill, int)
         return jnp.nonzero(row, size=size, fill_value=fill)[0]
 
     for _ in range(mask.ndim - 1):
