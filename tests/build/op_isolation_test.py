@@ -1,4 +1,8 @@
-"""An operation includes nothing of another: what several need is in core."""
+"""An operation includes nothing of another: what several need is in core.
+
+Nor does it define what another does: two templates of one name would be linked
+as one of them.
+"""
 
 import pathlib
 import re
@@ -8,12 +12,18 @@ SOURCES = [pathlib.Path(argument) for argument in sys.argv[1:]]
 OF_AN_OPERATION = re.compile(
     r'^#include "(?:xla_ffi/ops|accelerate/kernels)/(\w+)/', re.MULTILINE
 )
+OPENED = re.compile(r"^namespace (xla_ffi[\w:]*) \{", re.MULTILINE)
 
 
 def operation(source: pathlib.Path) -> str:
     """accelerate/kernels/sort/sort.cc -> sort."""
     folder = "ops" if "ops" in source.parts else "kernels"
     return source.parts[source.parts.index(folder) + 1]
+
+
+def opened(source: pathlib.Path) -> set[str]:
+    """The package's namespaces that the source opens."""
+    return set(OPENED.findall(source.read_text()))
 
 
 def foreign(source: pathlib.Path, text: str) -> set[str]:
@@ -39,3 +49,15 @@ def test_operations_include_nothing_of_each_other() -> None:
         if (others := foreign(source, source.read_text()))
     }
     assert not found
+
+
+def test_each_operation_of_accelerate_has_a_namespace_of_its_own() -> None:
+    sources = [source for source in SOURCES if "kernels" in source.parts]
+    assert sources
+    wrong = {
+        str(source): namespaces
+        for source in sources
+        if (namespaces := opened(source))
+        - {f"xla_ffi_accelerate::{operation(source)}"}
+    }
+    assert not wrong

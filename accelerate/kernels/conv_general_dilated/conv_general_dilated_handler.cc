@@ -7,7 +7,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::conv_general_dilated {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -138,4 +138,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 XLA_FFI_KIT_DEFINE_SIGNATURE(
     XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu, kGradient);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::conv_general_dilated

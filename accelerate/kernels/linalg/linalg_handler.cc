@@ -8,7 +8,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -149,4 +149,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgTriangularSolveCpu,
                               (Checked<kSolve, RunSolve>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgTriangularSolveCpu, kSolve);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg

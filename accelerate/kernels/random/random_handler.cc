@@ -7,7 +7,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::random {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -105,4 +105,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateThreefry2x32Cpu,
                               (Checked<kHash, RunHash>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateThreefry2x32Cpu, kHash);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::random
