@@ -33,7 +33,7 @@ ffi::Error Run(cudaStream_t stream, double beta, ffi::AnyBuffer x,
                                   static_cast<kit::AccumulationType<T>>(beta),
                                   static_cast<T*>(y->untyped_data())};
         return kit::CudaStatus(
-            kOp, kit::LaunchElementwise<1>(x.element_count(), kernel, stream));
+            kOp, kit::LaunchElementwise<1>(kit::ElementCount(x), kernel, stream));
       });
 }
 
