@@ -37,8 +37,8 @@ struct CallAttributes {
   const XLA_FFI_Attrs* attrs;
 };
 
-// What a handler asked of its call that the signature does not say: a mistake of
-// the handler's, which Checked makes an error.
+// What a handler asked of its call that the signature does not say: a mistake
+// of the handler's, which Checked makes an error.
 struct WrongAttribute {
   std::string name;
 };
@@ -235,7 +235,7 @@ class Call : private xla::ffi::RemainingArgs, private xla::ffi::RemainingRets {
   uint32_t missing_ = 0;  // a bit for each argument
 };
 
-// "my.scan: attribute axsi: expected one of those that the signature names ...".
+// INTERNAL: "my.scan: attribute axsi: the handler asks for it, but ...".
 xla::ffi::Error WrongAttributeError(const XlaFfiKit_Signature& signature,
                                     const WrongAttribute& wrong);
 
