@@ -25,14 +25,16 @@ constexpr Attribute kGradientAttributes[] = {kBaseDilation, kPadding, kStrides,
                     kConvAttributes[] = {kBaseDilation, Integer("is_fused"),
                                          kPadding, kStrides, kWindowDilation};
 
-constexpr Argument Array(const char* place, int32_t rank) {
-  return Operand(place).Rank(rank).DtypeOf(0, "of operand base");
+constexpr Argument Array(const Argument& array, int32_t rank) {
+  return array.Rank(rank).DtypeOf(0, "of operand base");
 }
 constexpr Argument kBase = Operand("operand base").Rank(4).Of(Types());
-constexpr Argument kConvArguments[] = {kBase, Array("operand window", 3),
-                                       Array("result", 4)},
-                   kGradientArguments[] = {kBase, Array("operand window", 4),
-                                           Array("result", 3)};
+constexpr Argument kConvArguments[] = {kBase,
+                                       Array(Operand("operand window"), 3),
+                                       Array(Result("result"), 4)},
+                   kGradientArguments[] = {kBase,
+                                           Array(Operand("operand window"), 4),
+                                           Array(Result("result"), 3)};
 
 constexpr XlaFfiKit_Signature
     kConv = MakeSignature("xla_ffi_accelerate.conv_general_dilated",
