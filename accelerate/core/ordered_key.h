@@ -14,7 +14,9 @@
 
 #include "xla_ffi/core/dtypes.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // Whether this thread's arithmetic takes subnormal floats for zero. XLA's
 // threads are set so, and then its comparator finds them equal to 0.0. A
@@ -115,6 +117,6 @@ inline void QuietBF16Nans(uint16_t* bits, int64_t n) {
   for (int64_t i = 0; i < n; ++i) bits[i] = QuietBF16Nan(bits[i]);
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate
 
 #endif  // ACCELERATE_CORE_ORDERED_KEY_H_

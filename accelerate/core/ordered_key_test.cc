@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "xla_ffi/core/dtypes.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 namespace {
 
 // In ascending order: the code's own test of every dtype's constants.
@@ -75,4 +75,4 @@ TEST(OrderedKeyTest, SubnormalsAreZeroWhereAskedToExceptOfF16) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 
 // 128 bits, compared as one unsigned number. Highway's layout: `lo` first.
 struct alignas(16) Pair64 {
@@ -42,6 +42,6 @@ struct Packing<Pair64> {
   static uint64_t Index(Pair64 packed) { return packed.lo; }
 };
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate
 
 #endif  // ACCELERATE_CORE_PACKED_KEY_H_

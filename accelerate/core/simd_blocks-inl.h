@@ -15,7 +15,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -48,7 +48,7 @@ HWY_INLINE void ForBlocks(int64_t size, const Fn& fn) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard, per target

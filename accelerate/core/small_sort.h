@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 namespace small_sort_internal {
 
 // Batcher's odd-even merge sort of `size` keys, a power of two up to 16
@@ -97,6 +97,6 @@ void SmallSort(T* keys, int64_t n) {
   }
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate
 
 #endif  // ACCELERATE_CORE_SMALL_SORT_H_

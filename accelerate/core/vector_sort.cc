@@ -19,7 +19,7 @@
 #include "hwy/contrib/sort/vqsort-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 namespace HWY_NAMESPACE {
 
 void SortU32(uint32_t* keys, size_t n) {
@@ -40,11 +40,11 @@ void SelectU64(uint64_t* keys, size_t n, size_t k) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 namespace {
 
 HWY_EXPORT(SortU32);
@@ -79,5 +79,5 @@ void VectorSelect(uint64_t* keys, int64_t n, int64_t k) {
   (keys, static_cast<size_t>(n), static_cast<size_t>(k));
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate
 #endif  // HWY_ONCE

@@ -8,7 +8,7 @@
 
 #include "accelerate/core/packed_key.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 
 // Sorts keys[0, n) ascending, in place, with the widest vectors of this CPU.
 // Not stable. O(n log n) comparisons on any input, no allocation.
@@ -26,6 +26,6 @@ void VectorSelect(uint32_t* keys, int64_t n, int64_t k);
 void VectorSelect(uint64_t* keys, int64_t n, int64_t k);
 #pragma GCC visibility pop
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate
 
 #endif  // ACCELERATE_CORE_VECTOR_SORT_H_

@@ -14,8 +14,10 @@
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/huge_bytes.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 using Bytes = testing::HugeBytes;
@@ -158,4 +160,4 @@ TEST(HugeSizesTest, TopKOfRows) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate

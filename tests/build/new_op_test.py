@@ -195,5 +195,12 @@ def test_the_workspace_name_of_a_module(tmp_path):
     assert new_op.workspace_name(tmp_path) == "mine"
 
 
+@pytest.mark.parametrize("file", ["op.cc.tpl", "op.cu.cc.tpl"])
+def test_elements_are_counted_by_what_does_not_overflow(file):
+    template = pathlib.Path(new_op.__file__).parent / "templates" / file
+    assert "kit::ElementCount(x)" in template.read_text()
+    assert "element_count()" not in template.read_text()
+
+
 def test_kit_names_are_found():
     assert {"relu", "lowering", "rms_norm"} <= names.taken_by_kit()

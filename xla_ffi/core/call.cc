@@ -59,8 +59,45 @@ bool IsWithin(const XlaFfiKit_Attribute& attribute, int64_t value) {
          (value >= attribute.min && value <= attribute.max);
 }
 
+bool IsFloat(int32_t dtype) {
+  return dtype == XLA_FFI_DataType_F64 || dtype == XLA_FFI_DataType_F32;
+}
+
+constexpr int64_t kNoMax = std::numeric_limits<int64_t>::max();
+
+bool IsWithin(const XlaFfiKit_Attribute& attribute, double value) {
+  return std::isfinite(value) && value >= static_cast<double>(attribute.min) &&
+         (attribute.max == kNoMax ||
+          value <= static_cast<double>(attribute.max));
+}
+
+std::string FloatBoundsText(const XlaFfiKit_Attribute& attribute) {
+  const std::string min = std::to_string(attribute.min);
+  if (attribute.max == kNoMax) return "a finite value >= " + min;
+  return "a finite value from " + min + " to " +
+         std::to_string(attribute.max);
+}
+
+// The value of a scalar of any dtype of integers: 65 bits hold it.
+__int128 IntegerOf(const void* attribute) {
+  const auto& scalar = *static_cast<const XLA_FFI_Scalar*>(attribute);
+  __int128 number = 0;
+  DispatchDtype(IntegerTypes(), static_cast<ffi::DataType>(scalar.dtype), {},
+                [&](auto tag) {
+                  using T = typename decltype(tag)::type;
+                  number = *static_cast<const T*>(scalar.value);
+                  return ffi::Error();
+                });
+  return number;
+}
+
+std::string IntegerText(__int128 number) {
+  return number < 0 ? std::to_string(static_cast<int64_t>(number))
+                    : std::to_string(static_cast<uint64_t>(number));
+}
+
 std::string BoundsText(const XlaFfiKit_Attribute& attribute) {
-  if (attribute.max == std::numeric_limits<int64_t>::max()) {
+  if (attribute.max == kNoMax) {
     return std::to_string(attribute.min) + " or more";
   }
   return std::to_string(attribute.min) + " to " +
@@ -126,7 +163,7 @@ ffi::Error Call::Invalid(size_t argument, std::string_view expected,
 }
 
 size_t Call::WordOf(std::string_view name) const {
-  const size_t i = IndexOf(name);
+  const size_t i = Find(name, HasType<std::string_view>);
   const XlaFfiKit_Attribute& attribute = AttributeOf(i);
   const auto word = As<std::string_view>(ValueOf(i));
   size_t number = 0;
@@ -281,19 +318,20 @@ bool Call::CheckAttribute(size_t i, ffi::Error* error) const {
     return refuse(AnyOf(attribute.words, attribute.num_words),
                   As<std::string_view>(value));
   }
-  if (attribute.dtype == XLA_FFI_DataType_F64) {
+  if (IsFloat(attribute.dtype)) {
     const auto number = As<double>(value);
-    if (!IsBounded(attribute) ||
-        (std::isfinite(number) &&
-         number >= static_cast<double>(attribute.min))) {
-      return true;
-    }
+    if (!IsBounded(attribute) || IsWithin(attribute, number)) return true;
     std::ostringstream got;
     got << number;
-    return refuse("a finite value >= " + std::to_string(attribute.min),
-                  got.str());
+    return refuse(FloatBoundsText(attribute), got.str());
   }
-  if (attribute.dtype != XLA_FFI_DataType_S64) return true;
+  if (attribute.dtype != XLA_FFI_DataType_S64) {
+    if (!IsBounded(attribute)) return true;
+    const __int128 number = IntegerOf(value);
+    if (number >= attribute.min && number <= attribute.max) return true;
+    if (attribute.max == kNoMax && number > 0) return true;
+    return refuse(BoundsText(attribute), IntegerText(number));
+  }
   if (attribute.type == XLA_FFI_AttrType_ARRAY) {
     const auto values = As<Dimensions>(value);
     if (attribute.size >= 0 &&
@@ -372,6 +410,10 @@ bool Call::CheckShapeOf(size_t i, Dimensions dims, ffi::Error* error) const {
   const size_t like = ModelOf(i, to.shape_of);
   const Dimensions model = argument(like).dimensions();
   const bool is_but_last = to.shape_form == XlaFfiKit_ShapeForm_BUT_LAST;
+  if (model.size() == 0 &&
+      (is_but_last || to.shape_form == XlaFfiKit_ShapeForm_WITHOUT_LAST)) {
+    return Refuse(Invalid(like, "rank >= 1", "rank 0"), error);
+  }
   size_t skipped = model.size();  // no axis
   if (to.shape_form == XlaFfiKit_ShapeForm_WITHOUT_LAST) --skipped;
   if (to.shape_form == XlaFfiKit_ShapeForm_WITHOUT_AXIS) {
@@ -400,6 +442,19 @@ bool Call::CheckShapeOf(size_t i, Dimensions dims, ffi::Error* error) const {
 
 bool Call::HasLast(const XlaFfiKit_Argument& to, Dimensions dims) const {
   return to.last == nullptr || dims.back() == Get<int64_t>(to.last);
+}
+
+ffi::Error WrongAttributeError(const XlaFfiKit_Signature& signature,
+                               const WrongAttribute& wrong) {
+  std::string known;
+  for (size_t i = 0; i < signature.num_attributes; ++i) {
+    known.append(i == 0 ? "" : ", ").append(signature.attributes[i].name);
+  }
+  return {ffi::ErrorCode::kInternal,
+          std::string(signature.operation) + ": attribute " + wrong.name +
+              ": the handler asks for it, but the call has none of that name "
+              "and type; its signature names {" +
+              known + "}: name one of these, as its type"};
 }
 
 std::string Call::ReasonOf(const char* text, size_t model) const {

@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/dtype_dispatch.h"
@@ -34,6 +35,12 @@ namespace xla_ffi_kit {
 // The attributes of a call as XLA gives them, not decoded.
 struct CallAttributes {
   const XLA_FFI_Attrs* attrs;
+};
+
+// What a handler asked of its call that the signature does not say: a mistake
+// of the handler's, which Checked makes an error.
+struct WrongAttribute {
+  std::string name;
 };
 
 // A call, and what its signature says of it. Arguments are numbered as in the
@@ -57,7 +64,10 @@ class Call : private xla::ffi::RemainingArgs, private xla::ffi::RemainingRets {
   // The number of operands that the call has.
   size_t num_operands() const { return RemainingArgs::size(); }
 
-  bool Has(size_t argument) const { return (missing_ >> argument & 1) == 0; }
+  // Of repeated ones there may be more than bits, but none is missing.
+  bool Has(size_t argument) const {
+    return missing_ == 0 || (missing_ >> argument & 1) == 0;
+  }
 
   // Returns an argument that is not missing.
   xla::ffi::AnyBuffer argument(size_t i) const {
@@ -95,10 +105,11 @@ class Call : private xla::ffi::RemainingArgs, private xla::ffi::RemainingRets {
 
   // The value of an attribute that the signature names and the call has, as its
   // type: a number, a std::string_view, or a span of numbers. A double may be
-  // an f32 in the call.
+  // an f32 in the call. One
+  // of another name, or another type, ends the call with an error.
   template <typename T>
   T Get(std::string_view name) const {
-    return As<T>(ValueOf(IndexOf(name)));
+    return As<T>(ValueOf(Find(name, HasType<T>)));
   }
   // The number of an attribute's word in the signature's list.
   size_t WordOf(std::string_view name) const;
@@ -141,10 +152,31 @@ class Call : private xla::ffi::RemainingArgs, private xla::ffi::RemainingRets {
     const int32_t unless = AttributeOf(i).unless_given;
     return unless == 0 || !Has(unless);
   }
-  size_t IndexOf(std::string_view name) const {
-    size_t i = 0;
-    while (!IsText(AttributeOf(i).name, name)) ++i;
-    return i;
+  // The number of an attribute in the signature. Throws WrongAttribute if it
+  // has none of that name and type, or the call none.
+  size_t Find(std::string_view name,
+              bool (*is_right)(const XlaFfiKit_Attribute&)) const {
+    for (size_t i = 0; i < signature_.num_attributes; ++i) {
+      const XlaFfiKit_Attribute& attribute = AttributeOf(i);
+      if (!IsText(attribute.name, name)) continue;
+      if (is_right(attribute) && HasAttribute(i)) return i;
+      break;
+    }
+    throw WrongAttribute{std::string(name)};
+  }
+  // Whether Get<T> returns such attributes.
+  template <typename T>
+  static bool HasType(const XlaFfiKit_Attribute& attribute) {
+    if constexpr (std::is_same_v<T, std::string_view>) {
+      return attribute.type == XLA_FFI_AttrType_STRING;
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      return attribute.type == XLA_FFI_AttrType_SCALAR &&
+             attribute.dtype == static_cast<int32_t>(kDtypeOf<T>);
+    } else {
+      using Element = std::decay_t<decltype(*std::declval<T>().begin())>;
+      return attribute.type == XLA_FFI_AttrType_ARRAY &&
+             attribute.dtype == static_cast<int32_t>(kDtypeOf<Element>);
+    }
   }
   // Returns the place in the call of attribute `i` of the signature.
   size_t PlaceOfAttribute(size_t i) const {
@@ -203,6 +235,10 @@ class Call : private xla::ffi::RemainingArgs, private xla::ffi::RemainingRets {
   uint32_t missing_ = 0;  // a bit for each argument
 };
 
+// INTERNAL: "my.scan: attribute axsi: the handler asks for it, but ...".
+xla::ffi::Error WrongAttributeError(const XlaFfiKit_Signature& signature,
+                                    const WrongAttribute& wrong);
+
 // A handler's function: checks the call, and passes it on with the context,
 // threads or a stream.
 template <const XlaFfiKit_Signature& kSignature, auto kRun,
@@ -212,8 +248,12 @@ xla::ffi::Error Checked(Context context,
                         const xla::ffi::RemainingRets& results,
                         CallAttributes attributes) {
   Call call(kSignature, operands, results, attributes);
-  xla::ffi::Error error = call.Check();
-  return error.failure() ? error : kRun(call, context);
+  try {
+    xla::ffi::Error error = call.Check();
+    return error.failure() ? error : kRun(call, context);
+  } catch (const WrongAttribute& wrong) {
+    return WrongAttributeError(kSignature, wrong);
+  }
 }
 
 // The binding of such a function, on a CUDA device

@@ -43,7 +43,8 @@ class HostScratch {
     // sorting its content. Huge pages have a 512th of the faults.
     const bool is_large = bytes >= (size_t{4} << 20) && UsesHugePages();
     const size_t alignment = is_large ? kHugePage : 64;
-    const size_t rounded = (bytes + alignment) / alignment * alignment;
+    const size_t blocks = (std::max<size_t>(bytes, 1) - 1) / alignment + 1;
+    const size_t rounded = blocks * alignment;
     data_ = static_cast<T*>(std::aligned_alloc(alignment, rounded));
 #ifdef __linux__
     if (is_large && data_ != nullptr) madvise(data_, rounded, MADV_HUGEPAGE);

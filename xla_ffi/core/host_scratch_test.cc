@@ -1,5 +1,6 @@
 #include "xla_ffi/core/host_scratch.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,15 @@
 #endif
 
 #include "gtest/gtest.h"
+
+static int64_t taken_bytes = 0;  // by the last call
+
+// In place of the C library's.
+extern "C" void* aligned_alloc(size_t alignment, size_t bytes) {
+  taken_bytes = static_cast<int64_t>(bytes);
+  void* memory = nullptr;
+  return posix_memalign(&memory, alignment, bytes) == 0 ? memory : nullptr;
+}
 
 namespace xla_ffi_kit {
 namespace {
@@ -61,6 +71,21 @@ TEST(HostScratchTest, IsAlignedAndWritable) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(scratch.get()) % 64, 0u);
     std::memset(scratch.get(), 1, n * sizeof(uint32_t));
   }
+}
+
+// No page more than its bytes need, of a line of the cache or of 2 MiB.
+TEST(HostScratchTest, TakesWholePagesAndNoMore) {
+  constexpr int64_t kHuge = int64_t{2} << 20;
+  const int64_t page = UsesHugePages() ? kHuge : 64;
+  const auto taken = [](int64_t bytes) {
+    EXPECT_NE(HostScratch<char>(bytes).get(), nullptr);
+    return taken_bytes;
+  };
+  EXPECT_EQ(taken(0), 64);
+  EXPECT_EQ(taken(64), 64);
+  EXPECT_EQ(taken(65), 128);
+  EXPECT_EQ(taken(2 * kHuge), 2 * kHuge);
+  EXPECT_EQ(taken(2 * kHuge + 1), 2 * kHuge + page);
 }
 
 TEST(HostScratchTest, IsNullWhereThereIsNoMemory) {

@@ -78,6 +78,15 @@ class Tasks {
     }
   }
 
+  // Leaves a core's units to its other thread, which may run a task.
+  static void Pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
   bool IsDone() const {
     return done_.load(std::memory_order_acquire) == count_;
   }
@@ -87,8 +96,7 @@ class Tasks {
   void WaitUntilDone() {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + std::chrono::microseconds(50);
-    while (!IsDone() && Clock::now() < end) {
-    }
+    while (!IsDone() && Clock::now() < end) Pause();
     if (IsDone()) return;
     std::unique_lock<std::mutex> lock(mutex_);
     all_done_.wait(lock, [&] { return IsDone(); });

@@ -15,6 +15,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 #include "xla/ffi/api/c_api.h"
@@ -22,6 +24,31 @@
 #include "xla_ffi/core/handler_signature.h"
 
 namespace xla_ffi_kit {
+
+// Not constexpr: a compiler that comes to a call shows its line.
+[[noreturn]] inline void SignatureIsWrong(const char* why) {
+  std::fprintf(stderr, "%s\n", why);
+  std::abort();
+}
+
+namespace signature_internal {
+
+constexpr bool BeginsWith(const char* text, const char* begin) {
+  while (*begin != '\0' && *text == *begin) ++text, ++begin;
+  return *begin == '\0';
+}
+
+constexpr bool IsSame(const char* a, const char* b) {
+  while (*a != '\0' && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
+constexpr bool IsBefore(const char* a, const char* b) {
+  while (*a != '\0' && *a == *b) ++a, ++b;
+  return static_cast<unsigned char>(*a) < static_cast<unsigned char>(*b);
+}
+
+}  // namespace signature_internal
 
 struct Argument : XlaFfiKit_Argument {
   // It has one of the dtypes of a TypeList.
@@ -111,19 +138,36 @@ struct Argument : XlaFfiKit_Argument {
   static constexpr int32_t kDtypes[] = {static_cast<int32_t>(kDtypeOf<Ts>)...};
 };
 
-// An operand or a result, named as errors name it: "operand x", "result y".
-constexpr Argument Operand(const char* place) {
+namespace signature_internal {
+
+constexpr Argument AnyArgument(const char* place) {
   Argument to = {};
   to.place = place;
   to.dtype_of = to.shape_of = -1;
   to.max_rank = std::numeric_limits<int32_t>::max();
   return to;
 }
-constexpr Argument Result(const char* place) { return Operand(place); }
+
+}  // namespace signature_internal
+
+// An operand or a result, named as errors name it: "operand x", "result y".
+constexpr Argument Operand(const char* place) {
+  if (!signature_internal::BeginsWith(place, "operand")) {
+    SignatureIsWrong("the name of an operand begins with \"operand\"");
+  }
+  return signature_internal::AnyArgument(place);
+}
+constexpr Argument Result(const char* place) {
+  if (!signature_internal::BeginsWith(place, "result")) {
+    SignatureIsWrong("the name of a result begins with \"result\"");
+  }
+  return signature_internal::AnyArgument(place);
+}
 
 struct Attribute : XlaFfiKit_Attribute {
-  // An integer, or each of an array, is in these bounds. Errors say `max_text`
-  // for `max` where that has a better name than its digits.
+  // A number, or each of an array, is in these bounds, and a float finite.
+  // Errors say `max_text` for `max` where that has a better name than its
+  // digits.
   constexpr Attribute Between(int64_t min, int64_t max,
                               const char* max_text = nullptr) const {
     Attribute to = *this;
@@ -132,7 +176,6 @@ struct Attribute : XlaFfiKit_Attribute {
     to.max_text = max_text;
     return to;
   }
-  // A float is finite, too.
   constexpr Attribute AtLeast(int64_t least) const {
     return Between(least, std::numeric_limits<int64_t>::max());
   }
@@ -189,11 +232,74 @@ constexpr Attribute Word(const char* name, const char* const (&words)[kCount]) {
   return to;
 }
 
+namespace signature_internal {
+
+constexpr bool IsBounded(const Attribute& attribute) {
+  return attribute.min <= attribute.max;
+}
+
+constexpr bool HasBounds(int32_t dtype) {
+  return dtype == XLA_FFI_DataType_F32 || dtype == XLA_FFI_DataType_F64 ||
+         (dtype >= XLA_FFI_DataType_S8 && dtype <= XLA_FFI_DataType_U64);
+}
+
+template <size_t kArguments, size_t kAttributes>
+constexpr void CheckArguments(const Argument (&arguments)[kArguments],
+                              const Attribute (&attributes)[kAttributes]) {
+  constexpr auto kCount = static_cast<int32_t>(kArguments);
+  bool has_results = false;
+  for (int32_t i = 0; i < kCount; ++i) {
+    const Argument& to = arguments[i];
+    const bool is_result = BeginsWith(to.place, "result");
+    if (has_results && !is_result) {
+      SignatureIsWrong("operands come before results");
+    }
+    has_results = is_result;
+    const int32_t last_model = to.is_repeated != 0 ? i : i - 1;
+    if (to.dtype_of > last_model || to.shape_of > last_model) {
+      SignatureIsWrong("an argument is like one that comes earlier");
+    }
+    if (to.given_with < 0 || to.given_with >= kCount) {
+      SignatureIsWrong("GivenWith() names an argument by its number");
+    }
+    bool is_named = to.last == nullptr;
+    for (const Attribute& attribute : attributes) {
+      is_named = is_named || (attribute.name != nullptr &&
+                              IsSame(attribute.name, to.last));
+    }
+    if (!is_named) SignatureIsWrong("a shape names one of the attributes");
+  }
+}
+
+template <size_t kAttributes>
+constexpr void CheckAttributes(const Attribute (&attributes)[kAttributes],
+                               size_t num_arguments) {
+  const auto count = static_cast<int32_t>(num_arguments);
+  for (size_t i = 0; i < kAttributes; ++i) {
+    const Attribute& to = attributes[i];
+    if (i > 0 && !IsBefore(attributes[i - 1].name, to.name)) {
+      SignatureIsWrong("attributes are sorted by name, each named once");
+    }
+    if (to.axis_of >= count || to.unless_given >= count) {
+      SignatureIsWrong("an attribute names arguments by their numbers");
+    }
+    if (to.name != nullptr && IsBounded(to) && !HasBounds(to.dtype)) {
+      SignatureIsWrong("what has bounds is a whole number, an f32 or an f64");
+    }
+  }
+}
+
+}  // namespace signature_internal
+
 // Operands come before results; attributes are sorted by name.
 template <size_t kArguments, size_t kAttributes>
 constexpr XlaFfiKit_Signature MakeSignature(
     const char* operation, const Argument (&arguments)[kArguments],
     const Attribute (&attributes)[kAttributes]) {
+  // Call keeps a bit for each.
+  static_assert(kArguments <= 32, "a signature has up to 32 arguments");
+  signature_internal::CheckArguments(arguments, attributes);
+  signature_internal::CheckAttributes(attributes, kArguments);
   size_t operands = 0;
   while (operands < kArguments && arguments[operands].place[0] == 'o') {
     ++operands;

@@ -112,5 +112,144 @@ TEST(SignatureTest, AnyOtherIsRefused) {
   }
 }
 
+// A handler that asks for what its signature does not name, or as another type.
+template <int kMistake>
+ffi::Error Mistaken(const Call& call, const Executor&) {
+  if (kMistake == 0) call.Get<int64_t>("axsi");
+  if (kMistake == 1) call.Get<double>("axis");
+  if (kMistake == 2) call.WordOf("axis");
+  if (kMistake == 3) call.Get<Dimensions>("mode");
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER(kMisspelled, (Checked<kSigned, Mistaken<0>>),
+                       BindCall());
+XLA_FFI_DEFINE_HANDLER(kMistyped, (Checked<kSigned, Mistaken<1>>), BindCall());
+XLA_FFI_DEFINE_HANDLER(kNoWord, (Checked<kSigned, Mistaken<2>>), BindCall());
+XLA_FFI_DEFINE_HANDLER(kNoArray, (Checked<kSigned, Mistaken<3>>), BindCall());
+
+TEST(SignatureTest, AnAttributeThatTheSignatureLacksIsAnError) {
+  const auto error_of = [](XLA_FFI_Handler* handler) {
+    return Frame().Run(handler).message;
+  };
+  const std::string end =
+      ": the handler asks for it, but the call has none of that name and "
+      "type; its signature names {axis, count, mode, strides}: name one of "
+      "these, as its type";
+  EXPECT_EQ(error_of(kMisspelled), "test.signed: attribute axsi" + end);
+  EXPECT_EQ(error_of(kMistyped), "test.signed: attribute axis" + end);
+  EXPECT_EQ(error_of(kNoWord), "test.signed: attribute axis" + end);
+  EXPECT_EQ(error_of(kNoArray), "test.signed: attribute mode" + end);
+}
+
+constexpr Argument kRanklessArguments[] = {
+    Operand("operand x"), Result("result y").ShapeButLastOf(0, "of operand x")};
+constexpr XlaFfiKit_Signature kRankless =
+    MakeSignature("test.rankless", kRanklessArguments);
+constexpr Argument kRowArguments[] = {
+    Operand("operand x"),
+    Result("result y").ShapeWithoutLastOf(0, "of operand x's rows")};
+constexpr XlaFfiKit_Signature kRows = MakeSignature("test.rows", kRowArguments);
+
+ffi::Error DoNothing(const Call&, const Executor&) { return {}; }
+XLA_FFI_DEFINE_HANDLER(kOfRankless, (Checked<kRankless, DoNothing>),
+                       BindCall());
+XLA_FFI_DEFINE_HANDLER(kOfRows, (Checked<kRows, DoNothing>), BindCall());
+
+TEST(SignatureTest, WhatHasNoLastAxisIsRefused) {
+  std::vector<float> x = {1};
+  const auto error_of = [&](XLA_FFI_Handler* handler,
+                            const CallFrame::Dims& result) {
+    return CallFrame().Arg(x, {}).Ret(x, result).Run(handler).message;
+  };
+  const std::string refused = "operand x: expected rank >= 1, got rank 0";
+  EXPECT_EQ(error_of(kOfRankless, {}), "test.rankless: " + refused);
+  EXPECT_EQ(error_of(kOfRankless, {1}), "test.rankless: " + refused);
+  EXPECT_EQ(error_of(kOfRows, {}), "test.rows: " + refused);
+}
+
+constexpr Argument kBoundedArguments[] = {Operand("operand x"),
+                                          Result("result y")};
+constexpr Attribute kBoundedAttributes[] = {
+    Scalar<uint8_t>("byte").Between(1, 3),
+    Scalar<uint64_t>("huge").AtLeast(1),
+    Scalar<int32_t>("int").Between(0, 3),
+    Scalar<float>("rate").Between(0, 1),
+    Scalar<double>("ratio").Between(0, 1),
+};
+constexpr XlaFfiKit_Signature kBounded =
+    MakeSignature("test.bounded", kBoundedArguments, kBoundedAttributes);
+XLA_FFI_DEFINE_HANDLER(kOfBounded, (Checked<kBounded, DoNothing>), BindCall());
+
+TEST(SignatureTest, BoundsHoldForEveryTypeOfNumbers) {
+  std::vector<float> x = {1};
+  const auto error_of = [&](const std::string& name, auto value) {
+    return CallFrame()
+        .Arg(x, {1})
+        .Ret(x, {1})
+        .Attr("byte", uint8_t{1})
+        .Attr("huge", ~uint64_t{0})
+        .Attr("int", 0)
+        .Attr("rate", 1.0f)
+        .Attr("ratio", 0.5)
+        .Attr(name, value)
+        .Run(kOfBounded)
+        .message;
+  };
+  const std::string of = "test.bounded: attribute ";
+  EXPECT_EQ(error_of("int", 3), "");
+  EXPECT_EQ(error_of("int", -5), of + "int: expected 0 to 3, got -5");
+  EXPECT_EQ(error_of("byte", uint8_t{255}),
+            of + "byte: expected 1 to 3, got 255");
+  EXPECT_EQ(error_of("huge", uint64_t{0}),
+            of + "huge: expected 1 or more, got 0");
+  const std::string unit = ": expected a finite value from 0 to 1, got ";
+  EXPECT_EQ(error_of("rate", 1.5f), of + "rate" + unit + "1.5");
+  EXPECT_EQ(error_of("ratio", 7.0), of + "ratio" + unit + "7");
+  EXPECT_EQ(error_of("ratio", -1.0), of + "ratio" + unit + "-1");
+}
+
+constexpr Argument kManyArguments[] = {
+    Operand("operand").ShapeOf(0).Repeated(),
+    Result("result").Like(0).Repeated(),
+};
+constexpr XlaFfiKit_Signature kMany =
+    MakeSignature("test.many", kManyArguments);
+XLA_FFI_DEFINE_HANDLER(kOfMany, (Checked<kMany, DoNothing>), BindCall());
+
+// UndefinedBehaviorSanitizer sees shifts by more than there are bits.
+TEST(SignatureTest, RepeatedArgumentsMayBeMoreThanBits) {
+  std::vector<float> x = {1};
+  CallFrame frame;
+  for (int i = 0; i < 40; ++i) frame.Arg(x, {1}).Ret(x, {1});
+  EXPECT_EQ(frame.Run(kOfMany).message, "");
+  frame.rets()[39].dims = {2};
+  EXPECT_EQ(frame.Run(kOfMany).message,
+            "test.many: result 39: expected shape (1) like operand 39, got "
+            "shape (2)");
+}
+
+// As constants these do not compile.
+TEST(SignatureDeathTest, WhatRefusesEveryCallIsNoSignature) {
+  const Argument x = Operand("operand x");
+  const Argument swapped[] = {Result("result y"), x};
+  const Argument of_later[] = {x.Like(1), Result("result y")};
+  const Argument of_none[] = {
+      x, Result("result y").ShapeButLastOf(0, "of operand x", "cuont")};
+  const Argument good[] = {x, Result("result y").Like(0)};
+  const Attribute unsorted[] = {Integer("b"), Integer("a")};
+  const Attribute twice[] = {Integer("a"), Integer("a")};
+  const Attribute of_no_axis[] = {Integer("a").AxisOf(2)};
+  const Attribute bounded[] = {Scalar<bool>("a").Between(0, 1)};
+  EXPECT_DEATH(Result("output y"), "name of a result begins with");
+  EXPECT_DEATH(Operand("input x"), "name of an operand begins with");
+  EXPECT_DEATH(MakeSignature("o", swapped), "operands come before results");
+  EXPECT_DEATH(MakeSignature("o", of_later), "one that comes earlier");
+  EXPECT_DEATH(MakeSignature("o", of_none), "names one of the attributes");
+  EXPECT_DEATH(MakeSignature("o", good, unsorted), "sorted by name");
+  EXPECT_DEATH(MakeSignature("o", good, twice), "sorted by name");
+  EXPECT_DEATH(MakeSignature("o", good, of_no_axis), "by their numbers");
+  EXPECT_DEATH(MakeSignature("o", good, bounded), "what has bounds");
+}
+
 }  // namespace
 }  // namespace xla_ffi_kit

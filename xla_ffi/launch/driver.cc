@@ -58,6 +58,8 @@ Loaded Load() {
   Find(library, "cuFuncGetAttribute", d.cuFuncGetAttribute, problem);
   Find(library, "cuFuncSetAttribute", d.cuFuncSetAttribute, problem);
   Find(library, "cuLaunchKernel", d.cuLaunchKernel, problem);
+  std::string none;  // is no problem
+  Find(library, "cuCtxGetId", d.cuCtxGetId, none);
   return loaded;
 }
 

@@ -50,6 +50,8 @@ struct Driver {
   Status (*cuLaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned,
                            unsigned, unsigned, unsigned, Stream, void**,
                            void**);
+  // Null before CUDA 12.
+  Status (*cuCtxGetId)(Context, unsigned long long*);  // NOLINT(runtime/int)
 };
 
 // The driver, libcuda.so.1, loaded once; an error where there is none.

@@ -50,8 +50,9 @@ Array ArrayOf(const ffi::AnyBuffer& buffer) {
   const int64_t merged = rank > kMostAxes ? rank - kMostAxes : 0;
   array.rank = rank - merged;
   for (int64_t& size : array.dims) size = 1;
-  for (int64_t i = 0; i < rank; ++i) {
-    array.dims[i < merged ? 0 : i - merged] *= dims[i];
+  for (int64_t i = merged; i < rank; ++i) array.dims[i - merged] = dims[i];
+  if (merged > 0) {
+    array.dims[0] = Product(dims.first(static_cast<size_t>(merged + 1)));
   }
   return array;
 }
@@ -87,10 +88,8 @@ ffi::Error CollectArrays(const Kernel& kernel, ffi::RemainingArgs operands,
     return Invalid("items: expected at least " + std::to_string(items[1]) +
                    " axes, got " + std::to_string(array.rank));
   }
-  arguments.items = 1;
-  for (int64_t i = 0; i < array.rank - items[1]; ++i) {
-    arguments.items *= array.dims[i];
-  }
+  arguments.items =
+      Product({array.dims, static_cast<size_t>(array.rank - items[1])});
   for (Array& each : arguments.arrays) {
     each.size_per_item = arguments.items > 0 ? each.size / arguments.items : 0;
   }

@@ -128,6 +128,12 @@ TEST_F(LaunchTest, LaunchesNothingForNothing) {
   EXPECT_EQ(Run(call), "");
   EXPECT_EQ(Run(Call().Attr("items", Numbers{}).Attr("grid", Numbers{3, 0, 1})),
             "");
+  // Products that 64 bits do not hold: of the items' axes, of merged ones.
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  call.args()[0].dims = {kHuge, kHuge, 0};
+  EXPECT_EQ(Run(call), "");
+  call.args()[0].dims = {kHuge, kHuge, 1, 1, 1, 1, 1, 1, 1, 0};
+  EXPECT_EQ(Run(call), "");
   EXPECT_EQ(Calls("cuLaunchKernel"), 0);
 }
 
@@ -143,6 +149,22 @@ TEST_F(LaunchTest, LoadsOnceForEachContext) {
   EXPECT_EQ(Calls("cuModuleLoadData"), 2);
   EXPECT_EQ(Calls("cuCtxPushCurrent"), 2);
   EXPECT_EQ(Calls("cuCtxPopCurrent"), 2);
+}
+
+TEST_F(LaunchTest, LoadsAgainForAContextAtTheAddressOfAnother) {
+  driver_->numbers[driver_->current] = 1;
+  EXPECT_EQ(Run(Call()), "");
+  driver_->numbers[driver_->current] = 2;  // destroyed, and made anew
+  EXPECT_EQ(Run(Call()) + Run(Call()), "");
+  EXPECT_EQ(Calls("cuModuleLoadData"), 2);
+  EXPECT_EQ(Calls("cuModuleGetFunction"), 2);
+}
+
+// A driver older than CUDA 12 has no such function; here it fails.
+TEST_F(LaunchTest, WithoutNumbersContextsAreTheirAddresses) {
+  driver_->failures = {{"cuCtxGetId", 1}};
+  EXPECT_EQ(Run(Call()) + Run(Call()), "");
+  EXPECT_EQ(Calls("cuModuleLoadData"), 1);
 }
 
 TEST_F(LaunchTest, LoadsEvenWhileAGraphIsCaptured) {

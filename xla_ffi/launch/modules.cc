@@ -23,9 +23,18 @@ struct Loaded {
   int64_t shared = 0;  // dynamic bytes that it has been allowed
 };
 
-// The key of a loaded kernel: context, digest and symbol.
-using Key = std::tuple<Context, std::string, std::string>;
-using View = std::tuple<Context, std::string_view, std::string_view>;
+// The key of a loaded kernel: context, digest and symbol. A context by its
+// number too, where drivers have them (since CUDA 12): another one may come to
+// be at the address of one that was destroyed, with all its modules.
+using Key = std::tuple<Context, uint64_t, std::string, std::string>;
+using View = std::tuple<Context, uint64_t, std::string_view, std::string_view>;
+
+uint64_t NumberOf(const Driver& driver, Context context) {
+  // Streams of the legacy default have a context that is not told: null.
+  if (driver.cuCtxGetId == nullptr || context == nullptr) return 0;
+  unsigned long long number = 0;  // NOLINT(runtime/int): the driver's type
+  return driver.cuCtxGetId(context, &number) == kSuccess ? number : 0;
+}
 
 struct Modules {
   std::shared_mutex mutex;
@@ -136,7 +145,8 @@ InContextOf::~InContextOf() {
 ffi::ErrorOr<Function> FunctionOf(const Driver& driver, Context context,
                                   const Kernel& kernel) {
   Modules& modules = All();
-  const View key(context, kernel.digest, kernel.symbol);
+  const uint64_t number = NumberOf(driver, context);
+  const View key(context, number, kernel.digest, kernel.symbol);
   {
     const std::shared_lock<std::shared_mutex> lock(modules.mutex);
     const auto found = modules.loaded.find(key);
@@ -150,7 +160,7 @@ ffi::ErrorOr<Function> FunctionOf(const Driver& driver, Context context,
   if (found == modules.loaded.end()) {
     ffi::ErrorOr<Function> function = LoadFunction(driver, kernel);
     if (!function.has_value()) return ffi::Unexpected(function.error());
-    Key own(context, kernel.digest, kernel.symbol);
+    Key own(context, number, kernel.digest, kernel.symbol);
     found = modules.loaded.emplace(std::move(own), Loaded{*function}).first;
   }
   ffi::Error error = AllowShared(driver, kernel.shared, found->second);

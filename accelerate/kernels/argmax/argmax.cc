@@ -25,7 +25,7 @@
 
 #ifndef ACCELERATE_KERNELS_ARGMAX_ONCE
 #define ACCELERATE_KERNELS_ARGMAX_ONCE
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::argmax {
 namespace {
 
 // Block size, in lines, unless they are long.
@@ -55,11 +55,11 @@ void Store(const Job& p, int64_t at, const int32_t* args, int64_t count) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::argmax
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::argmax {
 namespace HWY_NAMESPACE {
 
 // Whether `a` wins over `b`, which comes before it. A NaN `a` is not before any
@@ -236,12 +236,12 @@ void ArgTasks(const Job& p, int64_t begin, int64_t end) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::argmax
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::argmax {
 namespace {
 
 // The cost of an element in nanoseconds: reading it from a cache, and its part
@@ -376,6 +376,6 @@ XLA_FFI_KIT_INSTANTIATE(float);
 XLA_FFI_KIT_INSTANTIATE(double);
 #undef XLA_FFI_KIT_INSTANTIATE
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::argmax
 
 #endif  // HWY_ONCE

@@ -7,7 +7,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::argmax {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 struct ArgmaxProblem {
   // The operand is [outer, length, inner], the result [outer, inner].
@@ -28,6 +30,6 @@ struct ArgmaxProblem {
 template <typename T>
 void Argmax(const ArgmaxProblem& problem, const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::argmax
 
 #endif  // ACCELERATE_KERNELS_ARGMAX_ARGMAX_H_

@@ -8,7 +8,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::argmax {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -61,4 +61,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateArgmaxCpu,
                               (Checked<kArgmax, RunArgmax>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateArgmaxCpu, kArgmax);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::argmax

@@ -20,7 +20,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::argmax {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -80,7 +80,7 @@ void ArgOfShortLines(const Lanes& lanes, const typename Lanes::Element* x,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::argmax
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard, per target

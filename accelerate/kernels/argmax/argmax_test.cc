@@ -15,8 +15,10 @@
 #include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/threaded_pool.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::argmax {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 using testing::Status;
@@ -252,4 +254,4 @@ TEST(ArgmaxHandlerTest, RefusesNullDataOfElements) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::argmax

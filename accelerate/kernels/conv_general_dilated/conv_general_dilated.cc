@@ -17,10 +17,12 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::conv_general_dilated {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+using xla_ffi_accelerate::HWY_NAMESPACE::ForBlocks;
 
 // Block size, in columns of the result: each element of the window is loaded
 // once for them.
@@ -219,12 +221,12 @@ void GradientOfRows(const DepthwiseConv& conv, const T* base, const T* window,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::conv_general_dilated
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::conv_general_dilated {
 namespace {
 
 // Into how many parts the sums of a gradient are divided, each with a result
@@ -301,6 +303,6 @@ XLA_FFI_KIT_INSTANTIATE(float);
 XLA_FFI_KIT_INSTANTIATE(double);
 #undef XLA_FFI_KIT_INSTANTIATE
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::conv_general_dilated
 
 #endif  // HWY_ONCE

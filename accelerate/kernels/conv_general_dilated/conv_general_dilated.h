@@ -11,7 +11,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::conv_general_dilated {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // One spatial dimension of a convolution, as XLA defines it: element w of the
 // window, placed at element o of the result, is over element
@@ -73,6 +75,6 @@ void RunDepthwiseKernelGradient(const DepthwiseConv& conv, const T* base,
                                 const T* window, T* scratch, T* result,
                                 const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::conv_general_dilated
 
 #endif  // ACCELERATE_KERNELS_CONV_GENERAL_DILATED_CONV_GENERAL_DILATED_H_

@@ -7,7 +7,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::conv_general_dilated {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -25,14 +25,16 @@ constexpr Attribute kGradientAttributes[] = {kBaseDilation, kPadding, kStrides,
                     kConvAttributes[] = {kBaseDilation, Integer("is_fused"),
                                          kPadding, kStrides, kWindowDilation};
 
-constexpr Argument Array(const char* place, int32_t rank) {
-  return Operand(place).Rank(rank).DtypeOf(0, "of operand base");
+constexpr Argument Array(const Argument& array, int32_t rank) {
+  return array.Rank(rank).DtypeOf(0, "of operand base");
 }
 constexpr Argument kBase = Operand("operand base").Rank(4).Of(Types());
-constexpr Argument kConvArguments[] = {kBase, Array("operand window", 3),
-                                       Array("result", 4)},
-                   kGradientArguments[] = {kBase, Array("operand window", 4),
-                                           Array("result", 3)};
+constexpr Argument kConvArguments[] = {kBase,
+                                       Array(Operand("operand window"), 3),
+                                       Array(Result("result"), 4)},
+                   kGradientArguments[] = {kBase,
+                                           Array(Operand("operand window"), 4),
+                                           Array(Result("result"), 3)};
 
 constexpr XlaFfiKit_Signature
     kConv = MakeSignature("xla_ffi_accelerate.conv_general_dilated",
@@ -138,4 +140,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 XLA_FFI_KIT_DEFINE_SIGNATURE(
     XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu, kGradient);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::conv_general_dilated

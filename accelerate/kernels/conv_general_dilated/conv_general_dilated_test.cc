@@ -13,8 +13,10 @@
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::conv_general_dilated {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 
@@ -290,4 +292,4 @@ TEST_F(HandlerTest, TheGradientRefusesBadFrames) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::conv_general_dilated

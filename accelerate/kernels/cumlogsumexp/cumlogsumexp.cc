@@ -17,7 +17,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumlogsumexp {
 namespace HWY_NAMESPACE {
 
 namespace hn = ::hwy::HWY_NAMESPACE;
@@ -107,12 +107,12 @@ void ScanRows(const CumlogsumexpProblem<T>& p, int64_t begin, int64_t end) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumlogsumexp
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumlogsumexp {
 
 template <typename T>
 void Cumlogsumexp(const CumlogsumexpProblem<T>& problem,
@@ -129,6 +129,6 @@ void Cumlogsumexp(const CumlogsumexpProblem<T>& problem,
 template void Cumlogsumexp(const CumlogsumexpProblem<float>&, const Executor&);
 template void Cumlogsumexp(const CumlogsumexpProblem<double>&, const Executor&);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumlogsumexp
 
 #endif  // HWY_ONCE

@@ -7,7 +7,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumlogsumexp {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // T is float or double.
 template <typename T>
@@ -27,6 +29,6 @@ template <typename T>
 void Cumlogsumexp(const CumlogsumexpProblem<T>& problem,
                   const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumlogsumexp
 
 #endif  // ACCELERATE_KERNELS_CUMLOGSUMEXP_CUMLOGSUMEXP_H_

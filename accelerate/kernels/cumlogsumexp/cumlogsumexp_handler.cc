@@ -4,7 +4,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumlogsumexp {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -44,4 +44,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateCumlogsumexpCpu,
                               BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateCumlogsumexpCpu, kCumlogsumexp);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumlogsumexp

@@ -13,8 +13,10 @@
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumlogsumexp {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 
@@ -130,4 +132,4 @@ TEST(CumlogsumexpHandlerTest, RefusesNullData) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumlogsumexp

@@ -15,7 +15,7 @@
 #include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 namespace {
 
 // Lines as short as a block of XLA's: its order is simply from the first on.
@@ -361,4 +361,4 @@ XLA_FFI_KIT_INSTANTIATE(float);
 XLA_FFI_KIT_INSTANTIATE(double);
 #undef XLA_FFI_KIT_INSTANTIATE
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative

@@ -7,7 +7,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 enum class CumulativeOp { kSum, kProduct, kMax, kMin };
 
@@ -29,6 +31,6 @@ struct CumulativeProblem {
 template <typename T>
 void Cumulative(const CumulativeProblem& problem, const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative
 
 #endif  // ACCELERATE_KERNELS_CUMULATIVE_CUMULATIVE_H_

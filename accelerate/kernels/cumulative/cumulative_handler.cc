@@ -5,7 +5,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -58,4 +58,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateCumulativeCpu,
                               BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateCumulativeCpu, kCumulative);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative

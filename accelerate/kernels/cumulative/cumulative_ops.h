@@ -10,7 +10,7 @@
 
 #include "xla_ffi/core/dtypes.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 
 // The type that the integer T is added and multiplied in: at least as wide as
 // int, and unsigned, so that it wraps.
@@ -111,6 +111,6 @@ class FloatExtreme {
   K min_kept_, infinity_, flip_;
 };
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative
 
 #endif  // ACCELERATE_KERNELS_CUMULATIVE_CUMULATIVE_OPS_H_

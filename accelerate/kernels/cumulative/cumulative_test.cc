@@ -19,8 +19,10 @@
 #include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/threaded_pool.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 
@@ -392,4 +394,4 @@ TEST(CumulativeHandlerTest, RefusesNullDataOfElements) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative

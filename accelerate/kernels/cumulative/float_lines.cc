@@ -15,7 +15,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 namespace HWY_NAMESPACE {
 
 // Lines of at most a block, one after the other: too short for anything that is
@@ -176,12 +176,12 @@ void ScanChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 
 template <typename R>
 void ScanFloatLines(const FloatLines<R>& lines) {
@@ -215,6 +215,6 @@ XLA_FFI_KIT_INSTANTIATE(float);
 XLA_FFI_KIT_INSTANTIATE(double);
 #undef XLA_FFI_KIT_INSTANTIATE
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative
 
 #endif  // HWY_ONCE

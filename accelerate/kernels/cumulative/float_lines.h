@@ -15,7 +15,7 @@
 
 #include <cstdint>
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 
 inline constexpr int64_t kScanBlock = 16;
 
@@ -61,6 +61,6 @@ template <typename R>
 void ScanFloatChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
                      const ChunkEnds<R>& ends);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative
 
 #endif  // ACCELERATE_KERNELS_CUMULATIVE_FLOAT_LINES_H_

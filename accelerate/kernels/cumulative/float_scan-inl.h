@@ -23,8 +23,15 @@
 #include "xla_ffi/core/simd_float-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
+
+using namespace xla_ffi_kit;  // its types and threads
+
 namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using namespace xla_ffi_kit::HWY_NAMESPACE;  // simd_float-inl.h
 
 inline constexpr int kScanLevels = 16;  // 16^16 elements
 
@@ -232,7 +239,7 @@ class ColumnScan {
 };
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative
 HWY_AFTER_NAMESPACE();
 
 #endif  // include guard, per target

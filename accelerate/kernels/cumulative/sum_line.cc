@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -60,12 +60,12 @@ void SumEither(const U* in, int64_t n, bool reverse, U before, U* out) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::cumulative {
 
 template <typename U>
 void SumLine(const U* in, int64_t n, bool reverse, U before, U* out) {
@@ -78,6 +78,6 @@ template void SumLine(const uint16_t*, int64_t, bool, uint16_t, uint16_t*);
 template void SumLine(const uint32_t*, int64_t, bool, uint32_t, uint32_t*);
 template void SumLine(const uint64_t*, int64_t, bool, uint64_t, uint64_t*);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::cumulative
 
 #endif  // HWY_ONCE

@@ -15,7 +15,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::dot_general {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -149,12 +149,12 @@ void ProductsInOrder(const DotProblem<T>& p, int64_t begin, int64_t end,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::dot_general
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::dot_general {
 
 template <typename T>
 ScratchStatus DotGeneral(const DotProblem<T>& p, const Executor& executor) {
@@ -176,6 +176,6 @@ ScratchStatus DotGeneral(const DotProblem<T>& p, const Executor& executor) {
 template ScratchStatus DotGeneral(const DotProblem<float>&, const Executor&);
 template ScratchStatus DotGeneral(const DotProblem<double>&, const Executor&);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::dot_general
 
 #endif  // HWY_ONCE

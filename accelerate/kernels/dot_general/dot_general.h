@@ -10,7 +10,9 @@
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::dot_general {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // Most rows, columns and products per sum.
 inline constexpr int64_t kMaxDotSize = 8;
@@ -71,6 +73,6 @@ extern template ScratchStatus DotGeneral(const DotProblem<float>&,
 extern template ScratchStatus DotGeneral(const DotProblem<double>&,
                                          const Executor&);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::dot_general
 
 #endif  // ACCELERATE_KERNELS_DOT_GENERAL_DOT_GENERAL_H_

@@ -12,7 +12,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::dot_general {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -227,4 +227,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateDotGeneralCpu,
                               BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateDotGeneralCpu, kDotGeneral);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::dot_general

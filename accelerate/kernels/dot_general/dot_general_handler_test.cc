@@ -8,8 +8,10 @@
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::dot_general {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 using Axes = std::vector<int64_t>;
@@ -179,4 +181,4 @@ TEST_F(DotGeneralErrorTest, RefusesWhatIsNotSmall) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::dot_general

@@ -18,8 +18,10 @@
 // After for_each_simd_target.h.
 #include "hwy/targets.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::dot_general {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 constexpr DotOrder kOrders[] = {DotOrder::kFma, DotOrder::kMultiplyAdd,
                                 DotOrder::kEvenOddFma, DotOrder::kFmaThenZero,
@@ -247,4 +249,4 @@ TEST(DotGeneralBatchTest, DimensionsHaveStridesOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::dot_general

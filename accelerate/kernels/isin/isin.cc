@@ -8,7 +8,7 @@
 #include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::isin {
 namespace {
 
 // The codes of tests[0, n), without those of NaNs. Returns how many.
@@ -91,4 +91,4 @@ ScratchStatus Isin(const IsinProblem& p, const Executor& executor) {
       [&](const auto& code) { return IsinRows(p, code, executor); }, p.code);
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::isin

@@ -9,7 +9,9 @@
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::isin {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 struct IsinProblem {
   int64_t rows = 0;
@@ -29,6 +31,6 @@ struct IsinProblem {
 // by bisection. Without memory for both the result is undefined.
 ScratchStatus Isin(const IsinProblem& problem, const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::isin
 
 #endif  // ACCELERATE_KERNELS_ISIN_ISIN_H_

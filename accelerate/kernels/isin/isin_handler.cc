@@ -7,7 +7,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::isin {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -52,4 +52,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateIsinCpu,
                               (Checked<kIsin, RunIsin>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateIsinCpu, kIsin);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::isin

@@ -14,8 +14,10 @@
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::isin {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 
@@ -177,4 +179,4 @@ TEST(IsinHandlerTest, RefusesNullDataOfElements) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::isin

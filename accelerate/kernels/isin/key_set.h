@@ -11,7 +11,7 @@
 
 #include "accelerate/core/vector_sort.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::isin {
 
 // Keys of 8 and 16 bits: one entry for each there is.
 template <typename K, typename = void>
@@ -117,6 +117,6 @@ class KeySet<K, std::enable_if_t<(sizeof(K) >= 4)>> {
   int64_t count_ = 0;
 };
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::isin
 
 #endif  // ACCELERATE_KERNELS_ISIN_KEY_SET_H_

@@ -18,7 +18,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 namespace HWY_NAMESPACE {
 
 // The power of two whose product with x >= 0 is in [1, 2), or less than that
@@ -177,12 +177,12 @@ void EighBlocks(int64_t n, bool is_lower, const T* x, T* vectors, T* values,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 
 template <typename T>
 void Eigh(int64_t batch, int64_t n, bool is_lower, const T* a, T* v, T* w,
@@ -200,6 +200,6 @@ template void Eigh<float>(int64_t, int64_t, bool, const float*, float*, float*,
 template void Eigh<double>(int64_t, int64_t, bool, const double*, double*,
                            double*, const Executor&);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg
 
 #endif  // HWY_ONCE

@@ -20,8 +20,10 @@
 #include "gtest/gtest.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using Wide = long double;
 
@@ -349,4 +351,4 @@ TYPED_TEST(EighTest, AScaledMatrixHasScaledValuesAndTheSameVectors) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg

@@ -19,7 +19,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -185,12 +185,12 @@ void SolveBlocks(const TriangularSolve& p, const T* a_data, const T* b, T* x,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 
 template <typename T>
 void Lu(int64_t batch, int64_t n, const T* a, T* lu, int32_t* pivots,
@@ -232,6 +232,6 @@ XLA_FFI_KIT_INSTANTIATE(float);
 XLA_FFI_KIT_INSTANTIATE(double);
 #undef XLA_FFI_KIT_INSTANTIATE
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg
 
 #endif  // HWY_ONCE

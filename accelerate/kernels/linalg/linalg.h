@@ -8,7 +8,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // Matrices are n x n, row-major, one after the other; n is 1 to kMaxMatrix.
 inline constexpr int64_t kMaxMatrix = 16;
@@ -53,6 +55,6 @@ template <typename T>
 void SolveTriangular(const TriangularSolve& solve, const T* a, const T* b, T* x,
                      const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg
 
 #endif  // ACCELERATE_KERNELS_LINALG_LINALG_H_

@@ -2,13 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "accelerate/kernels/linalg/linalg.h"
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -64,8 +65,9 @@ ffi::Error ForMatrices(const Call& call, const Run& run) {
   const Dimensions dims = call.operand(0).dimensions();
   const int64_t n = dims.back();
   if (n < 1 || n > kMaxMatrix || dims[dims.size() - 2] != n) {
-    return call.Invalid(0, "square matrices of 1 to 8 rows",
-                        "shape " + ShapeText(dims));
+    return call.Invalid(
+        0, "square matrices of 1 to " + std::to_string(kMaxMatrix) + " rows",
+        "shape " + ShapeText(dims));
   }
   return call.Dispatch(Types(), 0, [&](auto tag) -> ffi::Error {
     run(Product(dims.first(dims.size() - 2)), n, tag);
@@ -149,4 +151,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgTriangularSolveCpu,
                               (Checked<kSolve, RunSolve>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgTriangularSolveCpu, kSolve);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg

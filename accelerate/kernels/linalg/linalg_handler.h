@@ -1,6 +1,7 @@
 // The FFI handlers of small linear algebra, on the CPU.
 //
-// All of any number of matrices n x n, n from 1 to 8, f32 or f64.
+// All of any number of matrices n x n, n from 1 to kMaxMatrix (linalg.h), f32
+// or f64.
 //
 // Target xla_ffi_accelerate.linalg_lu:
 // a[..., n, n] -> lu[..., n, n], pivots[..., n], permutation[..., n]

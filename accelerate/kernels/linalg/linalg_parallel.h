@@ -8,7 +8,7 @@
 
 #include "xla_ffi/core/parallel_for.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 
 // Calls run(begin, end) on parts of the batch that vectors fill.
 template <typename T, typename Run>
@@ -25,6 +25,6 @@ void ForMatrices(int64_t batch, int64_t elements, const Executor& executor,
               });
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg
 
 #endif  // ACCELERATE_KERNELS_LINALG_LINALG_PARALLEL_H_

@@ -16,8 +16,10 @@
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::linalg {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 
@@ -261,14 +263,21 @@ class HandlerTest : public ::testing::Test {
 };
 
 TEST_F(HandlerTest, RefuseWhatDoesNotFit) {
-  EXPECT_EQ(
-      CallFrame()
-          .Arg(a_, {5, 9})
-          .Ret(out_, {5, 9})
-          .Run(XlaFfiAccelerateLinalgCholeskyCpu)
-          .message,
+  const auto cholesky = [&](const CallFrame::Dims& dims) {
+    return CallFrame()
+        .Arg(a_, dims)
+        .Ret(out_, dims)
+        .Run(XlaFfiAccelerateLinalgCholeskyCpu)
+        .message;
+  };
+  const std::string refused =
       "xla_ffi_accelerate.linalg_cholesky: operand a: expected square matrices "
-      "of 1 to 8 rows, got shape (5, 9)");
+      "of 1 to 16 rows, got shape ";
+  EXPECT_EQ(cholesky({5, 9}), refused + "(5, 9)");
+  a_.resize(17 * 17);
+  out_.resize(17 * 17);
+  EXPECT_EQ(cholesky({1, 16, 16}), "");
+  EXPECT_EQ(cholesky({1, 17, 17}), refused + "(1, 17, 17)");
   EXPECT_EQ(
       SolveFrame({5, 2, 3})
           .Run(XlaFfiAccelerateLinalgTriangularSolveCpu)
@@ -330,4 +339,4 @@ TEST_F(HandlerTest, ThreadsGiveTheSame) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::linalg

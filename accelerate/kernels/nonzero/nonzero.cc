@@ -17,7 +17,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::nonzero {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -62,12 +62,12 @@ int64_t Indices(const uint8_t* mask, int64_t begin, int64_t end, int64_t size,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::nonzero
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::nonzero {
 namespace {
 
 HWY_EXPORT(CountTrueIn);
@@ -140,6 +140,6 @@ void Nonzero(const NonzeroProblem<Index>& p, const Executor& executor) {
 template void Nonzero(const NonzeroProblem<int32_t>&, const Executor&);
 template void Nonzero(const NonzeroProblem<int64_t>&, const Executor&);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::nonzero
 
 #endif  // HWY_ONCE

@@ -7,7 +7,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::nonzero {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 template <typename Index>
 struct NonzeroProblem {
@@ -25,6 +27,6 @@ struct NonzeroProblem {
 template <typename Index>
 void Nonzero(const NonzeroProblem<Index>& problem, const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::nonzero
 
 #endif  // ACCELERATE_KERNELS_NONZERO_NONZERO_H_

@@ -8,7 +8,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::nonzero {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -71,4 +71,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateNonzeroCpu,
                               (Checked<kNonzero, RunNonzero>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateNonzeroCpu, kNonzero);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::nonzero

@@ -12,8 +12,10 @@
 #include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/threaded_pool.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::nonzero {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 
@@ -156,4 +158,4 @@ TEST(NonzeroHandlerTest, RefusesNullDataOfElements) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::nonzero

@@ -16,7 +16,7 @@
 
 #ifndef ACCELERATE_KERNELS_RANDOM_ONCE
 #define ACCELERATE_KERNELS_RANDOM_ONCE
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::random {
 namespace {
 
 // Block size, in counters: all words of a block stay in the first-level cache.
@@ -34,11 +34,11 @@ struct Job : RandomBitsProblem {
 };
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::random
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::random {
 namespace HWY_NAMESPACE {
 
 namespace hn = ::hwy::HWY_NAMESPACE;
@@ -297,12 +297,12 @@ void HashCounters(const Threefry2x32Problem& p, int64_t begin, int64_t end) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::random
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::random {
 namespace {
 
 HWY_EXPORT(BitsOfCounters);
@@ -337,6 +337,6 @@ void Threefry2x32(const Threefry2x32Problem& problem,
       [&](int64_t begin, int64_t end) noexcept { run(problem, begin, end); });
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::random
 
 #endif  // HWY_ONCE

@@ -11,7 +11,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::random {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // The counters from which the elements of a key are made: `size` elements of
 // `width` bytes each.
@@ -55,6 +57,6 @@ struct Threefry2x32Problem {
 
 void Threefry2x32(const Threefry2x32Problem& problem, const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::random
 
 #endif  // ACCELERATE_KERNELS_RANDOM_RANDOM_H_

@@ -7,19 +7,19 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::random {
 namespace {
 
 namespace ffi = ::xla::ffi;
 
 using WordTypes = TypeList<uint8_t, uint16_t, uint32_t, uint64_t>;
 
-constexpr Argument Words(const char* place) {
-  return Operand(place).Of<uint32_t>("of Threefry's words");
+constexpr Argument Words(const Argument& words) {
+  return words.Of<uint32_t>("of Threefry's words");
 }
 
 constexpr Argument kBitsArguments[] = {
-    Words("operand keys").RankAtLeast(1),
+    Words(Operand("operand keys")).RankAtLeast(1),
     Result("result bits").Of(WordTypes()),
 };
 constexpr Attribute kBitsAttributes[] = {Scalar<bool>("partitionable")};
@@ -27,12 +27,12 @@ constexpr XlaFfiKit_Signature kBits = MakeSignature(
     "xla_ffi_accelerate.random_bits", kBitsArguments, kBitsAttributes);
 
 constexpr Argument kHashArguments[] = {
-    Words("operand key0"),
-    Words("operand key1").ShapeOf(0),
-    Words("operand counter0"),
-    Words("operand counter1").ShapeOf(2),
-    Words("result word0").ShapeOf(2),
-    Words("result word1").ShapeOf(2),
+    Words(Operand("operand key0")),
+    Words(Operand("operand key1")).ShapeOf(0),
+    Words(Operand("operand counter0")),
+    Words(Operand("operand counter1")).ShapeOf(2),
+    Words(Result("result word0")).ShapeOf(2),
+    Words(Result("result word1")).ShapeOf(2),
 };
 constexpr XlaFfiKit_Signature kHash =
     MakeSignature("xla_ffi_accelerate.threefry2x32", kHashArguments);
@@ -105,4 +105,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateThreefry2x32Cpu,
                               (Checked<kHash, RunHash>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateThreefry2x32Cpu, kHash);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::random

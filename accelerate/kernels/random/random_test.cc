@@ -12,8 +12,10 @@
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::random {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 using testing::Status;
@@ -190,4 +192,4 @@ TEST(RandomHandlerTest, RefusesBadFrames) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::random

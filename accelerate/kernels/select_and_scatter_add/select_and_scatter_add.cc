@@ -17,8 +17,12 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::select_and_scatter_add {
 namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using xla_ffi_accelerate::HWY_NAMESPACE::ForBlocks;
 
 // A window, or a part of one: window elements [begin, end).
 struct Part {
@@ -183,12 +187,12 @@ void PoolImages(const Pool& pool, const T* operand, const T* source, T* result,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::select_and_scatter_add
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::select_and_scatter_add {
 
 template <typename T>
 void SelectAndScatterAdd(const Pool& pool, const T* operand, const T* source,
@@ -209,6 +213,6 @@ template void SelectAndScatterAdd<double>(const Pool&, const double*,
                                           const double*, double*,
                                           const Executor&);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::select_and_scatter_add
 
 #endif  // HWY_ONCE

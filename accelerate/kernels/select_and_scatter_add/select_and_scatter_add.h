@@ -7,7 +7,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::select_and_scatter_add {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // One pooled dimension: the window at element o of the pooled array is over
 // elements o * stride - padding and the window - 1 next ones of the operand.
@@ -45,6 +47,6 @@ template <typename T>
 void SelectAndScatterAdd(const Pool& pool, const T* operand, const T* source,
                          T* result, const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::select_and_scatter_add
 
 #endif  // ACCELERATE_KERNELS_SELECT_AND_SCATTER_ADD_SELECT_AND_SCATTER_ADD_H_

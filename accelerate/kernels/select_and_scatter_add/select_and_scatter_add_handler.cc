@@ -8,7 +8,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::select_and_scatter_add {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -80,4 +80,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateSelectAndScatterAddCpu,
                              kSelectAndScatterAdd);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::select_and_scatter_add

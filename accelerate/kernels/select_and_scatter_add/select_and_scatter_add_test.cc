@@ -13,8 +13,10 @@
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::select_and_scatter_add {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 
@@ -215,4 +217,4 @@ TEST_F(HandlerTest, RefusesBadFrames) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::select_and_scatter_add

@@ -20,7 +20,10 @@
 #include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/parallel_for.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
+
+using namespace xla_ffi_kit;  // its types and threads
+
 namespace parallel_sort_internal {
 
 inline constexpr int64_t kMaxBuckets = 16;
@@ -190,6 +193,6 @@ void ParallelSort(const Executor& executor, int64_t n, const Pack& pack,
   });
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 
 #endif  // ACCELERATE_KERNELS_SORT_PARALLEL_SORT_H_

@@ -4,7 +4,7 @@
 
 #include "xla_ffi/core/lines.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace sort_internal {
 
 LinePlan PlanRows(const SortProblem& problem, const Executor& executor) {
@@ -28,4 +28,4 @@ ScratchStatus Sort(const SortProblem& problem, const Executor& executor) {
              : sort_internal::SortWithPayload(problem, executor);
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort

@@ -11,7 +11,9 @@
 #include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/lines.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // One array of rows * length elements, row by row.
 struct SortOperand {
@@ -51,6 +53,6 @@ ScratchStatus SortWithPayload(const SortProblem& problem,
 LinePlan PlanRows(const SortProblem& problem, const Executor& executor);
 
 }  // namespace sort_internal
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 
 #endif  // ACCELERATE_KERNELS_SORT_SORT_H_

@@ -11,7 +11,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -90,4 +90,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateSortCpu,
                               (Checked<kSort, RunSort>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateSortCpu, kSort);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort

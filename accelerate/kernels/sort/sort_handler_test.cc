@@ -8,8 +8,10 @@
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 using testing::Status;
@@ -135,4 +137,4 @@ TEST(SortHandlerTest, RefusesNullDataOfElements) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort

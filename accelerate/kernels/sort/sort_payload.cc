@@ -13,7 +13,7 @@
 #include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace sort_internal {
 namespace {
 
@@ -189,4 +189,4 @@ ScratchStatus SortWithPayload(const SortProblem& problem,
 }
 
 }  // namespace sort_internal
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort

@@ -17,8 +17,10 @@
 #include "xla_ffi/testing/thread_sanitizer.h"
 #include "xla_ffi/testing/threaded_pool.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 constexpr int kPatterns = testing::kIsThreadSanitizer ? 1 : 5;
 
@@ -264,4 +266,4 @@ TEST(SortScratchTest, MissingMemoryIsReported) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort

@@ -17,7 +17,7 @@
 #include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace sort_internal {
 namespace {
 
@@ -235,4 +235,4 @@ ScratchStatus SortValues(const SortProblem& problem, const Executor& executor) {
 }
 
 }  // namespace sort_internal
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort

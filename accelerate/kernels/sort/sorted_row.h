@@ -15,7 +15,7 @@
 #include "accelerate/kernels/sort/sort.h"
 #include "accelerate/kernels/sort/vector_codes.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace sort_internal {
 
 // The keys of a row of one operand.
@@ -151,6 +151,6 @@ void WriteRows(const SortProblem& problem, const KeyColumn* only_key,
 }
 
 }  // namespace sort_internal
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 
 #endif  // ACCELERATE_KERNELS_SORT_SORTED_ROW_H_

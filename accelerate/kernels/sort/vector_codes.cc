@@ -15,7 +15,7 @@
 
 // The loops are plain: compilers vectorize them for the set at hand.
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace HWY_NAMESPACE {
 
 template <typename Code>
@@ -66,11 +66,11 @@ void Unpack(const typename Types::Code& of,
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace {
 
 // Highway's tables take templates of one parameter.
@@ -130,5 +130,5 @@ XLA_FFI_KIT_INSTANTIATE(FloatCode<uint32_t>);
 XLA_FFI_KIT_INSTANTIATE(FloatCode<uint64_t>);
 #undef XLA_FFI_KIT_INSTANTIATE
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 #endif  // HWY_ONCE

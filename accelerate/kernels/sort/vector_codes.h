@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 
 // Code is IntegerCode<K> of any K, or FloatCode<K> of 16, 32 and 64 bits.
 
@@ -31,6 +31,6 @@ template <typename Code, typename Packed>
 void UnpackKeys(const Code& code, const Packed* packed, int64_t n,
                 typename Code::Key* keys);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 
 #endif  // ACCELERATE_KERNELS_SORT_VECTOR_CODES_H_

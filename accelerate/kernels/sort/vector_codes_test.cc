@@ -17,8 +17,10 @@
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 constexpr int64_t kMaxLength = 150;
 
@@ -130,4 +132,4 @@ INSTANTIATE_TEST_SUITE_P(Types, VectorCodesTest,
                                            KeyCode(OrderedKey<double>(false))));
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort

@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -62,11 +62,11 @@ int64_t Split(const K* keys, int64_t n, K bound, K* low, K* high) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 
 template <typename Packed>
 int64_t CountBelow(const Packed* keys, int64_t n, Packed bound) {
@@ -89,5 +89,5 @@ XLA_FFI_KIT_INSTANTIATE(uint64_t);
 XLA_FFI_KIT_INSTANTIATE(Pair64);
 #undef XLA_FFI_KIT_INSTANTIATE
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 #endif  // HWY_ONCE

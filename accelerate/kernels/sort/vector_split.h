@@ -7,7 +7,7 @@
 
 #include "accelerate/core/vector_sort.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sort {
 
 // A vector of the narrowest keys: SplitKeys writes whole ones.
 inline constexpr int64_t kSplitSlack = 16;
@@ -25,6 +25,6 @@ template <typename Packed>
 int64_t SplitKeys(const Packed* keys, int64_t n, Packed bound, Packed* low,
                   Packed* high);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sort
 
 #endif  // ACCELERATE_KERNELS_SORT_VECTOR_SPLIT_H_

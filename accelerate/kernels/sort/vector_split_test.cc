@@ -13,13 +13,17 @@
 #include "gtest/gtest.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate {
 
+// Of its own namespace: there the standard library looks for it.
 bool operator==(const Pair64& a, const Pair64& b) {
   return a.lo == b.lo && a.hi == b.hi;
 }
 
+namespace sort {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 template <typename K>
 K KeyOf(uint64_t bits) {
@@ -67,4 +71,5 @@ TYPED_TEST(VectorSplitTest, KeepsTheOrderOfEachSide) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace sort
+}  // namespace xla_ffi_accelerate

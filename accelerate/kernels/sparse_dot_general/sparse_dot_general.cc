@@ -20,7 +20,7 @@
 #ifndef ACCELERATE_KERNELS_SPARSE_DOT_GENERAL_TASK_
 #define ACCELERATE_KERNELS_SPARSE_DOT_GENERAL_TASK_
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sparse_dot_general {
 
 // The work of a thread at a time: elements or rows of one matrix, and columns
 // of the result.
@@ -46,12 +46,12 @@ inline uint64_t PlaceOf(int64_t i, int64_t size) {
   return static_cast<uint64_t>(i < 0 ? i + size : i);
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sparse_dot_general
 
 #endif  // ACCELERATE_KERNELS_SPARSE_DOT_GENERAL_TASK_
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sparse_dot_general {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -207,12 +207,12 @@ void RunRows(const Task& t) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sparse_dot_general
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sparse_dot_general {
 namespace {
 
 // Bytes that an element makes a thread read and write.
@@ -373,6 +373,6 @@ XLA_FFI_KIT_INSTANTIATE(double, int32_t)
 XLA_FFI_KIT_INSTANTIATE(double, int64_t)
 #undef XLA_FFI_KIT_INSTANTIATE
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sparse_dot_general
 
 #endif  // HWY_ONCE

@@ -7,7 +7,9 @@
 
 #include "xla_ffi/core/executor.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sparse_dot_general {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 // out[b] = lhs[b] rhs[b] for each b < batch. lhs[b] has `rows` rows; rhs[b] has
 // `length` rows and `columns` columns, row-major, and so has out[b]; out
@@ -58,6 +60,6 @@ template <typename T, typename I>
 void MultiplyRows(const SparseProblem<T>& problem, const RowIndices<I>& indices,
                   const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sparse_dot_general
 
 #endif  // ACCELERATE_KERNELS_SPARSE_DOT_GENERAL_SPARSE_DOT_GENERAL_H_

@@ -8,7 +8,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sparse_dot_general {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -134,4 +134,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateBcsrDotGeneralCpu,
                               (Checked<kBcsr, RunBcsr>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateBcsrDotGeneralCpu, kBcsr);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sparse_dot_general

@@ -8,8 +8,10 @@
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sparse_dot_general {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 
@@ -114,4 +116,4 @@ TEST_F(SparseDotGeneralHandlerTest, SaysWhatItExpects) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sparse_dot_general

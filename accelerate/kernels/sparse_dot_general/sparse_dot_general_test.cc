@@ -12,8 +12,10 @@
 #include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/threaded_pool.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::sparse_dot_general {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 // Indices of rows and columns, and elements that have them.
 template <typename T, typename I>
@@ -236,4 +238,4 @@ TEST(SparseDotGeneralThreadsTest, ThreadsShareTheWork) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::sparse_dot_general

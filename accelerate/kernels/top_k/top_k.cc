@@ -13,7 +13,7 @@
 #include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::top_k {
 namespace {
 
 // Codes that ascend where the elements descend: the best has the lowest code.
@@ -263,4 +263,4 @@ ScratchStatus TopK(const TopKProblem& problem, const Executor& executor) {
   return std::visit(select, problem.code);
 }
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::top_k

@@ -9,7 +9,9 @@
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::top_k {
+
+using namespace xla_ffi_kit;  // its types and threads
 
 struct TopKProblem {
   int64_t rows = 0;
@@ -33,6 +35,6 @@ struct TopKProblem {
 // each of n; without memory for it the outputs are undefined.
 ScratchStatus TopK(const TopKProblem& problem, const Executor& executor);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::top_k
 
 #endif  // ACCELERATE_KERNELS_TOP_K_TOP_K_H_

@@ -9,7 +9,7 @@
 #include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::top_k {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -63,4 +63,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateTopKCpu,
                               (Checked<kTopK, RunTopK>), BindCall());
 XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateTopKCpu, kTopK);
 
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::top_k

@@ -16,8 +16,10 @@
 #include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
-namespace xla_ffi_kit {
+namespace xla_ffi_accelerate::top_k {
 namespace {
+
+namespace testing = ::xla_ffi_kit::testing;
 
 using testing::CallFrame;
 using testing::Status;
@@ -197,4 +199,4 @@ TEST(TopKHandlerTest, RefusesNullDataOfElements) {
 }
 
 }  // namespace
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_accelerate::top_k

@@ -32,7 +32,7 @@ ffi::Error Run(ffi::ThreadPool pool, double beta, ffi::AnyBuffer x,
         using T = typename decltype(tag)::type;
         const auto* in = static_cast<const T*>(x.untyped_data());
         auto* out = static_cast<T*>(y->untyped_data());
-        kit::ParallelFor(pool, x.element_count(), 2 * sizeof(T),
+        kit::ParallelFor(pool, kit::ElementCount(x), 2 * sizeof(T),
                          [&](int64_t begin, int64_t end) noexcept {
                            Kernel(in + begin, end - begin, beta, out + begin);
                          });

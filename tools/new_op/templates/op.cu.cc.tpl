@@ -32,8 +32,9 @@ ffi::Error Run(cudaStream_t stream, double beta, ffi::AnyBuffer x,
         const Kernel<T> kernel = {static_cast<const T*>(x.untyped_data()),
                                   static_cast<kit::AccumulationType<T>>(beta),
                                   static_cast<T*>(y->untyped_data())};
-        return kit::CudaStatus(
-            kOp, kit::LaunchElementwise<1>(x.element_count(), kernel, stream));
+        const int64_t n = kit::ElementCount(x);
+        return kit::CudaStatus(kOp,
+                               kit::LaunchElementwise<1>(n, kernel, stream));
       });
 }
 

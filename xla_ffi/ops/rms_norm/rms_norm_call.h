@@ -20,8 +20,8 @@ namespace ffi = ::xla::ffi;
 inline constexpr Argument kX =
     Operand("operand x").Of(FloatTypes()).RankAtLeast(1);
 inline constexpr Argument kWeight = Operand("operand weight").DtypeOf(0);
-constexpr Argument Scale(const char* place) {
-  return Operand(place)
+constexpr Argument Scale(const Argument& scale) {
+  return scale
       .Of(TypeList<float, double>())
       .ShapeWithoutLastOf(0, "like operand x without its last axis");
 }
@@ -40,7 +40,7 @@ inline constexpr Argument kForwardArguments[] = {
         .Optional(),
     Result("result y").Like(0),
     Result("result sum").Like(0).GivenWith(kForwardResidual),
-    Scale("result scale").Optional(),
+    Scale(Result("result scale")).Optional(),
 };
 inline constexpr Attribute kForwardAttributes[] = {Eps()};
 inline constexpr XlaFfiKit_Signature kForward = MakeSignature(
@@ -51,7 +51,7 @@ enum { kBackwardScale = 2, kBackwardWeight = 3, kBackwardWorkspace = 7 };
 inline constexpr Argument kBackwardArguments[] = {
     kX,
     Operand("operand ct").Like(0),
-    Scale("operand scale").Optional(),
+    Scale(Operand("operand scale")).Optional(),
     Result("result dx").Like(0),
 };
 inline constexpr Attribute kBackwardAttributes[] = {
@@ -63,7 +63,7 @@ inline constexpr XlaFfiKit_Signature kBackward = MakeSignature(
 inline constexpr Argument kWeightBackwardArguments[] = {
     kX,
     Operand("operand ct").Like(0),
-    Scale("operand scale"),
+    Scale(Operand("operand scale")),
     kWeight,
     Operand("operand ct_sum").Like(0).Optional(),
     Result("result dx").Like(0),

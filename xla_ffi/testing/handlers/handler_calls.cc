@@ -3,7 +3,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <stdexcept>
+#include <string>
 #include <vector>
+
+#include "xla_ffi/core/batch_shape.h"
 
 namespace xla_ffi_kit::testing {
 namespace {
@@ -11,12 +15,24 @@ namespace {
 namespace ffi = ::xla::ffi;
 using Dims = CallFrame::Dims;
 
-// Memory of zeros for operands and results of any dtype.
-void* Bytes(int which) {
-  static void* memory[6] = {};
-  void*& of_this = memory[which];
-  if (of_this == nullptr) of_this = std::calloc(1, kMaxHandlerCallBytes);
-  return of_this;
+// Memory of zeros for an operand or a result, the `which`th of a call, of that
+// many bytes. As it may be given again in another call, it stays where it is.
+void* Bytes(size_t which, size_t bytes) {
+  if (bytes > static_cast<size_t>(kMaxHandlerCallBytes)) {
+    throw std::length_error("MakeFrame: expected arrays of up to " +
+                            std::to_string(kMaxHandlerCallBytes) +
+                            " bytes, got one of " + std::to_string(bytes));
+  }
+  static std::vector<void*>& memory = *new std::vector<void*>;
+  while (memory.size() <= which) {
+    memory.push_back(std::calloc(1, kMaxHandlerCallBytes));
+  }
+  return memory[which];
+}
+
+size_t SizeOf(ffi::DataType dtype, const Dims& dims) {
+  return ffi::ByteWidth(dtype) *
+         static_cast<size_t>(Product({dims.data(), dims.size()}));
 }
 
 XLA_FFI_DataType C(ffi::DataType dtype) {
@@ -43,12 +59,14 @@ CallFrame MakeFrame(const std::vector<ffi::DataType>& args,
                     const std::vector<ffi::DataType>& rets,
                     const std::vector<CallFrame::Dims>& ret_dims) {
   CallFrame frame;
-  int next = 0;
+  size_t next = 0;
   for (size_t i = 0; i < args.size(); ++i) {
-    frame.Arg(C(args[i]), Bytes(next++), arg_dims[i]);
+    frame.Arg(C(args[i]), Bytes(next++, SizeOf(args[i], arg_dims[i])),
+              arg_dims[i]);
   }
   for (size_t i = 0; i < rets.size(); ++i) {
-    frame.Ret(C(rets[i]), Bytes(next++), ret_dims[i]);
+    frame.Ret(C(rets[i]), Bytes(next++, SizeOf(rets[i], ret_dims[i])),
+              ret_dims[i]);
   }
   return frame;
 }

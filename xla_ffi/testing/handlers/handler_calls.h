@@ -33,7 +33,7 @@ struct HandlerCall {
 using HandlerCallMap = std::map<std::string, std::vector<HandlerCall>>;
 
 // Operands, then results, each in memory of its own: zeros, until somebody
-// writes to it. All calls share it.
+// writes to it. All calls share it. Arrays have up to kMaxHandlerCallBytes.
 CallFrame MakeFrame(const std::vector<::xla::ffi::DataType>& args,
                     const std::vector<CallFrame::Dims>& arg_dims,
                     const std::vector<::xla::ffi::DataType>& rets,

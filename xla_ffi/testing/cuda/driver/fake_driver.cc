@@ -75,6 +75,10 @@ int cuCtxPopCurrent_v2(void** context) {
   State().current = &State().major;
   return Call("cuCtxPopCurrent");
 }
+int cuCtxGetId(void* context, unsigned long long* number) {
+  *number = State().numbers[context];
+  return Call("cuCtxGetId");
+}
 int cuCtxGetDevice(int* device) {
   *device = 0;
   return 0;

@@ -15,6 +15,8 @@ struct FakeDriver {
   int major = 9, minor = 0;    // compute capability
   void* current = &major;      // the context of this thread
   void* of_streams = nullptr;  // the context of all streams; null: `current`
+  // Context -> its number, 0 unless told.
+  std::map<void*, unsigned long long> numbers;
   int capture_mode = 0;        // CU_STREAM_CAPTURE_MODE_GLOBAL
   bool is_capturing = false;
   std::vector<std::string> calls;  // of the functions, with what matters
