@@ -1,10 +1,10 @@
 """Switches xla_ffi_accelerate on in any program: XLA_FFI_ACCELERATE=exact.
 
 JAX imports the modules that entry points of the group `jax_plugins` name, and
-calls their `initialize` when it starts its backends, before anything is lowered.
-Without the variable, this one imports nothing; so it is in no package. One that
-is in the folder `jax_plugins` is not found beside another distribution's that
-has an `__init__.py`.
+calls their `initialize` when it starts its backends, before anything is
+lowered. Without the variable, this one imports nothing; so it is in no package.
+One that is in the folder `jax_plugins` is not found beside another
+distribution's that has an `__init__.py`.
 """
 
 import os

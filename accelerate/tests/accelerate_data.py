@@ -111,8 +111,9 @@ def check_equal(
 ) -> None:
     """Runs each (function, arguments) with JAX's own code and with the kit's.
 
-    With all exact names on, and with these. The results have to agree bit for bit. All of them run without the kit
-    first: to change over costs every compiled function.
+    With all exact names on, and with these. The results have to agree bit for
+    bit. All of them run without the kit first: to change over costs every
+    compiled function.
     """
     arrays = [args for _, args in cases.values()]
     with _compilation_for(arrays):

@@ -32,9 +32,7 @@ SKIPPABLE = {
     "aliases": ("the operation has no aliases",),
     "special values": ("no real floating-point operand",),
     "attributes": ("the operation has no attributes",),
-    "vmap on meshes": (
-        "vmap repeats operands: see auto mesh, explicit mesh",
-    ),
+    "vmap on meshes": ("vmap repeats operands: see auto mesh, explicit mesh",),
     "side effects on meshes": ("the operation has no side effects",),
     "jacobians": (*INTEGERS, "no floating-point result"),
     **dict.fromkeys(("jvp", "grad", "second order", "vmap of grad"), INTEGERS),

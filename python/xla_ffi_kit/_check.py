@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ def array(op: str, name: str, value: ArrayLike) -> jax.Array:
         # Not everything that is traced is an array.
         kind = jax.typeof(value)
         if isinstance(kind, jax.core.ShapedArray):
-            return value
+            return cast(jax.Array, value)
         got = f"a value of type {type(kind).__name__}; pass the arrays in it"
     elif isinstance(value, jax.Array):
         return value

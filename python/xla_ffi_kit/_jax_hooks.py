@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import jax
 from jax._src import core, dispatch, effects, xla_bridge
@@ -160,7 +160,7 @@ def mesh_of(ctx: LoweringRuleContext) -> AbstractMesh:
     """
     for aval in shaped([*ctx.avals_in, *ctx.avals_out]):
         if not aval.sharding.mesh.empty:
-            return aval.sharding.mesh
+            return cast(AbstractMesh, aval.sharding.mesh)
     return AbstractMesh((), ())
 
 
@@ -198,13 +198,15 @@ def xla_may_partition(ctx: LoweringRuleContext) -> bool:
     return partition_count(ctx) > 1
 
 
-XlaShape = xla_client.Shape
-HloSharding = xla_client.HloSharding
+# Neither has types.
+XlaShape: TypeAlias = Any
+HloSharding: Any = xla_client.HloSharding
+Sharding: TypeAlias = Any
 # The arguments are the shapes and shardings of the operands, those of the
 # result and the call's configuration.
 Partition: TypeAlias = Callable[
-    [Sequence[XlaShape], Sequence[HloSharding], XlaShape, HloSharding, bytes],
-    tuple[bytes, Sequence[HloSharding], HloSharding],
+    [Sequence[XlaShape], Sequence[Sharding], XlaShape, Sharding, bytes],
+    tuple[bytes, Sequence[Sharding], Sharding],
 ]
 
 
@@ -218,10 +220,10 @@ def register_partitioner(target: str, partition: Partition) -> None:
 
     def replicated(
         _: Sequence[XlaShape],
-        __: Sequence[HloSharding],
+        __: Sequence[Sharding],
         result: XlaShape,
         ___: bytes,
-    ) -> HloSharding:
+    ) -> Sharding:
         whole = HloSharding.replicate()
         if not result.is_tuple():
             return whole

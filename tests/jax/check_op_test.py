@@ -40,9 +40,7 @@ SKIPPABLE = {
     "empty kernel axis": ("no kernel axes",),
     "special values": ("no real floating-point operand",),
     "attributes": ("the operation has no attributes",),
-    "vmap on meshes": (
-        "vmap repeats operands: see auto mesh, explicit mesh",
-    ),
+    "vmap on meshes": ("vmap repeats operands: see auto mesh, explicit mesh",),
     "side effects on meshes": ("the operation has no side effects",),
     "jacobians": (*INTEGERS, "no floating-point result", "complex Jacobians"),
     **dict.fromkeys(("jvp", "grad", "second order", "vmap of grad"), INTEGERS),

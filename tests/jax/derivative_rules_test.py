@@ -15,9 +15,7 @@ def operation(reference=lambda x, y: x * y, **options):
 HERE = {"kernel_axes": 0, "handlers": {}}
 PRODUCTS = {
     "reference": operation(),
-    "jvp": operation(
-        jvp=lambda p, t: (p[0] * p[1], p[0] * t[1] + t[0] * p[1])
-    ),
+    "jvp": operation(jvp=lambda p, t: (p[0] * p[1], p[0] * t[1] + t[0] * p[1])),
     "vjp": operation(
         vjp=(
             lambda x, y: (x * y, (x, y)),

@@ -111,8 +111,8 @@ def angle_of_zeros():
     return bool(jnp.isnan(angle).any())
 
 
-# A busy machine may take long, but only threads that wait for each other take no
-# time of the processor. On two cores, XLA has two threads.
+# A busy machine may take long, but only threads that wait for each other take
+# no time of the processor. On two cores, XLA has two threads.
 SOLVES = """
 import os, threading, time
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])

@@ -57,7 +57,7 @@ def newer_headers():
 
 
 def typo():
-    register("missing.tpyo")
+    register("missing.mistyped")
 
 
 def other_platform():

@@ -169,7 +169,7 @@ def test_a_surrogate_is_no_character():
         (
             "'c++",
             "the environment variable CXX: expected the words of a command, "
-            "got \"'c++\" (No closing quotation)",
+            'got "\'c++" (No closing quotation)',
         ),
         (
             "true",

@@ -202,5 +202,7 @@ def test_bad_switch():
         xla_ffi_kit.use_reference(3),
     ):
         pass
-    with pytest.raises(ValueError, match="expected None, 'reference' or 'handler'"):
+    with pytest.raises(
+        ValueError, match="expected None, 'reference' or 'handler'"
+    ):
         relu_op(np.float32(1), implementation="kernel")

@@ -74,8 +74,7 @@ bool IsWithin(const XlaFfiKit_Attribute& attribute, double value) {
 std::string FloatBoundsText(const XlaFfiKit_Attribute& attribute) {
   const std::string min = std::to_string(attribute.min);
   if (attribute.max == kNoMax) return "a finite value >= " + min;
-  return "a finite value from " + min + " to " +
-         std::to_string(attribute.max);
+  return "a finite value from " + min + " to " + std::to_string(attribute.max);
 }
 
 // The value of a scalar of any dtype of integers: 65 bits hold it.

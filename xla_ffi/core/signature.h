@@ -264,8 +264,8 @@ constexpr void CheckArguments(const Argument (&arguments)[kArguments],
     }
     bool is_named = to.last == nullptr;
     for (const Attribute& attribute : attributes) {
-      is_named = is_named || (attribute.name != nullptr &&
-                              IsSame(attribute.name, to.last));
+      is_named = is_named ||
+                 (attribute.name != nullptr && IsSame(attribute.name, to.last));
     }
     if (!is_named) SignatureIsWrong("a shape names one of the attributes");
   }

@@ -170,10 +170,8 @@ TEST(SignatureTest, WhatHasNoLastAxisIsRefused) {
 constexpr Argument kBoundedArguments[] = {Operand("operand x"),
                                           Result("result y")};
 constexpr Attribute kBoundedAttributes[] = {
-    Scalar<uint8_t>("byte").Between(1, 3),
-    Scalar<uint64_t>("huge").AtLeast(1),
-    Scalar<int32_t>("int").Between(0, 3),
-    Scalar<float>("rate").Between(0, 1),
+    Scalar<uint8_t>("byte").Between(1, 3), Scalar<uint64_t>("huge").AtLeast(1),
+    Scalar<int32_t>("int").Between(0, 3),  Scalar<float>("rate").Between(0, 1),
     Scalar<double>("ratio").Between(0, 1),
 };
 constexpr XlaFfiKit_Signature kBounded =

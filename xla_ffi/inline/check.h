@@ -69,7 +69,7 @@ class Text {
     const int begin = c[0] << 8 | c[1];
     const bool is_none = begin < 0xe0a0 ? size == 3
                          : size == 3    ? begin >= 0xeda0 && begin < 0xee00
-                         : begin < 0xf090 || begin >= 0xf490;
+                                        : begin < 0xf090 || begin >= 0xf490;
     return size > 2 && is_none ? 0 : size;
   }
 

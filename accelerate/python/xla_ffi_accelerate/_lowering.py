@@ -204,7 +204,7 @@ def _decide(
     reason = rule.covers(*avals, **parameters)
     if reason is None and rule.padded is not None:
         pad = _pads.find(ctx, operands[0])
-        reason = pad and rule.padded(pad, *avals, **parameters)
+        reason = rule.padded(pad, *avals, **parameters) if pad else None
     if reason is not None:
         return reason
     if lowering.xla_may_partition(ctx):

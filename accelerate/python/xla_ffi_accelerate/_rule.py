@@ -57,8 +57,8 @@ class Rule:
         library and is exported too.
       partitions: whether sharded operands stay in place if XLA's own code
         leaves them there. It is a function if this depends on the call.
-      padded: `padded(pad, *avals, **parameters)`, as `covers`, of the `Pad` that
-        has made the first operand, if there is one and XLA may fold it.
+      padded: `padded(pad, *avals, **parameters)`, as `covers`, of the `Pad`
+        that has made the first operand, if there is one and XLA may fold it.
       test: the test that it has to pass on an unverified release of jaxlib.
       x64: whether `call` computes in double precision.
     """

@@ -50,9 +50,9 @@ def enable(*names: str, exact: bool = True) -> None:
     release of JAX that is not verified, a rule that depends on the order of
     XLA's sums tests itself when a program first needs it.
 
-    Up to jax 0.10, "loops" adds an option to XLA_FLAGS in the environment of the
-    process, where XLA and JAX's compilation cache read it; programs that the
-    process starts have it too.
+    Up to jax 0.10, "loops" adds an option to XLA_FLAGS in the environment of
+    the process, where XLA and JAX's compilation cache read it; programs that
+    the process starts have it too.
 
     Args:
       *names: the names to enable, in addition to those that are on. For

@@ -74,7 +74,7 @@ def after(b: Builder) -> None:
     """
     options = ["{x}[..., 1:]", "{x}[..., ::-1]", "{x}[..., -1:]"]
     dtype = b.aval.dtype
-    if dtype != bool:
+    if dtype != np.bool_:
         if b.program.name != "cumprod":
             options += ["{x} - {x}.dtype.type(1)", "jnp.sum({x}, -1)"]
             options += ["jnp.sum({x}, 0)", "jnp.sum({x})"]

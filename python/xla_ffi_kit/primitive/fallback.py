@@ -38,7 +38,11 @@ def reason(spec: OpSpec, platform: str) -> str | None:
         known = ", ".join(spec.handlers)
         return f"it has handlers for {f'{known} alone' if known else _NONE}"
     target = target_of(handler)
-    if spec.if_registered and not registration.is_registered(target, platform):
+    if (
+        spec.if_registered
+        and target is not None
+        and not registration.is_registered(target, platform)
+    ):
         return (
             f"no target {target!r} is registered; give libraries= or register "
             "it with jax.ffi.register_ffi_target (as api_version=1) before the "

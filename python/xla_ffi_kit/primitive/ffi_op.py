@@ -291,12 +291,10 @@ class FfiOp(OpSpec, Generic[R]):
         if by_reference:
             operand_checks.leading_shape(self, arrays)
             found = self._types(arrays, values)
-            results = found.pack(self._run_reference(values, *arrays))
-        elif _jax_hooks.is_eager():
-            results = self._compiled(values)(*arrays)
-        else:
-            results = self._bind(arrays, values)
-        return cast(R, results)
+            return cast(R, found.pack(self._run_reference(values, *arrays)))
+        if _jax_hooks.is_eager():
+            return cast(R, self._compiled(values)(*arrays))
+        return cast(R, self._bind(arrays, values))
 
     def _is_reference(self, implementation: str) -> bool:
         """Whether a call asks for the reference, or else for the handler."""

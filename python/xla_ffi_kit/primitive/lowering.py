@@ -311,5 +311,3 @@ def _needs_partitioned(
         return True
     # XLA splits the same axes of all operands or none, and sums up nothing.
     return splits and (batched or bool(spec.shared_results))
-
-

@@ -20,7 +20,7 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape
-from xla_ffi_kit._jax_hooks import HloSharding, XlaShape
+from xla_ffi_kit._jax_hooks import HloSharding, Sharding, XlaShape
 from xla_ffi_kit.primitive import sharding
 from xla_ffi_kit.primitive.sharding import AxisSpec
 from xla_ffi_kit.primitive.spec import Arrays
@@ -95,11 +95,11 @@ def _struct(aval: ShapedArray) -> jax.ShapeDtypeStruct:
 
 def _partition(
     shapes: Sequence[XlaShape],
-    shardings: Sequence[HloSharding],
+    shardings: Sequence[Sharding],
     result: XlaShape,
-    result_sharding: HloSharding,
+    result_sharding: Sharding,
     key: bytes,
-) -> tuple[bytes, Sequence[HloSharding], HloSharding]:
+) -> tuple[bytes, Sequence[Sharding], Sharding]:
     """The program of one device, and the shardings of its operands and results.
 
     XLA calls it for each call of `_TARGET` in a program.
@@ -124,7 +124,7 @@ def _partition(
 
 
 def _parts(
-    arrays: Sequence[XlaShape], ways: Sequence[HloSharding]
+    arrays: Sequence[XlaShape], ways: Sequence[Sharding]
 ) -> list[jax.ShapeDtypeStruct] | None:
     """What a device has of each array; None if one of them would be padded."""
     parts = []
@@ -203,10 +203,7 @@ def in_manual_region(
     mapped = jax.shard_map(
         run,
         mesh=mesh,
-        in_specs=tuple(
-            spec_of(i, a.shape)
-            for i, a in enumerate(avals)
-        ),
+        in_specs=tuple(spec_of(i, a.shape) for i, a in enumerate(avals)),
         out_specs=PartitionSpec(*specs),
         axis_names=set(mesh.axis_names) - manual,
         check_vma=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import jax
 
@@ -31,16 +31,15 @@ def arrays(
     found = flatten(returned)
     _check_each(spec, what, "an array or a tuple of arrays", found)
     _check_count(spec, what, found, count, each)
-    return found
+    return cast(Arrays, found)
 
 
 def cotangents(
-    spec: OpSpec, what: str, returned: object, count: int, operand: str
+    spec: OpSpec, what: str, returned: Any, count: int, operand: str
 ) -> Cotangents:
     """Returns cotangents as a tuple of `count`, one per `operand`."""
-    found = (returned,)
-    if isinstance(returned, tuple | list):
-        found = tuple(returned)
+    is_one = not isinstance(returned, tuple | list)
+    found = cast(Cotangents, (returned,) if is_one else tuple(returned))
     given = [x for x in found if x is not None]
     _check_each(spec, what, "arrays or None", given)
     each = f", one for each {operand} (None for one without)"

@@ -291,9 +291,7 @@ def _link(
     return _run(name, command, work, library)
 
 
-def _run(
-    name: str, command: list[str], work: str, *files: pathlib.Path
-) -> str:
+def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
     """Runs a compiler, which makes some files, and returns its output."""
     environment = os.environ | {"TMPDIR": work, "LC_ALL": "C"}
     try:

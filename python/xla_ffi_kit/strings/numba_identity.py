@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-_PLAIN = (bool, int, float, complex, str, bytes, np.dtype)
-_PLAIN += (type(None), type(...), slice)
+_NUMBERS = (bool, int, float, complex)
+_PLAIN = (*_NUMBERS, str, bytes, np.dtype, type(None), type(...), slice)
 
 
 def digest(*parts: object) -> str:

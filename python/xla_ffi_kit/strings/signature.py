@@ -50,14 +50,10 @@ def read(library: HandlerLibrary, source: Source) -> Signature:
             f"{source.name}: attributes: expected types that do not depend on "
             "the template's parameters"
         )
-    found = dict(zip(source.attributes, attributes[0], strict=True))
-    for name, type_ in found.items():
+    named = dict(zip(source.attributes, attributes[0], strict=True))
+    for name, type_ in named.items():
         element_types.attribute(f"{source.name}: attribute {name}", type_)
-    return Signature(
-        found,
-        tuple(kinds["i"]),
-        tuple(kinds["o"]),
-    )
+    return Signature(named, tuple(kinds["i"]), tuple(kinds["o"]))
 
 
 def _dtype(code: int) -> np.dtype:

@@ -139,9 +139,7 @@ def uneven_batch(run: Runner) -> None:
         call = Call.of(
             unusual.uneven_on_mesh, axes, _SIZE, axes=axes, kind=kind
         )
-        text, program = cast(
-            tuple[str, Callable[[], object]], run.run(call)
-        )
+        text, program = cast(tuple[str, Callable[[], object]], run.run(call))
         for target in _checks_calls.targets(run):
             _check_padding(run, call, target, text)
         got = jax.tree.leaves(program())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -93,11 +93,7 @@ def special_values(run: Runner) -> None:
     if run.op.reference is None:
         raise Skipped("the operation has no reference")
     xs = run.case.operands()
-    floats = [
-        i
-        for i, x in enumerate(xs)
-        if x.size and _is_real(x)
-    ]
+    floats = [i for i, x in enumerate(xs) if x.size and _is_real(x)]
     if not floats:
         raise Skipped("no real floating-point operand")
     single = any(
@@ -249,7 +245,7 @@ def empty_kernel_axis(run: Runner) -> None:
 def _without_elements(run: Runner, call: Call) -> list[object]:
     """The results; what the handler leaves unwritten is no zero by chance."""
     got = jax.tree.leaves(run.run(call))
-    axes = dict(call.options)["axes"]
+    axes: Any = dict(call.options)["axes"]
     operands = unusual.emptied(run.case.operands(), axes)
     with contextlib.suppress(Skipped):
         return [*_guarded(run, operands).results(_UNWRITTEN)]
@@ -300,8 +296,9 @@ def _others(value: object, kind: object) -> list[object]:
 def _heeds(run: Runner, name: str, value: object) -> bool:
     """Compares calls with another value; False if the reference refuses it."""
     for scale in (1.0, 2.0**-10):
-        options = {"changed": ((name, value),), "scale": scale}
-        call = Call.of(unusual.with_attributes, **options)
+        call = Call.of(
+            unusual.with_attributes, changed=((name, value),), scale=scale
+        )
         same = Call.of(unusual.with_attributes, changed=(), scale=scale)
         try:
             want = run.run(call, reference=True)

@@ -202,8 +202,8 @@ class GuardedCall:
                 memory.written, ("before", "behind"), strict=True
             ):
                 if count:
-                    promised = "`results`" if self._op.results else (
-                        "the reference"
+                    promised = (
+                        "`results`" if self._op.results else ("the reference")
                     )
                     return (
                         f"result {i}: the handler writes at least {count} "

@@ -21,8 +21,7 @@ inline constexpr Argument kX =
     Operand("operand x").Of(FloatTypes()).RankAtLeast(1);
 inline constexpr Argument kWeight = Operand("operand weight").DtypeOf(0);
 constexpr Argument Scale(const Argument& scale) {
-  return scale
-      .Of(TypeList<float, double>())
+  return scale.Of(TypeList<float, double>())
       .ShapeWithoutLastOf(0, "like operand x without its last axis");
 }
 constexpr Attribute Eps() {

@@ -42,9 +42,7 @@ def _along(
     order = [i for i in range(rank) if i != axis] + [axis]
     rows = [jax.lax.transpose(x, order) for x in arrays]
     back = np.argsort(order)
-    return [
-        _laid_out(jax.lax.transpose(x, back)) for x in function(*rows)
-    ]
+    return [_laid_out(jax.lax.transpose(x, back)) for x in function(*rows)]
 
 
 def _laid_out(x: jax.Array) -> jax.Array:

@@ -17,7 +17,7 @@ struct FakeDriver {
   void* of_streams = nullptr;  // the context of all streams; null: `current`
   // Context -> its number, 0 unless told.
   std::map<void*, unsigned long long> numbers;
-  int capture_mode = 0;        // CU_STREAM_CAPTURE_MODE_GLOBAL
+  int capture_mode = 0;  // CU_STREAM_CAPTURE_MODE_GLOBAL
   bool is_capturing = false;
   std::vector<std::string> calls;  // of the functions, with what matters
 };
