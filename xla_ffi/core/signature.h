@@ -255,9 +255,8 @@ constexpr void CheckArguments(const Argument (&arguments)[kArguments],
       SignatureIsWrong("operands come before results");
     }
     has_results = is_result;
-    const int32_t last_model = to.is_repeated != 0 ? i : i - 1;
-    if (to.dtype_of > last_model || to.shape_of > last_model) {
-      SignatureIsWrong("an argument is like one that comes earlier");
+    if (to.dtype_of >= kCount || to.shape_of >= kCount) {
+      SignatureIsWrong("an argument is like one that there is");
     }
     if (to.given_with < 0 || to.given_with >= kCount) {
       SignatureIsWrong("GivenWith() names an argument by its number");

@@ -230,7 +230,7 @@ TEST(SignatureTest, RepeatedArgumentsMayBeMoreThanBits) {
 TEST(SignatureDeathTest, WhatRefusesEveryCallIsNoSignature) {
   const Argument x = Operand("operand x");
   const Argument swapped[] = {Result("result y"), x};
-  const Argument of_later[] = {x.Like(1), Result("result y")};
+  const Argument of_none_such[] = {x.Like(2), Result("result y")};
   const Argument of_none[] = {
       x, Result("result y").ShapeButLastOf(0, "of operand x", "cuont")};
   const Argument good[] = {x, Result("result y").Like(0)};
@@ -241,7 +241,7 @@ TEST(SignatureDeathTest, WhatRefusesEveryCallIsNoSignature) {
   EXPECT_DEATH(Result("output y"), "name of a result begins with");
   EXPECT_DEATH(Operand("input x"), "name of an operand begins with");
   EXPECT_DEATH(MakeSignature("o", swapped), "operands come before results");
-  EXPECT_DEATH(MakeSignature("o", of_later), "one that comes earlier");
+  EXPECT_DEATH(MakeSignature("o", of_none_such), "one that there is");
   EXPECT_DEATH(MakeSignature("o", of_none), "names one of the attributes");
   EXPECT_DEATH(MakeSignature("o", good, unsorted), "sorted by name");
   EXPECT_DEATH(MakeSignature("o", good, twice), "sorted by name");
