@@ -306,6 +306,57 @@ def test_shards_stay_in_place(kind, name):
     assert not [word for word in COLLECTIVES if word in text]
 
 
+@inline(
+    """
+    void weigh(kit::In<float> x, kit::In<float> y, kit::Out<float> z) {
+      const int64_t rows = z.size(), n = x.dim(-1);
+      for (int64_t r = 0; r < rows; ++r) {
+        z[r] = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          z[r] += (i + 1) * x[r * n + i] - y[r * n + i];
+        }
+      }
+    }""",
+    kernel_axes=1,
+    has_side_effect=True,
+)
+def weigh(x, y):
+    return jnp.sum(jnp.arange(1, x.shape[-1] + 1) * x - y, -1)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "first", "second"),
+    [
+        ("AA", P(None, "d"), P(None, "d")),  # of their kernel axis
+        ("AA", P("d", "e"), P("e", "d")),
+        ("AA", P(("d", "e")), P(("e", "d"))),
+        ("AE", P("d"), P("e")),  # each device has other rows of the second
+        ("EA", P(), P("d")),
+    ],
+)
+def test_operands_that_are_split_differently(kinds, first, second):
+    kinds = [AxisType.Auto if k == "A" else AxisType.Explicit for k in kinds]
+    order = [jax.devices()[i] for i in (3, 1, 0, 2)]
+    mesh = jax.make_mesh((2, 2), ("d", "e"), tuple(kinds), devices=order)
+    x = jax.device_put(X, NamedSharding(mesh, first))
+    y = jax.device_put(Y, NamedSharding(mesh, second))
+    check(jax.jit(weigh)(x, y), weigh, (X, Y))
+
+
+def test_of_two_batch_axes_the_one_that_is_divided_stays_split():
+    mesh = mesh_of("Auto")
+
+    def program(x):
+        x = jnp.concatenate([x, x[:, :1]], 1)  # of sizes 4 and 5
+        x = jax.lax.with_sharding_constraint(
+            x, NamedSharding(mesh, P("d", "e"))
+        )
+        return note(x)
+
+    x = X.reshape(4, 4, 4)
+    check(jax.jit(program)(x), program, (x,))
+
+
 # --- Side effects -------------------------------------------------------------
 
 calls = ctypes.CDLL(note.libraries[0].path).XlaFfiKit_Calls

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import weakref
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import jax
+import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
@@ -26,14 +29,24 @@ from xla_ffi_kit.primitive.sharding import AxisSpec
 from xla_ffi_kit.primitive.spec import Arrays
 
 _TARGET = "xla_ffi_kit.on_each_device"
+_Devices: TypeAlias = np.ndarray[Shape, np.dtype[np.int_]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Call:
-    """What XLA asks for the program of one device."""
+    """What XLA asks for the program of one device.
+
+    Attributes:
+      run: the operation, called with the part of each operand.
+      platform: the platform of its lowering.
+      lead: the leading shape that operands and results have.
+      axes: which of these axes each operand and each result has.
+    """
 
     run: Callable[..., Arrays]
     platform: str
+    lead: Shape
+    axes: Sequence[Sequence[int]]
 
 
 # By the hash of their program, which a program's cache key contains. A program
@@ -67,9 +80,18 @@ def split(
     """
     types = [_struct(a) for a in _jax_hooks.shaped(ctx.avals_in)]
     results = [_struct(a) for a in _jax_hooks.shaped(ctx.avals_out)]
+    names, replicated = sharding.batch_rule(
+        lead, [x.shape for x in (*types, *results)], shared
+    )
+    axes = [
+        [axis for axis, name in enumerate(own) if name not in replicated]
+        for own in names
+    ]
     program = _jax_hooks.module_of(run, types, platform)
-    key = hashlib.sha256(str(program).encode()).hexdigest()
-    _jax_hooks.keep_alive(ctx, _calls.setdefault(key, _Call(run, platform)))
+    text = f"{platform} {axes} {program}"
+    key = hashlib.sha256(text.encode()).hexdigest()
+    made = _Call(run, platform, lead, axes)
+    _jax_hooks.keep_alive(ctx, _calls.setdefault(key, made))
     call = _jax_hooks.custom_call(
         _TARGET,
         result_types=[
@@ -79,9 +101,6 @@ def split(
         operands=operands,
         backend_config=key,
         has_side_effect=has_side_effect,
-    )
-    names, replicated = sharding.batch_rule(
-        lead, [x.shape for x in (*types, *results)], shared
     )
     count = len(types)
     sharding.set_rule(call, names[:count], names[count:], replicated)
@@ -110,12 +129,18 @@ def _partition(
     ways = [*shardings]
     ways += result_sharding.tuple_elements() if is_tuple else [result_sharding]
     count = len(shapes)
-    parts = _parts(arrays, ways)
-    if parts is None or _results_of(call, parts[:count]) != parts[count:]:
-        ways = [HloSharding.replicate()] * len(arrays)
-        parts = _parts(arrays, ways)
-        assert parts is not None
-    module = _jax_hooks.module_of(call.run, parts[:count], call.platform)
+    # XLA asks with what the arrays have, which may be another device's rows
+    # for each of them, or a part of a kernel axis.
+    devices = _devices(call, ways)
+    ways = [
+        _sharding(x.dimensions(), axes, devices)
+        for x, axes in zip(arrays, call.axes, strict=True)
+    ]
+    parts = [
+        jax.ShapeDtypeStruct(way.tile(x).dimensions(), x.numpy_dtype())
+        for x, way in zip(arrays[:count], ways[:count], strict=True)
+    ]
+    module = _jax_hooks.module_of(call.run, parts, call.platform)
     if is_tuple:
         result_sharding = HloSharding.tuple_sharding(result, ways[count:])
     else:
@@ -123,33 +148,40 @@ def _partition(
     return mlir.module_to_bytecode(module), ways[:count], result_sharding
 
 
-def _parts(
-    arrays: Sequence[XlaShape], ways: Sequence[HloSharding]
-) -> list[jax.ShapeDtypeStruct] | None:
-    """What a device has of each array; None if one of them would be padded."""
-    parts = []
-    for array, way in zip(arrays, ways, strict=True):
-        shape = array.dimensions()
-        part = way.tile(array).dimensions()
-        if not way.is_replicated() and any(
-            size != own * pieces
-            for size, own, pieces in zip(
-                shape, part, way.tile_assignment_dimensions(), strict=False
-            )
-        ):
-            return None
-        parts.append(jax.ShapeDtypeStruct(part, array.numpy_dtype()))
-    return parts
+def _devices(call: _Call, ways: Sequence[HloSharding]) -> _Devices:
+    """Devices by the part of each batch axis that they have.
+
+    Another axis lists those that have the same parts. They are the devices of
+    the array that is split most, without the batch axes that would be padded.
+    """
+    rank = len(call.lead)
+    found = np.zeros((1,) * rank + (1,), int)
+    for way, axes in zip(ways, call.axes, strict=True):
+        if not way.is_tiled() or way.subgroup_types():
+            continue
+        pieces = way.tile_assignment_dimensions()
+        own = [pieces[axis] if axis in axes else 1 for axis in range(rank)]
+        devices = np.array(way.tile_assignment_devices()).reshape(pieces)
+        kept = [axis for axis in axes if call.lead[axis] % own[axis] == 0]
+        others = [axis for axis in range(len(pieces)) if axis not in kept]
+        shape = [own[axis] if axis in kept else 1 for axis in range(rank)]
+        devices = devices.transpose(*kept, *others).reshape(*shape, -1)
+        if math.prod(shape) > math.prod(found.shape[:-1]):
+            found = devices
+    return found
 
 
-def _results_of(
-    call: _Call, operands: Sequence[jax.ShapeDtypeStruct]
-) -> list[jax.ShapeDtypeStruct] | None:
-    """The types of a call's results; None if operands are split differently."""
-    try:
-        return list(jax.eval_shape(call.run, *operands))
-    except ValueError:
-        return None
+def _sharding(
+    shape: Shape, axes: Sequence[int], devices: _Devices
+) -> HloSharding:
+    """How an array that has these batch axes is split over `devices`."""
+    rank = devices.ndim - 1
+    missing = [axis for axis in range(rank) if axis not in axes]
+    pieces = [devices.shape[a] if a in axes else 1 for a in range(len(shape))]
+    if math.prod(pieces) == 1:
+        return HloSharding.replicate()
+    devices = devices.transpose(*axes, *missing, rank)
+    return _jax_hooks.tiled([*pieces, -1], devices)
 
 
 _jax_hooks.register_partitioner(_TARGET, _partition)
