@@ -362,6 +362,27 @@ def test_of_two_batch_axes_the_one_that_is_divided_stays_split():
 calls = ctypes.CDLL(note.libraries[0].path).XlaFfiKit_Calls
 
 
+@inline(
+    """
+    #include <atomic>
+    static std::atomic<long> calls{0};
+    extern "C" __attribute__((visibility("default"))) long XlaFfiKit_Calls() {
+      return calls;
+    }
+    void note_doubles(kit::In<double> x, kit::Out<double> y) {
+      ++calls;
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
+    }""",
+    kernel_axes=1,
+    has_side_effect=True,
+)
+def note_doubles(x):
+    return 2 * x
+
+
+double_calls = ctypes.CDLL(note_doubles.libraries[0].path).XlaFfiKit_Calls
+
+
 def unused(x):
     note(x)
     return jnp.sin(x)
@@ -408,6 +429,21 @@ def test_and_in_shard_map(name, names):
         check_vma=False,
     )
     assert count(mapped, *placed(mesh, [X])) == 4 * times
+
+
+def test_what_is_compiled_elsewhere_is_what_was_lowered():
+    with jax.enable_x64(True):
+        x = jax.device_put(
+            X.astype(np.float64), NamedSharding(mesh_of("Auto"), P("d"))
+        )
+        lowered = jax.jit(note_doubles).lower(x)
+    with xla_ffi_kit.use_reference():
+        compiled = lowered.compile()
+    before = double_calls()
+    got = compiled(x)
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(got, 2 * X.astype(np.float64))
+    assert double_calls() - before == 4
 
 
 @inline(

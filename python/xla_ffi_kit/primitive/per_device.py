@@ -24,7 +24,7 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape
 from xla_ffi_kit._jax_hooks import HloSharding, XlaShape
-from xla_ffi_kit.primitive import sharding
+from xla_ffi_kit.primitive import reference_switch, sharding
 from xla_ffi_kit.primitive.sharding import AxisSpec
 from xla_ffi_kit.primitive.spec import Arrays
 
@@ -41,12 +41,17 @@ class _Call:
       platform: the platform of its lowering.
       lead: the leading shape that operands and results have.
       axes: which of these axes each operand and each result has.
+      x64: JAX's setting where the program was lowered. It may be compiled
+        elsewhere, as on another thread.
+      references: the operations that run their reference there.
     """
 
     run: Callable[..., Arrays]
     platform: str
     lead: Shape
     axes: Sequence[Sequence[int]]
+    x64: bool
+    references: frozenset[str]
 
 
 # By the hash of their program, which a program's cache key contains. A program
@@ -90,7 +95,9 @@ def split(
     program = _jax_hooks.module_of(run, types, platform)
     text = f"{platform} {axes} {program}"
     key = hashlib.sha256(text.encode()).hexdigest()
-    made = _Call(run, platform, lead, axes)
+    x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    references = reference_switch.chosen()
+    made = _Call(run, platform, lead, axes, x64, references)
     _jax_hooks.keep_alive(ctx, _calls.setdefault(key, made))
     call = _jax_hooks.custom_call(
         _TARGET,
@@ -136,11 +143,15 @@ def _partition(
         _sharding(x.dimensions(), axes, devices)
         for x, axes in zip(arrays, call.axes, strict=True)
     ]
-    parts = [
-        jax.ShapeDtypeStruct(way.tile(x).dimensions(), x.numpy_dtype())
-        for x, way in zip(arrays[:count], ways[:count], strict=True)
-    ]
-    module = _jax_hooks.module_of(call.run, parts, call.platform)
+    with (
+        jax.enable_x64(call.x64),
+        reference_switch.choose(call.references),
+    ):
+        parts = [
+            jax.ShapeDtypeStruct(way.tile(x).dimensions(), x.numpy_dtype())
+            for x, way in zip(arrays[:count], ways[:count], strict=True)
+        ]
+        module = _jax_hooks.module_of(call.run, parts, call.platform)
     if is_tuple:
         result_sharding = HloSharding.tuple_sharding(result, ways[count:])
     else:
