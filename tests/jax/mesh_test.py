@@ -276,20 +276,19 @@ def test_exported_programs(kind, name):
 def test_exported_programs_of_any_number_of_rows(kind, program, operands):
     mesh = mesh_of(kind)
     (n,) = export.symbolic_shape("n")
-    with jax.set_mesh(mesh):
-        args = placed(mesh, operands, "d")
-        types = [
-            jax.ShapeDtypeStruct(
-                (4 * n, *x.shape[1:]) if len(x) == 16 else x.shape,
-                x.dtype,
-                sharding=x.sharding,
-            )
-            for x in args
-        ]
-        exported = export.export(
-            jax.jit(program), disabled_checks=xla_ffi_kit.export_checks()
-        )(*types)
-        got = jax.jit(exported.call)(*args)
+    args = placed(mesh, operands, "d")
+    types = [
+        jax.ShapeDtypeStruct(
+            (4 * n, *x.shape[1:]) if len(x) == 16 else x.shape,
+            x.dtype,
+            sharding=x.sharding,
+        )
+        for x in args
+    ]
+    exported = export.export(
+        jax.jit(program), disabled_checks=xla_ffi_kit.export_checks()
+    )(*types)
+    got = jax.jit(exported.call)(*args)
     check(got, program, operands)
 
 
