@@ -150,6 +150,25 @@ with_workspace = FfiOp(
 )
 
 
+def test_two_functions_that_agree_on_the_whole():
+    sixteen = FfiOp(
+        "test.of_rows",
+        lambda x: 2 * x,
+        kernel_axes=1,
+        handlers=of_rows.handlers,
+        libraries=of_rows.libraries,
+        shape_attributes=lambda x: {"rows": 16},
+    )
+    (x,) = placed(mesh_of("Auto"), [X])
+    right, wrong = (
+        jax.jit(lambda x, op=op: op(x)).lower(x)
+        for op in (counted_rows, sixteen)
+    )
+    np.testing.assert_array_equal(right.compile()(x), 2 * X)
+    with pytest.raises(Exception, match="not this many rows"):
+        jax.block_until_ready(wrong.compile()(x))
+
+
 def in_loop(op, x, *operands):
     """Calls an operation three times in a scan."""
 

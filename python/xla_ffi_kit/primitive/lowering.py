@@ -184,6 +184,7 @@ def _lower(
             operands,
             shared=spec.shared,
             has_side_effect=spec.has_side_effect,
+            needs_shapes=_needs_shapes(spec),
         )
     specs = () if way == "whole" else sharding.lead_specs(spec, avals, lead)
     return per_device.in_manual_region(

@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import jax
@@ -68,6 +68,7 @@ def split(
     *,
     shared: Sequence[int],
     has_side_effect: bool,
+    needs_shapes: bool,
 ) -> Sequence[ir.Value]:
     """Lowers to a call that XLA splits by asking for one device's program.
 
@@ -82,6 +83,7 @@ def split(
       operands: the operands' values.
       shared: which operands have no batch axes.
       has_side_effect: whether the call must be neither removed nor repeated.
+      needs_shapes: whether attributes depend on the shapes of a part.
     """
     types = [_struct(a) for a in _jax_hooks.shaped(ctx.avals_in)]
     results = [_struct(a) for a in _jax_hooks.shaped(ctx.avals_out)]
@@ -94,6 +96,10 @@ def split(
     ]
     program = _jax_hooks.module_of(run, types, platform)
     text = f"{platform} {axes} {program}"
+    if needs_shapes:  # Two functions may agree on the whole alone.
+        devices = _jax_hooks.partition_count(ctx)
+        for parts in _some_parts(types, axes, lead, devices):
+            text += str(_jax_hooks.module_of(run, parts, platform))
     key = hashlib.sha256(text.encode()).hexdigest()
     x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     references = reference_switch.chosen()
@@ -113,6 +119,28 @@ def split(
     sharding.set_rule(call, names[:count], names[count:], replicated)
     values: Sequence[ir.Value] = call.results
     return values
+
+
+def _some_parts(
+    types: Sequence[jax.ShapeDtypeStruct],
+    axes: Sequence[Sequence[int]],
+    lead: Shape,
+    devices: int,
+) -> Iterator[list[jax.ShapeDtypeStruct]]:
+    """Operands with one batch axis split, by each way to split it evenly."""
+    for axis, size in enumerate(lead):
+        for pieces in range(2, devices + 1):
+            if devices % pieces or size % pieces:
+                continue
+            yield [
+                x.update(
+                    shape=tuple(
+                        n // pieces if i == axis and i in own else n
+                        for i, n in enumerate(x.shape)
+                    )
+                )
+                for x, own in zip(types, axes[: len(types)], strict=True)
+            ]
 
 
 def _struct(aval: ShapedArray) -> jax.ShapeDtypeStruct:
