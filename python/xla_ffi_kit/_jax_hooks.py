@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 import jax
+import numpy as np
 from jax._src import core, dispatch, effects, xla_bridge
 from jax._src import custom_partitioning_sharding_rule as sdy_rule
 from jax._src.core import Primitive as Primitive
@@ -241,6 +242,22 @@ def register_partitioner(target: str, partition: Partition) -> None:
     )
     register()
     xla_bridge.register_plugin_callbacks(register)
+
+
+def tiled(
+    pieces: Sequence[int], devices: np.ndarray[Any, np.dtype[np.int_]]
+) -> Sharding:
+    """How an array is split into so many pieces of each axis.
+
+    Devices along the last axis, which the array has not, have the same piece.
+    Public JAX knows meshes only, and XLA's callback tells of none.
+    """
+    proto = xla_client.OpSharding()
+    proto.type = xla_client.OpSharding.Type.OTHER
+    proto.tile_assignment_dimensions = devices.reshape(pieces).shape
+    proto.tile_assignment_devices = devices.ravel()
+    proto.replicate_on_last_tile_dim = True
+    return HloSharding.from_proto(proto)
 
 
 def module_of(

@@ -9,6 +9,7 @@ os.environ["XLA_FLAGS"] = (
 
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 import xla_ffi_kit
@@ -141,3 +142,22 @@ def test_operation(name):
         if name.endswith("jvp"):  # made of others
             reasons += ("no handler for cpu",)
         assert row.status == "passed" or row.message in reasons, row
+
+
+@xla_ffi_kit.inline(
+    """
+    void threes(kit::Out<float> y) {
+      for (int64_t i = 0; i < y.size(); ++i) y[i] = 3;
+    }""",
+    kernel_axes=(),
+)
+def threes():
+    return jnp.full(5, 3, jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("op", "case"), [(threes, Case()), (relu_op, Case("float32[0,4]"))]
+)
+def test_no_operands_and_no_elements(op, case):
+    report = check_op(op, [case])
+    assert not report.failures

@@ -150,6 +150,25 @@ with_workspace = FfiOp(
 )
 
 
+def test_two_functions_that_agree_on_the_whole():
+    sixteen = FfiOp(
+        "test.of_rows",
+        lambda x: 2 * x,
+        kernel_axes=1,
+        handlers=of_rows.handlers,
+        libraries=of_rows.libraries,
+        shape_attributes=lambda x: {"rows": 16},
+    )
+    (x,) = placed(mesh_of("Auto"), [X])
+    right, wrong = (
+        jax.jit(lambda x, op=op: op(x)).lower(x)
+        for op in (counted_rows, sixteen)
+    )
+    np.testing.assert_array_equal(right.compile()(x), 2 * X)
+    with pytest.raises(Exception, match="not this many rows"):
+        jax.block_until_ready(wrong.compile()(x))
+
+
 def in_loop(op, x, *operands):
     """Calls an operation three times in a scan."""
 
@@ -268,6 +287,30 @@ def test_exported_programs(kind, name):
     check(got, program, operands)
 
 
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+@pytest.mark.parametrize(
+    ("program", "operands"),
+    [(add_to, (X, Y)), (jax.vmap(outer, (0, None)), (X, ROW))],
+)
+def test_exported_programs_of_any_number_of_rows(kind, program, operands):
+    mesh = mesh_of(kind)
+    (n,) = export.symbolic_shape("n")
+    args = placed(mesh, operands, "d")
+    types = [
+        jax.ShapeDtypeStruct(
+            (4 * n, *x.shape[1:]) if len(x) == 16 else x.shape,
+            x.dtype,
+            sharding=x.sharding,
+        )
+        for x in args
+    ]
+    exported = export.export(
+        jax.jit(program), disabled_checks=xla_ffi_kit.export_checks()
+    )(*types)
+    got = jax.jit(exported.call)(*args)
+    check(got, program, operands)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("names", [{"d"}, {"d", "e"}])
 def test_shard_map_over_some_axes_and_all(name, names):
@@ -306,9 +349,81 @@ def test_shards_stay_in_place(kind, name):
     assert not [word for word in COLLECTIVES if word in text]
 
 
+@inline(
+    """
+    void weigh(kit::In<float> x, kit::In<float> y, kit::Out<float> z) {
+      const int64_t rows = z.size(), n = x.dim(-1);
+      for (int64_t r = 0; r < rows; ++r) {
+        z[r] = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          z[r] += (i + 1) * x[r * n + i] - y[r * n + i];
+        }
+      }
+    }""",
+    kernel_axes=1,
+    has_side_effect=True,
+)
+def weigh(x, y):
+    return jnp.sum(jnp.arange(1, x.shape[-1] + 1) * x - y, -1)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "first", "second"),
+    [
+        ("AA", P(None, "d"), P(None, "d")),  # of their kernel axis
+        ("AA", P("d", "e"), P("e", "d")),
+        ("AA", P(("d", "e")), P(("e", "d"))),
+        ("AE", P("d"), P("e")),  # each device has other rows of the second
+        ("EA", P(), P("d")),
+    ],
+)
+def test_operands_that_are_split_differently(kinds, first, second):
+    kinds = [AxisType.Auto if k == "A" else AxisType.Explicit for k in kinds]
+    order = [jax.devices()[i] for i in (3, 1, 0, 2)]
+    mesh = jax.make_mesh((2, 2), ("d", "e"), tuple(kinds), devices=order)
+    x = jax.device_put(X, NamedSharding(mesh, first))
+    y = jax.device_put(Y, NamedSharding(mesh, second))
+    check(jax.jit(weigh)(x, y), weigh, (X, Y))
+
+
+def test_of_two_batch_axes_the_one_that_is_divided_stays_split():
+    mesh = mesh_of("Auto")
+
+    def program(x):
+        x = jnp.concatenate([x, x[:, :1]], 1)  # of sizes 4 and 5
+        x = jax.lax.with_sharding_constraint(
+            x, NamedSharding(mesh, P("d", "e"))
+        )
+        return note(x)
+
+    x = X.reshape(4, 4, 4)
+    check(jax.jit(program)(x), program, (x,))
+
+
 # --- Side effects -------------------------------------------------------------
 
 calls = ctypes.CDLL(note.libraries[0].path).XlaFfiKit_Calls
+
+
+@inline(
+    """
+    #include <atomic>
+    static std::atomic<long> calls{0};
+    extern "C" __attribute__((visibility("default"))) long XlaFfiKit_Calls() {
+      return calls;
+    }
+    void note_doubles(kit::In<double> x, kit::Out<double> y) {
+      ++calls;
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
+    }""",
+    kernel_axes=1,
+    has_side_effect=True,
+)
+def note_doubles(x):
+    return 2 * x
+
+
+double_calls = ctypes.CDLL(note_doubles.libraries[0].path).XlaFfiKit_Calls
 
 
 def unused(x):
@@ -357,6 +472,21 @@ def test_and_in_shard_map(name, names):
         check_vma=False,
     )
     assert count(mapped, *placed(mesh, [X])) == 4 * times
+
+
+def test_what_is_compiled_elsewhere_is_what_was_lowered():
+    with jax.enable_x64(True):
+        x = jax.device_put(
+            X.astype(np.float64), NamedSharding(mesh_of("Auto"), P("d"))
+        )
+        lowered = jax.jit(note_doubles).lower(x)
+    with xla_ffi_kit.use_reference():
+        compiled = lowered.compile()
+    before = double_calls()
+    got = compiled(x)
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(got, 2 * X.astype(np.float64))
+    assert double_calls() - before == 4
 
 
 @inline(

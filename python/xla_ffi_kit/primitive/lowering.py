@@ -184,6 +184,7 @@ def _lower(
             operands,
             shared=spec.shared,
             has_side_effect=spec.has_side_effect,
+            needs_shapes=_needs_shapes(spec),
         )
     specs = () if way == "whole" else sharding.lead_specs(spec, avals, lead)
     return per_device.in_manual_region(
@@ -224,8 +225,11 @@ def _way(
     if not lead:  # XLA would refuse a side effect outside of a `shard_map`.
         return "whole" if spec.has_side_effect else "call"
     is_static = _check.is_static(*(a.shape for a in avals))
+    if not is_static and not spec.has_side_effect:
+        # Gathered by XLA, which cannot refine sizes inside of a `shard_map`.
+        return "call"
     is_carried = _is_carried(spec, avals, lead)
-    if is_carried and (not is_static or sharding.divided(ctx, lead) == lead):
+    if is_carried and sharding.divided(ctx, lead) == lead:
         return "call"
     if not is_carried and sharding.is_explicit(_jax_hooks.mesh_of(ctx)):
         return "sharded"

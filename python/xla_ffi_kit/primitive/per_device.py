@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import jax
+import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
@@ -21,19 +24,34 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape
 from xla_ffi_kit._jax_hooks import HloSharding, Sharding, XlaShape
-from xla_ffi_kit.primitive import sharding
+from xla_ffi_kit.primitive import reference_switch, sharding
 from xla_ffi_kit.primitive.sharding import AxisSpec
 from xla_ffi_kit.primitive.spec import Arrays
 
 _TARGET = "xla_ffi_kit.on_each_device"
+_Devices: TypeAlias = np.ndarray[Shape, np.dtype[np.int_]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Call:
-    """What XLA asks for the program of one device."""
+    """What XLA asks for the program of one device.
+
+    Attributes:
+      run: the operation, called with the part of each operand.
+      platform: the platform of its lowering.
+      lead: the leading shape that operands and results have.
+      axes: which of these axes each operand and each result has.
+      x64: JAX's setting where the program was lowered. It may be compiled
+        elsewhere, as on another thread.
+      references: the operations that run their reference there.
+    """
 
     run: Callable[..., Arrays]
     platform: str
+    lead: Shape
+    axes: Sequence[Sequence[int]]
+    x64: bool
+    references: frozenset[str]
 
 
 # By the hash of their program, which a program's cache key contains. A program
@@ -50,6 +68,7 @@ def split(
     *,
     shared: Sequence[int],
     has_side_effect: bool,
+    needs_shapes: bool,
 ) -> Sequence[ir.Value]:
     """Lowers to a call that XLA splits by asking for one device's program.
 
@@ -64,12 +83,28 @@ def split(
       operands: the operands' values.
       shared: which operands have no batch axes.
       has_side_effect: whether the call must be neither removed nor repeated.
+      needs_shapes: whether attributes depend on the shapes of a part.
     """
     types = [_struct(a) for a in _jax_hooks.shaped(ctx.avals_in)]
     results = [_struct(a) for a in _jax_hooks.shaped(ctx.avals_out)]
+    names, replicated = sharding.batch_rule(
+        lead, [x.shape for x in (*types, *results)], shared
+    )
+    axes = [
+        [axis for axis, name in enumerate(own) if name not in replicated]
+        for own in names
+    ]
     program = _jax_hooks.module_of(run, types, platform)
-    key = hashlib.sha256(str(program).encode()).hexdigest()
-    _jax_hooks.keep_alive(ctx, _calls.setdefault(key, _Call(run, platform)))
+    text = f"{platform} {axes} {program}"
+    if needs_shapes:  # Two functions may agree on the whole alone.
+        devices = _jax_hooks.partition_count(ctx)
+        for parts in _some_parts(types, axes, lead, devices):
+            text += str(_jax_hooks.module_of(run, parts, platform))
+    key = hashlib.sha256(text.encode()).hexdigest()
+    x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    references = reference_switch.chosen()
+    made = _Call(run, platform, lead, axes, x64, references)
+    _jax_hooks.keep_alive(ctx, _calls.setdefault(key, made))
     call = _jax_hooks.custom_call(
         _TARGET,
         result_types=[
@@ -80,13 +115,32 @@ def split(
         backend_config=key,
         has_side_effect=has_side_effect,
     )
-    names, replicated = sharding.batch_rule(
-        lead, [x.shape for x in (*types, *results)], shared
-    )
     count = len(types)
     sharding.set_rule(call, names[:count], names[count:], replicated)
     values: Sequence[ir.Value] = call.results
     return values
+
+
+def _some_parts(
+    types: Sequence[jax.ShapeDtypeStruct],
+    axes: Sequence[Sequence[int]],
+    lead: Shape,
+    devices: int,
+) -> Iterator[list[jax.ShapeDtypeStruct]]:
+    """Operands with one batch axis split, by each way to split it evenly."""
+    for axis, size in enumerate(lead):
+        for pieces in range(2, devices + 1):
+            if devices % pieces or size % pieces:
+                continue
+            yield [
+                x.update(
+                    shape=tuple(
+                        n // pieces if i == axis and i in own else n
+                        for i, n in enumerate(x.shape)
+                    )
+                )
+                for x, own in zip(types, axes[: len(types)], strict=True)
+            ]
 
 
 def _struct(aval: ShapedArray) -> jax.ShapeDtypeStruct:
@@ -110,12 +164,22 @@ def _partition(
     ways = [*shardings]
     ways += result_sharding.tuple_elements() if is_tuple else [result_sharding]
     count = len(shapes)
-    parts = _parts(arrays, ways)
-    if parts is None or _results_of(call, parts[:count]) != parts[count:]:
-        ways = [HloSharding.replicate()] * len(arrays)
-        parts = _parts(arrays, ways)
-        assert parts is not None
-    module = _jax_hooks.module_of(call.run, parts[:count], call.platform)
+    # XLA asks with what the arrays have, which may be another device's rows
+    # for each of them, or a part of a kernel axis.
+    devices = _devices(call, ways)
+    ways = [
+        _sharding(x.dimensions(), axes, devices)
+        for x, axes in zip(arrays, call.axes, strict=True)
+    ]
+    with (
+        jax.enable_x64(call.x64),
+        reference_switch.choose(call.references),
+    ):
+        parts = [
+            jax.ShapeDtypeStruct(way.tile(x).dimensions(), x.numpy_dtype())
+            for x, way in zip(arrays[:count], ways[:count], strict=True)
+        ]
+        module = _jax_hooks.module_of(call.run, parts, call.platform)
     if is_tuple:
         result_sharding = HloSharding.tuple_sharding(result, ways[count:])
     else:
@@ -123,33 +187,40 @@ def _partition(
     return mlir.module_to_bytecode(module), ways[:count], result_sharding
 
 
-def _parts(
-    arrays: Sequence[XlaShape], ways: Sequence[Sharding]
-) -> list[jax.ShapeDtypeStruct] | None:
-    """What a device has of each array; None if one of them would be padded."""
-    parts = []
-    for array, way in zip(arrays, ways, strict=True):
-        shape = array.dimensions()
-        part = way.tile(array).dimensions()
-        if not way.is_replicated() and any(
-            size != own * pieces
-            for size, own, pieces in zip(
-                shape, part, way.tile_assignment_dimensions(), strict=False
-            )
-        ):
-            return None
-        parts.append(jax.ShapeDtypeStruct(part, array.numpy_dtype()))
-    return parts
+def _devices(call: _Call, ways: Sequence[Sharding]) -> _Devices:
+    """Devices by the part of each batch axis that they have.
+
+    Another axis lists those that have the same parts. They are the devices of
+    the array that is split most, without the batch axes that would be padded.
+    """
+    rank = len(call.lead)
+    found = np.zeros((1,) * rank + (1,), int)
+    for way, axes in zip(ways, call.axes, strict=True):
+        if not way.is_tiled() or way.subgroup_types():
+            continue
+        pieces = way.tile_assignment_dimensions()
+        own = [pieces[axis] if axis in axes else 1 for axis in range(rank)]
+        devices = np.array(way.tile_assignment_devices()).reshape(pieces)
+        kept = [axis for axis in axes if call.lead[axis] % own[axis] == 0]
+        others = [axis for axis in range(len(pieces)) if axis not in kept]
+        shape = [own[axis] if axis in kept else 1 for axis in range(rank)]
+        devices = devices.transpose(*kept, *others).reshape(*shape, -1)
+        if math.prod(shape) > math.prod(found.shape[:-1]):
+            found = devices
+    return found
 
 
-def _results_of(
-    call: _Call, operands: Sequence[jax.ShapeDtypeStruct]
-) -> list[jax.ShapeDtypeStruct] | None:
-    """The types of a call's results; None if operands are split differently."""
-    try:
-        return list(jax.eval_shape(call.run, *operands))
-    except ValueError:
-        return None
+def _sharding(
+    shape: Shape, axes: Sequence[int], devices: _Devices
+) -> Sharding:
+    """How an array that has these batch axes is split over `devices`."""
+    rank = devices.ndim - 1
+    missing = [axis for axis in range(rank) if axis not in axes]
+    pieces = [devices.shape[a] if a in axes else 1 for a in range(len(shape))]
+    if math.prod(pieces) == 1:
+        return HloSharding.replicate()
+    devices = devices.transpose(*axes, *missing, rank)
+    return _jax_hooks.tiled([*pieces, -1], devices)
 
 
 _jax_hooks.register_partitioner(_TARGET, _partition)

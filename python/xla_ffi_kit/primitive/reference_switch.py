@@ -65,19 +65,29 @@ def use_reference(*names: str) -> Iterator[None]:
                 "use_reference: argument names: expected names of operations"
                 f"{which}, {_spelled()}, got {name!r}"
             )
-    chosen = frozenset(names) if names else frozenset({_ALL})
-    with _references(_references.value | chosen):
+    more = frozenset(names) if names else frozenset({_ALL})
+    with choose(chosen() | more):
         yield
+
+
+def chosen() -> frozenset[str]:
+    """The names that `use_reference` has chosen, for `choose`."""
+    return _references.value
+
+
+def choose(names: frozenset[str]) -> contextlib.AbstractContextManager[None]:
+    """Lets `chosen()` be these names in a context."""
+    return _references(names)
 
 
 def runs_reference(op: OpSpec) -> bool:
     """Whether an operation is switched to its reference."""
-    chosen = _references.value
-    if not chosen or op.reference is None:
+    names = chosen()
+    if not names or op.reference is None:
         return False
     if _unchecked:
         _warn_of_unknown()
-    return _ALL in chosen or not chosen.isdisjoint(op.switch_names)
+    return _ALL in names or not names.isdisjoint(op.switch_names)
 
 
 def _warn_of_unknown() -> None:

@@ -34,7 +34,9 @@ def _guarded(run: Runner, operands: Sequence[jax.Array]) -> _guard.GuardedCall:
         raise Skipped("guarded memory is the CPU's")
     attributes = run.case.attributes
     # Lowered, its library is registered.
-    jax.jit(functools.partial(run.op, **attributes)).lower(*operands)
+    f = functools.partial(run.op, **attributes)
+    jax.jit(f).lower(*operands)
+    _checks_calls.needs_elements(run)
     try:
         return _guard.GuardedCall(run.op, target, operands, attributes)
     except LookupError:
