@@ -283,7 +283,8 @@ def test_a_reference_that_raises_is_a_failure(check):
 def test_gather_under_sharding_is_caught(check, monkeypatch):
     monkeypatch.setattr(lowering.sharding, "annotate_batch", lambda *args: None)
     op = kit_op("test.double", lambda x: 2 * x, linear=(0,))
-    assert "all-gather" in failed(op, ROWS, check).message
+    # Of batches that the devices divide.
+    assert "all-gather" in failed(op, ROW, check).message
 
 
 def test_unsharded_result_is_caught():

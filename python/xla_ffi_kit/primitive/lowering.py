@@ -139,6 +139,14 @@ def _refuse_shared(spec: OpSpec) -> NoReturn:
     )
 
 
+def _refuse_unknown_sizes(spec: OpSpec) -> NoReturn:
+    raise NotImplementedError(
+        f"{spec.name}: batch axes: expected known sizes, as XLA exports no "
+        "call with a side effect and any number of rows for several devices; "
+        "export it with known sizes, or for one device"
+    )
+
+
 def _in_jax(spec: OpSpec, function: Function) -> LoweringRule:
     """The lowering that runs a function of the reference's signature."""
 
@@ -224,20 +232,18 @@ def _way(
         return "call"
     if not lead:  # XLA would refuse a side effect outside of a `shard_map`.
         return "whole" if spec.has_side_effect else "call"
-    is_static = _check.is_static(*(a.shape for a in avals))
-    if not is_static and not spec.has_side_effect:
+    if not _check.is_static(*(a.shape for a in avals)):
         # Gathered by XLA, which cannot refine sizes inside of a `shard_map`.
+        if spec.has_side_effect:
+            _refuse_unknown_sizes(spec)
         return "call"
     is_carried = _is_carried(spec, avals, lead)
     if is_carried and sharding.divided(ctx, lead) == lead:
         return "call"
     if not is_carried and sharding.is_explicit(_jax_hooks.mesh_of(ctx)):
         return "sharded"
-    if (
-        is_static
-        and not _jax_hooks.is_for_export(ctx)
-        and not _jax_hooks.manual_axes(ctx)
-    ):
+    for_export = _jax_hooks.is_for_export(ctx)
+    if not for_export and not _jax_hooks.manual_axes(ctx):
         return "each device"
     return "call" if is_carried else "whole"
 

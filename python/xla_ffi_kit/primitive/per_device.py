@@ -210,9 +210,7 @@ def _devices(call: _Call, ways: Sequence[Sharding]) -> _Devices:
     return found
 
 
-def _sharding(
-    shape: Shape, axes: Sequence[int], devices: _Devices
-) -> Sharding:
+def _sharding(shape: Shape, axes: Sequence[int], devices: _Devices) -> Sharding:
     """How an array that has these batch axes is split over `devices`."""
     rank = devices.ndim - 1
     missing = [axis for axis in range(rank) if axis not in axes]

@@ -6,6 +6,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterator
+from typing import cast
 
 import jax
 
@@ -72,12 +73,12 @@ def use_reference(*names: str) -> Iterator[None]:
 
 def chosen() -> frozenset[str]:
     """The names that `use_reference` has chosen, for `choose`."""
-    return _references.value
+    return cast(frozenset[str], _references.value)
 
 
 def choose(names: frozenset[str]) -> contextlib.AbstractContextManager[None]:
     """Lets `chosen()` be these names in a context."""
-    return _references(names)
+    return cast(contextlib.AbstractContextManager[None], _references(names))
 
 
 def runs_reference(op: OpSpec) -> bool:

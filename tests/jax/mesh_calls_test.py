@@ -1,0 +1,225 @@
+"""On a mesh, each device makes its part of each call, with its own rows."""
+
+import ctypes
+
+from mesh_data import (
+    X,
+    Y,
+    check,
+    counted_rows,
+    in_loop,
+    mesh_of,
+    note,
+    of_rows,
+    placed,
+)
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import xla_ffi_kit
+from xla_ffi_kit import FfiOp, inline
+
+
+@inline(
+    """
+    void weigh(kit::In<float> x, kit::In<float> y, kit::Out<float> z) {
+      const int64_t rows = z.size(), n = x.dim(-1);
+      for (int64_t r = 0; r < rows; ++r) {
+        z[r] = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          z[r] += (i + 1) * x[r * n + i] - y[r * n + i];
+        }
+      }
+    }""",
+    kernel_axes=1,
+    has_side_effect=True,
+)
+def weigh(x, y):
+    return jnp.sum(jnp.arange(1, x.shape[-1] + 1) * x - y, -1)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "first", "second"),
+    [
+        ("AA", P(None, "d"), P(None, "d")),  # of their kernel axis
+        ("AA", P("d", "e"), P("e", "d")),
+        ("AA", P(("d", "e")), P(("e", "d"))),
+        ("AE", P("d"), P("e")),  # each device has other rows of the second
+        ("EA", P(), P("d")),
+    ],
+)
+def test_operands_that_are_split_differently(kinds, first, second):
+    kinds = [AxisType.Auto if k == "A" else AxisType.Explicit for k in kinds]
+    order = [jax.devices()[i] for i in (3, 1, 0, 2)]
+    mesh = jax.make_mesh((2, 2), ("d", "e"), tuple(kinds), devices=order)
+    x = jax.device_put(X, NamedSharding(mesh, first))
+    y = jax.device_put(Y, NamedSharding(mesh, second))
+    check(jax.jit(weigh)(x, y), weigh, (X, Y))
+
+
+def test_of_two_batch_axes_the_one_that_is_divided_stays_split():
+    mesh = mesh_of("Auto")
+
+    def program(x):
+        x = jnp.concatenate([x, x[:, :1]], 1)  # of sizes 4 and 5
+        x = jax.lax.with_sharding_constraint(
+            x, NamedSharding(mesh, P("d", "e"))
+        )
+        return note(x)
+
+    x = X.reshape(4, 4, 4)
+    check(jax.jit(program)(x), program, (x,))
+
+
+def test_two_functions_that_agree_on_the_whole():
+    sixteen = FfiOp(
+        "test.of_rows",
+        lambda x: 2 * x,
+        kernel_axes=1,
+        handlers=of_rows.handlers,
+        libraries=of_rows.libraries,
+        shape_attributes=lambda x: {"rows": 16},
+    )
+    (x,) = placed(mesh_of("Auto"), [X])
+    right, wrong = (
+        jax.jit(lambda x, op=op: op(x)).lower(x)
+        for op in (counted_rows, sixteen)
+    )
+    np.testing.assert_array_equal(right.compile()(x), 2 * X)
+    with pytest.raises(Exception, match="not this many rows"):
+        jax.block_until_ready(wrong.compile()(x))
+
+
+# --- Side effects -------------------------------------------------------------
+
+calls = ctypes.CDLL(note.libraries[0].path).XlaFfiKit_Calls
+
+
+@inline(
+    """
+    #include <atomic>
+    static std::atomic<long> calls{0};
+    extern "C" __attribute__((visibility("default"))) long XlaFfiKit_Calls() {
+      return calls;
+    }
+    void note_doubles(kit::In<double> x, kit::Out<double> y) {
+      ++calls;
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
+    }""",
+    kernel_axes=1,
+    has_side_effect=True,
+)
+def note_doubles(x):
+    return 2 * x
+
+
+double_calls = ctypes.CDLL(note_doubles.libraries[0].path).XlaFfiKit_Calls
+
+
+def unused(x):
+    note(x)
+    return jnp.sin(x)
+
+
+CALLS = {
+    "unused": (unused, 1),
+    "twice": (lambda x: note(x) + note(x), 2),
+    "in a scan": (lambda x: in_loop(unused, x), 3),
+    "in a scan under grad": (
+        jax.grad(lambda x: jnp.sum(in_loop(unused, x))),
+        3,
+    ),
+    "without batch axes": (lambda x: unused(x.sum(0)), 1),
+}
+
+
+def count(function, *args):
+    before = calls()
+    jax.block_until_ready(jax.jit(function)(*args))
+    return calls() - before
+
+
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+@pytest.mark.parametrize("name", CALLS)
+def test_every_device_makes_each_call(kind, name):
+    function, times = CALLS[name]
+    mesh = mesh_of(kind)
+    with jax.set_mesh(mesh):
+        assert count(function, *placed(mesh, [X])) == 4 * times
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("names", [{"d"}, {"d", "e"}])
+def test_and_in_shard_map(name, names):
+    function, times = CALLS[name]
+    mesh = mesh_of("Auto")
+    mapped = jax.shard_map(
+        lambda x: function(x)[None],
+        mesh=mesh,
+        in_specs=P("d"),
+        out_specs=P("d"),
+        axis_names=names,
+        check_vma=False,
+    )
+    assert count(mapped, *placed(mesh, [X])) == 4 * times
+
+
+def test_what_is_compiled_elsewhere_is_what_was_lowered():
+    with jax.enable_x64(True):
+        x = jax.device_put(
+            X.astype(np.float64), NamedSharding(mesh_of("Auto"), P("d"))
+        )
+        lowered = jax.jit(note_doubles).lower(x)
+    with xla_ffi_kit.use_reference():
+        compiled = lowered.compile()
+    before = double_calls()
+    got = compiled(x)
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(got, 2 * X.astype(np.float64))
+    assert double_calls() - before == 4
+
+
+@inline(
+    """
+    #include <atomic>
+    static std::atomic<long> calls{0};
+    extern "C" __attribute__((visibility("default"))) long XlaFfiKit_Calls() {
+      return calls;
+    }
+    void scaled(kit::In<float> x, kit::In<float> w, kit::Out<float> y) {
+      ++calls;
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = w[0] * x[i];
+    }""",
+    kernel_axes=(1, 0),
+    shared=(1,),
+    has_side_effect=True,
+)
+def scaled(x, w):
+    return w * x
+
+
+def test_a_side_effect_with_a_shared_operand_of_each_row():
+    scaled_calls = ctypes.CDLL(scaled.libraries[0].path).XlaFfiKit_Calls
+    before = scaled_calls()
+    got = jax.block_until_ready(jax.jit(jax.vmap(scaled))(X, X[:, 0]))
+    assert scaled_calls() - before == 16
+    np.testing.assert_array_equal(got, X * X[:, :1])
+    with pytest.raises(NotImplementedError, match="with jax.vmap, or declare"):
+        scaled(X, X[:, 0])
+
+
+def test_any_number_of_rows_with_a_side_effect_is_refused():
+    mesh = mesh_of("Auto")
+    (n,) = export.symbolic_shape("n")
+    rows = jax.ShapeDtypeStruct(
+        (4 * n, 4), np.float32, sharding=NamedSharding(mesh, P("d"))
+    )
+    with pytest.raises(NotImplementedError, match="expected known sizes, as XLA"):
+        export.export(
+            jax.jit(note), disabled_checks=xla_ffi_kit.export_checks()
+        )(rows)

@@ -1,0 +1,212 @@
+"""Operations that XLA's own partitioner of batches would make wrong."""
+
+import os
+
+# Read when a test first uses JAX.
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=8"
+)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from xla_ffi_kit import FfiOp, inline, rms_norm
+
+
+@inline(
+    """
+    void add_to(kit::In<float> x, kit::In<float> y, kit::Out<float> z) {
+      for (int64_t i = 0; i < z.size(); ++i) z[i] += y[i];  // z is x
+    }""",
+    kernel_axes=1,
+    input_output_aliases={0: 0},
+)
+def add_to(x, y):
+    return x + y
+
+
+@inline(
+    """
+    #include <atomic>
+    static std::atomic<long> calls{0};
+    extern "C" __attribute__((visibility("default"))) long XlaFfiKit_Calls() {
+      return calls;
+    }
+    void note(kit::In<float> x, kit::Out<float> y) {
+      ++calls;
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
+    }""",
+    kernel_axes=1,
+    has_side_effect=True,
+)
+def note(x):
+    return 2 * x
+
+
+@inline(
+    """
+    void outer(kit::In<float> x, kit::In<float> y, kit::Out<float> z) {
+      const int64_t n = z.dim(-1), rows = z.size() / n;
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < n; ++i) {
+          z[r * n + i] = 2 * x[x.size() == n ? i : r * n + i] +
+                         y[y.size() == n ? i : r * n + i];
+        }
+      }
+    }""",
+    kernel_axes=1,
+    vmap_method="expand_dims",
+)
+def outer(x, y):
+    return 2 * x + y
+
+
+@inline(
+    """
+    void cumulate(kit::In<float> x, kit::Out<float> y) {
+      float sum = 0;
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = sum += x[i];
+    }""",
+    kernel_axes=1,
+    vmap_method="sequential",
+)
+def cumulate(x):
+    return jnp.cumsum(x, -1)
+
+
+# What XLA pads with is no row of the operand: it would end the process.
+@inline(
+    """
+    void quotient(kit::In<int32_t> x, kit::In<int32_t> y,
+                  kit::Out<int32_t> z) {
+      for (int64_t i = 0; i < z.size(); ++i) z[i] = x[i] / y[i];
+    }""",
+    kernel_axes=0,
+)
+def quotient(x, y):
+    return x // y
+
+
+@inline(
+    """
+    const char* of_rows(kit::In<float> x, int64_t rows, kit::Out<float> y) {
+      if (x.size() != rows * x.dim(-1)) return "not this many rows";
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
+      return nullptr;
+    }""",
+    kernel_axes=1,
+    attributes={"rows": np.int64},
+)
+def of_rows(x, *, rows):
+    return 2 * x
+
+
+counted_rows = FfiOp(
+    "test.of_rows",
+    lambda x: 2 * x,
+    kernel_axes=1,
+    handlers=of_rows.handlers,
+    libraries=of_rows.libraries,
+    shape_attributes=lambda x: {"rows": int(np.prod(x.shape[:-1]))},
+)
+
+
+@inline(
+    """
+    void doubled(kit::In<float> x, kit::Out<float> y, kit::Out<uint8_t> w) {
+      w[w.size() - 1] = 2;
+      for (int64_t i = 0; i < x.size(); ++i) y[i] = w[w.size() - 1] * x[i];
+    }""",
+    kernel_axes=1,
+)
+def doubled(x):
+    return 2 * x, jnp.zeros(x.shape, np.uint8)
+
+
+with_workspace = FfiOp(
+    "test.workspace",
+    lambda x: 2 * x,
+    kernel_axes=1,
+    handlers=doubled.handlers,
+    libraries=doubled.libraries,
+    workspace={"cpu": lambda x: 8},
+    has_side_effect=True,
+)
+
+
+def in_loop(op, x, *operands):
+    """Calls an operation three times in a scan."""
+
+    def step(carry, _):
+        return op(carry, *operands), None
+
+    return jax.lax.scan(step, x, None, 3)[0]
+
+
+def everywhere(op):
+    """A call, calls in a loop and a gradient, as one program."""
+
+    def program(x, *operands):
+        def loss(x):
+            return jnp.sum(jnp.sin(op(x, *operands)))
+
+        return op(x, *operands), in_loop(op, x, *operands), jax.grad(loss)(x)
+
+    return program
+
+
+def uneven(x):
+    """Seventeen rows of sixteen: XLA shards them, and pads."""
+    return jnp.concatenate([x, x[:1]])
+
+
+def uneven_program(x):
+    rows = uneven(x)
+    return quotient(rows, rows), in_loop(quotient, rows, uneven(x // x))
+
+
+RNG = np.random.default_rng(0)
+X, Y = (RNG.normal(size=(16, 4)).astype(np.float32) for _ in range(2))
+ROW = X[0]
+INTEGERS = np.arange(1, 17, dtype=np.int32)
+
+# A program and its operands; those of sixteen rows are sharded.
+PROGRAMS = {
+    "alias": (everywhere(add_to), X, Y),
+    "alias under vmap": (jax.vmap(add_to), X, Y),
+    "side effect": (everywhere(note), X),
+    "expand_dims": (everywhere(jax.vmap(outer, (0, None))), X, ROW),
+    "sequential": (everywhere(jax.vmap(cumulate)), X),
+    "shared": (everywhere(rms_norm), X, ROW),
+    "shared result": (jax.grad(lambda w, x: rms_norm(x, w).sum()), ROW, X),
+    "shape attributes": (everywhere(counted_rows), X),
+    "workspace": (everywhere(with_workspace), X),
+    "uneven": (uneven_program, INTEGERS),
+}
+
+
+def mesh_of(kind, devices=4):
+    """Of two axes, but with two devices."""
+    shape, names = ((2, devices // 2), ("d", "e"))
+    if devices == 2:
+        shape, names = (2,), ("d",)
+    kinds = (AxisType[kind],) * len(names)
+    return jax.make_mesh(shape, names, kinds, devices=jax.devices()[:devices])
+
+
+def placed(mesh, operands, axes=None):
+    rows = P(axes or mesh.axis_names)
+    return [
+        jax.device_put(x, NamedSharding(mesh, rows if len(x) == 16 else P()))
+        for x in operands
+    ]
+
+
+def check(got, program, operands):
+    want = jax.jit(program)(*operands)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
