@@ -28,8 +28,10 @@ jax.config.update("jax_enable_x64", True)
 
 INTEGERS = ("no floating-point operand",)
 # What may be skipped for a good operation, and for which reasons.
+INDICES = "an integer may be an index, and empty rows have none"
 SKIPPABLE = {
     "aliases": ("the operation has no aliases",),
+    "empty kernel axis": (INDICES,),
     "special values": ("no real floating-point operand",),
     "attributes": ("the operation has no attributes",),
     "vmap on meshes": ("vmap repeats operands: see auto mesh, explicit mesh",),

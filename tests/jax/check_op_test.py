@@ -36,9 +36,10 @@ LIBRARY = xla_ffi_kit.HandlerLibrary(
 )
 INTEGERS = ("no floating-point operand",)
 # What may be skipped for a good operation, and for which reasons.
+INDICES = "an integer may be an index, and empty rows have none"
 SKIPPABLE = {
     "aliases": ("the operation has no aliases",),
-    "empty kernel axis": ("no kernel axes",),
+    "empty kernel axis": ("no kernel axes", INDICES),
     "special values": ("no real floating-point operand",),
     "attributes": ("the operation has no attributes",),
     "vmap on meshes": ("vmap repeats operands: see auto mesh, explicit mesh",),
