@@ -1,7 +1,10 @@
 """check_op over every operation of the kit."""
 
 import os
+import tempfile
 
+_folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
     + " --xla_force_host_platform_device_count=4"

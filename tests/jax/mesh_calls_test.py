@@ -2,6 +2,13 @@
 
 import ctypes
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 from mesh_data import (
     X,
     Y,
@@ -13,13 +20,6 @@ from mesh_data import (
     of_rows,
     placed,
 )
-import jax
-import jax.numpy as jnp
-import numpy as np
-import pytest
-from jax import export
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp, inline
@@ -219,7 +219,9 @@ def test_any_number_of_rows_with_a_side_effect_is_refused():
     rows = jax.ShapeDtypeStruct(
         (4 * n, 4), np.float32, sharding=NamedSharding(mesh, P("d"))
     )
-    with pytest.raises(NotImplementedError, match="expected known sizes, as XLA"):
+    with pytest.raises(
+        NotImplementedError, match="expected known sizes, as XLA"
+    ):
         export.export(
             jax.jit(note), disabled_checks=xla_ffi_kit.export_checks()
         )(rows)

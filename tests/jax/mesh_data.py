@@ -1,7 +1,10 @@
 """Operations that XLA's own partitioner of batches would make wrong."""
 
 import os
+import tempfile
 
+_folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
 # Read when a test first uses JAX.
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
