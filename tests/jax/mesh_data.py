@@ -3,8 +3,9 @@
 import os
 import tempfile
 
-_folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
-os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
+os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
+    dir=os.environ.get("TEST_TMPDIR")
+)
 # Read when a test first uses JAX.
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
