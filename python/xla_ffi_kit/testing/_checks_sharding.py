@@ -44,6 +44,9 @@ def _check_device_count() -> None:
 def _check_devices(run: Runner) -> None:
     _check_device_count()
     _checks_calls.check_batches(run)
+    if not all(x.size for x in run.case.operands()):
+        # jax 0.8 refuses to shard its own results.
+        raise Skipped("the case has no elements")
 
 
 def _in_place(run: Runner, kind: Literal["Auto", "Explicit"]) -> None:
