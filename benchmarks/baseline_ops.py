@@ -19,7 +19,7 @@ _LIBRARY = xla_ffi_kit.HandlerLibrary(
 
 def register() -> None:
     """Makes the baseline's handlers known to JAX."""
-    xla_ffi_kit.register_handlers(_LIBRARY)
+    xla_ffi_kit.register(_LIBRARY)
 
 
 def _call(target: str, result: Any, **options: Any) -> Any:

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import xla_ffi_kit
-from xla_ffi_kit.ops.relu import relu_op
+from xla_ffi_kit.ops import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
 CHAIN = 100
@@ -84,7 +84,7 @@ def least(
 
 def measure(rounds: int) -> dict[str, dict[str, float]]:
     """All costs, by kind and by who pays them."""
-    xla_ffi_kit.register_handlers()
+    xla_ffi_kit.register()
     x = jnp.ones((8, 4), jnp.float32)
     calls = {
         "ffi_call": bare_rms_norm,
@@ -94,7 +94,7 @@ def measure(rounds: int) -> dict[str, dict[str, float]]:
     }
     jitted = jax.jit(bare_rms_norm)
     eager = {name: lambda f=f: f(x) for name, f in calls.items()}
-    eager["relu (FfiOp)"] = lambda: relu_op(x)
+    eager["relu (FfiOp)"] = lambda: relu(x)
     eager["x + 1"] = lambda: x + 1
     eager["jitted ffi_call"] = lambda: jitted(x)
     compiled = {

@@ -24,7 +24,7 @@ def test_tracing(costs):
 
 
 def test_compiled_programs_are_the_same():
-    xla_ffi_kit.register_handlers()
+    xla_ffi_kit.register()
     x = jnp.ones((8, 4), jnp.float32)
 
     def operations(function):

@@ -34,9 +34,7 @@ import numpy as np
 import baseline_ops
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
-from xla_ffi_kit.ops import modular_add as modular_add_module
-from xla_ffi_kit.ops import relu as relu_module
-from xla_ffi_kit.ops import rms_norm as rms_norm_module
+from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
 Function = Callable[..., Any]
 Shape = tuple[int, ...]
@@ -119,15 +117,15 @@ def _in_place(op: FfiOp) -> Function:
     return FfiOp(
         f"{op.name}_in_place",
         op.reference,
-        kernel_axes=op.kernel_axes,
-        handlers=op.handlers,
-        libraries=op.libraries,
-        input_output_aliases={len(op.kernel_axes) - 1: 0},
+        kernel_axes=op.spec.kernel_axes[-1],
+        handlers=op.spec.handlers,
+        libraries=op.spec.libraries,
+        aliases={op.spec.operand_names[-1]: 0},
     )
 
 
 def _rms_norm_xla(x: jax.Array) -> jax.Array:
-    return rms_norm_module.rms_norm_op.reference(x, eps=1e-6)
+    return rms_norm_op.reference(x, eps=1e-6)
 
 
 RMS_NORM = Operation(
@@ -140,18 +138,18 @@ RMS_NORM = Operation(
 )
 RELU = Operation(
     "relu",
-    relu_module.relu_op.reference,
+    xla_ffi_kit.relu.reference,
     xla_ffi_kit.relu,
     baseline_ops.relu,
-    _in_place(relu_module.relu_op),
+    _in_place(xla_ffi_kit.relu),
     lambda shape: (shape,),
 )
 MODULAR_ADD = Operation(
     "modular_add",
-    modular_add_module.modular_add_op.reference,
+    xla_ffi_kit.modular_add.reference,
     xla_ffi_kit.modular_add,
     baseline_ops.modular_add,
-    _in_place(modular_add_module.modular_add_op),
+    _in_place(xla_ffi_kit.modular_add),
     lambda shape: ((*shape[:-1], max(shape[-1] // 8, 1)), shape),
 )
 

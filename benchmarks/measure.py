@@ -25,7 +25,7 @@ import numpy as np
 
 import other_library
 from cells import Cell
-from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.ops import LIBRARIES
 
 THREADS = "XLA_FFI_KIT_THREADS"
 _SAMPLE_SECONDS = 2e-3  # below, several calls make a sample
@@ -116,7 +116,7 @@ def _load_for_one_thread() -> None:
     # The number of threads is read when a library is loaded. What is loaded
     # already is not loaded again, so it is a copy.
     with tempfile.TemporaryDirectory() as folder:
-        copy = shutil.copy(KIT_LIBRARIES[0].path, folder)
+        copy = shutil.copy(LIBRARIES[0].path, folder)
         with mock.patch.dict(os.environ, {THREADS: "1"}):
             other_library.register(copy, _ONE_THREAD_PREFIX)
 

@@ -14,9 +14,10 @@ import xla_ffi_kit
 def register(path: str, prefix: str) -> None:
     """Registers the handlers of the library at `path` under other names."""
     library = xla_ffi_kit.HandlerLibrary(path)
-    for handler in library.handlers.values():
+    for (target, platform), handler in library.handlers.items():
         stages = {s: jax.ffi.pycapsule(a) for s, a in handler.stages.items()}
-        jax.ffi.register_ffi_target(prefix + handler.name, stages, "cpu")
+        if platform == "cpu":
+            jax.ffi.register_ffi_target(prefix + target, stages, "cpu")
 
 
 @contextlib.contextmanager

@@ -18,7 +18,8 @@ import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
-from xla_ffi_kit import KIT_LIBRARIES, FfiOp, _jax_hooks
+from xla_ffi_kit import FfiOp, _jax_hooks
+from xla_ffi_kit.ops import LIBRARIES
 from xla_ffi_kit.ops.rms_norm import (
     check,
     rms_norm_bwd_op,
@@ -120,9 +121,7 @@ def _call_fwd(x: jax.Array, *, eps: float) -> tuple[jax.Array, jax.Array]:
 def _times_jacobian(
     x: jax.Array, tangent: jax.Array, scale: jax.Array
 ) -> jax.Array:
-    """The Jacobian times a tangent: it is symmetric, except for conjugation."""
-    if jnp.iscomplexobj(tangent):
-        return jnp.conj(partitioned_bwd_op(x, jnp.conj(tangent), scale))
+    """The Jacobian times a tangent: it is symmetric."""
     return partitioned_bwd_op(x, tangent, scale)
 
 
@@ -132,35 +131,44 @@ def _jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
     return y, _times_jacobian(x, tangent, scale)
 
 
-def _op(suffix: str, like: FfiOp, call: Any, **spec: Any) -> FfiOp:
-    """An operation that means what `like` means."""
+def _op(suffix: str, reference: Any, call: Any, **spec: Any) -> FfiOp:
+    """An operation that runs `call`."""
     op = FfiOp(
         _NAME + suffix,
-        like.reference,
-        kernel_axes=like.kernel_axes,
+        reference,
         handlers={"cpu": call, "cuda": call},
-        libraries=KIT_LIBRARIES,
+        libraries=LIBRARIES,
         **spec,
     )
-    _jax_hooks.lowers_with_devices(op.primitive)
+    _jax_hooks.lowers_with_devices(op.spec.primitive)
     return op
 
 
 partitioned_bwd_op = _op(
     "_bwd",
-    rms_norm_bwd_op,
+    lambda x, ct, scale: rms_norm_bwd_op.reference(x, ct, scale),
     lambda x, ct, scale: _backward(x, ct, scale),
-    linear=(1,),
+    axes="(n),(n),()->(n)",
+    linear="ct",
     transpose=lambda ct, x, _, scale: _times_jacobian(x, ct, scale),
 )
 
 # Its own derivative is needed for the second order only: the reference's.
 partitioned_fwd_op = _op(
-    "_fwd", rms_norm_fwd_op, _call_fwd, attributes={"eps": np.float64}
+    "_fwd",
+    lambda x, *, eps: rms_norm_fwd_op.reference(x, eps=eps),
+    _call_fwd,
+    kernel_axes=1,
+    attributes={"eps": np.float64},
 )
 
 partitioned_op = _op(
-    "", rms_norm_op, _call, attributes={"eps": np.float64}, jvp=_jvp
+    "",
+    lambda x, *, eps: rms_norm_op.reference(x, eps=eps),
+    _call,
+    kernel_axes=1,
+    attributes={"eps": np.float64},
+    jvp=_jvp,
 )
 
 

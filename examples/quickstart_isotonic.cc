@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/handler.h"
 
 namespace {
@@ -17,11 +18,6 @@ namespace {
 namespace ffi = xla::ffi;
 namespace kit = xla_ffi_kit;
 using kit::BatchShape;
-using Operand = ffi::AnyBuffer;
-using Result = ffi::Result<ffi::AnyBuffer>;
-
-constexpr char kFit[] = "quickstart.isotonic";
-constexpr char kAverage[] = "quickstart.block_average";
 
 // One place of a row; `key` orders like its score.
 struct Scored {
@@ -117,56 +113,6 @@ struct Rows {
   int64_t parts, workers;
 };
 
-ffi::Error CheckRows(const kit::Place& where, Operand buffer,
-                     ffi::DataType dtype) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckDtype(where, buffer, dtype, ""));
-  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckRankAtLeast(where, buffer, 1));
-  if (buffer.dimensions().back() <= std::numeric_limits<int32_t>::max()) {
-    return ffi::Error::Success();
-  }
-  return kit::InvalidArgument(where, "rows of fewer than 2^31 elements",
-                              kit::ShapeText(buffer.dimensions()));
-}
-
-ffi::Error Fit(ffi::ThreadPool pool, Operand scores, Operand targets,
-               Result fitted, Result blocks) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckRows({kFit, "operand scores"}, scores, ffi::F32));
-  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckLike({kFit, "operand targets"}, targets,
-                                             scores, "like the scores"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckLike({kFit, "result fitted"}, *fitted,
-                                             scores, "like the scores"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckRows({kFit, "result blocks"}, *blocks, ffi::S32));
-  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckShape({kFit, "result blocks"}, *blocks,
-                                              scores.dimensions(),
-                                              "like the scores"));
-  const BatchShape shape = kit::SplitLastAxis(scores.dimensions());
-  const int64_t n = shape.length;
-  if (shape.rows == 0 || n == 0) return ffi::Error::Success();
-  const kit::Executor executor(pool);
-  const Rows rows(executor, shape);
-  const kit::WorkerScratch<Scored> scratch(rows.workers, 2 * n);
-  const kit::WorkerScratch<Block> stacks(rows.workers, n);
-  if (!scratch.status() || !stacks.status()) {
-    return kit::ScratchExhausted(
-        kFit, "to sort and pool rows",
-        scratch.status() ? stacks.status() : scratch.status());
-  }
-  const auto* score = static_cast<const float*>(scores.untyped_data());
-  const auto* target = static_cast<const float*>(targets.untyped_data());
-  auto* value = static_cast<float*>(fitted->untyped_data());
-  auto* number = static_cast<int32_t*>(blocks->untyped_data());
-  kit::ParallelParts(executor, shape.rows, rows.parts,
-                     [&](int64_t begin, int64_t end, int64_t worker) noexcept {
-                       for (int64_t i = begin * n; i < end * n; i += n) {
-                         FitRow(n, score + i, target + i, scratch.of(worker),
-                                stacks.of(worker), value + i, number + i);
-                       }
-                     });
-  return ffi::Error::Success();
-}
-
 // The mean of `values` in each block. False if a number is none of a block.
 bool AverageRow(int64_t n, const int32_t* numbers, const float* values,
                 Block* blocks, float* means) {
@@ -185,30 +131,67 @@ bool AverageRow(int64_t n, const int32_t* numbers, const float* values,
   return true;
 }
 
-ffi::Error Average(Operand blocks, Operand values, Result means) {
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckRows({kAverage, "operand blocks"}, blocks, ffi::S32));
-  XLA_FFI_KIT_RETURN_IF_ERROR(
-      CheckRows({kAverage, "operand values"}, values, ffi::F32));
-  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckShape({kAverage, "operand values"},
-                                              values, blocks.dimensions(),
-                                              "like the blocks"));
-  XLA_FFI_KIT_RETURN_IF_ERROR(kit::CheckLike({kAverage, "result means"}, *means,
-                                             values, "like the values"));
-  const BatchShape shape = kit::SplitLastAxis(blocks.dimensions());
+// What the handlers take: rows of fewer than 2^31 elements.
+constexpr int64_t kMaxLength = std::numeric_limits<int32_t>::max();
+constexpr auto scores =
+    kit::Operand{"scores", kit::TypeList<float>(), "(..., n)"}.Where(
+        "n", 0, kMaxLength);
+constexpr kit::Operand targets{"targets", scores};
+constexpr kit::Result fitted{"fitted", scores};
+constexpr kit::Result blocks{"blocks", kit::TypeList<int32_t>(),
+                             kit::SameShape(scores)};
+constexpr char kFit[] = "quickstart.isotonic";
+using FitCall = kit::Call<kFit, scores, targets, fitted, blocks>;
+
+ffi::Error Fit(const FitCall& call, const kit::Executor& executor) {
+  const BatchShape shape = kit::SplitLastAxis(call.get<scores>().dims());
+  const int64_t n = shape.length;
+  if (shape.rows == 0 || n == 0) return ffi::Error::Success();
+  const Rows rows(executor, shape);
+  const kit::WorkerScratch<Scored> scratch(rows.workers, 2 * n);
+  const kit::WorkerScratch<Block> stacks(rows.workers, n);
+  if (!scratch.status() || !stacks.status()) {
+    return kit::ScratchExhausted(
+        kFit, "to sort and pool rows",
+        scratch.status() ? stacks.status() : scratch.status());
+  }
+  const auto* score = call.get<scores>().as<float>();
+  const auto* target = call.get<targets>().as<float>();
+  auto* value = call.get<fitted>().as<float>();
+  auto* number = call.get<blocks>().as<int32_t>();
+  kit::ParallelParts(executor, shape.rows, rows.parts,
+                     [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                       for (int64_t i = begin * n; i < end * n; i += n) {
+                         FitRow(n, score + i, target + i, scratch.of(worker),
+                                stacks.of(worker), value + i, number + i);
+                       }
+                     });
+  return ffi::Error::Success();
+}
+
+constexpr auto numbers =
+    kit::Operand{"blocks", kit::TypeList<int32_t>(), "(..., n)"}.Where(
+        "n", 0, kMaxLength);
+constexpr kit::Operand values{"values", kit::TypeList<float>(),
+                              kit::SameShape(numbers)};
+constexpr kit::Result means{"means", values};
+constexpr char kAverage[] = "quickstart.block_average";
+using AverageCall = kit::Call<kAverage, numbers, values, means>;
+
+ffi::Error Average(const AverageCall& call, const kit::Executor&) {
+  const BatchShape shape = kit::SplitLastAxis(call.get<numbers>().dims());
   const int64_t n = shape.length, size = shape.rows * n;
   if (size == 0) return ffi::Error::Success();
   const kit::HostScratch<Block> scratch(n);
   if (!scratch.status()) {
     return kit::ScratchExhausted(kAverage, "for sums", scratch.status());
   }
-  const auto* number = static_cast<const int32_t*>(blocks.untyped_data());
-  const auto* value = static_cast<const float*>(values.untyped_data());
-  auto* mean = static_cast<float*>(means->untyped_data());
+  const auto* number = call.get<numbers>().as<int32_t>();
+  const auto* value = call.get<values>().as<float>();
+  auto* mean = call.get<means>().as<float>();
   for (int64_t i = 0; i < size; i += n) {
     if (!AverageRow(n, number + i, value + i, scratch.get(), mean + i)) {
-      return kit::InvalidArgument(
-          {kAverage, "operand blocks"},
+      return call.Invalid<numbers>(
           "numbers from 0 on, less than " + std::to_string(n), "others");
     }
   }
@@ -217,16 +200,10 @@ ffi::Error Average(Operand blocks, Operand values, Result means) {
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(QuickstartIsotonic, Fit,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<ffi::AnyBuffer>()    // scores
-                                  .Arg<ffi::AnyBuffer>()    // targets
-                                  .Ret<ffi::AnyBuffer>()    // fitted
-                                  .Ret<ffi::AnyBuffer>());  // blocks
+XLA_FFI_DEFINE_HANDLER_SYMBOL(QuickstartIsotonic, kit::Checked<Fit>,
+                              kit::BindCall<Fit>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(QuickstartIsotonic, FitCall);
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(QuickstartBlockAverage, Average,
-                              ffi::Ffi::Bind()
-                                  .Arg<ffi::AnyBuffer>()    // blocks
-                                  .Arg<ffi::AnyBuffer>()    // values
-                                  .Ret<ffi::AnyBuffer>());  // means
+XLA_FFI_DEFINE_HANDLER_SYMBOL(QuickstartBlockAverage, kit::Checked<Average>,
+                              kit::BindCall<Average>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(QuickstartBlockAverage, AverageCall);

@@ -7,6 +7,7 @@ beside its reference, the same in plain JAX.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import tempfile
 
@@ -40,7 +41,8 @@ def plain_rms_norm(x: jax.Array, *, eps: float = 1e-6) -> jax.Array:
     return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + eps)
 
 
-@xla_ffi_kit.ffi_op(
+@functools.partial(
+    xla_ffi_kit.FfiOp,
     "rms_norm_fwd",
     kernel_axes=1,
     libraries=[LIBRARY],
@@ -52,11 +54,12 @@ def _rms_norm_fwd(x, *, eps):
     return x * scale[..., None], scale
 
 
-@xla_ffi_kit.ffi_op(
+@functools.partial(
+    xla_ffi_kit.FfiOp,
     "rms_norm_bwd",
-    kernel_axes=(0, 1, 1),
+    axes="(),(n),(n)->(n)",
     libraries=[LIBRARY],
-    linear=(2,),  # in v; and symmetric: its transpose is itself
+    linear="v",  # in v; and symmetric: its transpose is itself
     transpose=lambda ct, scale, x, _: _rms_norm_bwd(scale, x, ct),
 )
 def _rms_norm_bwd(scale, x, v):
@@ -234,17 +237,13 @@ plain_isotonic = _isotonic_by(_pool)
 block_average = xla_ffi_kit.FfiOp(
     "quickstart.block_average",
     plain_block_average,
-    kernel_axes=1,
     libraries=[LIBRARY],
-    dtypes=["s32,f32"],
-    linear=(1,),
+    linear="values",
     transpose=lambda ct, blocks, _: block_average(blocks, ct),
 )
 isotonic = xla_ffi_kit.FfiOp(
     "quickstart.isotonic",
     plain_isotonic,
-    kernel_axes=1,
     libraries=[LIBRARY],
-    dtypes=["f32,f32"],
     jvp=_isotonic_jvp_by(lambda *operands: isotonic(*operands), block_average),
 )

@@ -183,9 +183,9 @@ def shorten(passage: str, most: int = 400) -> str:
 
 def ffi_version(target: str) -> str:
     """The FFI API version that the handler itself says it was built with."""
-    for library in ops.rms_norm.libraries:
-        if library.exists and target in library.handlers:
-            version = library.handlers[target].metadata().api_version
+    for library in ops.rms_norm.spec.libraries:
+        if library.exists and target in library.targets:
+            version = library.handler(target).metadata().api_version
             return ".".join(map(str, version))
     return "unknown"
 

@@ -11,7 +11,7 @@ def _header_folder_impl(ctx):
         for dep in ctx.attr.deps
     ])
     links = []
-    for header in headers.to_list():
+    for header in headers.to_list() + ctx.files.srcs:
         path = header.short_path
         if path.startswith("../"):
             path = path.split("/", 2)[2]
@@ -34,6 +34,11 @@ The FFI's and the kit's of `deps`, and of what these depend on.""",
             doc = "The C++ libraries whose headers are public.",
             mandatory = True,
             providers = [CcInfo],
+        ),
+        "srcs": attr.label_list(
+            doc = "C++ sources that are compiled with those that include " +
+                  "the headers.",
+            allow_files = [".cc"],
         ),
     },
 )

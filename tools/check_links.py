@@ -1,4 +1,6 @@
-"""Checks that the relative links of tracked Markdown files lead somewhere.
+"""Checks the relative links of tracked Markdown files.
+
+Each leads somewhere, and the index of all pages leads to each page.
 
 On a kept parser; the kept checker, remark-validate-links, is 196 npm packages.
 """
@@ -9,6 +11,8 @@ import re
 import sys
 
 import markdown_it
+
+_INDEX = pathlib.Path("docs/site/index.md")
 
 
 @functools.cache
@@ -28,13 +32,21 @@ def anchors(page: pathlib.Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}
 
 
+def links(page: pathlib.Path, **attributes: str) -> list[str]:
+    """What a page links to: by kind of token, the attribute with the link."""
+    children = [child for t in inlines(page) for child in t.children or ()]
+    return [
+        str(child.attrs[attribute])
+        for kind, attribute in attributes.items()
+        for child in children
+        if child.type == kind
+    ]
+
+
 def broken_links(page: pathlib.Path) -> list[str]:
     """The links of one page that lead to no file, folder or title."""
-    children = [child for t in inlines(page) for child in t.children or ()]
-    links = [str(c.attrs["href"]) for c in children if c.type == "link_open"]
-    links += [str(c.attrs["src"]) for c in children if c.type == "image"]
     broken = []
-    for link in links:
+    for link in links(page, link_open="href", image="src"):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
         if re.match(r"\w+:", link):
@@ -44,13 +56,33 @@ def broken_links(page: pathlib.Path) -> list[str]:
     return broken
 
 
+def orphans(pages: list[pathlib.Path]) -> list[pathlib.Path]:
+    """The pages of docs/ folders to which the index of all has no link."""
+    listed = {
+        (_INDEX.parent / link.partition("#")[0]).resolve()
+        for link in links(_INDEX, link_open="href")
+    }
+    return [
+        page
+        for page in pages
+        if "docs" in page.parts
+        and "site" not in page.parts
+        and page.resolve() not in listed
+    ]
+
+
 def main() -> int:
-    """Prints each broken link; returns how many there are."""
+    """Prints what is wrong; returns how much."""
     pages = [pathlib.Path(argument) for argument in sys.argv[1:]]
-    broken = [(page, link) for page in pages for link in broken_links(page)]
-    for page, link in broken:
-        print(f"{page}: {link} leads nowhere")
-    return min(len(broken), 100)
+    wrong = [
+        f"{page}: {link} leads nowhere"
+        for page in pages
+        for link in broken_links(page)
+    ]
+    wrong += [f"{page}: no link in {_INDEX}" for page in orphans(pages)]
+    for line in wrong:
+        print(line)
+    return min(len(wrong), 100)
 
 
 if __name__ == "__main__":

@@ -428,6 +428,6 @@ def _cuda_side_of_op(
         hdrs = kernel_hdrs + hdrs,
         # The emulator may lack what a kernel uses: built only where tested.
         tags = tags + ["manual"],
-        visibility = ["//visibility:private"],
+        visibility = visibility,
         deps = deps + [Label("//xla_ffi/core/cuda:emulated_handler")],
     )

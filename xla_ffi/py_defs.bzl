@@ -15,8 +15,8 @@ def xla_ffi_py_library(
         **kwargs):
     """A `py_library` of operations, with their handler libraries beside them.
 
-    `libraries_beside(__file__, ...)` finds them, in runfiles and in every folder to
-    which the files are copied together.
+    `HandlerLibrary.beside(__file__, ...)` finds them, in runfiles and in every
+    folder to which the files are copied together.
 
     Args:
       name: name of the target.

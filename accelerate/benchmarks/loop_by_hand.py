@@ -161,7 +161,7 @@ def _row(body: str) -> Callable[[Any], Any]:
 def _with_model(body: str) -> Callable[[Any, Any], Any]:
     """A row of values, and an array that is the same in each step."""
     make: Any = xla_ffi_kit.rows(
-        body, dtypes="f32", platforms=("cpu",), shared=[1]
+        body, dtypes="f32", platforms=("cpu",), shared="model"
     )
 
     def by_hand(x: Any, model: Any) -> Any:

@@ -122,23 +122,31 @@ def page(data: Mapping[str, Any]) -> str:
     """The page's text."""
     first = main_release(data)
     others = [data[v] for v in sorted(data, key=_version) if data[v] != first]
-    heading = ["loop", "JAX", "exact", "all", "C++"]
-    heading += [f"JAX {other['jax']}, all" for other in others]
+    heading = ["loop", "JAX ns", "exact x", "all ns", "all x", "C++ ns"]
+    for other in others:
+        of = f"jax {other['jax']}:"
+        heading += [f"{of} JAX ns", f"{of} all ns", f"{of} all x"]
     table = [heading, ["---"] * len(heading)]
     for row in first["programs"]:
         cells = [
             row["name"],
             _ns(row, "plain"),
             f"{ratio(row, 'exact'):.2f}",
-            f"{_ns(row, 'all')}, {ratio(row, 'all'):.2f}",
+            _ns(row, "all"),
+            f"{ratio(row, 'all'):.2f}",
             _ns(row, "C++") if "C++" in row["ns"] else "",
         ]
         for other in others:
-            same = [r for r in other["programs"] if r["name"] == row["name"]]
-            cells += [
-                f"{_ns(r, 'plain')} to {_ns(r, 'all')}, {ratio(r, 'all'):.2f}"
-                for r in same
-            ] or [""]
+            same = {r["name"]: r for r in other["programs"]}.get(row["name"])
+            cells += (
+                [
+                    _ns(same, "plain"),
+                    _ns(same, "all"),
+                    f"{ratio(same, 'all'):.2f}",
+                ]
+                if same
+                else [""] * 3
+            )
         table.append(cells)
     text = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
     of = " ".join(_measured_on(found) for found in (first, *others))
@@ -219,15 +227,14 @@ for that. It has to come before the first array, or in the environment as
 program whether it is one function, and which operation is to blame if it is
 not.
 
-![Times as fast as JAX's own code](loops.svg)
+![Speedup over JAX's own CPU code](loops.svg)
 
-Columns are nanoseconds a step by JAX's own code, how many times as fast exact
-names alone are, nanoseconds and times as fast with all names, and nanoseconds
-of the same loop in C++, written by hand. It computes all products, also those
-with zeros of a model, which a hand could leave out. Times are the least of
-several runs, each with new processes. Results of exact names have JAX's own
-bits; with all names they are within {1e-3:g} of the largest value. A loop that
-was one function already gains nothing: where no rule applies, XLA compiles the
-same program, and what differs from 1.00 is noise. `tools/bazel run
-//accelerate/benchmarks:loops -- --publish` writes this page.
+Columns are nanoseconds a step and times as fast (x): JAX's own code, exact
+names, all names, and C++ by hand, which computes all products, also those with
+zeros of a model. Times are the least of several runs, each with new processes.
+Results of exact names have JAX's own bits; with all names they are within
+{1e-3:g} of the largest value. A loop that was one function already gains
+nothing: where no rule applies, XLA compiles the same program, and what differs
+from 1.00 is noise. `tools/bazel run //accelerate/benchmarks:loops -- --publish`
+writes this page.
 """

@@ -9,19 +9,14 @@ from __future__ import annotations
 import compare
 import xla_ffi_accelerate
 
-_HEAD = """# Four programs, explained
+_HEAD = """# Three programs, explained
 
-What `explain` says of four of the [examples](../examples) at their short
+What `explain` says of three of the [examples](../examples) at their short
 sizes, with jax 0.10.2 on a processor with AVX-512, and everything exact on.
 This page is made by `//accelerate/examples:compare_explained`, and a test
 compares it.
 """
-_NAMES = (
-    "particle filter",
-    "mixture of experts",
-    "camera poses",
-    "personal PageRank",
-)
+_NAMES = ("particle filter", "mixture of experts", "personal PageRank")
 
 
 def page() -> str:

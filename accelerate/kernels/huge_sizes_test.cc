@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "accelerate/kernels/argmax/argmax_handler.h"
-#include "accelerate/kernels/cumulative/cumulative_handler.h"
-#include "accelerate/kernels/sort/sort_handler.h"
-#include "accelerate/kernels/top_k/top_k_handler.h"
+#include "accelerate/kernels/argmax/argmax.h"
+#include "accelerate/kernels/cumulative/cumulative.h"
+#include "accelerate/kernels/sort/sort.h"
+#include "accelerate/kernels/top_k/top_k.h"
 #include "gtest/gtest.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/testing/call_frame.h"

@@ -274,7 +274,7 @@ size and without a changed line: `XLA_FFI_ACCELERATE` switches the package on
 from outside. The list was chosen before the first measurement, and every
 program stays on it, also where nothing is gained.
 
-![Times as fast as JAX's own code](programs.svg)
+![Speedup over JAX's own CPU code](programs.svg)
 
 Columns are milliseconds by JAX's own code; how many times as fast exact names
 and all names are, by the least times of all runs; the same on a processor

@@ -120,15 +120,17 @@ def check_equal(
         _check_equal(cases, names)
 
 
-@contextlib.contextmanager
-def _compilation_for(arrays: Any) -> Iterator[None]:
+def _compilation_for(arrays: Any) -> contextlib.AbstractContextManager[None]:
     """Without LLVM's optimizations where they cannot change a bit: integers."""
-    if any(
-        jnp.issubdtype(leaf.dtype, jnp.inexact)
-        for leaf in jax.tree.leaves(arrays)
-    ):
-        yield
-        return
+    leaves = jax.tree.leaves(arrays)
+    if any(jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in leaves):
+        return contextlib.nullcontext()
+    return quick_compilation()
+
+
+@contextlib.contextmanager
+def quick_compilation() -> Iterator[None]:
+    """Without LLVM's optimizations."""
     name = "jax_disable_most_optimizations"
     before = jax.config.read(name)
     jax.config.update(name, True)

@@ -64,7 +64,7 @@ def test_a_longer_line_is_left_to_xla():
 
 def test_the_handler_refuses_a_longer_line():
     call = jax.ffi.ffi_call(ARGMAX, jax.ShapeDtypeStruct((), np.int32))
-    xla_ffi_kit.register_handlers(*xla_ffi_accelerate.LIBRARIES)
+    xla_ffi_kit.register(*xla_ffi_accelerate.LIBRARIES)
     x, _ = zeros(LIMIT + 1)
     with pytest.raises(
         jax.errors.JaxRuntimeError,
@@ -82,10 +82,10 @@ def test_cumulative_operations_of_bools_are_refused(op):
     aval = jax.typeof(jnp.asarray(x))
     for rule in registry.RULES[op]:
         assert rule.covers(aval, axis=1, reverse=False) is not None
-    xla_ffi_kit.register_handlers(*xla_ffi_accelerate.LIBRARIES)
+    xla_ffi_kit.register(*xla_ffi_accelerate.LIBRARIES)
     target = "xla_ffi_accelerate.cumulative"
     call = jax.ffi.ffi_call(target, jax.ShapeDtypeStruct(x.shape, x.dtype))
     with pytest.raises(
-        jax.errors.JaxRuntimeError, match=r"expected .*got pred"
+        jax.errors.JaxRuntimeError, match=r"expected .*got dtype pred"
     ):
         call(x, axis=np.int64(1), op=name, reverse=np.int64(0))

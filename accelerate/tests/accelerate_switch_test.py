@@ -289,7 +289,7 @@ def test_a_primitive_that_jax_does_not_lower():
 def test_missing_library_changes_nothing(monkeypatch):
     missing = xla_ffi_kit.HandlerLibrary("/nowhere/kit.so")
     monkeypatch.setattr(switch, "CPU_LIBRARY", missing)
-    with pytest.raises(xla_ffi_kit.HandlerLibraryError, match="nowhere"):
+    with pytest.raises(xla_ffi_kit.errors.HandlerLibraryError, match="nowhere"):
         enable()
     assert status() == {}
 

@@ -108,13 +108,14 @@ def test_asked_for_by_name():
 
 
 def test_the_handler_refuses():
-    xla_ffi_kit.register_handlers(*xla_ffi_accelerate.LIBRARIES)
+    xla_ffi_kit.register(*xla_ffi_accelerate.LIBRARIES)
     x = np.ones(5, np.float16)
     call = jax.ffi.ffi_call(
         "xla_ffi_accelerate.cumlogsumexp",
         jax.ShapeDtypeStruct(x.shape, x.dtype),
     )
     with pytest.raises(
-        jax.errors.JaxRuntimeError, match="one of the dtypes f32, f64, got f16"
+        jax.errors.JaxRuntimeError,
+        match="one of the dtypes f32, f64, got dtype f16",
     ):
         call(x, reverse=np.bool_(False))

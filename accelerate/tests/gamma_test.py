@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import bits
+from accelerate_data import bits, quick_compilation
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -30,6 +30,13 @@ F32, F64 = np.float32, np.float64
 ALPHA = np.concatenate(
     [np.logspace(-3, 3, 600), [0, 1, np.inf, np.nan, 0.999, 1e-30, -3, 1e30]]
 )
+
+
+@pytest.fixture
+def compiled_quickly():
+    """For what is about keys, shards and files: test_arrays has the bits."""
+    with quick_compilation():
+        yield
 
 
 def is_replaced(function, *arguments):
@@ -99,6 +106,7 @@ def test_sizes(size):
     check_equal({"": (draw, (KEY, ALPHA[:size].astype(F32) + F32(0.5)))})
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 def test_constants():
     """These XLA computes while it compiles, in another order."""
     r, n = jax.random, (500,)
@@ -123,6 +131,7 @@ def test_constants():
         np.testing.assert_allclose(got[name], samples, eps, err_msg=name)
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 def test_keys_and_derivatives():
     def loss(alpha):
         return jnp.sum(jax.random.gamma(KEY, alpha) ** 2)
@@ -179,6 +188,7 @@ def test_what_stays_jaxs():
     assert not is_replaced(draw, KEY, np.ones(0, F32))
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 def test_exported():
     draw = jax.jit(lambda key, alpha: jax.random.gamma(key, alpha))
     want = bits(draw(KEY, ALPHA))
@@ -189,6 +199,7 @@ def test_exported():
     assert bits(module.call(KEY, ALPHA)) == want
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 def test_devices():
     """A mesh has JAX's own code, and each shard of `shard_map` the rule's."""
     mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))

@@ -12,7 +12,7 @@ call_frame = pytest.importorskip("call_frame")
 
 HANDLERS = {
     name.removeprefix("xla_ffi_accelerate."): handler.stages["execute"]
-    for name, handler in LIBRARIES[0].handlers.items()
+    for (name, _), handler in LIBRARIES[0].handlers.items()
 }
 REALS = [
     *(np.float16, ml_dtypes.bfloat16, np.float32, np.float64),

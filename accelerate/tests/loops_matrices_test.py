@@ -3,7 +3,9 @@
 import os
 
 os.environ["XLA_FLAGS"] = (
-    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=16384"
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_backend_extra_options="
+    + "xla_cpu_small_while_loop_byte_threshold=16384"
 )
 
 import functools

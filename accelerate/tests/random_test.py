@@ -279,7 +279,7 @@ def test_shard_map_calls_the_handler():
 
 
 def call(keys, result, **attributes):
-    xla_ffi_kit.register_handlers(*xla_ffi_accelerate.LIBRARIES)
+    xla_ffi_kit.register(*xla_ffi_accelerate.LIBRARIES)
     f = jax.ffi.ffi_call("xla_ffi_accelerate.random_bits", result)
     return jax.block_until_ready(f(keys, **attributes))
 
@@ -287,7 +287,7 @@ def call(keys, result, **attributes):
 @pytest.mark.parametrize(
     "keys, shape, dtype, message",
     [
-        ((3,), (5,), "uint32", r"operand keys: expected a last axis of 2"),
+        ((3,), (5,), "uint32", r"operand keys: expected shape \(\.\.\., 2\)"),
         ((4, 2), (3, 5), "uint32", r"result bits: expected first axes \(4\)"),
         (
             (4, 2),
@@ -295,7 +295,12 @@ def call(keys, result, **attributes):
             "uint32",
             r"result bits: expected first axes .*, got shape \(\)",
         ),
-        ((2,), (5,), "int32", r"one of the dtypes u8, u16, u32, u64, got s32"),
+        (
+            (2,),
+            (5,),
+            "int32",
+            r"one of the dtypes u8, u16, u32, u64, got dtype s32",
+        ),
     ],
 )
 def test_the_handler_refuses(keys, shape, dtype, message):

@@ -7,7 +7,7 @@
 #include "benchmarks/baseline/loops.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/core/parallel_for.h"
 

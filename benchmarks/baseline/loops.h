@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 
 namespace xla_ffi_kit::baseline {

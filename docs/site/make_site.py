@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -16,11 +17,31 @@ import reference
 from sphinx.cmd.build import build_main
 
 _SITE = "docs/site/"
+# Pages that are not in the tree.
+_WRITTEN = ["python", "headers", "commands"]
 
 
 def _at_root(text: str) -> str:
     """A page of docs/site with links as they are at the site's root."""
     return text.replace("](../../", "](").replace("](../", "](docs/")
+
+
+def _with_contents(index: str) -> str:
+    """The index with its lists of links as Sphinx's contents, too."""
+    parts = []
+    for section in index.split("\n## ")[1:]:
+        pages = re.findall(
+            r"^- \[[^]]*\]\(([^)]*)\.md\)", section, re.MULTILINE
+        )
+        caption = section.partition("\n")[0]
+        if caption == "Reference":
+            pages += _WRITTEN
+        parts.append(
+            f"```{{toctree}}\n:caption: {caption}\n:hidden:\n\n"
+            + "\n".join(pages)
+            + "\n```\n"
+        )
+    return "\n".join([index, *parts])
 
 
 def main(output: str, version: str, *pages: str) -> int:
@@ -34,7 +55,9 @@ def main(output: str, version: str, *pages: str) -> int:
             place = sources / page.removeprefix(_SITE)
             place.parent.mkdir(parents=True, exist_ok=True)
             if page.startswith(_SITE) and page.endswith(".md"):
-                place.write_text(_at_root(pathlib.Path(page).read_text()))
+                text = _at_root(pathlib.Path(page).read_text())
+                is_index = place.name == "index.md"
+                place.write_text(_with_contents(text) if is_index else text)
             else:
                 shutil.copyfile(page, place)
         reference.write(sources)

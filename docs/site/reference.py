@@ -1,7 +1,7 @@
-"""The pages of the site that are made of code: headers and commands.
+"""The pages of the site that are made of code: Python, headers and commands.
 
-autodoc makes the reference of Python. docs/defs.md is that of Starlark, and
-docs/handlers.md that of handlers.
+autodoc reads what the page of Python names. docs/defs.md is the reference of
+Starlark, and docs/handlers.md that of handlers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,24 @@ from collections.abc import Iterator
 
 import xla_ffi_kit
 
+# The modules, and their operations, which autodoc takes for data.
+_MODULES: dict[str, tuple[str, ...]] = {
+    "xla_ffi_kit": ("modular_add", "relu"),
+    "xla_ffi_kit.testing": (),
+    "xla_ffi_kit.errors": (),
+    "xla_ffi_kit.extend": (),
+    "xla_ffi_accelerate": (),
+    "xla_ffi_accelerate.numpy": (),
+}
 # What authors of handlers include, and what that includes of the kit.
 HEADERS = (
+    "xla_ffi/core/signature.h",
+    "xla_ffi/core/call.h",
     "xla_ffi/core/handler.h",
     "xla_ffi/core/checks.h",
     "xla_ffi/core/attributes.h",
     "xla_ffi/core/batch_shape.h",
-    "xla_ffi/core/dtype_dispatch.h",
     "xla_ffi/core/dtypes.h",
-    "xla_ffi/core/accumulation_type.h",
     "xla_ffi/core/half.h",
     "xla_ffi/core/parallel_for.h",
     "xla_ffi/core/executor.h",
@@ -34,6 +43,7 @@ HEADERS = (
     "xla_ffi/core/define_table.h",
     "xla_ffi/core/define_type.h",
     "xla_ffi/core/handler_table.h",
+    "xla_ffi/core/handler_signature.h",
     "xla_ffi/inline/kit.h",
     "xla_ffi/inline/types.h",
     "xla_ffi/inline/threads.h",
@@ -52,6 +62,17 @@ _COMMANDS = {
     "xla_ffi_kit": ("doctor", "describe", "build", "cache", "include"),
     "xla_ffi_accelerate": ("explain", "calibrate"),
 }
+
+
+def python() -> str:
+    """The page on Python, which autodoc fills."""
+    parts = ["# Python"]
+    for module, more in _MODULES.items():
+        functions = [f".. autofunction:: {module}.{name}\n" for name in more]
+        directives = [f".. automodule:: {module}\n   :members:\n", *functions]
+        read = "\n".join(directives)
+        parts.append(f"## `{module}`\n\n```{{eval-rst}}\n{read}```")
+    return "\n\n".join(parts) + "\n"
 
 
 def _prose(comment: str) -> str:
@@ -86,8 +107,9 @@ def headers(folder: pathlib.Path) -> str:
     """The page on C++ headers below a folder."""
     parts = [
         "# C++ headers\n\nThese headers are in the wheel (`python -m "
-        "xla_ffi_kit include`), and in Bazel's `//xla_ffi/core:handler`. "
-        "Handlers include `xla_ffi/core/handler.h`; the code of kernels in "
+        "xla_ffi_kit include`), and in Bazel's `//xla_ffi/core:handler` and "
+        "`:signature`. Handlers include `xla_ffi/core/call.h` and "
+        "`xla_ffi/core/handler.h`; the code of kernels in "
         "strings includes `xla_ffi/inline/kit.h` by itself."
     ]
     for path in HEADERS:
@@ -122,7 +144,8 @@ def commands() -> str:
 
 
 def write(sources: pathlib.Path) -> None:
-    """Writes both pages."""
+    """Writes the pages."""
+    (sources / "python.md").write_text(python())
     include = pathlib.Path(xla_ffi_kit.include_dir())
     (sources / "headers.md").write_text(headers(include))
     (sources / "commands.md").write_text(commands())

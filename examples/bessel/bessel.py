@@ -25,7 +25,7 @@ import xla_ffi_kit
 _library = ctypes.CDLL(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "bessel_k.so")
 )
-LIBRARY = xla_ffi_kit.CapsuleLibrary(
+LIBRARY = xla_ffi_kit.HandlerLibrary.from_capsules(
     {"examples.bessel_k": jax.ffi.pycapsule(_library.ExampleBesselK)},
     name="bessel_k.so",
 )

@@ -15,7 +15,7 @@ LIBRARY = xla_ffi_kit.HandlerLibrary(
 )
 
 # Types first, then handlers; what this does is in docs/tutorial/ch2_loading.md.
-xla_ffi_kit.register_handlers(LIBRARY)
+xla_ffi_kit.register(LIBRARY)
 
 
 def call(name: str, results: Any, **options: Any) -> Callable[..., Any]:

@@ -19,9 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import xla_ffi_kit
-from xla_ffi_kit.ops.modular_add import modular_add_op
-from xla_ffi_kit.ops.relu import relu_op
-from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
 # The locations in the program name files, not the folders of this machine.
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
@@ -66,9 +63,7 @@ def program() -> bytes:
     exported = jax.export.export(
         model,
         platforms=["cpu"],
-        disabled_checks=xla_ffi_kit.export_checks(
-            rms_norm_op, modular_add_op, relu_op
-        ),
+        disabled_checks=xla_ffi_kit.export_checks(),
     )(*arguments())
     return bytes(exported.serialize())
 

@@ -35,9 +35,9 @@ def test_an_extension_module(binder):
 
 
 def test_a_handler_library():
-    library = xla_ffi_kit.HandlerLibrary(PATH, "cpu")
-    xla_ffi_kit.register_handlers(library)
-    assert set(library.handlers) == set(HANDLERS)
+    library = xla_ffi_kit.HandlerLibrary(PATH)
+    xla_ffi_kit.register(library)
+    assert set(library.targets) == set(HANDLERS)
     np.testing.assert_array_equal(call("rms_norm"), rms_norm(X))
 
 
@@ -64,12 +64,12 @@ def test_a_library_without_a_table(tmp_path):
     source = (HERE / "rms_norm.cc").read_text()
     without = xla_ffi_kit.HandlerLibrary(compiled(tmp_path, source))
     says = "no handler library.*XLA_FFI_KIT_DEFINE_TABLE"
-    with pytest.raises(xla_ffi_kit.HandlerLibraryError, match=says):
+    with pytest.raises(xla_ffi_kit.errors.HandlerLibraryError, match=says):
         without.handler("rms_norm")
     folder = tmp_path / "table"
     folder.mkdir()
     library = xla_ffi_kit.HandlerLibrary(compiled(folder, source + TABLE))
-    assert list(library.handlers) == ["rms_norm"]
+    assert library.targets == ["rms_norm"]
 
 
 def test_what_is_no_handler_does_not_compile(tmp_path):
@@ -78,5 +78,7 @@ def test_what_is_no_handler_does_not_compile(tmp_path):
     )
     line = "void* Address() { return Encapsulate(&%s); }\n"
     compiled(tmp_path, source + line % "RmsNorm")
-    with pytest.raises(xla_ffi_kit.BuildError, match="a handler is XLA_FFI_"):
+    with pytest.raises(
+        xla_ffi_kit.errors.BuildError, match="a handler is XLA_FFI_"
+    ):
         compiled(tmp_path, source + line % "RmsNormImpl")

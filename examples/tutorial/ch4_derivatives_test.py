@@ -71,9 +71,9 @@ fwd_op = xla_ffi_kit.FfiOp(
 bwd_op = xla_ffi_kit.FfiOp(
     "rms_norm_bwd",
     bwd_reference,
-    kernel_axes=(0, 1, 1),
+    axes="(),(n),(n)->(n)",
     libraries=[PATH],
-    linear=(2,),  # in ct; and symmetric: its transpose is itself
+    linear="ct",  # in ct; and symmetric: its transpose is itself
     transpose=lambda ct, scale, x, _: bwd_op(scale, x, ct),
 )
 

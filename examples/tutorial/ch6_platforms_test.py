@@ -27,7 +27,7 @@ op_on_both = xla_ffi_kit.FfiOp(
     libraries=[
         PATH,
         xla_ffi_kit.HandlerLibrary(
-            PATH.with_name("rms_norm_cuda.so"), "cuda", optional=True
+            PATH.with_name("rms_norm_cuda.so"), optional=True
         ),
     ],
     attributes={"eps": np.float32},

@@ -152,6 +152,6 @@ def test_the_same_as_an_ffi_op():
         "xla_ffi_kit.relu",
         lambda x: jax.nn.relu(x),
         kernel_axes=0,  # every axis is a batch axis
-        libraries=xla_ffi_kit.KIT_LIBRARIES,
+        libraries=xla_ffi_kit.ops.LIBRARIES,
     )
     np.testing.assert_array_equal(relu_op(X), relu_p.bind(X))

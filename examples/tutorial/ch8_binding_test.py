@@ -18,7 +18,7 @@ def test_the_compiler_says_so(tmp_path, instead):
     file = tmp_path / "bad.cc"
     assert EPS in SOURCE
     file.write_text(SOURCE.replace(EPS, instead, 1))
-    with pytest.raises(xla_ffi_kit.BuildError, match=SAYS):
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match=SAYS):
         xla_ffi_kit.build_library(
             [file], {"bad": "RmsNorm"}, tmp_path / "bad.so", flags=["-O0"]
         )

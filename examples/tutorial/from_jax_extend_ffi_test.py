@@ -93,7 +93,7 @@ def compiles(folder, expression):
         xla_ffi_kit.build_library(
             [file], {"h": "H"}, folder / "try.so", flags=["-O0"]
         )
-    except xla_ffi_kit.BuildError:
+    except xla_ffi_kit.errors.BuildError:
         return False
     return True
 

@@ -1,69 +1,66 @@
 """C++ and CUDA kernels as first-class JAX operations.
 
 Importing this package registers its handlers, so that exported programs that
-call them run, and starts no JAX backend.
+call them run, and starts no JAX backend. Beside the names below there are the
+modules `errors`, `extend` (for packages with lowering rules of their own),
+`ops` and `testing`.
 """
 
-from xla_ffi_kit import lowering
-from xla_ffi_kit.library.capsules import CapsuleLibrary
-from xla_ffi_kit.library.handler_library import (
-    KIT_LIBRARIES,
-    LAUNCHER,
-    HandlerLibrary,
-    HandlerLibraryError,
-    libraries_beside,
-)
-from xla_ffi_kit.library.known_faults import KnownBadReleaseWarning
-from xla_ffi_kit.library.registration import (
-    register_at_import,
-    register_handlers,
-)
-from xla_ffi_kit.ops.modular_add import modular_add
-from xla_ffi_kit.ops.relu import relu
-from xla_ffi_kit.ops.rms_norm import rms_norm
+import importlib
+from typing import TYPE_CHECKING
+
+from xla_ffi_kit import errors as errors
+from xla_ffi_kit import ops as ops
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
+from xla_ffi_kit.library.registration import register, register_early
+from xla_ffi_kit.ops import modular_add, relu, rms_norm
 from xla_ffi_kit.primitive.export import export_checks
-from xla_ffi_kit.primitive.ffi_op import FfiOp, ffi_op
+from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.reference_switch import use_reference
+from xla_ffi_kit.primitive.spec import Advanced
 from xla_ffi_kit.strings.build import build_library
 from xla_ffi_kit.strings.cuda_blocks import cuda
-from xla_ffi_kit.strings.cuda_kernel import CudaStringWarning
 from xla_ffi_kit.strings.decorators import elementwise, inline, rows
-from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.headers import include_dir
 from xla_ffi_kit.strings.numba_handler import numba_kernel
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "KIT_LIBRARIES",
-    "BuildError",
-    "CapsuleLibrary",
-    "CudaStringWarning",
+    "Advanced",
     "FfiOp",
     "HandlerLibrary",
-    "HandlerLibraryError",
-    "KnownBadReleaseWarning",
     "build_library",
     "cuda",
     "elementwise",
     "export_checks",
-    "ffi_op",
     "include_dir",
     "inline",
-    "libraries_beside",
-    "lowering",
     "modular_add",
     "numba_kernel",
-    "register_at_import",
-    "register_handlers",
+    "register",
     "relu",
     "rms_norm",
     "rows",
     "use_reference",
 ]
+_MODULES = ["errors", "extend", "ops", "testing"]
 
-register_at_import(*KIT_LIBRARIES, LAUNCHER)
+for _library in KIT_LIBRARIES:
+    register_early(_library)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_MODULES]
+
+
+if TYPE_CHECKING:
+    from xla_ffi_kit import extend as extend
+    from xla_ffi_kit import testing as testing
+else:
+
+    def __getattr__(name: str) -> object:
+        # The modules that an operation does not need, when they are used.
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

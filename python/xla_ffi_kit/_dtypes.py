@@ -11,11 +11,9 @@ import numpy as np
 DType: TypeAlias = str | type | np.dtype[np.generic]
 
 # In the order that messages list them.
-FLOAT8 = ("float8_e5m2",)
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 SIGNED = ("int8", "int16", "int32", "int64")
-UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 
 # HLO's names, and what NumPy calls the same.
 SHORT_NAMES = {

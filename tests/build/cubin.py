@@ -86,7 +86,8 @@ def readable(mangled: str) -> str:
         if name:
             begin = at + name.end()
             at = begin + int(name[0])
-            words.append(mangled[begin:at])
+            if mangled[begin].isupper():  # no namespace
+                words.append(mangled[begin:at])
         elif literal:
             at += literal.end()
             words.append(literal[1])
@@ -103,7 +104,7 @@ def readable(mangled: str) -> str:
             at += end.end() if end else 1
         else:
             at += 1
-    hidden = {"xla_ffi_kit", "rms_norm_internal", "Elements"}
+    hidden = {"Vectors", "Elements"}
     return " ".join(w for w in words if w not in hidden)
 
 

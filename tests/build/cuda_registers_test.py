@@ -22,15 +22,13 @@ LIBRARY, TABLE = map(pathlib.Path, sys.argv[1:3])
 # A processor of 64 warps needs about half of them to reach the memory's speed,
 # each with several loads of 16 bytes on their way.
 FLOORS = {
-    "BackwardInRegisters": 32,
-    "BackwardInShared": 32,
-    "ColumnSumsKernel": 32,
+    "ColumnsKernel": 32,
     "ElementwiseKernel": 40,
-    "ForwardInRegisters": 32,
-    "ForwardInShared": 32,
-    "RowKernel": 32,
-    "SlotSumsKernel": 42,
-    "WeightBackwardKernel": 25,
+    "PipelineKernel": 25,
+    "RowsInRegisters": 32,
+    "RowsInShared": 32,
+    "RowsReadTwice": 32,
+    "TotalsKernel": 42,
 }
 
 
@@ -73,17 +71,27 @@ class SizeTest(unittest.TestCase):
 
 class CubinTest(unittest.TestCase):
     def test_names_of_kernels(self):
-        of_ring = (
-            "_ZN11xla_ffi_kit17rms_norm_internal20WeightBackwardKernelINS0_8"
-            "ElementsINS_8BFloat16ELi8ELi8EEELb1ELi2ELi1EEEvNS0_12BackwardRows"
-            "IT_EENS_7RowSumsENS_8RowLanesE"
+        of_pipeline = (
+            "_ZN11xla_ffi_kit17rms_norm_internal14PipelineKernelINS0_7VectorsI"
+            "NS_8BFloat16ELi8EEELb1ELi2ELi1EEEvNS0_4RowsINS_19RmsNormBackward"
+            "ArgsINT_7ElementEEEEEPNS7_1AENS0_11PartialSumsENS0_8RowLanesE"
         )
         self.assertEqual(
-            cubin.readable(of_ring), "WeightBackwardKernel BFloat16 8 8 1 2 1"
+            cubin.readable(of_pipeline), "PipelineKernel BFloat16 8 1 2 1"
         )
-        of_sums = "_ZN11xla_ffi_kit14SlotSumsKernelILi4EffEEvPKT0_NS_7RowSumsE"
+        of_totals = (
+            "_ZN11xla_ffi_kit17rms_norm_internal12TotalsKernelILi4EffEEvPKT0_"
+            "NS0_11PartialSumsEPT1_"
+        )
         self.assertEqual(
-            cubin.readable(of_sums), "SlotSumsKernel 4 float float"
+            cubin.readable(of_totals), "TotalsKernel 4 float float"
+        )
+        of_relu = (
+            "_ZN11xla_ffi_kit17ElementwiseKernelILi1ENS_4relu43_GLOBAL__N__"
+            "c328cff8_10_relu_cu_cc_b73adb198ReluPackIfEEEEvlT0_"
+        )
+        self.assertEqual(
+            cubin.readable(of_relu), "ElementwiseKernel 1 ReluPack float"
         )
 
     def test_warps_follow_from_registers(self):

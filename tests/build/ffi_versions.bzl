@@ -1,7 +1,7 @@
 """Checks that what an embedder links compiles with the FFI headers of another XLA.
 
 The sources are those of the targets and of all that they are made of in this
-repository, kernels left out, which include no header of XLA. The compiler only
+repository, but for kernels that stand apart and include no header of XLA. The compiler only
 reads them: there is nothing to link, since handlers of newer headers load into
 no older XLA.
 """
@@ -52,17 +52,17 @@ _sources = aspect(
 )
 
 # compiler, folder of the headers, file to write, folder of what is generated,
-# sources. The FFI's headers are most of what there is to read: once for all the
+# folder of Highway, sources. Of kernels one instruction set is enough. The FFI's headers are most of what there is to read: once for all the
 # C++ is less than half the time; for C they come first.
 _COMMAND = """
 set -eu
-compiler=$1 headers=$2 done=$3 generated=$4
-shift 4
+compiler=$1 headers=$2 done=$3 generated=$4 highway=$5
+shift 5
 read=$(mktemp -d)
 trap 'rm -rf "$read"' EXIT
 echo '#include "xla/ffi/api/ffi.h"' > "$read/ffi.h"
 common=(-iquote "$headers" -I "$headers" -I. -I "$generated")
-cxx=(-std=c++17 "${common[@]}")
+cxx=(-std=c++17 "${common[@]}" -iquote "$highway" -DHWY_COMPILE_ONLY_STATIC)
 "$compiler" "${cxx[@]}" -x c++-header "$read/ffi.h" -o "$read/ffi.h.gch"
 for source; do
   case $source in
@@ -89,6 +89,7 @@ def _compiles_with_ffi_impl(ctx):
     arguments.add(headers[0].dirname.removesuffix("/xla/ffi/api"))
     arguments.add(done)
     arguments.add(ctx.bin_dir.path)
+    arguments.add(ctx.attr._highway.label.workspace_root)
     arguments.add_all(sources)
     ctx.actions.run_shell(
         arguments = [arguments],
@@ -126,6 +127,7 @@ compiles_with_ffi = rule(
             mandatory = True,
             providers = [CcInfo],
         ),
+        "_highway": attr.label(default = "@com_google_highway//:hwy"),
         "_cc_toolchain": attr.label(
             default = "@bazel_tools//tools/cpp:current_cc_toolchain",
         ),

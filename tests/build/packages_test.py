@@ -10,7 +10,9 @@ import re
 import xla_ffi_kit
 
 # Modules whose names are public beside those of `xla_ffi_kit` itself.
-PUBLIC = {"xla_ffi_kit.lowering", "xla_ffi_kit.testing"}
+PUBLIC = {
+    f"xla_ffi_kit.{name}" for name in ("errors", "extend", "ops", "testing")
+}
 KIT = ("python", "third_party", "tools", "xla_ffi")
 OTHERS_NAME = re.compile(r"xla_ffi_accelerate|//accelerate|accelerate/")
 ACCELERATE = pathlib.Path("accelerate/python/xla_ffi_accelerate")
@@ -68,8 +70,8 @@ def test_accelerate_imports_public_names_only():
 
 def test_a_private_import_is_found():
     text = """
-from xla_ffi_kit import FfiOp, _check, lowering
-from xla_ffi_kit.lowering import register
+from xla_ffi_kit import FfiOp, _check, extend
+from xla_ffi_kit.extend import divided
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 import xla_ffi_kit.library
 """

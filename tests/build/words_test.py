@@ -32,7 +32,7 @@ def test_the_page_says_where_it_is(word):
     assert word in WORDS
     for path in (
         f"(../xla_ffi/ops/{word}/{word}.h)",
-        f"(../xla_ffi/ops/{word}/{word}_handler.cc)",
+        f"(../xla_ffi/ops/{word}/{word}.cc)",
         f"(../tests/jax/{word}_test.py)",
     ):
         assert path in ROWS[word]

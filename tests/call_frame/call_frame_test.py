@@ -6,11 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xla_ffi_kit import KIT_LIBRARIES
+from xla_ffi_kit.ops import LIBRARIES
 
 HANDLERS = {
     name.removeprefix("xla_ffi_kit."): handler.stages["execute"]
-    for name, handler in KIT_LIBRARIES[0].handlers.items()
+    for (name, platform), handler in LIBRARIES[0].handlers.items()
+    if platform == "cpu"
 }
 FLOATS = [
     *(np.float16, ml_dtypes.bfloat16, np.float32, np.float64),
@@ -19,7 +20,7 @@ FLOATS = [
 REALS = [*FLOATS[:4], np.int8, np.int16, np.int32, np.int64]
 UNSIGNED = [np.uint8, np.uint16, np.uint32, np.uint64]
 # Units in the last place of a result, relative to its size.
-EPSILONS = {2: 4e-3, 4: 1e-6, 8: 1e-6, 16: 1e-14}
+EPSILONS = {2: 4e-3, 4: 1e-6, 8: 1e-14}
 BATCHES = [(), (3,), (2, 0), (2, 3)]
 
 
@@ -60,18 +61,18 @@ def test_modular_add(batch, dtype):
     np.testing.assert_array_equal(a, np.tile(b, 3)[..., :8] + c)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS[:4])
 @pytest.mark.parametrize("batch", BATCHES)
 def test_rms_norm(batch, dtype):
     eps = 1e-3
     x = draw((*batch, 37), dtype)
-    wide = x.astype(np.result_type(dtype, np.float64))
-    scale = 1 / np.sqrt(np.mean(np.abs(wide) ** 2, axis=-1) + eps)
+    wide = x.astype(np.float64)
+    scale = 1 / np.sqrt(np.mean(wide**2, axis=-1) + eps)
     y = np.empty_like(x)
     run_ok("rms_norm", [x], [y], {"eps": eps})
     epsilon = EPSILONS[2 if dtype == ml_dtypes.bfloat16 else x.itemsize]
     np.testing.assert_allclose(
-        y.astype(wide.dtype), wide * scale[..., None], epsilon, epsilon
+        y.astype(np.float64), wide * scale[..., None], epsilon, epsilon
     )
 
 
@@ -91,7 +92,7 @@ def test_errors_have_code_and_message():
         "got shape (3, 2)"
     )
     bits = np.zeros(2, bool)
-    assert run("relu", [bits], [bits]).message.endswith(", got pred")
+    assert run("relu", [bits], [bits]).message.endswith(", got dtype pred")
     status = run("rms_norm", [x], [x], {"eps": np.int32(1)})
     assert status.message == (
         "xla_ffi_kit.rms_norm: attribute eps: expected a scalar f32 or f64 "

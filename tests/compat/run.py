@@ -76,12 +76,15 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
         options += ["-W", "ignore::pytest.PytestUnknownMarkWarning"]
         environ = os.environ | {
             "PYTHONDONTWRITEBYTECODE": "1",
-            # These releases have known faults: known_faults_test.py.
-            "XLA_FFI_KIT_RELEASE_WARNING": "0",
             # The tests' own helpers; the packages come from the wheels.
             "PYTHONPATH": os.pathsep.join(
                 str(ROOT / folder)
-                for folder in ("tests/jax", "tests/gpu", "accelerate/tests")
+                for folder in (
+                    "tests/jax",
+                    "tests/gpu",
+                    "accelerate/tests",
+                    "tools/new_op",
+                )
             ),
         }
         done = subprocess.run(

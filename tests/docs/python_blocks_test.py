@@ -59,6 +59,6 @@ def test_an_operation_is_at_most_40_lines():
         for block in python_blocks(page)
         if re.search(r"FfiOp\(|Norm\(", block.text)
     ]
-    assert len(specs) == 7
+    assert len(specs) >= 8
     # Blank lines are counted too; one has its own derivative.
     assert max(len(spec.splitlines()) for spec in specs) <= 40

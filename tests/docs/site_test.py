@@ -68,7 +68,10 @@ def test_the_search_finds(word):
 
 def test_the_reference_has_the_public_names():
     text = (SITE / "python.html").read_text()
-    for name in ("FfiOp", "HandlerLibrary", "rms_norm", "testing.check_op"):
+    for name in (
+        *("FfiOp", "HandlerLibrary", "testing.check_op", "extend.divided"),
+        *("rms_norm", "relu", "modular_add", "errors.BuildError"),
+    ):
         assert f'id="xla_ffi_kit.{name}"' in text, name
 
 

@@ -10,16 +10,11 @@ import jax
 import jax.numpy as jnp
 
 import xla_ffi_kit
-from xla_ffi_kit.ops.modular_add import modular_add_op
-from xla_ffi_kit.ops.relu import relu_op
+from xla_ffi_kit.ops import modular_add, relu
 from xla_ffi_kit.ops.rms_norm import (
-    RESIDUAL,
-    WEIGHT,
     rms_norm_bwd_op,
     rms_norm_op,
-    rms_norm_recompute_bwd_op,
     rms_norm_weight_bwd_op,
-    rms_norm_weight_residual_bwd_op,
 )
 
 _ROW_LENGTHS = (64, 256, 1024, 4096, 8192, 16384, 32768, 65536)
@@ -81,15 +76,15 @@ def _rms_norms(label: str, dtype: str, rows: int, n: int) -> Iterator[Cell]:
         ("rms_norm_bwd", _op(rms_norm_bwd_op), (x, x, scale)),
         (
             "rms_norm_recompute_bwd",
-            _op(rms_norm_recompute_bwd_op, eps=_EPS),
+            _op(rms_norm_bwd_op, eps=_EPS),
             (x, x),
         ),
-        ("weight", _op(WEIGHT.op, eps=_EPS), (x, weight)),
+        ("weight", _op(rms_norm_op, eps=_EPS), (x, weight)),
         ("weight_bwd", _op(rms_norm_weight_bwd_op), (x, x, scale, weight)),
-        ("residual", _op(RESIDUAL.op, eps=_EPS), (x, weight, x)),
+        ("residual", _op(rms_norm_op, eps=_EPS), (x, weight, x)),
         (
             "residual_bwd",
-            _op(rms_norm_weight_residual_bwd_op),
+            _op(rms_norm_weight_bwd_op),
             (x, x, scale, weight, x),
         ),
     ):
@@ -134,10 +129,10 @@ def cells(array_bytes: int) -> Iterator[Cell]:
                 yield from _rms_norms(label, dtype, rows, n)
         flat = jax.ShapeDtypeStruct((elements,), dtype)
         short = jax.ShapeDtypeStruct((128,), dtype)
-        yield Cell(f"relu/{label}/{elements}", *_op(relu_op), (flat,))
+        yield Cell(f"relu/{label}/{elements}", *_op(relu), (flat,))
         yield Cell(
             f"modular_add/{label}/{elements}",
-            *_op(modular_add_op),
+            *_op(modular_add),
             (short, flat),
         )
     for rows in _FEW_ROWS:

@@ -13,10 +13,9 @@ from gpu_data import DEVICE, PLATFORM
 
 import xla_ffi_kit
 
-xla_ffi_kit.register_handlers(
+xla_ffi_kit.register(
     xla_ffi_kit.HandlerLibrary(
-        pathlib.Path(xla_ffi_kit.__file__).parent / "_lib" / "cuda_examples.so",
-        "cuda",
+        pathlib.Path(xla_ffi_kit.__file__).parent / "_lib" / "cuda_examples.so"
     )
 )
 

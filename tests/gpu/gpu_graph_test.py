@@ -19,8 +19,8 @@ from gpu_examples_test import scratch
 from gpu_thunks import read_dump
 
 import xla_ffi_kit
-from xla_ffi_kit.ops.relu import relu_op
-from xla_ffi_kit.ops.rms_norm import WEIGHT, rms_norm_weight_bwd_op
+from xla_ffi_kit.ops import relu
+from xla_ffi_kit.ops.rms_norm import rms_norm_op, rms_norm_weight_bwd_op
 
 # Of custom calls only, so that nothing else makes a graph; and of single ones.
 FLAGS = (
@@ -31,9 +31,9 @@ FLAGS = (
 # Handler -> whether XLA captures it. The last one, of the examples, has scratch
 # memory, and so says that it may not be.
 CAPTURED = {
-    WEIGHT.op.handlers["cuda"]: True,
-    relu_op.handlers["cuda"]: True,
-    rms_norm_weight_bwd_op.handlers["cuda"]: True,
+    rms_norm_op.spec.handlers["cuda"]: True,
+    relu.spec.handlers["cuda"]: True,
+    rms_norm_weight_bwd_op.spec.handlers["cuda"]: True,
     "examples.scratch": False,
     "xla_ffi_kit.launch": True,
 }

@@ -21,9 +21,8 @@ from gpu_data import (
 )
 
 import xla_ffi_kit
-from xla_ffi_kit.ops.modular_add import modular_add_op
-from xla_ffi_kit.ops.relu import relu_op
-from xla_ffi_kit.ops.rms_norm import rms_norm_op, rms_norm_recompute_bwd_op
+from xla_ffi_kit.ops import modular_add, relu
+from xla_ffi_kit.ops.rms_norm import rms_norm_bwd_op, rms_norm_op
 from xla_ffi_kit.testing import Case, check_op
 
 
@@ -83,11 +82,11 @@ def test_more_than_2_to_the_31_elements():
     [
         (rms_norm_op, Case("float32[3,17]", eps=1e-6)),
         (
-            rms_norm_recompute_bwd_op,
+            rms_norm_bwd_op,
             Case("float32[3,17]", "float32[3,17]", eps=1e-6),
         ),
-        (relu_op, Case("float32[3,17]")),
-        (modular_add_op, Case("float32[3,4]", "float32[3,17]")),
+        (relu, Case("float32[3,17]")),
+        (modular_add, Case("float32[3,4]", "float32[3,17]")),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

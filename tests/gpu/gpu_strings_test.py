@@ -27,7 +27,7 @@ def operands_of(shown, rows, size, seed=0):
     for i, text in enumerate(shown.operands):
         dtype, _, shape = text.rstrip("]").partition("[")
         shape = [int(n) for n in shape.split(",")]
-        if i not in shown.op.shared:
+        if i not in shown.op.spec.shared:
             shape[0] = rows
             # Axes of 2 and 4 mean something: a state, or how many there are.
             shape[1:] = [n if n <= 4 else size for n in shape[1:]]

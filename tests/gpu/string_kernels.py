@@ -118,7 +118,7 @@ def gates(a, b):
     """,
     dtypes="f32 f64",
     kernel_axes=2,
-    shared=[1],
+    shared="transition",
     platforms=BOTH,
 )
 def hmm_forward(seen, transition):
@@ -183,7 +183,7 @@ def _argmax(x, axis):
     results=["path", "best", "back"],
     dtypes="f32 f64",
     kernel_axes=2,
-    shared=[1],
+    shared="transition",
     platforms=BOTH,
 )
 def viterbi(score, transition):

@@ -1,5 +1,7 @@
 """Operations that JAX cannot express: a shape function, rules, check_op."""
 
+import dataclasses
+import functools
 import os
 import re
 
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import FfiOp
+from xla_ffi_kit import Advanced, FfiOp
 from xla_ffi_kit.primitive.spec import Options
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op, on_host
 
@@ -35,7 +37,7 @@ def black_box(target="test.double", results=same, **options):
     return FfiOp(target, results=results, **(given | options))
 
 
-double = black_box(linear=(0,), transpose=lambda ct, x: double(ct))
+double = black_box(linear="x", transpose=lambda ct, x: double(ct))
 by_jvp = black_box(
     jvp=lambda primals, tangents: (by_jvp(*primals), double(*tangents))
 )
@@ -45,7 +47,7 @@ by_vjp = black_box(
 sum_one = black_box(
     "test.sum_one",
     lambda x: jax.ShapeDtypeStruct((), x.dtype),
-    vmap_method="sequential",
+    advanced=Advanced(vmap_method="sequential"),
     vjp=(
         lambda x: (sum_one(x), x),
         lambda x, ct: jnp.broadcast_to(ct, x.shape),
@@ -129,7 +131,7 @@ BROKEN = {
         "element",
     ),
     "a wrong transpose": (
-        black_box(linear=(0,), transpose=lambda ct, x: ct),
+        black_box(linear="x", transpose=lambda ct, x: ct),
         twice,
         "grad",
         "element",
@@ -174,7 +176,9 @@ def test_without_a_handler_the_error_says_so():
     with pytest.raises(NotImplementedError) as caught:
         jax.jit(double).trace(jnp.ones(3)).lower(lowering_platforms=("tpu",))
     assert "no handler for tpu" in str(caught.value)
-    assert str(caught.value).endswith("its handlers: test.double for cpu")
+    assert str(caught.value).endswith(
+        "its handlers: test.double for cpu, test.double for cuda"
+    )
 
 
 def test_there_is_no_reference_to_switch_to():
@@ -194,7 +198,7 @@ def test_a_derivative_that_there_is_not():
     with pytest.raises(TypeError, match="respect to operand x: the operation"):
         jax.grad(lambda x: black_box()(x).sum())(x)
     with pytest.raises(TypeError, match="give it transpose="):
-        jax.grad(lambda x: black_box(linear=(0,))(x).sum())(x)
+        jax.grad(lambda x: black_box(linear="x")(x).sum())(x)
     only = "test.double: no forward mode .* is for reverse mode alone"
     for forward in (
         lambda x: jax.jvp(by_vjp, (x,), (x,)),
@@ -214,8 +218,8 @@ def test_a_derivative_of_a_part():
     op = black_box(
         "test.add_rows",
         lambda c, x: same(c),
-        vmap_method="expand_dims",
-        linear=(0,),
+        advanced=Advanced(vmap_method="expand_dims"),
+        linear="c",
         transpose=lambda ct, c, x: ct,
         vjp=(lambda c, x: (op(c, x), (c, x)), slopes),
     )
@@ -230,7 +234,7 @@ def shared_op(**options):
         results=lambda w, x: same(x),
         kernel_axes=1,
         handlers={"cpu": lambda w, x: x + w},
-        shared=(0,),
+        shared="w",
         **options,
     )
 
@@ -288,47 +292,29 @@ def test_results_in_a_tuple():
         ),
         (
             {"aliases": {0: 0}},
-            "argument: expected input_output_aliases, got 'aliases'",
+            "aliases: expected a name of the operands x, got 0",
         ),
         (
-            {"input_layouts": [(0, 2)]},
-            "input_layouts: expected orders of the kernel axes, such as (1, "
-            "0), got (0, 2)",
+            {"aliases": {"x": "y"}},
+            "aliases: expected the index of a result, as no signature tells: "
+            "no library with its handler is given, got 'y'",
         ),
         (
-            {"input_layouts": [(1, 0)]},
-            "input_layouts: expected an order of the kernel axes of each "
-            "operand, [1] of them, got [(1, 0)]",
-        ),
-        (
-            {"shape_attributes": 3},
-            "shape_attributes: expected a function, got 3",
+            {"advanced": Advanced(input_layouts={"x": (0, 2)})},
+            "input_layouts: expected an order of 1 kernel axes for x, got (0, "
+            "2)",
         ),
         ({"handlers": 3}, "handlers: expected a mapping, got 3"),
         (
             {"libraries": 3},
             "libraries: expected handler libraries or their paths, got 3",
         ),
-        ({"part_of": 3}, "part_of: expected a sequence, got 3"),
-        ({"workspace": {"cpu": 3}}, "workspace: expected a function, got 3"),
         (
-            {"batches_shared": 1},
-            "batches_shared: expected True or False, got 1",
+            {"advanced": {"part_of": "f"}},
+            "advanced: expected xla_ffi_kit.Advanced(...), got {'part_of': "
+            "'f'}",
         ),
-        (
-            {"input_output_aliases": [1]},
-            "input_output_aliases: expected a mapping, got [1]",
-        ),
-        (
-            {"input_output_aliases": {"x": 0}},
-            "input_output_aliases: expected operand indices below 1, got "
-            "('x',)",
-        ),
-        (
-            {"has_side_effect": "yes"},
-            "has_side_effect: expected True or False, got 'yes'",
-        ),
-        ({"output_layouts": 3}, "output_layouts: expected a sequence, got 3"),
+        ({"aliases": [1]}, "aliases: expected a mapping, got [1]"),
         (
             {"transpose": twice},
             "linear: expected operands that the results are linear in, for "
@@ -356,13 +342,13 @@ def test_bad_arguments(wrong, message):
             "the shape function does not take operands x float32[3]: ",
         ),
         (
-            {"input_output_aliases": {0: "y"}},
-            "input_output_aliases: expected result indices below 1, got 'y'",
+            {"aliases": {"x": 1}},
+            "aliases: expected results below 1, got 1",
         ),
         (
-            {"output_layouts": [(1, 0)]},
-            "output_layouts: expected an order of each result's kernel axes, "
-            "[1] of them, got [(1, 0)]",
+            {"advanced": Advanced(output_layouts={0: (1, 0)})},
+            "output_layouts: expected an order of 1 kernel axes for result 0, "
+            "got (1, 0)",
         ),
     ],
 )
@@ -392,8 +378,9 @@ def test_layouts(lead):
     op = black_box(
         "test.reverse",
         kernel_axes=2,
-        input_layouts=[(1, 0)],
-        output_layouts=[(1, 0)],
+        advanced=Advanced(
+            input_layouts={"x": (1, 0)}, output_layouts={0: (1, 0)}
+        ),
     )
     x = np.arange(np.prod((*lead, 3, 3)), dtype=np.float32)
     x = x.reshape(*lead, 3, 3)
@@ -401,8 +388,8 @@ def test_layouts(lead):
         np.testing.assert_array_equal(f(x), x[..., ::-1, :])
 
 
-def test_decorator():
-    @xla_ffi_kit.ffi_op("test.double", kernel_axes=1, libraries=LIBRARY)
+def test_a_partial_of_it_is_a_decorator():
+    @functools.partial(FfiOp, "test.double", kernel_axes=1, libraries=LIBRARY)
     def doubled(x):
         """Twice x."""
         return 2 * x
@@ -422,7 +409,7 @@ def describe(shape_attributes):
         kernel_axes=1,
         libraries=LIBRARY,
         attributes={"text": str},
-        shape_attributes=shape_attributes,
+        advanced=Advanced(shape_attributes=shape_attributes),
     )
 
 
@@ -477,7 +464,7 @@ def test_attributes_from_sizes_that_are_not_known():
 def test_modules_that_offer_one_target():
     def capsules(symbol):
         handler = LIBRARY.handler(symbol).stages["execute"]
-        return xla_ffi_kit.CapsuleLibrary(
+        return xla_ffi_kit.HandlerLibrary.from_capsules(
             {"test.of_modules": jax.ffi.pycapsule(handler)}
         )
 
@@ -495,16 +482,21 @@ def test_the_doctor_on_a_black_box():
     from xla_ffi_kit.doctor import _environment
 
     op = black_box("test.to_be_registered", libraries=())
-    state = _environment._operation(op, "cpu", {"cpu": 1})
+    state = _environment._operation(op.spec, "cpu", {"cpu": 1})
     assert state.runs == "nothing: an error"
     handler = LIBRARY.handler("test.double").stages["execute"]
     capsules = {"f": jax.ffi.pycapsule(handler)}
-    library = xla_ffi_kit.CapsuleLibrary(capsules)
+    library = xla_ffi_kit.HandlerLibrary.from_capsules(capsules)
     state = _environment._library(library, None)
     major, minor = LIBRARY.api_version
     assert (state.handlers, state.api_version) == (1, f"{major}.{minor}")
 
 
 def test_every_option_is_explained():
-    for name in Options.__annotations__:
+    own = ("name", "reference", "results", "kernel_axes", "dtypes")
+    every = (*own, *Options.__annotations__)
+    assert len(every) <= 16
+    for name in every:
         assert re.search(rf"(?m)^ +{name}: ", FfiOp.__doc__), name
+    for field in dataclasses.fields(Advanced):
+        assert re.search(rf"(?m)^ +{field.name}: ", Advanced.__doc__), field

@@ -77,8 +77,8 @@ def library(tmp_path_factory):
 
 
 def test_handlers_stages_and_types(library):
-    assert sorted(library.handlers) == ["files.count", "files.scale"]
-    assert sorted(library.handlers["files.count"].stages) == [
+    assert sorted(library.targets) == ["files.count", "files.scale"]
+    assert sorted(library.handler("files.count").stages) == [
         "execute",
         "instantiate",
     ]
@@ -102,9 +102,9 @@ def test_state_is_kept(library):
     count = xla_ffi_kit.FfiOp(
         "files.count",
         lambda: jnp.int32(0),
-        kernel_axes=[],
+        kernel_axes=0,
         libraries=[library],
-        has_side_effect=True,
+        advanced=xla_ffi_kit.Advanced(has_side_effect=True),
     )
     run = jax.jit(lambda: count())
     assert [int(run()) for _ in range(3)] == [1, 2, 3]
@@ -123,7 +123,6 @@ def test_it_exports_nothing_but_handlers_types_and_table(library):
         "ScaleHandler",
         "TestCounter_type_id",
         "TestCounter_type_info",
-        "XlaFfiKit_Codes_ScaleHandler",
         "XlaFfiKit_GetHandlerTable",
         "XlaFfiKit_parallel_for",
     ]
@@ -147,17 +146,21 @@ def test_it_exports_nothing_but_handlers_types_and_table(library):
 def test_mistakes(library, tmp_path, handlers, said):
     folder = os.path.dirname(library.path)
     sources = [os.path.join(folder, f) for f in ("scale.cc", "helper.cc")]
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         xla_ffi_kit.build_library(sources, handlers, tmp_path / "broken.so")
     assert said in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_source_that_is_not_there_or_is_not_cpp(tmp_path):
-    with pytest.raises(xla_ffi_kit.BuildError, match="there is no file absent"):
+    with pytest.raises(
+        xla_ffi_kit.errors.BuildError, match="there is no file absent"
+    ):
         xla_ffi_kit.build_library(["absent.cc"], {"a": "A"}, tmp_path / "a.so")
     (tmp_path / "a.cu").write_text("")
-    with pytest.raises(xla_ffi_kit.BuildError, match="got the CUDA source"):
+    with pytest.raises(
+        xla_ffi_kit.errors.BuildError, match="got the CUDA source"
+    ):
         xla_ffi_kit.build_library(
             [tmp_path / "a.cu"], {"a": "A"}, tmp_path / "a.so"
         )
@@ -222,8 +225,7 @@ def test_nvcc_compiles_cuda_sources(toolkit, tmp_path):
         compute_capabilities=["90a", "80"],
         flags=["-DMINE", "-march=x86-64"],
     )
-    assert library.platform == "cuda"
-    assert sorted(library.handlers) == ["files.cuda"]
+    assert [*library.handlers] == [("files.cuda", "cuda")]
     arguments = (toolkit / "bin/arguments").read_text().splitlines()
     assert [a for a in arguments if "-gencode" in a] == [
         "-gencode=arch=compute_90a,code=sm_90a",
@@ -237,20 +239,24 @@ def test_nvcc_compiles_cuda_sources(toolkit, tmp_path):
 
 def test_a_toolkit_without_its_runtime(toolkit, tmp_path):
     (toolkit / "lib/libcudart_static.a").unlink()
-    with pytest.raises(xla_ffi_kit.BuildError, match="libcudart_static.a"):
+    with pytest.raises(
+        xla_ffi_kit.errors.BuildError, match="libcudart_static.a"
+    ):
         build_cuda(tmp_path)
 
 
 def test_no_cuda_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("NVCC", "absent-nvcc")
-    with pytest.raises(xla_ffi_kit.BuildError, match="NVCC is 'absent-nvcc'"):
+    with pytest.raises(
+        xla_ffi_kit.errors.BuildError, match="NVCC is 'absent-nvcc'"
+    ):
         build_cuda(tmp_path)
 
 
 @pytest.mark.parametrize("given", [[], ["sm_90"], ["9.0"]])
 def test_what_is_no_compute_capability(toolkit, tmp_path, given):
     said = "ops_cuda: compute_capabilities: expected some such as"
-    with pytest.raises(xla_ffi_kit.BuildError, match=said):
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match=said):
         build_cuda(tmp_path, compute_capabilities=given)
 
 

@@ -38,13 +38,13 @@ def build(source, output, target="scale", symbol="ScaleHandler", **options):
 )
 def test_targets_and_types_that_cpp_cannot_have(source, tmp_path, target):
     output = tmp_path / "out" / "ops.so"
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         build(source, output, target)
     assert str(caught.value) == (
         "ops: handlers: expected printable names without quotes and "
         f"backslashes, got {target!r}"
     )
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         build(source, output, types={target: "Scale"})
     assert str(caught.value) == (
         "ops: types: expected printable names without quotes and backslashes, "
@@ -61,10 +61,10 @@ def test_symbols_that_are_no_names(source, tmp_path, symbol):
     output = tmp_path / "out" / "ops.so"
     said = f"expected the name of a C function, got {symbol!r}"
     for handlers in (symbol, {"execute": symbol}):
-        with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
             build(source, output, symbol=handlers)
         assert str(caught.value) == f"ops: handlers: scale: {said}"
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         build(source, output, types={"state": symbol})
     assert str(caught.value) == f"ops: types: state: {said}"
     assert not output.parent.exists()
@@ -89,7 +89,7 @@ def test_the_command_refuses_them_too(source, tmp_path, capsys):
 def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
     folder = tmp_path / "folder"
     folder.mkdir()
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         build(source, folder)
     assert str(caught.value) == (
         f"folder: output: expected a file to write, got the folder {folder}"
@@ -98,7 +98,7 @@ def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
     assert main(["build", str(source), "-o", str(folder), *handler]) == 1
     assert "expected a file to write" in capsys.readouterr().err
     for output in (source / "ops.so", "/proc/none/ops.so"):
-        with pytest.raises(xla_ffi_kit.BuildError) as caught:
+        with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
             build(source, output)
         assert str(caught.value).startswith(
             f"ops: output: {output} cannot be written: "
@@ -136,7 +136,7 @@ def test_an_output_that_is_a_library_or_empty_is_replaced(source, tmp_path):
     output = tmp_path / "ops.so"
     output.touch()
     build(source, output)
-    assert list(build(source, output).handlers) == ["scale"]
+    assert build(source, output).targets == ["scale"]
 
 
 @pytest.mark.parametrize(
@@ -148,25 +148,25 @@ def test_words_that_change_the_process(source, tmp_path, monkeypatch, word):
     word = word.format(tmp_path)
     monkeypatch.setenv("CXX", f"c++ {word}")
     said = "ops: CXX: .* makes denormals zero in all of the process; use only"
-    with pytest.raises(xla_ffi_kit.BuildError, match=said):
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match=said):
         build(source, tmp_path / "ops.so")
     said = said.replace("ops: CXX", "lambda: CXX")
-    with pytest.raises(xla_ffi_kit.BuildError, match=said):
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match=said):
         xla_ffi_kit.elementwise("x", dtypes="f32")(lambda x: x)
     monkeypatch.delenv("CXX")
     said = said.replace("CXX", "flags")
-    with pytest.raises(xla_ffi_kit.BuildError, match=said):
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match=said):
         xla_ffi_kit.elementwise("x", dtypes="f32", flags=[word])(lambda x: x)
 
 
 def test_sources_that_are_no_files(source, tmp_path):
     output = tmp_path / "ops.so"
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         build(tmp_path, output)
     assert str(caught.value) == (
         f"ops: sources: expected files, got the folder {tmp_path}"
     )
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         xla_ffi_kit.build_library([], {"scale": "ScaleHandler"}, output)
     assert str(caught.value) == (
         "ops: sources: expected at least one, got none"
@@ -201,7 +201,7 @@ def test_a_static_handler_is_not_defined_for_the_linker(tmp_path):
         "                       xla::ffi::Ffi::Bind());\n"
     )
     says = r"XLA_FFI_DEFINE_HANDLER_SYMBOL\(kStatic, ...\) or correct the name"
-    with pytest.raises(xla_ffi_kit.BuildError, match=says):
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match=says):
         build(source, tmp_path / "ops.so", symbol="kStatic")
 
 
@@ -211,7 +211,9 @@ def test_an_nvcc_that_is_a_script_is_asked_for_its_toolkit(tmp_path):
     script.write_text("#!/bin/sh\necho '#$ TOP=/toolkit/bin/..' >&2\n")
     script.chmod(0o755)
     assert nvcc.Nvcc(script).include == pathlib.Path("/toolkit/include")
-    with pytest.raises(xla_ffi_kit.BuildError, match="unset it and `pip inst"):
+    with pytest.raises(
+        xla_ffi_kit.errors.BuildError, match="unset it and `pip inst"
+    ):
         nvcc.Nvcc(script).link_flags()
     beside = tmp_path / "include/cuda_runtime.h"
     beside.parent.mkdir()
@@ -242,7 +244,7 @@ def test_any_path_and_most_targets_work(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     target = "m\u00fc.scale=, \U0001f600 %s ??/ {x}"
     library = build(source.name, f"ops{NAME}.so", target)
-    assert list(library.handlers) == [target]
+    assert library.targets == [target]
     assert pathlib.Path(library.path) == folder / f"ops{NAME}.so"
     scale = xla_ffi_kit.FfiOp(
         target, lambda x: 2 * x, kernel_axes=0, libraries=library
@@ -254,7 +256,7 @@ def test_the_error_of_a_source_names_any_path(tmp_path):
     source = tmp_path / "mod\U0001f600, \udcff.cc"
     source.write_text("int f() { return nowhere; }")
     with pytest.raises(
-        xla_ffi_kit.BuildError, match="mod\U0001f600, .*nowhere"
+        xla_ffi_kit.errors.BuildError, match="mod\U0001f600, .*nowhere"
     ):
         build(source, tmp_path / "ops.so")
 

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import KIT_LIBRARIES, FfiOp, testing
-from xla_ffi_kit.ops.modular_add import modular_add_op
-from xla_ffi_kit.ops.relu import relu_op
+from xla_ffi_kit import FfiOp, testing
+from xla_ffi_kit.ops import LIBRARIES, modular_add, relu
 from xla_ffi_kit.ops.rms_norm import rms_norm_weight_bwd_op
 from xla_ffi_kit.primitive import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
@@ -30,9 +29,9 @@ LIBRARY = xla_ffi_kit.HandlerLibrary(
 
 def kit_op(target, reference, **kwargs):
     given = {
-        "kernel_axes": 1,
+        "kernel_axes": None if "axes" in kwargs else 1,
         "handlers": {"cpu": target},
-        "libraries": [*KIT_LIBRARIES, LIBRARY],
+        "libraries": [*LIBRARIES, LIBRARY],
     }
     return FfiOp("broken", reference, **(given | kwargs))
 
@@ -111,7 +110,7 @@ BROKEN = {
         kit_op(
             "test.reverse",
             lambda x: x[..., ::-1],
-            input_output_aliases={0: 0},
+            aliases={"x": 0},
         ),
         ROWS,
         "aliases",
@@ -149,8 +148,8 @@ BROKEN = {
     "a kernel that cannot broadcast": (
         kit_op(
             "xla_ffi_kit.modular_add",
-            modular_add_op.reference,
-            vmap_method="expand_dims",
+            modular_add.spec.reference,
+            advanced=xla_ffi_kit.Advanced(vmap_method="expand_dims"),
         ),
         Case("float32[3]", "float32[5]"),
         "vmap",
@@ -173,14 +172,14 @@ BROKEN = {
         kit_op(
             "test.double",
             lambda x: 2 * x,
-            linear=(0,),
+            linear="x",
             transpose=lambda ct, x: ct,
         ),
         ROWS,
         "grad",
     ),
     "linear only by its own account": (
-        kit_op("test.cube", lambda x: x**3, handlers={}, linear=(0,)),
+        kit_op("test.cube", lambda x: x**3, handlers={}, linear="x"),
         ROWS,
         "grad",
     ),
@@ -196,7 +195,7 @@ BROKEN = {
     ),
     "a handler that does not share": (
         kit_op(
-            "xla_ffi_kit.modular_add", modular_add_op.reference, shared=(0,)
+            "xla_ffi_kit.modular_add", modular_add.spec.reference, shared="b"
         ),
         Case("float32[3]", "float32[5]"),
         "batch axes",
@@ -204,17 +203,20 @@ BROKEN = {
     "a handler that takes no batched weight": (
         kit_op(
             "xla_ffi_kit.rms_norm_weight_bwd",
-            rms_norm_weight_bwd_op.reference,
-            kernel_axes=(1, 1, 0, 1),
-            shared=(2, 3),  # the scale is not: it is one per row
-            shared_results=(1,),
-            batches_shared=True,
+            lambda x, ct, scale, weight: rms_norm_weight_bwd_op.reference(
+                x, ct, scale, weight
+            ),
+            axes="(n),(n),(),(n)->(n)",
+            shared=("scale", "weight"),  # the scale is one per row
+            advanced=xla_ffi_kit.Advanced(
+                shared_results=1, batches_shared=True
+            ),
         ),
         Case("float32[3]", "float32[3]", "float32[]", "float32[3]"),
         "batch axes",
     ),
     "a sum over the rows that is not declared": (
-        kit_op("", lambda w, x: x - jnp.sum(w * x), handlers={}, shared=(0,)),
+        kit_op("", lambda w, x: x - jnp.sum(w * x), handlers={}, shared="w"),
         Case("float32[3]", "float32[3]"),
         "batch axes",
     ),
@@ -223,8 +225,8 @@ BROKEN = {
             "",
             lambda w, x: w * jnp.max(x),
             handlers={},
-            shared=(0,),
-            shared_results=(0,),
+            shared="w",
+            advanced=xla_ffi_kit.Advanced(shared_results=0),
         ),
         Case("float32[3]", "float32[3]"),
         "batch axes",
@@ -234,8 +236,8 @@ BROKEN = {
             "",
             lambda w, x: w * x,
             handlers={},
-            shared=(0,),
-            linear=(0,),
+            shared="w",
+            linear="w",
             transpose=lambda ct, w, x: jnp.mean(
                 (ct * x).reshape(-1, x.shape[-1]), 0
             ),
@@ -282,7 +284,7 @@ def test_a_reference_that_raises_is_a_failure(check):
 @pytest.mark.parametrize("check", ["auto mesh", "explicit mesh"])
 def test_gather_under_sharding_is_caught(check, monkeypatch):
     monkeypatch.setattr(lowering.sharding, "annotate_batch", lambda *args: None)
-    op = kit_op("test.double", lambda x: 2 * x, linear=(0,))
+    op = kit_op("test.double", lambda x: 2 * x, linear="x")
     # Of batches that the devices divide.
     assert "all-gather" in failed(op, ROW, check).message
 
@@ -311,9 +313,9 @@ def test_completion_shows_public_names_only():
 
 def test_bad_arguments():
     with pytest.raises(ValueError, match="argument skip: expected names among"):
-        check_op(relu_op, [ROWS], skip=["absent"])
+        check_op(relu, [ROWS], skip=["absent"])
     with pytest.raises(ValueError, match="argument cases: expected at least"):
-        check_op(relu_op, [])
+        check_op(relu, [])
     with pytest.raises(ValueError, match="expected a type like 'float32"):
         Case("float32").operands()
 

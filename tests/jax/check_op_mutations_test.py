@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import FfiOp
+from xla_ffi_kit import Advanced, FfiOp
 from xla_ffi_kit.primitive import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
 
@@ -280,14 +280,14 @@ ON_MESHES = {
         lambda x, y: x + y,
         Case("float32[5]", "float32[5]"),
         "auto mesh",
-        {"input_output_aliases": {0: 0}},
+        {"aliases": {"x": 0}},
     ),
     "a side effect": (
         "copy",
         identity,
         ROW,
         "side effects on meshes",
-        {"has_side_effect": True},
+        {"advanced": Advanced(has_side_effect=True)},
     ),
     "an uneven batch": ("copy", identity, ROW, "uneven batch on meshes", {}),
     "vmap_method='expand_dims'": (
@@ -295,7 +295,7 @@ ON_MESHES = {
         lambda x, y: x + y,
         Case("float32[5]", "float32[5]"),
         "vmap on meshes",
-        {"vmap_method": "expand_dims"},
+        {"advanced": Advanced(vmap_method="expand_dims")},
     ),
 }
 

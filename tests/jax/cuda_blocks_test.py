@@ -63,7 +63,7 @@ def row_norm(x, *, eps=1e-6):
     shared_memory=lambda x, of: 4 * len(of),
     kernel_axes=1,
     attributes={"of": (np.int64,)},
-    workspace={"cuda": lambda x, of: x.size},
+    advanced=xla_ffi_kit.Advanced(workspace={"cuda": lambda x, of: x.size}),
 )
 def count(x, *, of):
     bins = jnp.asarray(of, x.dtype)
@@ -157,7 +157,9 @@ def test_too_much_shared_memory():
 
 
 def test_names():
-    with pytest.raises(xla_ffi_kit.BuildError, match="function: expected"):
+    with pytest.raises(
+        xla_ffi_kit.errors.BuildError, match="function: expected"
+    ):
         _with(function="no name")
     with pytest.raises(TypeError, match="wrong"):
         _with(wrong=1)

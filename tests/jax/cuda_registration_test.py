@@ -55,7 +55,9 @@ def gpu(monkeypatch):
     devices = jax.local_devices
 
     def local_devices(backend=None, **arguments):
-        return ["gpu"] if backend == "cuda" else devices(backend, **arguments)
+        if backend == "cuda":
+            return ["gpu"]
+        return devices(backend=backend, **arguments)
 
     monkeypatch.setattr(jax, "local_devices", local_devices)
     for registered in ("_handlers", "_stages"):
@@ -66,7 +68,7 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def library():
-    return xla_ffi_kit.HandlerLibrary(PATH, "cuda")
+    return xla_ffi_kit.HandlerLibrary(PATH)
 
 
 def table() -> c_api.HandlerTable:
@@ -92,13 +94,13 @@ def stages_in_table(name: str) -> dict[str, int]:
 
 def test_without_a_gpu_nothing_is_registered(library):
     GIVEN.clear()
-    registration.register(library, "test.double")
+    registration.register_handler(library, "test.double", "cuda")
     assert GIVEN == []
 
 
 @takes_state
 def test_types_come_before_the_handler_and_platform_is_xlas_name(gpu, library):
-    registration.register(library, "test.count_runs")
+    registration.register_handler(library, "test.count_runs", "cuda")
     kinds_and_names = [given[:2] for given in GIVEN]
     assert kinds_and_names == [
         ("type", "test.runs_on_device"),
@@ -111,8 +113,8 @@ def test_types_come_before_the_handler_and_platform_is_xlas_name(gpu, library):
 
 
 def test_a_type_is_registered_with_its_id_and_its_functions(gpu, library):
-    registration.register(library, "test.double")
-    (state_type,) = library.types
+    registration.register_handler(library, "test.double", "cuda")
+    (state_type,) = (t for t in library.types if t.platform == "cuda")
     assert GIVEN[0][2] == {
         "type_id": state_type.type_id,
         "type_info": state_type.type_info,
@@ -120,7 +122,7 @@ def test_a_type_is_registered_with_its_id_and_its_functions(gpu, library):
 
 
 def test_a_handler_of_one_stage_is_registered_with_that(gpu, library):
-    registration.register(library, "test.double")
+    registration.register_handler(library, "test.double", "cuda")
     assert GIVEN[1][1:] == (
         "test.double",
         "CUDA",
@@ -133,8 +135,8 @@ def test_a_handler_of_one_stage_is_registered_with_that(gpu, library):
 @takes_state
 def test_all_of_a_library_once(gpu, library):
     for _ in range(2):
-        xla_ffi_kit.register_handlers(library)
-    # The library has more for the CPU.
+        xla_ffi_kit.register(library)
+    # What the library has for the CPU does not get to the plugin.
     assert [given[:2] for given in GIVEN] == [
         ("type", "test.runs_on_device"),
         ("handler", "test.double"),

@@ -138,7 +138,7 @@ def test_operand_and_result_may_share_a_buffer(form, dtype):
         _IN_PLACE[form],
         dtypes=[dtype],
         reference=add_one,
-        input_output_aliases={0: 0},
+        aliases={"x": 0},
     )
     call = jax.jit(op, donate_argnums=0)
     for size in _SIZES:
@@ -162,7 +162,7 @@ def test_writes_nothing_of_other_rows(form):
         f"if (int64_t(x[0]) % 2 == 0) {{ {write} }}",
         dtypes="s8",
         reference=every_second,
-        input_output_aliases={0: 0},
+        aliases={"x": 0},
     )
     call = jax.jit(op, donate_argnums=0)
     for size in _SIZES:
@@ -272,7 +272,10 @@ def test_shared_rows_attributes_and_continue():
         return out.at[..., 1].set(count if is_on else weight[1])
 
     made = _rows(
-        body, reference=op, shared=[1], attributes={"factors": (np.float64,)}
+        body,
+        reference=op,
+        shared="weight",
+        attributes={"factors": (np.float64,)},
     )
     x, weight = _values("float32", (3, 5)), _values("float32", (5,), 1)
     for given in (
@@ -319,7 +322,7 @@ def test_what_ends_an_element():
         for got, want in zip(each(x, -x), clipped(x, -x), strict=True):
             np.testing.assert_array_equal(got, want)
     for word in ("return", "break"):
-        with pytest.raises(xla_ffi_kit.BuildError):
+        with pytest.raises(xla_ffi_kit.errors.BuildError):
             xla_ffi_kit.elementwise(
                 f"({{ if (x > 4) {word}; x; }})", dtypes="f32", flags=["-O0"]
             )(lambda x: x)
@@ -346,5 +349,5 @@ def test_nothing_to_do():
 
     op = _rows("out[0] = x[0];", reference=copy)
     before = emulated_cuda.launches()
-    assert op(jnp.ones((0, 3))).shape == (0, 3)
+    assert op(jnp.ones((0, 3), jnp.float32)).shape == (0, 3)
     assert emulated_cuda.launches() == before

@@ -22,7 +22,7 @@ PRODUCTS = {
             lambda saved, ct: (ct * saved[1], ct * saved[0]),
         )
     ),
-    "linear": operation(linear=(0,)),
+    "linear": operation(linear="x"),
 }
 
 
@@ -59,7 +59,7 @@ def vjp(fwd=lambda x, y: (two(x, y), None), bwd=lambda _, ct: (ct[0], ct[1])):
 
 
 def transposed(returned):
-    linear = {"linear": (0, 1), "transpose": lambda *_: returned}
+    linear = {"linear": ("x", "y"), "transpose": lambda *_: returned}
     return linear | {"reference": lambda x, y: x + y}
 
 

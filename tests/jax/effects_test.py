@@ -31,7 +31,7 @@ double = FfiOp(
     lambda x: 2 * x,
     kernel_axes=1,
     libraries=[LIBRARY],
-    input_output_aliases={0: 0},
+    aliases={"x": 0},
 )
 
 
@@ -83,12 +83,12 @@ def test_alias_of_unlike_arrays():
         lambda x: jnp.sum(x, -1),
         kernel_axes=1,
         libraries=[LIBRARY],
-        input_output_aliases={0: 0},
+        aliases={"x": 0},
     )
     with pytest.raises(ValueError) as caught:
         op(rows((2, 3)))
     assert str(caught.value) == (
-        "test.double: input_output_aliases: operand x is float32[2, 3], "
+        "test.double: aliases: operand x is float32[2, 3], "
         "expected float32[2] as result 0 is"
     )
 
@@ -100,7 +100,7 @@ counter = FfiOp(
     lambda x: (x, jnp.zeros(x.shape[:-1], jnp.int32)),
     kernel_axes=1,
     libraries=[LIBRARY],
-    has_side_effect=True,
+    advanced=xla_ffi_kit.Advanced(has_side_effect=True),
 )
 
 
@@ -176,12 +176,12 @@ STATEFUL = """
 import sys, numpy as np, jax, xla_ffi_kit
 library = xla_ffi_kit.HandlerLibrary(sys.argv[1])
 op = xla_ffi_kit.FfiOp(
-    "test.count_runs", lambda: np.zeros((), np.int32), kernel_axes=(),
-    libraries=[library], has_side_effect=True)
+    "test.count_runs", lambda: np.zeros((), np.int32),
+    libraries=[library], advanced=xla_ffi_kit.Advanced(has_side_effect=True))
 if sys.argv[2] == "register first":
-    xla_ffi_kit.register_handlers(library)
-if sys.argv[2] == "import":  # state has to wait for the backend
-    xla_ffi_kit.library.registration.register_at_import(library)
+    xla_ffi_kit.register(library)
+if sys.argv[2] == "early":  # state has to wait for the backend
+    xla_ffi_kit.library.registration.register_early(library)
 f = jax.jit(lambda: op())
 assert [int(f()) for _ in range(3)] == [1, 2, 3]
 g = jax.jit(lambda: op() + 10)
@@ -189,7 +189,7 @@ assert [int(g()) for _ in range(2)] == [11, 12]
 """
 
 
-@pytest.mark.parametrize("how", ["use first", "register first", "import"])
+@pytest.mark.parametrize("how", ["use first", "register first", "early"])
 def test_stateful_operation_before_anything_else(how):
     result = subprocess.run(
         [sys.executable, "-c", STATEFUL, LIBRARY.path, how],

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 
 from xla_ffi_kit import FfiOp, HandlerLibrary, include_dir
+from xla_ffi_kit.primitive import ffi_op
 from xla_ffi_kit.strings import compiler
 
 _DRIVER = "xla_ffi/testing/cuda/driver/fake_driver.so"
@@ -99,17 +100,19 @@ def _for_cpu(sizes):
 def emulated(op: FfiOp) -> FfiOp:
     """An operation that runs on CPUs what `op` runs on CUDA."""
     kernel = dataclasses.replace(
-        op.handlers["cuda"],
+        op.spec.handlers["cuda"],
         compile=compile_for_emulator,
         library=HandlerLibrary(_path(_LAUNCH)),
         target=_TARGET,
         is_required=True,
     )
-    options = {
-        **op.options,
-        "handlers": {"cpu": kernel},
-        "libraries": (),
-        "attributes": op.attributes,
-        "workspace": _for_cpu(op.workspace),
-    }
-    return FfiOp(op.name, op.reference, kernel_axes=op.kernel_axes, **options)
+    advanced = op.spec.advanced
+    spec = dataclasses.replace(
+        op.spec,
+        handlers={"cpu": kernel},
+        libraries=(),
+        advanced=dataclasses.replace(
+            advanced, workspace=_for_cpu(advanced.workspace)
+        ),
+    )
+    return ffi_op.of_spec(spec)

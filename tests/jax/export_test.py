@@ -11,7 +11,7 @@ import pytest
 from jax import export
 
 import xla_ffi_kit
-from xla_ffi_kit.ops.modular_add import modular_add_op
+from xla_ffi_kit.ops import modular_add
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
 pytest.importorskip("flatbuffers", reason="jax.export serializes with it")
@@ -34,7 +34,7 @@ def layer(x, w):
     )
 
 
-CHECKS = xla_ffi_kit.export_checks(rms_norm_op, modular_add_op)
+CHECKS = xla_ffi_kit.export_checks(rms_norm_op, modular_add)
 
 READ = """
 import sys, numpy as np, jax

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit import KIT_LIBRARIES, FfiOp
+from xla_ffi_kit import FfiOp
+from xla_ffi_kit.ops import LIBRARIES
 from xla_ffi_kit.primitive import fallback
 
 X = jnp.arange(-2.0, 2.0)
@@ -19,9 +20,17 @@ def relu(name="xla_ffi_kit.relu", **options):
 
 
 def register(name):
-    execute = KIT_LIBRARIES[0].handlers["xla_ffi_kit.relu"].stages["execute"]
+    execute = LIBRARIES[0].handler("xla_ffi_kit.relu", "cpu").stages["execute"]
     capsule = jax.ffi.pycapsule(execute)
     jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+
+
+def of_cuda():
+    """A library that has the operation's handler for CUDA alone."""
+    capsule = jax.ffi.pycapsule(1)  # never called
+    return xla_ffi_kit.HandlerLibrary.from_capsules(
+        {"xla_ffi_kit.relu": capsule}, "cuda"
+    )
 
 
 def test_a_target_that_nobody_has_registered_is_told_once_and_where():
@@ -46,7 +55,7 @@ def test_what_is_meant_is_silent(tmp_path):
         warnings.simplefilter("error")
         relu(handlers={})(X)
         relu(libraries=missing)(X)
-        relu(libraries=xla_ffi_kit.HandlerLibrary("cuda.so", "cuda"))(X)
+        relu(libraries=of_cuda())(X)
         relu("test.switched")(X, implementation="reference")
         op = relu("test.of_cpu")
         op(X)
@@ -58,7 +67,7 @@ def insists(op):
 
 
 def test_a_call_that_insists_runs_the_handler():
-    op = relu(libraries=KIT_LIBRARIES)
+    op = relu(libraries=LIBRARIES)
     f = insists(op)
     for g in (f, jax.jit(f), jax.vmap(f)):
         np.testing.assert_array_equal(g(X), [0, 0, 0, 1])
@@ -72,7 +81,7 @@ def test_a_call_that_insists_runs_the_handler():
 def nowhere(tmp_path):
     path = tmp_path / "no.so"
     optional = xla_ffi_kit.HandlerLibrary(path, optional=True)
-    cuda = xla_ffi_kit.HandlerLibrary("cuda.so", "cuda")
+    cuda = of_cuda()
     return [
         (
             relu("test.reluuu"),
@@ -89,7 +98,7 @@ def nowhere(tmp_path):
 def test_a_call_that_insists_is_an_error_without_a_handler(tmp_path):
     for op, why in nowhere(tmp_path):
         f = insists(op)
-        assert fallback.reason(op, "cpu") == why
+        assert fallback.reason(op.spec, "cpu") == why
         slope = jax.grad(lambda x, f=f: f(x).sum())
         for g in (f, jax.jit(f), jax.vmap(f), slope):
             with pytest.raises(NotImplementedError) as caught:
@@ -103,7 +112,7 @@ def test_a_call_that_insists_is_an_error_without_a_handler(tmp_path):
 
 
 def test_what_else_keeps_a_handler_from_running():
-    op = relu(libraries=KIT_LIBRARIES)
+    op = relu(libraries=LIBRARIES)
     with xla_ffi_kit.use_reference("relu"):
         with pytest.raises(NotImplementedError, match="use_reference switches"):
             insists(op)(X)
@@ -117,7 +126,7 @@ def test_what_else_keeps_a_handler_from_running():
         "test.scaled",
         lambda x, w: x * w,
         kernel_axes=1,
-        shared=(1,),
+        shared="w",
         handlers={"cpu": "test.no_handler"},
     )
     call = jax.vmap(lambda x, w: scaled(x, w, implementation="handler"))

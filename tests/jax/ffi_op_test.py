@@ -224,15 +224,15 @@ add_rows = FfiOp(
     lambda x, y: x + y,
     kernel_axes=1,
     libraries=[LIBRARY],
-    vmap_method="expand_dims",
-    linear=(0, 1),
+    advanced=xla_ffi_kit.Advanced(vmap_method="expand_dims"),
+    linear=("x", "y"),
 )
 sum_one = FfiOp(
     "test.sum_one",
     lambda x: jnp.sum(x, -1),
     kernel_axes=1,
     libraries=[LIBRARY],
-    vmap_method="sequential",
+    advanced=xla_ffi_kit.Advanced(vmap_method="sequential"),
 )
 
 
@@ -272,7 +272,7 @@ def test_a_reference_may_sum_over_an_axis_that_vmap_names(method):
         reference,
         kernel_axes=0,
         handlers={"cpu": "test.no_such_handler"},
-        vmap_method=method,
+        advanced=xla_ffi_kit.Advanced(vmap_method=method),
     )
 
     def rows_of(f, axes=(0, None)):
@@ -323,19 +323,30 @@ def spec(reference=lambda x: 2 * x, **kwargs):
         (
             {"kernel_axes": (1, 2)},
             ValueError,
-            "kernel_axes: expected 1 numbers, one per operand of the "
-            "reference, got 2",
+            "kernel_axes: expected a number >= 0 for all operands "
+            "(axes='(),(n)->(n)' tells them apart), got (1, 2)",
         ),
         (
-            {"vmap_method": "loop"},
+            {"advanced": xla_ffi_kit.Advanced(vmap_method="loop")},
             ValueError,
             "vmap_method: expected one of ('broadcast_all', 'expand_dims', "
             "'sequential'), got 'loop'",
         ),
         (
-            {"linear": (1,)},
+            {"linear": ("x", "y")},
             ValueError,
-            "linear: expected operand indices below 1, got (1,)",
+            "linear: expected a name of the operands x, got 'y'",
+        ),
+        (
+            {"input_output_aliases": {"x": 0}},
+            TypeError,
+            "argument: expected aliases, got 'input_output_aliases'",
+        ),
+        (
+            {"vmap_method": "sequential"},
+            TypeError,
+            "argument: expected "
+            "advanced=xla_ffi_kit.Advanced(vmap_method=...), got 'vmap_method'",
         ),
         (
             {"attributes": {"eps": np.float32}},

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from xla_ffi_kit import CapsuleLibrary, FfiOp
+from xla_ffi_kit import Advanced, FfiOp, HandlerLibrary
 from xla_ffi_kit.testing import Case, check_op
 
 jax_finufft = pytest.importorskip("jax_finufft")
 jax.config.update("jax_enable_x64", True)
 
-LIBRARY = CapsuleLibrary(
+LIBRARY = HandlerLibrary.from_capsules(
     jax_finufft.lowering.jax_finufft_cpu.registrations(), name="jax_finufft"
 )
 POINTS, MODES = 7, 5
@@ -72,16 +72,16 @@ def wave_numbers(count, iflag):
     return 1j * iflag * np.arange(-(count // 2), (count + 1) // 2)
 
 
-def operation(target, results, attributes, jvp, transpose):
+def operation(target, linear, results, attributes, jvp, transpose):
     return FfiOp(
         target,
         results=results,
         kernel_axes=1,
         libraries=[LIBRARY],
         attributes={"eps": np.float64, "iflag": np.int64, **attributes},
-        shape_attributes=sizes,
+        advanced=Advanced(shape_attributes=sizes),
         dtypes=["c128,f64"],
-        linear=(0,),
+        linear=linear,
         jvp=jvp,
         transpose=transpose,
     )
@@ -89,6 +89,7 @@ def operation(target, results, attributes, jvp, transpose):
 
 nufft1 = operation(
     "nufft1d1",
+    "c",
     lambda c, x, *, n_k_1, eps=1e-12, iflag=1: jax.ShapeDtypeStruct(
         (n_k_1,), c.dtype
     ),
@@ -104,6 +105,7 @@ nufft1 = operation(
 )
 nufft2 = operation(
     "nufft1d2",
+    "f",
     lambda f, x, *, eps=1e-12, iflag=-1: jax.ShapeDtypeStruct(x.shape, f.dtype),
     {},
     jvp_of(
@@ -205,7 +207,7 @@ def test_attributes_that_do_not_fit():
             results=lambda f, x: jax.ShapeDtypeStruct(x.shape, f.dtype),
             kernel_axes=1,
             libraries=[LIBRARY],
-            shape_attributes=lambda f, x: attributes,
+            advanced=Advanced(shape_attributes=lambda f, x: attributes),
         )
 
     with pytest.raises(TypeError, match="shape_attributes: n: expected a Num"):
@@ -226,5 +228,5 @@ def test_attributes_that_do_not_fit():
     ],
 )
 def test_no_registrations(registrations, message):
-    with pytest.raises(TypeError, match=f"CapsuleLibrary: {message}"):
-        CapsuleLibrary(registrations)
+    with pytest.raises(TypeError, match=f"from_capsules: {message}"):
+        HandlerLibrary.from_capsules(registrations)

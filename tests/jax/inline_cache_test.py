@@ -1,6 +1,7 @@
 """The cache of compiled libraries: one compile for all, whatever goes wrong."""
 
 import ctypes
+import dataclasses
 import json
 import os
 import pathlib
@@ -14,10 +15,10 @@ import inline_builds
 import pytest
 from inline_builds import build, compiles, source
 
-from xla_ffi_kit import BuildError
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, commands, operation
 from xla_ffi_kit.strings.dependencies import digest_of
-from xla_ffi_kit.strings.source import Place, Source
+from xla_ffi_kit.strings.source import Place
 
 folder = inline_builds.folder
 
@@ -131,7 +132,7 @@ def test_a_second_time_nothing_is_compiled(folder):
 def test_a_function_that_moves_is_not_compiled_again(folder):
     build()
     moved = source("")
-    moved = Source(*[*vars(moved).values()][:-1], Place("g.cc", 9))
+    moved = dataclasses.replace(moved, place=Place("g.cc", 9))
     operation.build(moved, ())
     assert compiles(folder) == 1
 

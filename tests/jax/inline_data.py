@@ -87,7 +87,7 @@ def gate(x, y, *, scale=1.0):
     """,
     before="#include <algorithm>",
     dtypes="f32",
-    shared=[1],
+    shared="weight",
 )
 def normalize(x, weight, *, floor=0.0):
     peak = jnp.max(jnp.abs(x), -1, keepdims=True)

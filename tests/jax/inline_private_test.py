@@ -11,7 +11,7 @@ import tempfile
 import pytest
 from inline_builds import build
 
-from xla_ffi_kit import BuildError
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, commands, private
 
 STRANGER = 12345

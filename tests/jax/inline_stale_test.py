@@ -369,7 +369,7 @@ def test_loops_that_move_are_not_compiled_again(folder):
         names = {"xla_ffi_kit": xla_ffi_kit, "__name__": "loops"}
         exec(compile("\n" * lines + LOOPS, file, "exec"), names)
         libraries |= {
-            names[name].libraries[0].path for name in ("copied", "doubled")
+            names[name].spec.libraries[0].path for name in ("copied", "doubled")
         }
     assert len(libraries) == 2
     assert compiles(folder) == 2

@@ -101,7 +101,7 @@ def test_an_exported_program_runs_whatever_compiles(folder, is_module):
 def test_a_function_of_a_module_is_found_by_its_name(folder):
     (folder / "my_ops.py").write_text(DOUBLE.format(number=2, flags=""))
     use = "import xla_ffi_kit, my_ops\nOP = my_ops.double\n"
-    result(run(folder, use + EXPORT + "print(OP.handlers)\n"))
+    result(run(folder, use + EXPORT + "print(OP.spec.handlers)\n"))
     assert b"my_ops.double" in (folder / "program").read_bytes()
     # Its author has made it better; the comment is part of the source.
     better = DOUBLE.format(number="/* two */ 2", flags="").replace(
@@ -146,8 +146,8 @@ def test_a_cell_that_runs_again_with_other_code(folder):
 
     two, three, again = cell(2), cell(3), cell(2)
     assert [float(op(np.float32(1))) for op in (two, three, again)] == [2, 3, 2]
-    assert two.handlers == again.handlers != three.handlers
-    assert re.fullmatch(r"double\.[0-9a-f]{12}", two.handlers["cpu"])
+    assert two.spec.handlers == again.spec.handlers != three.spec.handlers
+    assert re.fullmatch(r"double\.[0-9a-f]{12}", two.spec.handlers["cpu"])
 
 
 def test_a_module_that_is_loaded_again_with_other_code(folder):
@@ -159,7 +159,7 @@ def test_a_module_that_is_loaded_again_with_other_code(folder):
     ops = [load(2), load(3), load(2), load(3, ', flags=["-O1"]'), load(2)]
     values = [float(op(np.float32(1))) for op in ops]
     assert values == [2, 3, 2, 3, 2]
-    targets = [op.handlers["cpu"] for op in ops]
+    targets = [op.spec.handlers["cpu"] for op in ops]
     assert targets[0] == targets[2] == targets[4] == "my_pkg.ops.double"
     assert len(set(targets)) == 3
 
@@ -182,15 +182,15 @@ def test_a_live_operation_stays_what_it_is(folder, change):
     op = triple(folder)
     if change != "remove":
         assert float(op(np.float32(1))) == 3
-    path = op.libraries[0].path
+    path = op.spec.libraries[0].path
     if change == "remove":
         os.unlink(path)
     elif change == "clear":
         shutil.rmtree(folder / "cache")
     else:
         os.unlink(path)
-        shutil.copy(xla_ffi_kit.KIT_LIBRARIES[0].path, path)
-    assert f"@{op.handlers['cpu']}(" in lowered(op, 5)
+        shutil.copy(xla_ffi_kit.ops.LIBRARIES[0].path, path)
+    assert f"@{op.spec.handlers['cpu']}(" in lowered(op, 5)
     assert float(jax.jit(op)(np.float32(2))) == 6
     # The same source once more, in a cache that has it no more.
     assert "custom_call" in lowered(triple(folder), 6)
@@ -218,4 +218,4 @@ def test_a_library_that_goes_between_is_compiled_again(folder, monkeypatch):
 
 def test_it_is_registered_when_it_is_defined(folder):
     op = triple(folder)
-    assert (op.handlers["cpu"], "cpu") in registration._handlers
+    assert (op.spec.handlers["cpu"], "cpu") in registration._handlers

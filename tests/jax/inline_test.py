@@ -82,8 +82,8 @@ def test_rows_are_spread_over_threads():
     y = inline_data.rms_norm(x)
     want = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-6)
     np.testing.assert_allclose(y, want, rtol=1e-5)
-    library = inline_data.rms_norm.libraries[0]
-    assert library.parallel_for == xla_ffi_kit.KIT_LIBRARIES[0].parallel_for
+    library = inline_data.rms_norm.spec.libraries[0]
+    assert library.parallel_for == xla_ffi_kit.ops.LIBRARIES[0].parallel_for
     assert library.parallel_for
 
 
@@ -91,7 +91,7 @@ def test_an_operation_without_operands():
     @xla_ffi_kit.inline(
         "void iota(int64_t n, kit::Out<int32_t> y) {"
         " for (int64_t i = 0; i < n; ++i) y[i] = int32_t(i); }",
-        kernel_axes=[],
+        kernel_axes=0,
     )
     def iota(*, n):
         return jnp.arange(n, dtype=jnp.int32)
@@ -171,7 +171,7 @@ def test_attributes_that_xla_has_not():
         assert said.endswith(f"f32, f64, got {name}")
         assert " f16" not in said
     half = np.float16(1)
-    with pytest.raises(xla_ffi_kit.BuildError, match="got float16"):
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match="got float16"):
         xla_ffi_kit.elementwise("x * a", dtypes="f32")(
             lambda x, *, a=half: a * x
         )
@@ -209,7 +209,7 @@ def test_a_changed_function_never_runs_the_old_code():
 
     first, second = add(1), add(2)
     assert (first(np.float32(0)), second(np.float32(0))) == (1, 2)
-    assert first.handlers != second.handlers
+    assert first.spec.handlers != second.spec.handlers
 
 
 # --- Mistakes -----------------------------------------------------------------
@@ -230,7 +230,7 @@ void f(kit::In<float> x, double a, kit::Out<float> y) {
 
 
 def error_of(code, **options):
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
 
         @xla_ffi_kit.inline(code, **{"kernel_axes": 0, **options})
         def f(x, *, a=1.0):
@@ -240,7 +240,7 @@ def error_of(code, **options):
 
 
 def test_an_error_names_the_users_file_and_line():
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         unknown_name()
     first = str(caught.value).splitlines()[0]
     assert re.fullmatch(
@@ -307,8 +307,8 @@ PARAMETERS = (
             "template <typename T>\n"
             "void f(kit::In<T> x, T a, kit::Out<T> y) {}",
             {"dtypes": "f32 f64"},
-            "f: attributes: expected types that do not depend on the "
-            "template's parameters",
+            "the types of attributes do not depend on the template's "
+            "parameters",
         ),
         (
             "void f(kit::In<float> x, float a, kit::Out<float> y) {}",

@@ -1,11 +1,10 @@
-"""What releases of jaxlib do wrong by themselves, and the warning of it.
+"""What releases of jaxlib do wrong by themselves.
 
     python known_faults_test.py
 
 says which faults the running release has.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -19,8 +18,7 @@ import pytest
 from jax import lax
 
 from xla_ffi_kit.doctor import _environment, _text
-from xla_ffi_kit.library import known_faults
-from xla_ffi_kit.library.known_faults import FAULTS, RAN
+from xla_ffi_kit.doctor.known_faults import FAULTS, RAN
 
 # --- A reproducer for each fault: whether it shows ----------------------------
 
@@ -183,23 +181,6 @@ def test_every_fault_has_its_reproducer_and_its_releases():
     assert SHOWS.keys() == {fault.issue for fault in FAULTS}
     for fault in FAULTS:
         assert fault.releases and set(fault.releases) <= set(RAN)
-        if fault.warns:  # there is somewhere to go
-            for release in fault.releases:
-                assert "Use jaxlib 0." in known_faults.warning_of(release)
-
-
-def test_what_the_warning_says():
-    said = known_faults.warning_of("0.10.2")
-    assert said.startswith("jaxlib 0.10.2 has a known fault on CPUs, with or ")
-    assert "it computes the last row of a vmapped" in said
-    assert "(jax#39103); it hangs where a program has several" in said
-    assert "(jax#36927). Use jaxlib 0.9.2 or 0.11.2; " in said
-    assert said.endswith("XLA_FFI_KIT_RELEASE_WARNING=0 silences this warning")
-    for release in ("0.10.0", "0.10.1", "0.11.0", "0.11.1"):
-        said = known_faults.warning_of(release)
-        assert "Use jaxlib 0.9.2 or 0.11.2; " in said
-    for quiet in ("0.8.1", "0.9.2", "0.12.0.1", "99.0"):
-        assert known_faults.warning_of(quiet) is None
 
 
 def test_the_doctor_lists_them():
@@ -209,120 +190,6 @@ def test_the_doctor_lists_them():
         assert "xla#49176  overwrites what" in _text.environment(report)
     else:
         assert "has not been tried" in _text.environment(report)
-
-
-# --- The warning, in programs -------------------------------------------------
-
-# Imports the kit once and forks for each program, as no backend has started and
-# no thread runs. As on a release with a fault: which one runs is no matter.
-FORKS = """
-import json, os, sys, types, warnings
-import jax, numpy as np, xla_ffi_kit
-from xla_ffi_kit.library import known_faults
-x = np.ones(4, np.float32)
-for line in sys.stdin:
-    code, release, environment, stderr = json.loads(line)
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            os.dup2(os.open(stderr, os.O_CREAT | os.O_WRONLY), 2)
-            os.environ |= environment
-            known_faults.jaxlib = types.SimpleNamespace(__version__=release)
-            exec(code)
-            status = 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-ONCE = "KnownBadReleaseWarning: jaxlib 0.10.2 has a known fault"
-
-
-@pytest.fixture(scope="module")
-def stderr_of(tmp_path_factory):
-    """What a program writes to stderr, run on a release."""
-    names = ("XLA_FFI_KIT_RELEASE_WARNING", "PYTHONWARNINGS")
-    inherited = {k: v for k, v in os.environ.items() if k not in names}
-    driver = subprocess.Popen(
-        [sys.executable, "-c", FORKS],
-        env=inherited | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    def run(code, *, release="0.10.2", **environment):
-        said = tmp_path_factory.mktemp("program") / "stderr"
-        request = json.dumps([code, release, environment, str(said)])
-        driver.stdin.write(f"{request}\n")
-        driver.stdin.flush()
-        status = driver.stdout.readline().strip()
-        assert status == "0", said.read_text()
-        return said.read_text()
-
-    yield run
-    driver.stdin.close()
-    driver.wait()
-
-
-USES = {
-    "an operation": "xla_ffi_kit.relu(x)",
-    "a program": "jax.jit(xla_ffi_kit.rms_norm).lower(x)",
-    "register_handlers": "xla_ffi_kit.register_handlers()",
-    "a handler of the program's": (
-        "xla_ffi_kit.FfiOp('xla_ffi_kit.relu', lambda x: x, kernel_axes=0)(x)"
-    ),
-}
-
-
-@pytest.mark.parametrize("use", USES)
-def test_a_program_is_warned_once(use, stderr_of):
-    again = f"{USES[use]}\nxla_ffi_kit.relu(x)\nxla_ffi_kit.rms_norm(x)\n"
-    assert stderr_of(again).count(ONCE) == 1
-
-
-def test_who_does_not_use_the_kit_is_not_warned(stderr_of):
-    code = "jax.numpy.sort(x)\nwith xla_ffi_kit.use_reference():\n"
-    assert ONCE not in stderr_of(code + "    xla_ffi_kit.relu(x)\n")
-
-
-def test_the_check_starts_no_backend(stderr_of):
-    code = """if True:
-        from jax._src import xla_bridge
-        known_faults.warn_once()
-        assert not xla_bridge._backends
-    """
-    assert stderr_of(code).count(ONCE) == 1
-
-
-def test_a_release_without_is_quiet(stderr_of):
-    for release in ("0.9.2", "0.12.0.1"):
-        assert ONCE[:22] not in stderr_of(USES["an operation"], release=release)
-
-
-def test_it_can_be_silenced(stderr_of):
-    ignore = (
-        "warnings.simplefilter('ignore', xla_ffi_kit.KnownBadReleaseWarning)\n"
-    )
-    use = USES["an operation"]
-    assert ONCE not in stderr_of(ignore + use)
-    assert ONCE not in stderr_of(use, XLA_FFI_KIT_RELEASE_WARNING="0")
-    assert ONCE in stderr_of(use, XLA_FFI_KIT_RELEASE_WARNING="1")
-
-
-def test_as_an_error_it_is_raised_once(stderr_of):
-    code = """if True:
-        warnings.simplefilter('error', xla_ffi_kit.KnownBadReleaseWarning)
-        try:
-            xla_ffi_kit.relu(x)
-        except xla_ffi_kit.KnownBadReleaseWarning:
-            xla_ffi_kit.relu(x)
-        else:
-            raise AssertionError
-    """
-    assert ONCE not in stderr_of(code)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
+from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library import handler_library, registration
-from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
-from xla_ffi_kit.ops import relu
+from xla_ffi_kit.ops import LIBRARIES
 
-CPU = KIT_LIBRARIES[0]
+CPU = LIBRARIES[0]
 # Built by the machine's compiler wherever the kit's own comes from.
 MACHINES = pathlib.Path(__file__).parent / "test_handlers.so"
 
@@ -38,13 +38,13 @@ def run_python(code, **environment):
 
 def op_of(library, name="xla_ffi_kit.relu"):
     return xla_ffi_kit.FfiOp(
-        name, relu._reference, kernel_axes=0, libraries=[library]
+        name, xla_ffi_kit.relu.reference, kernel_axes=0, libraries=[library]
     )
 
 
 def error_of(path, name="xla_ffi_kit.relu"):
     op = op_of(xla_ffi_kit.HandlerLibrary(path), name)
-    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+    with pytest.raises(HandlerLibraryError) as caught:
         op(np.float32(1))
     # The process goes on working.
     np.testing.assert_array_equal(xla_ffi_kit.relu(np.float32(-1)), 0)
@@ -59,7 +59,7 @@ def test_every_handler_of_the_kit_is_offered():
         "xla_ffi_kit.rms_norm_weight_bwd",
         "xla_ffi_kit.modular_add",
         "xla_ffi_kit.relu",
-    } <= CPU.handlers.keys()
+    } <= set(CPU.targets)
 
 
 def test_handlers_ask_for_ffi_0_2():
@@ -71,6 +71,23 @@ def test_handlers_ask_for_ffi_0_2():
 def test_runtime_version_is_read():
     version = registration.runtime_api_version()
     assert version is not None and version >= (0, 2)
+
+
+def test_without_its_library_the_kit_imports(tmp_path):
+    package = pathlib.Path(xla_ffi_kit.__file__).parent
+    ignored = shutil.ignore_patterns("_lib", "include", "__pycache__")
+    shutil.copytree(package, tmp_path / "xla_ffi_kit", ignore=ignored)
+    result = run_python(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import numpy as np, xla_ffi_kit\n"
+        "for op in (xla_ffi_kit.relu, xla_ffi_kit.rms_norm):\n"
+        "    try:\n"
+        "        op(np.ones(2))\n"
+        "    except xla_ffi_kit.errors.HandlerLibraryError as error:\n"
+        "        print(error)\n"
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("_lib/xla_ffi_kit_cpu.so does not exist") == 2
 
 
 def test_import_touches_no_backend():
@@ -89,6 +106,10 @@ def test_import_leaves_out_what_takes_as_long_as_the_kit():
         "import xla_ffi_kit\n"
         "new = set(sys.modules) - before\n"
         "assert not [m for m in new if 'pallas' in m or 'jax.extend' in m]\n"
+        "assert 'xla_ffi_kit.testing' not in new\n"
+        "assert xla_ffi_kit.testing.check_op and xla_ffi_kit.extend.divided\n"
+        "assert issubclass(xla_ffi_kit.errors.BuildError, RuntimeError)\n"
+        "assert not hasattr(xla_ffi_kit, 'absent')\n"
     )
     assert result.returncode == 0, result.stderr
 
@@ -97,23 +118,52 @@ def test_import_registers_every_handler():
     result = run_python(
         "import xla_ffi_kit\n"
         "from xla_ffi_kit.library import registration\n"
-        "cpu = xla_ffi_kit.KIT_LIBRARIES[0]\n"
-        "registered = {n for n, p in registration._handlers if p == 'cpu'}\n"
-        "assert registered == set(cpu.handlers)\n"
+        "libraries = xla_ffi_kit.ops.LIBRARIES\n"
+        "built = [known for known in libraries if known.exists]\n"
+        "every = {h for known in built for h in known.handlers}\n"
+        "assert set(registration._handlers) == every\n"
     )
     assert result.returncode == 0, result.stderr
 
 
-def test_registration_at_import_leaves_errors_to_the_first_use(tmp_path):
+def test_registration_starts_no_backend():
+    result = run_python(
+        "import xla_ffi_kit\n"
+        "from jax._src import xla_bridge\n"
+        "xla_ffi_kit.register()\n"
+        "xla_ffi_kit.register(xla_ffi_kit.ops.LIBRARIES[0].path)\n"
+        "assert not xla_bridge.backends_are_initialized()\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_registration_names_library_and_target(tmp_path):
     path = tmp_path / "text.so"
     path.write_text("no library")
-    registration.register_at_import(xla_ffi_kit.HandlerLibrary(path))
+    with pytest.raises(HandlerLibraryError) as caught:
+        xla_ffi_kit.register(xla_ffi_kit.HandlerLibrary(path))
+    assert str(caught.value) == (
+        f"handler library {path} is not a shared library (no ELF header)"
+    )
+    registration.register_early(xla_ffi_kit.HandlerLibrary(path))
     assert "is not a shared library" in error_of(path)
+    xla_ffi_kit.register(xla_ffi_kit.HandlerLibrary("/no.so", optional=True))
+    copy = tmp_path / "copy.so"
+    shutil.copy(CPU.path, copy)
+    with pytest.raises(HandlerLibraryError) as caught:
+        xla_ffi_kit.register(copy)
+    assert str(caught.value) == (
+        f"handler {CPU.targets[0]!r} for cpu of {copy} is already registered "
+        f"from {CPU.path}; a process has one handler per name, so rename one "
+        "of the two"
+    )
 
 
 def test_completion_shows_public_names_only():
     shown = {name for name in dir(xla_ffi_kit) if not name.startswith("_")}
-    assert shown == set(xla_ffi_kit.__all__)
+    modules = {"errors", "extend", "ops", "testing"}
+    assert shown == {*xla_ffi_kit.__all__, *modules}
+    assert len(xla_ffi_kit.__all__) <= 17
 
 
 def test_missing_library(tmp_path):
@@ -130,7 +180,7 @@ def test_not_a_library(tmp_path):
 
 
 def test_a_folder(tmp_path):
-    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+    with pytest.raises(HandlerLibraryError) as caught:
         xla_ffi_kit.HandlerLibrary(tmp_path).handlers  # noqa: B018
     assert str(caught.value) == (
         f"handler library {tmp_path} cannot be read: Is a directory"
@@ -199,8 +249,8 @@ def test_library_without_a_table(tmp_path):
 def test_library_without_the_handler():
     message = error_of(CPU.path, "xla_ffi_kit.absent")
     assert message.startswith(
-        f"handler library {CPU.path} has no handler 'xla_ffi_kit.absent' for "
-        f"cpu; it offers: {min(CPU.handlers)}, "
+        f"handler library {CPU.path} has no handler 'xla_ffi_kit.absent'; it "
+        f"offers: {min(CPU.targets)}, "
     )
 
 
@@ -210,7 +260,7 @@ def test_handler_newer_than_the_runtime(tmp_path, monkeypatch):
     monkeypatch.setattr(registration, "_handlers", {})
     monkeypatch.setattr(registration, "runtime_api_version", lambda: (0, 1))
     op = op_of(xla_ffi_kit.HandlerLibrary(path))
-    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+    with pytest.raises(HandlerLibraryError) as caught:
         op(np.float32(1))
     jaxlib = __import__("jaxlib").__version__
     assert str(caught.value) == (
@@ -238,9 +288,8 @@ def test_one_library_with_two_paths(tmp_path):
 def test_closed_library_stays_usable():
     result = run_python(
         "import _ctypes, numpy as np, xla_ffi_kit\n"
-        "from xla_ffi_kit.library.handler_library import KIT_LIBRARIES\n"
         "xla_ffi_kit.relu(np.float32(1))\n"
-        "handle = KIT_LIBRARIES[0]._library._handle\n"
+        "handle = xla_ffi_kit.ops.LIBRARIES[0]._library._handle\n"
         "for _ in range(3): _ctypes.dlclose(handle)\n"
         "assert xla_ffi_kit.relu(np.float32(-1)) == 0\n"
         "assert xla_ffi_kit.relu(np.zeros(7) - 1).max() == 0\n"
@@ -252,7 +301,7 @@ def test_the_first_library_with_the_handler_is_used(tmp_path):
     absent = xla_ffi_kit.HandlerLibrary(tmp_path / "absent.so", optional=True)
     op = xla_ffi_kit.FfiOp(
         "xla_ffi_kit.relu",
-        relu._reference,
+        xla_ffi_kit.relu.reference,
         kernel_axes=0,
         libraries=[absent, CPU],
     )
@@ -291,18 +340,27 @@ def test_a_library_that_was_there_is_not_absent(tmp_path, optional):
     library = xla_ffi_kit.HandlerLibrary(path, optional=optional)
     path.unlink()
     op = op_of(library)
-    with pytest.raises(xla_ffi_kit.HandlerLibraryError) as caught:
+    with pytest.raises(HandlerLibraryError) as caught:
         op(np.float32(-1))
     assert f"handler library {path} does not exist" in str(caught.value)
 
 
+def capsules_of_relu(platform="cpu"):
+    capsule = jax.ffi.pycapsule(
+        CPU.handler("xla_ffi_kit.relu", "cpu").stages["execute"]
+    )
+    return xla_ffi_kit.HandlerLibrary.from_capsules(
+        {"test.capsule_relu": capsule}, platform
+    )
+
+
 def test_a_platform_without_a_library_has_the_programs_own_handler():
     op = xla_ffi_kit.FfiOp(
-        "xla_ffi_kit.relu",
-        relu._reference,
+        "test.capsule_relu",
+        xla_ffi_kit.relu.reference,
         kernel_axes=0,
-        handlers={"cpu": "xla_ffi_kit.relu", "cuda": "my_program.relu"},
-        libraries=[CPU],
+        handlers={"cpu": "test.capsule_relu", "cuda": "my_program.relu"},
+        libraries=[capsules_of_relu()],
     )
     program = jax.export.export(
         jax.jit(op),
@@ -311,7 +369,46 @@ def test_a_platform_without_a_library_has_the_programs_own_handler():
     )(jnp.ones(3))
     module = program.mlir_module()
     assert module.count("@my_program.relu(") == 1
-    assert module.count("@xla_ffi_kit.relu(") == 1
+    assert module.count("@test.capsule_relu(") == 1
+
+
+def test_the_platform_is_what_the_library_says():
+    assert xla_ffi_kit.HandlerLibrary(MACHINES).platforms("test.double") == [
+        "cpu",
+        "cuda",
+    ]
+    for its in ("cpu", "cuda"):
+        library = capsules_of_relu(its)
+        assert library.platforms() == [its]
+        assert [*library.handlers] == [("test.capsule_relu", its)]
+        op = op_of(library, "test.capsule_relu")
+        assert op.spec.handlers == {its: "test.capsule_relu"}
+    with pytest.raises(HandlerLibraryError) as caught:
+        library.handler("test.capsule_relu", "cpu")
+    assert str(caught.value).endswith(
+        "has no handler 'test.capsule_relu' for cpu, only for cuda"
+    )
+    assert op(np.float32(-1)) == 0  # the reference
+    # Of the kit's own library, only one handler is for another platform.
+    assert CPU.platforms("xla_ffi_kit.relu") == ["cpu"]
+    assert CPU.platforms("xla_ffi_kit.launch") == ["cuda"]
+
+
+def test_a_library_that_cannot_be_read_hides_no_other(tmp_path):
+    broken = tmp_path / "cuda.so"
+    broken.write_text("needs what this machine has not")
+    libraries = [xla_ffi_kit.HandlerLibrary(broken), CPU]
+    op = xla_ffi_kit.FfiOp(
+        "xla_ffi_kit.relu",
+        xla_ffi_kit.relu.reference,
+        kernel_axes=0,
+        libraries=libraries,
+    )
+    assert op.spec.handlers.keys() == {"cpu", "cuda"}
+    jitted = jax.jit(op)
+    assert "@xla_ffi_kit.relu(" in jitted.lower(jnp.ones(3)).as_text()
+    with pytest.raises(HandlerLibraryError, match="cuda.so is not a shared"):
+        jitted.trace(jnp.ones(3)).lower(lowering_platforms=("cuda",))
 
 
 def test_first_use_from_many_threads():

@@ -37,7 +37,7 @@ from xla_ffi_kit import FfiOp, inline
       }
     }""",
     kernel_axes=1,
-    has_side_effect=True,
+    advanced=xla_ffi_kit.Advanced(has_side_effect=True),
 )
 def weigh(x, y):
     return jnp.sum(jnp.arange(1, x.shape[-1] + 1) * x - y, -1)
@@ -81,9 +81,9 @@ def test_two_functions_that_agree_on_the_whole():
         "test.of_rows",
         lambda x: 2 * x,
         kernel_axes=1,
-        handlers=of_rows.handlers,
-        libraries=of_rows.libraries,
-        shape_attributes=lambda x: {"rows": 16},
+        handlers=of_rows.spec.handlers,
+        libraries=of_rows.spec.libraries,
+        advanced=xla_ffi_kit.Advanced(shape_attributes=lambda x: {"rows": 16}),
     )
     (x,) = placed(mesh_of("Auto"), [X])
     right, wrong = (
@@ -97,7 +97,7 @@ def test_two_functions_that_agree_on_the_whole():
 
 # --- Side effects -------------------------------------------------------------
 
-calls = ctypes.CDLL(note.libraries[0].path).XlaFfiKit_Calls
+calls = ctypes.CDLL(note.spec.libraries[0].path).XlaFfiKit_Calls
 
 
 @inline(
@@ -112,13 +112,13 @@ calls = ctypes.CDLL(note.libraries[0].path).XlaFfiKit_Calls
       for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
     }""",
     kernel_axes=1,
-    has_side_effect=True,
+    advanced=xla_ffi_kit.Advanced(has_side_effect=True),
 )
 def note_doubles(x):
     return 2 * x
 
 
-double_calls = ctypes.CDLL(note_doubles.libraries[0].path).XlaFfiKit_Calls
+double_calls = ctypes.CDLL(note_doubles.spec.libraries[0].path).XlaFfiKit_Calls
 
 
 def unused(x):
@@ -195,16 +195,16 @@ def test_what_is_compiled_elsewhere_is_what_was_lowered():
       ++calls;
       for (int64_t i = 0; i < x.size(); ++i) y[i] = w[0] * x[i];
     }""",
-    kernel_axes=(1, 0),
-    shared=(1,),
-    has_side_effect=True,
+    axes="(n),()->(n)",
+    shared="w",
+    advanced=xla_ffi_kit.Advanced(has_side_effect=True),
 )
 def scaled(x, w):
     return w * x
 
 
 def test_a_side_effect_with_a_shared_operand_of_each_row():
-    scaled_calls = ctypes.CDLL(scaled.libraries[0].path).XlaFfiKit_Calls
+    scaled_calls = ctypes.CDLL(scaled.spec.libraries[0].path).XlaFfiKit_Calls
     before = scaled_calls()
     got = jax.block_until_ready(jax.jit(jax.vmap(scaled))(X, X[:, 0]))
     assert scaled_calls() - before == 16

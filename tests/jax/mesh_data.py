@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from xla_ffi_kit import FfiOp, inline, rms_norm
+from xla_ffi_kit import Advanced, FfiOp, inline, rms_norm
 
 
 @inline(
@@ -27,7 +27,7 @@ from xla_ffi_kit import FfiOp, inline, rms_norm
       for (int64_t i = 0; i < z.size(); ++i) z[i] += y[i];  // z is x
     }""",
     kernel_axes=1,
-    input_output_aliases={0: 0},
+    aliases={"x": 0},
 )
 def add_to(x, y):
     return x + y
@@ -45,7 +45,7 @@ def add_to(x, y):
       for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
     }""",
     kernel_axes=1,
-    has_side_effect=True,
+    advanced=Advanced(has_side_effect=True),
 )
 def note(x):
     return 2 * x
@@ -63,7 +63,7 @@ def note(x):
       }
     }""",
     kernel_axes=1,
-    vmap_method="expand_dims",
+    advanced=Advanced(vmap_method="expand_dims"),
 )
 def outer(x, y):
     return 2 * x + y
@@ -76,7 +76,7 @@ def outer(x, y):
       for (int64_t i = 0; i < x.size(); ++i) y[i] = sum += x[i];
     }""",
     kernel_axes=1,
-    vmap_method="sequential",
+    advanced=Advanced(vmap_method="sequential"),
 )
 def cumulate(x):
     return jnp.cumsum(x, -1)
@@ -113,9 +113,11 @@ counted_rows = FfiOp(
     "test.of_rows",
     lambda x: 2 * x,
     kernel_axes=1,
-    handlers=of_rows.handlers,
-    libraries=of_rows.libraries,
-    shape_attributes=lambda x: {"rows": int(np.prod(x.shape[:-1]))},
+    handlers=of_rows.spec.handlers,
+    libraries=of_rows.spec.libraries,
+    advanced=Advanced(
+        shape_attributes=lambda x: {"rows": int(np.prod(x.shape[:-1]))}
+    ),
 )
 
 
@@ -135,10 +137,9 @@ with_workspace = FfiOp(
     "test.workspace",
     lambda x: 2 * x,
     kernel_axes=1,
-    handlers=doubled.handlers,
-    libraries=doubled.libraries,
-    workspace={"cpu": lambda x: 8},
-    has_side_effect=True,
+    handlers=doubled.spec.handlers,
+    libraries=doubled.spec.libraries,
+    advanced=Advanced(workspace={"cpu": lambda x: 8}, has_side_effect=True),
 )
 
 

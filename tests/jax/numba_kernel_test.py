@@ -42,7 +42,7 @@ def scale_reference(x, *, factor=2.0):
 def test_without_numba_an_error_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     with pytest.raises(
-        xla_ffi_kit.BuildError, match="numba_kernel needs numba"
+        xla_ffi_kit.errors.BuildError, match="numba_kernel needs numba"
     ):
         xla_ffi_kit.numba_kernel(scale_kernel, dtypes="f32", kernel_axes=0)
 
@@ -124,7 +124,7 @@ def test_dtypes_that_numba_has_no_arithmetic_for():
         scale_kernel, dtypes="f32 bf16", kernel_axes=0
     )
     with pytest.raises(
-        xla_ffi_kit.BuildError, match="expected none of bfloat16"
+        xla_ffi_kit.errors.BuildError, match="expected none of bfloat16"
     ):
         decorate(scale_reference)
 
@@ -135,7 +135,7 @@ def test_a_kernel_that_numba_cannot_compile():
         lambda x, factor, y: print(object(), x), dtypes="f32", kernel_axes=0
     )
     with pytest.raises(
-        xla_ffi_kit.BuildError, match="numba cannot compile the kernel"
+        xla_ffi_kit.errors.BuildError, match="numba cannot compile the kernel"
     ):
         decorate(scale_reference)
 
@@ -144,7 +144,7 @@ def test_a_kernel_that_numba_cannot_compile():
 
 
 def target_of(op):
-    return op.handlers["cpu"]
+    return op.spec.handlers["cpu"]
 
 
 def address_of(op):
@@ -395,7 +395,7 @@ def test_a_target_of_the_authors():
     name = {"handlers": {"cpu": "mine.scale"}}
     assert target_of(times(2, **name)) == target_of(times(2, **name))
     assert times(2, **name)(np.float32(1)) == 2
-    with pytest.raises(xla_ffi_kit.BuildError) as caught:
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
         times(3, **name)
     assert str(caught.value) == (
         "scale: handlers: expected a custom call target of its own for cpu, "

@@ -20,9 +20,8 @@ import pytest  # noqa: E402
 import string_kernels  # noqa: E402
 
 import xla_ffi_kit  # noqa: E402
-from xla_ffi_kit import BuildError  # noqa: E402
+from xla_ffi_kit.errors import BuildError, CudaStringWarning  # noqa: E402
 from xla_ffi_kit.strings import cache, cuda_code, nvrtc  # noqa: E402
-from xla_ffi_kit.strings.cuda_kernel import CudaStringWarning  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not nvrtc.is_installed(), reason="NVRTC is fetched with --config=cuda"

@@ -106,16 +106,3 @@ def test_an_attribute_that_is_not_keyword_only():
         "signature, none, got ['eps']; make them keyword-only: (x, *, "
         "eps=1e-06)"
     )
-
-
-@pytest.mark.parametrize(
-    "reference", [lambda *xs: xs[0], lambda x, *more: x], ids=["all", "more"]
-)
-def test_operands_without_names(reference):
-    with pytest.raises(TypeError) as caught:
-        operation(reference)
-    name = "xs" if "xs" in str(inspect.signature(reference)) else "more"
-    assert str(caught.value) == (
-        f"test.operands: reference: expected a name for each operand, got "
-        f"*{name}; an operation has a fixed number of operands"
-    )

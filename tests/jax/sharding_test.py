@@ -87,6 +87,48 @@ def test_auto_mesh_gathers_a_sharded_kernel_axis():
     )
 
 
+def of_rows(**options):
+    return xla_ffi_kit.FfiOp(
+        "xla_ffi_kit.relu",
+        jax.nn.relu,
+        axes="(n)->(n)",
+        libraries=xla_ffi_kit.ops.LIBRARIES,
+        advanced=xla_ffi_kit.Advanced(**options),
+    )
+
+
+@pytest.mark.parametrize("way", ["gather", "restore"])
+def test_auto_mesh_shards_a_kernel_axis_of_results_again(way):
+    op = of_rows(sharded_kernel_axes=way)
+    x = data()
+    sharding = NamedSharding(mesh_of(AxisType.Auto), P(None, None, "d"))
+    x = x[:, :4]  # the devices divide both batch axes
+    sharded = jax.device_put(x, sharding)
+    assert collectives(op, sharded) == ["all-gather"]
+    got = jax.jit(op)(sharded)
+    is_restored = got.sharding.is_equivalent_to(sharding, got.ndim)
+    assert is_restored == (way == "restore")
+    np.testing.assert_array_equal(got, jnp.maximum(x, 0))
+
+
+def test_attributes_of_a_rank_do_not_keep_xla_from_splitting_a_call():
+    x = jax.ShapeDtypeStruct(
+        (8, 16),
+        np.float32,
+        sharding=NamedSharding(mesh_of(AxisType.Auto), P("d")),
+    )
+    for attributes, splits in (
+        (lambda x: {"axis": len(x.shape) - 1, "n": x.shape[-1]}, True),
+        (lambda x: {"rows": x.shape[0]}, False),
+        (lambda x: {"rows": x.size}, False),
+        (lambda x: {"is_row": int(x.shape[0] == 1)}, False),
+        (lambda x: {"some": int(bool(x.shape[0]))}, False),
+        (lambda x: {"text": f"{x.shape}"}, False),
+    ):
+        text = jax.jit(of_rows(shape_attributes=attributes)).lower(x).as_text()
+        assert ("num_batch_dims" in text) == splits
+
+
 def test_explicit_mesh_refuses_a_sharded_kernel_axis():
     mesh = mesh_of(AxisType.Explicit)
     with jax.set_mesh(mesh):
@@ -106,8 +148,8 @@ def test_explicit_mesh_gathers_if_the_spec_says_so():
         jax.nn.relu,
         kernel_axes=1,
         handlers={"cpu": "xla_ffi_kit.relu"},
-        libraries=xla_ffi_kit.KIT_LIBRARIES,
-        sharded_kernel_axes="gather",
+        libraries=xla_ffi_kit.ops.LIBRARIES,
+        advanced=xla_ffi_kit.Advanced(sharded_kernel_axes="gather"),
     )
     mesh = mesh_of(AxisType.Explicit, (2, 2), ("d", "e"))
     x = data()

@@ -3,27 +3,28 @@
 import pytest
 from shared_data import data
 
-from xla_ffi_kit import FfiOp
+from xla_ffi_kit import Advanced, FfiOp
 
 
 def spec(**changes):
-    given = {"kernel_axes": 1, "handlers": {}, "shared": (1,)}
+    given = {"kernel_axes": 1, "handlers": {}, "shared": "w"}
     return FfiOp("test.shared", lambda x, w: x * w, **(given | changes))
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"shared": "ww"}, "shared: expected 'w', got 'ww'"),
         (
-            {"shared": (2,)},
-            "shared: expected operand indices below 2, got (2,)",
+            {"shared": 1},
+            "shared: expected a name of the operands x, w, got 1",
         ),
         (
-            {"shared": (), "shared_results": (0,)},
-            "shared_results: expected none without shared operands, got (0,)",
+            {"shared": (), "advanced": Advanced(shared_results=0)},
+            "shared_results: expected none without shared operands, got 0",
         ),
         (
-            {"vmap_method": "sequential"},
+            {"advanced": Advanced(vmap_method="sequential")},
             "vmap_method: expected 'broadcast_all' with shared operands, got "
             "'sequential'",
         ),
@@ -43,7 +44,7 @@ def test_bad_operands():
         "ones of [2] as operand x has, got [3]"
     )
     with pytest.raises(ValueError) as caught:
-        spec(shared_results=(1,))(data(2, 3), data(3))
+        spec(advanced=Advanced(shared_results=1))(data(2, 3), data(3))
     assert str(caught.value) == (
-        "test.shared: shared_results: expected result indices below 1, got (1,)"
+        "test.shared: shared_results: expected results below 1, got 1"
     )

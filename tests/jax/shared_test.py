@@ -20,7 +20,7 @@ from shared_data import NAME, assert_close, data, fused, loss, program, targets
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp, rms_norm
-from xla_ffi_kit.ops.rms_norm import RESIDUAL, WEIGHT, rms_norm_weight_bwd_op
+from xla_ffi_kit.ops.rms_norm import rms_norm_op, rms_norm_weight_bwd_op
 
 # --- The fused handlers run ---------------------------------------------------
 
@@ -68,7 +68,7 @@ def test_platforms_without_these_handlers_run_the_reference():
         grad = jax.jit(jax.grad(lambda x: jnp.sum(rms_norm(x, w) ** 2)))
         lowered = grad.trace(x).lower(lowering_platforms=(platform,)).as_text()
         # The kit's CUDA library is optional: without it the reference runs.
-        if platform == "cuda" and not xla_ffi_kit.KIT_LIBRARIES[1].exists:
+        if platform == "cuda" and not xla_ffi_kit.ops.LIBRARIES[1].exists:
             wanted = []
         for call in wanted:
             assert call in lowered
@@ -81,15 +81,13 @@ def test_a_function_in_the_handler_map():
         lambda x, w: x * w,
         kernel_axes=1,
         handlers={"cpu": lambda x, w: rms_norm(x) * w},
-        shared=(1,),
+        shared="w",
     )
     x, w = data(4, 8), data(8, seed=1)
     assert_close(op(x, w), rms_norm(x) * w)
     assert_close(op(x, w, implementation="reference"), x * w)
     ws = data(4, 8, seed=2)
     assert_close(jax.vmap(op)(x, ws), rms_norm(x) * ws)
-    # Those of what the function calls.
-    assert "xla_ffi_kit.rms_norm" in str(xla_ffi_kit.export_checks(op))
 
 
 # Linear in its two shared operands; its transpose is written by hand, sums over
@@ -99,8 +97,8 @@ two_shared = FfiOp(
     lambda x, w, v: x * w + x[..., ::-1] * v,
     kernel_axes=1,
     handlers={"cpu": lambda x, w, v: x * w + x[..., ::-1] * v},
-    shared=(1, 2),
-    linear=(1, 2),
+    shared=("w", "v"),
+    linear=("w", "v"),
     transpose=lambda ct, x, w, v: tuple(
         jnp.sum((ct * rows).reshape(-1, rows.shape[-1]), 0)
         for rows in (x, x[..., ::-1])
@@ -165,7 +163,7 @@ def test_vmap_is_one_batched_call(in_axes):
     want = [jnp.stack(parts) for parts in zip(*calls, strict=True)]
     assert_close(f(*args), want)
     jaxpr = str(jax.make_jaxpr(f)(*args))
-    assert jaxpr.count(f" {RESIDUAL.op.name}[") == 1 and "scan" not in jaxpr
+    assert jaxpr.count(f" {rms_norm_op.name}[") == 1 and "scan" not in jaxpr
     assert targets(f, *args) == {NAME: 1}
 
 
@@ -201,8 +199,8 @@ def test_a_rule_s_gradient_is_summed_for_what_is_not_mapped():
         lambda x, v, w: x * v * w,
         kernel_axes=1,
         handlers={},
-        shared=(1, 2),
-        linear=(2,),
+        shared=("v", "w"),
+        linear="w",
         transpose=lambda ct, x, v, _: jnp.sum(
             (ct * x * v).reshape(-1, x.shape[-1]), 0
         ),
@@ -222,11 +220,11 @@ def test_a_rule_s_gradient_is_summed_for_what_is_not_mapped():
 def test_a_handler_that_takes_no_batched_weight():
     op = FfiOp(
         NAME,
-        WEIGHT.op.reference,
+        lambda x, w, *, eps: rms_norm_op.reference(x, w, eps=eps),
         kernel_axes=1,
-        libraries=xla_ffi_kit.KIT_LIBRARIES[:1],
+        libraries=xla_ffi_kit.ops.LIBRARIES[:1],
         attributes={"eps": np.float64},
-        shared=(1,),
+        shared="w",
     )
     x, w = data(3, 8), data(3, 8, seed=1)
 
@@ -319,7 +317,7 @@ def test_a_sharded_weight_is_gathered_or_refused():
         with pytest.raises(ValueError) as caught:
             rms_norm(placed(mesh, P("d"))[1][0], ws)
     assert str(caught.value).startswith(
-        f"{WEIGHT.op.name}: operand weight: axis -1 is sharded over 'e', "
+        f"{rms_norm_op.name}: operand weight: axis -1 is sharded over 'e', "
         "expected it"
     )
 
@@ -354,7 +352,7 @@ def test_export_with_a_symbolic_batch_and_its_gradient():
         jax.ShapeDtypeStruct(s, np.float32)
         for s in ((size, 8), (8,), (size, 8))
     ]
-    checks = xla_ffi_kit.export_checks(RESIDUAL.op)
+    checks = xla_ffi_kit.export_checks(rms_norm_op)
     exported = export.export(jax.jit(fused), disabled_checks=checks)(*types)
     again = export.deserialize(exported.serialize(vjp_order=1))
     for rows in (2, 5):

@@ -8,7 +8,7 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import doctor
-from xla_ffi_kit.library import c_api, handler_library
+from xla_ffi_kit.library import c_api, rows
 from xla_ffi_kit.library import signature as reader
 
 LIBRARY = xla_ffi_kit.HandlerLibrary(
@@ -26,10 +26,10 @@ SOURCE = "the handler test.signed of test_handlers.so takes"
 
 def test_a_handler_is_one_line_to_call_it_by():
     assert str(LIBRARY.signature("test.signed")) == (
-        "test.signed(x: f32|f64[rank >= 1], weight: like x[rank 1], *, "
+        "test.signed(x: f32|f64[..., n], weight: like x[m], *, "
         "axis: s64 (axis of x), count: s64 (0 to 9), eps: f64, "
         "mode: string (fast|exact), strides: array of s64 (2 of 1 to 2^30)) "
-        "-> y: like x, rows: s32[like x, last axis count]"
+        "-> y: like x, rows: s32[..., count]"
     )
 
 
@@ -48,7 +48,7 @@ def test_a_plain_handler_and_an_older_library_have_none():
         handlers=ctypes.addressof(row),
         handler_size=c_api.HandlerEntry.signature.offset,
     )
-    (old,) = handler_library.handlers_in(table)
+    (old,) = rows.handlers_in(table)
     assert old.signature() is None
 
 
@@ -115,7 +115,7 @@ def test_an_operation_that_does_not_fit_is_an_error_where_it_is_defined(
     assert str(caught.value) == f"test.signed: {text}"
 
 
-KIT = xla_ffi_kit.KIT_LIBRARIES[0]
+KIT = xla_ffi_kit.ops.LIBRARIES[0]
 
 
 def test_what_an_older_librarys_structs_end_before_is_zero():
@@ -124,7 +124,11 @@ def test_what_an_older_librarys_structs_end_before_is_zero():
     )
     weight = of_kit.arguments + of_kit.argument_size
     one = reader._Signature(
-        operation=of_kit.operation, num_operands=1, arguments=weight
+        operation=of_kit.operation,
+        num_operands=1,
+        arguments=weight,
+        num_sizes=of_kit.num_sizes,
+        sizes=of_kit.sizes,
     )
     one.argument_size = ctypes.sizeof(reader._Argument)
     assert reader.read(ctypes.addressof(one)).operands[0].is_optional

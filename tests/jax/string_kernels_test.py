@@ -22,7 +22,7 @@ def _operands(shown, dtype=None, rows=None, seed=0):
     for i, text in enumerate(shown.operands):
         name, _, shape = text.rstrip("]").partition("[")
         shape = tuple(map(int, shape.split(",")))
-        if rows is not None and i not in shown.op.shared:
+        if rows is not None and i not in shown.op.spec.shared:
             shape = (rows, *shape[1:])
         name = dtype or name
         if name.startswith("s"):

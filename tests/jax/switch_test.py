@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit.ops.relu import relu_op
+from xla_ffi_kit.ops import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
 
@@ -83,10 +83,6 @@ PUBLIC = {
     "rms_norm of a residual in place": (
         lambda x, w, h: xla_ffi_kit.rms_norm(x, w, residual=h, in_place=True),
         (X, ROW, X),
-    ),
-    "rms_norm of complex": (
-        lambda x: jnp.abs(xla_ffi_kit.rms_norm(x + 1j)),
-        (X,),
     ),
 }
 
@@ -181,8 +177,8 @@ def test_an_operation_of_ones_own_is_part_of_a_function():
         jax.nn.relu,
         kernel_axes=0,
         handlers={"cpu": "xla_ffi_kit.relu"},
-        libraries=xla_ffi_kit.KIT_LIBRARIES,
-        part_of="test.scale",
+        libraries=xla_ffi_kit.ops.LIBRARIES,
+        advanced=xla_ffi_kit.Advanced(part_of="test.scale"),
     )
     for name in ("scale", "test.scale", "scale_fwd"):
         with xla_ffi_kit.use_reference(name):
@@ -205,4 +201,4 @@ def test_bad_switch():
     with pytest.raises(
         ValueError, match="expected None, 'reference' or 'handler'"
     ):
-        relu_op(np.float32(1), implementation="kernel")
+        relu(np.float32(1), implementation="kernel")

@@ -155,30 +155,29 @@ XLA_FFI_DEFINE_HANDLER(kDescribe, Describe,
                            .Attr<bool>("flag"));
 
 // One of everything that a signature says.
-constexpr xla_ffi_kit::Argument kArguments[] = {
-    xla_ffi_kit::Operand("operand x")
-        .Of(xla_ffi_kit::TypeList<float, double>())
-        .RankAtLeast(1),
-    xla_ffi_kit::Operand("operand weight").DtypeOf(0).Rank(1),
-    xla_ffi_kit::Result("result y").Like(0),
-    xla_ffi_kit::Result("result rows")
-        .Of<int32_t>("for indices")
-        .ShapeButLastOf(0, "of operand x", "count"),
-};
-constexpr const char* kModes[] = {"fast", "exact"};
-constexpr xla_ffi_kit::Attribute kAttributes[] = {
-    xla_ffi_kit::Integer("axis").AxisOf(0),
-    xla_ffi_kit::Integer("count").Between(0, 9),
-    xla_ffi_kit::Scalar<double>("eps"),
-    xla_ffi_kit::Word("mode", kModes),
-    xla_ffi_kit::Integers("strides", 2).Between(1, 1 << 30, "2^30"),
-};
-constexpr XlaFfiKit_Signature kSignature =
-    xla_ffi_kit::MakeSignature("test.signed", kArguments, kAttributes);
+namespace keys {
+
+using namespace xla_ffi_kit;
+
+constexpr Operand x{"x", TypeList<float, double>(), "(..., n)"};
+constexpr Operand weight{"weight", SameDtype(x), "(m)"};
+constexpr Result y{"y", x};
+constexpr Result rows{"rows", TypeList<int32_t>(), "(..., count)"};
+constexpr Axis axis{"axis", x};
+constexpr auto count = Attribute<int64_t>{"count"}.Between(0, 9);
+constexpr Attribute<double> eps{"eps"};
+constexpr Word mode{"mode", "fast", "exact"};
+constexpr auto strides =
+    Attribute<Dimensions>{"strides"}.Elements(2).Between(1, 1 << 30);
+constexpr char kName[] = "test.signed";
+using Signed = Call<kName, x, weight, y, rows, axis, count, eps, mode, strides>;
+
+}  // namespace keys
 
 const XlaFfiKit_Handler kHandlers[] = {
     // Never run.
-    {"test.signed", "Host", nullptr, nullptr, nullptr, kDouble, &kSignature},
+    {"test.signed", "Host", nullptr, nullptr, nullptr, kDouble,
+     &keys::Signed::kSignature},
     {"test.double", "Host", nullptr, nullptr, nullptr, kDouble, nullptr},
     {"test.add_rows", "Host", nullptr, nullptr, nullptr, kAddRows, nullptr},
     {"test.sum_one", "Host", nullptr, nullptr, nullptr, kSumOne, nullptr},

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import xla_ffi_kit
-from xla_ffi_kit.ops.relu import relu_op
+from xla_ffi_kit.ops import relu
 from xla_ffi_kit.testing import Case, check_op
 
 assert xla_ffi_kit.__file__.startswith(sys.argv[1]), xla_ffi_kit.__file__
 assert importlib.metadata.version("xla_ffi_kit")
-library = xla_ffi_kit.KIT_LIBRARIES[0]
+library = xla_ffi_kit.ops.LIBRARIES[0]
 assert library.path.startswith(sys.argv[1]), library.path
 assert library.api_version == (0, 2)
 
@@ -36,5 +36,5 @@ try:
 except jax.errors.JaxRuntimeError as error:
     assert "xla_ffi_kit.relu: results: expected y, got 2" in str(error), error
 
-check_op(relu_op, [Case("float32[2,3]")])
+check_op(relu, [Case("float32[2,3]")])
 print("all as expected")

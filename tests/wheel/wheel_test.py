@@ -44,6 +44,8 @@ EXPECTED = {
         (
             "xla_ffi_kit/testing/__init__.py",
             "xla_ffi_kit/include/xla/ffi/api/ffi.h",
+            "xla_ffi_kit/include/xla_ffi/core/call.cc",
+            "xla_ffi_kit/include/xla_ffi/core/call.h",
             "xla_ffi_kit/include/xla_ffi/core/handler.h",
         ),
         ("ziglang>=0.17; extra == 'inline'",),

@@ -45,7 +45,7 @@ PUBLIC = {
     ),
     "third_party/workspace.bzl": (
         "third_party/workspace.bzl",
-        ["xla_ffi_kit_repositories", "xla_repository", "cuda_repository"],
+        ["xla_ffi_kit_repositories"],
     ),
     "third_party/python_workspace.bzl": (
         "third_party/python_workspace.bzl",
@@ -54,10 +54,6 @@ PUBLIC = {
     "third_party/extensions.bzl": (
         "third_party/extensions.bzl",
         ["xla_ffi_kit"],
-    ),
-    "third_party/pypi/pypi_wheel.bzl": (
-        "third_party/pypi/pypi_wheel.bzl",
-        ["pypi_wheel"],
     ),
 }
 FLAGS = ["third_party/xla/BUILD", "third_party/cuda/BUILD"]

@@ -39,10 +39,13 @@ def fill(template: str, values: dict[str, str]) -> str:
     return text
 
 
-def values_for(prefix: str, name: str) -> dict[str, str]:
+def values_for(prefix: str, name: str, header: str) -> dict[str, str]:
     """What the templates' words stand for, in any workspace."""
     return {
+        "GUARD": re.sub(r"\W", "_", f"{prefix}_{header}_").upper(),
+        "HEADER": header,
         "NAME": name,
+        "NAMESPACE": f"{prefix}::{name}",
         "SYMBOL": camel(prefix) + camel(name),
         "TARGET": f"{prefix}.{name}",
     }
@@ -58,19 +61,20 @@ def cuda_attributes(values: dict[str, str]) -> str:
 
 def files_of_kit(name: str, cuda: bool) -> dict[str, str]:
     """Path -> text, for the kit's own tree."""
-    values = values_for(KIT, name) | {
+    folder = f"xla_ffi/ops/{name}"
+    values = values_for(KIT, name, f"{folder}/{name}.h") | {
         "GAP": "\n",  # before imports of one's own
         "IMPORTS": "\nfrom xla_ffi_kit.library.handler_library import "
         "KIT_LIBRARIES\nfrom xla_ffi_kit.primitive.ffi_op import FfiOp\n",
         "KIT": "",
-        "LIBRARIES": "KIT_LIBRARIES" if cuda else "KIT_LIBRARIES[:1]",
+        "LIBRARIES": "KIT_LIBRARIES",
         "MODULE": f"xla_ffi_kit.ops.{name}",
     }
     values["CUDA"] = cuda_attributes(values) if cuda else ""
-    folder = f"xla_ffi/ops/{name}"
     files = {
         f"{folder}/BUILD": fill("kit.BUILD.tpl", values),
         f"{folder}/{name}.cc": fill("op.cc.tpl", values),
+        f"{folder}/{name}.h": fill("op.h.tpl", values),
         f"python/xla_ffi_kit/ops/{name}.py": fill("op.py.tpl", values),
         f"tests/jax/{name}_test.py": fill("op_test.py.tpl", values),
     }
@@ -83,18 +87,19 @@ def files_of_user(
     prefix: str, folder: str, name: str, cuda: bool
 ) -> dict[str, str]:
     """Path -> text, for any other workspace."""
-    values = values_for(prefix, name) | {
+    values = values_for(prefix, name, f"{name}.h") | {
         "CUDA_DATA": f'\n    cuda = ["{name}_cuda.so"],' if cuda else "",
         "GAP": "",
-        "IMPORTS": "from xla_ffi_kit import FfiOp, libraries_beside\n",
+        "IMPORTS": "from xla_ffi_kit import FfiOp, HandlerLibrary\n",
         "KIT": f"@{KIT}",
-        "LIBRARIES": f'libraries_beside(__file__, "{name}")',
+        "LIBRARIES": f'HandlerLibrary.beside(__file__, "{name}")',
         "MODULE": name,
     }
     values["CUDA"] = cuda_attributes(values) if cuda else ""
     files = {
         f"{folder}/BUILD": fill("BUILD.tpl", values),
         f"{folder}/{name}.cc": fill("op.cc.tpl", values),
+        f"{folder}/{name}.h": fill("op.h.tpl", values),
         f"{folder}/{name}.py": fill("op.py.tpl", values),
         f"{folder}/{name}_test.py": fill("op_test.py.tpl", values),
     }

@@ -39,8 +39,6 @@ def main() -> int:
     """Returns pytest's exit status."""
     # Packages that extend pytest for their users take a second to import.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    # The kit's tests run on purpose on releases of jaxlib with known faults.
-    os.environ.setdefault("XLA_FFI_KIT_RELEASE_WARNING", "0")
     import pytest
 
     file = sys.argv[1]

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <cstdio>
+#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -14,7 +15,7 @@
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
-#include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/core/output_pages.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -54,16 +55,9 @@ bool IsBounded(const XlaFfiKit_Attribute& attribute) {
   return attribute.min <= attribute.max;
 }
 
-bool IsWithin(const XlaFfiKit_Attribute& attribute, int64_t value) {
-  return !IsBounded(attribute) ||
-         (value >= attribute.min && value <= attribute.max);
-}
-
 bool IsFloat(int32_t dtype) {
   return dtype == XLA_FFI_DataType_F64 || dtype == XLA_FFI_DataType_F32;
 }
-
-constexpr int64_t kNoMax = std::numeric_limits<int64_t>::max();
 
 bool IsWithin(const XlaFfiKit_Attribute& attribute, double value) {
   return std::isfinite(value) && value >= static_cast<double>(attribute.min) &&
@@ -95,13 +89,16 @@ std::string IntegerText(__int128 number) {
                     : std::to_string(static_cast<uint64_t>(number));
 }
 
-std::string BoundsText(const XlaFfiKit_Attribute& attribute) {
-  if (attribute.max == kNoMax) {
-    return std::to_string(attribute.min) + " or more";
-  }
-  return std::to_string(attribute.min) + " to " +
-         (attribute.max_text == nullptr ? std::to_string(attribute.max)
-                                        : attribute.max_text);
+// Large powers of two as such: "2^31".
+std::string NumberText(int64_t number) {
+  const bool is_power = number >= 1 << 15 && (number & (number - 1)) == 0;
+  if (!is_power) return std::to_string(number);
+  return "2^" + std::to_string(__builtin_ctzll(number));
+}
+
+std::string BoundsText(int64_t min, int64_t max) {
+  if (max == kNoMax) return std::to_string(min) + " or more";
+  return std::to_string(min) + " to " + NumberText(max);
 }
 
 bool Refuse(ffi::Error why, ffi::Error* error) {
@@ -120,8 +117,7 @@ std::string Listed(const XlaFfiKit_Argument* arguments, size_t begin,
     const bool is_optional = arguments[i].is_optional != 0;
     if (!text.empty()) text += is_optional ? " [, " : ", ";
     if (is_optional) brackets += "]";
-    const std::string_view place = arguments[i].place;
-    text += place.substr(place.find(' ') + 1);
+    text += arguments[i].name;
   }
   return text + brackets;
 }
@@ -137,9 +133,22 @@ bool IsWithout(size_t skipped, Dimensions dims, Dimensions model) {
   return true;
 }
 
-// Whether only the last axes differ. Rank >= 1.
-bool IsButLast(Dimensions dims, Dimensions model) {
-  return dims.size() == model.size() && BatchAxes(dims) == BatchAxes(model);
+// Most differ in their first letter.
+bool IsText(const char* text, std::string_view other) {
+  size_t i = 0;
+  while (i < other.size() && text[i] == other[i]) ++i;
+  return i == other.size() && text[i] == '\0';
+}
+
+// f64 for f64 and c128, else f32.
+ffi::DataType AccumulationOf(ffi::DataType dtype) {
+  const bool is_wide =
+      dtype == ffi::DataType::F64 || dtype == ffi::DataType::C128;
+  return is_wide ? ffi::DataType::F64 : ffi::DataType::F32;
+}
+
+Dimensions DimensionsOf(const XLA_FFI_Buffer& buffer) {
+  return {buffer.dims, static_cast<size_t>(buffer.rank)};
 }
 
 bool HasNoElements(Dimensions dims) {
@@ -148,23 +157,34 @@ bool HasNoElements(Dimensions dims) {
 
 }  // namespace
 
-std::string Call::NameOf(size_t argument) const {
-  std::string name = ArgumentOf(argument).place;
+// What the batch axes and the named sizes of a call are, as far as attributes
+// and arguments have said it.
+struct AnyCall::Sizes {
+  static constexpr int64_t kUnknown = -1;
+
+  bool has_batch = false;
+  Dimensions batch;
+  int64_t of[kMaxSizes];  // by number
+};
+
+void SignatureIsWrong(const char* why) {
+  std::fprintf(stderr, "%s\n", why);
+  std::abort();
+}
+
+std::string AnyCall::NameOf(size_t argument) const {
+  const size_t operands = num_operands();
+  const bool is_operand = argument < operands;
+  std::string name = is_operand ? "operand " : "result ";
+  name += ArgumentOf(argument).name;
   if (!is_repeated()) return name;
-  const size_t operands = RemainingArgs::size();
-  const size_t number = argument < operands ? argument : argument - operands;
+  const size_t number = is_operand ? argument : argument - operands;
   return name + " " + std::to_string(number);
 }
 
-ffi::Error Call::Invalid(size_t argument, std::string_view expected,
-                         std::string_view got) const {
-  return InvalidArgument({operation(), NameOf(argument)}, expected, got);
-}
-
-size_t Call::WordOf(std::string_view name) const {
-  const size_t i = Find(name, HasType<std::string_view>);
+size_t AnyCall::WordOf(size_t i) const {
   const XlaFfiKit_Attribute& attribute = AttributeOf(i);
-  const auto word = As<std::string_view>(ValueOf(i));
+  const auto word = Value<std::string_view>(i);
   size_t number = 0;
   while (number < attribute.num_words &&
          !IsText(attribute.words[number], word)) {
@@ -173,16 +193,24 @@ size_t Call::WordOf(std::string_view name) const {
   return number;
 }
 
-ffi::Error Call::Check() {
+ffi::Error AnyCall::Check() {
   ffi::Error error;
   const size_t attributes = signature_.num_attributes;
   bool is_right = CheckCounts(&error) && CheckAttributeNames(&error);
   for (size_t i = 0; i < attributes && is_right; ++i) {
     if (HasAttribute(i)) is_right = CheckAttributeType(i, &error);
   }
+  if (!is_right) return error;
+  Sizes sizes;
+  for (size_t i = 0; i < signature_.num_sizes; ++i) {
+    const XlaFfiKit_Size& size = signature_.sizes[i];
+    sizes.of[i] = size.name_size == 0   ? size.min
+                  : size.attribute >= 0 ? Value<int64_t>(size.attribute)
+                                        : Sizes::kUnknown;
+  }
   const size_t arguments = num_arguments();
   for (size_t i = 0; i < arguments && is_right; ++i) {
-    if (Has(i)) is_right = CheckArgument(i, &error);
+    if (Has(i)) is_right = CheckArgument(i, &sizes, &error);
   }
   for (size_t i = 0; i < attributes && is_right; ++i) {
     if (HasAttribute(i)) is_right = CheckAttribute(i, &error);
@@ -190,30 +218,29 @@ ffi::Error Call::Check() {
   return error;
 }
 
-bool Call::CheckCounts(ffi::Error* error) {
+bool AnyCall::CheckCounts(ffi::Error* error) {
   const size_t operands = signature_.num_operands,
                results = signature_.num_results;
   if (is_repeated()) return CheckRepeated(error);
-  if (operands == RemainingArgs::size() && results == RemainingRets::size()) {
+  if (operands == num_given(true) && results == num_given(false)) {
     return true;
   }
-  return CheckNumberOf(0, operands, RemainingArgs::size(), error) &&
-         CheckNumberOf(operands, operands + results, RemainingRets::size(),
-                       error);
+  return CheckNumberOf(0, operands, num_given(true), error) &&
+         CheckNumberOf(operands, operands + results, num_given(false), error);
 }
 
 // Decides which of the arguments [begin, end), all operands or all results, are
 // missing in a call with `given` of them.
-bool Call::CheckNumberOf(size_t begin, size_t end, size_t given,
-                         ffi::Error* error) {
+bool AnyCall::CheckNumberOf(size_t begin, size_t end, size_t given,
+                            ffi::Error* error) {
   const XlaFfiKit_Argument* const all = signature_.arguments;
-  const char* condition = nullptr;
+  int32_t condition = 0;
   size_t least = 0, most = 0;
   const auto is_there = [&](size_t i) {
     return all[i].given_with == 0 || Has(all[i].given_with);
   };
   for (size_t i = begin; i < end; ++i) {
-    if (all[i].given_with != 0) condition = all[all[i].given_with].place;
+    if (all[i].given_with != 0) condition = all[i].given_with;
     most += is_there(i);
     least += is_there(i) && all[i].is_optional == 0;
   }
@@ -229,18 +256,18 @@ bool Call::CheckNumberOf(size_t begin, size_t end, size_t given,
   if (given >= least && given <= most) return true;
   const Place where = {operation(), begin == 0 ? "operands" : "results"};
   std::string expected = Listed(all, begin, end, is_there);
-  if (condition != nullptr) {
+  if (condition != 0) {
     const bool is_met = most == end - begin;
-    expected.append(is_met ? " with an " : " without an ").append(condition);
+    expected.append(is_met ? " with an " : " without an ")
+        .append(NameOf(condition));
   }
   return Refuse(
       InvalidArgument(where, expected, std::to_string(given) + " of them"),
       error);
 }
 
-bool Call::CheckRepeated(ffi::Error* error) const {
-  const size_t operands = RemainingArgs::size(),
-               results = RemainingRets::size();
+bool AnyCall::CheckRepeated(ffi::Error* error) const {
+  const size_t operands = num_given(true), results = num_given(false);
   if (operands == 0) {
     return Refuse(InvalidArgument({operation(), "operands"}, "1 or more", "0"),
                   error);
@@ -252,7 +279,7 @@ bool Call::CheckRepeated(ffi::Error* error) const {
                 error);
 }
 
-bool Call::CheckAttributeNames(ffi::Error* error) const {
+bool AnyCall::CheckAttributeNames(ffi::Error* error) const {
   const auto given = static_cast<size_t>(attrs_->size);
   const size_t known = signature_.num_attributes;
   const auto name_of = [&](size_t i) -> std::string_view {
@@ -271,7 +298,7 @@ bool Call::CheckAttributeNames(ffi::Error* error) const {
     const int32_t unless = AttributeOf(i).unless_given;
     if (unless != 0) {
       condition = Has(unless) ? " with an " : " without an ";
-      condition += signature_.arguments[unless].place;
+      condition += NameOf(unless);
     }
     if (!HasAttribute(i)) continue;
     expected.append(expected.empty() ? "{" : ", ").append(AttributeOf(i).name);
@@ -285,7 +312,7 @@ bool Call::CheckAttributeNames(ffi::Error* error) const {
                 error);
 }
 
-bool Call::CheckAttributeType(size_t i, ffi::Error* error) const {
+bool AnyCall::CheckAttributeType(size_t i, ffi::Error* error) const {
   const XlaFfiKit_Attribute& attribute = AttributeOf(i);
   const size_t at = PlaceOfAttribute(i);
   if (static_cast<int32_t>(attrs_->types[at]) == attribute.type) {
@@ -302,162 +329,233 @@ bool Call::CheckAttributeType(size_t i, ffi::Error* error) const {
       error);
 }
 
-bool Call::CheckAttribute(size_t i, ffi::Error* error) const {
+// What is wrong with the values of an attribute of the right type.
+bool AnyCall::CheckAttribute(size_t i, ffi::Error* error) const {
   const XlaFfiKit_Attribute& attribute = AttributeOf(i);
   const void* const value = ValueOf(i);
   const auto refuse = [&](std::string_view expected, std::string_view got) {
-    const std::string place = std::string("attribute ") + attribute.name;
-    return Refuse(InvalidArgument({operation(), place}, expected, got), error);
+    return Refuse(
+        InvalidArgument({operation(), NameOfAttribute(i)}, expected, got),
+        error);
   };
   if (attribute.type == XLA_FFI_AttrType_STRING) {
-    if (attribute.num_words == 0 ||
-        WordOf(attribute.name) < attribute.num_words) {
+    if (attribute.num_words == 0 || WordOf(i) < attribute.num_words) {
       return true;
     }
     return refuse(AnyOf(attribute.words, attribute.num_words),
                   As<std::string_view>(value));
   }
+  if (attribute.axis_of >= 0) return CheckAxis(i, As<int64_t>(value), error);
+  if (attribute.type == XLA_FFI_AttrType_ARRAY) {
+    const auto& array = *static_cast<const XLA_FFI_Array*>(value);
+    if (attribute.size >= 0 &&
+        static_cast<int64_t>(array.size) != attribute.size) {
+      return refuse(std::to_string(attribute.size) + " elements",
+                    std::to_string(array.size));
+    }
+  }
+  if (!IsBounded(attribute)) return true;
   if (IsFloat(attribute.dtype)) {
     const auto number = As<double>(value);
-    if (!IsBounded(attribute) || IsWithin(attribute, number)) return true;
+    if (IsWithin(attribute, number)) return true;
     std::ostringstream got;
     got << number;
     return refuse(FloatBoundsText(attribute), got.str());
   }
-  if (attribute.dtype != XLA_FFI_DataType_S64) {
-    if (!IsBounded(attribute)) return true;
-    const __int128 number = IntegerOf(value);
-    if (number >= attribute.min && number <= attribute.max) return true;
-    if (attribute.max == kNoMax && number > 0) return true;
-    return refuse(BoundsText(attribute), IntegerText(number));
-  }
+  const auto is_within = [&](__int128 number) {
+    return number >= attribute.min &&
+           (attribute.max == kNoMax || number <= attribute.max);
+  };
   if (attribute.type == XLA_FFI_AttrType_ARRAY) {
-    const auto values = As<Dimensions>(value);
-    if (attribute.size >= 0 &&
-        static_cast<int64_t>(values.size()) != attribute.size) {
-      return refuse(std::to_string(attribute.size) + " elements",
-                    std::to_string(values.size()));
-    }
-    for (const int64_t each : values) {
-      if (IsWithin(attribute, each)) continue;
-      return refuse(BoundsText(attribute), std::to_string(each));
+    for (const int64_t each : As<Dimensions>(value)) {
+      if (!is_within(each)) {
+        return refuse(BoundsText(attribute.min, attribute.max),
+                      std::to_string(each));
+      }
     }
     return true;
   }
-  const auto number = As<int64_t>(value);
-  if (attribute.axis_of >= 0) {
-    const size_t rank = argument(attribute.axis_of).dimensions().size();
-    if (number >= 0 && static_cast<size_t>(number) < rank) return true;
-    return refuse("0 to " + std::to_string(static_cast<int64_t>(rank) - 1),
-                  std::to_string(number));
-  }
-  if (IsWithin(attribute, number)) return true;
-  return refuse(BoundsText(attribute), std::to_string(number));
+  const __int128 number = attribute.dtype == XLA_FFI_DataType_S64
+                              ? As<int64_t>(value)
+                              : IntegerOf(value);
+  if (is_within(number)) return true;
+  return refuse(BoundsText(attribute.min, attribute.max), IntegerText(number));
 }
 
-bool Call::CheckArgument(size_t i, ffi::Error* error) const {
-  const XlaFfiKit_Argument& to = ArgumentOf(i);
-  const ffi::AnyBuffer buffer = argument(i);
-  const Dimensions dims = buffer.dimensions();
-  const auto rank = static_cast<int32_t>(dims.size());
-  if (rank < to.min_rank || rank > to.max_rank) {
-    const char* const relation = to.min_rank == to.max_rank ? "" : ">= ";
-    return Refuse(Invalid(i, "rank " + (relation + std::to_string(to.min_rank)),
-                          "rank " + std::to_string(rank)),
-                  error);
+bool AnyCall::CheckAxis(size_t i, int64_t axis, ffi::Error* error) const {
+  const XlaFfiKit_Attribute& attribute = AttributeOf(i);
+  const auto of = static_cast<size_t>(attribute.axis_of);
+  const Dimensions dims = DimensionsOf(Buffer(of));
+  const auto rank = static_cast<int64_t>(dims.size());
+  if (axis < 0 || axis >= rank) {
+    const std::string expected = rank == 0 ? "an axis of " + NameOf(of)
+                                           : "0 to " + std::to_string(rank - 1);
+    const std::string got = rank == 0 ? "rank 0" : std::to_string(axis);
+    return Refuse(
+        InvalidArgument({operation(), NameOfAttribute(i)}, expected, got),
+        error);
   }
-  if (!CheckDtypeOf(i, buffer.element_type(), error) ||
-      !CheckShapeOf(i, dims, error)) {
-    return false;
-  }
-  if (buffer.untyped_data() != nullptr || HasNoElements(dims)) return true;
-  return Refuse(Invalid(i, "data of shape " + ShapeText(dims), "null"), error);
+  if (dims[axis] >= attribute.min && dims[axis] <= attribute.max) return true;
+  return Refuse(
+      InvalidArgument({operation(), NameOf(of)},
+                      BoundsText(attribute.min, attribute.max) +
+                          " elements along axis " + std::to_string(axis),
+                      "shape " + ShapeText(dims)),
+      error);
 }
 
-bool Call::CheckDtypeOf(size_t i, ffi::DataType dtype,
-                        ffi::Error* error) const {
+bool AnyCall::CheckArgument(size_t i, Sizes* sizes, ffi::Error* error) const {
+  const XLA_FFI_Buffer& buffer = Buffer(i);
+  const Dimensions dims = DimensionsOf(buffer);
+  if (!CheckDtype(i, buffer, error)) return false;
+  const int32_t form = ArgumentOf(i).shape_form;
+  if (form == XlaFfiKit_ShapeForm_SIZES) {
+    if (!CheckSizes(i, dims, sizes, error)) return false;
+  } else if (form != XlaFfiKit_ShapeForm_ANY) {
+    if (!CheckLike(i, dims, error)) return false;
+  }
+  if (buffer.data != nullptr || HasNoElements(dims)) return true;
+  return Refuse(InvalidArgument({operation(), NameOf(i)},
+                                "data of shape " + ShapeText(dims), "null"),
+                error);
+}
+
+bool AnyCall::CheckDtype(size_t i, const XLA_FFI_Buffer& buffer,
+                         ffi::Error* error) const {
   const XlaFfiKit_Argument& to = ArgumentOf(i);
-  const auto refuse = [&](ffi::DataType want, const std::string& reason) {
-    return Refuse(Invalid(i, "dtype " + DtypeName(want) + " " + reason,
-                          "dtype " + DtypeName(dtype)),
+  const auto dtype = static_cast<ffi::DataType>(buffer.dtype);
+  const auto refuse = [&](const std::string& expected) {
+    return Refuse(InvalidArgument({operation(), NameOf(i)}, expected,
+                                  "dtype " + DtypeName(dtype)),
                   error);
   };
   if (to.dtype_of >= 0) {
     const size_t model = ModelOf(i, to.dtype_of);
-    const ffi::DataType want = argument(model).element_type();
-    if (dtype != want) return refuse(want, ReasonOf(to.dtype_text, model));
+    auto want = static_cast<ffi::DataType>(Buffer(model).dtype);
+    const bool is_same = to.dtype_form == XlaFfiKit_DtypeForm_SAME;
+    if (!is_same) want = AccumulationOf(want);
+    if (dtype == want) return true;
+    return refuse("dtype " + DtypeName(want) +
+                  (is_same ? " like " : " to add up ") + NameOf(model));
   }
   const int32_t* const end = to.dtypes + to.num_dtypes;
   if (to.num_dtypes == 0 ||
       std::find(to.dtypes, end, static_cast<int32_t>(dtype)) != end) {
     return true;
   }
-  if (to.dtype_text != nullptr) {
-    return refuse(static_cast<ffi::DataType>(to.dtypes[0]), to.dtype_text);
-  }
   std::string known = DtypeText(to.dtypes[0]);
   for (size_t j = 1; j < to.num_dtypes; ++j) {
     known += ", " + DtypeText(to.dtypes[j]);
   }
-  return Refuse(Invalid(i, "one of the dtypes " + known, DtypeName(dtype)),
-                error);
+  return refuse((to.num_dtypes == 1 ? "dtype " : "one of the dtypes ") + known);
 }
 
-bool Call::CheckShapeOf(size_t i, Dimensions dims, ffi::Error* error) const {
+bool AnyCall::CheckSizes(size_t i, Dimensions dims, Sizes* sizes,
+                         ffi::Error* error) const {
   const XlaFfiKit_Argument& to = ArgumentOf(i);
-  if (to.shape_of < 0) return true;
-  const size_t like = ModelOf(i, to.shape_of);
-  const Dimensions model = argument(like).dimensions();
-  const bool is_but_last = to.shape_form == XlaFfiKit_ShapeForm_BUT_LAST;
-  if (model.size() == 0 &&
-      (is_but_last || to.shape_form == XlaFfiKit_ShapeForm_WITHOUT_LAST)) {
-    return Refuse(Invalid(like, "rank >= 1", "rank 0"), error);
+  if (FitsSizes(to, dims, sizes)) return true;
+  return Refuse(
+      InvalidArgument({operation(), NameOf(i)}, ShapeTextOf(to, *sizes),
+                      "shape " + ShapeText(dims)),
+      error);
+}
+
+// Whether the axes are those that the argument has, and what is known of them.
+bool AnyCall::FitsSizes(const XlaFfiKit_Argument& to, Dimensions dims,
+                        Sizes* sizes) const {
+  if (dims.size() < to.num_sizes) return false;
+  const size_t axes = dims.size() - to.num_sizes;
+  const Dimensions batch = dims.first(axes);
+  switch (to.batch) {
+    case XlaFfiKit_Batch_NONE:
+      if (axes > 0) return false;
+      break;
+    case XlaFfiKit_Batch_SHARED:
+      if (axes > sizes->batch.size() || !(batch == sizes->batch.first(axes))) {
+        return false;
+      }
+      break;
+    default:
+      if (sizes->has_batch && !(batch == sizes->batch)) return false;
+      sizes->has_batch = true;
+      sizes->batch = batch;
   }
+  for (size_t j = 0; j < to.num_sizes; ++j) {
+    const int64_t got = dims[axes + j];
+    int64_t& known = sizes->of[to.sizes[j]];
+    if (known == got) continue;
+    const XlaFfiKit_Size& size = signature_.sizes[to.sizes[j]];
+    if (known != Sizes::kUnknown || got < size.min || got > size.max) {
+      return false;
+    }
+    known = got;
+  }
+  return true;
+}
+
+// "shape (..., n, m), here (2, 3, m), m from 1 to 16".
+std::string AnyCall::ShapeTextOf(const XlaFfiKit_Argument& to,
+                                 const Sizes& sizes) const {
+  std::string here, bounds;
+  bool is_known = false;
+  const auto add = [&](const std::string& axis) {
+    here += (here.empty() ? "" : ", ") + axis;
+  };
+  if (to.batch == XlaFfiKit_Batch_SHARED)
+    add("first axes of the batch or none");
+  if (to.batch == XlaFfiKit_Batch_ALL && !sizes.has_batch) add("...");
+  if (to.batch == XlaFfiKit_Batch_ALL) {
+    for (const int64_t dim : sizes.batch) add(std::to_string(dim));
+    is_known = sizes.has_batch;
+  }
+  for (size_t j = 0; j < to.num_sizes; ++j) {
+    const XlaFfiKit_Size& size = signature_.sizes[to.sizes[j]];
+    const int64_t known = sizes.of[to.sizes[j]];
+    const std::string name(size.name, size.name_size);
+    add(known == Sizes::kUnknown ? name : std::to_string(known));
+    is_known |= known != Sizes::kUnknown && size.name_size > 0;
+    if (size.name_size == 0 || known != Sizes::kUnknown) continue;
+    if (size.min == 0 && size.max == kNoMax) continue;
+    if (bounds.find(", " + name + " of") != std::string::npos) continue;
+    bounds += ", " + name + " of " + BoundsText(size.min, size.max);
+  }
+  std::string text = std::string("shape ") + to.shape;
+  if (is_known) text += ", here (" + here + ")";
+  return text + bounds;
+}
+
+bool AnyCall::CheckLike(size_t i, Dimensions dims, ffi::Error* error) const {
+  const XlaFfiKit_Argument& to = ArgumentOf(i);
+  const size_t like = ModelOf(i, to.shape_of);
+  const Dimensions model = DimensionsOf(Buffer(like));
+  const bool is_without = to.shape_form == XlaFfiKit_ShapeForm_WITHOUT_AXIS;
   size_t skipped = model.size();  // no axis
-  if (to.shape_form == XlaFfiKit_ShapeForm_WITHOUT_LAST) --skipped;
-  if (to.shape_form == XlaFfiKit_ShapeForm_WITHOUT_AXIS) {
-    skipped = static_cast<size_t>(Get<int64_t>(to.last));
+  if (is_without) {
+    skipped = static_cast<size_t>(Value<int64_t>(to.without_axis));
     // The attribute's own error says more.
     if (skipped >= model.size()) return true;
   }
-  if (is_but_last ? IsButLast(dims, model) && HasLast(to, dims)
-                  : IsWithout(skipped, dims, model)) {
-    return true;
-  }
+  if (IsWithout(skipped, dims, model)) return true;
   std::vector<int64_t> want(model.begin(), model.end());
-  if (skipped < want.size()) {
+  std::string reason = " like " + NameOf(like);
+  if (is_without) {
     want.erase(want.begin() + static_cast<std::ptrdiff_t>(skipped));
+    reason += std::string(" without its ") + AttributeOf(to.without_axis).name;
   }
-  if (is_but_last && to.last != nullptr) want.back() = Get<int64_t>(to.last);
-  if (is_but_last && to.last == nullptr && dims.size() > 0) {
-    want.back() = dims.back();
-  }
-  return Refuse(Invalid(i,
-                        "shape " + ShapeText({want.data(), want.size()}) + " " +
-                            ReasonOf(to.shape_text, like),
-                        "shape " + ShapeText(dims)),
+  return Refuse(InvalidArgument({operation(), NameOf(i)},
+                                "shape " + ShapeText(want) + reason,
+                                "shape " + ShapeText(dims)),
                 error);
 }
 
-bool Call::HasLast(const XlaFfiKit_Argument& to, Dimensions dims) const {
-  return to.last == nullptr || dims.back() == Get<int64_t>(to.last);
-}
-
-ffi::Error WrongAttributeError(const XlaFfiKit_Signature& signature,
-                               const WrongAttribute& wrong) {
-  std::string known;
-  for (size_t i = 0; i < signature.num_attributes; ++i) {
-    known.append(i == 0 ? "" : ", ").append(signature.attributes[i].name);
+void AnyCall::AdviseResults() const {
+  for (size_t i = 0; i < num_given(false); ++i) {
+    const auto& result = *static_cast<const XLA_FFI_Buffer*>(rets()->rets[i]);
+    const auto dtype = static_cast<ffi::DataType>(result.dtype);
+    AdviseHugePages(result.data,
+                    ffi::ByteWidth(dtype) *
+                        static_cast<size_t>(Product(DimensionsOf(result))));
   }
-  return {ffi::ErrorCode::kInternal,
-          std::string(signature.operation) + ": attribute " + wrong.name +
-              ": the handler asks for it, but the call has none of that name "
-              "and type; its signature names {" +
-              known + "}: name one of these, as its type"};
-}
-
-std::string Call::ReasonOf(const char* text, size_t model) const {
-  return text != nullptr ? text : "like " + NameOf(model);
 }
 
 }  // namespace xla_ffi_kit

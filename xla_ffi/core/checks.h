@@ -23,11 +23,49 @@
 #include <vector>
 
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/dtype_name.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/status_macros.h"
 
 namespace xla_ffi_kit {
+
+namespace dtype_internal {
+
+// Replaces the FFI's own mapping, in which all 16-bit floats are uint16_t.
+template <typename T>
+struct DtypeOf;
+
+#define XLA_FFI_KIT_DTYPE_OF(dtype, name, T, ...)                          \
+  template <>                                                              \
+  struct DtypeOf<T> {                                                      \
+    static constexpr xla::ffi::DataType value = xla::ffi::DataType::dtype; \
+  };
+XLA_FFI_KIT_DTYPES(XLA_FFI_KIT_DTYPE_OF)
+#undef XLA_FFI_KIT_DTYPE_OF
+
+}  // namespace dtype_internal
+
+// XLA's name of the C++ type T.
+template <typename T>
+inline constexpr xla::ffi::DataType kDtypeOf =
+    dtype_internal::DtypeOf<T>::value;
+
+// The name HLO text uses. A type that dtypes.h does not list, or that the FFI
+// headers of this build do not know because the running XLA is newer, is named
+// by its number: no operation takes it.
+inline std::string DtypeName(xla::ffi::DataType dtype) {
+  switch (dtype) {
+#define XLA_FFI_KIT_NAME(dtype, name, ...) \
+  case xla::ffi::DataType::dtype:          \
+    return name;
+    XLA_FFI_KIT_DTYPES(XLA_FFI_KIT_NAME)
+#undef XLA_FFI_KIT_NAME
+    case xla::ffi::DataType::TOKEN:
+      return "token";
+    default:
+      return "dtype " + std::to_string(static_cast<int>(dtype));
+  }
+}
 
 using Dimensions = xla::ffi::Span<const int64_t>;
 
@@ -148,6 +186,25 @@ inline xla::ffi::Error CheckDtype(const Place& where,
   return InvalidArgument(
       where, "dtype " + DtypeName(expected) + " " + std::string(reason),
       "dtype " + DtypeName(buffer.element_type()));
+}
+
+// Returns fn(TypeTag<T>()) for the type T of the list that `dtype` names, or
+// an error about `where` that lists the types there are:
+//
+//   const Place where = {kOp, "operand x"};
+//   return DispatchDtype(RealFloatTypes(), dtype, where, [&](auto tag) {
+//     return Run<typename decltype(tag)::type>(x, y);
+//   });
+template <typename... Ts, typename Fn>
+xla::ffi::Error DispatchDtype(TypeList<Ts...>, xla::ffi::DataType dtype,
+                              const Place& where, Fn&& fn) {
+  xla::ffi::Error error;
+  const bool is_known =
+      ((kDtypeOf<Ts> == dtype && (error = fn(TypeTag<Ts>()), true)) || ...);
+  if (is_known) return error;
+  std::string known;
+  ((known += (known.empty() ? "" : ", ") + DtypeName(kDtypeOf<Ts>)), ...);
+  return InvalidArgument(where, "one of the dtypes " + known, DtypeName(dtype));
 }
 
 // Refuses a buffer that has elements but no data.

@@ -66,6 +66,11 @@ inline XLA_FFI_Error* Register(const XLA_FFI_Api* api,
 #define XLA_FFI_KIT_HANDLER(name, Symbol) \
   {name, "Host", nullptr, nullptr, nullptr, &Symbol, nullptr}
 
+// The same of a handler with a signature, which XLA_FFI_KIT_DEFINE_SIGNATURE or
+// KIT_DEFINE_HANDLER defines.
+#define XLA_FFI_KIT_HANDLER_WITH_SIGNATURE(name, Symbol) \
+  {name, "Host", nullptr, nullptr, nullptr, &Symbol, &Symbol##_signature}
+
 // Defines XlaFfiKit_GetHandlerTable: the library's name, then its handlers.
 #define XLA_FFI_KIT_DEFINE_TABLE(library, ...) \
   XLA_FFI_KIT_DEFINE_TABLE_WITH_TYPES(library, nullptr, 0, __VA_ARGS__)

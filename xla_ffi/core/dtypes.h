@@ -67,6 +67,17 @@ struct Traits {
   using Accumulation = T;
 };
 
+template <typename T>
+struct Components {
+  using type = T;
+  static constexpr int kCount = 1;
+};
+template <typename T>
+struct Components<std::complex<T>> {
+  using type = T;
+  static constexpr int kCount = 2;
+};
+
 #define XLA_FFI_KIT_TRAITS(dtype, name, T, A, fraction_bits) \
   template <>                                                \
   struct Traits<T> {                                         \
@@ -77,6 +88,12 @@ XLA_FFI_KIT_DTYPES(XLA_FFI_KIT_TRAITS)
 #undef XLA_FFI_KIT_TRAITS
 
 }  // namespace dtype_internal
+
+// The type in which an operation adds and multiplies T's. For floats it is real
+// and has at least 32 bits: float for Float16, BFloat16, float and
+// complex<float>; double for double and complex<double>. Otherwise it is T.
+template <typename T>
+using AccumulationType = typename dtype_internal::Traits<T>::Accumulation;
 
 // The unsigned integer type of T's size.
 template <typename T>
@@ -96,6 +113,29 @@ inline constexpr auto kMinNormalBits = static_cast<BitsOf<T>>(
 template <typename T>
 inline constexpr auto kInfinityBits =
     static_cast<BitsOf<T>>(kSignBit<T> - kMinNormalBits<T>);
+
+// --- Complex numbers as pairs of real ones -----------------------------------
+//
+// (real, imaginary) pairs are what C++ and XLA store, so that one kernel on the
+// components often serves real and complex types: the sum of |x|^2 over n
+// complex numbers is the sum of squares of 2n components.
+
+// float for complex<float>, double for complex<double>, else T itself.
+template <typename T>
+using ComponentType = typename dtype_internal::Components<T>::type;
+
+// Components per element: 2 for complex types, else 1.
+template <typename T>
+inline constexpr int kComponents = dtype_internal::Components<T>::kCount;
+
+template <typename T>
+const ComponentType<T>* AsComponents(const T* p) {
+  return reinterpret_cast<const ComponentType<T>*>(p);
+}
+template <typename T>
+ComponentType<T>* AsComponents(T* p) {
+  return reinterpret_cast<ComponentType<T>*>(p);
+}
 
 }  // namespace xla_ffi_kit
 

@@ -5,6 +5,10 @@
 #define XLA_FFI_CORE_HOST_DEVICE_H_
 
 #ifdef __CUDACC__
+// nvcc and NVRTC know these words by themselves; here a header has them.
+#if !defined(__CUDACC_RTC__) && !defined(__host__)
+#include "cuda_runtime.h"
+#endif
 #define XLA_FFI_KIT_HOST_DEVICE __host__ __device__
 #define XLA_FFI_KIT_PRAGMA(text) _Pragma(#text)
 // `#pragma unroll n` on the device: keeps up to n loads in flight; without n

@@ -1,328 +1,339 @@
-// How a handler's signature is written:
+// What a handler takes, written once, as keys:
 //
-//   constexpr Argument kArguments[] = {
-//       Operand("operand x").Of(RealFloatTypes()).RankAtLeast(1),
-//       Result("result y").Like(0),
-//   };
-//   constexpr Attribute kAttributes[] = {Integer("axis").AxisOf(0)};
-//   constexpr XlaFfiKit_Signature kScan =
-//       MakeSignature("my.scan", kArguments, kAttributes);
+//   constexpr Operand x{"x", RealFloatTypes(), "(..., n)"};
+//   constexpr Operand weight = Operand{"weight", SameDtype(x), "(n)"}.Shared();
+//   constexpr Attribute<double> eps = Attribute<double>{"eps"}.AtLeast(0);
+//   constexpr Result y{"y", x};  // like x
+//   constexpr char kName[] = "my.norm";
+//   using NormCall = Call<kName, x, weight, y, eps>;
 //
-// call.h makes a handler of it and of a function.
+// call.h makes a handler of it, whose function reads a call by these keys. The
+// handler table has the same as data (handler_signature.h): of it the fuzzer,
+// the doctor and Python know what the handler takes.
+//
+// Shapes are written as for jnp.vectorize. "..." are the batch axes, the same
+// in all arguments that have any. A name is the size of an axis, the same
+// wherever it stands, and a number a size that is given. A name that is also
+// that of an integer attribute has its value. "()" is a scalar, and "(...)" of
+// any shape.
+//
+// What does not fit does not compile. Keys know one another by name: to gcc's
+// UndefinedBehaviorSanitizer the addresses of inline constants are unknown.
 
 #ifndef XLA_FFI_CORE_SIGNATURE_H_
 #define XLA_FFI_CORE_SIGNATURE_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
+#include <string_view>
+#include <type_traits>
 
 #include "xla/ffi/api/c_api.h"
-#include "xla_ffi/core/dtype_dispatch.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/checks.h"
 #include "xla_ffi/core/handler_signature.h"
 
 namespace xla_ffi_kit {
 
-// Not constexpr: a compiler that comes to a call shows its line.
-[[noreturn]] inline void SignatureIsWrong(const char* why) {
-  std::fprintf(stderr, "%s\n", why);
-  std::abort();
-}
+// The different sizes that the shapes of a signature may name.
+inline constexpr size_t kMaxSizes = 32;
+
+inline constexpr int64_t kNoMax = std::numeric_limits<int64_t>::max();
+
+// Not constexpr: a compiler that comes to a call of it shows its line.
+[[noreturn]] void SignatureIsWrong(const char* why);
+
+// A shape: "(..., n)", or that of another argument.
+struct Shape {
+  constexpr Shape() = default;       // any
+  constexpr Shape(const char* text)  // NOLINT: it is written as text
+      : form(XlaFfiKit_ShapeForm_SIZES), text(text) {}
+  constexpr Shape(XlaFfiKit_ShapeForm form, std::string_view of,
+                  std::string_view axis = {})
+      : form(form), of(of), axis(axis) {}
+
+  XlaFfiKit_ShapeForm form = XlaFfiKit_ShapeForm_ANY;
+  const char* text = nullptr;
+  std::string_view of;    // an argument's name
+  std::string_view axis;  // an attribute's
+};
+
+// The bounds of one of an argument's sizes; of none if it has no name.
+struct SizeBounds {
+  std::string_view name;
+  int64_t min = 0, max = kNoMax;
+};
+
+// An attribute, without its type.
+struct AttributeKey {
+  const char* name;
+  XLA_FFI_AttrType type;
+  int32_t dtype = XLA_FFI_DataType_INVALID;
+  int64_t size = -1;
+  int64_t min = 1, max = 0;  // no bounds
+  std::string_view axis_of = {};
+  const char* const* words = nullptr;
+  size_t num_words = 0;
+  int32_t other_dtype = 0;
+  std::string_view unless_given = {};
+};
+
+// An operand or a result, without its type.
+struct ArgumentKey {
+  const char* name;
+  const int32_t* dtypes = nullptr;
+  size_t num_dtypes = 0;
+  std::string_view dtype_of = {};
+  XlaFfiKit_DtypeForm dtype_form = XlaFfiKit_DtypeForm_SAME;
+  Shape shape = {};
+  SizeBounds bounds[4] = {};
+  bool is_shared = false, is_optional = false, is_repeated = false;
+  std::string_view given_with = {};
+};
+
+// Any dtype.
+struct AnyType {};
+
+// One of a list's dtypes, that of another argument, or the one to add up its
+// elements in.
+template <typename Types>
+struct Dtype {
+  constexpr Dtype(Types) {}  // NOLINT: a list is a dtype
+  constexpr Dtype(std::string_view of, XlaFfiKit_DtypeForm form)
+      : of(of), form(form) {}
+
+  std::string_view of;
+  XlaFfiKit_DtypeForm form = XlaFfiKit_DtypeForm_SAME;
+};
 
 namespace signature_internal {
 
-constexpr bool BeginsWith(const char* text, const char* begin) {
-  while (*begin != '\0' && *text == *begin) ++text, ++begin;
-  return *begin == '\0';
-}
+template <typename Types>
+struct Dtypes;
+template <typename... Ts>
+struct Dtypes<TypeList<Ts...>> {
+  static constexpr int32_t kList[] = {static_cast<int32_t>(kDtypeOf<Ts>)...};
+  static constexpr size_t kCount = sizeof...(Ts);
+};
+template <>
+struct Dtypes<AnyType> {
+  static constexpr const int32_t* kList = nullptr;
+  static constexpr size_t kCount = 0;
+};
 
-constexpr bool IsSame(const char* a, const char* b) {
-  while (*a != '\0' && *a == *b) ++a, ++b;
-  return *a == *b;
-}
+// The base of Operand and Result.
+template <typename Self, typename ItsTypes>
+struct TypedArgument : ArgumentKey {
+  using Types = ItsTypes;
 
-constexpr bool IsBefore(const char* a, const char* b) {
-  while (*a != '\0' && *a == *b) ++a, ++b;
-  return static_cast<unsigned char>(*a) < static_cast<unsigned char>(*b);
-}
+  constexpr TypedArgument(const char* its_name, Dtype<Types> dtype,
+                          Shape its_shape)
+      : ArgumentKey{its_name} {
+    if (dtype.of.empty()) {
+      dtypes = Dtypes<Types>::kList;
+      num_dtypes = Dtypes<Types>::kCount;
+    }
+    dtype_of = dtype.of;
+    dtype_form = dtype.form;
+    shape = its_shape;
+  }
 
-}  // namespace signature_internal
-
-struct Argument : XlaFfiKit_Argument {
-  // It has one of the dtypes of a TypeList.
-  template <typename... Ts>
-  constexpr Argument Of(TypeList<Ts...>) const {
-    Argument to = *this;
-    to.dtypes = kDtypes<Ts...>;
-    to.num_dtypes = sizeof...(Ts);
+  // A size of its shape is in these bounds; for up to 4 of them.
+  constexpr Self Where(const char* size, int64_t min,
+                       int64_t max = kNoMax) const {
+    Self to = self();
+    for (SizeBounds& bounds : to.bounds) {
+      if (!bounds.name.empty()) continue;
+      bounds = {size, min, max};
+      return to;
+    }
+    SignatureIsWrong("Where() bounds up to 4 sizes of an argument");
+  }
+  // Rows share it: it has none of the batch axes of the others, or the first.
+  constexpr Self Shared() const {
+    Self to = self();
+    to.is_shared = true;
     return to;
-  }
-  // It has the dtype of T, for that reason: "for indices".
-  template <typename T>
-  constexpr Argument Of(const char* reason) const {
-    Argument to = Of(TypeList<T>());
-    to.dtype_text = reason;
-    return to;
-  }
-  constexpr Argument Rank(int32_t rank) const {
-    Argument to = *this;
-    to.min_rank = to.max_rank = rank;
-    return to;
-  }
-  constexpr Argument RankAtLeast(int32_t rank) const {
-    Argument to = *this;
-    to.min_rank = rank;
-    return to;
-  }
-  // It has the dtype of argument `i`, the shape, the shape but for one axis, or
-  // both. Argument `i` comes earlier and is never missing. `reason` is
-  // "like operand x" if null.
-  constexpr Argument DtypeOf(int32_t i, const char* reason = nullptr) const {
-    Argument to = *this;
-    to.dtype_of = i;
-    to.dtype_text = reason;
-    return to;
-  }
-  constexpr Argument ShapeOf(int32_t i, const char* reason = nullptr) const {
-    Argument to = *this;
-    to.shape_of = i;
-    to.shape_text = reason;
-    return to;
-  }
-  constexpr Argument ShapeButLastOf(int32_t i, const char* reason,
-                                    const char* last = nullptr) const {
-    return Form(XlaFfiKit_ShapeForm_BUT_LAST, i, reason, last);
-  }
-  constexpr Argument ShapeWithoutLastOf(int32_t i, const char* reason) const {
-    return Form(XlaFfiKit_ShapeForm_WITHOUT_LAST, i, reason, nullptr);
-  }
-  constexpr Argument ShapeWithoutAxisOf(int32_t i, const char* axis,
-                                        const char* reason) const {
-    return Form(XlaFfiKit_ShapeForm_WITHOUT_AXIS, i, reason, axis);
-  }
-  constexpr Argument Like(int32_t i, const char* reason = nullptr) const {
-    return DtypeOf(i, reason).ShapeOf(i, reason);
   }
   // It may be missing, with all optional ones after it.
-  constexpr Argument Optional() const {
-    Argument to = *this;
-    to.is_optional = 1;
+  constexpr Self Optional() const {
+    Self to = self();
+    to.is_optional = true;
     return to;
   }
-  // It is there exactly if argument `i` is.
-  constexpr Argument GivenWith(int32_t i) const {
-    Argument to = *this;
-    to.given_with = i;
+  // It is there exactly if that argument is.
+  constexpr Self GivenWith(const ArgumentKey& argument) const {
+    Self to = self();
+    to.given_with = argument.name;
     return to;
   }
   // There are one or more: of operands, which are then all that there is, or of
-  // results, one for each operand, whose dtype and shape those of argument 0
-  // are. Errors number them: "operand 0".
-  constexpr Argument Repeated() const {
-    Argument to = *this;
-    to.is_repeated = 1;
+  // results, one for each operand, like it. Errors number them: "operand x 0".
+  constexpr Self Repeated() const {
+    Self to = self();
+    to.is_repeated = true;
     return to;
+  }
+
+  // Its shape without that axis.
+  constexpr Shape Without(const AttributeKey& axis) const {
+    return {XlaFfiKit_ShapeForm_WITHOUT_AXIS, this->name, axis.name};
   }
 
  private:
-  constexpr Argument Form(XlaFfiKit_ShapeForm form, int32_t i,
-                          const char* reason, const char* attribute) const {
-    Argument to = ShapeOf(i, reason);
-    to.shape_form = form;
-    to.last = attribute;
-    return to;
-  }
-  template <typename... Ts>
-  static constexpr int32_t kDtypes[] = {static_cast<int32_t>(kDtypeOf<Ts>)...};
+  constexpr const Self& self() const { return static_cast<const Self&>(*this); }
 };
-
-namespace signature_internal {
-
-constexpr Argument AnyArgument(const char* place) {
-  Argument to = {};
-  to.place = place;
-  to.dtype_of = to.shape_of = -1;
-  to.max_rank = std::numeric_limits<int32_t>::max();
-  return to;
-}
 
 }  // namespace signature_internal
 
-// An operand or a result, named as errors name it: "operand x", "result y".
-constexpr Argument Operand(const char* place) {
-  if (!signature_internal::BeginsWith(place, "operand")) {
-    SignatureIsWrong("the name of an operand begins with \"operand\"");
-  }
-  return signature_internal::AnyArgument(place);
+// The dtype of an argument, which comes before and is never missing.
+template <typename Key, typename Types>
+constexpr Dtype<Types> SameDtype(
+    const signature_internal::TypedArgument<Key, Types>& of) {
+  return {of.name, XlaFfiKit_DtypeForm_SAME};
 }
-constexpr Argument Result(const char* place) {
-  if (!signature_internal::BeginsWith(place, "result")) {
-    SignatureIsWrong("the name of a result begins with \"result\"");
-  }
-  return signature_internal::AnyArgument(place);
+// f64 for f64 and c128, else f32.
+constexpr Dtype<TypeList<float, double>> AccumulationDtype(
+    const ArgumentKey& of) {
+  return {of.name, XlaFfiKit_DtypeForm_ACCUMULATION};
+}
+constexpr Shape SameShape(const ArgumentKey& of) {
+  return {XlaFfiKit_ShapeForm_LIKE, of.name};
 }
 
-struct Attribute : XlaFfiKit_Attribute {
-  // A number, or each of an array, is in these bounds, and a float finite.
-  // Errors say `max_text` for `max` where that has a better name than its
-  // digits.
-  constexpr Attribute Between(int64_t min, int64_t max,
-                              const char* max_text = nullptr) const {
+template <typename ItsTypes>
+struct Operand
+    : signature_internal::TypedArgument<Operand<ItsTypes>, ItsTypes> {
+  constexpr Operand(const char* name, Dtype<ItsTypes> dtype, Shape shape = {})
+      : Operand::TypedArgument(name, dtype, shape) {}
+  // Like another argument, in dtype and shape.
+  template <typename Key>
+  constexpr Operand(
+      const char* name,
+      const signature_internal::TypedArgument<Key, ItsTypes>& like)
+      : Operand(name, SameDtype(like), SameShape(like)) {}
+};
+
+template <typename ItsTypes>
+struct Result : signature_internal::TypedArgument<Result<ItsTypes>, ItsTypes> {
+  constexpr Result(const char* name, Dtype<ItsTypes> dtype, Shape shape = {})
+      : Result::TypedArgument(name, dtype, shape) {}
+  template <typename Key>
+  constexpr Result(const char* name,
+                   const signature_internal::TypedArgument<Key, ItsTypes>& like)
+      : Result(name, SameDtype(like), SameShape(like)) {}
+};
+
+// A list of types, or any, in a key's place of a dtype.
+Operand(const char*, AnyType) -> Operand<AnyType>;
+Operand(const char*, AnyType, Shape) -> Operand<AnyType>;
+Result(const char*, AnyType) -> Result<AnyType>;
+Result(const char*, AnyType, Shape) -> Result<AnyType>;
+template <typename... Ts>
+Operand(const char*, TypeList<Ts...>) -> Operand<TypeList<Ts...>>;
+template <typename... Ts>
+Operand(const char*, TypeList<Ts...>, Shape) -> Operand<TypeList<Ts...>>;
+template <typename... Ts>
+Result(const char*, TypeList<Ts...>) -> Result<TypeList<Ts...>>;
+template <typename... Ts>
+Result(const char*, TypeList<Ts...>, Shape) -> Result<TypeList<Ts...>>;
+
+namespace signature_internal {
+
+// Of T, which a number is, and of a span of T.
+template <typename T>
+struct AttributeType {
+  static constexpr XLA_FFI_AttrType kType = XLA_FFI_AttrType_SCALAR;
+  static constexpr auto kDtype = static_cast<int32_t>(kDtypeOf<T>);
+};
+template <typename T>
+struct AttributeType<xla::ffi::Span<const T>> {
+  static constexpr XLA_FFI_AttrType kType = XLA_FFI_AttrType_ARRAY;
+  static constexpr auto kDtype = static_cast<int32_t>(kDtypeOf<T>);
+};
+template <>
+struct AttributeType<std::string_view> {
+  static constexpr XLA_FFI_AttrType kType = XLA_FFI_AttrType_STRING;
+  static constexpr int32_t kDtype = XLA_FFI_DataType_INVALID;
+};
+
+}  // namespace signature_internal
+
+// A number, a Span<const T> of numbers, or a std::string_view.
+template <typename T>
+struct Attribute : AttributeKey {
+  using Value = T;
+
+  constexpr explicit Attribute(const char* its_name)
+      : AttributeKey{its_name, signature_internal::AttributeType<T>::kType,
+                     signature_internal::AttributeType<T>::kDtype} {}
+
+  // The number, or each of an array, is in these bounds, and a float finite.
+  constexpr Attribute Between(int64_t least, int64_t most) const {
+    static_assert(!std::is_same_v<T, std::string_view>,
+                  "what has bounds is a number");
     Attribute to = *this;
-    to.min = min;
-    to.max = max;
-    to.max_text = max_text;
+    to.min = least;
+    to.max = most;
     return to;
   }
   constexpr Attribute AtLeast(int64_t least) const {
-    return Between(least, std::numeric_limits<int64_t>::max());
+    return Between(least, kNoMax);
   }
-  // It is an axis of argument `i`.
-  constexpr Attribute AxisOf(int32_t i) const {
+  // An array of so many.
+  constexpr Attribute Elements(int64_t count) const {
+    static_assert(
+        signature_internal::AttributeType<T>::kType == XLA_FFI_AttrType_ARRAY,
+        "what has elements is a span");
     Attribute to = *this;
-    to.axis_of = i;
+    to.size = count;
     return to;
   }
-  // It is a scalar of this dtype, too.
-  template <typename T>
-  constexpr Attribute Or() const {
+  // A double that may be an f32 in the call.
+  constexpr Attribute OrF32() const {
+    static_assert(std::is_same_v<T, double>, "a double may also be an f32");
     Attribute to = *this;
-    to.other_dtype = static_cast<int32_t>(kDtypeOf<T>);
+    to.other_dtype = XLA_FFI_DataType_F32;
     return to;
   }
-  // It is there exactly if argument `i` is not.
-  constexpr Attribute UnlessGiven(int32_t i) const {
+  // It is there exactly if that argument is not.
+  constexpr Attribute UnlessGiven(const ArgumentKey& argument) const {
     Attribute to = *this;
-    to.unless_given = i;
+    to.unless_given = argument.name;
     return to;
   }
 };
 
-// A scalar of type T.
-template <typename T>
-constexpr Attribute Scalar(const char* name) {
-  Attribute to = {};
-  to.name = name;
-  to.type = XLA_FFI_AttrType_SCALAR;
-  to.dtype = static_cast<int32_t>(kDtypeOf<T>);
-  to.size = to.axis_of = -1;
-  to.min = 1;  // above `max`: no bounds
-  return to;
-}
-constexpr Attribute Integer(const char* name) { return Scalar<int64_t>(name); }
+// An integer that is an axis of an argument, from 0 on, which has that length.
+struct Axis : AttributeKey {
+  using Value = int64_t;
 
-// `size` integers, or any number of them.
-constexpr Attribute Integers(const char* name, int64_t size = -1) {
-  Attribute to = Integer(name);
-  to.type = XLA_FFI_AttrType_ARRAY;
-  to.size = size;
-  return to;
-}
+  constexpr Axis(const char* its_name, const ArgumentKey& of,
+                 int64_t min_length = 0, int64_t max_length = kNoMax)
+      : AttributeKey{its_name, XLA_FFI_AttrType_SCALAR, XLA_FFI_DataType_S64} {
+    axis_of = of.name;
+    min = min_length;
+    max = max_length;
+  }
+};
 
-// A string that is one of several words.
+// A string that is one of several. Its value is the number of the word.
 template <size_t kCount>
-constexpr Attribute Word(const char* name, const char* const (&words)[kCount]) {
-  Attribute to = Integer(name);
-  to.type = XLA_FFI_AttrType_STRING;
-  to.dtype = XLA_FFI_DataType_INVALID;
-  to.words = words;
-  to.num_words = kCount;
-  return to;
-}
+struct Word : AttributeKey {
+  using Value = size_t;
 
-namespace signature_internal {
+  template <typename... Words>
+  constexpr explicit Word(const char* its_name, Words... its_words)
+      : AttributeKey{its_name, XLA_FFI_AttrType_STRING}, list{its_words...} {}
 
-constexpr bool IsBounded(const Attribute& attribute) {
-  return attribute.min <= attribute.max;
-}
-
-constexpr bool HasBounds(int32_t dtype) {
-  return dtype == XLA_FFI_DataType_F32 || dtype == XLA_FFI_DataType_F64 ||
-         (dtype >= XLA_FFI_DataType_S8 && dtype <= XLA_FFI_DataType_U64);
-}
-
-template <size_t kArguments, size_t kAttributes>
-constexpr void CheckArguments(const Argument (&arguments)[kArguments],
-                              const Attribute (&attributes)[kAttributes]) {
-  constexpr auto kCount = static_cast<int32_t>(kArguments);
-  bool has_results = false;
-  for (int32_t i = 0; i < kCount; ++i) {
-    const Argument& to = arguments[i];
-    const bool is_result = BeginsWith(to.place, "result");
-    if (has_results && !is_result) {
-      SignatureIsWrong("operands come before results");
-    }
-    has_results = is_result;
-    if (to.dtype_of >= kCount || to.shape_of >= kCount) {
-      SignatureIsWrong("an argument is like one that there is");
-    }
-    if (to.given_with < 0 || to.given_with >= kCount) {
-      SignatureIsWrong("GivenWith() names an argument by its number");
-    }
-    bool is_named = to.last == nullptr;
-    for (const Attribute& attribute : attributes) {
-      is_named = is_named ||
-                 (attribute.name != nullptr && IsSame(attribute.name, to.last));
-    }
-    if (!is_named) SignatureIsWrong("a shape names one of the attributes");
-  }
-}
-
-template <size_t kAttributes>
-constexpr void CheckAttributes(const Attribute (&attributes)[kAttributes],
-                               size_t num_arguments) {
-  const auto count = static_cast<int32_t>(num_arguments);
-  for (size_t i = 0; i < kAttributes; ++i) {
-    const Attribute& to = attributes[i];
-    if (i > 0 && !IsBefore(attributes[i - 1].name, to.name)) {
-      SignatureIsWrong("attributes are sorted by name, each named once");
-    }
-    if (to.axis_of >= count || to.unless_given >= count) {
-      SignatureIsWrong("an attribute names arguments by their numbers");
-    }
-    if (to.name != nullptr && IsBounded(to) && !HasBounds(to.dtype)) {
-      SignatureIsWrong("what has bounds is a whole number, an f32 or an f64");
-    }
-  }
-}
-
-}  // namespace signature_internal
-
-// Operands come before results; attributes are sorted by name.
-template <size_t kArguments, size_t kAttributes>
-constexpr XlaFfiKit_Signature MakeSignature(
-    const char* operation, const Argument (&arguments)[kArguments],
-    const Attribute (&attributes)[kAttributes]) {
-  // Call keeps a bit for each.
-  static_assert(kArguments <= 32, "a signature has up to 32 arguments");
-  signature_internal::CheckArguments(arguments, attributes);
-  signature_internal::CheckAttributes(attributes, kArguments);
-  size_t operands = 0;
-  while (operands < kArguments && arguments[operands].place[0] == 'o') {
-    ++operands;
-  }
-  return {sizeof(XlaFfiKit_Signature),
-          sizeof(Argument),
-          sizeof(Attribute),
-          operation,
-          operands,
-          kArguments - operands,
-          arguments,
-          kAttributes,
-          attributes};
-}
-template <size_t kArguments>
-constexpr XlaFfiKit_Signature MakeSignature(
-    const char* operation, const Argument (&arguments)[kArguments]) {
-  constexpr Attribute kNone[] = {{}};
-  XlaFfiKit_Signature to = MakeSignature(operation, arguments, kNone);
-  to.num_attributes = 0;
-  to.attributes = nullptr;
-  return to;
-}
+  const char* list[kCount];
+};
+template <typename... Words>
+Word(const char*, Words...) -> Word<sizeof...(Words)>;
 
 }  // namespace xla_ffi_kit
+
+#include "xla_ffi/core/signature_table.h"  // IWYU pragma: export
 
 #endif  // XLA_FFI_CORE_SIGNATURE_H_

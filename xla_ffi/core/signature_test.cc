@@ -1,6 +1,11 @@
+// Calls through typed keys: what is decoded, and the sentence of every refusal.
+// tests/build/signature_mistakes_test.py has what does not compile.
+
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -14,49 +19,52 @@ namespace {
 using testing::CallFrame;
 namespace ffi = ::xla::ffi;
 
-constexpr Argument kArguments[] = {
-    Operand("operand x").Of(TypeList<float, double>()).RankAtLeast(1),
-    Operand("operand w").DtypeOf(0, "of operand x").Rank(2),
-    Result("result y").Like(0),
-    Result("result i")
-        .Of<int32_t>("for indices")
-        .ShapeButLastOf(0, "of operand x", "count"),
-};
-constexpr const char* kModes[] = {"fast", "exact", "any"};
-constexpr Attribute kAttributes[] = {
-    Integer("axis").AxisOf(0),
-    Integer("count").Between(0, 9),
-    Word("mode", kModes),
-    Integers("strides", 2).Between(1, 1 << 30, "2^30"),
-};
-constexpr XlaFfiKit_Signature kSigned =
-    MakeSignature("test.signed", kArguments, kAttributes);
+constexpr Operand x{"x", TypeList<float, double>(), "(..., n)"};
+constexpr Operand w{"w", SameDtype(x), "(n, 2)"};
+constexpr Result y{"y", x};
+constexpr Result i{"i", TypeList<int32_t>(), "(..., count)"};
+constexpr Axis axis{"axis", x, 2, int64_t{1} << 31};
+constexpr auto count = Attribute<int64_t>{"count"}.Between(0, 9);
+constexpr Word mode{"mode", "fast", "exact", "any"};
+constexpr auto strides =
+    Attribute<Dimensions>{"strides"}.Elements(2).Between(1, int64_t{1} << 30);
+constexpr char kSigned[] = "test.signed";
+// In any order.
+using SignedCall = Call<kSigned, strides, y, x, axis, count, mode, w, i>;
 
 // Writes what it was called with.
-ffi::Error Run(const Call& call, const Executor&) {
-  call.Out<float>(0)[0] = call.In<float>(0)[0];
-  call.Out<int32_t>(1)[0] = static_cast<int32_t>(
-      1000 * call.Get<int64_t>("axis") + 100 * call.WordOf("mode") +
-      10 * call.Get<Dimensions>("strides")[1] + call.Get<int64_t>("count"));
+ffi::Error Run(const SignedCall& call, const Executor&) {
+  static_assert(std::is_same_v<decltype(call.get<axis>()), int64_t>);
+  static_assert(std::is_same_v<decltype(call.get<mode>()), size_t>);
+  static_assert(
+      std::is_same_v<decltype(call.get<x>().as<float>()), const float*>);
+  if (call.get<count>() == 7) return call.Invalid<count>("no 7", "7");
+  if (call.get<count>() == 8) return call.Invalid<y>("another", "this");
+  EXPECT_EQ(call.get<w>().bytes(), call.get<w>().count() * sizeof(float));
+  call.get<y>().as<float>()[0] = call.get<x>().as<float>()[0];
+  call.get<i>().as<int32_t>()[0] =
+      static_cast<int32_t>(1000 * call.get<axis>() + 100 * call.get<mode>() +
+                           10 * call.get<strides>()[1] + call.get<count>());
   return {};
 }
-XLA_FFI_DEFINE_HANDLER(kHandler, (Checked<kSigned, Run>), BindCall());
+XLA_FFI_DEFINE_HANDLER(kHandler, Checked<Run>, BindCall<Run>());
 
 struct Frame : CallFrame {
   Frame() {
-    Arg(x, {1, 2}).Arg(w, {1, 1}).Ret(y, {1, 2}).Ret(i, {1, 3});
+    Arg(x_data, {1, 2}).Arg(w_data, {2, 2}).Ret(y_data, {1, 2});
+    Ret(i_data, {1, 3});
     Attr("axis", int64_t{1}).Attr("count", int64_t{3}).Attr("mode", "exact");
     Attr("strides", std::vector<int64_t>{1, 2});
   }
-  std::vector<float> x = {5, 6}, w = {1}, y = {0, 0};
-  std::vector<int32_t> i = {0, 0, 0};
+  std::vector<float> x_data = {5, 6}, w_data = {1, 2, 3, 4}, y_data = {0, 0};
+  std::vector<int32_t> i_data = {0, 0, 0};
 };
 
 TEST(SignatureTest, ACallThatFitsIsDecoded) {
   Frame frame;
   ASSERT_EQ(frame.Run(kHandler).message, "");
-  EXPECT_EQ(frame.y[0], 5);
-  EXPECT_EQ(frame.i[0], 1123);
+  EXPECT_EQ(frame.y_data[0], 5);
+  EXPECT_EQ(frame.i_data[0], 1123);
 }
 
 TEST(SignatureTest, AnyOtherIsRefused) {
@@ -73,10 +81,19 @@ TEST(SignatureTest, AnyOtherIsRefused) {
        "strides}"},
       {[](Frame& f) { f.Attr("axis", 1.0); },
        "attribute axis: expected a scalar s64, got another type"},
+      {[](Frame& f) { f.Attr("mode", int64_t{1}); },
+       "attribute mode: expected a string, got another type"},
+      {[](Frame& f) { f.Attr("strides", int64_t{1}); },
+       "attribute strides: expected an array of s64, got another type"},
       {[](Frame& f) { f.Attr("axis", int64_t{2}); },
        "attribute axis: expected 0 to 1, got 2"},
-      {[](Frame& f) { f.Attr("count", int64_t{10}); },
-       "result i: expected shape (1, 10) of operand x, got shape (1, 3)"},
+      {[](Frame& f) { f.Attr("axis", int64_t{-1}); },
+       "attribute axis: expected 0 to 1, got -1"},
+      {[](Frame& f) { f.Attr("axis", int64_t{0}); },
+       "operand x: expected 2 to 2^31 elements along axis 0, got shape (1, "
+       "2)"},
+      {[](Frame& f) { f.Attr("count", int64_t{9}); },
+       "result i: expected shape (..., count), here (1, 9), got shape (1, 3)"},
       {[](Frame& f) {
          f.Attr("count", int64_t{10});
          f.rets()[1].dims = {1, 10};
@@ -89,19 +106,34 @@ TEST(SignatureTest, AnyOtherIsRefused) {
       {[](Frame& f) { f.Attr("strides", std::vector<int64_t>{1, 0}); },
        "attribute strides: expected 1 to 2^30, got 0"},
       {[](Frame& f) { f.args()[0].dims = {}; },
-       "operand x: expected rank >= 1, got rank 0"},
+       "operand x: expected shape (..., n), got shape ()"},
       {[](Frame& f) { f.args()[0].dtype = XLA_FFI_DataType_S32; },
-       "operand x: expected one of the dtypes f32, f64, got s32"},
+       "operand x: expected one of the dtypes f32, f64, got dtype s32"},
       {[](Frame& f) { f.args()[0].data = nullptr; },
        "operand x: expected data of shape (1, 2), got null"},
       {[](Frame& f) { f.args()[1].dims = {1}; },
-       "operand w: expected rank 2, got rank 1"},
+       "operand w: expected shape (n, 2), here (2, 2), got shape (1)"},
+      {[](Frame& f) { f.args()[1].dims = {2, 3}; },
+       "operand w: expected shape (n, 2), here (2, 2), got shape (2, 3)"},
       {[](Frame& f) { f.args()[1].dtype = XLA_FFI_DataType_F64; },
-       "operand w: expected dtype f32 of operand x, got dtype f64"},
+       "operand w: expected dtype f32 like operand x, got dtype f64"},
       {[](Frame& f) { f.rets()[0].dims = {2, 1}; },
        "result y: expected shape (1, 2) like operand x, got shape (2, 1)"},
+      {[](Frame& f) { f.rets()[1].dims = {3}; },
+       "result i: expected shape (..., count), here (1, 3), got shape (3)"},
       {[](Frame& f) { f.rets()[1].dtype = XLA_FFI_DataType_S64; },
-       "result i: expected dtype s32 for indices, got dtype s64"},
+       "result i: expected dtype s32, got dtype s64"},
+      // What the handler itself refuses.
+      {[](Frame& f) {
+         f.Attr("count", int64_t{7});
+         f.rets()[1].dims = {1, 7};
+       },
+       "attribute count: expected no 7, got 7"},
+      {[](Frame& f) {
+         f.Attr("count", int64_t{8});
+         f.rets()[1].dims = {1, 8};
+       },
+       "result y: expected another, got this"},
   };
   for (const auto& c : cases) {
     Frame frame;
@@ -112,83 +144,38 @@ TEST(SignatureTest, AnyOtherIsRefused) {
   }
 }
 
-// A handler that asks for what its signature does not name, or as another type.
-template <int kMistake>
-ffi::Error Mistaken(const Call& call, const Executor&) {
-  if (kMistake == 0) call.Get<int64_t>("axsi");
-  if (kMistake == 1) call.Get<double>("axis");
-  if (kMistake == 2) call.WordOf("axis");
-  if (kMistake == 3) call.Get<Dimensions>("mode");
+// --- Numbers -----------------------------------------------------------------
+
+template <typename ItsCall>
+ffi::Error DoNothing(const ItsCall&, const Executor&) {
   return {};
 }
-XLA_FFI_DEFINE_HANDLER(kMisspelled, (Checked<kSigned, Mistaken<0>>),
-                       BindCall());
-XLA_FFI_DEFINE_HANDLER(kMistyped, (Checked<kSigned, Mistaken<1>>), BindCall());
-XLA_FFI_DEFINE_HANDLER(kNoWord, (Checked<kSigned, Mistaken<2>>), BindCall());
-XLA_FFI_DEFINE_HANDLER(kNoArray, (Checked<kSigned, Mistaken<3>>), BindCall());
-
-TEST(SignatureTest, AnAttributeThatTheSignatureLacksIsAnError) {
-  const auto error_of = [](XLA_FFI_Handler* handler) {
-    return Frame().Run(handler).message;
-  };
-  const std::string end =
-      ": the handler asks for it, but the call has none of that name and "
-      "type; its signature names {axis, count, mode, strides}: name one of "
-      "these, as its type";
-  EXPECT_EQ(error_of(kMisspelled), "test.signed: attribute axsi" + end);
-  EXPECT_EQ(error_of(kMistyped), "test.signed: attribute axis" + end);
-  EXPECT_EQ(error_of(kNoWord), "test.signed: attribute axis" + end);
-  EXPECT_EQ(error_of(kNoArray), "test.signed: attribute mode" + end);
-}
-
-constexpr Argument kRanklessArguments[] = {
-    Operand("operand x"), Result("result y").ShapeButLastOf(0, "of operand x")};
-constexpr XlaFfiKit_Signature kRankless =
-    MakeSignature("test.rankless", kRanklessArguments);
-constexpr Argument kRowArguments[] = {
-    Operand("operand x"),
-    Result("result y").ShapeWithoutLastOf(0, "of operand x's rows")};
-constexpr XlaFfiKit_Signature kRows = MakeSignature("test.rows", kRowArguments);
-
-ffi::Error DoNothing(const Call&, const Executor&) { return {}; }
-XLA_FFI_DEFINE_HANDLER(kOfRankless, (Checked<kRankless, DoNothing>),
-                       BindCall());
-XLA_FFI_DEFINE_HANDLER(kOfRows, (Checked<kRows, DoNothing>), BindCall());
-
-TEST(SignatureTest, WhatHasNoLastAxisIsRefused) {
-  std::vector<float> x = {1};
-  const auto error_of = [&](XLA_FFI_Handler* handler,
-                            const CallFrame::Dims& result) {
-    return CallFrame().Arg(x, {}).Ret(x, result).Run(handler).message;
-  };
-  const std::string refused = "operand x: expected rank >= 1, got rank 0";
-  EXPECT_EQ(error_of(kOfRankless, {}), "test.rankless: " + refused);
-  EXPECT_EQ(error_of(kOfRankless, {1}), "test.rankless: " + refused);
-  EXPECT_EQ(error_of(kOfRows, {}), "test.rows: " + refused);
-}
-
-constexpr Argument kBoundedArguments[] = {Operand("operand x"),
-                                          Result("result y")};
-constexpr Attribute kBoundedAttributes[] = {
-    Scalar<uint8_t>("byte").Between(1, 3), Scalar<uint64_t>("huge").AtLeast(1),
-    Scalar<int32_t>("int").Between(0, 3),  Scalar<float>("rate").Between(0, 1),
-    Scalar<double>("ratio").Between(0, 1),
-};
-constexpr XlaFfiKit_Signature kBounded =
-    MakeSignature("test.bounded", kBoundedArguments, kBoundedAttributes);
-XLA_FFI_DEFINE_HANDLER(kOfBounded, (Checked<kBounded, DoNothing>), BindCall());
+constexpr Operand in{"in", TypeList<float>()};
+constexpr Result out{"out", in};
+constexpr auto byte = Attribute<uint8_t>{"byte"}.Between(1, 3);
+constexpr auto huge = Attribute<uint64_t>{"huge"}.AtLeast(1);
+constexpr auto integer = Attribute<int32_t>{"int"}.Between(0, 3);
+constexpr auto rate = Attribute<float>{"rate"}.Between(0, 1);
+constexpr auto ratio = Attribute<double>{"ratio"}.Between(0, 1);
+constexpr auto step = Attribute<double>{"step"}.AtLeast(0);
+constexpr char kBounded[] = "test.bounded";
+using BoundedCall =
+    Call<kBounded, in, out, byte, huge, integer, rate, ratio, step>;
+XLA_FFI_DEFINE_HANDLER(kOfBounded, Checked<DoNothing<BoundedCall>>,
+                       BindCall<DoNothing<BoundedCall>>());
 
 TEST(SignatureTest, BoundsHoldForEveryTypeOfNumbers) {
-  std::vector<float> x = {1};
+  std::vector<float> data = {1};
   const auto error_of = [&](const std::string& name, auto value) {
     return CallFrame()
-        .Arg(x, {1})
-        .Ret(x, {1})
+        .Arg(data, {1})
+        .Ret(data, {1})
         .Attr("byte", uint8_t{1})
         .Attr("huge", ~uint64_t{0})
         .Attr("int", 0)
         .Attr("rate", 1.0f)
         .Attr("ratio", 0.5)
+        .Attr("step", 0.5)
         .Attr(name, value)
         .Run(kOfBounded)
         .message;
@@ -204,49 +191,41 @@ TEST(SignatureTest, BoundsHoldForEveryTypeOfNumbers) {
   EXPECT_EQ(error_of("rate", 1.5f), of + "rate" + unit + "1.5");
   EXPECT_EQ(error_of("ratio", 7.0), of + "ratio" + unit + "7");
   EXPECT_EQ(error_of("ratio", -1.0), of + "ratio" + unit + "-1");
+  EXPECT_EQ(error_of("step", 1e300), "");
+  EXPECT_EQ(error_of("step", -1.0),
+            of + "step: expected a finite value >= 0, got -1");
 }
 
-constexpr Argument kManyArguments[] = {
-    Operand("operand").ShapeOf(0).Repeated(),
-    Result("result").Like(0).Repeated(),
-};
-constexpr XlaFfiKit_Signature kMany =
-    MakeSignature("test.many", kManyArguments);
-XLA_FFI_DEFINE_HANDLER(kOfMany, (Checked<kMany, DoNothing>), BindCall());
+// --- The table ---------------------------------------------------------------
 
-// UndefinedBehaviorSanitizer sees shifts by more than there are bits.
-TEST(SignatureTest, RepeatedArgumentsMayBeMoreThanBits) {
-  std::vector<float> x = {1};
-  CallFrame frame;
-  for (int i = 0; i < 40; ++i) frame.Arg(x, {1}).Ret(x, {1});
-  EXPECT_EQ(frame.Run(kOfMany).message, "");
-  frame.rets()[39].dims = {2};
-  EXPECT_EQ(frame.Run(kOfMany).message,
-            "test.many: result 39: expected shape (1) like operand 39, got "
-            "shape (2)");
-}
-
-// As constants these do not compile.
-TEST(SignatureDeathTest, WhatRefusesEveryCallIsNoSignature) {
-  const Argument x = Operand("operand x");
-  const Argument swapped[] = {Result("result y"), x};
-  const Argument of_none_such[] = {x.Like(2), Result("result y")};
-  const Argument of_none[] = {
-      x, Result("result y").ShapeButLastOf(0, "of operand x", "cuont")};
-  const Argument good[] = {x, Result("result y").Like(0)};
-  const Attribute unsorted[] = {Integer("b"), Integer("a")};
-  const Attribute twice[] = {Integer("a"), Integer("a")};
-  const Attribute of_no_axis[] = {Integer("a").AxisOf(2)};
-  const Attribute bounded[] = {Scalar<bool>("a").Between(0, 1)};
-  EXPECT_DEATH(Result("output y"), "name of a result begins with");
-  EXPECT_DEATH(Operand("input x"), "name of an operand begins with");
-  EXPECT_DEATH(MakeSignature("o", swapped), "operands come before results");
-  EXPECT_DEATH(MakeSignature("o", of_none_such), "one that there is");
-  EXPECT_DEATH(MakeSignature("o", of_none), "names one of the attributes");
-  EXPECT_DEATH(MakeSignature("o", good, unsorted), "sorted by name");
-  EXPECT_DEATH(MakeSignature("o", good, twice), "sorted by name");
-  EXPECT_DEATH(MakeSignature("o", good, of_no_axis), "by their numbers");
-  EXPECT_DEATH(MakeSignature("o", good, bounded), "what has bounds");
+TEST(SignatureTest, TheTableSaysTheSameAsTheKeys) {
+  const XlaFfiKit_Signature& s = SignedCall::kSignature;
+  EXPECT_STREQ(s.operation, "test.signed");
+  ASSERT_EQ(s.num_operands, 2u);
+  ASSERT_EQ(s.num_results, 2u);
+  EXPECT_STREQ(s.arguments[0].name, "x");
+  EXPECT_STREQ(s.arguments[1].name, "w");
+  EXPECT_STREQ(s.arguments[2].name, "y");
+  EXPECT_STREQ(s.arguments[3].name, "i");
+  EXPECT_STREQ(s.arguments[1].shape, "(n, 2)");
+  EXPECT_EQ(s.arguments[1].dtype_of, 0);
+  EXPECT_EQ(s.arguments[1].batch, XlaFfiKit_Batch_NONE);
+  EXPECT_EQ(s.arguments[2].shape_of, 0);
+  EXPECT_EQ(s.arguments[3].batch, XlaFfiKit_Batch_ALL);
+  // Attributes by name, and sizes in the order of the shapes.
+  ASSERT_EQ(s.num_attributes, 4u);
+  EXPECT_STREQ(s.attributes[0].name, "axis");
+  EXPECT_EQ(s.attributes[0].axis_of, 0);
+  EXPECT_EQ(s.attributes[0].min, 2);
+  EXPECT_STREQ(s.attributes[2].name, "mode");
+  EXPECT_EQ(s.attributes[2].num_words, 3u);
+  EXPECT_EQ(s.attributes[3].size, 2);
+  ASSERT_EQ(s.num_sizes, 3u);
+  EXPECT_EQ(std::string_view(s.sizes[0].name, s.sizes[0].name_size), "n");
+  EXPECT_EQ(s.sizes[0].attribute, -1);
+  EXPECT_EQ(s.sizes[1].min, 2);
+  EXPECT_EQ(s.sizes[1].name_size, 0u);
+  EXPECT_EQ(s.sizes[2].attribute, 1);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
-#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/simd_half-inl.h"
 #include "xla_ffi/core/simd_pair-inl.h"

@@ -65,28 +65,6 @@ HWY_INLINE Pair<V> NegMulAdd(Pair<V> x, V y, Pair<V> z) {
   return {hn::NegMulAdd(x.a, y, z.a), hn::NegMulAdd(x.b, y, z.b)};
 }
 
-// Flips the sign of every second lane: the conjugate of (real, imaginary).
-template <class V>
-HWY_INLINE V Conjugate(V v) {
-  return hn::OddEven(hn::Neg(v), v);
-}
-template <class V>
-HWY_INLINE Pair<V> Conjugate(Pair<V> v) {
-  return {Conjugate(v.a), Conjugate(v.b)};
-}
-
-// Product of (real, imaginary) pairs of lanes.
-template <class V>
-HWY_INLINE V TimesComplex(V x, V y) {
-  const auto re = hn::DupEven(x);
-  const auto im = hn::Mul(hn::DupOdd(x), hn::Reverse2(hn::DFromV<V>(), y));
-  return hn::OddEven(hn::MulAdd(re, y, im), hn::MulSub(re, y, im));
-}
-template <class V>
-HWY_INLINE Pair<V> TimesComplex(Pair<V> x, Pair<V> y) {
-  return {TimesComplex(x.a, y.a), TimesComplex(x.b, y.b)};
-}
-
 // The even and the odd elements of a register of BFloat16.
 template <class D>
 HWY_INLINE Pair<hn::Vec<D>> SplitBFloat16(D d, const void* p) {

@@ -4,32 +4,39 @@
 #ifndef XLA_FFI_INLINE_CHECK_H_
 #define XLA_FFI_INLINE_CHECK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "xla/ffi/api/c_api.h"
-#include "xla_ffi/inline/parameters.h"
+#include "xla_ffi/core/handler_signature.h"
+#include "xla_ffi/inline/types.h"
 
 // Error paths are compiled for size, which takes half the time.
 #define KIT_COLD __attribute__((cold, noinline))
 
 namespace kit {
 
-struct Attribute {
-  std::string_view name;
-  int64_t place;  // in a call: XLA sorts attributes by name
+// The shape of an operand or a result, as in a signature, and its sizes: "(...,
+// a)" and 1. Sizes are called a, b, c, in the order of all that there are.
+struct Shape {
+  const char* text;  // null: any
+  XlaFfiKit_Batch batch;
+  int64_t num_sizes;
 };
 
-// The parameters of a handler. The types in `codes` are those of its first
-// function.
-struct Signature {
-  std::string_view operation;
-  int64_t num_operands;
-  int64_t num_results;
-  int64_t num_attributes;
-  const Attribute* attributes;
-  const Code* codes;
-};
+inline constexpr int32_t kSizeNumbers[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,
+                                           9,  10, 11, 12, 13, 14, 15, 16, 17,
+                                           18, 19, 20, 21, 22, 23, 24, 25};
+inline constexpr auto kSizes = [] {
+  struct {
+    XlaFfiKit_Size of[sizeof(kSizeNumbers) / sizeof(kSizeNumbers[0])];
+  } sizes = {};
+  for (const int32_t i : kSizeNumbers) {
+    sizes.of[i] = {&"abcdefghijklmnopqrstuvwxyz"[i], 1, 0, INT64_MAX, -1};
+  }
+  return sizes;
+}();
 
 // A message of limited length, without <string>.
 class Text {
@@ -104,7 +111,7 @@ KIT_COLD inline bool AnswersMetadata(const XLA_FFI_CallFrame* frame) {
 
 // The error of a call with more or fewer values than the signature.
 KIT_COLD inline XLA_FFI_Error* CountsError(const XLA_FFI_CallFrame* frame,
-                                           const Signature& wanted) {
+                                           const XlaFfiKit_Signature& wanted) {
   Text text;
   text << wanted.operation << ": call: expected " << wanted.num_operands
        << " operands, " << wanted.num_results << " results and "
@@ -114,114 +121,147 @@ KIT_COLD inline XLA_FFI_Error* CountsError(const XLA_FFI_CallFrame* frame,
 }
 
 KIT_COLD inline XLA_FFI_Error* AttributeError(const XLA_FFI_CallFrame* frame,
-                                              const Signature& wanted,
-                                              const Attribute& attribute,
-                                              Code code) {
-  const XLA_FFI_ByteSpan* span = frame->attrs.names[attribute.place];
+                                              const XlaFfiKit_Signature& wanted,
+                                              size_t i) {
+  const XlaFfiKit_Attribute& attribute = wanted.attributes[i];
+  const XLA_FFI_ByteSpan* span = frame->attrs.names[i];
   const std::string_view found(span->ptr, span->len);
   Text text;
   text << wanted.operation << ": attribute " << attribute.name << ": expected ";
-  if (code.kind == Code::kString) {
+  if (attribute.type == XLA_FFI_AttrType_STRING) {
     text << "a string";
   } else {
-    text << TypeName(code.type - '0')
-         << (code.kind == Code::kArray ? " array" : " scalar");
+    const bool is_array = attribute.type == XLA_FFI_AttrType_ARRAY;
+    text << TypeName(attribute.dtype) << (is_array ? " array" : " scalar");
   }
   text << ", got " << (found == attribute.name ? "another type" : found);
   return MakeError(frame, text);
 }
 
-// Whether an attribute is what `code` stands for.
-inline bool Fits(XLA_FFI_AttrType kind, const void* value, Code code) {
-  const int type = code.type - '0';
-  switch (code.kind) {
-    case Code::kScalar:
-      return kind == XLA_FFI_AttrType_SCALAR &&
-             static_cast<const XLA_FFI_Scalar*>(value)->dtype == type;
-    case Code::kArray:
-      return kind == XLA_FFI_AttrType_ARRAY &&
-             static_cast<const XLA_FFI_Array*>(value)->dtype == type;
-    default:
-      return kind == XLA_FFI_AttrType_STRING;
+// Whether a span is that text. (To measure the text, which is a constant, makes
+// g++ 12 warn.)
+inline bool IsText(const XLA_FFI_ByteSpan& span, const char* text) {
+  for (size_t i = 0; i < span.len; ++i) {
+    if (text[i] == 0 || span.ptr[i] != text[i]) return false;
   }
+  return text[span.len] == 0;
 }
 
-// Null, or an error if the call has not the operands, results and attributes
-// of the signature; their types are left to TakesBuffers().
-inline XLA_FFI_Error* CheckCall(const XLA_FFI_CallFrame* frame,
-                                const Signature& wanted) {
-  const XLA_FFI_Attrs& got = frame->attrs;
-  if (frame->args.size != wanted.num_operands ||
-      frame->rets.size != wanted.num_results ||
-      got.size != wanted.num_attributes) {
-    return CountsError(frame, wanted);
-  }
-  const Attribute* attribute = wanted.attributes;
-  for (const Code* code = wanted.codes; code->kind != Code::kEnd; ++code) {
-    if (!code->is_attribute()) continue;
-    const auto& [name, place] = *attribute;
-    const XLA_FFI_ByteSpan* found = got.names[place];
-    if (name != std::string_view(found->ptr, found->len) ||
-        !Fits(got.types[place], got.attrs[place], *code)) {
-      return AttributeError(frame, wanted, *attribute, *code);
-    }
-    ++attribute;
-  }
-  return nullptr;
+// Whether the type of an attribute is the wanted one.
+inline bool Fits(XLA_FFI_AttrType type, const void* value,
+                 const XlaFfiKit_Attribute& wanted) {
+  if (type != wanted.type) return false;
+  if (type == XLA_FFI_AttrType_STRING) return true;
+  return wanted.dtype ==
+         (type == XLA_FFI_AttrType_SCALAR
+              ? static_cast<const XLA_FFI_Scalar*>(value)->dtype
+              : static_cast<const XLA_FFI_Array*>(value)->dtype);
 }
 
-inline int BufferType(void* const* buffers, int64_t i) {
-  return static_cast<const XLA_FFI_Buffer*>(buffers[i])->dtype;
+inline const XLA_FFI_Buffer& BufferOf(const XLA_FFI_CallFrame* frame,
+                                      size_t i) {
+  const size_t operands = frame->args.size;
+  return *static_cast<const XLA_FFI_Buffer*>(
+      i < operands ? frame->args.args[i] : frame->rets.rets[i - operands]);
 }
 
-// Whether operands and results have the types that `codes` wants.
-inline bool TakesBuffers(const XLA_FFI_CallFrame* frame, const Code* codes) {
-  int64_t operand = 0, result = 0;
-  for (; codes->kind != Code::kEnd; ++codes) {
-    const int type = codes->type - '0';
-    if (codes->kind == Code::kOperand &&
-        BufferType(frame->args.args, operand++) != type) {
-      return false;
-    }
-    if (codes->kind == Code::kResult &&
-        BufferType(frame->rets.rets, result++) != type) {
-      return false;
-    }
+KIT_COLD inline XLA_FFI_Error* ShapeError(const XLA_FFI_CallFrame* frame,
+                                          const XlaFfiKit_Signature& wanted,
+                                          size_t i) {
+  const XLA_FFI_Buffer& buffer = BufferOf(frame, i);
+  Text text;
+  text << wanted.operation
+       << (i < wanted.num_operands ? ": operand " : ": result ")
+       << wanted.arguments[i].name << ": expected shape "
+       << wanted.arguments[i].shape
+       << ", with the batch axes of those before it, got shape (";
+  for (int64_t axis = 0; axis < buffer.rank; ++axis) {
+    text << (axis == 0 ? "" : ", ") << buffer.dims[axis];
+  }
+  text << ")";
+  return MakeError(frame, text);
+}
+
+// Whether an argument has the axes of its shape, and after the first one with
+// batch axes the same ones.
+inline bool HasShape(const XLA_FFI_Buffer& buffer,
+                     const XlaFfiKit_Argument& wanted, const int64_t*& batch,
+                     int64_t& batch_axes) {
+  const int64_t axes = buffer.rank - static_cast<int64_t>(wanted.num_sizes);
+  if (wanted.batch == XlaFfiKit_Batch_NONE) return axes == 0;
+  if (batch_axes < 0) {
+    batch = buffer.dims;
+    batch_axes = axes;
+    return axes >= 0;
+  }
+  if (axes != batch_axes) return false;
+  for (int64_t i = 0; i < axes; ++i) {
+    if (buffer.dims[i] != batch[i]) return false;
   }
   return true;
 }
 
-// "f32 -> f32": the types of a call's operands and results, or with `wanted`
-// those of a function's parameters.
-KIT_COLD inline void WriteTypes(Text& text, const XLA_FFI_CallFrame* frame,
-                                const Code* codes, bool wanted) {
-  for (const Code::Kind kind : {Code::kOperand, Code::kResult}) {
-    const bool is_operand = kind == Code::kOperand;
-    void* const* buffers = is_operand ? frame->args.args : frame->rets.rets;
-    if (!is_operand) text << " ->";
-    int64_t i = 0;
-    for (const Code* code = codes; code->kind != Code::kEnd; ++code) {
-      if (code->kind != kind) continue;
-      text << (is_operand && i == 0 ? "" : " ");
-      text << TypeName(wanted ? code->type - '0' : BufferType(buffers, i));
-      ++i;
+// Null, or an error if the call has not the operands, results and attributes
+// of the signature; their dtypes are left to TakesBuffers().
+inline XLA_FFI_Error* CheckCall(const XLA_FFI_CallFrame* frame,
+                                const XlaFfiKit_Signature& wanted) {
+  const XLA_FFI_Attrs& got = frame->attrs;
+  if (static_cast<size_t>(frame->args.size) != wanted.num_operands ||
+      static_cast<size_t>(frame->rets.size) != wanted.num_results ||
+      static_cast<size_t>(got.size) != wanted.num_attributes) {
+    return CountsError(frame, wanted);
+  }
+  for (size_t i = 0; i < wanted.num_attributes; ++i) {
+    if (!IsText(*got.names[i], wanted.attributes[i].name) ||
+        !Fits(got.types[i], got.attrs[i], wanted.attributes[i])) {
+      return AttributeError(frame, wanted, i);
     }
+  }
+  const int64_t* batch = nullptr;
+  int64_t batch_axes = -1;
+  for (size_t i = 0; i < wanted.num_operands + wanted.num_results; ++i) {
+    const XlaFfiKit_Argument& argument = wanted.arguments[i];
+    if (argument.shape_form == XlaFfiKit_ShapeForm_SIZES &&
+        !HasShape(BufferOf(frame, i), argument, batch, batch_axes)) {
+      return ShapeError(frame, wanted, i);
+    }
+  }
+  return nullptr;
+}
+
+// Whether operands and results have the dtypes of an instance.
+inline bool TakesBuffers(const XLA_FFI_CallFrame* frame,
+                         const XlaFfiKit_Signature& wanted, int64_t instance) {
+  for (size_t i = 0; i < wanted.num_operands + wanted.num_results; ++i) {
+    const int32_t dtype = wanted.arguments[i].dtypes[instance];
+    if (BufferOf(frame, i).dtype != dtype) return false;
+  }
+  return true;
+}
+
+// Appends the types of an instance, or with -1 those of the call.
+KIT_COLD inline void WriteTypes(Text& text, const XLA_FFI_CallFrame* frame,
+                                const XlaFfiKit_Signature& wanted,
+                                int64_t instance) {
+  for (size_t i = 0; i < wanted.num_operands + wanted.num_results; ++i) {
+    if (i == wanted.num_operands) text << (i == 0 ? "->" : " ->");
+    text << (i == 0 ? "" : " ");
+    text << TypeName(instance < 0 ? BufferOf(frame, i).dtype
+                                  : wanted.arguments[i].dtypes[instance]);
   }
 }
 
 // The error of a call that none of the handler's functions takes.
 KIT_COLD inline XLA_FFI_Error* TypesError(const XLA_FFI_CallFrame* frame,
-                                          const Signature& wanted,
-                                          const Code* const* functions,
-                                          int64_t count) {
+                                          const XlaFfiKit_Signature& wanted) {
   Text text;
   text << wanted.operation << ": types: expected ";
-  for (int64_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < wanted.num_combinations; ++i) {
     text << (i == 0 ? "" : " or ");
-    WriteTypes(text, frame, functions[i], true);
+    WriteTypes(text, frame, wanted, static_cast<int64_t>(i));
   }
   text << ", got ";
-  WriteTypes(text, frame, wanted.codes, false);
+  WriteTypes(text, frame, wanted, -1);
   return MakeError(frame, text);
 }
 

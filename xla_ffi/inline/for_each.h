@@ -26,9 +26,16 @@ struct Results {
   V values[kCount];
 };
 
+// The type of all of them; numbers.h has another for its own.
+template <typename Enabled, typename... V>
+struct CommonOf {
+  using type = decltype((V() + ...));
+};
+
 template <typename... V>
-Results<decltype((V() + ...)), sizeof...(V)> results(V... values) {
-  using Common = decltype((V() + ...));
+Results<typename CommonOf<void, V...>::type, sizeof...(V)> results(
+    V... values) {
+  using Common = typename CommonOf<void, V...>::type;
   return {{static_cast<Common>(values)...}};
 }
 

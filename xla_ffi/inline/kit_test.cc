@@ -7,8 +7,8 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/define_table.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/expect_invalid.h"
 
 namespace {
 
@@ -34,14 +34,24 @@ void Loop(kit::Threads threads, kit::Out<int32_t> y) {
   });
 }
 
+void DoNothing(kit::In<float>, kit::In<float>, kit::Out<float>,
+               kit::Out<float>) {}
+
 }  // namespace
 
 KIT_DEFINE_HANDLER(ScaleHandler, "x", "factor", Scale<float>, Scale<kit::bf16>,
                    Scale<double>);
-KIT_DEFINE_HANDLER(DescribeHandler, "x", "word at flip", Describe);
+KIT_DEFINE_HANDLER(DescribeHandler, "x -> where", "word at flip", Describe);
 KIT_DEFINE_HANDLER(LoopHandler, "", "", Loop);
+static constexpr kit::Shape kShapes[] = {{"(..., a)", XlaFfiKit_Batch_ALL, 1},
+                                         {"(b)", XlaFfiKit_Batch_NONE, 1},
+                                         {"(...)", XlaFfiKit_Batch_ALL, 0},
+                                         {nullptr, XlaFfiKit_Batch_NONE, 0}};
+static constexpr kit::Names AddRows_names = {"test.rows", "x w", "", kShapes};
+KIT_DEFINE_HANDLER_OF(AddRows, DoNothing);
 XLA_FFI_KIT_DEFINE_TABLE("kit_test",
-                         XLA_FFI_KIT_HANDLER("test.scale", ScaleHandler),
+                         XLA_FFI_KIT_HANDLER_WITH_SIGNATURE("test.scale",
+                                                            ScaleHandler),
                          XLA_FFI_KIT_HANDLER("test.loop", LoopHandler));
 
 namespace xla_ffi_kit {
@@ -133,8 +143,56 @@ TEST(KitTest, MetadataAndTable) {
   EXPECT_STREQ(table->handlers[1].name, "test.loop");
   EXPECT_EQ(table->handlers[1].execute, &LoopHandler);
   EXPECT_EQ(table->parallel_for, &XlaFfiKit_parallel_for);
-  EXPECT_STREQ(XlaFfiKit_Codes_ScaleHandler(0), "i;s<o;");
-  EXPECT_EQ(XlaFfiKit_Codes_ScaleHandler(3), nullptr);
+}
+
+TEST(KitTest, SignatureIsInTheTable) {
+  const XlaFfiKit_HandlerTable* table = XlaFfiKit_GetHandlerTable();
+  const XlaFfiKit_Signature& scale = *table->handlers[0].signature;
+  EXPECT_STREQ(scale.operation, "ScaleHandler");
+  ASSERT_EQ(scale.num_operands, 1);
+  ASSERT_EQ(scale.num_results, 1);
+  EXPECT_STREQ(scale.arguments[0].name, "x");
+  EXPECT_STREQ(scale.arguments[1].name, "result");
+  EXPECT_EQ(scale.num_combinations, 3);
+  ASSERT_EQ(scale.arguments[1].num_dtypes, 3);
+  EXPECT_EQ(scale.arguments[1].dtypes[1], XLA_FFI_DataType_BF16);
+  EXPECT_EQ(scale.arguments[1].shape_form, XlaFfiKit_ShapeForm_ANY);
+  ASSERT_EQ(scale.num_attributes, 1);
+  EXPECT_STREQ(scale.attributes[0].name, "factor");
+  EXPECT_EQ(scale.attributes[0].dtype, XLA_FFI_DataType_F64);
+  EXPECT_GT(scale.attributes[0].min, scale.attributes[0].max);
+  // By name, in whatever order the function has them.
+  const XlaFfiKit_Signature& described = DescribeHandler_signature;
+  ASSERT_EQ(described.num_attributes, 3);
+  EXPECT_STREQ(described.attributes[0].name, "at");
+  EXPECT_EQ(described.attributes[0].type, XLA_FFI_AttrType_ARRAY);
+  EXPECT_STREQ(described.attributes[2].name, "word");
+  EXPECT_STREQ(described.arguments[1].name, "where");
+  EXPECT_STREQ(AddRows_signature.arguments[2].name, "result0");
+  EXPECT_STREQ(AddRows_signature.arguments[3].name, "result1");
+  EXPECT_STREQ(AddRows_signature.arguments[1].shape, "(b)");
+  EXPECT_EQ(AddRows_signature.num_sizes, 2);
+  EXPECT_EQ(LoopHandler_signature.num_operands, 0);
+}
+
+TEST(KitTest, RefusesOtherShapes) {
+  std::vector<float> x(6), w(3), y(6), z(1);
+  const auto run = [&](const CallFrame::Dims& of_x, const CallFrame::Dims& of_w,
+                       const CallFrame::Dims& of_y) {
+    return CallFrame().Arg(x, of_x).Arg(w, of_w).Ret(y, of_y).Ret(z, {}).Run(
+        AddRows);
+  };
+  EXPECT_EQ(run({2, 3}, {3}, {2}).message, "");
+  EXPECT_EQ(run({3}, {3}, {}).message, "");
+  ExpectInvalid(run({2, 3}, {3}, {3}),
+                "test.rows: result result0: expected shape (...), with the "
+                "batch axes of those before it, got shape (3)");
+  ExpectInvalid(run({2, 3}, {1, 3}, {2}),
+                "test.rows: operand w: expected shape (b), with the batch axes "
+                "of those before it, got shape (1, 3)");
+  ExpectInvalid(run({}, {3}, {}),
+                "test.rows: operand x: expected shape (..., a), with the batch "
+                "axes of those before it, got shape ()");
 }
 
 }  // namespace

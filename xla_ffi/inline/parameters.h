@@ -92,32 +92,26 @@ class Array {
   size_t size_;
 };
 
-// The meaning of a parameter type and its element type. Python reads it from a
-// compiled library.
+// What a parameter is, and its type if it has elements.
 struct Code {
-  enum Kind : char {
-    kEnd = 0,
-    kOperand = 'i',
-    kResult = 'o',
-    kScalar = 's',
-    kArray = 'a',
-    kString = 't',
-    kThreads = 'c',
-  };
-  constexpr bool is_attribute() const {
-    return kind == kScalar || kind == kArray || kind == kString;
+  enum Kind { kEnd, kOperand, kResult, kAttribute, kThreads };
+
+  constexpr bool operator==(const Code& other) const {
+    return kind == other.kind && type == other.type &&
+           attribute == other.attribute;
   }
 
-  Kind kind;
-  char type;  // '0' + XLA_FFI_DataType
+  Kind kind = kEnd;
+  XLA_FFI_DataType type = XLA_FFI_DataType_INVALID;
+  XLA_FFI_AttrType attribute = {};
 };
 
 template <typename T>
-constexpr char TypeCode() {
+constexpr XLA_FFI_DataType TypeOf() {
   static_assert(kDataType<T> != XLA_FFI_DataType_INVALID,
                 "elements are float, double, kit::bf16, kit::f16, bool, "
                 "int8_t to int64_t or uint8_t to uint64_t");
-  return static_cast<char>('0' + kDataType<T>);
+  return kDataType<T>;
 }
 
 // Specialized for each type that a parameter may have. Get() takes the place
@@ -128,8 +122,8 @@ struct Parameter {
                 "parameters are kit::In<T> for operands, kit::Out<T> for "
                 "results, kit::Threads, and for attributes numbers, bool, "
                 "kit::Array<T> or std::string_view, all by value");
-  static constexpr Code kCode = {Code::kScalar,
-                                 static_cast<char>('0' + kDataType<P>)};
+  static constexpr Code kCode = {Code::kAttribute, kDataType<P>,
+                                 XLA_FFI_AttrType_SCALAR};
   static P Get(const XLA_FFI_CallFrame* frame, int64_t i) {
     const auto* scalar =
         static_cast<const XLA_FFI_Scalar*>(frame->attrs.attrs[i]);
@@ -139,7 +133,7 @@ struct Parameter {
 
 template <typename T>
 struct Parameter<In<T>> {
-  static constexpr Code kCode = {Code::kOperand, TypeCode<T>()};
+  static constexpr Code kCode = {Code::kOperand, TypeOf<T>()};
   static In<T> Get(const XLA_FFI_CallFrame* frame, int64_t i) {
     return In<T>(*static_cast<const XLA_FFI_Buffer*>(frame->args.args[i]));
   }
@@ -147,7 +141,7 @@ struct Parameter<In<T>> {
 
 template <typename T>
 struct Parameter<Out<T>> {
-  static constexpr Code kCode = {Code::kResult, TypeCode<T>()};
+  static constexpr Code kCode = {Code::kResult, TypeOf<T>()};
   static Out<T> Get(const XLA_FFI_CallFrame* frame, int64_t i) {
     return Out<T>(*static_cast<const XLA_FFI_Buffer*>(frame->rets.rets[i]));
   }
@@ -155,7 +149,8 @@ struct Parameter<Out<T>> {
 
 template <typename T>
 struct Parameter<Array<T>> {
-  static constexpr Code kCode = {Code::kArray, TypeCode<T>()};
+  static constexpr Code kCode = {Code::kAttribute, TypeOf<T>(),
+                                 XLA_FFI_AttrType_ARRAY};
   static Array<T> Get(const XLA_FFI_CallFrame* frame, int64_t i) {
     const auto* array =
         static_cast<const XLA_FFI_Array*>(frame->attrs.attrs[i]);
@@ -165,7 +160,8 @@ struct Parameter<Array<T>> {
 
 template <>
 struct Parameter<std::string_view> {
-  static constexpr Code kCode = {Code::kString, '0'};
+  static constexpr Code kCode = {Code::kAttribute, XLA_FFI_DataType_INVALID,
+                                 XLA_FFI_AttrType_STRING};
   static std::string_view Get(const XLA_FFI_CallFrame* frame, int64_t i) {
     const auto* span =
         static_cast<const XLA_FFI_ByteSpan*>(frame->attrs.attrs[i]);

@@ -8,6 +8,7 @@
 
 #include "xla_ffi/inline/for_each.h"  // IWYU pragma: export
 #include "xla_ffi/inline/parameters.h"
+#include "xla_ffi/inline/value.h"  // IWYU pragma: export
 
 namespace kit {
 
@@ -15,6 +16,7 @@ namespace kit {
 template <typename T>
 class Row {
  public:
+  Row() = default;
   Row(T* data, int64_t size) : data_(data), size_(size) {}
   int64_t size() const { return size_; }
   T& operator[](int64_t i) const { return data_[i]; }
@@ -23,8 +25,8 @@ class Row {
   T* end() const { return data_ + size_; }
 
  private:
-  T* data_;
-  int64_t size_;
+  T* data_ = nullptr;
+  int64_t size_ = 0;
 };
 
 // Row `i` of `rows` equal parts of a buffer.

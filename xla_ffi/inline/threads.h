@@ -64,7 +64,7 @@ class Threads {
 
 template <>
 struct Parameter<Threads> {
-  static constexpr Code kCode = {Code::kThreads, '0'};
+  static constexpr Code kCode = {Code::kThreads};
   static Threads Get(const XLA_FFI_CallFrame* frame, int64_t) {
     return Threads(frame);
   }

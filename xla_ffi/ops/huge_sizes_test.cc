@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/ops/relu/relu_handler.h"
+#include "xla_ffi/ops/relu/relu.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/huge_bytes.h"
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "xla_ffi/ops/modular_add/modular_add_handler.h"
-#include "xla_ffi/ops/relu/relu_handler.h"
-#include "xla_ffi/ops/rms_norm/rms_norm_handler.h"
+#include "xla_ffi/ops/modular_add/modular_add.h"
+#include "xla_ffi/ops/relu/relu.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_call.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/counted_memory.h"
 

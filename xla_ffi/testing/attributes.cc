@@ -1,6 +1,8 @@
 #include "xla_ffi/testing/attributes.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,6 +37,12 @@ std::vector<std::string> Attributes::names() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : values_) names.push_back(name);
   return names;
+}
+
+int64_t Attributes::Integer(const std::string& name) const {
+  int64_t number = 0;
+  std::memcpy(&number, values_.at(name).bytes.data(), sizeof(number));
+  return number;
 }
 
 EncodedAttributes::EncodedAttributes(const Attributes& attributes) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
-#include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/checks.h"
 
 namespace xla_ffi_kit::testing {
 
@@ -52,7 +52,8 @@ class Attributes {
   }
 
   Attributes& Remove(const std::string& name);
-  std::vector<std::string> names() const;  // in order
+  std::vector<std::string> names() const;          // in order
+  int64_t Integer(const std::string& name) const;  // the value of an s64
 
  private:
   friend class EncodedAttributes;

@@ -31,7 +31,7 @@
 
 #include "xla/ffi/api/c_api.h"
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/checks.h"
 #include "xla_ffi/testing/attributes.h"
 #include "xla_ffi/testing/fake_api.h"
 

@@ -13,8 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/components.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 
 namespace xla_ffi_kit::testing {

@@ -9,9 +9,8 @@
 #include <type_traits>
 
 #include "accelerate/core/ordered_key.h"
-#include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/lines.h"
-#include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -312,7 +311,7 @@ void RunShared(const Job& p, int64_t parts, const SharedScratch& scratch,
   }
 }
 
-void Run(const Job& p, const Executor& executor) {
+void RunJob(const Job& p, const Executor& executor) {
   const int64_t tasks = p.outer * Tiles(p);
   if (tasks == 0) return;
   LineWork work = {tasks, p.length * std::min(p.inner, kColumns), ElementNs(p)};
@@ -338,13 +337,14 @@ template <typename Element>
 void RunAs(Job job, const Executor& executor) {
   HWY_EXPORT_T(Table, ArgTasks<Element>);
   job.run = HWY_DYNAMIC_POINTER_T(Table);
-  Run(job, executor);
+  RunJob(job, executor);
 }
 
 }  // namespace
 
 template <typename T>
-void Argmax(const ArgmaxProblem& problem, const Executor& executor) {
+HWY_NOINLINE void Argmax(const ArgmaxProblem& problem,
+                         const Executor& executor) {
   Job job;
   static_cast<ArgmaxProblem&>(job) = problem;
   job.width = sizeof(T);
@@ -359,22 +359,32 @@ void Argmax(const ArgmaxProblem& problem, const Executor& executor) {
   }
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(T) \
-  template void Argmax<T>(const ArgmaxProblem&, const Executor&)
-XLA_FFI_KIT_INSTANTIATE(bool);
-XLA_FFI_KIT_INSTANTIATE(int8_t);
-XLA_FFI_KIT_INSTANTIATE(int16_t);
-XLA_FFI_KIT_INSTANTIATE(int32_t);
-XLA_FFI_KIT_INSTANTIATE(int64_t);
-XLA_FFI_KIT_INSTANTIATE(uint8_t);
-XLA_FFI_KIT_INSTANTIATE(uint16_t);
-XLA_FFI_KIT_INSTANTIATE(uint32_t);
-XLA_FFI_KIT_INSTANTIATE(uint64_t);
-XLA_FFI_KIT_INSTANTIATE(Float16);
-XLA_FFI_KIT_INSTANTIATE(BFloat16);
-XLA_FFI_KIT_INSTANTIATE(float);
-XLA_FFI_KIT_INSTANTIATE(double);
-#undef XLA_FFI_KIT_INSTANTIATE
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+ffi::Error Run(const ArgmaxCall& call, const Executor& executor) {
+  const AxisShape shape = SplitAxis(call.get<x>().dims(), call.get<axis>());
+  ArgmaxProblem problem;
+  problem.outer = shape.outer;
+  problem.length = shape.length;
+  problem.inner = shape.inner;
+  problem.is_min = call.get<of>() == 1;
+  problem.subnormals_are_zero = SubnormalsAreZero();
+  problem.in = call.get<x>().data();
+  problem.out = call.get<indices>().data();
+  problem.index_width = ffi::ByteWidth(call.get<indices>().dtype());
+  return call.Dispatch<x>([&](auto tag) {
+    Argmax<typename decltype(tag)::type>(problem, executor);
+    return ffi::Error();
+  });
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateArgmaxCpu, Checked<Run>,
+                              BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateArgmaxCpu, ArgmaxCall);
 
 }  // namespace xla_ffi_accelerate::argmax
 

@@ -5,11 +5,24 @@
 
 #include <cstdint>
 
-#include "xla_ffi/core/executor.h"
+#include "accelerate/core/ordered_key.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::argmax {
 
 using namespace xla_ffi_kit;  // its types and threads
+
+// The index, along `axis`, of the first NaN, or else of the first of the
+// largest elements; where `of` is "min", of the smallest. -0.0 equals 0.0; f32
+// and f64 are compared as the thread compares them, subnormals too.
+inline constexpr Operand x{"x", KeyTypes(), "(...)"};
+inline constexpr Axis axis{"axis", x, 1, int64_t{1} << 31};
+inline constexpr Word of{"of", "max", "min"};
+inline constexpr Result indices{
+    "indices", TypeList<int32_t, int64_t, uint32_t, uint64_t>(),
+    x.Without(axis)};
+inline constexpr char kName[] = "xla_ffi_accelerate.argmax";
+using ArgmaxCall = Call<kName, x, axis, of, indices>;
 
 struct ArgmaxProblem {
   // The operand is [outer, length, inner], the result [outer, inner].
@@ -23,13 +36,12 @@ struct ArgmaxProblem {
   int64_t index_width = 4;  // bytes of an index: 4 or 8
 };
 
-// Writes for each line the index of its first NaN, or else of the first of its
-// largest elements (with is_min, of its smallest). -0.0 equals 0.0; f32 and f64
-// are compared as the thread compares them, subnormals too. The elements are of
-// type T, one of KeyTypes.
+// The same, of elements of type T, one of KeyTypes.
 template <typename T>
 void Argmax(const ArgmaxProblem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_accelerate::argmax
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateArgmaxCpu);
 
 #endif  // ACCELERATE_KERNELS_ARGMAX_ARGMAX_H_

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
-#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -229,17 +230,11 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_accelerate::conv_general_dilated {
 namespace {
 
+namespace ffi = ::xla::ffi;
+
 // Into how many parts the sums of a gradient are divided, each with a result
 // of its own. Not by the number of threads, on which no sum shall depend.
 constexpr int64_t kGradientParts = 16;
-
-int64_t GradientParts(const DepthwiseConv& conv) {
-  return std::min(kGradientParts, conv.batch * conv.rows.window);
-}
-
-int64_t GradientSize(const DepthwiseConv& conv) {
-  return conv.rows.result * conv.columns.result * conv.channels;
-}
 
 // Reading an element and adding its product with that of a window takes as long
 // as reading this many bytes from memory.
@@ -252,56 +247,98 @@ int64_t Bytes(const DepthwiseConv& conv, int64_t columns, int64_t size) {
          (2 * size + kBytesPerProduct * std::min(conv.Taps(), kMaxProducts));
 }
 
+template <typename C>
+DepthwiseConv ConvOf(const C& call, Dimensions window_dims,
+                     Dimensions out_dims) {
+  const Dimensions base_dims = call.template get<base>().dims();
+  const auto dimension = [&](size_t i) -> ConvDimension {
+    return {base_dims[1 + i],
+            window_dims[window_dims.size() - 3 + i],
+            out_dims[out_dims.size() - 3 + i],
+            call.template get<strides>()[i],
+            call.template get<padding>()[i],
+            call.template get<base_dilation>()[i],
+            call.template get<window_dilation>()[i]};
+  };
+  return {base_dims[0], base_dims[3], dimension(0), dimension(1)};
+}
+
+ffi::Error NoScratch(std::string_view operation, const ScratchStatus& status) {
+  return ScratchExhausted(operation, "for a convolution", status,
+                          "convolve fewer channels");
+}
+
+ffi::Error RunConv(const ConvCall& call, const Executor& executor) {
+  if (call.get<out>().count() == 0) return {};
+  const DepthwiseConv conv =
+      ConvOf(call, call.get<window>().dims(), call.get<out>().dims());
+  const bool fuses = call.get<is_fused>() != 0;
+  return call.Dispatch<base>([&](auto tag) -> ffi::Error {
+    using T = typename decltype(tag)::type;
+    const HostScratch<T> zeros(conv.channels);
+    if (!zeros.status()) return NoScratch(call.operation(), zeros.status());
+    std::fill_n(zeros.get(), conv.channels, T(0));
+    HWY_EXPORT_T(Table, ConvRows<T>);
+    const auto run = HWY_DYNAMIC_POINTER_T(Table);
+    ParallelFor(executor, conv.batch * conv.rows.result,
+                Bytes(conv, conv.columns.result, sizeof(T)),
+                [&](int64_t begin, int64_t end) noexcept {
+                  run(conv, call.get<base>().as(tag),
+                      call.get<window>().as(tag), zeros.get(), fuses,
+                      call.get<out>().as(tag), begin, end);
+                });
+    return {};
+  });
+}
+
+ffi::Error RunGradient(const GradientCall& call, const Executor& executor) {
+  if (call.get<gradient>().count() == 0) return {};
+  DepthwiseConv conv =
+      ConvOf(call, call.get<windows>().dims(), call.get<gradient>().dims());
+  const bool has_sums =
+      call.get<base>().count() > 0 && call.get<windows>().count() > 0;
+  if (!has_sums) conv.batch = 0;
+  const int64_t rows = conv.batch * conv.rows.window;
+  const int64_t parts = std::min(kGradientParts, rows);
+  const int64_t size = call.get<gradient>().count();
+  return call.Dispatch<base>([&](auto tag) -> ffi::Error {
+    using T = typename decltype(tag)::type;
+    const HostScratch<T> sums(parts * size);
+    if (!sums.status()) return NoScratch(call.operation(), sums.status());
+    HWY_EXPORT_T(Table, GradientOfRows<T>);
+    const auto run = HWY_DYNAMIC_POINTER_T(Table);
+    const int64_t row_bytes = Bytes(conv, conv.columns.window, sizeof(T));
+    ParallelFor(executor, parts, rows / std::max<int64_t>(parts, 1) * row_bytes,
+                [&](int64_t begin, int64_t end) noexcept {
+                  for (int64_t part = begin; part < end; ++part) {
+                    run(conv, call.get<base>().as(tag),
+                        call.get<windows>().as(tag), sums.get() + part * size,
+                        PartBegin(rows, parts, part),
+                        PartBegin(rows, parts, part + 1));
+                  }
+                });
+    T* const result = call.get<gradient>().as(tag);
+    std::fill_n(result, size, T(0));
+    for (int64_t part = 0; part < parts; ++part) {
+      for (int64_t i = 0; i < size; ++i) {
+        result[i] += sums.get()[part * size + i];
+      }
+    }
+    return {};
+  });
+}
+
 }  // namespace
 
-template <typename T>
-void RunDepthwiseConv(const DepthwiseConv& conv, const T* base, const T* window,
-                      const T* zeros, bool is_fused, T* result,
-                      const Executor& executor) {
-  HWY_EXPORT_T(Table, ConvRows<T>);
-  const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  ParallelFor(executor, conv.batch * conv.rows.result,
-              Bytes(conv, conv.columns.result, sizeof(T)),
-              [&](int64_t begin, int64_t end) noexcept {
-                run(conv, base, window, zeros, is_fused, result, begin, end);
-              });
-}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateConvGeneralDilatedCpu,
+                              Checked<RunConv>, BindCall<RunConv>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateConvGeneralDilatedCpu, ConvCall);
 
-int64_t DepthwiseKernelGradientScratch(const DepthwiseConv& conv) {
-  return GradientParts(conv) * GradientSize(conv);
-}
-
-template <typename T>
-void RunDepthwiseKernelGradient(const DepthwiseConv& conv, const T* base,
-                                const T* window, T* scratch, T* result,
-                                const Executor& executor) {
-  HWY_EXPORT_T(Table, GradientOfRows<T>);
-  const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  const int64_t rows = conv.batch * conv.rows.window;
-  const int64_t parts = GradientParts(conv), size = GradientSize(conv);
-  const int64_t row_bytes = Bytes(conv, conv.columns.window, sizeof(T));
-  ParallelFor(executor, parts, rows / std::max<int64_t>(parts, 1) * row_bytes,
-              [&](int64_t begin, int64_t end) noexcept {
-                for (int64_t part = begin; part < end; ++part) {
-                  run(conv, base, window, scratch + part * size,
-                      PartBegin(rows, parts, part),
-                      PartBegin(rows, parts, part + 1));
-                }
-              });
-  std::fill_n(result, size, T(0));
-  for (int64_t part = 0; part < parts; ++part) {
-    for (int64_t i = 0; i < size; ++i) result[i] += scratch[part * size + i];
-  }
-}
-
-#define XLA_FFI_KIT_INSTANTIATE(T)                                            \
-  template void RunDepthwiseConv<T>(const DepthwiseConv&, const T*, const T*, \
-                                    const T*, bool, T*, const Executor&);     \
-  template void RunDepthwiseKernelGradient<T>(                                \
-      const DepthwiseConv&, const T*, const T*, T*, T*, const Executor&)
-XLA_FFI_KIT_INSTANTIATE(float);
-XLA_FFI_KIT_INSTANTIATE(double);
-#undef XLA_FFI_KIT_INSTANTIATE
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu, Checked<RunGradient>,
+    BindCall<RunGradient>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(
+    XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu, GradientCall);
 
 }  // namespace xla_ffi_accelerate::conv_general_dilated
 

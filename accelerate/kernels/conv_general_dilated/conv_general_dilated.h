@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::conv_general_dilated {
 
@@ -22,7 +22,7 @@ using namespace xla_ffi_kit;  // its types and threads
 //
 // of the base, and over a zero where that is no integer in [0, base).
 struct ConvDimension {
-  int64_t base = 1;  // sizes, at most kMaxConvSize
+  int64_t base = 1;  // sizes
   int64_t window = 1;
   int64_t result = 1;
   int64_t stride = 1;   // 1 to kMaxConvSize, like both dilations
@@ -51,30 +51,57 @@ struct DepthwiseConv {
   int64_t Taps() const { return rows.window * columns.window; }
 };
 
-// base[batch, rows, columns, channels] convolved with window[rows, columns,
-// channels] gives result[batch, rows, columns, channels].
-//
-// Each element is a sum in row-major order of the window, begun with 0.0, zeros
-// outside the base included unless the base is dilated. With `is_fused` each
-// product and sum is rounded once, where the CPU can, and otherwise twice.
-// `zeros`: as many as there are channels. T: float or double.
-template <typename T>
-void RunDepthwiseConv(const DepthwiseConv& conv, const T* base, const T* window,
-                      const T* zeros, bool is_fused, T* result,
-                      const Executor& executor);
+// Each channel of `base` convolved with its own window. An element is a sum in
+// row-major order of the window, begun with 0.0, zeros outside the base
+// included unless the base is dilated. With `is_fused` each product and sum is
+// rounded once, where the CPU can, and otherwise twice.
+inline constexpr auto base = Operand{"base", TypeList<float, double>(),
+                                     "(batch, base_rows, base_columns, c)"}
+                                 .Where("base_rows", 0, kMaxConvSize)
+                                 .Where("base_columns", 0, kMaxConvSize);
+inline constexpr auto window =
+    Operand{"window", SameDtype(base), "(rows, columns, c)"}
+        .Where("rows", 0, kMaxConvSize)
+        .Where("columns", 0, kMaxConvSize);
+inline constexpr auto out =
+    Result{"out", SameDtype(base), "(batch, out_rows, out_columns, c)"}
+        .Where("out_rows", 0, kMaxConvSize)
+        .Where("out_columns", 0, kMaxConvSize);
+// For rows and columns each; padding may leave elements out.
+inline constexpr auto strides =
+    Attribute<Dimensions>{"strides"}.Elements(2).Between(1, kMaxConvSize);
+inline constexpr auto padding =
+    Attribute<Dimensions>{"padding"}.Elements(2).Between(-kMaxConvSize,
+                                                         kMaxConvSize);
+inline constexpr auto base_dilation =
+    Attribute<Dimensions>{"base_dilation"}.Elements(2).Between(1, kMaxConvSize);
+inline constexpr auto window_dilation =
+    Attribute<Dimensions>{"window_dilation"}.Elements(2).Between(1,
+                                                                 kMaxConvSize);
+inline constexpr Attribute<int64_t> is_fused{"is_fused"};
+inline constexpr char kConvName[] = "xla_ffi_accelerate.conv_general_dilated";
+using ConvCall = Call<kConvName, base, window, out, strides, padding,
+                      base_dilation, window_dilation, is_fused>;
 
-// How many elements of scratch the next function needs, at most 2^31.
-int64_t DepthwiseKernelGradientScratch(const DepthwiseConv& conv);
-
-// result[rows, columns, channels]: the sum over batch, and over the `window`
-// [batch, rows, columns, channels] placed there on `base`, of the products.
-// The order does not depend on the number of threads. `scratch` holds that many
-// elements. T: float or double.
-template <typename T>
-void RunDepthwiseKernelGradient(const DepthwiseConv& conv, const T* base,
-                                const T* window, T* scratch, T* result,
-                                const Executor& executor);
+// The sum over batch, and over the window placed there on `base`, of the
+// products. The order does not depend on the number of threads.
+inline constexpr auto windows =
+    Operand{"windows", SameDtype(base), "(batch, rows, columns, c)"}
+        .Where("rows", 0, kMaxConvSize)
+        .Where("columns", 0, kMaxConvSize);
+inline constexpr auto gradient =
+    Result{"gradient", SameDtype(base), "(out_rows, out_columns, c)"}
+        .Where("out_rows", 0, kMaxConvSize)
+        .Where("out_columns", 0, kMaxConvSize);
+inline constexpr char kGradientName[] =
+    "xla_ffi_accelerate.conv_general_dilated_kernel_gradient";
+using GradientCall = Call<kGradientName, base, windows, gradient, strides,
+                          padding, base_dilation, window_dilation>;
 
 }  // namespace xla_ffi_accelerate::conv_general_dilated
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateConvGeneralDilatedCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(
+    XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu);
 
 #endif  // ACCELERATE_KERNELS_CONV_GENERAL_DILATED_CONV_GENERAL_DILATED_H_

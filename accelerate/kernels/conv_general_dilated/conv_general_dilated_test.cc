@@ -5,11 +5,10 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "accelerate/kernels/conv_general_dilated/conv_general_dilated_handler.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
@@ -104,6 +103,54 @@ std::vector<T> Want(const DepthwiseConv& conv, const std::vector<T>& base,
   return want;
 }
 
+CallFrame FrameOf(const DepthwiseConv& conv) {
+  const ConvDimension &rows = conv.rows, &columns = conv.columns;
+  const auto pair = [](int64_t of_rows, int64_t of_columns) {
+    return std::vector<int64_t>{of_rows, of_columns};
+  };
+  return CallFrame()
+      .Attr("strides", pair(rows.stride, columns.stride))
+      .Attr("padding", pair(rows.padding, columns.padding))
+      .Attr("base_dilation", pair(rows.base_dilation, columns.base_dilation))
+      .Attr("window_dilation",
+            pair(rows.window_dilation, columns.window_dilation));
+}
+
+template <typename T>
+std::vector<T> RunConv(const DepthwiseConv& conv, std::vector<T> base,
+                       std::vector<T> window, bool is_fused,
+                       int64_t threads = 1) {
+  const int64_t batch = conv.batch, c = conv.channels;
+  const ConvDimension &rows = conv.rows, &columns = conv.columns;
+  std::vector<T> got(batch * rows.result * columns.result * c, -1);
+  const auto status = FrameOf(conv)
+                          .Attr("is_fused", int64_t{is_fused})
+                          .Arg(base, {batch, rows.base, columns.base, c})
+                          .Arg(window, {rows.window, columns.window, c})
+                          .Ret(got, {batch, rows.result, columns.result, c})
+                          .Threads(threads)
+                          .Run(XlaFfiAccelerateConvGeneralDilatedCpu);
+  EXPECT_EQ(status.message, "");
+  return got;
+}
+
+template <typename T>
+std::vector<T> RunGradient(const DepthwiseConv& conv, std::vector<T> base,
+                           std::vector<T> windows, int64_t threads = 1) {
+  const int64_t batch = conv.batch, c = conv.channels;
+  const ConvDimension &rows = conv.rows, &columns = conv.columns;
+  std::vector<T> got(rows.result * columns.result * c, -1);
+  const auto status =
+      FrameOf(conv)
+          .Arg(base, {batch, rows.base, columns.base, c})
+          .Arg(windows, {batch, rows.window, columns.window, c})
+          .Ret(got, {rows.result, columns.result, c})
+          .Threads(threads)
+          .Run(XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu);
+  EXPECT_EQ(status.message, "");
+  return got;
+}
+
 template <typename T>
 class DepthwiseConvTest : public ::testing::Test {};
 using Types = ::testing::Types<float, double>;
@@ -118,12 +165,10 @@ TYPED_TEST(DepthwiseConvTest, SumsInOrder) {
     for (const DepthwiseConv& conv : Convs()) {
       const auto base = Values<T>(2 * 5 * 7 * conv.channels, random);
       const auto window = Values<T>(3 * 2 * conv.channels, random);
-      const std::vector<T> zeros(conv.channels);
       for (const bool is_fused : {false, true}) {
         const auto want = Want(conv, base, window, is_fused && can_fuse);
-        std::vector<T> got(want.size(), -1);
-        RunDepthwiseConv(conv, base.data(), window.data(), zeros.data(),
-                         is_fused, got.data(), {});
+        const auto got = RunConv(conv, base, window, is_fused);
+        ASSERT_EQ(got.size(), want.size());
         for (size_t i = 0; i < got.size(); ++i) {
           ASSERT_EQ(got[i], want[i]) << i << " of " << conv.channels;
           ASSERT_EQ(std::signbit(got[i]), std::signbit(want[i]));
@@ -154,10 +199,8 @@ TYPED_TEST(DepthwiseConvTest, SumsGradients) {
                   size.back() += std::abs(product);
                 });
               });
-      std::vector<T> scratch(DepthwiseKernelGradientScratch(conv));
-      std::vector<T> got(want.size(), -1);
-      RunDepthwiseKernelGradient(conv, base.data(), window.data(),
-                                 scratch.data(), got.data(), {});
+      const auto got = RunGradient(conv, base, window);
+      ASSERT_EQ(got.size(), want.size());
       for (size_t i = 0; i < got.size(); ++i) {
         ASSERT_NEAR(got[i], want[i],
                     12 * size[i] * std::numeric_limits<T>::epsilon());
@@ -167,128 +210,65 @@ TYPED_TEST(DepthwiseConvTest, SumsGradients) {
 }
 
 TEST(DepthwiseConvTest, ZerosBesideTheBaseAreMultiplied) {
-  DepthwiseConv conv = Conv(20, 1, 1, 1, 1);
-  const std::vector<float> base(2 * 5 * 7 * 20, 1), zeros(20);
+  const DepthwiseConv conv = Conv(20, 1, 1, 1, 1);
+  const std::vector<float> base(2 * 5 * 7 * 20, 1);
   const std::vector<float> window(3 * 2 * 20,
                                   std::numeric_limits<float>::infinity());
-  std::vector<float> got(2 * conv.rows.result * conv.columns.result * 20);
-  RunDepthwiseConv(conv, base.data(), window.data(), zeros.data(), true,
-                   got.data(), {});
+  const auto got = RunConv(conv, base, window, true);
   EXPECT_TRUE(std::isnan(got[0]));
   const int64_t middle = 2 * conv.columns.result + 3;
   EXPECT_TRUE(std::isinf(got[middle * 20]));
 }
 
-CallFrame WithGeometry(CallFrame frame) {
-  const std::vector<int64_t> ones = {1, 1}, padding = {1, 0};
-  return frame.Attr("strides", ones)
-      .Attr("padding", padding)
-      .Attr("base_dilation", ones)
-      .Attr("window_dilation", ones);
-}
-
-TEST(ConvGeneralDilatedHandlerTest, ThreadsGiveTheSame) {
+TEST(DepthwiseConvTest, ThreadsGiveTheSame) {
+  DepthwiseConv conv;
+  conv.batch = 4;
+  conv.channels = 24;
+  conv.rows = {90, 3, 90, 1, /*padding=*/1};
+  conv.columns = {80, 3, 78};
   std::mt19937_64 random(1);
-  auto base = Values<float>(4 * 90 * 80 * 24, random);
-  auto small = Values<float>(3 * 3 * 24, random);
-  auto large = Values<float>(4 * 90 * 78 * 24, random);
-  std::vector<float> result(4 * 90 * 78 * 24), gradient(3 * 3 * 24);
-  const auto run = [&](int64_t threads) {
-    const auto conv = WithGeometry(CallFrame()
-                                       .Arg(base, {4, 90, 80, 24})
-                                       .Arg(small, {3, 3, 24})
-                                       .Ret(result, {4, 90, 78, 24})
-                                       .Attr("is_fused", int64_t{1})
-                                       .Threads(threads))
-                          .Run(XlaFfiAccelerateConvGeneralDilatedCpu);
-    EXPECT_EQ(conv.message, "");
-    const auto grad =
-        WithGeometry(CallFrame()
-                         .Arg(base, {4, 90, 80, 24})
-                         .Arg(large, {4, 90, 78, 24})
-                         .Ret(gradient, {3, 3, 24})
-                         .Threads(threads))
-            .Run(XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu);
-    EXPECT_EQ(grad.message, "");
+  const auto base = Values<float>(4 * 90 * 80 * 24, random);
+  const auto small = Values<float>(3 * 3 * 24, random);
+  EXPECT_EQ(RunConv(conv, base, small, true, 3),
+            RunConv(conv, base, small, true));
+  const auto large = Values<float>(4 * 90 * 78 * 24, random);
+  std::swap(conv.rows.window, conv.rows.result);
+  std::swap(conv.columns.window, conv.columns.result);
+  EXPECT_EQ(RunGradient(conv, base, large, 3), RunGradient(conv, base, large));
+}
+
+TEST(DepthwiseConvTest, EmptyArraysAreNone) {
+  DepthwiseConv conv;
+  conv.rows = {4, 2, 4};
+  conv.columns = {5, 2, 4};
+  conv.batch = 0;
+  const std::vector<float> window(4, 1);
+  EXPECT_EQ(RunConv<float>(conv, {}, window, true), std::vector<float>());
+  EXPECT_EQ(RunGradient<float>(conv, {}, {}), std::vector<float>(16));
+  conv.batch = 1;
+  conv.rows.base = conv.columns.base = 0;
+  EXPECT_EQ(RunConv<float>(conv, {}, window, true), std::vector<float>(16));
+}
+
+// No offset overflows.
+TEST(DepthwiseConvTest, EverySpatialSizeIsBounded) {
+  DepthwiseConv conv;
+  const auto message = [&](int64_t rows, int64_t columns) {
+    std::vector<float> none, window(1);
+    return FrameOf(conv)
+        .Attr("is_fused", int64_t{1})
+        .Arg(none, {1, rows, columns, 1})
+        .Arg(window, {1, 1, 1})
+        .Ret(none, {1, 0, 0, 1})
+        .Run(XlaFfiAccelerateConvGeneralDilatedCpu)
+        .message;
   };
-  run(1);
-  const auto want = result;
-  const auto want_gradient = gradient;
-  run(3);
-  EXPECT_EQ(result, want);
-  EXPECT_EQ(gradient, want_gradient);
-}
-
-class HandlerTest : public ::testing::Test {
- protected:
-  CallFrame Frame(CallFrame::Dims base, CallFrame::Dims window,
-                  CallFrame::Dims result) {
-    return WithGeometry(CallFrame()
-                            .Arg(base_, base)
-                            .Arg(window_, window)
-                            .Ret(result_, result)
-                            .Attr("is_fused", int64_t{1}));
-  }
-  CallFrame Good() { return Frame({1, 4, 5, 2}, {2, 2, 2}, {1, 4, 4, 2}); }
-  std::string Message(CallFrame frame) {
-    return frame.Run(XlaFfiAccelerateConvGeneralDilatedCpu).message;
-  }
-
-  std::vector<float> base_ = std::vector<float>(40, 1.0f);
-  std::vector<float> window_ = std::vector<float>(8, 1.0f);
-  std::vector<float> result_ = std::vector<float>(32);
-};
-
-TEST_F(HandlerTest, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(Message(Good()), "");
-  const std::string op = "xla_ffi_accelerate.conv_general_dilated: ";
-  EXPECT_EQ(Message(Frame({4, 5, 2}, {2, 2, 2}, {1, 4, 4, 2})),
-            op + "operand base: expected rank 4, got rank 3");
-  EXPECT_EQ(Message(Frame({1, 4, 5, 2}, {2, 2, 1}, {1, 4, 4, 2})),
-            op + "operand window: expected batch and channels of operand base, "
-                 "of shape (1, 4, 5, 2), got shape (2, 2, 1)");
-  EXPECT_EQ(Message(Frame({1, 4, 5, 2}, {2, 2, 2}, {2, 4, 4, 2})),
-            op + "result: expected batch and channels of operand base, of "
-                 "shape (1, 4, 5, 2), got shape (2, 4, 4, 2)");
-  EXPECT_EQ(Message(Good().Attr("strides", std::vector<int64_t>{1})),
-            op + "attribute strides: expected 2 elements, got 1");
-  EXPECT_EQ(Message(Good().Attr("strides", std::vector<int64_t>{1, 0})),
-            op + "attribute strides: expected 1 to 2^30, got 0");
-  const std::vector<int64_t> huge = {0, int64_t{1} << 40};
-  EXPECT_EQ(Message(Good().Attr("padding", huge)),
-            op + "attribute padding: expected -1073741824 to 2^30, got "
-                 "1099511627776");
-  EXPECT_EQ(
-      Message(Frame({1, int64_t{1} << 40, 0, 2}, {2, 2, 2}, {1, 0, 4, 2})),
-      op + "operand base: expected spatial dimensions up to 2^30, got "
-           "shape (1, 1099511627776, 0, 2)");
-}
-
-TEST_F(HandlerTest, EmptyArraysAreNone) {
-  EXPECT_EQ(Message(Frame({0, 4, 5, 2}, {2, 2, 2}, {0, 4, 4, 2})), "");
-  EXPECT_EQ(Message(Frame({1, 0, 0, 2}, {2, 2, 2}, {1, 2, 2, 2})), "");
-  EXPECT_EQ(result_[0], 0);
-}
-
-TEST_F(HandlerTest, RefusesBadFrames) {
-  testing::ExpectRefusesBadFrames(XlaFfiAccelerateConvGeneralDilatedCpu,
-                                  Good());
-  testing::ExpectRefusesNullData(XlaFfiAccelerateConvGeneralDilatedCpu, Good(),
-                                 "xla_ffi_accelerate.conv_general_dilated",
-                                 {"operand base", "operand window", "result"});
-}
-
-TEST_F(HandlerTest, TheGradientRefusesBadFrames) {
-  const CallFrame frame = WithGeometry(CallFrame()
-                                           .Arg(base_, {1, 4, 5, 2})
-                                           .Arg(window_, {1, 2, 2, 2})
-                                           .Ret(result_, {4, 4, 2}));
-  testing::ExpectRefusesBadFrames(
-      XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu, frame);
-  testing::ExpectRefusesNullData(
-      XlaFfiAccelerateConvGeneralDilatedKernelGradientCpu, frame,
-      "xla_ffi_accelerate.conv_general_dilated_kernel_gradient",
-      {"operand base", "operand window", "result"});
+  EXPECT_EQ(message(kMaxConvSize, 0), "");
+  const auto is_refused = [](const std::string& text, const char* axis) {
+    return text.find(std::string(axis) + " of 0 to 2^30") != std::string::npos;
+  };
+  EXPECT_TRUE(is_refused(message(kMaxConvSize + 1, 0), "base_rows"));
+  EXPECT_TRUE(is_refused(message(0, kMaxConvSize + 1), "base_columns"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/simd_targets.h"
 
@@ -115,8 +116,8 @@ HWY_AFTER_NAMESPACE();
 namespace xla_ffi_accelerate::cumlogsumexp {
 
 template <typename T>
-void Cumlogsumexp(const CumlogsumexpProblem<T>& problem,
-                  const Executor& executor) {
+HWY_NOINLINE void Cumlogsumexp(const CumlogsumexpProblem<T>& problem,
+                               const Executor& executor) {
   if (problem.length == 0) return;
   HWY_EXPORT_T(Table, ScanRows<T>);
   const auto run = HWY_DYNAMIC_POINTER_T(Table);
@@ -126,8 +127,27 @@ void Cumlogsumexp(const CumlogsumexpProblem<T>& problem,
       [&](int64_t begin, int64_t end) noexcept { run(problem, begin, end); });
 }
 
-template void Cumlogsumexp(const CumlogsumexpProblem<float>&, const Executor&);
-template void Cumlogsumexp(const CumlogsumexpProblem<double>&, const Executor&);
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+ffi::Error Run(const CumlogsumexpCall& call, const Executor& executor) {
+  const BatchShape shape = SplitLastAxis(call.get<x>().dims());
+  return call.Dispatch<x>([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const CumlogsumexpProblem<T> problem = {
+        shape.rows, shape.length, call.get<reverse>(), call.get<x>().as(tag),
+        call.get<y>().as(tag)};
+    Cumlogsumexp(problem, executor);
+    return ffi::Error();
+  });
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateCumlogsumexpCpu, Checked<Run>,
+                              BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateCumlogsumexpCpu, CumlogsumexpCall);
 
 }  // namespace xla_ffi_accelerate::cumlogsumexp
 

@@ -4,12 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "accelerate/kernels/cumlogsumexp/cumlogsumexp_handler.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
@@ -114,21 +111,6 @@ TEST(CumlogsumexpHandlerTest, RowsOnThreads) {
   for (int64_t i = 0; i < rows * n; ++i) {
     ASSERT_NEAR(y[i], std::log(static_cast<double>(n - i % n)), 1e-14);
   }
-}
-
-TEST(CumlogsumexpHandlerTest, RefusesBadFrames) {
-  std::vector<float> x(6), y(6);
-  testing::ExpectRefusesBadFrames(
-      XlaFfiAccelerateCumlogsumexpCpu,
-      CallFrame().Arg(x, {2, 3}).Ret(y, {2, 3}).Attr("reverse", false));
-}
-
-TEST(CumlogsumexpHandlerTest, RefusesNullData) {
-  std::vector<float> x(2), y(2);
-  testing::ExpectRefusesNullData(
-      XlaFfiAccelerateCumlogsumexpCpu,
-      CallFrame().Arg(x, {2}).Ret(y, {2}).Attr("reverse", false),
-      "xla_ffi_accelerate.cumlogsumexp", {"operand x", "result y"});
 }
 
 }  // namespace

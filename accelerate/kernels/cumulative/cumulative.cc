@@ -6,14 +6,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "accelerate/core/ordered_key.h"
 #include "accelerate/kernels/cumulative/cumulative_ops.h"
 #include "accelerate/kernels/cumulative/float_lines.h"
 #include "accelerate/kernels/cumulative/sum_line.h"
-#include "xla_ffi/core/dtypes.h"
-#include "xla_ffi/core/half.h"
-#include "xla_ffi/core/host_scratch.h"
+#include "hwy/base.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/lines.h"
-#include "xla_ffi/core/parallel_for.h"
 
 namespace xla_ffi_accelerate::cumulative {
 namespace {
@@ -278,7 +277,7 @@ FloatLines<T> FloatLinesOf(const CumulativeProblem& p, const Task& task) {
 }
 
 template <typename T>
-void Run(const CumulativeProblem& p, const Task& task) {
+void RunTask(const CumulativeProblem& p, const Task& task) {
   if constexpr (!std::is_integral_v<T>) {
     if (IsRounded<T>(p)) return ScanFloatLines(FloatLinesOf<T>(p, task));
   }
@@ -329,36 +328,53 @@ LineWork WorkOf(const CumulativeProblem& p) {
 }  // namespace
 
 template <typename T>
-void Cumulative(const CumulativeProblem& p, const Executor& executor) {
+HWY_NOINLINE void Cumulative(const CumulativeProblem& p,
+                             const Executor& executor) {
   if (p.outer == 0 || p.length == 0 || p.inner == 0) return;
   const LineWork work = WorkOf<T>(p);
   const LinePlan plan = PlanLines(executor, work);
   ForEachLine(
       executor, work.lines, plan,
       [&](int64_t begin, int64_t end) noexcept {
-        for (int64_t i = begin; i < end; ++i) Run<T>(p, TaskAt(p, i));
+        for (int64_t i = begin; i < end; ++i) RunTask<T>(p, TaskAt(p, i));
       },
       [&](int64_t i) {
         const Task task = TaskAt(p, i);
         const int64_t parts = std::min(plan.parts, p.length);
-        if (!RunShared<T>(p, task, parts, executor)) Run<T>(p, task);
+        if (!RunShared<T>(p, task, parts, executor)) RunTask<T>(p, task);
       });
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(T) \
-  template void Cumulative<T>(const CumulativeProblem&, const Executor&)
-XLA_FFI_KIT_INSTANTIATE(int8_t);
-XLA_FFI_KIT_INSTANTIATE(int16_t);
-XLA_FFI_KIT_INSTANTIATE(int32_t);
-XLA_FFI_KIT_INSTANTIATE(int64_t);
-XLA_FFI_KIT_INSTANTIATE(uint8_t);
-XLA_FFI_KIT_INSTANTIATE(uint16_t);
-XLA_FFI_KIT_INSTANTIATE(uint32_t);
-XLA_FFI_KIT_INSTANTIATE(uint64_t);
-XLA_FFI_KIT_INSTANTIATE(Float16);
-XLA_FFI_KIT_INSTANTIATE(BFloat16);
-XLA_FFI_KIT_INSTANTIATE(float);
-XLA_FFI_KIT_INSTANTIATE(double);
-#undef XLA_FFI_KIT_INSTANTIATE
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+ffi::Error Run(const CumulativeCall& call, const Executor& executor) {
+  const AxisShape shape = SplitAxis(call.get<x>().dims(), call.get<axis>());
+  CumulativeProblem problem;
+  problem.outer = shape.outer;
+  problem.length = shape.length;
+  problem.inner = shape.inner;
+  problem.op = static_cast<CumulativeOp>(call.get<op>());
+  problem.reverse = call.get<reverse>() != 0;
+  problem.subnormals_are_zero = SubnormalsAreZero();
+  problem.in = call.get<x>().data();
+  problem.out = call.get<y>().data();
+  return call.Dispatch<x>([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (problem.reverse && IsRounded<T>(problem)) {
+      return call.Invalid<x>("integers for a sum or a product from the end",
+                             "dtype " + DtypeName(call.get<x>().dtype()));
+    }
+    Cumulative<T>(problem, executor);
+    return ffi::Error();
+  });
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateCumulativeCpu, Checked<Run>,
+                              BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateCumulativeCpu, CumulativeCall);
 
 }  // namespace xla_ffi_accelerate::cumulative

@@ -5,32 +5,43 @@
 
 #include <cstdint>
 
-#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::cumulative {
 
 using namespace xla_ffi_kit;  // its types and threads
 
-enum class CumulativeOp { kSum, kProduct, kMax, kMin };
+// y[k] = x[0] op ... op x[k] along `axis`; with `reverse` = 1,
+// x[k] op ... op x[n - 1]. Integers wrap. Floats: sums and products, which are
+// not reversed, in the order of XLA's CPU backend (float_lines.h); maxima and
+// minima as in cumulative_ops.h, a NaN as jnp.nan. y may be x.
+inline constexpr Operand x{"x", RealTypes(), "(...)"};
+inline constexpr Axis axis{"axis", x};
+inline constexpr Word op{"op", "sum", "product", "max", "min"};
+inline constexpr Attribute<int64_t> reverse{"reverse"};
+inline constexpr Result y{"y", x};
+inline constexpr char kName[] = "xla_ffi_accelerate.cumulative";
+using CumulativeCall = Call<kName, x, axis, op, reverse, y>;
+
+enum class CumulativeOp { kSum, kProduct, kMax, kMin };  // as `op` has them
 
 struct CumulativeProblem {
   int64_t outer = 1;  // the arrays are [outer, length, inner]
   int64_t length = 1;
   int64_t inner = 1;
   CumulativeOp op = CumulativeOp::kSum;
-  bool reverse = false;  // from the end
+  bool reverse = false;
   bool subnormals_are_zero = false;
   const void* in = nullptr;
   void* out = nullptr;
 };
 
-// out[k] = in[0] op ... op in[k] for each line; integers wrap. Floats: sums and
-// products not reversed, in the order of XLA's CPU backend (float_lines.h);
-// maxima and minima as in cumulative_ops.h, a NaN as jnp.nan.
-// `out` may be `in`. The elements are of type T, one of RealTypes.
+// The same, of elements of type T, one of RealTypes.
 template <typename T>
 void Cumulative(const CumulativeProblem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_accelerate::cumulative
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateCumulativeCpu);
 
 #endif  // ACCELERATE_KERNELS_CUMULATIVE_CUMULATIVE_H_

@@ -18,7 +18,7 @@
 
 #include "accelerate/kernels/cumulative/float_lines.h"
 #include "hwy/highway.h"
-#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/simd_float-inl.h"
 

@@ -7,8 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "xla_ffi/core/executor.h"
-#include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::dot_general {
 
@@ -17,9 +16,32 @@ using namespace xla_ffi_kit;  // its types and threads
 // Most rows, columns and products per sum.
 inline constexpr int64_t kMaxDotSize = 8;
 
+// As jax.lax.dot_general and StableHLO's dot_general have it: dimensions of
+// `lhs_batch` and `rhs_batch` go together, those of `lhs_contracting` and
+// `rhs_contracting` are summed over, and out has the batch dimensions, the
+// other ones of lhs and those of rhs. Sums have at most kMaxDotSize products,
+// and a matrix of the result as many rows (of lhs) and columns (of rhs); the
+// batch has any size. The scratch is 8 bytes for each dimension of the batch
+// and each thread.
+inline constexpr Operand lhs{"lhs", TypeList<float, double>()};
+inline constexpr Operand rhs{"rhs", SameDtype(lhs)};
+inline constexpr Result out{"out", SameDtype(lhs)};
+inline constexpr Attribute<Dimensions> lhs_batch{"lhs_batch"};
+inline constexpr Attribute<Dimensions> rhs_batch{"rhs_batch"};
+inline constexpr Attribute<Dimensions> lhs_contracting{"lhs_contracting"};
+inline constexpr Attribute<Dimensions> rhs_contracting{"rhs_contracting"};
+// The names of the enumerators of DotOrder, in their order.
+inline constexpr Word order{"order",         "fma",
+                            "multiply_add",  "even_odd_fma",
+                            "fma_then_zero", "multiply_add_then_zero"};
+inline constexpr char kName[] = "xla_ffi_accelerate.dot_general";
+using DotCall = Call<kName, lhs, rhs, out, lhs_batch, rhs_batch,
+                     lhs_contracting, rhs_contracting, order>;
+
 // How the products x[0] y[0], x[1] y[1], ... of a sum are added, since the
 // library that XLA takes for small matrices depends on dtype, processor and
-// release. All begin at 0.
+// release. All begin at 0. With a processor that has no FMA kFma and
+// kEvenOddFma round the products too.
 enum class DotOrder {
   // Adds one product after the other; rounds each product and its addition
   // once.
@@ -61,18 +83,8 @@ struct DotProblem {
   DotOrder order = DotOrder::kFma;
 };
 
-// T: float, double. With a processor that has no FMA kFma and kEvenOddFma round
-// the products too. The scratch is 8 bytes for each dimension of the batch and
-// each thread; without memory for it `out` is undefined.
-template <typename T>
-ScratchStatus DotGeneral(const DotProblem<T>& problem,
-                         const Executor& executor);
-
-extern template ScratchStatus DotGeneral(const DotProblem<float>&,
-                                         const Executor&);
-extern template ScratchStatus DotGeneral(const DotProblem<double>&,
-                                         const Executor&);
-
 }  // namespace xla_ffi_accelerate::dot_general
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateDotGeneralCpu);
 
 #endif  // ACCELERATE_KERNELS_DOT_GENERAL_DOT_GENERAL_H_

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #ifdef __SSE2__
@@ -13,8 +15,8 @@
 #endif
 
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
-#include "xla_ffi/testing/threaded_pool.h"
 // After for_each_simd_target.h.
 #include "hwy/targets.h"
 
@@ -22,6 +24,9 @@ namespace xla_ffi_accelerate::dot_general {
 namespace {
 
 namespace testing = ::xla_ffi_kit::testing;
+
+using testing::CallFrame;
+using Axes = std::vector<int64_t>;
 
 constexpr DotOrder kOrders[] = {DotOrder::kFma, DotOrder::kMultiplyAdd,
                                 DotOrder::kEvenOddFma, DotOrder::kFmaThenZero,
@@ -59,14 +64,46 @@ T Want(DotOrder order, const std::vector<T>& x, const std::vector<T>& y,
   return order >= DotOrder::kFmaThenZero ? sum + T(0) : sum;
 }
 
-// Operands whose dimensions lie in memory in the order that `lhs_order` and
-// `rhs_order` give, outermost first: 0 batch, 1 rows, 2 columns.
+CallFrame Numbers(CallFrame frame, Axes left_batch, Axes right_batch,
+                  Axes left_contracting, Axes right_contracting,
+                  DotOrder how = DotOrder::kFma) {
+  return frame.Attr("lhs_batch", std::move(left_batch))
+      .Attr("rhs_batch", std::move(right_batch))
+      .Attr("lhs_contracting", std::move(left_contracting))
+      .Attr("rhs_contracting", std::move(right_contracting))
+      .Attr("order", std::string(order.list[static_cast<int>(how)]));
+}
+
+// An operand's batch, rows and columns, which lie in memory in the order that
+// `order` gives, outermost first: 0 batch, 1 rows, 2 columns.
+struct Layout {
+  Layout(const std::vector<int>& places, const Axes& sizes)
+      : dims(3), axis(3), stride(3) {
+    int64_t step = 1;
+    for (int i = 2; i >= 0; --i) {
+      dims[i] = sizes[places[i]];
+      axis[places[i]] = i;
+      stride[places[i]] = step;
+      step *= dims[i];
+    }
+  }
+  int64_t At(int64_t b, int64_t i, int64_t j) const {
+    return b * stride[0] + i * stride[1] + j * stride[2];
+  }
+
+  Axes dims;          // as they lie in memory
+  Axes axis, stride;  // of the batch, the rows and the columns
+};
+
 template <typename T>
 struct Case {
   Case(int64_t batch, int64_t m, int64_t k, int64_t n,
-       const std::vector<int>& lhs_order, const std::vector<int>& rhs_order,
-       std::mt19937_64& random)
-      : count(batch),
+       const std::vector<int>& left_places,
+       const std::vector<int>& right_places, std::mt19937_64& random)
+      : dims{batch, m, n},
+        k(k),
+        left(left_places, {batch, m, k}),
+        right(right_places, {batch, k, n}),
         lhs(batch * m * k),
         rhs(batch * k * n),
         out(batch * m * n) {
@@ -77,66 +114,53 @@ struct Case {
     };
     fill(lhs);
     fill(rhs);
-    problem.m = m;
-    problem.n = n;
-    problem.k = k;
-    const auto l = Strides(lhs_order, {batch, m, k});
-    const auto r = Strides(rhs_order, {batch, k, n});
-    problem.batch = {{batch, l[0], r[0]}};
-    for (int64_t i = 0; i < m * k; ++i) {
-      problem.lhs_offsets[i] = i / k * l[1] + i % k * l[2];
-    }
-    for (int64_t i = 0; i < k * n; ++i) {
-      problem.rhs_offsets[i] = i / n * r[1] + i % n * r[2];
-    }
-    problem.lhs = lhs.data();
-    problem.rhs = rhs.data();
-    problem.rhs_size = batch * k * n;
-    problem.out = out.data();
   }
 
-  static std::vector<int64_t> Strides(const std::vector<int>& order,
-                                      const std::vector<int64_t>& sizes) {
-    std::vector<int64_t> strides(3);
-    int64_t stride = 1;
-    for (int i = 2; i >= 0; --i) {
-      strides[order[i]] = stride;
-      stride *= sizes[order[i]];
-    }
-    return strides;
+  void Run(DotOrder how = DotOrder::kFma, int64_t threads = 1) {
+    order = how;
+    std::fill(out.begin(), out.end(), T(7));
+    const auto status =
+        Numbers(
+            CallFrame().Arg(lhs, left.dims).Arg(rhs, right.dims).Ret(out, dims),
+            {left.axis[0]}, {right.axis[0]}, {left.axis[2]}, {right.axis[1]},
+            how)
+            .Threads(threads)
+            .Run(XlaFfiAccelerateDotGeneralCpu);
+    ASSERT_EQ(status.message, "");
   }
 
   T WantAt(int64_t b, int64_t i, int64_t j, bool has_fma) const {
     std::vector<T> x, y;
-    for (int64_t l = 0; l < problem.k; ++l) {
-      x.push_back(lhs[b * problem.batch[0].lhs_stride +
-                      problem.lhs_offsets[i * problem.k + l]]);
-      y.push_back(rhs[b * problem.batch[0].rhs_stride +
-                      problem.rhs_offsets[l * problem.n + j]]);
+    for (int64_t l = 0; l < k; ++l) {
+      x.push_back(lhs[left.At(b, i, l)]);
+      y.push_back(rhs[right.At(b, l, j)]);
     }
-    return Want(problem.order, x, y, has_fma);
+    return Want(order, x, y, has_fma);
   }
 
   void ExpectWanted(bool has_fma) const {
-    for (int64_t b = 0; b < count; ++b) {
-      for (int64_t i = 0; i < problem.m; ++i) {
-        for (int64_t j = 0; j < problem.n; ++j) {
+    const int64_t m = dims[1], n = dims[2];
+    for (int64_t b = 0; b < dims[0]; ++b) {
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
           const T want = WantAt(b, i, j, has_fma);
-          const T got = out[(b * problem.m + i) * problem.n + j];
+          const T got = out[(b * m + i) * n + j];
           if (std::isnan(want) && std::isnan(got)) continue;
           ASSERT_EQ(std::memcmp(&got, &want, sizeof(T)), 0)
-              << problem.m << " x " << problem.k << " x " << problem.n
-              << ", order " << static_cast<int>(problem.order) << ", [" << b
-              << ", " << i << ", " << j << "]: " << got << ", not " << want;
+              << m << " x " << k << " x " << n << ", order "
+              << static_cast<int>(order) << ", [" << b << ", " << i << ", " << j
+              << "]: " << got << ", not " << want;
         }
       }
     }
   }
 
-  int64_t count;
+  Axes dims;
+  int64_t k;
+  Layout left, right;
+  DotOrder order = DotOrder::kFma;
   // Exactly as long as they are: a sanitizer sees what is read beyond.
   std::vector<T> lhs, rhs, out;
-  DotProblem<T> problem;
 };
 
 bool HasFma() {
@@ -163,10 +187,8 @@ TYPED_TEST(DotGeneralTest, EverySizeOrderAndLayout) {
           ++which;
           Case<TypeParam> c(5, m, k, n, layouts[which % 4],
                             layouts[which / 4 % 4], random);
-          for (const DotOrder order : kOrders) {
-            c.problem.order = order;
-            std::fill(c.out.begin(), c.out.end(), TypeParam(7));
-            ASSERT_TRUE(DotGeneral<TypeParam>(c.problem, {}));
+          for (const DotOrder how : kOrders) {
+            ASSERT_NO_FATAL_FAILURE(c.Run(how));
             ASSERT_NO_FATAL_FAILURE(c.ExpectWanted(HasFma()));
           }
         }
@@ -185,7 +207,7 @@ TYPED_TEST(DotGeneralTest, EverySpecialInEveryPlace) {
       for (size_t i = 0; i < 16; ++i) {
         Case<TypeParam> c(2, 4, 4, 4, {0, 1, 2}, {0, 1, 2}, random);
         c.lhs[i] = c.rhs[31 - i] = special;
-        ASSERT_TRUE(DotGeneral<TypeParam>(c.problem, {}));
+        ASSERT_NO_FATAL_FAILURE(c.Run());
         ASSERT_NO_FATAL_FAILURE(c.ExpectWanted(HasFma()));
       }
     }
@@ -199,18 +221,17 @@ TEST(DotGeneralBatchTest, SignsOfFlushedSums) {
   _mm_setcsr(before | 0x8040);  // flush to zero, subnormals are zero
   const double tiny = std::numeric_limits<double>::min();
   std::mt19937_64 random(4);
-  for (const DotOrder order : kOrders) {
+  for (const DotOrder how : kOrders) {
     Case<double> c(1, 4, 4, 3, {0, 1, 2}, {0, 1, 2}, random);
     std::fill(c.lhs.begin(), c.lhs.end(), -tiny);
     std::fill(c.rhs.begin(), c.rhs.end(), 0.01);
-    c.problem.order = order;
-    ASSERT_TRUE(DotGeneral<double>(c.problem, {}));
+    ASSERT_NO_FATAL_FAILURE(c.Run(how));
     for (const double sum : c.out) {
       EXPECT_EQ(sum, 0);
-      EXPECT_EQ(std::signbit(sum), order < DotOrder::kFmaThenZero &&
-                                       order != DotOrder::kMultiplyAdd &&
+      EXPECT_EQ(std::signbit(sum), how < DotOrder::kFmaThenZero &&
+                                       how != DotOrder::kMultiplyAdd &&
                                        HasFma())
-          << static_cast<int>(order);
+          << static_cast<int>(how);
     }
   }
   _mm_setcsr(before);
@@ -221,31 +242,146 @@ TEST(DotGeneralBatchTest, ThreadsShareIt) {
   std::mt19937_64 random(3);
   for (const int64_t n : {3, 4, 7}) {
     Case<float> c(20'011, 4, 4, n, {0, 1, 2}, {1, 2, 0}, random);
-    testing::ThreadedPool pool(3);
-    ASSERT_TRUE(DotGeneral<float>(c.problem, pool));
-    ASSERT_GT(pool.scheduled(), 0);
+    ASSERT_NO_FATAL_FAILURE(c.Run(DotOrder::kFma, /*threads=*/3));
     ASSERT_NO_FATAL_FAILURE(c.ExpectWanted(HasFma()));
   }
 }
 
-// out[a, b] for a batch of two dimensions, each of one operand in another
-// place, and a stride of 0.
-TEST(DotGeneralBatchTest, DimensionsHaveStridesOfTheirOwn) {
-  DotProblem<float> p;
-  p.m = p.n = p.k = 1;
-  p.lhs_offsets[0] = p.rhs_offsets[0] = 0;
-  const std::vector<float> lhs = {1, 2, 3, 4, 5, 6}, rhs = {10, 100};
-  std::vector<float> out(6);
-  p.batch = {{3, 1, 0}, {2, 3, 1}};
-  p.lhs = lhs.data();
-  p.rhs = rhs.data();
-  p.rhs_size = 2;
-  p.out = out.data();
-  ASSERT_TRUE(DotGeneral<float>(p, {}));
-  EXPECT_EQ(out, (std::vector<float>{10, 400, 20, 500, 30, 600}));
-  p.batch = {{0, 1, 0}, {2, 3, 1}};
-  p.out = nullptr;
-  ASSERT_TRUE(DotGeneral<float>(p, {}));
+std::vector<double> Iota(int64_t n) {
+  std::vector<double> values(n);
+  for (int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(i);
+  return values;
+}
+
+// Small integers, whose sums are exact in any order.
+TEST(DotGeneralHandlerTest, DimensionsInAnyPlace) {
+  // lhs[k1, b1, m1, b0, k0, m0], rhs[b0, n0, k0, b1, k1]
+  const int64_t b0 = 3, b1 = 2, m0 = 2, m1 = 4, k0 = 2, k1 = 3, n0 = 5;
+  std::vector<double> lhs = Iota(k1 * b1 * m1 * b0 * k0 * m0);
+  std::vector<double> rhs = Iota(b0 * n0 * k0 * b1 * k1);
+  std::vector<double> out(b0 * b1 * m1 * m0 * n0), want(out.size());
+  size_t at = 0;
+  for (int64_t b = 0; b < b0 * b1; ++b) {
+    for (int64_t m = 0; m < m1 * m0; ++m) {
+      for (int64_t n = 0; n < n0; ++n, ++at) {
+        for (int64_t k = 0; k < k0 * k1; ++k) {
+          const int64_t ib0 = b / b1, ib1 = b % b1, im1 = m / m0, im0 = m % m0,
+                        ik0 = k / k1, ik1 = k % k1;
+          const int64_t l =
+              ((((ik1 * b1 + ib1) * m1 + im1) * b0 + ib0) * k0 + ik0) * m0 +
+              im0;
+          const int64_t r = (((ib0 * n0 + n) * k0 + ik0) * b1 + ib1) * k1 + ik1;
+          want[at] += lhs[l] * rhs[r];
+        }
+      }
+    }
+  }
+  const auto status = Numbers(CallFrame()
+                                  .Arg(lhs, {k1, b1, m1, b0, k0, m0})
+                                  .Arg(rhs, {b0, n0, k0, b1, k1})
+                                  .Ret(out, {b0, b1, m1, m0, n0}),
+                              {3, 1}, {0, 3}, {4, 0}, {2, 4})
+                          .Run(XlaFfiAccelerateDotGeneralCpu);
+  ASSERT_EQ(status.message, "");
+  EXPECT_EQ(out, want);
+}
+
+TEST(DotGeneralHandlerTest, NamesOfOrders) {
+  // 1 + 2^-12 squared is 1 + 2^-11 + 2^-24: the last term is lost where
+  // products are rounded, and what is left over after -(1 + 2^-11) tells.
+  const float x = 1 + 1.0f / 4096, y = 1 + 1.0f / 2048;
+  std::vector<float> lhs = {y, x}, rhs = {-1, x}, out(1);
+  const auto run = [&](const std::string& name) {
+    const auto status =
+        Numbers(CallFrame().Arg(lhs, {1, 2}).Arg(rhs, {2, 1}).Ret(out, {1, 1}),
+                {}, {}, {1}, {0})
+            .Attr("order", name)
+            .Run(XlaFfiAccelerateDotGeneralCpu);
+    EXPECT_EQ(status.message, "");
+    return out[0];
+  };
+  EXPECT_EQ(run("multiply_add"), 0);
+  EXPECT_EQ(run("multiply_add_then_zero"), 0);
+  EXPECT_EQ(run("even_odd_fma"), 0);
+  // Or on a processor without FMA.
+  EXPECT_TRUE(run("fma") == 1.0f / (1 << 24) || run("fma") == 0);
+  EXPECT_EQ(run("fma_then_zero"), run("fma"));
+}
+
+TEST(DotGeneralHandlerTest, NothingToSumIsZero) {
+  std::vector<float> none, out(8, 7), nothing;
+  EXPECT_EQ(Numbers(CallFrame()
+                        .Arg(none, {2, 2, 0})
+                        .Arg(none, {2, 0, 2})
+                        .Ret(out, {2, 2, 2}),
+                    {0}, {0}, {2}, {1})
+                .Run(XlaFfiAccelerateDotGeneralCpu)
+                .message,
+            "");
+  EXPECT_EQ(out, std::vector<float>(8, 0));
+  EXPECT_EQ(Numbers(CallFrame()
+                        .Arg(none, {0, 2, 2})
+                        .Arg(none, {0, 2, 2})
+                        .Ret(nothing, {0, 2, 2}),
+                    {0}, {0}, {2}, {1})
+                .Run(XlaFfiAccelerateDotGeneralCpu)
+                .message,
+            "");
+}
+
+class DotGeneralErrorTest : public ::testing::Test {
+ protected:
+  std::vector<float> lhs_ = std::vector<float>(1000),
+                     rhs_ = std::vector<float>(1000),
+                     out_ = std::vector<float>(1000);
+
+  CallFrame Operands(Axes lhs, Axes rhs, Axes out) {
+    return CallFrame().Arg(lhs_, lhs).Arg(rhs_, rhs).Ret(out_, out);
+  }
+
+  static std::string Message(CallFrame frame) {
+    return frame.Run(XlaFfiAccelerateDotGeneralCpu).message;
+  }
+};
+
+TEST_F(DotGeneralErrorTest, SaysWhatItExpects) {
+  const std::string op = "xla_ffi_accelerate.dot_general: ";
+  const auto operands = Operands({6, 2, 3}, {6, 3, 4}, {6, 2, 4});
+  EXPECT_EQ(Message(Numbers(operands, {0}, {0}, {3}, {1})),
+            op + "attribute lhs_contracting: expected different dimensions of "
+                 "an operand of rank 3, got 3");
+  EXPECT_EQ(Message(Numbers(operands, {0}, {1}, {2}, {1})),
+            op + "attribute rhs_contracting: expected different dimensions of "
+                 "an operand of rank 3, got 1");
+  EXPECT_EQ(Message(Numbers(operands, {-1}, {0}, {2}, {1})),
+            op + "attribute lhs_batch: expected different dimensions of an "
+                 "operand of rank 3, got -1");
+  EXPECT_EQ(Message(Numbers(operands, {0}, {}, {2}, {1})),
+            op + "operand rhs: batch dimensions: expected (6) like operand "
+                 "lhs, got ()");
+  EXPECT_EQ(Message(Numbers(operands, {0}, {0}, {1}, {1})),
+            op + "operand rhs: contracting dimensions: expected (2) like "
+                 "operand lhs, got (3)");
+  EXPECT_EQ(Message(Numbers(Operands({6, 2, 3}, {6, 3, 4}, {6, 4, 2}), {0}, {0},
+                            {2}, {1})),
+            op + "result out: expected shape (6, 2, 4) from the operands, got "
+                 "shape (6, 4, 2)");
+}
+
+TEST_F(DotGeneralErrorTest, RefusesWhatIsNotSmall) {
+  const std::string op = "xla_ffi_accelerate.dot_general: ";
+  EXPECT_EQ(Message(Numbers(Operands({2, 3, 9}, {2, 9, 3}, {2, 3, 3}), {0}, {0},
+                            {2}, {1})),
+            op + "operand lhs: contracting dimensions: expected at most 8 "
+                 "elements together, got (9)");
+  EXPECT_EQ(Message(Numbers(Operands({2, 3, 3, 2}, {2, 2, 3}, {2, 3, 3, 3}),
+                            {0}, {0}, {3}, {1})),
+            op + "operand lhs: other dimensions: expected at most 8 elements "
+                 "together, got (3, 3)");
+  EXPECT_EQ(Message(Numbers(Operands({2, 3, 2}, {2, 2, 9}, {2, 3, 9}), {0}, {0},
+                            {2}, {1})),
+            op + "operand rhs: other dimensions: expected at most 8 elements "
+                 "together, got (9)");
 }
 
 }  // namespace

@@ -6,12 +6,19 @@
 #include <cstdint>
 
 #include "accelerate/core/ordered_key.h"
-#include "xla_ffi/core/executor.h"
-#include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::isin {
 
 using namespace xla_ffi_kit;  // its types and threads
+
+// Whether each element equals one of its row's tests. -0.0 equals 0.0, NaN
+// equals nothing. RESOURCE_EXHAUSTED when memory is short.
+inline constexpr Operand element{"element", KeyTypes(), "(..., n)"};
+inline constexpr Operand test{"test", SameDtype(element), "(..., m)"};
+inline constexpr Result is_in{"is_in", TypeList<bool>(), SameShape(element)};
+inline constexpr char kName[] = "xla_ffi_accelerate.isin";
+using IsinCall = Call<kName, element, test, is_in>;
 
 struct IsinProblem {
   int64_t rows = 0;
@@ -23,8 +30,7 @@ struct IsinProblem {
   bool* is_in = nullptr;          // rows * elements
 };
 
-// Whether each element equals one of its row's tests: has its code. NaN equals
-// nothing.
+// The same: elements are equal that have the same code.
 //
 // A hash table of the tests, of 2 to 4 times their size, whose searches are
 // bounded; tests that do not fit into one so are sorted instead and searched
@@ -32,5 +38,7 @@ struct IsinProblem {
 ScratchStatus Isin(const IsinProblem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_accelerate::isin
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateIsinCpu);
 
 #endif  // ACCELERATE_KERNELS_ISIN_ISIN_H_

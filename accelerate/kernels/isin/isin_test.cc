@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "accelerate/core/ordered_key.h"
-#include "accelerate/kernels/isin/isin_handler.h"
 #include "accelerate/kernels/isin/key_set.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_accelerate::isin {
@@ -134,48 +132,6 @@ TEST(IsinHandlerTest, OnThreads) {
       ASSERT_EQ(out[i], i == 3 || i == 5 || i == (rows == 1 ? 70'000 : 70'035));
     }
   }
-}
-
-TEST(IsinHandlerTest, RefusesBadFrames) {
-  std::vector<float> x(6), y(4);
-  std::vector<uint8_t> out(6);
-  testing::ExpectRefusesBadFrames(
-      XlaFfiAccelerateIsinCpu, CallFrame().Arg(x, {2, 3}).Arg(y, {2, 2}).Ret(
-                                   XLA_FFI_DataType_PRED, out.data(), {2, 3}));
-}
-
-TEST(IsinHandlerTest, RefusesWhatDoesNotFit) {
-  std::vector<float> x(6), y(6);
-  std::vector<int32_t> k(6);
-  std::vector<uint8_t> out(6);
-  const auto run = [&](auto& test, CallFrame::Dims dims) {
-    return CallFrame()
-        .Arg(x, {2, 3})
-        .Arg(test, dims)
-        .Ret(XLA_FFI_DataType_PRED, out.data(), {2, 3})
-        .Run(XlaFfiAccelerateIsinCpu)
-        .message;
-  };
-  EXPECT_EQ(
-      run(k, {2, 3}),
-      "xla_ffi_accelerate.isin: operand test: expected dtype f32 like operand "
-      "element, got dtype s32");
-  EXPECT_EQ(
-      run(y, {3, 2}),
-      "xla_ffi_accelerate.isin: operand test: expected shape (2, 2) matching "
-      "operand element except in the last dimension, got shape (3, 2)");
-  EXPECT_EQ(run(y, {2, 2}), "");
-}
-
-TEST(IsinHandlerTest, RefusesNullDataOfElements) {
-  std::vector<float> x(3), y(2);
-  std::vector<uint8_t> out(3);
-  testing::ExpectRefusesNullData(
-      XlaFfiAccelerateIsinCpu,
-      CallFrame().Arg(x, {3}).Arg(y, {2}).Ret(XLA_FFI_DataType_PRED, out.data(),
-                                              {3}),
-      "xla_ffi_accelerate.isin",
-      {"operand element", "operand test", "result is_in"});
 }
 
 }  // namespace

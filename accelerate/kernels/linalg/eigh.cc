@@ -7,6 +7,7 @@
 
 #include "accelerate/kernels/linalg/linalg.h"
 #include "accelerate/kernels/linalg/linalg_parallel.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -183,22 +184,33 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace xla_ffi_accelerate::linalg {
+namespace {
 
-template <typename T>
-void Eigh(int64_t batch, int64_t n, bool is_lower, const T* a, T* v, T* w,
-          const Executor& executor) {
-  HWY_EXPORT_T(Table, EighBlocks<T>);
-  const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  // The rotations take as long as 8 factorizations.
-  ForMatrices<T>(batch, 8 * n * n, executor, [&](int64_t begin, int64_t end) {
-    run(n, is_lower, a, v, w, begin, end);
+namespace ffi = ::xla::ffi;
+
+ffi::Error RunEigh(const EighCall& call, const Executor& executor) {
+  const Dimensions dims = call.get<a>().dims();
+  const bool reads_lower = call.get<is_lower>() != 0;
+  return call.Dispatch<a>([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    HWY_EXPORT_T(Table, EighBlocks<T>);
+    const auto run = HWY_DYNAMIC_POINTER_T(Table);
+    const int64_t n = dims.back();
+    // The rotations take as long as 8 factorizations.
+    ForMatrices<T>(
+        BatchOf(dims), 8 * n * n, executor, [&](int64_t begin, int64_t end) {
+          run(n, reads_lower, call.get<a>().as(tag), call.get<v>().as(tag),
+              call.get<w>().as(tag), begin, end);
+        });
+    return ffi::Error();
   });
 }
 
-template void Eigh<float>(int64_t, int64_t, bool, const float*, float*, float*,
-                          const Executor&);
-template void Eigh<double>(int64_t, int64_t, bool, const double*, double*,
-                           double*, const Executor&);
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgEighCpu, Checked<RunEigh>,
+                              BindCall<RunEigh>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgEighCpu, EighCall);
 
 }  // namespace xla_ffi_accelerate::linalg
 

@@ -18,6 +18,7 @@
 
 #include "accelerate/kernels/linalg/linalg.h"
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
 namespace xla_ffi_accelerate::linalg {
@@ -91,10 +92,16 @@ struct Results {
 };
 
 template <typename T>
-Results<T> Run(const std::vector<T>& a, int64_t n) {
+Results<T> Run(std::vector<T> a, int64_t n) {
   const auto batch = static_cast<int64_t>(a.size()) / (n * n);
   Results<T> r{std::vector<T>(a.size()), std::vector<T>(batch * n)};
-  Eigh(batch, n, true, a.data(), r.v.data(), r.w.data(), {});
+  const testing::Status status = testing::CallFrame()
+                                     .Arg(a, {batch, n, n})
+                                     .Ret(r.v, {batch, n, n})
+                                     .Ret(r.w, {batch, n})
+                                     .Attr("is_lower", int64_t{1})
+                                     .Run(XlaFfiAccelerateLinalgEighCpu);
+  EXPECT_EQ(status.message, "");
   return r;
 }
 

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "accelerate/kernels/linalg/linalg_parallel.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -191,46 +193,92 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace xla_ffi_accelerate::linalg {
+namespace {
 
-template <typename T>
-void Lu(int64_t batch, int64_t n, const T* a, T* lu, int32_t* pivots,
-        int32_t* permutation, const Executor& executor) {
-  HWY_EXPORT_T(Table, LuBlocks<T>);
-  const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  ForMatrices<T>(batch, n * n, executor, [&](int64_t begin, int64_t end) {
-    run(n, a, lu, pivots, permutation, begin, end);
+namespace ffi = ::xla::ffi;
+
+ffi::Error RunLu(const LuCall& call, const Executor& executor) {
+  const Dimensions dims = call.get<a>().dims();
+  return call.Dispatch<a>([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    HWY_EXPORT_T(Table, LuBlocks<T>);
+    const auto run = HWY_DYNAMIC_POINTER_T(Table);
+    const int64_t n = dims.back();
+    ForMatrices<T>(BatchOf(dims), n * n, executor,
+                   [&](int64_t begin, int64_t end) {
+                     run(n, call.get<a>().as(tag), call.get<lu>().as(tag),
+                         call.get<pivots>().as<int32_t>(),
+                         call.get<permutation>().as<int32_t>(), begin, end);
+                   });
+    return ffi::Error();
   });
 }
 
-template <typename T>
-void Cholesky(int64_t batch, int64_t n, const T* a, T* l,
-              const Executor& executor) {
-  HWY_EXPORT_T(Table, CholeskyBlocks<T>);
-  const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  ForMatrices<T>(batch, n * n, executor,
-                 [&](int64_t begin, int64_t end) { run(n, a, l, begin, end); });
+ffi::Error RunCholesky(const CholeskyCall& call, const Executor& executor) {
+  const Dimensions dims = call.get<a>().dims();
+  return call.Dispatch<a>([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    HWY_EXPORT_T(Table, CholeskyBlocks<T>);
+    const auto run = HWY_DYNAMIC_POINTER_T(Table);
+    const int64_t n = dims.back();
+    ForMatrices<T>(
+        BatchOf(dims), n * n, executor, [&](int64_t begin, int64_t end) {
+          run(n, call.get<a>().as(tag), call.get<l>().as(tag), begin, end);
+        });
+    return ffi::Error();
+  });
 }
 
-template <typename T>
-void SolveTriangular(const TriangularSolve& solve, const T* a, const T* b, T* x,
-                     const Executor& executor) {
-  HWY_EXPORT_T(Table, SolveBlocks<T>);
-  const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  const int64_t elements = solve.n * (solve.n + solve.columns);
-  ForMatrices<T>(
-      solve.batch, elements, executor,
-      [&](int64_t begin, int64_t end) { run(solve, a, b, x, begin, end); });
+TriangularSolve SolveOf(const SolveCall& call) {
+  const Dimensions dims = call.get<b>().dims();
+  TriangularSolve solve;
+  solve.batch = BatchOf(dims);
+  solve.n = call.get<a>().dims().back();
+  solve.is_left = call.get<is_left>() != 0;
+  solve.columns = dims[dims.size() - (solve.is_left ? 1 : 2)];
+  solve.is_lower = call.get<is_lower>() != 0;
+  solve.is_transposed = call.get<is_transposed>() != 0;
+  solve.is_diagonal_one = call.get<is_diagonal_one>() != 0;
+  return solve;
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(T)                                             \
-  template void Lu<T>(int64_t, int64_t, const T*, T*, int32_t*, int32_t*,      \
-                      const Executor&);                                        \
-  template void Cholesky<T>(int64_t, int64_t, const T*, T*, const Executor&);  \
-  template void SolveTriangular<T>(const TriangularSolve&, const T*, const T*, \
-                                   T*, const Executor&)
-XLA_FFI_KIT_INSTANTIATE(float);
-XLA_FFI_KIT_INSTANTIATE(double);
-#undef XLA_FFI_KIT_INSTANTIATE
+ffi::Error RunSolve(const SolveCall& call, const Executor& executor) {
+  const TriangularSolve solve = SolveOf(call);
+  const Dimensions dims = call.get<b>().dims();
+  if (dims[dims.size() - (solve.is_left ? 2 : 1)] != solve.n) {
+    return call.Invalid<b>(std::to_string(solve.n) +
+                               (solve.is_left ? " rows" : " columns") +
+                               " like operand a",
+                           "shape " + ShapeText(dims));
+  }
+  if (Product(dims) == 0) return {};
+  return call.Dispatch<a>([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    HWY_EXPORT_T(Table, SolveBlocks<T>);
+    const auto run = HWY_DYNAMIC_POINTER_T(Table);
+    ForMatrices<T>(solve.batch, solve.n * (solve.n + solve.columns), executor,
+                   [&](int64_t begin, int64_t end) {
+                     run(solve, call.get<a>().as(tag), call.get<b>().as(tag),
+                         call.get<x>().as(tag), begin, end);
+                   });
+    return ffi::Error();
+  });
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgLuCpu, Checked<RunLu>,
+                              BindCall<RunLu>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgLuCpu, LuCall);
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgCholeskyCpu,
+                              Checked<RunCholesky>, BindCall<RunCholesky>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgCholeskyCpu, CholeskyCall);
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgTriangularSolveCpu,
+                              Checked<RunSolve>, BindCall<RunSolve>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateLinalgTriangularSolveCpu,
+                             SolveCall);
 
 }  // namespace xla_ffi_accelerate::linalg
 

@@ -1,44 +1,66 @@
-// Factorizations of many small matrices, and solves, on the CPU. Each lane of a
-// vector holds a matrix.
+// Factorizations of many small matrices, and solves, on the CPU.
+//
+// Matrices are n x n, row-major, one after the other; n is 1 to kMaxMatrix.
 
 #ifndef ACCELERATE_KERNELS_LINALG_LINALG_H_
 #define ACCELERATE_KERNELS_LINALG_LINALG_H_
 
 #include <cstdint>
 
-#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::linalg {
 
 using namespace xla_ffi_kit;  // its types and threads
 
-// Matrices are n x n, row-major, one after the other; n is 1 to kMaxMatrix.
 inline constexpr int64_t kMaxMatrix = 16;
 
+inline constexpr auto a =
+    Operand{"a", TypeList<float, double>(), "(..., n, n)"}.Where("n", 1,
+                                                                 kMaxMatrix);
+
 // LU factorization by rows with partial pivoting: `a` = P L U, L unit lower
-// triangular, both in `lu`. In step k rows k and pivots[k] are swapped: that of
-// the first largest magnitude. A column without one, all of it 0.0, is left.
-// permutation: which row of `a` each row of L U is. T: float or double.
-template <typename T>
-void Lu(int64_t batch, int64_t n, const T* a, T* lu, int32_t* pivots,
-        int32_t* permutation, const Executor& executor);
+// triangular, both in `lu`. In step k rows k and pivots[k], counted from 0, are
+// swapped: that of the first largest magnitude. A column without one, all of it
+// 0.0, is left. permutation: which row of `a` each row of L U is.
+inline constexpr Result lu{"lu", a};
+inline constexpr Result pivots{"pivots", TypeList<int32_t>(), "(..., n)"};
+inline constexpr Result permutation{"permutation", TypeList<int32_t>(),
+                                    "(..., n)"};
+inline constexpr char kLuName[] = "xla_ffi_accelerate.linalg_lu";
+using LuCall = Call<kLuName, a, lu, pivots, permutation>;
 
 // Computes the lower triangle `l` of `a` = L L^T, with zeros above. All of `l`
 // is NaN if a pivot is <= 0; a NaN in `a` only spreads. Only the lower triangle
-// of `a` is read. T: float or double.
-template <typename T>
-void Cholesky(int64_t batch, int64_t n, const T* a, T* l,
-              const Executor& executor);
+// of `a` is read.
+inline constexpr Result l{"l", a};
+inline constexpr char kCholeskyName[] = "xla_ffi_accelerate.linalg_cholesky";
+using CholeskyCall = Call<kCholeskyName, a, l>;
 
-// Eigenvalues w[n] of a symmetric matrix, rising, and eigenvectors, the columns
-// of v[n, n], by Jacobi's rotations. Of `a` one triangle is read. All of a
-// matrix that is not finite is NaN. Eigenvalues are within 16 eps of the
-// largest, 4 n eps where n > 4; rows and columns that are coupled with no
-// others have theirs as if they were a matrix of their own. T: float or double.
-template <typename T>
-void Eigh(int64_t batch, int64_t n, bool is_lower, const T* a, T* v, T* w,
-          const Executor& executor);
+// Eigenvalues w of symmetric matrices, rising, and eigenvectors, the columns of
+// v, by Jacobi's rotations. Of `a` one triangle is read. All of a matrix that
+// is not finite is NaN. Eigenvalues are within 16 eps of the largest, 4 n eps
+// where n > 4; rows and columns that are coupled with no others have theirs as
+// if they were a matrix of their own.
+inline constexpr Result v{"v", a};
+inline constexpr Result w{"w", SameDtype(a), "(..., n)"};
+inline constexpr Attribute<int64_t> is_lower{"is_lower"};
+inline constexpr char kEighName[] = "xla_ffi_accelerate.linalg_eigh";
+using EighCall = Call<kEighName, a, v, w, is_lower>;
 
+// Solves a x = b, or x a = b, for x. A zero in the diagonal gives what dividing
+// by it does.
+inline constexpr Operand b{"b", SameDtype(a), "(..., rows, columns)"};
+inline constexpr Result x{"x", b};
+inline constexpr Attribute<int64_t> is_left{"is_left"};
+inline constexpr Attribute<int64_t> is_transposed{"is_transposed"};
+inline constexpr Attribute<int64_t> is_diagonal_one{"is_diagonal_one"};
+inline constexpr char kSolveName[] =
+    "xla_ffi_accelerate.linalg_triangular_solve";
+using SolveCall = Call<kSolveName, a, b, x, is_left, is_lower, is_transposed,
+                       is_diagonal_one>;
+
+// What these attributes say.
 struct TriangularSolve {
   int64_t batch = 1;
   int64_t n = 1;
@@ -49,12 +71,11 @@ struct TriangularSolve {
   bool is_diagonal_one = false;  // whatever is in the diagonal of a
 };
 
-// Solves a x = b, or x a = b, for x, like b. A zero in the diagonal gives what
-// dividing by it does. T: float or double.
-template <typename T>
-void SolveTriangular(const TriangularSolve& solve, const T* a, const T* b, T* x,
-                     const Executor& executor);
-
 }  // namespace xla_ffi_accelerate::linalg
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgLuCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgCholeskyCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgEighCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgTriangularSolveCpu);
 
 #endif  // ACCELERATE_KERNELS_LINALG_LINALG_H_

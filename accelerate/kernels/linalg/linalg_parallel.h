@@ -6,9 +6,19 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "xla_ffi/core/batch_shape.h"
+#include "xla_ffi/core/checks.h"
+#include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/parallel_for.h"
 
 namespace xla_ffi_accelerate::linalg {
+
+using namespace xla_ffi_kit;  // its types and threads
+
+// How many matrices there are.
+inline int64_t BatchOf(Dimensions matrices) {
+  return Product(matrices.first(matrices.size() - 2));
+}
 
 // Calls run(begin, end) on parts of the batch that vectors fill.
 template <typename T, typename Run>

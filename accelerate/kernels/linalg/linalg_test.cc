@@ -10,9 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/kernels/linalg/linalg_handler.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
@@ -42,6 +40,37 @@ std::vector<T> Matrices(int64_t batch, int64_t n, int64_t shift) {
 }
 
 template <typename T>
+void Lu(int64_t batch, int64_t n, std::vector<T>& a, std::vector<T>& lu,
+        std::vector<int32_t>& pivots, std::vector<int32_t>& permutation,
+        int64_t threads = 1) {
+  ASSERT_EQ(CallFrame()
+                .Arg(a, {batch, n, n})
+                .Ret(lu, {batch, n, n})
+                .Ret(pivots, {batch, n})
+                .Ret(permutation, {batch, n})
+                .Threads(threads)
+                .Run(XlaFfiAccelerateLinalgLuCpu)
+                .message,
+            "");
+}
+
+template <typename T>
+testing::Status Solve(const TriangularSolve& p, std::vector<T>& a,
+                      std::vector<T>& b, std::vector<T>& x) {
+  const CallFrame::Dims dims = {p.batch, p.is_left ? p.n : p.columns,
+                                p.is_left ? p.columns : p.n};
+  return CallFrame()
+      .Arg(a, {p.batch, p.n, p.n})
+      .Arg(b, dims)
+      .Ret(x, dims)
+      .Attr("is_left", int64_t{p.is_left})
+      .Attr("is_lower", int64_t{p.is_lower})
+      .Attr("is_transposed", int64_t{p.is_transposed})
+      .Attr("is_diagonal_one", int64_t{p.is_diagonal_one})
+      .Run(XlaFfiAccelerateLinalgTriangularSolveCpu);
+}
+
+template <typename T>
 class LinalgTest : public ::testing::Test {};
 using Types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(LinalgTest, Types);
@@ -51,10 +80,10 @@ TYPED_TEST(LinalgTest, FactorsMultiplyToTheMatrix) {
   testing::ForEachSimdTarget([&] {
     for (int64_t n = 1; n <= kMaxMatrix; ++n) {
       for (const int64_t batch : {1, 16, 21}) {
-        const auto a = Matrices<T>(batch, n, 1);
+        auto a = Matrices<T>(batch, n, 1);
         std::vector<T> lu(a.size());
         std::vector<int32_t> pivots(batch * n, -1), rows(batch * n, -1);
-        Lu(batch, n, a.data(), lu.data(), pivots.data(), rows.data(), {});
+        Lu(batch, n, a, lu, pivots, rows);
         for (int64_t i = 0; i < batch; ++i) {
           const T* const f = &lu[i * n * n];
           for (int64_t r = 0; r < n; ++r) {
@@ -79,20 +108,20 @@ TYPED_TEST(LinalgTest, FactorsMultiplyToTheMatrix) {
 
 TYPED_TEST(LinalgTest, TheFirstOfEqualPivotsWins) {
   using T = TypeParam;
-  const std::vector<T> a = {1, 5, 1, -2, 1, 3, 2, 4, 9};
+  std::vector<T> a = {1, 5, 1, -2, 1, 3, 2, 4, 9};
   std::vector<T> lu(9);
   std::vector<int32_t> pivots(3), rows(3);
-  Lu(1, 3, a.data(), lu.data(), pivots.data(), rows.data(), {});
+  Lu(1, 3, a, lu, pivots, rows);
   EXPECT_EQ(pivots, (std::vector<int32_t>{1, 1, 2}));
   EXPECT_EQ(rows, (std::vector<int32_t>{1, 0, 2}));
 }
 
 TYPED_TEST(LinalgTest, AColumnOfZerosIsLeft) {
   using T = TypeParam;
-  const std::vector<T> a = {0, 1, 0, 2};
+  std::vector<T> a = {0, 1, 0, 2};
   std::vector<T> lu(4);
   std::vector<int32_t> pivots(2), rows(2);
-  Lu(1, 2, a.data(), lu.data(), pivots.data(), rows.data(), {});
+  Lu(1, 2, a, lu, pivots, rows);
   EXPECT_EQ(lu, (std::vector<T>{0, 1, 0, 2}));
 }
 
@@ -104,7 +133,12 @@ TYPED_TEST(LinalgTest, CholeskyFactorsMultiplyToTheMatrix) {
       auto a = Matrices<T>(batch, n, 0);
       a[7 * n * n] = -1;  // matrix 7 is not positive definite
       std::vector<T> l(a.size());
-      Cholesky(batch, n, a.data(), l.data(), {});
+      ASSERT_EQ(CallFrame()
+                    .Arg(a, {batch, n, n})
+                    .Ret(l, {batch, n, n})
+                    .Run(XlaFfiAccelerateLinalgCholeskyCpu)
+                    .message,
+                "");
       for (int64_t i = 0; i < batch; ++i) {
         const T* const f = &l[i * n * n];
         for (int64_t r = 0; r < n; ++r) {
@@ -143,7 +177,14 @@ TYPED_TEST(LinalgTest, EigenvectorsAreStretched) {
           if (!is_there) a[3 * n * n + e] = a[7 * n * n];
         }
         std::vector<T> v(a.size()), w(batch * n);
-        Eigh(batch, n, is_lower, a.data(), v.data(), w.data(), {});
+        ASSERT_EQ(CallFrame()
+                      .Arg(a, {batch, n, n})
+                      .Ret(v, {batch, n, n})
+                      .Ret(w, {batch, n})
+                      .Attr("is_lower", int64_t{is_lower})
+                      .Run(XlaFfiAccelerateLinalgEighCpu)
+                      .message,
+                  "");
         for (int64_t i = 0; i < batch; ++i) {
           const T *m = &a[i * n * n], *vectors = &v[i * n * n];
           for (int64_t k = 0; k < n; ++k) {
@@ -198,7 +239,7 @@ TYPED_TEST(LinalgTest, SolutionsSolve) {
         auto b = Matrices<T>(p.batch, n, 0);
         b.resize(p.batch * n * p.columns, T(1));
         std::vector<T> x(b.size());
-        SolveTriangular(p, a.data(), b.data(), x.data(), {});
+        ASSERT_EQ(Solve(p, a, b, x).message, "");
         // The matrix that is meant.
         const auto element = [&](int64_t i, int64_t r, int64_t c) -> double {
           if (p.is_transposed) std::swap(r, c);
@@ -227,115 +268,38 @@ TYPED_TEST(LinalgTest, SolutionsSolve) {
   });
 }
 
-class HandlerTest : public ::testing::Test {
- protected:
-  std::vector<float> a_ = Matrices<float>(5, 3, 1);
-  std::vector<float> out_ = std::vector<float>(45);
-  std::vector<float> values_ = std::vector<float>(15);
-  std::vector<int32_t> pivots_ = std::vector<int32_t>(15);
-  std::vector<int32_t> rows_ = std::vector<int32_t>(15);
-  const CallFrame::Dims dims_ = {5, 3, 3};
-
-  CallFrame LuFrame() {
+TEST(LinalgHandlerTest, RefusesOtherRowsThanAHas) {
+  std::vector<float> a(9), b(6), x(6);
+  const auto message = [&](const CallFrame::Dims& dims, int64_t left) {
     return CallFrame()
-        .Arg(a_, dims_)
-        .Ret(out_, dims_)
-        .Ret(pivots_, {5, 3})
-        .Ret(rows_, {5, 3});
-  }
-  CallFrame EighFrame() {
-    return CallFrame()
-        .Arg(a_, dims_)
-        .Ret(out_, dims_)
-        .Ret(values_, {5, 3})
-        .Attr("is_lower", int64_t{1});
-  }
-  CallFrame SolveFrame(CallFrame::Dims b) {
-    return CallFrame()
-        .Arg(a_, dims_)
-        .Arg(a_, b)
-        .Ret(out_, b)
-        .Attr("is_left", int64_t{1})
+        .Arg(a, {3, 3})
+        .Arg(b, dims)
+        .Ret(x, dims)
+        .Attr("is_left", left)
         .Attr("is_lower", int64_t{1})
         .Attr("is_transposed", int64_t{0})
-        .Attr("is_diagonal_one", int64_t{0});
-  }
-};
-
-TEST_F(HandlerTest, RefuseWhatDoesNotFit) {
-  const auto cholesky = [&](const CallFrame::Dims& dims) {
-    return CallFrame()
-        .Arg(a_, dims)
-        .Ret(out_, dims)
-        .Run(XlaFfiAccelerateLinalgCholeskyCpu)
+        .Attr("is_diagonal_one", int64_t{1})
+        .Run(XlaFfiAccelerateLinalgTriangularSolveCpu)
         .message;
   };
+  EXPECT_EQ(message({3, 2}, 1), "");
+  EXPECT_EQ(message({2, 3}, 0), "");
   const std::string refused =
-      "xla_ffi_accelerate.linalg_cholesky: operand a: expected square matrices "
-      "of 1 to 16 rows, got shape ";
-  EXPECT_EQ(cholesky({5, 9}), refused + "(5, 9)");
-  a_.resize(17 * 17);
-  out_.resize(17 * 17);
-  EXPECT_EQ(cholesky({1, 16, 16}), "");
-  EXPECT_EQ(cholesky({1, 17, 17}), refused + "(1, 17, 17)");
-  EXPECT_EQ(
-      SolveFrame({5, 2, 3})
-          .Run(XlaFfiAccelerateLinalgTriangularSolveCpu)
-          .message,
-      "xla_ffi_accelerate.linalg_triangular_solve: operand b: expected shape "
-      "(5, 3, 3) of rows of operand a, got shape (5, 2, 3)");
-  auto values = EighFrame();
-  values.rets()[1].dims = {5, 2};
-  EXPECT_EQ(
-      values.Run(XlaFfiAccelerateLinalgEighCpu).message,
-      "xla_ffi_accelerate.linalg_eigh: result w: expected shape (5, 3) of the "
-      "rows of operand a, got shape (5, 2)");
-  auto frame = LuFrame();
-  frame.rets()[1].dims = {5, 2};
-  EXPECT_EQ(
-      frame.Run(XlaFfiAccelerateLinalgLuCpu).message,
-      "xla_ffi_accelerate.linalg_lu: result pivots: expected shape (5, 3) of "
-      "the rows of operand a, got shape (5, 2)");
+      "xla_ffi_accelerate.linalg_triangular_solve: operand b: expected 3 ";
+  EXPECT_EQ(message({2, 3}, 1),
+            refused + "rows like operand a, got shape (2, 3)");
+  EXPECT_EQ(message({3, 2}, 0),
+            refused + "columns like operand a, got shape (3, 2)");
 }
 
-TEST_F(HandlerTest, RefuseBadFrames) {
-  const CallFrame cholesky = CallFrame().Arg(a_, dims_).Ret(out_, dims_);
-  testing::ExpectRefusesBadFrames(XlaFfiAccelerateLinalgLuCpu, LuFrame());
-  testing::ExpectRefusesBadFrames(XlaFfiAccelerateLinalgCholeskyCpu, cholesky);
-  testing::ExpectRefusesBadFrames(XlaFfiAccelerateLinalgTriangularSolveCpu,
-                                  SolveFrame({5, 3, 1}));
-  testing::ExpectRefusesNullData(
-      XlaFfiAccelerateLinalgLuCpu, LuFrame(), "xla_ffi_accelerate.linalg_lu",
-      {"operand a", "result lu", "result pivots", "result permutation"});
-  testing::ExpectRefusesBadFrames(XlaFfiAccelerateLinalgEighCpu, EighFrame());
-  testing::ExpectRefusesNullData(XlaFfiAccelerateLinalgEighCpu, EighFrame(),
-                                 "xla_ffi_accelerate.linalg_eigh",
-                                 {"operand a", "result v", "result w"});
-  testing::ExpectRefusesNullData(XlaFfiAccelerateLinalgTriangularSolveCpu,
-                                 SolveFrame({5, 3, 1}),
-                                 "xla_ffi_accelerate.linalg_triangular_solve",
-                                 {"operand a", "operand b", "result x"});
-}
-
-TEST_F(HandlerTest, ThreadsGiveTheSame) {
+TEST(LinalgHandlerTest, ThreadsGiveTheSame) {
   const int64_t batch = 20'003;
   auto a = Matrices<float>(batch, 4, 1);
-  std::vector<float> lu(a.size());
+  std::vector<float> want(a.size()), got(a.size());
   std::vector<int32_t> pivots(batch * 4), rows(batch * 4);
-  const auto run = [&](int64_t threads) {
-    return CallFrame()
-        .Arg(a, {batch, 4, 4})
-        .Ret(lu, {batch, 4, 4})
-        .Ret(pivots, {batch, 4})
-        .Ret(rows, {batch, 4})
-        .Threads(threads)
-        .Run(XlaFfiAccelerateLinalgLuCpu)
-        .message;
-  };
-  EXPECT_EQ(run(1), "");
-  const auto want = lu;
-  EXPECT_EQ(run(3), "");
-  EXPECT_EQ(lu, want);
+  Lu(batch, 4, a, want, pivots, rows);
+  Lu(batch, 4, a, got, pivots, rows, /*threads=*/3);
+  EXPECT_EQ(got, want);
 }
 
 }  // namespace

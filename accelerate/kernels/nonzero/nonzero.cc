@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
+#include <string>
 
-#include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/lines.h"
-#include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -118,7 +119,8 @@ void NonzeroSharedRow(const uint8_t* mask, int64_t n, int64_t size, Index fill,
 }  // namespace
 
 template <typename Index>
-void Nonzero(const NonzeroProblem<Index>& p, const Executor& executor) {
+HWY_NOINLINE void Nonzero(const NonzeroProblem<Index>& p,
+                          const Executor& executor) {
   if (p.rows == 0 || p.size == 0) return;
   const LineWork work = {p.rows, p.length + p.size, /*element_ns=*/0.1,
                          /*shared_ns=*/0.15};
@@ -137,8 +139,45 @@ void Nonzero(const NonzeroProblem<Index>& p, const Executor& executor) {
       });
 }
 
-template void Nonzero(const NonzeroProblem<int32_t>&, const Executor&);
-template void Nonzero(const NonzeroProblem<int64_t>&, const Executor&);
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+// Whether 32 bits hold every index and `fill`.
+ffi::Error CheckFits(const NonzeroCall& call, int64_t length) {
+  if (length > std::numeric_limits<int32_t>::max()) {
+    return call.Invalid<indices>("dtype s64 for a row of 2^31 elements or more",
+                                 "dtype s32");
+  }
+  const int64_t value = call.get<fill>();
+  if (value == static_cast<int32_t>(value)) return {};
+  return call.Invalid<fill>("a number of 32 bits", std::to_string(value));
+}
+
+ffi::Error Run(const NonzeroCall& call, const Executor& executor) {
+  const BatchShape shape = SplitLastAxis(call.get<mask>().dims());
+  return call.Dispatch<indices>([&](auto tag) -> ffi::Error {
+    using Index = typename decltype(tag)::type;
+    if (sizeof(Index) == sizeof(int32_t)) {
+      XLA_FFI_KIT_RETURN_IF_ERROR(CheckFits(call, shape.length));
+    }
+    NonzeroProblem<Index> problem;
+    problem.rows = shape.rows;
+    problem.length = shape.length;
+    problem.size = call.get<size>();
+    problem.fill = static_cast<Index>(call.get<fill>());
+    problem.mask = static_cast<const uint8_t*>(call.get<mask>().data());
+    problem.indices = call.get<indices>().as(tag);
+    Nonzero(problem, executor);
+    return {};
+  });
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateNonzeroCpu, Checked<Run>,
+                              BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateNonzeroCpu, NonzeroCall);
 
 }  // namespace xla_ffi_accelerate::nonzero
 

@@ -5,11 +5,22 @@
 
 #include <cstdint>
 
-#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::nonzero {
 
 using namespace xla_ffi_kit;  // its types and threads
+
+// For each row of the mask the indices of its first `size` true elements, in
+// order, and `fill` where there are fewer. The dtype of indices holds n and
+// `fill`.
+inline constexpr Operand mask{"mask", TypeList<bool>(), "(..., n)"};
+inline constexpr Attribute<int64_t> fill{"fill"};
+inline constexpr auto size = Attribute<int64_t>{"size"}.AtLeast(0);
+inline constexpr Result indices{"indices", TypeList<int32_t, int64_t>(),
+                                "(..., size)"};
+inline constexpr char kName[] = "xla_ffi_accelerate.nonzero";
+using NonzeroCall = Call<kName, mask, fill, size, indices>;
 
 template <typename Index>
 struct NonzeroProblem {
@@ -21,12 +32,12 @@ struct NonzeroProblem {
   Index* indices = nullptr;       // rows * size
 };
 
-// Writes for each row of the mask the indices of its first `size` true
-// elements, in order, and `fill` where there are fewer. Index: int32_t or
-// int64_t.
+// Index: int32_t or int64_t.
 template <typename Index>
 void Nonzero(const NonzeroProblem<Index>& problem, const Executor& executor);
 
 }  // namespace xla_ffi_accelerate::nonzero
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateNonzeroCpu);
 
 #endif  // ACCELERATE_KERNELS_NONZERO_NONZERO_H_

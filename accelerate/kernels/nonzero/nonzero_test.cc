@@ -2,12 +2,9 @@
 
 #include <cstdint>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "accelerate/kernels/nonzero/nonzero_handler.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/threaded_pool.h"
@@ -82,79 +79,40 @@ TEST(NonzeroTest, LongRowsAreShared) {
   }
 }
 
-TEST(NonzeroHandlerTest, RefusesBadFrames) {
-  std::vector<uint8_t> mask(6);
-  std::vector<int32_t> indices(4);
-  testing::ExpectRefusesBadFrames(
-      XlaFfiAccelerateNonzeroCpu,
-      CallFrame()
-          .Arg(XLA_FFI_DataType_PRED, mask.data(), {2, 3})
-          .Ret(indices, {2, 2})
-          .Attr("size", int64_t{2})
-          .Attr("fill", int64_t{3}));
-}
-
-TEST(NonzeroHandlerTest, RefusesWhatDoesNotFit) {
+TEST(NonzeroHandlerTest, IndicesOfEachRow) {
   std::vector<uint8_t> mask = {0, 1, 1, 0, 0, 1};
   std::vector<int32_t> indices(4);
-  std::vector<float> floats(6);
-  const auto run = [&](CallFrame::Dims dims) {
-    return CallFrame()
-        .Arg(XLA_FFI_DataType_PRED, mask.data(), {2, 3})
-        .Ret(indices, dims)
-        .Attr("size", int64_t{2})
-        .Attr("fill", int64_t{3})
-        .Run(XlaFfiAccelerateNonzeroCpu)
-        .message;
-  };
-  EXPECT_EQ(run({2, 2}), "");
+  CallFrame frame;
+  frame.Arg(XLA_FFI_DataType_PRED, mask.data(), {2, 3})
+      .Ret(indices, {2, 2})
+      .Attr("size", int64_t{2})
+      .Attr("fill", int64_t{3});
+  EXPECT_EQ(frame.Run(XlaFfiAccelerateNonzeroCpu).message, "");
   EXPECT_EQ(indices, (std::vector<int32_t>{1, 2, 2, 3}));
-  EXPECT_EQ(run({1, 2}),
-            "xla_ffi_accelerate.nonzero: result indices: expected shape (2, 2) "
-            "matching operand mask except in the last dimension, which is "
-            "size, got shape (1, 2)");
+  frame.Attr("fill", int64_t{1} << 31);
   EXPECT_EQ(
-      CallFrame()
-          .Arg(floats, {6})
-          .Ret(indices, {4})
-          .Attr("size", int64_t{4})
-          .Attr("fill", int64_t{0})
-          .Run(XlaFfiAccelerateNonzeroCpu)
-          .message,
-      "xla_ffi_accelerate.nonzero: operand mask: expected dtype pred for truth "
-      "values, got dtype f32");
-  EXPECT_EQ(
-      CallFrame()
-          .Arg(XLA_FFI_DataType_PRED, mask.data(), {6})
-          .Ret(floats, {4})
-          .Attr("size", int64_t{4})
-          .Attr("fill", int64_t{0})
-          .Run(XlaFfiAccelerateNonzeroCpu)
-          .message,
-      "xla_ffi_accelerate.nonzero: result indices: expected one of the dtypes "
-      "s32, s64, got f32");
-  CallFrame wide_fill = CallFrame()
-                            .Arg(XLA_FFI_DataType_PRED, mask.data(), {6})
-                            .Ret(indices, {4})
-                            .Attr("size", int64_t{4})
-                            .Attr("fill", int64_t{1} << 31);
-  EXPECT_EQ(
-      wide_fill.Run(XlaFfiAccelerateNonzeroCpu).message,
+      frame.Run(XlaFfiAccelerateNonzeroCpu).message,
       "xla_ffi_accelerate.nonzero: attribute fill: expected a number of 32 "
       "bits, got 2147483648");
 }
 
-TEST(NonzeroHandlerTest, RefusesNullDataOfElements) {
-  std::vector<uint8_t> mask(3);
-  std::vector<int64_t> indices(2);
-  testing::ExpectRefusesNullData(
-      XlaFfiAccelerateNonzeroCpu,
-      CallFrame()
-          .Arg(XLA_FFI_DataType_PRED, mask.data(), {3})
-          .Ret(indices, {2})
-          .Attr("size", int64_t{2})
-          .Attr("fill", int64_t{3}),
-      "xla_ffi_accelerate.nonzero", {"operand mask", "result indices"});
+TEST(NonzeroHandlerTest, LongRowsHaveWideIndices) {
+  const int64_t n = int64_t{1} << 31;
+  std::vector<int32_t> narrow;
+  std::vector<int64_t> wide;
+  const auto run = [&](auto& indices) {
+    return CallFrame()
+        .Arg(XLA_FFI_DataType_PRED, nullptr, {0, n})
+        .Ret(indices, {0, 1})
+        .Attr("size", int64_t{1})
+        .Attr("fill", n)
+        .Run(XlaFfiAccelerateNonzeroCpu)
+        .message;
+  };
+  EXPECT_EQ(run(narrow),
+            "xla_ffi_accelerate.nonzero: result indices: expected dtype s64 "
+            "for a row of 2^31 elements or more, got dtype s32");
+  EXPECT_EQ(run(wide), "");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "xla_ffi/core/parallel_for.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -336,6 +336,62 @@ void Threefry2x32(const Threefry2x32Problem& problem,
       executor, problem.size, NumParts(executor, problem.size, kMinCounters),
       [&](int64_t begin, int64_t end) noexcept { run(problem, begin, end); });
 }
+
+namespace {
+
+namespace ffi = ::xla::ffi;
+
+ffi::Error RunBits(const RandomBitsCall& call, const Executor& executor) {
+  const Dimensions batch = BatchAxes(call.get<keys>().dims()),
+                   dims = call.get<bits>().dims();
+  if (dims.size() < batch.size() || !(dims.first(batch.size()) == batch)) {
+    return call.Invalid<bits>("first axes " + ShapeText(batch),
+                              "shape " + ShapeText(dims));
+  }
+  RandomBitsProblem problem;
+  problem.keys = call.get<keys>().as<uint32_t>();
+  problem.num_keys = Product(batch);
+  problem.size = Product(dims.last(dims.size() - batch.size()));
+  problem.width =
+      static_cast<int64_t>(ffi::ByteWidth(call.get<bits>().dtype()));
+  problem.partitionable = call.get<partitionable>();
+  problem.out = call.get<bits>().data();
+  if (!problem.partitionable &&
+      RandomWords(problem.size, problem.width) > kMaxRandomWords) {
+    return call.Invalid<bits>("less than 2^32 - 1 words of a key",
+                              "shape " + ShapeText(dims));
+  }
+  RandomBits(problem, executor);
+  return {};
+}
+
+ffi::Error RunHash(const Threefry2x32Call& call, const Executor& executor) {
+  const Dimensions keys = call.get<key0>().dims(),
+                   counters = call.get<counter0>().dims();
+  if (keys.size() > 0 && !(keys == counters)) {
+    return call.Invalid<key0>(
+        "a scalar or shape " + ShapeText(counters) + " like operand counter0",
+        "shape " + ShapeText(keys));
+  }
+  const TypeTag<uint32_t> u32;
+  Threefry2x32({call.get<counter0>().count(),
+                /*is_one_key=*/keys.size() == 0,
+                {call.get<key0>().as(u32), call.get<key1>().as(u32)},
+                {call.get<counter0>().as(u32), call.get<counter1>().as(u32)},
+                {call.get<word0>().as(u32), call.get<word1>().as(u32)}},
+               executor);
+  return {};
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateRandomBitsCpu, Checked<RunBits>,
+                              BindCall<RunBits>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateRandomBitsCpu, RandomBitsCall);
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateThreefry2x32Cpu, Checked<RunHash>,
+                              BindCall<RunHash>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateThreefry2x32Cpu, Threefry2x32Call);
 
 }  // namespace xla_ffi_accelerate::random
 

@@ -9,11 +9,34 @@
 
 #include <cstdint>
 
-#include "xla_ffi/core/executor.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::random {
 
 using namespace xla_ffi_kit;  // its types and threads
+
+using Word32 = TypeList<uint32_t>;
+
+// `jax.random.bits` for Threefry keys, key by key: the first axes of bits are
+// the batch axes of keys. `partitionable` is `jax_threefry_partitionable`.
+inline constexpr Operand keys{"keys", Word32(), "(..., 2)"};
+inline constexpr Attribute<bool> partitionable{"partitionable"};
+inline constexpr Result bits{"bits",
+                             TypeList<uint8_t, uint16_t, uint32_t, uint64_t>()};
+inline constexpr char kBitsName[] = "xla_ffi_accelerate.random_bits";
+using RandomBitsCall = Call<kBitsName, keys, partitionable, bits>;
+
+// The hash of each counter. key0 and key1 are scalars, or of the counters'
+// shape.
+inline constexpr Operand key0{"key0", Word32()};
+inline constexpr Operand key1{"key1", key0};
+inline constexpr Operand counter0{"counter0", Word32()};
+inline constexpr Operand counter1{"counter1", counter0};
+inline constexpr Result word0{"word0", counter0};
+inline constexpr Result word1{"word1", counter0};
+inline constexpr char kHashName[] = "xla_ffi_accelerate.threefry2x32";
+using Threefry2x32Call =
+    Call<kHashName, key0, key1, counter0, counter1, word0, word1>;
 
 // The counters from which the elements of a key are made: `size` elements of
 // `width` bytes each.
@@ -58,5 +81,8 @@ struct Threefry2x32Problem {
 void Threefry2x32(const Threefry2x32Problem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_accelerate::random
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateRandomBitsCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateThreefry2x32Cpu);
 
 #endif  // ACCELERATE_KERNELS_RANDOM_RANDOM_H_

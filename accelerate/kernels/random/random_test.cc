@@ -6,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/kernels/random/random_handler.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
@@ -161,34 +159,41 @@ TEST(RandomHandlerTest, EmptyResultsAreNoWork) {
   EXPECT_TRUE(RunBits({0, 2}, {0, 3}, 1, &bits).ok());
 }
 
-TEST(RandomHandlerTest, RefusesWhatDoesNotFit) {
+TEST(RandomHandlerTest, RefusesBitsThatAreNotOfTheKeys) {
   std::vector<uint32_t> bits(4);
-  const auto refused = [](const Status& status, const std::string& message) {
-    testing::ExpectInvalid(status,
-                           "xla_ffi_accelerate.random_bits: " + message);
-  };
-  refused(RunBits({}, {}, 1, &bits),
-          "operand keys: expected rank >= 1, got rank 0");
-  refused(RunBits({4}, {4}, 1, &bits),
-          "operand keys: expected a last axis of 2 words, got shape (4)");
-  refused(RunBits({2, 2}, {4}, 1, &bits),
-          "result bits: expected first axes (2), got shape (4)");
+  const std::string error = "xla_ffi_accelerate.random_bits: result bits: ";
+  EXPECT_EQ(RunBits({2, 2}, {4}, 1, &bits).message,
+            error + "expected first axes (2), got shape (4)");
+  EXPECT_EQ(RunBits({2, 2}, {}, 1, &bits).message,
+            error + "expected first axes (2), got shape ()");
+  const int64_t most = kMaxRandomWords;
+  EXPECT_EQ(RunBits({0, 2}, {0, most}, 1, &bits).message, "");
+  EXPECT_EQ(RunBits({0, 2}, {0, most + 1}, 1, &bits).message,
+            error +
+                "expected less than 2^32 - 1 words of a key, got shape (0, "
+                "4294967295)");
 }
 
-TEST(RandomHandlerTest, RefusesBadFrames) {
-  std::vector<uint32_t> keys = {1, 2}, a = {0, 1, 2}, b(3), c(3), d(3);
-  testing::ExpectRefusesBadFrames(
-      XlaFfiAccelerateRandomBitsCpu,
-      CallFrame().Arg(keys, {2}).Ret(b, {3}).Attr("partitionable", true), true,
-      {"result 0 of rank 0", "result 0 with an axis more"});
-  testing::ExpectRefusesBadFrames(XlaFfiAccelerateThreefry2x32Cpu,
-                                  CallFrame()
-                                      .Arg(a, {3})
-                                      .Arg(a, {3})
-                                      .Arg(a, {3})
-                                      .Arg(a, {3})
-                                      .Ret(c, {3})
-                                      .Ret(d, {3}));
+TEST(RandomHandlerTest, KeysOfAHashAreOneOrOfTheCounters) {
+  std::vector<uint32_t> key = {1, 1}, x = {2, 3}, y(2), z(2);
+  const auto run = [&](const CallFrame::Dims& dims) {
+    return CallFrame()
+        .Arg(key, dims)
+        .Arg(key, dims)
+        .Arg(x, {2})
+        .Arg(x, {2})
+        .Ret(y, {2})
+        .Ret(z, {2})
+        .Run(XlaFfiAccelerateThreefry2x32Cpu)
+        .message;
+  };
+  for (const CallFrame::Dims& dims : {CallFrame::Dims{}, {2}}) {
+    EXPECT_EQ(run(dims), "");
+    EXPECT_EQ((Words{y[1], z[1]}), Hash({1, 1}, {3, 3}));
+  }
+  EXPECT_EQ(run({1}),
+            "xla_ffi_accelerate.threefry2x32: operand key0: expected a scalar "
+            "or shape (2) like operand counter0, got shape (1)");
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "accelerate/kernels/select_and_scatter_add/select_and_scatter_add.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/simd_targets.h"
 
@@ -193,25 +195,45 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 namespace xla_ffi_accelerate::select_and_scatter_add {
+namespace {
 
-template <typename T>
-void SelectAndScatterAdd(const Pool& pool, const T* operand, const T* source,
-                         T* result, const Executor& executor) {
-  HWY_EXPORT_T(Table, PoolImages<T>);
-  const auto run = HWY_DYNAMIC_POINTER_T(Table);
-  const LineWork work = {pool.outer * pool.rows.size,
-                         pool.columns.size * pool.inner, /*element_ns=*/0.6};
-  ForEachLine(executor, work.lines, PlanLines(executor, work),
-              [&](int64_t begin, int64_t end) noexcept {
-                run(pool, operand, source, result, begin, end);
-              });
+namespace ffi = ::xla::ffi;
+
+Pool PoolOf(const PoolCall& call) {
+  const Dimensions from = call.get<operand>().dims(),
+                   to = call.get<source>().dims();
+  const auto dimension = [&](size_t i) -> PoolDimension {
+    return {from[1 + i], to[1 + i], call.get<window>()[i],
+            call.get<strides>()[i], call.get<padding>()[i]};
+  };
+  return {from[0], from[3], dimension(0), dimension(1),
+          call.get<is_min>() != 0};
 }
 
-template void SelectAndScatterAdd<float>(const Pool&, const float*,
-                                         const float*, float*, const Executor&);
-template void SelectAndScatterAdd<double>(const Pool&, const double*,
-                                          const double*, double*,
-                                          const Executor&);
+ffi::Error Run(const PoolCall& call, const Executor& executor) {
+  if (call.get<result>().count() == 0) return {};
+  const Pool pool = PoolOf(call);
+  return call.Dispatch<operand>([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    HWY_EXPORT_T(Table, PoolImages<T>);
+    const auto run = HWY_DYNAMIC_POINTER_T(Table);
+    const LineWork work = {pool.outer * pool.rows.size,
+                           pool.columns.size * pool.inner, /*element_ns=*/0.6};
+    ForEachLine(executor, work.lines, PlanLines(executor, work),
+                [&](int64_t begin, int64_t end) noexcept {
+                  run(pool, call.get<operand>().as(tag),
+                      call.get<source>().as(tag), call.get<result>().as(tag),
+                      begin, end);
+                });
+    return ffi::Error();
+  });
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiAccelerateSelectAndScatterAddCpu,
+                              Checked<Run>, BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiAccelerateSelectAndScatterAddCpu, PoolCall);
 
 }  // namespace xla_ffi_accelerate::select_and_scatter_add
 

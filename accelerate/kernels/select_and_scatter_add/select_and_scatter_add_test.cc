@@ -4,12 +4,9 @@
 #include <cstring>
 #include <limits>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "accelerate/kernels/select_and_scatter_add/select_and_scatter_add_handler.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
@@ -96,6 +93,30 @@ std::vector<T> Want(const Pool& pool, const std::vector<T>& operand,
 }
 
 template <typename T>
+std::vector<T> RunPool(const Pool& pool, std::vector<T> operand,
+                       std::vector<T> source, int64_t threads = 1) {
+  const PoolDimension &rows = pool.rows, &columns = pool.columns;
+  const auto pair = [](int64_t of_rows, int64_t of_columns) {
+    return std::vector<int64_t>{of_rows, of_columns};
+  };
+  std::vector<T> got(operand.size(), T(7));
+  const CallFrame::Dims dims = {pool.outer, rows.size, columns.size,
+                                pool.inner};
+  const auto status =
+      CallFrame()
+          .Arg(source, {pool.outer, rows.pooled, columns.pooled, pool.inner})
+          .Arg(operand, dims)
+          .Ret(got, dims)
+          .Attr("window", pair(rows.window, columns.window))
+          .Attr("strides", pair(rows.stride, columns.stride))
+          .Attr("padding", pair(rows.padding, columns.padding))
+          .Attr("is_min", int64_t{pool.is_min})
+          .Threads(threads)
+          .Run(XlaFfiAccelerateSelectAndScatterAddCpu);
+  EXPECT_EQ(status.message, "");
+  return got;
+}
+
 int64_t SourceSize(const Pool& pool) {
   return pool.outer * pool.rows.pooled * pool.columns.pooled * pool.inner;
 }
@@ -112,12 +133,11 @@ TYPED_TEST(PoolTest, AddsWhereTheElementIsSelected) {
     for (const Pool& pool : Pools()) {
       const auto operand = Values<T>(
           pool.outer * pool.rows.size * pool.columns.size * pool.inner, random);
-      auto source = Values<T>(SourceSize<T>(pool), random);
+      auto source = Values<T>(SourceSize(pool), random);
       // One NaN has the bits of any other.
       for (T& s : source) s = s == s ? s : T(-0.0);
       const auto want = Want(pool, operand, source);
-      std::vector<T> got(want.size(), T(7));
-      SelectAndScatterAdd(pool, operand.data(), source.data(), got.data(), {});
+      const auto got = RunPool(pool, operand, source);
       for (size_t i = 0; i < got.size(); ++i) {
         const bool is_nan = got[i] != got[i] && want[i] != want[i];
         ASSERT_TRUE(is_nan || std::memcmp(&got[i], &want[i], sizeof(T)) == 0)
@@ -127,93 +147,28 @@ TYPED_TEST(PoolTest, AddsWhereTheElementIsSelected) {
   });
 }
 
-CallFrame WithWindow(CallFrame frame, int64_t window, int64_t stride,
-                     int64_t padding) {
-  const std::vector<int64_t> windows = {window, window},
-                             strides = {stride, stride},
-                             paddings = {padding, padding};
-  return frame.Attr("window", windows)
-      .Attr("strides", strides)
-      .Attr("padding", paddings)
-      .Attr("is_min", int64_t{0});
-}
-
-TEST(SelectAndScatterAddHandlerTest, ThreadsGiveTheSame) {
+TEST(PoolTest, ThreadsGiveTheSame) {
+  const Pool pool = {2, 9, Dimension(200, 3, 2, 1, 1),
+                     Dimension(201, 3, 2, 1, 1)};
   std::mt19937_64 random(1);
-  auto operand = Values<float>(2 * 200 * 201 * 9, random);
-  auto source = Values<float>(2 * 100 * 101 * 9, random);
+  const auto operand = Values<float>(2 * 200 * 201 * 9, random);
+  auto source = Values<float>(SourceSize(pool), random);
   for (float& s : source) s = s == s ? s : 1.0f;
-  std::vector<float> result(operand.size());
-  const auto run = [&](int64_t threads) {
-    const auto status = WithWindow(CallFrame()
-                                       .Arg(source, {2, 100, 101, 9})
-                                       .Arg(operand, {2, 200, 201, 9})
-                                       .Ret(result, {2, 200, 201, 9})
-                                       .Threads(threads),
-                                   3, 2, 1)
-                            .Run(XlaFfiAccelerateSelectAndScatterAddCpu);
-    EXPECT_EQ(status.message, "");
-    std::string bytes(result.size() * sizeof(float), '\0');
-    std::memcpy(bytes.data(), result.data(), bytes.size());
-    return bytes;
-  };
-  const std::string want = run(1);
-  EXPECT_EQ(run(3), want);
+  const auto want = RunPool(pool, operand, source),
+             got = RunPool(pool, operand, source, /*threads=*/3);
+  EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)),
+            0);
 }
 
-class HandlerTest : public ::testing::Test {
- protected:
-  CallFrame Frame(CallFrame::Dims source, CallFrame::Dims operand,
-                  int64_t window = 2, int64_t stride = 2, int64_t padding = 0) {
-    return WithWindow(CallFrame()
-                          .Arg(source_, source)
-                          .Arg(operand_, operand)
-                          .Ret(result_, operand),
-                      window, stride, padding);
-  }
-  CallFrame Good() { return Frame({1, 2, 2, 2}, {1, 4, 4, 2}); }
-  std::string Message(CallFrame frame) {
-    return frame.Run(XlaFfiAccelerateSelectAndScatterAddCpu).message;
-  }
-
-  std::vector<float> source_ = std::vector<float>(8, 1.0f);
-  std::vector<float> operand_ = std::vector<float>(32, 1.0f);
-  std::vector<float> result_ = std::vector<float>(32, 7.0f);
-};
-
-TEST_F(HandlerTest, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(Message(Good()), "");
-  const std::string op = "xla_ffi_accelerate.select_and_scatter_add: ";
-  EXPECT_EQ(Message(Frame({2, 2, 2}, {1, 4, 4, 2})),
-            op + "operand source: expected rank 4, got rank 3");
-  EXPECT_EQ(Message(Frame({1, 2, 2, 1}, {1, 4, 4, 2})),
-            op + "operand source: expected batch and channels of operand "
-                 "operand, of shape (1, 4, 4, 2), got shape (1, 2, 2, 1)");
-  EXPECT_EQ(Message(Frame({1, 2, 2, 2}, {1, 4, 4, 2}, 0)),
-            op + "attribute window: expected 1 to 32768, got 0");
-  EXPECT_EQ(Message(Frame({1, 2, 2, 2}, {1, 4, 4, 2}, 2, 0)),
-            op + "attribute strides: expected 1 to 1073741824, got 0");
-  EXPECT_EQ(Message(Frame({1, 2, 2, 2}, {1, 4, 4, 2}, 2, 2, -1)),
-            op + "attribute padding: expected 0 to 32768, got -1");
-  EXPECT_EQ(Message(Good().Attr("window", std::vector<int64_t>{2})),
-            op + "attribute window: expected 2 elements, got 1");
-}
-
-TEST_F(HandlerTest, WindowsBeyondTheOperandAreNone) {
-  EXPECT_EQ(Message(Frame({1, 2, 2, 2}, {1, 4, 4, 2}, 32768, 1 << 30, 32768)),
-            "");
-  EXPECT_EQ(result_[0], 0);
-  EXPECT_EQ(Message(Frame({1, 0, 0, 2}, {1, 4, 4, 2})), "");
-  EXPECT_EQ(Message(Frame({1, 2, 2, 0}, {1, 4, 4, 0})), "");
-}
-
-TEST_F(HandlerTest, RefusesBadFrames) {
-  testing::ExpectRefusesBadFrames(XlaFfiAccelerateSelectAndScatterAddCpu,
-                                  Good());
-  testing::ExpectRefusesNullData(
-      XlaFfiAccelerateSelectAndScatterAddCpu, Good(),
-      "xla_ffi_accelerate.select_and_scatter_add",
-      {"operand source", "operand operand", "result"});
+TEST(PoolTest, WindowsBeyondTheOperandAreNone) {
+  const PoolDimension beyond = {4, 2, kMaxPoolWindow, kMaxPoolSize,
+                                kMaxPoolWindow};
+  const std::vector<float> operand(32, 1), source(8, 1), zeros(32);
+  EXPECT_EQ(RunPool({1, 2, beyond, beyond}, operand, source), zeros);
+  const PoolDimension none = {4, 0, 2, 2};
+  EXPECT_EQ(RunPool({1, 2, none, none}, operand, {}), zeros);
+  const PoolDimension two = {4, 2, 2, 2};
+  EXPECT_EQ(RunPool<float>({1, 0, two, two}, {}, {}), std::vector<float>());
 }
 
 }  // namespace

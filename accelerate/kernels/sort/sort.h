@@ -3,17 +3,34 @@
 #ifndef ACCELERATE_KERNELS_SORT_SORT_H_
 #define ACCELERATE_KERNELS_SORT_SORT_H_
 
+#include <complex>
 #include <cstdint>
 #include <vector>
 
 #include "accelerate/core/ordered_key.h"
-#include "xla_ffi/core/executor.h"
-#include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/lines.h"
 
 namespace xla_ffi_accelerate::sort {
 
 using namespace xla_ffi_kit;  // its types and threads
+
+using PayloadTypes =
+    TypeList<bool, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
+             uint32_t, uint64_t, Float16, BFloat16, float, double,
+             std::complex<float>, std::complex<double>>;
+
+// Sorts the rows of one or more operands together, as XLA's stable sort with
+// JAX's comparator does: ascending by the first operand, equal ones by the
+// second, up to `num_keys`, in XLA's order (ordered_key.h). Keys are not
+// complex. What is moved is moved bit by bit, except NaNs of bf16
+// (QuietBF16Nans). RESOURCE_EXHAUSTED when memory is short.
+// (https://openxla.org/xla/operation_semantics#sort)
+inline constexpr auto x = Operand{"x", PayloadTypes(), "(..., n)"}.Repeated();
+inline constexpr auto num_keys = Attribute<int64_t>{"num_keys"}.AtLeast(1);
+inline constexpr auto y = Result{"y", x}.Repeated();
+inline constexpr char kName[] = "xla_ffi_accelerate.sort";
+using SortCall = Call<kName, x, num_keys, y>;
 
 // One array of rows * length elements, row by row.
 struct SortOperand {
@@ -31,13 +48,9 @@ struct SortProblem {
   std::vector<SortOperand> operands;
 };
 
-// Sorts each row of all operands together: stable, ascending, by the first
-// key, equal ones by the second, and so on, in XLA's order (ordered_key.h).
-// What is moved is moved bit by bit, except NaNs of bf16 (QuietBF16Nans).
-//
 // O(n log n) on any input. Without memory for the scratch the outputs are
-// undefined; it is none for one operand of 32 or 64 bits, and
-// else 8 bytes an element, 16 with a 64-bit key.
+// undefined; it is none for one operand of 32 or 64 bits, and else 8 bytes an
+// element, 16 with a 64-bit key.
 ScratchStatus Sort(const SortProblem& problem, const Executor& executor);
 
 namespace sort_internal {
@@ -54,5 +67,7 @@ LinePlan PlanRows(const SortProblem& problem, const Executor& executor);
 
 }  // namespace sort_internal
 }  // namespace xla_ffi_accelerate::sort
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateSortCpu);
 
 #endif  // ACCELERATE_KERNELS_SORT_SORT_H_

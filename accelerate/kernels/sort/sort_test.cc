@@ -14,6 +14,7 @@
 #include "accelerate/core/ordered_key.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/thread_sanitizer.h"
 #include "xla_ffi/testing/threaded_pool.h"
 
@@ -21,6 +22,8 @@ namespace xla_ffi_accelerate::sort {
 namespace {
 
 namespace testing = ::xla_ffi_kit::testing;
+
+using testing::CallFrame;
 
 constexpr int kPatterns = testing::kIsThreadSanitizer ? 1 : 5;
 
@@ -263,6 +266,57 @@ TEST(SortScratchTest, MissingMemoryIsReported) {
   EXPECT_FALSE(Sort(ProblemOf(1, n, {operand, operand}), {}));
   // More than 64 bits of bytes.
   EXPECT_FALSE(Sort(ProblemOf(1, n << 7, {operand, operand}), {}));
+}
+
+TEST(SortHandlerTest, SortsEachRowWithItsPayload) {
+  std::vector<float> key = {2, 1, 2, 0, -1, 0}, key_out(6);
+  std::vector<int32_t> index = {0, 1, 2, 0, 1, 2}, index_out(6);
+  CallFrame frame;
+  frame.Arg(key, {2, 1, 3}).Arg(index, {2, 1, 3});
+  frame.Ret(key_out, {2, 1, 3}).Ret(index_out, {2, 1, 3});
+  frame.Attr("num_keys", int64_t{1});
+  EXPECT_EQ(frame.Run(XlaFfiAccelerateSortCpu).message, "");
+  EXPECT_EQ(key_out, (std::vector<float>{1, 2, 2, -1, 0, 0}));
+  EXPECT_EQ(index_out, (std::vector<int32_t>{1, 0, 2, 1, 0, 2}));
+  frame.Attr("num_keys", int64_t{3});
+  EXPECT_EQ(
+      frame.Run(XlaFfiAccelerateSortCpu).message,
+      "xla_ffi_accelerate.sort: attribute num_keys: expected 1 to 2, got 3");
+}
+
+TEST(SortHandlerTest, ThreadsShareOneLongRow) {
+  const int64_t n = 200'000;
+  std::vector<int32_t> key(n), out(n);
+  for (int64_t i = 0; i < n; ++i) key[i] = i * 7919 % n;
+  CallFrame frame;
+  frame.Arg(key, {n}).Ret(out, {n}).Attr("num_keys", int64_t{1}).Threads(3);
+  ASSERT_EQ(frame.Run(XlaFfiAccelerateSortCpu).message, "");
+  for (int64_t i = 0; i < n; ++i) ASSERT_EQ(out[i], i);
+}
+
+TEST(SortHandlerTest, EmptyArraysAreNoWork) {
+  std::vector<int32_t> none;
+  for (const CallFrame::Dims& dims : {CallFrame::Dims{0, 3}, {3, 0}}) {
+    CallFrame frame;
+    frame.Arg(none, dims).Ret(none, dims).Attr("num_keys", int64_t{1});
+    EXPECT_EQ(frame.Run(XlaFfiAccelerateSortCpu).message, "");
+  }
+}
+
+TEST(SortHandlerTest, ComplexIsPayloadButNoKey) {
+  double x[4] = {2, 0, 1, 0}, y[4];
+  std::vector<int64_t> key = {2, 1}, sorted(2);
+  CallFrame frame;
+  frame.Arg(key, {2}).Arg(XLA_FFI_DataType_C128, x, {2});
+  frame.Ret(sorted, {2}).Ret(XLA_FFI_DataType_C128, y, {2});
+  frame.Attr("num_keys", int64_t{1});
+  ASSERT_EQ(frame.Run(XlaFfiAccelerateSortCpu).message, "");
+  EXPECT_EQ(y[0], 1);
+  EXPECT_EQ(y[2], 2);
+  frame.Attr("num_keys", int64_t{2});
+  EXPECT_EQ(frame.Run(XlaFfiAccelerateSortCpu).message,
+            "xla_ffi_accelerate.sort: operand x 1: expected a dtype with an "
+            "order for a key, got dtype c128");
 }
 
 }  // namespace

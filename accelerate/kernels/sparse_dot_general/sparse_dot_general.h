@@ -5,11 +5,39 @@
 
 #include <cstdint>
 
+#include "xla_ffi/core/call.h"
 #include "xla_ffi/core/executor.h"
 
 namespace xla_ffi_accelerate::sparse_dot_general {
 
 using namespace xla_ffi_kit;  // its types and threads
+
+// A matrix has `entries` elements, data[b, e]; out[b] = lhs[b] rhs[b]. An
+// operand whose batch is 1 is the same for all of the result's. What indices
+// out of range are is said below.
+inline constexpr Operand data{"data", TypeList<float, double>(),
+                              "(data_batch, entries)"};
+inline constexpr Operand rhs{"rhs", SameDtype(data),
+                             "(rhs_batch, length, columns)"};
+inline constexpr Result out{"out", SameDtype(data), "(batch, rows, columns)"};
+
+// The element data[b, e] is in the row indices[b, e, 1 - contracting] and the
+// column indices[b, e, contracting].
+inline constexpr Operand coordinates{"indices", TypeList<int32_t, int64_t>(),
+                                     "(indices_batch, entries, 2)"};
+inline constexpr auto contracting =
+    Attribute<int64_t>{"contracting"}.Between(0, 1);
+inline constexpr char kBcooName[] = "xla_ffi_accelerate.bcoo_dot_general";
+using BcooCall = Call<kBcooName, data, coordinates, rhs, out, contracting>;
+
+// Row i has the elements from indptr[b, i] up to indptr[b, i + 1], each in the
+// column that indices[b, e] has; so there are rows + 1 starts.
+inline constexpr Operand indices{"indices", TypeList<int32_t, int64_t>(),
+                                 "(indices_batch, entries)"};
+inline constexpr Operand indptr{"indptr", SameDtype(indices),
+                                "(indptr_batch, starts)"};
+inline constexpr char kBcsrName[] = "xla_ffi_accelerate.bcsr_dot_general";
+using BcsrCall = Call<kBcsrName, data, indices, indptr, rhs, out>;
 
 // out[b] = lhs[b] rhs[b] for each b < batch. lhs[b] has `rows` rows; rhs[b] has
 // `length` rows and `columns` columns, row-major, and so has out[b]; out
@@ -61,5 +89,8 @@ void MultiplyRows(const SparseProblem<T>& problem, const RowIndices<I>& indices,
                   const Executor& executor);
 
 }  // namespace xla_ffi_accelerate::sparse_dot_general
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateBcooDotGeneralCpu);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateBcsrDotGeneralCpu);
 
 #endif  // ACCELERATE_KERNELS_SPARSE_DOT_GENERAL_SPARSE_DOT_GENERAL_H_

@@ -6,9 +6,11 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 #include "xla_ffi/testing/threaded_pool.h"
 
@@ -16,6 +18,8 @@ namespace xla_ffi_accelerate::sparse_dot_general {
 namespace {
 
 namespace testing = ::xla_ffi_kit::testing;
+
+using testing::CallFrame;
 
 // Indices of rows and columns, and elements that have them.
 template <typename T, typename I>
@@ -235,6 +239,90 @@ TEST(SparseDotGeneralThreadsTest, ThreadsShareTheWork) {
     c.Add(e / 60'000, e % 60'000, e % 60'000 / 3, places[e % 60'000], &want);
   }
   ASSERT_NO_FATAL_FAILURE(c.ExpectSame(want));
+}
+
+// | 0 2 0 |
+// | 5 0 3 |
+class SparseDotGeneralHandlerTest : public ::testing::Test {
+ protected:
+  std::vector<double> data_ = {2, 3, 5}, out_ = std::vector<double>(8),
+                      rhs_ = {1, 2, 10, 20, 100, 200, 3, 4, 30, 40, 300, 400};
+  std::vector<int32_t> coordinates_ = {0, 1, 1, 2, 1, 0};
+  std::vector<int64_t> indices_ = {1, 2, 0}, indptr_ = {0, 1, 3};
+
+  CallFrame Bcoo() {
+    return CallFrame()
+        .Arg(data_, {1, 3})
+        .Arg(coordinates_, {1, 3, 2})
+        .Arg(rhs_, {2, 3, 2})
+        .Ret(out_, {2, 2, 2})
+        .Attr("contracting", int64_t{1});
+  }
+  CallFrame Bcsr() {
+    return CallFrame()
+        .Arg(data_, {1, 3})
+        .Arg(indices_, {1, 3})
+        .Arg(indptr_, {1, 3})
+        .Arg(rhs_, {2, 3, 2})
+        .Ret(out_, {2, 2, 2});
+  }
+};
+
+const std::vector<double> kWant = {20, 40, 305, 610, 60, 80, 915, 1220};
+
+TEST_F(SparseDotGeneralHandlerTest, OneMatrixForTheWholeBatch) {
+  EXPECT_EQ(Bcoo().Run(XlaFfiAccelerateBcooDotGeneralCpu).message, "");
+  EXPECT_EQ(out_, kWant);
+  out_.assign(8, 0);
+  EXPECT_EQ(Bcsr().Run(XlaFfiAccelerateBcsrDotGeneralCpu).message, "");
+  EXPECT_EQ(out_, kWant);
+}
+
+TEST_F(SparseDotGeneralHandlerTest, TheOtherIndexContracted) {
+  std::vector<double> rhs = {1, 10}, out(3);
+  EXPECT_EQ(CallFrame()
+                .Arg(data_, {1, 3})
+                .Arg(coordinates_, {1, 3, 2})
+                .Arg(rhs, {1, 2, 1})
+                .Ret(out, {1, 3, 1})
+                .Attr("contracting", int64_t{0})
+                .Run(XlaFfiAccelerateBcooDotGeneralCpu)
+                .message,
+            "");
+  EXPECT_EQ(out, (std::vector<double>{50, 2, 30}));
+}
+
+TEST_F(SparseDotGeneralHandlerTest, RefusesAnotherBatch) {
+  const auto message = [](CallFrame frame, XLA_FFI_Handler* handler,
+                          size_t arg) {
+    frame.args()[arg].dims[0] = 3;
+    return frame.Run(handler).message;
+  };
+  EXPECT_EQ(message(Bcoo(), XlaFfiAccelerateBcooDotGeneralCpu, 1),
+            "xla_ffi_accelerate.bcoo_dot_general: operand indices: expected a "
+            "batch of 1 or 2 like result out, got shape (3, 3, 2)");
+  const std::string refused = ": expected a batch of 1 or 2 like result out";
+  for (const size_t arg : {0, 1, 2}) {
+    EXPECT_NE(
+        message(Bcoo(), XlaFfiAccelerateBcooDotGeneralCpu, arg).find(refused),
+        std::string::npos)
+        << arg;
+  }
+  for (const size_t arg : {0, 1, 2, 3}) {
+    EXPECT_NE(
+        message(Bcsr(), XlaFfiAccelerateBcsrDotGeneralCpu, arg).find(refused),
+        std::string::npos)
+        << arg;
+  }
+}
+
+TEST_F(SparseDotGeneralHandlerTest, RefusesStartsOfOtherRows) {
+  CallFrame frame = Bcsr();
+  frame.args()[2].dims = {1, 2};
+  EXPECT_EQ(frame.Run(XlaFfiAccelerateBcsrDotGeneralCpu).message,
+            "xla_ffi_accelerate.bcsr_dot_general: operand indptr: expected a "
+            "last axis of one more than the 2 rows of result out, got shape "
+            "(1, 2)");
 }
 
 }  // namespace

@@ -6,12 +6,24 @@
 #include <cstdint>
 
 #include "accelerate/core/ordered_key.h"
-#include "xla_ffi/core/executor.h"
-#include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/call.h"
 
 namespace xla_ffi_accelerate::top_k {
 
 using namespace xla_ffi_kit;  // its types and threads
+
+// The k <= n largest elements of each row, largest first, and their indices; of
+// equal ones that with the lower index comes first. As in XLA's TopK, floats
+// are ordered by their bits, the sign first:
+// -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
+// RESOURCE_EXHAUSTED when memory is short.
+inline constexpr auto x =
+    Operand{"x", KeyTypes(), "(..., n)"}.Where("n", 0, int64_t{1} << 31);
+inline constexpr Result values{"values", SameDtype(x), "(..., k)"};
+inline constexpr Result indices{"indices", TypeList<int32_t>(),
+                                SameShape(values)};
+inline constexpr char kName[] = "xla_ffi_accelerate.top_k";
+using TopKCall = Call<kName, x, values, indices>;
 
 struct TopKProblem {
   int64_t rows = 0;
@@ -24,11 +36,6 @@ struct TopKProblem {
   int32_t* indices = nullptr;  // rows * k
 };
 
-// Writes the k largest elements of each row, largest first, and their indices;
-// of equal ones that with the lower index comes first. As in XLA's TopK, floats
-// are ordered by their bits, the sign first:
-// -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
-//
 // O(n log k) on any input (O(n log n) where k is more than a 256th of n, or n
 // at most 4096). The scratch of each thread is 16 to 32 bytes for each of 2 k
 // elements (2 k + 256 for small k), or in the second case 8 to 12 bytes for
@@ -36,5 +43,7 @@ struct TopKProblem {
 ScratchStatus TopK(const TopKProblem& problem, const Executor& executor);
 
 }  // namespace xla_ffi_accelerate::top_k
+
+XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateTopKCpu);
 
 #endif  // ACCELERATE_KERNELS_TOP_K_TOP_K_H_

@@ -3,6 +3,8 @@
 Importing this package changes nothing: `enable()` does.
 """
 
+import contextlib
+
 import xla_ffi_kit
 
 __version__ = "0.1.0"
@@ -18,8 +20,10 @@ from xla_ffi_accelerate._explain import explain
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.switch import disable, disabled, enable, enabled, status
 
-# An exported program that calls a handler runs after this import.
-xla_ffi_kit.register_at_import(*LIBRARIES)
+# An exported program that calls a handler runs after this import. A library
+# that cannot be used is an error where it is needed.
+with contextlib.suppress(xla_ffi_kit.errors.HandlerLibraryError):
+    xla_ffi_kit.register(*LIBRARIES)
 
 __all__ = [
     "LIBRARIES",

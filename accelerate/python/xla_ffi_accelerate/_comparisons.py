@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _handler
 from xla_ffi_accelerate._rule import Found, Rule, SelfTest
 from xla_ffi_accelerate._self_tests import Function, isolated, same_bits
 
@@ -116,34 +115,30 @@ def _multiplied(
     rule: Rule, dtype: np.dtype[np.generic], m: int, k: int, n: int
 ) -> Found | None:
     """Compares XLA's own products of small matrices with every order."""
-    order = isolated(functools.partial(_order, dtype, m, k, n))
+    order = isolated(functools.partial(_order, rule, dtype, m, k, n))
     return None if order is None else {"order": order}
 
 
-def _order(dtype: np.dtype[np.generic], m: int, k: int, n: int) -> str | None:
+def _order(
+    rule: Rule, dtype: np.dtype[np.generic], m: int, k: int, n: int
+) -> str | None:
     random = np.random.default_rng(0)
     lhs = random.standard_normal((_MATRICES_TESTED, m, k)).astype(dtype)
     rhs = random.standard_normal((_MATRICES_TESTED, k, n)).astype(dtype)
     # Half of them are flushed to zeros; not every order keeps their signs.
     lhs[::2] *= float(np.finfo(str(dtype)).tiny)
-    result = (_MATRICES_TESTED, m, n), dtype
+
+    numbers = ((2,), (1,)), ((0,), (0,))
 
     def every(
         lhs: _Layouts, rhs: _Layouts, again: tuple[_Layouts, _Layouts]
-    ) -> tuple[list[jax.Array], list[jax.Array], list[jax.Array]]:
+    ) -> tuple[Sequence[object], ...]:
         own = _own_products(lhs, rhs)
         # XLA may make one of a product and of what transposes its result; but
         # not if it has the product already.
         transposed = [x.swapaxes(1, 2) for x in _own_products(*again)]
         kit = [
-            _handler.call(
-                *("xla_ffi_accelerate.dot_general", [result], lhs[2], rhs[1]),
-                lhs_batch=(0,),
-                rhs_batch=(0,),
-                lhs_contracting=(2,),
-                rhs_contracting=(1,),
-                order=order,
-            )[0]
+            rule.call(lhs[2], rhs[1], dimension_numbers=numbers, order=order)
             for order in ORDERS
         ]
         return own, transposed, kit

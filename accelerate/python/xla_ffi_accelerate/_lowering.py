@@ -18,7 +18,7 @@ from xla_ffi_accelerate import _jax, _pads, _self_tests, _setting
 from xla_ffi_accelerate._jax import ChangedJaxError, Primitive
 from xla_ffi_accelerate._rule import Found, Rule
 from xla_ffi_accelerate._setting import Call, Setting
-from xla_ffi_kit import lowering
+from xla_ffi_kit import extend
 
 Lowered: TypeAlias = Sequence[ir.Value]
 
@@ -77,7 +77,7 @@ class _Lowering:
                 for name, rule in self._rules(setting.record.others())
                 if name not in setting.names
             ]
-            avals = lowering.shaped(ctx.avals_in)
+            avals = extend.shaped(ctx.avals_in)
             call = Call(self._primitive, avals, parameters, reasons, others)
             setting.record.add(call, chosen and chosen[:2])
         return chosen and chosen[1:]
@@ -97,7 +97,7 @@ def lower(
     """Lowers to the rule's function, for arrays that belong to no mesh."""
     plain = [
         ShapedArray(aval.shape, aval.dtype)
-        for aval in lowering.shaped(ctx.avals_in)
+        for aval in extend.shaped(ctx.avals_in)
     ]
     function = functools.partial(rule.call, **parameters)
     call = mlir.lower_fun(lambda *x: jax.tree.leaves(function(*x)))
@@ -194,12 +194,12 @@ def _decide(
     if frozenset(parameters) not in rule.params:
         warn(name, f"its parameters are {sorted(parameters)}")
         return "its parameters have changed"
-    avals = lowering.shaped(ctx.avals_in)
+    avals = extend.shaped(ctx.avals_in)
     if rule.target is not None:
         is_asked_for = name in _setting.current().exported
         if _jax.is_exporting(ctx) and not is_asked_for:
             return "an exported program must run without the package"
-        if not lowering.is_static(*(a.shape for a in avals)):
+        if not extend.is_static(*(a.shape for a in avals)):
             return "its shape is symbolic"
     reason = rule.covers(*avals, **parameters)
     if reason is None and rule.padded is not None:
@@ -207,7 +207,7 @@ def _decide(
         reason = rule.padded(pad, *avals, **parameters) if pad else None
     if reason is not None:
         return reason
-    if lowering.xla_may_partition(ctx):
+    if extend.xla_may_partition(ctx):
         splits = rule.partitions
         if not (splits(*avals, **parameters) if callable(splits) else splits):
             return "XLA's own code communicates less between several devices"

@@ -14,6 +14,9 @@ Result: TypeAlias = Literal["exact", "close"]
 Found: TypeAlias = Mapping[str, int | str]
 # None: the rule is to be used. A string: why JAX's own lowering stays.
 Reason: TypeAlias = str | None
+# What the shape function of an operation gets and returns.
+Typed: TypeAlias = jax.ShapeDtypeStruct | jax.Array
+Axes: TypeAlias = Sequence[int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

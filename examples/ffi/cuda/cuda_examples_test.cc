@@ -8,8 +8,8 @@
 #include "gtest/gtest.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/expect_invalid.h"
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleAddOneCuda);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleCounterExecuteCuda);
@@ -31,7 +31,6 @@ namespace {
 
 using ::xla_ffi_kit::testing::CallFrame;
 using ::xla_ffi_kit::testing::ExpectInvalid;
-using ::xla_ffi_kit::testing::ExpectRefusesBadFrames;
 using ::xla_ffi_kit::testing::GetMetadata;
 using ::xla_ffi_kit::testing::HandlerState;
 using ::xla_ffi_kit::testing::RegisterType;

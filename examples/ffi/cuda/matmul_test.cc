@@ -9,8 +9,8 @@
 #include "gtest/gtest.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/testing/bad_frames.h"
 #include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/expect_invalid.h"
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleMatmulExecuteCuda);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(ExampleMatmulInstantiateCuda);

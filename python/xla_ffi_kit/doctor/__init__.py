@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import importlib
 import json
+import operator
 import os
 import sys
 from collections.abc import Sequence
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xla_ffi_kit.doctor._environment import EnvironmentReport
     from xla_ffi_kit.doctor._library_report import LibraryReport
-    from xla_ffi_kit.primitive.spec import OpSpec
+    from xla_ffi_kit.primitive.ffi_op import FfiOp
+    from xla_ffi_kit.primitive.spec import Result
 
 # Imports inside the functions: _probe runs where JAX is not to be imported.
 
@@ -36,25 +38,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused("--import", str(error), options.json)
     module, colon, name = (options.library or "").partition(":")
     if colon and not os.path.exists(options.library):
-        return _function(module, name, options.json)
+        return _operation(module, name, options.json)
     if options.library:
         return _library(options.library, options.json)
     return _report(None, options.json)
 
 
-def _function(module: str, name: str, as_json: bool) -> int:
-    """Reports on the operations of a public function."""
-    from xla_ffi_kit.primitive.called_operations import operations_in
+def _operation(module: str, name: str, as_json: bool) -> int:
+    """Reports on one operation."""
+    from xla_ffi_kit.primitive.ffi_op import FfiOp
 
-    function = f"{module}:{name}"
+    path = f"{module}:{name}"
     try:
-        found = _imported(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        operations = operations_in(found)
-    except (_NotFoundError, AttributeError, TypeError) as error:
-        return _refused(function, str(error), as_json)
-    return _report(operations, as_json)
+        found = operator.attrgetter(name)(_imported(module))
+    except (_NotFoundError, AttributeError) as error:
+        return _refused(path, str(error), as_json)
+    if not isinstance(found, FfiOp):
+        problem = (
+            f"expected an operation, got {found!r}; --import {module} without "
+            "a name reports on every operation"
+        )
+        return _refused(path, problem, as_json)
+    return _report([found], as_json)
 
 
 class _NotFoundError(Exception):
@@ -78,7 +83,7 @@ def _refused(path: str, problem: str, as_json: bool) -> int:
     return 1
 
 
-def _report(operations: Sequence[OpSpec] | None, as_json: bool) -> int:
+def _report(operations: Sequence[FfiOp[Result]] | None, as_json: bool) -> int:
     from xla_ffi_kit.doctor import _environment, _text
 
     report = _environment.examine(operations)
@@ -116,8 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "library",
         nargs="?",
-        help="a handler library (.so), or MODULE:FUNCTION, to report only on "
-        "what a function calls, such as xla_ffi_kit:relu",
+        help="a handler library (.so), or MODULE:OPERATION, to report only "
+        "on that, such as xla_ffi_kit:relu",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(

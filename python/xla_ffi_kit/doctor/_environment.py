@@ -11,23 +11,18 @@ from collections.abc import Iterator, Sequence
 import jax
 import jaxlib
 
-from xla_ffi_kit.doctor import _library_report
+from xla_ffi_kit.doctor import _library_report, known_faults
 from xla_ffi_kit.doctor._library_report import Runtime
-from xla_ffi_kit.library import (
-    handler_library,
-    known_faults,
-    registration,
-)
-from xla_ffi_kit.library.capsules import CapsuleLibrary
+from xla_ffi_kit.errors import HandlerLibraryError
+from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
-    LAUNCHER,
     HandlerLibrary,
-    HandlerLibraryError,
 )
 from xla_ffi_kit.primitive import ffi_op, reference_switch
 from xla_ffi_kit.primitive.device_kernel import DeviceKernel
-from xla_ffi_kit.primitive.spec import OpSpec
+from xla_ffi_kit.primitive.ffi_op import FfiOp
+from xla_ffi_kit.primitive.spec import OpSpec, Result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +30,8 @@ class LibraryState:
     """A library from which operations take their handlers."""
 
     path: str
-    platform: str  # "cpu", "cuda"
-    handlers: int = 0  # how many it has for that platform
+    platforms: tuple[str, ...] = ()  # of its handlers: "cpu", "cuda"
+    handlers: int = 0  # how many it has
     api_version: str | None = None  # of the FFI headers it was built with
     problem: str | None = None  # why it does not load
     absent: bool = False  # it does not exist, and need not
@@ -83,7 +78,7 @@ def runtime() -> Runtime:
 
 
 def examine(
-    operations: Sequence[OpSpec] | None = None,
+    operations: Sequence[FfiOp[Result]] | None = None,
 ) -> EnvironmentReport:
     """Looks at the environment; starts JAX's backends.
 
@@ -94,17 +89,18 @@ def examine(
     devices = _devices()
     if operations is None:
         operations = ffi_op.operations()
+    specs = [op.spec for op in operations]
     return EnvironmentReport(
         versions=_versions(),
         runtime=ours.api_version and ".".join(map(str, ours.api_version)),
         plugins=_plugins(),
         devices=devices,
         libraries=tuple(
-            _library(library, ours) for library in _libraries(operations)
+            _library(library, ours) for library in _libraries(specs)
         ),
         operations=tuple(
             _operation(op, name, devices)
-            for op in operations
+            for op in specs
             for name in sorted(op.handlers)
         ),
         sections=_sections(),
@@ -161,34 +157,32 @@ def _libraries(operations: Sequence[OpSpec]) -> Iterator[HandlerLibrary]:
     seen = set()
     for library in (
         *KIT_LIBRARIES,
-        LAUNCHER,
         *(lib for op in operations for lib in op.libraries),
     ):
-        if (library.path, library.platform) not in seen:
-            seen.add((library.path, library.platform))
+        if library.path not in seen:
+            seen.add(library.path)
             yield library
 
 
 def _library(library: HandlerLibrary, ours: Runtime) -> LibraryState:
-    state = LibraryState(library.path, library.platform)
-    if isinstance(library, CapsuleLibrary):
+    path = library.path
+    if library.is_file and library.optional and not library.exists:
+        return LibraryState(path, absent=True)
+    if not library.is_file:
         handlers = library.handlers.values()
         major, minor = max(h.metadata().api_version for h in handlers)
-        return dataclasses.replace(
-            state, handlers=len(handlers), api_version=f"{major}.{minor}"
-        )
-    if library.optional and not library.exists:
-        return dataclasses.replace(state, absent=True)
+        platforms = tuple(library.platforms())
+        return LibraryState(path, platforms, len(handlers), f"{major}.{minor}")
     try:
-        report = _library_report.examine(library.path, ours)
+        report = _library_report.examine(path, ours)
     except _library_report.NotAHandlerLibraryError as error:
-        return dataclasses.replace(state, problem=str(error))
-    mine = [h for h in report.handlers if h.platform == library.platform]
-    return dataclasses.replace(
-        state,
-        handlers=len(mine),
-        api_version=max((h.api_version or "" for h in mine), default=None),
-        problem=next((h.problem for h in mine if h.problem), None),
+        return LibraryState(path, problem=str(error))
+    return LibraryState(
+        path,
+        tuple(sorted({h.platform for h in report.handlers})),
+        len(report.handlers),
+        max((h.api_version or "" for h in report.handlers), default=None),
+        next((h.problem for h in report.handlers if h.problem), None),
     )
 
 
@@ -209,7 +203,7 @@ def _operation(
     if not isinstance(handler, str):
         return state("other operations")
     target = handler
-    if all(library.platform != platform_name for library in op.libraries):
+    if not handler_library.serves(op.libraries, platform_name):
         if op.if_registered and not registration.is_registered(
             target, platform_name
         ):

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from xla_ffi_kit.doctor import _elf_symbols
-from xla_ffi_kit.library import c_api, handler_library
+from xla_ffi_kit.library import c_api, rows
 
 _SECONDS = 2  # that a metadata call may take; it takes microseconds
 _MOST_HANDLERS = 1 << 16
@@ -134,14 +134,14 @@ def table(path: str, functions: Sequence[str]) -> Loaded:
     if max(contents.num_handlers, contents.num_types) > _MOST_HANDLERS:
         raise ValueError("its handler table names too many handlers or types")
     names = {}
-    for number, state in enumerate(handler_library.types_in(contents), start=1):
+    for number, state in enumerate(rows.types_in(contents), start=1):
         # Stands in for XLA, which numbers the types when it registers them;
         # a handler whose type has no number answers with an error.
         ctypes.c_int64.from_address(state.type_id).value = number
         names[str(number)] = _elf_symbols.printable(state.name)
     symbols = _symbols(library, functions)
     handlers: list[FoundHandler] = []
-    for handler in handler_library.handlers_in(contents):
+    for handler in rows.handlers_in(contents):
         stages = {s: ask(a) for s, a in handler.stages.items()}
         signature = str(handler.signature() or "")
         handlers.append(

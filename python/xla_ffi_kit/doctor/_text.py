@@ -102,13 +102,10 @@ def environment(report: EnvironmentReport) -> str:
 
 
 def _library_row(state: LibraryState) -> tuple[str, ...]:
-    name = os.path.basename(state.path)
+    name, platforms = os.path.basename(state.path), ", ".join(state.platforms)
     if state.absent:
-        return (name, state.platform, "absent: operations run their reference")
+        return (name, platforms, "absent: operations run their reference")
     if state.problem:
-        return (name, state.platform, state.problem)
-    return (
-        name,
-        state.platform,
-        f"{state.handlers} handlers, FFI {state.api_version}",
-    )
+        return (name, platforms, state.problem)
+    count = f"{state.handlers} handlers, FFI {state.api_version}"
+    return (name, platforms, count)

@@ -191,11 +191,6 @@ class Metadata:
     traits: int
     state_type_id: int  # of the state that it makes; 0 if it makes none
 
-    @property
-    def command_buffer_compatible(self) -> bool:
-        """Whether a CUDA graph may capture the handler."""
-        return bool(self.traits & COMMAND_BUFFER_COMPATIBLE)
-
 
 def read_metadata(address: int) -> Metadata:
     """Asks the handler at `address` for its metadata, without running it.

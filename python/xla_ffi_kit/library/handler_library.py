@@ -7,92 +7,109 @@ build serves every Python.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias, Union
 
-from xla_ffi_kit.library import c_api, elf
-from xla_ffi_kit.library.signature import Signature, read
-
-# XLA's name of a platform in the handler table -> JAX's name of it.
-_PLATFORMS = {"Host": "cpu", "CUDA": "cuda", "ROCM": "rocm"}
-
-STAGES = ("instantiate", "prepare", "initialize", "execute")
-
-
-class HandlerLibraryError(RuntimeError):
-    """A handler library cannot be used; the text says which, and why."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Handler:
-    """A custom call target of a library."""
-
-    name: str  # e.g. "xla_ffi_kit.rms_norm"
-    platform: str  # JAX's name of it: "cpu", "cuda"
-    stages: dict[str, int]  # stage, "execute" among them -> function's address
-    signature_at: int | None = None  # the address of its signature
-
-    def metadata(self) -> c_api.Metadata:
-        """The FFI version and traits that the handler was compiled with."""
-        return c_api.read_metadata(self.stages["execute"])
-
-    def signature(self) -> Signature | None:
-        """The handler's signature; None if its library does not state it."""
-        return read(self.signature_at) if self.signature_at else None
-
-
-@dataclasses.dataclass(frozen=True)
-class StateType:
-    """A user-defined type that handlers of a library keep as state."""
-
-    name: str
-    platform: str
-    type_id: int
-    type_info: int
-
+from xla_ffi_kit.errors import HandlerLibraryError
+from xla_ffi_kit.library import c_api, elf, rows
+from xla_ffi_kit.library.rows import Handler, Registrations, StateType
+from xla_ffi_kit.library.signature import Signature
 
 # A library or its path.
 Library: TypeAlias = Union["HandlerLibrary", str, "os.PathLike[str]"]
 
 
 class HandlerLibrary:
-    """A handler library on disk, which is loaded when it is first used.
+    """The handlers of a shared library, which is loaded when it is first used.
 
-    The definition of an `FfiOp` uses a library for CPUs. It stays loaded,
-    whatever happens to the file.
+    The platforms of its handlers are those of its handler table. The definition
+    of an `FfiOp` reads the table. The library stays loaded, whatever happens to
+    the file.
 
     Args:
       path: the shared library.
-      platform: JAX's name of the platform of its handlers.
       optional: whether the file may be missing; operations then run their
-        reference on that platform. If the file existed and disappears before it
-        is loaded, that is an error nevertheless.
+        reference where no other library has their handler. If the file existed
+        and disappears before it is loaded, that is an error nevertheless.
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        platform: str = "cpu",
-        *,
-        optional: bool = False,
+        self, path: str | os.PathLike[str], *, optional: bool = False
     ) -> None:
-        if platform not in _PLATFORMS.values():
-            raise ValueError(
-                "HandlerLibrary: argument platform: expected "
-                f"{', '.join(_PLATFORMS.values())}, got {platform!r}"
-            )
         # The dynamic linker looks for a mere name elsewhere.
         self.path = os.path.abspath(path)
-        self.platform = platform
         self.optional = optional
         self._was_seen = os.path.exists(self.path)
+        self._kept: Registrations | None = None  # where it is no file
+
+    @classmethod
+    def from_capsules(
+        cls,
+        registrations: Registrations,
+        platform: str = "cpu",
+        *,
+        name: str = "an extension module",
+    ) -> HandlerLibrary:
+        """The handlers that an extension module offers as capsules.
+
+        The module does not have to be built with the kit.
+
+        Example:
+          library = HandlerLibrary.from_capsules(
+              jax_finufft.jax_finufft_cpu.registrations()
+          )
+
+        Args:
+          registrations: target -> capsule, or target -> mapping of stages
+            ("instantiate", "prepare", "initialize", "execute") to capsules.
+            Modules return such mappings for `jax.ffi.register_ffi_target`.
+          platform: JAX's name of the handlers' platform.
+          name: the name of the module, for errors.
+        """
+        found = rows.of_capsules(registrations, platform)
+        # Distinguishes it from other modules, because two may offer one target.
+        library = cls.__new__(cls)
+        library.path = f"{name} at {found[0].stages['execute']:#x}"
+        library.optional, library._was_seen = False, True
+        library._kept = registrations  # a capsule may free what it points to
+        library.handlers = {(h.name, platform): h for h in found}
+        library.types = ()
+        return library
+
+    @staticmethod
+    def beside(
+        file: str | os.PathLike[str], name: str
+    ) -> tuple[HandlerLibrary, HandlerLibrary]:
+        """The handler libraries of an operation, in a Python file's folder.
+
+        Args:
+          file: the `__file__` of a module. Links are not resolved: under Bazel
+            the file is a link in the runfiles, and the libraries are beside the
+            link.
+          name: `<name>_cpu.so` contains the handlers for CPUs,
+            `<name>_cuda.so` those for CUDA. If the latter is missing,
+            operations run their reference on CUDA.
+
+        Returns:
+          Both libraries, for the `libraries` of an `FfiOp`.
+        """
+        path = os.path.join(os.path.dirname(os.path.abspath(file)), name)
+        return (
+            HandlerLibrary(f"{path}_cpu.so"),
+            HandlerLibrary(f"{path}_cuda.so", optional=True),
+        )
 
     def __repr__(self) -> str:
-        return f"HandlerLibrary({self.path!r}, {self.platform!r})"
+        return f"HandlerLibrary({self.path!r})"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a shared library, rather than capsules."""
+        return self._kept is None
 
     @property
     def exists(self) -> bool:
@@ -108,16 +125,35 @@ class HandlerLibrary:
         return self._table.api_major, self._table.api_minor
 
     @functools.cached_property
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by custom call target."""
-        found = handlers_in(self._table)
-        return {h.name: h for h in found if h.platform == self.platform}
+    def handlers(self) -> dict[tuple[str, str], Handler]:
+        """The handlers by custom call target and JAX's name of a platform."""
+        found = rows.handlers_in(self._table)
+        return {(handler.name, handler.platform): handler for handler in found}
+
+    @property
+    def targets(self) -> list[str]:
+        """The custom call targets, in the order of the library."""
+        return list(dict.fromkeys(target for target, _ in self.handlers))
+
+    def platforms(self, target: str | None = None) -> list[str]:
+        """JAX's names of the platforms that it has handlers for.
+
+        They are CPUs and CUDA for a library that cannot be read: it may have
+        handlers for either.
+
+        Args:
+          target: only the platforms that it has this target for.
+        """
+        try:
+            found = self.handlers
+        except HandlerLibraryError:
+            return ["cpu", "cuda"]
+        return list(dict.fromkeys([p for t, p in found if target in (None, t)]))
 
     @functools.cached_property
     def types(self) -> tuple[StateType, ...]:
         """The state types, to be registered before the handlers."""
-        found = types_in(self._table)
-        return tuple(t for t in found if t.platform == self.platform)
+        return tuple(rows.types_in(self._table))
 
     @property
     def parallel_for(self) -> int | None:
@@ -125,16 +161,25 @@ class HandlerLibrary:
         slot = _parallel_for(self._table)
         return slot[0] if slot else None
 
-    def handler(self, target: str) -> Handler:
-        """The handler of `target`; HandlerLibraryError if there is none."""
-        found = self.handlers.get(target)
-        if found is None:
-            offered = ", ".join(sorted(self.handlers)) or "nothing"
-            raise HandlerLibraryError(
-                f"handler library {self.path} has no handler {target!r} for "
-                f"{self.platform}; it offers: {offered}"
-            )
-        return found
+    def handler(self, target: str, platform: str | None = None) -> Handler:
+        """The handler of `target`; HandlerLibraryError if there is none.
+
+        Args:
+          target: the custom call target.
+          platform: JAX's name of the platform; by default, the first that has
+            the target.
+        """
+        named = self.platforms(target)
+        found = self.handlers.get((target, platform or (named or [""])[0]))
+        if found is not None:
+            return found
+        message = f"handler library {self.path} has no handler {target!r}"
+        if platform:
+            message += f" for {platform}"
+        if named:
+            raise HandlerLibraryError(f"{message}, only for {', '.join(named)}")
+        offered = ", ".join(sorted(self.targets)) or "nothing"
+        raise HandlerLibraryError(f"{message}; it offers: {offered}")
 
     def signature(self, target: str) -> Signature | None:
         """Returns the signature of the handler of `target`.
@@ -239,56 +284,9 @@ def _file_at(path: str) -> tuple[int, ...]:
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
-def handlers_in(table: c_api.HandlerTable) -> Iterator[Handler]:
-    """The handlers of all platforms."""
-    for i in range(table.num_handlers):
-        # The library's own stride: its rows may be longer than this reader's,
-        # and shorter.
-        at = table.handlers + i * table.handler_size
-        entry = c_api.HandlerEntry.from_address(at)
-        stages = {s: getattr(entry, s) for s in STAGES if getattr(entry, s)}
-        has_signature = table.handler_size >= ctypes.sizeof(entry)
-        yield Handler(
-            entry.name.decode(),
-            _jax_platform(entry),
-            stages,
-            entry.signature if has_signature else None,
-        )
-
-
-def types_in(table: c_api.HandlerTable) -> Iterator[StateType]:
-    """The state types of all platforms."""
-    for i in range(table.num_types):
-        entry = c_api.TypeEntry.from_address(table.types + i * table.type_size)
-        name, platform = entry.name.decode(), _jax_platform(entry)
-        yield StateType(name, platform, entry.type_id, entry.type_info)
-
-
-def _jax_platform(entry: c_api.HandlerEntry | c_api.TypeEntry) -> str:
-    name: str = entry.platform.decode()
-    return _PLATFORMS.get(name, name.lower())
-
-
-def libraries_beside(
-    file: str | os.PathLike[str], name: str
-) -> tuple[HandlerLibrary, HandlerLibrary]:
-    """The handler libraries of an operation, in the folder of a Python file.
-
-    Args:
-      file: the `__file__` of a module. Links are not resolved: under Bazel the
-        file is a link in the runfiles, and the libraries are beside the link.
-      name: `<name>_cpu.so` contains the handlers for CPUs, `<name>_cuda.so`
-        those for CUDA. If the latter is missing, operations run their reference
-        on CUDA.
-
-    Returns:
-      Both libraries, for the `libraries` of an `FfiOp`.
-    """
-    path = os.path.join(os.path.dirname(os.path.abspath(file)), name)
-    return (
-        HandlerLibrary(f"{path}_cpu.so", "cpu"),
-        HandlerLibrary(f"{path}_cuda.so", "cuda", optional=True),
-    )
+def serves(libraries: Sequence[HandlerLibrary], platform: str) -> bool:
+    """Whether some library has, or may have, handlers for a platform."""
+    return any(platform in library.platforms() for library in libraries)
 
 
 def find(
@@ -296,18 +294,19 @@ def find(
 ) -> HandlerLibrary | None:
     """Returns the library that has `target`; None if the reference must run.
 
-    Raises HandlerLibraryError if a required library lacks the target.
+    Raises HandlerLibraryError if none has it and a library cannot be read, or
+    if a library for the platform has it for no other platform either.
     """
-    offered = [lib for lib in libraries if lib.platform == platform]
-    present = [lib for lib in offered if lib.exists]
-    for library in present:
-        if target in library.handlers:
-            return library
-    required = present or [lib for lib in offered if not lib.optional]
-    if not required:
-        return None
-    required[0].handler(target)  # raises, naming file and target
-    return required[0]  # which appeared meanwhile
+    known = [lib for lib in libraries if lib.exists or not lib.optional]
+    for library in known:
+        with contextlib.suppress(HandlerLibraryError):
+            if (target, platform) in library.handlers:
+                return library
+    targets = {offered for library in known for offered in library.targets}
+    for library in known:
+        if target not in targets and platform in library.platforms():
+            library.handler(target)  # raises, naming file and target
+    return None
 
 
 def all_of(
@@ -327,8 +326,8 @@ def all_of(
     )
 
 
-# The kit's own libraries, in the package.
-KIT_LIBRARIES = libraries_beside(os.path.dirname(__file__), "_lib/xla_ffi_kit")
-# The handler that launches kernels out of programs, on CUDA. Compiling it needs
-# no CUDA, so it stands in the library that every wheel has.
-LAUNCHER = HandlerLibrary(KIT_LIBRARIES[0].path, "cuda", optional=True)
+# The kit's own libraries, in the package. The first one also has the handler
+# that launches kernels out of programs, on CUDA: compiling it needs no CUDA.
+KIT_LIBRARIES = HandlerLibrary.beside(
+    os.path.dirname(__file__), "_lib/xla_ffi_kit"
+)

@@ -13,30 +13,28 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import jaxlib
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit.library import known_faults, releases
+from xla_ffi_kit.errors import HandlerLibraryError
+from xla_ffi_kit.library import releases
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
-    LAUNCHER,
-    Handler,
     HandlerLibrary,
-    HandlerLibraryError,
     Library,
-    StateType,
     all_of,
 )
+from xla_ffi_kit.library.rows import Handler, StateType
 
 _lock = threading.RLock()
 # (target, platform) -> file it was registered from, for this process.
 _handlers: dict[tuple[str, str], str] = {}
 # The same key -> the address of each stage.
 _stages: dict[tuple[str, str], dict[str, int]] = {}
-_types: set[tuple[str, str]] = set()
+_types: set[tuple[str, str, str]] = set()  # name, platform, file
 
 
 def _renew_lock() -> None:
@@ -60,71 +58,89 @@ def runtime_api_version() -> tuple[int, int] | None:
             text = file.read()
     except OSError:
         return None
-    found = [
-        re.search(rf"#define\s+XLA_FFI_API_{part}\s+(\d+)", text)
-        for part in ("MAJOR", "MINOR")
-    ]
-    if not all(found):
-        return None
-    return tuple(int(match[1]) for match in found if match)  # type: ignore
+    parts = r"#define\s+XLA_FFI_API_(MAJOR|MINOR)\s+(\d+)"
+    found = {name: int(number) for name, number in re.findall(parts, text)}
+    return (found["MAJOR"], found["MINOR"]) if len(found) == 2 else None
 
 
-def register(library: HandlerLibrary, target: str) -> None:
-    """Registers `target` of `library`, types first; you may repeat it.
+def register(*libraries: Library) -> None:
+    """Registers every handler of the libraries with JAX; by default, the kit's.
 
-    It does nothing if this process has no backend for the library's platform,
-    because cross-platform lowering and export need no registration.
+    Libraries may be paths. An `FfiOp` registers its handlers itself, at its
+    first use. A program that calls them without the operation, such as one from
+    `jax.export`, needs this function; importing the kit registers the kit's.
+
+    Call it where a package of operations is imported: it starts no backend of
+    JAX, unless handlers keep state. Those can be registered only with a backend
+    that runs.
+
+    Raises:
+      HandlerLibraryError: a library cannot be used.
     """
-    if library.platform == "cpu":
-        known_faults.warn_once()
-    if _handlers.get((target, library.platform)) == library.path:
-        return
-    if not _backend_is_up(library.platform):
-        return
-    with _lock:
-        _register(library, target)
+    for library in all_of(libraries) or KIT_LIBRARIES:
+        if library.optional and not library.exists:
+            continue
+        _register_all(library, register_handler)
 
 
-def register_at_import(*libraries: HandlerLibrary) -> None:
-    """Registers the handlers of libraries without state; starts no backend.
+def register_early(library: HandlerLibrary) -> None:
+    """Registers what needs no backend; leaves errors to the first use."""
+    with contextlib.suppress(HandlerLibraryError):
+        _register_all(library, lambda *_: None)
 
-    Call it in a package of operations. Once the package is imported, exported
-    programs that call the operations run. An error is raised at the first use
-    of a handler, so you can import a package whose library cannot be used.
 
-    Args:
-      *libraries: handler libraries. Handlers that keep state are registered at
-        their first use.
+def _register_all(
+    library: HandlerLibrary,
+    wait: Callable[[HandlerLibrary, str, str], None],
+) -> None:
+    """Registers all handlers; `wait` gets those that need a backend."""
+    with_state = {state_type.platform for state_type in library.types}
+    for target, platform in library.handlers:
+        # Without a version of its own, XLA would refuse a handler only when the
+        # backend starts, which then does not.
+        if runtime_api_version() is None or platform in with_state:
+            wait(library, target, platform)
+        else:
+            with _lock:
+                _register(library, target, platform)
+
+
+def register_handler(
+    library: HandlerLibrary, target: str, platform: str
+) -> None:
+    """Registers a handler of `library`, types first; you may repeat it.
+
+    It does nothing if this process has no backend for the platform, because
+    cross-platform lowering and export need no registration.
     """
-    if runtime_api_version() is None:
-        return  # XLA would refuse a wrong version when a backend starts
-    for library in libraries:
-        with contextlib.suppress(HandlerLibraryError), _lock:
-            if library.exists and not library.types:
-                for target in library.handlers:
-                    _register(library, target)
+    if _handlers.get((target, platform)) == library.path:
+        return
+    if _backend_is_up(platform):
+        with _lock:
+            _register(library, target, platform)
 
 
-def _register(library: HandlerLibrary, target: str) -> None:
-    key = (target, library.platform)
+def _register(library: HandlerLibrary, target: str, platform: str) -> None:
+    key = (target, platform)
     owner = _handlers.get(key)
     if owner == library.path:
         return
-    handler = library.handler(target)
+    handler = library.handler(target, platform)
     if owner is not None and _stages[key] == handler.stages:
         return  # the same file by another path
     if owner is not None:
         raise HandlerLibraryError(
-            f"handler {target!r} for {library.platform} of {library.path} "
-            f"is already registered from {owner}; a process has one "
-            "handler per name, so rename one of the two"
+            f"handler {target!r} for {platform} of {library.path} is already "
+            f"registered from {owner}; a process has one handler per name, so "
+            "rename one of the two"
         )
-    for state_type in library.types:
+    types = [t for t in library.types if t.platform == platform]
+    for state_type in types:
         _register_type(library, state_type)
-    _check_version(library, handler)
+    _check_version(library, handler, bool(types))
     stages = {s: jax.ffi.pycapsule(a) for s, a in handler.stages.items()}
     with _blaming(f"handler {target!r} of {library.path}"):
-        jax.ffi.register_ffi_target(target, stages, _xla(library.platform))
+        jax.ffi.register_ffi_target(target, stages, _xla(platform))
     jax.ffi.register_ffi_target_as_batch_partitionable(target)
     _stages[key] = handler.stages
     _handlers[key] = library.path  # last: others look at it without lock
@@ -142,28 +158,9 @@ def is_registered(target: str, platform: str) -> bool:
     )
 
 
-def register_handlers(*libraries: Library) -> None:
-    """Registers every handler of the libraries; by default, the kit's.
-
-    Libraries may be paths.
-
-    You need it only if no operation is lowered in the process, for example
-    before a program from `jax.export` runs. Importing the kit registers the
-    kit's own handlers. This function starts JAX's backends.
-
-    Raises:
-      HandlerLibraryError: a library cannot be used.
-    """
-    for library in all_of(libraries) or (*KIT_LIBRARIES, LAUNCHER):
-        if library.optional and not library.exists:
-            continue
-        for target in library.handlers:
-            register(library, target)
-
-
 def _register_type(library: HandlerLibrary, state_type: StateType) -> None:
-    name = state_type.name
-    if (name, library.path) in _types:
+    name, platform = state_type.name, state_type.platform
+    if (name, platform, library.path) in _types:
         return
     registration = {"type_id": jax.ffi.pycapsule(state_type.type_id)}
     if state_type.type_info:
@@ -172,9 +169,9 @@ def _register_type(library: HandlerLibrary, state_type: StateType) -> None:
         jax.ffi.register_ffi_type(
             name,
             registration,  # type: ignore[arg-type]
-            _xla(library.platform),
+            _xla(platform),
         )
-    _types.add((name, library.path))
+    _types.add((name, platform, library.path))
 
 
 @contextlib.contextmanager
@@ -187,7 +184,9 @@ def _blaming(what: str) -> Iterator[None]:
         ) from error
 
 
-def _check_version(library: HandlerLibrary, handler: Handler) -> None:
+def _check_version(
+    library: HandlerLibrary, handler: Handler, has_types: bool
+) -> None:
     runtime = runtime_api_version()
     jaxlib_version = jaxlib.__version__
     try:
@@ -197,7 +196,7 @@ def _check_version(library: HandlerLibrary, handler: Handler) -> None:
             f"handler {handler.name!r} of {library.path} does not answer the "
             f"metadata call: {error}"
         ) from None
-    keeps_state = library.types and "instantiate" in handler.stages
+    keeps_state = has_types and "instantiate" in handler.stages
     if keeps_state and releases.crashes(built, jaxlib_version):
         raise HandlerLibraryError(
             f"handler {handler.name!r} of {library.path} keeps state and is "

@@ -10,14 +10,14 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ctypes import c_char_p, c_int32, c_int64, c_size_t, c_void_p
 from typing import TypeVar
 
 _STRING, _ARRAY = 4, 1  # XLA_FFI_AttrType; a scalar is 3
-_MOST = 64  # arguments, attributes, dtypes and words, so that garbage ends
+# Arguments, attributes, dtypes, sizes and words, so that garbage ends.
+_MOST = 1024
 _NO_BOUND = (1 << 63) - 1  # a `max` that says there is none
-_NO_RANK = (1 << 31) - 1  # the same as a rank
 
 # XLA_FFI_DataType, as HLO names it.
 _DTYPES = {
@@ -29,19 +29,30 @@ _DTYPES = {
 }
 
 
+class _Size(ctypes.Structure):
+    _fields_ = [
+        ("name", c_void_p),
+        ("name_size", c_size_t),
+        ("min", c_int64),
+        ("max", c_int64),
+        ("attribute", c_int32),
+    ]
+
+
 class _Argument(ctypes.Structure):
     _fields_ = [
-        ("place", c_char_p),
+        ("name", c_char_p),
         ("dtypes", c_void_p),
         ("num_dtypes", c_size_t),
-        ("dtype_text", c_char_p),
         ("dtype_of", c_int32),
-        ("min_rank", c_int32),
-        ("max_rank", c_int32),
-        ("shape_of", c_int32),
+        ("dtype_form", c_int32),
         ("shape_form", c_int32),
-        ("last", c_char_p),
-        ("shape_text", c_char_p),
+        ("shape_of", c_int32),
+        ("without_axis", c_int32),
+        ("batch", c_int32),
+        ("shape", c_char_p),
+        ("sizes", c_void_p),
+        ("num_sizes", c_size_t),
         ("is_optional", c_int32),
         ("given_with", c_int32),
         ("is_repeated", c_int32),
@@ -56,7 +67,6 @@ class _Attribute(ctypes.Structure):
         ("size", c_int64),
         ("min", c_int64),
         ("max", c_int64),
-        ("max_text", c_char_p),
         ("axis_of", c_int32),
         ("words", c_void_p),
         ("num_words", c_size_t),
@@ -76,50 +86,81 @@ class _Signature(ctypes.Structure):
         ("arguments", c_void_p),
         ("num_attributes", c_size_t),
         ("attributes", c_void_p),
+        ("num_sizes", c_size_t),
+        ("sizes", c_void_p),
+        ("num_combinations", c_size_t),
     ]
 
 
-class ShapeForm(enum.IntEnum):
-    """The relation of a shape to that of another argument."""
+class _Form(enum.IntEnum):
+    """XlaFfiKit_ShapeForm."""
 
-    SAME = 0
-    BUT_LAST = 1  # another last axis
-    WITHOUT_LAST = 2
+    ANY = 0
+    SIZES = 1
+    LIKE = 2
     WITHOUT_AXIS = 3
+
+
+_SHARED = 2  # XlaFfiKit_Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """The size of a kernel axis."""
+
+    name: str | None  # None: it is `least`
+    least: int
+    most: int | None
+    attribute: str | None  # the one whose value it is
+
+    @property
+    def bounds(self) -> str:
+        """In words: "n of 1 to 16"; empty if there are none."""
+        if self.name is None or (self.least == 0 and self.most is None):
+            return ""
+        return f"{self.name} of {_range(self.least, self.most)}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
     """An operand or a result."""
 
-    name: str  # "result" for the only one, if the library does not name it
-    dtypes: tuple[str, ...]  # "f32", those it may have; none: `dtype_of` or any
-    dtype_of: str | None  # the argument whose dtype it has
-    ranks: tuple[int, int | None]  # the least, and the most if there is one
-    shape_of: str | None  # the argument whose shape it has, in this form
-    shape_form: ShapeForm = ShapeForm.SAME
-    shape_axis: str | None = None  # the attribute of the form
+    name: str
+    # "f32", those it may have; none: any. Of combinations, one in each.
+    dtypes: tuple[str, ...]
+    dtype_of: str | None  # the argument from whose dtype its own follows
+    is_accumulation: bool  # if it is the one to add up its elements in
+    # The kernel axes, of which every one has its size; None if the signature
+    # does not say how many there are.
+    sizes: tuple[Size, ...] | None
+    shape: str  # in words, "(..., n)" or "like x"; empty for any
+    is_shared: bool = False  # without batch axes, or with the first ones
+    is_batched: bool = True  # any number of batch axes comes first
     is_optional: bool = False
     given_with: str | None = None  # it is there exactly if this operand is
     is_repeated: bool = False  # one or more; results: one for each operand
 
     @property
-    def shape(self) -> str:
-        """Its shape in words, "rank >= 1" or "like x"; empty for any."""
-        if self.shape_of == self.name:
-            return "all of one shape"
-        if self.shape_of:
-            form = {
-                ShapeForm.SAME: "",
-                ShapeForm.BUT_LAST: f", last axis {self.shape_axis or 'any'}",
-                ShapeForm.WITHOUT_LAST: " without its last axis",
-                ShapeForm.WITHOUT_AXIS: f" without its {self.shape_axis}",
-            }
-            return f"like {self.shape_of}{form[self.shape_form]}"
-        least, most = self.ranks
-        if least == most:
-            return f"rank {least}"
-        return f"rank >= {least}" if least else ""
+    def kernel_axes(self) -> int | None:
+        """How many there are, if the signature says it."""
+        return None if self.sizes is None else len(self.sizes)
+
+    @property
+    def dtype(self) -> str:
+        """In words: "f32|f64", "like x"."""
+        if self.is_accumulation:
+            return f"f32|f64 to add up {self.dtype_of}"
+        if self.dtype_of:
+            return f"like {self.dtype_of}"
+        return "|".join(dict.fromkeys(self.dtypes)) or "any"
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """The bounds of its sizes, in words; none if it is like another."""
+        if not self.shape.startswith("("):
+            return ()
+        found = (size.bounds for size in self.sizes or ())
+        return tuple(dict.fromkeys(filter(None, found)))
 
     def __str__(self) -> str:
         name = self.name + ("?" if self.is_optional else "")
@@ -127,12 +168,13 @@ class Argument:
             name += f" (with {self.given_with})"
         if self.is_repeated:
             name += "..."
-        dtype = f"like {self.dtype_of}" if self.dtype_of else "any"
-        text = "|".join(self.dtypes) or dtype
-        shape = self.shape or ("any shape" if self.dtype_of else "")
-        if self.dtype_of:
-            shape = shape.removeprefix(dtype).lstrip(", ")
-        return f"{name}: {text}" + (f"[{shape}]" if shape else "")
+        if self.shape == self.dtype:
+            return f"{name}: {self.dtype}"
+        shape = (self.shape or "any shape").strip("()") or "()"
+        # Those of what it is like are not told twice.
+        own = () if shape.startswith("like ") else self.bounds
+        notes = "; ".join((shape, *own))
+        return f"{name}: {self.dtype}[{notes}]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +213,8 @@ class Signature:
     operands: tuple[Argument, ...]
     results: tuple[Argument, ...]
     attributes: tuple[Attribute, ...]
+    # Dtypes of the operands that go together; empty if all do.
+    combinations: tuple[tuple[str, ...], ...] = ()
 
     def operands_of(self, count: int) -> tuple[Argument, ...] | None:
         """Returns the operands of a call with so many; None if none has."""
@@ -185,13 +229,6 @@ class Signature:
                 given.append(operand)
         return tuple(given) if len(given) == count else None
 
-    def attributes_of(
-        self, operands: Sequence[Argument]
-    ) -> tuple[Attribute, ...]:
-        """Returns the attributes of a call with these operands."""
-        given = {operand.name for operand in operands}
-        return tuple(a for a in self.attributes if a.unless_given not in given)
-
     def __str__(self) -> str:
         stars = ("*",) if self.attributes else ()
         taken = (*self.operands, *stars, *self.attributes)
@@ -203,54 +240,90 @@ def read(address: int) -> Signature:
     """Reads the signature at an address from a handler table."""
     found = _Signature.from_address(address)
     count = found.num_operands + found.num_results
-    arguments = tuple(
-        _rows(_Argument, found.arguments, count, found.argument_size)
-    )
+    arguments = _rows(_Argument, found.arguments, count, found.argument_size)
     attributes = _rows(
         _Attribute, found.attributes, found.num_attributes, found.attribute_size
     )
-    names = tuple(_name(a.place) for a in arguments)
-    read_ = tuple(_argument(a, names) for a in arguments)
+    size = ctypes.sizeof(_Size)
+    sizes = _rows(_Size, found.sizes, found.num_sizes, size)
+    names = [a.name.decode() for a in arguments]
+    attribute_names = [a.name.decode() for a in attributes]
+    sized = [_size(row, attribute_names) for row in sizes]
+    known: list[Argument] = []
+    for argument in arguments:
+        known.append(_argument(argument, names, attribute_names, sized, known))
+    operands = tuple(known[: found.num_operands])
+    combinations = zip(*(o.dtypes for o in operands), strict=True)
     return Signature(
         found.operation.decode(),
-        read_[: found.num_operands],
-        read_[found.num_operands :],
+        operands,
+        tuple(known[found.num_operands :]),
         tuple(_attribute(a, names) for a in attributes),
+        tuple(combinations) if found.num_combinations else (),
     )
 
 
 _Row = TypeVar("_Row", bound=ctypes.Structure)
 
 
-def _rows(row: type[_Row], at: int, count: int, size: int) -> Iterator[_Row]:
+def _rows(row: type[_Row], at: int, count: int, size: int) -> list[_Row]:
     if count > _MOST:
         raise ValueError("its handler table has a signature of too many rows")
-    for i in range(count):
-        read_row = row()  # zeros where the library's struct ends earlier
-        known = min(size, ctypes.sizeof(row))
-        ctypes.memmove(ctypes.addressof(read_row), at + i * size, known)
-        yield read_row
+    # Zeros where the library's struct ends earlier.
+    rows = [row() for _ in range(count)]
+    known = min(size, ctypes.sizeof(row))
+    for i, one in enumerate(rows):
+        ctypes.memmove(ctypes.addressof(one), at + i * size, known)
+    return rows
 
 
-def _name(place: bytes) -> str:
-    return place.decode().partition(" ")[2] or place.decode()
+def _at(names: Sequence[str], index: int) -> str | None:
+    return names[index] if index >= 0 else None
 
 
-def _argument(found: _Argument, names: Sequence[str]) -> Argument:
-    if found.num_dtypes > _MOST:
+def _size(found: _Size, attributes: Sequence[str]) -> Size:
+    name = None
+    if found.name_size:
+        name = ctypes.string_at(found.name, found.name_size).decode()
+    of = _at(attributes, found.attribute)
+    return Size(name, found.min, _most(found.max), of)
+
+
+def _argument(
+    found: _Argument,
+    names: Sequence[str],
+    attributes: Sequence[str],
+    sizes: Sequence[Size],
+    earlier: Sequence[Argument],
+) -> Argument:
+    if max(found.num_dtypes, found.num_sizes) > _MOST:
         raise ValueError("its handler table has a signature of too many dtypes")
     numbers = (c_int32 * found.num_dtypes).from_address(found.dtypes or 1)
-    has_most = found.max_rank < _NO_RANK
+    own: tuple[Size, ...] | None = None
+    shape, is_shared, is_batched = "", False, True
+    form = _Form(found.shape_form)
+    if form == _Form.SIZES:
+        places = (c_int32 * found.num_sizes).from_address(found.sizes or 1)
+        own = tuple(sizes[place] for place in places)
+        shape = found.shape.decode()
+        is_shared = found.batch == _SHARED
+        is_batched = found.batch != 0
+    elif form == _Form.LIKE:
+        model = earlier[found.shape_of]
+        own, shape = model.sizes, f"like {model.name}"
+        is_shared, is_batched = model.is_shared, model.is_batched
+    elif form == _Form.WITHOUT_AXIS:
+        axis = attributes[found.without_axis]
+        shape = f"like {names[found.shape_of]} without its {axis}"
     return Argument(
-        _name(found.place),
-        tuple(_DTYPES.get(n, f"dtype {n}") for n in numbers)
-        if found.num_dtypes
-        else (),
-        names[found.dtype_of] if found.dtype_of >= 0 else None,
-        (found.min_rank, found.max_rank if has_most else None),
-        names[found.shape_of] if found.shape_of >= 0 else None,
-        ShapeForm(found.shape_form),
-        found.last.decode() if found.last else None,
+        found.name.decode(),
+        tuple(_DTYPES.get(n, f"dtype {n}") for n in numbers),
+        _at(names, found.dtype_of),
+        bool(found.dtype_form),
+        own,
+        shape,
+        is_shared,
+        is_batched,
         bool(found.is_optional),
         names[found.given_with] if found.given_with else None,
         bool(found.is_repeated),
@@ -265,6 +338,16 @@ def _number(n: int) -> str:
     return f"{'-' if n < 0 else ''}2^{size.bit_length() - 1}"
 
 
+def _most(found: int) -> int | None:
+    return None if found == _NO_BOUND else found
+
+
+def _range(least: int, most: int | None) -> str:
+    if most is None:
+        return f"{least} or more"
+    return f"{_number(least)} to {_number(most)}"
+
+
 def _attribute(found: _Attribute, names: Sequence[str]) -> Attribute:
     values = ""
     if found.num_words:
@@ -274,10 +357,10 @@ def _attribute(found: _Attribute, names: Sequence[str]) -> Attribute:
         values = "|".join((word or b"").decode() for word in words)
     elif found.axis_of >= 0:
         values = f"axis of {names[found.axis_of]}"
-    elif found.min <= found.max == _NO_BOUND:
-        values = f"{found.min} or more"
+        if found.min > 0 or found.max != _NO_BOUND:
+            values += f" of {_range(found.min, _most(found.max))} elements"
     elif found.min <= found.max:
-        values = f"{_number(found.min)} to {_number(found.max)}"
+        values = _range(found.min, _most(found.max))
     if found.type == _ARRAY and found.size >= 0:
         values = f"{found.size} of {values}" if values else f"{found.size}"
     dtype = _DTYPES.get(found.dtype, f"dtype {found.dtype}")

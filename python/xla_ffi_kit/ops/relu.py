@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 import jax
-from jax.typing import ArrayLike
 
-from xla_ffi_kit import _check, _dtypes
-from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 
-_NAME = "xla_ffi_kit.relu"
 
-
-def _check_operands(x: Typed) -> None:
-    _check.dtype(
-        _NAME, "x", x, (*_dtypes.FLOAT8, *_dtypes.FLOATS, *_dtypes.SIGNED)
-    )
-
-
-def _reference(x: jax.Array) -> jax.Array:
-    # Unlike that of jnp.maximum, its derivative at 0 is 0, by convention.
-    return jax.nn.relu(x)
-
-
-relu_op = FfiOp(
-    _NAME,
-    _reference,
-    kernel_axes=0,
-    handlers={"cpu": _NAME, "cuda": _NAME},
-    libraries=KIT_LIBRARIES,
-    check=_check_operands,
-)
-
-
-def relu(x: ArrayLike) -> jax.Array:
+def _relu(x: jax.Array) -> jax.Array:
     """max(x, 0); NaN stays NaN. The derivative at 0 is 0.
 
     Args:
@@ -47,4 +21,8 @@ def relu(x: ArrayLike) -> jax.Array:
     Raises:
       TypeError: the dtype is not supported.
     """
-    return relu_op(x)
+    # Unlike that of jnp.maximum, its derivative at 0 is 0, by convention.
+    return jax.nn.relu(x)
+
+
+relu = FfiOp("xla_ffi_kit.relu", _relu, libraries=KIT_LIBRARIES)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import jax
 import numpy as np
 
 from xla_ffi_kit import _check, _dtypes, _jax_hooks
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.primitive.spec import AttributeType, OpSpec
+from xla_ffi_kit.primitive.spec import AttributeType, OpSpec, message
 
 _DType: TypeAlias = np.dtype[np.generic]
-_Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "_Kind"]
+# A declared type, parsed; None is not a handler's.
+Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "Kind"] | None
 
 _EXPECTED = (
     "a NumPy scalar type, str, a one-tuple of a scalar type or a mapping"
@@ -31,13 +32,18 @@ class AttributeValues:
     """
 
     def __init__(
-        self, items: Mapping[str, object], insists: bool = False
+        self,
+        items: Mapping[str, object],
+        others: Mapping[str, object],
+        insists: bool = False,
     ) -> None:
         self.items = items  # by name, as NumPy values of the declared types
+        self._others = others  # those that handlers do not get
         self.insists = insists  # on the handler: it is another program
+        every = {**items, **others}
         # By name, as Python values, which do not widen a result.
-        self.for_reference = {k: _plain(v) for k, v in items.items()}
-        self._key = insists, _key(items)
+        self.for_reference = {k: _plain(v) for k, v in every.items()}
+        self._key = insists, _key(every)
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -55,7 +61,7 @@ class AttributeValues:
     @functools.cached_property
     def insisting(self) -> AttributeValues:
         """The same for a call that insists on the handler."""
-        return AttributeValues(self.items, insists=True)
+        return AttributeValues(self.items, self._others, insists=True)
 
 
 def _key(value: object) -> tuple[object, ...]:
@@ -64,18 +70,19 @@ def _key(value: object) -> tuple[object, ...]:
         return tuple((name, _key(v)) for name, v in value.items())
     if isinstance(value, np.generic | np.ndarray):
         return value.dtype, value.tobytes()
+    if isinstance(value, float):
+        return type(value), value.hex()
     # A subclass of str may print, and even compare, as it likes.
-    assert isinstance(value, str)
-    return type(value), str.__str__(value)
+    own = str.__str__(value) if isinstance(value, str) else value
+    return type(value), own
 
 
-def _normalize(op: str, name: str, declared: AttributeType) -> _Kind:
-    if declared is str:
-        return str
+def kind_of(op: str, name: str, declared: AttributeType) -> Kind:
+    """A declared type as `Binder` uses it; TypeError if it is none."""
+    if declared is None or declared is str:
+        return declared
     if isinstance(declared, Mapping):
-        return {
-            k: _normalize(op, f"{name}.{k}", t) for k, t in declared.items()
-        }
+        return {k: kind_of(op, f"{name}.{k}", t) for k, t in declared.items()}
     where = f"{op}: attribute {name}"
     if isinstance(declared, tuple) and len(declared) == 1:
         return (_dtypes.parse(where, declared[0], _EXPECTED),)
@@ -97,7 +104,7 @@ class Binder:
     ) -> None:
         self._op = op
         self._defaults = defaults
-        self._types = {n: _normalize(op, n, t) for n, t in types.items()}
+        self._types = {n: kind_of(op, n, t) for n, t in types.items()}
         self._seen: dict[object, AttributeValues] = {}
 
     def __call__(self, given: Mapping[str, object]) -> AttributeValues:
@@ -116,11 +123,13 @@ class Binder:
         op, types = self._op, self._types
         if given.keys() != types.keys():
             raise TypeError(
-                f"{op}: attributes: expected {_names(types)}, got "
-                f"{_names(given)}"
+                message(op, "attributes", _names(types), _names(given))
             )
+        found = {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
+        own = {n for n in types if types[n] is None}
         return AttributeValues(
-            {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
+            {n: value for n, value in found.items() if n not in own},
+            {n: value for n, value in found.items() if n in own},
         )
 
 
@@ -128,15 +137,52 @@ def from_shapes(
     spec: OpSpec, operands: Sequence[Typed], attributes: AttributeValues
 ) -> dict[str, object]:
     """The attributes that follow from the shapes of a call."""
-    if spec.shape_attributes is None:
+    if spec.advanced.shape_attributes is None:
         return {}
-    where = "shape_attributes"
     if not _check.is_static(*(x.shape for x in operands)):
+        expected = "sizes that are known"
         raise TypeError(
-            spec.error(where, "sizes that are known", "symbolic ones")
+            spec.error("shape_attributes", expected, "symbolic ones")
         )
     types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
-    found = spec.shape_attributes(*types, **attributes.for_reference)
+    return _computed(spec, types, attributes)
+
+
+class _Unknown:
+    """The size of an axis, for a function that must not look at it."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError("the size is not known")
+
+    __eq__ = __bool__ = __repr__ = _refuse
+
+
+def depend_on_rows(
+    spec: OpSpec, operands: Sequence[Typed], attributes: AttributeValues
+) -> bool:
+    """Whether the computed ones may be others for a part of the batch."""
+    if spec.advanced.shape_attributes is None:
+        return False
+    rows = []
+    for i, x in enumerate(operands):
+        batch = spec.own_axes(i, x)
+        shape: Any = (*(_Unknown() for _ in range(batch)), *x.shape[batch:])
+        rows.append(jax.ShapeDtypeStruct(shape, x.dtype))
+    try:
+        _computed(spec, rows, attributes)
+    except Exception:  # whatever a function raises for such a size
+        return True
+    return False
+
+
+def _computed(
+    spec: OpSpec,
+    types: Sequence[jax.ShapeDtypeStruct],
+    attributes: AttributeValues,
+) -> dict[str, object]:
+    function, where = spec.advanced.shape_attributes, "shape_attributes"
+    assert function is not None
+    found = function(*spec.fill(types), **attributes.for_reference)
     if not isinstance(found, Mapping):
         raise TypeError(spec.error(where, "a mapping", repr(found)))
     unnamed = [name for name in found if not isinstance(name, str)]
@@ -170,7 +216,9 @@ def _as_given(spec: OpSpec, name: str, value: object) -> object:
 
 def _is_plain(value: object) -> bool:
     # Not 0.0, which with -0.0 would be one key; nor NaN, which is never found.
-    return type(value) in (int, str) or (
+    if type(value) is tuple:
+        return all(type(v) is int for v in value)
+    return type(value) in (int, str, bool) or (
         type(value) is float and value != 0 and value == value
     )
 
@@ -179,22 +227,22 @@ def _names(names: Mapping[str, object]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _convert(op: str, name: str, kind: _Kind, value: object) -> object:
+def _convert(op: str, name: str, kind: Kind, value: object) -> object:
+    what = f"attribute {name}"
     if _jax_hooks.is_traced(value):
-        raise TypeError(
-            f"{op}: attribute {name}: expected a static value, got a traced "
-            "one; pass it as a Python number (jit: static_argnames)"
-        )
+        remedy = "pass it as a Python number (jit: static_argnames)"
+        got = f"a traced one; {remedy}"
+        raise TypeError(message(op, what, "a static value", got))
+    if kind is None:
+        return _hashable(op, name, value)
     if isinstance(kind, type):
         if not isinstance(value, str):
             raise _mismatch(op, name, "a string", value)
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            raise ValueError(
-                f"{op}: attribute {name}: expected characters, got the "
-                f"surrogate {value[error.start]!r}"
-            ) from None
+            got = f"the surrogate {value[error.start]!r}"
+            raise ValueError(message(op, what, "characters", got)) from None
         return value
     if isinstance(kind, dict):
         if not isinstance(value, Mapping) or value.keys() != kind.keys():
@@ -206,11 +254,18 @@ def _convert(op: str, name: str, kind: _Kind, value: object) -> object:
         return _array(op, name, kind[0], value)
     found = _scalar(op, name, kind, value)
     if isinstance(found, np.uint64) and found > _MOST:
-        raise ValueError(
-            f"{op}: attribute {name}: expected at most {_MOST}, since JAX "
-            f"takes single numbers as signed ones, got {found}"
-        )
+        why = "since JAX takes single numbers as signed ones"
+        raise ValueError(message(op, what, f"at most {_MOST}, {why}", found))
     return found
+
+
+def _hashable(op: str, name: str, value: object) -> object:
+    try:
+        hash(value)
+    except TypeError:
+        expected = "a hashable value, such as a tuple"
+        raise _mismatch(op, name, expected, value) from None
+    return value
 
 
 def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
@@ -230,10 +285,9 @@ def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
     if dtype.kind in "iu" and isinstance(value, int | np.integer):
         limits = np.iinfo(dtype.name)
         if not limits.min <= int(value) <= limits.max:
-            raise ValueError(
-                f"{op}: attribute {name}: expected {dtype.name}, "
-                f"{limits.min} to {limits.max}, got {int(value)}"
-            )
+            expected = f"{dtype.name}, {limits.min} to {limits.max}"
+            what = f"attribute {name}"
+            raise ValueError(message(op, what, expected, int(value)))
     return dtype.type(value)
 
 
@@ -247,10 +301,8 @@ def _array(op: str, name: str, dtype: _DType, value: object) -> object:
 
 
 def _mismatch(op: str, name: str, expected: str, value: object) -> TypeError:
-    return TypeError(
-        f"{op}: attribute {name}: expected {expected}, got {value!r} "
-        f"({type(value).__name__})"
-    )
+    got = f"{value!r} ({type(value).__name__})"
+    return TypeError(message(op, f"attribute {name}", expected, got))
 
 
 def _plain(value: object) -> object:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -12,47 +13,79 @@ from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.primitive import sharding
-from xla_ffi_kit.primitive.device_kernel import Attributes
-from xla_ffi_kit.primitive.spec import OpSpec
+from xla_ffi_kit.primitive import (
+    attribute_values,
+    operand_checks,
+    sharding,
+)
+from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.device_kernel import Attributes, DeviceKernel
+from xla_ffi_kit.primitive.spec import Arrays, OpSpec
 
 
 @dataclasses.dataclass(frozen=True)
-class HandlerCall:
-    """What a handler gets besides operands.
+class Call:
+    """A call that the rule of a platform with a handler lowers."""
 
-    Attributes:
-      target: the custom call target.
-      attributes: the attributes, from the operands' types.
-      workspace: the bytes of the workspace, from these types too; None if the
-        handler takes none.
-    """
+    spec: OpSpec
+    platform: str
+    ctx: LoweringRuleContext
+    operands: Sequence[ir.Value]
+    attributes: AttributeValues
 
-    target: str
-    attributes: Attributes
-    workspace: Callable[..., int] | None
+    @functools.cached_property
+    def avals(self) -> Sequence[ShapedArray]:
+        """The types of the operands."""
+        return _jax_hooks.shaped(self.ctx.avals_in)
+
+    @functools.cached_property
+    def results(self) -> Sequence[ShapedArray]:
+        """The types of the results."""
+        return _jax_hooks.shaped(self.ctx.avals_out)
+
+    @functools.cached_property
+    def lead(self) -> Shape:
+        """The leading shape that operands and results have."""
+        return operand_checks.leading_shape(self.spec, self.avals)
+
+    @functools.cached_property
+    def devices(self) -> int:
+        """Over how many devices XLA may split the call."""
+        return _jax_hooks.partition_count(self.ctx)
+
+    @functools.cached_property
+    def needs_shapes(self) -> bool:
+        """Whether attributes depend on the shapes that a device has."""
+        return attribute_values.depend_on_rows(
+            self.spec, self.avals, self.attributes
+        ) or any(
+            isinstance(handler, DeviceKernel) and handler.needs_shapes
+            for handler in self.spec.handlers.values()
+        )
+
+    @property
+    def run(self) -> Callable[..., Arrays]:
+        """The operation, for the part of each operand that a device has.
+
+        It outlives the program that is lowered, and holds nothing of it.
+        """
+        return functools.partial(_run, self.spec, self.attributes)
+
+
+def _run(
+    spec: OpSpec, attributes: AttributeValues, *parts: jax.Array
+) -> Arrays:
+    return tuple(spec.primitive.bind(*parts, attributes=attributes))
 
 
 def build(
-    spec: OpSpec,
-    ctx: LoweringRuleContext,
-    operands: Sequence[ir.Value],
-    handler: HandlerCall,
-    batch: Shape,
+    call: Call, target: str, attributes: Attributes
 ) -> Sequence[ir.Value]:
-    """Calls a handler in the program that a rule lowers.
-
-    Args:
-      spec: the operation.
-      ctx: the context of the rule.
-      operands: the operands' values.
-      handler: the handler.
-      batch: the first axes of operands and results that XLA may split over
-        devices.
-    """
-    avals = _jax_hooks.shaped(ctx.avals_in)
+    """Calls the handler `target`, with attributes from the operands' types."""
+    spec, ctx, avals, operands = call.spec, call.ctx, call.avals, call.operands
+    # The first axes of operands and results that XLA may split.
+    batch = sharding.divided(ctx, call.lead) if call.devices > 1 else ()
     units = _unit_axes(spec, avals, batch) if batch else (0, 0)
-    results = _jax_hooks.shaped(ctx.avals_out)
     if any(units):
         avals = [
             a if i in spec.shared else _with_axes(a, len(batch), sum(units))
@@ -65,48 +98,50 @@ def build(
             avals_in=avals,
             avals_out=[
                 _with_axes(a, len(batch), _units_of(a, batch, units))
-                for a in results
+                for a in call.results
             ],
         )
-    if handler.workspace is not None:
-        hidden = ShapedArray((handler.workspace(*avals),), np.dtype(np.uint8))
+    workspace = spec.advanced.workspace.get(call.platform)
+    if workspace is not None:
+        given = call.attributes.for_reference
+        size = workspace(*spec.fill(avals), **given)
+        hidden = ShapedArray((size,), np.dtype(np.uint8))
         ctx = ctx.replace(avals_out=[*ctx.avals_out, hidden])
     lower = jax.ffi.build_ffi_lowering_function(
-        handler.target,
-        has_side_effect=spec.has_side_effect,
+        target,
+        has_side_effect=spec.advanced.has_side_effect,
         operand_output_aliases=spec.input_output_aliases or None,
         operand_layouts=_layouts(spec.input_layouts, ctx.avals_in),
         result_layouts=_layouts(spec.output_layouts, ctx.avals_out),
     )
-    call = lower(ctx, *operands, **handler.attributes(avals))
+    made = lower(ctx, *operands, **attributes(avals))
     if batch:
         sharding.annotate_batch(
-            call,
+            made,
             (*batch, *(1,) * units[0]),
             [a.shape for a in avals],
             [a.shape for a in _jax_hooks.shaped(ctx.avals_out)],
             spec.shared,
+            spec.restored_axes(len(ctx.avals_out)),
         )
-    values: Sequence[ir.Value] = list(call.results)[: len(results)]
-    if not any(units):
-        return values
-    return [_reshape(x, a.shape) for x, a in zip(values, results, strict=True)]
+    values: Sequence[ir.Value] = list(made.results)[: len(call.results)]
+    if any(units):
+        pairs = zip(values, call.results, strict=True)
+        values = [_reshape(x, a.shape) for x, a in pairs]
+    return values
 
 
 def _layouts(
-    orders: Sequence[tuple[int, ...] | None], avals: Sequence[object]
+    orders: Mapping[int, Sequence[int]], avals: Sequence[object]
 ) -> list[Shape | None] | None:
     """Extends orders of kernel axes to all axes, minor to major."""
     if not orders:
         return None
     layouts: list[Shape | None] = [None] * len(avals)
-    for i, (order, aval) in enumerate(
-        zip(orders, _jax_hooks.shaped(avals), strict=False)
-    ):
-        if order is not None:
-            batch = len(aval.shape) - len(order)
-            own = (batch + axis for axis in reversed(order))
-            layouts[i] = (*own, *reversed(range(batch)))
+    for i, order in orders.items():
+        batch = len(_jax_hooks.shaped(avals)[i].shape) - len(order)
+        own = (batch + axis for axis in reversed(order))
+        layouts[i] = (*own, *reversed(range(batch)))
     return layouts
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import jax
@@ -17,250 +17,273 @@ import numpy as np
 from jax.interpreters import ad
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit._jax_hooks import Primitive
-from xla_ffi_kit.primitive import rule_checks, shared_operands
-from xla_ffi_kit.primitive.abstract_eval import ResultTypes
+from xla_ffi_kit._check import Typed
+from xla_ffi_kit.errors import NotDifferentiableError
+from xla_ffi_kit.primitive import (
+    abstract_eval,
+    operand_checks,
+    rule_checks,
+    shared_operands,
+)
+from xla_ffi_kit.primitive.abstract_eval import Results
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
 from xla_ffi_kit.primitive.rule_checks import Cotangents
 from xla_ffi_kit.primitive.shared_operands import Operand
-from xla_ffi_kit.primitive.spec import (
-    Arrays,
-    NotDifferentiableError,
-    OpSpec,
-)
+from xla_ffi_kit.primitive.spec import Arrays, Differentiate, OpSpec, flatten
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero
 
 
-class Derivatives:
-    """The rules of one operation's primitive."""
+def _reference_of(
+    spec: OpSpec,
+    operands: Sequence[Operand],
+    active: Sequence[int],
+    attributes: AttributeValues,
+) -> Callable[..., Arrays]:
+    """The reference as a function of only the `active` operands."""
 
-    def __init__(
-        self, spec: OpSpec, primitive: Primitive, types: ResultTypes
-    ) -> None:
-        self._spec = spec
-        self._primitive = primitive
-        self._types = types
+    def call(*values: jax.Array) -> Arrays:
+        full = cast(list[jax.Array], list(operands))
+        for i, value in zip(active, values, strict=True):
+            full[i] = value
+        return shared_operands.in_jax(spec, spec.reference, attributes, *full)
 
-    def install(self) -> None:
-        """Registers the rules with JAX."""
-        ad.primitive_jvps[self._primitive] = self._jvp
-        if self._spec.linear:
-            ad.primitive_transposes[self._primitive] = self._transpose
+    return call
 
-    def _reference_of(
-        self,
-        operands: Sequence[Operand],
-        active: Sequence[int],
-        attributes: AttributeValues,
-    ) -> Callable[..., Arrays]:
-        """The reference as a function of only the `active` operands."""
 
-        def call(*values: jax.Array) -> Arrays:
-            full = cast(list[jax.Array], list(operands))
-            for i, value in zip(active, values, strict=True):
-                full[i] = value
-            spec = self._spec
-            return shared_operands.in_jax(
-                spec, spec.reference, attributes, *full
-            )
-
-        return call
-
-    def _jvp(
-        self,
-        primals: Values,
-        tangents: Sequence[Tangent],
-        *,
-        attributes: AttributeValues,
-    ) -> tuple[Values, Sequence[Tangent]]:
-        spec = self._spec
-        # Derivatives with respect to a Python number come with the number.
-        primals = [jnp.asarray(x) for x in primals]
-        active = {i: t for i, t in enumerate(tangents) if not _is_zero(t)}
-        nonlinear = [i for i in active if i not in spec.linear]
-        if nonlinear and spec.jvp is not None:
-            return self._author_jvp(primals, tangents, attributes)
-        if nonlinear and spec.vjp is not None:
-            return self._author_vjp(primals, tangents, attributes)
-        if nonlinear and spec.reference is None:
-            names = ", ".join(spec.operand_names[i] for i in nonlinear)
-            raise NotDifferentiableError(
-                f"{spec.name}: no derivative with respect to operand {names}: "
-                "the operation has no reference, so give it jvp= or vjp="
-            )
-
-        outs = _jax_hooks.bind(self._primitive, primals, attributes)
-        parts: list[Values] = []
-        if len(nonlinear) < len(active):
-            operands = list(primals)
-            for i in spec.linear:
-                operands[i] = ad.instantiate_zeros(tangents[i])
-            parts.append(_jax_hooks.bind(self._primitive, operands, attributes))
-        if nonlinear:
-            _, part = jax.jvp(
-                self._reference_of(primals, nonlinear, attributes),
-                tuple(primals[i] for i in nonlinear),
-                tuple(active[i] for i in nonlinear),
-            )
-            parts.append(part)
-        return outs, [
-            _sum_tangents(out, ts)
-            for out, *ts in zip(outs, *parts, strict=True)
-        ]
-
-    def _author_jvp(
-        self,
-        primals: Values,
-        tangents: Sequence[Tangent],
-        attributes: AttributeValues,
-    ) -> tuple[Values, Sequence[Tangent]]:
-        full = self._instantiated(primals, tangents)
-        expected = self._types(primals, attributes).types
-        outs, out_tangents = shared_operands.jvp(
-            self._spec, primals, full, attributes, len(expected)
+def jvp(
+    spec: OpSpec,
+    primals: Values,
+    tangents: Sequence[Tangent],
+    *,
+    attributes: AttributeValues,
+) -> tuple[Values, Sequence[Tangent]]:
+    """The rule of an operation's primitive for forward mode."""
+    # Derivatives with respect to a Python number come with the number.
+    primals = [jnp.asarray(x) for x in primals]
+    active = {
+        i: cast(jax.Array, t) for i, t in enumerate(tangents) if not _is_zero(t)
+    }
+    nonlinear = [i for i in active if i not in spec.linear]
+    if nonlinear and spec.jvp is not None:
+        return _author_jvp(spec, primals, tangents, attributes)
+    if nonlinear and spec.vjp is not None:
+        return _author_vjp(spec, primals, tangents, attributes)
+    if nonlinear and spec.advanced.differentiate is not None:
+        make = spec.advanced.differentiate
+        return _own_jvp(spec, make, primals, active, attributes)
+    if nonlinear and spec.reference is None:
+        names = ", ".join(spec.operand_names[i] for i in nonlinear)
+        raise NotDifferentiableError(
+            f"{spec.name}: no derivative with respect to operand {names}: "
+            "the operation has no reference, so give it jvp= or vjp="
         )
-        checked = [
-            rule_checks.like(self._spec, "jvp: primal result", i, o, e)
-            for i, (o, e) in enumerate(zip(outs, expected, strict=True))
-        ]
-        return checked, [
-            rule_checks.like(self._spec, "jvp: tangent result", i, t, o)
-            if jnp.issubdtype(o.dtype, np.inexact)
-            else _no_tangent(o)
-            for i, (t, o) in enumerate(zip(out_tangents, checked, strict=True))
-        ]
+    outs = _jax_hooks.bind(spec.primitive, primals, attributes)
+    parts: list[Values] = []
+    if len(nonlinear) < len(active):
+        operands = list(primals)
+        for i in spec.linear:
+            operands[i] = ad.instantiate_zeros(tangents[i])
+        parts.append(_jax_hooks.bind(spec.primitive, operands, attributes))
+    if nonlinear:
+        _, part = jax.jvp(
+            _reference_of(spec, primals, nonlinear, attributes),
+            tuple(primals[i] for i in nonlinear),
+            tuple(active[i] for i in nonlinear),
+        )
+        parts.append(part)
+    return outs, [
+        _sum_tangents(out, ts) for out, *ts in zip(outs, *parts, strict=True)
+    ]
 
-    @staticmethod
-    def _instantiated(
-        primals: Values, tangents: Sequence[Tangent]
-    ) -> tuple[shared_operands.Tangent, ...]:
+
+def _own_jvp(
+    spec: OpSpec,
+    differentiate: Differentiate,
+    primals: Values,
+    active: Mapping[int, jax.Array],
+    attributes: AttributeValues,
+) -> tuple[Values, Sequence[Tangent]]:
+    """The tangents by an operation that the spec makes for it."""
+    types = abstract_eval.results(spec, primals, attributes).types
+    lead = len(operand_checks.leading_shape(spec, primals))
+    depth = spec.depth(primals)
+    axes = [
+        len(t.shape) - (depth if i in spec.shared_results else lead)
+        for i, t in enumerate(types)
+    ]
+    push = differentiate.jvp(tuple(active), axes)
+    slopes = push(*primals, *active.values(), **attributes.for_reference)
+    outs = _jax_hooks.bind(spec.primitive, primals, attributes)
+    return outs, [
+        t if jnp.issubdtype(o.dtype, np.inexact) else _no_tangent(o)
+        for o, t in zip(outs, flatten(slopes), strict=True)
+    ]
+
+
+def _author_jvp(
+    spec: OpSpec,
+    primals: Values,
+    tangents: Sequence[Tangent],
+    attributes: AttributeValues,
+) -> tuple[Values, Sequence[Tangent]]:
+    full = _instantiated(primals, tangents)
+    expected = abstract_eval.results(spec, primals, attributes).types
+    outs, out_tangents = shared_operands.jvp(
+        spec, primals, full, attributes, len(expected)
+    )
+    checked = [
+        rule_checks.like(spec, "jvp: primal result", i, o, e)
+        for i, (o, e) in enumerate(zip(outs, expected, strict=True))
+    ]
+    return checked, [
+        rule_checks.like(spec, "jvp: tangent result", i, t, o)
+        if _is_inexact(o)
+        else _no_tangent(o)
+        for i, (t, o) in enumerate(zip(out_tangents, checked, strict=True))
+    ]
+
+
+def _instantiated(
+    primals: Values, tangents: Sequence[Tangent]
+) -> tuple[shared_operands.Tangent, ...]:
+    return tuple(
+        np.zeros(p.shape, jax.dtypes.float0)
+        if _is_zero(t) and not _is_inexact(p)
+        else ad.instantiate_zeros(t)
+        for p, t in zip(primals, tangents, strict=True)
+    )
+
+
+def _author_vjp(
+    spec: OpSpec,
+    primals: Values,
+    tangents: Sequence[Tangent],
+    attributes: AttributeValues,
+) -> tuple[Values, Sequence[Tangent]]:
+    """Returns the tangents of the author's vjp, for reverse mode only."""
+    results = abstract_eval.results(spec, primals, attributes)
+    call = _custom_vjp(spec, primals, results, attributes)
+    try:
+        outs, out_tangents = jax.jvp(
+            shared_operands.over_batches(spec, call, primals),
+            tuple(primals),
+            _instantiated(primals, tangents),
+        )
+    except TypeError as error:
+        if "forward-mode" not in str(error):
+            raise
+        raise NotDifferentiableError(
+            f"{spec.name}: no forward mode (jvp, jacfwd, linearize): "
+            "vjp=(fwd, bwd) is for reverse mode alone, so give it jvp="
+        ) from None
+    for i, (out, wanted) in enumerate(zip(outs, results.types, strict=True)):
+        rule_checks.like(spec, "vjp: fwd: result", i, out, wanted)
+    return outs, [
+        t if _is_inexact(o) else _no_tangent(o)
+        for t, o in zip(out_tangents, outs, strict=True)
+    ]
+
+
+def _custom_vjp(
+    spec: OpSpec,
+    primals: Values,
+    results: Results,
+    attributes: AttributeValues,
+) -> Callable[..., Arrays]:
+    """The operation as a function with the author's derivative."""
+    assert spec.vjp is not None
+    forward, backward = spec.vjp
+    rows = shared_operands.row_types(spec, primals)
+    given = attributes.for_reference
+
+    @jax.custom_vjp
+    def call(*operands: jax.Array) -> Arrays:
+        return tuple(_jax_hooks.bind(spec.primitive, operands, attributes))
+
+    def fwd(*operands: jax.Array) -> tuple[Arrays, object]:
+        returned = forward(*spec.fill(operands), **given)
+        outs, residuals = rule_checks.pair(
+            spec, "vjp: fwd", "(results, residuals)", returned
+        )
+        what, count = "vjp: fwd: results", len(results.types)
+        return rule_checks.arrays(spec, what, outs, count), residuals
+
+    def bwd(residuals: object, cotangents: Arrays) -> Cotangents:
+        out = backward(residuals, results.pack(cotangents), **given)
+        found = rule_checks.cotangents(
+            spec, "vjp: bwd: cotangents", out, spec.places, "operand"
+        )
+        slopes = [found[operand.place] for operand in spec.operands]
+        what = "vjp: bwd: cotangent"
         return tuple(
-            np.zeros(p.shape, jax.dtypes.float0)
-            if _is_zero(t) and not jnp.issubdtype(p.dtype, np.inexact)
-            else ad.instantiate_zeros(t)
-            for p, t in zip(primals, tangents, strict=True)
+            None
+            if slope is None or not _is_inexact(row)
+            else rule_checks.like(spec, what, i, slope, row)
+            for i, (slope, row) in enumerate(zip(slopes, rows, strict=True))
         )
 
-    def _author_vjp(
-        self,
-        primals: Values,
-        tangents: Sequence[Tangent],
-        attributes: AttributeValues,
-    ) -> tuple[Values, Sequence[Tangent]]:
-        """Returns the tangents of the author's vjp, for reverse mode only."""
-        assert self._spec.vjp is not None
-        forward, backward = self._spec.vjp
-        results = self._types(primals, attributes)
-        rows = shared_operands.row_types(self._spec, primals)
+    call.defvjp(fwd, bwd)
+    return cast(Callable[..., Arrays], call)
 
-        @jax.custom_vjp
-        def call(*operands: jax.Array) -> Arrays:
-            return tuple(_jax_hooks.bind(self._primitive, operands, attributes))
 
-        def fwd(*operands: jax.Array) -> tuple[Arrays, object]:
-            returned = forward(*operands, **attributes.for_reference)
-            outs, residuals = rule_checks.pair(
-                self._spec, "vjp: fwd", "(results, residuals)", returned
+def transpose(
+    spec: OpSpec,
+    cotangents: Sequence[Tangent],
+    *operands: Operand,
+    attributes: AttributeValues,
+) -> list[Tangent | None]:
+    """The rule of an operation's primitive for its linear operands."""
+    unknown = {
+        i: x.aval
+        for i, x in enumerate(operands)
+        if isinstance(x, ad.UndefinedPrimal)
+    }
+    for i in unknown:
+        if i not in spec.linear:
+            raise TypeError(
+                f"{spec.name}: cannot transpose with respect to operand "
+                f"{spec.operand_names[i]}: not listed in `linear`"
             )
-            count = len(results.types)
-            what = "vjp: fwd: results"
-            return (
-                rule_checks.arrays(self._spec, what, outs, count),
-                residuals,
-            )
-
-        def bwd(residuals: object, cotangents: Arrays) -> Cotangents:
-            out = backward(
-                residuals,
-                results.pack(cotangents),
-                **attributes.for_reference,
-            )
-            slopes = rule_checks.cotangents(
-                self._spec, "vjp: bwd: cotangents", out, len(rows), "operand"
-            )
-            what = "vjp: bwd: cotangent"
-            return tuple(
-                None
-                if slope is None or not jnp.issubdtype(row.dtype, np.inexact)
-                else rule_checks.like(self._spec, what, i, slope, row)
-                for i, (slope, row) in enumerate(zip(slopes, rows, strict=True))
-            )
-
-        call.defvjp(fwd, bwd)
-        try:
-            outs, out_tangents = jax.jvp(
-                shared_operands.over_batches(self._spec, call, primals),
-                tuple(primals),
-                self._instantiated(primals, tangents),
-            )
-        except TypeError as error:
-            if "forward-mode" not in str(error):
-                raise
-            raise NotDifferentiableError(
-                f"{self._spec.name}: no forward mode (jvp, jacfwd, linearize): "
-                "vjp=(fwd, bwd) is for reverse mode alone, so give it jvp="
-            ) from None
-        expected = zip(outs, results.types, strict=True)
-        for i, (out, wanted) in enumerate(expected):
-            rule_checks.like(self._spec, "vjp: fwd: result", i, out, wanted)
-        return outs, [
-            t if jnp.issubdtype(o.dtype, np.inexact) else _no_tangent(o)
-            for t, o in zip(out_tangents, outs, strict=True)
+    if all(_is_zero(ct) for ct in cotangents):
+        return [
+            ad.Zero(x.aval) if isinstance(x, ad.UndefinedPrimal) else None
+            for x in operands
         ]
-
-    def _transpose(
-        self,
-        cotangents: Sequence[Tangent],
-        *operands: Operand,
-        attributes: AttributeValues,
-    ) -> list[Tangent | None]:
-        spec = self._spec
-        unknown = {
-            i: x.aval
-            for i, x in enumerate(operands)
-            if isinstance(x, ad.UndefinedPrimal)
-        }
-        for i in unknown:
-            if i not in spec.linear:
-                raise TypeError(
-                    f"{spec.name}: cannot transpose with respect to operand "
-                    f"{spec.operand_names[i]}: not listed in `linear`"
-                )
-        result: list[Tangent | None] = [None] * len(operands)
-        if all(_is_zero(ct) for ct in cotangents):
-            for i, aval in unknown.items():
-                result[i] = ad.Zero(aval)
-            return result
-        if spec.transpose is None and spec.reference is None:
-            raise NotDifferentiableError(
-                f"{spec.name}: no reverse mode with respect to linear "
-                "operands: the operation has no reference, so give it "
-                "transpose="
-            )
-        values: dict[int, jax.Array | None]
-        if spec.transpose is not None:
-            given = [None if isinstance(x, ad.Zero) else x for x in cotangents]
-            out = shared_operands.transpose(spec, given, operands, attributes)
-            values = dict(zip(spec.linear, out, strict=True))
-        else:
-            # The reference is linear in these operands: its VJP at zero is its
-            # transpose.
-            _, pull_back = jax.vjp(
-                self._reference_of(operands, list(unknown), attributes),
-                *(ad.instantiate_zeros(ad.Zero(a)) for a in unknown.values()),
-            )
-            full = tuple(ad.instantiate_zeros(ct) for ct in cotangents)
-            values = dict(zip(unknown, pull_back(full), strict=True))
-        for i, aval in unknown.items():
-            what = "transpose: cotangent of operand"
-            result[i] = rule_checks.like(spec, what, i, values[i], aval)
-        return result
+    if spec.transpose is None and spec.reference is None:
+        raise NotDifferentiableError(
+            f"{spec.name}: no reverse mode with respect to linear operands: "
+            "the operation has no reference, so give it transpose="
+        )
+    values: dict[int, jax.Array | None]
+    if spec.transpose is not None:
+        given = [None if isinstance(x, ad.Zero) else x for x in cotangents]
+        out = shared_operands.transpose(spec, given, operands, attributes)
+        values = dict(zip(spec.linear, out, strict=True))
+    else:
+        # The reference is linear in these operands: its VJP at zero is its
+        # transpose.
+        _, pull_back = jax.vjp(
+            _reference_of(spec, operands, list(unknown), attributes),
+            *(ad.instantiate_zeros(ad.Zero(a)) for a in unknown.values()),
+        )
+        full = tuple(ad.instantiate_zeros(ct) for ct in cotangents)
+        values = dict(zip(unknown, pull_back(full), strict=True))
+    what = "transpose: cotangent of operand"
+    result: list[Tangent | None] = [None] * len(operands)
+    for i, aval in unknown.items():
+        result[i] = rule_checks.like(spec, what, i, values[i], aval)
+    return result
 
 
 def _is_zero(value: object) -> bool:
     return isinstance(value, ad.Zero)
+
+
+def _is_inexact(x: Typed) -> bool:
+    """Whether an operand or result may have a tangent other than zero."""
+    return jnp.issubdtype(x.dtype, np.inexact)
 
 
 def _no_tangent(primal: jax.Array) -> ad.Zero:
@@ -268,6 +291,6 @@ def _no_tangent(primal: jax.Array) -> ad.Zero:
 
 
 def _sum_tangents(primal: jax.Array, tangents: Values) -> Tangent:
-    if not jnp.issubdtype(primal.dtype, np.inexact):
+    if not _is_inexact(primal):
         return _no_tangent(primal)
     return functools.reduce(operator.add, tangents)

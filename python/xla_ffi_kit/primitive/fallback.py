@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
@@ -21,6 +22,7 @@ from xla_ffi_kit.primitive.device_kernel import target_of
 from xla_ffi_kit.primitive.reference_switch import runs_reference
 from xla_ffi_kit.primitive.spec import OpSpec
 
+Lowered: TypeAlias = Sequence[ir.Value | Sequence[ir.Value]]
 _lock = threading.Lock()
 _warned: set[str] = set()  # names of operations
 
@@ -48,12 +50,22 @@ def reason(spec: OpSpec, platform: str) -> str | None:
             "it with jax.ffi.register_ffi_target (as api_version=1) before the "
             "first call"
         )
-    own = [lib for lib in spec.libraries if lib.platform == platform]
-    if own and isinstance(handler, str):
-        if not handler_library.find(own, platform, handler):
-            paths = ", ".join(library.path for library in own)
-            return f"its library {paths} is missing"
+    if isinstance(handler, str) and spec.libraries:
+        return _without_library(spec, platform, handler)
     return None
+
+
+def _without_library(spec: OpSpec, platform: str, target: str) -> str | None:
+    """Why no library of an operation has its target for a platform."""
+    libraries = spec.libraries
+    if not handler_library.serves(libraries, platform) or handler_library.find(
+        libraries, platform, target
+    ):
+        return None
+    missing = [library.path for library in libraries if not library.exists]
+    if missing:
+        return f"its library {', '.join(missing)} is missing"
+    return f"its libraries have no {target!r} for {platform}"
 
 
 _NONE = "no platform"
@@ -66,7 +78,7 @@ def lowers_reference(spec: OpSpec, rule: LoweringRule) -> LoweringRule:
         ctx: LoweringRuleContext,
         *operands: ir.Value,
         attributes: AttributeValues,
-    ) -> Sequence[ir.Value | Sequence[ir.Value]]:
+    ) -> Lowered:
         platforms = _jax_hooks.platforms(ctx)
         if attributes.insists:
             refuse(spec, platforms)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit._dtypes import DType
+from xla_ffi_kit.primitive import contract
 from xla_ffi_kit.primitive.spec import OpSpec
 
 
-def describe(
-    names: Sequence[str], types: Sequence[tuple[Shape, object]]
-) -> str:
+def describe(spec: OpSpec, operands: Sequence[Typed]) -> str:
     """Describes operands by name and type, for messages."""
-    return ", ".join(
-        f"{name} {dtype}{list(shape)}"
-        for name, (shape, dtype) in zip(names, types, strict=True)
-    )
+    pairs = zip(spec.operand_names, operands, strict=True)
+    return ", ".join(f"{name} {type_name(x)}" for name, x in pairs)
 
 
 def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
@@ -29,23 +24,23 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
     for i, (name, x, axes) in enumerate(
         zip(spec.operand_names, operands, spec.kernel_axes, strict=True)
     ):
-        batch = len(x.shape) - axes
+        rank = len(x.shape)
+        batch = rank - axes
         if batch < 0:
             raise ValueError(
-                f"{spec.name}: operand {name}: expected rank >= {axes}, got "
-                f"rank {len(x.shape)}"
+                spec.error(f"operand {name}", f"rank >= {axes}", f"rank {rank}")
             )
-        if batch and spec.vmap_method == "sequential":
+        if batch and spec.advanced.vmap_method == "sequential":
+            expected = f"rank {axes} (vmap it over more)"
             raise ValueError(
-                f"{spec.name}: operand {name}: expected rank {axes} (vmap it "
-                f"over more), got rank {len(x.shape)}"
+                spec.error(f"operand {name}", expected, f"rank {rank}")
             )
         leads[i] = tuple(x.shape[:batch])
     own = [i for i in leads if i not in spec.shared]
     if not own:
         return ()
     common = leads[own[0]]
-    if spec.vmap_method == "expand_dims":
+    if spec.advanced.vmap_method == "expand_dims":
         common = _broadcast([leads[i] for i in own])
     for i, got in leads.items():
         if not _fits(
@@ -54,11 +49,10 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
             expected = "batch dimensions "
             if i in spec.shared:
                 expected = "no batch dimensions, or the first ones of "
-            raise ValueError(
-                f"{spec.name}: operand {spec.operand_names[i]}: expected "
-                f"{expected}{list(common)} as operand "
-                f"{spec.operand_names[own[0]]} has, got {list(got)}"
-            )
+            first = spec.operand_names[own[0]]
+            expected += f"{list(common)} as operand {first} has"
+            what = f"operand {spec.operand_names[i]}"
+            raise ValueError(spec.error(what, expected, list(got)))
     return common
 
 
@@ -73,7 +67,7 @@ def _broadcast(leads: Sequence[Shape]) -> Shape:
 
 
 def _fits(spec: OpSpec, got: Shape, common: Shape) -> bool:
-    if spec.vmap_method != "expand_dims":
+    if spec.advanced.vmap_method != "expand_dims":
         return got == common
     return len(got) == len(common) and all(
         size in (1, wanted) for size, wanted in zip(got, common, strict=True)
@@ -87,42 +81,34 @@ def check_results(
     lead: Shape,
 ) -> None:
     """Checks what the reference returns against batch axes and aliases."""
-    if any(not 0 <= i < len(results) for i in spec.shared_results):
-        raise ValueError(
-            f"{spec.name}: shared_results: expected result indices below "
-            f"{len(results)}, got {spec.shared_results}"
-        )
-    for i, result in enumerate(results):
-        if i in spec.shared_results:
-            continue
-        if tuple(result.shape[: len(lead)]) != lead:
-            raise ValueError(
-                f"{spec.name}: result {i} of the reference: expected batch "
-                f"dimensions {list(lead)} as the operands have, got shape "
-                f"{list(result.shape)}"
-            )
-    axes = [len(r.shape) - len(lead) for r in results]
-    orders = [None if x is None else len(x) for x in spec.output_layouts]
-    if orders and (
-        len(orders) != len(axes)
-        or any(n not in (None, m) for n, m in zip(orders, axes, strict=True))
+    for what, indices in (
+        ("shared_results", spec.shared_results),
+        ("output_layouts", spec.output_layouts),
+        ("aliases", spec.input_output_aliases.values()),
     ):
-        expected = f"an order of each result's kernel axes, {axes} of them"
-        raise ValueError(
-            spec.error("output_layouts", expected, list(spec.output_layouts))
-        )
+        wrong = [i for i in indices if i >= len(results)]
+        if wrong:
+            expected = f"results below {len(results)}"
+            raise ValueError(spec.error(what, expected, wrong[0]))
+    for i, result in enumerate(results):
+        begins_with = tuple(result.shape[: len(lead)])
+        if i not in spec.shared_results and begins_with != lead:
+            what = f"result {i} of the reference"
+            expected = f"batch dimensions {list(lead)} as the operands have"
+            got = f"shape {list(result.shape)}"
+            raise ValueError(spec.error(what, expected, got))
+    for i, order in spec.output_layouts.items():
+        own = len(results[i].shape) - len(lead)
+        if len(order) != own:
+            expected = f"an order of {own} kernel axes for result {i}"
+            raise ValueError(spec.error("output_layouts", expected, order))
     for i, j in spec.input_output_aliases.items():
-        if not isinstance(j, int) or not 0 <= j < len(results):
-            expected = f"result indices below {len(results)}"
-            raise ValueError(
-                spec.error("input_output_aliases", expected, repr(j))
-            )
         operand, result = operands[i], results[j]
         if (operand.shape, operand.dtype) != (result.shape, result.dtype):
             raise ValueError(
-                f"{spec.name}: input_output_aliases: operand "
-                f"{spec.operand_names[i]} is {type_name(operand)}, expected "
-                f"{type_name(result)} as result {j} is"
+                f"{spec.name}: aliases: operand {spec.operand_names[i]} is "
+                f"{type_name(operand)}, expected {type_name(result)} as result "
+                f"{j} is"
             )
 
 
@@ -131,50 +117,19 @@ def type_name(x: Typed) -> str:
     return f"{x.dtype}{list(x.shape)}"
 
 
-def dtype_check(
-    name: str,
-    operand_names: Sequence[str],
-    dtypes: Sequence[DType | Sequence[DType]],
-    then: Callable[..., None] | None,
-) -> Callable[..., None]:
-    """A check of the operands' dtypes, before the author's own.
-
-    Args:
-      name: the name of the operation.
-      operand_names: the names of the operands.
-      dtypes: a dtype for all operands, or one for each, for every combination
-        that the handlers take.
-      then: the author's check.
-    """
-    where = f"{name}: dtypes"
-    count = len(operand_names)
-    allowed: list[list[str]] = []
-    for entry in _check.sequence(where, dtypes):
-        found = [dtype.name for dtype in _dtypes.parse_each(where, entry)]
-        if len(found) == 1 and not isinstance(entry, list | tuple):
-            found *= count
-        if len(found) != count:
-            raise ValueError(
-                f"{where}: expected {count} in each entry, one per operand, "
-                f"got {len(found)}"
-            )
-        allowed.append(found)
-    if not allowed:
-        raise ValueError(f"{where}: expected at least one, got none")
-
-    def check(*operands: Typed, **attributes: object) -> None:
-        left = allowed
-        for i, operand in enumerate(operands):
-            wanted = list(dict.fromkeys(entry[i] for entry in left))
-            left = [entry for entry in left if entry[i] == operand.dtype.name]
-            if not left:
-                raise TypeError(
-                    f"{name}: operand {operand_names[i]}: expected dtype "
-                    f"{', '.join(wanted)}"
-                    f"{f' as operand {operand_names[0]} has' if i else ''}, "
-                    f"got {operand.dtype.name}"
-                )
-        if then is not None:
-            then(*operands, **attributes)
-
-    return check
+def check_dtypes(spec: OpSpec, operands: Sequence[Typed]) -> None:
+    """TypeError if the handlers take no operands of such dtypes."""
+    if spec.dtypes is None:
+        if spec.contract is not None:
+            contract.check_dtypes(spec, operands)
+        return
+    left = spec.dtypes
+    for i, (operand, x) in enumerate(zip(spec.operands, operands, strict=True)):
+        place = min(operand.place, len(left[0]) - 1)
+        wanted = list(dict.fromkeys(entry[place] for entry in left))
+        left = [entry for entry in left if entry[place] == x.dtype.name]
+        if not left:
+            like = f" as operand {spec.operand_names[0]} has" if i else ""
+            expected = f"dtype {', '.join(wanted)}{like}"
+            what = f"operand {operand.name}"
+            raise TypeError(spec.error(what, expected, x.dtype.name))

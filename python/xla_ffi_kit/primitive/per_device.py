@@ -18,13 +18,15 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import mlir
-from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
+from jax.interpreters.mlir import LoweringRule, ir
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape
 from xla_ffi_kit._jax_hooks import HloSharding, Sharding, XlaShape
 from xla_ffi_kit.primitive import reference_switch, sharding
+from xla_ffi_kit.primitive.custom_call import Call
+from xla_ffi_kit.primitive.fallback import Lowered
 from xla_ffi_kit.primitive.sharding import AxisSpec
 from xla_ffi_kit.primitive.spec import Arrays
 
@@ -33,7 +35,7 @@ _Devices: TypeAlias = np.ndarray[Shape, np.dtype[np.int_]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Call:
+class _Program:
     """What XLA asks for the program of one device.
 
     Attributes:
@@ -56,39 +58,21 @@ class _Call:
 
 # By the hash of their program, which a program's cache key contains. A program
 # that is not compiled yet keeps its calls alive.
-_calls: weakref.WeakValueDictionary[str, _Call] = weakref.WeakValueDictionary()
+_programs: weakref.WeakValueDictionary[str, _Program] = (
+    weakref.WeakValueDictionary()
+)
 
 
-def split(
-    ctx: LoweringRuleContext,
-    run: Callable[..., Arrays],
-    platform: str,
-    lead: Shape,
-    operands: Sequence[ir.Value],
-    *,
-    shared: Sequence[int],
-    has_side_effect: bool,
-    needs_shapes: bool,
-) -> Sequence[ir.Value]:
+def split(call: Call) -> Sequence[ir.Value]:
     """Lowers to a call that XLA splits by asking for one device's program.
 
     XLA calls back into Python for that, so an exported program cannot contain
     it. Batch axes that their devices do not divide are gathered.
-
-    Args:
-      ctx: the context of the rule.
-      run: the operation, called with the part of each operand.
-      platform: the platform of the rule.
-      lead: the leading shape that operands and results have.
-      operands: the operands' values.
-      shared: which operands have no batch axes.
-      has_side_effect: whether the call must be neither removed nor repeated.
-      needs_shapes: whether attributes depend on the shapes of a part.
     """
-    types = [_struct(a) for a in _jax_hooks.shaped(ctx.avals_in)]
-    results = [_struct(a) for a in _jax_hooks.shaped(ctx.avals_out)]
+    run, platform, lead = call.run, call.platform, call.lead
+    types, results = ([*map(_struct, x)] for x in (call.avals, call.results))
     names, replicated = sharding.batch_rule(
-        lead, [x.shape for x in (*types, *results)], shared
+        lead, [x.shape for x in (*types, *results)], call.spec.shared
     )
     axes = [
         [axis for axis, name in enumerate(own) if name not in replicated]
@@ -96,28 +80,27 @@ def split(
     ]
     program = _jax_hooks.module_of(run, types, platform)
     text = f"{platform} {axes} {program}"
-    if needs_shapes:  # Two functions may agree on the whole alone.
-        devices = _jax_hooks.partition_count(ctx)
-        for parts in _some_parts(types, axes, lead, devices):
+    if call.needs_shapes:  # Two functions may agree on the whole alone.
+        for parts in _some_parts(types, axes, lead, call.devices):
             text += str(_jax_hooks.module_of(run, parts, platform))
     key = hashlib.sha256(text.encode()).hexdigest()
     x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     references = reference_switch.chosen()
-    made = _Call(run, platform, lead, axes, x64, references)
-    _jax_hooks.keep_alive(ctx, _calls.setdefault(key, made))
-    call = _jax_hooks.custom_call(
+    made = _Program(run, platform, lead, axes, x64, references)
+    _jax_hooks.keep_alive(call.ctx, _programs.setdefault(key, made))
+    lowered = _jax_hooks.custom_call(
         _TARGET,
         result_types=[
             ir.RankedTensorType.get(x.shape, mlir.dtype_to_ir_type(x.dtype))
             for x in results
         ],
-        operands=operands,
+        operands=call.operands,
         backend_config=key,
-        has_side_effect=has_side_effect,
+        has_side_effect=call.spec.advanced.has_side_effect,
     )
     count = len(types)
-    sharding.set_rule(call, names[:count], names[count:], replicated)
-    values: Sequence[ir.Value] = call.results
+    sharding.set_rule(lowered, names[:count], names[count:], replicated)
+    values: Sequence[ir.Value] = lowered.results
     return values
 
 
@@ -158,7 +141,7 @@ def _partition(
 
     XLA calls it for each call of `_TARGET` in a program.
     """
-    call = _calls[key.decode()]
+    program = _programs[key.decode()]
     is_tuple = result.is_tuple()
     arrays = [*shapes, *(result.tuple_shapes() if is_tuple else [result])]
     ways = [*shardings]
@@ -166,20 +149,20 @@ def _partition(
     count = len(shapes)
     # XLA asks with what the arrays have, which may be another device's rows
     # for each of them, or a part of a kernel axis.
-    devices = _devices(call, ways)
+    devices = _devices(program, ways)
     ways = [
         _sharding(x.dimensions(), axes, devices)
-        for x, axes in zip(arrays, call.axes, strict=True)
+        for x, axes in zip(arrays, program.axes, strict=True)
     ]
     with (
-        jax.enable_x64(call.x64),
-        reference_switch.choose(call.references),
+        jax.enable_x64(program.x64),
+        reference_switch.choose(program.references),
     ):
         parts = [
             jax.ShapeDtypeStruct(way.tile(x).dimensions(), x.numpy_dtype())
             for x, way in zip(arrays[:count], ways[:count], strict=True)
         ]
-        module = _jax_hooks.module_of(call.run, parts, call.platform)
+        module = _jax_hooks.module_of(program.run, parts, program.platform)
     if is_tuple:
         result_sharding = HloSharding.tuple_sharding(result, ways[count:])
     else:
@@ -187,21 +170,21 @@ def _partition(
     return mlir.module_to_bytecode(module), ways[:count], result_sharding
 
 
-def _devices(call: _Call, ways: Sequence[Sharding]) -> _Devices:
+def _devices(program: _Program, ways: Sequence[Sharding]) -> _Devices:
     """Devices by the part of each batch axis that they have.
 
     Another axis lists those that have the same parts. They are the devices of
     the array that is split most, without the batch axes that would be padded.
     """
-    rank = len(call.lead)
+    rank = len(program.lead)
     found = np.zeros((1,) * rank + (1,), int)
-    for way, axes in zip(ways, call.axes, strict=True):
+    for way, axes in zip(ways, program.axes, strict=True):
         if not way.is_tiled() or way.subgroup_types():
             continue
         pieces = way.tile_assignment_dimensions()
         own = [pieces[axis] if axis in axes else 1 for axis in range(rank)]
         devices = np.array(way.tile_assignment_devices()).reshape(pieces)
-        kept = [axis for axis in axes if call.lead[axis] % own[axis] == 0]
+        kept = [axis for axis in axes if program.lead[axis] % own[axis] == 0]
         others = [axis for axis in range(len(pieces)) if axis not in kept]
         shape = [own[axis] if axis in kept else 1 for axis in range(rank)]
         devices = devices.transpose(*kept, *others).reshape(*shape, -1)
@@ -224,30 +207,18 @@ def _sharding(shape: Shape, axes: Sequence[int], devices: _Devices) -> Sharding:
 _jax_hooks.register_partitioner(_TARGET, _partition)
 
 
-def in_manual_region(
-    ctx: LoweringRuleContext,
-    run: Callable[..., Arrays],
-    lead: Shape,
-    operands: Sequence[ir.Value],
-    *,
-    specs: Sequence[AxisSpec],
-    shared: Sequence[int],
-) -> Sequence[ir.Value | Sequence[ir.Value]]:
+def in_manual_region(call: Call, specs: Sequence[AxisSpec]) -> Lowered:
     """Lowers to a `shard_map` over all axes of the mesh that are not in one.
 
     Args:
-      ctx: the context of the rule.
-      run: the operation, called with the part of each operand.
-      lead: the leading shape that operands and results have.
-      operands: the operands' values.
-      specs: the mesh axes that the axes of `lead` are sharded over. Over others
+      call: the call.
+      specs: the mesh axes that its leading axes are sharded over. Over others
         operands are gathered, and each device computes the same.
-      shared: which operands have no batch axes.
     """
-    mesh = _jax_hooks.mesh_of(ctx)
+    mesh = _jax_hooks.mesh_of(call.ctx)
     if mesh.empty:  # Only the number of devices is known.
-        mesh = AbstractMesh((_jax_hooks.partition_count(ctx),), ("devices",))
-    manual = _jax_hooks.manual_axes(ctx)
+        mesh = AbstractMesh((call.devices,), ("devices",))
+    manual = _jax_hooks.manual_axes(call.ctx)
     # Types with shardings could not be gathered.
     mesh = mesh.update_axis_types(
         {
@@ -255,22 +226,18 @@ def in_manual_region(
             for name in mesh.axis_names
         }
     )
-    avals = [
-        ShapedArray(a.shape, a.dtype) for a in _jax_hooks.shaped(ctx.avals_in)
-    ]
+    avals = [ShapedArray(a.shape, a.dtype) for a in call.avals]
 
     def spec_of(index: int, shape: Shape) -> PartitionSpec:
-        if index in shared:
+        if index in call.spec.shared:
             return PartitionSpec()
+        batch = zip(specs, shape, call.lead, strict=False)
         return PartitionSpec(
-            *(
-                axis if size == whole else None
-                for axis, size, whole in zip(specs, shape, lead, strict=False)
-            )
+            *(axis if size == whole else None for axis, size, whole in batch)
         )
 
     mapped = jax.shard_map(
-        run,
+        call.run,
         mesh=mesh,
         in_specs=tuple(spec_of(i, a.shape) for i, a in enumerate(avals)),
         out_specs=PartitionSpec(*specs),
@@ -279,4 +246,4 @@ def in_manual_region(
     )
     lower: LoweringRule = mlir.lower_fun(mapped, multiple_results=True)
     with jax.sharding.use_abstract_mesh(mesh):
-        return lower(ctx.replace(avals_in=avals), *operands)
+        return lower(call.ctx.replace(avals_in=avals), *call.operands)

@@ -6,18 +6,36 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NoReturn
 
-from jax.typing import ArrayLike
+from xla_ffi_kit.primitive.spec import (
+    Function,
+    OpSpec,
+    ShapeFunction,
+    message,
+)
 
-from xla_ffi_kit.primitive.spec import OpSpec
+
+def parameters(
+    name: str, reference: Function | None, results: ShapeFunction | None
+) -> inspect.Signature:
+    """Python's signature of the reference or the shape function."""
+    if (reference is None) == (results is None):
+        got = "neither" if reference is None else "both"
+        expected = "one of them, a function"
+        raise TypeError(message(name, "reference, results", expected, got))
+    what = "reference" if results is None else "results"
+    function = reference if results is None else results
+    if not callable(function):
+        raise TypeError(message(name, what, "a function", repr(function)))
+    return inspect.signature(function)
 
 
-def resemble(op: OpSpec) -> None:
+def resemble(op: Callable[..., object], spec: OpSpec) -> None:
     """Gives the operation its function's name, signature and docstring."""
-    function = op.reference or op.results
-    named = function
+    function = spec.reference or spec.results
+    named: object = function
     while isinstance(named, functools.partial):
         named = named.func
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
@@ -27,50 +45,93 @@ def resemble(op: OpSpec) -> None:
     own = inspect.Parameter(
         "implementation", inspect.Parameter.KEYWORD_ONLY, default=None
     )
-    # Operands have no defaults.
+    # Operands have no defaults but None.
+    own_names = {operand.parameter for operand in spec.operands}
     shown = [
-        p.replace(default=p.empty) if p.name in op.operand_names else p
-        for p in op.signature.parameters.values()
+        p
+        if p.kind is p.KEYWORD_ONLY or p.default is None
+        else p.replace(default=p.empty)
+        for p in spec.parameters.parameters.values()
+        if p.kind is p.KEYWORD_ONLY or p.name in own_names
     ]
-    op.__signature__ = op.signature.replace(  # type: ignore[attr-defined]
+    op.__signature__ = spec.parameters.replace(  # type: ignore[attr-defined]
         parameters=[*shown, own]
     )
     op.__wrapped__ = function  # type: ignore[attr-defined]
 
 
-def defaults(reference: inspect.Signature) -> dict[str, object]:
+def defaults(spec: OpSpec) -> dict[str, object]:
     """The attributes that a call may leave out, and their values."""
     return {
         p.name: p.default
-        for p in reference.parameters.values()
-        if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+        for p in spec.parameters.parameters.values()
+        if p.name in spec.attributes
+        and p.default is not p.empty
+        and p.default is not None
     }
 
 
-def operands_by_name(
-    op: OpSpec, operands: Sequence[ArrayLike], keywords: dict[str, Any]
-) -> tuple[ArrayLike, ...]:
-    """All operands; takes those out of `keywords` that are passed by name."""
-    missing = op.operand_names[len(operands) :]
-    absent = [name for name in missing if name not in keywords]
-    if absent or len(operands) > len(op.operand_names):
-        message = (
-            f"{op.name}: operands: expected {len(op.operand_names)} "
-            f"({', '.join(op.operand_names)}), got {len(operands)}"
+def every_operand(
+    spec: OpSpec,
+    operands: Sequence[Any],
+    keywords: dict[str, Any],
+) -> list[Any]:
+    """All operands, None for one that is left out, repeated ones at the end.
+
+    Takes those out of `keywords` that are passed by name.
+    """
+    named = [o for o in spec.operands if not o.is_repeated]
+    found = list(operands)
+    for operand in named[len(found) :]:
+        if operand.is_optional:
+            found.append(keywords.pop(operand.parameter, None))
+        elif operand.parameter in keywords:
+            found.append(keywords.pop(operand.parameter))
+        else:
+            _refuse(spec, operands, keywords)
+    if len(found) > len(named) and len(named) == len(spec.operands):
+        _refuse(spec, operands, keywords)
+    return found
+
+
+def _refuse(
+    spec: OpSpec, operands: Sequence[object], keywords: Mapping[str, object]
+) -> NoReturn:
+    """Raises for a wrong number of operands."""
+    names = spec.operand_names
+    least = sum(not (o.is_optional or o.is_repeated) for o in spec.operands)
+    count = f"{least} to {len(names)}" if least < len(names) else f"{least}"
+    if any(operand.is_repeated for operand in spec.operands):
+        count = f"{least} or more"
+    message = (
+        f"{spec.name}: operands: expected {count} ({', '.join(names)}), got "
+        f"{len(operands)}"
+    )
+    absent = [n for n in names[len(operands) :] if n not in keywords]
+    parameters = spec.parameters.parameters
+    empty = inspect.Parameter.empty
+    given = [n for n in absent if parameters[n].default is not empty]
+    if given:
+        remedy = with_keywords(spec.parameters, given)
+        message += (
+            f"; an operand has no default, so pass {', '.join(given)}, or make "
+            f"it a keyword-only attribute: {remedy}"
         )
-        parameters = op.signature.parameters
-        empty = inspect.Parameter.empty
-        given = [n for n in absent if parameters[n].default is not empty]
-        if given:
-            message += (
-                f"; an operand has no default, so pass {', '.join(given)}, or "
-                f"make it a keyword-only attribute: {op.with_keywords(given)}"
-            )
-        raise TypeError(message)
-    return (*operands, *(keywords.pop(name) for name in missing))
+    raise TypeError(message)
 
 
-def reduce(op: OpSpec) -> str | tuple[Callable[..., object], tuple[str, str]]:
+def with_keywords(
+    parameters: inspect.Signature, names: Collection[str]
+) -> inspect.Signature:
+    """The signature with `names` keyword-only, as attributes are."""
+    every = [
+        p.replace(kind=p.KEYWORD_ONLY) if p.name in names else p
+        for p in parameters.parameters.values()
+    ]
+    return inspect.Signature(sorted(every, key=lambda p: p.kind))
+
+
+def reduce(op: Any) -> str | tuple[Callable[..., object], tuple[str, str]]:
     """For pickle: where the operation is a global, not what it is made of."""
     # Its reference may be another module's.
     own = sys.modules.get(op.__module__)

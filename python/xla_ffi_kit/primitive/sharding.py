@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import jax
-import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters.mlir import LoweringRuleContext, ir
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
@@ -37,7 +36,7 @@ def annotate(
     """Annotates a custom call so that XLA can partition it.
 
     XLA makes a new call of it, without aliases and side effects. It pads batch
-    axes that the devices do not divide; see `per_device.gather_uneven`.
+    axes that the devices do not divide; see `divided`.
 
     Args:
       call: the custom call.
@@ -60,8 +59,12 @@ def set_rule(
     replicated: Sequence[str],
 ) -> None:
     """Tells XLA which axes of a custom call shard together; see `annotate`."""
+    rule = " -> ".join(
+        ", ".join(" ".join(names) for names in values)
+        for values in (operands, results)
+    )
     call.operation.attributes["sdy.sharding_rule"] = _jax_hooks.sharding_rule(
-        _rule(operands, results),
+        rule,
         replicated,
         [x.type for x in call.operands],
         [x.type for x in call.results],
@@ -74,6 +77,7 @@ def annotate_batch(
     operands: Sequence[Shape],
     results: Sequence[Shape],
     shared: Sequence[int] = (),
+    letters: Sequence[Sequence[str]] = (),
 ) -> None:
     """Lets XLA partition a custom call over its batch axes; see `annotate`.
 
@@ -83,10 +87,19 @@ def annotate_batch(
       operands: their shapes.
       results: the same for the results.
       shared: which operands have no batch axes.
+      letters: the names of the last axes of operands and results; results are
+        sharded along these axes as operands are.
     """
     if not lead or not _check.is_static(*operands, *results):
         return  # no batch, or a symbolic shape, which Shardy cannot take
     names, replicated = batch_rule(lead, (*operands, *results), shared)
+    for own, ends in zip(names, letters, strict=False):
+        for axis, letter in enumerate(ends, len(own) - len(ends)):
+            if own[axis] in replicated and ends.count(letter) == 1:
+                replicated.remove(own[axis])
+                own[axis] = f"n{letter}"
+    restored = (name for own in names for name in own if name[0] == "n")
+    replicated += dict.fromkeys(restored)
     count = len(operands)
     annotate(
         call,
@@ -132,15 +145,6 @@ def batch_rule(
     ], replicated
 
 
-def _rule(
-    operands: Sequence[Sequence[str]], results: Sequence[Sequence[str]]
-) -> str:
-    return " -> ".join(
-        ", ".join(" ".join(names) for names in values)
-        for values in (operands, results)
-    )
-
-
 def _axis_names(
     lead: Shape, shape: Shape, prefix: str, replicated: list[str]
 ) -> list[str]:
@@ -164,52 +168,35 @@ def result_avals(
 
     Raises ValueError if an Explicit mesh shards a kernel axis.
     """
-    if spec.sharded_kernel_axes == "error":
-        for i, (name, aval) in enumerate(
-            zip(spec.operand_names, operands, strict=True)
-        ):
-            check_kernel_axes(spec.name, name, aval, spec.own_axes(i, aval))
-    template = next((a for a in operands if has_mesh(a)), operands[0])
-    specs = lead_specs(spec, operands, lead)
-    first = specs[: spec.depth(operands)]
-    return [
-        with_specs(
-            template,
-            t.shape,
-            t.dtype,
-            first if i in spec.shared_results else specs,
+    if all(a.sharding.mesh.empty for a in operands):  # most often: no detour
+        space = operands[0].memory_space
+        return [
+            ShapedArray(t.shape, t.dtype, memory_space=space) for t in results
+        ]
+    if spec.advanced.sharded_kernel_axes == "error":
+        _check_kernel_axes(spec, operands)
+    template = next(a for a in operands if not a.sharding.mesh.empty)
+    mesh = template.sharding.mesh
+    every = lead_specs(spec, operands, lead)
+    first = every[: spec.depth(operands)]
+    avals = []
+    for i, x in enumerate(results):
+        specs = first if i in spec.shared_results else every
+        whole = (None,) * (len(x.shape) - len(specs))
+        aval: ShapedArray = template.update(
+            shape=tuple(x.shape),
+            dtype=x.dtype,
+            weak_type=False,
+            sharding=NamedSharding(mesh, PartitionSpec(*specs, *whole)),
         )
-        for i, t in enumerate(results)
-    ]
+        avals.append(aval)
+    return avals
 
 
-def operand_specs(aval: ShapedArray) -> tuple[AxisSpec, ...]:
+def _specs_of(aval: ShapedArray) -> tuple[AxisSpec, ...]:
     """Per axis, the explicit mesh axes that it is sharded over, or None."""
     spec: tuple[AxisSpec, ...] = tuple(aval.sharding.spec)
     return spec + (None,) * (len(aval.shape) - len(spec))
-
-
-def has_mesh(aval: ShapedArray) -> bool:
-    """Whether an abstract value belongs to a mesh."""
-    return not aval.sharding.mesh.empty
-
-
-def with_specs(
-    template: ShapedArray,
-    shape: Shape,
-    dtype: np.dtype[np.generic],
-    specs: Sequence[AxisSpec],
-) -> ShapedArray:
-    """An abstract value like `template`, of another shape and sharding.
-
-    `specs` are those of the first axes.
-    """
-    specs = [*specs, *(None,) * (len(shape) - len(specs))]
-    sharding = NamedSharding(template.sharding.mesh, PartitionSpec(*specs))
-    aval: ShapedArray = template.update(
-        shape=tuple(shape), dtype=dtype, weak_type=False, sharding=sharding
-    )
-    return aval
 
 
 def lead_specs(
@@ -221,7 +208,7 @@ def lead_specs(
     for name, aval, axes in zip(
         spec.operand_names, avals, spec.kernel_axes, strict=True
     ):
-        batch = operand_specs(aval)[: len(aval.shape) - axes]
+        batch = _specs_of(aval)[: len(aval.shape) - axes]
         for axis, over in enumerate(batch):
             if over is None or merged[axis] == over:
                 continue
@@ -235,13 +222,17 @@ def lead_specs(
     return merged
 
 
-def check_kernel_axes(op: str, name: str, aval: ShapedArray, lead: int) -> None:
-    """Refuses an operand whose kernel axes are sharded (explicit meshes)."""
-    for axis, spec in enumerate(operand_specs(aval)):
-        if axis >= lead and spec is not None:
-            back = axis - len(aval.shape)
-            raise ValueError(
-                f"{op}: operand {name}: axis {back} is sharded over {spec!r}, "
-                "expected it not to be: kernel axes must not be sharded; "
-                "reshard it first with jax.sharding.reshard"
-            )
+def _check_kernel_axes(spec: OpSpec, operands: Sequence[ShapedArray]) -> None:
+    """Refuses operands whose kernel axes are sharded (explicit meshes)."""
+    for i, (name, aval) in enumerate(
+        zip(spec.operand_names, operands, strict=True)
+    ):
+        axes = _specs_of(aval)
+        for axis in range(spec.own_axes(i, aval), len(axes)):
+            if axes[axis] is not None:
+                raise ValueError(
+                    f"{spec.name}: operand {name}: axis {axis - len(axes)} is "
+                    f"sharded over {axes[axis]!r}, expected it not to be: "
+                    "kernel axes must not be sharded; reshard it first with "
+                    "jax.sharding.reshard"
+                )

@@ -8,7 +8,7 @@ first indices of a row find its shared operand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import jax
@@ -44,27 +44,28 @@ def in_jax(
     assert function is not None
 
     def call(*values: jax.Array) -> Arrays:
-        return flatten(function(*values, **attributes.for_reference))
+        full = spec.fill(values)
+        return flatten(function(*full, **attributes.for_reference))
 
     return over_batches(spec, call, operands)(*operands)
 
 
 def over_batches(spec: OpSpec, function: _F, operands: Sequence[Typed]) -> _F:
     """`function`, vmapped over the batch axes that shared operands have."""
-    for level in reversed(range(spec.depth(operands))):
-        axes = _in_axes(spec, enumerate(operands), level)
-        function = jax.vmap(function, tuple(axes.values()))
+    for axes in _batch_axes(spec, operands):
+        function = jax.vmap(function, axes)
     return function
 
 
-def _in_axes(
-    spec: OpSpec, operands: Iterable[tuple[int, Typed]], level: int
-) -> dict[int, int | None]:
-    """Returns where operands have the batch axis `level`, by index."""
-    return {
-        i: None if i in spec.shared and spec.own_axes(i, x) <= level else 0
-        for i, x in operands
-    }
+def _batch_axes(
+    spec: OpSpec, operands: Sequence[Typed]
+) -> Iterator[tuple[int | None, ...]]:
+    """Per batch axis of shared operands, which operands have it; last first."""
+    for level in reversed(range(spec.depth(operands))):
+        yield tuple(
+            None if i in spec.shared and spec.own_axes(i, x) <= level else 0
+            for i, x in enumerate(operands)
+        )
 
 
 def jvp(
@@ -81,7 +82,8 @@ def jvp(
     def call(
         primals: Arrays, tangents: tuple[Tangent, ...]
     ) -> tuple[Arrays, Arrays]:
-        returned = rule(primals, tangents, **attributes.for_reference)
+        full = tuple(spec.fill(primals)), tuple(spec.fill(tangents))
+        returned = rule(*full, **attributes.for_reference)
         outs, out_tangents = rule_checks.pair(
             spec, "jvp", "(results, tangents)", returned
         )
@@ -92,8 +94,7 @@ def jvp(
             ),
         )
 
-    for level in reversed(range(spec.depth(primals))):
-        axes = tuple(_in_axes(spec, enumerate(primals), level).values())
+    for axes in _batch_axes(spec, primals):
         call = jax.vmap(call, (axes, axes))
     return call(tuple(primals), tuple(tangents))
 
@@ -104,10 +105,11 @@ def transpose(
     operands: Sequence[Operand],
     attributes: AttributeValues,
 ) -> list[jax.Array | None]:
-    """The author's rule: cotangents of the linear operands, or None."""
+    """The author's rule: cotangents of `spec.linear`, or None."""
     rule = spec.transpose
     assert rule is not None
-    levels = spec.depth([type_of(x) for x in operands])
+    types = [_type_of(x) for x in operands]
+    rows = row_types(spec, types)
     known = {
         i: x
         for i, x in enumerate(operands)
@@ -117,30 +119,32 @@ def transpose(
     def call(
         cotangents: tuple[jax.Array | None, ...], known: dict[int, jax.Array]
     ) -> Cotangents:
-        full = [
-            known[i] if i in known else _row(spec, i, type_of(x), levels)
-            for i, x in enumerate(operands)
-        ]
+        full = [known.get(i, row) for i, row in enumerate(rows)]
         results = cotangents if len(cotangents) > 1 else cotangents[0]
-        return rule_checks.cotangents(
+        found = rule_checks.cotangents(
             spec,
             "transpose: cotangents",
-            rule(results, *full, **attributes.for_reference),
-            len(spec.linear),
+            rule(results, *spec.fill(full), **attributes.for_reference),
+            len(spec.linear_slots),
             "linear operand",
         )
+        slots = zip(spec.linear_slots, found, strict=True)
+        return tuple(ct for slot, ct in slots if slot is not None)
 
-    for level in reversed(range(levels)):
-        call = jax.vmap(call, (0, _in_axes(spec, known.items(), level)))
+    for axes in _batch_axes(spec, types):
+        call = jax.vmap(call, (0, {i: axes[i] for i in known}))
     out = call(tuple(cotangents), known)
+    levels = spec.depth(types)
     return [
-        _sum_to(spec, i, x, type_of(operands[i]), levels)
-        for i, x in zip(spec.linear, out, strict=True)
+        # A shared operand lacks some of the batch axes.
+        jnp.sum(ct, tuple(range(spec.own_axes(i, types[i]), levels)))
+        if ct is not None and i in spec.shared
+        else ct
+        for i, ct in zip(spec.linear, out, strict=True)
     ]
 
 
-def type_of(x: Operand) -> Typed:
-    """Shape and dtype of an operand that may have no value."""
+def _type_of(x: Operand) -> Typed:
     return x.aval if isinstance(x, ad.UndefinedPrimal) else x
 
 
@@ -149,27 +153,10 @@ def row_types(
 ) -> list[jax.ShapeDtypeStruct]:
     """The types of the operands of one call that `over_batches` makes."""
     levels = spec.depth(operands)
-    return [_row(spec, i, x, levels) for i, x in enumerate(operands)]
-
-
-def _row(
-    spec: OpSpec, index: int, operand: Typed, levels: int
-) -> jax.ShapeDtypeStruct:
-    """The type of an operand without the batch axes that are vmapped."""
-    own = levels
-    if index in spec.shared:
-        own = min(spec.own_axes(index, operand), levels)
-    return jax.ShapeDtypeStruct(operand.shape[own:], operand.dtype)
-
-
-def _sum_to(
-    spec: OpSpec,
-    index: int,
-    x: jax.Array | None,
-    operand: Typed,
-    levels: int,
-) -> jax.Array | None:
-    """Sums over the batch axes that a shared operand lacks."""
-    if x is None or index not in spec.shared:
-        return x
-    return jnp.sum(x, tuple(range(spec.own_axes(index, operand), levels)))
+    rows = []
+    for i, x in enumerate(operands):
+        own = levels
+        if i in spec.shared:
+            own = min(spec.own_axes(i, x), levels)
+        rows.append(jax.ShapeDtypeStruct(x.shape[own:], x.dtype))
+    return rows

@@ -2,44 +2,119 @@
 
 from __future__ import annotations
 
-import difflib
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal, TypeAlias, TypedDict, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 import jax
 
-from xla_ffi_kit import _check
+from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
-from xla_ffi_kit.library import handler_library
-from xla_ffi_kit.library.handler_library import Library
-from xla_ffi_kit.primitive.device_kernel import DeviceKernel, target_of
+from xla_ffi_kit.library.handler_library import HandlerLibrary, Library
+from xla_ffi_kit.library.signature import Argument, Signature
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 
-_K = TypeVar("_K")
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
 Result: TypeAlias = jax.Array | Arrays
-# The result of a shape function.
-ResultTypes: TypeAlias = Typed | tuple[Typed, ...]
 # Returns the cotangents of the linear operands; None for one not wanted.
 Transpose: TypeAlias = Callable[
     ..., jax.Array | Sequence[jax.Array | None] | None
 ]
 # It has the reference's signature: operands positional, attributes by keyword.
 Function: TypeAlias = Callable[..., Result]
+# Returns the types of the results.
+ShapeFunction: TypeAlias = Callable[..., Typed | tuple[Typed, ...]]
 # Returns the results and what the second function needs: a pytree of arrays.
 Forward: TypeAlias = Callable[..., tuple[Result, object]]
 # Returns bytes, given the types of operands, and attributes by keyword.
 Workspace: TypeAlias = Callable[..., int]
 # The declaration of an attribute: a dtype, the type `str`, a dtype in a
-# one-tuple for an array, or a mapping for a dictionary.
-AttributeType: TypeAlias = DType | tuple[DType] | Mapping[str, "AttributeType"]
-# The order of an array's kernel axes in memory, major to minor.
-Layout: TypeAlias = Sequence[int] | None
+# one-tuple for an array, or a mapping for a dictionary; None for a parameter
+# that handlers do not get.
+AttributeType: TypeAlias = (
+    DType | tuple[DType] | Mapping[str, "AttributeType"] | None
+)
+# For each platform a custom call target, a function or a kernel.
+Handlers: TypeAlias = Mapping[str, str | Function | DeviceKernel]
 VmapMethod = Literal["broadcast_all", "expand_dims", "sequential"]
-ShardedKernelAxes = Literal["error", "gather"]
+ShardedKernelAxes = Literal["error", "gather", "restore"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Advanced:
+    """Options of an `FfiOp` that few operations need.
+
+    Functions get every operand of the reference, None for one that a call
+    leaves out. A result is meant by the name that it has in the handler's
+    signature, or by its index.
+
+    Attributes:
+      check: `check(*operands, **attributes)` is called with operands that have
+        only a shape and a dtype. It raises TypeError or ValueError if the
+        handlers cannot take them. It runs once for each signature.
+      has_side_effect: whether the call must be neither removed nor repeated.
+        Two such calls may run in another order than written.
+      vmap_method: what vmap does with operands that it does not map:
+        "broadcast_all" repeats them; "expand_dims" gives them a leading axis of
+        size one, which the handler must broadcast; "sequential" calls a handler
+        that cannot batch once for each element. Where the reference has a
+        collective over an axis that vmap names, the reference runs.
+      sharded_kernel_axes: an operand whose kernel axes are sharded over an
+        Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
+        mesh XLA gathers in either case; with "restore" it then shards the axes
+        of results as those of the same names in operands (see `axes`).
+      part_of: the name of a public function that runs this operation, or
+        several names. `use_reference` of such a name switches this operation
+        off, too. Use it for the variants and derivatives of a function.
+      shared_results: the results without batch axes. They are sums over the
+        rows, such as the gradient of a weight. Wherever XLA could split the
+        rows over devices, `partitioned` runs.
+      batches_shared: whether the handler takes shared operands, and returns
+        shared results, with the first batch axes of the call, which vmap adds.
+        If not, such calls run `partitioned`.
+      partitioned: a function with the reference's signature that calls other
+        operations. Default: the reference.
+      shape_attributes: `shape_attributes(*operands, **attributes)` returns a
+        mapping of additional attributes of the handlers. It gets the shapes
+        with which the handlers are called: with batch axes and, on a mesh,
+        those of one device. XLA may split a call over devices itself if they
+        do not depend on the sizes of batch axes. Values are NumPy scalars or
+        arrays of exactly the type that the handler takes, strings, Python's
+        bool, int (int64) and float (float64), or mappings of these.
+      input_layouts: the order of an operand's kernel axes in memory, major to
+        minor: {"a": (1, 0)} for a column-major matrix. Others are row-major.
+      output_layouts: the same for results.
+      workspace: platform -> `bytes(*operands, **attributes)`, called with
+        operands that have only a shape and a dtype. Handlers of that platform
+        get an additional last result, `uint8[bytes]`, which callers do not see.
+        Unlike the FFI's scratch memory, it still exists when a CUDA graph runs,
+        so the handler can be captured. Wherever XLA could split the rows over
+        devices, `partitioned` runs.
+      differentiate: makes the operations that compute derivatives, instead of
+        `jvp` and `vjp`, as `derivatives="kernel"` of strings does.
+    """
+
+    check: Callable[..., None] | None = None
+    has_side_effect: bool = False
+    vmap_method: VmapMethod = "broadcast_all"
+    sharded_kernel_axes: ShardedKernelAxes = "error"
+    part_of: str | Sequence[str] = ()
+    shared_results: str | int | Sequence[str | int] = ()
+    batches_shared: bool = False
+    partitioned: Function | None = None
+    shape_attributes: Callable[..., Mapping[str, object]] | None = None
+    input_layouts: Mapping[str, Sequence[int]] = dataclasses.field(
+        default_factory=dict
+    )
+    output_layouts: Mapping[str | int, Sequence[int]] = dataclasses.field(
+        default_factory=dict
+    )
+    workspace: Mapping[str, Workspace] = dataclasses.field(default_factory=dict)
+    differentiate: Differentiate | None = None
 
 
 class Options(TypedDict, total=False):
@@ -49,314 +124,181 @@ class Options(TypedDict, total=False):
     that pass on the others have these three in a different form.
     """
 
-    handlers: Mapping[str, str | Function | DeviceKernel]
+    axes: str
+    handlers: Handlers
     libraries: Library | Sequence[Library]
     attributes: Mapping[str, AttributeType]
-    shape_attributes: Callable[..., Mapping[str, object]] | None
-    check: Callable[..., None] | None
+    shared: str | Sequence[str]
+    aliases: Mapping[str, str | int]
     jvp: Callable[..., tuple[Result, Result]] | None
     vjp: tuple[Forward, Transpose] | None
-    linear: Sequence[int]
+    linear: str | Sequence[str]
     transpose: Transpose | None
-    shared: Sequence[int]
-    shared_results: Sequence[int]
-    batches_shared: bool
-    partitioned: Function | None
-    input_output_aliases: Mapping[int, int] | None
-    input_layouts: Sequence[Layout] | None
-    output_layouts: Sequence[Layout] | None
-    has_side_effect: bool
-    vmap_method: VmapMethod
-    sharded_kernel_axes: ShardedKernelAxes
-    part_of: str | Sequence[str]
-    workspace: Mapping[str, Workspace] | None
+    advanced: Advanced
 
 
-class NotDifferentiableError(TypeError):
-    """An operation without a reference lacks the rule for a derivative."""
+class Differentiate(Protocol):
+    """Makes the operation of a derivative."""
+
+    def jvp(
+        self, active: Sequence[int], result_axes: Sequence[int], /
+    ) -> Callable[..., Result]:
+        """The tangents of the results, linear in those of active operands.
+
+        Args:
+          active: the operands that have tangents.
+          result_axes: the number of kernel axes of each result.
+
+        Returns:
+          A function of all operands and then of the active ones' tangents.
+        """
 
 
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """An operand of an operation."""
+
+    name: str  # "xs[2]" for one of `*xs`
+    parameter: str  # the reference's
+    place: int  # among all operands of the reference
+    axes: int = 0  # the kernel's
+    letters: tuple[str, ...] = ()  # of these axes, if `axes` names them
+    is_optional: bool = False
+    is_repeated: bool = False  # stands for one of any number
+    is_shared: bool = False
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class OpSpec:
-    """The checked options of an operation, and what follows from them.
+    """An operation: its options, checked, and what follows from them.
 
-    Raises TypeError or ValueError if options contradict each other.
+    `declare.declare` makes it. The indices of operands and results are those of
+    a call with `operands`, which may be some of the reference's: see `given`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        reference: Function | None,
-        results: Callable[..., ResultTypes] | None,
-        kernel_axes: int | Sequence[int],
-        options: Options,
-    ) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"FfiOp: name: expected a string, got {name!r}")
-        self.name = name
-        self.options = options
-        self._check_names("argument", options, Options.__annotations__)
-        self.reference = reference
-        self.results = results
-        self.attributes = options.get("attributes") or {}
-        self.signature = self._signature_of(reference, results)
-        self.operand_names = self._operand_names()
-        self.kernel_axes = self._axes_of_each(kernel_axes)
+    name: str
+    reference: Function | None
+    results: ShapeFunction | None
+    parameters: inspect.Signature  # of one of these two
+    operands: tuple[Operand, ...]
+    every_attribute: Mapping[str, AttributeType]  # of any set of operands
+    dtypes: Sequence[Sequence[str]] | None  # combinations for all operands
+    result_letters: Sequence[Sequence[str]] | None
+    handlers: Handlers
+    libraries: tuple[HandlerLibrary, ...]
+    if_registered: bool  # the handlers are on whatever platform has them
+    contract: Signature | None  # the handler's, if its library states one
+    jvp: Callable[..., tuple[Result, Result]] | None
+    vjp: tuple[Forward, Transpose] | None
+    linear_parameters: tuple[str, ...]
+    transpose: Transpose | None
+    aliases: Mapping[str, str | int]
+    advanced: Advanced
+    problem: str = ""  # what is not declared and no library tells yet
+    # It has the rules that `FfiOp` gives it before the first use.
+    primitive: _jax_hooks.Primitive = dataclasses.field(init=False)
 
-        self.libraries = handler_library.all_of(
-            options.get("libraries", ()), f"{name}: libraries"
-        )
-        given = self._mapping("handlers", options.get("handlers"))
-        # If nothing names the platforms, it may be registered on any of them.
-        self.if_registered = given is None and not self.libraries
-        platforms = [lib.platform for lib in self.libraries] or ["cpu", "cuda"]
-        self.handlers = (
-            dict.fromkeys(platforms, name) if given is None else dict(given)
-        )
-        self.shape_attributes = options.get("shape_attributes")
-        self.check = options.get("check")
-        self.workspace = dict(options.get("workspace") or {})
-
-        self.jvp = options.get("jvp")
-        self.vjp = self._pair(options.get("vjp"))
-        self.linear = self._indices("linear", options.get("linear", ()))
-        self.transpose = options.get("transpose")
-
-        self.shared = self._indices("shared", options.get("shared", ()))
-        self.shared_results = _check.sequence(
-            f"{name}: shared_results", options.get("shared_results", ())
-        )
-        self.batches_shared = self._flag("batches_shared", options)
-        self.partitioned = options.get("partitioned") or reference
-
-        self.input_output_aliases = dict(
-            self._mapping(
-                "input_output_aliases", options.get("input_output_aliases")
-            )
-            or {}
-        )
-        self._indices("input_output_aliases", self.input_output_aliases)
-        self.input_layouts = self._layouts("input_layouts", options)
-        self.output_layouts = self._layouts("output_layouts", options)
-        self.has_side_effect = self._flag("has_side_effect", options)
-        self.vmap_method = options.get("vmap_method", "broadcast_all")
-        self.sharded_kernel_axes = options.get("sharded_kernel_axes", "error")
-        part_of = options.get("part_of", ())
-        self.part_of = (
-            (part_of,)
-            if isinstance(part_of, str)
-            else _check.sequence(f"{name}: part_of", part_of)
-        )
-        self._check_together()
+    def __post_init__(self) -> None:
+        primitive = _jax_hooks.Primitive(self.name)
+        primitive.multiple_results = True
+        object.__setattr__(self, "primitive", primitive)
 
     def error(self, argument: str, expected: str, got: object) -> str:
         """Returns the message of an error about an argument."""
-        return f"{self.name}: {argument}: expected {expected}, got {got}"
+        return message(self.name, argument, expected, got)
 
-    def _check_names(
-        self, what: str, given: Collection[str], known: Collection[str]
-    ) -> None:
-        for wrong in sorted(set(given) - set(known)):
-            near = [name for name in known if wrong in name]
-            near += difflib.get_close_matches(wrong, known)
-            expected = near[0] if near else f"one of {', '.join(known)}"
-            raise TypeError(self.error(what, expected, repr(wrong)))
+    # --- Operands -------------------------------------------------------------
 
-    def _signature_of(
-        self,
-        reference: Function | None,
-        results: Callable[..., ResultTypes] | None,
-    ) -> inspect.Signature:
-        """Returns the signature of the reference or of the shape function."""
-        if (reference is None) == (results is None):
-            got = "neither" if reference is None else "both"
-            expected = "one of them, a function"
-            raise TypeError(self.error("reference, results", expected, got))
-        function = reference if results is None else results
-        if not callable(function):
-            what = "reference" if results is None else "results"
-            raise TypeError(self.error(what, "a function", repr(function)))
-        return inspect.signature(function)
-
-    def _operand_names(self) -> tuple[str, ...]:
-        """The operands of the signature, whose attributes are checked."""
-        parameters = self.signature.parameters.values()
-        keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-        if "implementation" in keywords:
-            raise TypeError(
-                f"{self.name}: attribute implementation: expected another "
-                "name; calls use this one to choose the reference"
+    def given(self, places: Sequence[int]) -> OpSpec:
+        """The same for a call with only some operands, and repeated ones."""
+        by_place = {operand.place: operand for operand in self.operands}
+        last = self.operands[-1]
+        operands = []
+        for place in places:
+            operand = by_place.get(place, last)
+            if operand.is_repeated:
+                name = f"{last.parameter}[{place - last.place}]"
+                operand = dataclasses.replace(last, name=name, place=place)
+            operands.append(
+                dataclasses.replace(
+                    operand, is_optional=False, is_repeated=False
+                )
             )
-        operands = tuple(
-            p.name
-            for p in parameters
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        )
-        function = "reference" if self.results is None else "shape function"
-        if keywords != set(self.attributes):
-            message = (
-                f"{self.name}: attributes: expected those of the {function}'s "
-                f"signature, {sorted(keywords) or 'none'}, got "
-                f"{sorted(self.attributes) or 'none'}"
-            )
-            if not self.attributes.keys().isdisjoint(operands):
-                remedy = self.with_keywords(self.attributes)
-                message += f"; make them keyword-only: {remedy}"
-            raise TypeError(message)
-        for unnamed in parameters:
-            if unnamed.kind is unnamed.VAR_POSITIONAL:
-                expected = "a name for each operand"
-                got = f"*{unnamed.name}"
-                why = "; an operation has a fixed number of operands"
-                raise TypeError(self.error(function, expected, got) + why)
-        return operands
-
-    def with_keywords(self, names: Collection[str]) -> str:
-        """The signature with `names` keyword-only, as attributes are."""
-        own: list[inspect.Parameter] = []
-        keywords: list[inspect.Parameter] = []
-        for p in self.signature.parameters.values():
-            if p.name in names or p.kind is p.KEYWORD_ONLY:
-                keywords.append(p.replace(kind=p.KEYWORD_ONLY))
-            else:
-                own.append(p)
-        return str(inspect.Signature([*own, *keywords]))
-
-    def _axes_of_each(
-        self, kernel_axes: int | Sequence[int]
-    ) -> tuple[int, ...]:
-        count = len(self.operand_names)
-        if isinstance(kernel_axes, int):
-            kernel_axes = (kernel_axes,) * count
-        axes = _check.sequence(f"{self.name}: kernel_axes", kernel_axes)
-        if len(axes) != count:
-            function = "reference" if self.results is None else "shape function"
-            expected = f"{count} numbers, one per operand of the {function}"
-            raise ValueError(self.error("kernel_axes", expected, len(axes)))
-        if any(n < 0 for n in axes):
-            raise ValueError(self.error("kernel_axes", "numbers >= 0", axes))
-        return axes
-
-    def _pair(
-        self, vjp: tuple[Forward, Transpose] | None
-    ) -> tuple[Forward, Transpose] | None:
-        if vjp is None:
-            return None
-        pair = isinstance(vjp, list | tuple) and len(vjp) == 2
-        if not pair or not all(callable(f) for f in vjp):
-            expected = "a pair of functions, (fwd, bwd)"
-            raise TypeError(self.error("vjp", expected, repr(vjp)))
-        if self.jvp is not None:
-            raise ValueError(self.error("jvp, vjp", "one of them", "both"))
-        return vjp[0], vjp[1]
-
-    def _mapping(
-        self, what: str, given: Mapping[_K, _T] | None
-    ) -> Mapping[_K, _T] | None:
-        if given is None or isinstance(given, Mapping):
-            return given
-        raise TypeError(self.error(what, "a mapping", repr(given)))
-
-    def _flag(
-        self,
-        what: Literal["batches_shared", "has_side_effect"],
-        options: Options,
-    ) -> bool:
-        given = options.get(what, False)
-        if not isinstance(given, bool):
-            raise TypeError(self.error(what, "True or False", repr(given)))
-        return given
-
-    def _indices(self, what: str, given: Collection[int]) -> tuple[int, ...]:
-        """Indices of operands."""
-        indices = _check.sequence(f"{self.name}: {what}", given)
-        count = len(self.operand_names)
-        if any(not isinstance(i, int) or not 0 <= i < count for i in indices):
-            expected = f"operand indices below {count}"
-            raise ValueError(self.error(what, expected, indices))
-        return indices
-
-    def _layouts(
-        self, what: Literal["input_layouts", "output_layouts"], options: Options
-    ) -> tuple[tuple[int, ...] | None, ...]:
-        """Layouts of all operands or results, () where all are row-major."""
-        found: list[tuple[int, ...] | None] = []
-        for layout in _check.sequence(
-            f"{self.name}: {what}", options.get(what) or ()
-        ):
-            order = None
-            if layout is not None:
-                order = _check.sequence(f"{self.name}: {what}", layout)
-                if sorted(order) != list(range(len(order))):
-                    expected = "orders of the kernel axes, such as (1, 0)"
-                    raise ValueError(self.error(what, expected, order))
-            found.append(order)
-        if what == "input_layouts" and found:
-            axes = [
-                n if order is None else len(order)
-                for n, order in zip(self.kernel_axes, found, strict=False)
-            ]
-            if len(found) != len(self.kernel_axes) or axes != [
-                *self.kernel_axes
-            ]:
-                raise ValueError(
-                    self.error(
-                        what,
-                        "an order of the kernel axes of each operand, "
-                        f"{list(self.kernel_axes)} of them",
-                        found,
+        made = dataclasses.replace(self, operands=tuple(operands))
+        if self.contract is not None:
+            told = self.contract.operands_of(len(operands))
+            every = self.contract.operands
+            if told is None or (
+                not every[-1].is_repeated
+                and told != tuple(every[place] for place in places)
+            ):
+                names = " and ".join(o.name for o in told or every)
+                raise TypeError(
+                    made.error(
+                        "operands",
+                        f"{names} if there are {len(operands)}, as the "
+                        "handler tells them by their number",
+                        ", ".join(made.operand_names),
                     )
                 )
-        return tuple(found)
-
-    def _check_together(self) -> None:
-        for what, got, known in (
-            ("vmap_method", self.vmap_method, get_args(VmapMethod)),
-            (
-                "sharded_kernel_axes",
-                self.sharded_kernel_axes,
-                get_args(ShardedKernelAxes),
-            ),
-        ):
-            if got not in known:
-                raise ValueError(self.error(what, f"one of {known}", repr(got)))
-        for what, function in (
-            ("shape_attributes", self.shape_attributes),
-            ("check", self.check),
-            ("jvp", self.jvp),
-            ("transpose", self.transpose),
-            ("partitioned", self.partitioned),
-            *(("workspace", size) for size in self.workspace.values()),
-        ):
-            if function is not None and not callable(function):
-                raise TypeError(self.error(what, "a function", repr(function)))
-        if self.transpose is not None and not self.linear:
-            expected = "operands that the results are linear in, for transpose"
-            raise ValueError(self.error("linear", expected, "none"))
-        for platform in self.workspace:
-            if target_of(self.handlers.get(platform)) is None:
-                expected = "platforms with a handler"
-                raise ValueError(
-                    self.error("workspace", expected, repr(platform))
-                )
-        if self.shared_results and not self.shared:
-            expected = "none without shared operands"
-            raise ValueError(
-                self.error("shared_results", expected, self.shared_results)
-            )
-        if self.shared and self.vmap_method != "broadcast_all":
-            expected = "'broadcast_all' with shared operands"
-            raise ValueError(
-                self.error("vmap_method", expected, repr(self.vmap_method))
-            )
-        if self.reference is None and not self.handlers:
-            expected = "at least one, as there is no reference to run"
-            raise ValueError(self.error("handlers", expected, "none"))
+        return made
 
     @functools.cached_property
-    def switch_names(self) -> frozenset[str]:
-        """The names that `use_reference` accepts: full names and last parts."""
-        full = (self.name, *self.part_of)
-        return frozenset(full) | {name.rpartition(".")[2] for name in full}
+    def has_choices(self) -> bool:
+        """Whether calls may have different sets of operands."""
+        return any(o.is_optional or o.is_repeated for o in self.operands)
+
+    @functools.cached_property
+    def places(self) -> int:
+        """The number of operands that the reference has in a call."""
+        fixed = sum(
+            p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            for p in self.parameters.parameters.values()
+        )
+        return max((fixed, *(o.place + 1 for o in self.operands)))
+
+    def fill(self, values: Sequence[_T]) -> list[_T | None]:
+        """A value for each operand of the reference; None for one left out."""
+        full: list[_T | None] = [None] * self.places
+        for operand, value in zip(self.operands, values, strict=True):
+            full[operand.place] = value
+        return full
+
+    @functools.cached_property
+    def operand_names(self) -> tuple[str, ...]:
+        """The names of the operands of a call."""
+        return tuple(operand.name for operand in self.operands)
+
+    @functools.cached_property
+    def kernel_axes(self) -> tuple[int, ...]:
+        """The number of kernel axes of each operand."""
+        return tuple(operand.axes for operand in self.operands)
+
+    @functools.cached_property
+    def shared(self) -> tuple[int, ...]:
+        """The indices of the operands without batch axes."""
+        return tuple(i for i, o in enumerate(self.operands) if o.is_shared)
+
+    @functools.cached_property
+    def linear_slots(self) -> tuple[int | None, ...]:
+        """The linear operands as declared; None for one left out."""
+        slots: list[int | None] = []
+        for name in self.linear_parameters:
+            own = [o.parameter == name for o in self.operands]
+            slots += [i for i, is_it in enumerate(own) if is_it] or [None]
+        return tuple(slots)
+
+    @functools.cached_property
+    def linear(self) -> tuple[int, ...]:
+        """The indices of the operands in which results are linear."""
+        return tuple(i for i in self.linear_slots if i is not None)
+
+    @functools.cached_property
+    def input_layouts(self) -> dict[int, Sequence[int]]:
+        """Operand -> the order of its kernel axes, where it is not usual."""
+        own = self.advanced.input_layouts
+        operands = enumerate(self.operands)
+        return {i: own[o.parameter] for i, o in operands if o.parameter in own}
 
     def own_axes(self, index: int, operand: Typed) -> int:
         """Returns the number of batch axes of an operand."""
@@ -366,6 +308,96 @@ class OpSpec:
         """Returns how many of the first batch axes some shared operand has."""
         own = (self.own_axes(i, operands[i]) for i in self.shared)
         return max(own, default=0)
+
+    @functools.cached_property
+    def told(self) -> tuple[Argument, ...]:
+        """The operands in the handler's signature, if it has one."""
+        if self.contract is None:
+            return ()
+        return self.contract.operands_of(len(self.operands)) or ()
+
+    @functools.cached_property
+    def attributes(self) -> dict[str, AttributeType]:
+        """The types of the attributes of a call with these operands."""
+        known = self.contract.attributes if self.contract else ()
+        told = {operand.name for operand in self.told}
+        absent = {a.name for a in known if a.unless_given in told}
+        every = self.every_attribute.items()
+        return {name: type_ for name, type_ in every if name not in absent}
+
+    # --- Results --------------------------------------------------------------
+
+    @functools.cached_property
+    def result_names(self) -> tuple[str, ...]:
+        """The names of results in the handler's signature, if it has one."""
+        results = self.contract.results if self.contract else ()
+        given = {None, *(operand.name for operand in self.told)}
+        return tuple(r.name for r in results if r.given_with in given)
+
+    def result_index(self, result: str | int) -> int | None:
+        """The index of a result, None if calls with these operands lack it."""
+        if isinstance(result, int):
+            return result
+        names = self.result_names
+        return names.index(result) if result in names else None
+
+    @functools.cached_property
+    def shared_results(self) -> tuple[int, ...]:
+        """The indices of the results without batch axes."""
+        named = each(self.advanced.shared_results)
+        indices = (self.result_index(result) for result in named)
+        return tuple(i for i in indices if i is not None)
+
+    @functools.cached_property
+    def input_output_aliases(self) -> dict[int, int]:
+        """Operand -> the result that shares its buffer."""
+        found = {}
+        for i, operand in enumerate(self.operands):
+            if operand.parameter in self.aliases:
+                j = self.result_index(self.aliases[operand.parameter])
+                if j is not None:
+                    found[i] = j
+        return found
+
+    @functools.cached_property
+    def output_layouts(self) -> dict[int, Sequence[int]]:
+        """Result -> the order of its kernel axes, where it is not usual."""
+        own = self.advanced.output_layouts.items()
+        found = {self.result_index(name): order for name, order in own}
+        return {i: order for i, order in found.items() if i is not None}
+
+    def restored_axes(self, results: int) -> list[Sequence[str]]:
+        """Names of axes of operands and results, if names shard alike."""
+        last = self.result_letters
+        if self.advanced.sharded_kernel_axes != "restore" or not last:
+            return []
+        own = [last[min(i, len(last) - 1)] for i in range(results)]
+        return [*(o.letters for o in self.operands), *own]
+
+    # --- What runs ------------------------------------------------------------
+
+    @property
+    def partitioned(self) -> Function | None:
+        """What runs where XLA could split what a handler cannot."""
+        return self.advanced.partitioned or self.reference
+
+    @functools.cached_property
+    def switch_names(self) -> frozenset[str]:
+        """The names that `use_reference` accepts: full names and last parts."""
+        full = (self.name, *each(self.advanced.part_of))
+        return frozenset(full) | {name.rpartition(".")[2] for name in full}
+
+
+def message(name: str, argument: str, expected: str, got: object) -> str:
+    """The message of an error about an argument of an operation."""
+    return f"{name}: {argument}: expected {expected}, got {got}"
+
+
+def each(given: Any) -> tuple[Any, ...]:
+    """One name or index, or several, as a tuple."""
+    if isinstance(given, str | int) or not isinstance(given, Collection):
+        return (given,)
+    return tuple(given)
 
 
 def flatten(results: _T | tuple[_T, ...]) -> tuple[_T, ...]:

@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xla_ffi_kit import _check
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.strings import compiler, compiler_flags, cpp, nvcc
-from xla_ffi_kit.strings.errors import BuildError
 
 _PLATFORMS = {"cpu": "Host", "cuda": "CUDA"}
 _STAGES = ("instantiate", "prepare", "initialize", "execute")
@@ -136,7 +136,7 @@ def build_library(
         with _written(name, output):
             # A process that has the old one loaded keeps it.
             os.replace(library, output)
-    return HandlerLibrary(output, platform)
+    return HandlerLibrary(output)
 
 
 def _check_output(name: str, output: pathlib.Path) -> None:
@@ -236,6 +236,12 @@ def _table(
         '#include "xla_ffi/core/define_table.h"',
         'extern "C" {',
         *(f"XLA_FFI_Error* {s}(XLA_FFI_CallFrame*);" for s in symbols),
+        # Only a handler that says what it takes has one.
+        *(
+            f"extern const XlaFfiKit_Signature {row['execute']}_signature "
+            "__attribute__((weak));"
+            for row in stages.values()
+        ),
     ]
     for symbol in types.values():
         lines += [
@@ -248,7 +254,7 @@ def _table(
         + ", ".join(
             f"&{row[stage]}" if stage in row else "nullptr" for stage in _STAGES
         )
-        + "}"
+        + f", &{row['execute']}_signature}}"
         for target, row in stages.items()
     ]
     if types:

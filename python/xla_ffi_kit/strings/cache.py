@@ -23,9 +23,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import private
 from xla_ffi_kit.strings.dependencies import Dependencies, Found, digest_of
-from xla_ffi_kit.strings.errors import BuildError
 
 FOLDER_VARIABLE = "XLA_FFI_KIT_CACHE"
 # Entries beyond these limits are removed when something is compiled.

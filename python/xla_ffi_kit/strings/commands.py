@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache as cache_folder
 from xla_ffi_kit.strings import headers
 from xla_ffi_kit.strings.build import build_library
-from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.nvcc import COMPUTE_CAPABILITIES
 
 _PROGRAM = "python -m xla_ffi_kit"
@@ -77,7 +77,7 @@ def build(arguments: Sequence[str]) -> int:
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{library.path}: {', '.join(sorted(library.handlers))}")
+    print(f"{library.path}: {', '.join(sorted(library.targets))}")
     return 0
 
 

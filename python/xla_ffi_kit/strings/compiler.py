@@ -15,14 +15,18 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
+from xla_ffi_kit.errors import BuildError, NoCompilerError
 from xla_ffi_kit.strings import compiler_flags, dependencies, headers, nvcc
-from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
 
 # Programs that start the compiler of the name by which they are called.
 _LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
 _ASSERTED = re.compile(
     r"xla_ffi/inline/.*static assertion failed(?: due to requirement '.*')?: "
     r"\"?([^\"\n]*)"
+)
+# Where no author writes: the kit's headers, the compiler's, generated code.
+_IN_HEADER = re.compile(
+    r"[^:]*(xla_ffi/inline/|/c\+\+/)|<(derivative|handler|loop) of "
 )
 _FLAGS = (
     "-std=c++17",
@@ -38,6 +42,8 @@ _FLAGS = (
     # `#pragma omp simd` lets a loop's sum be vectorized.
     "-fopenmp-simd",
 )
+# What an object refers to whose handlers have a signature.
+_CHECKS_CALLS = b"_ZN11xla_ffi_kit7AnyCall5CheckEv"
 _LINK_FLAGS = (
     "-shared",
     # XLA keeps the addresses of handlers.
@@ -185,14 +191,24 @@ def compile_library(
         includes += ["-isystem", str(cuda.nvcc.include)]
         link_flags = [*cuda.nvcc.link_flags(), *link_flags]
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
-        objects = [pathlib.Path(work, f"{i}.o") for i in range(len(sources))]
-        for source, file in zip(sources, objects, strict=True):
-            if cuda is not None and nvcc.is_cuda(source):
-                command = cuda.command(compiler, compile_flags)
-            else:
-                command = _compile_command(compiler, compile_flags)
-            ends = ["-c", str(source), "-o", str(file)]
-            _run(name, [*command, *includes, *ends], work, file)
+        objects: list[pathlib.Path] = []
+
+        def compile_each(sources: Sequence[pathlib.Path]) -> None:
+            for source in sources:
+                file = pathlib.Path(work, f"{len(objects)}.o")
+                objects.append(file)
+                if cuda is not None and nvcc.is_cuda(source):
+                    command = cuda.command(compiler, compile_flags)
+                else:
+                    command = _compile_command(compiler, compile_flags)
+                ends = ["-c", str(source), "-o", str(file)]
+                _run(name, [*command, *includes, *ends], work, file)
+
+        compile_each(sources)
+        if any(_CHECKS_CALLS in file.read_bytes() for file in objects):
+            compile_each(
+                [own for own in headers.sources() if own not in sources]
+            )
         _link(name, compiler, objects, exports, library, link_flags, work)
 
 
@@ -318,6 +334,14 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
     return done.stdout + done.stderr
 
 
+def _instantiated_at(before: Sequence[str], error: str) -> list[str]:
+    """The author's line that makes a header fail, as gcc has it before it."""
+    if not _IN_HEADER.match(error):
+        return []
+    lines = (line for line in before if "required from" in line)
+    return [line for line in lines if not _IN_HEADER.match(line)][:1]
+
+
 def first_error(text: str) -> str:
     """Returns the compiler's first error with the lines that it shows.
 
@@ -331,7 +355,7 @@ def first_error(text: str) -> str:
     lines = errors.strip().splitlines()
     for i, line in enumerate(lines):
         if "error:" in line or "undefined " in line:
-            shown = [line]
+            shown = [*_instantiated_at(lines[:i], line), line]
             for more in lines[i + 1 : i + 4]:
                 if not more.startswith(" "):
                     break

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from xla_ffi_kit.strings.errors import BuildError
+from xla_ffi_kit.errors import BuildError
 
 # Compilers link startup code into libraries with these that makes denormals
 # zero in every thread that loads them.

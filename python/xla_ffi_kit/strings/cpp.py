@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from xla_ffi_kit.strings.errors import BuildError
+from xla_ffi_kit.errors import BuildError
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _QUALIFIED = re.compile(r"(::)?\w+(::\w+)*")

@@ -13,13 +13,13 @@ import numpy as np
 
 from xla_ffi_kit import _check
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive.device_kernel import Request
 from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.primitive.spec import Options
+from xla_ffi_kit.primitive.spec import Advanced, Options
 from xla_ffi_kit.strings import cpp, cuda_source, element_types, references
 from xla_ffi_kit.strings.cuda_kernel import StringKernel, sizes
 from xla_ffi_kit.strings.element_types import DTypes
-from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.places import place_of
 from xla_ffi_kit.strings.source import Place
 
@@ -37,7 +37,7 @@ def cuda(
     grid: Geometry,
     block: Geometry,
     shared_memory: int | Callable[..., int] = 0,
-    kernel_axes: int | Sequence[int],
+    kernel_axes: int | None = None,
     dtypes: DTypes | None = None,
     function: str | None = None,
     flags: Sequence[str] = (),
@@ -58,7 +58,7 @@ def cuda(
 
     `kit::block_sum(v)`, `block_max`, `block_min`, `warp_sum`, `warp_max` and
     `warp_min` reduce over threads. `kit::shared_memory<T>()` is the dynamic
-    shared memory of the block. `workspace` provides scratch memory.
+    shared memory of the block. `Advanced.workspace` provides scratch memory.
 
     Example:
       @xla_ffi_kit.cuda(r'''
@@ -85,9 +85,9 @@ def cuda(
         function.
       shared_memory: the dynamic shared memory of a block in bytes, or such a
         function. The keyword `shared` is something else: as for `FfiOp`, it
-        lists the operands without batch axes.
-      kernel_axes: the number of trailing axes of each operand that the kernel
-        needs whole, or a sequence with one number for each operand.
+        names the operands without batch axes.
+      kernel_axes: the number of trailing axes of every operand that the kernel
+        needs whole; `axes` tells operands apart.
       dtypes: the dtypes that the operands may have, as for `FfiOp`. By default,
         these are the dtypes for which the kernel compiles.
       function: the name of the kernel. It defaults to the reference's.
@@ -112,6 +112,7 @@ def cuda(
             )
         operands, _ = references.parameter_names(reference)
         declared = options.get("attributes") or {}
+        advanced = options.get("advanced", Advanced())
         types = references.attribute_types(name, reference, declared)
         kernel = BlockKernel(
             name=name,
@@ -131,7 +132,7 @@ def cuda(
             grid=grid,
             block=block,
             shared_memory=shared_memory,
-            has_workspace="cuda" in (options.get("workspace") or {}),
+            has_workspace="cuda" in advanced.workspace,
         )
         given = options.copy()
         given["attributes"] = types

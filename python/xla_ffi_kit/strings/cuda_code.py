@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import jax
 
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, headers, nvrtc
 from xla_ffi_kit.strings.cuda_source import Kernel
 from xla_ffi_kit.strings.dependencies import Found
-from xla_ffi_kit.strings.errors import BuildError
 
 # An exported program has machine code for these and for this machine's GPUs.
 # They are the defaults of `xla_ffi_library()`.

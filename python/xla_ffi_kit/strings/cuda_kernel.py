@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.library.handler_library import LAUNCHER, HandlerLibrary
+from xla_ffi_kit.errors import BuildError, CudaStringWarning, NoCompilerError
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
 from xla_ffi_kit.primitive.device_kernel import (
     Attributes,
     DeviceKernel,
@@ -26,7 +27,6 @@ from xla_ffi_kit.strings import (
     cuda_source,
     element_types,
 )
-from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
 
 TARGET = "xla_ffi_kit.launch"
 # The numbers of parameters are those of xla_ffi/launch/launch.h.
@@ -50,10 +50,6 @@ class Compile(Protocol):
         """The kernel's symbol and its code, as the handler takes it."""
 
 
-class CudaStringWarning(UserWarning):
-    """A string compiles for CPUs only, so CUDA runs the reference."""
-
-
 @dataclasses.dataclass(frozen=True)
 class StringKernel(DeviceKernel):
     """A kernel in a string.
@@ -75,7 +71,7 @@ class StringKernel(DeviceKernel):
     flags: Sequence[str]
     is_required: bool
     compile: Compile = cuda_code.of
-    library: HandlerLibrary | None = LAUNCHER
+    library: HandlerLibrary | None = KIT_LIBRARIES[0]
     target: str = TARGET
 
     @abc.abstractmethod

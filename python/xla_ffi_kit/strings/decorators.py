@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.primitive import axes as kernel
+from xla_ffi_kit.primitive import declare
 from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.primitive.spec import Options
 from xla_ffi_kit.strings import (
@@ -16,7 +19,6 @@ from xla_ffi_kit.strings import (
     references,
 )
 from xla_ffi_kit.strings.element_types import DTypes, template_arguments
-from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.places import place_of
 from xla_ffi_kit.strings.source import Source
 
@@ -27,7 +29,7 @@ _NATIVE = ("-march=native",)
 def inline(
     code: str,
     *,
-    kernel_axes: int | Sequence[int],
+    kernel_axes: int | None = None,
     dtypes: DTypes | None = None,
     function: str | None = None,
     flags: Sequence[str] = _NATIVE,
@@ -65,8 +67,8 @@ def inline(
     Args:
       code: the C++ code, which is the function and everything it needs, such
         as includes.
-      kernel_axes: the number of trailing axes of each operand that the function
-        needs whole, or a sequence with one number for each operand.
+      kernel_axes: the number of trailing axes of every operand that the
+        function needs whole; `axes` tells operands apart.
       dtypes: the types for which a function template is instantiated, such as
         "f32 bf16", or "f32,s32" for a template with two parameters. It may
         also be a sequence as `FfiOp` takes it. Leave it out if the function is
@@ -116,6 +118,8 @@ def elementwise(
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
     platforms: Sequence[str] | None = None,
+    derivatives: Literal["reference", "kernel"] = "reference",
+    has_reference: bool = True,
     **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation from a reference and a C++ expression for each result.
@@ -143,6 +147,10 @@ def elementwise(
         must run; the other one runs the reference. By default both run the
         expressions, except that CUDA runs the reference if NVRTC is missing
         or, with a `CudaStringWarning`, if it does not compile them.
+      derivatives: "reference" takes every derivative from the reference,
+        "kernel" from the C++ code: see docs/derivatives.md.
+      has_reference: whether the decorated function is a reference. If not, it
+        is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
     Raises:
@@ -162,13 +170,29 @@ def elementwise(
                 f"C++, and only strings, got {list(expressions)}"
             )
         code = loops.elementwise(loop, expressions, before, places)
-        source = loop.source(code, dtypes, before_place)
+        shapes = loops.shapes_of_elements(loop)
+        source = loop.source(code, dtypes, before_place, shapes)
         kernels = cuda_source.Elements(
             loop, expressions, places, before, before_place
         )
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        derivable = None
+        if operation.check_derivatives(loop.name, derivatives):
+            own = loops.body_of_elements(loop, expressions, before, places)
+            none = [0] * len(loop.operands)
+            derivable = operation.derivable(
+                loop, own, none, (), before_place, dtypes
+            )
         return operation.make(
-            source, reference, flags, fallback, 0, options, on_cuda
+            source,
+            reference,
+            flags,
+            fallback,
+            0,
+            options,
+            on_cuda,
+            derivable,
+            has_reference,
         )
 
     return decorate
@@ -178,12 +202,14 @@ def rows(
     body: str,
     *,
     dtypes: DTypes,
-    kernel_axes: int | Sequence[int] = 1,
+    kernel_axes: int | None = None,
     results: Sequence[str] = ("out",),
     before: str = "",
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
     platforms: Sequence[str] | None = None,
+    derivatives: Literal["reference", "kernel"] = "reference",
+    has_reference: bool = True,
     **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation from a reference and the C++ code for one row.
@@ -212,8 +238,8 @@ def rows(
     Args:
       body: the C++ code for one row.
       dtypes: the dtypes that the arrays may have, such as "f32 bf16".
-      kernel_axes: the number of trailing axes that make a row, or a sequence
-        with one number for each operand.
+      kernel_axes: the number of trailing axes that make a row, 1 by default;
+        `axes` tells operands apart.
       results: the names of the results in the body.
       before: C++ code that is put before the generated function, such as
         includes and helper functions.
@@ -222,6 +248,10 @@ def rows(
         default, a missing compiler is an error.
       platforms: the platforms, of "cpu" and "cuda", on which the body must run;
         see `elementwise`.
+      derivatives: "reference" takes every derivative from the reference,
+        "kernel" from the C++ code: see docs/derivatives.md.
+      has_reference: whether the decorated function is a reference. If not, it
+        is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
     Raises:
@@ -235,16 +265,40 @@ def rows(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, results, declared)
-        shared = options.get("shared", ())
-        code = loops.rows(loop, body, kernel_axes, shared, before, place)
-        source = loop.source(code, dtypes, before_place)
-        axes = loops.axes_of_each(loop, kernel_axes)
+        axes = options.get("axes")
+        whole = 1 if kernel_axes is None and axes is None else kernel_axes
+        counts, *_ = kernel.declared(loop.name, loop.operands, whole, axes)
+        names = declare.among(
+            loop.name,
+            "shared",
+            "operands",
+            options.get("shared", ()),
+            loop.operands,
+        )
+        shared = tuple(map(loop.operands.index, names))
+        code = loops.rows(loop, body, counts, shared, before, place)
+        shapes = loops.shapes_of_rows(loop, counts, shared)
+        source = loop.source(code, dtypes, before_place, shapes)
         kernels = cuda_source.Rows(
-            loop, body, place, axes, tuple(shared), before, before_place
+            loop, body, place, counts, shared, before, before_place
         )
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        derivable = None
+        if operation.check_derivatives(loop.name, derivatives):
+            own = loops.body_of_rows(loop, body, before, place)
+            derivable = operation.derivable(
+                loop, own, counts, shared, before_place, dtypes
+            )
         return operation.make(
-            source, reference, flags, fallback, kernel_axes, options, on_cuda
+            source,
+            reference,
+            flags,
+            fallback,
+            whole,
+            options,
+            on_cuda,
+            derivable,
+            has_reference,
         )
 
     return decorate

@@ -9,8 +9,8 @@ import numpy as np
 
 from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._dtypes import DType
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive.spec import AttributeType
-from xla_ffi_kit.strings.errors import BuildError
 
 # "f32 bf16", or what `FfiOp` takes.
 DTypes: TypeAlias = str | Sequence[DType | Sequence[DType]]

@@ -5,18 +5,26 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import pathlib
 
 
 def include_dir() -> str:
     """Returns the folder of the headers for handlers.
 
     It contains XLA's FFI headers of the oldest version that the kit supports
-    ("xla/ffi/api/ffi.h"), the kit's helpers ("xla_ffi/core/handler.h"), and the
-    headers of `inline` ("xla_ffi/inline/kit.h").
+    ("xla/ffi/api/ffi.h"), the kit's helpers ("xla_ffi/core/handler.h",
+    "xla_ffi/core/call.h"), and the headers of `inline`
+    ("xla_ffi/inline/kit.h"). A library of handlers that include call.h also
+    compiles "xla_ffi/core/call.cc".
     """
     # Not resolved: under Bazel the package is links in the runfiles.
     here = os.path.dirname(os.path.abspath(__file__))
     return os.path.join(os.path.dirname(here), "include")
+
+
+def sources() -> list[pathlib.Path]:
+    """The C++ sources that handlers of "xla_ffi/core/call.h" need."""
+    return sorted(pathlib.Path(include_dir(), "xla_ffi", "core").glob("*.cc"))
 
 
 def of_inline() -> list[str]:
@@ -53,13 +61,19 @@ _INLINE_HEADERS = (
     "xla_ffi/core/handler_table.h",
     "xla_ffi/core/host_device.h",
     "xla_ffi/inline/check.h",
+    "xla_ffi/inline/derived.h",
+    "xla_ffi/inline/differentiate.h",
+    "xla_ffi/inline/dual.h",
     "xla_ffi/inline/for_each.h",
     "xla_ffi/inline/half.h",
     "xla_ffi/inline/kit.h",
+    "xla_ffi/inline/numbers.h",
     "xla_ffi/inline/parameters.h",
     "xla_ffi/inline/rows.h",
+    "xla_ffi/inline/tape.h",
     "xla_ffi/inline/threads.h",
     "xla_ffi/inline/types.h",
+    "xla_ffi/inline/value.h",
 )
 
 _CUDA_STANDARD = "xla_ffi/inline/cuda/standard.h"
@@ -80,6 +94,7 @@ _CUDA_HEADERS = (
     "xla_ffi/inline/cuda/tiles.h",
     "xla_ffi/inline/for_each.h",
     "xla_ffi/inline/half.h",
+    "xla_ffi/inline/value.h",
 )
 # Each of these names includes the whole of the kit's standard library.
 _CUDA_STANDARD_NAMES = """algorithm array assert.h cassert cfloat climits cmath

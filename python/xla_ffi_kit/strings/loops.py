@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+import string
 from collections.abc import Callable, Mapping, Sequence
 
 from xla_ffi_kit import _check
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive.spec import AttributeType
-from xla_ffi_kit.strings import cpp, element_types, references
+from xla_ffi_kit.strings import (
+    cpp,
+    derivative_source,
+    element_types,
+    references,
+)
 from xla_ffi_kit.strings.element_types import DTypes
-from xla_ffi_kit.strings.errors import BuildError
 from xla_ffi_kit.strings.source import Place, Source
 
 # Names in generated code begin with OWN, on CPUs and on CUDA; an author's name
 # must not. The names of arrays and attributes of the handler (OF), and of
 # values to write (NEW), end with the author's name.
-OWN = "kit_"
-OF = "kit_of_"
+OWN, OF = derivative_source.OWN, derivative_source.OF
 NEW = "kit_new_"
 _TYPES = {
     "T": "the type of the arrays",
@@ -32,6 +38,7 @@ class Loop:
       name: the name of the operation.
       operands: the names of the operands.
       results: the names of the results.
+      named_results: those that the author gave.
       attributes: name -> C++ type.
     """
 
@@ -46,10 +53,10 @@ class Loop:
         self.operands, _ = references.parameter_names(reference)
         if isinstance(results, int):
             self.results = tuple(f"{OWN}result{i}" for i in range(results))
-            results = ()
+            self.named_results: Sequence[str] = ()
         else:
             results = _check.sequence(f"{self.name}: results", results)
-            self.results = results
+            self.results = self.named_results = results
         types = references.attribute_types(self.name, reference, attributes)
         self.attributes = {
             name: element_types.cpp_attribute(
@@ -59,7 +66,7 @@ class Loop:
         }
         self._check_names("operand", self.operands)
         self._check_names("attribute", tuple(self.attributes))
-        self._check_names("result", results)
+        self._check_names("result", self.named_results)
 
     def _check_names(self, what: str, names: Sequence[str]) -> None:
         """Refuses names that C++ has another use for."""
@@ -79,7 +86,13 @@ class Loop:
                     f"variable in C++, where this is {use}"
                 )
 
-    def source(self, code: str, dtypes: DTypes, before: Place | None) -> Source:
+    def source(
+        self,
+        code: str,
+        dtypes: DTypes,
+        before: Place | None,
+        shapes: Sequence[tuple[str, int] | None] | None,
+    ) -> Source:
         """The function as a source to compile."""
         return Source(
             name=self.name,
@@ -90,6 +103,8 @@ class Loop:
             attributes=tuple(self.attributes),
             place=before or Place(f"<loop of {self.name}>", 1),
             including='pass before="{}"',
+            results=self.named_results,
+            shapes=shapes,
         )
 
     def here(self) -> str:
@@ -168,34 +183,108 @@ def row(body: str, place: Place, here: str) -> list[str]:
     ]
 
 
-def axes_of_each(
-    loop: Loop, kernel_axes: int | Sequence[int]
-) -> tuple[int, ...]:
-    """The kernel's axes of each operand."""
-    count = len(loop.operands)
-    if isinstance(kernel_axes, int):
-        return (kernel_axes,) * count
-    found = _check.sequence(f"{loop.name}: kernel_axes", kernel_axes)
-    if len(found) != count:
-        raise BuildError(
-            f"{loop.name}: kernel_axes: expected {count} numbers, one per "
-            f"operand of the reference, got {len(found)}"
-        )
-    return found
+def body_of_elements(
+    loop: Loop, expressions: Sequence[str], before: str, places: Sequence[Place]
+) -> derivative_source.Body:
+    """The expressions, for `derivatives="kernel"`."""
+    lines = [
+        "template <typename T>",
+        f"void operator()(const T* {OWN}in, T* {OWN}out) const {{",
+        *_begin(loop),
+        *(
+            f"const A {name} = {OWN}in[{i}];"
+            for i, name in enumerate(loop.operands)
+        ),
+        *values(loop, expressions, places, loop.here()),
+        *(
+            f"{OWN}out[{i}] = {NEW}{name};"
+            for i, name in enumerate(loop.results)
+        ),
+        "}",
+    ]
+    return _body(loop, before, lines, is_rows=False)
+
+
+def body_of_rows(
+    loop: Loop, body: str, before: str, place: Place
+) -> derivative_source.Body:
+    """The code for one row, for `derivatives="kernel"`."""
+    lines = [
+        "template <typename T>",
+        f"void operator()(const kit::Row<const T>* {OWN}in, "
+        f"const kit::Row<T>* {OWN}out) const {{",
+        *_begin(loop),
+        *(
+            f"const kit::Row<const T> {name} = {OWN}in[{i}];"
+            for i, name in enumerate(loop.operands)
+        ),
+        *(
+            f"const kit::Row<T> {name} = {OWN}out[{i}];"
+            for i, name in enumerate(loop.results)
+        ),
+        *row(body, place, loop.here()),
+        "}",
+    ]
+    return _body(loop, before, lines, is_rows=True)
+
+
+def _begin(loop: Loop) -> list[str]:
+    """What both have before the author's code."""
+    return [
+        "using A = T;",
+        *(
+            f"const auto {name} = kit::AttributeFor<kit::Plain<A>>({OF}{name});"
+            for name in loop.attributes
+        ),
+    ]
+
+
+def _body(
+    loop: Loop, before: str, lines: Sequence[str], *, is_rows: bool
+) -> derivative_source.Body:
+    counts = (
+        f"static constexpr int kIns = {len(loop.operands)}, "
+        f"kOuts = {len(loop.results)};"
+    )
+    return derivative_source.Body(
+        name=loop.name,
+        before=before,
+        text="\n".join([counts, *lines]) + "\n",
+        attributes=loop.attributes,
+        is_rows=is_rows,
+    )
+
+
+def shapes_of_elements(loop: Loop) -> list[tuple[str, int]]:
+    """All arrays of `elementwise` have one shape."""
+    return [("(...)", 0)] * len([*loop.operands, *loop.results])
+
+
+def shapes_of_rows(
+    loop: Loop, kernel_axes: Sequence[int], shared: Sequence[int]
+) -> list[tuple[str, int] | None] | None:
+    """The operands' shapes as far as `rows` knows them."""
+    letters = iter(string.ascii_lowercase)
+    if sum(kernel_axes) > len(string.ascii_lowercase):
+        return None
+    shapes: list[tuple[str, int] | None] = []
+    for i, count in enumerate(kernel_axes):
+        sizes = list(itertools.islice(letters, count))
+        axes = sizes if i in shared else ["...", *sizes]
+        shapes.append((f"({', '.join(axes)})", count))
+    return [*shapes, *[None] * len(loop.results)]
 
 
 def rows(
     loop: Loop,
     body: str,
-    kernel_axes: int | Sequence[int],
+    kernel_axes: Sequence[int],
     shared: Sequence[int],
     before: str,
     place: Place,
 ) -> str:
     """The loop over rows around the code for one row."""
     count = len(loop.operands)
-    kernel_axes = axes_of_each(loop, kernel_axes)
-    shared = _check.sequence(f"{loop.name}: shared", shared)
     with_rows = [i for i in range(count) if i not in shared]
     if not with_rows:
         raise BuildError(

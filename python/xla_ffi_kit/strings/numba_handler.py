@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import Unpack, cast
 
 import jax
 import numpy as np
 
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.primitive import axes as kernel_of
 from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.primitive.spec import AttributeType, Options
 from xla_ffi_kit.strings import (
@@ -25,7 +27,6 @@ from xla_ffi_kit.strings import (
     references,
 )
 from xla_ffi_kit.strings.element_types import DTypes
-from xla_ffi_kit.strings.errors import BuildError
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
 
@@ -46,7 +47,7 @@ def numba_kernel(
     kernel: Callable[..., None],
     *,
     dtypes: DTypes,
-    kernel_axes: int | Sequence[int],
+    kernel_axes: int | None = None,
     results: int = 1,
     result_axes: int | None = None,
     **options: Unpack[Options],
@@ -74,8 +75,8 @@ def numba_kernel(
       kernel: the function, which numba has to compile in its nopython mode.
       dtypes: the dtypes that the arrays may have, such as "f32 f64". All arrays
         of a call have the same one. numba has no bfloat16 and no float16.
-      kernel_axes: the number of trailing axes of each operand that the kernel
-        needs whole, or a sequence with one number for each operand.
+      kernel_axes: the number of trailing axes of every operand that the kernel
+        needs whole; `axes` tells operands apart.
       results: the number of results.
       result_axes: the number of axes that each result has after the batch axes.
         It defaults to that of the first operand.
@@ -95,10 +96,8 @@ def numba_kernel(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         name = references.name_of(reference, "lambda")
         operands, _ = references.parameter_names(reference)
-        axes = (
-            (kernel_axes,) * len(operands)
-            if isinstance(kernel_axes, int)
-            else tuple(kernel_axes)
+        axes, *_ = kernel_of.declared(
+            name, operands, kernel_axes, options.get("axes")
         )
         own = axes[0] if result_axes is None else result_axes
         declared = options.get("attributes") or {}
@@ -108,7 +107,7 @@ def numba_kernel(
         }
         frame = numba_source.Frame(
             name=name,
-            operand_axes=axes,
+            operand_axes=tuple(axes),
             result_axes=(own,) * results,
             attributes=attributes,
             dtypes=_dtypes(name, dtypes),

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from xla_ffi_kit.strings.errors import NoCompilerError
+from xla_ffi_kit.errors import NoCompilerError
 
 # Machine code for each, as `xla_ffi_library()` has it by default.
 COMPUTE_CAPABILITIES = ("80", "90", "100")

@@ -6,32 +6,35 @@ import dataclasses
 import hashlib
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import jax
 
 from xla_ffi_kit import _check
+from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
 from xla_ffi_kit.library import handler_library, registration
-from xla_ffi_kit.library.handler_library import HandlerLibraryError
+from xla_ffi_kit.library.signature import Signature
 from xla_ffi_kit.primitive.ffi_op import FfiOp, R
-from xla_ffi_kit.primitive.spec import AttributeType, Options
+from xla_ffi_kit.primitive.spec import Advanced, AttributeType, Options
 from xla_ffi_kit.strings import (
     cache,
     compiler,
     compiler_flags,
     cpp,
+    derivative_kernel,
+    derivative_source,
+    derivatives,
     element_types,
     headers,
     loops,
     nvrtc,
-    signature,
     targets,
 )
 from xla_ffi_kit.strings.cuda_kernel import LoopKernel, Sources
 from xla_ffi_kit.strings.dependencies import Found
 from xla_ffi_kit.strings.element_types import DTypes
-from xla_ffi_kit.strings.errors import BuildError, NoCompilerError
 from xla_ffi_kit.strings.references import attribute_types
-from xla_ffi_kit.strings.source import EXPORTS, Source
+from xla_ffi_kit.strings.source import EXPORTS, Place, Source
 from xla_ffi_kit.strings.targets import RenamedLibrary
 
 
@@ -83,14 +86,58 @@ def on_cuda(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Derivable:
+    """A string that `derivatives="kernel"` differentiates.
+
+    Attributes:
+      body: the string for the types of derivatives.
+      function: its operands and results.
+      place: where the author's code before it comes from.
+      dtypes: what the decorator got.
+    """
+
+    body: derivative_source.Body
+    function: derivative_source.Function
+    place: Place | None
+    dtypes: DTypes
+
+
+def derivable(
+    loop: loops.Loop,
+    body: derivative_source.Body,
+    axes: Sequence[int],
+    shared: Sequence[int],
+    place: Place | None,
+    dtypes: DTypes,
+) -> Derivable:
+    """Returns the string of a loop, to be differentiated."""
+    function = derivative_source.own(
+        body, loop.operands, axes, shared, len(loop.results)
+    )
+    return Derivable(body, function, place, dtypes)
+
+
+def check_derivatives(name: str, derivatives: object) -> bool:
+    """Whether they are the kernel's."""
+    if derivatives not in ("reference", "kernel"):
+        raise ValueError(
+            f"{name}: derivatives: expected 'reference' or 'kernel', got "
+            f"{derivatives!r}"
+        )
+    return derivatives == "kernel"
+
+
 def make(
     source: Source,
     reference: Callable[..., R],
     flags: Sequence[str],
     fallback: str | None,
-    kernel_axes: int | Sequence[int],
+    kernel_axes: int | None,
     options: Options,
     on_cuda: OnCuda | None = None,
+    differentiated: Derivable | None = None,
+    has_reference: bool = True,
 ) -> FfiOp[R]:
     """Compiles the source for CPUs and makes the operation."""
     if fallback not in (None, "reference"):
@@ -98,12 +145,35 @@ def make(
             f"{source.name}: fallback: expected None or 'reference', got "
             f"{fallback!r}"
         )
+    if not has_reference and fallback is not None:
+        raise ValueError(
+            f"{source.name}: fallback: expected None, as there is no "
+            f"reference, got {fallback!r}"
+        )
     flags = _check.sequence(f"{source.name}: flags", flags)
     declared = options.get("attributes") or {}
     given = options.copy()
     handlers = dict(options.get("handlers", {}))
     if on_cuda is not None and on_cuda.kernel is not None:
         handlers.setdefault("cuda", on_cuda.kernel)
+
+    def made(given: Any) -> FfiOp[R]:
+        if differentiated is not None:
+            differentiate = _differentiate(
+                differentiated,
+                reference,
+                given["attributes"],
+                flags,
+                fallback is not None,
+                has_reference,
+            )
+            given["advanced"] = dataclasses.replace(
+                given.get("advanced") or Advanced(), differentiate=differentiate
+            )
+        function = "reference" if has_reference else "results"
+        given |= {function: reference, "kernel_axes": kernel_axes}
+        return cast(FfiOp[R], FfiOp(source.name, **given))
+
     own = None
     try:
         if on_cuda is None or on_cuda.and_on_cpu:
@@ -120,24 +190,44 @@ def make(
         given["handlers"] = handlers
         types = attribute_types(source.name, reference, declared)
         given["attributes"] = {**declared, **types}
-        return FfiOp(
-            source.name,
-            reference,
-            kernel_axes=kernel_axes,
-            dtypes=None if on_cuda is None else on_cuda.dtypes,
-            **given,
-        )
-    found = signature.read(own, source)
-    _check_attributes(source.name, found.attributes, declared)
+        return made({"dtypes": on_cuda.dtypes, **given} if on_cuda else given)
+    found = own.signature(own.target)
+    assert found is not None  # KIT_DEFINE_HANDLER defines it
+    types = _types(source.name, found)
+    _check_attributes(source.name, types, declared)
     # An exported program runs where the operation is defined.
-    registration.register_at_import(own)
+    registration.register_early(own)
     given["handlers"] = {"cpu": own.target, **handlers}
     others = handler_library.all_of(options.get("libraries", ()))
     given["libraries"] = (own, *others)
-    given["attributes"] = found.attributes
-    dtypes = [[dtype.name for dtype in types] for types in found.operands]
-    return FfiOp(
-        source.name, reference, kernel_axes=kernel_axes, dtypes=dtypes, **given
+    given["attributes"] = types
+    return made(given)
+
+
+def _differentiate(
+    string: Derivable,
+    reference: Callable[..., object],
+    attributes: Mapping[str, AttributeType],
+    flags: Sequence[str],
+    has_fallback: bool,
+    has_reference: bool,
+) -> derivatives.Differentiable:
+    found = element_types.instances(string.body.name, string.dtypes)
+    common = derivative_kernel.String(
+        body=string.body,
+        decorated=reference,
+        attributes=attributes,
+        dtypes=derivatives.float_names([entry[0].name for entry in found]),
+        flags=flags,
+        has_fallback=has_fallback,
+        place=string.place,
+        load=load,
+    )
+    return derivatives.Differentiable(
+        common,
+        string.function,
+        reference if has_reference else None,
+        None if has_reference else reference,
     )
 
 
@@ -188,6 +278,19 @@ def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
 
     entry = cache.get(key.hexdigest()[:32], source.name, compile_library)
     return f"{source.name}.{entry.version}", entry.library
+
+
+def _types(name: str, found: Signature) -> dict[str, AttributeType]:
+    """The types of the attributes, as `FfiOp` takes them."""
+    return {
+        attribute.name: str
+        if attribute.dtype is None
+        else element_types.attribute(
+            f"{name}: attribute {attribute.name}",
+            (attribute.dtype,) if attribute.is_array else attribute.dtype,
+        )
+        for attribute in found.attributes
+    }
 
 
 def _check_attributes(

@@ -9,8 +9,8 @@ from typing import cast
 
 import numpy as np
 
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive.spec import AttributeType
-from xla_ffi_kit.strings.errors import BuildError
 
 
 def name_of(reference: Callable[..., object], default: str = "") -> str:
@@ -32,8 +32,15 @@ def parameter_names(
     keywords = {
         p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY
     }
-    operands = tuple(p.name for p in parameters if p.name not in keywords)
-    return operands, keywords
+    operands = [p for p in parameters if p.name not in keywords]
+    for p in operands:
+        if p.default is None or p.kind is p.VAR_POSITIONAL:
+            raise BuildError(
+                f"{name_of(reference, 'lambda')}: operand {p.name}: expected "
+                "operands that every call has, as a kernel in a string takes "
+                f"them, got {p}"
+            )
+    return tuple(p.name for p in operands), keywords
 
 
 def attribute_types(

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from xla_ffi_kit.strings import cpp, standard_headers
 
 _SYMBOL = "XlaFfiKit_Inline"
-# The exports: the table, the parallel loop's variable, the codes.
+# The exports: the table, the parallel loop's variable, the handler.
 EXPORTS = ("XlaFfiKit_*",)
-CODES_SYMBOL = f"XlaFfiKit_Codes_{_SYMBOL}"
 # Ends the directives that say where code stands, which the cache does not hash.
 _PLACE = "  // the author's place"
 
@@ -47,6 +46,10 @@ class Source:
       instances: template arguments of each instance; none for a function.
       operands: names of the operands.
       attributes: names of the attributes.
+      results: names of the results; none if only the C++ says how many.
+      shapes: the shapes of operands and results as a signature has them, with
+        the number of their kernel axes, "(..., a)" and 1; None for any shape.
+        None if there are none to check.
       place: where `code` comes from.
       including: how an author includes the header {}.
     """
@@ -59,6 +62,8 @@ class Source:
     attributes: Sequence[str]
     place: Place
     including: str = "begin the code with {}"
+    results: Sequence[str] = ()
+    shapes: Sequence[tuple[str, int] | None] | None = None
 
     def text(self, with_place: bool = True) -> str:
         """Returns the file to compile; the cache hashes it without the place.
@@ -66,14 +71,20 @@ class Source:
         A function that moves within its file is the same function.
         """
         functions = [f"{self.function}<{i}>" for i in self.instances]
+        name = cpp.literal(self.name)
+        arguments = " ".join(self.operands)
+        if self.results:
+            arguments += f" -> {' '.join(self.results)}"
         names = [
-            cpp.literal(text)
-            for text in (
-                self.name,
-                " ".join(self.operands),
-                " ".join(self.attributes),
-            )
+            name,
+            cpp.literal(arguments),
+            cpp.literal(" ".join(self.attributes)),
         ]
+        shapes = ""
+        if self.shapes is not None:
+            names.append("kit_shapes")
+            rows = ", ".join(map(_shape, self.shapes))
+            shapes = f"static constexpr kit::Shape kit_shapes[] = {{{rows}}};\n"
         glue = Place(self._glue(), 1)
         text = "".join(
             [
@@ -84,10 +95,13 @@ class Source:
                 self.code,
                 "\n",
                 glue.directive(),
-                f"KIT_DEFINE_HANDLER_OF({_SYMBOL}, {', '.join(names)}, "
+                shapes,
+                f"static constexpr kit::Names {_SYMBOL}_names = "
+                f"{{{', '.join(names)}}};\n",
+                f"KIT_DEFINE_HANDLER_OF({_SYMBOL}, "
                 f"{', '.join(functions) or self.function});\n",
-                f"XLA_FFI_KIT_DEFINE_TABLE({names[0]}, XLA_FFI_KIT_HANDLER("
-                f"{names[0]}, {_SYMBOL}));\n",
+                f"XLA_FFI_KIT_DEFINE_TABLE({name}, "
+                f"XLA_FFI_KIT_HANDLER_WITH_SIGNATURE({name}, {_SYMBOL}));\n",
             ]
         )
         return text if with_place else without_places(text)
@@ -109,3 +123,11 @@ class Source:
                 f"{', '.join(self.instances)}"
             )
         return f"{error}\nexpected {wanted}"
+
+
+def _shape(shape: tuple[str, int] | None) -> str:
+    if shape is None:
+        return "{nullptr, XlaFfiKit_Batch_NONE, 0}"
+    text, sizes = shape
+    batch = "ALL" if "..." in text else "NONE"
+    return f"{{{cpp.literal(text)}, XlaFfiKit_Batch_{batch}, {sizes}}}"

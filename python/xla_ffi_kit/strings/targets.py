@@ -22,8 +22,9 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from xla_ffi_kit.library import handler_library
-from xla_ffi_kit.library.handler_library import Handler, HandlerLibrary
+from xla_ffi_kit.library import handler_library, rows
+from xla_ffi_kit.library.handler_library import HandlerLibrary
+from xla_ffi_kit.library.rows import Handler
 from xla_ffi_kit.strings import compiler_flags
 from xla_ffi_kit.strings.source import Source
 
@@ -58,10 +59,11 @@ class RenamedLibrary(HandlerLibrary):
         return handler_library.loaded(self.path) or super()._library
 
     @functools.cached_property
-    def handlers(self) -> dict[str, Handler]:
-        """The handler by its target."""
-        (handler,) = handler_library.handlers_in(self._table)
-        return {self.target: dataclasses.replace(handler, name=self.target)}
+    def handlers(self) -> dict[tuple[str, str], Handler]:
+        """The handler by its target and platform."""
+        (row,) = rows.handlers_in(self._table)
+        handler = dataclasses.replace(row, name=self.target)
+        return {(self.target, handler.platform): handler}
 
 
 def library(

@@ -6,7 +6,6 @@ import inspect
 import time
 from collections.abc import Callable, Iterable
 
-from xla_ffi_kit.primitive.called_operations import operations_in
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Result
 from xla_ffi_kit.testing import (
@@ -104,8 +103,7 @@ def check_op(
     needs none.
 
     Args:
-      op: the operation, or a function that calls one, such as
-        `xla_ffi_kit.relu`.
+      op: the operation.
       cases: the calls to check. Small ones (rows of 3 to 40 elements) take less
         than a minute. Include each dtype that matters.
       skip: the names of checks to leave out, as in the report's table.
@@ -125,7 +123,11 @@ def check_op(
       ValueError: there is no case, a name in `skip` is unknown, or an operation
         without a reference has no host function.
     """
-    operation = _operation(op)
+    if not isinstance(op, FfiOp):
+        raise TypeError(
+            f"check_op: argument op: expected an operation, got {op!r}; check "
+            "each operation that it calls"
+        )
     skip = set(skip)
     unknown = skip - _CHECKS.keys()
     if unknown:
@@ -133,10 +135,10 @@ def check_op(
             f"check_op: argument skip: expected names among "
             f"{', '.join(_CHECKS)}; got {', '.join(sorted(unknown))}"
         )
-    if host is None and operation.reference is None:
+    if host is None and op.spec.reference is None:
         raise ValueError(
             "check_op: argument host: expected a function of NumPy arrays, as "
-            f"{operation.name} has no reference, got None"
+            f"{op.name} has no reference, got None"
         )
     if host is not None and not callable(host):
         raise TypeError(
@@ -150,7 +152,7 @@ def check_op(
                 f"check_op: argument cases: expected Case(...), got {case!r}"
             )
         if host is not None:
-            _check_signature(operation, host, case)
+            _check_signature(op, host, case)
     if not isinstance(tolerance_factor, int | float):
         raise TypeError(
             "check_op: argument tolerance_factor: expected a number, got "
@@ -162,7 +164,7 @@ def check_op(
     for case in cases:
         # One for all checks: it keeps what is compiled, and the reference's
         # results.
-        runner = Runner(operation, case, tolerance_factor, host)
+        runner = Runner(op, case, tolerance_factor, host)
         for name, check in _CHECKS.items():
             if name in skip:
                 continue
@@ -171,7 +173,7 @@ def check_op(
                 break  # the other checks would run it on memory of others
     if not rows:
         raise ValueError("check_op: argument cases: expected at least one case")
-    report = Report(operation.name, tuple(rows))
+    report = Report(op.name, tuple(rows))
     if report.failures:
         raise CheckError(report)
     return report
@@ -184,23 +186,12 @@ def _check_signature(op: FfiOp[Result], host: Host, case: Case) -> None:
     except ValueError:  # NumPy's own have none
         return
     try:
-        signature.bind(*op.operand_names, **case.attributes)
+        signature.bind(*case.given, **case.attributes)
     except TypeError as error:
         raise TypeError(
             f"check_op: argument host: expected a function of {op.name}'s "
             f"operands and attributes, got one of {signature}: {error}"
         ) from None
-
-
-def _operation(named: Callable[..., object]) -> FfiOp[Result]:
-    found = operations_in(named)
-    if len(found) > 1:
-        names = ", ".join(op.name for op in found)
-        raise ValueError(
-            f"check_op: argument op: expected a function of one operation, got "
-            f"one of several: {names}"
-        )
-    return found[0]
 
 
 def _run(name: str, check: Callable[[Runner], None], runner: Runner) -> Row:

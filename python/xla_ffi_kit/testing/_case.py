@@ -26,26 +26,30 @@ class Case:
     Args:
       *operands: arrays, or types such as "float32[3,17]". A type stands for
         reproducible random values: normal floats, integers from -9 to 9, or 0
-        to 18 if they are unsigned.
+        to 18 if they are unsigned. None stands for an operand that is left out.
       **attributes: the call's attributes.
     """
 
-    def __init__(self, *operands: str | ArrayLike, **attributes: Any) -> None:
-        self._operands = operands
+    def __init__(
+        self, *operands: str | ArrayLike | None, **attributes: Any
+    ) -> None:
+        self.given = operands
         self.attributes = attributes
 
     def __repr__(self) -> str:
         parts = [
-            repr(x) if isinstance(x, str) else f"np.array({np.asarray(x)!r})"
-            for x in self._operands
+            repr(x)
+            if x is None or isinstance(x, str)
+            else f"np.array({np.asarray(x)!r})"
+            for x in self.given
         ]
         parts += [f"{k}={v!r}" for k, v in self.attributes.items()]
         return f"Case({', '.join(parts)})"
 
     def operands(self, seed: int = 0) -> tuple[jax.Array, ...]:
-        """The operands; those given by type depend on `seed`."""
+        """The operands of the call; those given by type depend on `seed`."""
         rng = np.random.default_rng(seed)
-        return tuple(_make(x, rng) for x in self._operands)
+        return tuple(_make(x, rng) for x in self.given if x is not None)
 
     def batched(
         self, in_axes: Sequence[int | None], size: int = 3
@@ -90,8 +94,8 @@ def _make(operand: str | ArrayLike, rng: np.random.Generator) -> jax.Array:
 
 def call_axes(op: FfiOp[Result]) -> tuple[int | None, ...]:
     """Returns the batch axes of a call's operands; shared ones have none."""
-    count = len(op.operand_names)
-    return tuple(None if i in op.shared else 0 for i in range(count))
+    count = len(op.spec.operand_names)
+    return tuple(None if i in op.spec.shared else 0 for i in range(count))
 
 
 def is_inexact(x: Typed) -> bool:

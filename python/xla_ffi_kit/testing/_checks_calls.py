@@ -31,12 +31,13 @@ def host_function(run: Runner) -> None:
     assert run.host is not None
     whole = run.case.operands()
     rows = _host.row_types(whole, run.op)
+    own_axes = run.spec.own_axes
     operands = [
-        np.asarray(x)[(0,) * run.op.own_axes(i, x)] for i, x in enumerate(whole)
+        np.asarray(x)[(0,) * own_axes(i, x)] for i, x in enumerate(whole)
     ]
     f = functools.partial(run.op, **run.case.attributes)
     wanted = jax.tree.leaves(jax.eval_shape(f, *rows))
-    got = _host.call(run.host, *operands, **run.case.attributes)
+    got = _host.call(run.op, run.host, *operands, **run.case.attributes)
     if [(y.shape, _kind(y)) for y in got] != [
         (y.shape, _kind(y)) for y in wanted
     ]:
@@ -45,7 +46,7 @@ def host_function(run: Runner) -> None:
             f"host function returns {_described(got)}",
             run.snippet(JITTED),
         )
-    if run.op.reference is not None:  # else the other checks do
+    if run.spec.reference is not None:  # else the other checks do
         same = _host.on_host(run.op, run.host)(*whole, **run.case.attributes)
         run.compare(JITTED, run.run(JITTED), same)
 
@@ -78,9 +79,9 @@ def _platform() -> str:
 def target_of_platform(run: Runner) -> str:
     """The custom call target of the platform that the checks run on."""
     platform = _platform()
-    target = target_of(run.op.handlers.get(platform))
+    target = target_of(run.spec.handlers.get(platform))
     if target is None or (
-        run.op.if_registered
+        run.spec.if_registered
         and not registration.is_registered(target, platform)
     ):
         raise Skipped(f"no handler for {platform}")
@@ -89,7 +90,7 @@ def target_of_platform(run: Runner) -> str:
 
 def targets(run: Runner) -> list[str]:
     """The custom call targets of all platforms."""
-    found = map(target_of, run.op.handlers.values())
+    found = map(target_of, run.spec.handlers.values())
     return [target for target in found if target is not None]
 
 
@@ -108,9 +109,9 @@ def handler_is_called(run: Runner) -> None:
     is missing: all other checks would compare the reference with itself.
     """
     call = Call(programs.compiled_text)
-    if run.op.if_registered and not any(
+    if run.spec.if_registered and not any(
         registration.is_registered(name, platform)
-        for platform, name in run.op.handlers.items()
+        for platform, name in run.spec.handlers.items()
         if isinstance(name, str)
     ):
         raise Failure(
@@ -129,7 +130,7 @@ def handler_is_called(run: Runner) -> None:
 
 def reference_switch(run: Runner) -> None:
     """Switched to the reference, the program calls no handler."""
-    if run.op.reference is None:
+    if run.spec.reference is None:
         raise Skipped("the operation has no reference")
     call = Call(programs.lowered_text)
     text = run.text(call, reference=True)
@@ -140,7 +141,7 @@ def reference_switch(run: Runner) -> None:
 
 def repeatable(run: Runner) -> None:
     """All calls give the same bits, and leave their operands alone."""
-    if run.op.has_side_effect:
+    if run.spec.advanced.has_side_effect:
         raise Skipped("the operation has side effects")
     call = Call(programs.twice)
     first, second, after = cast(tuple[object, ...], run.run(call))
@@ -178,7 +179,8 @@ def _same_bytes(a: object, b: object) -> bool:
 
 def check_batches(run: Runner) -> None:
     """Skips the check for an operation that has no batch axes."""
-    if run.op.vmap_method == "sequential" or not run.op.operand_names:
+    sequential = run.spec.advanced.vmap_method == "sequential"
+    if sequential or not run.spec.operand_names:
         raise Skipped("the kernel does not batch")
 
 
@@ -189,7 +191,7 @@ def leading_axes_batch(run: Runner) -> None:
     """
     check_batches(run)
     axes = _case.call_axes(run.op)
-    summed = run.op.shared_results
+    summed = run.spec.shared_results
     call = Call.of(programs.whole_and_rows, axes, axes=axes, summed=summed)
     for reference in (False, True):
         whole, rows = cast(
@@ -213,7 +215,7 @@ def empty_batch(run: Runner) -> None:
 
 def vmap(run: Runner) -> None:
     """Any in_axes and out_axes, nested; one call, not a loop."""
-    count = len(run.op.operand_names)
+    count = len(run.spec.operand_names)
     if not count:
         raise Skipped("no operands")
     choices: list[tuple[int | None, ...]] = [
@@ -239,7 +241,7 @@ def vmap(run: Runner) -> None:
 
 
 def _one_call(run: Runner, call: Call) -> None:
-    if run.op.vmap_method == "sequential":
+    if run.spec.advanced.vmap_method == "sequential":
         return
     text = run.text(call)
     calls = text.count(f" {run.op.name}[")
@@ -261,9 +263,9 @@ def control_flow(run: Runner) -> None:
 
 def aliases(run: Runner) -> None:
     """The call is in place if donated, else a copy, and right in both cases."""
-    if not run.op.input_output_aliases:
+    if not run.spec.input_output_aliases:
         raise Skipped("the operation has no aliases")
-    donated = tuple(run.op.input_output_aliases)
+    donated = tuple(run.spec.input_output_aliases)
     call = Call.of(programs.donating, donated=donated)
     run.compare(
         call, run.run(call), run.wanted(JITTED), what="with a donated operand: "
@@ -284,9 +286,10 @@ def side_effects(run: Runner) -> None:
     target = target_of_platform(run)
     call = Call(programs.unused_text)
     present = f'custom_call_target="{target}"' in run.text(call)
-    if present != run.op.has_side_effect:
+    declared = run.spec.advanced.has_side_effect
+    if present != declared:
         raise Failure(
-            f"has_side_effect={run.op.has_side_effect}, but the unused call is "
+            f"has_side_effect={declared}, but the unused call is "
             + ("kept" if present else "removed"),
             run.snippet(call),
         )
@@ -295,7 +298,7 @@ def side_effects(run: Runner) -> None:
 def bad_operands(run: Runner) -> None:
     """A rank that is too low raises an error that names the operation."""
     xs = run.case.operands()
-    for i, axes in enumerate(run.op.kernel_axes):
+    for i, axes in enumerate(run.spec.kernel_axes):
         if not axes:
             continue
         wrong: list[jax.typing.ArrayLike] = list(xs)
@@ -306,7 +309,7 @@ def bad_operands(run: Runner) -> None:
             if str(error).startswith(f"{run.op.name}: operand "):
                 continue
         raise Failure(
-            f"operand {run.op.operand_names[i]} of rank {axes - 1} is not "
+            f"operand {run.spec.operand_names[i]} of rank {axes - 1} is not "
             "refused by the operation's own error",
             run.snippet(Call(programs.eager)),
         )

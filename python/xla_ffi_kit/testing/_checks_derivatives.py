@@ -24,7 +24,7 @@ def _count_differentiable(run: Runner) -> int:
 
 def jvp(run: Runner) -> None:
     """jvp and linearize, towards all operands and each alone."""
-    if run.op.vjp is not None:
+    if run.spec.vjp is not None:
         raise Skipped("vjp= is for reverse mode only")
     count = _count_differentiable(run)
     want = cast(Sequence[object], run.wanted(Call(programs.jitted_jvp)))
@@ -49,7 +49,7 @@ def second_order(run: Runner) -> None:
     """grad of grad, forward over reverse and reverse over forward."""
     _count_differentiable(run)
     run.same(Call(programs.grad_of_grad), factor=64)
-    if run.op.vjp is None:  # which is for reverse mode alone
+    if run.spec.vjp is None:  # which is for reverse mode alone
         run.same(Call(programs.jvp_of_grad), factor=64)
         run.same(Call(programs.grad_of_jvp), factor=64)
 
@@ -66,7 +66,7 @@ def jacobians(run: Runner) -> None:
     if not any(_case.is_inexact(y) for y in results):
         raise Skipped("no floating-point result")
     run.same(Call(programs.jacrev), factor=8)
-    if run.op.vjp is None:
+    if run.spec.vjp is None:
         run.same(Call(programs.jacfwd), factor=8)
         run.same(Call(programs.hessian), factor=64)
 
@@ -77,8 +77,8 @@ def batched_derivatives(run: Runner) -> None:
     And the gradient of shared operands, which all rows of a call add to.
     """
     _count_differentiable(run)
-    count = len(run.op.operand_names)
-    if run.op.shared:
+    count = len(run.spec.operand_names)
+    if run.spec.shared:
         rows = _case.call_axes(run.op)
         run.same(Call(programs.grad_of_batch, rows), factor=8)
     for axes in ((0,) * count, (0, *(None,) * (count - 1))):

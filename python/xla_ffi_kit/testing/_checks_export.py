@@ -28,7 +28,7 @@ def symbolic_batch(run: Runner) -> None:
     """Exported with a batch of symbolic size, called with two sizes."""
     _needs_serialization()
     _checks_calls.check_batches(run)
-    if run.op.shape_attributes is not None:
+    if run.spec.advanced.shape_attributes is not None:
         raise Skipped("shape_attributes need known sizes")
     axes = _case.call_axes(run.op)
     run.same(
@@ -50,7 +50,7 @@ def other_platforms(run: Runner) -> None:
     Without a reference it is an error.
     """
     call = Call(programs.tpu_text)
-    if run.op.reference is None:
+    if run.spec.reference is None:
         try:
             call.program(*run.arguments(call))
         except NotImplementedError as error:

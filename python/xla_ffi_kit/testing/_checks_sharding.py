@@ -53,7 +53,9 @@ def _in_place(run: Runner, kind: Literal["Auto", "Explicit"]) -> None:
     _check_devices(run)
     axes = _case.call_axes(run.op)
     inexact = [_case.is_inexact(v) for v in run.case.operands()]
-    _stays(run, kind, programs.on_mesh, programs.jitted, run.op.shared_results)
+    _stays(
+        run, kind, programs.on_mesh, programs.jitted, run.spec.shared_results
+    )
     if any(inexact):
         # The slope of a shared operand is summed over the shards.
         wanted = [i for i, is_float in enumerate(inexact) if is_float]
@@ -75,8 +77,8 @@ def _stays(
     text, got = cast(tuple[str, object], run.run(call))
     found = [name for name in _COLLECTIVES if name in text]
     # Nothing in JAX has a side effect, so that such calls run whole.
-    gathers = run.op.has_side_effect and (
-        run.op.workspace or run.op.shared_results
+    gathers = run.spec.advanced.has_side_effect and (
+        run.spec.advanced.workspace or run.spec.shared_results
     )
     if found and not gathers and not (summed and found == ["all-reduce"]):
         raise Failure(
@@ -114,13 +116,13 @@ def explicit_mesh(run: Runner) -> None:
 def vmap_on_meshes(run: Runner) -> None:
     """vmap of sharded rows where it does not repeat what it does not map."""
     _check_device_count()
-    count = len(run.op.operand_names)
-    if run.op.vmap_method == "broadcast_all" or not count:
+    count = len(run.spec.operand_names)
+    if run.spec.advanced.vmap_method == "broadcast_all" or not count:
         raise Skipped("vmap repeats operands: see auto mesh, explicit mesh")
     axes = (0, *(None,) * (count - 1))
     want = run.wanted(Call.of(programs.vmapped, axes, _SIZE, in_axes=axes))
     # JAX's loop over rows takes no rows that an Explicit mesh shards.
-    sequential = run.op.vmap_method == "sequential"
+    sequential = run.spec.advanced.vmap_method == "sequential"
     for kind in _KINDS[:1] if sequential else _KINDS:
         call = Call.of(
             unusual.vmapped_on_mesh, axes, _SIZE, in_axes=axes, kind=kind
@@ -135,7 +137,7 @@ def uneven_batch(run: Runner) -> None:
     """
     _check_devices(run)
     axes = _case.call_axes(run.op)
-    summed = run.op.shared_results
+    summed = run.spec.shared_results
     rows = jax.tree.leaves(run.wanted(Call(programs.jitted, axes, _SIZE)))
     want = [
         np.concatenate([y, y[:1]])
@@ -185,7 +187,7 @@ def _check_padding(run: Runner, call: Call, target: str, text: str) -> None:
 
 def effects_on_meshes(run: Runner) -> None:
     """Two equal calls with a side effect, whose results nobody reads, stay."""
-    if not run.op.has_side_effect:
+    if not run.spec.advanced.has_side_effect:
         raise Skipped("the operation has no side effects")
     target = _checks_calls.target_of_platform(run)
     _check_devices(run)
@@ -206,7 +208,7 @@ def effects_on_meshes(run: Runner) -> None:
 def shard_map(run: Runner) -> None:
     """Inside shard_map; gradients of replicated operands are summed."""
     _check_devices(run)
-    count = len(run.op.operand_names)
+    count = len(run.spec.operand_names)
     batch = (0,) * count
     run.same(
         Call(programs.in_shard_map, batch, _SIZE),

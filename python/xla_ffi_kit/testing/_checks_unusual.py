@@ -56,7 +56,7 @@ def memory_of_operands(run: Runner) -> None:
 
     Neither on what is beside them, nor on what results contain before.
     """
-    if run.op.has_side_effect:
+    if run.spec.advanced.has_side_effect:
         raise Skipped("the operation has side effects")
     call = run.guarded or _guarded(run, run.case.operands())
     first, *others = (call.results(mark) for mark in _MARKS)
@@ -92,7 +92,7 @@ def special_values(run: Runner) -> None:
     the same one and numbers beside zero give results of that sign and of the
     other. A handler may refuse such values.
     """
-    if run.op.reference is None:
+    if run.spec.reference is None:
         raise Skipped("the operation has no reference")
     xs = run.case.operands()
     floats = [i for i, x in enumerate(xs) if x.size and _is_real(x)]
@@ -100,7 +100,7 @@ def special_values(run: Runner) -> None:
         raise Skipped("no real floating-point operand")
     single = any(
         axes and x.shape[-1] == 1
-        for x, axes in zip(xs, run.op.kernel_axes, strict=True)
+        for x, axes in zip(xs, run.spec.kernel_axes, strict=True)
     )
     for index in floats:
         _compare_special(run, "nan", index)
@@ -131,7 +131,7 @@ def _compare_special(run: Runner, value: str, index: int) -> None:
             at = tuple(np.argwhere(where)[0])
             leaf = np.asarray(jax.tree.leaves(got)[i])
             raise Failure(
-                f"with {value} in {run.op.operand_names[index]}: result {i}: "
+                f"with {value} in {run.spec.operand_names[index]}: result {i}: "
                 f"element {list(map(int, at))}: expected {value}, got "
                 f"{leaf[at]}",
                 run.snippet(call),
@@ -176,7 +176,7 @@ def _crosses_zero(run: Runner, index: int) -> _Masks:
     )
     return [
         np.asarray((a < 0) & (b > 0))
-        if _is_real(a) and i not in run.op.shared_results
+        if _is_real(a) and i not in run.spec.shared_results
         else np.zeros(a.shape, bool)
         for i, (a, b) in enumerate(zip(below, above, strict=True))
     ]
@@ -203,11 +203,11 @@ def large_batch(run: Runner) -> None:
     got = jax.tree.leaves(run.run(call))
     want = [
         np.asarray(y) * np.asarray(times, y.dtype)
-        if i in run.op.shared_results
+        if i in run.spec.shared_results
         else np.tile(y, (times, *(1,) * (y.ndim - 1)))
         for i, y in enumerate(jax.tree.leaves(run.run(small)))
     ]
-    factor = 8 if run.op.shared_results else 1
+    factor = 8 if run.spec.shared_results else 1
     what = f"a batch of {3 * times} rows: "
     run.compare(call, got, want, factor=factor, what=what)
 
@@ -217,14 +217,14 @@ def empty_kernel_axis(run: Runner) -> None:
 
     Axes of one size are emptied together. The handler may refuse them.
     """
-    if run.op.reference is None:
+    if run.spec.reference is None:
         raise Skipped("the operation has no reference")
     operands = run.case.operands()
     if any(jnp.issubdtype(x.dtype, np.integer) for x in operands):
         raise Skipped("an integer may be an index, and empty rows have none")
     shapes = [x.shape for x in operands]
     first = [
-        len(s) - n for s, n in zip(shapes, run.op.kernel_axes, strict=True)
+        len(s) - n for s, n in zip(shapes, run.spec.kernel_axes, strict=True)
     ]
     sizes = {n for s, i in zip(shapes, first, strict=True) for n in s[i:]}
     sizes -= {0}
@@ -266,12 +266,12 @@ def attributes(run: Runner) -> None:
     A number is halved (an integer of at least 2: one more or one less), a flag
     is turned. If ordinary operands do not show the change, small ones may.
     """
-    if not run.op.attributes:
+    if not run.spec.attributes:
         raise Skipped("the operation has no attributes")
-    defaults = python_signature.defaults(run.op.signature)
+    defaults = python_signature.defaults(run.spec)
     values = defaults | run.case.attributes
     for name, value in values.items():
-        for other in _others(value, run.op.attributes.get(name)):
+        for other in _others(value, run.spec.attributes.get(name)):
             if _heeds(run, name, other):
                 break
     # The reference may return another number of results for other attributes.

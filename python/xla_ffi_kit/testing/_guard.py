@@ -12,15 +12,15 @@ import ctypes
 import dataclasses
 import functools
 import mmap
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.library import c_api, capsules
+from xla_ffi_kit.library import c_api, rows
 from xla_ffi_kit.primitive import ffi_op
 from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.primitive.ffi_op import FfiOp
@@ -84,7 +84,7 @@ class GuardedHandler:
         self.sizes: tuple[Sequence[int], Sequence[int]] = (), ()
         self.memory: list[_Memory] = []  # of the last call's results
         self._operands: list[_Memory] = []
-        self._handler = _Handler(capsules.address_of(stages["execute"]))
+        self._handler = _Handler(rows.address_of(stages["execute"]))
         self._callback = _Handler(self._execute)  # XLA keeps the address
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         own = {"execute": jax.ffi.pycapsule(address)}
@@ -140,28 +140,22 @@ def _handler_of(target: str) -> GuardedHandler:
 @functools.cache
 def _guarded(op: FfiOp[Result], handler: GuardedHandler) -> FfiOp[Result]:
     """The operation on the guarded handler."""
-    own = op.handlers["cpu"]
+    spec = op.spec
+    own = spec.handlers["cpu"]
     guarded: str | DeviceKernel = handler.target
     if isinstance(own, DeviceKernel):
         guarded = own.by(handler.target)
-    options = op.options | {"handlers": {"cpu": guarded}}
-    options["libraries"] = ()
-    options["workspace"] = {
-        platform: size
-        for platform, size in op.workspace.items()
-        if platform == "cpu"
-    }
-    if op.reference is not None:
-        copy = FfiOp(
-            op.name, op.reference, kernel_axes=op.kernel_axes, **options
+    sizes = spec.advanced.workspace
+    own_sizes = {"cpu": sizes["cpu"]} if "cpu" in sizes else {}
+    return ffi_op.of_spec(
+        dataclasses.replace(
+            spec,
+            handlers={"cpu": guarded},
+            libraries=(),
+            if_registered=False,
+            advanced=dataclasses.replace(spec.advanced, workspace=own_sizes),
         )
-    else:
-        results = cast(Callable[..., Typed], op.results)  # or a tuple of them
-        copy = FfiOp(
-            op.name, results=results, kernel_axes=op.kernel_axes, **options
-        )
-    ffi_op.forget(copy)
-    return copy
+    )
 
 
 class GuardedCall:
@@ -203,7 +197,9 @@ class GuardedCall:
             ):
                 if count:
                     promised = (
-                        "`results`" if self._op.results else ("the reference")
+                        "`results`"
+                        if self._op.spec.results
+                        else ("the reference")
                     )
                     return (
                         f"result {i}: the handler writes at least {count} "

@@ -38,14 +38,16 @@ _STEPS = {True: 1e-3, False: 4e-2}
 def row_types(operands: Sequence[Typed], op: FfiOp[Result]) -> _Types:
     """The types of operands without their batch axes."""
     return [
-        jax.ShapeDtypeStruct(x.shape[op.own_axes(i, x) :], x.dtype)
+        jax.ShapeDtypeStruct(x.shape[op.spec.own_axes(i, x) :], x.dtype)
         for i, x in enumerate(operands)
     ]
 
 
-def call(host: Host, *operands: HostArray, **attributes: object) -> HostArrays:
+def call(
+    op: FfiOp[Result], host: Host, *operands: HostArray, **attributes: object
+) -> HostArrays:
     """Calls a host function for one row; returns arrays."""
-    returned = host(*operands, **attributes)
+    returned = host(*op.spec.fill(operands), **attributes)
     return tuple(map(np.asarray, flatten(returned)))
 
 
@@ -66,30 +68,34 @@ def on_host(op: FfiOp[Result], host: Host) -> Callable[..., Result]:
 
     def run(*values: ArrayLike, **attributes: Any) -> Result:
         operands = [jnp.asarray(x) for x in values]
-        lead = operand_checks.leading_shape(op, operands)
+        lead = operand_checks.leading_shape(op.spec, operands)
         operands = [
             x
-            if i in op.shared
-            else jnp.broadcast_to(x, (*lead, *x.shape[op.own_axes(i, x) :]))
+            if i in op.spec.shared
+            else jnp.broadcast_to(
+                x, (*lead, *x.shape[op.spec.own_axes(i, x) :])
+            )
             for i, x in enumerate(operands)
         ]
         types = jax.eval_shape(
             functools.partial(op, **attributes), *row_types(operands, op)
         )
         function = _differentiable(
-            functools.partial(call, host, **attributes),
-            op.kernel_axes,
+            functools.partial(call, op, host, **attributes),
+            op.spec.kernel_axes,
             flatten(types),
         )
         for level in reversed(range(len(lead))):
             axes = tuple(
-                None if i in op.shared and op.own_axes(i, x) <= level else 0
+                None
+                if i in op.spec.shared and op.spec.own_axes(i, x) <= level
+                else 0
                 for i, x in enumerate(operands)
             )
             function = jax.vmap(function, axes)
-        summed = tuple(range(op.depth(operands), len(lead)))
+        summed = tuple(range(op.spec.depth(operands), len(lead)))
         outs = tuple(
-            jnp.sum(y, summed) if i in op.shared_results else y
+            jnp.sum(y, summed) if i in op.spec.shared_results else y
             for i, y in enumerate(function(*operands))
         )
         return outs if isinstance(types, tuple) else outs[0]

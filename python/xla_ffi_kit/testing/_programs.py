@@ -18,7 +18,6 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.primitive.export import export_checks
-from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Result
 from xla_ffi_kit.testing._case import differentiable, scalar
 
@@ -314,20 +313,18 @@ def grad_over_rows(f: F, x: Arrays) -> object:
 # --- Export -------------------------------------------------------------------
 
 
-def exported(
-    op: FfiOp[Result], f: F, *types: Typed, vjp_order: int = 0
-) -> export.Exported:
-    checks = export_checks(op)
+def exported(f: F, *types: Typed, vjp_order: int = 0) -> export.Exported:
+    checks = export_checks()
     program = export.export(jax.jit(f), disabled_checks=checks)(*types)
     return export.deserialize(program.serialize(vjp_order=vjp_order))
 
 
-def call_exported(f: F, x: Arrays, op: FfiOp[Result]) -> object:
-    return exported(op, f, *x).call(*x)
+def call_exported(f: F, x: Arrays) -> object:
+    return exported(f, *x).call(*x)
 
 
-def grad_of_exported(f: F, x: Arrays, op: FfiOp[Result]) -> object:
-    program = exported(op, f, *x, vjp_order=1)
+def grad_of_exported(f: F, x: Arrays) -> object:
+    program = exported(f, *x, vjp_order=1)
     return jax.jit(jax.grad(lambda *p: scalar(program.call(*p)), 0))(*x)
 
 
@@ -342,13 +339,11 @@ def called_with_two_sizes(f: F, x: Arrays, *, axes: Axes) -> object:
     return f(*x), f(*longer(x, axes))
 
 
-def call_exported_with_two_sizes(
-    f: F, x: Arrays, op: FfiOp[Result], *, axes: Axes
-) -> object:
+def call_exported_with_two_sizes(f: F, x: Arrays, *, axes: Axes) -> object:
     (size,) = export.symbolic_shape("b")
     types = [
         v if a is None else jax.ShapeDtypeStruct((size, *v.shape[1:]), v.dtype)
         for v, a in zip(x, axes, strict=True)
     ]
-    program = exported(op, f, *types)
+    program = exported(f, *types)
     return program.call(*x), program.call(*longer(x, axes))

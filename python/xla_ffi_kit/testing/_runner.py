@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import dis
 import functools
 import inspect
 import textwrap
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 
-from xla_ffi_kit.primitive.called_operations import globals_of
+from xla_ffi_kit.errors import NotDifferentiableError
+from xla_ffi_kit.primitive import python_signature
 from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import NotDifferentiableError, Result
+from xla_ffi_kit.primitive.spec import Result
 from xla_ffi_kit.testing import _programs
 from xla_ffi_kit.testing._case import Case
 from xla_ffi_kit.testing._compare import difference
@@ -37,6 +39,7 @@ from xla_ffi_kit.testing import Case, differentiable, on_host, scalar
 
 op = ...  # the FfiOp named {name!r}
 case = {case!r}
+op = op.given(*case.given)
 x = {operands}
 v = case.operands(1)
 f = functools.partial(op, **case.attributes)
@@ -61,7 +64,7 @@ class Skipped(Exception):
 class Call:
     """A program, of a module named `_programs`, and its arguments."""
 
-    program: Program  # called with those of f, x, v and op that it names
+    program: Program  # called with those of f, x and v that it names
     batch: tuple[int | None, ...] | None = None  # where operands get an axis
     size: int = 3  # of the batch
     options: tuple[tuple[str, object], ...] = ()  # keyword arguments
@@ -79,9 +82,9 @@ class Call:
 
     @property
     def names(self) -> list[str]:
-        """The names, of f, x, v and op, that the program takes."""
+        """The names, of f, x and v, that the program takes."""
         parameters = inspect.signature(self.program).parameters
-        return [name for name in parameters if name in ("f", "x", "v", "op")]
+        return [name for name in parameters if name in ("f", "x", "v")]
 
     def operands(self, case: Case) -> tuple[jax.Array, ...]:
         """Makes the operands again, because a program may donate them."""
@@ -96,7 +99,7 @@ class Call:
             operands = f"case.batched({self.batch}, {self.size})"
         options = [f"{name}={value!r}" for name, value in self.options]
         like = 'f, implementation="reference"'
-        if op.reference is None:
+        if op.spec.reference is None:
             like = "on_host(op, host), **case.attributes"
         return _SNIPPET.format(
             like=like,
@@ -114,7 +117,8 @@ def _needed(program: Program) -> list[Program]:
 
     def add(function: Program) -> None:
         assert isinstance(function, types.FunctionType)
-        for called in globals_of(function.__code__, function.__globals__):
+        for name in _names_in(function.__code__):
+            called = function.__globals__.get(name)
             if inspect.isfunction(called) and called.__name__ not in found:
                 if called.__module__.startswith(_programs.__name__):
                     add(called)
@@ -122,6 +126,16 @@ def _needed(program: Program) -> list[Program]:
 
     add(program)
     return list(found.values())
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    """The globals that code, and code inside it, loads."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names_in(constant)
 
 
 class Runner:
@@ -134,7 +148,10 @@ class Runner:
         factor: float,
         host: Host | None = None,
     ) -> None:
-        self.op = op
+        # Of these operands alone, if others may be given.
+        every = python_signature.every_operand(op.spec, case.given, {})
+        self.op = op = op.given(*every)
+        self.spec = op.spec
         self.case = case
         self.host = host
         self._factor = factor
@@ -144,7 +161,7 @@ class Runner:
         self._reference: Program = functools.partial(
             f, implementation="reference"
         )
-        if op.reference is None and host is not None:
+        if op.spec.reference is None and host is not None:
             like = on_host(op, host)
             self._reference = functools.partial(like, **case.attributes)
         self._wanted: dict[Call, object] = {}
@@ -160,7 +177,6 @@ class Runner:
             "f": self._reference if reference else self._kernel,
             "x": call.operands(self.case),
             "v": self.case.operands(1),
-            "op": self.op,
         }
         return [given[name] for name in call.names]
 
@@ -182,7 +198,7 @@ class Runner:
     @property
     def standard(self) -> str:
         """The function that the operation is compared with."""
-        return "host function" if self.op.reference is None else "reference"
+        return "host function" if self.spec.reference is None else "reference"
 
     def text(self, call: Call, *, reference: bool = False) -> str:
         """Runs a call that returns a text."""
@@ -220,7 +236,7 @@ class Runner:
     ) -> None:
         """Failure, `what` first, if what `call` returned is not `want`."""
         # Derivatives of a host function are finite differences.
-        derived = factor > 1 and self.op.reference is None
+        derived = factor > 1 and self.spec.reference is None
         problem = difference(got, want, factor * self._factor, derived)
         if problem:
             raise Failure(what + problem, self.snippet(call))

@@ -4,7 +4,8 @@ load("@xla_ffi_kit//xla_ffi:py_defs.bzl", "xla_ffi_py_library")
 
 xla_ffi_op(
     name = "@NAME@_cpu",
-    srcs = ["@NAME@.cc"],@CUDA@
+    srcs = ["@NAME@.cc"],
+    hdrs = ["@NAME@.h"],@CUDA@
     handlers = {"@TARGET@": "@SYMBOL@Cpu"},
 )
 

@@ -1,17 +1,15 @@
 """@NAME@: x * sigmoid(beta * x)."""
 
 import jax
-import numpy as np
 @IMPORTS@
 
 def _reference(x: jax.Array, *, beta: float) -> jax.Array:  # what it means
     return x * jax.nn.sigmoid(beta * x)
 
 
+# Dtypes, axes and the type of `beta` are those of the handler.
 @NAME@ = FfiOp(
     "@TARGET@",
     _reference,
-    kernel_axes=0,  # how many trailing axes the kernel needs whole
     libraries=@LIBRARIES@,
-    attributes={"beta": np.float64},
 )

@@ -22,6 +22,16 @@ struct LaunchShape {
   bool is_early = false;
 };
 
+// The largest cluster there is; beyond 8 blocks a kernel has to ask for it.
+inline constexpr int kLargestCluster = 16;
+
+// The resources that a device offers to a kernel.
+struct BlockLimits {
+  int64_t shared_bytes = 0;  // of a block
+  int cluster = 1;           // blocks of the largest one: a power of two
+  bool is_hopper = false;    // 9.0 or newer: kernels may begin early
+};
+
 // The most blocks a launch may have, on every GPU there is.
 inline constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 

@@ -3,11 +3,13 @@
 #ifndef XLA_FFI_CORE_CUDA_LAUNCH_H_
 #define XLA_FFI_CORE_CUDA_LAUNCH_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "cuda_runtime.h"
 #include "xla_ffi/core/cuda/elementwise.h"
-#include "xla_ffi/core/cuda/row_plan.h"
 
 namespace xla_ffi_kit {
 
@@ -136,6 +138,32 @@ int ResidentClusters(Kernel* kernel, const LaunchShape& shape) {
   }
   if (status != cudaSuccess) (void)cudaGetLastError();
   return status == cudaSuccess ? clusters : 0;
+}
+
+// The blocks of a kernel, or its clusters, that the current device runs at a
+// time; at least one.
+template <typename... Parameters>
+cudaError_t ResidentUnits(void (*kernel)(Parameters...),
+                          const LaunchShape& shape, int64_t* units) {
+  int device = 0, processors = 0, of_processor = 0;
+  cudaError_t status = cudaSuccess;
+  if (shape.cluster > 1) {
+    *units = std::max<int64_t>(ResidentClusters(kernel, shape), 1);
+    return status;
+  }
+  status = cudaGetDevice(&device);
+  if (status == cudaSuccess) {
+    status = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                                    device);
+  }
+  if (status == cudaSuccess) {
+    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &of_processor, kernel, shape.threads,
+        static_cast<size_t>(shape.shared_bytes));
+  }
+  *units = std::max<int64_t>(int64_t{processors} * of_processor, 1);
+  if (status != cudaSuccess) (void)cudaGetLastError();
+  return status;
 }
 
 // plan(limits) for `kernel` on the current device, where clusters are no larger

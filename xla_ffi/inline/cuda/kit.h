@@ -16,5 +16,6 @@
 #include "xla_ffi/inline/cuda/rows.h"
 #include "xla_ffi/inline/cuda/standard.h"
 #include "xla_ffi/inline/cuda/tiles.h"
+#include "xla_ffi/inline/value.h"
 
 #endif  // XLA_FFI_INLINE_CUDA_KIT_H_

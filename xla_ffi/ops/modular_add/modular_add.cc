@@ -1,13 +1,10 @@
 #include "xla_ffi/ops/modular_add/modular_add.h"
 
 #include <algorithm>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
-#include "xla_ffi/core/components.h"
-#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/simd_targets.h"
 
 // Compiles the rest of this file once per instruction set.
@@ -19,8 +16,11 @@
 #include "xla_ffi/core/simd_float-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_kit::modular_add {
 namespace HWY_NAMESPACE {
+
+using xla_ffi_kit::HWY_NAMESPACE::ForEachVector;
+using xla_ffi_kit::HWY_NAMESPACE::WideTag;
 
 template <typename R>
 struct AddBody {
@@ -61,57 +61,56 @@ void AddRuns(const R* b, int64_t n, const R* c, int64_t begin, int64_t end,
   }
 }
 
+// Adds the elements [begin, end) of all rows of m, counted through.
+template <typename R>
+void AddRows(const R* b, int64_t n, const R* c, int64_t m, int64_t begin,
+             int64_t end, R* a) {
+  for (int64_t row = begin / m; row * m < end; ++row) {
+    const int64_t first = row * m;
+    AddRuns(b + row * n, n, c + first, std::max<int64_t>(begin - first, 0),
+            std::min(end - first, m), a + first);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_kit::modular_add
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_kit::modular_add {
 namespace {
 
-// The type of the addition. Complex numbers are added by components. Signed
-// integers are added as unsigned ones, because their overflow is undefined.
-template <typename T, bool kIsInteger = std::is_integral_v<T>>
-struct Addend {
-  using type = ComponentType<T>;
-};
-template <typename T>
-struct Addend<T, true> {
-  using type = std::make_unsigned_t<T>;
-};
+namespace ffi = ::xla::ffi;
+
+ffi::Error Run(const ModularAddCall& call, const Executor& executor) {
+  XLA_FFI_KIT_RETURN_IF_ERROR(CheckPeriod(call));
+  if (call.get<c>().count() == 0) return {};
+  return call.Dispatch<b>([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using R = Addend<T>;
+    constexpr int64_t k = kComponents<T>;
+    const int64_t n = k * call.get<b>().dims().back(),
+                  m = k * call.get<c>().dims().back();
+    const auto* left = static_cast<const R*>(call.get<b>().data());
+    const auto* right = static_cast<const R*>(call.get<c>().data());
+    auto* out = static_cast<R*>(call.get<a>().data());
+    HWY_EXPORT_T(Table, AddRows<R>);
+    const auto add = HWY_DYNAMIC_POINTER_T(Table);
+    ParallelFor(executor, call.get<c>().count(), 2 * sizeof(T),
+                [&](int64_t begin, int64_t end) noexcept {
+                  add(left, n, right, m, k * begin, k * end, out);
+                });
+    return ffi::Error();
+  });
+}
 
 }  // namespace
 
-template <typename T>
-void ModularAdd(const T* b, int64_t n, const T* c, int64_t begin, int64_t end,
-                T* a) {
-  using R = typename Addend<T>::type;
-  constexpr int64_t k = kComponents<T>;
-  HWY_EXPORT_T(Table, AddRuns<R>);
-  HWY_DYNAMIC_DISPATCH_T(Table)
-  (reinterpret_cast<const R*>(b), k * n, reinterpret_cast<const R*>(c),
-   k * begin, k * end, reinterpret_cast<R*>(a));
-}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitModularAddCpu, Checked<Run>,
+                              BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiKitModularAddCpu, ModularAddCall);
 
-#define XLA_FFI_KIT_INSTANTIATE(T) \
-  template void ModularAdd(const T*, int64_t, const T*, int64_t, int64_t, T*)
-XLA_FFI_KIT_INSTANTIATE(Float16);
-XLA_FFI_KIT_INSTANTIATE(BFloat16);
-XLA_FFI_KIT_INSTANTIATE(float);
-XLA_FFI_KIT_INSTANTIATE(double);
-XLA_FFI_KIT_INSTANTIATE(std::complex<float>);
-XLA_FFI_KIT_INSTANTIATE(std::complex<double>);
-XLA_FFI_KIT_INSTANTIATE(int8_t);
-XLA_FFI_KIT_INSTANTIATE(int16_t);
-XLA_FFI_KIT_INSTANTIATE(int32_t);
-XLA_FFI_KIT_INSTANTIATE(int64_t);
-XLA_FFI_KIT_INSTANTIATE(uint8_t);
-XLA_FFI_KIT_INSTANTIATE(uint16_t);
-XLA_FFI_KIT_INSTANTIATE(uint32_t);
-XLA_FFI_KIT_INSTANTIATE(uint64_t);
-#undef XLA_FFI_KIT_INSTANTIATE
-
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_kit::modular_add
 
 #endif  // HWY_ONCE

@@ -1,39 +1,41 @@
 // The CUDA kernel, run by the emulator and compared with the CPU's.
 
-#include "xla_ffi/ops/modular_add/modular_add_cuda.h"
-
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "cuda_runtime.h"
 #include "gtest/gtest.h"
-#include "xla_ffi/core/cuda/pack.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/modular_add/modular_add.h"
-#include "xla_ffi/ops/modular_add/modular_add_handler.h"
-#include "xla_ffi/ops/modular_add/modular_add_pack.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
+
+using testing::CallFrame;
 
 template <typename T>
 void ExpectLikeCpu(int64_t n, int64_t m, int64_t rows, int64_t offset) {
   std::vector<T> b(rows * n + offset), c(rows * m), expected(rows * m);
   for (size_t i = 0; i < b.size(); ++i) b[i] = T(static_cast<float>(i % 91));
   for (size_t i = 0; i < c.size(); ++i) c[i] = T(static_cast<float>(i % 35));
-  const T* b_rows = b.data() + offset;
-  for (int64_t r = 0; r < rows; ++r) {
-    ModularAdd(b_rows + r * n, n, c.data() + r * m, 0, m,
-               expected.data() + r * m);
-  }
+  const auto run = [&](XLA_FFI_Handler* handler, T* a) {
+    constexpr auto kDtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
+    const testing::Status status =
+        CallFrame()
+            .Arg(kDtype, b.data() + offset, {rows, n})
+            .Arg(c, {rows, m})
+            .Ret(kDtype, a, {rows, m})
+            .Run(handler);
+    ASSERT_EQ(status.message, "");
+  };
+  run(XlaFfiKitModularAddCpu, expected.data());
   // The result too begins with a pack, or does not.
   for (const int64_t offset_a : {0, 1}) {
     std::vector<T> a(static_cast<size_t>(offset_a + rows * m));
-    ASSERT_EQ(ModularAddCuda(b_rows, n, c.data(), m, rows, a.data() + offset_a,
-                             nullptr),
-              cudaSuccess);
+    run(XlaFfiKitModularAddCuda, a.data() + offset_a);
     EXPECT_EQ(std::memcmp(a.data() + offset_a, expected.data(),
                           expected.size() * sizeof(T)),
               0)
@@ -49,6 +51,7 @@ TEST(ModularAddCudaTest, EveryShapeIsLikeTheCpu) {
         ExpectLikeCpu<float>(n, m, rows, 0);
         ExpectLikeCpu<float>(n, m, rows, 1);
         ExpectLikeCpu<double>(n, m, rows, 0);
+        ExpectLikeCpu<std::complex<float>>(n, m, rows, 0);
         ExpectLikeCpu<uint8_t>(n, m, rows, 3);
         ExpectLikeCpu<int16_t>(n, m, rows, 1);
       }
@@ -56,31 +59,33 @@ TEST(ModularAddCudaTest, EveryShapeIsLikeTheCpu) {
   }
 }
 
-TEST(ModularAddCudaTest, WholePacksOfBWhereTheyFit) {
-  alignas(kPackBytes) float b[8] = {};
-  EXPECT_TRUE(MakeModularAddPack(b, 4, b, 8, b, 4).packs_of_b);
-  EXPECT_FALSE(MakeModularAddPack(b, 6, b, 8, b, 4).packs_of_b);
-  EXPECT_FALSE(MakeModularAddPack(b, 4, b, 6, b, 4).packs_of_b);
-  EXPECT_FALSE(MakeModularAddPack(b + 1, 4, b, 8, b, 4).packs_of_b);
+testing::Status RunShapes(const CallFrame::Dims& b_dims,
+                          const CallFrame::Dims& c_dims) {
+  std::vector<int32_t> b(6), c(6), a(6);
+  return CallFrame().Arg(b, b_dims).Arg(c, c_dims).Ret(a, c_dims).Run(
+      XlaFfiKitModularAddCuda);
 }
 
-TEST(ModularAddCudaTest, DividesBeyond32Bits) {
-  const uint64_t large = (uint64_t{1} << 40) + 12345;
-  for (const uint64_t b : {uint64_t{1}, uint64_t{7}, uint64_t{1} << 33}) {
-    for (const uint64_t a : {uint64_t{5}, uint64_t{0xffffffff}, large}) {
-      EXPECT_EQ(Divide(a, b).quotient, a / b);
-      EXPECT_EQ(Divide(a, b).remainder, a % b);
-    }
-  }
+TEST(ModularAddCudaTest, NoElementsAreNoWork) {
+  EXPECT_EQ(RunShapes({0, 2}, {0, 3}).message, "");
+  EXPECT_EQ(RunShapes({2, 2}, {2, 0}).message, "");
+  EXPECT_EQ(RunShapes({0}, {0}).message, "");
 }
 
-TEST(ModularAddCudaHandlerTest, LaunchesTheKernel) {
-  std::vector<int32_t> b = {1, 2}, c = {10, 20, 30}, a(3);
-  const testing::Status status =
-      testing::CallFrame().Arg(b, {2}).Arg(c, {3}).Ret(a, {3}).Run(
-          XlaFfiKitModularAddCuda);
-  EXPECT_TRUE(status.ok()) << status.message;
-  EXPECT_EQ(a, (std::vector<int32_t>{11, 22, 31}));
+TEST(ModularAddCudaTest, RefusesThatNothingIsRepeated) {
+  EXPECT_EQ(RunShapes({2, 0}, {2, 3}).message,
+            "xla_ffi_kit.modular_add: operand b: expected a last axis of at "
+            "least one element, got shape (2, 0)");
+}
+
+TEST(ModularAddCudaTest, AsksForTheFloorAndMayBeCaptured) {
+  const testing::Metadata metadata =
+      testing::GetMetadata(XlaFfiKitModularAddCuda);
+  EXPECT_TRUE(metadata.status.ok()) << metadata.status.message;
+  EXPECT_EQ(metadata.minor_version, XLA_FFI_API_MINOR);
+  EXPECT_EQ(metadata.traits,
+            static_cast<XLA_FFI_Handler_Traits>(
+                XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE));
 }
 
 }  // namespace

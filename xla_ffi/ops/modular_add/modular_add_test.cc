@@ -3,15 +3,21 @@
 #include <complex>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/testing/call_frame.h"
+#include "xla_ffi/testing/expect_invalid.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
 namespace xla_ffi_kit {
 namespace {
+
+using testing::CallFrame;
 
 template <typename T>
 inline constexpr bool kIsHalf =
@@ -39,6 +45,18 @@ bool IsEqual(T left, T right) {
 int64_t B(int64_t i) { return (5 * i + 1) % 64; }
 int64_t C(int64_t i) { return 3 * i % 64; }
 
+// One row, into c itself if `a` is c.
+template <typename T>
+void ModularAdd(const T* b, int64_t n, const T* c, int64_t m, T* a) {
+  constexpr auto kDtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
+  const testing::Status status = CallFrame()
+                                     .Arg(kDtype, const_cast<T*>(b), {n})
+                                     .Arg(kDtype, const_cast<T*>(c), {m})
+                                     .Ret(kDtype, a, {m})
+                                     .Run(XlaFfiKitModularAddCpu);
+  ASSERT_EQ(status.message, "");
+}
+
 template <typename T>
 class ModularAddTest : public ::testing::Test {};
 
@@ -53,10 +71,7 @@ void ExpectMatch(int64_t n, int64_t m, int64_t shift) {
   std::vector<T> b(n), c(m + shift), a(m + shift + 1, Exactly<T>(99));
   for (int64_t i = 0; i < n; ++i) b[i] = Exactly<T>(B(i));
   for (int64_t i = 0; i < m; ++i) c[shift + i] = Exactly<T>(C(i));
-  // In two parts, as two threads would.
-  const int64_t middle = m * 2 / 3;
-  ModularAdd(b.data(), n, c.data() + shift, 0, middle, a.data() + shift);
-  ModularAdd(b.data(), n, c.data() + shift, middle, m, a.data() + shift);
+  ModularAdd(b.data(), n, c.data() + shift, m, a.data() + shift);
   for (int64_t i = 0; i < m; ++i) {
     ASSERT_TRUE(IsEqual(a[shift + i], Exactly<T>(B(i % n) + C(i))))
         << "n = " << n << ", m = " << m << ", i = " << i;
@@ -64,7 +79,7 @@ void ExpectMatch(int64_t n, int64_t m, int64_t shift) {
   ASSERT_TRUE(IsEqual(a.back(), Exactly<T>(99)));
 }
 
-TYPED_TEST(ModularAddTest, MatchesTheFormulaForEveryPeriodAndRange) {
+TYPED_TEST(ModularAddTest, MatchesTheFormulaForEveryPeriodAndLength) {
   testing::ForEachSimdTarget([] {
     for (const int64_t n : {1, 2, 3, 7, 16, 17, 64, 100, 301}) {
       for (int64_t m = 0; m <= 300; ++m) {
@@ -77,7 +92,7 @@ TYPED_TEST(ModularAddTest, MatchesTheFormulaForEveryPeriodAndRange) {
   });
 }
 
-TYPED_TEST(ModularAddTest, RepeatsShortPeriodsAheadOfLongRanges) {
+TYPED_TEST(ModularAddTest, RepeatsShortPeriodsAheadOfLongRows) {
   testing::ForEachSimdTarget([] {
     for (const int64_t n : {1, 2, 3, 7, 127, 128, 129, 255, 1000, 5000}) {
       ExpectMatch<TypeParam>(n, 20011, 1);
@@ -89,28 +104,77 @@ TYPED_TEST(ModularAddTest, WorksInPlace) {
   using T = TypeParam;
   std::vector<T> b = {Exactly<T>(1), Exactly<T>(2)};
   std::vector<T> c(5, Exactly<T>(10));
-  ModularAdd(b.data(), 2, c.data(), 0, 5, c.data());
+  ModularAdd(b.data(), 2, c.data(), 5, c.data());
   for (int64_t i = 0; i < 5; ++i) {
     EXPECT_TRUE(IsEqual(c[i], Exactly<T>(11 + i % 2)));
   }
 }
 
-TEST(ModularAddRangeTest, IntegersWrapAround) {
+TEST(ModularAddValuesTest, IntegersWrapAround) {
   int32_t b = std::numeric_limits<int32_t>::max(), c = 1, a = 0;
-  ModularAdd(&b, 1, &c, 0, 1, &a);
+  ModularAdd(&b, 1, &c, 1, &a);
   EXPECT_EQ(a, std::numeric_limits<int32_t>::min());
   int16_t b16 = -32768, c16 = -1, a16 = 0;
-  ModularAdd(&b16, 1, &c16, 0, 1, &a16);
+  ModularAdd(&b16, 1, &c16, 1, &a16);
   EXPECT_EQ(a16, 32767);
 }
 
-TEST(ModularAddRangeTest, HalvesRoundOnceToNearestEven) {
+TEST(ModularAddValuesTest, HalvesRoundOnceToNearestEven) {
   Float16 b(2048.0f), c(1.0f), a;
-  ModularAdd(&b, 1, &c, 0, 1, &a);
+  ModularAdd(&b, 1, &c, 1, &a);
   EXPECT_EQ(static_cast<float>(a), 2048.0f);
   c = Float16(3.0f);
-  ModularAdd(&b, 1, &c, 0, 1, &a);
+  ModularAdd(&b, 1, &c, 1, &a);
   EXPECT_EQ(static_cast<float>(a), 2052.0f);
+}
+
+testing::Status RunShapes(const CallFrame::Dims& b_dims,
+                          const CallFrame::Dims& c_dims) {
+  std::vector<int32_t> b(6), c(6), a(6);
+  return CallFrame().Arg(b, b_dims).Arg(c, c_dims).Ret(a, c_dims).Run(
+      XlaFfiKitModularAddCpu);
+}
+
+TEST(ModularAddRowsTest, EachRepeatsItsOwnB) {
+  std::vector<int32_t> b = {1, 2, 10, 20}, c = {0, 0, 0, 1, 1, 1}, a(6);
+  const testing::Status status = CallFrame()
+                                     .Arg(b, {2, 1, 2})
+                                     .Arg(c, {2, 1, 3})
+                                     .Ret(a, {2, 1, 3})
+                                     .Run(XlaFfiKitModularAddCpu);
+  EXPECT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(a, (std::vector<int32_t>{1, 2, 1, 11, 21, 11}));
+}
+
+TYPED_TEST(ModularAddTest, ThreadsSplitRowsAnywhere) {
+  for (const int64_t rows : {1, 3, 1000}) {
+    const int64_t n = 128, m = 600'000 / rows;
+    std::vector<TypeParam> b(rows * n), c(rows * m), a(rows * m);
+    for (int64_t i = 0; i < rows * n; ++i) b[i] = Exactly<TypeParam>(B(i));
+    ASSERT_TRUE(CallFrame()
+                    .Arg(b, {rows, n})
+                    .Arg(c, {rows, m})
+                    .Ret(a, {rows, m})
+                    .Threads(3)
+                    .Run(XlaFfiKitModularAddCpu)
+                    .ok());
+    for (int64_t i = 0; i < rows * m; ++i) {
+      ASSERT_TRUE(IsEqual(a[i], b[i / m * n + i % m % n])) << rows << ", " << i;
+    }
+  }
+}
+
+TEST(ModularAddRowsTest, NoElementsAreNoWork) {
+  EXPECT_EQ(RunShapes({0, 2}, {0, 3}).message, "");
+  EXPECT_EQ(RunShapes({2, 2}, {2, 0}).message, "");
+  EXPECT_EQ(RunShapes({0}, {0}).message, "");
+}
+
+TEST(ModularAddRowsTest, RefusesThatNothingIsRepeated) {
+  testing::ExpectInvalid(
+      RunShapes({2, 0}, {2, 3}),
+      "xla_ffi_kit.modular_add: operand b: expected a last axis of at least "
+      "one element, got shape (2, 0)");
 }
 
 }  // namespace

@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "xla_ffi/core/half.h"
+#include "xla_ffi/core/handler.h"
 #include "xla_ffi/core/simd_targets.h"
-#include "xla_ffi/ops/relu/relu_element.h"
 
 // Compiles the rest of this file once per instruction set.
 #undef HWY_TARGET_INCLUDE
@@ -16,7 +15,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace xla_ffi_kit {
+namespace xla_ffi_kit::relu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -75,40 +74,48 @@ void ReluFloat(const Int* x, size_t count, Int minus_infinity, Int* y) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace xla_ffi_kit
+}  // namespace xla_ffi_kit::relu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace xla_ffi_kit {
+namespace xla_ffi_kit::relu {
+namespace {
+
+namespace ffi = ::xla::ffi;
 
 template <typename T>
-void Relu(const T* x, int64_t count, T* y) {
+void Relu(const T* in, int64_t count, T* out) {
   const auto size = static_cast<size_t>(count);
   if constexpr (std::is_integral_v<T>) {
     HWY_EXPORT_T(Table, ReluInteger<T>);
-    HWY_DYNAMIC_DISPATCH_T(Table)(x, size, y);
+    HWY_DYNAMIC_DISPATCH_T(Table)(in, size, out);
   } else {
     using Int = std::make_signed_t<BitsOf<T>>;
     HWY_EXPORT_T(Table, ReluFloat<Int>);
     HWY_DYNAMIC_DISPATCH_T(Table)
-    (reinterpret_cast<const Int*>(x), size, kMinusInfinity<T>,
-     reinterpret_cast<Int*>(y));
+    (reinterpret_cast<const Int*>(in), size, kMinusInfinity<T>,
+     reinterpret_cast<Int*>(out));
   }
 }
 
-#define XLA_FFI_KIT_INSTANTIATE(T) template void Relu(const T*, int64_t, T*)
-XLA_FFI_KIT_INSTANTIATE(Float8E5M2);
-XLA_FFI_KIT_INSTANTIATE(Float16);
-XLA_FFI_KIT_INSTANTIATE(BFloat16);
-XLA_FFI_KIT_INSTANTIATE(float);
-XLA_FFI_KIT_INSTANTIATE(double);
-XLA_FFI_KIT_INSTANTIATE(int8_t);
-XLA_FFI_KIT_INSTANTIATE(int16_t);
-XLA_FFI_KIT_INSTANTIATE(int32_t);
-XLA_FFI_KIT_INSTANTIATE(int64_t);
-#undef XLA_FFI_KIT_INSTANTIATE
+ffi::Error Run(const ReluCall& call, const Executor& executor) {
+  return call.Dispatch<x>([&](auto tag) {
+    const auto* in = call.get<x>().as(tag);
+    auto* out = call.get<y>().as(tag);
+    ParallelFor(executor, call.get<x>().count(), 2 * sizeof(*in),
+                [&](int64_t begin, int64_t end) noexcept {
+                  Relu(in + begin, end - begin, out + begin);
+                });
+    return ffi::Error();
+  });
+}
 
-}  // namespace xla_ffi_kit
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitReluCpu, Checked<Run>, BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(XlaFfiKitReluCpu, ReluCall);
+
+}  // namespace xla_ffi_kit::relu
 
 #endif  // HWY_ONCE

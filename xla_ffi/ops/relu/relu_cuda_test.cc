@@ -1,28 +1,34 @@
 // The CUDA kernel, run by the emulator and compared with the CPU's.
 
-#include "xla_ffi/ops/relu/relu_cuda.h"
-
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "cuda_runtime.h"
 #include "gtest/gtest.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/ops/relu/relu.h"
-#include "xla_ffi/ops/relu/relu_handler.h"
 #include "xla_ffi/testing/call_frame.h"
 
 namespace xla_ffi_kit {
 namespace {
 
+using testing::CallFrame;
+
 template <typename T>
-class ReluCudaTest : public ::testing::Test {};
+void Run(XLA_FFI_Handler* handler, T* x, int64_t count, T* y) {
+  constexpr auto kDtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
+  CallFrame frame;
+  frame.Arg(kDtype, x, {count}).Ret(kDtype, y, {count});
+  ASSERT_EQ(frame.Run(handler).message, "");
+}
+
+template <typename T>
+class ReluCudaKernelTest : public ::testing::Test {};
 using Types = ::testing::Types<Float16, BFloat16, float, double, int8_t,
                                int16_t, int32_t, int64_t>;
-TYPED_TEST_SUITE(ReluCudaTest, Types);
+TYPED_TEST_SUITE(ReluCudaKernelTest, Types);
 
-TYPED_TEST(ReluCudaTest, EveryLengthIsLikeTheCpu) {
+TYPED_TEST(ReluCudaKernelTest, EveryLengthIsLikeTheCpu) {
   using T = TypeParam;
   for (int64_t count = 1; count <= 600; count += 1 + count / 8) {
     std::vector<T> x(count), y(count), expected(count);
@@ -33,10 +39,10 @@ TYPED_TEST(ReluCudaTest, EveryLengthIsLikeTheCpu) {
     }
     // From the first element, and from the second, which no pack begins with.
     for (const int64_t offset : {0, 1}) {
-      Relu(x.data() + offset, count - offset, expected.data() + offset);
-      ASSERT_EQ(ReluCuda(x.data() + offset, count - offset, y.data() + offset,
-                         nullptr),
-                cudaSuccess);
+      Run(XlaFfiKitReluCpu, x.data() + offset, count - offset,
+          expected.data() + offset);
+      Run(XlaFfiKitReluCuda, x.data() + offset, count - offset,
+          y.data() + offset);
       EXPECT_EQ(std::memcmp(y.data() + offset, expected.data() + offset,
                             (count - offset) * sizeof(T)),
                 0)
@@ -45,12 +51,14 @@ TYPED_TEST(ReluCudaTest, EveryLengthIsLikeTheCpu) {
   }
 }
 
-TEST(ReluCudaHandlerTest, LaunchesTheKernel) {
-  std::vector<float> x = {-1, 2, -3, 4}, y(4);
-  const testing::Status status =
-      testing::CallFrame().Arg(x, {2, 2}).Ret(y, {2, 2}).Run(XlaFfiKitReluCuda);
-  EXPECT_TRUE(status.ok()) << status.message;
-  EXPECT_EQ(y, (std::vector<float>{0, 2, 0, 4}));
+TEST(ReluCudaTest, AsksForTheFloorAndMayBeCaptured) {
+  const testing::Metadata metadata = testing::GetMetadata(XlaFfiKitReluCuda);
+  EXPECT_TRUE(metadata.status.ok()) << metadata.status.message;
+  EXPECT_EQ(metadata.major_version, XLA_FFI_API_MAJOR);
+  EXPECT_EQ(metadata.minor_version, XLA_FFI_API_MINOR);
+  EXPECT_EQ(metadata.traits,
+            static_cast<XLA_FFI_Handler_Traits>(
+                XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE));
 }
 
 }  // namespace

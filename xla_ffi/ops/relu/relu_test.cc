@@ -7,10 +7,23 @@
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/dtypes.h"
+#include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
 namespace xla_ffi_kit {
 namespace {
+
+using testing::CallFrame;
+
+template <typename T>
+void Relu(const T* x, int64_t count, T* y) {
+  constexpr auto kDtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
+  const testing::Status status = CallFrame()
+                                     .Arg(kDtype, const_cast<T*>(x), {count})
+                                     .Ret(kDtype, y, {count})
+                                     .Run(XlaFfiKitReluCpu);
+  ASSERT_EQ(status.message, "");
+}
 
 template <typename T>
 void ExpectEveryPatternRight() {
@@ -94,6 +107,31 @@ TYPED_TEST(ReluIntegerTest, EveryLengthAndAlignment) {
       }
     }
   });
+}
+
+TEST(ReluTest, AnyRankAndNoElements) {
+  std::vector<float> x = {-1, 2}, y(2);
+  const auto run = [&](const CallFrame::Dims& dims) {
+    return CallFrame().Arg(x, dims).Ret(y, dims).Run(XlaFfiKitReluCpu).message;
+  };
+  EXPECT_EQ(run({2, 1}), "");
+  EXPECT_EQ(y, (std::vector<float>{0, 2}));
+  y[0] = 5;
+  EXPECT_EQ(run({}), "");
+  EXPECT_EQ(y[0], 0);
+  EXPECT_EQ(run({0, 3}), "");
+}
+
+TEST(ReluTest, ThreadsCoverTheArray) {
+  std::vector<int8_t> x(5'000'001), y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int8_t>(i);
+  const CallFrame::Dims dims = {static_cast<int64_t>(x.size())};
+  CallFrame frame;
+  frame.Arg(x, dims).Ret(y, dims).Threads(4);
+  ASSERT_EQ(frame.Run(XlaFfiKitReluCpu).message, "");
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(y[i], x[i] > 0 ? x[i] : 0) << i;
+  }
 }
 
 }  // namespace

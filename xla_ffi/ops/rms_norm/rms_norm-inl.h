@@ -1,4 +1,10 @@
-// Sums of products over rows, shared by the forward and the backward.
+// Sums of products over rows, shared by the forward and the backward, that do
+// not drift.
+//
+// A plain float sum of 2^24 equal terms is off by percents, and even one spread
+// over 128 lanes drifts. Here a lane adds at most kDepth terms before the lanes
+// are folded into a total in double (for double: a compensated one), so that
+// the error does not grow with the length.
 //
 // Compiled once per instruction set, as Highway's foreach_target.h does.
 
@@ -11,21 +17,177 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "hwy/highway.h"
-#include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/components.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/simd_float-inl.h"
-#include "xla_ffi/core/simd_sum-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_kit {
 namespace HWY_NAMESPACE {
+
+// Terms a lane adds between two foldings. More is not faster (folding costs 12
+// instructions against 8 * kDepth loads), and the error grows with it.
+constexpr size_t kDepth = 16;
+
+// The running total of vectors of D.
+template <class D>
+class Total {
+ public:
+  // Not a default initializer: an implicit constructor would be compiled for
+  // the baseline.
+  HWY_INLINE Total() : total_(hn::Zero(Dd())) {}
+
+  HWY_INLINE void Add(hn::Vec<D> v) {
+    const Dd dd;
+    total_ = hn::Add(
+        total_, hn::Add(hn::PromoteLowerTo(dd, v), hn::PromoteUpperTo(dd, v)));
+  }
+  HWY_INLINE double Get() const { return hn::ReduceSum(Dd(), total_); }
+
+ private:
+  using Dd = hn::ScalableTag<double>;
+  hn::Vec<Dd> total_;
+};
+
+// For doubles: Knuth's two-sum keeps what each addition rounds away.
+template <>
+class Total<hn::ScalableTag<double>> {
+ public:
+  using D = hn::ScalableTag<double>;
+
+  HWY_INLINE Total() : total_(hn::Zero(D())), error_(hn::Zero(D())) {}
+
+  HWY_INLINE void Add(hn::Vec<D> v) {
+    const auto sum = hn::Add(total_, v);
+    const auto rounded = hn::Sub(sum, total_);
+    const auto error =
+        hn::Add(hn::Sub(total_, hn::Sub(sum, rounded)), hn::Sub(v, rounded));
+    total_ = sum;
+    error_ = hn::Add(error_, error);
+  }
+  HWY_INLINE double Get() const {
+    const double total = hn::ReduceSum(D(), total_);
+    // The error of an infinite total is NaN.
+    return std::isfinite(total) ? total + hn::ReduceSum(D(), error_) : total;
+  }
+
+ private:
+  hn::Vec<D> total_;
+  hn::Vec<D> error_;
+};
+
+// Of lambdas that are the body of a loop.
+#define XLA_FFI_KIT_INLINED __attribute__((always_inline)) HWY_ATTR
+
+template <class V>
+HWY_INLINE V Folded(Pair<V> v) {
+  return hn::Add(v.a, v.b);
+}
+
+// SumVectors for at most four vectors, or for eight, which attention's heads
+// often have: every instruction counts.
+template <class D, class AddTerm>
+HWY_INLINE double SumFewVectors(D d, size_t count, const AddTerm& add) {
+  const size_t n = hn::Lanes(d);
+  constexpr WholePair kPair;
+  const auto zero = hn::Zero(d);
+  Pair<hn::Vec<D>> sum = {zero, zero};
+  size_t i = 0;
+  for (; i + 2 * n <= count; i += 2 * n) sum = add(kPair, i, sum);
+  if (i + n <= count) {
+    sum.a = add(WholeVector(), i, sum.a);
+    i += n;
+  }
+  if (i < count) sum.b = add(PartOfVector{count - i}, i, sum.b);
+  Total<D> total;
+  total.Add(Folded(sum));
+  return total.Get();
+}
+
+// Sum over [0, count) of a term, given as add(access, i, acc): acc plus the
+// terms of the vector, or pair of vectors, at i.
+template <class D, class AddTerm>
+HWY_INLINE double SumVectors(D d, size_t count, const AddTerm& add) {
+  const size_t n = hn::Lanes(d);
+  constexpr WholePair kPair;
+  const auto zero = hn::Zero(d);
+  if (count <= 4 * n || count == 8 * n) return SumFewVectors(d, count, add);
+  Total<D> total;
+  size_t i = 0;
+  while (i < count) {
+    Pair<hn::Vec<D>> s0 = {zero, zero}, s1 = s0, s2 = s0, s3 = s0;
+    for (size_t j = 0; j < kDepth && i + 8 * n <= count; ++j, i += 8 * n) {
+      s0 = add(kPair, i, s0);
+      s1 = add(kPair, i + 2 * n, s1);
+      s2 = add(kPair, i + 4 * n, s2);
+      s3 = add(kPair, i + 6 * n, s3);
+    }
+    if (i + 8 * n > count) {  // the end: less than eight vectors
+      if (i + 4 * n <= count) {
+        s0 = add(kPair, i, s0);
+        s1 = add(kPair, i + 2 * n, s1);
+        i += 4 * n;
+      }
+      if (i + 2 * n <= count) {
+        s2 = add(kPair, i, s2);
+        i += 2 * n;
+      }
+      if (i + n <= count) {
+        s3.a = add(WholeVector(), i, s3.a);
+        i += n;
+      }
+      if (i < count) s3.b = add(PartOfVector{count - i}, i, s3.b);
+      i = count;
+    }
+    total.Add(Folded(Add(Add(s0, s1), Add(s2, s3))));
+  }
+  return total.Get();
+}
+
+// Two sums over the same vectors: add(access, i, acc0, acc1) adds to both.
+template <class D, class AddTerm>
+HWY_INLINE std::pair<double, double> SumVectorsTwice(D d, size_t count,
+                                                     const AddTerm& add) {
+  const size_t n = hn::Lanes(d);
+  constexpr WholePair kPair;
+  const auto zero = hn::Zero(d);
+  Total<D> first, second;
+  size_t i = 0;
+  if (count == 4 * n || count == 8 * n) {  // as in SumFewVectors()
+    Pair<hn::Vec<D>> s = {zero, zero}, t = s;
+    for (; i < count; i += 2 * n) add(kPair, i, s, t);
+    first.Add(Folded(s));
+    second.Add(Folded(t));
+  }
+  while (i < count) {
+    Pair<hn::Vec<D>> s0 = {zero, zero}, s1 = s0, t0 = s0, t1 = s0;
+    for (size_t j = 0; j < kDepth && i + 4 * n <= count; ++j, i += 4 * n) {
+      add(kPair, i, s0, t0);
+      add(kPair, i + 2 * n, s1, t1);
+    }
+    if (i + 4 * n > count) {  // the end: less than four vectors
+      if (i + 2 * n <= count) {
+        add(kPair, i, s0, t0);
+        i += 2 * n;
+      }
+      if (i + n <= count) {
+        add(WholeVector(), i, s1.a, t1.a);
+        i += n;
+      }
+      if (i < count) add(PartOfVector{count - i}, i, s1.b, t1.b);
+      i = count;
+    }
+    first.Add(Folded(Add(s0, s1)));
+    second.Add(Folded(Add(t0, t1)));
+  }
+  return {first.Get(), second.Get()};
+}
 
 // Whether squares of R may leave the range of the type they are computed in,
 // while R's own range is not exceeded: 1e20 squared is no float. Float16 is
@@ -34,7 +196,7 @@ template <typename R>
 inline constexpr bool kSquaresNeedDouble =
     std::is_same_v<R, float> || std::is_same_v<R, BFloat16>;
 
-// Below this mean of |x|^2, some squares may have been flushed to zero.
+// Below this mean of x^2, some squares may have been flushed to zero.
 inline constexpr double kTinyPower = 1e-30;
 
 // Whether sums of products of floats must be computed again in double.
@@ -43,119 +205,26 @@ inline bool IsBeyondFloat(double power, size_t count, double eps) {
          (power < kTinyPower * static_cast<double>(count) && eps < 1e-22);
 }
 
-// Sum of x[i] * x[i] in double: slow, and rarely needed.
+// Sum of x * ct * weight in double, without a weight if it is null: slow, and
+// rarely needed.
 template <typename R>
-double PowerInDouble(const R* x, size_t count) {
+double DotInDouble(const R* x, const R* ct, const R* weight, size_t count) {
   double sum = 0;
   for (size_t i = 0; i < count; ++i) {
-    const double value = static_cast<float>(x[i]);
-    sum += value * value;
+    double g = static_cast<float>(ct[i]);
+    if (weight != nullptr) g *= static_cast<float>(weight[i]);
+    sum += static_cast<float>(x[i]) * g;
   }
   return sum;
 }
 
-// Not the product of std::complex, which would bring in clang's run-time
-// library, memcpy and all.
-inline double Product(double a, double b) { return a * b; }
-inline std::complex<double> Product(std::complex<double> a,
-                                    std::complex<double> b) {
-  return {a.real() * b.real() - a.imag() * b.imag(),
-          a.real() * b.imag() + a.imag() * b.real()};
-}
-
-// Sum of Re(x * g) of a row of the backward in double: likewise.
-template <class Row>
-double DotInDouble(const Row& row) {
-  const auto load = [](const typename Row::R* p, size_t i) {
-    const double re = static_cast<float>(p[i]);
-    if constexpr (Row::kComplex) {
-      return std::complex<double>(re, static_cast<float>(p[i + 1]));
-    } else {
-      return re;
-    }
-  };
-  double sum = 0;
-  for (size_t i = 0; i < row.count; i += Row::kComplex ? 2 : 1) {
-    auto g = load(row.ct, i);
-    if (row.weight != nullptr) g = Product(g, load(row.weight, i));
-    sum += std::real(Product(load(row.x, i), g));
-  }
-  return sum;
-}
-
-template <typename R>
-struct AddSquare {
-  const R* x;
-
-  template <class Access, class V>
-  HWY_INLINE V operator()(Access access, size_t i, V acc) const {
-    const auto v = access.Load(WideTag<R>(), x + i);
-    return MulAdd(v, v, acc);
-  }
-};
-
-// The loops over a row of any length ...
-struct AnyLength {
-  template <class D, class AddTerm>
-  HWY_INLINE double Sum(D d, size_t count, const AddTerm& add) const {
-    return SumVectors(d, count, add);
-  }
-  template <class D, class AddTerm>
-  HWY_INLINE SumPair SumTwice(D d, size_t count, const AddTerm& add) const {
-    return SumVectorsTwice(d, count, add);
-  }
-  template <class D, class Body>
-  HWY_INLINE void ForEach(D d, size_t count, const Body& body) const {
-    ForEachVector(d, count, body);
-  }
-};
-
-// ... and over one of kPairs pairs of vectors. Of short rows the bookkeeping of
-// the general loops is the greater part.
-template <size_t kPairs>
-struct Pairs {
-  template <class D, class AddTerm>
-  HWY_INLINE double Sum(D d, size_t, const AddTerm& add) const {
-    const auto zero = hn::Zero(d);
-    Pair<hn::Vec<D>> sum = {zero, zero};
-    for (size_t k = 0; k < kPairs; ++k) {
-      sum = add(WholePair(), 2 * k * hn::Lanes(d), sum);
-    }
-    Total<D> total;
-    total.Add(Folded(sum));
-    return total.Get();
-  }
-  template <class D, class AddTerm>
-  HWY_INLINE SumPair SumTwice(D d, size_t, const AddTerm& add) const {
-    const auto zero = hn::Zero(d);
-    Pair<hn::Vec<D>> first = {zero, zero}, second = first;
-    for (size_t k = 0; k < kPairs; ++k) {
-      add(WholePair(), 2 * k * hn::Lanes(d), first, second);
-    }
-    Total<D> totals[2];
-    totals[0].Add(Folded(first));
-    totals[1].Add(Folded(second));
-    return {totals[0].Get(), totals[1].Get()};
-  }
-  template <class D, class Body>
-  HWY_INLINE void ForEach(D d, size_t, const Body& body) const {
-    for (size_t k = 0; k < kPairs; ++k) {
-      body(WholePair(), 2 * k * hn::Lanes(d));
-    }
-  }
-};
-
-// Calls fn with the loops over rows of n elements of T. Short ones are what
-// attention normalizes, rows of 64 and 128: of others, and of complex numbers,
-// there are too few to be compiled for.
-template <typename T, class Fn>
-HWY_INLINE void WithLoops(int64_t n, const Fn& fn) {
-  if constexpr (kComponents<T> == 1) {
-    const size_t step = 2 * hn::Lanes(WideTag<T>());
-    if (static_cast<size_t>(n) == 2 * step) return fn(Pairs<2>());
-    if (static_cast<size_t>(n) == 4 * step) return fn(Pairs<4>());
-  }
-  fn(AnyLength());
+// The weight of a row. Most weights are for all rows, and a division takes as
+// long as a row of 64 elements.
+template <class Args>
+HWY_INLINE auto WeightOf(const Args& args, int64_t row) {
+  const int64_t index =
+      row < args.rows_per_weight ? 0 : row / args.rows_per_weight;
+  return args.weight + index * args.n;
 }
 
 // Rows are worked on in groups, one phase after the other: the latency of a

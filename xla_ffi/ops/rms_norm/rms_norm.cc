@@ -1,12 +1,10 @@
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 
 #include <algorithm>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 
-#include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/components.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/core/simd_targets.h"
 
@@ -22,6 +20,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_kit {
 namespace HWY_NAMESPACE {
+
+template <typename R>
+struct AddSquare {
+  const R* x;
+
+  template <class Access, class V>
+  HWY_INLINE V operator()(Access access, size_t i, V acc) const {
+    const auto v = access.Load(WideTag<R>(), x + i);
+    return MulAdd(v, v, acc);
+  }
+};
 
 // h = x + residual, stored and squared.
 template <typename R>
@@ -41,11 +50,7 @@ struct AddSquareOfSum {
   }
 };
 
-// The factors of y besides h * scale.
-enum class Kind { kPlain, kWeight, kComplexWeight };
-
-// A complex weight multiplies pairs.
-template <typename R, Kind kKind>
+template <typename R, bool kWeight>
 struct ScaleBody {
   const R* h;
   const R* weight;
@@ -56,40 +61,26 @@ struct ScaleBody {
   HWY_INLINE void operator()(Access access, size_t i) const {
     const WideTag<R> d;
     auto v = Mul(access.Load(d, h + i), scale);
-    if constexpr (kKind != Kind::kPlain) {
-      const auto w = access.Load(d, weight + i);
-      if constexpr (kKind == Kind::kComplexWeight) {
-        v = TimesComplex(v, w);
-      } else {
-        v = Mul(v, w);
-      }
-    }
+    if constexpr (kWeight) v = Mul(v, access.Load(d, weight + i));
     access.Store(v, d, y + i);
   }
 };
 
-// One row, or part of one, in components.
-template <typename T>
+// One row, or part of one.
+template <typename R>
 struct Row {
-  using R = ComponentType<T>;
-
-  Row(const RmsNormForwardArgs<T>& args, int64_t row, int64_t begin,
+  Row(const RmsNormForwardArgs<R>& args, int64_t row, int64_t begin,
       int64_t end)
-      : count(static_cast<size_t>(kComponents<T> * (end - begin))),
-        eps(args.eps) {
+      : count(static_cast<size_t>(end - begin)), eps(args.eps) {
     const int64_t offset = row * args.n + begin;
-    x = AsComponents(args.x + offset);
-    y = AsComponents(args.y + offset);
+    x = args.x + offset;
+    y = args.y + offset;
     if (args.residual != nullptr) {
-      residual = AsComponents(args.residual + offset);
-      sum = AsComponents(args.sum + offset);
+      residual = args.residual + offset;
+      sum = args.sum + offset;
     }
     if (args.weight != nullptr) {
-      // Most weights are for all rows, and a division takes as long as a row
-      // of 64 elements.
-      const int64_t index =
-          row < args.rows_per_weight ? 0 : row / args.rows_per_weight;
-      weight = AsComponents(args.weight + index * args.n + begin);
+      weight = WeightOf(args, row) + begin;
     }
   }
 
@@ -102,85 +93,62 @@ struct Row {
   double eps;
 };
 
-template <typename T, class Loops>
-HWY_INLINE double PowerOf(const Row<T>& row, const Loops& loops) {
-  using R = ComponentType<T>;
+template <typename R>
+HWY_INLINE double PowerOf(const Row<R>& row) {
   const WideTag<R> d;
   const R* h = row.residual == nullptr ? row.x : row.sum;
   const double power =
       row.residual == nullptr
-          ? loops.Sum(d, row.count, AddSquare<R>{row.x})
-          : loops.Sum(d, row.count,
-                      AddSquareOfSum<R>{row.x, row.residual, row.sum});
+          ? SumVectors(d, row.count, AddSquare<R>{row.x})
+          : SumVectors(d, row.count,
+                       AddSquareOfSum<R>{row.x, row.residual, row.sum});
   if constexpr (kSquaresNeedDouble<R>) {
     if (HWY_UNLIKELY(IsBeyondFloat(power, row.count, row.eps))) {
-      return PowerInDouble(h, row.count);
+      return DotInDouble<R>(h, h, nullptr, row.count);
     }
   }
   return power;
 }
 
-template <Kind kKind, typename T, class Loops>
-HWY_INLINE void ApplyAs(const Row<T>& row, AccumulationType<T> scale,
-                        const Loops& loops) {
-  using R = ComponentType<T>;
+template <typename R>
+HWY_INLINE void Apply(const Row<R>& row, AccumulationType<R> scale) {
   const WideTag<R> d;
   const R* h = row.residual == nullptr ? row.x : row.sum;
-  const ScaleBody<R, kKind> body = {h, row.weight, row.y,
-                                    hn::Set(d, Canonical(scale))};
-  loops.ForEach(d, row.count, body);
-}
-
-template <typename T, class Loops>
-HWY_INLINE void Apply(const Row<T>& row, AccumulationType<T> scale,
-                      const Loops& loops) {
-  if (row.weight == nullptr) return ApplyAs<Kind::kPlain>(row, scale, loops);
-  if constexpr (kComponents<T> == 2) {
-    ApplyAs<Kind::kComplexWeight>(row, scale, loops);
+  const auto s = hn::Set(d, Canonical(scale));
+  if (row.weight == nullptr) {
+    ForEachVector(d, row.count, ScaleBody<R, false>{h, nullptr, row.y, s});
   } else {
-    ApplyAs<Kind::kWeight>(row, scale, loops);
-  }
-}
-
-template <typename T, class Loops>
-void ForwardGroup(const RmsNormForwardArgs<T>& args, int64_t first,
-                  int64_t rows, const Loops& loops,
-                  AccumulationType<T>* scales) {
-  double powers[kMaxGroup] = {};
-  for (int64_t r = 0; r < rows; ++r) {
-    powers[r] = PowerOf(Row<T>(args, first + r, 0, args.n), loops);
-  }
-  ScalesOf(powers, rows, args.n, args.eps, scales);
-  for (int64_t r = 0; r < rows; ++r) {
-    Apply(Row<T>(args, first + r, 0, args.n), scales[r], loops);
+    ForEachVector(d, row.count, ScaleBody<R, true>{h, row.weight, row.y, s});
   }
 }
 
 template <typename T>
 void Forward(const RmsNormForwardArgs<T>& args, int64_t begin, int64_t end) {
   const int64_t group = GroupSize(args.n * static_cast<int64_t>(sizeof(T)));
-  WithLoops<T>(args.n, [&](const auto& loops) HWY_ATTR {
-    for (int64_t first = begin; first < end; first += group) {
-      const int64_t rows = std::min(group, end - first);
-      AccumulationType<T> scales[kMaxGroup];
-      ForwardGroup(args, first, rows, loops, scales);
-      if (args.scale != nullptr) {
-        std::copy_n(scales, rows, args.scale + first);
-      }
-    }
-  });
+  for (int64_t first = begin; first < end; first += group) {
+    const int64_t rows = std::min(group, end - first);
+    const auto row = [&](int64_t r) HWY_ATTR {
+      return Row<T>(args, first + r, 0, args.n);
+    };
+    double powers[kMaxGroup] = {};
+    AccumulationType<T> scales[kMaxGroup];
+    for (int64_t r = 0; r < rows; ++r) powers[r] = PowerOf(row(r));
+    ScalesOf(powers, rows, args.n, args.eps, scales);
+    for (int64_t r = 0; r < rows; ++r) Apply(row(r), scales[r]);
+    if (args.scale != nullptr) std::copy_n(scales, rows, args.scale + first);
+  }
 }
 
 template <typename T>
 double PowerOfPart(const RmsNormForwardArgs<T>& args, int64_t row,
                    int64_t begin, int64_t end) {
-  return PowerOf(Row<T>(args, row, begin, end), AnyLength());
+  return PowerOf(Row<T>(args, row, begin, end));
 }
 
 template <typename T>
 void ApplyToPart(const RmsNormForwardArgs<T>& args, int64_t row, int64_t begin,
                  int64_t end, AccumulationType<T> scale) {
-  Apply(Row<T>(args, row, begin, end), scale, AnyLength());
+  Apply(Row<T>(args, row, begin, end), scale);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -217,13 +185,7 @@ void RmsNormApply(const RmsNormForwardArgs<T>& args, int64_t row, int64_t begin,
                                int64_t);                                       \
   template void RmsNormApply(const RmsNormForwardArgs<T>&, int64_t, int64_t,   \
                              int64_t, AccumulationType<T>)
-XLA_FFI_KIT_INSTANTIATE(Float16);
-XLA_FFI_KIT_INSTANTIATE(BFloat16);
-XLA_FFI_KIT_INSTANTIATE(float);
-XLA_FFI_KIT_INSTANTIATE(double);
-XLA_FFI_KIT_INSTANTIATE(std::complex<float>);
-XLA_FFI_KIT_INSTANTIATE(std::complex<double>);
-#undef XLA_FFI_KIT_INSTANTIATE
+XLA_FFI_KIT_RMS_NORM_TYPES(XLA_FFI_KIT_INSTANTIATE);
 
 }  // namespace xla_ffi_kit
 

@@ -5,7 +5,7 @@
 // Forward:
 //
 //   h = x + residual                        (rounded to T; h = x without one)
-//   scale = 1 / sqrt(mean(|h|^2) + eps)     (mean over the row)
+//   scale = 1 / sqrt(mean(h^2) + eps)       (mean over the row)
 //   y = h * scale * weight
 //
 // as in Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
@@ -13,22 +13,20 @@
 // Backward, the cotangents of the operands from those of the results:
 //
 //   g  = weight * ct
-//   dx = scale * g - conj(x) * scale^3 * mean(Re(x * g)) + ct_sum
+//   dx = scale * g - x * scale^3 * mean(x * g) + ct_sum
 //   dweight = sum over rows of (x * scale) * ct
 //
-// in JAX's bilinear convention for complex numbers; `x` is what was normalized
-// (the forward's h), `ct` the cotangent of y, `ct_sum` that of h where h is a
-// result too. For real T the Jacobian of the normalization is symmetric, so
-// that dx is also its product with a tangent `ct`; for complex T that product
-// is conj(dx(x, conj(tangent))).
+// where `x` is what was normalized (the forward's h), `ct` the cotangent of y,
+// and `ct_sum` that of h where h is a result too. The Jacobian of the
+// normalization is symmetric, so that dx is also its product with a tangent
+// `ct`.
 //
 // Rows have `n` >= 1 elements and follow each other in memory, with any
-// alignment. T is Float16, BFloat16, float, double, std::complex<float> or
-// std::complex<double>. Everything is computed in A = AccumulationType<T>, sums
-// over rows of any length in double, and y, dx and dweight are rounded to T
-// once. NaN and infinity behave as in the formulas. On the CPU sums do not
-// overflow or underflow either where the squares of floats would (of doubles,
-// beyond 1e154, they do).
+// alignment. T is Float16, BFloat16, float or double. Everything is computed in
+// A = AccumulationType<T>, sums over rows of any length in double, and y, dx
+// and dweight are rounded to T once. NaN and infinity behave as in the
+// formulas. On the CPU sums do not overflow or underflow either where the
+// squares of floats would (of doubles, beyond 1e154, they do).
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_H_
@@ -36,7 +34,14 @@
 #include <cmath>
 #include <cstdint>
 
-#include "xla_ffi/core/accumulation_type.h"
+#include "xla_ffi/core/dtypes.h"
+
+// INSTANTIATE(T) for each T.
+#define XLA_FFI_KIT_RMS_NORM_TYPES(INSTANTIATE) \
+  INSTANTIATE(Float16);                         \
+  INSTANTIATE(BFloat16);                        \
+  INSTANTIATE(float);                           \
+  INSTANTIATE(double)
 
 namespace xla_ffi_kit {
 
@@ -79,7 +84,7 @@ template <typename T>
 void RmsNorm(const RmsNormForwardArgs<T>& args, int64_t begin, int64_t end);
 
 // The same in parts, for one row that several threads share. First comes the
-// sum of |h|^2 over the elements [begin, end) of a row, which also stores h
+// sum of h^2 over the elements [begin, end) of a row, which also stores h
 // there ...
 template <typename T>
 double RmsNormPower(const RmsNormForwardArgs<T>& args, int64_t row,
@@ -90,7 +95,7 @@ template <typename T>
 void RmsNormApply(const RmsNormForwardArgs<T>& args, int64_t row, int64_t begin,
                   int64_t end, AccumulationType<T> scale);
 
-// The scale of a row of n elements whose sum of |h|^2 is `power`.
+// The scale of a row of n elements whose sum of h^2 is `power`.
 template <typename A>
 A RmsNormScale(double power, int64_t n, double eps) {
   return static_cast<A>(1 / std::sqrt(power / static_cast<double>(n) + eps));
@@ -104,8 +109,14 @@ void RmsNormBackward(const RmsNormBackwardArgs<T>& args, int64_t begin,
 // The same in parts, for one row that several threads share. First come the
 // sums over the elements [begin, end) of a row ...
 struct RmsNormBackwardSums {
-  double dot;    // of Re(x * g)
-  double power;  // of |x|^2; 0 if args.scale is given
+  double dot = 0;    // of x * g
+  double power = 0;  // of x^2; 0 if args.scale is given
+
+  RmsNormBackwardSums& operator+=(const RmsNormBackwardSums& other) {
+    dot += other.dot;
+    power += other.power;
+    return *this;
+  }
 };
 template <typename T>
 RmsNormBackwardSums RmsNormBackwardReduce(const RmsNormBackwardArgs<T>& args,
@@ -119,8 +130,8 @@ void RmsNormBackwardApply(const RmsNormBackwardArgs<T>& args, int64_t row,
                           const RmsNormBackwardSums& sums);
 
 // Adds, for the rows [begin, end), the elements [first, last) of dweight to
-// `dweight`, which begins with the element `first`; a complex element is two
-// doubles. Needs args.scale. Call it before dx overwrites x or ct.
+// `dweight`, which begins with the element `first`. Needs args.scale. Call it
+// before dx overwrites x or ct.
 template <typename T>
 void RmsNormWeightBackward(const RmsNormBackwardArgs<T>& args, int64_t begin,
                            int64_t end, int64_t first, int64_t last,

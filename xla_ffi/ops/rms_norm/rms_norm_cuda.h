@@ -18,8 +18,7 @@
 #include <cstdint>
 
 #include "cuda_runtime.h"
-#include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/components.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 
 namespace xla_ffi_kit {
@@ -40,7 +39,7 @@ cudaError_t RmsNormBackwardCuda(const RmsNormBackwardArgs<T>& args,
 template <typename T>
 int64_t RmsNormLeastWorkspace(const RmsNormBackwardArgs<T>& args) {
   constexpr auto kSumBytes = static_cast<int64_t>(sizeof(AccumulationType<T>));
-  return args.weights * args.n * kComponents<T> * kSumBytes;
+  return args.weights * args.n * kSumBytes;
 }
 
 // dx and dweight, of arguments with scale, weight and dweight, in two launches,

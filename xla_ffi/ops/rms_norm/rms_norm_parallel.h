@@ -1,80 +1,199 @@
 // RMS normalization on several threads: which thread does which part.
 //
-// Results do not depend on scheduling; those of split rows and of dweight may
+// Results do not depend on scheduling; those of shared rows and of dweight may
 // depend, in the last digit, on the number of threads. Without memory for the
-// sums of several threads, rows are not split, and each thread owns columns of
+// sums of several threads, rows are not shared, and each thread owns columns of
 // dweight, which takes longer.
 
 #ifndef XLA_FFI_OPS_RMS_NORM_RMS_NORM_PARALLEL_H_
 #define XLA_FFI_OPS_RMS_NORM_RMS_NORM_PARALLEL_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
-#include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/components.h"
+#include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
+#include "xla_ffi/core/lines.h"
 #include "xla_ffi/core/parallel_for.h"
 #include "xla_ffi/ops/rms_norm/rms_norm.h"
 
 namespace xla_ffi_kit {
 namespace rms_norm_internal {
 
-// Whether to let the threads share each row: rows are large and too few to
-// divide evenly.
-inline bool SplitsRows(const Executor& executor, int64_t rows,
-                       int64_t row_bytes) {
-  if (row_bytes < kParallelForMinBytes) return false;
-  const int64_t threads = executor.num_threads();
-  return threads > 1 && rows < 4 * threads;
+// What one thread takes for an element of each of `arrays` arrays of T: as long
+// for what ParallelFor() gives a thread as is worth waking it.
+template <typename T>
+constexpr double ElementNs(int arrays) {
+  return kThreadNs / (kParallelForMinBytes / 2) * sizeof(T) * arrays;
 }
 
-// A row in parts of equal length. Few enough that a sum per part is small, and
-// each small enough to divide the work.
-struct Parts {
-  explicit Parts(int64_t n)
-      : length(n),
-        part_length(std::max(int64_t{1} << 16, n / 2048)),
-        count((n + part_length - 1) / part_length) {}
+// A row that threads share, in blocks: its sums are those of the blocks, so
+// that the number of threads does not change them. There are few enough blocks
+// that their sums are small, and enough to divide the work.
+struct Blocks {
+  explicit Blocks(int64_t n)
+      : row_length(n),
+        length(std::max(int64_t{1} << 16, n / 2048)),
+        count((n + length - 1) / length) {}
 
-  int64_t Begin(int64_t part) const { return part * part_length; }
-  int64_t End(int64_t part) const {
-    return std::min(Begin(part) + part_length, length);
+  int64_t Begin(int64_t block) const {
+    return std::min(block * length, row_length);
   }
 
-  int64_t length, part_length, count;
+  int64_t row_length, length, count;
 };
 
-// One S for each part of a row; null if rows are not to be split.
-template <typename S>
-HostScratch<S> MemoryToSplitRows(const Executor& executor, int64_t rows,
-                                 int64_t row_bytes, const Parts& parts) {
-  if (!SplitsRows(executor, rows, row_bytes)) return HostScratch<S>();
-  return HostScratch<S>(parts.count);
+// Works on all rows: by whole(begin, end) on rows that one thread does, or on
+// each row by all threads, in which case a row's total of reduce(row, begin,
+// end), a Sums, becomes finish(row, total), and that is what apply(row, begin,
+// end, finished) needs.
+template <typename T, typename Sums, typename Whole, typename Reduce,
+          typename Finish, typename Apply>
+void ForEachRow(const Executor& executor, int64_t rows, int64_t n, int arrays,
+                const Whole& whole, const Reduce& reduce, const Finish& finish,
+                const Apply& apply) {
+  const double element_ns = ElementNs<T>(arrays);
+  LineWork work = {rows, n, element_ns, /*shared_ns=*/element_ns};
+  const Blocks blocks(n);
+  if (blocks.count == 1) work.shared_ns = 0;
+  LinePlan plan = PlanLines(executor, work);
+  const auto sums =
+      plan.is_shared ? HostScratch<Sums>(blocks.count) : HostScratch<Sums>();
+  if (plan.is_shared && sums.get() == nullptr) {
+    work.shared_ns = 0;
+    plan = PlanLines(executor, work);
+  }
+  ForEachLine(executor, rows, plan, whole, [&](int64_t row) {
+    decltype(finish(row, Sums())) finished = {};
+    ReduceThenApply(
+        executor, blocks.count, std::min(plan.parts, blocks.count),
+        [&](int64_t, int64_t first, int64_t last) noexcept {
+          for (int64_t block = first; block < last; ++block) {
+            sums.get()[block] =
+                reduce(row, blocks.Begin(block), blocks.Begin(block + 1));
+          }
+        },
+        [&] {
+          Sums total = {};
+          for (int64_t i = 0; i < blocks.count; ++i) total += sums.get()[i];
+          finished = finish(row, total);
+        },
+        [&](int64_t, int64_t first, int64_t last) noexcept {
+          apply(row, blocks.Begin(first), blocks.Begin(last), finished);
+        });
+  });
 }
 
-// Calls fn(part, begin, end) for each part, on several threads.
-template <typename Fn>
-void ForEachPart(const Executor& executor, const Parts& parts,
-                 int64_t row_bytes, const Fn& fn) {
-  ParallelFor(executor, parts.count, row_bytes / parts.count,
-              [&](int64_t first, int64_t last) noexcept {
-                for (int64_t p = first; p < last; ++p) {
-                  fn(p, parts.Begin(p), parts.End(p));
-                }
-              });
+// dx of all rows.
+template <typename T>
+void ParallelDx(const Executor& executor, const RmsNormBackwardArgs<T>& args) {
+  using Sums = RmsNormBackwardSums;
+  ForEachRow<T, Sums>(
+      executor, args.rows, args.n, /*arrays=*/3,
+      [&](int64_t begin, int64_t end) noexcept {
+        RmsNormBackward(args, begin, end);
+      },
+      [&](int64_t row, int64_t begin, int64_t end) {
+        return RmsNormBackwardReduce(args, row, begin, end);
+      },
+      [](int64_t, const Sums& total) { return total; },
+      [&](int64_t row, int64_t begin, int64_t end, const Sums& total) {
+        RmsNormBackwardApply(args, row, begin, end, total);
+      });
 }
 
 // Rounds sums in double to n elements of T.
 template <typename T>
 void Round(const double* sums, int64_t n, T* out) {
-  using R = ComponentType<T>;
-  R* components = AsComponents(out);
-  for (int64_t i = 0; i < n * kComponents<T>; ++i) {
-    components[i] = static_cast<R>(static_cast<AccumulationType<T>>(sums[i]));
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = static_cast<T>(static_cast<AccumulationType<T>>(sums[i]));
   }
+}
+
+// dx and dweight. A thread owns columns of a weight, of which it reads all
+// rows.
+template <typename T>
+void WeightBackwardByColumns(const Executor& executor,
+                             const RmsNormBackwardArgs<T>& args) {
+  constexpr int64_t kColumns = 512;
+  const int64_t blocks = (args.n + kColumns - 1) / kColumns;
+  const int64_t columns = std::min(args.n, kColumns);
+  const LineWork work = {args.weights * blocks, args.rows_per_weight,
+                         ElementNs<T>(3) * static_cast<double>(columns)};
+  ForEachLine(executor, work.lines, PlanLines(executor, work),
+              [&](int64_t first, int64_t last) noexcept {
+                for (int64_t i = first; i < last; ++i) {
+                  const int64_t weight = i / blocks;
+                  const int64_t row = weight * args.rows_per_weight;
+                  const int64_t begin = i % blocks * kColumns;
+                  const int64_t end = std::min(begin + kColumns, args.n);
+                  double sums[kColumns] = {};
+                  RmsNormWeightBackward(args, row, row + args.rows_per_weight,
+                                        begin, end, sums);
+                  Round(sums, end - begin,
+                        args.dweight + weight * args.n + begin);
+                }
+              });
+  ParallelDx(executor, args);
+}
+
+// dx of the rows [begin, end), which share a weight, and their part of dweight.
+template <typename T>
+void WeightBackwardOfRows(const RmsNormBackwardArgs<T>& args, int64_t begin,
+                          int64_t end, double* sums) {
+  std::fill_n(sums, args.n, 0.0);
+  // Groups small enough to stay in the cache between the two.
+  constexpr int64_t kGroup = 8;
+  for (int64_t row = begin; row < end; row += kGroup) {
+    const int64_t last = std::min(row + kGroup, end);
+    RmsNormWeightBackward(args, row, last, 0, args.n, sums);
+    RmsNormBackward(args, row, last);
+  }
+}
+
+// dx and dweight. Threads share the rows of a weight if these are worth it, as
+// many weights as there are, so that vmap does not change the order of the
+// sums. Else a thread has whole weights.
+template <typename T>
+void WeightBackward(const Executor& executor,
+                    const RmsNormBackwardArgs<T>& args) {
+  // At most 64 KiB of sums per thread.
+  constexpr int64_t kMaxLength = 8192;
+  if (args.n > kMaxLength) return WeightBackwardByColumns(executor, args);
+  const int64_t rows = args.rows_per_weight;
+  const double row_ns = ElementNs<T>(3) * static_cast<double>(args.n);
+  LinePlan plan = PlanLines(executor, {1, rows, row_ns, /*shared_ns=*/row_ns});
+  if (plan.is_shared) {  // each part has sums of its own
+    plan.parts = std::min(plan.parts, executor.num_threads());
+  } else {
+    plan = PlanLines(executor, {args.weights, rows, row_ns});
+  }
+  const WorkerScratch<double> memory(NumWorkers(executor, plan.parts), args.n);
+  if (!memory.status()) return WeightBackwardByColumns(executor, args);
+  ForEachLine(
+      executor, args.weights, plan,
+      [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+        double* const sums = memory.of(worker);
+        for (int64_t i = begin; i < end; ++i) {
+          WeightBackwardOfRows(args, i * rows, (i + 1) * rows, sums);
+          Round(sums, args.n, args.dweight + i * args.n);
+        }
+      },
+      [&](int64_t weight) {
+        ParallelTasks(executor, plan.parts, [&](int64_t part) noexcept {
+          const int64_t row = weight * rows;
+          WeightBackwardOfRows(args, row + rows * part / plan.parts,
+                               row + rows * (part + 1) / plan.parts,
+                               memory.of(part));
+        });
+        double* const sums = memory.of(0);
+        for (int64_t part = 1; part < plan.parts; ++part) {
+          const double* const others = memory.of(part);
+          for (int64_t i = 0; i < args.n; ++i) sums[i] += others[i];
+        }
+        Round(sums, args.n, args.dweight + weight * args.n);
+      });
 }
 
 }  // namespace rms_norm_internal
@@ -84,157 +203,28 @@ template <typename T>
 void ParallelRmsNorm(const Executor& executor,
                      const RmsNormForwardArgs<T>& args) {
   using A = AccumulationType<T>;
-  const int64_t arrays = args.residual == nullptr ? 2 : 4;
-  const int64_t row_bytes = arrays * args.n * static_cast<int64_t>(sizeof(T));
-  const rms_norm_internal::Parts parts(args.n);
-  const auto powers = rms_norm_internal::MemoryToSplitRows<double>(
-      executor, args.rows, row_bytes, parts);
-  if (powers.get() == nullptr) {
-    return ParallelFor(executor, args.rows, row_bytes,
-                       [&](int64_t begin, int64_t end) noexcept {
-                         RmsNorm(args, begin, end);
-                       });
-  }
-  for (int64_t row = 0; row < args.rows; ++row) {
-    rms_norm_internal::ForEachPart(
-        executor, parts, row_bytes,
-        [&](int64_t part, int64_t begin, int64_t end) {
-          powers.get()[part] = RmsNormPower(args, row, begin, end);
-        });
-    double power = 0;
-    for (int64_t part = 0; part < parts.count; ++part) {
-      power += powers.get()[part];
-    }
-    const A scale = RmsNormScale<A>(power, args.n, args.eps);
-    if (args.scale != nullptr) args.scale[row] = scale;
-    rms_norm_internal::ForEachPart(executor, parts, row_bytes,
-                                   [&](int64_t, int64_t begin, int64_t end) {
-                                     RmsNormApply(args, row, begin, end, scale);
-                                   });
-  }
+  rms_norm_internal::ForEachRow<T, double>(
+      executor, args.rows, args.n, args.residual == nullptr ? 2 : 4,
+      [&](int64_t begin, int64_t end) noexcept { RmsNorm(args, begin, end); },
+      [&](int64_t row, int64_t begin, int64_t end) {
+        return RmsNormPower(args, row, begin, end);
+      },
+      [&](int64_t row, double power) {
+        const A scale = RmsNormScale<A>(power, args.n, args.eps);
+        if (args.scale != nullptr) args.scale[row] = scale;
+        return scale;
+      },
+      [&](int64_t row, int64_t begin, int64_t end, A scale) {
+        RmsNormApply(args, row, begin, end, scale);
+      });
 }
-
-namespace rms_norm_internal {
-
-// dx of all rows.
-template <typename T>
-void ParallelBackward(const Executor& executor,
-                      const RmsNormBackwardArgs<T>& args) {
-  const int64_t row_bytes = 3 * args.n * static_cast<int64_t>(sizeof(T));
-  const Parts parts(args.n);
-  const auto sums = MemoryToSplitRows<RmsNormBackwardSums>(executor, args.rows,
-                                                           row_bytes, parts);
-  if (sums.get() == nullptr) {
-    return ParallelFor(executor, args.rows, row_bytes,
-                       [&](int64_t begin, int64_t end) noexcept {
-                         RmsNormBackward(args, begin, end);
-                       });
-  }
-  for (int64_t row = 0; row < args.rows; ++row) {
-    ForEachPart(executor, parts, row_bytes,
-                [&](int64_t part, int64_t begin, int64_t end) {
-                  sums.get()[part] =
-                      RmsNormBackwardReduce(args, row, begin, end);
-                });
-    RmsNormBackwardSums total = {0, 0};
-    for (int64_t part = 0; part < parts.count; ++part) {
-      total.dot += sums.get()[part].dot;
-      total.power += sums.get()[part].power;
-    }
-    ForEachPart(executor, parts, row_bytes,
-                [&](int64_t, int64_t begin, int64_t end) {
-                  RmsNormBackwardApply(args, row, begin, end, total);
-                });
-  }
-}
-
-// dx and dweight of rows that share one weight. Each thread owns columns, and
-// reads their part of all rows.
-template <typename T>
-void WeightBackwardByColumns(const Executor& executor,
-                             const RmsNormBackwardArgs<T>& args) {
-  const int64_t row_bytes = 3 * args.n * static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kColumns = 512;
-  const int64_t blocks = (args.n + kColumns - 1) / kColumns;
-  ParallelFor(executor, blocks, args.rows * row_bytes / blocks,
-              [&](int64_t first, int64_t last) noexcept {
-                for (int64_t block = first; block < last; ++block) {
-                  const int64_t begin = block * kColumns;
-                  const int64_t end = std::min(begin + kColumns, args.n);
-                  double sums[2 * kColumns] = {};
-                  RmsNormWeightBackward(args, 0, args.rows, begin, end, sums);
-                  Round(sums, end - begin, args.dweight + begin);
-                }
-              });
-  ParallelBackward(executor, args);
-}
-
-// Chooses one of these by the length of rows.
-template <typename T>
-void ParallelWeightBackward(const Executor& executor,
-                            const RmsNormBackwardArgs<T>& args) {
-  const int64_t width = kComponents<T> * args.n;  // of dweight, in doubles
-  const int64_t row_bytes = 3 * args.n * static_cast<int64_t>(sizeof(T));
-  // At most 64 KiB of sums per thread.
-  constexpr int64_t kMaxWidth = 8192;
-  if (width > kMaxWidth) return WeightBackwardByColumns(executor, args);
-  // Each thread owns rows, reads them once, and has sums of its own.
-  const int64_t owners = std::clamp<int64_t>(
-      args.rows / std::max<int64_t>(kParallelForMinBytes / 2 / row_bytes, 1), 1,
-      executor.num_threads());
-  const HostScratch<double> memory(owners * width);
-  double* const sums = memory.get();
-  if (sums == nullptr) return WeightBackwardByColumns(executor, args);
-  std::fill_n(sums, owners * width, 0.0);
-  ParallelFor(executor, owners, kParallelForMinBytes,
-              [&](int64_t first, int64_t last) noexcept {
-                for (int64_t owner = first; owner < last; ++owner) {
-                  const int64_t stop = args.rows * (owner + 1) / owners;
-                  // Groups small enough to stay in the cache between the two.
-                  constexpr int64_t kGroup = 8;
-                  for (int64_t row = args.rows * owner / owners; row < stop;
-                       row += kGroup) {
-                    const int64_t end = std::min(row + kGroup, stop);
-                    RmsNormWeightBackward(args, row, end, 0, args.n,
-                                          sums + owner * width);
-                    RmsNormBackward(args, row, end);
-                  }
-                }
-              });
-  for (int64_t owner = 1; owner < owners; ++owner) {
-    for (int64_t i = 0; i < width; ++i) sums[i] += sums[owner * width + i];
-  }
-  Round(sums, args.n, args.dweight);
-}
-
-// The arguments of the rows of weight number `weight`.
-template <typename T>
-RmsNormBackwardArgs<T> OfWeight(RmsNormBackwardArgs<T> args, int64_t weight) {
-  args.rows = args.rows_per_weight;
-  const int64_t row = weight * args.rows;
-  args.scale += row;
-  args.x += row * args.n;
-  args.weight += weight * args.n;
-  args.ct += row * args.n;
-  if (args.ct_sum != nullptr) args.ct_sum += row * args.n;
-  args.dx += row * args.n;
-  args.dweight += weight * args.n;
-  return args;
-}
-
-}  // namespace rms_norm_internal
 
 // RmsNormBackward() of all rows, and dweight if it is wanted.
 template <typename T>
 void ParallelRmsNormBackward(const Executor& executor,
                              const RmsNormBackwardArgs<T>& args) {
-  if (args.dweight == nullptr) {
-    return rms_norm_internal::ParallelBackward(executor, args);
-  }
-  for (int64_t i = 0; i < args.weights; ++i) {
-    rms_norm_internal::ParallelWeightBackward(
-        executor, rms_norm_internal::OfWeight(args, i));
-  }
+  args.dweight == nullptr ? rms_norm_internal::ParallelDx(executor, args)
+                          : rms_norm_internal::WeightBackward(executor, args);
 }
 
 }  // namespace xla_ffi_kit

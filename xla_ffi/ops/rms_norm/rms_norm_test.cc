@@ -1,233 +1,246 @@
-#include "xla_ffi/ops/rms_norm/rms_norm.h"
-
 #include <algorithm>
 #include <cmath>
-#include <complex>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
-#include <type_traits>
 #include <vector>
 
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
 #include "gtest/gtest.h"
-#include "xla_ffi/core/accumulation_type.h"
-#include "xla_ffi/core/components.h"
 #include "xla_ffi/core/half.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_call.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_parallel.h"
+#include "xla_ffi/ops/rms_norm/rms_norm_testing.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
-#include "xla_ffi/testing/wide_numbers.h"
+#include "xla_ffi/testing/thread_sanitizer.h"
+#include "xla_ffi/testing/threaded_pool.h"
 
 namespace xla_ffi_kit {
 namespace {
 
+using rms_norm_testing::ExpectRight;
+using rms_norm_testing::Platform;
+using rms_norm_testing::Random;
+using rms_norm_testing::Shape;
+using rms_norm_testing::Value;
+using rms_norm_testing::Wide;
+using testing::CallFrame;
 using testing::ForEachSimdTarget;
-using testing::Magnitude;
 using testing::Narrow;
-using testing::RandomNormal;
-using testing::UnitRoundoff;
-using testing::Wide;
-using testing::WideComplex;
-using testing::Widen;
+
+Platform Cpu(int64_t threads = 1) {
+  return {{XlaFfiKitRmsNormCpu, XlaFfiKitRmsNormBwdCpu,
+           XlaFfiKitRmsNormWeightBwdCpu},
+          threads};
+}
 
 template <typename T>
 class RmsNormTest : public ::testing::Test {};
-
-using Types = ::testing::Types<Float16, BFloat16, float, double,
-                               std::complex<float>, std::complex<double>>;
+using Types = ::testing::Types<Float16, BFloat16, float, double>;
 TYPED_TEST_SUITE(RmsNormTest, Types);
 
-// Rows of a case, with `shift` elements before each array, so that vectors are
-// misaligned, and one after it, which must stay as it is.
-template <typename T>
-struct Case {
-  Case(int64_t rows, int64_t n, int64_t shift)
-      : rows(rows),
-        n(n),
-        shift(shift),
-        x(RandomNormal<T>(rows * n + shift, 17 + n)),
-        residual(RandomNormal<T>(rows * n + shift, 18 + n)),
-        weight(RandomNormal<T>(n + shift, 19 + n)),
-        y(rows * n + shift + 1, Narrow<T>(99)),
-        sum(y) {}
-
-  RmsNormForwardArgs<T> Args(bool has_weight, bool has_residual) {
-    RmsNormForwardArgs<T> args;
-    args.x = x.data() + shift;
-    if (has_weight) args.weight = weight.data() + shift;
-    if (has_residual) {
-      args.residual = residual.data() + shift;
-      args.sum = sum.data() + shift;
-    }
-    args.y = y.data() + shift;
-    args.n = n;
-    args.rows_per_weight = rows;
-    args.eps = 1e-6;
-    return args;
-  }
-
-  int64_t rows, n, shift;
-  std::vector<T> x, residual, weight, y, sum;
-};
-
-// Checks one row against the formula.
-template <typename T>
-void ExpectRow(const RmsNormForwardArgs<T>& args, int64_t row) {
-  using A = AccumulationType<T>;
-  const T* h = (args.residual == nullptr ? args.x : args.sum) + row * args.n;
-  Wide power = 0;
-  for (int64_t i = 0; i < args.n; ++i) power += std::norm(Widen(h[i]));
-  const Wide scale = 1 / std::sqrt(power / args.n + args.eps);
-  // Errors: a few roundings of the scale; one of each product; one of y.
-  const Wide u = UnitRoundoff<T>(), a = UnitRoundoff<A>();
-  if (args.scale != nullptr) {
-    EXPECT_LE(std::abs(args.scale[row] - scale), 4 * a * scale);
-  }
-  Wide worst = 0;
-  for (int64_t i = 0; i < args.n; ++i) {
-    const int64_t at = row * args.n + i;
-    if (args.residual != nullptr) {
-      const WideComplex want = Widen(args.x[at]) + Widen(args.residual[at]);
-      worst = std::max(worst, Magnitude(Widen(h[i]) - want) /
-                                  (u * Magnitude(want) + 0x1p-25L));
-    }
-    WideComplex want = Widen(h[i]) * scale;
-    if (args.weight != nullptr) want *= Widen(args.weight[i]);
-    const Wide tolerance = (u + 8 * a) * Magnitude(want) + 0x1p-25L;
-    worst = std::max(worst, Magnitude(Widen(args.y[at]) - want) / tolerance);
-  }
-  // Half again for complex products, whose parts round separately.
-  EXPECT_LE(worst, 1.5L) << "n = " << args.n << ", row " << row;
-}
-
 TYPED_TEST(RmsNormTest, MatchesTheFormulaAtEveryLengthAndAlignment) {
-  using T = TypeParam;
   ForEachSimdTarget([] {
-    for (int64_t n = 1; n <= 300; ++n) {
-      for (const int64_t shift : {0, 1, 6}) {
-        Case<T> c(2, n, shift);
-        for (const int variant : {0, 1, 2, 3}) {
-          const auto args = c.Args((variant & 1) != 0, (variant & 2) != 0);
-          RmsNorm(args, 0, c.rows);
-          for (int64_t row = 0; row < c.rows; ++row) ExpectRow(args, row);
-          ASSERT_EQ(Widen(c.y.back()), Widen(Narrow<T>(99)));
-          ASSERT_EQ(Widen(c.sum.back()), Widen(Narrow<T>(99)));
-        }
-        if (::testing::Test::HasFailure()) return;
+    for (int64_t n = 1; n <= 300 && !::testing::Test::HasFailure(); ++n) {
+      for (const Shape& shape :
+           {Shape{1, 2, n}, {2, 1, n, 1}, {1, 19, n, 6}, {2, 2, n, 6}}) {
+        // Many rows are for the sums over them.
+        if (shape.rows < 19 || n % 16 < 3) ExpectRight<TypeParam>(Cpu(), shape);
       }
     }
-  });
-}
-
-TYPED_TEST(RmsNormTest, MatchesTheFormulaForLongRows) {
-  using T = TypeParam;
-  ForEachSimdTarget([] {
     for (const int64_t n : {1023, 2048, 4099, 100003}) {
-      Case<T> c(2, n, 0);
-      std::vector<AccumulationType<T>> scale(2);
-      auto args = c.Args(true, true);
-      args.scale = scale.data();
-      RmsNorm(args, 0, 2);
-      for (int64_t row = 0; row < 2; ++row) ExpectRow(args, row);
+      ExpectRight<TypeParam>(Cpu(), {1, 2, n});
     }
   });
 }
 
-TYPED_TEST(RmsNormTest, PartsMakeTheWhole) {
-  using T = TypeParam;
-  Case<T> c(3, 1000, 1);
-  auto args = c.Args(true, true);
-  RmsNorm(args, 0, 3);
-  const std::vector<T> whole = c.y;
-  std::fill(c.y.begin(), c.y.end(), Narrow<T>(99));
-  for (int64_t row = 0; row < 3; ++row) {
-    const double power =
-        RmsNormPower(args, row, 0, 301) + RmsNormPower(args, row, 301, 1000);
-    const auto scale =
-        RmsNormScale<AccumulationType<T>>(power, args.n, args.eps);
-    RmsNormApply(args, row, 0, 77, scale);
-    RmsNormApply(args, row, 77, 1000, scale);
-    ExpectRow(args, row);
-  }
-  EXPECT_EQ(Widen(c.y.back()), Widen(whole.back()));
-}
-
-TYPED_TEST(RmsNormTest, EachGroupOfRowsHasItsWeight) {
-  using T = TypeParam;
-  const std::vector<T> x(4 * 3, Narrow<T>(1));
-  std::vector<T> weight = {Narrow<T>(1), Narrow<T>(2), Narrow<T>(3),
-                           Narrow<T>(4), Narrow<T>(5), Narrow<T>(6)};
-  std::vector<T> y(12);
-  RmsNormForwardArgs<T> args;
-  args.x = x.data();
-  args.weight = weight.data();
-  args.y = y.data();
-  args.n = 3;
-  args.rows_per_weight = 2;
-  RmsNorm(args, 0, 4);
-  for (int64_t i = 0; i < 12; ++i) {
-    EXPECT_EQ(Widen(y[i]), Widen(weight[i / 6 * 3 + i % 3])) << i;
+// Rows divided among threads; a long row, shared; several; no row. Dweight by
+// rows and by columns; a weight per row, two weights whose rows threads share,
+// and weights of many columns.
+TYPED_TEST(RmsNormTest, MatchesTheFormulaHoweverThreadsDivideIt) {
+  for (const Shape& shape : {Shape{1, 1200, 257},
+                             {1, 1, 300000, 1},
+                             {1, 4, 200000},
+                             {1, 0, 7},
+                             {1, 9, 20000},
+                             {100, 1, 2000},
+                             {2, 500, 400},
+                             {3, 5, 9000}}) {
+    ExpectRight<TypeParam>(Cpu(/*threads=*/3), shape);
   }
 }
 
-TYPED_TEST(RmsNormTest, WorksInPlace) {
-  using T = TypeParam;
-  ForEachSimdTarget([] {
-    Case<T> c(2, 85, 0);
-    RmsNorm(c.Args(true, true), 0, 2);
-    const std::vector<T> y = c.y, sum = c.sum;
-    auto args = c.Args(true, true);
-    args.y = c.x.data();
-    args.sum = c.residual.data();
-    RmsNorm(args, 0, 2);
-    for (size_t i = 0; i < c.x.size(); ++i) {
-      ASSERT_EQ(Widen(c.x[i]), Widen(y[i])) << i;
-      ASSERT_EQ(Widen(c.residual[i]), Widen(sum[i])) << i;
-    }
-  });
+// vmap over the weight gives a weight per row.
+TEST(RmsNormTasksTest, AWeightPerRowHasAllThreads) {
+  constexpr int64_t kRows = 500, kLength = 1000;
+  std::vector<float> ones(kRows * kLength, 1), scale(kRows, 1), out = ones,
+                                                                dweight = ones;
+  RmsNormForwardArgs<float> forward;
+  forward.x = forward.weight = ones.data();
+  forward.y = out.data();
+  forward.rows = kRows;
+  forward.n = kLength;
+  testing::ThreadedPool of_forward(4), of_backward(4);
+  ParallelRmsNorm(of_forward, forward);
+  EXPECT_EQ(of_forward.scheduled(), 3U);
+
+  RmsNormBackwardArgs<float> backward;
+  backward.x = backward.ct = backward.weight = ones.data();
+  backward.scale = scale.data();
+  backward.dx = out.data();
+  backward.dweight = dweight.data();
+  backward.rows = backward.weights = kRows;
+  backward.n = kLength;
+  ParallelRmsNormBackward(of_backward, backward);
+  EXPECT_EQ(of_backward.scheduled(), 3U);
 }
 
-TYPED_TEST(RmsNormTest, NanStaysInItsRow) {
-  using T = TypeParam;
-  ForEachSimdTarget([] {
-    Case<T> c(3, 40, 0);
-    c.x[79] = Narrow<T>(std::numeric_limits<double>::quiet_NaN());
-    RmsNorm(c.Args(false, false), 0, 3);
-    for (int64_t i = 0; i < 120; ++i) {
-      EXPECT_EQ(std::isnan(Widen(c.y[i]).real()), i / 40 == 1) << i;
+// --- Inputs that make sums go wrong ------------------------------------------
+
+// y of one row; eps = 0.
+template <typename T>
+std::vector<T> Normalized(std::vector<T> x) {
+  const auto n = static_cast<int64_t>(x.size());
+  std::vector<T> y(x.size());
+  CallFrame frame;
+  frame.Arg(x, {n}).Ret(y, {n}).Attr("eps", 0.0);
+  EXPECT_EQ(frame.Run(XlaFfiKitRmsNormCpu).message, "");
+  return y;
+}
+
+// Rows whose sums are hard: the same rounding error in every addition; numbers
+// that hardly differ; a huge one; squares that are denormal floats.
+template <typename T>
+std::vector<std::vector<T>> HardRows(int64_t n) {
+  const auto random = Random<T>(n, 1);
+  std::vector<std::vector<T>> rows(4, random);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto value = static_cast<double>(Value(random[i]));
+    rows[0][i] = Narrow<T>(1.1);
+    rows[1][i] = Narrow<T>(1000 + value);
+    if (i == n / 3) rows[2][i] = Narrow<T>(3e4);
+    rows[3][i] = Narrow<T>(1e-21 * value);
+  }
+  return rows;
+}
+
+// Calls check(x, y, scale) with hard rows of such lengths, what is computed of
+// them, and what scales them exactly.
+template <typename T, typename Check>
+void ForHardRows(std::initializer_list<int64_t> lengths, const Check& check) {
+  for (const int64_t n : lengths) {
+    SCOPED_TRACE(n);
+    for (const std::vector<T>& x : HardRows<T>(n)) {
+      const auto power = rms_norm_testing::Mean(
+          n, [&](int64_t i) { return Value(x[i]) * Value(x[i]); });
+      ForEachSimdTarget([&] { check(x, Normalized(x), 1 / std::sqrt(power)); });
+    }
+    if (testing::kIsThreadSanitizer) return;
+  }
+}
+
+template <typename T>
+void ExpectErrorsOfAtMost(double most) {
+  ForHardRows<T>({7, 1000, 65536, 1 << 22},
+                 [&](const auto& x, const auto& y, Wide scale) {
+                   double worst = 0;
+                   for (size_t i = 0; i < x.size(); ++i) {
+                     const double want = Value(x[i]) * scale;
+                     worst = std::max(worst, std::abs(y[i] / want - 1));
+                   }
+                   EXPECT_LE(worst, most);
+                 });
+}
+
+TEST(RmsNormAccuracyTest, FloatIsRightTo2e7AtAnyLength) {
+  ExpectErrorsOfAtMost<float>(2e-7);
+}
+
+TEST(RmsNormAccuracyTest, DoubleIsRightTo1e15AtAnyLength) {
+  ExpectErrorsOfAtMost<double>(1e-15);
+}
+
+// But where an exact result is as near to a neighbour, or nearly so: lengths
+// are no squares, else there are many, and equal numbers would all be so.
+template <typename T>
+void ExpectRoundedRight() {
+  ForHardRows<T>({1009, 65521, 1000003},
+                 [](const auto& x, const auto& y, Wide scale) {
+                   size_t wrong = 0;
+                   for (size_t i = 0; i < x.size(); ++i) {
+                     const double want = Value(x[i]) * scale;
+                     wrong += y[i].bits() != Narrow<T>(want).bits();
+                   }
+                   EXPECT_LE(wrong, x.size() / 10000);
+                 });
+}
+
+TEST(RmsNormAccuracyTest, HalvesAreRoundedRight) {
+  ExpectRoundedRight<BFloat16>();
+  ExpectRoundedRight<Float16>();
+}
+
+#ifdef __SSE2__
+// XLA's threads flush denormals to zero.
+TEST(RmsNormAccuracyTest, HoldsWhereDenormalsAreFlushed) {
+  const unsigned int control = _mm_getcsr();
+  ForEachSimdTarget([&] {
+    for (const std::vector<float>& row : HardRows<float>(5000)) {
+      _mm_setcsr(control | 0x8040);  // FTZ and DAZ
+      const std::vector<float> y = Normalized(row);
+      _mm_setcsr(control);
+      EXPECT_EQ(y, Normalized(row));
     }
   });
 }
+#endif
 
 TEST(RmsNormRangeTest, SquaresBeyondFloatDoNotOverflow) {
   ForEachSimdTarget([] {
-    std::vector<float> x = {2e19f, -2e30f, 3e-30f, 0.0f}, y(4);
-    RmsNormForwardArgs<float> args;
-    args.x = x.data();
-    args.y = y.data();
-    RmsNorm(args, 0, 4);
-    EXPECT_FLOAT_EQ(y[0], 1);
-    EXPECT_FLOAT_EQ(y[1], -1);
-    EXPECT_FLOAT_EQ(y[2], 1);
-    EXPECT_TRUE(std::isnan(y[3]));  // 0 / 0
-
-    std::vector<Float16> half(33, Float16(60000.0f));
-    RmsNormForwardArgs<Float16> half_args;
-    half_args.x = half.data();
-    half_args.y = half.data();
-    half_args.n = 33;
-    RmsNorm(half_args, 0, 1);
-    EXPECT_EQ(static_cast<float>(half[32]), 1);
+    EXPECT_FLOAT_EQ(Normalized<float>({2e19f})[0], 1);
+    EXPECT_FLOAT_EQ(Normalized<float>({-2e30f})[0], -1);
+    EXPECT_FLOAT_EQ(Normalized<float>({3e-30f})[0], 1);
+    EXPECT_TRUE(std::isnan(Normalized<float>({0.0f})[0]));  // 0 / 0
+    const std::vector<Float16> half(33, Float16(60000.0f));
+    EXPECT_EQ(static_cast<float>(Normalized(half)[32]), 1);
   });
 }
 
-TEST(RmsNormRangeTest, InfinityGivesZerosAndNan) {
+TEST(RmsNormRangeTest, InfinityGivesZerosAndNanAndStaysInItsRow) {
   ForEachSimdTarget([] {
-    std::vector<float> x = {1, std::numeric_limits<float>::infinity()}, y(2);
-    RmsNormForwardArgs<float> args;
-    args.x = x.data();
-    args.y = y.data();
-    args.n = 2;
-    RmsNorm(args, 0, 1);
-    EXPECT_EQ(y[0], 0);
-    EXPECT_TRUE(std::isnan(y[1]));
+    std::vector<float> x(3 * 40, 1), y = x;
+    x[50] = std::numeric_limits<float>::infinity();
+    CallFrame frame;
+    frame.Arg(x, {3, 40}).Ret(y, {3, 40}).Attr("eps", 0.0);
+    EXPECT_EQ(frame.Run(XlaFfiKitRmsNormCpu).message, "");
+    for (int i = 0; i < 120; ++i) {
+      EXPECT_EQ(std::isnan(y[i]), i == 50) << i;
+      if (i == 50) continue;
+      EXPECT_EQ(y[i], i / 40 == 1 ? 0 : 1) << i;
+    }
+  });
+}
+
+TEST(RmsNormRangeTest, ProductsBeyondFloatDoNotOverflow) {
+  ForEachSimdTarget([] {
+    // With eps = 0 the gradient of a scaled row is that of the row, divided.
+    const auto run = [](float factor) {
+      std::vector<float> x = {1 * factor, 2 * factor, 2 * factor};
+      std::vector<float> ct = {1 * factor, 0, 3 * factor}, dx(3);
+      CallFrame frame;
+      frame.Arg(x, {3}).Arg(ct, {3}).Ret(dx, {3}).Attr("eps", 0.0);
+      EXPECT_EQ(frame.Run(XlaFfiKitRmsNormBwdCpu).message, "");
+      return dx;
+    };
+    const std::vector<float> want = run(1);
+    for (const float factor : {0x1p100f, 0x1p-100f}) {
+      const std::vector<float> dx = run(factor);
+      for (int i = 0; i < 3; ++i) EXPECT_FLOAT_EQ(dx[i], want[i]);
+    }
   });
 }
 

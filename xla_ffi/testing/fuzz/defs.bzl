@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_test")
 
-def xla_ffi_fuzz_test(name, handlers, library, calls, **kwargs):
+def xla_ffi_fuzz_test(name, handlers, library, hooks = None, **kwargs):
     """Calls every handler of a library with random call frames.
 
     A handler must return success or an error, and write nothing but its results.
@@ -14,21 +14,15 @@ def xla_ffi_fuzz_test(name, handlers, library, calls, **kwargs):
       name: name of the `cc_test`.
       handlers: the xla_ffi_library.
       library: its `library`, or its name if it has none.
-      calls: a library that defines HandlerCalls() of
-        xla_ffi/testing/handlers/handler_calls.h, such as the `<name>_calls` of
-        xla_ffi_handler_tests(). Random calls are made like these, and as the
-        handlers' signatures say.
+      hooks: a library that defines GetHandlerHooks(), as for
+        xla_ffi_handler_tests(). Needed only if a handler refuses calls that
+        fit its signature.
       **kwargs: passed to the `cc_test`.
     """
     with_libfuzzer = Label("//xla_ffi/testing/fuzz:with_libfuzzer")
     cc_test(
         name = name,
-        srcs = [
-            Label("//xla_ffi/testing/fuzz:call_frame_fuzz.cc"),
-        ] + select({
-            with_libfuzzer: [Label("//xla_ffi/testing/fuzz:libfuzzer.cc")],
-            "//conditions:default": [Label("//xla_ffi/testing/fuzz:replay.cc")],
-        }),
+        srcs = [Label("//xla_ffi/testing/handlers:table.cc")],
         args = select({
             with_libfuzzer: [
                 "-len_control=0",
@@ -49,8 +43,8 @@ def xla_ffi_fuzz_test(name, handlers, library, calls, **kwargs):
         deps = [
             handlers,
             Label("//xla_ffi/core:handler_table"),
-            Label("//xla_ffi/testing/fuzz:fuzz_frame"),
-            calls,  # after what calls it
+            Label("//xla_ffi/testing/fuzz:call_frame_fuzz_main"),
+            hooks or Label("//xla_ffi/testing/handlers:no_hooks"),  # after what calls it
         ],
         **kwargs
     )

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace xla_ffi_kit::testing {
 
-inline constexpr size_t kMaxSeedBytes = 96;
+inline constexpr size_t kMaxSeedBytes = 128;
 
 int64_t NumSeeds();
 

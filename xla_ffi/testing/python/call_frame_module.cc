@@ -17,7 +17,7 @@
 #include "pybind11/pybind11.h"
 #include "pybind11/stl.h"
 #include "xla/ffi/api/c_api.h"
-#include "xla_ffi/core/dtype_dispatch.h"
+#include "xla_ffi/core/checks.h"
 #include "xla_ffi/testing/attributes.h"
 #include "xla_ffi/testing/call_frame.h"
 

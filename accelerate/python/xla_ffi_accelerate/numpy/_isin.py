@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from xla_ffi_accelerate import _dtypes, _jit
 from xla_ffi_accelerate.libraries import LIBRARIES
-from xla_ffi_kit import FfiOp, lowering
+from xla_ffi_kit import Advanced, FfiOp, extend
 
 _NAME = "xla_ffi_accelerate.isin"
 _Method = Literal["auto", "binary_search", "compare_all", "sort"]
@@ -34,7 +34,7 @@ isin_op = FfiOp(
     kernel_axes=1,
     handlers={"cpu": _NAME},
     libraries=LIBRARIES,
-    sharded_kernel_axes="gather",
+    advanced=Advanced(sharded_kernel_axes="gather"),
 )
 
 
@@ -74,7 +74,7 @@ def _isin(
     element, test = jnp.asarray(element), jnp.asarray(test)
     dtype = jnp.result_type(element, test)
     sizes = element.size, test.size
-    is_small = lowering.is_static(sizes) and (sizes[0] * sizes[1] <= _FEW)
+    is_small = extend.is_static(sizes) and (sizes[0] * sizes[1] <= _FEW)
     if is_small or method != "auto" or str(dtype) not in _dtypes.REAL:
         return jnp.isin(element, test, assume_unique, invert, method=method)
     is_in = isin_op(element.astype(dtype).ravel(), test.astype(dtype).ravel())

@@ -14,7 +14,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from xla_ffi_accelerate.libraries import LIBRARIES
-from xla_ffi_kit import FfiOp
+from xla_ffi_kit import Advanced, FfiOp
 
 _NAME = "xla_ffi_accelerate.nonzero"
 FillValue: TypeAlias = ArrayLike | tuple[ArrayLike, ...] | None
@@ -37,9 +37,9 @@ nonzero_op = FfiOp(
     kernel_axes=1,
     handlers={"cpu": _NAME},
     libraries=LIBRARIES,
-    attributes={"size": np.int64, "fill": np.int64},
-    sharded_kernel_axes="gather",
-    part_of="xla_ffi_accelerate.unique",
+    advanced=Advanced(
+        sharded_kernel_axes="gather", part_of="xla_ffi_accelerate.unique"
+    ),
 )
 
 

@@ -11,10 +11,9 @@ from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from xla_ffi_accelerate.libraries import LIBRARIES
-from xla_ffi_kit import FfiOp
+from xla_ffi_kit import Advanced, FfiOp
 
 _TARGET = "xla_ffi_accelerate.sort"
 
@@ -68,10 +67,11 @@ def _make_op(
         kernel_axes=1,
         handlers={"cpu": _TARGET},
         libraries=LIBRARIES,
-        attributes={"num_keys": np.int64},
         jvp=jvp,
-        sharded_kernel_axes="gather",
-        part_of=("xla_ffi_accelerate.sort", "xla_ffi_accelerate.unique"),
+        advanced=Advanced(
+            sharded_kernel_axes="gather",
+            part_of=("xla_ffi_accelerate.sort", "xla_ffi_accelerate.unique"),
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from xla_ffi_accelerate import _dtypes, _jit
 from xla_ffi_accelerate.numpy import _rows
 from xla_ffi_accelerate.numpy._nonzero import nonzero
-from xla_ffi_kit import lowering
+from xla_ffi_kit import extend
 
 
 class _Options(TypedDict, total=False):
@@ -122,7 +122,7 @@ def unique(
 
 
 def _is_known(x: jax.Array) -> bool:
-    return lowering.is_static(x.shape) and x.size > 0
+    return extend.is_static(x.shape) and x.size > 0
 
 
 @_jit.jit(static_argnums=(1, 2))

@@ -19,7 +19,7 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _dtypes, _jax
 from xla_ffi_accelerate._rule import Reason
-from xla_ffi_kit import lowering
+from xla_ffi_kit import extend
 
 # The words of an element's key, of any shape.
 _Key: TypeAlias = tuple[jax.Array, jax.Array]
@@ -33,7 +33,7 @@ def covers(keys: ShapedArray, alpha: ShapedArray, *, log_space: bool) -> Reason:
     del log_space
     if str(alpha.dtype) not in _dtypes.WIDE:
         return f"it is not written out for {alpha.dtype}"
-    if not lowering.is_static(keys.shape, alpha.shape):
+    if not extend.is_static(keys.shape, alpha.shape):
         return "its shape is symbolic"
     if not 0 < math.prod(alpha.shape) < 2**31:
         return "it counts from 1 to 2^31 elements"

@@ -15,6 +15,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,12 +26,13 @@ from xla_ffi_accelerate import (
     _break_even,
     _comparisons,
     _dtypes,
-    _handler,
     _loops,
 )
 from xla_ffi_accelerate._pads import Pad
 from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import small
+from xla_ffi_kit import FfiOp
 
 # XLA convolves fewer channels than this by a matrix product, whose order of
 # sums is another one.
@@ -39,6 +41,19 @@ _MIN_CHANNELS = 17
 _MIN_CLOSE_CHANNELS = 4
 # Written out, each product of a sum is an operation, which has to be compiled.
 _MAX_WRITTEN_OUT = 64
+
+
+_op, _gradient_op = (
+    FfiOp(
+        f"xla_ffi_accelerate.conv_general_dilated{suffix}",
+        results=lambda x, _, *, shape, **__: jax.ShapeDtypeStruct(
+            shape, x.dtype
+        ),
+        libraries=LIBRARIES,
+        attributes={"shape": None},
+    )
+    for suffix in ("", "_kernel_gradient")
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,20 +264,21 @@ def _convolve(
     base: jax.Array,
     window: jax.Array,
     *,
-    target: str,
+    op: FfiOp[jax.Array],
     is_fused: int | None = None,
     **parameters: object,
 ) -> jax.Array:
     conv = _matched(base, window, parameters)
+    attributes: dict[str, Any] = {}
+    if is_fused is not None:
+        attributes["is_fused"] = is_fused
     axes = conv.spatial
     if len(axes) == 1:  # one row
         axes = (_Spatial(1, 1, 1, (0, 0), 1, 1), *axes)
     images, kernels = [conv.batch], list[int]()
     if conv.is_gradient:
         images, kernels = kernels, images
-    (result,) = _handler.call(
-        target,
-        [((*images, *(s.result for s in axes), conv.channels), base.dtype)],
+    result = op(
         jax.lax.transpose(base, conv.base_axes).reshape(
             [conv.batch, *(s.base for s in axes), conv.channels]
         ),
@@ -273,7 +289,8 @@ def _convolve(
         padding=tuple(s.padding[0] for s in axes),
         base_dilation=tuple(s.base_dilation for s in axes),
         window_dilation=tuple(s.window_dilation for s in axes),
-        **({} if is_fused is None else {"is_fused": is_fused}),
+        shape=(*images, *(s.result for s in axes), conv.channels),
+        **attributes,
     )
     shape = [*(images or [1]), *(s.result for s in conv.spatial), conv.channels]
     back = tuple(np.argsort(conv.result_axes))
@@ -333,18 +350,19 @@ _PARAMS = params(
 
 
 def _rule(
-    why_not: Callable[[_Depthwise], Reason], kernel: str = "", **given: int
+    why_not: Callable[[_Depthwise], Reason],
+    op: FfiOp[jax.Array] = _op,
+    **given: int,
 ) -> Rule:
-    target = "xla_ffi_accelerate.conv_general_dilated" + kernel
     is_exact = why_not is _why_not_exact
     return Rule(
         _PRIMITIVE,
         _PARAMS,
         functools.partial(_covers, why_not=why_not),
-        functools.partial(_convolve, target=target, **given),  # type: ignore[arg-type]
+        functools.partial(_convolve, op=op, **given),  # type: ignore[arg-type]
         exact=is_exact,
         padded=_covers_padded if is_exact else None,
-        target=target,
+        target=op.name,
         test=_comparisons.CONVOLVED if is_exact else None,
     )
 
@@ -357,7 +375,7 @@ EXACT = _rule(_why_not_exact)
 OTHER = _rule(functools.partial(_why_not_close, is_gradient=False), is_fused=1)
 # XLA computes it for each pair of channels, and discards most of that.
 KERNEL_GRADIENT = _rule(
-    functools.partial(_why_not_close, is_gradient=True), "_kernel_gradient"
+    functools.partial(_why_not_close, is_gradient=True), _gradient_op
 )
 FEW_CHANNELS = small.rule(
     _PRIMITIVE,

@@ -7,17 +7,19 @@ for each matrix, which rounds as its build does: results are close.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _dtypes, _handler, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate import _break_even, _dtypes, _loops
+from xla_ffi_accelerate._rule import Reason, Rule, Typed, params
+from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import _matrices, small
+from xla_ffi_kit import FfiOp
 
 # The kernels keep a vector of matrices in the first-level cache.
 _MAX_ROWS = 16
@@ -161,27 +163,21 @@ def _covers_permutation(
     ) or small.unless_up_to(_MAX_WRITTEN_OUT, pivots.shape, "pivots")
 
 
-def _call(
-    name: str, *operands: jax.Array, like: str, **attributes: int
-) -> list[jax.Array]:
-    """Calls a handler; `like` has a letter for each result.
+def _vector(a: Typed, dtype: object = None) -> Typed:
+    return jax.ShapeDtypeStruct(a.shape[1:], dtype or a.dtype)
 
-    m: a matrix as the last operand. v, p: a vector of its elements' type, or
-    of pivots.
-    """
-    x = operands[-1]
-    kinds = {
-        "m": (x.shape, x.dtype),
-        "v": (x.shape[:-1], x.dtype),
-        "p": (x.shape[:-1], np.int32),
-    }
-    return _handler.call(
-        f"xla_ffi_accelerate.linalg_{name}",
-        [kinds[letter] for letter in like],
-        *operands,
-        batch=x.ndim - 2,
-        **attributes,
-    )
+
+def _op(
+    name: str, results: Callable[..., Typed | tuple[Typed, ...]]
+) -> FfiOp[Any]:
+    target = f"xla_ffi_accelerate.linalg_{name}"
+    return FfiOp(target, results=results, libraries=LIBRARIES)
+
+
+_cholesky_op = _op("cholesky", lambda a: a)
+_lu_op = _op("lu", lambda a: (a, *[_vector(a, np.int32)] * 2))
+_eigh_op = _op("eigh", lambda a, **_: (a, _vector(a)))
+_solve_op: FfiOp[jax.Array] = _op("triangular_solve", lambda a, b, **_: b)
 
 
 def _solve(
@@ -193,10 +189,9 @@ def _solve(
     transpose_a: bool,
     unit_diagonal: bool,
     **_: object,
-) -> list[jax.Array]:
-    return _call(
-        *("triangular_solve", a, b),
-        like="m",
+) -> jax.Array:
+    return _solve_op(
+        *(a, b),
         is_left=int(left_side),
         is_lower=int(lower),
         is_transposed=int(transpose_a),
@@ -208,7 +203,7 @@ def _rule(
     name: str,
     params: Sequence[frozenset[str]],
     covers: Callable[..., Reason],
-    call: Callable[..., Sequence[jax.Array]],
+    call: Callable[..., Any],
 ) -> Rule:
     return Rule(
         *(f"jax.lax.linalg.{name}_p", params, covers, call),
@@ -219,12 +214,10 @@ def _rule(
     )
 
 
-LU = _rule(
-    *("lu", params(), _covers, functools.partial(_call, "lu", like="mpp"))
-)
+LU = _rule(*("lu", params(), _covers, _lu_op))
 CHOLESKY = _rule(
     *("cholesky", params(), _covers),
-    functools.partial(_call, "cholesky", like="m"),
+    _cholesky_op,
 )
 TRIANGULAR_SOLVE = _rule(
     "triangular_solve",
@@ -246,7 +239,7 @@ EIGH = _rule(
     "eigh",
     params("algorithm", "lower", "sort_eigenvalues", "subset_by_index"),
     _covers_eigh,
-    lambda a, *, lower, **_: _call("eigh", a, like="mv", is_lower=int(lower)),
+    lambda a, *, lower, **_: _eigh_op(a, is_lower=int(lower)),
 )
 
 WRITTEN_OUT = [

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _comparisons, _dtypes, _handler
-from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, params
+from xla_ffi_accelerate import _break_even, _comparisons, _dtypes
+from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, Typed, params
+from xla_ffi_accelerate.libraries import LIBRARIES
+from xla_ffi_kit import Advanced, FfiOp
+
+DType: TypeAlias = np.dtype[np.generic]
 
 _INDICES = ("int32", "int64", "uint32", "uint64")
 # XLA unrolls the search of a shorter axis, and then searches as fast as it can
@@ -25,6 +30,47 @@ _MIN_LENGTH_HALF = 8  # f16 and bf16 are rounded one by one
 _MIN_SIZE = 1024
 
 
+def _first_of(num_axes: int) -> Advanced:
+    return Advanced(
+        sharded_kernel_axes="restore",
+        shape_attributes=lambda x, **_: {"axis": len(x.shape) - num_axes},
+    )
+
+
+@functools.cache
+def _argmax(num_axes: int) -> FfiOp[jax.Array]:
+    """Searches along the first of the last so many axes."""
+
+    def indices(x: Typed, *, of: str, index_dtype: DType) -> Typed:
+        return jax.ShapeDtypeStruct(x.shape[1:], index_dtype)
+
+    return FfiOp(
+        "xla_ffi_accelerate.argmax",
+        results=indices,
+        kernel_axes=num_axes,
+        libraries=LIBRARIES,
+        attributes={"index_dtype": None},
+        advanced=_first_of(num_axes),
+    )
+
+
+@functools.cache
+def cumulative(num_axes: int) -> FfiOp[jax.Array]:
+    """Accumulates along the first of the last so many axes."""
+
+    def like(x: Typed, *, op: str, reverse: int) -> Typed:
+        return x
+
+    axes = ",".join(f"n{i}" for i in range(num_axes))
+    return FfiOp(
+        "xla_ffi_accelerate.cumulative",
+        results=like,
+        axes=f"({axes})->({axes})",
+        libraries=LIBRARIES,
+        advanced=_first_of(num_axes),
+    )
+
+
 def _splits(axis: int, rank: int) -> bool:
     """Whether sharded operands stay in place where XLA leaves them there.
 
@@ -35,7 +81,7 @@ def _splits(axis: int, rank: int) -> bool:
 
 
 def _covers_search(
-    x: ShapedArray, *, axes: Sequence[int], index_dtype: np.dtype[np.generic]
+    x: ShapedArray, *, axes: Sequence[int], index_dtype: DType
 ) -> Reason:
     (axis,) = axes
     dtype = str(x.dtype)
@@ -51,20 +97,9 @@ def _covers_search(
 
 
 def _search(
-    x: jax.Array,
-    *,
-    of: str,
-    axes: Sequence[int],
-    index_dtype: np.dtype[np.generic],
-) -> list[jax.Array]:
-    (axis,) = axes
-    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    return _handler.call(
-        *("xla_ffi_accelerate.argmax", [(shape, index_dtype)], x),
-        row_batch=x.ndim - 1 if _splits(axis, x.ndim) else 0,
-        axis=axis,
-        of=of,
-    )
+    x: jax.Array, *, of: str, axes: Sequence[int], index_dtype: DType
+) -> jax.Array:
+    return _argmax(x.ndim - int(axes[0]))(x, of=of, index_dtype=index_dtype)
 
 
 def _covers_scan(
@@ -90,14 +125,8 @@ def _covers_scan(
 
 def _accumulate(
     x: jax.Array, *, op: str, axis: int, reverse: bool
-) -> list[jax.Array]:
-    return _handler.call(
-        *("xla_ffi_accelerate.cumulative", [(x.shape, x.dtype)], x),
-        row_batch=x.ndim - 1 if _splits(axis, x.ndim) else 0,
-        axis=axis,
-        op=op,
-        reverse=int(reverse),
-    )
+) -> jax.Array:
+    return cumulative(x.ndim - int(axis))(x, op=op, reverse=int(reverse))
 
 
 def _search_rule(of: str) -> Rule:

@@ -17,7 +17,7 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate._rule import Reason, Rule
 from xla_ffi_accelerate.rules import _elementary, _trigonometric
-from xla_ffi_kit import lowering
+from xla_ffi_kit import extend
 
 _DTYPES = ("float32", "bfloat16", "float16")
 
@@ -42,7 +42,7 @@ def _covers(
         return "only floats of at most 32 bits are computed faster"
     if any(aval.shape != shape for aval in avals):
         return "XLA makes roots and products of scalar exponents"
-    if not lowering.is_static(shape):
+    if not extend.is_static(shape):
         return "its shape is symbolic" if is_static else None
     if math.prod(shape) < min_size:
         return f"XLA is as fast for fewer than {min_size} elements"

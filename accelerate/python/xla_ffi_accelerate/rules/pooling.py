@@ -9,12 +9,21 @@ from collections.abc import Sequence
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _comparisons, _dtypes, _handler
+from xla_ffi_accelerate import _break_even, _comparisons, _dtypes
 from xla_ffi_accelerate._jax import Primitive
 from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate.libraries import LIBRARIES
+from xla_ffi_kit import FfiOp
 
 # The kernel looks at a window's elements one by one.
 _MAX_WINDOW = 1024
+
+
+_op: FfiOp[jax.Array] = FfiOp(
+    "xla_ffi_accelerate.select_and_scatter_add",
+    results=lambda source, operand, **_: operand,
+    libraries=LIBRARIES,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +105,7 @@ def _scatter(
     given = padding, window_dimensions, window_strides
     pool = _match(source.shape, operand.shape, *given)
     assert pool is not None  # a rule that covers it matches it
-    (result,) = _handler.call(
-        "xla_ffi_accelerate.select_and_scatter_add",
-        [(pool.shape, operand.dtype)],
+    result = _op(
         source.reshape(pool.pooled_shape),
         operand.reshape(pool.shape),
         window=pool.window,
@@ -114,6 +121,6 @@ SELECT_AND_SCATTER_ADD = Rule(
     params("padding", "select_prim", "window_dimensions", "window_strides"),
     _covers,
     _scatter,
-    target="xla_ffi_accelerate.select_and_scatter_add",
+    target=_op.name,
     test=_comparisons.POOLED,
 )

@@ -12,22 +12,26 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _comparisons, _handler, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate import _comparisons, _loops
+from xla_ffi_accelerate._rule import Axes, Reason, Rule, Typed, params
+from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import small
+from xla_ffi_kit import Advanced, FfiOp
 
-Axes: TypeAlias = Sequence[int]
+Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 # ((contracting of lhs, of rhs), (batch of lhs, of rhs)), as JAX has it.
 DimensionNumbers: TypeAlias = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 # Matrices, rows, products of a sum, columns.
 Sizes: TypeAlias = tuple[int, int, int, int]
+
+_TARGET = "xla_ffi_accelerate.dot_general"
 
 # Break-even sizes: where the sums are shorter, or the result has fewer rows and
 # columns, XLA has loops of its own in place of the calls; it multiplies several
@@ -102,6 +106,51 @@ def _as_fast(count: int, m: int, k: int, n: int) -> str:
     return f"XLA is as fast for {count} products of {m} x {k} and {k} x {n}"
 
 
+@functools.cache
+def _op(lhs_axes: int, rhs_axes: int) -> FfiOp[jax.Array]:
+    """The product of operands with so many axes after those of their batch.
+
+    `numbers` counts them without these.
+    """
+
+    def result(
+        lhs: Typed, rhs: Typed, *, numbers: DimensionNumbers, order: str
+    ) -> Typed:
+        shape = [lhs.shape[i] for i in numbers[1][0]]
+        for x, *axes in zip((lhs, rhs), *numbers, strict=True):
+            shape += [x.shape[i] for i in _others(x, *axes[0], *axes[1])]
+        return jax.ShapeDtypeStruct(shape, lhs.dtype)
+
+    def attributes(
+        lhs: Typed, rhs: Typed, *, numbers: DimensionNumbers, order: str
+    ) -> dict[str, Array]:
+        count = len(lhs.shape) - lhs_axes
+        contracting, batch = (
+            [np.array([i + count for i in axes], np.int64) for axes in pair]
+            for pair in numbers
+        )
+        lead = np.arange(count)
+        return {
+            "lhs_batch": np.append(lead, batch[0]),
+            "rhs_batch": np.append(lead, batch[1]),
+            "lhs_contracting": contracting[0],
+            "rhs_contracting": contracting[1],
+        }
+
+    sides = (
+        ",".join(f"{side}{i}" for i in range(count))
+        for side, count in (("l", lhs_axes), ("r", rhs_axes))
+    )
+    return FfiOp(
+        _TARGET,
+        results=result,
+        axes="({}),({})->()".format(*sides),
+        libraries=LIBRARIES,
+        attributes={"numbers": None},
+        advanced=Advanced(shape_attributes=attributes),
+    )
+
+
 def _multiply(
     lhs: jax.Array,
     rhs: jax.Array,
@@ -109,20 +158,17 @@ def _multiply(
     dimension_numbers: DimensionNumbers,
     order: str,
     **_: object,
-) -> list[jax.Array]:
+) -> jax.Array:
     contracting, batch = dimension_numbers
-    shape = [lhs.shape[i] for i in batch[0]]
-    for x, summed, shared in zip((lhs, rhs), contracting, batch, strict=True):
-        shape += [x.shape[i] for i in _others(x, *summed, *shared)]
-    return _handler.call(
-        *("xla_ffi_accelerate.dot_general", [(shape, lhs.dtype)], lhs, rhs),
-        batch=len(batch[0]) if _splits(dimension_numbers) else 0,
-        lhs_batch=tuple(batch[0]),
-        rhs_batch=tuple(batch[1]),
-        lhs_contracting=tuple(contracting[0]),
-        rhs_contracting=tuple(contracting[1]),
-        order=order,
+    count = 0
+    if _splits(dimension_numbers):
+        count, batch = len(batch[0]), ((), ())
+    numbers = tuple(
+        tuple(tuple(i - count for i in axes) for axes in pair)
+        for pair in (contracting, batch)
     )
+    op = _op(lhs.ndim - count, rhs.ndim - count)
+    return op(lhs, rhs, numbers=numbers, order=order)
 
 
 def _write_out(
@@ -153,8 +199,8 @@ def _write_out(
     return product.reshape(shape)
 
 
-def _others(x: jax.Array, *axes: int) -> list[int]:
-    return [i for i in range(x.ndim) if i not in axes]
+def _others(x: Typed, *axes: int) -> list[int]:
+    return [i for i in range(len(x.shape)) if i not in axes]
 
 
 def _splits(numbers: DimensionNumbers) -> bool:
@@ -173,7 +219,7 @@ DOT_GENERAL = Rule(
     ),
     functools.partial(_covers, why_not=_why_not_called),
     _multiply,
-    target="xla_ffi_accelerate.dot_general",
+    target=_TARGET,
     partitions=lambda *_, dimension_numbers, **__: _splits(dimension_numbers),
     test=_comparisons.MULTIPLIED,
 )

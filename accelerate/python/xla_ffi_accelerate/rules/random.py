@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _handler, _jax, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate import _jax, _loops
+from xla_ffi_accelerate._rule import Reason, Rule, Typed, params
+from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import _gamma
-from xla_ffi_kit import lowering
+from xla_ffi_kit import Advanced, FfiOp, extend
 
 # The dtype of Threefry's keys, as JAX writes it.
 _THREEFRY = "key<fry>"
@@ -40,6 +41,36 @@ _MAX_KEYS = 3
 _OWN = "XLA has JAX's own hash in the function of the loop"
 
 
+def _drawn(
+    keys: Typed, *, partitionable: bool, bit_width: int, shape: tuple[int, ...]
+) -> Typed:
+    return jax.ShapeDtypeStruct(shape, f"uint{bit_width}")
+
+
+_bits_op: FfiOp[jax.Array] = FfiOp(
+    "xla_ffi_accelerate.random_bits",
+    results=_drawn,
+    libraries=LIBRARIES,
+    attributes={"bit_width": None, "shape": None},
+)
+
+
+def _hashed(
+    key0: Typed, key1: Typed, counter0: Typed, counter1: Typed
+) -> tuple[Typed, Typed]:
+    return counter0, counter1
+
+
+_hash_op: FfiOp[tuple[jax.Array, ...]] = FfiOp(
+    "xla_ffi_accelerate.threefry2x32",
+    results=_hashed,
+    kernel_axes=0,
+    libraries=LIBRARIES,
+    shared=("key0", "key1"),
+    advanced=Advanced(batches_shared=True),
+)
+
+
 def _why_not_called(size: int) -> Reason:
     if not _loops.inside():
         return None
@@ -53,7 +84,7 @@ def _covers_bits(
 ) -> Reason:
     if str(keys.dtype) != _THREEFRY:
         return f"the kernel has no {keys.dtype}"
-    if not lowering.is_static(shape):
+    if not extend.is_static(shape):
         return "its shape is symbolic"
     size = math.prod(shape)
     is_blocked = size * bit_width // 32 >= _MAX_WORDS
@@ -64,13 +95,12 @@ def _covers_bits(
 
 def _bits(
     keys: jax.Array, *, bit_width: int, shape: tuple[int, ...]
-) -> list[jax.Array]:
-    dtype = np.dtype(f"uint{bit_width}")
-    return _handler.call(
-        "xla_ffi_accelerate.random_bits",
-        [((*keys.shape, *shape), dtype)],
+) -> jax.Array:
+    return _bits_op(
         jax.random.key_data(keys),
-        partitionable=np.bool_(_jax.is_threefry_partitionable()),
+        partitionable=_jax.is_threefry_partitionable(),
+        bit_width=bit_width,
+        shape=tuple(shape),
     )
 
 
@@ -83,16 +113,13 @@ def _size(*avals: ShapedArray) -> int:
     return math.prod(np.broadcast_shapes(*(aval.shape for aval in avals)))
 
 
-def _hash(*words: jax.Array) -> list[jax.Array]:
+def _hash(*words: jax.Array) -> tuple[jax.Array, ...]:
     shape = np.broadcast_shapes(*(x.shape for x in words))
     keys, counters = words[:2], words[2:]
     if any(key.shape for key in keys):  # not one for all counters
         keys = tuple(jnp.broadcast_to(k, shape) for k in keys)
     counters = tuple(jnp.broadcast_to(c, shape) for c in counters)
-    like = shape, np.uint32
-    return _handler.call(
-        "xla_ffi_accelerate.threefry2x32", [like, like], *keys, *counters
-    )
+    return _hash_op(*keys, *counters)
 
 
 @functools.cache
@@ -103,7 +130,7 @@ def _unrolled() -> _jax.Function:
 def _covers_in_place(*avals: ShapedArray) -> Reason:
     if not (_SINCE_0_12 and _loops.inside()):
         return None
-    is_static = lowering.is_static(*(aval.shape for aval in avals))
+    is_static = extend.is_static(*(aval.shape for aval in avals))
     is_small = is_static and _size(*avals) <= _MAX_IN_PLACE
     return None if is_small else _OWN
 
@@ -115,7 +142,7 @@ def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
     """
     hashed = _unrolled()(*words)
     shape = hashed[0].shape
-    is_small = lowering.is_static(shape) and math.prod(shape) <= _MAX_KEYS
+    is_small = extend.is_static(shape) and math.prod(shape) <= _MAX_KEYS
     if is_small and _loops.inside() and not _SINCE_0_12:
         return [_reduced(word) for word in hashed]
     kept: Sequence[jax.Array] = jax.lax.optimization_barrier(hashed)
@@ -147,14 +174,14 @@ RANDOM_BITS = Rule(
     params("bit_width", "shape"),
     _covers_bits,
     _bits,
-    target="xla_ffi_accelerate.random_bits",
+    target=_bits_op.name,
 )
 THREEFRY = Rule(
     "threefry2x32",
     params(),
     _covers_hash,
     _hash,
-    target="xla_ffi_accelerate.threefry2x32",
+    target=_hash_op.name,
 )
 # For programs that have to be plain HLO.
 UNROLLED_THREEFRY = Rule(

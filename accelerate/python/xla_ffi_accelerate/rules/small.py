@@ -21,7 +21,7 @@ from jax.core import ShapedArray
 from xla_ffi_accelerate import _dtypes, _loops
 from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, params
 from xla_ffi_accelerate.rules import sorting
-from xla_ffi_kit import lowering
+from xla_ffi_kit import extend
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 
@@ -53,7 +53,7 @@ def rule(
     """
 
     def covers_static(*avals: ShapedArray, **parameters: object) -> Reason:
-        if not lowering.is_static(*(aval.shape for aval in avals)):
+        if not extend.is_static(*(aval.shape for aval in avals)):
             return "its shape is symbolic"
         reason = covers(*avals, **parameters)
         if reason is None and in_loops and not _loops.inside():

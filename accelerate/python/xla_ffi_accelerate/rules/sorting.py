@@ -6,6 +6,7 @@ are applied before anything is lowered.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import jax
@@ -13,8 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _dtypes, _handler
-from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate import _break_even, _dtypes
+from xla_ffi_accelerate._rule import Reason, Rule, Typed, params
+from xla_ffi_accelerate.libraries import LIBRARIES
+from xla_ffi_accelerate.rules import lines
+from xla_ffi_kit import Advanced, FfiOp
 
 # XLA does not sort f32 for top_k: it has a selection of its own, which is as
 # fast for fewer elements unless many of them are selected.
@@ -30,19 +34,51 @@ _cast = jax.lax.bitcast_convert_type
 KEEPS_BF16_NANS = jax.__version_info__ >= (0, 11)
 
 
+def _sorted(*x: Typed, num_keys: int) -> tuple[Typed, ...]:
+    return x
+
+
+def _largest(x: Typed, *, k: int) -> tuple[Typed, Typed]:
+    shape = (*x.shape[:-1], k)
+    indices = jax.ShapeDtypeStruct(shape, np.int32)
+    return jax.ShapeDtypeStruct(shape, x.dtype), indices
+
+
+def _like(x: Typed, *, reverse: bool) -> Typed:
+    return x
+
+
+_RESTORE = Advanced(sharded_kernel_axes="restore")
+_sort_op, _top_k_op, _cumlogsumexp_op = (
+    FfiOp(
+        f"xla_ffi_accelerate.{name}",
+        results=results,
+        axes=axes,
+        libraries=LIBRARIES,
+        attributes=attributes,
+        advanced=_RESTORE,
+    )
+    for name, results, axes, attributes in (
+        ("sort", _sorted, "(n)->(n)", {}),
+        ("top_k", _largest, "(n)->(k),(k)", {"k": None}),
+        ("cumlogsumexp", _like, "(n)->(n)", {}),
+    )
+)
+
+
 def _along(
     axis: int,
-    function: Callable[..., list[jax.Array]],
+    function: Callable[..., jax.Array | Sequence[jax.Array]],
     arrays: Sequence[jax.Array],
 ) -> list[jax.Array]:
     """A function of rows, of arrays whose rows lie along `axis`."""
     rank = arrays[0].ndim
     if axis == rank - 1:
-        return function(*arrays)
+        return jax.tree.leaves(function(*arrays))
     order = [i for i in range(rank) if i != axis] + [axis]
     rows = [jax.lax.transpose(x, order) for x in arrays]
-    back = np.argsort(order)
-    return [_laid_out(jax.lax.transpose(x, back)) for x in function(*rows)]
+    back, found = np.argsort(order), jax.tree.leaves(function(*rows))
+    return [_laid_out(jax.lax.transpose(x, back)) for x in found]
 
 
 def _laid_out(x: jax.Array) -> jax.Array:
@@ -56,13 +92,7 @@ def _laid_out(x: jax.Array) -> jax.Array:
         return x
     # The largest of each one; only what calls a kernel has a layout of its own.
     bits = _cast(x, f"uint{x.dtype.itemsize * 8}")[..., None]
-    (copied,) = _handler.call(
-        *("xla_ffi_accelerate.cumulative", [(bits.shape, bits.dtype)], bits),
-        row_batch=x.ndim,
-        axis=x.ndim,
-        op="max",
-        reverse=0,
-    )
+    copied = lines.cumulative(1)(bits, op="max", reverse=0)
     return _cast(copied[..., 0], x.dtype)
 
 
@@ -84,15 +114,7 @@ def _covers_sort(
 def _sort(
     *operands: jax.Array, dimension: int, num_keys: int, **_: object
 ) -> list[jax.Array]:
-    def rows(*x: jax.Array) -> list[jax.Array]:
-        return _handler.call(
-            "xla_ffi_accelerate.sort",
-            [(y.shape, y.dtype) for y in x],
-            *x,
-            row_batch=x[0].ndim - 1,
-            num_keys=num_keys,
-        )
-
+    rows = functools.partial(_sort_op, num_keys=num_keys)
     if not KEEPS_BF16_NANS:
         return _along(dimension, rows, operands)
     # bf16 is moved as integers, and compared as f32: no bit of it changes.
@@ -150,16 +172,7 @@ def _covers_top_k(
 
 
 def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
-    def rows(x: jax.Array) -> list[jax.Array]:
-        shape = (*x.shape[:-1], k)
-        return _handler.call(
-            "xla_ffi_accelerate.top_k",
-            [(shape, x.dtype), (shape, np.int32)],
-            x,
-            row_batch=x.ndim - 1,
-        )
-
-    return _along(axis, rows, [x])
+    return _along(axis, functools.partial(_top_k_op, k=k), [x])
 
 
 def _covers_cumlogsumexp(x: ShapedArray, *, axis: int, **_: object) -> Reason:
@@ -169,13 +182,7 @@ def _covers_cumlogsumexp(x: ShapedArray, *, axis: int, **_: object) -> Reason:
 
 
 def _cumlogsumexp(x: jax.Array, *, axis: int, reverse: bool) -> list[jax.Array]:
-    def rows(x: jax.Array) -> list[jax.Array]:
-        return _handler.call(
-            *("xla_ffi_accelerate.cumlogsumexp", [(x.shape, x.dtype)], x),
-            row_batch=x.ndim - 1,
-            reverse=np.bool_(reverse),
-        )
-
+    rows = functools.partial(_cumlogsumexp_op, reverse=reverse)
     return _along(axis, rows, [x])
 
 
@@ -185,7 +192,7 @@ SORT = Rule(
     params("dimension", "is_stable", "num_keys"),
     _covers_sort,
     _sort,
-    target="xla_ffi_accelerate.sort",
+    target=_sort_op.name,
     partitions=True,
 )
 # Equal elements come by their index; likewise.
@@ -195,7 +202,7 @@ TOP_K = Rule(
     (frozenset({"axis", "k"}), frozenset({"axis", "is_stable", "k"})),
     _covers_top_k,
     _top_k,
-    target="xla_ffi_accelerate.top_k",
+    target=_top_k_op.name,
     partitions=True,
 )
 # The sums are of double precision, where XLA takes a logarithm and an
@@ -206,6 +213,6 @@ CUMLOGSUMEXP = Rule(
     _covers_cumlogsumexp,
     _cumlogsumexp,
     exact=False,
-    target="xla_ffi_accelerate.cumlogsumexp",
+    target=_cumlogsumexp_op.name,
     partitions=lambda x, **_: len(x.shape) > 1,
 )

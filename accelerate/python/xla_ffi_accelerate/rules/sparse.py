@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _break_even, _comparisons, _dtypes, _handler
-from xla_ffi_accelerate._rule import Reason, Rule, params
-from xla_ffi_accelerate.rules.products import Axes, DimensionNumbers
+from xla_ffi_accelerate import _break_even, _comparisons, _dtypes
+from xla_ffi_accelerate._rule import Axes, Reason, Rule, Typed, params
+from xla_ffi_accelerate.libraries import LIBRARIES
+from xla_ffi_accelerate.rules.products import DimensionNumbers
+from xla_ffi_kit import FfiOp
 
 # XLA fuses products of a BCOO matrix with few entries into the code around
 # them. Of a transposed matrix, whose indices are not sorted, it computes the
@@ -20,6 +22,24 @@ _SORTED_BCOO = 4  # times as many products as BCSR and a vector need
 _UNSORTED_BCOO = 64
 # JAX itself calls Eigen for the product of a BCSR matrix and a matrix.
 _BCSR_BY_EIGEN = 64
+
+
+def _result(data: Typed, shape: Axes) -> Typed:
+    return jax.ShapeDtypeStruct(shape, data.dtype)
+
+
+_bcoo_op, _bcsr_op = (
+    FfiOp(
+        f"xla_ffi_accelerate.{name}_dot_general",
+        results=result,
+        libraries=LIBRARIES,
+        attributes={"shape": None},
+    )
+    for name, result in (
+        ("bcoo", lambda x, i, rhs, *, shape, **_: _result(x, shape)),
+        ("bcsr", lambda x, i, starts, rhs, *, shape: _result(x, shape)),
+    )
+)
 
 
 class _SparseInfo(Protocol):
@@ -120,10 +140,9 @@ def _covers(
 
 def _multiply(
     *operands: jax.Array,
-    target: str,
+    op: FfiOp[jax.Array],
     dimension_numbers: DimensionNumbers,
     lhs_spinfo: _SparseInfo,
-    has_contracting: bool,
     **__: object,
 ) -> jax.Array:
     """Calls the handler, which takes one batch dimension."""
@@ -138,29 +157,30 @@ def _multiply(
     rhs = rhs.transpose((*first, *kept))
     count = math.prod(rhs.shape[: len(rhs_batch)])
     result = math.prod(lead), rows, math.prod(columns)
-    attributes = {"contracting": lhs_contracting[0] - batch}
-    (products,) = _handler.call(
-        target,
-        [(result, rhs.dtype)],
+    attributes: dict[str, Any] = {}
+    if op is _bcoo_op:
+        attributes["contracting"] = lhs_contracting[0] - batch
+    products = op(
         *(
             x.reshape(math.prod(x.shape[:batch]), *x.shape[batch:])
             for x in operands[:-1]
         ),
         rhs.reshape(count, rhs.shape[len(rhs_batch)], math.prod(columns)),
-        **(attributes if has_contracting else {}),
+        shape=result,
+        **attributes,
     )
     return products.reshape([*lead, rows, *columns])
 
 
 def _rule(name: str, module: str = "") -> Rule:
     is_bcoo = name == "bcoo"
-    target = f"xla_ffi_accelerate.{name}_dot_general"
+    op = _bcoo_op if is_bcoo else _bcsr_op
     return Rule(
         f"jax.experimental.sparse{module}.{name}_dot_general_p",
         params("dimension_numbers", "lhs_spinfo", "preferred_element_type"),
         _covers_bcoo if is_bcoo else _covers_bcsr,
-        functools.partial(_multiply, target=target, has_contracting=is_bcoo),
-        target=target,
+        functools.partial(_multiply, op=op),
+        target=op.name,
         test=_comparisons.BCOO if is_bcoo else _comparisons.BCSR,
     )
 

@@ -6,50 +6,45 @@ arXiv:1910.07467. The handlers are in `xla_ffi/ops/rms_norm`.
 
 from __future__ import annotations
 
-from typing import overload
+from collections.abc import Callable
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from xla_ffi_kit import _check, _dtypes
+from xla_ffi_kit.ops.rms_norm import _reference
 from xla_ffi_kit.ops.rms_norm._ops import (
-    PLAIN,
-    RESIDUAL,
-    WEIGHT,
-    Forward,
     rms_norm_bwd_op,
     rms_norm_fwd_op,
+    rms_norm_in_place_op,
     rms_norm_op,
-    rms_norm_recompute_bwd_op,
     rms_norm_weight_bwd_op,
     rms_norm_weight_jvp_op,
-    rms_norm_weight_residual_bwd_op,
 )
 
 __all__ = [
-    "PLAIN",
-    "RESIDUAL",
-    "WEIGHT",
-    "Forward",
     "check",
     "rms_norm",
     "rms_norm_bwd_op",
     "rms_norm_fwd_op",
+    "rms_norm_in_place_op",
     "rms_norm_op",
-    "rms_norm_recompute_bwd_op",
     "rms_norm_weight_bwd_op",
     "rms_norm_weight_jvp_op",
-    "rms_norm_weight_residual_bwd_op",
 ]
 
 _NAME = "xla_ffi_kit.rms_norm"
+_NAMES = (*_dtypes.FLOATS, *_dtypes.COMPLEX)
+_DTYPES = frozenset(map(jnp.dtype, _NAMES))
 
 
 def check(op: str, x: ArrayLike, eps: object) -> tuple[jax.Array, float]:
     """Checks the arguments that all variants of the operation share."""
     x = _check.array(op, "x", x)
-    _check.dtype(op, "x", x, (*_dtypes.FLOATS, *_dtypes.COMPLEX))
+    if x.dtype not in _DTYPES:  # which is faster than to ask for its name
+        _check.dtype(op, "x", x, _NAMES)
     _check.min_rank(op, "x", x, 1)
     _check.non_empty_axis(op, "x", x, -1)
     return x, _check.non_negative_number(op, "eps", eps)
@@ -98,8 +93,8 @@ def rms_norm(
     (f64 for f64), and the result is rounded once.
 
     Args:
-      x: `[..., N]`, N >= 1; float16, bfloat16, float32, float64, complex64 or
-        complex128.
+      x: `[..., N]`, N >= 1; float16, bfloat16, float32 or float64, which the
+        handlers take, or complex64 or complex128, which run plain JAX.
       weight: `[N]`, of x's dtype; default: none.
       residual: an array with x's shape and dtype, which is added to x before
         the sum is normalized.
@@ -119,17 +114,17 @@ def rms_norm(
         the wrong shape, or `eps` is negative or not finite.
     """
     x, eps = check(_NAME, x, eps)
-    operands, ops = [x], PLAIN
     if weight is not None:
-        operands, ops = [x, _check_weight(_NAME, weight, x)], WEIGHT
+        weight = _check_weight(_NAME, weight, x)
     if residual is not None:
         residual = _check.array(_NAME, "residual", residual)
         _check.same_dtype(_NAME, "residual", residual, "x", x)
         _check.shape(_NAME, "residual", residual, x.shape)
         if weight is None:  # one pass, and the product is exact
-            operands.append(jnp.ones(x.shape[-1:], x.dtype))
-        operands.append(residual)
-        ops = RESIDUAL
-    op = ops.in_place_op if in_place else ops.op
-    results: jax.Array | tuple[jax.Array, jax.Array] = op(*operands, eps=eps)
+            weight = jnp.ones(x.shape[-1:], x.dtype)
+    run: Callable[..., Any] = rms_norm_in_place_op if in_place else rms_norm_op
+    if x.dtype.kind == "c":
+        run = _reference.forward
+    results: jax.Array | tuple[jax.Array, jax.Array]
+    results = run(x, weight, residual, eps=eps)
     return results

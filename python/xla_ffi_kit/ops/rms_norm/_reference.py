@@ -1,6 +1,7 @@
 """RMS normalization and its derivatives in plain JAX.
 
-Every operand but x may be absent, as in the handlers.
+Complex numbers, which no handler takes, run the forward, and its derivatives
+are JAX's.
 """
 
 from __future__ import annotations
@@ -30,47 +31,66 @@ def finish(y: jax.Array, h: jax.Array, weight: jax.Array | None) -> jax.Array:
     return y.astype(h.dtype)
 
 
+def forward_with_scale(
+    x: jax.Array,
+    weight: jax.Array | None = None,
+    residual: jax.Array | None = None,
+    *,
+    eps: float,
+) -> tuple[jax.Array, ...]:
+    """Returns y, the sum if there is a residual, and the scale of each row."""
+    h = x if residual is None else rounded(x + residual)
+    wide = widen(h)
+    power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)
+    scale = jax.lax.rsqrt(power + jnp.asarray(eps, power.dtype))
+    y = finish((wide * scale[..., None]).astype(wide.dtype), h, weight)
+    return (y, scale) if residual is None else (y, h, scale)
+
+
 def forward(
     x: jax.Array,
     weight: jax.Array | None = None,
     residual: jax.Array | None = None,
     *,
     eps: float,
-) -> dict[str, jax.Array]:
-    """Returns y, the sum that is normalized, and the scale of each row."""
-    h = x if residual is None else rounded(x + residual)
-    wide = widen(h)
-    power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)
-    scale = jax.lax.rsqrt(power + jnp.asarray(eps, power.dtype))
-    y = finish((wide * scale[..., None]).astype(wide.dtype), h, weight)
-    return {"y": y, "sum": h, "scale": scale}
+) -> jax.Array | tuple[jax.Array, ...]:
+    """Returns y, or y and the sum if there is a residual."""
+    results = forward_with_scale(x, weight, residual, eps=eps)[:-1]
+    return results if len(results) > 1 else results[0]
 
 
 def backward(
     x: jax.Array,
     ct: jax.Array,
     scale: jax.Array | None = None,
-    weight: jax.Array | None = None,
-    ct_sum: jax.Array | None = None,
     *,
     eps: float | None = None,
-) -> dict[str, jax.Array]:
-    """The cotangents of x and weight, from those of y and the sum."""
+) -> jax.Array:
+    """The cotangent of x, from that of y, and the scale or eps."""
     if scale is None:
         assert eps is not None
-        scale = forward(x, eps=eps)["scale"]
-    wide, g = widen(x), widen(ct)
-    if weight is not None:
-        g = widen(weight) * g
-    s = scale[..., None]
-    mean = jnp.mean(jnp.real(wide * g), axis=-1, keepdims=True)
-    dx = s * g - jnp.conj(wide) * (s * s * s * mean)
+        scale = forward_with_scale(x, eps=eps)[-1]
+    return _backward(x, widen(ct), scale).astype(x.dtype)
+
+
+def backward_with_weight(
+    x: jax.Array,
+    ct: jax.Array,
+    scale: jax.Array,
+    weight: jax.Array,
+    ct_sum: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array]:
+    """The cotangents of x and weight, from those of y and the sum."""
+    dx = _backward(x, widen(weight) * widen(ct), scale)
     if ct_sum is not None:
         dx = dx + widen(ct_sum)
-    return {
-        "dx": dx.astype(x.dtype),
-        "dweight": weight_backward(x, ct, scale),
-    }
+    return dx.astype(x.dtype), weight_backward(x, ct, scale)
+
+
+def _backward(x: jax.Array, g: jax.Array, scale: jax.Array) -> jax.Array:
+    wide, s = widen(x), scale[..., None]
+    mean = jnp.mean(wide * g, axis=-1, keepdims=True)
+    return s * g - wide * (s * s * s * mean)
 
 
 def weight_backward(x: jax.Array, ct: jax.Array, scale: jax.Array) -> jax.Array:
@@ -88,7 +108,7 @@ def jvp(
 ) -> tuple[jax.Array, jax.Array]:
     """The tangents of y and of what is normalized, x itself."""
     wide, wide_dx, scale = widen(x), widen(dx), scale[..., None]
-    mean = jnp.mean(jnp.real(jnp.conj(wide) * wide_dx), axis=-1, keepdims=True)
+    mean = jnp.mean(wide * wide_dx, axis=-1, keepdims=True)
     dy = scale * wide_dx - wide * (scale * scale * scale * mean)
     dy = widen(weight) * dy + wide * scale * widen(dweight)
     return dy.astype(x.dtype), dx
@@ -96,5 +116,5 @@ def jvp(
 
 def scale_jvp(x: jax.Array, dx: jax.Array, scale: jax.Array) -> jax.Array:
     """The tangent of the scale, from that of x."""
-    power = jnp.mean(jnp.real(jnp.conj(widen(x)) * widen(dx)), axis=-1)
+    power = jnp.mean(widen(x) * widen(dx), axis=-1)
     return -(scale * scale * scale) * power

@@ -1,0 +1,125 @@
+"""What a library offers: the rows of a handler table, or capsules."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from xla_ffi_kit.library import c_api
+from xla_ffi_kit.library.signature import Signature, read
+
+# XLA's name of a platform in the handler table -> JAX's name of it.
+PLATFORMS = {"Host": "cpu", "CUDA": "cuda", "ROCM": "rocm"}
+
+STAGES = ("instantiate", "prepare", "initialize", "execute")
+
+# Target -> a capsule, or stage -> capsule, as `jax.ffi.register_ffi_target`
+# takes them.
+Registrations: TypeAlias = Mapping[str, object]
+
+
+@dataclasses.dataclass(frozen=True)
+class Handler:
+    """A custom call target of a library on one platform."""
+
+    name: str  # e.g. "xla_ffi_kit.rms_norm"
+    platform: str  # JAX's name of it: "cpu", "cuda"
+    stages: dict[str, int]  # stage, "execute" among them -> function's address
+    signature_at: int | None = None  # the address of its signature
+
+    def metadata(self) -> c_api.Metadata:
+        """The FFI version and traits that the handler was compiled with."""
+        return c_api.read_metadata(self.stages["execute"])
+
+    def signature(self) -> Signature | None:
+        """The handler's signature; None if its library does not state it."""
+        return read(self.signature_at) if self.signature_at else None
+
+
+@dataclasses.dataclass(frozen=True)
+class StateType:
+    """A user-defined type that handlers of a library keep as state."""
+
+    name: str
+    platform: str
+    type_id: int
+    type_info: int
+
+
+def handlers_in(table: c_api.HandlerTable) -> Iterator[Handler]:
+    """The handlers of all platforms."""
+    for i in range(table.num_handlers):
+        # The library's own stride: its rows may be longer than this reader's,
+        # and shorter.
+        at = table.handlers + i * table.handler_size
+        entry = c_api.HandlerEntry.from_address(at)
+        stages = {s: getattr(entry, s) for s in STAGES if getattr(entry, s)}
+        has_signature = table.handler_size >= ctypes.sizeof(entry)
+        yield Handler(
+            entry.name.decode(),
+            _jax_platform(entry),
+            stages,
+            entry.signature if has_signature else None,
+        )
+
+
+def types_in(table: c_api.HandlerTable) -> Iterator[StateType]:
+    """The state types of all platforms."""
+    for i in range(table.num_types):
+        entry = c_api.TypeEntry.from_address(table.types + i * table.type_size)
+        name, platform = entry.name.decode(), _jax_platform(entry)
+        yield StateType(name, platform, entry.type_id, entry.type_info)
+
+
+def _jax_platform(entry: c_api.HandlerEntry | c_api.TypeEntry) -> str:
+    name: str = entry.platform.decode()
+    return PLATFORMS.get(name, name.lower())
+
+
+def of_capsules(registrations: Registrations, platform: str) -> list[Handler]:
+    """The handlers that an extension module offers."""
+    where = "HandlerLibrary.from_capsules"
+    if platform not in PLATFORMS.values():
+        raise ValueError(
+            f"{where}: argument platform: expected "
+            f"{', '.join(PLATFORMS.values())}, got {platform!r}"
+        )
+    if not isinstance(registrations, Mapping) or not registrations:
+        raise TypeError(
+            f"{where}: argument registrations: expected a mapping of targets "
+            f"to capsules, got {registrations!r}"
+        )
+    return [
+        Handler(target, platform, _stages(f"{where}: target {target!r}", given))
+        for target, given in registrations.items()
+    ]
+
+
+def _stages(where: str, given: object) -> dict[str, int]:
+    capsules = given if isinstance(given, Mapping) else {"execute": given}
+    if not {"execute"} <= capsules.keys() <= set(STAGES):
+        raise TypeError(
+            f"{where}: expected stages of {', '.join(STAGES)}, execute among "
+            f"them, got {sorted(capsules)}"
+        )
+    try:
+        return {stage: address_of(c) for stage, c in capsules.items()}
+    except TypeError as error:
+        raise TypeError(f"{where}: {error}") from None
+
+
+_name = ctypes.pythonapi.PyCapsule_GetName
+_name.restype, _name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def address_of(capsule: object) -> int:
+    """Returns the address in a capsule; TypeError for anything else."""
+    if type(capsule).__name__ != "PyCapsule":
+        raise TypeError(f"expected a PyCapsule, got {capsule!r}")
+    address: int = _pointer(capsule, _name(capsule))
+    return address

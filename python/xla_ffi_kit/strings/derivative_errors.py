@@ -1,0 +1,52 @@
+"""Says of a compiler's error in a derivative what to write instead."""
+
+from __future__ import annotations
+
+import re
+
+# What the error says -> the remedy.
+_VALUE = (
+    "write kit::value(x) where no derivative is meant, as for an index or a "
+    "message"
+)
+_AUTO = (
+    "declare variables and results of lambdas as A instead of auto, and write "
+    "A(...) around the branches of `?:`, or kit::where(c, a, b)"
+)
+_REMEDIES = (
+    (
+        r"operands to .*\?:|incompatible operand types|inconsistent|deduced"
+        r"|call to .kit::Expression|kit::Expression.* is not|ambiguous",
+        _AUTO,
+    ),
+    (
+        r"to .(const )?(double|float). in (init|assign)"
+        r"|no viable conversion .* to .(const )?(double|float)",
+        "declare it as A instead of double or float; or " + _VALUE,
+    ),
+    (
+        r"to .(const )?(double|float)\b|no matching function|no known conv",
+        "take a function of std:: that docs/derivatives.md lists, or a "
+        "template, as no C function computes a derivative; or " + _VALUE,
+    ),
+    (
+        r"must be constructible|is_constructible",
+        "make it a container of A instead of double or float; or " + _VALUE,
+    ),
+    (
+        r"cannot convert|invalid .*cast|subscript|operator\[\]|no viable conv",
+        "a number that knows its derivative does not become another: " + _VALUE,
+    ),
+)
+_NUMBER = re.compile(r"kit::(Dual|Var|Expression)<")
+
+
+def explain(error: str) -> str:
+    """The error with its remedy, if it is one of numbers with derivatives."""
+    if not _NUMBER.search(error):
+        return error
+    remedy = next(
+        (text for pattern, text in _REMEDIES if re.search(pattern, error)),
+        _VALUE,
+    )
+    return f'{error}\nderivatives="kernel" takes types of the kit: {remedy}'

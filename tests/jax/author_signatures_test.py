@@ -1,0 +1,181 @@
+"""What the handlers of authors say that they take, and who reads it: those of
+new_op's template, of KIT_DEFINE_HANDLER in a file, and of strings."""
+
+import importlib.util
+
+import inline_data  # noqa: F401  a cache of the test's own
+import jax
+import jax.numpy as jnp
+import new_op
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit.__main__ import main
+
+TWICE = """
+#include "xla_ffi/inline/kit.h"
+template <typename T>
+void Scale(kit::In<T> x, kit::In<int32_t> times, double factor, kit::Out<T> y) {
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = T(times[i] * factor * x[i]);
+}
+KIT_DEFINE_HANDLER(ScaleHandler, "x times -> y", "factor", Scale<float>,
+                   Scale<double>);
+"""
+FROM = "as the handler author.{} of swish_cpu.so takes"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The author's, with the files of new_op and the library."""
+    folder = tmp_path_factory.mktemp("author")
+    written = new_op.files_of_user("author", ".", "swish", False)
+    for path, text in written.items():
+        (folder / path).write_text(text)
+    (folder / "scale.cc").write_text(TWICE)
+    status = main(
+        [
+            "build",
+            *(str(folder / file) for file in ("swish.cc", "scale.cc")),
+            *("-o", str(folder / "swish_cpu.so")),
+            *("--handler", "author.swish=AuthorSwishCpu"),
+            *("--handler", "author.scale=ScaleHandler"),
+        ]
+    )
+    assert status == 0
+    return folder
+
+
+def define(folder, text):
+    """The operation of a module with this text, beside the library."""
+    path = folder / f"module_{abs(hash(text))}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_template_is_an_operation_with_pip_alone(folder):
+    swish = define(folder, (folder / "swish.py").read_text()).swish
+    x = np.linspace(-9, 9, 12).reshape(3, 4)
+    want = x / (1 + np.exp(-1.5 * x))
+    np.testing.assert_allclose(swish(np.float32(x), beta=1.5), want, 1e-5)
+    text = jax.jit(lambda x: swish(x, beta=1.5)).lower(jnp.ones(3)).as_text()
+    assert "@author.swish(" in text
+    with pytest.raises(TypeError, match="swish: operand x: expected dtype"):
+        swish(np.int32([1]), beta=1.5)
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong", "said"),
+    [
+        (
+            "*, beta: float",
+            "*, beat: float",
+            "author.swish: attributes: expected {beta}, "
+            f"{FROM.format('swish')} them, got {{beat}}",
+        ),
+        (
+            "x: jax.Array,",
+            "x: jax.Array, y: jax.Array,",
+            "author.swish: reference: expected 1 operands, (x), "
+            f"{FROM.format('swish')} them, got 2: (x, y)",
+        ),
+        (
+            "_reference,\n",
+            '_reference,\n    attributes={"beta": "f32"},\n',
+            "author.swish: attribute beta: expected the type f64, "
+            f"{FROM.format('swish')} it, got f32",
+        ),
+        (
+            "_reference,\n",
+            '_reference,\n    dtypes=["float32", "int8"],\n',
+            "author.swish: dtypes: expected one of f16, bf16, f32, f64 for "
+            f"operand x, {FROM.format('swish')} it, got s8",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_handler_is_an_error_where_it_is_defined(
+    folder, line, wrong, said
+):
+    text = (folder / "swish.py").read_text()
+    assert line in text
+    with pytest.raises(ValueError) as caught:
+        define(folder, text.replace(line, wrong))
+    assert str(caught.value) == said
+
+
+def test_a_handler_of_plain_functions_says_it_too(folder):
+    library = xla_ffi_kit.HandlerLibrary(folder / "swish_cpu.so")
+    told = library.signature("author.scale")
+    assert str(told) == (
+        "ScaleHandler(x: f32|f64[any shape], times: s32[any shape], *, factor: "
+        "f64) -> y: f32|f64[any shape]"
+    )
+    assert told.combinations == (("f32", "s32"), ("f64", "s32"))
+
+    def reference(x, times, *, factor):
+        return times * factor * x
+
+    def scale(reference):
+        return xla_ffi_kit.FfiOp(
+            "author.scale", reference, kernel_axes=0, libraries=library
+        )
+
+    got = scale(reference)(np.float32([1, 2]), np.int32([3, 4]), factor=0.5)
+    np.testing.assert_array_equal(got, [1.5, 4])
+    with pytest.raises(TypeError, match="operand times: expected dtype int32"):
+        scale(reference)(np.float32([1, 2]), np.float32([3, 4]), factor=0.5)
+    with pytest.raises(ValueError) as caught:
+        scale(lambda x, times, *, factors: times * factors * x)
+    assert str(caught.value) == (
+        "author.scale: attributes: expected {factor}, "
+        f"{FROM.format('scale')} them, got {{factors}}"
+    )
+
+
+def refuses(folder, target, operands, like, **attributes):
+    """The error of a call that no operation has seen before."""
+    call = jax.ffi.ffi_call(target, like)
+    with pytest.raises(Exception) as caught:
+        jax.block_until_ready(call(*operands, **attributes))
+    return str(caught.value)
+
+
+def test_handlers_refuse_other_calls(folder):
+    swish = define(folder, (folder / "swish.py").read_text()).swish
+    x = np.float32([1, 2])
+    swish(x, beta=1.0)  # registers it
+    three = jax.ShapeDtypeStruct((3,), x.dtype)
+    assert "result y: expected shape (2) like operand x, got shape (3)" in (
+        refuses(folder, "author.swish", [x], three, beta=1.0)
+    )
+    product = xla_ffi_kit.elementwise("x * y", dtypes="f32 f64")(
+        lambda x, y: x * y
+    )
+    (library,) = product.spec.libraries
+    assert str(library.signature(library.target)) == (
+        "lambda(x: f32|f64[...], y: f32|f64[...]) -> result: f32|f64[...]"
+    )
+    product(x, x)
+    assert (
+        "lambda: result result: expected shape (...), with the batch axes of "
+        "those before it, got shape (3)"
+    ) in refuses(folder, library.target, [x, x], three)
+
+
+def test_rows_say_the_axes_of_a_row():
+    @xla_ffi_kit.rows(
+        "y[0] = x[0] * w[0];", results=["y"], dtypes="f32", shared="w"
+    )
+    def first(x, w):
+        return x[..., :1] * w[:1]
+
+    (library,) = first.spec.libraries
+    assert str(library.signature(library.target)) == (
+        "first(x: f32[..., a], w: f32[b]) -> y: f32[any shape]"
+    )
+    np.testing.assert_array_equal(
+        first(np.float32([[2, 0], [3, 0]]), np.float32([5, 1])), [[10], [15]]
+    )

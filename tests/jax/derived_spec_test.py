@@ -1,0 +1,229 @@
+"""What an operation takes over from its handler's signature."""
+
+import dataclasses
+import pathlib
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import Advanced, FfiOp
+from xla_ffi_kit.library.handler_library import Handler
+from xla_ffi_kit.ops.rms_norm import rms_norm_bwd_op
+from xla_ffi_kit.testing import CHECKS, Case, check_op
+
+HERE = pathlib.Path(__file__).parent
+LIBRARY = xla_ffi_kit.HandlerLibrary(HERE / "test_handlers.so")
+CPU = xla_ffi_kit.ops.LIBRARIES[0]
+RELU, NORM = "xla_ffi_kit.relu", "xla_ffi_kit.rms_norm"
+X = np.float32([[1, -2, 3]])
+
+
+def norm(x, weight=None, residual=None, *, eps=1e-6):
+    h = x if residual is None else x + residual
+    y = h * jax.lax.rsqrt(jnp.mean(h * h, -1, keepdims=True) + eps)
+    y = y if weight is None else y * weight
+    return y if residual is None else (y, h)
+
+
+def test_name_reference_and_library_are_a_whole_spec():
+    relu = FfiOp(RELU, jax.nn.relu, libraries=CPU)
+    assert relu.spec.kernel_axes == (0,)
+    names = {"values", "vmap", "handler", "grad", "memory of results"}
+    check_op(relu, [Case("float32[2,3]")], skip=set(CHECKS) - names)
+    with pytest.raises(TypeError) as caught:
+        relu(np.zeros(3, np.uint8))
+    assert str(caught.value) == (
+        "xla_ffi_kit.relu: operand x: expected dtype float8_e5m2, float16, "
+        "bfloat16, float32, float64, int8, int16, int32, int64, got uint8"
+    )
+
+
+def test_optional_and_shared_operands_attributes_and_names():
+    op = FfiOp(NORM, norm, libraries=CPU, aliases={"x": "y", "residual": "sum"})
+    assert op.spec.shared == (1,) and op.spec.kernel_axes == (1, 1, 1)
+    assert op.spec.attributes == {"eps": np.float64}
+    assert op.spec.input_output_aliases == {0: 0, 2: 1}
+    alone = op.given(X, None, None).spec
+    assert alone.input_output_aliases == {0: 0}
+    assert alone.result_names == ("y", "scale")
+    w = np.float32([1, 2, 3])
+    for given in ((X,), (X, w), (X, w, X)):
+        text = jax.jit(op).lower(*given).as_text()
+        assert f"@{NORM}(" in text and "output_operand_alias" in text
+        got, want = (jax.tree.leaves(f(*given)) for f in (op, norm))
+        np.testing.assert_allclose(got[0], want[0], 1e-6)
+    got = jax.vmap(op)(X[None], w[None])
+    np.testing.assert_allclose(got, norm(X, w)[None], 1e-6)
+    with pytest.raises(TypeError, match="weight: expected dtype float32 as op"):
+        op(X, np.float16(w))
+
+
+def test_a_dtype_to_add_up_in():
+    half = jnp.ones((2, 3), jnp.bfloat16)
+    scale = jnp.ones(2, jnp.float32)
+    assert rms_norm_bwd_op(half, half, scale).dtype == jnp.bfloat16
+    with pytest.raises(TypeError, match="float32 to add up operand x, got bfl"):
+        rms_norm_bwd_op(half, half, half[:, 0])
+
+
+def test_types_of_attributes():
+    def takes_all(x, weight, *, axis, count, eps, mode, strides):
+        return x, x[..., 0]
+
+    op = FfiOp("test.signed", takes_all, kernel_axes=1, libraries=LIBRARY)
+    assert op.spec.attributes == {
+        "axis": np.int64,
+        "count": np.int64,
+        "eps": np.float64,
+        "mode": str,
+        "strides": (np.int64,),
+    }
+    # A declared type is compared, the others follow.
+    op = FfiOp(
+        NORM, norm, kernel_axes=1, libraries=CPU, attributes={"eps": np.float32}
+    )
+    assert op.spec.attributes == {"eps": np.float32}
+
+
+def test_results_and_operands_by_name():
+    def define(**options):
+        FfiOp(NORM, norm, kernel_axes=1, libraries=CPU, **options)
+
+    for options, said in (
+        ({"aliases": {"x": "yy"}}, "aliases: expected 'y', got 'yy'"),
+        (
+            {"aliases": {"x": "z"}},
+            "aliases: expected a name of the results y, sum, scale, got 'z'",
+        ),
+        ({"linear": "weihgt"}, "linear: expected 'weight', got 'weihgt'"),
+        (
+            {"advanced": Advanced(input_layouts={"resid": (0,)})},
+            "input_layouts: expected 'residual', got 'resid'",
+        ),
+    ):
+        with pytest.raises(ValueError) as caught:
+            define(**options)
+        assert str(caught.value) == f"{NORM}: {said}"
+
+
+ASKS = "axes, kernel_axes: expected one of them, such as '(n)->(n)' or 1"
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "said"),
+    [
+        (
+            "test.double",
+            {"libraries": LIBRARY},
+            f"{ASKS}, as no signature tells: the handler test.double of "
+            "test_handlers.so states none, got none",
+        ),
+        (
+            "test.double",
+            {"libraries": LIBRARY, "kernel_axes": 1},
+            "attributes: expected the types of axis, eps, as no signature "
+            "tells: the handler test.double of test_handlers.so states none, "
+            "got none",
+        ),
+        (
+            "test.typo",
+            {"libraries": LIBRARY, "kernel_axes": 1},
+            "attributes: expected the types of axis, eps, as no signature "
+            "tells: no library has a handler test.typo, got none",
+        ),
+        (
+            "test.registered",
+            {"attributes": {"axis": np.int64, "eps": np.float64}},
+            f"{ASKS}, as no signature tells: no library with its handler is "
+            "given, got none",
+        ),
+    ],
+)
+def test_what_no_signature_tells_is_asked_for(target, options, said):
+    def reference(x, weight, *, axis, eps):
+        return x
+
+    with pytest.raises(TypeError) as caught:
+        FfiOp(target, reference, **options)
+    assert str(caught.value) == f"{target}: {said}"
+
+
+def test_a_default_none_that_the_handler_does_not_take():
+    with pytest.raises(ValueError) as caught:
+        FfiOp(f"{NORM}_bwd", lambda x, ct=None: x, kernel_axes=1, libraries=CPU)
+    assert str(caught.value) == (
+        f"{NORM}_bwd: operand ct: expected no default None, as the handler "
+        f"{NORM}_bwd of xla_ffi_kit_cpu.so takes them, got one"
+    )
+    with pytest.raises(ValueError, match="expected 1 to 3 operands, .x, weig"):
+        FfiOp(NORM, lambda *xs: xs[0], kernel_axes=1, libraries=CPU)
+
+
+def test_dtypes_of_repeated_operands(monkeypatch):
+    """Each of them has its own."""
+    read = Handler.signature
+
+    def signature(handler):
+        found = read(handler)
+        (x,) = found.operands
+        operand = dataclasses.replace(x, is_repeated=True)
+        return dataclasses.replace(found, operands=(operand,))
+
+    monkeypatch.setattr(Handler, "signature", signature)
+    op = FfiOp(RELU, lambda *xs: xs[0], libraries=CPU)
+    x = jnp.ones(3)
+    op(x, x.astype(np.int8), implementation="reference")
+    for wrong in (0, 1):
+        operands = [x, x, x]
+        operands[wrong] = x.astype(np.uint8)
+        with pytest.raises(TypeError, match=rf"xs\[{wrong}\]: .* got uint8"):
+            op(*operands, implementation="reference")
+
+
+def test_a_result_that_only_the_library_names(tmp_path):
+    def define(target, library):
+        return FfiOp(
+            *(target, lambda x: x),
+            kernel_axes=0,
+            libraries=library,
+            aliases={"x": "y"},
+        )
+
+    asks = (
+        "aliases: expected the index of a result, as no signature tells: {}, "
+        "got 'y'"
+    )
+    with pytest.raises(TypeError) as caught:
+        define("test.double", LIBRARY)
+    assert str(caught.value).endswith(
+        asks.format("the handler test.double of test_handlers.so states none")
+    )
+    path = tmp_path / "later.so"
+    op = define(RELU, path)
+    with pytest.raises(xla_ffi_kit.errors.HandlerLibraryError) as caught:
+        op(X)
+    assert str(caught.value).endswith(asks.format(f"{path} does not exist"))
+    shutil.copy(CPU.path, path)
+    np.testing.assert_array_equal(op(X, implementation="reference"), X)
+
+
+def test_a_library_that_is_built_later(tmp_path):
+    path = tmp_path / "later.so"
+    op = FfiOp(NORM, norm, kernel_axes=1, libraries=path)
+    for call in (op, jax.jit(op)):
+        with pytest.raises(xla_ffi_kit.errors.HandlerLibraryError) as caught:
+            call(X)
+        assert str(caught.value) == (
+            f"{NORM}: attributes: expected the types of eps, as no signature "
+            f"tells: {path} does not exist, got none"
+        )
+    shutil.copy(CPU.path, path)
+    # (Another library has registered this target here.)
+    got = op(X, implementation="reference")
+    np.testing.assert_allclose(got, norm(X), 1e-6)
+    with pytest.raises(TypeError, match="expected dtype .* got int8"):
+        op(np.zeros(3, np.int8))

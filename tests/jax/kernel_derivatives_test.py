@@ -1,0 +1,376 @@
+"""`derivatives="kernel"`: strings that differentiate themselves."""
+
+import functools
+import os
+import re
+import tempfile
+
+os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
+    dir=os.environ.get("TEST_TMPDIR")
+)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.strings import operation
+from xla_ffi_kit.testing import Case, check_op
+
+elementwise = functools.partial(xla_ffi_kit.elementwise, derivatives="kernel")
+rows = functools.partial(xla_ffi_kit.rows, derivatives="kernel")
+
+
+@elementwise("x * std::tanh(scale * y) + x * x * y", dtypes="f32 f64 bf16 s32")
+def gate(x, y, *, scale=1.0):
+    if x.dtype == jnp.int32:  # Which the string rounds once.
+        return x * x * y + x * jnp.tanh(scale * y).astype(x.dtype)
+    return x * jnp.tanh(scale * y) + x * x * y
+
+
+@rows(
+    """
+    A state = 0;
+    for (int64_t i = 0; i < x.size(); ++i) {
+      state = decay * state + x[i] * x[i] * weight[i];
+      wave[i] = std::sin(state);
+    }
+    total[0] = state > 1 ? state * state : std::exp(state);
+    """,
+    results=["wave", "total"],
+    shared="weight",
+    dtypes="f32 bf16",
+)
+def decaying(x, weight, *, decay=0.5):
+    def step(state, value):
+        state = (decay * state + value).astype(x.dtype)
+        return state, jnp.sin(state)
+
+    start = jnp.zeros(x.shape[:-1], x.dtype)
+    values = jnp.moveaxis(x * x * weight, -1, 0)
+    state, wave = jax.lax.scan(step, start, values)
+    total = jnp.where(state > 1, state * state, jnp.exp(state))
+    return jnp.moveaxis(wave, 0, -1), total[..., None]
+
+
+def _isotonic(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+isotonic = rows(
+    """
+    std::vector<std::pair<A, int64_t>> blocks;
+    for (int64_t i = 0; i < x.size(); ++i) {
+      A sum = x[i];
+      int64_t length = 1;
+      while (!blocks.empty() &&
+             blocks.back().first * length >= sum * blocks.back().second) {
+        sum += blocks.back().first;
+        length += blocks.back().second;
+        blocks.pop_back();
+      }
+      blocks.push_back({sum, length});
+    }
+    int64_t i = 0;
+    for (auto [sum, length] : blocks)
+      for (int64_t end = i + length; i < end; ++i) out[i] = sum / length;
+    """,
+    before="#include <vector>",
+    dtypes="f32",
+    has_reference=False,
+)(_isotonic)
+
+
+def _isotonic_on_host(x):
+    if x.ndim > 1:
+        return np.stack([_isotonic_on_host(row) for row in x])
+    blocks = []
+    for value in x:
+        blocks.append([value, 1])
+        while len(blocks) > 1 and (
+            blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]
+        ):
+            total, length = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += length
+    means = [np.full(n, total / n) for total, n in blocks]
+    return np.concatenate(means).astype(x.dtype)
+
+
+@pytest.mark.parametrize(
+    ("op", "case", "host"),
+    [
+        (gate, Case("f32[2,3]", "f32[2,3]", scale=0.5), None),
+        pytest.param(
+            decaying,
+            Case("f32[2,5]", "f32[5]", decay=0.5),
+            None,
+            marks=pytest.mark.ci,
+        ),
+        (isotonic, Case("f32[2,6]"), _isotonic_on_host),
+        pytest.param(
+            decaying,
+            Case("bf16[2,5]", "bf16[5]", decay=0.5),
+            None,
+            marks=pytest.mark.release,
+        ),
+    ],
+    ids=["elements", "rows", "no reference", "bf16"],
+)
+def test_contract(op, case, host):
+    print(check_op(op, [case], host=host))
+
+
+def _loss(f, *x):
+    return sum(jnp.sum(jnp.sin(y) ** 2) for y in jax.tree.leaves(f(*x)))
+
+
+def test_any_order_of_elements_without_a_reference():
+    @elementwise("x * x * x", dtypes="f32", has_reference=False)
+    def cube(x):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    f = cube
+    for want in (3 * 4, 6 * 2, 6):
+        f = jax.grad(f)
+        assert f(jnp.float32(2)) == want
+
+
+def test_third_order_of_rows():
+    x, w = jnp.linspace(-1, 1, 6), jnp.linspace(0.5, 1, 6)
+
+    def third(f):
+        loss = functools.partial(_loss, f)
+        for _ in range(2):
+            loss = functools.partial(_square_of_gradient, loss)
+        return jax.jit(jax.grad(loss))(x, w)
+
+    np.testing.assert_allclose(
+        third(decaying), third(decaying.reference), rtol=1e-4, atol=1e-4
+    )
+
+
+def _square_of_gradient(loss, *x):
+    return jnp.sum(jax.grad(loss)(*x) ** 2)
+
+
+def test_it_is_compiled_when_it_is_asked_for(monkeypatch):
+    loaded = []
+    load = operation.load
+
+    def logged(source, *rest):
+        loaded.append(source.name)
+        return load(source, *rest)
+
+    monkeypatch.setattr(operation, "load", logged)
+
+    @elementwise("std::exp(x) * y", dtypes="f32")
+    def product(x, y):
+        return jnp.exp(x) * y
+
+    x = jnp.ones(3)
+    product(x, x)
+    assert loaded == ["product"]
+    gradient = jax.jit(jax.grad(lambda x: product(x, x + 1).sum()))
+    np.testing.assert_allclose(gradient(x), 3 * np.e * np.ones(3), rtol=1e-6)
+    # Neither the other mode nor the slope that nobody needs.
+    assert loaded == ["product", "product.vjp3"]
+
+
+def test_only_what_is_asked_for_is_computed():
+    def text(argnum):
+        loss = functools.partial(_loss, gate)
+        x = jnp.ones(3)
+        return jax.jit(jax.grad(loss, argnum)).lower(x, x).as_text()
+
+    assert "gate.vjp1" in text(0) and "gate.vjp2" in text(1)
+
+
+def test_kinks_are_jaxs():
+    @elementwise(
+        "std::abs(x) + 2 * std::max(x, A(0)) + (x > 0 ? 4 * x : 0) + "
+        "kit::where(x < 0, x, 8 * x) + std::pow(x, 2.0) + std::floor(x)",
+        dtypes="f32",
+    )
+    def kinked(x):
+        return (
+            jnp.abs(x)
+            + 2 * jnp.maximum(x, 0)
+            + 4 * jax.nn.relu(x)
+            + jnp.where(x < 0, x, 8 * x)
+            + x**2
+            + jnp.floor(x)
+        )
+
+    x = jnp.float32([-1.5, 0, 2])
+    got = jax.vmap(jax.grad(kinked))(x)
+    np.testing.assert_array_equal(got, jax.vmap(jax.grad(kinked.reference))(x))
+
+
+_MATH = (
+    "acos asin atan atanh cbrt cos cosh erf erfc exp exp2 expm1 fabs log "
+    "log10 log1p log2 sin sinh sqrt tan tanh asinh"
+).split()
+
+
+def test_mathematics():
+    """Every function of one number, beside differences of it in double."""
+    sums = " + ".join(
+        f"{k + 1} * std::{name}(x)" for k, name in enumerate(_MATH)
+    )
+    pairs = "std::atan2(x, y) + std::hypot(x, y) + std::pow(x, y) + "
+    pairs += "std::fmod(y, x) + std::fma(x, y, x) + std::acosh(y) + "
+    pairs += "std::fmin(x, y) * std::max(x, y) + std::copysign(x, -y)"
+
+    @elementwise(f"{sums} + {pairs}", dtypes="f64", has_reference=False)
+    def every(x, y):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    with jax.enable_x64(True):
+        x, y, h = jnp.float64(0.3), jnp.float64(1.7), 1e-6
+        got = jax.grad(every, (0, 1))(x, y)
+        want = (
+            (every(x + h, y) - every(x - h, y)) / (2 * h),
+            (every(x, y + h) - every(x, y - h)) / (2 * h),
+        )
+        np.testing.assert_allclose(got, want, rtol=1e-7)
+
+
+def test_a_library_of_containers():
+    """Sorting, heaps, lambdas and indices by value."""
+
+    @rows(
+        """
+        std::vector<A> sorted(x.begin(), x.end());
+        std::sort(sorted.begin(), sorted.end());
+        std::priority_queue<std::pair<A, int>> heap;
+        for (int i = 0; i < x.size(); ++i) heap.push({x[i] * x[i], i});
+        const auto mix = [&](A a, A b) -> A { return a < b ? a * b : a; };
+        const int at = int(kit::value(x[0])) & 1;
+        A run = 0;
+        kit::for_each(x, out, [&](auto v) { return run = run * 0.5f + v; });
+        for (int i = 0; i < x.size(); ++i) {
+          out[i] += mix(sorted[i], heap.top().first) * x[at] + scale;
+          heap.pop();
+        }
+        """,
+        before="#include <algorithm>\n#include <queue>\n#include <vector>",
+        dtypes="f32",
+    )
+    def mixed(x, *, scale=1.0):
+        a, b = jnp.sort(x), jnp.sort(x * x)[..., ::-1]
+        run = [x[..., 0]]
+        for i in range(1, x.shape[-1]):
+            run.append(run[-1] * 0.5 + x[..., i])
+        y = jnp.where(a < b, a * b, a) * x[..., :1] + scale
+        return jnp.stack(run, -1) + y
+
+    x = jnp.float32([0.5, -1.25, 2, 0.75])
+    got = jax.grad(functools.partial(_loss, mixed))(x)
+    want = jax.grad(functools.partial(_loss, mixed.reference))(x)
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
+
+
+def test_shared_slopes_are_the_same_bits_in_every_call():
+    """They are summed in blocks of rows, whatever thread computes these."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(301, 40)), jnp.float32)
+    w = jnp.asarray(rng.uniform(size=40), jnp.float32)
+
+    @jax.jit
+    def slope(x, w):
+        return jax.grad(lambda w: _loss(decaying, x, w))(w)
+
+    first = np.asarray(slope(x, w))
+    for _ in range(3):
+        np.testing.assert_array_equal(first, np.asarray(slope(x, w)))
+    want = jax.grad(lambda w: _loss(decaying.reference, x, w))(w)
+    np.testing.assert_allclose(first, want, rtol=1e-4)
+
+
+def test_a_tape_over_its_bound_is_an_error(monkeypatch):
+    monkeypatch.setenv("XLA_FFI_KIT_TAPE_BYTES", "100000")
+
+    @rows(
+        "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
+        dtypes="f32",
+        has_reference=False,
+    )
+    def folded(x):
+        return jax.ShapeDtypeStruct((1,), x.dtype)
+
+    gradient = jax.jit(jax.grad(lambda x: folded(x)[0]))
+    np.testing.assert_array_equal(gradient(jnp.ones(3)), [0, 1, 2])
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        jax.block_until_ready(gradient(jnp.ones(20_000)))
+    assert (
+        'folded.vjp1: derivatives="kernel": the tape of one row needs more '
+        "than 100000 bytes; take shorter rows, or the reference's derivative, "
+        "or set XLA_FFI_KIT_TAPE_BYTES"
+    ) in str(caught.value)
+    np.testing.assert_array_equal(gradient(jnp.ones(3)), [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("A y = x[0];\ndouble z = y;", "declare it as A instead of double"),
+        ("out[0] = x[int(x[1])];", "a number that knows its derivative does"),
+        ("out[0] = expf(x[0]);", "take a function of std:: that docs/"),
+        pytest.param(
+            "auto s = 2 * x[0];\nfor (auto v : x) s += v;",
+            "declare variables and results of lambdas as A instead of auto",
+            marks=pytest.mark.ci,
+        ),
+        pytest.param(
+            "std::vector<float> y(x.begin(), x.end());",
+            "make it a container of A",
+            marks=pytest.mark.ci,
+        ),
+    ],
+)
+def test_what_has_no_derivative_is_a_sentence(body, said):
+    @rows(body, dtypes="f32", before="#include <vector>", has_reference=False)
+    def f(x):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    f(jnp.ones(2))  # As a value it is fine.
+    with pytest.raises(BuildError) as caught:
+        jax.jit(jax.grad(lambda x: f(x).sum())).lower(jnp.ones(2))
+    text = str(caught.value)
+    # The author's line, in this file or in the string.
+    assert re.match(r"f.vjp1: does not compile: .*(_test\.py|>):\d+:", text)
+    assert f'derivatives="kernel" takes types of the kit: {said}' in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"derivatives": "kernels"},
+            "derivatives: expected 'reference' or 'kernel', got 'kernels'",
+        ),
+        (
+            {"jvp": lambda p, t: p},
+            "derivatives: expected 'reference' beside jvp=, which is the "
+            "derivative, got 'kernel'",
+        ),
+        (
+            {"has_reference": False, "fallback": "reference"},
+            "fallback: expected None, as there is no reference",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other(options, said):
+    with pytest.raises(ValueError, match=said):
+        elementwise("x", dtypes="f32", **options)(lambda x: x)
+
+
+def test_integers_have_no_derivative():
+    x = jnp.arange(3)
+    slope = jax.grad(
+        lambda x: gate(x, x).sum().astype(jnp.float32), allow_int=True
+    )(x)
+    assert slope.dtype == jax.dtypes.float0

@@ -1,0 +1,203 @@
+"""Operands that a call may leave out, and operands of any number."""
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import Advanced, FfiOp
+from xla_ffi_kit.ops.rms_norm import rms_norm_bwd_op, rms_norm_op
+from xla_ffi_kit.testing import CHECKS, Case, check_op
+
+
+def reference(x, w=None, b=None, *, times=2.0):
+    """times x w + b, and the sum if there is a bias."""
+    y = times * (x if w is None else x * w)
+    return y if b is None else (y + b, x + b)
+
+
+seen = []
+
+
+def record(*operands, times):
+    seen.append(tuple(x is not None for x in operands))
+
+
+scale = FfiOp(
+    "test.scale",
+    reference,
+    axes="(n),(n),(n)->(n)",
+    shared="w",
+    linear=("x", "b"),
+    handlers={"cpu": reference},
+    attributes={"times": np.float64},
+    advanced=Advanced(check=record),
+)
+X, W, B = (np.float32(v) for v in (np.ones((2, 3)), [1, 2, 3], [[4] * 3] * 2))
+
+
+def close(got, want):
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, 1e-6)
+
+
+GIVEN = [(X,), (X, W), (X, None, B), (X, W, B), (X, None), (X, None, None)]
+
+
+@pytest.mark.parametrize("operands", GIVEN)
+def test_none_is_left_out(operands):
+    for f in (scale, jax.jit(scale), jax.jit(jax.jit(scale))):
+        close(f(*operands), reference(*operands))
+    close(
+        scale(*operands, times=3.0, implementation="reference"),
+        reference(*operands, times=3.0),
+    )
+    given = [x for x in operands if x is not None]
+    jaxpr = jax.make_jaxpr(lambda *xs: scale(*xs))(*operands)
+    (call,) = jaxpr.eqns
+    assert call.primitive.name == "test.scale"
+    assert len(call.invars) == len(given)
+
+
+def test_by_name_and_as_it_looks():
+    close(scale(X, b=B), reference(X, b=B))
+    close(scale(b=B, x=X, w=None), reference(X, b=B))
+    assert str(inspect.signature(scale)) == (
+        "(x, w=None, b=None, *, times=2.0, implementation=None)"
+    )
+    assert str(inspect.signature(scale.given(X, None, B))) == (
+        "(x, b=None, *, times=2.0, implementation=None)"
+    )
+    assert scale.given(X, None, B) is scale.given(1, None, 1)
+    assert scale.given(X, W, B) is scale
+
+
+def test_a_check_gets_none_for_it():
+    seen.clear()
+    x = np.ones((5, 3), np.float32)
+    scale(x, None, x)
+    assert seen == [(True, False, True)]
+
+
+@pytest.mark.parametrize("operands", GIVEN[:4])
+def test_derivatives(operands):
+    given = [i for i, x in enumerate(operands) if x is not None]
+
+    def loss(f, *values):
+        full = [None] * 3
+        for i, value in zip(given, values, strict=True):
+            full[i] = value
+        return sum(jnp.sum(y**2) for y in jax.tree.leaves(f(*full)))
+
+    values = [operands[i] for i in given]
+    argnums = tuple(range(1, len(values) + 1))
+    for gradient in (jax.grad, jax.jacfwd):
+        got = gradient(loss, argnums)(scale, *values)
+        close(got, gradient(loss, argnums)(reference, *values))
+
+
+def test_vmap_of_what_is_there():
+    axes = (0, None, 0)
+    close(jax.vmap(scale, axes)(X, None, B), reference(X, None, B))
+    close(jax.vmap(scale, (0, 0))(X, np.stack([W, W])), reference(X, W))
+
+
+def test_the_rules_of_an_author_get_none_for_it():
+    def jvp(primals, tangents, *, times):
+        (x, w, b), (dx, dw, db) = primals, tangents
+        assert b is None and db is None
+        return op(x, w, times=times), dx * w + x * dw
+
+    def bwd(saved, ct, *, times):
+        return ct * saved, None, ct  # the last one is of no operand
+
+    made = dict(
+        axes="(n),(n),(n)->(n)",
+        handlers={},
+        attributes={"times": np.float64},
+    )
+    op = FfiOp("test.jvp", reference, jvp=jvp, **made)
+    _, tangent = jax.jvp(op, (X, X), (X, 2 * X))
+    close(tangent, 3 * X)
+    vjp = (lambda x, w, b, *, times: (reference(x, w, times=times), w), bwd)
+    op = FfiOp("test.vjp", reference, vjp=vjp, **made)
+    close(jax.grad(lambda x: op(x, 3 * X).sum())(X), 3 * X)
+
+
+def test_what_must_be_there():
+    with pytest.raises(TypeError, match="operands: expected 1 to 3 .x, w, b.,"):
+        scale()
+    with pytest.raises(TypeError, match="operand x: expected an array, got No"):
+        scale(None)
+    with pytest.raises(TypeError, match="expected 1 to 3 .x, w, b., got 4"):
+        scale(X, W, B, B)
+
+
+def test_an_operand_that_replaces_an_attribute():
+    s = np.ones(2, np.float32)
+    close(rms_norm_bwd_op(X, B, eps=0.0), rms_norm_bwd_op(X, B, s))
+    with pytest.raises(TypeError, match="attributes: expected eps, got none"):
+        rms_norm_bwd_op(X, B)
+    with pytest.raises(TypeError, match="attributes: expected none, got eps"):
+        rms_norm_bwd_op(X, B, s, eps=0.0)
+
+
+def test_a_handler_that_tells_operands_by_their_number():
+    with pytest.raises(TypeError) as caught:
+        rms_norm_op(X, None, B, eps=0.0)
+    assert str(caught.value) == (
+        "xla_ffi_kit.rms_norm: operands: expected x and weight if there are 2, "
+        "as the handler tells them by their number, got x, residual"
+    )
+
+
+def test_check_op_of_some_operands():
+    names = {"values", "vmap", "grad", "batch axes", "export", "attributes"}
+    cases = [
+        Case("float32[3]", None, "float32[3]"),
+        Case("float32[3]"),
+        Case("float32[2,3]", "float32[3]", times=1.5),
+    ]
+    report = check_op(scale, cases, skip=set(CHECKS) - names)
+    assert {row.status for row in report.rows} == {"passed"}
+    assert repr(cases[0]) == "Case('float32[3]', None, 'float32[3]')"
+
+
+# --- Operands of any number ---------------------------------------------------
+
+
+def add(first, *more):
+    return first + sum(more)
+
+
+total = FfiOp(
+    "test.total", add, kernel_axes=1, handlers={"cpu": add}, linear="more"
+)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_repeated_operands(count):
+    operands = [X * i for i in range(count)]
+    for f in (total, jax.jit(total), jax.vmap(total)):
+        close(f(*operands), sum(operands))
+    grads = jax.grad(lambda *xs: jnp.sum(total(*xs) ** 2), tuple(range(count)))
+    close(grads(*operands), [2 * sum(operands)] * count)
+
+
+def test_a_repeated_operand_is_named_by_its_number():
+    with pytest.raises(ValueError, match=r"operand more\[1\]: expected batch"):
+        total(X, X, X[:1])
+    with pytest.raises(TypeError, match=r"operands: expected 1 or more"):
+        total()
+
+
+@pytest.mark.parametrize("function", [reference, add])
+def test_a_kernel_in_a_string_takes_all_operands(function):
+    make = xla_ffi_kit.rows("", dtypes="f32")
+    with pytest.raises(
+        xla_ffi_kit.errors.BuildError, match="expected operands that"
+    ):
+        make(function)

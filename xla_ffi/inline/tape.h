@@ -1,0 +1,310 @@
+// Reverse mode: numbers that record what was assigned to them.
+//
+// An assignment is a statement of the tape: the numbers that stand on its
+// right, and the slope towards each. Going back from the last statement to the
+// first adds up, for each number, the slope of the results towards it.
+//
+// Source: A. Griewank, A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
+// chapters 3 and 4 (statement-level preaccumulation).
+
+#ifndef XLA_FFI_INLINE_TAPE_H_
+#define XLA_FFI_INLINE_TAPE_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "xla_ffi/inline/numbers.h"
+
+namespace kit {
+
+// Most bytes of the tape of a thread, which has one row at a time.
+inline constexpr size_t kTapeBytes = size_t{1} << 30;
+inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
+// Bytes of a tape that a thread keeps for its next call.
+inline constexpr size_t kKeptBytes = size_t{1} << 26;
+
+class TapeError : public std::exception {
+ public:
+  TapeError(const char* why, size_t bytes) {
+    snprintf(text_, sizeof(text_),
+             "derivatives=\"kernel\": the tape of one row %s %zu bytes; take "
+             "shorter rows, or the reference's derivative, or set %s (%zu by "
+             "default)",
+             why, bytes, kTapeVariable, kTapeBytes);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[320];
+};
+
+template <typename S>
+struct Var;
+
+// The statements that a thread has recorded. Number 0 is every constant.
+template <typename S>
+class Tape {
+ public:
+  struct Part {
+    S slope;
+    uint32_t id;
+  };
+
+  // The tape of this thread, which is the current one until the next call.
+  static Tape& OfThread() {
+    static thread_local Tape tape;
+    current = &tape;
+    return tape;
+  }
+  // A plain pointer: a thread_local object would be looked at whether it is
+  // there already, for each statement.
+  static __thread Tape* current;
+
+  Tape() {
+    const char* const given = std::getenv(kTapeVariable);
+    if (given != nullptr) most_ = std::strtoull(given, nullptr, 10);
+  }
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+  ~Tape() { Free(); }
+
+  // Forgets all statements; the first `inputs` numbers are inputs.
+  void Begin(size_t inputs) {
+    part_ = parts_;
+    next_ = 0;
+    while (inputs + 1 > capacity_) GrowEnds();
+    inputs_ = next_ = static_cast<uint32_t>(inputs + 1);
+    ends_[inputs_ - 1] = 0;
+  }
+
+  // Records a number with some parts; returns its id, 0 if it has none.
+  template <int kCount>
+  uint32_t Record(const S* slopes, const uint32_t* ids) {
+    if (__builtin_expect(last_ - part_ < kCount, 0)) GrowParts(kCount);
+    if (__builtin_expect(next_ >= capacity_, 0)) GrowEnds();
+    Part* part = part_;
+    for (int i = 0; i < kCount; ++i) {
+      part->slope = slopes[i];
+      part->id = ids[i];
+      part += ids[i] != 0;
+    }
+    if (part == part_) return 0;
+    part_ = part;
+    ends_[next_] = static_cast<uint32_t>(part - parts_);
+    return next_++;
+  }
+
+  // Begins with no slope anywhere; Adjoint() then takes those of results.
+  void Clear() { adjoints_.assign(next_, S()); }
+  S& Adjoint(uint32_t id) { return adjoints_[id]; }
+
+  void Sweep() {
+    S* const adjoints = adjoints_.data();
+    for (uint32_t i = next_ - 1; i >= inputs_; --i) {
+      const S slope = adjoints[i];
+      if constexpr (!kIsNumber<S>) {
+        if (slope == 0) continue;
+      }
+      for (uint32_t k = ends_[i - 1]; k < ends_[i]; ++k) {
+        adjoints[parts_[k].id] += parts_[k].slope * slope;
+      }
+    }
+  }
+
+  // Gives a large tape back.
+  void Trim() {
+    if (Bytes(last_ - parts_, capacity_) > kKeptBytes) Free();
+  }
+
+  std::vector<Var<S>> cells;  // the arrays of a row
+
+ private:
+  static size_t Bytes(size_t parts, size_t statements) {
+    return parts * sizeof(Part) + statements * (sizeof(uint32_t) + sizeof(S));
+  }
+
+  __attribute__((cold, noinline)) void GrowParts(int count) {
+    const size_t used = part_ - parts_;
+    const size_t size = Larger(used, count, sizeof(Part), capacity_, true);
+    parts_ = Resize(parts_, size);
+    part_ = parts_ + used;
+    last_ = parts_ + size;
+  }
+  __attribute__((cold, noinline)) void GrowEnds() {
+    const size_t size =
+        Larger(next_ > capacity_ ? next_ : capacity_, 1,
+               sizeof(uint32_t) + sizeof(S), last_ - parts_, false);
+    ends_ = Resize(ends_, size);
+    capacity_ = static_cast<uint32_t>(size);
+  }
+  // Twice as many, or as many as fit.
+  size_t Larger(size_t used, size_t more, size_t bytes, size_t others,
+                bool are_parts) const {
+    const size_t beside = are_parts ? Bytes(0, others) : Bytes(others, 0);
+    size_t most = most_ > beside ? (most_ - beside) / bytes : 0;
+    if (most > UINT32_MAX - 1) most = UINT32_MAX - 1;
+    if (used + more > most) throw TapeError("needs more than", most_);
+    const size_t wanted = used < 2048 ? 4096 : 2 * used;
+    return wanted < most ? wanted : most;
+  }
+  template <typename E>
+  static E* Resize(E* old, size_t size) {
+    auto* const made = static_cast<E*>(
+        std::realloc(static_cast<void*>(old), size * sizeof(E)));
+    if (made == nullptr) throw TapeError("gets no", size * sizeof(E));
+    return made;
+  }
+  void Free() {
+    std::free(static_cast<void*>(parts_));
+    std::free(ends_);
+    parts_ = part_ = last_ = nullptr;
+    ends_ = nullptr;
+    capacity_ = next_ = 0;
+    std::vector<S>().swap(adjoints_);
+    std::vector<Var<S>>().swap(cells);
+  }
+
+  size_t most_ = kTapeBytes;
+  Part *parts_ = nullptr, *part_ = nullptr, *last_ = nullptr;
+  uint32_t* ends_ = nullptr;  // of each statement, the end of its parts
+  uint32_t capacity_ = 0, next_ = 0, inputs_ = 0;
+  std::vector<S> adjoints_;
+};
+template <typename S>
+__thread Tape<S>* Tape<S>::current;
+
+// The right side of a statement: a value, and its slopes towards numbers.
+template <typename S, int kCount>
+struct Expression {
+  using KitScalar = S;
+
+  Expression() = default;
+  // NOLINTBEGIN(google-explicit-constructor): branches of `?:` convert
+  template <typename N, IfConstant<N> = 0>
+  Expression(N constant) : v(S(Plain<S>(constant))) {}
+  template <int kFewer, std::enable_if_t<(kFewer < kCount), int> = 0>
+  Expression(const Expression<S, kFewer>& x) : v(x.v) {
+    for (int i = 0; i < kFewer; ++i) slopes[i] = x.slopes[i], ids[i] = x.ids[i];
+  }
+  // NOLINTEND(google-explicit-constructor)
+  KIT_ASSIGNMENTS(Expression)
+
+  S v = S();
+  S slopes[kCount] = {};
+  uint32_t ids[kCount] = {};
+};
+
+// A variable.
+template <typename S>
+struct Var {
+  using KitScalar = S;
+
+  Var() = default;
+  // NOLINTBEGIN(google-explicit-constructor): constants convert implicitly
+  template <typename N, IfConstant<N> = 0>
+  Var(N constant) : v(S(Plain<S>(constant))) {}
+  template <typename N,
+            std::enable_if_t<std::is_same_v<N, S> && kIsNumber<N>, int> = 0>
+  Var(const N& scalar) : v(scalar) {}
+  template <int kCount>
+  Var(const Expression<S, kCount>& x)
+      : v(x.v),
+        id(Tape<S>::current->template Record<kCount>(x.slopes, x.ids)) {}
+  // NOLINTEND(google-explicit-constructor)
+  KIT_ASSIGNMENTS(Var)
+
+  S v = S();
+  uint32_t id = 0;
+};
+
+// The most slopes of a statement; a longer one becomes several.
+inline constexpr int kMostSlopes = 12;
+template <typename S>
+constexpr int CountOf(const Var<S>*) {
+  return 1;
+}
+template <typename S, int kCount>
+constexpr int CountOf(const Expression<S, kCount>*) {
+  return kCount;
+}
+
+// Writes the slopes towards the numbers in x, from `at` on.
+template <typename S, int kCount>
+void Append(Expression<S, kCount>& y, int at, const Var<S>& x, const S& slope) {
+  y.slopes[at] = slope;
+  y.ids[at] = x.id;
+}
+template <typename S, int kCount, int kOfX>
+void Append(Expression<S, kCount>& y, int at, const Expression<S, kOfX>& x,
+            const S& slope) {
+  for (int i = 0; i < kOfX; ++i) {
+    y.slopes[at + i] = slope * x.slopes[i];
+    y.ids[at + i] = x.ids[i];
+  }
+}
+
+template <typename S, typename X,
+          int kCount = CountOf(static_cast<const X*>(nullptr))>
+Expression<S, kCount> Chain(const S& v, const X& x, const S& slope) {
+  Expression<S, kCount> y;
+  y.v = v;
+  Append(y, 0, x, slope);
+  return y;
+}
+template <typename S, typename A, typename B,
+          int kOfA = CountOf(static_cast<const A*>(nullptr)),
+          int kOfB = CountOf(static_cast<const B*>(nullptr))>
+auto Chain(const S& v, const A& a, const S& slope_a, const B& b,
+           const S& slope_b) {
+  if constexpr (kOfA + kOfB > kMostSlopes) {
+    const Var<S> of_a(a), of_b(b);
+    return Chain(v, of_a, slope_a, of_b, slope_b);
+  } else {
+    Expression<S, kOfA + kOfB> y;
+    y.v = v;
+    Append(y, 0, a, slope_a);
+    Append(y, kOfA, b, slope_b);
+    return y;
+  }
+}
+
+template <typename S>
+struct HolderOf<Var<S>> {
+  using type = Var<S>;
+};
+template <typename S, int kCount>
+struct HolderOf<Expression<S, kCount>> {
+  using type = Var<S>;
+};
+template <typename S>
+Var<S> max(const Var<S>& x, const Var<S>& y) {
+  return MaxOf(x, y);
+}
+template <typename S>
+Var<S> min(const Var<S>& x, const Var<S>& y) {
+  return MinOf(x, y);
+}
+template <typename S, int kCount>
+Var<S> max(const Expression<S, kCount>& x, const Expression<S, kCount>& y) {
+  return MaxOf(x, y);
+}
+template <typename S, int kCount>
+Var<S> min(const Expression<S, kCount>& x, const Expression<S, kCount>& y) {
+  return MinOf(x, y);
+}
+
+}  // namespace kit
+
+namespace std {
+using kit::max;  // those above, too
+using kit::min;
+template <typename S>
+struct numeric_limits<kit::Var<S>> : numeric_limits<kit::Plain<S>> {};
+}  // namespace std
+
+#endif  // XLA_FFI_INLINE_TAPE_H_

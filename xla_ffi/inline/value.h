@@ -1,0 +1,41 @@
+// kit::value and kit::where: what a string says where its numbers may be those
+// of derivatives, which numbers.h has; on CPUs and on CUDA devices.
+
+#ifndef XLA_FFI_INLINE_VALUE_H_
+#define XLA_FFI_INLINE_VALUE_H_
+
+#include "xla_ffi/core/host_device.h"
+#include "xla_ffi/inline/half.h"
+
+namespace kit {
+
+template <typename X>
+char TestNumber(typename X::KitScalar*);
+template <typename X>
+long TestNumber(...);  // NOLINT(runtime/int): another size than char
+// Whether it is a number of numbers.h.
+template <typename X>
+inline constexpr bool kIsNumber = sizeof(TestNumber<X>(nullptr)) == 1;
+template <bool kCondition>
+struct EnableIf {};
+template <>
+struct EnableIf<true> {
+  using type = int;
+};
+
+// A number without its derivative, as for an index: int(kit::value(x)).
+template <typename T, typename EnableIf<!kIsNumber<T>>::type = 0>
+XLA_FFI_KIT_HOST_DEVICE Accumulate<T> value(const T& x) {
+  return x;
+}
+
+// `a` if the condition holds, else `b`; both are computed.
+template <typename T, typename U,
+          typename EnableIf<!kIsNumber<T> && !kIsNumber<U>>::type = 0>
+XLA_FFI_KIT_HOST_DEVICE auto where(bool condition, const T& a, const U& b) {
+  return condition ? a : b;
+}
+
+}  // namespace kit
+
+#endif  // XLA_FFI_INLINE_VALUE_H_
