@@ -125,7 +125,9 @@ cudaError_t AllowShared(Kernel* kernel, int64_t bytes) {
 template <typename Kernel>
 int ResidentClusters(Kernel* kernel, const LaunchShape& shape) {
   LaunchAttributes attributes;
-  const cudaLaunchConfig_t config = MakeConfig(shape, nullptr, &attributes);
+  cudaLaunchConfig_t config = MakeConfig(shape, nullptr, &attributes);
+  // A plan may not know its blocks yet, and CUDA refuses a grid without any.
+  config.gridDim = dim3(static_cast<unsigned>(shape.cluster));
   int clusters = 0;
   cudaError_t status = cudaSuccess;
   constexpr int kLargestOnEveryGpu = 8;

@@ -32,13 +32,14 @@ TEST(LaunchTest, AKernelMayHaveAllSharedMemoryThatThereIs) {
 // A part of a GPU may have too few processors together for the largest ones.
 TEST(LaunchTest, AClusterIsNoLargerThanTheDeviceRuns) {
   const auto plan_for = [](const BlockLimits& limits) {
-    return Plan{{32, 32, 0, limits.cluster}};
+    return Plan{{/*blocks=*/0, 32, 0, limits.cluster}};
   };
   for (const int processors : {16, 8, 3, 1}) {
     testing::Device().processors = processors;
     Plan plan;
     ASSERT_EQ(PlanOnDevice(Nothing, plan_for, &plan), cudaSuccess);
     EXPECT_LE(plan.shape.cluster, processors);
+    EXPECT_GT(2 * plan.shape.cluster, processors);
     int64_t units = 0;
     ASSERT_EQ(ResidentUnits(Nothing, plan.shape, &units), cudaSuccess);
     EXPECT_GE(units, 1);

@@ -51,8 +51,10 @@ class Pipeline {
   __device__ void Run(Sums<double, kRows>* partial,
                       Sums<double, kRows>* of_blocks) {
     if (lanes_.cluster_bits > 0) BeginCluster();
-    FillStage(0, row_);
-    FillStage(1, row_ + Stride());
+    XLA_FFI_KIT_UNROLL()
+    for (int stage = 0; stage < kStages; ++stage) {
+      FillStage(stage, row_ + stage * Stride());
+    }
     const auto* weights = args_.weight + Weight() * args_.n;
     XLA_FFI_KIT_UNROLL()
     for (int k = 0; k < kVectors; ++k) {
@@ -63,15 +65,16 @@ class Pipeline {
     LoadScales(row_);
     if (lanes_.cluster_bits > 0) WaitForCluster();
 
-    int stage = 0;
+    int stage = 0, parity = 0;
     for (int i = 0; i < static_cast<int>(s_.partials); ++i) {
       XLA_FFI_KIT_UNROLL()
       for (int k = 0; k < kVectors; ++k) dweight_[k] = {};
       // The bound is the block's: all of its threads take part in every sum.
       for (int j = 0; j < static_cast<int>(s_.steps) && BlockHasRows(); ++j) {
-        DoRows(stage, partial + 32 * stage,
-               of_blocks + kLargestCluster * stage);
-        stage = 1 - stage;
+        DoRows(stage, partial + 32 * parity,
+               of_blocks + kLargestCluster * parity);
+        stage = stage + 1 < kStages ? stage + 1 : 0;
+        parity = 1 - parity;
       }
       if (i + 1 == static_cast<int>(s_.partials)) LaunchNextKernel();
       StorePartialSum(i);
@@ -151,8 +154,8 @@ class Pipeline {
     }
   }
 
-  // Does one step: the thread's rows row_, row_ + lanes.rows, ..., from one of
-  // the two stages. It reads values that it needs twice two times, to save
+  // Does one step: the thread's rows row_, row_ + lanes.rows, ..., from a
+  // stage. It reads values that it needs twice two times, to save
   // registers.
   __device__ void DoRows(int stage, Sums<double, kRows>* partial,
                          Sums<double, kRows>* of_blocks) {
@@ -164,7 +167,7 @@ class Pipeline {
     XLA_FFI_KIT_UNROLL()
     for (int r = 0; r < kRows; ++r) scale[r] = next_scale_[r];
     LoadScales(row_ + Stride());
-    WaitForCopies<1>();
+    WaitForCopies<kStages - 1>();
     Sums<double, kRows> sums = {};
     XLA_FFI_KIT_UNROLL()
     for (int r = 0; r < kRows; ++r) {
@@ -197,7 +200,7 @@ class Pipeline {
         }
       }
     }
-    FillStage(stage, row_ + 2 * Stride());
+    FillStage(stage, row_ + kStages * Stride());
     row_ += Stride();
   }
 

@@ -256,7 +256,9 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Kernel* kernel,
   const auto blocks = static_cast<int>(config->attrs->val.clusterDim.x);
   const auto& limits =
       ::xla_ffi_kit::testing::LimitsOf(reinterpret_cast<const void*>(kernel));
-  if (blocks > 8 && !limits.large_clusters) {
+  const unsigned grid = config->gridDim.x;
+  if (grid == 0 || grid % static_cast<unsigned>(blocks) != 0 ||
+      (blocks > 8 && !limits.large_clusters)) {
     return ::xla_ffi_kit::testing::Failed(cudaErrorInvalidValue);
   }
   *clusters = device.processors / blocks;

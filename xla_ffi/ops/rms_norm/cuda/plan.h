@@ -121,8 +121,8 @@ inline RowPlan PlanRegisters(int64_t rows, int64_t vectors, int most_vectors) {
   } else {
     plan.vectors = vectors <= 512 ? 2 : most_vectors;
     // Few rows are over sooner with more threads each.
-    const int64_t half = vectors * 2 / plan.vectors;
-    if (rows < kEnoughBlocks && half <= kMaxRegisterThreads) plan.vectors /= 2;
+    const int64_t twice = QuotientUp(vectors, plan.vectors / 2);
+    if (rows < kEnoughBlocks && twice <= kMaxRegisterThreads) plan.vectors /= 2;
     plan.shape.threads = WholeWarps(QuotientUp(vectors, plan.vectors));
   }
   plan.shape.blocks = QuotientUp(rows, plan.lanes.rows);

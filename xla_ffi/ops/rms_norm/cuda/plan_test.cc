@@ -93,10 +93,24 @@ void ExpectWithinLimits(int64_t rows, int64_t vectors,
   }
 }
 
+// In vectors; where plans change, and around it.
+std::vector<int64_t> Lengths() {
+  std::vector<int64_t> lengths;
+  for (int64_t n = 1; n <= 1 << 18; n += 1 + n / 64) lengths.push_back(n);
+  for (int64_t n = 4; n <= 1 << 18; n *= 2) {
+    for (const int64_t more : {n / 2, int64_t{0}}) {
+      for (int64_t near = -1; near <= 1; ++near) {
+        lengths.push_back(n + more + near);
+      }
+    }
+  }
+  return lengths;
+}
+
 TEST(PlanLimitsTest, AreThoseOfEveryDevice) {
   for (const FakeDevice& device : kDevices) {
     SCOPED_TRACE(device.name);
-    for (int64_t vectors = 1; vectors <= 1 << 18; vectors += 1 + vectors / 64) {
+    for (const int64_t vectors : Lengths()) {
       for (int64_t rows = 1; rows <= int64_t{1} << 40; rows = rows * 3 + 1) {
         ExpectWithinLimits(rows, vectors, device.limits);
         ASSERT_FALSE(HasFatalFailure()) << rows << " rows of " << vectors;
