@@ -56,15 +56,29 @@ def test_values(shape, dtype, function):
 @pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
 def test_backward_values(shape, dtype, function):
     args = operands(shape, dtype)
+    results = jax.eval_shape(function, *args)
+    cts = jax.tree.map(lambda y: random(y.shape, y.dtype, 4), results)
 
-    def backward(x, w, r):
-        y, pull_back = jax.vjp(function, x, w, r)
-        # Any cotangents but constant ones.
-        return pull_back(jax.tree.map(lambda leaf: jnp.cos(leaf) * leaf, y))
+    def backward(x, w, r, cts):
+        return jax.vjp(function, x, w, r)[1](cts)
 
-    got, want = (run(backward, d, *args) for d in (DEVICE, CPU))
+    got, want = (run(backward, d, *args, cts) for d in (DEVICE, CPU))
     for g, w in zip(got, want, strict=True):
         assert_close(g, w, 4 * FLOATS[dtype])
+
+
+# They have no kernel, and run as the reference.
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_values(dtype):
+    def results(x, w, r):
+        y, pull_back = jax.vjp(with_residual, x, w, r)
+        return y, pull_back(y)
+
+    args = operands((8, 4), dtype)
+    got, want = (run(results, d, *args) for d in (DEVICE, CPU))
+    tolerance = 1e-5 if dtype == "complex64" else 1e-13
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert_close(g, w, tolerance)
 
 
 @pytest.mark.parametrize("shape", [(70000, 16), (4099, 1024), (700, 8200)])

@@ -26,9 +26,11 @@ namespace xla_ffi_kit {
 namespace rms_norm_internal {
 
 // The work of a thread: kVectors vectors of each of kRows rows at a time.
-template <typename V, bool kHasCtSum, int kVectors, int kRows>
+template <typename V, bool kHasCtSum, int kRows, bool kHasClusters>
 class Pipeline {
  public:
+  static constexpr int kVectors = PipelineVectors(kRows);
+  static constexpr int kStages = PipelineStages(kRows);
   using A = typename V::A;
   using Args = Rows<RmsNormBackwardArgs<typename V::Element>>;
   static constexpr int kArrays = kHasCtSum ? 3 : 2;
@@ -50,7 +52,7 @@ class Pipeline {
 
   __device__ void Run(Sums<double, kRows>* partial,
                       Sums<double, kRows>* of_blocks) {
-    if (lanes_.cluster_bits > 0) BeginCluster();
+    if (kHasClusters) BeginCluster();
     XLA_FFI_KIT_UNROLL()
     for (int stage = 0; stage < kStages; ++stage) {
       FillStage(stage, row_ + stage * Stride());
@@ -63,7 +65,7 @@ class Pipeline {
       KeptWeight(k) = weight;
     }
     LoadScales(row_);
-    if (lanes_.cluster_bits > 0) WaitForCluster();
+    if (kHasClusters) WaitForCluster();
 
     int stage = 0, parity = 0;
     for (int i = 0; i < static_cast<int>(s_.partials); ++i) {
@@ -123,9 +125,9 @@ class Pipeline {
            (stage * kOfStage + (array * kRows + r) * kVectors + k) * threads_;
   }
 
-  // One vector stays in a register. Two would leave no room for the rest.
+  // Clusters have too few registers for it.
   __device__ PackBits& KeptWeight(int k) {
-    if constexpr (kVectors > 1) return *Buffer(kStages, 0, 0, k);
+    if constexpr (kHasClusters) return *Buffer(kStages, 0, 0, k);
     return weight_[k];
   }
 
@@ -181,7 +183,7 @@ class Pipeline {
       sums.of[r] = static_cast<double>(dot);
     }
     sums = SumOverRow(sums, lanes_, partial);
-    if (lanes_.cluster_bits > 0) sums = SumOverCluster(sums, of_blocks);
+    if (kHasClusters) sums = SumOverCluster(sums, of_blocks);
     XLA_FFI_KIT_UNROLL()
     for (int r = 0; r < kRows; ++r) {
       const A mean = static_cast<A>(scale[r] * (sums.of[r] * args_.inverse_n));
@@ -192,7 +194,7 @@ class Pipeline {
           dweight_[k] = V::Sum(
               dweight_[k],
               V::Product(V::Scaled(wide(0, r, k), scale[r]), wide(1, r, k)));
-          if constexpr (kVectors > 1) LoadAgain();
+          if constexpr (kHasClusters) LoadAgain();
           const auto g = V::Product(wide(1, r, k), weight(k));
           auto dx = V::Backward(wide(0, r, k), g, scale[r], mean);
           if constexpr (kHasCtSum) dx = V::Sum(dx, wide(2, r, k));
@@ -252,14 +254,14 @@ class Pipeline {
   typename V::Wide dweight_[kVectors];
 };
 
-template <typename V, bool kHasCtSum, int kVectors, int kRows>
-__global__ void __maxnreg__(MaxPipelineRegisters(kVectors))
+template <typename V, bool kHasCtSum, int kRows, bool kHasClusters>
+__global__ void __maxnreg__(MaxPipelineRegisters(kRows, kHasClusters))
     PipelineKernel(Rows<RmsNormBackwardArgs<typename V::Element>> args,
                    typename V::A* workspace, PartialSums s, RowLanes lanes) {
   // Sums of a step and of the next one, so that one barrier is enough.
   __shared__ Sums<double, kRows> partial[2 * 32];
   __shared__ Sums<double, kRows> of_blocks[2 * kLargestCluster];
-  Pipeline<V, kHasCtSum, kVectors, kRows>(args, workspace, s, lanes)
+  Pipeline<V, kHasCtSum, kRows, kHasClusters>(args, workspace, s, lanes)
       .Run(partial, of_blocks);
 }
 
@@ -328,9 +330,9 @@ struct FirstStep {
     return status == cudaSuccess ? RmsNormBackwardCuda(args, stream) : status;
   }
 
-  template <typename V, bool kHasCtSum, int kVectors, int kRows>
+  template <typename V, bool kHasCtSum, int kRows, bool kHasClusters>
   cudaError_t InPipeline(const Rows<Args>& rows) {
-    const auto kernel = PipelineKernel<V, kHasCtSum, kVectors, kRows>;
+    const auto kernel = PipelineKernel<V, kHasCtSum, kRows, kHasClusters>;
     bool is_hopper = false;
     const auto plan_for = [&](const BlockLimits& limits) {
       is_hopper = limits.is_hopper;
@@ -355,11 +357,12 @@ struct FirstStep {
   // As in PlanPipeline().
   template <typename V, bool kHasCtSum>
   cudaError_t OfFullVectors(const Rows<Args>& rows) {
-    return rows.vectors <= MaxPipelineThreads(1, 2)
-               ? InPipeline<V, kHasCtSum, 1, 2>(rows)
-           : rows.vectors <= MaxPipelineThreads(1, 1)
-               ? InPipeline<V, kHasCtSum, 1, 1>(rows)
-               : InPipeline<V, kHasCtSum, 2, 1>(rows);
+    constexpr int kOfBlock = PipelineVectors(1) * MaxPipelineThreads(1);
+    return rows.vectors <= MaxPipelineThreads(2)
+               ? InPipeline<V, kHasCtSum, 2, false>(rows)
+           : rows.vectors <= kOfBlock
+               ? InPipeline<V, kHasCtSum, 1, false>(rows)
+               : InPipeline<V, kHasCtSum, 1, true>(rows);
   }
 
   template <typename V>

@@ -230,21 +230,21 @@ inline int64_t SplitsFor(int64_t rows, int64_t units, int64_t most,
 // Rows of whole vectors, read once: blocks, or clusters, that stay for a whole
 // launch and go over many rows.
 
-// At a time, a thread has one vector of each of two short rows, or one of a
-// longer row, or two of a row that a cluster shares. A block has no more
-// threads than that, ...
-inline constexpr int MaxPipelineThreads(int vectors, int rows) {
-  return vectors * rows == 1 ? 1024 : (rows == 2 ? 256 : 512);
+// At a time, a thread has one vector of each of two short rows, or two vectors
+// of a long one, which a cluster shares if a block of so many threads cannot.
+inline constexpr int PipelineVectors(int rows) { return rows == 2 ? 1 : 2; }
+inline constexpr int MaxPipelineThreads(int rows) {
+  return rows == 2 ? 256 : 512;
 }
-// ... and a thread no more registers than leave a processor 1024 threads, or
-// three of the blocks of 256 that clusters have.
-inline constexpr int MaxPipelineRegisters(int vectors) {
-  return vectors == 1 ? 64 : 80;
+// The registers of a thread leave a processor four blocks of 256 threads for
+// short rows, one of 512 for long ones, and three of 256 for clusters.
+inline constexpr int MaxPipelineRegisters(int rows, bool has_clusters) {
+  return rows == 2 ? 64 : (has_clusters ? 80 : 128);
 }
 
-// A double buffer: one stage holds the data in use, the other one receives the
-// next.
-inline constexpr int kStages = 2;
+// A ring of stages: one holds the data in use, the others receive the next.
+// Blocks with long rows have enough on its way in one.
+inline constexpr int PipelineStages(int rows) { return rows == 2 ? 3 : 2; }
 
 // Plans a pipeline for weights of `rows` rows of `vectors` >= 1 vectors of
 // `arrays`; `sum_bytes` is the size of a vector's sums. The form says if there
@@ -252,16 +252,15 @@ inline constexpr int kStages = 2;
 inline RowPlan PlanPipeline(int64_t rows, int64_t vectors, int arrays,
                             int64_t sum_bytes, const BlockLimits& limits) {
   RowPlan plan;
+  plan.rows = vectors <= MaxPipelineThreads(2) ? 2 : 1;
+  plan.vectors = PipelineVectors(plan.rows);
   if (vectors <= 128) {
-    plan.rows = 2;
     plan.lanes.lane_bits = LaneBits(vectors);
     // No more rows to a step, two of a thread, than a weight has.
-    DivideRows(rows, MaxPipelineThreads(1, 2), 2, &plan);
-  } else if (vectors <= MaxPipelineThreads(1, 1)) {
-    plan.rows = vectors <= MaxPipelineThreads(1, 2) ? 2 : 1;
-    plan.shape.threads = WholeWarps(vectors);
+    DivideRows(rows, MaxPipelineThreads(2), 2, &plan);
+  } else if (vectors <= int64_t{plan.vectors} * MaxPipelineThreads(plan.rows)) {
+    plan.shape.threads = WholeWarps(QuotientUp(vectors, plan.vectors));
   } else {
-    plan.vectors = 2;
     const auto threads = [&](int cluster_bits) {
       return WholeWarps(
           QuotientUp(vectors, int64_t{plan.vectors} << cluster_bits));
@@ -271,15 +270,15 @@ inline RowPlan PlanPipeline(int64_t rows, int64_t vectors, int arrays,
     while (bits < 3 && threads(bits + 1) >= 128) ++bits;
     while ((1 << bits) < kLargestCluster && threads(bits) > 256) ++bits;
     while ((1 << bits) > limits.cluster && bits > 0) --bits;
-    if (bits == 0 || threads(bits) > MaxPipelineThreads(2, 1)) return plan;
+    if (bits == 0 || threads(bits) > MaxPipelineThreads(1)) return plan;
     plan.lanes.cluster_bits = bits;
     plan.shape.threads = threads(bits);
     plan.shape.cluster = 1 << bits;
   }
   const int of_stage = plan.vectors * plan.rows * arrays;
-  const int of_weight = plan.vectors > 1 ? plan.vectors : 0;
+  const int of_weight = plan.shape.cluster > 1 ? plan.vectors : 0;
   plan.shape.shared_bytes = int64_t{plan.shape.threads} * kPackBytes *
-                            (kStages * of_stage + of_weight);
+                            (PipelineStages(plan.rows) * of_stage + of_weight);
   if (plan.lanes.rows > 1) {
     plan.shape.shared_bytes += plan.lanes.rows * vectors * sum_bytes;
   }

@@ -87,8 +87,8 @@ void ExpectWithinLimits(int64_t rows, int64_t vectors,
     for (const int64_t of_weight : {rows, int64_t{0}}) {
       const RowPlan plan = Pipeline(of_weight, vectors, limits, arrays);
       if (plan.form == RowForm::kReadTwice) continue;
-      ExpectWholeWarps(plan, vectors,
-                       MaxPipelineThreads(plan.vectors, plan.rows), limits);
+      ExpectWholeWarps(plan, vectors, MaxPipelineThreads(plan.rows), limits);
+      ASSERT_EQ(plan.vectors, PipelineVectors(plan.rows));
     }
   }
 }
@@ -181,8 +181,9 @@ TEST(PlanFormsTest, OfThePipeline) {
        std::vector<Expected>{{kMany, 8, 1, 2, 256, 32, 1},
                              {kMany, 125, 1, 2, 256, 2, 1},
                              {kMany, 256, 1, 2, 256, 1, 1},
-                             {kMany, 640, 1, 1, 640, 1, 1},
-                             {kMany, 1024, 1, 1, 1024, 1, 1},
+                             {kMany, 512, 2, 1, 256, 1, 1},
+                             {kMany, 640, 2, 1, 320, 1, 1},
+                             {kMany, 1024, 2, 1, 512, 1, 1},
                              {kMany, 1536, 2, 1, 192, 1, 4},
                              {kMany, 2048, 2, 1, 128, 1, 8},
                              {kMany, 4096, 2, 1, 256, 1, 8},
