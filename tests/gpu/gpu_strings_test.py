@@ -123,7 +123,9 @@ def test_block_values(shared_bytes):
 @NEEDS_GPU
 def test_too_much_shared_memory_is_an_error_by_name():
     with pytest.raises(Exception, match="row_sum: shared: expected at most"):
-        jax.block_until_ready(_sum_with_blocks(1 << 20)(jnp.ones((2, 3), jnp.float32)))
+        jax.block_until_ready(
+            _sum_with_blocks(1 << 20)(jnp.ones((2, 3), jnp.float32))
+        )
 
 
 def fault():

@@ -3,10 +3,9 @@
 //
 // In the pipeline, a block or cluster stays for the whole launch and goes over
 // many rows of full vectors, which it reads once. While its threads work on
-// some rows in registers, asynchronous copies bring the next ones into the
-// other stage of a double buffer in shared memory; each thread copies what it
-// will read itself, and so waits for nobody's. Its part of dweight stays in
-// registers: see cuda/plan.h.
+// some rows in registers, asynchronous copies bring the next ones into other
+// stages in shared memory; each thread copies what it will read itself, and so
+// waits for nobody's. Its part of dweight stays in registers: see cuda/plan.h.
 
 #include <algorithm>
 #include <cstdint>
@@ -360,9 +359,8 @@ struct FirstStep {
     constexpr int kOfBlock = PipelineVectors(1) * MaxPipelineThreads(1);
     return rows.vectors <= MaxPipelineThreads(2)
                ? InPipeline<V, kHasCtSum, 2, false>(rows)
-           : rows.vectors <= kOfBlock
-               ? InPipeline<V, kHasCtSum, 1, false>(rows)
-               : InPipeline<V, kHasCtSum, 1, true>(rows);
+           : rows.vectors <= kOfBlock ? InPipeline<V, kHasCtSum, 1, false>(rows)
+                                      : InPipeline<V, kHasCtSum, 1, true>(rows);
   }
 
   template <typename V>
