@@ -99,6 +99,16 @@ def test_results_and_operands_by_name():
             {"aliases": {"x": "z"}},
             "aliases: expected a name of the results y, sum, scale, got 'z'",
         ),
+        (
+            {"aliases": {"x": "sum", "residual": 1}},
+            "aliases: expected one operand for the buffer of result 1 (sum), "
+            "got x and residual; take one of them out of aliases",
+        ),
+        (
+            {"advanced": Advanced(output_layouts={"y": (0,), 0: (0,)})},
+            "output_layouts: expected one order for result 0 (y), got two, "
+            "for 'y' and 0",
+        ),
         ({"linear": "weihgt"}, "linear: expected 'weight', got 'weihgt'"),
         (
             {"advanced": Advanced(input_layouts={"resid": (0,)})},
