@@ -118,6 +118,48 @@ def test_attributes_are_compared_by_value_and_not_as_they_are_printed():
         assert not seen  # it is found again
 
 
+# In each line, Python finds all values equal.
+ALIKE = [(1, True, 1.0, 1 + 0j), (0.0, -0.0, 0j, -0j, False)]
+
+
+@pytest.mark.parametrize(
+    "nest", [lambda v: v, lambda v: (None, (v,)), lambda v: frozenset([(v,)])]
+)
+@pytest.mark.parametrize("values", ALIKE)
+def test_what_no_handler_gets_is_told_apart_in_a_tuple_too(nest, values):
+    seen = []
+    op = FfiOp(
+        "test.any",
+        lambda x, *, m: (seen.append(m), x)[1],
+        kernel_axes=0,
+        handlers={},
+        attributes={"m": None},
+    )
+    for m in map(nest, values):
+        seen.clear()
+        op(1.0, m=m)
+        assert {repr(s) for s in seen} == {repr(m)}
+        seen.clear()
+        op(1.0, m=m)
+        assert not seen  # it is found again
+
+
+def test_nones_in_a_tuple_are_told_apart_by_their_places():
+    op = FfiOp(
+        "test.nones",
+        lambda x, *, m: x * sum(i for i, v in enumerate(m, 1) if v is None),
+        kernel_axes=0,
+        handlers={},
+        attributes={"m": None},
+    )
+    every = [(None, 1), (1, None), (None, None), (None,), (1, 1, (None,))]
+    for m in (*every, *every):
+        want = sum(i for i, v in enumerate(m, 1) if v is None)
+        f = lambda x, m=m: op(x, m=m)  # noqa: E731
+        assert f(1.0) == jax.jit(f)(1.0) == jax.grad(f)(1.0) == want
+        np.testing.assert_array_equal(jax.vmap(f)(rows(3)), rows(3) * want)
+
+
 @pytest.mark.parametrize("value", [0, 1, 0.5])
 def test_attributes_that_were_seen_are_not_checked_again(value):
     op = FfiOp(

@@ -72,6 +72,13 @@ def _key(value: object) -> tuple[object, ...]:
         return value.dtype, value.tobytes()
     if isinstance(value, float):
         return type(value), value.hex()
+    if isinstance(value, complex):
+        return type(value), value.real.hex(), value.imag.hex()
+    # (1,) == (True,) == (1.0,), but a reference may tell them apart.
+    if isinstance(value, tuple):
+        return type(value), tuple(map(_key, value))
+    if isinstance(value, frozenset):
+        return type(value), frozenset(map(_key, value))
     # A subclass of str may print, and even compare, as it likes.
     own = str.__str__(value) if isinstance(value, str) else value
     return type(value), own
