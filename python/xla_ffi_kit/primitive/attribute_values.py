@@ -108,9 +108,11 @@ class Binder:
         op: str,
         types: Mapping[str, AttributeType],
         defaults: Mapping[str, object],
+        without_value: Sequence[str] = (),
     ) -> None:
         self._op = op
         self._defaults = defaults
+        self._without_value = without_value  # whose default None is none
         self._types = {n: kind_of(op, n, t) for n, t in types.items()}
         self._seen: dict[object, AttributeValues] = {}
 
@@ -129,9 +131,14 @@ class Binder:
     def _check(self, given: Mapping[str, object]) -> AttributeValues:
         op, types = self._op, self._types
         if given.keys() != types.keys():
-            raise TypeError(
-                message(op, "attributes", _names(types), _names(given))
-            )
+            got = _names(given)
+            for name in self._without_value:
+                if name not in given:
+                    got += (
+                        f"; {name} has the default None, which is no value for "
+                        "a handler, so pass it"
+                    )
+            raise TypeError(message(op, "attributes", _names(types), got))
         found = {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
         own = {n for n in types if types[n] is None}
         return AttributeValues(

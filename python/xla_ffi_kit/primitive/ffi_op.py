@@ -333,7 +333,10 @@ class FfiOp(Generic[R]):
         spec = self._resolved()
         rules.install(spec)
         return attribute_values.Binder(
-            spec.name, spec.attributes, python_signature.defaults(spec)
+            spec.name,
+            spec.attributes,
+            python_signature.defaults(spec),
+            python_signature.without_value(spec),
         )
 
     @functools.cached_property
