@@ -118,6 +118,10 @@ def test_results_and_operands_by_name():
         with pytest.raises(ValueError) as caught:
             define(**options)
         assert str(caught.value) == f"{NORM}: {said}"
+    # Without a residual, there is no sum, and 1 means the scale.
+    op = FfiOp(NORM, norm, libraries=CPU, aliases={"x": 1, "weight": "scale"})
+    with pytest.raises(ValueError, match=r"result 1 .scale., got x and weight"):
+        op(X, X[0])
 
 
 ASKS = "axes, kernel_axes: expected one of them, such as '(n)->(n)' or 1"
