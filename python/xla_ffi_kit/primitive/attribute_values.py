@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
@@ -20,6 +21,10 @@ Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "Kind"] | None
 _EXPECTED = (
     "a NumPy scalar type, str, a one-tuple of a scalar type or a mapping"
 )
+# By their short names; XLA refuses others when a program is compiled.
+_WITHOUT = ("float16", "bfloat16", *_dtypes.COMPLEX)
+_SCALARS = {k: v for k, v in _dtypes.SHORT_NAMES.items() if v not in _WITHOUT}
+_ELEMENTS = {k: v for k, v in _SCALARS.items() if v != "bool"}
 _MOST = 2**63 - 1
 _REMEMBERED = 1024  # attribute values per operation
 
@@ -92,8 +97,22 @@ def kind_of(op: str, name: str, declared: AttributeType) -> Kind:
         return {k: kind_of(op, f"{name}.{k}", t) for k, t in declared.items()}
     where = f"{op}: attribute {name}"
     if isinstance(declared, tuple) and len(declared) == 1:
-        return (_dtypes.parse(where, declared[0], _EXPECTED),)
-    return _dtypes.parse(where, declared, _EXPECTED)
+        element = _dtypes.parse(where, declared[0], _EXPECTED)
+        _check_known(where, element, "an array of one of ", _ELEMENTS)
+        return (element,)
+    found = _dtypes.parse(where, declared, _EXPECTED)
+    _check_known(where, found, "one of ", _SCALARS)
+    return found
+
+
+def _check_known(
+    where: str, dtype: _DType, what: str, known: Mapping[str, str]
+) -> None:
+    if dtype.name not in known.values():
+        raise TypeError(
+            f"{where}: expected {what}{', '.join(known)}, which XLA gives "
+            f"handlers, got {dtype.name}"
+        )
 
 
 class Binder:
@@ -290,19 +309,32 @@ def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
             raise _mismatch(op, name, expected, value)
         return np.bool_(value)
     accepted: tuple[type, ...] = (int, np.integer)
-    if dtype.kind in "fc":
+    if dtype.kind == "f":
         accepted += (float, np.floating)
-    if dtype.kind == "c":
-        accepted += (complex, np.complexfloating)
     if dtype.kind == "b" or not isinstance(value, accepted):
         raise _mismatch(op, name, expected, value)
-    if dtype.kind in "iu" and isinstance(value, int | np.integer):
+    if dtype.kind == "f":
+        limits: np.iinfo[Any] | np.finfo[Any] = np.finfo(dtype.name)
+        fits = not _overflows(dtype, value)
+    else:
         limits = np.iinfo(dtype.name)
-        if not limits.min <= int(value) <= limits.max:
-            expected = f"{dtype.name}, {limits.min} to {limits.max}"
-            what = f"attribute {name}"
-            raise ValueError(message(op, what, expected, int(value)))
+        fits = limits.min <= int(value) <= limits.max
+    if not fits:
+        expected = f"{dtype.name}, {limits.min!s} to {limits.max!s}"
+        raise ValueError(
+            message(op, f"attribute {name}", expected, f"{value!s}")
+        )
     return dtype.type(value)
+
+
+def _overflows(dtype: _DType, value: Any) -> bool:
+    """Whether a finite number is rounded to infinity; it may be infinite."""
+    try:
+        with np.errstate(over="ignore"):
+            is_infinite = np.isinf(dtype.type(value))
+    except OverflowError:  # an integer beyond Python's floats
+        return True
+    return bool(is_infinite) and not math.isinf(value)
 
 
 def _array(op: str, name: str, dtype: _DType, value: object) -> object:
