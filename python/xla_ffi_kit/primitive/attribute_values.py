@@ -40,15 +40,19 @@ class AttributeValues:
         self,
         items: Mapping[str, object],
         others: Mapping[str, object],
+        *,
+        x64: bool,
         insists: bool = False,
     ) -> None:
         self.items = items  # by name, as NumPy values of the declared types
         self._others = others  # those that handlers do not get
         self.insists = insists  # on the handler: it is another program
+        # JAX's setting where the call was traced. It may be lowered elsewhere.
+        self.x64 = x64
         every = {**items, **others}
         # By name, as Python values, which do not widen a result.
         self.for_reference = {k: _plain(v) for k, v in every.items()}
-        self._key = insists, _key(every)
+        self._key = insists, x64, _key(every)
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -66,7 +70,9 @@ class AttributeValues:
     @functools.cached_property
     def insisting(self) -> AttributeValues:
         """The same for a call that insists on the handler."""
-        return AttributeValues(self.items, self._others, insists=True)
+        return AttributeValues(
+            self.items, self._others, x64=self.x64, insists=True
+        )
 
 
 def _key(value: object) -> tuple[object, ...]:
@@ -137,17 +143,19 @@ class Binder:
 
     def __call__(self, given: Mapping[str, object]) -> AttributeValues:
         """The checked attributes; TypeError or ValueError names what is not."""
-        key = tuple((k, type(v), v) for k, v in given.items() if _is_plain(v))
-        if len(key) == len(given):
+        x64: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+        own = tuple((k, type(v), v) for k, v in given.items() if _is_plain(v))
+        key = x64, own
+        if len(own) == len(given):
             found = self._seen.get(key)
             if found is not None:
                 return found
-        values = self._check({**self._defaults, **given})
-        if len(key) == len(given) and len(self._seen) < _REMEMBERED:
+        values = self._check({**self._defaults, **given}, x64)
+        if len(own) == len(given) and len(self._seen) < _REMEMBERED:
             self._seen[key] = values
         return values
 
-    def _check(self, given: Mapping[str, object]) -> AttributeValues:
+    def _check(self, given: Mapping[str, object], x64: bool) -> AttributeValues:
         op, types = self._op, self._types
         if given.keys() != types.keys():
             got = _names(given)
@@ -163,6 +171,7 @@ class Binder:
         return AttributeValues(
             {n: value for n, value in found.items() if n not in own},
             {n: value for n, value in found.items() if n in own},
+            x64=x64,
         )
 
 
