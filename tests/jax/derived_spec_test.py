@@ -1,8 +1,11 @@
 """What an operation takes over from its handler's signature."""
 
+import concurrent.futures
 import dataclasses
 import pathlib
 import shutil
+import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -223,6 +226,31 @@ def test_a_result_that_only_the_library_names(tmp_path):
     assert str(caught.value).endswith(asks.format(f"{path} does not exist"))
     shutil.copy(CPU.path, path)
     np.testing.assert_array_equal(op(X, implementation="reference"), X)
+
+
+def test_threads_that_need_a_later_library_at_once(tmp_path):
+    path, count, threads = tmp_path / "later.so", 0, 16
+    op = FfiOp(NORM, norm, kernel_axes=1, libraries=path)
+    shutil.copy(CPU.path, path)
+    declare = op._declare
+
+    def slowly():
+        nonlocal count
+        count += 1
+        time.sleep(0.05)
+        return declare()
+
+    op._declare = slowly
+    barrier = threading.Barrier(threads)
+
+    def call(_):
+        barrier.wait()
+        return np.asarray(op(X, implementation="reference"))
+
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for got in pool.map(call, range(threads)):
+            np.testing.assert_allclose(got, norm(X), 1e-6)
+    assert count == 1
 
 
 def test_a_library_that_is_built_later(tmp_path):

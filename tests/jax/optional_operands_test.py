@@ -137,6 +137,26 @@ def test_what_must_be_there():
         scale(X, W, B, B)
 
 
+def test_an_operand_is_given_once():
+    once = "operand w: expected it once, got it by position and as w="
+    for call in (
+        lambda: scale(X, W, w=W),
+        lambda: scale(X, None, w=W),
+        lambda: scale(X, W, B, w=W),
+    ):
+        with pytest.raises(TypeError, match=once):
+            call()
+    op = FfiOp("test.add", lambda x, w: x + w, kernel_axes=0, handlers={})
+    with pytest.raises(TypeError, match=once):
+        op(X, X, w=X)
+
+
+@pytest.mark.parametrize("operands", [(X, W, B, B), ()])
+def test_the_number_of_operands_of_given(operands):
+    with pytest.raises(TypeError, match="expected 1 to 3 .x, w, b., got"):
+        scale.given(*operands)
+
+
 def test_an_operand_that_replaces_an_attribute():
     s = np.ones(2, np.float32)
     close(rms_norm_bwd_op(X, B, eps=0.0), rms_norm_bwd_op(X, B, s))

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from xla_ffi_kit.primitive.device_kernel import target_of
 from xla_ffi_kit.primitive.spec import Advanced, Options, each, message
 
 _OWN = ("kernel_axes", "dtypes", "results")  # arguments beside the options
@@ -31,6 +32,34 @@ def check(name: str, options: Options) -> None:
         given = options.get(what)
         if given is not None and not isinstance(given, kind):
             raise TypeError(message(name, what, noun, repr(given)))
+    advanced = options.get("advanced") or Advanced()
+    _check_functions(name, options, advanced)
+    for part in each(advanced.part_of):
+        if not isinstance(part, str):
+            expected = "the name of a function, or several names"
+            raise TypeError(message(name, "part_of", expected, repr(part)))
+
+
+def _check_functions(name: str, options: Options, advanced: Advanced) -> None:
+    if not isinstance(advanced.workspace, Mapping):
+        got = repr(advanced.workspace)
+        raise TypeError(message(name, "workspace", "a mapping", got))
+    functions = {
+        "jvp": options.get("jvp"),
+        "transpose": options.get("transpose"),
+        "check": advanced.check,
+        "partitioned": advanced.partitioned,
+        "shape_attributes": advanced.shape_attributes,
+        **{f"workspace: {p}": f for p, f in advanced.workspace.items()},
+    }
+    for what, function in functions.items():
+        if function is not None and not callable(function):
+            raise TypeError(message(name, what, "a function", repr(function)))
+    for platform, handler in (options.get("handlers") or {}).items():
+        if target_of(handler) is None and not callable(handler):
+            expected = "a custom call target or a function"
+            what = f"handlers: {platform}"
+            raise TypeError(message(name, what, expected, repr(handler)))
 
 
 def pair(name: str, vjp: Any) -> Any:

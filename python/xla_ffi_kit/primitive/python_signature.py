@@ -95,6 +95,11 @@ def every_operand(
     """
     named = [o for o in spec.operands if not o.is_repeated]
     found = list(operands)
+    for operand in named[: len(found)]:
+        if operand.parameter in keywords:
+            what, name = f"operand {operand.name}", operand.parameter
+            got = f"it by position and as {name}="
+            raise TypeError(spec.error(what, "it once", got))
     for operand in named[len(found) :]:
         if operand.is_optional:
             found.append(keywords.pop(operand.parameter, None))
