@@ -101,7 +101,7 @@ def lower(
     ]
     function = functools.partial(rule.call, **parameters)
     call = mlir.lower_fun(lambda *x: jax.tree.leaves(function(*x)))
-    # A program keeps the types with which it was traced, wherever it is lowered.
+    # A program keeps the types of its tracing, wherever it is lowered.
     wide = rule.x64 or _has_wide(ctx)
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
         lowered: Lowered = call(ctx.replace(avals_in=plain), *operands)
