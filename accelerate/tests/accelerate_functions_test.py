@@ -180,6 +180,34 @@ def test_64_bit_arrays_without_x64():
         )
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: jnp.sort(x, -1),
+        lambda x: jax.lax.top_k(x, 4)[0],
+        lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(4)),
+        lambda x: jax.random.gamma(jax.random.key(0), x * x + 1),
+        lambda x: jax.lax.conv(x[None, None], x[None, None], (1, 1), "SAME")[
+            0, 0
+        ],
+    ],
+    ids=["sort", "top_k", "cholesky", "gamma", "convolution"],
+)
+def test_a_program_that_is_lowered_without_x64(function):
+    x = np.random.default_rng(0).standard_normal((4, 4))
+
+    def loop(x):
+        return jax.lax.fori_loop(0, 2, lambda _, x: function(x), x)
+
+    names = "sort", "top_k", "linalg", "gamma", "conv_general_dilated", "loops"
+    with xla_ffi_accelerate.enabled(*names):
+        for f in (function, loop):
+            traced = jax.jit(f).trace(x)
+            with jax.enable_x64(False):
+                narrow = traced.lower().compile()
+            assert bits(narrow(x)) == bits(traced.lower().compile()(x))
+
+
 def test_adversarial_orders_take_no_longer():
     n = 300_000
     x = np.sort(np.random.default_rng(0).standard_normal(n, np.float32))

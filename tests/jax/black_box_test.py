@@ -315,6 +315,41 @@ def test_results_in_a_tuple():
             "'f'}",
         ),
         ({"aliases": [1]}, "aliases: expected a mapping, got [1]"),
+        ({"jvp": 3}, "jvp: expected a function, got 3"),
+        (
+            {"transpose": 3, "linear": "x"},
+            "transpose: expected a function, got 3",
+        ),
+        ({"vjp": 3}, "vjp: expected a pair of functions, (fwd, bwd), got 3"),
+        (
+            {"advanced": Advanced(check=3)},
+            "check: expected a function, got 3",
+        ),
+        (
+            {"advanced": Advanced(partitioned=3)},
+            "partitioned: expected a function, got 3",
+        ),
+        (
+            {"advanced": Advanced(workspace={"cpu": 3})},
+            "workspace: cpu: expected a function, got 3",
+        ),
+        (
+            {"advanced": Advanced(workspace=3)},
+            "workspace: expected a mapping, got 3",
+        ),
+        (
+            {"advanced": Advanced(part_of=3)},
+            "part_of: expected the name of a function, or several names, got 3",
+        ),
+        (
+            {"handlers": {"cpu": 3}},
+            "handlers: cpu: expected a custom call target or a function, got 3",
+        ),
+        (
+            {"kernel_axes": True},
+            "kernel_axes: expected a number >= 0 for all operands "
+            "(axes='(),(n)->(n)' tells them apart), got True",
+        ),
         (
             {"transpose": twice},
             "linear: expected operands that the results are linear in, for "
@@ -340,6 +375,14 @@ def test_bad_arguments(wrong, message):
         (
             {"results": lambda x: x.shape[1]},
             "the shape function does not take operands x float32[3]: ",
+        ),
+        (
+            {"results": lambda x: jax.ShapeDtypeStruct((2, -1), x.dtype)},
+            "results: result 0: expected sizes >= 0, got shape [2, -1]",
+        ),
+        (
+            {"kernel_axes": None, "axes": "(n)->(n),(n)"},
+            "axes: expected the axes of 1 results or fewer, got 2",
         ),
         (
             {"aliases": {"x": 1}},

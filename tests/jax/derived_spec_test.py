@@ -1,8 +1,11 @@
 """What an operation takes over from its handler's signature."""
 
+import concurrent.futures
 import dataclasses
 import pathlib
 import shutil
+import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -99,6 +102,16 @@ def test_results_and_operands_by_name():
             {"aliases": {"x": "z"}},
             "aliases: expected a name of the results y, sum, scale, got 'z'",
         ),
+        (
+            {"aliases": {"x": "sum", "residual": 1}},
+            "aliases: expected one operand for the buffer of result 1 (sum), "
+            "got x and residual; take one of them out of aliases",
+        ),
+        (
+            {"advanced": Advanced(output_layouts={"y": (0,), 0: (0,)})},
+            "output_layouts: expected one order for result 0 (y), got two, "
+            "for 'y' and 0",
+        ),
         ({"linear": "weihgt"}, "linear: expected 'weight', got 'weihgt'"),
         (
             {"advanced": Advanced(input_layouts={"resid": (0,)})},
@@ -108,6 +121,10 @@ def test_results_and_operands_by_name():
         with pytest.raises(ValueError) as caught:
             define(**options)
         assert str(caught.value) == f"{NORM}: {said}"
+    # Without a residual, there is no sum, and 1 means the scale.
+    op = FfiOp(NORM, norm, libraries=CPU, aliases={"x": 1, "weight": "scale"})
+    with pytest.raises(ValueError, match=r"result 1 .scale., got x and weight"):
+        op(X, X[0])
 
 
 ASKS = "axes, kernel_axes: expected one of them, such as '(n)->(n)' or 1"
@@ -209,6 +226,31 @@ def test_a_result_that_only_the_library_names(tmp_path):
     assert str(caught.value).endswith(asks.format(f"{path} does not exist"))
     shutil.copy(CPU.path, path)
     np.testing.assert_array_equal(op(X, implementation="reference"), X)
+
+
+def test_threads_that_need_a_later_library_at_once(tmp_path):
+    path, count, threads = tmp_path / "later.so", 0, 16
+    op = FfiOp(NORM, norm, kernel_axes=1, libraries=path)
+    shutil.copy(CPU.path, path)
+    declare = op._declare
+
+    def slowly():
+        nonlocal count
+        count += 1
+        time.sleep(0.05)
+        return declare()
+
+    op._declare = slowly
+    barrier = threading.Barrier(threads)
+
+    def call(_):
+        barrier.wait()
+        return np.asarray(op(X, implementation="reference"))
+
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for got in pool.map(call, range(threads)):
+            np.testing.assert_allclose(got, norm(X), 1e-6)
+    assert count == 1
 
 
 def test_a_library_that_is_built_later(tmp_path):

@@ -93,6 +93,47 @@ def test_alias_of_unlike_arrays():
     )
 
 
+@pytest.mark.parametrize(
+    ("reference", "aliases", "operands", "said"),
+    [
+        (
+            lambda x, y: x + y,
+            {"x": 0, "y": 0},
+            "x and y",
+            "take one of them out of aliases",
+        ),
+        # Wrong only in calls with both, which nothing else tells apart.
+        (
+            lambda x, y=None: x,
+            {"y": 0, "x": 0},
+            "x and y",
+            "take one of them out of aliases",
+        ),
+        (
+            lambda x, *more: x + sum(more),
+            {"more": 0},
+            "more[0] and more[1]",
+            "take more out of aliases",
+        ),
+        (
+            lambda x, *more: x + sum(more),
+            {"x": 0, "more": 0},
+            "x and more[0]",
+            "take one of them out of aliases",
+        ),
+    ],
+)
+def test_two_operands_have_no_result_in_common(
+    reference, aliases, operands, said
+):
+    with pytest.raises(ValueError) as caught:
+        FfiOp("test.two", reference, kernel_axes=1, aliases=aliases)
+    assert str(caught.value) == (
+        "test.two: aliases: expected one operand for the buffer of result 0, "
+        f"got {operands}; {said}"
+    )
+
+
 # --- Side effects -------------------------------------------------------------
 
 counter = FfiOp(

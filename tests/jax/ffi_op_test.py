@@ -118,6 +118,48 @@ def test_attributes_are_compared_by_value_and_not_as_they_are_printed():
         assert not seen  # it is found again
 
 
+# In each line, Python finds all values equal.
+ALIKE = [(1, True, 1.0, 1 + 0j), (0.0, -0.0, 0j, -0j, False)]
+
+
+@pytest.mark.parametrize(
+    "nest", [lambda v: v, lambda v: (None, (v,)), lambda v: frozenset([(v,)])]
+)
+@pytest.mark.parametrize("values", ALIKE)
+def test_what_no_handler_gets_is_told_apart_in_a_tuple_too(nest, values):
+    seen = []
+    op = FfiOp(
+        "test.any",
+        lambda x, *, m: (seen.append(m), x)[1],
+        kernel_axes=0,
+        handlers={},
+        attributes={"m": None},
+    )
+    for m in map(nest, values):
+        seen.clear()
+        op(1.0, m=m)
+        assert {repr(s) for s in seen} == {repr(m)}
+        seen.clear()
+        op(1.0, m=m)
+        assert not seen  # it is found again
+
+
+def test_nones_in_a_tuple_are_told_apart_by_their_places():
+    op = FfiOp(
+        "test.nones",
+        lambda x, *, m: x * sum(i for i, v in enumerate(m, 1) if v is None),
+        kernel_axes=0,
+        handlers={},
+        attributes={"m": None},
+    )
+    every = [(None, 1), (1, None), (None, None), (None,), (1, 1, (None,))]
+    for m in (*every, *every):
+        want = sum(i for i, v in enumerate(m, 1) if v is None)
+        f = lambda x, m=m: op(x, m=m)  # noqa: E731
+        assert f(1.0) == jax.jit(f)(1.0) == jax.grad(f)(1.0) == want
+        np.testing.assert_array_equal(jax.vmap(f)(rows(3)), rows(3) * want)
+
+
 @pytest.mark.parametrize("value", [0, 1, 0.5])
 def test_attributes_that_were_seen_are_not_checked_again(value):
     op = FfiOp(
@@ -197,6 +239,50 @@ def test_bad_attribute(wrong, error, message):
     with pytest.raises(error) as caught:
         describe(rows(5), **GOOD | wrong)
     assert str(caught.value) == f"test.describe: {message}"
+
+
+F32 = "expected float32, -3.4028235e+38 to 3.4028235e+38, got "
+F64 = "expected float64, -1.7976931348623157e+308 to 1.7976931348623157e+308, "
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        (np.float32, 1e300, f"s: {F32}1e+300"),
+        (np.float32, np.float64(-3.5e38), f"s: {F32}-3.5e+38"),
+        (np.float32, 10**400, f"s: {F32}1000"),
+        (np.float64, -(10**400), f"s: {F64}got -1000"),
+        ((np.float32,), [0.0, 1e39], f"s[1]: {F32}1e+39"),
+        ({"a": "f32"}, {"a": 1e39}, f"s.a: {F32}1e+39"),
+    ],
+    ids=["python", "numpy", "integer", "f64", "array", "mapping"],
+)
+def test_a_finite_number_never_becomes_infinite(kind, value, said):
+    op = spec(lambda x, *, s: x, attributes={"s": kind}, handlers={})
+    with pytest.raises(ValueError) as caught:
+        op(rows(1), s=value)
+    assert str(caught.value).startswith(f"test.double: attribute {said}")
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 3.4028235e38, 1e-60, 2])
+def test_the_numbers_that_an_attribute_has(value):
+    op = spec(lambda x, *, s: x + s, attributes={"s": np.float32}, handlers={})
+    assert op(rows(1), s=value) == np.float32(value)
+    assert np.isnan(op(rows(1), s=np.nan))
+
+
+@pytest.mark.parametrize(
+    "kind", ["bf16", np.float16, "c64", jnp.int4, ("bf16",), ("pred",)]
+)
+def test_types_that_xla_gives_no_handler(kind):
+    known = "one of pred, s8, s16, s32, s64, u8, u16, u32, u64, f32, f64"
+    if isinstance(kind, tuple):
+        known = "an array of " + known.replace("pred, ", "")
+    for types, name in (({"s": kind}, "s"), ({"s": {"a": kind}}, "s.a")):
+        with pytest.raises(TypeError) as caught:
+            spec(lambda x, *, s: x, attributes=types)
+        said = f"{name}: expected {known}, which XLA gives handlers, got "
+        assert str(caught.value).startswith(f"test.double: attribute {said}")
 
 
 def test_traced_attribute():

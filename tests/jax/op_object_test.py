@@ -59,6 +59,44 @@ def test_operands_by_name_and_defaults():
         op(x, x)
 
 
+def test_none_is_a_default_where_no_handler_gets_the_attribute():
+    def shift(x, *, by=None):
+        return x if by is None else x + by
+
+    op = FfiOp(
+        *("test.shift", shift),
+        kernel_axes=0,
+        handlers={"cpu": shift},
+        attributes={"by": None},
+    )
+    x = np.float32([1, 2])
+    for f in (op, jax.jit(op, static_argnames="by"), jax.vmap(op)):
+        np.testing.assert_array_equal(f(x), x)
+    for by in (None, 3, 0, None):
+        np.testing.assert_array_equal(op(x, by=by), shift(x, by=by))
+        grad = jax.grad(lambda x, by=by: (op(x, by=by) * op(x)).sum())(x)
+        np.testing.assert_array_equal(grad, 2 * x + (by or 0))
+
+
+def test_none_is_no_default_for_a_handler():
+    op = FfiOp(
+        "test.shift",
+        lambda x, *, by=None, scale=1.0: x if by is None else scale * x + by,
+        kernel_axes=0,
+        handlers={},
+        attributes={"by": np.float32, "scale": np.float32},
+    )
+    with pytest.raises(TypeError) as caught:
+        op(1.0)
+    assert str(caught.value) == (
+        "test.shift: attributes: expected by, scale, got scale; by has the "
+        "default None, which is no value for a handler, so pass it"
+    )
+    with pytest.raises(TypeError, match="by: expected a float32 .* got None"):
+        op(1.0, by=None)
+    assert op(1.0, by=2.0) == 3
+
+
 def test_pickled_by_import_path():
     assert pickle.loads(pickle.dumps(op)) is op
     relu = xla_ffi_kit.relu

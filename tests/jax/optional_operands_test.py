@@ -1,6 +1,7 @@
 """Operands that a call may leave out, and operands of any number."""
 
 import inspect
+import re
 
 import jax
 import jax.numpy as jnp
@@ -136,6 +137,26 @@ def test_what_must_be_there():
         scale(X, W, B, B)
 
 
+def test_an_operand_is_given_once():
+    once = "operand w: expected it once, got it by position and as w="
+    for call in (
+        lambda: scale(X, W, w=W),
+        lambda: scale(X, None, w=W),
+        lambda: scale(X, W, B, w=W),
+    ):
+        with pytest.raises(TypeError, match=once):
+            call()
+    op = FfiOp("test.add", lambda x, w: x + w, kernel_axes=0, handlers={})
+    with pytest.raises(TypeError, match=once):
+        op(X, X, w=X)
+
+
+@pytest.mark.parametrize("operands", [(X, W, B, B), ()])
+def test_the_number_of_operands_of_given(operands):
+    with pytest.raises(TypeError, match="expected 1 to 3 .x, w, b., got"):
+        scale.given(*operands)
+
+
 def test_an_operand_that_replaces_an_attribute():
     s = np.ones(2, np.float32)
     close(rms_norm_bwd_op(X, B, eps=0.0), rms_norm_bwd_op(X, B, s))
@@ -192,6 +213,45 @@ def test_a_repeated_operand_is_named_by_its_number():
         total(X, X, X[:1])
     with pytest.raises(TypeError, match=r"operands: expected 1 or more"):
         total()
+
+
+def weigh(x=None, y=None, *more):
+    """Each operand with a weight of its own."""
+    pairs = zip((1, 10, 100, 1000), (x, y, *more), strict=False)
+    return sum(w * v for w, v in pairs if v is not None)
+
+
+weighed = FfiOp("test.weighed", weigh, kernel_axes=1, handlers={"cpu": weigh})
+PATTERNS = [
+    *[(X,), (X, None), (None, X), (X, X), (None, None, X), (X, None, X)],
+    *[(None, X, X), (X, X, X), (None, None, X, X), (X, None, X, X)],
+]
+
+
+def test_operands_are_told_apart_by_which_of_them_are_none():
+    mapped, jitted = jax.vmap(weighed), jax.jit(weighed)
+    for operands in (*PATTERNS, *reversed(PATTERNS)):
+        want = weigh(*operands)
+        for f in (weighed, jitted, mapped, jax.jit(mapped), jax.vmap(jitted)):
+            close(f(*operands), want)
+        given = [i for i, v in enumerate(operands) if v is not None]
+        grads = jax.grad(lambda *xs: weighed(*xs).sum(), given)(*operands)
+        close(grads, [np.full_like(X, 10.0**i) for i in given])
+
+
+@pytest.mark.parametrize("operands", [(X, X, None), (X, X, None, X)])
+def test_none_is_no_repeated_operand(operands):
+    for f in (weighed, jax.jit(weighed), jax.vmap(weighed)):
+        with pytest.raises(TypeError, match=r"operand more\[0\]: .*, got None"):
+            f(*operands)
+
+
+def test_none_in_a_tuple_is_no_array():
+    x = np.ones(2, np.float32)
+    for wrong in ((None, 1.0), (1.0, None)):
+        said = f"operand y: expected an array, got {wrong} (tuple)"
+        with pytest.raises(TypeError, match=re.escape(said)):
+            weighed(x, wrong)
 
 
 @pytest.mark.parametrize("function", [reference, add])

@@ -78,3 +78,23 @@ def test_result_types_follow_the_64_bit_setting():
     for wide, dtype in ((False, "float32"), (True, "float64")) * 2:
         with jax.enable_x64(wide):
             assert op(x).dtype == dtype
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("has_handler", [False, True])
+def test_a_program_keeps_the_64_bit_setting_of_its_tracing(wide, has_handler):
+    def third(x):
+        """Narrow from outside, with bits that only a wide number has."""
+        return (jnp.ones((), float) / 3 - 0.33333333).astype(x.dtype) + x * 0
+
+    op = operation(third, handlers={"cpu": third} if has_handler else {})
+    with jax.enable_x64(wide):
+        for x in (jnp.ones(3, np.float32), jnp.ones(3, float)):
+            want = third(x)
+            for f in (op, jax.vmap(op), jax.jit(op)):
+                traced = jax.jit(f).trace(x)
+                with jax.enable_x64(not wide):
+                    compiled = traced.lower().compile()
+                got = compiled(x)
+                assert got.dtype == want.dtype
+                np.testing.assert_array_equal(got, want)

@@ -101,10 +101,20 @@ def lower(
     ]
     function = functools.partial(rule.call, **parameters)
     call = mlir.lower_fun(lambda *x: jax.tree.leaves(function(*x)))
-    x64 = jax.enable_x64(True) if rule.x64 else contextlib.nullcontext()
-    with x64:
+    # A program keeps the types of its tracing, wherever it is lowered.
+    wide = rule.x64 or _has_wide(ctx)
+    with jax.enable_x64(True) if wide else contextlib.nullcontext():
         lowered: Lowered = call(ctx.replace(avals_in=plain), *operands)
     return lowered
+
+
+_WIDE = ("int64", "uint64", "float64", "complex128")
+
+
+def _has_wide(ctx: LoweringRuleContext) -> bool:
+    """Whether an operand or a result has 64-bit numbers."""
+    avals = extend.shaped([*ctx.avals_in, *ctx.avals_out])
+    return any(aval.dtype.name in _WIDE for aval in avals)
 
 
 def install(name: str, rule: Rule) -> None:

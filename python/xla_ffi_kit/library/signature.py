@@ -301,6 +301,11 @@ def _argument(
     numbers = (c_int32 * found.num_dtypes).from_address(found.dtypes or 1)
     own: tuple[Size, ...] | None = None
     shape, is_shared, is_batched = "", False, True
+    if found.shape_form not in list(_Form):
+        raise ValueError(
+            f"its handler table has the argument {found.name.decode()} in an "
+            f"unknown form, {found.shape_form}: update xla_ffi_kit"
+        )
     form = _Form(found.shape_form)
     if form == _Form.SIZES:
         places = (c_int32 * found.num_sizes).from_address(found.sizes or 1)

@@ -40,20 +40,22 @@ def results(
     spec: OpSpec, operands: Sequence[Typed], attributes: AttributeValues
 ) -> Results:
     """The results for operands that the operation takes, checked."""
-    # A reference may make 64-bit results of its own where they are on.
-    x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     types = tuple((x.shape, x.dtype) for x in operands)
-    return _evaluate(spec, types, attributes, x64)
+    return _evaluate(spec, types, attributes)
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _evaluate(
-    spec: OpSpec,
-    operands: tuple[_Type, ...],
-    attributes: AttributeValues,
-    x64: bool,
+    spec: OpSpec, operands: tuple[_Type, ...], attributes: AttributeValues
 ) -> Results:
-    del x64  # only part of the key
+    # A reference may make 64-bit results of its own where they are on.
+    with jax.enable_x64(attributes.x64):
+        return _evaluated(spec, operands, attributes)
+
+
+def _evaluated(
+    spec: OpSpec, operands: tuple[_Type, ...], attributes: AttributeValues
+) -> Results:
     structs = [jax.ShapeDtypeStruct(*operand) for operand in operands]
     lead = operand_checks.leading_shape(spec, structs)
     operand_checks.check_dtypes(spec, structs)
@@ -114,6 +116,9 @@ def _declared(
         if not (hasattr(result, "shape") and hasattr(result, "dtype")):
             expected = "a jax.ShapeDtypeStruct, or a tuple of them"
             raise TypeError(spec.error("results", expected, declared))
+        if any(isinstance(size, int) and size < 0 for size in result.shape):
+            got, expected = f"shape {list(result.shape)}", "sizes >= 0"
+            raise ValueError(spec.error(f"results: result {i}", expected, got))
         batch = lead
         if i in spec.shared_results:
             batch = lead[: spec.depth(operands)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
@@ -20,6 +21,10 @@ Kind: TypeAlias = type[str] | _DType | tuple[_DType] | dict[str, "Kind"] | None
 _EXPECTED = (
     "a NumPy scalar type, str, a one-tuple of a scalar type or a mapping"
 )
+# By their short names; XLA refuses others when a program is compiled.
+_WITHOUT = ("float16", "bfloat16", *_dtypes.COMPLEX)
+_SCALARS = {k: v for k, v in _dtypes.SHORT_NAMES.items() if v not in _WITHOUT}
+_ELEMENTS = {k: v for k, v in _SCALARS.items() if v != "bool"}
 _MOST = 2**63 - 1
 _REMEMBERED = 1024  # attribute values per operation
 
@@ -35,15 +40,19 @@ class AttributeValues:
         self,
         items: Mapping[str, object],
         others: Mapping[str, object],
+        *,
+        x64: bool,
         insists: bool = False,
     ) -> None:
         self.items = items  # by name, as NumPy values of the declared types
         self._others = others  # those that handlers do not get
         self.insists = insists  # on the handler: it is another program
+        # JAX's setting where the call was traced. It may be lowered elsewhere.
+        self.x64 = x64
         every = {**items, **others}
         # By name, as Python values, which do not widen a result.
         self.for_reference = {k: _plain(v) for k, v in every.items()}
-        self._key = insists, _key(every)
+        self._key = insists, x64, _key(every)
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -61,7 +70,9 @@ class AttributeValues:
     @functools.cached_property
     def insisting(self) -> AttributeValues:
         """The same for a call that insists on the handler."""
-        return AttributeValues(self.items, self._others, insists=True)
+        return AttributeValues(
+            self.items, self._others, x64=self.x64, insists=True
+        )
 
 
 def _key(value: object) -> tuple[object, ...]:
@@ -72,6 +83,13 @@ def _key(value: object) -> tuple[object, ...]:
         return value.dtype, value.tobytes()
     if isinstance(value, float):
         return type(value), value.hex()
+    if isinstance(value, complex):
+        return type(value), value.real.hex(), value.imag.hex()
+    # (1,) == (True,) == (1.0,), but a reference may tell them apart.
+    if isinstance(value, tuple):
+        return type(value), tuple(map(_key, value))
+    if isinstance(value, frozenset):
+        return type(value), frozenset(map(_key, value))
     # A subclass of str may print, and even compare, as it likes.
     own = str.__str__(value) if isinstance(value, str) else value
     return type(value), own
@@ -85,8 +103,22 @@ def kind_of(op: str, name: str, declared: AttributeType) -> Kind:
         return {k: kind_of(op, f"{name}.{k}", t) for k, t in declared.items()}
     where = f"{op}: attribute {name}"
     if isinstance(declared, tuple) and len(declared) == 1:
-        return (_dtypes.parse(where, declared[0], _EXPECTED),)
-    return _dtypes.parse(where, declared, _EXPECTED)
+        element = _dtypes.parse(where, declared[0], _EXPECTED)
+        _check_known(where, element, "an array of one of ", _ELEMENTS)
+        return (element,)
+    found = _dtypes.parse(where, declared, _EXPECTED)
+    _check_known(where, found, "one of ", _SCALARS)
+    return found
+
+
+def _check_known(
+    where: str, dtype: _DType, what: str, known: Mapping[str, str]
+) -> None:
+    if dtype.name not in known.values():
+        raise TypeError(
+            f"{where}: expected {what}{', '.join(known)}, which XLA gives "
+            f"handlers, got {dtype.name}"
+        )
 
 
 class Binder:
@@ -101,35 +133,45 @@ class Binder:
         op: str,
         types: Mapping[str, AttributeType],
         defaults: Mapping[str, object],
+        without_value: Sequence[str] = (),
     ) -> None:
         self._op = op
         self._defaults = defaults
+        self._without_value = without_value  # whose default None is none
         self._types = {n: kind_of(op, n, t) for n, t in types.items()}
         self._seen: dict[object, AttributeValues] = {}
 
     def __call__(self, given: Mapping[str, object]) -> AttributeValues:
         """The checked attributes; TypeError or ValueError names what is not."""
-        key = tuple((k, type(v), v) for k, v in given.items() if _is_plain(v))
-        if len(key) == len(given):
+        x64: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+        own = tuple((k, type(v), v) for k, v in given.items() if _is_plain(v))
+        key = x64, own
+        if len(own) == len(given):
             found = self._seen.get(key)
             if found is not None:
                 return found
-        values = self._check({**self._defaults, **given})
-        if len(key) == len(given) and len(self._seen) < _REMEMBERED:
+        values = self._check({**self._defaults, **given}, x64)
+        if len(own) == len(given) and len(self._seen) < _REMEMBERED:
             self._seen[key] = values
         return values
 
-    def _check(self, given: Mapping[str, object]) -> AttributeValues:
+    def _check(self, given: Mapping[str, object], x64: bool) -> AttributeValues:
         op, types = self._op, self._types
         if given.keys() != types.keys():
-            raise TypeError(
-                message(op, "attributes", _names(types), _names(given))
-            )
+            got = _names(given)
+            for name in self._without_value:
+                if name not in given:
+                    got += (
+                        f"; {name} has the default None, which is no value for "
+                        "a handler, so pass it"
+                    )
+            raise TypeError(message(op, "attributes", _names(types), got))
         found = {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
         own = {n for n in types if types[n] is None}
         return AttributeValues(
             {n: value for n, value in found.items() if n not in own},
             {n: value for n, value in found.items() if n in own},
+            x64=x64,
         )
 
 
@@ -276,19 +318,32 @@ def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
             raise _mismatch(op, name, expected, value)
         return np.bool_(value)
     accepted: tuple[type, ...] = (int, np.integer)
-    if dtype.kind in "fc":
+    if dtype.kind == "f":
         accepted += (float, np.floating)
-    if dtype.kind == "c":
-        accepted += (complex, np.complexfloating)
     if dtype.kind == "b" or not isinstance(value, accepted):
         raise _mismatch(op, name, expected, value)
-    if dtype.kind in "iu" and isinstance(value, int | np.integer):
+    if dtype.kind == "f":
+        limits: np.iinfo[Any] | np.finfo[Any] = np.finfo(dtype.name)
+        fits = not _overflows(dtype, value)
+    else:
         limits = np.iinfo(dtype.name)
-        if not limits.min <= int(value) <= limits.max:
-            expected = f"{dtype.name}, {limits.min} to {limits.max}"
-            what = f"attribute {name}"
-            raise ValueError(message(op, what, expected, int(value)))
+        fits = limits.min <= int(value) <= limits.max
+    if not fits:
+        expected = f"{dtype.name}, {limits.min!s} to {limits.max!s}"
+        raise ValueError(
+            message(op, f"attribute {name}", expected, f"{value!s}")
+        )
     return dtype.type(value)
+
+
+def _overflows(dtype: _DType, value: Any) -> bool:
+    """Whether a finite number is rounded to infinity; it may be infinite."""
+    try:
+        with np.errstate(over="ignore"):
+            is_infinite = np.isinf(dtype.type(value))
+    except OverflowError:  # an integer beyond Python's floats
+        return True
+    return bool(is_infinite) and not math.isinf(value)
 
 
 def _array(op: str, name: str, dtype: _DType, value: object) -> object:

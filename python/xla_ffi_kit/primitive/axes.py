@@ -54,7 +54,8 @@ def declared(
         return [len(letters) for letters in parsed[0]], *parsed
     if kernel_axes is None and names:
         raise TypeError(message(op, "axes, kernel_axes", ASKED, "none"))
-    if not isinstance(kernel_axes, int | None) or (kernel_axes or 0) < 0:
+    is_number = isinstance(kernel_axes, int | None)
+    if isinstance(kernel_axes, bool) or not is_number or (kernel_axes or 0) < 0:
         expected = (
             "a number >= 0 for all operands (axes='(),(n)->(n)' tells them "
             "apart)"
@@ -71,6 +72,8 @@ def check(
     """ValueError if axes of one name differ in size."""
     if spec.result_letters is None:
         return  # nothing names axes
+    if results and len(spec.result_letters) > len(results):
+        _check_count(spec, len(results))
     known: dict[str, tuple[str, int]] = {}
     every = [
         *((f"operand {o.name}", o.letters) for o in spec.operands),
@@ -95,3 +98,14 @@ def check(
                 axis = f"axis {at - len(letters)} of size {expected}{like}"
                 got = f"{size} (shape {list(x.shape)})"
                 raise ValueError(spec.error(what, axis, got))
+
+
+def _check_count(spec: OpSpec, results: int) -> None:
+    """ValueError if `axes` names results that no call has.
+
+    Without some operands, or for some attributes, there may be fewer.
+    """
+    if not spec.attributes and len(spec.operands) == spec.places:
+        expected = f"the axes of {results} results or fewer"
+        got = f"{len(spec.result_letters or ())}"
+        raise ValueError(spec.error("axes", expected, got))

@@ -122,7 +122,7 @@ def build(
             [a.shape for a in avals],
             [a.shape for a in _jax_hooks.shaped(ctx.avals_out)],
             spec.shared,
-            spec.restored_axes(len(ctx.avals_out)),
+            sharding.restored_axes(spec, len(ctx.avals_out)),
         )
     values: Sequence[ir.Value] = list(made.results)[: len(call.results)]
     if any(units):

@@ -6,9 +6,8 @@ Raises TypeError or ValueError if options contradict each other.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn, get_args
 
 from xla_ffi_kit import _check, _dtypes
@@ -16,7 +15,12 @@ from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library import handler_library
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.library.signature import Argument
-from xla_ffi_kit.primitive import attribute_values, python_signature
+from xla_ffi_kit.primitive import (
+    attribute_values,
+    operand_checks,
+    option_checks,
+    python_signature,
+)
 from xla_ffi_kit.primitive import axes as kernel
 from xla_ffi_kit.primitive import contract as contracts
 from xla_ffi_kit.primitive.contract import Contract
@@ -35,7 +39,6 @@ from xla_ffi_kit.primitive.spec import (
     message,
 )
 
-_OWN = ("kernel_axes", "dtypes", "results")  # arguments beside the options
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -53,7 +56,7 @@ def declare(
     """Returns the spec; the arguments are those of `FfiOp`."""
     if not isinstance(name, str):
         raise TypeError(f"FfiOp: name: expected a string, got {name!r}")
-    _check_options(name, options)
+    option_checks.check(name, options)
     advanced = options.get("advanced", Advanced())
     parameters = python_signature.parameters(name, reference, results)
     libraries = handler_library.all_of(
@@ -87,7 +90,7 @@ def declare(
         if_registered=given is None and not libraries,
         contract=contract.signature,
         jvp=options.get("jvp"),
-        vjp=_pair(name, options.get("vjp")),
+        vjp=option_checks.pair(name, options.get("vjp")),
         linear_parameters=reader.among_operands("linear", linear),
         transpose=options.get("transpose"),
         aliases=dict(options.get("aliases") or {}),
@@ -150,7 +153,9 @@ class _Reader:
         self.problem = self.problem or text
 
     def among_operands(self, what: str, given: object) -> tuple[str, ...]:
-        return among(self._name, what, "operands", given, self.names)
+        return option_checks.among(
+            *(self._name, what, "operands"), given, self.names
+        )
 
     def among_results(self, what: str, given: Iterable[str | int]) -> None:
         signature, why = self._contract.signature, self._contract.why
@@ -160,7 +165,9 @@ class _Reader:
                 expected = "the index of a result"
                 self._missing(what, expected, why, repr(result))
             elif not isinstance(result, int) or result < 0:
-                among(self._name, what, "results", (result,), names)
+                option_checks.among(
+                    *(self._name, what, "results"), (result,), names
+                )
 
     def operands(
         self, kernel_axes: int | None, axes: object, shared: object
@@ -295,53 +302,6 @@ class _Reader:
         raise TypeError(spec.error("attributes", expected, got))
 
 
-def _near(wrong: object, known: Collection[str]) -> list[str]:
-    text = str(wrong)
-    near = [n for n in known if text in n or (len(n) > 2 and n in text)]
-    return near + difflib.get_close_matches(text, known)
-
-
-def among(
-    op: str, what: str, kind: str, given: object, known: Collection[str]
-) -> tuple[str, ...]:
-    """Names of operands or results, one or several; error for an unknown."""
-    found = each(given)
-    for wrong in (name for name in found if name not in known):
-        near = _near(wrong, known)
-        every = f"a name of the {kind} {', '.join(known) or '(none)'}"
-        expected = repr(near[0]) if near else every
-        raise ValueError(message(op, what, expected, repr(wrong)))
-    return tuple(map(str, found))
-
-
-def _check_options(name: str, options: Options) -> None:
-    known = (*Options.__annotations__, *_OWN)
-    special = [field.name for field in dataclasses.fields(Advanced)]
-    for wrong in sorted(options.keys() - set(known)):
-        near = _near(wrong, known)
-        expected = near[0] if near else f"one of {', '.join(known)}"
-        if wrong in special:
-            expected = f"advanced=xla_ffi_kit.Advanced({wrong}=...)"
-        raise TypeError(message(name, "argument", expected, repr(wrong)))
-    for what, kind, noun in (
-        ("handlers", Mapping, "a mapping"),
-        ("attributes", Mapping, "a mapping"),
-        ("aliases", Mapping, "a mapping"),
-        ("advanced", Advanced, "xla_ffi_kit.Advanced(...)"),
-    ):
-        given = options.get(what)
-        if given is not None and not isinstance(given, kind):
-            raise TypeError(message(name, what, noun, repr(given)))
-
-
-def _pair(name: str, vjp: Any) -> Any:
-    pair = isinstance(vjp, list | tuple) and len(vjp) == 2
-    if vjp is not None and not (pair and all(map(callable, vjp))):
-        expected = "a pair of functions, (fwd, bwd)"
-        raise TypeError(message(name, "vjp", expected, repr(vjp)))
-    return vjp
-
-
 def _check_names(spec: OpSpec, reader: _Reader) -> None:
     """Checks names of operands and results, and what is said of them."""
     advanced = spec.advanced
@@ -350,6 +310,7 @@ def _check_names(spec: OpSpec, reader: _Reader) -> None:
     reader.among_results("aliases", spec.aliases.values())
     reader.among_results("shared_results", each(advanced.shared_results))
     reader.among_results("output_layouts", advanced.output_layouts)
+    operand_checks.check_places_of_results(spec)
     for what, layouts in (
         ("input_layouts", advanced.input_layouts),
         ("output_layouts", advanced.output_layouts),

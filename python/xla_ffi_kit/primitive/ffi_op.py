@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import (
     Any,
@@ -199,6 +200,7 @@ class FfiOp(Generic[R]):
 
     def _set(self, spec: OpSpec) -> None:
         self.spec = spec
+        self._lock = threading.Lock()
         self._names = {operand.parameter for operand in spec.operands}
         # Of a call that needs no choice.
         self._count = -1 if spec.has_choices else len(spec.operands)
@@ -259,7 +261,9 @@ class FfiOp(Generic[R]):
             or there is neither a handler nor a reference.
         """
         op, given = self, cast(Sequence[Any], operands)
-        if len(operands) != self._count:
+        if len(operands) != self._count or (
+            attributes and not self._names.isdisjoint(attributes)
+        ):
             op, given = self._choose(operands, attributes)
         values = op._bind_attributes(attributes)
         spec = op.spec
@@ -299,9 +303,10 @@ class FfiOp(Generic[R]):
         """The operation for calls with these operands, None for those left out.
 
         `norm(x, None, y)` is `norm.given(x, None, y)(x, y)`: a primitive of its
-        own, which has only these operands.
+        own, which has only these operands. TypeError if their number is wrong.
         """
         spec = self.spec
+        operands = (*python_signature.every_operand(spec, operands, {}),)
         last = len(spec.operands) - 1
         places = tuple(
             i
@@ -320,12 +325,13 @@ class FfiOp(Generic[R]):
 
     def _resolved(self) -> OpSpec:
         """The spec, with all that the library tells."""
-        if self.spec.problem:
-            found = self._declare()
-            if found.problem:
-                raise HandlerLibraryError(found.problem)
-            self.spec = found
-        return self.spec
+        with self._lock:  # one spec has one primitive, with its rules
+            if self.spec.problem:
+                found = self._declare()
+                if found.problem:
+                    raise HandlerLibraryError(found.problem)
+                self.spec = found
+            return self.spec
 
     @functools.cached_property
     def _bind_attributes(self) -> attribute_values.Binder:
@@ -333,7 +339,10 @@ class FfiOp(Generic[R]):
         spec = self._resolved()
         rules.install(spec)
         return attribute_values.Binder(
-            spec.name, spec.attributes, python_signature.defaults(spec)
+            spec.name,
+            spec.attributes,
+            python_signature.defaults(spec),
+            python_signature.without_value(spec),
         )
 
     @functools.cached_property

@@ -36,13 +36,28 @@ from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec
 
 def rules(spec: OpSpec) -> Iterator[tuple[LoweringRule, str | None]]:
     """The lowerings of the primitive, and their platforms, None for others."""
-    yield _default(spec), None
+    yield _as_traced(_default(spec)), None
     for platform, handler in spec.handlers.items():
         if callable(handler):
             rule = _in_jax(spec, handler)
         else:
             rule = functools.partial(_lower, spec, platform, handler)
-        yield functools.partial(_unless_switched, spec, rule), platform
+        chosen = functools.partial(_unless_switched, spec, rule)
+        yield _as_traced(chosen), platform
+
+
+def _as_traced(rule: LoweringRule) -> LoweringRule:
+    """`rule`, with 64-bit types on exactly if the call was traced so."""
+
+    def lower(
+        ctx: LoweringRuleContext,
+        *operands: ir.Value,
+        attributes: AttributeValues,
+    ) -> Lowered:
+        with jax.enable_x64(attributes.x64):
+            return rule(ctx, *operands, attributes=attributes)
+
+    return lower
 
 
 def _default(spec: OpSpec) -> LoweringRule:

@@ -74,6 +74,42 @@ def _fits(spec: OpSpec, got: Shape, common: Shape) -> bool:
     )
 
 
+def check_places_of_results(spec: OpSpec) -> None:
+    """ValueError if two operands share one result, or one has two layouts.
+
+    Of a whole spec, and of calls with some operands: which result an index
+    means may depend on these.
+    """
+    owners: dict[int, str] = {}
+    for i, j in spec.input_output_aliases.items():
+        operand = spec.operands[i]
+        first, second, out = owners.get(j), operand.name, "one of them"
+        if operand.is_repeated:
+            second, third = (f"{operand.name}[{k}]" for k in range(2))
+            if first is None:
+                first, second, out = second, third, operand.name
+        if first is not None:
+            expected = f"one operand for the buffer of {_result(spec, j)}"
+            got = f"{first} and {second}; take {out} out of aliases"
+            raise ValueError(spec.error("aliases", expected, got))
+        owners[j] = second
+    named: dict[int | None, str | int] = {}
+    for name in spec.advanced.output_layouts:
+        index = spec.result_index(name)
+        if index is not None and index in named:
+            expected = f"one order for {_result(spec, index)}"
+            got = f"two, for {named[index]!r} and {name!r}"
+            raise ValueError(spec.error("output_layouts", expected, got))
+        named[index] = name
+
+
+def _result(spec: OpSpec, index: int) -> str:
+    """A result, for messages: by its index, and its name if it has one."""
+    names = spec.result_names
+    name = f" ({names[index]})" if index < len(names) else ""
+    return f"result {index}{name}"
+
+
 def check_results(
     spec: OpSpec,
     operands: Sequence[Typed],
@@ -81,6 +117,7 @@ def check_results(
     lead: Shape,
 ) -> None:
     """Checks what the reference returns against batch axes and aliases."""
+    check_places_of_results(spec)
     for what, indices in (
         ("shared_results", spec.shared_results),
         ("output_layouts", spec.output_layouts),

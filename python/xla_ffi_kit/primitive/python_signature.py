@@ -62,13 +62,26 @@ def resemble(op: Callable[..., object], spec: OpSpec) -> None:
 
 def defaults(spec: OpSpec) -> dict[str, object]:
     """The attributes that a call may leave out, and their values."""
+    absent = without_value(spec)
     return {
         p.name: p.default
         for p in spec.parameters.parameters.values()
         if p.name in spec.attributes
         and p.default is not p.empty
-        and p.default is not None
+        and p.name not in absent
     }
+
+
+def without_value(spec: OpSpec) -> list[str]:
+    """The attributes whose default None no handler can get.
+
+    Their calls have an operand instead, or pass them.
+    """
+    return [
+        p.name
+        for p in spec.parameters.parameters.values()
+        if spec.attributes.get(p.name) is not None and p.default is None
+    ]
 
 
 def every_operand(
@@ -82,6 +95,11 @@ def every_operand(
     """
     named = [o for o in spec.operands if not o.is_repeated]
     found = list(operands)
+    for operand in named[: len(found)]:
+        if operand.parameter in keywords:
+            what, name = f"operand {operand.name}", operand.parameter
+            got = f"it by position and as {name}="
+            raise TypeError(spec.error(what, "it once", got))
     for operand in named[len(found) :]:
         if operand.is_optional:
             found.append(keywords.pop(operand.parameter, None))

@@ -110,6 +110,15 @@ def annotate_batch(
     )
 
 
+def restored_axes(spec: OpSpec, results: int) -> list[Sequence[str]]:
+    """Names of axes of operands and results, if names shard alike."""
+    last = spec.result_letters
+    if spec.advanced.sharded_kernel_axes != "restore" or not last:
+        return []
+    own = [last[min(i, len(last) - 1)] for i in range(results)]
+    return [*(o.letters for o in spec.operands), *own]
+
+
 def is_explicit(mesh: AbstractMesh) -> bool:
     """Whether the types of arrays say all of how a mesh shards them.
 

@@ -366,14 +366,6 @@ class OpSpec:
         found = {self.result_index(name): order for name, order in own}
         return {i: order for i, order in found.items() if i is not None}
 
-    def restored_axes(self, results: int) -> list[Sequence[str]]:
-        """Names of axes of operands and results, if names shard alike."""
-        last = self.result_letters
-        if self.advanced.sharded_kernel_axes != "restore" or not last:
-            return []
-        own = [last[min(i, len(last) - 1)] for i in range(results)]
-        return [*(o.letters for o in self.operands), *own]
-
     # --- What runs ------------------------------------------------------------
 
     @property

@@ -8,7 +8,7 @@ from typing import Literal, Unpack
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive import axes as kernel
-from xla_ffi_kit.primitive import declare
+from xla_ffi_kit.primitive import option_checks
 from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.primitive.spec import Options
 from xla_ffi_kit.strings import (
@@ -268,7 +268,7 @@ def rows(
         axes = options.get("axes")
         whole = 1 if kernel_axes is None and axes is None else kernel_axes
         counts, *_ = kernel.declared(loop.name, loop.operands, whole, axes)
-        names = declare.among(
+        names = option_checks.among(
             loop.name,
             "shared",
             "operands",
