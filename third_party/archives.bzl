@@ -1,13 +1,10 @@
 """Archives, pinned by hash: C++ libraries, and the rule sets of WORKSPACE mode.
 
-The rule sets have the versions that tools/install_bazel.sh brings, so that what
-is tested where only Debian's packages can be reached is what ships.
+The rule sets are the oldest with which everything builds and passes.
 """
 
 load("@bazel_tools//tools/build_defs/repo:http.bzl", "http_archive")
 
-# bazel_skylib is the one exception: Debian carries the tag 1.9.1, for which no
-# archive was released; 1.9.0 is the release before it.
 RULE_SETS = {
     "bazel_skylib": struct(
         url = "https://github.com/bazelbuild/bazel-skylib/releases/download/1.9.0/bazel-skylib-1.9.0.tar.gz",

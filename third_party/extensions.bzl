@@ -1,7 +1,7 @@
 """The project's C++ dependencies in bzlmod mode: those of workspace.bzl."""
 
 load("//third_party:archives.bzl", "ARCHIVES", "declare_archive")
-load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "nanobind_repository", "nvrtc_repositories", "pybind11_repository", "python_headers_repository", "rocm_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
+load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "nanobind_repository", "nvrtc_repositories", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
 load("//third_party/pypi:no_packages.bzl", "no_packages")
 load("//third_party/python:local_python.bzl", "local_python")
 
@@ -9,7 +9,6 @@ def _xla_ffi_kit_impl(_mctx):
     xla_repository()
     cc_repository()
     cuda_repository()
-    rocm_repository()
     python_headers_repository()
     pybind11_repository()
     nanobind_repository()
@@ -21,8 +20,8 @@ def _xla_ffi_kit_impl(_mctx):
 xla_ffi_kit = module_extension(
     doc = """Declares `xla`, the FFI headers, `com_google_highway`, and the
 CUDA compiler `xla_ffi_kit_cuda`, which is fetched only with --config=cuda, the
-machine's ROCm `xla_ffi_kit_rocm`, the C++ compiler `xla_ffi_kit_cc`, which is
-fetched only for the platforms of //third_party/cc, `pybind11` and `nanobind`,
+C++ compiler `xla_ffi_kit_cc`, which is fetched only for the platforms of
+//third_party/cc, `pybind11` and `nanobind`,
 which are fetched only for extension modules, a prebuilt XLA, `xla_runtime`, to
 which labels of `xla` lead, and for tests `pjrt_cpu_plugin`.
 

@@ -12,7 +12,6 @@ load("//third_party/cuda:versions.bzl", "NVRTC_WHEELS")
 load("//third_party/highway:alias.bzl", "highway_alias")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
 load("//third_party/python:python_headers.bzl", "python_headers")
-load("//third_party/rocm:repository.bzl", "hip_compiler")
 load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
 load("//third_party/xla:newer_headers.bzl", "newer_headers")
@@ -41,10 +40,6 @@ def xla_repository():
 def cuda_repository():
     """Declares `xla_ffi_kit_cuda`: nvcc, fetched when CUDA is first built."""
     cuda_compiler(name = "xla_ffi_kit_cuda")
-
-def rocm_repository():
-    """Declares `xla_ffi_kit_rocm`: the machine's hipcc, where ROCm is built."""
-    hip_compiler(name = "xla_ffi_kit_rocm")
 
 def cc_repository():
     """Declares `xla_ffi_kit_cc`: clang, fetched for //third_party/cc's platforms."""
@@ -151,8 +146,6 @@ def xla_ffi_kit_repositories():
         xla_repository()
     if not native.existing_rule("xla_ffi_kit_cuda"):
         cuda_repository()
-    if not native.existing_rule("xla_ffi_kit_rocm"):
-        rocm_repository()
     if not native.existing_rule("xla_ffi_kit_cc"):
         cc_repository()
         native.register_toolchains(str(Label("//third_party/cc:all")))

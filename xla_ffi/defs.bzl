@@ -7,8 +7,7 @@ Python all follow from it.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
-load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "cuda_library")
-load("//third_party/rocm:hip_library.bzl", "HIP_SOURCES", "ROCM_ONLY", "hip_library")
+load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "CUDA_SOURCES", "cuda_library")
 load("//xla_ffi/private:copts.bzl", "ALIGNED", "QUIET")
 load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
 load("//xla_ffi/private:handler_table.bzl", "handler_table")
@@ -17,38 +16,19 @@ load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 # -O2 of gcc leaves loops of kernels unvectorised.
 _COPTS = ALIGNED + ["-O3"]
 
-# By platform: what its sources are called, their suffixes, the rule that
-# compiles them, and what its targets are compatible with.
-_GPUS = {
-    "CUDA": struct(
-        language = "CUDA",
-        suffixes = (".cu", ".cu.cc"),
-        library = cuda_library,
-        compatible = CUDA_ONLY,
-        rule = "_nvcc",
-    ),
-    "ROCM": struct(
-        language = "HIP",
-        suffixes = tuple(HIP_SOURCES),
-        library = hip_library,
-        compatible = ROCM_ONLY,
-        rule = "_hipcc",
-    ),
-}
-
-def _sources(srcs, gpu):
-    """Those among the sources that the GPU's own compiler compiles."""
+def _cuda_sources(name, platform, srcs):
+    """Those among the sources that nvcc compiles; fails if it is not their platform."""
     if type(srcs) != "list":  # a select(), which nobody can look into
         return []
-    return [s for s in srcs if type(s) == "string" and s.endswith(gpu.suffixes)]
-
-def _check_sources(name, platform, srcs):
-    """Fails if sources are for a GPU that is not the platform."""
-    for other, gpu in _GPUS.items():
-        wrong = _sources(srcs, gpu)
-        if wrong and platform not in _GPUS:
-            fail("%s: srcs: %s is %s: put it into a second xla_ffi_library() with platform = \"%s\"" %
-                 (native.package_relative_label(name), wrong[0], gpu.language, other))
+    sources = [
+        s
+        for s in srcs
+        if type(s) == "string" and s.endswith(tuple(CUDA_SOURCES))
+    ]
+    if sources and platform != "CUDA":
+        fail("%s: srcs: %s is CUDA: put it into a second xla_ffi_library() with platform = \"CUDA\"" %
+             (native.package_relative_label(name), sources[0]))
+    return sources
 
 def xla_ffi_library(
         name,
@@ -92,14 +72,11 @@ def xla_ffi_library(
         XLA_FFI_DECLARE_TYPE_INFO_SYMBOL ("type_info") declare. Types are
         registered before handlers.
       platform: XLA's name of the platform that the handlers run on: "Host",
-        "CUDA" or "ROCM". CUDA targets are skipped without --config=cuda, and
-        ROCM targets without --config=rocm, which needs a hipcc on the
-        machine.
+        "CUDA" or "ROCM". CUDA targets are skipped without --config=cuda.
       srcs: C++ sources. If `platform` is "CUDA", they may include CUDA
         sources, `.cu.cc` or `.cu`, which are compiled as by `cuda_library`.
         (If they are not a plain list, put CUDA sources into a `cuda_library`
-        in `deps`.) If it is "ROCM", hipcc compiles such sources and `.hip` or
-        `.hip.cc`.
+        in `deps`.)
       hdrs: C++ headers.
       deps: libraries. The handlers of handler libraries among them become
         part of this library's table.
@@ -121,9 +98,8 @@ def xla_ffi_library(
       **kwargs: passed to the `cc_library`.
     """
     library = library or name
-    gpu = _GPUS.get(platform)
     if target_compatible_with == None:
-        target_compatible_with = gpu.compatible if gpu else []
+        target_compatible_with = CUDA_ONLY if platform == "CUDA" else []
     common = {
         "target_compatible_with": target_compatible_with,
         "testonly": testonly,
@@ -150,19 +126,18 @@ def xla_ffi_library(
         version_script = name + ".lds",
         **common
     )
-    _check_sources(name, platform, srcs)
-    device_srcs = _sources(srcs, gpu) if gpu else []
+    cuda_srcs = _cuda_sources(name, platform, srcs)
     needs = deps + [Label("//xla_ffi/private:handler_deps")]
-    if device_srcs:
-        gpu.library(
-            name = name + gpu.rule,
-            srcs = device_srcs + hdrs,
+    if cuda_srcs:
+        cuda_library(
+            name = name + "_nvcc",
+            srcs = cuda_srcs + hdrs,
             deps = needs,
             tags = tags,
             **private
         )
-        srcs = [s for s in srcs if s not in device_srcs]
-        needs = needs + [":" + name + gpu.rule]
+        srcs = [s for s in srcs if s not in cuda_srcs]
+        needs = needs + [":" + name + "_nvcc"]
     cc_library(
         name = name + "_cc",
         srcs = srcs + [name + "_table.cc"],

@@ -4,7 +4,7 @@ Mistakes that only a build shows are in e2e/mistakes.
 """
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//third_party/cuda:cuda_library.bzl", "architecture_flags")
+load("//third_party/cuda:defs.bzl", "architecture_flags")
 load("//xla_ffi:defs.bzl", "xla_ffi_library")
 
 def _failure_test_impl(ctx):

@@ -51,7 +51,7 @@ class Machine(unittest.TestCase):
         self.set_machine("Linux", "x86_64")
         self.workspace = self.make_workspace("workspace")
         self.launcher = self.workspace / "tools" / "bazel"
-        self.installer = self.workspace / "tools" / "install_bazel.sh"
+        self.installer = self.workspace / "tools/offline/install_bazel.sh"
         self.checksums = self.workspace / "tools" / "bazel.sha256"
         self.checksums.write_text("")
         self.env = {

@@ -2,8 +2,8 @@
 
 Every release gets one in the user's cache, filled once from its hashed lock
 file beside this file; on top of it comes a fresh one with nothing but the two
-wheels. JAX 0.12 needs Python 3.12 or newer; where there is none, Python 3.14 is
-unpacked into the cache (Debian only).
+wheels. JAX 0.12 needs Python 3.12 or newer; where there is none, tools/offline
+unpacks one into the cache, if it can.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def find_python(wanted: tuple[str, ...]) -> str:
         # pyenv puts names on the path of Pythons that are not installed.
         if found and runs(found):
             return found
-    script = HERE / "install_python314.sh"
+    script = ROOT / "tools/offline/install_python314.sh"
     out = subprocess.run(
         ["bash", script, CACHE / "python3.14"],
         stdout=subprocess.PIPE,

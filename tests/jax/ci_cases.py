@@ -1,4 +1,4 @@
-"""How many random examples run without --config=ci: see tools/ci/defs.bzl."""
+"""How many random examples run without --config=ci: see .bazelrc."""
 
 import os
 

@@ -8,8 +8,8 @@ _SERVED = [("linux", "amd64"), ("linux", "x86_64")]
 def _cuda_compiler_impl(rctx):
     if (rctx.os.name, rctx.os.arch) not in _SERVED:
         fail(("@%s: the pinned CUDA compiler runs on Linux on x86-64, this is %s " +
-              "on %s: build without --config=cuda, or put a CUDA toolchain of " +
-              "yours into //third_party/cuda:defs.bzl") %
+              "on %s: build without --config=cuda, or set " +
+              "//third_party/cuda:nvcc, nvcc_files and runtime to your own") %
              (rctx.name, rctx.os.name, rctx.os.arch))
     for wheel in CUDA_WHEELS:
         fetch_wheel(

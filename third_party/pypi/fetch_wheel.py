@@ -39,7 +39,7 @@ def download(options: argparse.Namespace, folder: pathlib.Path) -> pathlib.Path:
     if "No module named pip" in result.stderr:
         raise SystemExit(
             f"{options.requirement}: {sys.executable} has no pip to download "
-            "it with; install pip for this Python (Debian: python3-pip)."
+            "it with; install pip for this Python (package python3-pip)."
         )
     if result.returncode:
         raise SystemExit(

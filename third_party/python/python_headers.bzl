@@ -26,7 +26,7 @@ def _python_headers_impl(rctx):
     else:
         # buildifier: disable=print
         print(("%s has no Python.h in %s, so extension modules are skipped; " +
-               "install the headers (Debian: python3-dev), name a Python that " +
+               "install the headers (package python3-dev), name a Python that " +
                "has them in %s, or build with --config=hermetic_python.") %
               (python, include, PYTHON_ENV))
     compatible = [] if found else ["@platforms//:incompatible"]

@@ -16,45 +16,18 @@ import sys
 ROOT = pathlib.Path(__file__).absolute().parents[2]
 PAGE = "docs/defs.md"
 
-# File to load from -> the file that defines, and what of it is public.
+# File to load from, and what of it is public.
 PUBLIC = {
-    "xla_ffi/defs.bzl": (
-        "xla_ffi/defs.bzl",
-        ["xla_ffi_op", "xla_ffi_library"],
-    ),
-    "xla_ffi/py_defs.bzl": ("xla_ffi/py_defs.bzl", ["xla_ffi_py_library"]),
-    "python/wheel.bzl": (
-        "python/wheel.bzl",
-        ["python_wheel", "stripped_library"],
-    ),
-    "xla_ffi/testing/fuzz/defs.bzl": (
-        "xla_ffi/testing/fuzz/defs.bzl",
-        ["xla_ffi_fuzz_test"],
-    ),
-    "xla_ffi/testing/handlers/defs.bzl": (
-        "xla_ffi/testing/handlers/defs.bzl",
-        ["xla_ffi_handler_tests"],
-    ),
-    "tools/pytest_test/defs.bzl": (
-        "tools/pytest_test/defs.bzl",
-        ["pytest_test"],
-    ),
-    "third_party/cuda/defs.bzl": (
-        "third_party/cuda/cuda_library.bzl",
-        ["cuda_library", "CUDA_ONLY"],
-    ),
-    "third_party/workspace.bzl": (
-        "third_party/workspace.bzl",
-        ["xla_ffi_kit_repositories"],
-    ),
-    "third_party/python_workspace.bzl": (
-        "third_party/python_workspace.bzl",
-        ["xla_ffi_kit_python_repositories"],
-    ),
-    "third_party/extensions.bzl": (
-        "third_party/extensions.bzl",
-        ["xla_ffi_kit"],
-    ),
+    "xla_ffi/defs.bzl": ["xla_ffi_op", "xla_ffi_library"],
+    "xla_ffi/py_defs.bzl": ["xla_ffi_py_library"],
+    "python/wheel.bzl": ["python_wheel", "stripped_library"],
+    "xla_ffi/testing/fuzz/defs.bzl": ["xla_ffi_fuzz_test"],
+    "xla_ffi/testing/handlers/defs.bzl": ["xla_ffi_handler_tests"],
+    "tools/pytest_test/defs.bzl": ["pytest_test"],
+    "third_party/cuda/defs.bzl": ["cuda_library", "CUDA_ONLY"],
+    "third_party/workspace.bzl": ["xla_ffi_kit_repositories"],
+    "third_party/python_workspace.bzl": ["xla_ffi_kit_python_repositories"],
+    "third_party/extensions.bzl": ["xla_ffi_kit"],
 }
 FLAGS = ["third_party/xla/BUILD", "third_party/cuda/BUILD"]
 FLAG_RULES = ("bool_flag", "label_flag", "string_flag", "string_list_flag")
@@ -233,10 +206,10 @@ def flags(root: pathlib.Path) -> str:
 def page(root: pathlib.Path = ROOT) -> str:
     """The whole page."""
     parts = [HEADER]
-    for load, (file, names) in PUBLIC.items():
-        package, _, base = load.rpartition("/")
+    for file, names in PUBLIC.items():
+        package, _, base = file.rpartition("/")
         label = f"@xla_ffi_kit//{package}:{base}"
-        parts.append(f"## [`{label}`](../{load})\n")
+        parts.append(f"## [`{label}`](../{file})\n")
         for name in names:
             parts.append(f"### `{name}`\n\n{symbol(root, file, name)}\n")
     parts.append(

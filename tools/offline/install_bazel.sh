@@ -18,11 +18,11 @@
 # every workspace names the rule sets, through Bazel's own modules, but not
 # GoogleTest, which stands in a registry instead, in all its versions.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/launcher/common.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../launcher/common.sh"
 
-helpers=$tools/launcher
+helpers=$tools/offline
 folder=bazel-$version-debian-$(fingerprint "${BASH_SOURCE[0]}" \
-  "$helpers"/{common.sh,requirements.txt,googletest.BUILD})
+  "$tools/launcher/common.sh" "$helpers"/{requirements.txt,googletest.BUILD})
 
 if [[ ${1:-} == --installed ]]; then
   [[ -e $cache/$folder/.complete ]] || exit 1

@@ -1,1 +1,0 @@
-// Of the stand-in for ROCm.
