@@ -310,14 +310,14 @@ def _hashable(op: str, name: str, value: object) -> object:
     return value
 
 
-def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
+def _scalar(op: str, name: str, dtype: _DType, value: Any) -> object:
     article = "an" if dtype.name.startswith("i") else "a"
     expected = f"{article} {dtype.name} scalar"
     if isinstance(value, bool | np.bool_):
         if dtype.kind != "b":
             raise _mismatch(op, name, expected, value)
         return np.bool_(value)
-    accepted: tuple[type, ...] = (int, np.integer)
+    accepted: Any = (int, np.integer)
     if dtype.kind == "f":
         accepted += (float, np.floating)
     if dtype.kind == "b" or not isinstance(value, accepted):

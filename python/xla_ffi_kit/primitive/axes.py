@@ -54,8 +54,8 @@ def declared(
         return [len(letters) for letters in parsed[0]], *parsed
     if kernel_axes is None and names:
         raise TypeError(message(op, "axes, kernel_axes", ASKED, "none"))
-    is_number = isinstance(kernel_axes, int | None)
-    if isinstance(kernel_axes, bool) or not is_number or (kernel_axes or 0) < 0:
+    count = 0 if kernel_axes is None else kernel_axes
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         expected = (
             "a number >= 0 for all operands (axes='(),(n)->(n)' tells them "
             "apart)"
@@ -63,7 +63,7 @@ def declared(
         raise ValueError(
             message(op, "kernel_axes", expected, repr(kernel_axes))
         )
-    return [kernel_axes or 0] * len(names), None, None
+    return [count] * len(names), None, None
 
 
 def check(
