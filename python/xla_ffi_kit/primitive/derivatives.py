@@ -112,13 +112,14 @@ def _own_jvp(
     axes = [
         len(t.shape) - (depth if i in spec.shared_results else lead)
         for i, t in enumerate(types)
+        if _is_inexact(t)
     ]
     push = differentiate.jvp(tuple(active), axes)
-    slopes = push(*primals, *active.values(), **attributes.for_reference)
+    found = push(*primals, *active.values(), **attributes.for_reference)
+    slopes = iter(flatten(found))
     outs = _jax_hooks.bind(spec.primitive, primals, attributes)
     return outs, [
-        t if jnp.issubdtype(o.dtype, np.inexact) else _no_tangent(o)
-        for o, t in zip(outs, flatten(slopes), strict=True)
+        next(slopes) if _is_inexact(o) else _no_tangent(o) for o in outs
     ]
 
 

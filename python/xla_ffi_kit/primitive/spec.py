@@ -145,9 +145,11 @@ class Differentiate(Protocol):
     ) -> Callable[..., Result]:
         """The tangents of the results, linear in those of active operands.
 
+        Only results that are floats have tangents.
+
         Args:
           active: the operands that have tangents.
-          result_axes: the number of kernel axes of each result.
+          result_axes: the number of kernel axes of each such result.
 
         Returns:
           A function of all operands and then of the active ones' tangents.

@@ -41,12 +41,18 @@ _REMEDIES = (
 _NUMBER = re.compile(r"kit::(Dual|Var|Expression)<")
 
 
-def explain(error: str) -> str:
-    """The error with its remedy, if it is one of numbers with derivatives."""
+def explain(error: str, number: str) -> str:
+    """The error with its remedy, if it is one of numbers with derivatives.
+
+    Args:
+      error: the compiler's.
+      number: what the author calls the type to compute in, in place of A.
+    """
     if not _NUMBER.search(error):
         return error
     remedy = next(
         (text for pattern, text in _REMEDIES if re.search(pattern, error)),
         _VALUE,
     )
-    return f'{error}\nderivatives="kernel" takes types of the kit: {remedy}'
+    told = re.sub(r"\bA\b", number, remedy)
+    return f'{error}\nderivatives="kernel" takes types of the kit: {told}'

@@ -21,7 +21,7 @@ from xla_ffi_kit.primitive import declare, ffi_op
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Advanced, Result, flatten
 from xla_ffi_kit.strings.derivative_kernel import Kernel, String
-from xla_ffi_kit.strings.derivative_source import Function
+from xla_ffi_kit.strings.derivative_function import Function
 
 # Arrays, tracers, types and what authors return of them: JAX has no one type.
 Value: TypeAlias = Any
@@ -78,7 +78,8 @@ class Differentiable:
 
         def shapes(*values: Value, **attributes: Value) -> Value:
             assert self._results is not None
-            return self._results(*values[:count], **attributes)
+            found = self._results(*values[:count], **attributes)
+            return floats(found)
 
         def transpose(
             cotangents: Value, *operands: Value, **attributes: Value
@@ -151,7 +152,7 @@ class Differentiable:
             full = list(values)
             for i, value in zip(active, moving, strict=True):
                 full[i] = value
-            return reference(*full, **attributes)
+            return floats(reference(*full, **attributes))
 
         return call, tuple(values[i] for i in active)
 
@@ -182,7 +183,7 @@ class Differentiable:
             own,
             results,
             None,
-            [dtype for dtype in string.dtypes],
+            string.body.dtypes(function),
             {
                 "axes": function.axes(),
                 "attributes": string.attributes,
@@ -238,7 +239,7 @@ class Differentiable:
             own,
             None if own is not None else self._results,
             None,
-            [dtype for dtype in string.dtypes],
+            string.body.dtypes(function),
             {
                 "axes": function.axes(),
                 "attributes": string.attributes,
@@ -274,7 +275,7 @@ def _types(
     """The types of the results, and batch axes that these types lack."""
     if made._reference is not None:
         call = functools.partial(made._reference, **attributes)
-        return flatten(jax.eval_shape(call, *operands)), ()
+        return flatten(floats(jax.eval_shape(call, *operands))), ()
     assert made._results is not None
     function, rows, lead = made._function, [], ()
     for i, (x, letters) in enumerate(
@@ -284,7 +285,7 @@ def _types(
         if i not in function.shared:
             lead = x.shape[:rank]
         rows.append(jax.ShapeDtypeStruct(x.shape[rank:], x.dtype))
-    return flatten(made._results(*rows, **attributes)), lead
+    return flatten(floats(made._results(*rows, **attributes))), lead
 
 
 def _named(
@@ -318,6 +319,12 @@ def _named(
     return named
 
 
-def float_names(dtypes: Sequence[str]) -> list[str]:
-    """The dtypes that have derivatives."""
-    return [d for d in dtypes if jnp.issubdtype(jnp.dtype(d), np.inexact)]
+def is_float(dtype: object) -> bool:
+    """Whether arrays of a dtype have derivatives."""
+    return jnp.issubdtype(jnp.dtype(dtype), np.inexact)
+
+
+def floats(results: Value) -> Value:
+    """The results that have derivatives: an array or a tuple of them."""
+    found = tuple(x for x in flatten(results) if is_float(x.dtype))
+    return found if len(found) != 1 else found[0]

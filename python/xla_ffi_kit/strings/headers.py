@@ -65,6 +65,7 @@ _INLINE_HEADERS = (
     "xla_ffi/inline/differentiate.h",
     "xla_ffi/inline/dual.h",
     "xla_ffi/inline/for_each.h",
+    "xla_ffi/inline/function.h",
     "xla_ffi/inline/half.h",
     "xla_ffi/inline/kit.h",
     "xla_ffi/inline/numbers.h",
