@@ -27,9 +27,10 @@ from xla_ffi_kit.primitive import (
 )
 from xla_ffi_kit.primitive.abstract_eval import Results
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.differentiate import Differentiate
 from xla_ffi_kit.primitive.rule_checks import Cotangents
 from xla_ffi_kit.primitive.shared_operands import Operand
-from xla_ffi_kit.primitive.spec import Arrays, Differentiate, OpSpec, flatten
+from xla_ffi_kit.primitive.spec import Arrays, OpSpec, flatten
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero

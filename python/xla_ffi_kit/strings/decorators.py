@@ -190,7 +190,9 @@ def elementwise(
             )
         code = loops.elementwise(loop, expressions, before, places)
         shapes = loops.shapes_of_elements(loop)
-        source = loop.source(code, dtypes, before_place, shapes)
+        source = loop.source(
+            code, dtypes, before_place, shapes, "element by element"
+        )
         kernels = cuda_source.Elements(
             loop, expressions, places, before, before_place
         )
@@ -295,7 +297,7 @@ def rows(
         shared = tuple(map(loop.operands.index, names))
         code = loops.rows(loop, body, counts, shared, before, place)
         shapes = loops.shapes_of_rows(loop, counts, shared)
-        source = loop.source(code, dtypes, before_place, shapes)
+        source = loop.source(code, dtypes, before_place, shapes, "row by row")
         kernels = cuda_source.Rows(
             loop, body, place, counts, shared, before, before_place
         )

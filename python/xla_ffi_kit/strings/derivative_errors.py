@@ -20,18 +20,21 @@ _REMEDIES = (
         _AUTO,
     ),
     (
-        r"to .(const )?(double|float). in (init|assign)"
-        r"|no viable conversion .* to .(const )?(double|float)",
+        r"to .(const )?(double|float). in (init|assign|return)"
+        r"|no viable conversion .* to .(const )?(double|float)"
+        r"|cast .* to (type )?.(double|float)"
+        r"|operand types are .(double|float). and",
         "declare it as A instead of double or float; or " + _VALUE,
+    ),
+    (
+        r"must be constructible|is_constructible"
+        r"|std::(vector|array|deque|list|queue|stack)<(double|float)\b",
+        "make it a container of A instead of double or float; or " + _VALUE,
     ),
     (
         r"to .(const )?(double|float)\b|no matching function|no known conv",
         "take a function of std:: that docs/derivatives.md lists, or a "
         "template, as no C function computes a derivative; or " + _VALUE,
-    ),
-    (
-        r"must be constructible|is_constructible",
-        "make it a container of A instead of double or float; or " + _VALUE,
     ),
     (
         r"cannot convert|invalid .*cast|subscript|operator\[\]|no viable conv",

@@ -89,6 +89,13 @@ class Kernel(DeviceKernel):
         self.library, self.target = own, own.target
         return True
 
+    def explain(self) -> str:
+        """How it runs, in a few words."""
+        when = "when a program is lowered"
+        if self.library is not None or self._is_registered:
+            when = f"as {self.target}"
+        return f"the string, compiled for numbers with derivatives {when}"
+
     def by(self, target: str) -> DeviceKernel:
         """The same for a handler that somebody else has registered."""
         made = Kernel(self._string, self._function, self._named)

@@ -59,6 +59,18 @@ class Differentiable:
             ("vjp", *active), lambda: self._vjp(tuple(active), result_axes)
         )
 
+    def explain(self) -> str:
+        """Where the derivatives come from, and those made so far."""
+        way = "all slopes of an element in one pass"
+        if self._function.form == "Row":
+            way = "forward mode, and reverse mode by a tape of each row"
+        others = "the reference's" if self._reference is not None else "none"
+        made = ", ".join(op.name for op in self._made.values()) or "none"
+        return (
+            f"the string's own on cpu, {way}; elsewhere {others}; made so "
+            f"far: {made}"
+        )
+
     def _remembered(
         self, key: object, make: Callable[[], FfiOp[Result]]
     ) -> FfiOp[Result]:
