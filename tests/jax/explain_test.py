@@ -1,4 +1,4 @@
-"""`op.explain()`: how an operation runs, and where its derivatives come from."""
+"""`op.explain()`: how an operation runs, and who derives it."""
 
 import os
 import tempfile
@@ -103,12 +103,18 @@ def _pull(*values):
             "linear in x      forwards the operation itself, backwards the "
             "transpose of the reference",
         ),
-        ({"handlers": {"cpu": _rule}}, "cpu              the function _rule of"),
+        (
+            {"handlers": {"cpu": _rule}},
+            "cpu              the function _rule of",
+        ),
         (
             {"handlers": {"cpu": "missing"}},
             "cpu              the handler missing that is registered",
         ),
-        ({}, "cpu              the reference, as no target 'copy' is registered"),
+        (
+            {},
+            "cpu              the reference, as no target 'copy' is registered",
+        ),
     ],
 )
 def test_rules(options, said):

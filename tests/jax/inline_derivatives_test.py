@@ -91,9 +91,7 @@ def _pair(transform):
 def test_derivatives_are_the_references(transform):
     """Of an integer operand and result, a shared operand and an attribute."""
     got, want = _pair(transform)
-    for a, b in zip(
-        jax.tree.leaves(got), jax.tree.leaves(want), strict=True
-    ):
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
 
 

@@ -139,10 +139,7 @@ def _isotonic(x, weight):
             part = slice(i, j + 1)
             means[i, j] = np.average(x[part], weights=weight[part])
     return np.array(
-        [
-            max(means[i, k:].min() for i in range(k + 1))
-            for k in range(n)
-        ]
+        [max(means[i, k:].min() for i in range(k + 1)) for k in range(n)]
     )
 
 

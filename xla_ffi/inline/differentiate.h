@@ -105,8 +105,7 @@ struct RowsOfDerivative {
       kept.resize(size);
       y[k] = Row<S>(kept.data(), size);
     }
-    make(i)(static_cast<const Row<const S>*>(x),
-            static_cast<const Row<S>*>(y));
+    make(i)(static_cast<const Row<const S>*>(x), static_cast<const Row<S>*>(y));
     S* sum = SumsOf(i);
     for (int k = 0; k < F::kOuts; ++k) {
       for (int64_t j = 0; j < y[k].size(); ++j) {

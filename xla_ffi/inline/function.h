@@ -25,13 +25,13 @@ namespace kit {
 
 // The argument of a function template for numbers T: T instead of floats.
 template <typename Own, typename T>
-using NumberFor = std::conditional_t<
-    std::is_floating_point_v<Accumulate<Own>>, T, Own>;
+using NumberFor =
+    std::conditional_t<std::is_floating_point_v<Accumulate<Own>>, T, Own>;
 
 // The scalar in which floats of these types are computed.
 template <typename... T>
-using Widest = std::conditional_t<
-    (std::is_same_v<T, double> || ...), double, float>;
+using Widest =
+    std::conditional_t<(std::is_same_v<T, double> || ...), double, float>;
 
 // What a parameter is, and the type of its elements.
 template <typename P>
@@ -69,8 +69,8 @@ template <typename F, int i>
 inline constexpr bool kTakesNumber = false;
 template <int i, typename R, typename... P>
 inline constexpr bool kTakesNumber<R (*)(P...), i> = [] {
-  constexpr bool are_operands[] = {
-      (ParameterOf<P>::kKind == Code::kOperand)..., false};
+  constexpr bool are_operands[] = {(ParameterOf<P>::kKind == Code::kOperand)...,
+                                   false};
   constexpr bool are_numbers[] = {
       kIsNumber<typename ParameterOf<P>::Element>..., false};
   int operand = 0;
@@ -165,8 +165,7 @@ struct FunctionOfArrays {
     if constexpr (std::is_void_v<R>) {
       function(Get<P, OrdinalOf<P...>(i)>(places)...);
     } else {
-      const char* const error =
-          function(Get<P, OrdinalOf<P...>(i)>(places)...);
+      const char* const error = function(Get<P, OrdinalOf<P...>(i)>(places)...);
       if (error != nullptr) throw FunctionError(error);
     }
   }

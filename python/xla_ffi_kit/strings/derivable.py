@@ -181,7 +181,9 @@ def _shapes(
         for x, letters in zip(operands, function.letters, strict=False)
     ]
     call = functools.partial(decorated, **attributes)
-    types = flatten(jax.eval_shape(call, *rows) if has_reference else call(*rows))
+    types = flatten(
+        jax.eval_shape(call, *rows) if has_reference else call(*rows)
+    )
     found: dict[str, object] = {}
     for k in body.hidden:
         shape = types[k].shape

@@ -99,7 +99,9 @@ class InlineBody:
             [types[i] for i in function.outs_like],
         )
         here = Place(f"<derivative of {self.name}>", 1)
-        both = ", ".join(f"typename {t}" for t in (*self._template("t"), *types))
+        both = ", ".join(
+            f"typename {t}" for t in (*self._template("t"), *types)
+        )
         code = (
             '#include "xla_ffi/inline/function.h"\n'
             f"{self.code.place.directive()}{self.code.code}\n"

@@ -190,7 +190,9 @@ def _body(
         f"static constexpr int kIns = {len(loop.operands)}, "
         f"kOuts = {len(loop.results)};"
     )
-    names = [entry[0].name for entry in element_types.instances(loop.name, dtypes)]
+    names = [
+        entry[0].name for entry in element_types.instances(loop.name, dtypes)
+    ]
     return LoopBody(
         name=loop.name,
         before=before,

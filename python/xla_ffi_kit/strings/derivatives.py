@@ -20,8 +20,8 @@ import numpy as np
 from xla_ffi_kit.primitive import declare, ffi_op
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Advanced, Result, flatten
-from xla_ffi_kit.strings.derivative_kernel import Kernel, String
 from xla_ffi_kit.strings.derivative_function import Function
+from xla_ffi_kit.strings.derivative_kernel import Kernel, String
 
 # Arrays, tracers, types and what authors return of them: JAX has no one type.
 Value: TypeAlias = Any
