@@ -1,4 +1,4 @@
-"""`op.explain()`: how an operation runs, and who derives it."""
+"""`op.explain()`: how an operation runs and is differentiated."""
 
 import os
 import tempfile

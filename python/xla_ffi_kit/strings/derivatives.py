@@ -215,9 +215,11 @@ class Differentiable:
         operands have batch axes.
         """
         function = self._function
-        own = next(i for i in range(len(operands)) if i not in function.shared)
-        rank = operands[own].ndim - len(function.letters[own])
-        lead = operands[own].shape[:rank]
+        own = function.first_with_rows()
+        rank, lead = 0, ()
+        if own is not None:
+            rank = operands[own].ndim - len(function.letters[own])
+            lead = operands[own].shape[:rank]
         full = [
             jnp.broadcast_to(x, (*lead, *x.shape))
             if i in function.shared
