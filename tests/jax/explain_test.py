@@ -62,14 +62,14 @@ def test_a_handler_of_a_library():
     op = FfiOp(
         "xla_ffi_kit.rms_norm",
         lambda x, *, eps: x,
-        libraries=xla_ffi_kit.ops.LIBRARIES,
+        libraries=xla_ffi_kit.ops.LIBRARIES[0],
         advanced=Advanced(vmap_method="sequential"),
     )
     lines = op.explain().splitlines()
     assert lines[0] == "xla_ffi_kit.rms_norm(x[..., *], *, eps)"
     told = dict(line.strip().split("  ", 1) for line in lines[1:])
     assert {topic: said.strip() for topic, said in told.items()} == {
-        "dtypes": "x f32|f64|bf16|f16",
+        "dtypes": "x f16|bf16|f32|f64",
         "cpu": "the handler xla_ffi_kit.rms_norm of xla_ffi_kit_cpu.so",
         "other platforms": "the reference",
         "vmap": "a call for each element, in a loop",
