@@ -46,6 +46,7 @@ class Function:
       like: of which of the string's arrays each operand has the dtype; the
         results come after the operands.
       outs_like: the same of the results.
+      out_axes: the number of kernel axes of each result of a derivative.
       sums: which results are sums over the rows.
       active: the operands towards which it is differentiated.
     """
@@ -60,6 +61,7 @@ class Function:
     numbers: tuple[int, ...]
     like: tuple[int, ...]
     outs_like: tuple[int, ...]
+    out_axes: tuple[int, ...] = ()
     sums: tuple[int, ...] = ()
     active: tuple[int, ...] = ()
 
@@ -68,7 +70,9 @@ class Function:
         """The number of results."""
         return len(self.outs_like)
 
-    def jvp(self, active: Sequence[int]) -> Function:
+    def jvp(
+        self, active: Sequence[int], result_axes: Sequence[int]
+    ) -> Function:
         """The tangents of the results, along those of active operands."""
         count = len(self.operands)
         moving = [count + k for k, i in enumerate(active) if i in self.shared]
@@ -80,6 +84,7 @@ class Function:
             [self.like[i] for i in active],
             shared=(*self.shared, *moving),
             outs_like=self.outs_like,
+            out_axes=tuple(result_axes),
             sums=self.sums,
         )
 
@@ -100,6 +105,7 @@ class Function:
             self.outs_like,
             shared=(*self.shared, *(count + k for k in self.sums)),
             outs_like=tuple(self.like[i] for i in active),
+            out_axes=tuple(len(self.letters[i]) for i in active),
             sums=tuple(k for k, i in enumerate(active) if i in self.shared),
         )
 
@@ -133,6 +139,7 @@ class Function:
         *,
         shared: tuple[int, ...],
         outs_like: tuple[int, ...],
+        out_axes: tuple[int, ...],
         sums: tuple[int, ...],
     ) -> Function:
         count = len(self.operands)
@@ -154,6 +161,7 @@ class Function:
             numbers=(*self.numbers, *range(count, count + len(names))),
             like=(*self.like, *like),
             outs_like=outs_like,
+            out_axes=out_axes,
             sums=sums,
             active=(*self.active, *active),
         )

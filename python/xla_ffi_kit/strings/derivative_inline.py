@@ -161,11 +161,9 @@ class InlineBody:
         types = self._template("b")
         floats = ", ".join(types[i] for i in self.floats)
         first = function.first_with_rows()
-        lead = "0"
+        rows = "1"
         if first is not None:
-            axes = len(function.letters[first])
-            lead = f"{OWN}in{first}.rank() - {axes}"
-        of = f"{OWN}in{first}.Product({OWN}lead)" if first is not None else "1"
+            rows = f"{OWN}in{first}.Product({_lead(function, first)})"
         outs = range(function.outs)
         wide_ins = ", ".join(f"{OWN}wide{i}.row()" for i in function.numbers)
         wide_outs = ", ".join(f"{OWN}new{k}.row()" for k in outs)
@@ -173,7 +171,6 @@ class InlineBody:
         lines = [
             *self._checks(function),
             f"using {OWN}scalar = kit::Widest<{floats}>;",
-            f"const int64_t {OWN}lead = {lead};",
             f"const auto {OWN}of_row = [&](int64_t {OWN}i) {{",
             f"return {self._type()}{{{{{self._parts(function)}}}}};",
             "};",
@@ -189,14 +186,14 @@ class InlineBody:
             ),
             f"kit::DeriveRows<{function.bits(function.shared)}u, {sums}u, "
             f"{OWN}scalar>([&](int64_t {OWN}i) {{ return {function.make}; }}, "
-            f"{OWN}threads, {of}, {{{wide_ins}}}, {{{wide_outs}}});",
+            f"{OWN}threads, {rows}, {{{wide_ins}}}, {{{wide_outs}}});",
             *(f"{OWN}new{k}.Write();" for k in outs),
         ]
         return "\n".join(lines) + "\n"
 
     def _parts(self, function: Function) -> str:
         """What a row's call of the author's function has."""
-        operands = [self._part(function, i) for i in range(self._ins)]
+        operands = [_part(function, i) for i in range(self._ins)]
         results = [
             self._shape(function, self._ins + k) for k in range(self.outs)
         ]
@@ -207,21 +204,14 @@ class InlineBody:
         braced = ", ".join(f"{{{group}}}" for group in groups)
         return f"{braced}, std::tuple<{types}>({given})"
 
-    def _part(self, function: Function, i: int) -> str:
-        """An operand's part of a row, or all of one that rows share."""
-        if i in function.shared:
-            return f"kit::PartOf({OWN}in{i}, 0, 0)"
-        return f"kit::PartOf({OWN}in{i}, {OWN}lead, {OWN}i)"
-
     def _shape(self, function: Function, like: int) -> str:
         """The shape of a result, which some array of a derivative has."""
         if like not in self.floats:
-            shape = f"{OF}{OWN}shape{like - self._ins}"
-            return f"kit::ShapeOf({shape})"
+            return f"kit::ShapeOf({OF}{OWN}shape{like - self._ins})"
         if like in function.like:
-            return self._part(function, function.like.index(like))
+            return _part(function, function.like.index(like))
         k = function.outs_like.index(like)
-        lead = "0" if k in function.sums else f"{OWN}lead"
+        lead = f"{OWN}out{k}.rank() - {function.out_axes[k]}"
         return f"kit::PartOf({OWN}out{k}, {lead}, 0)"
 
     def _checks(self, function: Function) -> list[str]:
@@ -236,6 +226,17 @@ class InlineBody:
             for i in sorted(set(function.active))
             if i < self._ins
         ]
+
+
+def _lead(function: Function, i: int) -> str:
+    """How many batch axes an operand has."""
+    return f"{OWN}in{i}.rank() - {len(function.letters[i])}"
+
+
+def _part(function: Function, i: int) -> str:
+    """An operand's part of a row, or all of one that rows share."""
+    row = "0" if i in function.shared else f"{OWN}i"
+    return f"kit::PartOf({OWN}in{i}, {_lead(function, i)}, {row})"
 
 
 def refuse(name: str, expected: str, got: object) -> BuildError:

@@ -82,7 +82,7 @@ class Differentiable:
         self, active: tuple[int, ...], result_axes: Sequence[int]
     ) -> FfiOp[Result]:
         count = len(self._function.operands)
-        function = self._function.jvp(active)
+        function = self._function.jvp(active, result_axes)
 
         def of_reference(*values: Value, **attributes: Value) -> Value:
             call, moving = self._of_active(active, values[:count], attributes)
