@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,24 +16,24 @@ from xla_ffi_kit.primitive import axes as kernel
 from xla_ffi_kit.primitive import declare
 from xla_ffi_kit.primitive.spec import (
     Advanced,
-    AttributeType,
     Options,
     flatten,
 )
-from xla_ffi_kit.strings import element_types
-from xla_ffi_kit.strings.derivative_function import OWN, Body, Function
+from xla_ffi_kit.strings import derivative_cuda, element_types
+from xla_ffi_kit.strings.cuda_kernel import LoopKernel
+from xla_ffi_kit.strings.derivative_function import (
+    OWN,
+    Attributes,
+    Body,
+    Find,
+    Function,
+)
 from xla_ffi_kit.strings.derivative_inline import InlineBody, Instance, refuse
 from xla_ffi_kit.strings.derivative_kernel import Load, String
+from xla_ffi_kit.strings.derivative_loops import LoopBody
 from xla_ffi_kit.strings.derivatives import Differentiable, is_float
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.source import Source
-
-Attributes: TypeAlias = Mapping[str, AttributeType]
-# The string that is differentiated, given its handler's signature and the types
-# of its attributes; None if it takes no floats.
-Find: TypeAlias = Callable[
-    [Signature | None, Attributes], tuple[Body, Function] | None
-]
 
 
 def check(name: str, derivatives: object) -> bool:
@@ -54,18 +54,32 @@ def differentiable(
     has_fallback: bool,
     has_reference: bool,
     load: Load,
+    kernel: LoopKernel | None = None,
 ) -> Differentiable | None:
-    """What makes the operations that are derivatives."""
+    """What makes the operations that are derivatives.
+
+    Args:
+      found: the string.
+      decorated: the function that the author decorated.
+      attributes: the types of the attributes.
+      flags: the author's flags.
+      has_fallback: whether the reference runs without a compiler.
+      has_reference: whether `decorated` is one, and not a shape function.
+      load: compiles a source, or takes it from the cache.
+      kernel: what runs on CUDA, if something does.
+    """
     if found is None:
         return None
     body, function = found
-    shapes = None
+    on_cuda = shapes = None
+    if kernel is not None and isinstance(body, LoopBody) and not body.is_rows:
+        on_cuda = functools.partial(derivative_cuda.kernel, body, kernel)
     if isinstance(body, InlineBody) and body.hidden:
         shapes = functools.partial(
             _shapes, body, function, decorated, has_reference
         )
     string = String(
-        body, decorated, attributes, flags, has_fallback, load, shapes
+        body, decorated, attributes, flags, has_fallback, load, on_cuda, shapes
     )
     reference = decorated if has_reference else None
     results = None if has_reference else decorated

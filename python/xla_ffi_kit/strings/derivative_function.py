@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
 
+from xla_ffi_kit.library.signature import Signature
+from xla_ffi_kit.primitive.spec import AttributeType
 from xla_ffi_kit.strings.source import Source
 
 OWN = "kit_"
@@ -28,6 +30,14 @@ class Body(Protocol):
 
     def explained(self, error: str) -> str:
         """A compiler's error in a derivative, with the remedy."""
+
+
+Attributes: TypeAlias = Mapping[str, AttributeType]
+# A string and its function, given its handler's signature and the types of its
+# attributes; None if it takes no floats.
+Find: TypeAlias = Callable[
+    [Signature | None, Attributes], "tuple[Body, Function] | None"
+]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,6 +32,7 @@ class String:
       flags: the author's flags.
       has_fallback: whether the reference runs without a compiler.
       load: compiles a source, or takes it from the cache.
+      on_cuda: the kernel of a derivative on CUDA; None: the reference's.
       shapes: more attributes of the handlers, from the types of operands and
         from the attributes of a call; None: there are none.
     """
@@ -42,6 +43,7 @@ class String:
     flags: Sequence[str]
     has_fallback: bool
     load: Load
+    on_cuda: Callable[[Function], DeviceKernel] | None = None
     shapes: (
         Callable[[Sequence[Typed], Mapping[str, object]], Mapping[str, object]]
         | None

@@ -12,8 +12,13 @@ from xla_ffi_kit.strings import (
     element_types,
     loops,
 )
-from xla_ffi_kit.strings.derivable import Find
-from xla_ffi_kit.strings.derivative_function import OF, OWN, STRUCT, Function
+from xla_ffi_kit.strings.derivative_function import (
+    OF,
+    OWN,
+    STRUCT,
+    Find,
+    Function,
+)
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.loops import NEW, Loop
 from xla_ffi_kit.strings.source import Place, Source

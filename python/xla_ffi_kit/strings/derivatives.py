@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit.primitive import declare, ffi_op
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Advanced, Result, flatten
 from xla_ffi_kit.strings.derivative_function import Function
@@ -64,10 +65,11 @@ class Differentiable:
         way = "all slopes of an element in one pass"
         if self._function.form == "Row":
             way = "forward mode, and reverse mode by a tape of each row"
+        on = "cpu" if self._string.on_cuda is None else "cpu and cuda"
         others = "the reference's" if self._reference is not None else "none"
         made = ", ".join(op.name for op in self._made.values()) or "none"
         return (
-            f"the string's own on cpu, {way}; elsewhere {others}; made so "
+            f"the string's own on {on}, {way}; elsewhere {others}; made so "
             f"far: {made}"
         )
 
@@ -200,7 +202,7 @@ class Differentiable:
                 "axes": function.axes(),
                 "attributes": string.attributes,
                 "shared": [function.operands[i] for i in function.shared],
-                "handlers": {"cpu": Kernel(string, function, named)},
+                "handlers": _handlers(string, function, named),
                 "linear": linear,
                 "transpose": transpose,
                 "advanced": advanced,
@@ -262,6 +264,15 @@ class Differentiable:
             },
         )
         return ffi_op.of_spec(spec)
+
+
+def _handlers(
+    string: String, function: Function, named: Callable[..., Value]
+) -> dict[str, DeviceKernel]:
+    handlers: dict[str, DeviceKernel] = {"cpu": Kernel(string, function, named)}
+    if string.on_cuda is not None:
+        handlers["cuda"] = string.on_cuda(function)
+    return handlers
 
 
 def _filled(

@@ -30,7 +30,7 @@ from xla_ffi_kit.strings import (
 )
 from xla_ffi_kit.strings.cuda_kernel import LoopKernel, Sources
 from xla_ffi_kit.strings.dependencies import Found
-from xla_ffi_kit.strings.derivable import Find
+from xla_ffi_kit.strings.derivative_function import Find
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.references import attribute_types
 from xla_ffi_kit.strings.source import EXPORTS, Source
@@ -127,6 +127,7 @@ def make(
                 fallback is not None,
                 has_reference,
                 load,
+                None if on_cuda is None else on_cuda.kernel,
             )
             given["advanced"] = dataclasses.replace(
                 given.get("advanced") or Advanced(), differentiate=differentiate
