@@ -344,7 +344,7 @@ def _named(
     return named
 
 
-def is_float(dtype: object) -> bool:
+def is_float(dtype: Any) -> bool:
     """Whether arrays of a dtype have derivatives."""
     return jnp.issubdtype(jnp.dtype(dtype), np.inexact)
 
