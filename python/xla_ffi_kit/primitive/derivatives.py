@@ -115,10 +115,12 @@ def _own_jvp(
         for i, t in enumerate(types)
         if _is_inexact(t)
     ]
+    outs = _jax_hooks.bind(spec.primitive, primals, attributes)
+    if not axes:
+        return outs, list(map(_no_tangent, outs))
     push = differentiate.jvp(tuple(active), axes)
     found = push(*primals, *active.values(), **attributes.for_reference)
     slopes = iter(flatten(found))
-    outs = _jax_hooks.bind(spec.primitive, primals, attributes)
     return outs, [
         next(slopes) if _is_inexact(o) else _no_tangent(o) for o in outs
     ]
