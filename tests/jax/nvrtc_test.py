@@ -41,6 +41,27 @@ def _lower(op, *operands, **attributes):
     return lowered.as_text()
 
 
+def test_a_derivative_compiles():
+    @xla_ffi_kit.elementwise(
+        "x > 0 ? std::pow(x, 2 * scale) * std::erf(y) : A(std::fmod(y, x))",
+        dtypes="f32 bf16",
+        platforms=("cuda",),
+        derivatives="kernel",
+    )
+    def f(x, y, *, scale=1.0):
+        return jnp.where(x > 0, x ** (2 * scale), y)
+
+    def loss(x, y):
+        return jnp.sum(f(x, y))
+
+    for dtype in ("float32", "bfloat16"):
+        x = jnp.ones(5, dtype)
+        gradient = jax.jit(jax.grad(loss, (0, 1)))
+        program = _lower(gradient, x, x)
+        assert program.count("@xla_ffi_kit.launch(") == 1
+        assert _lower(jax.jit(jax.hessian(loss)), x, x)
+
+
 def _architectures(program):
     return re.findall(r'(?:"|\\0A|\\n)((?:sm|compute)_\d+) ', program)
 

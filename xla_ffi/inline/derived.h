@@ -1,15 +1,7 @@
-// The derivatives of a string: functions of elements and of rows, of which the
-// derivatives are such functions again.
+// The derivatives of a function of rows: f(const Row<const T>* in, const
+// Row<T>* out), as those of elements in derived_elements.h.
 //
-// A function has kIns arrays and kOuts results. For any type of numbers T it
-// takes their elements, f(const T* in, T* out), or their rows, f(const
-// Row<const T>* in, const Row<T>* out). The bits of `kActive` say towards which
-// arrays it is differentiated.
-//
-// differentiate.h runs them for all elements and rows of a call.
-//
-//   Jvp(x..., tangents of active x...) -> tangents of the results
-//   Vjp(x..., cotangents of the results...) -> cotangents of active x
+// differentiate.h runs both for all elements and rows of a call.
 
 #ifndef XLA_FFI_INLINE_DERIVED_H_
 #define XLA_FFI_INLINE_DERIVED_H_
@@ -17,63 +9,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "xla_ffi/inline/dual.h"
+#include "xla_ffi/inline/derived_elements.h"
 #include "xla_ffi/inline/rows.h"
 #include "xla_ffi/inline/tape.h"
 
 namespace kit {
-
-constexpr int Count(uint64_t bits) { return __builtin_popcountll(bits); }
-constexpr bool Has(uint64_t bits, int i) { return (bits >> i & 1) != 0; }
-// How many bits are set before bit `i`.
-constexpr int Before(uint64_t bits, int i) {
-  return Count(bits & ((uint64_t{1} << i) - 1));
-}
-
-// --- Elements ----------------------------------------------------------------
-
-template <typename F, uint64_t kActive>
-struct ElementJvp {
-  static constexpr int kIns = F::kIns + Count(kActive), kOuts = F::kOuts;
-  F f;
-
-  template <typename T>
-  void operator()(const T* in, T* out) const {
-    using Number = Dual<T, 1>;
-    Number x[F::kIns], y[kOuts];
-    for (int i = 0; i < F::kIns; ++i) {
-      x[i].v = in[i];
-      if (Has(kActive, i)) x[i].d[0] = in[F::kIns + Before(kActive, i)];
-    }
-    f(static_cast<const Number*>(x), y);
-    for (int k = 0; k < kOuts; ++k) out[k] = y[k].d[0];
-  }
-};
-
-// All slopes of an element in one pass.
-template <typename F, uint64_t kActive>
-struct ElementVjp {
-  static constexpr int kIns = F::kIns + F::kOuts, kOuts = Count(kActive);
-  F f;
-
-  template <typename T>
-  void operator()(const T* in, T* out) const {
-    using Number = Dual<T, kOuts>;
-    Number x[F::kIns], y[F::kOuts];
-    for (int i = 0; i < F::kIns; ++i) {
-      x[i].v = in[i];
-      if (Has(kActive, i)) x[i].d[Before(kActive, i)] = T(1);
-    }
-    f(static_cast<const Number*>(x), y);
-    for (int j = 0; j < kOuts; ++j) {
-      T sum = T(0);
-      for (int k = 0; k < F::kOuts; ++k) sum += in[F::kIns + k] * y[k].d[j];
-      out[j] = sum;
-    }
-  }
-};
-
-// --- Rows --------------------------------------------------------------------
 
 // The rows of one call of F in numbers of another type, which `cells` holds.
 template <typename F, typename Number>

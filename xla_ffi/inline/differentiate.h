@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "xla_ffi/inline/derived.h"
@@ -42,16 +43,18 @@ Row<const S> Widened(const T* data, int64_t size, std::vector<S>& kept) {
   }
 }
 
-// Runs a derivative for all rows of arrays of T. `kShared` are the arrays that
+// Runs a derivative for all rows of arrays of T; `make(i)` is that of row i.
+// `kShared` are the arrays that
 // every row has whole; `kSums` the results that are sums over the rows. These
 // are added in an order that no number of threads changes: in blocks of rows,
 // and then the blocks.
-template <uint64_t kShared, uint64_t kSums, typename T, typename F>
+template <uint64_t kShared, uint64_t kSums, typename T, typename Make>
 struct RowsOfDerivative {
+  using F = std::decay_t<decltype(std::declval<Make>()(int64_t()))>;
   using S = Accumulate<T>;
   static constexpr int64_t kMostBlocks = 64;
 
-  const F& f;
+  const Make& make;
   const int64_t rows;
   const Row<const T> (&in)[F::kIns];  // the whole arrays
   const Row<T> (&out)[F::kOuts];
@@ -102,7 +105,7 @@ struct RowsOfDerivative {
       kept.resize(size);
       y[k] = Row<S>(kept.data(), size);
     }
-    f(static_cast<const Row<const S>*>(x), static_cast<const Row<S>*>(y));
+    make(i)(static_cast<const Row<const S>*>(x), static_cast<const Row<S>*>(y));
     S* sum = SumsOf(i);
     for (int k = 0; k < F::kOuts; ++k) {
       for (int64_t j = 0; j < y[k].size(); ++j) {
@@ -128,11 +131,11 @@ struct RowsOfDerivative {
   }
 };
 
-template <uint64_t kShared, uint64_t kSums, typename T, typename F>
-void DeriveRows(const F& f, const Threads& threads, int64_t rows,
-                const Row<const T> (&in)[F::kIns],
-                const Row<T> (&out)[F::kOuts]) {
-  RowsOfDerivative<kShared, kSums, T, F>{f, rows, in, out}.Run(threads);
+template <uint64_t kShared, uint64_t kSums, typename T, typename Make, int kIns,
+          int kOuts>
+void DeriveRows(const Make& make, const Threads& threads, int64_t rows,
+                const Row<const T> (&in)[kIns], const Row<T> (&out)[kOuts]) {
+  RowsOfDerivative<kShared, kSums, T, Make>{make, rows, in, out}.Run(threads);
 }
 
 }  // namespace kit

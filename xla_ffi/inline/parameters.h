@@ -34,6 +34,7 @@ class Buffer {
 
   int64_t size() const { return size_; }  // elements
   int64_t rank() const { return rank_; }
+  const int64_t* dims() const { return dims_; }
   // Size of an axis; from the end if `axis` is negative. dim(0) is the first
   // batch axis if there is one.
   int64_t dim(int64_t axis) const {

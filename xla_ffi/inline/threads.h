@@ -22,6 +22,7 @@ namespace kit {
 // XLA's threads, as a parameter of a handler's function.
 class Threads {
  public:
+  // A null frame: loops run in the calling thread.
   explicit Threads(const XLA_FFI_CallFrame* frame) : frame_(frame) {}
 
   // Calls fn(begin, end) on consecutive parts that cover [0, size) exactly
@@ -32,7 +33,9 @@ class Threads {
   template <typename Fn>
   void For(int64_t size, int64_t bytes_per_item, const Fn& fn) const {
     if (size <= 0) return;
-    if (XlaFfiKit_parallel_for == nullptr) return fn(0, size);
+    if (XlaFfiKit_parallel_for == nullptr || frame_ == nullptr) {
+      return fn(0, size);
+    }
     Loop<Fn> loop{fn};
     XlaFfiKit_parallel_for(frame_->api, frame_->ctx, size, bytes_per_item,
                            &Loop<Fn>::Run, &loop);

@@ -106,6 +106,10 @@ class HandlerLibrary:
     def __repr__(self) -> str:
         return f"HandlerLibrary({self.path!r})"
 
+    def explain(self, target: str) -> str:
+        """How a handler runs, in a few words."""
+        return f"the handler {target} of {os.path.basename(self.path)}"
+
     @property
     def is_file(self) -> bool:
         """Whether it is a shared library, rather than capsules."""

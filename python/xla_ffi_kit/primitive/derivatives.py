@@ -27,9 +27,10 @@ from xla_ffi_kit.primitive import (
 )
 from xla_ffi_kit.primitive.abstract_eval import Results
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
+from xla_ffi_kit.primitive.differentiate import Differentiate
 from xla_ffi_kit.primitive.rule_checks import Cotangents
 from xla_ffi_kit.primitive.shared_operands import Operand
-from xla_ffi_kit.primitive.spec import Arrays, Differentiate, OpSpec, flatten
+from xla_ffi_kit.primitive.spec import Arrays, OpSpec, flatten
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero
@@ -112,13 +113,16 @@ def _own_jvp(
     axes = [
         len(t.shape) - (depth if i in spec.shared_results else lead)
         for i, t in enumerate(types)
+        if _is_inexact(t)
     ]
-    push = differentiate.jvp(tuple(active), axes)
-    slopes = push(*primals, *active.values(), **attributes.for_reference)
     outs = _jax_hooks.bind(spec.primitive, primals, attributes)
+    if not axes:
+        return outs, list(map(_no_tangent, outs))
+    push = differentiate.jvp(tuple(active), axes)
+    found = push(*primals, *active.values(), **attributes.for_reference)
+    slopes = iter(flatten(found))
     return outs, [
-        t if jnp.issubdtype(o.dtype, np.inexact) else _no_tangent(o)
-        for o, t in zip(outs, flatten(slopes), strict=True)
+        next(slopes) if _is_inexact(o) else _no_tangent(o) for o in outs
     ]
 
 

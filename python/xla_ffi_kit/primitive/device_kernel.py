@@ -55,6 +55,10 @@ class DeviceKernel(abc.ABC):
     def by(self, target: str) -> DeviceKernel:
         """Returns the same kernel for another handler, which is registered."""
 
+    def explain(self) -> str:
+        """How it runs, in a few words."""
+        return f"the handler {self.target}"
+
 
 def target_of(handler: object) -> str | None:
     """The custom call target of what an operation has for a platform."""

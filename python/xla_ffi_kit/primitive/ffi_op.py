@@ -27,6 +27,7 @@ from xla_ffi_kit.primitive import (
     abstract_eval,
     attribute_values,
     declare,
+    explain,
     python_signature,
     reference_switch,
     rules,
@@ -230,6 +231,13 @@ class FfiOp(Generic[R]):
 
     def __repr__(self) -> str:
         return f"FfiOp({self.name!r})"
+
+    def explain(self) -> str:
+        """How it runs on each platform, and where its derivatives come from.
+
+        It compiles nothing. It may start JAX's backends.
+        """
+        return explain.explain(self._resolved())
 
     def __call__(
         self,

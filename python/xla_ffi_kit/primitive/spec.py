@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 import jax
 
@@ -16,6 +16,7 @@ from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library.handler_library import HandlerLibrary, Library
 from xla_ffi_kit.library.signature import Argument, Signature
 from xla_ffi_kit.primitive.device_kernel import DeviceKernel
+from xla_ffi_kit.primitive.differentiate import Differentiate
 
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
@@ -135,23 +136,6 @@ class Options(TypedDict, total=False):
     linear: str | Sequence[str]
     transpose: Transpose | None
     advanced: Advanced
-
-
-class Differentiate(Protocol):
-    """Makes the operation of a derivative."""
-
-    def jvp(
-        self, active: Sequence[int], result_axes: Sequence[int], /
-    ) -> Callable[..., Result]:
-        """The tangents of the results, linear in those of active operands.
-
-        Args:
-          active: the operands that have tangents.
-          result_axes: the number of kernel axes of each result.
-
-        Returns:
-          A function of all operands and then of the active ones' tangents.
-        """
 
 
 @dataclasses.dataclass(frozen=True)

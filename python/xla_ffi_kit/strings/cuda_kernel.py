@@ -109,6 +109,11 @@ class StringKernel(DeviceKernel):
         """Returns the same kernel for another handler, which is registered."""
         return dataclasses.replace(self, target=target, library=None)
 
+    def explain(self) -> str:
+        """How it runs, in a few words."""
+        or_else = "" if self.is_required else ", or else the reference"
+        return f"the string, by NVRTC when a program is lowered{or_else}"
+
     def _prepare(self, request: Request) -> Attributes:
         if self.library is not None and not self.library.exists:
             raise NoCompilerError(

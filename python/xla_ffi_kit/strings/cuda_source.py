@@ -13,7 +13,7 @@ from xla_ffi_kit.strings.source import Place, without_places
 
 SYMBOL = "kit_kernel"
 _ROWS_OF_BLOCK = 32  # one warp, which kit::for_each requires
-_THREADS = 256  # of a block of elements
+THREADS = 256  # of a block of elements
 _PACK_BYTES = 16  # of an array for each thread
 
 
@@ -96,6 +96,12 @@ def _here(loop: Loop) -> str:
     return Place(f"<kernel of {loop.name}>", 1).directive()
 
 
+def elements(text: str, dtype: np.dtype[np.generic]) -> Kernel:
+    """The kernel whose threads call kit::ForElements(), for a dtype."""
+    of_block = THREADS * (_PACK_BYTES // dtype.itemsize)
+    return Kernel(text, SYMBOL, THREADS, (0, 0, of_block))
+
+
 @dataclasses.dataclass(frozen=True)
 class Elements:
     """The kernel of `elementwise`.
@@ -135,13 +141,8 @@ class Elements:
             ),
         ]
         head = _head(loop, self.before, self.before_place)
-        of_thread = _PACK_BYTES // dtype.itemsize
-        return Kernel(
-            _kernel(loop, dtype, head, _THREADS, [*body, "});"]),
-            SYMBOL,
-            _THREADS,
-            (0, 0, _THREADS * of_thread),
-        )
+        text = _kernel(loop, dtype, head, THREADS, [*body, "});"])
+        return elements(text, dtype)
 
 
 @dataclasses.dataclass(frozen=True)

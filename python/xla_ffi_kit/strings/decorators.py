@@ -14,6 +14,8 @@ from xla_ffi_kit.primitive.spec import Options
 from xla_ffi_kit.strings import (
     cpp,
     cuda_source,
+    derivable,
+    derivative_loops,
     loops,
     operation,
     references,
@@ -34,6 +36,8 @@ def inline(
     function: str | None = None,
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
+    derivatives: Literal["reference", "kernel"] = "reference",
+    has_reference: bool = True,
     **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation from a reference and a C++ function.
@@ -77,6 +81,11 @@ def inline(
       flags: options that are passed to the compiler after the kit's own.
       fallback: "reference" runs the reference if there is no compiler. By
         default, a missing compiler is an error.
+      derivatives: "reference" takes every derivative from the reference,
+        "kernel" from the C++ function, which must be a template: see
+        docs/derivatives.md.
+      has_reference: whether the decorated function is a reference. If not, it
+        is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
     Raises:
@@ -104,8 +113,18 @@ def inline(
             attributes=tuple(attributes),
             place=place,
         )
+        find = None
+        if derivable.check(name, derivatives):
+            find = derivable.of_inline(source, dtypes, kernel_axes, options)
         return operation.make(
-            source, reference, flags, fallback, kernel_axes, options
+            source,
+            reference,
+            flags,
+            fallback,
+            kernel_axes,
+            options,
+            find=find,
+            has_reference=has_reference,
         )
 
     return decorate
@@ -171,17 +190,17 @@ def elementwise(
             )
         code = loops.elementwise(loop, expressions, before, places)
         shapes = loops.shapes_of_elements(loop)
-        source = loop.source(code, dtypes, before_place, shapes)
+        source = loop.source(
+            code, dtypes, before_place, shapes, "element by element"
+        )
         kernels = cuda_source.Elements(
             loop, expressions, places, before, before_place
         )
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
-        derivable = None
-        if operation.check_derivatives(loop.name, derivatives):
-            own = loops.body_of_elements(loop, expressions, before, places)
-            none = [0] * len(loop.operands)
-            derivable = operation.derivable(
-                loop, own, none, (), before_place, dtypes
+        find = None
+        if derivable.check(loop.name, derivatives):
+            find = derivative_loops.of_elements(
+                loop, expressions, places, before, before_place, dtypes
             )
         return operation.make(
             source,
@@ -191,7 +210,7 @@ def elementwise(
             0,
             options,
             on_cuda,
-            derivable,
+            find,
             has_reference,
         )
 
@@ -278,16 +297,15 @@ def rows(
         shared = tuple(map(loop.operands.index, names))
         code = loops.rows(loop, body, counts, shared, before, place)
         shapes = loops.shapes_of_rows(loop, counts, shared)
-        source = loop.source(code, dtypes, before_place, shapes)
+        source = loop.source(code, dtypes, before_place, shapes, "row by row")
         kernels = cuda_source.Rows(
             loop, body, place, counts, shared, before, before_place
         )
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
-        derivable = None
-        if operation.check_derivatives(loop.name, derivatives):
-            own = loops.body_of_rows(loop, body, before, place)
-            derivable = operation.derivable(
-                loop, own, counts, shared, before_place, dtypes
+        find = None
+        if derivable.check(loop.name, derivatives):
+            find = derivative_loops.of_rows(
+                loop, body, place, counts, shared, before, before_place, dtypes
             )
         return operation.make(
             source,
@@ -297,7 +315,7 @@ def rows(
             whole,
             options,
             on_cuda,
-            derivable,
+            find,
             has_reference,
         )
 

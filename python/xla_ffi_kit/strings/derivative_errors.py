@@ -20,18 +20,21 @@ _REMEDIES = (
         _AUTO,
     ),
     (
-        r"to .(const )?(double|float). in (init|assign)"
-        r"|no viable conversion .* to .(const )?(double|float)",
+        r"to .(const )?(double|float). in (init|assign|return)"
+        r"|no viable conversion .* to .(const )?(double|float)"
+        r"|cast .* to (type )?.(double|float)"
+        r"|operand types are .(double|float). and",
         "declare it as A instead of double or float; or " + _VALUE,
+    ),
+    (
+        r"must be constructible|is_constructible"
+        r"|std::(vector|array|deque|list|queue|stack)<(double|float)\b",
+        "make it a container of A instead of double or float; or " + _VALUE,
     ),
     (
         r"to .(const )?(double|float)\b|no matching function|no known conv",
         "take a function of std:: that docs/derivatives.md lists, or a "
         "template, as no C function computes a derivative; or " + _VALUE,
-    ),
-    (
-        r"must be constructible|is_constructible",
-        "make it a container of A instead of double or float; or " + _VALUE,
     ),
     (
         r"cannot convert|invalid .*cast|subscript|operator\[\]|no viable conv",
@@ -41,12 +44,18 @@ _REMEDIES = (
 _NUMBER = re.compile(r"kit::(Dual|Var|Expression)<")
 
 
-def explain(error: str) -> str:
-    """The error with its remedy, if it is one of numbers with derivatives."""
+def explain(error: str, number: str) -> str:
+    """The error with its remedy, if it is one of numbers with derivatives.
+
+    Args:
+      error: the compiler's.
+      number: what the author calls the type to compute in, in place of A.
+    """
     if not _NUMBER.search(error):
         return error
     remedy = next(
         (text for pattern, text in _REMEDIES if re.search(pattern, error)),
         _VALUE,
     )
-    return f'{error}\nderivatives="kernel" takes types of the kit: {remedy}'
+    told = re.sub(r"\bA\b", number, remedy)
+    return f'{error}\nderivatives="kernel" takes types of the kit: {told}'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import BuildError, NoCompilerError
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.primitive.device_kernel import (
@@ -13,9 +14,8 @@ from xla_ffi_kit.primitive.device_kernel import (
     Request,
 )
 from xla_ffi_kit.primitive.spec import AttributeType
-from xla_ffi_kit.strings import derivative_errors, derivative_source
-from xla_ffi_kit.strings.derivative_source import Body, Function
-from xla_ffi_kit.strings.source import Place, Source
+from xla_ffi_kit.strings.derivative_function import Body, Function
+from xla_ffi_kit.strings.source import Source
 from xla_ffi_kit.strings.targets import RenamedLibrary
 
 Load = Callable[[Source, Callable[..., object], Sequence[str]], RenamedLibrary]
@@ -29,21 +29,25 @@ class String:
       body: the string.
       decorated: the function that the author decorated.
       attributes: the types of the attributes.
-      dtypes: the names of the dtypes of floats for which it is compiled.
       flags: the author's flags.
       has_fallback: whether the reference runs without a compiler.
-      place: where the author's code before it comes from.
       load: compiles a source, or takes it from the cache.
+      on_cuda: the kernel of a derivative on CUDA; None: the reference's.
+      shapes: more attributes of the handlers, from the types of operands and
+        from the attributes of a call; None: there are none.
     """
 
     body: Body
     decorated: Callable[..., object]
     attributes: Mapping[str, AttributeType]
-    dtypes: Sequence[str]
     flags: Sequence[str]
     has_fallback: bool
-    place: Place | None
     load: Load
+    on_cuda: Callable[[Function], DeviceKernel] | None = None
+    shapes: (
+        Callable[[Sequence[Typed], Mapping[str, object]], Mapping[str, object]]
+        | None
+    ) = None
 
 
 class Kernel(DeviceKernel):
@@ -61,23 +65,38 @@ class Kernel(DeviceKernel):
 
     def prepare(self, request: Request) -> Attributes | None:
         """Compiles the derivative; None without a compiler, if that is fine."""
-        attributes = dict(request.attributes)
-        if self._is_registered:
-            return lambda _: attributes
+        if not self._is_registered and not self._load():
+            return None
         string = self._string
-        source = derivative_source.source(
-            string.body, self._function, string.dtypes, string.place
-        )
+
+        def attributes(operands: Sequence[Typed]) -> Mapping[str, object]:
+            if string.shapes is None:
+                return dict(request.attributes)
+            given = string.shapes(operands, request.plain_attributes)
+            return {**request.attributes, **given}
+
+        return attributes
+
+    def _load(self) -> bool:
+        string = self._string
+        source = string.body.source(self._function)
         try:
             own = string.load(source, self._named, string.flags)
         except NoCompilerError as error:
             if string.has_fallback:
-                return None
+                return False
             raise NoCompilerError(f"{self._function.name}: {error}") from None
         except BuildError as error:
-            raise BuildError(derivative_errors.explain(str(error))) from None
+            raise BuildError(string.body.explained(str(error))) from None
         self.library, self.target = own, own.target
-        return lambda _: attributes
+        return True
+
+    def explain(self) -> str:
+        """How it runs, in a few words."""
+        when = "when a program is lowered"
+        if self.library is not None or self._is_registered:
+            when = f"as {self.target}"
+        return f"the string, compiled for numbers with derivatives {when}"
 
     def by(self, target: str) -> DeviceKernel:
         """The same for a handler that somebody else has registered."""

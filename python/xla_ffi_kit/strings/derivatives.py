@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit.primitive import declare, ffi_op
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Advanced, Result, flatten
+from xla_ffi_kit.strings.derivative_function import Function
 from xla_ffi_kit.strings.derivative_kernel import Kernel, String
-from xla_ffi_kit.strings.derivative_source import Function
 
 # Arrays, tracers, types and what authors return of them: JAX has no one type.
 Value: TypeAlias = Any
@@ -59,6 +60,19 @@ class Differentiable:
             ("vjp", *active), lambda: self._vjp(tuple(active), result_axes)
         )
 
+    def explain(self) -> str:
+        """Where the derivatives come from, and those made so far."""
+        way = "all slopes of an element in one pass"
+        if self._function.form == "Row":
+            way = "forward mode, and reverse mode by a tape of each row"
+        on = "cpu" if self._string.on_cuda is None else "cpu and cuda"
+        others = "the reference's" if self._reference is not None else "none"
+        made = ", ".join(op.name for op in self._made.values()) or "none"
+        return (
+            f"the string's own on {on}, {way}; elsewhere {others}; made so "
+            f"far: {made}"
+        )
+
     def _remembered(
         self, key: object, make: Callable[[], FfiOp[Result]]
     ) -> FfiOp[Result]:
@@ -70,7 +84,7 @@ class Differentiable:
         self, active: tuple[int, ...], result_axes: Sequence[int]
     ) -> FfiOp[Result]:
         count = len(self._function.operands)
-        function = self._function.jvp(active)
+        function = self._function.jvp(active, result_axes)
 
         def of_reference(*values: Value, **attributes: Value) -> Value:
             call, moving = self._of_active(active, values[:count], attributes)
@@ -78,7 +92,8 @@ class Differentiable:
 
         def shapes(*values: Value, **attributes: Value) -> Value:
             assert self._results is not None
-            return self._results(*values[:count], **attributes)
+            found = self._results(*values[:count], **attributes)
+            return floats(found)
 
         def transpose(
             cotangents: Value, *operands: Value, **attributes: Value
@@ -151,7 +166,7 @@ class Differentiable:
             full = list(values)
             for i, value in zip(active, moving, strict=True):
                 full[i] = value
-            return reference(*full, **attributes)
+            return floats(reference(*full, **attributes))
 
         return call, tuple(values[i] for i in active)
 
@@ -182,12 +197,12 @@ class Differentiable:
             own,
             results,
             None,
-            [dtype for dtype in string.dtypes],
+            string.body.dtypes(function),
             {
                 "axes": function.axes(),
                 "attributes": string.attributes,
                 "shared": [function.operands[i] for i in function.shared],
-                "handlers": {"cpu": Kernel(string, function, named)},
+                "handlers": _handlers(string, function, named),
                 "linear": linear,
                 "transpose": transpose,
                 "advanced": advanced,
@@ -202,9 +217,11 @@ class Differentiable:
         operands have batch axes.
         """
         function = self._function
-        own = next(i for i in range(len(operands)) if i not in function.shared)
-        rank = operands[own].ndim - len(function.letters[own])
-        lead = operands[own].shape[:rank]
+        own = function.first_with_rows()
+        rank, lead = 0, ()
+        if own is not None:
+            rank = operands[own].ndim - len(function.letters[own])
+            lead = operands[own].shape[:rank]
         full = [
             jnp.broadcast_to(x, (*lead, *x.shape))
             if i in function.shared
@@ -238,7 +255,7 @@ class Differentiable:
             own,
             None if own is not None else self._results,
             None,
-            [dtype for dtype in string.dtypes],
+            string.body.dtypes(function),
             {
                 "axes": function.axes(),
                 "attributes": string.attributes,
@@ -247,6 +264,15 @@ class Differentiable:
             },
         )
         return ffi_op.of_spec(spec)
+
+
+def _handlers(
+    string: String, function: Function, named: Callable[..., Value]
+) -> dict[str, DeviceKernel]:
+    handlers: dict[str, DeviceKernel] = {"cpu": Kernel(string, function, named)}
+    if string.on_cuda is not None:
+        handlers["cuda"] = string.on_cuda(function)
+    return handlers
 
 
 def _filled(
@@ -274,7 +300,7 @@ def _types(
     """The types of the results, and batch axes that these types lack."""
     if made._reference is not None:
         call = functools.partial(made._reference, **attributes)
-        return flatten(jax.eval_shape(call, *operands)), ()
+        return flatten(floats(jax.eval_shape(call, *operands))), ()
     assert made._results is not None
     function, rows, lead = made._function, [], ()
     for i, (x, letters) in enumerate(
@@ -284,7 +310,7 @@ def _types(
         if i not in function.shared:
             lead = x.shape[:rank]
         rows.append(jax.ShapeDtypeStruct(x.shape[rank:], x.dtype))
-    return flatten(made._results(*rows, **attributes)), lead
+    return flatten(floats(made._results(*rows, **attributes))), lead
 
 
 def _named(
@@ -318,6 +344,12 @@ def _named(
     return named
 
 
-def float_names(dtypes: Sequence[str]) -> list[str]:
-    """The dtypes that have derivatives."""
-    return [d for d in dtypes if jnp.issubdtype(jnp.dtype(d), np.inexact)]
+def is_float(dtype: Any) -> bool:
+    """Whether arrays of a dtype have derivatives."""
+    return jnp.issubdtype(jnp.dtype(dtype), np.inexact)
+
+
+def floats(results: Value) -> Value:
+    """The results that have derivatives: an array or a tuple of them."""
+    found = tuple(x for x in flatten(results) if is_float(x.dtype))
+    return found if len(found) != 1 else found[0]

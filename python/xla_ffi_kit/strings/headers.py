@@ -62,9 +62,11 @@ _INLINE_HEADERS = (
     "xla_ffi/core/host_device.h",
     "xla_ffi/inline/check.h",
     "xla_ffi/inline/derived.h",
+    "xla_ffi/inline/derived_elements.h",
     "xla_ffi/inline/differentiate.h",
     "xla_ffi/inline/dual.h",
     "xla_ffi/inline/for_each.h",
+    "xla_ffi/inline/function.h",
     "xla_ffi/inline/half.h",
     "xla_ffi/inline/kit.h",
     "xla_ffi/inline/numbers.h",
@@ -92,8 +94,11 @@ _CUDA_HEADERS = (
     "xla_ffi/inline/cuda/standard_math.h",
     "xla_ffi/inline/cuda/standard_types.h",
     "xla_ffi/inline/cuda/tiles.h",
+    "xla_ffi/inline/derived_elements.h",
+    "xla_ffi/inline/dual.h",
     "xla_ffi/inline/for_each.h",
     "xla_ffi/inline/half.h",
+    "xla_ffi/inline/numbers.h",
     "xla_ffi/inline/value.h",
 )
 # Each of these names includes the whole of the kit's standard library.

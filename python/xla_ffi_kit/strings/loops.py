@@ -11,7 +11,7 @@ from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive.spec import AttributeType
 from xla_ffi_kit.strings import (
     cpp,
-    derivative_source,
+    derivative_function,
     element_types,
     references,
 )
@@ -21,7 +21,7 @@ from xla_ffi_kit.strings.source import Place, Source
 # Names in generated code begin with OWN, on CPUs and on CUDA; an author's name
 # must not. The names of arrays and attributes of the handler (OF), and of
 # values to write (NEW), end with the author's name.
-OWN, OF = derivative_source.OWN, derivative_source.OF
+OWN, OF = derivative_function.OWN, derivative_function.OF
 NEW = "kit_new_"
 _TYPES = {
     "T": "the type of the arrays",
@@ -92,8 +92,9 @@ class Loop:
         dtypes: DTypes,
         before: Place | None,
         shapes: Sequence[tuple[str, int] | None] | None,
+        each: str,
     ) -> Source:
-        """The function as a source to compile."""
+        """The function as a source to compile, which loops over `each`."""
         return Source(
             name=self.name,
             code=code,
@@ -105,6 +106,7 @@ class Loop:
             including='pass before="{}"',
             results=self.named_results,
             shapes=shapes,
+            how=f"{each} on XLA's threads, 16-bit floats as 32-bit ones",
         )
 
     def here(self) -> str:
@@ -181,78 +183,6 @@ def row(body: str, place: Place, here: str) -> list[str]:
         f"{place.directive()}{body}",
         f"{here}}} while (false);",
     ]
-
-
-def body_of_elements(
-    loop: Loop, expressions: Sequence[str], before: str, places: Sequence[Place]
-) -> derivative_source.Body:
-    """The expressions, for `derivatives="kernel"`."""
-    lines = [
-        "template <typename T>",
-        f"void operator()(const T* {OWN}in, T* {OWN}out) const {{",
-        *_begin(loop),
-        *(
-            f"const A {name} = {OWN}in[{i}];"
-            for i, name in enumerate(loop.operands)
-        ),
-        *values(loop, expressions, places, loop.here()),
-        *(
-            f"{OWN}out[{i}] = {NEW}{name};"
-            for i, name in enumerate(loop.results)
-        ),
-        "}",
-    ]
-    return _body(loop, before, lines, is_rows=False)
-
-
-def body_of_rows(
-    loop: Loop, body: str, before: str, place: Place
-) -> derivative_source.Body:
-    """The code for one row, for `derivatives="kernel"`."""
-    lines = [
-        "template <typename T>",
-        f"void operator()(const kit::Row<const T>* {OWN}in, "
-        f"const kit::Row<T>* {OWN}out) const {{",
-        *_begin(loop),
-        *(
-            f"const kit::Row<const T> {name} = {OWN}in[{i}];"
-            for i, name in enumerate(loop.operands)
-        ),
-        *(
-            f"const kit::Row<T> {name} = {OWN}out[{i}];"
-            for i, name in enumerate(loop.results)
-        ),
-        *row(body, place, loop.here()),
-        "}",
-    ]
-    return _body(loop, before, lines, is_rows=True)
-
-
-def _begin(loop: Loop) -> list[str]:
-    """What both have before the author's code."""
-    return [
-        "using A = T;",
-        *(
-            f"const auto {name} = kit::AttributeFor<kit::Plain<A>>({OF}{name});"
-            for name in loop.attributes
-        ),
-    ]
-
-
-def _body(
-    loop: Loop, before: str, lines: Sequence[str], *, is_rows: bool
-) -> derivative_source.Body:
-    counts = (
-        f"static constexpr int kIns = {len(loop.operands)}, "
-        f"kOuts = {len(loop.results)};"
-    )
-    return derivative_source.Body(
-        name=loop.name,
-        before=before,
-        text="\n".join([counts, *lines]) + "\n",
-        attributes=loop.attributes,
-        is_rows=is_rows,
-    )
 
 
 def shapes_of_elements(loop: Loop) -> list[tuple[str, int]]:

@@ -21,9 +21,7 @@ from xla_ffi_kit.strings import (
     compiler,
     compiler_flags,
     cpp,
-    derivative_kernel,
-    derivative_source,
-    derivatives,
+    derivable,
     element_types,
     headers,
     loops,
@@ -32,9 +30,10 @@ from xla_ffi_kit.strings import (
 )
 from xla_ffi_kit.strings.cuda_kernel import LoopKernel, Sources
 from xla_ffi_kit.strings.dependencies import Found
+from xla_ffi_kit.strings.derivative_function import Find
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.references import attribute_types
-from xla_ffi_kit.strings.source import EXPORTS, Place, Source
+from xla_ffi_kit.strings.source import EXPORTS, Source
 from xla_ffi_kit.strings.targets import RenamedLibrary
 
 
@@ -86,48 +85,6 @@ def on_cuda(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Derivable:
-    """A string that `derivatives="kernel"` differentiates.
-
-    Attributes:
-      body: the string for the types of derivatives.
-      function: its operands and results.
-      place: where the author's code before it comes from.
-      dtypes: what the decorator got.
-    """
-
-    body: derivative_source.Body
-    function: derivative_source.Function
-    place: Place | None
-    dtypes: DTypes
-
-
-def derivable(
-    loop: loops.Loop,
-    body: derivative_source.Body,
-    axes: Sequence[int],
-    shared: Sequence[int],
-    place: Place | None,
-    dtypes: DTypes,
-) -> Derivable:
-    """Returns the string of a loop, to be differentiated."""
-    function = derivative_source.own(
-        body, loop.operands, axes, shared, len(loop.results)
-    )
-    return Derivable(body, function, place, dtypes)
-
-
-def check_derivatives(name: str, derivatives: object) -> bool:
-    """Whether they are the kernel's."""
-    if derivatives not in ("reference", "kernel"):
-        raise ValueError(
-            f"{name}: derivatives: expected 'reference' or 'kernel', got "
-            f"{derivatives!r}"
-        )
-    return derivatives == "kernel"
-
-
 def make(
     source: Source,
     reference: Callable[..., R],
@@ -136,10 +93,13 @@ def make(
     kernel_axes: int | None,
     options: Options,
     on_cuda: OnCuda | None = None,
-    differentiated: Derivable | None = None,
+    find: Find | None = None,
     has_reference: bool = True,
 ) -> FfiOp[R]:
-    """Compiles the source for CPUs and makes the operation."""
+    """Compiles the source for CPUs and makes the operation.
+
+    With `find`, its derivatives come from what that finds to differentiate.
+    """
     if fallback not in (None, "reference"):
         raise ValueError(
             f"{source.name}: fallback: expected None or 'reference', got "
@@ -157,15 +117,17 @@ def make(
     if on_cuda is not None and on_cuda.kernel is not None:
         handlers.setdefault("cuda", on_cuda.kernel)
 
-    def made(given: Any) -> FfiOp[R]:
-        if differentiated is not None:
-            differentiate = _differentiate(
-                differentiated,
+    def made(given: Any, signature: Signature | None = None) -> FfiOp[R]:
+        if find is not None:
+            differentiate = derivable.differentiable(
+                find(signature, given["attributes"]),
                 reference,
                 given["attributes"],
                 flags,
                 fallback is not None,
                 has_reference,
+                load,
+                None if on_cuda is None else on_cuda.kernel,
             )
             given["advanced"] = dataclasses.replace(
                 given.get("advanced") or Advanced(), differentiate=differentiate
@@ -201,34 +163,7 @@ def make(
     others = handler_library.all_of(options.get("libraries", ()))
     given["libraries"] = (own, *others)
     given["attributes"] = types
-    return made(given)
-
-
-def _differentiate(
-    string: Derivable,
-    reference: Callable[..., object],
-    attributes: Mapping[str, AttributeType],
-    flags: Sequence[str],
-    has_fallback: bool,
-    has_reference: bool,
-) -> derivatives.Differentiable:
-    found = element_types.instances(string.body.name, string.dtypes)
-    common = derivative_kernel.String(
-        body=string.body,
-        decorated=reference,
-        attributes=attributes,
-        dtypes=derivatives.float_names([entry[0].name for entry in found]),
-        flags=flags,
-        has_fallback=has_fallback,
-        place=string.place,
-        load=load,
-    )
-    return derivatives.Differentiable(
-        common,
-        string.function,
-        reference if has_reference else None,
-        None if has_reference else reference,
-    )
+    return made(given, found)
 
 
 def _refuse(error: NoCompilerError) -> Callable[..., jax.Array]:

@@ -51,6 +51,7 @@ class Source:
         the number of their kernel axes, "(..., a)" and 1; None for any shape.
         None if there are none to check.
       place: where `code` comes from.
+      how: how it runs the rows of a call, in a few words.
       including: how an author includes the header {}.
     """
 
@@ -62,6 +63,7 @@ class Source:
     attributes: Sequence[str]
     place: Place
     including: str = "begin the code with {}"
+    how: str = "one call for all rows"
     results: Sequence[str] = ()
     shapes: Sequence[tuple[str, int] | None] | None = None
 

@@ -47,11 +47,20 @@ class RenamedLibrary(HandlerLibrary):
     """A library of one handler, under a target of this process's choosing."""
 
     def __init__(
-        self, path: str | os.PathLike[str], target: str, version: str
+        self,
+        path: str | os.PathLike[str],
+        target: str,
+        version: str,
+        how: str,
     ) -> None:
         super().__init__(path)
         self.target = target
         self.version = version
+        self._how = how
+
+    def explain(self, target: str) -> str:
+        """How a handler runs, in a few words."""
+        return f"the string, compiled as {target}: {self._how}"
 
     @functools.cached_property
     def _library(self) -> ctypes.CDLL:
@@ -92,7 +101,7 @@ def library(
         else:
             target = f"{source.name}.{version}"
         if target not in _libraries:
-            found = RenamedLibrary(path, target, version)
+            found = RenamedLibrary(path, target, version, source.how)
             found.handlers  # noqa: B018  it stays loaded
             _libraries[target] = found
         return _libraries[target]

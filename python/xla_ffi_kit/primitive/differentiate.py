@@ -1,0 +1,29 @@
+"""What makes derivatives of an operation that are operations themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+
+class Differentiate(Protocol):
+    """Makes the operation of a derivative."""
+
+    def jvp(
+        self, active: Sequence[int], result_axes: Sequence[int], /
+    ) -> Callable[..., Any]:
+        """The tangents of the results, linear in those of active operands.
+
+        Only results that are floats have tangents.
+
+        Args:
+          active: the operands that have tangents.
+          result_axes: the number of kernel axes of each such result.
+
+        Returns:
+          A function of all operands and then of the active ones' tangents. It
+          returns an array or a tuple of arrays.
+        """
+
+    def explain(self) -> str:
+        """Where the derivatives come from, and those made so far."""

@@ -1,0 +1,236 @@
+"""Writes the C++ of the derivatives of `rows` and `elementwise`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from xla_ffi_kit.strings import (
+    derivative_errors,
+    derivative_function,
+    derivatives,
+    element_types,
+    loops,
+)
+from xla_ffi_kit.strings.derivative_function import (
+    OF,
+    OWN,
+    STRUCT,
+    Find,
+    Function,
+)
+from xla_ffi_kit.strings.element_types import DTypes
+from xla_ffi_kit.strings.loops import NEW, Loop
+from xla_ffi_kit.strings.source import Place, Source
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopBody:
+    """The code for an element or a row, as members of a C++ struct.
+
+    Attributes:
+      name: the name of the operation.
+      before: the author's code before it.
+      place: where that comes from.
+      text: the struct's members.
+      attributes: name -> C++ type.
+      floats: the names of the dtypes of floats for which it is compiled.
+      is_rows: whether it is called for rows, and not for elements.
+    """
+
+    name: str
+    before: str
+    place: Place | None
+    text: str
+    attributes: Mapping[str, str]
+    floats: Sequence[str]
+    is_rows: bool
+
+    def own(
+        self,
+        operands: Sequence[str],
+        axes: Sequence[int],
+        shared: Sequence[int],
+        outs: int,
+    ) -> Function:
+        """The string itself."""
+        members = ", ".join(f"{OF}{name}" for name in self.attributes)
+        count = len(operands)
+        return derivative_function.own(
+            self.name,
+            STRUCT,
+            f"{STRUCT}{{{members}}}",
+            "Row" if self.is_rows else "Element",
+            operands,
+            axes,
+            shared,
+            numbers=range(count),
+            outs_like=range(count, count + outs),
+        )
+
+    def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
+        """All operands have one dtype."""
+        return list(self.floats)
+
+    def explained(self, error: str) -> str:
+        """A compiler's error in a derivative, with the remedy."""
+        return derivative_errors.explain(error, "A")
+
+    def source(self, function: Function) -> Source:
+        """The file to compile for a derivative."""
+        parameters = derivative_function.parameters(
+            ["T"] * len(function.operands),
+            self.attributes,
+            ["T"] * function.outs,
+        )
+        here = Place(f"<derivative of {self.name}>", 1)
+        members = "".join(f"{t} {OF}{n};\n" for n, t in self.attributes.items())
+        # The functions of std:: come first: a template of the author's finds
+        # those that stand before it.
+        code = (
+            '#include "xla_ffi/inline/differentiate.h"\n'
+            f"{self.place.directive() if self.place else ''}"
+            f"{self.before}\n{here.directive()}"
+            f"struct {STRUCT} {{\n{members}{self.text}}};\n"
+            "template <typename T>\n"
+            f"void {OWN}derivative({parameters}) {{\n"
+            f"const {function.cpp} {OWN}function = {function.make};\n"
+            f"{_rows(function) if self.is_rows else _elements(function)}}}\n"
+        )
+        return Source(
+            name=function.name,
+            code=code,
+            function=f"{OWN}derivative",
+            instances=element_types.template_arguments(self.name, self.floats),
+            operands=function.operands,
+            attributes=tuple(self.attributes),
+            place=here,
+            including='pass before="{}"',
+        )
+
+
+def of_elements(
+    loop: Loop,
+    expressions: Sequence[str],
+    places: Sequence[Place],
+    before: str,
+    before_place: Place | None,
+    dtypes: DTypes,
+) -> Find:
+    """The expressions of `elementwise`, to be differentiated."""
+    lines = [
+        "template <typename T>",
+        f"void operator()(const T* {OWN}in, T* {OWN}out) const {{",
+        *_begin(loop),
+        *(
+            f"const A {name} = {OWN}in[{i}];"
+            for i, name in enumerate(loop.operands)
+        ),
+        *loops.values(loop, expressions, places, loop.here()),
+        *(
+            f"{OWN}out[{i}] = {NEW}{name};"
+            for i, name in enumerate(loop.results)
+        ),
+        "}",
+    ]
+    body = _body(loop, before, before_place, lines, dtypes, is_rows=False)
+    none = [0] * len(loop.operands)
+    function = body.own(loop.operands, none, (), len(loop.results))
+    return lambda *_: (body, function)
+
+
+def of_rows(
+    loop: Loop,
+    code: str,
+    place: Place,
+    axes: Sequence[int],
+    shared: Sequence[int],
+    before: str,
+    before_place: Place | None,
+    dtypes: DTypes,
+) -> Find:
+    """The code of `rows`, to be differentiated."""
+    lines = [
+        "template <typename T>",
+        f"void operator()(const kit::Row<const T>* {OWN}in, "
+        f"const kit::Row<T>* {OWN}out) const {{",
+        *_begin(loop),
+        *(
+            f"const kit::Row<const T> {name} = {OWN}in[{i}];"
+            for i, name in enumerate(loop.operands)
+        ),
+        *(
+            f"const kit::Row<T> {name} = {OWN}out[{i}];"
+            for i, name in enumerate(loop.results)
+        ),
+        *loops.row(code, place, loop.here()),
+        "}",
+    ]
+    body = _body(loop, before, before_place, lines, dtypes, is_rows=True)
+    function = body.own(loop.operands, axes, shared, len(loop.results))
+    return lambda *_: (body, function)
+
+
+def _begin(loop: Loop) -> list[str]:
+    """What both have before the author's code."""
+    return [
+        "using A = T;",
+        *(
+            f"const auto {name} = kit::AttributeFor<kit::Plain<A>>({OF}{name});"
+            for name in loop.attributes
+        ),
+    ]
+
+
+def _body(
+    loop: Loop,
+    before: str,
+    before_place: Place | None,
+    lines: Sequence[str],
+    dtypes: DTypes,
+    *,
+    is_rows: bool,
+) -> LoopBody:
+    counts = (
+        f"static constexpr int kIns = {len(loop.operands)}, "
+        f"kOuts = {len(loop.results)};"
+    )
+    names = [
+        entry[0].name for entry in element_types.instances(loop.name, dtypes)
+    ]
+    return LoopBody(
+        name=loop.name,
+        before=before,
+        place=before_place,
+        text="\n".join([counts, *lines]) + "\n",
+        attributes=loop.attributes,
+        floats=list(filter(derivatives.is_float, names)),
+        is_rows=is_rows,
+    )
+
+
+def _elements(function: Function) -> str:
+    ins = ", ".join(f"{OWN}in{i}.data()" for i in range(len(function.operands)))
+    outs = ", ".join(f"{OWN}out{i}.data()" for i in range(function.outs))
+    return (
+        f"kit::DeriveElements<T>({OWN}function, {OWN}threads, "
+        f"{OWN}in0.size(), {{{ins}}}, {{{outs}}});\n"
+    )
+
+
+def _rows(function: Function) -> str:
+    count = len(function.operands)
+    first = function.first_with_rows()
+    assert first is not None
+    ins = ", ".join(f"kit::SharedRow({OWN}in{i})" for i in range(count))
+    outs = ", ".join(
+        f"kit::SharedRow({OWN}out{i})" for i in range(function.outs)
+    )
+    sums = sum(1 << k for k in function.sums)
+    return (
+        f"const int64_t {OWN}rows = {OWN}in{first}.Product("
+        f"{OWN}in{first}.rank() - {len(function.letters[first])});\n"
+        f"kit::DeriveRows<{function.bits(function.shared)}u, {sums}u, T>("
+        f"[&](int64_t) -> const auto& {{ return {OWN}function; }}, "
+        f"{OWN}threads, {OWN}rows, {{{ins}}}, {{{outs}}});\n"
+    )

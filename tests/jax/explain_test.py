@@ -1,0 +1,143 @@
+"""`op.explain()`: how an operation runs and is differentiated."""
+
+import os
+import tempfile
+
+os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
+    dir=os.environ.get("TEST_TMPDIR")
+)
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import Advanced, FfiOp
+
+
+@xla_ffi_kit.rows(
+    "A s = 0; for (auto v : x) s += v; out[0] = s * by[0] * scale;",
+    axes="(n),(k)->()",
+    shared="by",
+    dtypes="f32 bf16 s32",
+    flags=["-O0"],
+    derivatives="kernel",
+)
+def total(x, by, *, scale=2.0):
+    return (x.sum(-1) * by[0] * scale).astype(x.dtype)
+
+
+def _told(op):
+    """The text, with a name in place of the string's hash."""
+    return re.sub(r"as \S+:", "as TARGET:", op.explain())
+
+
+def test_a_string():
+    way = (
+        "the string's own on cpu, forward mode, and reverse mode by a tape of "
+        "each row; elsewhere the reference's; made so far:"
+    )
+    assert _told(total).splitlines() == [
+        "total(x[..., n], by[k], *, scale)",
+        "  dtypes           f32 bf16 s32",
+        "  cpu              the string, compiled as TARGET: row by row on "
+        "XLA's threads, 16-bit floats as 32-bit ones",
+        "  cuda             the string, by NVRTC when a program is lowered, or "
+        "else the reference",
+        "  other platforms  the reference",
+        "  vmap             one call with one more batch axis",
+        f"  derivatives      {way} none; none of s32",
+    ]
+    jax.make_jaxpr(jax.grad(total))(jnp.ones(3), jnp.ones(1))
+    assert f"{way} total.jvp1, total.vjp1; none of s32" in total.explain()
+    with xla_ffi_kit.use_reference("total"):
+        assert (
+            "  cpu              the reference, as use_reference switches it off"
+        ) in total.explain().splitlines()
+
+
+def test_a_handler_of_a_library():
+    op = FfiOp(
+        "xla_ffi_kit.rms_norm",
+        lambda x, *, eps: x,
+        libraries=xla_ffi_kit.ops.LIBRARIES[0],
+        advanced=Advanced(vmap_method="sequential"),
+    )
+    lines = op.explain().splitlines()
+    assert lines[0] == "xla_ffi_kit.rms_norm(x[..., *], *, eps)"
+    told = dict(line.strip().split("  ", 1) for line in lines[1:])
+    assert {topic: said.strip() for topic, said in told.items()} == {
+        "dtypes": "x f16|bf16|f32|f64",
+        "cpu": "the handler xla_ffi_kit.rms_norm of xla_ffi_kit_cpu.so",
+        "other platforms": "the reference",
+        "vmap": "a call for each element, in a loop",
+        "derivatives": "the reference's",
+    }
+
+
+def _rule(*values):
+    raise AssertionError
+
+
+def _pull(*values):
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"jvp": _rule}, "derivatives      _rule, its jvp="),
+        (
+            {"vjp": (_rule, _pull)},
+            "derivatives      _rule and _pull, its vjp=, in reverse mode alone",
+        ),
+        (
+            {"linear": "x", "transpose": _pull},
+            "linear in x      forwards the operation itself, backwards _pull, "
+            "its transpose=",
+        ),
+        (
+            {"linear": "x"},
+            "linear in x      forwards the operation itself, backwards the "
+            "transpose of the reference",
+        ),
+        (
+            {"handlers": {"cpu": _rule}},
+            "cpu              the function _rule of",
+        ),
+        (
+            {"handlers": {"cpu": "missing"}},
+            "cpu              the handler missing that is registered",
+        ),
+        (
+            {},
+            "cpu              the reference, as no target 'copy' is registered",
+        ),
+    ],
+)
+def test_rules(options, said):
+    op = FfiOp("copy", lambda x: x, kernel_axes=0, **options)
+    assert any(
+        line.strip().startswith(said) for line in op.explain().splitlines()
+    ), op.explain()
+
+
+def test_without_a_reference():
+    op = FfiOp(
+        "copy",
+        results=lambda x, y: x,
+        axes="(),()->()",
+        handlers={"cpu": "copy"},
+        linear="x",
+        dtypes=["f32,s32"],
+    )
+    lines = [line.strip() for line in op.explain().splitlines()]
+    assert lines[1:2] + lines[3:4] + lines[5:] == [
+        "dtypes           f32,s32",
+        "other platforms  an error",
+        "derivatives      none, as there is no reference, jvp= or vjp=",
+        "linear in x      forwards the operation itself, backwards none, as "
+        "there is neither transpose= nor a reference",
+    ]

@@ -1,0 +1,248 @@
+"""`inline(derivatives="kernel")`: functions that differentiate themselves."""
+
+import functools
+import os
+import tempfile
+
+os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
+    dir=os.environ.get("TEST_TMPDIR")
+)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit import Advanced
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.strings import operation
+from xla_ffi_kit.testing import Case, check_op
+
+inline = functools.partial(xla_ffi_kit.inline, derivatives="kernel")
+
+
+@inline(
+    r"""
+    template <typename T>
+    const char* gather(kit::In<T> x, kit::In<int32_t> at,
+                       kit::Out<int32_t> signs, double decay, kit::Threads,
+                       kit::In<T> weight, kit::Out<T> y) {
+      if (decay < 0) return "decay is negative";
+      for (int64_t r = 0; r < x.rows(); ++r) {
+        kit::Accumulate<T> state = 0;
+        for (int64_t i = 0; i < x.columns(); ++i) {
+          const int64_t from = at.row(r)[i] & 1;
+          state = decay * state + x.row(r)[i] * std::exp(x.row(r)[from]);
+          y.row(r)[i] = state * weight[i];
+          signs.row(r)[i] = int32_t(kit::value(state) > 0);
+        }
+      }
+      return nullptr;
+    }""",
+    axes="(n),(n),(n)->(n),(n)",
+    shared="weight",
+    dtypes="f32 bf16",
+)
+def gather(x, at, weight, *, decay=0.5):
+    terms = x * jnp.exp(jnp.take_along_axis(x, at & 1, -1))
+    state, states = jnp.zeros(x.shape[:-1], jnp.float32), []
+    for i in range(x.shape[-1]):
+        state = decay * state + terms[..., i]
+        states.append(state)
+    stacked = jnp.stack(states, -1)
+    return (stacked > 0).astype(jnp.int32), (stacked * weight).astype(x.dtype)
+
+
+X = jnp.float32([[0.5, -1.25, 2, 0.75], [1, 0.25, -0.5, 0.125]])
+AT = jnp.int32([[0, 2, 1, 3], [1, 1, 0, 2]])
+WEIGHT = jnp.float32([1, 0.5, 2, -1])
+
+
+def _loss(f):
+    return lambda *x: jnp.sum(jnp.sin(f(*x)[1]) ** 2)
+
+
+def _pair(transform):
+    """Of the kernel and of the reference."""
+    return [
+        jax.jit(transform(_loss(f)))(X, AT, WEIGHT)
+        for f in (gather, gather.reference)
+    ]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        pytest.param(lambda f: jax.grad(f, (0, 2)), id="grad"),
+        pytest.param(lambda f: jax.jacfwd(f, (0, 2)), id="forwards"),
+        pytest.param(lambda f: jax.hessian(f), id="forwards over backwards"),
+        pytest.param(
+            lambda f: jax.jacrev(jax.grad(f)),
+            id="backwards twice",
+            marks=pytest.mark.ci,
+        ),
+        pytest.param(
+            lambda f: jax.vmap(jax.grad(f, (0, 2)), (0, 0, None)),
+            id="vmap",
+        ),
+    ],
+)
+def test_derivatives_are_the_references(transform):
+    """Of an integer operand and result, a shared operand and an attribute."""
+    got, want = _pair(transform)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.ci
+def test_contract():
+    operands = ("f32[2,4]", "s32[2,4]", "f32[4]")
+    print(check_op(gather, [Case(*operands, decay=0.5)]))
+
+
+def test_16_bits_are_recorded_as_floats():
+    x, weight = X.astype(jnp.bfloat16), WEIGHT.astype(jnp.bfloat16)
+    got = jax.grad(_loss(gather))(x, AT, weight)
+    want = jax.grad(_loss(gather))(X, AT, WEIGHT)
+    assert got.dtype == jnp.bfloat16
+    np.testing.assert_allclose(
+        got.astype(jnp.float32), want, rtol=0.1, atol=0.1
+    )
+
+
+def test_its_error_is_that_of_the_derivative():
+    # Alone: in a program the error of the value comes first.
+    pull = gather.spec.advanced.differentiate.vjp((0,), [1])
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        jax.block_until_ready(pull(X, AT, WEIGHT, X, decay=-1.0))
+    assert "gather.vjp1: decay is negative" in str(caught.value)
+
+
+def test_it_is_compiled_when_it_is_asked_for(monkeypatch):
+    loaded = []
+    load = operation.load
+
+    def logged(source, *rest):
+        loaded.append(source.name)
+        return load(source, *rest)
+
+    monkeypatch.setattr(operation, "load", logged)
+
+    @inline(
+        """
+        template <typename T>
+        void square(kit::In<T> x, kit::Out<T> y) {
+          for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] * x[i];
+        }""",
+        dtypes="f32",
+        kernel_axes=0,
+        aliases={"x": 0},
+    )
+    def square(x):
+        return x * x
+
+    x = jnp.arange(3.0)
+    square(x)
+    assert loaded == ["square"]
+    # In place, the number that is overwritten is still that of the operand.
+    np.testing.assert_array_equal(jax.grad(lambda x: square(x).sum())(x), 2 * x)
+    assert loaded == ["square", "square.vjp1"]
+
+
+def test_without_a_reference_and_with_two_types():
+    @inline(
+        """
+        template <typename T, typename U>
+        void dot(kit::In<T> x, kit::In<U> y, kit::Out<U> out) {
+          for (int64_t r = 0; r < x.rows(); ++r) {
+            kit::Accumulate<U> sum = 0;
+            for (int64_t i = 0; i < x.columns(); ++i)
+              sum += x.row(r)[i] * y.row(r)[i];
+            out[r] = sum * sum;
+          }
+        }""",
+        dtypes="bf16,f32",
+        kernel_axes=1,
+        has_reference=False,
+        flags=["-O1"],
+    )
+    def dot(x, y):
+        return jax.ShapeDtypeStruct((), y.dtype)
+
+    x, y = jnp.bfloat16([1, 2]), jnp.float32([3, -4])
+    dx, dy = jax.grad(dot, (0, 1))(x, y)
+    assert (dx.dtype, dy.dtype) == (jnp.bfloat16, jnp.float32)
+    np.testing.assert_array_equal(dx.astype(jnp.float32), -10 * y)
+    np.testing.assert_array_equal(dy, [-10, -20])
+
+
+def test_integers_have_no_derivative():
+    _, slope, _ = jax.grad(_loss(gather), (0, 1, 2), allow_int=True)(
+        X, AT, WEIGHT
+    )
+    assert slope.dtype == jax.dtypes.float0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        (
+            {"dtypes": None},
+            BuildError,
+            "derivatives: expected a function template and dtypes=, for "
+            "'kernel', got a function of fixed types",
+        ),
+        (
+            {"advanced": Advanced(vmap_method="expand_dims")},
+            BuildError,
+            "derivatives: expected 'reference' beside "
+            "vmap_method='expand_dims', got 'kernel'",
+        ),
+        (
+            {"derivatives": True},
+            ValueError,
+            "derivatives: expected 'reference' or 'kernel', got True",
+        ),
+        (
+            {"vjp": (lambda x: (x, x), lambda x, ct: (ct,))},
+            ValueError,
+            "derivatives: expected 'reference' beside vjp=, which is the "
+            "derivative, got 'kernel'",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other(options, error, said):
+    code = """
+    template <typename T>
+    void same(kit::In<T> x, kit::Out<T> y) { y[0] = x[0]; }
+    """
+    given = {"dtypes": "f32", "kernel_axes": 1, "function": "same"}
+    with pytest.raises(error, match=said):
+        inline(code, **(given | options))(lambda x: x)
+
+
+def test_an_operand_of_a_fixed_type_has_no_derivative():
+    @inline(
+        """
+        template <typename T>
+        void scaled(kit::In<T> x, kit::In<float> by, kit::Out<T> y) {
+          for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] * by[i];
+        }""",
+        dtypes="f32",
+        kernel_axes=0,
+        has_reference=False,
+        flags=["-O0"],
+    )
+    def scaled(x, by):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    x = jnp.float32([1, 2])
+    slope = jax.grad(lambda x, by: scaled(x, by).sum())
+    np.testing.assert_array_equal(slope(x, 3 * x), 3 * x)
+    with pytest.raises(BuildError) as caught:
+        jax.grad(lambda by: scaled(x, by).sum())(x)
+    assert (
+        "operand by: expected kit::In<T> of a type that dtypes names, as the "
+        "derivative with respect to it is wanted, got kit::In of another type"
+    ) in str(caught.value)

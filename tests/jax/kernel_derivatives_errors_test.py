@@ -1,0 +1,112 @@
+"""What a string that cannot be differentiated says: the line, the remedy."""
+
+import os
+import re
+import tempfile
+
+os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
+    dir=os.environ.get("TEST_TMPDIR")
+)
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import xla_ffi_kit
+from xla_ffi_kit.errors import BuildError
+
+_OPTIONS = {
+    "dtypes": "f32",
+    "flags": ["-O0"],  # values compile faster
+    "derivatives": "kernel",
+    "has_reference": False,
+}
+
+
+def _rows(body):
+    before = "#include <vector>"
+    return xla_ffi_kit.rows(body, before=before, **_OPTIONS)
+
+
+def _elements(expression):
+    return xla_ffi_kit.elementwise(expression, **_OPTIONS)
+
+
+def _function(body):
+    code = "#include <vector>\ntemplate <typename T>\n"
+    code += f"void f(kit::In<T> x, kit::Out<T> out) {{\n{body}\n}}"
+    return xla_ffi_kit.inline(code, kernel_axes=1, **_OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("decorator", "line", "said"),
+    [
+        (
+            _elements("\nstd::abs(double(x))"),
+            2,
+            "declare it as A instead of double or float",
+        ),
+        (
+            _elements("\n[&] { double y = x; return y; }()"),
+            2,
+            "declare it as A instead of double or float",
+        ),
+        (
+            _elements("\n\nx > 0 ? 2 * x : x * x"),
+            3,
+            "declare variables and results of lambdas as A instead of auto, "
+            "and write A(...) around the branches of `?:`",
+        ),
+        (
+            _rows("const int i = x[0];\nout[0] = x[i];"),
+            1,
+            "a number that knows its derivative does not become another: "
+            "write kit::value(x)",
+        ),
+        (
+            _rows("\n\nout[0] = 1 + sinf(x[0]);"),
+            3,
+            "take a function of std:: that docs/derivatives.md lists",
+        ),
+        (
+            _rows("std::vector<double> y;\ny.push_back(x[0]);\nout[0] = y[0];"),
+            2,
+            "make it a container of A instead of double or float",
+        ),
+        (
+            _function("float total = 0;\ntotal += x[0];\nout[0] = total;"),
+            5,
+            "declare it as kit::Accumulate<T> instead of double or float",
+        ),
+        (
+            _function("switch (int(x[0])) { default: out[0] = x[1]; }"),
+            4,
+            "a number that knows its derivative does not become another: "
+            "write kit::value(x)",
+        ),
+    ],
+    ids=[
+        "cast to double",
+        "double",
+        "branches",
+        "index",
+        "function of C",
+        "container",
+        "sum",
+        "switch",
+    ],
+)
+def test_the_line_and_the_remedy(decorator, line, said):
+    @decorator
+    def f(x):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    x = jnp.ones(2)
+    jax.block_until_ready(f(x))  # As a value it is fine.
+    with pytest.raises(BuildError) as caught:
+        jax.jit(jax.grad(lambda x: f(x).sum())).lower(x)
+    text = str(caught.value)
+    print(text)
+    found = re.match(r"f\.vjp1: does not compile: <[^>]*>:(\d+):", text)
+    assert found and int(found[1]) == line
+    assert f'derivatives="kernel" takes types of the kit: {said}' in text
