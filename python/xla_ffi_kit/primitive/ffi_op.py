@@ -347,9 +347,7 @@ class FfiOp(Generic[R]):
         spec = self._resolved()
         rules.install(spec)
         return attribute_values.Binder(
-            spec.name,
-            spec.attributes,
-            python_signature.defaults(spec),
+            *(spec.name, spec.attributes, python_signature.defaults(spec)),
             python_signature.without_value(spec),
         )
 
@@ -361,10 +359,8 @@ class FfiOp(Generic[R]):
     @functools.cached_property
     def _run_reference(self) -> Callable[..., Arrays]:
         spec = self.spec
-        function = functools.partial(
-            shared_operands.in_jax, spec, spec.reference
-        )
-        return cast(Callable[..., Arrays], jax.jit(function, static_argnums=0))
+        run = functools.partial(shared_operands.in_jax, spec, spec.reference)
+        return cast(Callable[..., Arrays], jax.jit(run, static_argnums=0))
 
     def _is_reference(self, implementation: str) -> bool:
         """Whether a call asks for the reference, or else for the handler."""

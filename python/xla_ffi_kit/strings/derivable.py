@@ -13,7 +13,7 @@ from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.signature import Signature
 from xla_ffi_kit.primitive import axes as kernel
-from xla_ffi_kit.primitive import declare
+from xla_ffi_kit.primitive import option_checks
 from xla_ffi_kit.primitive.spec import (
     Advanced,
     Options,
@@ -101,7 +101,7 @@ def of_inline(
     counts, *_ = kernel.declared(
         name, source.operands, kernel_axes, options.get("axes")
     )
-    shared = declare.among(
+    shared = option_checks.among(
         name, "shared", "operands", options.get("shared", ()), source.operands
     )
     indices = tuple(map(source.operands.index, shared))
