@@ -52,7 +52,10 @@ def _function(body):
             "declare it as A instead of double or float",
         ),
         (
-            _elements("\n\nx > 0 ? 2 * x : x * x"),
+            _rows(
+                "const auto square = [](const A& v) {\nif (v > 0) return 2 * v;"
+                "\nreturn v * v;\n};\nout[0] = square(x[0]);"
+            ),
             3,
             "declare variables and results of lambdas as A instead of auto, "
             "and write A(...) around the branches of `?:`",
@@ -88,7 +91,7 @@ def _function(body):
     ids=[
         "cast to double",
         "double",
-        "branches",
+        "results of a lambda",
         "index",
         "function of C",
         "container",

@@ -54,7 +54,7 @@ def differentiable(
     has_fallback: bool,
     has_reference: bool,
     load: Load,
-    kernel: LoopKernel | None = None,
+    cuda_kernel: LoopKernel | None = None,
 ) -> Differentiable | None:
     """What makes the operations that are derivatives.
 
@@ -66,14 +66,14 @@ def differentiable(
       has_fallback: whether the reference runs without a compiler.
       has_reference: whether `decorated` is one, and not a shape function.
       load: compiles a source, or takes it from the cache.
-      kernel: what runs on CUDA, if something does.
+      cuda_kernel: what runs on CUDA, if something does.
     """
     if found is None:
         return None
     body, function = found
     on_cuda = shapes = None
-    if kernel is not None and isinstance(body, LoopBody) and not body.is_rows:
-        on_cuda = functools.partial(derivative_cuda.kernel, body, kernel)
+    if isinstance(body, LoopBody) and not body.is_rows and cuda_kernel:
+        on_cuda = functools.partial(derivative_cuda.kernel, body, cuda_kernel)
     if isinstance(body, InlineBody) and body.hidden:
         shapes = functools.partial(
             _shapes, body, function, decorated, has_reference
