@@ -10,10 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import multiprocessing
-import signal
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from ctypes import (
     POINTER,
     c_char_p,
@@ -248,6 +244,12 @@ def read_metadata_apart(address: int) -> Metadata:
 
     Raises ValueError too if that ends the process, or takes two seconds.
     """
+    # Only the doctor needs them.
+    import multiprocessing
+    import signal
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(1, fork, signal.alarm, (_SECONDS,)) as child:
         try:

@@ -142,7 +142,10 @@ def _table(
 
 
 def _name(names: bytes, at: int) -> str:
-    return names[at : names.index(b"\0", at)].decode()
+    end = names.find(b"\0", at)
+    if end < 0:
+        raise ValueError("a name lies outside its table")
+    return names[at:end].decode()
 
 
 def too_old_a_system(error: str) -> str | None:
