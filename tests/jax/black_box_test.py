@@ -523,16 +523,18 @@ def test_modules_that_offer_one_target():
 
 def test_the_doctor_on_a_black_box():
     from xla_ffi_kit.doctor import _environment
+    from xla_ffi_kit.primitive import implementation
 
     op = black_box("test.to_be_registered", libraries=())
-    state = _environment._operation(op.spec, "cpu", {"cpu": 1})
+    state = implementation.of(op.spec, "cpu", ["cpu"])
     assert state.runs == "nothing: an error"
     handler = LIBRARY.handler("test.double").stages["execute"]
     capsules = {"f": jax.ffi.pycapsule(handler)}
     library = xla_ffi_kit.HandlerLibrary.from_capsules(capsules)
     state = _environment._library(library, None)
     major, minor = LIBRARY.api_version
-    assert (state.handlers, state.api_version) == (1, f"{major}.{minor}")
+    version = f"{major}.{minor}"
+    assert (state["handlers"], state["api_version"]) == (1, version)
 
 
 def test_every_option_is_explained():

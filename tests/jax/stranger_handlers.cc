@@ -22,10 +22,6 @@ ffi::ErrorOr<std::unique_ptr<Counter>> MakeCounter() {
   return std::make_unique<Counter>();
 }
 
-#ifdef DIES_WHEN_LOADED
-const int dies = (std::abort(), 0);
-#endif
-
 }  // namespace
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(Plain, Nothing,
@@ -46,3 +42,7 @@ extern "C" void loops() {
   }
 }
 extern "C" void* answers_nothing(void*) { return nullptr; }
+
+#ifdef DIES_WHEN_LOADED  // how
+const int dies = (DIES_WHEN_LOADED, 0);
+#endif

@@ -1,232 +1,176 @@
-"""Reports what a handler library offers, and where it will load."""
+"""Reports what a handler library offers, and where it will load.
+
+It loads the library into this process, which runs its code, and asks handlers
+for their metadata, which they return without running.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
-import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from xla_ffi_kit.doctor._elf_symbols import printable
-from xla_ffi_kit.doctor._probe import (
-    LOADING,
-    Answer,
-    Found,
-    FoundHandler,
-    how_it_ended,
-)
-from xla_ffi_kit.library import c_api, releases
+from xla_ffi_kit.errors import HandlerLibraryError
+from xla_ffi_kit.library import c_api, elf, releases, rows
+from xla_ffi_kit.library.handler_library import HandlerLibrary
+from xla_ffi_kit.library.rows import Handler
 
-_SECONDS = 60  # that reading and loading a library may take
-_LAST_BYTES = 4096  # of what the process that does it says
-
-# The package without its __init__, which would import JAX.
-_RUN_PROBE = """
-import sys, types
-package = types.ModuleType("xla_ffi_kit")
-package.__path__ = [sys.argv.pop(1)]
-sys.modules["xla_ffi_kit"] = package
-from xla_ffi_kit.doctor import _probe
-_probe.main(*sys.argv[1:])
-"""
+# The release of jaxlib that handlers are judged by, and its FFI version.
+Runtime = tuple[str | None, tuple[int, int] | None]
+Report = dict[str, Any]  # what JSON shows
+# Stage -> the fields of c_api.Metadata, or "error".
+_Answers = Mapping[str, Report]
+_Addresses = dict[str, int]
 
 
-class NotAHandlerLibraryError(ValueError):
-    """A file has no handlers to report; the message says why."""
+def examine(path: str, runtime: Runtime) -> Report:
+    """Reads and loads the handler library at `path`; returns what JSON shows.
 
-
-@dataclasses.dataclass(frozen=True)
-class HandlerReport:
-    """A custom call target. "?" or None means that the library does not say."""
-
-    name: str  # the custom call target, or the function's name
-    platform: str  # "cpu", "cuda"
-    stages: tuple[str, ...]
-    api_version: str | None  # of the FFI headers it was built with, "0.2"
-    traits: tuple[str, ...]  # e.g. "command buffer compatible"
-    state: str | None  # name of the type it keeps as state, if any
-    loads_in: str  # the jaxlib releases that take it, in words
-    problem: str | None  # why it does not load into the running jaxlib
-    signature: str | None = None  # one line to call it by
-
-
-@dataclasses.dataclass(frozen=True)
-class LibraryReport:
-    """A handler library."""
-
-    path: str
-    kind: str  # "handler table", "exported functions" or "Python module"
-    handlers: tuple[HandlerReport, ...]  # by name
-    other_exports: tuple[str, ...]  # neither handler nor table
-    needed: tuple[str, ...]  # the libraries it is linked against
-    glibc: str | None  # the oldest that it loads with, "2.34"
-    jaxlib: str | None  # the running one
-    runtime: str | None  # FFI version of the running jaxlib, "0.3"
-
-    @property
-    def loads(self) -> bool:
-        """Whether every handler loads into the running jaxlib."""
-        return not any(handler.problem for handler in self.handlers)
-
-
-@dataclasses.dataclass(frozen=True)
-class Runtime:
-    """The jaxlib that handlers are judged by."""
-
-    jaxlib: str | None
-    api_version: tuple[int, int] | None
-
-
-def examine(path: str, runtime: Runtime) -> LibraryReport:
-    """Reads and loads the handler library at `path`, in another process.
-
-    Raises:
-      NotAHandlerLibraryError: the file cannot be read, is no shared library
-        for this machine, has no handlers, or cannot be loaded.
+    Raises HandlerLibraryError if the file cannot be read, is no shared library
+    for this machine, has no handlers, or cannot be loaded.
     """
-    found = _probe(path)
-    if "error" in found:
-        raise NotAHandlerLibraryError(f"{path} {found['error']}")
-    if not found["handlers"]:
-        raise NotAHandlerLibraryError(f"{path} offers no FFI handler")
-    known = {c_api.TABLE_SYMBOL}
-    for handler in found["handlers"]:
-        known.update(s for s in handler["symbols"] if s)
-    exports = set(found["exports"])
-    if found["kind"] == "Python module":
-        known.update(e for e in exports if e.startswith("PyInit_"))
-    handlers = (_handler(h, found["types"], runtime) for h in found["handlers"])
-    return LibraryReport(
-        path=path,
-        kind=found["kind"],
-        handlers=tuple(sorted(handlers, key=lambda h: (h.name, h.platform))),
-        other_exports=tuple(
-            # C names first: they are the ones nobody meant to export.
-            sorted(exports - known, key=lambda n: (n.startswith("_Z"), n))
-        ),
-        needed=tuple(found["needed"]),
-        glibc=_dots(tuple(found["glibc"])) if found["glibc"] else None,
-        jaxlib=runtime.jaxlib,
-        runtime=_dots(runtime.api_version) if runtime.api_version else None,
-    )
-
-
-def _probe(path: str) -> Found:
-    """Runs the probe in another process, and returns what it finds."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    with tempfile.TemporaryDirectory() as folder:
-        output = os.path.join(folder, "found.json")
-        arguments = [package, os.path.abspath(path), output]
-        with open(os.path.join(folder, "stderr"), "w+b") as said:
-            probe = subprocess.Popen(
-                [sys.executable, "-c", _RUN_PROBE, *arguments],
-                # Under Bazel the packages are not where Python looks itself.
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-                start_new_session=True,  # so that all of it can be ended
-            )
-            try:
-                status = probe.wait(_SECONDS)
-            except subprocess.TimeoutExpired:
-                return {"error": f"was not read and loaded within {_SECONDS} s"}
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(probe.pid, signal.SIGKILL)
-                probe.wait()
-            said.seek(max(said.tell() - _LAST_BYTES, 0))
-            lines = said.read(_LAST_BYTES).decode(errors="replace").split("\n")
-        found: Found = {"error": "cannot be read"}
-        if os.path.exists(output):
-            with contextlib.suppress(ValueError):
-                with open(output, encoding="utf-8") as file:
-                    found = json.load(file)
-    if status == 0 or "error" not in found:
-        return found
-    error = found["error"]
-    if error == LOADING:
-        error = "ends the process that loads it"
-    error += f" ({how_it_ended(status)})"
-    if status > 0:  # the linker, for one, says why it gives up
-        said_last = [line.strip() for line in lines if line.strip()][-1:]
-        error += "".join(f": {printable(line)}" for line in said_last)
-    return {"error": error}
-
-
-def _handler(
-    found: FoundHandler, types: dict[str, str], runtime: Runtime
-) -> HandlerReport:
-    answers = found["stages"]
-    errors = [a["error"] for a in answers.values() if "error" in a]
-    versions = [
-        (a["api_version"][0], a["api_version"][1])
-        for a in answers.values()
-        if "error" not in a
+    try:
+        file = elf.read(path)
+        kind = _kind(file)
+    except ValueError as error:
+        raise HandlerLibraryError(f"{path} {error}") from None
+    library = HandlerLibrary(path)
+    try:
+        exports = _addresses(library, file.functions)
+        types = _names_of_types(library) if kind == "handler table" else {}
+        found = list(_found(kind, library, exports))
+    except Exception as error:  # a module's code may raise anything
+        said = str(error).removeprefix(f"handler library {library.path} ")
+        how = "cannot be loaded: " if said == str(error) else ""
+        problem = f"{path} {how}{' '.join(said.split())}"
+        raise HandlerLibraryError(problem) from None
+    if not found:
+        raise HandlerLibraryError(f"{path} offers no FFI handler")
+    handlers = [_report(*one, types, runtime) for one in found]
+    known = {at for handler, _ in found for at in handler.stages.values()}
+    others = [
+        name
+        for name in (*file.functions, *file.objects)
+        if exports.get(name) not in known and not _is_entry(name)
     ]
-    version = max(versions, default=None)
-    traits = max((a.get("traits", 0) for a in answers.values()), default=0)
-    platform = found.get("platform", "?")
-    state = _state(answers, types)
-    keeps_state = platform == "cpu" and state is not None
-    return HandlerReport(
-        name=found["name"],
-        platform=platform,
-        stages=tuple(answers),
-        api_version=_dots(version) if version else None,
-        traits=("command buffer compatible",)
-        if traits & c_api.COMMAND_BUFFER_COMPATIBLE
-        else (),
-        state=state,
-        loads_in=releases.loads_in(version, old_state=keeps_state)
-        if version
-        else "?",
-        problem=_problem(version, keeps_state, runtime)
-        if version
-        else next((e for e in errors if not _wants_type(e)), None),
-        signature=found.get("signature") or None,
-    )
+    # C names first: they are the ones nobody meant to export.
+    others.sort(key=lambda name: (name.startswith("_Z"), name))
+    ours = runtime[1]
+    return {
+        "path": path,
+        "kind": kind,
+        "handlers": sorted(handlers, key=lambda h: (h["name"], h["platform"])),
+        "other_exports": others,  # neither handler nor table
+        "needed": file.needed,  # the libraries it is linked against
+        "glibc": file.glibc,  # the oldest that it loads with, "2.34"
+        "jaxlib": runtime[0],
+        "runtime": ours and releases.dots(ours),  # FFI version of jaxlib, "0.3"
+        "loads": not any(handler["problem"] for handler in handlers),
+    }
 
 
-def _state(answers: dict[str, Answer], types: dict[str, str]) -> str | None:
-    for answer in answers.values():
-        if answer.get("state_type_id"):
-            number = str(answer["state_type_id"])
-            return types.get(number, f"type {number}")
-        if _wants_type(answer.get("error", "")):
-            return "a type that no table names"
-    return None
+def _is_entry(name: str) -> bool:
+    return name == c_api.TABLE_SYMBOL or name.startswith("PyInit_")
 
 
-def _wants_type(error: str) -> bool:
+def _kind(file: elf.Contents) -> str:
+    if c_api.TABLE_SYMBOL in file.functions:
+        return "handler table"
+    if not file.calls_ffi:
+        raise ValueError("is a shared library without any FFI handler")
+    is_module = any(map(_is_entry, file.functions))
+    return "Python module" if is_module else "exported functions"
+
+
+def _addresses(library: HandlerLibrary, names: Iterable[str]) -> _Addresses:
+    found = {}
+    for name in names:
+        with contextlib.suppress(AttributeError):
+            pointer = ctypes.cast(library.function(name), ctypes.c_void_p)
+            found[name] = pointer.value or 0
+    return found
+
+
+def _names_of_types(library: HandlerLibrary) -> dict[int, str]:
+    """Number -> name; gives a type a number, far from XLA's, until XLA does.
+
+    A handler whose type has none answers with an error.
+    """
+    names = {}
+    for number, state_type in enumerate(library.types, start=1 << 32):
+        slot = ctypes.c_int64.from_address(state_type.type_id)
+        slot.value = slot.value or number
+        names[slot.value] = state_type.name
+    return names
+
+
+def _found(
+    kind: str, library: HandlerLibrary, exports: _Addresses
+) -> Iterator[tuple[Handler, _Answers]]:
+    handlers: Iterable[Handler] = ()
+    if kind == "handler table":
+        handlers = library.handlers.values()
+    elif kind == "Python module":
+        name = next(filter(_is_entry, exports)).removeprefix("PyInit_")
+        handlers = rows.of_module(name, library.path)
+    for handler in handlers:
+        yield handler, {s: _ask(at) for s, at in handler.stages.items()}
+    for name, at in exports.items() if kind == "exported functions" else ():
+        if name.startswith("_"):
+            continue  # C++ names, and the linker's own
+        answer = _ask(at, apart=True)
+        # One that is no handler crashes or leaves the metadata alone.
+        if _wants_type(answer) or any(answer.get("api_version", ())):
+            yield Handler(name, "?", {"?": at}), {"?": answer}
+
+
+def _ask(address: int, *, apart: bool = False) -> Report:
+    read = c_api.read_metadata_apart if apart else c_api.read_metadata
+    try:
+        return dataclasses.asdict(read(address))
+    except ValueError as error:
+        return {"error": str(error)}
+
+
+def _wants_type(answer: Report) -> bool:
     """Whether a handler fails only because its state's type has no number.
 
     Only the library's owner can register the type, so the doctor cannot learn
     the handler's version.
     """
-    return "must be registered" in error
+    return "must be registered" in answer.get("error", "")
 
 
-def _problem(
-    version: tuple[int, int], keeps_state: bool, runtime: Runtime
-) -> str | None:
-    """Returns why the running jaxlib does not load a handler, or None."""
-    ours = runtime.api_version
-    if version < releases.OLDEST:
-        return "built for FFI 0.0, which XLA refuses"
-    if ours and version > ours:
-        return (
-            f"built for FFI {_dots(version)}, jaxlib {runtime.jaxlib} speaks "
-            f"{_dots(ours)}: update jaxlib, or build with older headers"
-        )
-    if keeps_state and releases.crashes(version, runtime.jaxlib or ""):
-        return f"jaxlib {runtime.jaxlib} crashes on state of FFI < 0.3"
-    return None
-
-
-def _dots(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
+def _report(
+    handler: Handler,
+    answers: _Answers,
+    types: Mapping[int, str],
+    runtime: Runtime,
+) -> Report:
+    told = [a for a in answers.values() if "error" not in a]
+    errors = [a["error"] for a in answers.values() if "error" in a]
+    version = max((a["api_version"] for a in told), default=None)
+    numbers = [a["state_type_id"] for a in told if a["state_type_id"]]
+    state = types.get(numbers[0], f"type {numbers[0]}") if numbers else None
+    if not numbers and any(map(_wants_type, answers.values())):
+        state, errors = "a type that no table names", []
+    loads_in, problem = "?", errors[0] if errors else None
+    if version:
+        is_old = handler.platform == "cpu" and state is not None
+        loads_in = releases.loads_in(version, old_state=is_old)
+        problem = releases.problem(version, *runtime, state=is_old)
+    captured = c_api.COMMAND_BUFFER_COMPATIBLE
+    is_captured = any(a["traits"] & captured for a in told)
+    return {  # "?" or None means that the library does not say
+        "name": handler.name,  # the custom call target, or the function's name
+        "platform": handler.platform,  # "cpu", "cuda"
+        "stages": list(answers),
+        "api_version": version and releases.dots(version),  # of its FFI headers
+        "traits": ["command buffer compatible"] if is_captured else [],
+        "state": state,  # name of the type it keeps as state
+        "loads_in": loads_in,  # the jaxlib releases that take it, in words
+        "problem": problem,  # why it does not load into the running jaxlib
+        "signature": str(handler.signature() or "") or None,  # one line
+    }

@@ -5,107 +5,94 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from xla_ffi_kit.doctor._environment import EnvironmentReport, LibraryState
-from xla_ffi_kit.doctor._library_report import HandlerReport, LibraryReport
-
-
-def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> str:
-    """Rows as lines with aligned columns."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        (
-            indent
-            + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
-
+from xla_ffi_kit.doctor._library_report import Report
 
 _HEADING = ("handler", "platform", "stages", "FFI", "traits", "state", "jaxlib")
 
 
-def library(report: LibraryReport) -> str:
+def columns(rows: Iterable[Sequence[str]]) -> str:
+    """Rows as lines with aligned columns."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)) for row in rows)
+    return "\n".join(f"  {line}".rstrip() for line in lines)
+
+
+def library(report: Report) -> str:
     """A table of the handlers, and a verdict."""
-    rows = [_HEADING, *map(_row, report.handlers)]
-    count = len(report.handlers)
-    lines = [
-        f"{os.path.basename(report.path)}: {count} "
-        f"handler{'s' * (count != 1)} (found by: {report.kind}); needs glibc "
-        f">= {report.glibc or 'any'}",
-        columns(rows),
-        *_signatures(report),
-        f"other exports: {_few(report.other_exports)}",
-        f"linked against: {', '.join(report.needed) or 'nothing'}",
+    handlers, others = report["handlers"], report["other_exports"]
+    name, count = os.path.basename(report["path"]), len(handlers)
+    rows = [
+        (
+            *(h["name"], h["platform"], " ".join(h["stages"])),
+            *(h["api_version"] or "?", ", ".join(h["traits"]) or "-"),
+            *(h["state"] or "-", h["loads_in"]),
+        )
+        for h in handlers
     ]
-    here = f"jaxlib {report.jaxlib} (FFI {report.runtime or 'unknown'})"
-    problems = [h for h in report.handlers if h.problem]
+    few = ", ".join(others[:5]) or "none"
+    if len(others) > 5:
+        few += f" and {len(others) - 5} more"
+    signatures = []
+    if report["kind"] == "handler table":
+        known = (
+            h["signature"] or f"{h['name']}: no signature" for h in handlers
+        )
+        signatures = ["signatures:", *(f"  {line}" for line in known)]
+    problems = [(h["name"], h["problem"]) for h in handlers if h["problem"]]
+    here = f"jaxlib {report['jaxlib']} (FFI {report['runtime'] or 'unknown'})"
+    verdict = f"{here} loads every handler"
     if problems:
-        lines.append(f"{here} does not load:")
-        lines.append(columns([(h.name, h.problem or "") for h in problems]))
-    else:
-        lines.append(f"{here} loads every handler")
-    return "\n".join(lines)
-
-
-def _signatures(report: LibraryReport) -> list[str]:
-    """Describes what each handler takes, if handlers have signatures."""
-    if report.kind != "handler table":
-        return []
-    lines = (h.signature or f"{h.name}: no signature" for h in report.handlers)
-    return ["signatures:", *(f"  {line}" for line in lines)]
-
-
-def _row(handler: HandlerReport) -> tuple[str, ...]:
-    return (
-        handler.name,
-        handler.platform,
-        " ".join(handler.stages),
-        handler.api_version or "?",
-        ", ".join(handler.traits) or "-",
-        handler.state or "-",
-        handler.loads_in,
+        verdict = f"{here} does not load:\n{columns(problems)}"
+    return "\n".join(
+        [
+            f"{name}: {count} handler{'s' * (count != 1)} (found by: "
+            f"{report['kind']}); needs glibc >= {report['glibc'] or 'any'}",
+            columns([_HEADING, *rows]),
+            *signatures,
+            f"other exports: {few}",
+            f"linked against: {', '.join(report['needed']) or 'nothing'}",
+            verdict,
+        ]
     )
 
 
-def _few(names: Sequence[str], most: int = 5) -> str:
-    shown = ", ".join(names[:most]) or "none"
-    more = len(names) - most
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-def environment(report: EnvironmentReport) -> str:
+def environment(report: Report) -> str:
     """Versions, devices, libraries, operations."""
-    versions = ", ".join(f"{k} {v}" for k, v in report.versions.items())
-    devices = ", ".join(f"{n} {p}" for p, n in report.devices.items())
-    plugins = ", ".join(f"{k} {v}" for k, v in report.plugins.items())
+
+    def pairs(key: str) -> str:
+        return ", ".join(f"{k} {v}" for k, v in report[key].items())
+
+    devices = ", ".join(f"{n} {p}" for p, n in report["devices"].items())
     lines = [
-        f"{versions}; XLA FFI {report.runtime or 'unknown'}",
+        f"{pairs('versions')}; XLA FFI {report['runtime'] or 'unknown'}",
         f"devices: {devices or 'none'}",
-        f"JAX plugins: {plugins or 'none'}",
+        f"JAX plugins: {pairs('plugins') or 'none'}",
         "libraries:",
-        columns(_library_row(library) for library in report.libraries),
+        columns(map(_library_row, report["libraries"])),
         "operations:",
-        columns((o.name, o.platform, o.runs, o.why) for o in report.operations),
+        columns(
+            [o[key] for key in ("name", "platform", "runs", "why")]
+            for o in report["operations"]
+        ),
     ]
-    for title, rows in report.sections.items():
+    for title, rows in report["sections"].items():
         lines += [f"{title}:", columns(rows.items())]
-    if report.switched:
-        lines.append(f"XLA_FFI_KIT_REFERENCE={report.switched}")
+    if report["switched"]:
+        lines.append(f"XLA_FFI_KIT_REFERENCE={report['switched']}")
     lines.append("known faults of this jaxlib itself, on CPUs:")
-    if report.jaxlib_faults is None:
+    faults = report["jaxlib_faults"]
+    if faults is None:
         lines.append("  unknown: this release has not been tried")
     else:
-        lines.append(columns(report.jaxlib_faults.items()) or "  none")
-    lines.append("everything loads" if report.loads else "NOT everything loads")
-    return "\n".join(lines)
+        lines.append(columns(faults.items()) or "  none")
+    loads = report["loads"]
+    return "\n".join([*lines, f"{'e' if loads else 'NOT e'}verything loads"])
 
 
-def _library_row(state: LibraryState) -> tuple[str, ...]:
-    name, platforms = os.path.basename(state.path), ", ".join(state.platforms)
-    if state.absent:
-        return (name, platforms, "absent: operations run their reference")
-    if state.problem:
-        return (name, platforms, state.problem)
-    count = f"{state.handlers} handlers, FFI {state.api_version}"
-    return (name, platforms, count)
+def _library_row(state: Report) -> tuple[str, ...]:
+    said = f"{state['handlers']} handlers, FFI {state['api_version']}"
+    if state["absent"]:
+        said = "absent: operations run their reference"
+    name = os.path.basename(state["path"])
+    return name, ", ".join(state["platforms"]), state["problem"] or said

@@ -69,8 +69,3 @@ FAULTS = (
         RAN[: RAN.index("0.11.1")],
     ),
 )
-
-
-def faults_of(release: str) -> tuple[Fault, ...]:
-    """Returns the known faults of a release of jaxlib."""
-    return tuple(fault for fault in FAULTS if release in fault.releases)

@@ -27,6 +27,8 @@ TABLE_SYMBOL = "XlaFfiKit_GetHandlerTable"
 # zeroed tail lets this reader ask handlers built with them as well.
 _SPARE_BYTES = 64
 
+_SECONDS = 2  # that an unknown function may take; metadata takes microseconds
+
 METADATA_EXTENSION = 1  # XLA_FFI_Extension_Metadata
 _STAGE_EXECUTE = 3  # XLA_FFI_ExecutionStage_EXECUTE
 
@@ -235,3 +237,22 @@ def read_metadata(address: int) -> Metadata:
         metadata.traits,
         metadata.state_type_id,
     )
+
+
+def read_metadata_apart(address: int) -> Metadata:
+    """Asks a function that may be no handler, in a process of its own.
+
+    Raises ValueError too if that ends the process, or takes two seconds.
+    """
+    # Only the doctor needs them.
+    import multiprocessing
+    import signal
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(1, fork, signal.alarm, (_SECONDS,)) as child:
+        try:
+            return child.submit(read_metadata, address).result()
+        except BrokenProcessPool:
+            raise ValueError("it ends the process") from None

@@ -1,12 +1,15 @@
-"""Checks a shared library's file before the dynamic linker maps it.
+"""Checks and reads a shared library's file before the dynamic linker maps it.
 
 The linker maps a truncated library without an error and the process dies of
-SIGBUS on first use; and its messages do not name the architecture. Only the
-64-bit little-endian ELF header is read (Linux on x86-64 and aarch64).
+SIGBUS on first use; and its messages do not name the architecture. Only 64-bit
+little-endian ELF is read (Linux on x86-64 and aarch64), as the System V ABI
+defines it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import mmap
 import os
 import platform
 import re
@@ -16,7 +19,17 @@ import struct
 _MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le"}
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
-SECTION_SIZE = 64  # of an entry of the section table, which comes last
+_SECTION = struct.Struct("<IIQQQQIIQQ")  # their table comes last
+_SYMBOL = struct.Struct("<IBBHQQ")
+_DYNAMIC = struct.Struct("<qQ")
+_SHT_DYNAMIC, _SHT_DYNSYM = 6, 11
+_DT_NEEDED = 1
+_FUNCTION = 2  # STT_FUNC
+_GLOBAL_OR_WEAK = (1, 2)
+_HIDDEN = (1, 2)  # STV_INTERNAL, STV_HIDDEN
+# Every handler checks its call frame's size and names the struct if it is not
+# what it expects, whatever else was stripped from the library.
+_FFI_MARK = b"XLA_FFI_CallFrame\0"
 # glibc's message if a library needs a newer system.
 _VERSION_NOT_FOUND = re.compile(
     r"(?P<file>\S+): version `(?P<name>\w+?)_(?P<version>[0-9.]+)' not found"
@@ -25,6 +38,13 @@ _VERSION_NOT_FOUND = re.compile(
 
 def problem(path: str) -> str | None:
     """Says in a few words why `path` cannot be loaded; None if it can."""
+    try:
+        return _problem(path)
+    except OSError as error:  # a folder, or a file of somebody else's
+        return f"cannot be read: {error.strerror}"
+
+
+def _problem(path: str) -> str | None:
     about = os.stat(path)
     if not stat.S_ISREG(about.st_mode) and not stat.S_ISDIR(about.st_mode):
         return "is not a regular file"  # to open a pipe could take for ever
@@ -42,7 +62,7 @@ def problem(path: str) -> str | None:
         segments_at, segment_size, count = header[5], header[9], header[10]
         if count and segment_size != _SEGMENT.size:
             return f"is malformed (segments of {segment_size} bytes)"
-        if header[12] and header[11] != SECTION_SIZE:
+        if header[12] and header[11] != _SECTION.size:
             return f"is malformed (sections of {header[11]} bytes)"
         if segments_at > size:
             return f"is truncated ({size} of {segments_at} bytes)"
@@ -59,6 +79,75 @@ def problem(path: str) -> str | None:
     return None
 
 
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """What the dynamic linker reads in a library."""
+
+    functions: tuple[str, ...]  # exported
+    objects: tuple[str, ...]  # what else is exported
+    needed: tuple[str, ...]  # the libraries it is linked against
+    glibc: str | None  # the newest version of glibc's symbols it asks for
+    calls_ffi: bool  # it contains code of XLA's FFI headers
+
+
+def read(path: str) -> Contents:
+    """Reads the shared library at `path`, without loading it.
+
+    Raises ValueError if it cannot be loaded; says why in a few words.
+    """
+    found = problem(path)
+    if found:
+        raise ValueError(found)
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        try:
+            return _contents(data)
+        except (struct.error, IndexError, ValueError) as error:
+            raise ValueError(f"is malformed ({error})") from None
+
+
+def _contents(data: mmap.mmap) -> Contents:
+    symbols, names = _table(data, _SHT_DYNSYM, _SYMBOL)
+    exports = {
+        _name(names, name): info & 15 == _FUNCTION
+        for name, info, other, index, _, _ in symbols
+        if index and info >> 4 in _GLOBAL_OR_WEAK and other & 3 not in _HIDDEN
+    }
+    dynamic, names = _table(data, _SHT_DYNAMIC, _DYNAMIC)
+    needed = [_name(names, at) for tag, at in dynamic if tag == _DT_NEEDED]
+    return Contents(
+        tuple(sorted(name for name in exports if exports[name])),
+        tuple(sorted(name for name in exports if not exports[name])),
+        tuple(needed),
+        _newest(names, "GLIBC"),
+        data.find(_FFI_MARK) >= 0,
+    )
+
+
+def _table(
+    data: mmap.mmap, kind: int, row: struct.Struct
+) -> tuple[list[tuple[int, ...]], bytes]:
+    """The rows of a section, and the strings that they name."""
+    header = _HEADER.unpack_from(data)
+    at, count = header[6], header[12]
+    sections = list(_SECTION.iter_unpack(data[at : at + count * _SECTION.size]))
+    for _, its_kind, _, _, at, size, link, *_ in sections:
+        if its_kind == kind:
+            names_at, names_size = sections[link][4:6]
+            names = data[names_at : names_at + names_size]
+            return list(row.iter_unpack(data[at : at + size])), names
+    return [], b""
+
+
+def _name(names: bytes, at: int) -> str:
+    end = names.find(b"\0", at)
+    if end < 0:
+        raise ValueError("a name lies outside its table")
+    return names[at:end].decode()
+
+
 def too_old_a_system(error: str) -> str | None:
     """Says what the linker's message means if it misses a symbol version.
 
@@ -72,22 +161,26 @@ def too_old_a_system(error: str) -> str | None:
     system = os.path.basename(found["file"])
     return (
         f"needs {name}_{found['version']} of {system}, but this machine's "
-        f"{system} has {_newest(found['file'], name)}: use a newer system, or "
+        f"{system} has {_offered(found['file'], name)}: use a newer system, or "
         "build the library on one that is as old as this"
     )
 
 
-def _newest(path: str, name: str) -> str:
+def _offered(path: str, name: str) -> str:
     """The newest version `name` that a system library offers."""
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            newest = _newest(file.read(), name)
     except OSError:
         return "only older ones"
-    # Each version that a library defines is a string in its string table.
+    return f"none after {name}_{newest}" if newest else "none"
+
+
+def _newest(data: bytes, name: str) -> str | None:
+    """The newest version `name` in a string table, which has each of them."""
     pattern = rb"\0" + name.encode() + rb"_([0-9]{1,9}(?:\.[0-9]{1,9})*)(?=\0)"
-    versions = [v.decode() for v in re.findall(pattern, data)]
-    if not versions:
-        return "none"
-    newest = max(versions, key=lambda v: tuple(map(int, v.split("."))))
-    return f"none after {name}_{newest}"
+    return max(
+        (version.decode() for version in re.findall(pattern, data)),
+        key=lambda version: tuple(map(int, version.split("."))),
+        default=None,
+    )

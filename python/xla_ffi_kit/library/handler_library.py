@@ -260,10 +260,7 @@ def _open(path: str) -> ctypes.CDLL:
             "the package it belongs to (in a checkout of xla_ffi_kit: build "
             "//python/xla_ffi_kit:cpu_library)"
         ) from None
-    try:
-        problem = elf.problem(path)
-    except OSError as error:  # a folder, or a file of somebody else's
-        problem = f"cannot be read: {error.strerror}"
+    problem = elf.problem(path)
     if problem:
         raise HandlerLibraryError(f"handler library {path} {problem}")
     if path in _loaded and _loaded[path][1] != file:

@@ -32,6 +32,34 @@ def crashes(built: Version, jaxlib: str) -> bool:
     return built < STATE_MOVED and jaxlib in NO_OLD_STATE
 
 
+def problem(
+    built: Version, jaxlib: str | None, ours: Version | None, *, state: bool
+) -> str | None:
+    """Returns why a jaxlib does not load a handler, or None.
+
+    Args:
+      built: the FFI version of the headers it was built with.
+      jaxlib: the release of jaxlib.
+      ours: the FFI version of that, if it is known.
+      state: whether it is a CPU handler with state.
+    """
+    if built < OLDEST:
+        return "built for FFI 0.0, which XLA refuses"
+    if ours and built > ours:
+        return (
+            f"built for FFI {dots(built)}, jaxlib {jaxlib} speaks "
+            f"{dots(ours)}: update jaxlib, or build with older headers"
+        )
+    if state and crashes(built, jaxlib or ""):
+        return f"jaxlib {jaxlib} crashes on state of FFI < 0.3"
+    return None
+
+
+def dots(version: Version) -> str:
+    """Returns a version as it is written: "0.3"."""
+    return ".".join(map(str, version))
+
+
 def loads_in(built: Version, *, old_state: bool = False) -> str:
     """Names the jaxlib releases that load a handler.
 
