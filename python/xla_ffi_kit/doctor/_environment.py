@@ -199,7 +199,7 @@ def _operation(
     otherwise = "reference" if op.reference else "nothing: an error"
     handler = op.handlers[platform_name]
     if isinstance(handler, DeviceKernel):
-        return state("a kernel that NVRTC compiles", handler.target)
+        return state(handler.runs, handler.target)
     if not isinstance(handler, str):
         return state("other operations")
     target = handler
