@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable
-from typing import ClassVar, Union, Unpack
+from typing import ClassVar, Unpack
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.functions import declaration as declarations
@@ -70,7 +69,7 @@ def c_function(
     signature: str,
     function: object = None,
     *,
-    library: Union[str, "os.PathLike[str]", object] = None,
+    library: object = None,
     symbol: str | None = None,
     name: str | None = None,
     reference: Callable[..., Result] | None = None,

@@ -19,19 +19,28 @@ _TYPES = {
     "signed char": "int8",
     "unsigned char": "uint8",
     "short": "int16",
+    "short int": "int16",
     "unsigned short": "uint16",
+    "unsigned short int": "uint16",
     "int": "int32",
-    "unsigned": "uint32",
     "unsigned int": "uint32",
+    "unsigned": "uint32",
     "long": "int64",
-    "unsigned long": "uint64",
+    "long int": "int64",
     "long long": "int64",
+    "long long int": "int64",
+    "unsigned long": "uint64",
+    "unsigned long int": "uint64",
     "unsigned long long": "uint64",
+    "unsigned long long int": "uint64",
     "size_t": "uint64",
     "ptrdiff_t": "int64",
     **{f"int{bits}_t": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}_t": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
+_MOST_WORDS = 4
+# What no parameter is called: "long double" is no long of that name.
+_WORDS = {word for name in _TYPES for word in name.split()} | {"void", "char"}
 _KNOWN = "double, float, bool, int, long, size_t, int32_t and the like"
 _C_NAMES = {dtype: name for name, dtype in reversed(_TYPES.items())}
 _QUALIFIERS = ("const", "volatile", "restrict", "__restrict", "__restrict__")
@@ -140,16 +149,18 @@ class _Parser:
         if not stars and words[:1] == ["void"]:
             self._check_name(words[1:])
             return None
-        for count in (3, 2, 1):
-            name = " ".join(words[:count])
-            if len(words) >= count and name in _TYPES:
-                self._check_name(words[count:])
-                # Where the star stands, before the name, is not checked.
-                made = Type(
-                    np.dtype(_TYPES[name]), bool(stars), "const" in tokens
-                )
-                return Parameter(made, "".join(words[count:]))
-        got = repr(words[0]) if words else "nothing"
+        for count in range(_MOST_WORDS, 0, -1):
+            dtype = _TYPES.get(" ".join(words[:count]))
+            if dtype is None or len(words) < count:
+                continue
+            rest = words[count:]
+            if rest and rest[0] in _WORDS:
+                break
+            self._check_name(rest)
+            made = Type(np.dtype(dtype), bool(stars), "const" in tokens)
+            return Parameter(made, "".join(rest))
+        types = [word for word in words if word in _WORDS] or words[:1]
+        got = repr(" ".join(types)) if types else "nothing"
         self._refuse(f"C's numbers ({_KNOWN})", got)
 
     def _check_name(self, words: Sequence[str]) -> None:
