@@ -48,7 +48,7 @@ ERRORS = {
     "no result": (
         {"signature": "void(const double* x, int64_t n)", "function": 1, "name": "f"},
         "signature: expected a type before (, or a pointer that "
-        "is not const, got no result in void(const double* x, long n)",
+        "is not const, got no result in void(const double* x, int64_t n)",
     ),
     "no operand": (
         {"signature": "double(void)", "function": 1, "name": "f"},

@@ -92,9 +92,17 @@ std::atomic<const Function*>& ChainOf(std::string_view name) {
   return chains[std::hash<std::string_view>()(name) % kChains];
 }
 
+bool IsSameParameter(const Parameter& a, const Parameter& b) {
+  return a.kind == b.kind && a.dtype == b.dtype &&
+         std::equal(a.sizes, a.sizes + a.num_sizes, b.sizes,
+                    b.sizes + b.num_sizes);
+}
+
 bool IsSame(const Function& a, const Function& b) {
-  return a.address == b.address && a.signature == b.signature &&
-         a.is_thread_safe == b.is_thread_safe;
+  return a.address == b.address && a.returns == b.returns &&
+         a.is_status == b.is_status && a.is_thread_safe == b.is_thread_safe &&
+         std::equal(a.parameters.begin(), a.parameters.end(),
+                    b.parameters.begin(), b.parameters.end(), IsSameParameter);
 }
 
 // --- Definitions -------------------------------------------------------------

@@ -42,7 +42,13 @@ _MOST_WORDS = 4
 # What no parameter is called: "long double" is no long of that name.
 _WORDS = {word for name in _TYPES for word in name.split()} | {"void", "char"}
 _KNOWN = "double, float, bool, int, long, size_t, int32_t and the like"
-_C_NAMES = {dtype: name for name, dtype in reversed(_TYPES.items())}
+# Those of messages; of other dtypes, NumPy's with _t.
+_C_NAMES = {
+    "float64": "double",
+    "float32": "float",
+    "bool": "bool",
+    "int32": "int",
+}
 _QUALIFIERS = ("const", "volatile", "restrict", "__restrict", "__restrict__")
 # The last parameter of a function that Cython offers: 0 calls it as it is.
 SKIP_DISPATCH = "__pyx_skip_dispatch"
@@ -59,7 +65,8 @@ class Type:
     def __str__(self) -> str:
         const = "const " if self.is_pointer and self.is_const else ""
         star = "*" if self.is_pointer else ""
-        return f"{const}{_C_NAMES[self.dtype.name]}{star}"
+        name = self.dtype.name
+        return f"{const}{_C_NAMES.get(name, f'{name}_t')}{star}"
 
 
 @dataclasses.dataclass(frozen=True)

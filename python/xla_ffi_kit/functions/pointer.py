@@ -118,8 +118,10 @@ def _address_of(function: ctypes._FuncPointer) -> int:
 
 def _of_ctypes(function: ctypes._FuncPointer) -> Pointer:
     told = None
-    if function.argtypes is not None:
-        told = _type_of(function.restype, function.argtypes)
+    # Of a prototype, or those that somebody has set.
+    types = function.argtypes or getattr(type(function), "_argtypes_", None)
+    if types is not None:
+        told = _type_of(function.restype, types)
     name = getattr(function, "__name__", "")
     return Pointer(_address_of(function), name, function, told=told)
 
