@@ -46,7 +46,11 @@ ERRORS = {
         "expected a number or void before (, got a pointer",
     ),
     "no result": (
-        {"signature": "void(const double* x, int64_t n)", "function": 1, "name": "f"},
+        {
+            "signature": "void(const double* x, int64_t n)",
+            "function": 1,
+            "name": "f",
+        },
         "signature: expected a type before (, or a pointer that "
         "is not const, got no result in void(const double* x, int64_t n)",
     ),
@@ -55,12 +59,20 @@ ERRORS = {
         "expected at least one operand, got none in double(void)",
     ),
     "too many": (
-        {"signature": f"int({', '.join(7 * ['int'])})", "function": 1, "name": "f"},
+        {
+            "signature": f"int({', '.join(7 * ['int'])})",
+            "function": 1,
+            "name": "f",
+        },
         "expected at most 6 integers and pointers and 8 floats, which "
         "registers pass, got 7 and 0",
     ),
     "no sizes": (
-        {"signature": "void(const double* x, double* y)", "function": 1, "name": "f"},
+        {
+            "signature": "void(const double* x, double* y)",
+            "function": 1,
+            "name": "f",
+        },
         "axes: expected those of each operand and result, such as "
         "'(3),(3)->()', or a parameter int64_t n, the length of all rows, got "
         "none in void(const double* x, double* y)",
@@ -86,7 +98,12 @@ ERRORS = {
         "got m in (n)->(m)",
     ),
     "axes of a number": (
-        {"signature": "double(double)", "function": 1, "name": "f", "axes": "(n)->()"},
+        {
+            "signature": "double(double)",
+            "function": 1,
+            "name": "f",
+            "axes": "(n)->()",
+        },
         "axes: expected () for a number and at most 4 for a pointer, got (n)",
     ),
     "a library that is not there": (
@@ -137,8 +154,12 @@ ERRORS = {
         "itself, got double(double)",
     ),
     "a name that another function has": (
-        {"signature": "double(double)", "library": LIBM, "symbol": "tan",
-         "name": "cos"},
+        {
+            "signature": "double(double)",
+            "library": LIBM,
+            "symbol": "tan",
+            "name": "cos",
+        },
         "cos: name: expected one of its own, got that of another C function "
         "of this process: 'cos'; give it another one, name=...",
     ),

@@ -74,17 +74,18 @@ class Checker {
   ffi::Error Check(Plan* plan) {
     XLA_FFI_KIT_RETURN_IF_ERROR(CheckCount("operands", function_.num_operands,
                                            buffers_.num_operands()));
-    XLA_FFI_KIT_RETURN_IF_ERROR(CheckCount("results", function_.num_results,
-                                           buffers_.num_results()));
+    XLA_FFI_KIT_RETURN_IF_ERROR(
+        CheckCount("results", function_.num_results, buffers_.num_results()));
     // Results have all rows.
     plan_.rows = Rows(buffers_.result(0), NumSizesOfFirstResult());
     size_t operands = 0, results = 0;
     if (function_.returns_result()) {
       const XLA_FFI_Buffer& buffer = buffers_.result(results);
-      const Parameter like = {{XlaFfiKit_ParameterKind_RESULT,
-                               function_.returns, 0, {}},
-                              function_.returned};
-      XLA_FFI_KIT_RETURN_IF_ERROR(CheckBuffer("result ", results, buffer, like));
+      const Parameter like = {
+          {XlaFfiKit_ParameterKind_RESULT, function_.returns, 0, {}},
+          function_.returned};
+      XLA_FFI_KIT_RETURN_IF_ERROR(
+          CheckBuffer("result ", results, buffer, like));
       plan_.returned = static_cast<char*>(buffer.data);
       ++results;
     }
@@ -126,8 +127,8 @@ class Checker {
     return {buffer.dims, static_cast<size_t>(buffer.rank)};
   }
   static int64_t Rows(const XLA_FFI_Buffer& buffer, int64_t own) {
-    const auto lead = static_cast<size_t>(std::max<int64_t>(
-        buffer.rank - own, 0));
+    const auto lead =
+        static_cast<size_t>(std::max<int64_t>(buffer.rank - own, 0));
     return Product(DimsOf(buffer).first(lead));
   }
   int64_t NumSizesOfFirstResult() const {
@@ -157,8 +158,8 @@ class Checker {
         buffer.rank >= parameter.num_sizes) {
       const int64_t rows = Rows(buffer, parameter.num_sizes);
       // Rows share an operand that has one.
-      const bool fits = rows == plan_.rows ||
-                        (rows == 1 && parameter.is_operand());
+      const bool fits =
+          rows == plan_.rows || (rows == 1 && parameter.is_operand());
       if (fits && FitSizes(buffer, parameter)) return {};
     }
     const auto own = static_cast<ffi::DataType>(parameter.dtype);
@@ -273,8 +274,9 @@ void CallRange(const Plan& plan, int64_t begin, int64_t end,
     for (size_t i = 0; i < plan.num_floats; ++i) {
       floats[i] = Collect(plan.floats[i], row, count, float_memory[i]);
     }
-    char* const to =
-        plan.returned == nullptr ? nullptr : plan.returned + row * number->bytes;
+    char* const to = plan.returned == nullptr
+                         ? nullptr
+                         : plan.returned + row * number->bytes;
     void* const out = is_direct ? static_cast<void*>(to) : out_memory;
     function.call(function.address, ints, floats, count, out);
     if (to != nullptr && !is_direct) number->narrow(out, count, to);

@@ -59,8 +59,9 @@ std::string Define(const char* name, F* function, int32_t returns,
 }
 
 Status Run(CallFrame frame, const char* name, int64_t threads = 1) {
-  return frame.Attr("name", std::string(name)).Threads(threads).Run(
-      XlaFfiKitCall);
+  return frame.Attr("name", std::string(name))
+      .Threads(threads)
+      .Run(XlaFfiKitCall);
 }
 
 // Of each kind as many as registers pass, in an order that mixes them.
@@ -73,9 +74,9 @@ double Mixed(int8_t a, double b, float c, uint16_t d, double e, int64_t f,
 
 TEST(CallTest, ArgumentsOfAnyOrderArrive) {
   const Parameters parameters = {
-      Value(kS8), Value(kF64), Value(kF32), Value(kU16), Value(kF64),
+      Value(kS8),  Value(kF64), Value(kF32), Value(kU16), Value(kF64),
       Value(kS64), Value(kF32), Value(kF64), Value(kS32), Value(kF64),
-      Value(kF32), Value(kS8), Value(kF64), Value(kS64)};
+      Value(kF32), Value(kS8),  Value(kF64), Value(kS64)};
   ASSERT_EQ(Define("mixed", Mixed, kF64, parameters), "");
   const int64_t rows = 131;  // more than two blocks
   std::vector<int8_t> a(rows), l(rows);
@@ -97,11 +98,21 @@ TEST(CallTest, ArgumentsOfAnyOrderArrive) {
   }
   const CallFrame::Dims dims = {rows};
   const Status status = Run(CallFrame()
-                                .Arg(a, dims).Arg(b, dims).Arg(c, dims)
-                                .Arg(d, dims).Arg(e, dims).Arg(f, dims)
-                                .Arg(g, dims).Arg(h, dims).Arg(i, dims)
-                                .Arg(j, dims).Arg(k, dims).Arg(l, dims)
-                                .Arg(m, dims).Arg(n, dims).Ret(y, dims),
+                                .Arg(a, dims)
+                                .Arg(b, dims)
+                                .Arg(c, dims)
+                                .Arg(d, dims)
+                                .Arg(e, dims)
+                                .Arg(f, dims)
+                                .Arg(g, dims)
+                                .Arg(h, dims)
+                                .Arg(i, dims)
+                                .Arg(j, dims)
+                                .Arg(k, dims)
+                                .Arg(l, dims)
+                                .Arg(m, dims)
+                                .Arg(n, dims)
+                                .Ret(y, dims),
                             "mixed");
   ASSERT_EQ(status.message, "");
   for (int64_t at = 0; at < rows; ++at) {

@@ -137,8 +137,8 @@ const char* Add(const XlaFfiKit_Parameter& given, Function* function) {
 
 // Reads what is given; null, or what is wrong with it.
 const char* Read(const XlaFfiKit_Function& given, Function* function) {
-  if (given.struct_size < sizeof(XlaFfiKit_Function) ||
-      given.name == nullptr || given.signature == nullptr) {
+  if (given.struct_size < sizeof(XlaFfiKit_Function) || given.name == nullptr ||
+      given.signature == nullptr) {
     return "function: expected all fields, got less; update who defines it";
   }
   if (given.address == nullptr) return "function: expected one, got null";
@@ -172,9 +172,9 @@ const char* Read(const XlaFfiKit_Function& given, Function* function) {
   if (function->num_results == 0) {
     return "results: expected at least one, got none";
   }
-  function->call = FindCall(
-      ints, floats,
-      function->returned != nullptr && function->returned->is_float);
+  function->call =
+      FindCall(ints, floats,
+               function->returned != nullptr && function->returned->is_float);
   return nullptr;
 }
 

@@ -47,7 +47,7 @@ struct Function {
   std::string name, signature;
   const void* address;
   bool is_status, is_thread_safe;
-  int32_t returns;  // XLA_FFI_DataType
+  int32_t returns;         // XLA_FFI_DataType
   const Number* returned;  // null: it returns nothing
   std::vector<Parameter> parameters;
   size_t num_operands = 0, num_results = 0;

@@ -145,7 +145,9 @@ def c_function(
         if option in options:
             got = options[option]  # type: ignore[literal-required]
             expected = "none, as a C function has only operands"
-            raise TypeError(f"{own}: {option}: expected {expected}, got {got!r}")
+            raise TypeError(
+                f"{own}: {option}: expected {expected}, got {got!r}"
+            )
     laid_out = layout.of(
         own, declared, options.get("axes"), reference is not None
     )
@@ -192,9 +194,7 @@ def _compare(where: str, declared: Declaration, found: Pointer) -> Declaration:
     assert own is not None
     if found.skips_dispatch and declared.parameters[-1:] != own.parameters[-1:]:
         last = own.parameters[-1]
-        declared = Declaration(
-            declared.returns, (*declared.parameters, last)
-        )
+        declared = Declaration(declared.returns, (*declared.parameters, last))
     if declared.types != own.types:
         shown = tuple(p for p in own.parameters if p.name != SKIP_DISPATCH)
         expected = Declaration(own.returns, shown)

@@ -95,7 +95,9 @@ class Declaration:
     def types(self) -> tuple[Type | None, ...]:
         """All types, to be compared; the kind of a pointer does not count."""
         every = (self.returns, *(p.type for p in self.parameters))
-        return tuple(t and dataclasses.replace(t, is_const=False) for t in every)
+        return tuple(
+            t and dataclasses.replace(t, is_const=False) for t in every
+        )
 
 
 def parse(where: str, text: object) -> Declaration:

@@ -93,8 +93,7 @@ class Layout:
         """Names of the operands, which the declaration need not have."""
         count = len(self.operands)
         return [
-            _python_name(a.parameter.name)
-            or ("x" if count == 1 else f"x{i}")
+            _python_name(a.parameter.name) or ("x" if count == 1 else f"x{i}")
             for i, a in enumerate(self.operands)
         ]
 
@@ -235,7 +234,11 @@ class _Reader:
         ]
         sizes = {i: name for i, name in integers if name in self._letters}
         names = sorted(self._letters)
-        if not sizes and len(integers) == len(names) == 1 and not integers[0][1]:
+        if (
+            not sizes
+            and len(integers) == len(names) == 1
+            and not integers[0][1]
+        ):
             sizes[integers[0][0]] = names[0]
         if not sizes and self._given is None:
             raise ValueError(

@@ -126,7 +126,9 @@ def _of_ctypes(function: ctypes._FuncPointer) -> Pointer:
     return Pointer(_address_of(function), name, function, told=told)
 
 
-def _type_of(returned: object, arguments: Sequence[object]) -> Declaration | None:
+def _type_of(
+    returned: object, arguments: Sequence[object]
+) -> Declaration | None:
     """The type that ctypes has of a function of numbers, else None."""
     found = []
     for one in (returned, *arguments):

@@ -163,7 +163,7 @@ class HandlerLibrary:
 
     @property
     def define_function(self) -> int | None:
-        """The address of what makes a C function known to `xla_ffi_kit.call`."""
+        """The address of what tells `xla_ffi_kit.call` of a C function."""
         if self._table.struct_size < ctypes.sizeof(c_api.HandlerTable):
             return None
         found: int | None = self._table.define_function
