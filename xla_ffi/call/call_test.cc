@@ -58,7 +58,7 @@ std::string Define(const char* name, F* function, int32_t returns,
   return problem == nullptr ? "" : problem;
 }
 
-Status Run(CallFrame frame, const char* name, int64_t threads = 1) {
+Status RunIt(CallFrame frame, const char* name, int64_t threads = 1) {
   return frame.Attr("name", std::string(name))
       .Threads(threads)
       .Run(XlaFfiKitCall);
@@ -97,23 +97,23 @@ TEST(CallTest, ArgumentsOfAnyOrderArrive) {
     i[at] = static_cast<int32_t>(-at);
   }
   const CallFrame::Dims dims = {rows};
-  const Status status = Run(CallFrame()
-                                .Arg(a, dims)
-                                .Arg(b, dims)
-                                .Arg(c, dims)
-                                .Arg(d, dims)
-                                .Arg(e, dims)
-                                .Arg(f, dims)
-                                .Arg(g, dims)
-                                .Arg(h, dims)
-                                .Arg(i, dims)
-                                .Arg(j, dims)
-                                .Arg(k, dims)
-                                .Arg(l, dims)
-                                .Arg(m, dims)
-                                .Arg(n, dims)
-                                .Ret(y, dims),
-                            "mixed");
+  const Status status = RunIt(CallFrame()
+                                  .Arg(a, dims)
+                                  .Arg(b, dims)
+                                  .Arg(c, dims)
+                                  .Arg(d, dims)
+                                  .Arg(e, dims)
+                                  .Arg(f, dims)
+                                  .Arg(g, dims)
+                                  .Arg(h, dims)
+                                  .Arg(i, dims)
+                                  .Arg(j, dims)
+                                  .Arg(k, dims)
+                                  .Arg(l, dims)
+                                  .Arg(m, dims)
+                                  .Arg(n, dims)
+                                  .Ret(y, dims),
+                              "mixed");
   ASSERT_EQ(status.message, "");
   for (int64_t at = 0; at < rows; ++at) {
     EXPECT_EQ(y[at], Mixed(a[at], b[at], c[at], d[at], e[at], f[at], g[at],
@@ -130,7 +130,7 @@ TEST(CallTest, OnManyThreads) {
   std::vector<float> x(100'000), y(x.size());
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
   const CallFrame::Dims dims = {100'000};
-  ASSERT_TRUE(Run(CallFrame().Arg(x, dims).Ret(y, dims), "twice", 4).ok());
+  ASSERT_TRUE(RunIt(CallFrame().Arg(x, dims).Ret(y, dims), "twice", 4).ok());
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], 2 * x[i]);
 }
 
@@ -145,15 +145,15 @@ TEST(CallTest, RowsTheirSizesAndAStatus) {
   ASSERT_EQ(Define("sum", Sum, kS32, parameters, true), "");
   std::vector<double> x = {1, 2, 3, 4, 5, 6}, y(2);
   CallFrame frame = CallFrame().Arg(x, {2, 3}).Ret(y, {2});
-  ASSERT_EQ(Run(frame, "sum").message, "");
+  ASSERT_EQ(RunIt(frame, "sum").message, "");
   EXPECT_EQ(y, (std::vector<double>{6, 15}));
   // One row serves all.
   frame.args()[0].dims = {3};
   y = {0, 0};
-  ASSERT_EQ(Run(frame, "sum").message, "");
+  ASSERT_EQ(RunIt(frame, "sum").message, "");
   EXPECT_EQ(y, (std::vector<double>{6, 6}));
   frame.args()[0].dims = {2, 0};
-  EXPECT_EQ(Run(frame, "sum").message,
+  EXPECT_EQ(RunIt(frame, "sum").message,
             "sum: status: expected 0, got 5 for row 0");
 }
 
@@ -167,9 +167,9 @@ TEST(CallTest, WhatDoesNotFitIsRefused) {
   std::vector<float> x(400), y(400);
   std::vector<double> wide(400);
   const CallFrame good = CallFrame().Arg(x, {4, 100}).Ret(y, {4, 100});
-  EXPECT_EQ(Run(good, "copy").message, "");
+  EXPECT_EQ(RunIt(good, "copy").message, "");
   const auto refused = [](const CallFrame& frame, const std::string& why) {
-    const Status status = Run(frame, "copy");
+    const Status status = RunIt(frame, "copy");
     EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
     EXPECT_EQ(status.message, "copy: " + why);
   };
@@ -195,7 +195,7 @@ TEST(CallTest, WhatDoesNotFitIsRefused) {
 
 TEST(CallTest, AFunctionThatIsNotThere) {
   std::vector<float> x(1);
-  const Status status = Run(CallFrame().Ret(x, {1}), "gone");
+  const Status status = RunIt(CallFrame().Ret(x, {1}), "gone");
   EXPECT_EQ(status.code, XLA_FFI_Error_Code_FAILED_PRECONDITION);
   EXPECT_EQ(status.message,
             "gone: function: expected a C function that this process has "

@@ -147,7 +147,8 @@ class _Parser:
             if found is None:
                 self._refuse("void alone in ( and )", "void as a parameter")
             parameters.append(found)
-        return Declaration(returned and returned.type, tuple(parameters))
+        own = returned.type if returned is not None else None
+        return Declaration(own, tuple(parameters))
 
     def _one(self, tokens: Sequence[str]) -> Parameter | None:
         """A type and perhaps a name; None for void."""

@@ -176,7 +176,7 @@ def _of_numba(cfunc: object) -> Pointer:
     made = getattr(cfunc, "ctypes", None)
     told = None
     if isinstance(made, ctypes._CFuncPtr):  # type: ignore[attr-defined]
-        told = _of_ctypes(made).told
+        told = _of_ctypes(cast("ctypes._FuncPointer", made)).told
     return Pointer(
         address=getattr(cfunc, "address", 0),
         name=getattr(cfunc, "__name__", ""),
