@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from xla_ffi_kit import errors as errors
 from xla_ffi_kit import ops as ops
+from xla_ffi_kit.functions.c_function import c_function
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
 from xla_ffi_kit.library.registration import register, register_early
 from xla_ffi_kit.ops import modular_add, relu, rms_norm
@@ -31,6 +32,7 @@ __all__ = [
     "FfiOp",
     "HandlerLibrary",
     "build_library",
+    "c_function",
     "cuda",
     "elementwise",
     "export_checks",

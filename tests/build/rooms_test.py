@@ -6,7 +6,16 @@ import pathlib
 
 PACKAGE = pathlib.Path("python/xla_ffi_kit")
 # No room imports one that stands after it; modules beside them come first.
-ROOMS = ("", "library", "primitive", "strings", "ops", "testing", "doctor")
+ROOMS = (
+    "",
+    "library",
+    "primitive",
+    "strings",
+    "functions",
+    "ops",
+    "testing",
+    "doctor",
+)
 MODULES = {
     ".".join(path.with_suffix("").relative_to("python").parts): path
     for path in PACKAGE.glob("**/*.py")

@@ -211,6 +211,7 @@ const XlaFfiKit_HandlerTable kTable = {
     kTypes,
     /*register_all=*/nullptr,  // only Python loads this library
     /*parallel_for=*/nullptr,
+    /*define_function=*/nullptr,
 };
 
 }  // namespace

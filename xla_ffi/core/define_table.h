@@ -97,7 +97,8 @@ inline XLA_FFI_Error* Register(const XLA_FFI_Api* api,
           return xla_ffi_kit::define_table_internal::Register(              \
               api, *XlaFfiKit_GetHandlerTable());                           \
         },                                                                  \
-        &XlaFfiKit_parallel_for};                                           \
+        &XlaFfiKit_parallel_for,                                            \
+        nullptr};                                                           \
     return &table;                                                          \
   }                                                                         \
   static_assert(true, "a semicolon follows")

@@ -11,6 +11,10 @@ const XlaFfiKit_HandlerTable* @LIBRARY@_handler_table();
 
 // Where the library has a parallel loop to lend, or borrows one.
 __attribute__((weak)) extern XlaFfiKit_ParallelForFn* XlaFfiKit_parallel_for;
+
+// Where it has the handler of C functions.
+__attribute__((weak)) extern XlaFfiKit_DefineFunctionFn
+    XlaFfiKit_define_function;
 }
 
 namespace {
@@ -43,6 +47,7 @@ extern "C" const XlaFfiKit_HandlerTable* @LIBRARY@_handler_table() {
       types.data(),
       &RegisterAll,
       &XlaFfiKit_parallel_for,
+      &XlaFfiKit_define_function,
   };
   return &table;
 }

@@ -165,6 +165,14 @@ class HandlerLibrary:
         slot = _parallel_for(self._table)
         return slot[0] if slot else None
 
+    @property
+    def define_function(self) -> int | None:
+        """The address of what tells `xla_ffi_kit.call` of a C function."""
+        if self._table.struct_size < ctypes.sizeof(c_api.HandlerTable):
+            return None
+        found: int | None = self._table.define_function
+        return found
+
     def handler(self, target: str, platform: str | None = None) -> Handler:
         """The handler of `target`; HandlerLibraryError if there is none.
 
@@ -234,7 +242,7 @@ def _parallel_for(
     table: c_api.HandlerTable,
 ) -> ctypes._Pointer[ctypes.c_void_p] | None:
     """Finds where the library keeps the address of its parallel loop."""
-    if table.struct_size < ctypes.sizeof(c_api.HandlerTable):
+    if table.struct_size < c_api.HandlerTable.define_function.offset:
         return None
     return table.parallel_for or None
 

@@ -1,0 +1,1 @@
+"""Operations of C functions that the process has already: no compiler."""

@@ -1,0 +1,213 @@
+"""Finds the address of a C function, in whatever form Python has it."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn, cast
+
+import numpy as np
+
+from xla_ffi_kit.functions import declaration as declarations
+from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
+from xla_ffi_kit.strings import numba_identity
+
+_KINDS = (
+    "an address, a function pointer of ctypes or cffi, a capsule of Cython or "
+    "a cfunc of numba, or library= and symbol="
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pointer:
+    """A C function.
+
+    Attributes:
+      address: where it is.
+      name: what it is called, "" if nothing tells.
+      owner: what must live as long as the function is called.
+      identity: a hash of what it computes, "" if nothing tells.
+      told: its type, if the pointer has it: compared with the author's.
+    """
+
+    address: int
+    name: str = ""
+    owner: object = None
+    identity: str = ""
+    told: Declaration | None = None
+
+    @property
+    def skips_dispatch(self) -> bool:
+        """Whether Cython's last parameter stands behind the author's."""
+        last = self.told.parameters[-1:] if self.told else ()
+        return any(p.name == SKIP_DISPATCH for p in last)
+
+
+def of_library(where: str, library: object, symbol: object) -> Pointer:
+    """The function `symbol` of a shared library.
+
+    Args:
+      where: who asks, for errors.
+      library: its name or path, as the dynamic linker takes it, or a
+        `ctypes.CDLL`.
+      symbol: the function's name in it.
+
+    Raises:
+      TypeError: they are not that.
+      ValueError: there is no such library or symbol.
+    """
+    if not isinstance(symbol, str):
+        _refuse(where, "symbol", "the function's name in the library", symbol)
+    if isinstance(library, str | os.PathLike):
+        try:
+            library = ctypes.CDLL(os.fspath(library))
+        except OSError as error:
+            raise ValueError(
+                f"{where}: library: expected a shared library that the "
+                f"dynamic linker finds, got {library!r}: {error}"
+            ) from None
+    if not isinstance(library, ctypes.CDLL):
+        _refuse(where, "library", "a name, a path or a ctypes.CDLL", library)
+    try:
+        function = library[symbol]
+    except AttributeError:
+        raise ValueError(
+            f"{where}: symbol: expected a function that {library._name} "
+            f"exports, got {symbol!r}"
+        ) from None
+    return Pointer(_address_of(function), symbol, library)
+
+
+def of(where: str, function: object) -> Pointer:
+    """A function that Python has already, in one of the forms it may have.
+
+    Raises:
+      TypeError: it is none of these.
+      ValueError: it is null, or a capsule does not say its type.
+    """
+    if isinstance(function, int) and not isinstance(function, bool):
+        found = Pointer(function)
+    elif isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        found = _of_ctypes(cast("ctypes._FuncPointer", function))
+    elif type(function).__name__ == "PyCapsule":
+        found = _of_capsule(where, function)
+    elif type(function).__module__ == "_cffi_backend":
+        found = _of_cffi(where, function)
+    elif isinstance(getattr(function, "address", None), int):
+        found = _of_numba(function)
+    else:
+        _refuse(where, "function", _KINDS, function)
+    if not 0 < found.address < 2**64:
+        raise ValueError(
+            f"{where}: function: expected an address, got {found.address}"
+        )
+    name = found.name or _name_of(found.address)
+    return dataclasses.replace(found, name=name)
+
+
+def _refuse(where: str, what: str, expected: str, got: object) -> NoReturn:
+    raise TypeError(f"{where}: {what}: expected {expected}, got {got!r}")
+
+
+def _address_of(function: ctypes._FuncPointer) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _of_ctypes(function: ctypes._FuncPointer) -> Pointer:
+    told = None
+    # Of a prototype, or those that somebody has set.
+    types = function.argtypes or getattr(type(function), "_argtypes_", None)
+    if types is not None:
+        told = _type_of(function.restype, types)
+    name = getattr(function, "__name__", "")
+    return Pointer(_address_of(function), name, function, told=told)
+
+
+def _type_of(
+    returned: object, arguments: Sequence[object]
+) -> Declaration | None:
+    """The type that ctypes has of a function of numbers, else None."""
+    found = []
+    for one in (returned, *arguments):
+        is_pointer = getattr(one, "_type_", "P") in ("P", "z", "Z", "O")
+        try:
+            dtype = np.dtype(one)  # type: ignore[call-overload]
+        except TypeError:
+            return None
+        if one is None or is_pointer or dtype.kind not in "biuf":
+            return None
+        found.append(declarations.Type(dtype))
+    parameters = map(declarations.Parameter, found[1:])
+    return Declaration(found[0], tuple(parameters))
+
+
+def _of_capsule(where: str, capsule: object) -> Pointer:
+    """Cython's: the capsule's name is the function's type."""
+    api = ctypes.pythonapi
+    get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+        ("PyCapsule_GetName", api)
+    )
+    get_pointer = ctypes.PYFUNCTYPE(
+        ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
+    )(("PyCapsule_GetPointer", api))
+    name = get_name(capsule)
+    text = (name or b"").decode(errors="replace")
+    told = declarations.parse(f"{where}: function: the capsule's name", text)
+    return Pointer(get_pointer(capsule, name) or 0, "", capsule, told=told)
+
+
+def _of_cffi(where: str, pointer: object) -> Pointer:
+    backend = sys.modules["_cffi_backend"]
+    kind = backend.typeof(pointer)
+    if kind.kind != "function" and "(*)" not in kind.cname:
+        _refuse(where, "function", "a pointer to a function of cffi", pointer)
+    address = int(backend.cast(backend.new_primitive_type("intptr_t"), pointer))
+    text = kind.cname.replace("(*)", "")
+    told = declarations.parse(f"{where}: function: its type in cffi", text)
+    return Pointer(address, "", pointer, told=told)
+
+
+def _of_numba(cfunc: object) -> Pointer:
+    """A `numba.cfunc`, or another object with the address of a function."""
+    python = getattr(cfunc, "__wrapped__", None)
+    made = getattr(cfunc, "ctypes", None)
+    told = None
+    if isinstance(made, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        told = _of_ctypes(cast("ctypes._FuncPointer", made)).told
+    return Pointer(
+        address=getattr(cfunc, "address", 0),
+        name=getattr(cfunc, "__name__", ""),
+        owner=cfunc,
+        identity=numba_identity.digest(python) if python else "",
+        told=told,
+    )
+
+
+class _Found(ctypes.Structure):
+    """`Dl_info` of dlfcn.h."""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
+def _name_of(address: int) -> str:
+    """What the dynamic linker calls a function; its place in a library.
+
+    The place is the same in every process that has the same library.
+    """
+    found = _Found()
+    dladdr: Callable[..., int] = ctypes.CDLL(None).dladdr
+    if not dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
+        return ""
+    if found.symbol and found.address == address:
+        return str(found.symbol.decode())
+    file = os.path.basename((found.file or b"").decode(errors="replace"))
+    place = address - (found.base or 0)
+    return f"{file.partition('.')[0]}+{place:#x}"

@@ -1,0 +1,309 @@
+"""C functions of others as operations, without a compiler."""
+
+import ctypes
+import ctypes.util
+import importlib.util
+import os
+
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=4"
+)
+
+import subprocess
+import sys
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+from scipy.special import cython_special
+
+from xla_ffi_kit import c_function, export_checks, use_reference
+from xla_ffi_kit.testing import Case, check_op
+
+jax.config.update("jax_enable_x64", True)
+
+LIBM = ctypes.util.find_library("m")
+CAPSULES = cython_special.__pyx_capi__
+X = np.array([[0.5, 1.5, 2.5], [3.0, 4.5, 0.25]])
+F32 = X.astype(np.float32)
+N = np.int32([[0, 1, 2], [3, 4, 5]])
+with_numba = pytest.mark.skipif(
+    importlib.util.find_spec("numba") is None, reason="needs numba"
+)
+
+cos = c_function(
+    "double(double)",
+    library=LIBM,
+    symbol="cos",
+    jvp=lambda primals, tangents: (cos(*primals), -sin(*primals) * tangents[0]),
+)
+sin = c_function(
+    "double(double x)",
+    library=LIBM,
+    symbol="sin",
+    jvp=lambda primals, tangents: (sin(*primals), cos(*primals) * tangents[0]),
+)
+frexp = c_function(
+    "double(double x, int* e)", library=LIBM, symbol="frexp", axes="()->(),()"
+)
+
+
+def from_libm(signature, symbol, **options):
+    return c_function(signature, library=LIBM, symbol=symbol, **options)
+
+
+def from_cython(signature, key):
+    return c_function(signature, CAPSULES[f"__pyx_fuse_1{key}"], name=key)
+
+
+def pointer_of(symbol, *types):
+    function = ctypes.CDLL(LIBM)[symbol]
+    function.restype, *function.argtypes = types
+    return function
+
+
+# --- Values -------------------------------------------------------------------
+
+VALUES = {
+    "double of a name": (cos, [X], np.cos(X)),
+    "two results": (frexp, [X], np.frexp(X)),
+    "an int and a double": (
+        from_libm("double(int n, double x)", "jn"),
+        [N, X],
+        scipy.special.jv(N, X),
+    ),
+    "two floats": (
+        from_libm("float(float, float)", "powf"),
+        [F32, F32],
+        F32**F32,
+    ),
+    "a float and an int": (
+        from_libm("float(float, int)", "ldexpf"),
+        [F32, N],
+        np.ldexp(F32, N),
+    ),
+    "an int of a double": (
+        from_libm("int(double)", "ilogb"),
+        [X],
+        np.int32(np.floor(np.log2(X))),
+    ),
+    "Cython's doubles": (
+        from_cython("double(double, double)", "xlogy"),
+        [X, X],
+        scipy.special.xlogy(X, X),
+    ),
+    "Cython's floats": (
+        from_cython("float(float, float, float)", "betainc"),
+        [F32, F32, np.float32(F32 / 5)],
+        scipy.special.betainc(F32, F32, F32 / np.float32(5)),
+    ),
+    "Cython's long and double": (
+        from_cython("double(long n, double x)", "expn"),
+        [np.int64(N), X],
+        scipy.special.expn(N, X),
+    ),
+    "a pointer of ctypes": (
+        c_function(
+            "double(double, double)",
+            pointer_of("atan2", *3 * [ctypes.c_double]),
+        ),
+        [X, X[::-1]],
+        np.arctan2(X, X[::-1]),
+    ),
+    "an address": (
+        c_function(
+            "double(double)",
+            ctypes.cast(
+                pointer_of("cbrt", ctypes.c_double, ctypes.c_double),
+                ctypes.c_void_p,
+            ).value,
+            name="cbrt",
+        ),
+        [X],
+        np.cbrt(X),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_values(case):
+    op, operands, want = VALUES[case]
+    got = jax.jit(op)(*operands)
+    tree = jax.tree.map(lambda x: (x.shape, x.dtype), got)
+    assert tree == jax.tree.map(lambda x: (x.shape, x.dtype), want)
+    tolerance = 1e-6 if operands[0].dtype == np.float32 else 1e-10
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, tolerance), got, want
+    )
+
+
+# --- Rows ---------------------------------------------------------------------
+
+DOUBLES = ctypes.POINTER(ctypes.c_double)
+INT = ctypes.c_int64
+
+
+def python_gemv(a, x, y, m, n):
+    for i in range(m):
+        y[i] = sum(a[i * n + j] * x[j] for j in range(n))
+
+
+def python_log(x, y, n):
+    for i in range(n):
+        if x[i] <= 0:
+            return 7
+        y[i] = np.log(x[i])
+    return 0
+
+
+gemv = c_function(
+    "void(const double* a, const double* x, double* y, int64_t m, int64_t n)",
+    ctypes.CFUNCTYPE(None, DOUBLES, DOUBLES, DOUBLES, INT, INT)(python_gemv),
+    name="gemv",
+    axes="(m,n),(n)->(m)",
+)
+log = c_function(
+    "int f(const double* x, double* y, int64_t n)",
+    ctypes.CFUNCTYPE(ctypes.c_int, DOUBLES, DOUBLES, INT)(python_log),
+    name="log",
+    reference=jnp.log,
+)
+
+
+def test_rows_and_the_sizes_of_their_axes():
+    a = np.arange(24.0).reshape(2, 3, 4)
+    x = np.arange(8.0).reshape(2, 4)
+    want = np.einsum("bmn,bn->bm", a, x)
+    np.testing.assert_array_equal(gemv(a, x), want)
+    np.testing.assert_array_equal(jax.vmap(gemv)(a, x), want)
+    np.testing.assert_array_equal(gemv(a[1], x[1]), want[1])
+    assert gemv(a[:0], x[:0]).shape == (0, 3)
+    with pytest.raises(ValueError, match="axis -1 of size 4, n as operand a"):
+        gemv(a[0], x[0, :3])
+
+
+def test_a_status_is_the_calls_error():
+    np.testing.assert_array_equal(log(X), np.log(X))
+    with pytest.raises(
+        jax.errors.JaxRuntimeError,
+        match="log: status: expected 0, got 7 for row 1",
+    ):
+        jax.block_until_ready(log(np.float64([[1, 2], [3, 0], [1, 1]])))
+
+
+def test_a_shared_number():
+    op = from_libm("double(double base, double x)", "pow", shared="base")
+    np.testing.assert_allclose(op(2.0, X), 2.0**X)
+    np.testing.assert_allclose(jax.vmap(op, in_axes=(None, 0))(2.0, X), 2.0**X)
+
+
+# --- numba --------------------------------------------------------------------
+
+
+def numba_hypot(scale=1.0):
+    import numba
+
+    @numba.cfunc("float64(float64, float64)")
+    def hypotenuse(a, b):
+        return scale * np.sqrt(a * a + b * b)
+
+    return hypotenuse
+
+
+@with_numba
+def test_a_cfunc():
+    hypot = c_function("double(double, double)", numba_hypot())
+    np.testing.assert_allclose(hypot(X, X), np.hypot(X, X))
+    # Compiled again it is the same; another function has another name.
+    again = c_function("double(double, double)", numba_hypot())
+    np.testing.assert_allclose(again(X, X), np.hypot(X, X))
+    twice = c_function("double(double, double)", numba_hypot(2.0))
+    np.testing.assert_allclose(twice(X, X), 2 * np.hypot(X, X))
+    assert hypot.name == twice.name == "hypotenuse"
+    with pytest.raises(
+        ValueError,
+        match=r"signature: expected double\(double, double\), which the "
+        r"function says itself, got double\(float, double\)",
+    ):
+        c_function("double(float, double)", numba_hypot())
+
+
+# --- The contract -------------------------------------------------------------
+
+CHECKED = {
+    "numbers": (cos, [Case("float64[2,3]")], np.cos),
+    "floats": (VALUES["two floats"][0], [Case(F32, F32)], np.power),
+    "numbers of two types": (
+        VALUES["a float and an int"][0],
+        [Case(F32, N)],
+        np.ldexp,
+    ),
+    "rows": (gemv, [Case("float64[2,3]", "float64[3]")], np.matmul),
+    "a reference": (
+        from_libm("double(double)", "atan", reference=jnp.arctan),
+        [Case(X)],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHECKED)
+def test_contract(case):
+    op, cases, host = CHECKED[case]
+    report = check_op(op, cases, host=host)
+    passed = {row.check for row in report.rows if row.status == "passed"}
+    assert {"values", "vmap", "auto mesh", "explicit mesh", "export"} <= passed
+    if op is cos:
+        assert {"memory of results", "grad", "second order"} <= passed
+
+
+def test_derivatives():
+    np.testing.assert_allclose(jax.vmap(jax.grad(cos))(X[0]), -np.sin(X[0]))
+    third = jax.grad(jax.grad(jax.grad(cos)))(0.5)
+    np.testing.assert_allclose(third, np.sin(0.5), rtol=1e-14)
+
+
+def test_the_reference_runs_where_it_is_chosen():
+    bad = jnp.float64([[-1.0, 1.0]])
+    assert np.isnan(log(bad, implementation="reference")[0, 0])
+    with use_reference("log"):
+        assert np.isnan(log(bad)[0, 0])
+
+
+# --- Exported programs --------------------------------------------------------
+
+_RUN = """
+import sys, jax, jax.export, numpy as np
+jax.config.update("jax_enable_x64", True)
+import xla_ffi_kit
+if {define}:
+    xla_ffi_kit.c_function("double(double x)", library={libm!r}, symbol="cos")
+exported = jax.export.deserialize(bytearray(open(sys.argv[1], "rb").read()))
+print(float(exported.call(np.float64([0.5]))[0]))
+"""
+
+
+@pytest.mark.parametrize("define", [True, False])
+def test_an_exported_program_names_the_function(define, tmp_path):
+    exported = jax.export.export(
+        jax.jit(cos), disabled_checks=export_checks(cos)
+    )(np.float64([0.5]))
+    file = tmp_path / "program"
+    file.write_bytes(exported.serialize())
+    run = subprocess.run(
+        [sys.executable, "-c", _RUN.format(define=define, libm=LIBM), file],
+        capture_output=True,
+        text=True,
+    )
+    if define:
+        assert float(run.stdout) == np.cos(0.5), run.stderr
+    else:
+        assert (
+            "cos: function: expected a C function that this process has "
+            "defined, got none of that name; call xla_ffi_kit.c_function "
+            "before the program runs"
+        ) in run.stderr
