@@ -15,7 +15,7 @@ from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, commands, private
 
 STRANGER = 12345
-# Users of common distributions whose group has their name, and one whose has not.
+# Users of most systems whose group has their name, and one whose has not.
 BIN, SYNC = 2, 4
 
 
