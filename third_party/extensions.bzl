@@ -1,11 +1,28 @@
-"""The project's C++ dependencies in bzlmod mode: those of workspace.bzl."""
+"""The project's dependencies in bzlmod mode: those of workspace.bzl."""
 
 load("//third_party:archives.bzl", "ARCHIVES", "declare_archive")
 load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "nanobind_repository", "nvrtc_repositories", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
 load("//third_party/pypi:no_packages.bzl", "no_packages")
+load("//third_party/pypi:packages.bzl", "declare_packages")
 load("//third_party/python:local_python.bzl", "local_python")
 
-def _xla_ffi_kit_impl(_mctx):
+def _declare_pypi(mctx):
+    """Declares `pypi`, of the root module's packages."""
+    locks = [
+        tag.lock
+        for module in mctx.modules
+        if module.is_root
+        for tag in module.tags.packages
+    ]
+    if len(locks) > 1:
+        fail("xla_ffi_kit.packages: expected one lock file, got %s" %
+             " and ".join([str(lock) for lock in locks]))
+    if locks:
+        declare_packages(mctx, "pypi", locks[0])
+    else:
+        no_packages(name = "pypi")
+
+def _xla_ffi_kit_impl(mctx):
     xla_repository()
     cc_repository()
     cuda_repository()
@@ -13,26 +30,42 @@ def _xla_ffi_kit_impl(_mctx):
     pybind11_repository()
     nanobind_repository()
     xla_runtime_repositories()
+    local_python(name = "local_python")
     for name, archive in ARCHIVES.items():
         declare_archive(name, archive)
-    no_packages(name = "pypi")
+    _declare_pypi(mctx)
+
+_packages = tag_class(
+    doc = "The Python packages that are `pypi`; read in the root module alone.",
+    attrs = {
+        "lock": attr.label(
+            doc = "A lock file of `uv pip compile` or `pip-compile`, with hashes " +
+                  "and with the comments `# via`.",
+            mandatory = True,
+        ),
+    },
+)
 
 xla_ffi_kit = module_extension(
     doc = """Declares `xla`, the FFI headers, `com_google_highway`, and the
 CUDA compiler `xla_ffi_kit_cuda`, which is fetched only with --config=cuda, the
 C++ compiler `xla_ffi_kit_cc`, which is fetched only for the platforms of
-//third_party/cc, `pybind11` and `nanobind`,
-which are fetched only for extension modules, a prebuilt XLA, `xla_runtime`, to
-which labels of `xla` lead, and for tests `pjrt_cpu_plugin`.
+//third_party/cc, `pybind11` and `nanobind`, which are fetched only for extension
+modules, a prebuilt XLA, `xla_runtime`, to which labels of `xla` lead, for tests
+`pjrt_cpu_plugin`, and `local_python`, the machine's Python, whose toolchains are
+`@local_python//:all`.
 
 An embedder with an XLA of its own passes it with
-`override_repo(xla_ffi_kit, xla = "xla")`. The same works for a Highway, and for
-the Python packages `pypi`. The kit declares none of these packages here.""",
+`override_repo(xla_ffi_kit, xla = "xla")`. The same works for a Highway.
+
+`xla_ffi_kit.packages(lock = "//:requirements_lock.txt")` declares the Python
+packages of a lock file as `pypi`. `override_repo(xla_ffi_kit, pypi = "pypi")`
+takes those of another extension instead.""",
     implementation = _xla_ffi_kit_impl,
+    tag_classes = {"packages": _packages},
 )
 
 def _dev_impl(_mctx):
-    local_python(name = "local_python")
     nvrtc_repositories()
     xla_dev_repositories()
 

@@ -1,6 +1,6 @@
 """Reads what the kernels in a library need, without any tool of CUDA.
 
-    python cubin.py LIBRARY      prints the table of cuda_registers.txt
+    python cubin.py LIBRARY      prints what each kernel needs
 
 Machine code for a GPU is an ELF file, a cubin, in an entry of `.nv_fatbin` (see
 fatbin.py). Its `.nv.info` sections, which are not documented either, hold

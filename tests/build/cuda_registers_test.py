@@ -1,13 +1,10 @@
 """No kernel spills, and each leaves a processor as many warps as it should.
 
 What a kernel needs decides its speed: with too many registers a thread, a
-processor has too few loads on their way. cuda_registers.txt has what each
-kernel of the library needs on each GPU, so that a change shows in a review;
-after one, print it anew with
+processor has too few loads on their way. What each kernel of the library needs
+on each GPU is printed by
 
     tools/bazel run --config=cuda //tests/build:cubin -- LIBRARY
-
-The floors here are another thing: no new table is below them.
 """
 
 import pathlib
@@ -17,7 +14,7 @@ import zlib
 
 import cubin
 
-LIBRARY, TABLE = map(pathlib.Path, sys.argv[1:3])
+LIBRARY = pathlib.Path(sys.argv[1])
 
 # A processor of 64 warps needs about half of them to reach the memory's speed,
 # each with several loads of 16 bytes on their way. A pipeline needs fewer: its
@@ -50,16 +47,6 @@ class RegistersTest(unittest.TestCase):
             if kernel.warps < FLOORS[kernel.name.split()[0]]
         ]
         self.assertEqual(below, [])
-
-    def test_the_table_is_what_the_library_needs(self):
-        built_for = {f"{k.architecture:3}" for k in self.kernels}
-        expected = [
-            line
-            for line in TABLE.read_text().splitlines()
-            if line[:3] in built_for
-        ]
-        self.maxDiff = None
-        self.assertEqual([k.row() for k in self.kernels], expected)
 
 
 class SizeTest(unittest.TestCase):

@@ -1,4 +1,8 @@
-"""fetch_wheel.py unpacks what was pinned, and nothing when it is not that."""
+"""What is pinned is unpacked, and nothing when it is not that.
+
+By fetch_wheel.py a part of a wheel, by install_package.py a package of a lock
+file.
+"""
 
 import hashlib
 import os
@@ -9,7 +13,7 @@ import tempfile
 import unittest
 import zipfile
 
-SCRIPT = pathlib.Path(sys.argv[1]).resolve()
+SCRIPT, INSTALL = (pathlib.Path(path).resolve() for path in sys.argv[1:])
 WHEEL = "kit_probe-1.0-py3-none-any.whl"
 
 
@@ -20,6 +24,7 @@ def make_wheel(folder: pathlib.Path) -> str:
         archive.writestr("kit_probe/include/a.h", "// a\n")
         archive.writestr("kit_probe/include/deep/b.h", "// b\n")
         archive.writestr("kit_probe/other.txt", "other\n")
+        archive.writestr("kit_probe-1.0.data/purelib/kit_names/deep.py", "")
         tool = zipfile.ZipInfo("kit_probe/bin/tool")
         tool.external_attr = 0o100744 << 16
         archive.writestr(tool, "#!/bin/sh\n")
@@ -48,6 +53,21 @@ class FetchWheelTest(unittest.TestCase):
 
     def fetch(self, *options: str, sha256: str | None = None):
         """Runs the script in the output folder; the wheel is pip's index."""
+        return self.run_script(
+            SCRIPT,
+            "--requirement=kit_probe==1.0",
+            f"--sha256={sha256 or self.sha256}",
+            "--python-version=3.11",
+            "--platform=any",
+            *options,
+        )
+
+    def install(self, line: str):
+        """Runs install_package.py, whose lock has that line."""
+        (self.out / "requirements.txt").write_text(line)
+        return self.run_script(INSTALL)
+
+    def run_script(self, *command: str):
         # Only this wheel, whatever pip is configured to on the machine.
         environment = {
             k: v for k, v in os.environ.items() if "PIP_" not in k
@@ -57,15 +77,7 @@ class FetchWheelTest(unittest.TestCase):
             "PIP_NO_INDEX": "1",
         }
         return subprocess.run(
-            [
-                sys.executable,
-                SCRIPT,
-                "--requirement=kit_probe==1.0",
-                f"--sha256={sha256 or self.sha256}",
-                "--python-version=3.11",
-                "--platform=any",
-                *options,
-            ],
+            [sys.executable, "-B", *command],
             cwd=self.out,
             env=environment,
             capture_output=True,
@@ -117,3 +129,28 @@ class FetchWheelTest(unittest.TestCase):
         result = self.fetch("--strip-prefix=nowhere")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("nothing below 'nowhere'", result.stderr)
+
+    def test_a_package_of_a_lock_file(self):
+        result = self.install(f"kit_probe==1.0 --hash=sha256:{self.sha256}\n")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        site = self.out / "site-packages"
+        self.assertTrue(os.access(site / "kit_probe/bin/tool", os.X_OK))
+        self.assertTrue((site / "kit_names/deep.py").exists())
+        self.assertIn(
+            "extend_path", (site / "kit_names/__init__.py").read_text()
+        )
+        self.assertFalse((site / "kit_probe/__init__.py").exists())
+        self.assertFalse((site / "kit_probe-1.0.data").exists())
+
+    def test_a_package_for_other_machines_is_empty(self):
+        result = self.install(
+            "kit_probe==1.0 ; sys_platform == 'win32' "
+            f"--hash=sha256:{self.sha256}\n"
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.unpacked(), ["requirements.txt"])
+
+    def test_a_package_of_another_hash(self):
+        result = self.install(f"kit_probe==1.0 --hash=sha256:{'0' * 64}\n")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("kit_probe==1.0: the wheel has none of", result.stderr)

@@ -4,6 +4,7 @@ Mistakes that only a build shows are in e2e/mistakes.
 """
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//third_party/cuda:defs.bzl", "architecture_flags")
 load("//xla_ffi:defs.bzl", "xla_ffi_library")
 
@@ -55,6 +56,19 @@ _OTHER_MISTAKES = {
         "_handlers",
         ["platform: expected one of [\"Host\", \"CUDA\", \"ROCM\"]", "got \"cpu\""],
     ),
+    "two_highways": (
+        {
+            "deps": ["//xla_ffi/core:simd"],
+            "handlers": {"target": "Symbol"},
+            "hdrs": ["another/hwy/highway.h"],
+        },
+        "",
+        [
+            "Highway's headers come from @ and @",
+            "com_google_highway",
+            "override_repo(xla_ffi_kit, com_google_highway = ...)",
+        ],
+    ),
     "two_xla": (
         {
             "deps": ["@xla_header_copy//xla/ffi/api:ffi"],
@@ -104,6 +118,10 @@ def handlers_test_suite(name):
     Args:
       name: of the test suite.
     """
+    write_file(
+        name = name + "_another_highway",
+        out = "another/hwy/highway.h",
+    )
     tests = []
     for mistake, (handlers, texts) in _MISTAKES.items():
         library = "%s_%s_library" % (name, mistake)

@@ -12,49 +12,73 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 
 
-def download(options: argparse.Namespace, folder: pathlib.Path) -> pathlib.Path:
-    """Returns the downloaded wheel; pip has checked its hash."""
-    lock = folder / "requirements.txt"
-    lock.write_text(f"{options.requirement} --hash=sha256:{options.sha256}\n")
+def pip_download(
+    lock: pathlib.Path, folder: pathlib.Path, pins: str, *options: str
+) -> list[pathlib.Path]:
+    """Returns the wheels that a lock file names; pip has checked their hashes.
+
+    Args:
+      lock: one package's lines of a lock file.
+      folder: for the wheels.
+      pins: what a wheel of another hash lacks, for the error.
+      *options: more options of pip.
+    """
     # fmt: off
     command = [
       sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
       "--disable-pip-version-check", "--require-hashes",
-      "--only-binary=:all:", "--python-version", options.python_version,
-      "--platform", options.platform, "--dest", str(folder),
-      "--requirement", str(lock),
+      "--only-binary=:all:", "--dest", str(folder),
+      "--requirement", str(lock), *options,
   ]
     # fmt: on
     result = subprocess.run(
         command, capture_output=True, text=True, check=False
     )
-    if "DO NOT MATCH THE HASHES" in result.stderr:
-        raise SystemExit(
-            f"{options.requirement}: the wheel for Python "
-            f"{options.python_version} on {options.platform} does not have the "
-            f"pinned sha256 {options.sha256}:\n{result.stderr}"
-        )
-    if "No module named pip" in result.stderr:
-        raise SystemExit(
-            f"{options.requirement}: {sys.executable} has no pip to download "
-            "it with; install pip for this Python (package python3-pip)."
-        )
     if result.returncode:
-        raise SystemExit(
-            f"{options.requirement}: pip download failed:\n{result.stderr}"
+        what = lock.read_text().split()[0]
+        raise SystemExit(f"{what}: {_reason(result.stderr, pins)}")
+    return sorted(folder.glob("*.whl"))
+
+
+def _reason(said: str, pins: str) -> str:
+    """Why pip failed."""
+    if "DO NOT MATCH THE HASHES" in said:
+        return f"the wheel {pins}:\n{said}"
+    if "No module named pip" in said:
+        return (
+            f"{sys.executable} has no pip to download it with; install pip "
+            "for this Python (package python3-pip)."
         )
-    (wheel,) = folder.glob("*.whl")
+    return f"pip download failed:\n{said}"
+
+
+def download(options: argparse.Namespace, folder: pathlib.Path) -> pathlib.Path:
+    """Returns the downloaded wheel."""
+    lock = folder / "requirements.txt"
+    lock.write_text(f"{options.requirement} --hash=sha256:{options.sha256}\n")
+    (wheel,) = pip_download(
+        lock,
+        folder,
+        f"for Python {options.python_version} on {options.platform} does not "
+        f"have the pinned sha256 {options.sha256}",
+        f"--python-version={options.python_version}",
+        f"--platform={options.platform}",
+    )
     return wheel
 
 
-def unpack(wheel: pathlib.Path, options: argparse.Namespace) -> int:
-    """Unpacks the wanted members below the current folder; returns how many."""
-    prefix = (
-        options.strip_prefix.rstrip("/") + "/" if options.strip_prefix else ""
-    )
-    wanted = [prefix + member.rstrip("/") for member in options.member]
+def unpack(
+    wheel: pathlib.Path,
+    folder: pathlib.Path,
+    strip_prefix: str = "",
+    members: Sequence[str] = (),
+) -> int:
+    """Unpacks the wanted members into the folder; returns how many."""
+    prefix = strip_prefix.rstrip("/") + "/" if strip_prefix else ""
+    wanted = [prefix + member.rstrip("/") for member in members]
     count = 0
     with zipfile.ZipFile(wheel) as archive:
         for info in archive.infolist():
@@ -66,7 +90,7 @@ def unpack(wheel: pathlib.Path, options: argparse.Namespace) -> int:
             ):
                 continue
             info.filename = name[len(prefix) :]
-            path = archive.extract(info, ".")
+            path = archive.extract(info, folder)
             # zipfile drops the mode; only whether it is a program matters.
             if info.external_attr >> 16 & stat.S_IXUSR:
                 os.chmod(path, 0o755)
@@ -92,7 +116,9 @@ def main() -> None:
     # Beside the repository and not in /tmp: the wheel may be larger than that.
     with tempfile.TemporaryDirectory(dir=".") as folder:
         wheel = options.wheel or download(options, pathlib.Path(folder))
-        if not unpack(wheel, options):
+        if not unpack(
+            wheel, pathlib.Path(), options.strip_prefix, options.member
+        ):
             raise SystemExit(
                 f"{options.requirement}: nothing below "
                 f"{options.strip_prefix!r} in the wheel"

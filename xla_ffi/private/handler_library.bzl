@@ -127,21 +127,38 @@ handler_list = rule(
     provides = [HandlersInfo],
 )
 
-def _check_one_xla(ctx):
-    """Fails where the FFI headers come from more than one repository."""
-    headers = ctx.attr.library[CcInfo].compilation_context.headers.to_list()
-    repositories = sorted({
-        "@" + header.owner.workspace_name: True
-        for header in headers
-        if header.path.endswith("xla/ffi/api/c_api.h")
-    })
-    if len(repositories) > 1:
-        fail(("%s: deps: XLA's FFI headers come from %s: take them from one, by " +
-              "depending on %s, which is a label flag") %
-             (ctx.label, " and ".join(repositories), Label("//third_party/xla:ffi_api")))
+# Two copies of such a library in one binary have functions of the same names, of
+# which the linker takes any: a header that each copy has -> what the library is,
+# and how a codebase has it once.
+_ONCE = {
+    "hwy/highway.h": (
+        "Highway's headers",
+        "take them from one, your own: declare it before " +
+        "xla_ffi_kit_repositories() in WORKSPACE, or in MODULE.bazel write " +
+        "override_repo(xla_ffi_kit, com_google_highway = ...)",
+    ),
+    "xla/ffi/api/c_api.h": (
+        "XLA's FFI headers",
+        "take them from one, by depending on %s, which is a label flag" %
+        Label("//third_party/xla:ffi_api"),
+    ),
+}
+
+def _check_once(ctx):
+    """Fails where such a library comes from more than one repository."""
+    repositories = {header: {} for header in _ONCE}
+    for file in ctx.attr.library[CcInfo].compilation_context.headers.to_list():
+        for header in _ONCE:
+            if file.path.endswith("/" + header):
+                repositories[header]["@" + file.owner.workspace_name] = True
+    for header, (what, remedy) in _ONCE.items():
+        found = sorted(repositories[header])
+        if len(found) > 1:
+            fail("%s: deps: %s come from %s: %s" %
+                 (ctx.label, what, " and ".join(found), remedy))
 
 def _handler_library_impl(ctx):
-    _check_one_xla(ctx)
+    _check_once(ctx)
     library = ctx.attr.library
     return [
         library[DefaultInfo],
