@@ -43,7 +43,7 @@ def _of(
     otherwise = "reference" if op.reference else "nothing: an error"
     target = op.handlers[platform]
     if isinstance(target, DeviceKernel):
-        return "a kernel that NVRTC compiles", target.target
+        return target.runs, target.target
     if not isinstance(target, str):
         return ("other operations",)
     if not handler_library.serves(op.libraries, platform):
