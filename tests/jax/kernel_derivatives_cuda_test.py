@@ -11,7 +11,7 @@ import xla_ffi_kit
 
 @xla_ffi_kit.elementwise(
     "mixed(x, y) * scale + factors[0] * std::pow(y, 2.5f)",
-    "kit::where(x > 0, std::max(x, y), mode == \"up\" ? x * y : -y)",
+    'kit::where(x > 0, std::max(x, y), mode == "up" ? x * y : -y)',
     before="""
     template <typename X>
     X mixed(const X& x, const X& y) {
