@@ -54,12 +54,13 @@ def test_a_derivative_compiles():
     def loss(x, y):
         return jnp.sum(f(x, y))
 
-    for dtype in ("float32", "bfloat16"):
+    for dtype, transform in (
+        ("bfloat16", lambda f: jax.grad(f, (0, 1))),
+        ("float32", jax.hessian),
+    ):
         x = jnp.ones(5, dtype)
-        gradient = jax.jit(jax.grad(loss, (0, 1)))
-        program = _lower(gradient, x, x)
-        assert program.count("@xla_ffi_kit.launch(") == 1
-        assert _lower(jax.jit(jax.hessian(loss)), x, x)
+        program = _lower(jax.jit(transform(loss)), x, x)
+        assert "@xla_ffi_kit.launch(" in program
 
 
 def _architectures(program):
