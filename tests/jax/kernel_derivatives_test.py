@@ -371,6 +371,17 @@ def test_options_that_contradict_each_other(options, said):
         elementwise("x", dtypes="f32", **options)(lambda x: x)
 
 
+def test_what_a_derivative_of_each_row_cannot_follow():
+    advanced = xla_ffi_kit.Advanced(output_layouts={0: (0, 1)})
+    said = "expected 'reference' beside output_layouts, got 'kernel'"
+    for made in (
+        elementwise("x", dtypes="f32", advanced=advanced),
+        rows("out[0] = x[0];", dtypes="f32", advanced=advanced),
+    ):
+        with pytest.raises(BuildError, match=said):
+            made(lambda x: x)
+
+
 def test_integers_have_no_derivative():
     x = jnp.arange(3)
     slope = jax.grad(

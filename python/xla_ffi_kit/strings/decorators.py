@@ -114,7 +114,7 @@ def inline(
             place=place,
         )
         find = None
-        if derivable.check(name, derivatives):
+        if derivable.check(name, derivatives, options):
             find = derivable.of_inline(source, dtypes, kernel_axes, options)
         return operation.make(
             source,
@@ -198,7 +198,7 @@ def elementwise(
         )
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
-        if derivable.check(loop.name, derivatives):
+        if derivable.check(loop.name, derivatives, options):
             find = derivative_loops.of_elements(
                 loop, expressions, places, before, before_place, dtypes
             )
@@ -303,7 +303,7 @@ def rows(
         )
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
-        if derivable.check(loop.name, derivatives):
+        if derivable.check(loop.name, derivatives, options):
             find = derivative_loops.of_rows(
                 loop, body, place, counts, shared, before, before_place, dtypes
             )

@@ -36,14 +36,17 @@ from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.source import Source
 
 
-def check(name: str, derivatives: object) -> bool:
-    """Whether they are the kernel's."""
+def check(name: str, derivatives: object, options: Options) -> bool:
+    """Whether they are the kernel's, which not every option allows."""
     if derivatives not in ("reference", "kernel"):
         raise ValueError(
             f"{name}: derivatives: expected 'reference' or 'kernel', got "
             f"{derivatives!r}"
         )
-    return derivatives == "kernel"
+    if derivatives == "reference":
+        return False
+    _check_advanced(name, options.get("advanced") or Advanced())
+    return True
 
 
 def differentiable(
@@ -97,7 +100,6 @@ def of_inline(
     if dtypes is None:
         wanted = "a function template and dtypes=, for 'kernel'"
         raise refuse(name, wanted, "a function of fixed types")
-    _check_advanced(name, options.get("advanced") or Advanced())
     counts, *_ = kernel.declared(
         name, source.operands, kernel_axes, options.get("axes")
     )
