@@ -310,7 +310,7 @@ def _hashable(op: str, name: str, value: object) -> object:
     return value
 
 
-def _scalar(op: str, name: str, dtype: _DType, value: Any) -> object:
+def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
     article = "an" if dtype.name.startswith("i") else "a"
     expected = f"{article} {dtype.name} scalar"
     if isinstance(value, bool | np.bool_):
@@ -323,20 +323,22 @@ def _scalar(op: str, name: str, dtype: _DType, value: Any) -> object:
     if dtype.kind == "b" or not isinstance(value, accepted):
         raise _mismatch(op, name, expected, value)
     if dtype.kind == "f":
-        limits: np.iinfo[Any] | np.finfo[Any] = np.finfo(dtype.name)
+        limits = np.finfo(dtype.name)
+        least, most = str(limits.min), str(limits.max)
         fits = not _overflows(dtype, value)
     else:
-        limits = np.iinfo(dtype.name)
-        fits = limits.min <= int(value) <= limits.max
+        whole = np.iinfo(dtype.name)
+        least, most = str(whole.min), str(whole.max)
+        fits = whole.min <= int(value) <= whole.max
     if not fits:
-        expected = f"{dtype.name}, {limits.min!s} to {limits.max!s}"
+        expected = f"{dtype.name}, {least} to {most}"
         raise ValueError(
             message(op, f"attribute {name}", expected, f"{value!s}")
         )
     return dtype.type(value)
 
 
-def _overflows(dtype: _DType, value: Any) -> bool:
+def _overflows(dtype: _DType, value: float) -> bool:
     """Whether a finite number is rounded to infinity; it may be infinite."""
     try:
         with np.errstate(over="ignore"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
+
+import jax
 
 
 class Differentiate(Protocol):
@@ -11,7 +13,7 @@ class Differentiate(Protocol):
 
     def jvp(
         self, active: Sequence[int], result_axes: Sequence[int], /
-    ) -> Callable[..., Any]:
+    ) -> Callable[..., jax.Array | tuple[jax.Array, ...]]:
         """The tangents of the results, linear in those of active operands.
 
         Only results that are floats have tangents.

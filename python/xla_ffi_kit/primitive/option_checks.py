@@ -62,10 +62,11 @@ def _check_functions(name: str, options: Options, advanced: Advanced) -> None:
             raise TypeError(message(name, what, expected, repr(handler)))
 
 
-def pair(name: str, vjp: Any) -> Any:
+def pair(name: str, vjp: object) -> Any:
     """The option `vjp`; TypeError if it is not a pair of functions."""
-    pair = isinstance(vjp, list | tuple) and len(vjp) == 2
-    if vjp is not None and not (pair and all(map(callable, vjp))):
+    is_pair = isinstance(vjp, list | tuple) and len(vjp) == 2
+    rules = vjp if isinstance(vjp, list | tuple) else ()
+    if vjp is not None and not (is_pair and all(map(callable, rules))):
         expected = "a pair of functions, (fwd, bwd)"
         raise TypeError(message(name, "vjp", expected, repr(vjp)))
     return vjp

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -51,7 +50,7 @@ def check(name: str, derivatives: object, options: Options) -> bool:
 
 def differentiable(
     found: tuple[Body, Function] | None,
-    decorated: Callable[..., Any],
+    decorated: Callable[..., object],
     attributes: Attributes,
     flags: Sequence[str],
     has_fallback: bool,
@@ -186,7 +185,7 @@ def _body(
 def _shapes(
     body: InlineBody,
     function: Function,
-    decorated: Callable[..., Any],
+    decorated: Callable[..., object],
     has_reference: bool,
     operands: Sequence[Typed],
     attributes: Mapping[str, object],

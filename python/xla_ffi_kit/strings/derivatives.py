@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.primitive import declare, ffi_op
 from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.primitive.ffi_op import FfiOp
@@ -344,7 +345,7 @@ def _named(
     return named
 
 
-def is_float(dtype: Any) -> bool:
+def is_float(dtype: DType) -> bool:
     """Whether arrays of a dtype have derivatives."""
     return jnp.issubdtype(jnp.dtype(dtype), np.inexact)
 
