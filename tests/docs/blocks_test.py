@@ -33,9 +33,15 @@ def normalized(text: str) -> str:
 
 RUN = "\n".join(c for s in SCRIPTS for c in commands((ROOT / s).read_text()))
 CONSUMER = ROOT / "e2e/consumer"
+OWN_XLA = ROOT / "e2e/own_xla"
 BUILT = "".join(
-    normalized((CONSUMER / file).read_text())
-    for file in ("WORKSPACE", "MODULE.bazel", "BUILD")
+    normalized((folder / file).read_text())
+    for folder, file in (
+        (CONSUMER, "WORKSPACE"),
+        (CONSUMER, "MODULE.bazel"),
+        (CONSUMER, "BUILD"),
+        (OWN_XLA, "MODULE.bazel"),
+    )
 )
 
 
