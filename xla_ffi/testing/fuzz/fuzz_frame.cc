@@ -109,12 +109,18 @@ void FuzzFrame::ChooseStage() {
 
 void FuzzFrame::Fit(uint8_t kind, const HandlerHook& hook) {
   const XlaFfiKit_Signature& signature = *handler_->signature;
+  constexpr uint8_t kEmptySize = 248, kLargeSize = 252;
   const uint8_t size = choices_.Byte();
-  frame_ = size >= 252 ? FitLarge(signature, choices_, kLarge, kForms[size % 3])
-           : size >= 248 ? FitEmpty(signature, choices_)
-                         : testing::Fit(signature, choices_);
-  // Some of those that fit the signature alone, too.
-  if (hook.fit != nullptr && kind % 8 != 7) hook.fit(frame_, choices_);
+  frame_ = size >= kLargeSize
+               ? FitLarge(signature, choices_, kLarge, kForms[size % 3])
+           : size >= kEmptySize ? FitEmpty(signature, choices_)
+                                : testing::Fit(signature, choices_);
+  // Some of those that fit the signature alone, too, but no large ones: a
+  // window as large as the images that it is moved over takes hours.
+  const bool is_large = size >= kLargeSize;
+  if (hook.fit != nullptr && (is_large || kind % 8 != 7)) {
+    hook.fit(frame_, choices_);
+  }
   if (kind < kMistaken) return;
   if (kind < kChanged) {
     std::vector<Mistake> mistakes = Mistakes(signature, frame_);
