@@ -1,4 +1,4 @@
-"""accelerate: no call where XLA makes one function of a loop, unless it pays."""
+"""accelerate: no call in a loop that is one function, unless it pays."""
 
 import jax
 import jax.numpy as jnp

@@ -53,7 +53,9 @@ class _Value:
     @classmethod
     def of(cls, aval: object, made_by: str = "") -> _Value:
         """A value of a type; a token, say, has no bytes."""
-        if not isinstance(aval, ShapedArray) or not extend.is_static(aval.shape):
+        if not isinstance(aval, ShapedArray) or not extend.is_static(
+            aval.shape
+        ):
             return cls(0, made_by)
         return cls(aval.size * aval.dtype.itemsize, made_by)
 
