@@ -112,6 +112,14 @@ def _pull(*values):
             "cpu              the handler missing that is registered",
         ),
         (
+            {"aliases": {"x": 0}},
+            "in place         result 0 in the memory of x, or of a copy",
+        ),
+        (
+            {"advanced": Advanced(has_side_effect=True)},
+            "side effect      the call stays, and is not repeated",
+        ),
+        (
             {},
             "cpu              the reference, as no target 'copy' is registered",
         ),

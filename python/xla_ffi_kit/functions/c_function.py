@@ -30,6 +30,7 @@ class FunctionKernel(DeviceKernel):
     Attributes:
       name: the name of the operation.
       function: what the handler knows the function by.
+      told: the function's own name, and its library if that is known.
       declaration: the function, for errors.
       dtypes: the types of the results.
       library: the library of the handler.
@@ -40,6 +41,7 @@ class FunctionKernel(DeviceKernel):
 
     name: str
     function: str
+    told: str
     declaration: Declaration
     dtypes: tuple[str, ...]
     library: HandlerLibrary | None = function_table.LIBRARY
@@ -59,6 +61,10 @@ class FunctionKernel(DeviceKernel):
     def by(self, target: str) -> FunctionKernel:
         """Returns the same for another handler, which is registered."""
         return dataclasses.replace(self, target=target, library=None)
+
+    def explain(self) -> str:
+        """The function, and the handler that calls it."""
+        return f"{self.told}, {self.declaration}, by {super().explain()}"
 
 
 def _dtype(x: Typed) -> str:
@@ -156,6 +162,7 @@ def c_function(
     kernel = FunctionKernel(
         name=own,
         function=target,
+        told=found.explain(),
         declaration=declared,
         dtypes=tuple(a.dtype.name for a in laid_out.results),
     )
