@@ -148,7 +148,6 @@ def xla_ffi_kit_repositories():
         cuda_repository()
     if not native.existing_rule("xla_ffi_kit_cc"):
         cc_repository()
-        native.register_toolchains(str(Label("//third_party/cc:all")))
     if not native.existing_rule("xla_ffi_kit_python_headers"):
         python_headers_repository()
     if not native.existing_rule("pybind11"):

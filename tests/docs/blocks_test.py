@@ -37,11 +37,13 @@ OWN_XLA = ROOT / "e2e/own_xla"
 BUILT = "".join(
     normalized((folder / file).read_text())
     for folder, file in (
-        (CONSUMER, "WORKSPACE"),
         (CONSUMER, "MODULE.bazel"),
         (CONSUMER, "BUILD"),
         (OWN_XLA, "MODULE.bazel"),
+        (OWN_XLA, "WORKSPACE"),
     )
+) + normalized(
+    (ROOT / "WORKSPACE").read_text().replace('"//', '"@xla_ffi_kit//')
 )
 
 
@@ -79,7 +81,8 @@ def not_checked(block: Block) -> list[str]:
     if block.language == "sh":
         return [c for c in commands(block.text) if c not in RUN]
     if block.language == "bazelrc":
-        own = (CONSUMER / ".bazelrc").read_text().splitlines()
+        own = (OWN_XLA / ".bazelrc").read_text().splitlines()
+        own += [line.replace(":workspace ", " ") for line in own]
         return [line for line in block.text.splitlines() if line not in own]
     if block.language == "starlark":
         # Where the kit is differs.
