@@ -134,8 +134,7 @@ more than the wheel's tag promises.""",
         ),
         "classifiers": attr.string_list(doc = "Trove classifiers."),
         "description": attr.label(
-            doc = "Markdown: the project's page. Of a link to a file of the " +
-                  "repository, the text stays.",
+            doc = "Markdown: the project's page; of links into the repository, the text stays.",
             allow_single_file = [".md"],
             mandatory = True,
         ),
