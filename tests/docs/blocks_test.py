@@ -42,8 +42,6 @@ BUILT = "".join(
         (OWN_XLA, "MODULE.bazel"),
         (OWN_XLA, "WORKSPACE"),
     )
-) + normalized(
-    (ROOT / "WORKSPACE").read_text().replace('"//', '"@xla_ffi_kit//')
 )
 
 
