@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "xla_ffi/inline/lanes.h"
-#include "xla_ffi/inline/lanes_math.h"  // IWYU pragma: export
+#include "xla_ffi/inline/lanes_functions.h"  // IWYU pragma: export
 #include "xla_ffi/inline/parameters.h"
 #include "xla_ffi/inline/rows.h"
 
