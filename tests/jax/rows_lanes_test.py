@@ -201,7 +201,7 @@ def test_errors_of_functions(dtype):
 
 
 def test_special_values():
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 1e5, -1e5, 88.8]
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, 1e5, -1e5, 88.8]
     x = np.repeat(np.float32(special)[:, None], len(_FUNCTIONS), 1)
     got = functions(x)
     for i, (name, (_, want, _, _)) in enumerate(_FUNCTIONS.items()):

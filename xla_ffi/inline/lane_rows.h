@@ -167,6 +167,15 @@ struct Element : L {
   L* to_;
 };
 
+template <typename L>
+KIT_INLINE L max(const Element<L>& a, const Element<L>& b) {
+  return max(static_cast<const L&>(a), static_cast<const L&>(b));
+}
+template <typename L>
+KIT_INLINE L min(const Element<L>& a, const Element<L>& b) {
+  return min(static_cast<const L&>(a), static_cast<const L&>(b));
+}
+
 // The part of one array that the rows of a group own. T is const for operands.
 // A row that is too long for one window is seen through many smaller ones.
 template <typename T>
@@ -337,5 +346,10 @@ struct Traits<LaneRow<T>> {
 };
 }  // namespace for_each_internal
 }  // namespace kit
+
+namespace std {
+using kit::max;  // those above, too
+using kit::min;
+}  // namespace std
 
 #endif  // XLA_FFI_INLINE_LANE_ROWS_H_

@@ -204,7 +204,20 @@ KIT_OF_TWO(atan2, return EachLane<F>([](F c, F d) { return std::atan2(c, d); }, 
 KIT_OF_TWO(hypot, return EachLane<F>([](F c, F d) { return std::hypot(c, d); }, a, b);)
 KIT_OF_TWO(fmod, return EachLane<F>([](F c, F d) { return std::fmod(c, d); }, a, b);)
 #undef KIT_OF_TWO
+template <typename F>
+KIT_INLINE Lanes<F> fma(const Lanes<F>& a, const Lanes<F>& b,
+                        const Lanes<F>& c) {
+  return EachLane<F>([](F x, F y, F z) { return std::fma(x, y, z); }, a, b, c);
+}
 // std::max and std::min of equal types.
+template <typename H>
+KIT_INLINE HalfLanes<H> max(const HalfLanes<H>& a, const HalfLanes<H>& b) {
+  return Select<float>(a < b, b, a);
+}
+template <typename H>
+KIT_INLINE HalfLanes<H> min(const HalfLanes<H>& a, const HalfLanes<H>& b) {
+  return Select<float>(b < a, b, a);
+}
 template <typename F>
 KIT_INLINE Lanes<F> max(const Lanes<F>& a, const Lanes<F>& b) {
   return Select(a < b, b, a);
@@ -221,7 +234,7 @@ namespace std {
 using kit::abs, kit::acos, kit::acosh, kit::asin, kit::asinh, kit::atan,
     kit::atan2, kit::atanh, kit::cbrt, kit::ceil, kit::copysign, kit::cos,
     kit::cosh, kit::erf, kit::erfc, kit::exp, kit::exp2, kit::expm1, kit::fabs,
-    kit::floor, kit::fmax, kit::fmin, kit::fmod, kit::hypot, kit::isfinite,
+    kit::floor, kit::fma, kit::fmax, kit::fmin, kit::fmod, kit::hypot, kit::isfinite,
     kit::isinf, kit::isnan, kit::lgamma, kit::log, kit::log10, kit::log1p,
     kit::log2, kit::max, kit::min, kit::nearbyint, kit::pow, kit::rint,
     kit::round, kit::signbit, kit::sin, kit::sinh, kit::sqrt, kit::tan,

@@ -236,7 +236,7 @@ KIT_INLINE Lanes<F> tanh(const Lanes<F>& x) {
   }
   const Lanes<F> far =
       Lanes<F>(1) - Lanes<F>(2) / (exp(size + size) + Lanes<F>(1));
-  return Select(size < F(0.625), near * (z * x) + x, copysign(far, x));
+  return copysign(Select(size < F(0.625), near * (z * size) + size, far), x);
 }
 
 template <typename F>

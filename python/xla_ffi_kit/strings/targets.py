@@ -75,8 +75,11 @@ class RenamedLibrary(HandlerLibrary):
         if first is None:
             return self._how
         counts = ctypes.pointer(first)  # of each instance, and 0
-        each = {n for n in itertools.takewhile(bool, counts) if n > 1}
-        lanes = f"in lanes of {' or '.join(map(str, sorted(each)))} rows"
+        each = sorted({*itertools.takewhile(bool, counts)})
+        told = " or ".join(str(count) for count in each if count > 1)
+        lanes = f"in lanes of {told} rows"
+        if 1 in each:
+            lanes += f", integers {ROW_BY_ROW},"
         return self._how.replace(ROW_BY_ROW, lanes)
 
     @functools.cached_property
