@@ -167,17 +167,18 @@ struct Element : L {
   L* to_;
 };
 
-template <typename L>
+template <int kNone = 0, typename L>
 KIT_INLINE L max(const Element<L>& a, const Element<L>& b) {
   return max(static_cast<const L&>(a), static_cast<const L&>(b));
 }
-template <typename L>
+template <int kNone = 0, typename L>
 KIT_INLINE L min(const Element<L>& a, const Element<L>& b) {
   return min(static_cast<const L&>(a), static_cast<const L&>(b));
 }
 
 // The part of one array that the rows of a group own. T is const for operands.
-// A row that is too long for one window is seen through many smaller ones.
+// It is seen through windows that the first-level cache holds: two of them while
+// the row is read or written once from end to end, more if one is needed again.
 template <typename T>
 class LaneRow {
   using E = std::remove_const_t<T>;
@@ -194,40 +195,25 @@ class LaneRow {
       : data_(buffer.data()),
         rows_(rows),
         size_(buffer.size() / rows),
-        keeps_(keeps) {
-    is_whole_ = size_ <= kWhole;
-    const int64_t most = is_whole_ ? size_ : kWindows * kWindow;
-    memory_ = static_cast<L*>(
-        operator new(most * sizeof(L) + 1, std::align_val_t{kAlign}));
-  }
-  ~LaneRow() { operator delete(memory_, std::align_val_t{kAlign}); }
-  LaneRow(const LaneRow&) = delete;
-  LaneRow& operator=(const LaneRow&) = delete;
+        keeps_(keeps),
+        windows_(size_ / kWindow + 1),
+        most_(windows_ < kMost ? windows_ : kMost),
+        memory_(most_ * kWindow * sizeof(L) + windows_ * sizeof(int16_t)),
+        slots_(reinterpret_cast<int16_t*>(At(most_))) {}
 
   // Goes to a group of rows.
   void Begin(int64_t group) {
-    const int64_t first = group * L::kCount;
+    const int64_t first = group * L::kCount, left = rows_ - first;
     row_ = data_ + first * size_;
-    const int64_t left = rows_ - first;
     count_ = static_cast<int>(left < L::kCount ? left : L::kCount);
-    low_ = high_ = 0;
-    size_here_ = 0;
-    clock_ = 0;
-    for (int w = 0; w < kWindows; ++w) {
-      begins_[w] = kNone;
-      used_[w] = 0;
-    }
-    if (!is_whole_) return;
-    begins_[0] = begin_ = 0;
-    here_ = memory_;
-    size_here_ = size_;
-    if (!kIsResult || keeps_) Read(0);
+    for (int64_t w = 0; w < windows_; ++w) slots_[w] = kNew;
+    used_ = next_ = 0;
+    limit_ = 2 < most_ ? 2 : most_;
+    begin_ = size_here_ = 0;
   }
   // Writes what is left to write of the group's rows.
   void End() {
-    if constexpr (kIsResult) {
-      for (int w = 0; w < kWindows; ++w) Write(w);
-    }
+    for (int64_t slot = 0; slot < used_; ++slot) Write(slot);
   }
 
   int64_t size() const { return size_; }
@@ -263,68 +249,79 @@ class LaneRow {
   Iterator end() const { return {this, size_}; }
 
  private:
-  static constexpr size_t kAlign = 64;
-  // A row of up to kWhole elements is one window, in the second-level cache.
-  static constexpr int64_t kWhole = (256 << 10) / sizeof(L);
-  static constexpr int64_t kWindow = (8 << 10) / sizeof(L);
-  static constexpr int kWindows = 16;
-  static constexpr int64_t kNone = INT64_MIN;
+  static constexpr int64_t kWindow = (4 << 10) / sizeof(L), kMost = 64;
+  static constexpr int16_t kNew = -1, kLeft = -2;  // where it has no slot
 
-  int64_t Clamped(int64_t i) const { return i < 0 ? 0 : i < size_ ? i : size_; }
-  int64_t SizeOf(int w) const {
-    return is_whole_ ? size_ : Clamped(begins_[w] + kWindow) - begins_[w];
+  L* At(int64_t slot) const {
+    return static_cast<L*>(memory_.data) + slot * kWindow;
   }
-  F* Memory(int w) const {
-    return reinterpret_cast<F*>(memory_ + w * kWindow);
+  int64_t SizeOf(int64_t window) const {
+    const int64_t left = size_ - window * kWindow;
+    return left < kWindow ? left : kWindow;
   }
-  void Read(int w) const {
-    lanes_internal::Gather(row_ + begins_[w], size_, count_, SizeOf(w),
-                           Memory(w));
+  void Read(int64_t slot) const {
+    const int64_t w = window_of_[slot];
+    lanes_internal::Gather(row_ + w * kWindow, size_, count_, SizeOf(w),
+                           reinterpret_cast<F*>(At(slot)));
   }
-  void Write(int w) const {
-    if (begins_[w] == kNone) return;
+  void Write([[maybe_unused]] int64_t slot) const {
     if constexpr (kIsResult) {
-      lanes_internal::Scatter(Memory(w), SizeOf(w), row_ + begins_[w], size_,
-                              count_);
+      const int64_t w = window_of_[slot];
+      lanes_internal::Scatter(reinterpret_cast<const F*>(At(slot)), SizeOf(w),
+                              row_ + w * kWindow, size_, count_);
     }
   }
 
-  // Finds the window of element `i`, or lets it take the place of the one that
-  // was not used for the longest time.
+  // Goes to the window of element `i`; it may take the place of another one.
   __attribute__((noinline, cold)) void Move(int64_t i) const {
-    if (is_whole_) return;  // no element of the row
-    const int64_t begin = Clamped(i) / kWindow * kWindow;
-    int w = 0, oldest = 0;
-    for (; w < kWindows && begins_[w] != begin; ++w) {
-      if (used_[w] < used_[oldest]) oldest = w;
+    const int64_t w = i < 0 ? 0 : i < size_ ? i / kWindow : windows_ - 1;
+    int64_t slot = slots_[w];
+    if (slot < 0) {
+      const bool was_there = slot == kLeft;
+      if (was_there) limit_ = 2 * limit_ < most_ ? 2 * limit_ : most_;
+      if (used_ < limit_) {
+        slot = used_++;
+      } else {
+        if (At(next_) == here_) next_ = (next_ + 1) % used_;
+        slot = next_;
+        next_ = (next_ + 1) % used_;
+        Write(slot);
+        slots_[window_of_[slot]] = kLeft;
+      }
+      slots_[w] = static_cast<int16_t>(slot);
+      window_of_[slot] = w;
+      // What nobody has written yet need not be read.
+      if (!kIsResult || keeps_ || was_there) Read(slot);
     }
-    if (w == kWindows) {
-      w = oldest;
-      Write(w);
-      begins_[w] = begin;
-      // What was never there need not be read.
-      const bool is_new = begin + kWindow <= low_ || begin >= high_;
-      if (!kIsResult || keeps_ || !is_new) Read(w);
-      if (low_ == high_) low_ = high_ = begin;
-      if (begin < low_) low_ = begin;
-      if (begin + kWindow > high_) high_ = begin + kWindow;
-    }
-    used_[w] = ++clock_;
-    begin_ = begin;
-    here_ = memory_ + w * kWindow;
+    here_ = At(slot);
+    begin_ = w * kWindow;
     size_here_ = kWindow;
   }
 
-  T* data_;
-  int64_t rows_, size_;
-  bool keeps_, is_whole_;
-  L* memory_;
+  struct Memory {
+    explicit Memory(size_t size)
+        : data(operator new(size, std::align_val_t{64})) {}
+    ~Memory() { operator delete(data, std::align_val_t{64}); }
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+    void* const data;
+  };
+
+  T* const data_;
+  const int64_t rows_, size_;
+  const bool keeps_;
+  // The windows of a row, and the most that there may be at a time.
+  const int64_t windows_, most_;
+  const Memory memory_;
+  int16_t* const slots_;  // of each window
   T* row_ = nullptr;
   int count_ = 0;
+  // The window of the last element.
   mutable L* here_ = nullptr;
   mutable int64_t begin_ = 0, size_here_ = 0;
-  mutable int64_t low_ = 0, high_ = 0, clock_ = 0;
-  mutable int64_t begins_[kWindows], used_[kWindows];
+  // The slots that are used, that may be, and the next one to be used again.
+  mutable int64_t used_ = 0, limit_ = 0, next_ = 0;
+  mutable int64_t window_of_[kMost];
 };
 
 // Whether a result may be where an operand is.

@@ -49,11 +49,8 @@ struct VectorOf<double> {
   typedef int64_t ints __attribute__((vector_size(kVectorBytes)));
 };
 
-// Vectors of a lane type: two hide some of the latency of one.
-#ifndef KIT_LANE_PARTS
-#define KIT_LANE_PARTS (kVectorBytes == 64 ? 1 : 2)
-#endif
-inline constexpr int kParts = KIT_LANE_PARTS;
+// How many of them a lane type has, for at least 4 numbers.
+inline constexpr int kParts = kVectorBytes == 16 ? 2 : 1;
 
 #define KIT_EACH_PART(...) \
   for (int p = 0; p < kParts; ++p) { \

@@ -209,20 +209,21 @@ KIT_INLINE Lanes<F> fma(const Lanes<F>& a, const Lanes<F>& b,
                         const Lanes<F>& c) {
   return EachLane<F>([](F x, F y, F z) { return std::fma(x, y, z); }, a, b, c);
 }
-// std::max and std::min of equal types.
-template <typename H>
+// std::max and std::min of equal types. (An author's std::max<size_t>(a, b) does
+// not name a type for kNone, and so means none of these.)
+template <int kNone = 0, typename H>
 KIT_INLINE HalfLanes<H> max(const HalfLanes<H>& a, const HalfLanes<H>& b) {
   return Select<float>(a < b, b, a);
 }
-template <typename H>
+template <int kNone = 0, typename H>
 KIT_INLINE HalfLanes<H> min(const HalfLanes<H>& a, const HalfLanes<H>& b) {
   return Select<float>(b < a, b, a);
 }
-template <typename F>
+template <int kNone = 0, typename F>
 KIT_INLINE Lanes<F> max(const Lanes<F>& a, const Lanes<F>& b) {
   return Select(a < b, b, a);
 }
-template <typename F>
+template <int kNone = 0, typename F>
 KIT_INLINE Lanes<F> min(const Lanes<F>& a, const Lanes<F>& b) {
   return Select(b < a, b, a);
 }
