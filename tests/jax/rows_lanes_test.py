@@ -38,6 +38,9 @@ _OPTIONS = {
 }
 
 
+_SHAPE = {"dtypes": "f32", "has_reference": False}
+
+
 def _shapes(x, w, shift, *, a=0.25):
     return (
         jax.ShapeDtypeStruct(x.shape, x.dtype),
@@ -143,6 +146,28 @@ def test_any_order_of_elements():
         _close(jumps(x), plain(x), 1e-6)
 
 
+def test_a_result_in_the_memory_of_its_operand():
+    def running(x):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    # Each element is written after its last use, some long before others.
+    code = """
+    const int64_t n = x.size(), half = n / 2;
+    A sum = 0;
+    for (int64_t i = n - 1; i >= half; --i) out[i] = sum += x[i];
+    for (int64_t i = 0; i < half; ++i) out[i] = x[i] + out[half + i];
+    """
+    op = xla_ffi_kit.rows(code, aliases={"x": "out"}, **_SHAPE)(running)
+    assert "in lanes of" in _rows(op)
+    x = np.asarray(_operands(11, 1001, "float32")[0])
+    half = 500
+    want = x.copy()
+    want[:, half:] = np.cumsum(x[:, :half - 1:-1], -1)[:, ::-1]
+    want[:, :half] += want[:, half : 2 * half]
+    in_place = jax.jit(lambda x: op(x * 2), donate_argnums=0)
+    np.testing.assert_allclose(in_place(x / 2), want, rtol=1e-3, atol=1e-3)
+
+
 _FUNCTIONS = {
     "exp": ("std::exp(v)", np.exp, (-87, 88), 2),
     "exp2": ("std::exp2(v)", np.exp2, (-125, 127), 2),
@@ -213,7 +238,6 @@ def test_special_values():
         )
 
 
-_SHAPE = {"dtypes": "f32", "has_reference": False}
 _NOT_IN_LANES = {
     "A best = x[0];\nif (x[1] > best) best = x[1];\nout[0] = best;": (
         "line 2, `if (x[1] > best) best = x[1];`, branches on data"

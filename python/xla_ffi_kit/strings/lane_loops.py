@@ -64,7 +64,8 @@ def _export(declaration: str, value: str) -> str:
 def _why(error: str, body: str, place: Place) -> str:
     """What keeps a string out of lanes, from the compiler's error."""
     said = _MESSAGE.search(error)
-    reason = f"does not compile for lanes: {said[1].strip() if said else error}"
+    message = said[1].strip() if said else error.split("does not compile: ")[-1]
+    reason = f"does not compile for lanes: {message}"
     if "Mask" in error and "bool" in error:
         reason = "branches on data"
     found = re.search(rf"{re.escape(place.file)}:(\d+)\b", error)
