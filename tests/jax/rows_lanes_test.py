@@ -50,7 +50,12 @@ def _shapes(x, w, shift, *, a=0.25):
 
 in_lanes = xla_ffi_kit.rows(_FILTER, **_OPTIONS)(_shapes)
 one_by_one = xla_ffi_kit.rows(_FILTER, lanes=False, **_OPTIONS)(_shapes)
-_TOLERANCE = {"float32": 2e-6, "float64": 1e-14, "bfloat16": 8e-3, "float16": 1e-3}
+_TOLERANCE = {
+    "float32": 2e-6,
+    "float64": 1e-14,
+    "bfloat16": 8e-3,
+    "float16": 1e-3,
+}
 
 
 def _operands(rows, n, dtype, seed=0):
@@ -162,7 +167,7 @@ def test_a_result_in_the_memory_of_its_operand():
     x = np.asarray(_operands(11, 1001, "float32")[0])
     half = 500
     want = x.copy()
-    want[:, half:] = np.cumsum(x[:, :half - 1:-1], -1)[:, ::-1]
+    want[:, half:] = np.cumsum(x[:, : half - 1 : -1], -1)[:, ::-1]
     want[:, :half] += want[:, half : 2 * half]
     in_place = jax.jit(lambda x: op(x * 2), donate_argnums=0)
     np.testing.assert_allclose(in_place(x / 2), want, rtol=1e-3, atol=1e-3)
@@ -215,8 +220,11 @@ functions = xla_ffi_kit.rows(
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_errors_of_functions(dtype):
     assert "in lanes of" in _rows(functions)
-    x = np.linspace([r[2][0] for r in _FUNCTIONS.values()],
-                    [r[2][1] for r in _FUNCTIONS.values()], 4001)
+    x = np.linspace(
+        [r[2][0] for r in _FUNCTIONS.values()],
+        [r[2][1] for r in _FUNCTIONS.values()],
+        4001,
+    )
     x = x.astype(dtype)
     got = functions(x)
     for i, (name, (_, want, _, ulps)) in enumerate(_FUNCTIONS.items()):

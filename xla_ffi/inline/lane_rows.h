@@ -150,9 +150,9 @@ struct Element : L {
   KIT_INLINE L operator=(const Element& x) && {
     return *to_ = static_cast<const L&>(x);
   }
-#define KIT_ELEMENT_ASSIGNMENT(op)               \
-  template <typename X>                          \
-  KIT_INLINE L operator op##=(const X& x) && {   \
+#define KIT_ELEMENT_ASSIGNMENT(op)                   \
+  template <typename X>                              \
+  KIT_INLINE L operator op## = (const X& x) && {     \
     return *to_ = static_cast<const L&>(*this) op x; \
   }
   KIT_ELEMENT_ASSIGNMENT(+)
@@ -177,8 +177,9 @@ KIT_INLINE L min(const Element<L>& a, const Element<L>& b) {
 }
 
 // The part of one array that the rows of a group own. T is const for operands.
-// It is seen through windows that the first-level cache holds: two of them while
-// the row is read or written once from end to end, more if one is needed again.
+// It is seen through windows that the first-level cache holds: two of them
+// while the row is read or written once from end to end, more if one is needed
+// again.
 template <typename T>
 class LaneRow {
   using E = std::remove_const_t<T>;

@@ -52,7 +52,7 @@ struct VectorOf<double> {
 // How many of them a lane type has, for at least 4 numbers.
 inline constexpr int kParts = kVectorBytes == 16 ? 2 : 1;
 
-#define KIT_EACH_PART(...) \
+#define KIT_EACH_PART(...)           \
   for (int p = 0; p < kParts; ++p) { \
     __VA_ARGS__;                     \
   }
@@ -90,15 +90,15 @@ struct Lanes {
   KIT_INLINE F& at(int i) { return reinterpret_cast<F*>(v)[i]; }
   KIT_INLINE F at(int i) const { return v[i / kInVector][i % kInVector]; }
 
-#define KIT_LANES_OPERATOR(op)                                         \
+#define KIT_LANES_OPERATOR(op)                                          \
   KIT_INLINE friend Lanes operator op(const Lanes& a, const Lanes& b) { \
-    KIT_FUSES                                                          \
-    Lanes c;                                                           \
-    KIT_EACH_PART(c.v[p] = a.v[p] op b.v[p])                           \
-    return c;                                                          \
-  }                                                                    \
-  KIT_INLINE Lanes& operator op##=(const Lanes& b) {                   \
-    return *this = *this op b;                                         \
+    KIT_FUSES                                                           \
+    Lanes c;                                                            \
+    KIT_EACH_PART(c.v[p] = a.v[p] op b.v[p])                            \
+    return c;                                                           \
+  }                                                                     \
+  KIT_INLINE Lanes& operator op## = (const Lanes& b) {                  \
+    return *this = *this op b;                                          \
   }
   KIT_LANES_OPERATOR(+)
   KIT_LANES_OPERATOR(-)
@@ -131,29 +131,29 @@ struct Lanes {
   Vector v[kParts];
 };
 
-#define KIT_MASKS_OPERATOR(op, as)                                      \
-  template <typename F>                                                 \
-  KIT_INLINE Mask<F> operator op(const Mask<F>& a, const Mask<F>& b) {  \
-    Mask<F> c;                                                          \
-    KIT_EACH_PART(c.m[p] = a.m[p] as b.m[p])                            \
-    return c;                                                           \
-  }                                                                     \
-  template <typename F>                                                 \
-  KIT_INLINE Mask<F> operator op(const Mask<F>& a, bool b) {            \
-    Mask<F> c;                                                          \
-    KIT_EACH_PART(c.m[p] = a.m[p] as(typename Mask<F>::Vector{} - b))   \
-    return c;                                                           \
-  }                                                                     \
-  template <typename F>                                                 \
-  KIT_INLINE Mask<F> operator op(bool a, const Mask<F>& b) {            \
-    return b op a;                                                      \
+#define KIT_MASKS_OPERATOR(op, as)                                     \
+  template <typename F>                                                \
+  KIT_INLINE Mask<F> operator op(const Mask<F>& a, const Mask<F>& b) { \
+    Mask<F> c;                                                         \
+    KIT_EACH_PART(c.m[p] = a.m[p] as b.m[p])                           \
+    return c;                                                          \
+  }                                                                    \
+  template <typename F>                                                \
+  KIT_INLINE Mask<F> operator op(const Mask<F>& a, bool b) {           \
+    Mask<F> c;                                                         \
+    KIT_EACH_PART(c.m[p] = a.m[p] as(typename Mask<F>::Vector{} - b))  \
+    return c;                                                          \
+  }                                                                    \
+  template <typename F>                                                \
+  KIT_INLINE Mask<F> operator op(bool a, const Mask<F>& b) {           \
+    return b op a;                                                     \
   }
 KIT_MASKS_OPERATOR(&&, &)
 KIT_MASKS_OPERATOR(||, |)
 KIT_MASKS_OPERATOR(&, &)
 KIT_MASKS_OPERATOR(|, |)
-KIT_MASKS_OPERATOR(==, == )
-KIT_MASKS_OPERATOR(!=, != )
+KIT_MASKS_OPERATOR(==, ==)
+KIT_MASKS_OPERATOR(!=, !=)
 #undef KIT_MASKS_OPERATOR
 template <typename F>
 KIT_INLINE Mask<F> operator!(const Mask<F>& a) {

@@ -1,5 +1,5 @@
-// The other functions of lanes: as vector code, or of the C library for one lane
-// after the other; and all of them as std::exp(x) and the like.
+// The other functions of lanes: as vector code, or of the C library for one
+// lane after the other; and all of them as std::exp(x) and the like.
 
 #ifndef XLA_FFI_INLINE_LANES_FUNCTIONS_H_
 #define XLA_FFI_INLINE_LANES_FUNCTIONS_H_
@@ -185,32 +185,35 @@ KIT_INLINE Lanes<F> fabs(const Lanes<F>& x) {
 }
 
 // A function of lanes, or of lanes and constants.
-#define KIT_OF_TWO(name, ...)                                               \
-  template <typename F>                                                     \
-  KIT_INLINE Lanes<F> Two_##name(const Lanes<F>& a, const Lanes<F>& b) {    \
-    __VA_ARGS__                                                             \
-  }                                                                         \
-  template <typename X, typename Y,                                         \
-            std::enable_if_t<kIsLanes<X> || kIsLanes<Y>, int> = 0>          \
-  KIT_INLINE auto name(const X& x, const Y& y) {                            \
-    using F = decltype(FloatOf(                                             \
-        static_cast<std::conditional_t<kIsLanes<X>, X, Y>*>(nullptr)));     \
-    return Two_##name<F>(x, y);                                             \
+#define KIT_OF_TWO(name, ...)                                            \
+  template <typename F>                                                  \
+  KIT_INLINE Lanes<F> Two_##name(const Lanes<F>& a, const Lanes<F>& b) { \
+    __VA_ARGS__                                                          \
+  }                                                                      \
+  template <typename X, typename Y,                                      \
+            std::enable_if_t<kIsLanes<X> || kIsLanes<Y>, int> = 0>       \
+  KIT_INLINE auto name(const X& x, const Y& y) {                         \
+    using F = decltype(FloatOf(                                          \
+        static_cast<std::conditional_t<kIsLanes<X>, X, Y>*>(nullptr)));  \
+    return Two_##name<F>(x, y);                                          \
   }
 KIT_OF_TWO(pow, return Power(a, b);)
 KIT_OF_TWO(fmax, return Select(a < b || a != a, b, a);)
 KIT_OF_TWO(fmin, return Select(b < a || a != a, b, a);)
-KIT_OF_TWO(atan2, return EachLane<F>([](F c, F d) { return std::atan2(c, d); }, a, b);)
-KIT_OF_TWO(hypot, return EachLane<F>([](F c, F d) { return std::hypot(c, d); }, a, b);)
-KIT_OF_TWO(fmod, return EachLane<F>([](F c, F d) { return std::fmod(c, d); }, a, b);)
+KIT_OF_TWO(atan2,
+           return EachLane<F>([](F c, F d) { return std::atan2(c, d); }, a, b);)
+KIT_OF_TWO(hypot,
+           return EachLane<F>([](F c, F d) { return std::hypot(c, d); }, a, b);)
+KIT_OF_TWO(fmod,
+           return EachLane<F>([](F c, F d) { return std::fmod(c, d); }, a, b);)
 #undef KIT_OF_TWO
 template <typename F>
 KIT_INLINE Lanes<F> fma(const Lanes<F>& a, const Lanes<F>& b,
                         const Lanes<F>& c) {
   return EachLane<F>([](F x, F y, F z) { return std::fma(x, y, z); }, a, b, c);
 }
-// std::max and std::min of equal types. (An author's std::max<size_t>(a, b) does
-// not name a type for kNone, and so means none of these.)
+// std::max and std::min of equal types. (An author's std::max<size_t>(a, b)
+// does not name a type for kNone, and so means none of these.)
 template <int kNone = 0, typename H>
 KIT_INLINE HalfLanes<H> max(const HalfLanes<H>& a, const HalfLanes<H>& b) {
   return Select<float>(a < b, b, a);
@@ -235,11 +238,11 @@ namespace std {
 using kit::abs, kit::acos, kit::acosh, kit::asin, kit::asinh, kit::atan,
     kit::atan2, kit::atanh, kit::cbrt, kit::ceil, kit::copysign, kit::cos,
     kit::cosh, kit::erf, kit::erfc, kit::exp, kit::exp2, kit::expm1, kit::fabs,
-    kit::floor, kit::fma, kit::fmax, kit::fmin, kit::fmod, kit::hypot, kit::isfinite,
-    kit::isinf, kit::isnan, kit::lgamma, kit::log, kit::log10, kit::log1p,
-    kit::log2, kit::max, kit::min, kit::nearbyint, kit::pow, kit::rint,
-    kit::round, kit::signbit, kit::sin, kit::sinh, kit::sqrt, kit::tan,
-    kit::tanh, kit::tgamma, kit::trunc;
+    kit::floor, kit::fma, kit::fmax, kit::fmin, kit::fmod, kit::hypot,
+    kit::isfinite, kit::isinf, kit::isnan, kit::lgamma, kit::log, kit::log10,
+    kit::log1p, kit::log2, kit::max, kit::min, kit::nearbyint, kit::pow,
+    kit::rint, kit::round, kit::signbit, kit::sin, kit::sinh, kit::sqrt,
+    kit::tan, kit::tanh, kit::tgamma, kit::trunc;
 }  // namespace std
 
 #endif  // XLA_FFI_INLINE_LANES_FUNCTIONS_H_

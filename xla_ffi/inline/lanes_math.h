@@ -92,8 +92,10 @@ inline constexpr F kLog2E = F(1.44269504088896340736);
 // Where e^x is neither 0 nor infinite, with some room.
 template <typename F>
 KIT_INLINE Lanes<F> Bounded(const Lanes<F>& x) {
-  constexpr F kMost = kIsDouble<F> ? 711 : 90, kLeast = kIsDouble<F> ? -746 : -105;
-  return Select(x > kMost, Lanes<F>(kMost), Select(x < kLeast, Lanes<F>(kLeast), x));
+  constexpr F kMost = kIsDouble<F> ? 711 : 90,
+              kLeast = kIsDouble<F> ? -746 : -105;
+  return Select(x > kMost, Lanes<F>(kMost),
+                Select(x < kLeast, Lanes<F>(kLeast), x));
 }
 
 template <typename F>
@@ -105,8 +107,10 @@ KIT_INLINE Lanes<F> exp(const Lanes<F>& whole) {
 }
 template <typename F>
 KIT_INLINE Lanes<F> exp2(const Lanes<F>& whole) {
-  constexpr F kMost = kIsDouble<F> ? 1025 : 129, kLeast = kIsDouble<F> ? -1076 : -151;
-  const Lanes<F> x = Select(whole > kMost, Lanes<F>(kMost), Select(whole < kLeast, Lanes<F>(kLeast), whole));
+  constexpr F kMost = kIsDouble<F> ? 1025 : 129,
+              kLeast = kIsDouble<F> ? -1076 : -151;
+  const Lanes<F> x = Select(whole > kMost, Lanes<F>(kMost),
+                            Select(whole < kLeast, Lanes<F>(kLeast), whole));
   Bits<F> n;
   const Lanes<F> r = (x - NearestOf<F>(x, &n)) * F(0.693147180559945309417);
   return Scale<F>(ExpTail(r) * (r * r) + r + Lanes<F>(1), n);
@@ -119,7 +123,8 @@ KIT_INLINE Lanes<F> expm1(const Lanes<F>& whole) {
   const Lanes<F> tail = ExpTail(r) * (r * r) + r;
   // (2^n - 1) + 2^n * tail; 2^n is normal but for large x, and tiny ones.
   const Lanes<F> far = Scale<F>(tail + Lanes<F>(1), n) - Lanes<F>(1);
-  const Lanes<F> near = PowerOfTwo<F>(n) * tail + (PowerOfTwo<F>(n) - Lanes<F>(1));
+  const Lanes<F> near =
+      PowerOfTwo<F>(n) * tail + (PowerOfTwo<F>(n) - Lanes<F>(1));
   const Lanes<F> y = Select(abs(x) < F(60), near, far);
   return Select(whole == F(0), whole, y);
 }
@@ -174,7 +179,8 @@ KIT_INLINE Lanes<F> log(const Lanes<F>& whole) {
                 rest.i[p] = bits.i[p] - (n.i[p] << kFraction<F>))
   const Lanes<F> f = FromBits(rest) - Lanes<F>(1);
   Lanes<F> e;
-  KIT_EACH_PART(e.v[p] = __builtin_convertvector(n.i[p], typename Lanes<F>::Vector))
+  KIT_EACH_PART(e.v[p] =
+                    __builtin_convertvector(n.i[p], typename Lanes<F>::Vector))
   e -= Select(is_tiny, Lanes<F>(kIsDouble<F> ? 54 : 25), Lanes<F>(0));
   constexpr F kHigh = kIsDouble<F> ? F(0x1.62e42fefa38p-1) : F(0x1.62e4p-1);
   constexpr F kLow =
@@ -182,19 +188,21 @@ KIT_INLINE Lanes<F> log(const Lanes<F>& whole) {
   Lanes<F> y;
   if constexpr (kIsDouble<F>) {
     const Lanes<F> s = f / (f + Lanes<F>(2)), z = s * s;
-    const Lanes<F> rest_of = Polynomial<F>(
-        z, 6.666666666666663e-01, 4.000000000005112e-01, 2.8571428552287553e-01,
-        2.222222538813444e-01, 1.8181547235976797e-01, 1.5397252695633687e-01,
-        1.3020378232599886e-01, 1.532584000064719e-01) * z;
+    const Lanes<F> rest_of =
+        Polynomial<F>(z, 6.666666666666663e-01, 4.000000000005112e-01,
+                      2.8571428552287553e-01, 2.222222538813444e-01,
+                      1.8181547235976797e-01, 1.5397252695633687e-01,
+                      1.3020378232599886e-01, 1.532584000064719e-01) *
+        z;
     const Lanes<F> square = f * f * F(0.5);
     y = e * kHigh - ((square - (s * (square + rest_of) + e * kLow)) - f);
   } else {
-    const Lanes<F> tail = Polynomial<F>(
-        f, 3.3333331190848126e-01f, -2.4999989048734966e-01f,
-        2.0000707478390334e-01f, -1.6668480239497815e-01f,
-        1.4249936532987603e-01f, -1.2411050684153181e-01f,
-        1.1661511067784408e-01f, -1.157120072595981e-01f,
-        7.14975388926041e-02f);
+    const Lanes<F> tail =
+        Polynomial<F>(f, 3.3333331190848126e-01f, -2.4999989048734966e-01f,
+                      2.0000707478390334e-01f, -1.6668480239497815e-01f,
+                      1.4249936532987603e-01f, -1.2411050684153181e-01f,
+                      1.1661511067784408e-01f, -1.157120072595981e-01f,
+                      7.14975388926041e-02f);
     const Lanes<F> z = f * f;
     y = (tail * (z * f) + e * kLow - z * F(0.5)) + f + e * kHigh;
   }
@@ -215,7 +223,8 @@ template <typename F>
 KIT_INLINE Lanes<F> log1p(const Lanes<F>& x) {
   const Lanes<F> u = x + Lanes<F>(1), less = u - Lanes<F>(1);
   const Lanes<F> y = log(u) * (x / less);
-  return Select(less == F(0), x, Select(u == kInfinity<F> || u == F(0), log(u), y));
+  return Select(less == F(0), x,
+                Select(u == kInfinity<F> || u == F(0), log(u), y));
 }
 
 template <typename F>
@@ -223,12 +232,11 @@ KIT_INLINE Lanes<F> tanh(const Lanes<F>& x) {
   const Lanes<F> size = abs(x), z = x * x;
   Lanes<F> near;
   if constexpr (kIsDouble<F>) {
-    near = Polynomial<F>(z, -3.33333333333333e-01, 1.3333333333321915e-01,
-                         -5.3968253958822716e-02, 2.1869488195994758e-02,
-                         -8.863228934520264e-03, 3.5920514657941404e-03,
-                         -1.455269750416e-03, 5.8730565165056e-04,
-                         -2.305073737629696e-04, 7.929233330405376e-05,
-                         -1.7094393150056695e-05);
+    near = Polynomial<F>(
+        z, -3.33333333333333e-01, 1.3333333333321915e-01,
+        -5.3968253958822716e-02, 2.1869488195994758e-02, -8.863228934520264e-03,
+        3.5920514657941404e-03, -1.455269750416e-03, 5.8730565165056e-04,
+        -2.305073737629696e-04, 7.929233330405376e-05, -1.7094393150056695e-05);
   } else {
     near = Polynomial<F>(z, -3.333332909961712e-01f, 1.333278226399509e-01f,
                          -5.3852497468531046e-02f, 2.1003641220792565e-02f,

@@ -121,8 +121,7 @@ def _loop(
         f"const int64_t {OWN}rows = {x}.Product({x}.rank() - "
         f"{kernel_axes[first]});",
         f"if ({OWN}rows == 0) return;",
-        f"const int64_t {OWN}bytes = sizeof({OWN}T) * (({sizes}) / "
-        f"{OWN}rows);",
+        f"const int64_t {OWN}bytes = sizeof({OWN}T) * (({sizes}) / {OWN}rows);",
         f"using {OWN}L = kit::LanesOf<{OWN}T>;",
         f"if constexpr (std::is_void_v<{OWN}L>) {{",
         f"{OWN}threads.For({OWN}rows, {OWN}bytes, "
