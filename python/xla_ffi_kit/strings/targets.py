@@ -75,7 +75,8 @@ class RenamedLibrary(HandlerLibrary):
         if first is None:
             return self._how
         counts = ctypes.pointer(first)  # of each instance, and 0
-        each = sorted({*itertools.takewhile(bool, counts)})
+        numbers = (counts[i] for i in itertools.count())
+        each = sorted({*itertools.takewhile(bool, numbers)})
         told = " or ".join(str(count) for count in each if count > 1)
         lanes = f"in lanes of {told} rows"
         if 1 in each:
