@@ -16,13 +16,14 @@ from xla_ffi_kit.strings import (
     cuda_source,
     derivable,
     derivative_loops,
+    lane_loops,
     loops,
     operation,
     references,
 )
 from xla_ffi_kit.strings.element_types import DTypes, template_arguments
 from xla_ffi_kit.strings.places import place_of
-from xla_ffi_kit.strings.source import Source
+from xla_ffi_kit.strings.source import ROW_BY_ROW, Source
 
 # Compiled only for this machine; part of the cache's key.
 _NATIVE = ("-march=native",)
@@ -229,6 +230,7 @@ def rows(
     platforms: Sequence[str] | None = None,
     derivatives: Literal["reference", "kernel"] = "reference",
     has_reference: bool = True,
+    lanes: bool = True,
     **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation from a reference and the C++ code for one row.
@@ -271,6 +273,9 @@ def rows(
         "kernel" from the C++ code: see docs/derivatives.md.
       has_reference: whether the decorated function is a reference. If not, it
         is a shape function, which `FfiOp` takes as `results`.
+      lanes: whether CPUs compute several rows at once, in SIMD lanes, where
+        the body has no branch on data: see docs/pip.md. `explain` says whether
+        they do.
       **options: all other keywords of `FfiOp`.
 
     Raises:
@@ -297,7 +302,11 @@ def rows(
         shared = tuple(map(loop.operands.index, names))
         code = loops.rows(loop, body, counts, shared, before, place)
         shapes = loops.shapes_of_rows(loop, counts, shared)
-        source = loop.source(code, dtypes, before_place, shapes, "row by row")
+        source = loop.source(code, dtypes, before_place, shapes, ROW_BY_ROW)
+        if lanes:
+            source = lane_loops.source(
+                loop, body, counts, shared, before, place, source
+            )
         kernels = cuda_source.Rows(
             loop, body, place, counts, shared, before, before_place
         )

@@ -202,17 +202,30 @@ def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
         key.update(hashlib.sha256(encoded).digest())
 
     def compile_library(library: pathlib.Path) -> Found:
-        file = library.with_name("source.cc")
-        file.write_bytes(cpp.encode(source.name, source.text()))
-        try:
-            return compiler.compile_tracked(
-                source.name, found, file, EXPORTS, library, flags
-            )
-        except BuildError as error:
-            raise BuildError(source.explain(str(error))) from None
+        return _compile(source, found, library, flags)
 
     entry = cache.get(key.hexdigest()[:32], source.name, compile_library)
     return f"{source.name}.{entry.version}", entry.library
+
+
+def _compile(
+    source: Source,
+    found: compiler.Compiler,
+    library: pathlib.Path,
+    flags: Sequence[str],
+) -> Found:
+    """Compiles the source, or else what it has in its place."""
+    file = library.with_name("source.cc")
+    file.write_bytes(cpp.encode(source.name, source.text()))
+    try:
+        return compiler.compile_tracked(
+            source.name, found, file, EXPORTS, library, flags
+        )
+    except BuildError as error:
+        if source.instead is not None:
+            instead = source.instead(str(error))
+            return _compile(instead, found, library, flags)
+        raise BuildError(source.explain(str(error))) from None
 
 
 def _types(name: str, found: Signature) -> dict[str, AttributeType]:
