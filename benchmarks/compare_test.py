@@ -188,5 +188,7 @@ def test_json_and_plot(tmp_path):
     assert read["rows"][0]["ratios"]["xla"]["median"] == 2.0
     plot.draw(tmp_path / "a.png", rows)
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
-    assert "relu/fwd/f32/8x4/fresh | 1 |" in report.line(rows[1])
+    assert "8x4/fresh: 1 us; 2.0 GB/s; 0 faults; x xla 2.00" in (
+        report.line(rows[1])
+    )
     assert "2 cells, 0 slower" in report.summary(rows)

@@ -15,15 +15,6 @@ import numpy as np
 from bench import page
 from bench.measure import Row
 
-# Contestant -> heading of its column: its time divided by the kit's.
-_COLUMNS = {
-    "xla": "x XLA",
-    "tutorial": "x loop",
-    "numpy": "x NumPy",
-    "copy": "x copy",
-    "copy, huge pages": "x copy (huge)",
-    "kit, 1 thread": "x 1 thread",
-}
 _PUBLISHED = ("xla", "tutorial", "numpy", "copy", "copy, huge pages")
 
 
@@ -35,31 +26,25 @@ def environment() -> dict[str, Any]:
 
 
 def heading() -> str:
-    """The environment, and the table's first lines."""
+    """The environment, and what the lines say."""
     about = ", ".join(f"{k} {v}" for k, v in environment().items())
-    columns = ["cell", "kit us", "GB/s", "faults", *_COLUMNS.values()]
     return (
-        f"{about}\n\nA column is another's time divided by the kit's, median "
-        f"(quartiles).\n\n{page.table([columns])}"
+        f"{about}\n\nThe kit's time, and another's time divided by the kit's: "
+        "median (quartiles).\n"
     )
 
 
 def line(row: Row) -> str:
-    """A row of the table."""
-    bandwidth = row.gigabytes_per_second
-    cells = [
-        row.name,
-        f"{row.microseconds['kit']:.4g}",
-        "-" if bandwidth is None else f"{bandwidth:.1f}",
-        f"{row.faults['kit']:.0f}",
+    """A row as text."""
+    parts = [f"{row.name}: {row.microseconds['kit']:.4g} us"]
+    if row.gigabytes_per_second is not None:
+        parts.append(f"{row.gigabytes_per_second:.1f} GB/s")
+    parts.append(f"{row.faults['kit']:.0f} faults")
+    parts += [
+        f"x {name} {ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+        for name, ratio in row.ratios.items()
     ]
-    for ratio in map(row.ratios.get, _COLUMNS):
-        cells.append(
-            f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
-            if ratio
-            else "-"
-        )
-    return f"| {' | '.join(cells)} |"
+    return "; ".join(parts)
 
 
 def summary(rows: Sequence[Row]) -> str:
