@@ -1,4 +1,4 @@
-"""Writes a file of measurements, and its figures into pages.
+"""Files of measurements, and the pages that say their figures.
 
 Every page may say a figure behind a marker, which names the cell that it is of:
 
@@ -18,14 +18,22 @@ file of measurements says already.
 
 from __future__ import annotations
 
+import datetime
 import fnmatch
 import json
 import math
+import os
 import pathlib
+import platform
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+Data = Mapping[str, Any]
+_ISAS = ("avx512f", "avx2", "f16c", "fma", "asimd")
+_HUGE = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_CPU = pathlib.Path("/proc/cpuinfo")
 
 # Contestant -> heading of its column: its time divided by the kit's.
 _COLUMNS = {
@@ -36,7 +44,6 @@ _COLUMNS = {
     "copy": "x copy",
     "copy, huge pages": "x copy to huge pages",
 }
-
 
 # The pages of the tree that may have markers.
 MARKED = (
@@ -55,7 +62,7 @@ class Publication(NamedTuple):
       data: the file of measurements.
       page: the page of all figures.
       introduction: the page's first lines.
-      marked: patterns of the pages that have markers.
+      plot: the picture of all ratios.
       bars: a picture of some figures, SVG; none if empty.
       in_words: what the bars are called -> the cell of each.
     """
@@ -63,9 +70,32 @@ class Publication(NamedTuple):
     data: str
     page: str
     introduction: str
-    marked: tuple[str, ...] = MARKED
+    plot: str
     bars: str = ""
     in_words: Mapping[str, str] = {}
+
+
+def environment(**versions: str) -> dict[str, Any]:
+    """Versions and machine."""
+    text = _CPU.read_text() if _CPU.exists() else ""
+    models = [s for s in text.splitlines() if s.startswith("model name")]
+    flags = set(text.split())
+    return {
+        **versions,
+        "cpu": models[0].partition(": ")[2] if models else platform.machine(),
+        "day": datetime.date.today().isoformat(),
+        "cores": len(os.sched_getaffinity(0)),
+        "isa": [isa for isa in _ISAS if isa in flags],
+        "thread limit": os.environ.get("XLA_FFI_KIT_THREADS", "none"),
+        "huge pages": _HUGE.read_text().strip() if _HUGE.exists() else "none",
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def machine(environment: Data) -> str:
+    """The machine, the release of JAX and the day in a few words."""
+    e = environment
+    return f"{e['cores']} cores of an {e['cpu']}, jax {e['jax']}, {e['day']}"
 
 
 def digits(value: float) -> str:
@@ -78,66 +108,63 @@ def duration(microseconds: float) -> str:
     if microseconds < 1000:
         return f"{microseconds:.3g} us"
     milliseconds = microseconds / 1000
-    text = (
-        f"{milliseconds:,.0f}"
-        if milliseconds >= 1000
-        else f"{milliseconds:.3g}"
-    )
-    return f"{text} ms"
+    is_long = milliseconds >= 1000
+    return f"{milliseconds:{',.0f' if is_long else '.3g'}} ms"
 
 
-def written(data: Mapping[str, Any]) -> str:
-    """The text of a file of measurements, with a line for each cell."""
-    cells = data["cells"].items()
-    lines = [f"{json.dumps(name)}: {json.dumps(cell)}" for name, cell in cells]
-    return (
-        f'{{\n"environment": {json.dumps(data["environment"])},\n'
-        f'"newest": {json.dumps(data["newest"])},\n"cells": {{\n'
-        + ",\n".join(lines)
-        + "\n}}\n"
-    )
+def table(rows: Sequence[Sequence[object]]) -> str:
+    """Rows as Markdown; the first is the heading."""
+    heading, *others = rows
+    ruled = [heading, ["---"] * len(heading), *others]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in ruled)
 
 
-def _machine(environment: Mapping[str, Any]) -> str:
-    e = environment
-    # Linux writes "always [madvise] never".
-    huge = re.sub(r".*\[(\w+)\].*", r"\1", e["huge pages"])
-    return (
-        f"Measured on {e['day']}: {e['cores']} cores ({e['cpu']}, "
-        f"{', '.join(e['isa'])}), jax {e['jax']}, huge pages on {huge}."
+def written(data: Data, rows: str) -> str:
+    """The text of a file, with a line for each element of its last value."""
+    head = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in data.items()][:-1]
+    if isinstance(data[rows], Mapping):
+        found = data[rows].items()
+        lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found]
+        begin, end = "{}"
+    else:
+        lines = [json.dumps(row) for row in data[rows]]
+        begin, end = "[]"
+    body = ",\n".join(lines)
+    return ",\n".join(
+        ["{\n" + head[0], *head[1:], f'"{rows}": {begin}\n{body}\n{end}}}\n']
     )
 
 
-def page(publication: Publication, data: Mapping[str, Any]) -> str:
+def _page(publication: Publication, data: Data) -> str:
     """The text of the page of all figures."""
     newest = data["newest"].get("x", {})
     ratios = {
         name: cell["x"] | ({"newest": newest[name]} if name in newest else {})
         for name, cell in data["cells"].items()
     }
-    columns = [
-        c for c in _COLUMNS if any(c in cell for cell in ratios.values())
-    ]
-    heading = ["cell", "XLA", "kit", *(_COLUMNS[c] for c in columns)]
-    rows = [heading, ["---"] * len(heading)]
+    columns = [c for c in _COLUMNS if any(c in x for x in ratios.values())]
+    rows = [["cell", "XLA", "kit", *(_COLUMNS[c] for c in columns)]]
     for name, cell in data["cells"].items():
-        found = (ratios[name].get(c) for c in columns)
-        cells = ["-" if ratio is None else digits(ratio) for ratio in found]
         times = (cell["us"].get(c) for c in ("xla", "kit"))
         took = ("-" if time is None else duration(time) for time in times)
+        found = (ratios[name].get(c) for c in columns)
+        cells = ("-" if ratio is None else digits(ratio) for ratio in found)
         rows.append([f"`{name}`", *took, *cells])
     below = sum(cell["x"]["xla"] < 1 for cell in data["cells"].values())
     text = f"XLA's own code is faster in {below} of the {len(ratios)} cells."
     if newest:
         text += f' "Newest JAX" is {data["newest"]["jax"]}.'
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    e = data["environment"]
+    # Linux writes "always [madvise] never".
+    huge = re.sub(r".*\[(\w+)\].*", r"\1", e["huge pages"])
     return (
-        f"{publication.introduction}\n{_machine(data['environment'])}\n\n"
-        f"{textwrap.fill(text, 80)}\n\n{table}\n"
+        f"{publication.introduction}\nMeasured on {e['day']}: {e['cores']} "
+        f"cores ({e['cpu']}, {', '.join(e['isa'])}), jax {e['jax']}, huge "
+        f"pages on {huge}.\n\n{textwrap.fill(text, 80)}\n\n{table(rows)}\n"
     )
 
 
-def _times(data: Mapping[str, Any], cells: str, baseline: str) -> str | None:
+def _times(data: Data, cells: str, baseline: str) -> str | None:
     above, _, below = baseline.partition("/")
     ratios = [
         cell["x"][above] / (cell["x"][below] if below else 1)
@@ -150,19 +177,19 @@ def _times(data: Mapping[str, Any], cells: str, baseline: str) -> str | None:
     return least if least == most else f"{least} to {most}"
 
 
-def _time(data: Mapping[str, Any], cell: str, whose: str) -> str | None:
-    if cell not in data["cells"]:
-        return None
-    return duration(data["cells"][cell]["us"][whose])
+def _time(data: Data, cell: str, whose: str) -> str | None:
+    found = data["cells"].get(cell)
+    return duration(found["us"][whose]) if found else None
 
 
-def machine(data: Mapping[str, Any]) -> str:
-    """The machine and the release of JAX in a few words."""
-    e = data["environment"]
-    return f"{e['cores']} cores of an {e['cpu']}, jax {e['jax']}, {e['day']}"
+# Marker -> what gives its figure, of whom if it does not say, and the figure.
+_MARKERS = {
+    "times": (_times, "xla", r"[0-9.]+(?: to [0-9.]+)?"),
+    "time": (_time, "kit", r"[0-9.,]+ [mu]s"),
+}
 
 
-def fill(text: str, data: Mapping[str, Any], path: str) -> str:
+def fill(text: str, data: Data, path: str) -> str:
     """The text with the figures of a file of measurements behind its markers.
 
     Markers of cells that the file does not have stay as they are: they are
@@ -173,26 +200,19 @@ def fill(text: str, data: Mapping[str, Any], path: str) -> str:
       data: the file of measurements.
       path: where that is in the tree.
     """
+    for word, (figure, whose, old) in _MARKERS.items():
 
-    def times(found: re.Match[str]) -> str:
-        value = _times(data, found[2], found[3] or "xla")
-        return found[0] if value is None else found[1] + value
+        def filled(
+            found: re.Match[str], figure: Any = figure, whose: str = whose
+        ) -> str:
+            value = figure(data, found[2], found[3] or whose)
+            return found[0] if value is None else found[1] + value
 
-    def time(found: re.Match[str]) -> str:
-        value = _time(data, found[2], found[3] or "kit")
-        return found[0] if value is None else found[1] + value
-
-    text = re.sub(
-        r"(<!-- times (\S+)(?: (\w[^>]*))? -->)[0-9.]+(?: to [0-9.]+)?",
-        times,
-        text,
-    )
-    text = re.sub(
-        r"(<!-- time (\S+)(?: (\w[^>]*))? -->)[0-9.,]+ [mu]s", time, text
-    )
+        marker = rf"(<!-- {word} (\S+)(?: (\w[^>]*))? -->){old}"
+        text = re.sub(marker, filled, text)
     return re.sub(
         rf"(<!-- machine {re.escape(path)} -->)[^<]*(?=<!-- / -->)",
-        lambda found: found[1] + machine(data),
+        lambda found: found[1] + machine(data["environment"]),
         text,
     )
 
@@ -202,23 +222,20 @@ def pages(publication: Publication, root: pathlib.Path) -> dict[str, str]:
     data = json.loads((root / publication.data).read_text())
     marked = {
         path.relative_to(root).as_posix(): path.read_text()
-        for pattern in publication.marked
+        for pattern in MARKED
         for path in sorted(root.glob(pattern))
     }
-    filled = {
-        path: fill(text, data, publication.data)
-        for path, text in marked.items()
-    }
-    return filled | {publication.page: page(publication, data)}
+    filled = {p: fill(t, data, publication.data) for p, t in marked.items()}
+    return filled | {publication.page: _page(publication, data)}
 
 
 def write(publication: Publication, root: pathlib.Path) -> None:
-    """Writes the pages and the picture below `root`."""
+    """Writes the pages and the picture of some figures below `root`."""
     for path, text in pages(publication, root).items():
         (root / path).write_text(text)
     if publication.bars:
         # Imported here: environments with another JAX have no matplotlib.
-        import plot
+        from bench import plot
 
         data = json.loads((root / publication.data).read_text())
-        plot.bars(root / publication.bars, publication.in_words, data)
+        plot.beside_numpy(root / publication.bars, publication.in_words, data)

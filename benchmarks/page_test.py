@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-import publish
+from bench import page
 from kit_page import KIT
 
 ROOT = pathlib.Path(__file__).absolute().parents[1]
@@ -20,16 +20,17 @@ MACHINE = {
 }
 
 
-@pytest.mark.parametrize(("path", "text"), publish.pages(KIT, ROOT).items())
-def test_it_is_current(path, text):
-    assert (ROOT / path).read_text() == text, (
+def test_it_is_current():
+    """Of other pages, //tests/docs:figures_test looks at the figures."""
+    text = page.pages(KIT, ROOT)[KIT.page]
+    assert (ROOT / KIT.page).read_text() == text, (
         "run tools/bazel run //benchmarks:compare -- --pages"
     )
 
 
 def test_the_file_is_read_as_it_is_written():
     text = (ROOT / KIT.data).read_text()
-    assert publish.written(json.loads(text)) == text
+    assert page.written(json.loads(text), "cells") == text
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_the_file_is_read_as_it_is_written():
     [(0.9, "0.90"), (9.13, "9.13"), (17, "17.0"), (169, "169"), (0.04, "0.04")],
 )
 def test_ratios(value, text):
-    assert publish.digits(value) == text
+    assert page.digits(value) == text
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_ratios(value, text):
     [(0.523, "0.523 us"), (195, "195 us"), (2.82e6, "2,820 ms")],
 )
 def test_times(value, text):
-    assert publish.duration(value) == text
+    assert page.duration(value) == text
 
 
 FIGURES = {
@@ -73,7 +74,7 @@ FIGURES = {
 )
 def test_a_marker_names_the_cell_of_a_figure(marker, before, after):
     text = f"is <!-- {marker} -->{{}} as fast in 4.56 of 5"
-    found = publish.fill(text.format(before), FIGURES, "f.json")
+    found = page.fill(text.format(before), FIGURES, "f.json")
     assert found == text.format(after)
 
 
@@ -81,15 +82,17 @@ def test_a_marker_names_the_file_of_a_machine():
     text = (
         "on <!-- machine f.json -->{}<!-- / -->; <!-- machine g -->?<!-- / -->"
     )
-    found = publish.fill(text.format("a\nMac"), FIGURES, "f.json")
+    found = page.fill(text.format("a\nMac"), FIGURES, "f.json")
     assert found == text.format("2 cores of an c, jax 1, 2026-01-02")
 
 
-def test_the_newest_jax_has_a_column():
-    data = {"environment": MACHINE, "newest": {}, "cells": {"a": CELL}}
-    page = publish.page(KIT, data)
-    assert "| `a` | 2 us | 1 us | 2.00 |\n" in page and "newest" not in page
-    data["newest"] = {"jax": "9.8", "x": {"a": 7.0}}
-    page = publish.page(KIT, data)
-    assert '"Newest JAX" is 9.8.' in page
-    assert "| `a` | 2 us | 1 us | 2.00 | 7.00 |\n" in page
+def test_files_have_a_line_for_each_row():
+    data = {"environment": {"jax": "1"}, "programs": [{"name": "a"}, {"b": 1}]}
+    text = page.written(data, "programs")
+    assert json.loads(text) == data and text.count("\n") == 6
+
+
+def test_what_was_measured_on():
+    found = page.environment(jax="1")
+    assert found["jax"] == "1" and found["cores"] >= 1
+    assert MACHINE.keys() <= found.keys()

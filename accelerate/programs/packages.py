@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Collection
 from typing import Any
 
+import environments
+
 HERE = pathlib.Path(__file__).absolute().parent
 LOCK = HERE / "suites_lock.txt"
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -33,22 +35,27 @@ def version(name: str) -> str:
     return re.split(r"==| ", entries()[name])[1]
 
 
-def installed(folder: str, names: Collection[str]) -> str:
-    """The Python of an environment with the packages and both wheels.
+def installed(lock: pathlib.Path, name: str, folder: str) -> str:
+    """The Python of an environment with a lock's packages and both wheels.
 
     Args:
-      folder: where to make it.
-      names: of packages in the lock; all of them if there are none.
+      lock: a requirements file with hashes.
+      name: how the folder in the cache begins.
+      folder: where to make the environment.
     """
-    environments = _environments()
     found = environments.find_python(PYTHONS)
+    base = environments.filled(lock, found, name)
+    return str(environments.install(environments.wheels(), base, folder))
+
+
+def suites_installed(folder: str, names: Collection[str]) -> str:
+    """The same with the suites' packages: those named, or all of them."""
     with tempfile.TemporaryDirectory() as other:
         lock = LOCK
         if names:
             lock = pathlib.Path(other, LOCK.name)
             lock.write_text("".join(entries()[name] for name in names))
-        base = environments.filled(lock, found, "suites")
-    return str(environments.install(environments.wheels(), base, folder))
+        return installed(lock, "suites", folder)
 
 
 def folder_of(name: str, settings: dict[str, Any], python: str) -> pathlib.Path:
@@ -70,7 +77,6 @@ def folder_of(name: str, settings: dict[str, Any], python: str) -> pathlib.Path:
 
 def _sdist(name: str, python: str) -> pathlib.Path:
     """The sdist of a package, unpacked into the cache, once."""
-    environments = _environments()
     cache = environments.CACHE / "suites" / f"{name}-{version(name)}"
     if not cache.exists():
         cache.parent.mkdir(parents=True, exist_ok=True)
@@ -94,15 +100,6 @@ def _sdist(name: str, python: str) -> pathlib.Path:
             )
             unpacked.rename(cache)
     return cache
-
-
-def _environments() -> Any:
-    try:
-        import environments
-    except ModuleNotFoundError:  # without Bazel; the clone has it
-        sys.path.append(str(HERE.parents[1] / "tests" / "compat"))
-        import environments
-    return environments
 
 
 def _said(command: list[str]) -> str:
