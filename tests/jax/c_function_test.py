@@ -344,6 +344,6 @@ def test_an_exported_program_names_the_function(define, tmp_path):
     else:
         assert (
             "cos: function: expected a C function that this process has "
-            "defined, got none of that name; call xla_ffi_kit.c_function "
-            "before the program runs"
+            "defined, got none of that name; make its operation, by "
+            "xla_ffi_kit.c_function or numba_kernel, before the program runs"
         ) in run.stderr

@@ -12,8 +12,8 @@ from typing import NoReturn, cast
 import numpy as np
 
 from xla_ffi_kit.functions import declaration as declarations
+from xla_ffi_kit.functions import numba_identity
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
-from xla_ffi_kit.strings import numba_identity
 
 _KINDS = (
     "an address, a function pointer of ctypes or cffi, a capsule of Cython or "

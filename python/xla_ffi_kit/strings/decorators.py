@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
@@ -189,20 +190,16 @@ def elementwise(
                 f"{loop.name}: expressions: expected at least one string of "
                 f"C++, and only strings, got {list(expressions)}"
             )
-        code = loops.elementwise(loop, expressions, before, places)
+        code = loops.Elements(loop, expressions, places, before, before_place)
         shapes = loops.shapes_of_elements(loop)
         source = loop.source(
-            code, dtypes, before_place, shapes, "element by element"
+            code.on_cpu(), dtypes, before_place, shapes, "element by element"
         )
-        kernels = cuda_source.Elements(
-            loop, expressions, places, before, before_place
-        )
+        kernels = functools.partial(cuda_source.of_elements, code)
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
-            find = derivative_loops.of_elements(
-                loop, expressions, places, before, before_place, dtypes
-            )
+            find = derivative_loops.of_elements(code, dtypes)
         return operation.make(
             source,
             reference,
@@ -310,7 +307,7 @@ def rows(
         kernels = cuda_source.Rows(
             loop, body, place, counts, shared, before, before_place
         )
-        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        on_cuda = operation.on_cuda(loop, kernels.of, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
             find = derivative_loops.of_rows(

@@ -29,7 +29,6 @@ from xla_ffi_kit.strings import (
     targets,
 )
 from xla_ffi_kit.strings.cuda_kernel import LoopKernel, Sources
-from xla_ffi_kit.strings.dependencies import Found
 from xla_ffi_kit.strings.derivative_function import Find
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.references import attribute_types
@@ -201,7 +200,7 @@ def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
         encoded = cpp.encode(source.name, part)
         key.update(hashlib.sha256(encoded).digest())
 
-    def compile_library(library: pathlib.Path) -> Found:
+    def compile_library(library: pathlib.Path) -> list[str]:
         return _compile(source, found, library, flags)
 
     entry = cache.get(key.hexdigest()[:32], source.name, compile_library)
@@ -213,7 +212,7 @@ def _compile(
     found: compiler.Compiler,
     library: pathlib.Path,
     flags: Sequence[str],
-) -> Found:
+) -> list[str]:
     """Compiles the source, or else what it has in its place."""
     file = library.with_name("source.cc")
     file.write_bytes(cpp.encode(source.name, source.text()))

@@ -1,8 +1,7 @@
 """`numba_kernel` makes an operation from a Python function, by numba.
 
-numba's `cfunc` compiles a C function that takes the address of XLA's call
-frame, so it can be the handler itself. The generated code reads the frame at
-the offsets of its C structs. A call therefore needs no Python frame and no GIL.
+numba's `cfunc` compiles a C function of arrays, which the handler
+`xla_ffi_kit.call` calls. A call needs no Python frame and no GIL.
 """
 
 from __future__ import annotations
@@ -13,34 +12,64 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Unpack, cast
 
-import jax
 import numpy as np
 
 from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.functions import function_table, numba_identity, numba_source
+from xla_ffi_kit.functions.function_table import FunctionKernel
+from xla_ffi_kit.functions.layout import Kind
+from xla_ffi_kit.functions.pointer import Pointer
 from xla_ffi_kit.primitive import axes as kernel_of
+from xla_ffi_kit.primitive.device_kernel import Attributes, Request
 from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.primitive.spec import AttributeType, Options
-from xla_ffi_kit.strings import (
-    element_types,
-    numba_identity,
-    numba_source,
-    references,
-)
+from xla_ffi_kit.strings import element_types, references
 from xla_ffi_kit.strings.element_types import DTypes
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
 
 
-@dataclasses.dataclass(frozen=True)
-class _Registered:
-    """A handler that lives as long as the process, as XLA keeps its address."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NumbaKernel(FunctionKernel):
+    """A numba kernel, which the handler `xla_ffi_kit.call` calls.
 
-    identity: str
-    handler: numba_source.Handler
+    Attributes:
+      arrays: what it takes. The handler knows it by a name for each dtype.
+    """
+
+    arrays: numba_source.Arrays
+
+    def prepare(self, request: Request) -> Attributes:
+        """The attributes of a call: the function of its dtype, and values."""
+        types = {x.dtype.name for x in (*request.operands, *request.results)}
+        known = {dtype.name for dtype in self.arrays.dtypes}
+        if len(types) > 1 or not types <= known:
+            raise TypeError(
+                f"{self.name}: call: expected {self.arrays}, got arrays of "
+                f"{', '.join(sorted(types))}"
+            )
+        given: dict[str, object] = {"name": f"{self.function}.{types.pop()}"}
+        words: list[np.ndarray] = []
+        for name, declared in self.arrays.attributes.items():
+            words += _words(request.attributes[name], declared)
+        if words:
+            given["values"] = np.concatenate(words)
+        return lambda _: given
+
+
+def _words(
+    value: object, declared: np.dtype | tuple[np.dtype]
+) -> list[np.ndarray]:
+    """An attribute as xla_ffi/call/arrays.h has it."""
+    dtype = numba_source.element(declared)
+    array = np.atleast_1d(np.asarray(value, dtype))
+    data = array.tobytes()
+    data += bytes(-len(data) % 8)
+    head = [element_types.number_of(dtype), array.size, len(data) // 8]
+    return [np.array(head, np.int64), np.frombuffer(data, np.int64)]
 
 
 _lock = threading.Lock()
-_registered: dict[str, _Registered] = {}  # by custom call target
 
 
 def numba_kernel(
@@ -81,15 +110,16 @@ def numba_kernel(
       result_axes: the number of axes that each result has after the batch axes.
         It defaults to that of the first operand.
       **options: all other keywords of `FfiOp`. Attributes without a default
-        need their types in `attributes`. `handlers["cpu"]` is the custom call
-        target of the kernel. It defaults to the reference's name and a hash of
-        the kernel's bytecode and everything that the kernel refers to. The hash
-        is the same in every process of one version of Python, so an exported
-        program never runs another kernel.
+        need their types in `attributes`. `handlers["cpu"]` is the name by
+        which programs call the kernel. It defaults to the reference's name and
+        a hash of the kernel's bytecode and everything that the kernel refers
+        to. The hash is the same in every process of one version of Python, so
+        an exported program never runs another kernel.
 
     Raises:
       BuildError: numba is missing or cannot be imported, it cannot compile the
-        kernel, or another kernel of this process has the same target.
+        kernel, or another kernel of this process has the same name.
+      HandlerLibraryError: the kit's library cannot be used.
     """
     numba = _numba()
 
@@ -105,7 +135,7 @@ def numba_kernel(
         attributes = {
             a: _attribute(f"{name}: attribute {a}", t) for a, t in types.items()
         }
-        frame = numba_source.Frame(
+        arrays = numba_source.Arrays(
             name=name,
             operand_axes=tuple(axes),
             result_axes=(own,) * results,
@@ -113,15 +143,16 @@ def numba_kernel(
             dtypes=_dtypes(name, dtypes),
         )
         chosen = options.get("handlers", {})
-        target = _register(numba, kernel, frame, chosen.get("cpu"))
+        function = _define(numba, kernel, arrays, chosen.get("cpu"))
+        called = NumbaKernel(name=name, function=function, arrays=arrays)
         given = options.copy()
-        given["handlers"] = {**chosen, "cpu": target}
+        given["handlers"] = {**chosen, "cpu": called}
         given["attributes"] = attributes
         return FfiOp(
             name,
             reference,
             kernel_axes=kernel_axes,
-            dtypes=[dtype.name for dtype in frame.dtypes],
+            dtypes=[dtype.name for dtype in arrays.dtypes],
             **given,
         )
 
@@ -173,45 +204,75 @@ def _check_dtype(where: str, dtype: np.dtype) -> None:
         )
 
 
-def _register(
+def _define(
     numba: ModuleType,
     kernel: Callable[..., None],
-    frame: numba_source.Frame,
+    arrays: numba_source.Arrays,
     chosen: object,
 ) -> str:
-    """Compiles the kernel and registers it, once; returns its target."""
-    identity = numba_identity.digest(kernel, *dataclasses.astuple(frame))
-    target = f"{frame.name}.{identity}" if chosen is None else chosen
-    if not isinstance(target, str) or not target:
+    """Compiles the kernel and defines it, once; returns its name."""
+    identity = numba_identity.digest(kernel, *dataclasses.astuple(arrays))
+    name = f"{arrays.name}.{identity}" if chosen is None else chosen
+    if not isinstance(name, str) or not name:
         raise BuildError(
-            f"{frame.name}: handlers: expected the name of a custom call "
-            f"target for cpu, got {target!r}"
+            f"{arrays.name}: handlers: expected the name of a custom call "
+            f"target for cpu, got {name!r}"
         )
     with _lock:
-        there = _registered.get(target)
-        if there is None:
-            handler = _compile(numba, kernel, frame)
-            jax.ffi.register_ffi_target(
-                target, jax.ffi.pycapsule(handler.address), platform="cpu"
-            )
-            jax.ffi.register_ffi_target_as_batch_partitionable(target)
-            _registered[target] = _Registered(identity, handler)
-        elif there.identity != identity:
-            raise BuildError(
-                f"{frame.name}: handlers: expected a custom call target of its "
-                f"own for cpu, got {target}, which another kernel of this "
-                "process has"
-            )
-    return target
+        for dtype in arrays.dtypes:
+            known = function_table.identity_of(f"{name}.{dtype}")
+            if known not in (None, identity):
+                raise BuildError(
+                    f"{arrays.name}: handlers: expected a custom call target "
+                    f"of its own for cpu, got {name}, which another kernel of "
+                    "this process has"
+                )
+        if known is None:
+            for dtype, function in _compile(numba, kernel, arrays).items():
+                _define_one(name, dtype, identity, function, arrays)
+    return name
 
 
 def _compile(
-    numba: ModuleType, kernel: Callable[..., None], frame: numba_source.Frame
-) -> numba_source.Handler:
-    message = f"{frame.name}: the numba kernel raised an exception"
+    numba: ModuleType, kernel: Callable[..., None], arrays: numba_source.Arrays
+) -> dict[np.dtype, numba_source.CFunction]:
     try:
-        return numba_source.compile_handler(numba, kernel, frame, message)
+        return numba_source.compile_functions(numba, kernel, arrays)
     except numba.core.errors.NumbaError as error:
         raise BuildError(
-            f"{frame.name}: numba cannot compile the kernel: {error}"
+            f"{arrays.name}: numba cannot compile the kernel: {error}"
         ) from error
+
+
+def _define_one(
+    name: str,
+    dtype: np.dtype,
+    identity: str,
+    function: numba_source.CFunction,
+    arrays: numba_source.Arrays,
+) -> None:
+    """Makes the C function of one dtype known to the handler."""
+    parameters = [
+        function_table.parameter(Kind.OPERAND, dtype, axes)
+        for axes in arrays.operand_axes
+    ]
+    parameters += [
+        function_table.parameter(
+            Kind.ATTRIBUTE,
+            numba_source.element(declared),
+            isinstance(declared, tuple),
+        )
+        for declared in arrays.attributes.values()
+    ]
+    parameters += [
+        function_table.parameter(Kind.RESULT, dtype, axes)
+        for axes in arrays.result_axes
+    ]
+    function_table.define(
+        arrays.name,
+        f"{name}.{dtype}",
+        Pointer(function.address, owner=function, identity=identity),
+        parameters,
+        signature="the numba kernel",
+        failure=f"{arrays.name}: the numba kernel raised an exception",
+    )
