@@ -2,19 +2,16 @@
 
     tools/bazel run //benchmarks:call_overhead
 
-Three costs, each the least of several interleaved rounds, in microseconds per
-call: of an eager call; inside a compiled program (a chain of calls, so that
-they cannot run side by side); and of tracing and lowering, paid once per call
-site. An eager `x + 1` and an eager call of a jitted `ffi_call` are there for
-comparison.
+Costs are the least of several interleaved rounds, in microseconds per call: of
+an eager call; inside a compiled program (a chain of calls, so that they cannot
+run side by side); and of tracing and lowering, paid once per call site. An
+eager `x + 1` and an eager call of a jitted `ffi_call` are there for comparison.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -22,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import xla_ffi_kit
+from bench.measure import Run, least
 from xla_ffi_kit.ops import relu
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
@@ -45,116 +43,75 @@ def chosen_rms_norm(x: jax.Array) -> jax.Array:
     )
 
 
-def op_rms_norm(x: jax.Array) -> jax.Array:
-    """The spec's call."""
-    return rms_norm_op(x, eps=1e-6)
+CALLS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
+    "ffi_call": bare_rms_norm,
+    "platform_dependent": chosen_rms_norm,
+    "FfiOp": lambda x: rms_norm_op(x, eps=1e-6),
+    "rms_norm": xla_ffi_kit.rms_norm,  # which checks its arguments too
+}
 
 
-def public_rms_norm(x: jax.Array) -> jax.Array:
-    """The public function, which checks its arguments too."""
-    return xla_ffi_kit.rms_norm(x)
-
-
-def chain(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`function` applied to its own result, many times over."""
+def chain(function: Callable[[Any], Any]) -> Any:
+    """`function` applied to its own result, many times over, jitted."""
 
     def run(x: Any) -> Any:
         for _ in range(CHAIN):
             x = function(x)
         return x
 
-    return run
+    return jax.jit(run)
 
 
-def least(
-    functions: dict[str, Callable[[], Any]], rounds: int, repeat: int
+def in_a_chain(
+    calls: Mapping[str, Callable[[Any], Any]], x: jax.Array, seconds: float
 ) -> dict[str, float]:
-    """The least time of a call of each, in microseconds; rounds interleave."""
-    best = dict.fromkeys(functions, float("inf"))
-    for _ in range(rounds):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            for _ in range(repeat):
-                result = function()
-            jax.block_until_ready(result)
-            spent = (time.perf_counter() - start) / repeat
-            best[name] = min(best[name], spent * 1e6)
-    return best
+    """Microseconds of one of the calls in a compiled program."""
+
+    def run(call: Callable[[Any], Any]) -> Run:
+        compiled = chain(call).lower(x).compile()
+        return lambda: compiled(x)
+
+    return _of_chain({name: run(call) for name, call in calls.items()}, seconds)
 
 
-def measure(rounds: int) -> dict[str, dict[str, float]]:
+def _of_chain(runs: Mapping[str, Run], seconds: float) -> dict[str, float]:
+    return {name: time / CHAIN for name, time in least(runs, seconds).items()}
+
+
+def measure(seconds: float) -> dict[str, dict[str, float]]:
     """All costs, by kind and by who pays them."""
     xla_ffi_kit.register()
     x = jnp.ones((8, 4), jnp.float32)
-    calls = {
-        "ffi_call": bare_rms_norm,
-        "platform_dependent": chosen_rms_norm,
-        "FfiOp": op_rms_norm,
-        "rms_norm": public_rms_norm,
-    }
     jitted = jax.jit(bare_rms_norm)
-    eager = {name: lambda f=f: f(x) for name, f in calls.items()}
-    eager["relu (FfiOp)"] = lambda: relu(x)
-    eager["x + 1"] = lambda: x + 1
-    eager["jitted ffi_call"] = lambda: jitted(x)
-    compiled = {
-        name: jax.jit(chain(f)).lower(x).compile() for name, f in calls.items()
+    eager = {name: lambda f=f: f(x) for name, f in CALLS.items()} | {
+        "relu (FfiOp)": lambda: relu(x),
+        "x + 1": lambda: x + 1,
+        "jitted ffi_call": lambda: jitted(x),
     }
-    for run in (
-        *eager.values(),
-        *(lambda f=f: f(x) for f in compiled.values()),
-    ):
-        jax.block_until_ready(run())
 
-    def per_call(times: dict[str, float]) -> dict[str, float]:
-        return {name: spent / CHAIN for name, spent in times.items()}
-
-    def traced(function: Callable[[Any], Any]) -> Any:
+    def traced(f: Callable[[Any], Any]) -> Any:
         # A new function each time, or JAX remembers the trace.
-        return jax.jit(chain(lambda v: function(v))).trace(x)
+        return chain(lambda v: f(v)).trace(x)
 
+    tracing = {n: lambda f=f: traced(f) and x for n, f in CALLS.items()}
+    both = {n: lambda f=f: traced(f).lower() and x for n, f in CALLS.items()}
     return {
-        "eager": least(eager, rounds, 200),
-        "compiled": per_call(
-            least(
-                {n: lambda f=f: f(x) for n, f in compiled.items()}, rounds, 50
-            )
-        ),
-        "tracing": per_call(
-            least(
-                {n: lambda f=f: traced(f) and x for n, f in calls.items()},
-                rounds,
-                1,
-            )
-        ),
-        "tracing and lowering": per_call(
-            least(
-                {
-                    n: lambda f=f: traced(f).lower() and x
-                    for n, f in calls.items()
-                },
-                rounds,
-                1,
-            )
-        ),
+        "eager": least(eager, seconds),
+        "compiled": in_a_chain(CALLS, x, seconds),
+        "tracing": _of_chain(tracing, seconds),
+        "tracing and lowering": _of_chain(both, seconds),
     }
 
 
 def main() -> None:
-    """Prints a table; writes the same as JSON if asked."""
+    """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", help="also write the numbers to this file")
-    options = parser.parse_args()
-    results = measure(options.rounds)
-    for kind, times in results.items():
-        base = times["ffi_call"]
+    parser.add_argument("--seconds", type=float, default=2, help="of each kind")
+    for kind, times in measure(parser.parse_args().seconds).items():
         print(f"{kind}, us per call")
         for name, spent in times.items():
-            print(f"  {name:18} {spent:8.2f}  {spent / base:5.2f} x ffi_call")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
+            ratio = spent / times["ffi_call"]
+            print(f"  {name:18} {spent:8.2f}  {ratio:5.2f} x ffi_call")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ import numpy as np
 
 import baseline_ops
 import xla_ffi_kit
+from bench.measure import Cell, Made
 from xla_ffi_kit import FfiOp
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
@@ -51,31 +52,6 @@ DTYPES = {
 SHAPES = ((8, 4), (1024, 1024), (4096, 4096), (64, 65536), (65536, 64))
 SMALL = ((16, 64), (64, 256))  # 1 and 16 thousand elements
 SWEEP = tuple((2**k, 1024) for k in range(0, 15, 2))
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """One comparison.
-
-    Attributes:
-      name: see the module.
-      bytes: that the operation has to move, each operand and result once.
-      make: returns contestant -> (function, operands), compiled functions that
-        take the operands and return a result; the first operand is given up
-        where the regime is "donated".
-      calls: operations in one call of the function.
-      tolerance: how far the contestants' results may differ, relative.
-    """
-
-    name: str
-    bytes: int
-    make: Callable[[], dict[str, tuple[Function, tuple[Any, ...]]]]
-    calls: int = 1
-    tolerance: float | None = None
-
-    @property
-    def regime(self) -> str:
-        return self.name.rpartition("/")[2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,7 +184,7 @@ def _transformed(function: Function, regime: str, count: int) -> Function:
 
 def _contestants(
     op: Operation, direction: str, regime: str, operands: tuple[Any, ...]
-) -> dict[str, tuple[Function, tuple[Any, ...]]]:
+) -> Made:
     baseline_ops.register()
     functions = {"xla": op.xla, "kit": op.kit}
     if op.tutorial is not None:
@@ -246,7 +222,7 @@ def _bounds(
     regime: str,
     operands: tuple[Any, ...],
     cotangent: jax.Array,
-) -> dict[str, tuple[Function, tuple[Any, ...]]]:
+) -> Made:
     """What no handler can be faster than."""
     if regime == "chain":
         return {}
@@ -267,31 +243,6 @@ def _bounds(
     return {name: (jax.jit(f), moved) for name, f in copies.items()}
 
 
-def _cell(
-    op: Operation,
-    direction: str,
-    dtype: str,
-    shape: Shape,
-    regime: str,
-    tolerance: float | None,
-) -> Cell:
-    types = [jax.ShapeDtypeStruct(s, DTYPES[dtype]) for s in op.shapes(shape)]
-    results = jax.tree.leaves(jax.eval_shape(op.xla, *types))
-    arrays = [*types, *results]
-    if direction == "bwd":
-        arrays.append(types[-1])
-    size = "x".join(map(str, shape))
-    return Cell(
-        f"{op.name}/{direction}/{dtype}/{size}/{regime}",
-        sum(a.size * a.dtype.itemsize for a in arrays),
-        lambda: _contestants(
-            op, direction, regime, op.operands(shape, DTYPES[dtype])
-        ),
-        CHAIN if regime == "chain" else 1,
-        tolerance,
-    )
-
-
 _TOLERANCE = {
     "f32": 1e-4,
     "f64": 1e-9,
@@ -302,43 +253,51 @@ _TOLERANCE = {
 }
 
 
-def _tolerance(op: Operation, dtype: str, regime: str) -> float | None:
+def _cell(
+    op: Operation, direction: str, dtype: str, shape: Shape, regime: str
+) -> Cell:
+    types = [jax.ShapeDtypeStruct(s, DTYPES[dtype]) for s in op.shapes(shape)]
+    results = jax.tree.leaves(jax.eval_shape(op.xla, *types))
+    arrays = [*types, *results]
+    if direction == "bwd":
+        arrays.append(types[-1])
     # Squares in f16 overflow in XLA's code and in the loop; and after a
     # hundred calls 16 bits have gone their own ways.
-    half = dtype in ("f16", "bf16")
-    if half and (regime != "fresh" or op.name.startswith("rms")):
-        return None
-    return _TOLERANCE[dtype]
+    is_rough = dtype in ("f16", "bf16") and (
+        regime != "fresh" or op.name.startswith("rms")
+    )
+    return Cell(
+        f"{op.name}/{direction}/{dtype}/{'x'.join(map(str, shape))}/{regime}",
+        sum(a.size * a.dtype.itemsize for a in arrays),
+        lambda: _contestants(
+            op, direction, regime, op.operands(shape, DTYPES[dtype])
+        ),
+        CHAIN if regime == "chain" else 1,
+        None if is_rough else _TOLERANCE[dtype],
+    )
 
 
 def kit_cells() -> Iterator[Cell]:
     """Every cell of the kit's operations."""
-
-    def cell(
-        op: Operation, direction: str, dtype: str, shape: Any, regime: str
-    ):
-        tolerance = _tolerance(op, dtype, regime)
-        return _cell(op, direction, dtype, shape, regime, tolerance)
-
     for dtype in DTYPES:
         for shape in SHAPES:
             for direction in ("fwd", "bwd"):
-                yield cell(RMS_NORM, direction, dtype, shape, "fresh")
+                yield _cell(RMS_NORM, direction, dtype, shape, "fresh")
         for shape in SMALL:
-            yield cell(RMS_NORM, "fwd", dtype, shape, "chain")
+            yield _cell(RMS_NORM, "fwd", dtype, shape, "chain")
     for shape in SHAPES[1:]:
         for regime in ("donated", "context", *_LOSSES):
-            yield cell(RMS_NORM, "fwd", "f32", shape, regime)
+            yield _cell(RMS_NORM, "fwd", "f32", shape, regime)
         for dtype in ("f32", "bf16"):
-            yield cell(FUSED, "fwd", dtype, shape, "fresh")
-            yield cell(FUSED, "fwd", dtype, shape, "value_and_grad")
+            yield _cell(FUSED, "fwd", dtype, shape, "fresh")
+            yield _cell(FUSED, "fwd", dtype, shape, "value_and_grad")
     for op in (RELU, MODULAR_ADD):
         for dtype in ("f32", "bf16", "f16", "f64"):
             for shape in SHAPES:
-                yield cell(op, "fwd", dtype, shape, "fresh")
+                yield _cell(op, "fwd", dtype, shape, "fresh")
             for shape in SMALL:
-                yield cell(op, "fwd", dtype, shape, "chain")
-        yield cell(op, "fwd", "f32", SHAPES[2], "donated")
+                yield _cell(op, "fwd", dtype, shape, "chain")
+        yield _cell(op, "fwd", "f32", SHAPES[2], "donated")
     for shape in SWEEP:
-        found = cell(RMS_NORM, "fwd", "f32", shape, "fresh")
+        found = _cell(RMS_NORM, "fwd", "f32", shape, "fresh")
         yield dataclasses.replace(found, name=f"sweep/{found.name}")

@@ -5,19 +5,31 @@
 Times of compiling are those of fresh processes with an empty cache, the cached
 start that of the decorator in another one. A call is one in a chain inside a
 compiled program, beside the same loop in a handler written with XLA's own
-headers, in a `jax.pure_callback` and, where numba is installed, in Python.
-PyTorch's load_inline compiles the same where PyTorch is installed. The last
-table is a program that JAX has no fast primitive for, a first-order filter
+headers, in a `jax.pure_callback` and, where numba is installed, in Python. The
+last table is a program that JAX has no fast primitive for, a first-order filter
 along rows.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import call_overhead
+import xla_ffi_kit
+from bench.measure import least
+
+_SECONDS = 2.0
+_STARTS = 5
 
 _START = """
 import sys, time
@@ -53,37 +65,28 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 """
 
 
-def start(dtypes: str, rounds: int, empty: bool) -> float:
+def start(dtypes: str, is_cold: bool) -> float:
     """Milliseconds of the decorator, the least of several processes."""
-    best = float("inf")
+    times = []
     with tempfile.TemporaryDirectory() as folder:
-        for i in range(rounds + (not empty)):
-            cache = os.path.join(folder, str(i) if empty else "0")
-            environment = {
-                "XLA_FFI_KIT_CACHE": cache,
+        for i in range(_STARTS + (not is_cold)):
+            own = {
+                "XLA_FFI_KIT_CACHE": f"{folder}/{i if is_cold else 0}",
                 "PYTHONPATH": os.pathsep.join(sys.path),
             }
             spent = subprocess.run(
                 [sys.executable, "-c", _START, dtypes],
-                env=os.environ | environment,
+                env=os.environ | own,
                 check=True,
                 stdout=subprocess.PIPE,
                 text=True,
             ).stdout
-            if empty or i > 0:
-                best = min(best, float(spent) * 1e3)
-    return best
+            times.append(float(spent) * 1e3)
+    return min(times if is_cold else times[1:])
 
 
-def calls(folder: pathlib.Path, rounds: int) -> dict[str, float]:
-    """Nanoseconds of a call on 32 elements, by handler."""
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
-    import call_overhead
-    import inline_peers
-    import xla_ffi_kit
+def calls(folder: pathlib.Path) -> dict[str, Callable[..., jax.Array]]:
+    """factor * x in f32, by name: functions for inside a program."""
 
     @xla_ffi_kit.inline(
         "void scale(kit::In<float> x, double factor, kit::Out<float> y) {"
@@ -107,27 +110,26 @@ def calls(folder: pathlib.Path, rounds: int) -> dict[str, float]:
         ),
         attributes={"factor": np.float64},
     )
-    x = jnp.ones((8, 4), jnp.float32)
-    operations = {"inline": scale, "by hand, ffi.h": by_hand}
-    compiled = {
-        name: jax.jit(call_overhead.chain(op)).lower(x).compile()
-        for name, op in (operations | inline_peers.calls()).items()
-    }
-    times = call_overhead.least(
-        {name: lambda run=run: run(x) for name, run in compiled.items()},
-        rounds,
-        50,
-    )
-    return {n: 1e3 * t / call_overhead.CHAIN for n, t in times.items()}
+
+    def callback(x: jax.Array, *, factor: float = 1.0) -> jax.Array:
+        like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return jax.pure_callback(lambda x: np.multiply(x, factor), like, x)
+
+    found = {"inline": scale, "by hand, ffi.h": by_hand}
+    found["pure_callback"] = callback
+    if importlib.util.find_spec("numba") is not None:
+
+        def kernel(x, factor, y):
+            for i in range(x.shape[0]):
+                y[i] = factor * x[i]
+
+        make = xla_ffi_kit.numba_kernel(kernel, dtypes="f32", kernel_axes=0)
+        found["numba_kernel"] = make(scale.reference)
+    return found
 
 
-def filter_rows(rounds: int) -> dict[str, float]:
-    """Milliseconds of a first-order filter of 64 rows of 16384."""
-    import jax
-    import jax.numpy as jnp
-
-    import call_overhead
-    import xla_ffi_kit
+def filters(x: jax.Array) -> dict[str, Callable[[jax.Array], jax.Array]]:
+    """A first-order filter of rows by name, with the same results on x."""
 
     @xla_ffi_kit.rows(
         """
@@ -155,7 +157,6 @@ def filter_rows(rounds: int) -> dict[str, float]:
         factors = jnp.full_like(x, 1 - a)
         return jax.lax.associative_scan(combine, (factors, a * x), axis=-1)[1]
 
-    x = jax.random.normal(jax.random.key(0), (64, 16384))
     functions = {
         "rows": jax.jit(smooth),
         "lax.scan": jax.jit(lambda x: smooth(x, implementation="reference")),
@@ -164,32 +165,28 @@ def filter_rows(rounds: int) -> dict[str, float]:
     want = functions["lax.scan"](x)
     for name, function in functions.items():
         assert jnp.allclose(function(x), want, atol=1e-5), name
-    times = call_overhead.least(
-        {n: lambda f=f: f(x) for n, f in functions.items()}, rounds, 1
-    )
-    return {name: spent / 1e3 for name, spent in times.items()}
+    return functions
 
 
 def main() -> None:
     """Prints the tables."""
-    import inline_peers
-
-    rounds = int(sys.argv[1]) if sys.argv[1:] else 5
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_KIT_CACHE"] = os.path.join(folder, "cache")
-        for name, dtypes, empty in (
+        for name, dtypes, is_cold in (
             ("one dtype, cold", "f32", True),
             ("four dtypes, cold", "f32 f64 bf16 f16", True),
             ("one dtype, cached", "f32", False),
         ):
-            print(f"{name:24} {start(dtypes, rounds, empty):8.1f} ms")
-        torch = inline_peers.torch_cold()
-        if torch is not None:
-            print(f"{'PyTorch, cold':24} {torch:8.1f} ms")
-        for name, spent in calls(pathlib.Path(folder), 4 * rounds).items():
-            print(f"call, {name:18} {spent:8.0f} ns")
-        for name, spent in filter_rows(rounds).items():
-            print(f"filter, {name:20} {spent:4.1f} ms")
+            print(f"{name:24} {start(dtypes, is_cold):8.1f} ms")
+        x = jnp.ones((8, 4), jnp.float32)
+        found = calls(pathlib.Path(folder))
+        times = call_overhead.in_a_chain(found, x, _SECONDS)
+        for name, spent in times.items():
+            print(f"call, {name:18} {spent * 1e3:8.0f} ns")
+        x = jax.random.normal(jax.random.key(0), (64, 16384))
+        runs = {n: lambda f=f: f(x) for n, f in filters(x).items()}
+        for name, spent in least(runs, _SECONDS).items():
+            print(f"filter, {name:20} {spent / 1e3:4.1f} ms")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from publish import Publication
+from bench.page import Publication
 
 KIT = Publication(
     data="benchmarks/measured.json",
     page="docs/measured.md",
+    plot="docs/performance.png",
     introduction="""\
 # Measured
 

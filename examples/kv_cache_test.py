@@ -92,6 +92,15 @@ def test_a_step_writes_into_the_buffer_that_it_reads(how):
     np.testing.assert_array_equal(written, np.arange(LENGTH) < 4)
 
 
+def test_outside_jit_the_ref_holds_what_was_appended():
+    cache, entry = jax.new_ref(jnp.zeros((BATCH, LENGTH, N))), X
+    for i in range(3):
+        cache[...] = append(cache[...], entry + i, jnp.full(BATCH, i))
+    want = np.zeros((BATCH, LENGTH, N))
+    want[:, :3] = 1 + np.arange(3)[:, None]
+    np.testing.assert_array_equal(cache[...], want)
+
+
 def test_a_compiled_loop_copies_no_cache():
     cache = new_cache(BATCH, LENGTH, N)
     text = decode.lower(WEIGHTS, cache, X).compile().as_text()

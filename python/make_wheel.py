@@ -20,6 +20,9 @@ import zipfile
 _TIME = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = 0o100644
 
+_FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^()\s]+)\)")
+
 # What systems with a glibc have beside it: the newest version of each symbol
 # set (https://github.com/pypa/auditwheel, manylinux-policy.json).
 _BESIDE_GLIBC = {
@@ -69,6 +72,23 @@ def check_libraries(files: dict[str, bytes], glibc: str) -> None:
             )
 
 
+def standalone(page: str) -> str:
+    """The page without links and pictures that only its repository has.
+
+    Of a link, its text stays. Code stays as it is.
+    """
+
+    def text_of(link: re.Match[str]) -> str:
+        is_picture, text, target = link.groups()
+        if "://" in target or target.startswith("#"):
+            return link[0]
+        return "" if is_picture else text
+
+    prose_and_code = _FENCE.split(page)
+    prose_and_code[::2] = (_LINK.sub(text_of, p) for p in prose_and_code[::2])
+    return "".join(prose_and_code)
+
+
 def metadata(spec: dict, description: str) -> str:
     """The file METADATA (core metadata 2.4)."""
     lines = [
@@ -88,7 +108,7 @@ def metadata(spec: dict, description: str) -> str:
         ),
         "Description-Content-Type: text/markdown",
         "",
-        description,
+        standalone(description),
     ]
     return "\n".join(lines)
 

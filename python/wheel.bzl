@@ -36,15 +36,24 @@ def stripped_library(name, handlers, library, **kwargs):
     )
 
 # The libraries are built by the pinned compiler, whatever builds the rest: the
-# same bytes on every machine, and a glibc as old as the tag promises.
+# same bytes on every machine, and a glibc as old as the tag promises. A consumer
+# has not registered the compiler.
 def _pinned_impl(_settings, attr):
     platform = "//third_party/cc:linux_" + attr.architecture
-    return {"//command_line_option:platforms": [Label(platform)]}
+    return {
+        "//command_line_option:extra_toolchains": [
+            str(Label("//third_party/cc:all")),
+        ],
+        "//command_line_option:platforms": [Label(platform)],
+    }
 
 _pinned = transition(
     implementation = _pinned_impl,
     inputs = [],
-    outputs = ["//command_line_option:platforms"],
+    outputs = [
+        "//command_line_option:extra_toolchains",
+        "//command_line_option:platforms",
+    ],
 )
 
 def _file(target):
@@ -125,7 +134,7 @@ more than the wheel's tag promises.""",
         ),
         "classifiers": attr.string_list(doc = "Trove classifiers."),
         "description": attr.label(
-            doc = "Markdown: the project's page.",
+            doc = "Markdown: the project's page; of links into the repository, the text stays.",
             allow_single_file = [".md"],
             mandatory = True,
         ),

@@ -1,6 +1,5 @@
 """The project's dependencies in bzlmod mode: those of workspace.bzl."""
 
-load("//third_party:archives.bzl", "ARCHIVES", "declare_archive")
 load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "nanobind_repository", "nvrtc_repositories", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
 load("//third_party/pypi:no_packages.bzl", "no_packages")
 load("//third_party/pypi:packages.bzl", "declare_packages")
@@ -31,8 +30,6 @@ def _xla_ffi_kit_impl(mctx):
     nanobind_repository()
     xla_runtime_repositories()
     local_python(name = "local_python")
-    for name, archive in ARCHIVES.items():
-        declare_archive(name, archive)
     _declare_pypi(mctx)
 
 _packages = tag_class(
@@ -47,16 +44,15 @@ _packages = tag_class(
 )
 
 xla_ffi_kit = module_extension(
-    doc = """Declares `xla`, the FFI headers, `com_google_highway`, and the
-CUDA compiler `xla_ffi_kit_cuda`, which is fetched only with --config=cuda, the
-C++ compiler `xla_ffi_kit_cc`, which is fetched only for the platforms of
-//third_party/cc, `pybind11` and `nanobind`, which are fetched only for extension
+    doc = """Declares `xla`, the FFI headers, the CUDA compiler `xla_ffi_kit_cuda`,
+which is fetched only with --config=cuda, the C++ compiler `xla_ffi_kit_cc`, which is
+fetched only for the platforms of //third_party/cc, `pybind11` and `nanobind`, which are fetched only for extension
 modules, a prebuilt XLA, `xla_runtime`, to which labels of `xla` lead, for tests
 `pjrt_cpu_plugin`, and `local_python`, the machine's Python, whose toolchains are
 `@local_python//:all`.
 
 An embedder with an XLA of its own passes it with
-`override_repo(xla_ffi_kit, xla = "xla")`. The same works for a Highway.
+`override_repo(xla_ffi_kit, xla = "xla")`.
 
 `xla_ffi_kit.packages(lock = "//:requirements_lock.txt")` declares the Python
 packages of a lock file as `pypi`. `override_repo(xla_ffi_kit, pypi = "pypi")`

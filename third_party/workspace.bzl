@@ -1,6 +1,6 @@
-"""The project's C++ dependencies: one declaration for both modes of Bazel.
+"""The project's dependencies: one declaration for both modes of Bazel.
 
-WORKSPACE mode calls xla_ffi_kit_repositories(); bzlmod mode takes the same
+WORKSPACE mode calls the functions at the end; bzlmod mode takes the same
 repositories, less the rule sets, through extensions.bzl. A repository that
 exists already is the embedder's, and is never redefined.
 """
@@ -10,7 +10,9 @@ load("//third_party/cc:repository.bzl", "cc_compiler")
 load("//third_party/cuda:repository.bzl", "cuda_compiler")
 load("//third_party/cuda:versions.bzl", "NVRTC_WHEELS")
 load("//third_party/highway:alias.bzl", "highway_alias")
+load("//third_party/pypi:packages.bzl", "pypi_hub")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
+load("//third_party/python:local_python.bzl", "local_python")
 load("//third_party/python:python_headers.bzl", "python_headers")
 load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
@@ -148,7 +150,6 @@ def xla_ffi_kit_repositories():
         cuda_repository()
     if not native.existing_rule("xla_ffi_kit_cc"):
         cc_repository()
-        native.register_toolchains(str(Label("//third_party/cc:all")))
     if not native.existing_rule("xla_ffi_kit_python_headers"):
         python_headers_repository()
     if not native.existing_rule("pybind11"):
@@ -157,6 +158,25 @@ def xla_ffi_kit_repositories():
         nanobind_repository()
     if not native.existing_rule("xla_runtime"):
         xla_runtime_repositories()
+
+# buildifier: disable=unnamed-macro
+def xla_ffi_kit_python_repositories(lock = Label("//third_party/pypi:requirements_lock.txt")):
+    """Declares the machine's Python and the packages of a lock file as `@pypi`.
+
+    `--repo_env=XLA_FFI_KIT_PYTHON=PATH` takes the Python at that path.
+
+    The packages' repositories follow from
+    `load("@pypi//:requirements.bzl", "install_deps")`.
+
+    Args:
+      lock: a lock file of `uv pip compile` or `pip-compile`, with hashes and with
+        the comments `# via`.
+    """
+    if not native.existing_rule("local_python"):
+        local_python(name = "local_python")
+        native.register_toolchains("@local_python//:all")
+    if not native.existing_rule("pypi"):
+        pypi_hub(name = "pypi", hub = "pypi", lock = lock)
 
 def xla_ffi_kit_dev_repositories():
     """Declares what only the kit's own tests need."""

@@ -1,6 +1,7 @@
-"""Checks the relative links of tracked Markdown files.
+"""Checks the relative links of tracked Markdown files, and the tables.
 
-Each leads somewhere, and the index of all pages leads to each page.
+Each link leads somewhere, the index of all pages leads to each page, and no
+line of a table stands alone, where it is shown as text.
 
 On a kept parser; the kept checker, remark-validate-links, is 196 npm packages.
 """
@@ -18,7 +19,8 @@ _INDEX = pathlib.Path("docs/site/index.md")
 @functools.cache
 def inlines(page: pathlib.Path) -> list[markdown_it.token.Token]:
     """The page's runs of text, each after the token of what it is in."""
-    return markdown_it.MarkdownIt("commonmark").parse(page.read_text())
+    parser = markdown_it.MarkdownIt("commonmark").enable("table")
+    return parser.parse(page.read_text())
 
 
 def anchors(page: pathlib.Path) -> set[str]:
@@ -56,6 +58,15 @@ def broken_links(page: pathlib.Path) -> list[str]:
     return broken
 
 
+def lone_rows(page: pathlib.Path) -> list[str]:
+    """The lines with columns that are in no table, as after an empty line."""
+    return [
+        token.content.partition("\n")[0]
+        for before, token in zip(inlines(page), inlines(page)[1:], strict=False)
+        if before.type == "paragraph_open" and token.content.startswith("|")
+    ]
+
+
 def orphans(pages: list[pathlib.Path]) -> list[pathlib.Path]:
     """The pages of docs/ folders to which the index of all has no link."""
     listed = {
@@ -78,6 +89,11 @@ def main() -> int:
         f"{page}: {link} leads nowhere"
         for page in pages
         for link in broken_links(page)
+    ]
+    wrong += [
+        f"{page}: no table has the row {row}"
+        for page in pages
+        for row in lone_rows(page)
     ]
     wrong += [f"{page}: no link in {_INDEX}" for page in orphans(pages)]
     for line in wrong:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from publish import Publication
+from bench.page import Publication
 
 ACCELERATE = Publication(
     data="accelerate/benchmarks/measured.json",
     page="accelerate/docs/measured.md",
+    plot="accelerate/docs/performance.png",
     introduction="""\
 # Measured
 

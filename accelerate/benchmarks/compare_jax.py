@@ -1,33 +1,28 @@
 """JAX's own functions on the CPU with and without the package, and NumPy's.
 
-    tools/bazel run -c opt //accelerate/benchmarks:compare
-    tools/bazel run -c opt //accelerate/benchmarks:compare -- --only sort top_k
-        --json FILE --plot FILE.png
-    tools/bazel run -c opt //accelerate/benchmarks:compare -- --publish
-    tools/bazel run -c opt //accelerate/benchmarks:compare --
-        --jax 0.12.0.1 --publish
-
-The command line is that of the kit's benchmark.
+The targets and their options are those of the kit's benchmark:
+benchmarks/bench/command.py.
 """
 
 from __future__ import annotations
 
 import sys
 
-import compare
 from accelerate_page import ACCELERATE
+from bench import command
 from jax_cells import jax_cells
-from suite import Suite
+from targets import TARGETS
 
-SUITE = Suite(
+SUITE = command.Suite(
     jax_cells,
     (
         "accelerate/sort_f32/1000000/fresh",
         "accelerate/top_k,_64/1024x1024/fresh",
     ),
     ACCELERATE,
-    "accelerate/docs/performance.png",
+    TARGETS,
+    "xla_ffi_accelerate.",
 )
 
 if __name__ == "__main__":
-    sys.exit(compare.main(suite=SUITE, program=__file__))
+    sys.exit(command.main(SUITE, __file__))

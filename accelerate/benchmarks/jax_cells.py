@@ -11,7 +11,7 @@ import numpy as np
 
 import xla_ffi_accelerate
 from array_cases import ARRAY_CASES
-from cells import Cell
+from bench.measure import Cell
 from jax_cases import CASES, Case
 from kit_function_cases import KIT_CASES
 from math_cases import MATH_CASES

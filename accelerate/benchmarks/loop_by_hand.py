@@ -5,16 +5,15 @@ Each returns one number, so that only the loop's own work is measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-import loop_dynamics
 import loop_filters
 import xla_ffi_kit
-from loop_program import Program
 
 _GARCH = """
 A variance = 1, fit = 0;
@@ -194,9 +193,10 @@ def _of_last(body: str) -> Callable[..., Any]:
     return lambda *arguments: op(jnp.ravel(arguments[-1]))
 
 
-def programs() -> Iterator[Program]:
+@functools.cache
+def functions() -> Mapping[str, Callable[..., Any]]:
     """Those that there are, by the names of `loop_programs`."""
-    by_hand: Mapping[str, Callable[..., Any]] = {
+    return {
         "Kalman filter": _kalman(),
         "hidden Markov model": _hmm(),
         "GARCH likelihood": _of_last(_GARCH),
@@ -204,7 +204,3 @@ def programs() -> Iterator[Program]:
         "PID controller": _of_last(_PID),
         "SIR model": _of_last(_SIR),
     }
-    for program in (*loop_filters.programs(), *loop_dynamics.programs()):
-        if program.name in by_hand:
-            run = by_hand[program.name]
-            yield Program(program.name, run, program.arguments)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from loop_program import Program
+from loop_programs import Program
 
 STEPS = 2000
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.special import logsumexp
 
-from loop_program import Program
+from loop_programs import Program
 
 STEPS = 2000
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from loop_program import Program
+from loop_programs import Program
 
 STEPS = 4000
 Operation = Callable[[Any], Any]

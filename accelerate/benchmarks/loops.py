@@ -9,114 +9,93 @@ everything on (`enable(exact=False)`), one with the C++. There are several runs,
 each with new processes, since a loop is faster in some than in others. Of each
 program the least time of all rounds and runs counts, since other work on the
 machine only adds. The results are compared: those of `enable()` bit for bit.
-With the wheels it runs by `python accelerate/benchmarks/loops.py`, on any
-release of JAX.
+With the wheels it runs on any release of JAX, by
+`PYTHONPATH=benchmarks python accelerate/benchmarks/loops.py`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import math
 import os
+import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import loops_page
-from loop_worker import MODES, Worker, names
+from bench import modes
+from bench.page import environment
+from bench.worker import Worker, take_turns
+from loop_programs import programs
 
+# Mode -> the setting, and what makes a program.
+_MODES = {mode: (setting, "of_jax") for mode, setting in modes.MODES.items()}
+_MODES["C++"] = ("", "by_hand")
 # f32: what is summed in another order is off by so much of the largest.
 TOLERANCE = 1e-3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs it; 1 if a result differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", default=[], metavar="WORD")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=0.02)
-    parser.add_argument("--json", help="write the figures to this file")
-    parser.add_argument("--publish", action="store_true")
+    parser = modes.parser(__doc__, rounds=15, seconds=0.02)
     parser.add_argument("--jax", metavar="VERSION", help="another release")
-    options = parser.parse_args(arguments)
-    if options.jax:
-        return _again(options)
-    chosen = [n for n in names() if _is_chosen(n, options.only)]
-    if not chosen:
-        parser.error(
-            f"--only: no program has any of {options.only} in its name"
-        )
-    runs, jax = [], ""
-    for _ in range(options.runs):
-        workers = {mode: Worker(mode) for mode in MODES}
-        try:
-            runs.append(list(_measured(workers, chosen, options)))
-            jax = str(workers["plain"].ask(do="version"))
-        finally:
-            for worker in workers.values():
-                worker.close()
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parser.parse_args(given)
+    import jax
+
+    if options.jax not in (None, jax.__version__):
+        # Imported here: what runs there neither has nor needs it.
+        from bench import another_jax
+
+        return another_jax.again(options.jax, __file__, given)
+    chosen = modes.chosen(parser, programs(), options.only)
+    runs = [_run(chosen, options) for _ in range(options.runs)]
     rows = [loops_page.joined(same) for same in zip(*runs, strict=True)]
-    print(loops_page.summary(rows))
-    found = {**loops_page.circumstances(jax), "programs": rows}
+    print(modes.summary(rows))
+    found = {**environment(jax=jax.__version__), "programs": rows}
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=1)
+        pathlib.Path(options.json).write_text(json.dumps(found, indent=1))
     if options.publish:
-        root = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.getcwd())
-        loops_page.write(root, found)
+        root = os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")
+        loops_page.write(pathlib.Path(root), found)
     return int(any(row["differs"] for row in rows))
 
 
-def _again(options: argparse.Namespace) -> int:
-    """The same with the wheels, on another release."""
-    import another_jax
-
-    given = ["--rounds", f"{options.rounds}", "--seconds", f"{options.seconds}"]
-    given += ["--runs", f"{options.runs}"]
-    if options.only:
-        given += ["--only", *options.only]
-    if options.json:
-        given += ["--json", os.path.abspath(options.json)]
-    if options.publish:
-        given.append("--publish")
-    return another_jax.again(options.jax, __file__, given)
-
-
-def _is_chosen(name: str, words: Sequence[str]) -> bool:
-    return not words or any(word in name for word in words)
+def _run(
+    chosen: Sequence[str], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """The rows of all programs, in new processes."""
+    with contextlib.ExitStack() as stack:
+        workers = {
+            mode: stack.enter_context(contextlib.closing(Worker(of, sys.path)))
+            for mode, (of, _) in _MODES.items()
+        }
+        return [_measured(workers, name, options) for name in chosen]
 
 
 def _measured(
-    workers: dict[str, Worker],
-    chosen: Sequence[str],
-    options: argparse.Namespace,
-) -> Iterator[dict[str, Any]]:
-    for name in chosen:
-        first: dict[str, float] = {}
-        results: dict[str, list[Any]] = {}
-        for mode, worker in workers.items():
-            answer = worker.ask(do="first", program=name)
-            if answer is not None:
-                first[mode] = answer["seconds"]
-                results[mode] = [np.asarray(x) for x in worker.results()]
-        least = dict.fromkeys(first, math.inf)
-        for _ in range(options.rounds):
-            for mode in first:
-                seconds = options.seconds
-                ns = workers[mode].ask(do="time", seconds=seconds)
-                least[mode] = min(least[mode], ns)
-        row = {
-            "name": name,
-            "ns": {mode: round(ns, 1) for mode, ns in least.items()},
-            "first": {mode: round(s, 3) for mode, s in first.items()},
-            "differs": _difference(results),
-        }
-        print(loops_page.line(loops_page.joined([row])), flush=True)
-        yield row
+    workers: dict[str, Worker], name: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    asked = {
+        mode: worker.first("loop_programs", _MODES[mode][1], name)
+        for mode, worker in workers.items()
+    }
+    found = {mode: answer for mode, answer in asked.items() if answer}
+    takers = {mode: workers[mode] for mode in found}
+    least = take_turns(takers, options.rounds, options.seconds)
+    ns = 1e9 / programs()[name].steps
+    row = {
+        "name": name,
+        "ns": {mode: round(least[mode] * ns, 1) for mode in found},
+        "first": {mode: round(of["first"], 3) for mode, of in found.items()},
+        "differs": _difference({m: of["leaves"] for m, of in found.items()}),
+    }
+    print(loops_page.line(loops_page.joined([row])), flush=True)
+    return row
 
 
 def _difference(results: dict[str, list[Any]]) -> str:

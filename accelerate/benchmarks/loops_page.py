@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 import json
-import math
-import os
 import pathlib
-import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from bench import modes
+from bench.modes import Row, least
+from bench.page import machine, table
 
 DATA = "accelerate/benchmarks/loops.json"
 PAGE = "accelerate/docs/loops.md"
 PICTURE = "accelerate/docs/loops.svg"
 _NAME = "Loops of small states"
-
-# Less than that is slower than JAX's own code, and no noise.
-LEAST = 0.97
-
-Row = Mapping[str, Any]
-
-
-def circumstances(jax: str) -> dict[str, Any]:
-    """Machine, day and release."""
-    info = pathlib.Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    models = [s.partition(": ")[2] for s in lines if s.startswith("model name")]
-    return {
-        "jax": jax,
-        "cpu": models[0] if models else platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
-        "day": datetime.date.today().isoformat(),
-        "load": round(os.getloadavg()[0], 1),
-    }
 
 
 def joined(runs: Sequence[Row]) -> Row:
@@ -46,111 +27,54 @@ def joined(runs: Sequence[Row]) -> Row:
     return {"name": runs[0]["name"], **lists, "differs": differs}
 
 
-def ratio(row: Row, mode: str) -> float:
-    """How many times as fast as JAX's own code, by the least of all runs."""
-    return least(row, "plain") / least(row, mode)
-
-
-def least(row: Row, mode: str) -> float:
-    """Nanoseconds a step in the fastest run."""
-    return float(min(row["ns"][mode]))
-
-
-def slower(rows: Sequence[Row], mode: str) -> list[str]:
-    """The loops that are slower than JAX's own code in each of the runs."""
-    return [
-        row["name"]
-        for row in rows
-        if all(
-            plain < LEAST * ns
-            for plain, ns in zip(
-                row["ns"]["plain"], row["ns"][mode], strict=True
-            )
-        )
-    ]
-
-
 def line(row: Row) -> str:
     """A row as text."""
     times = "  ".join(f"{mode} {least(row, mode):7.0f}" for mode in row["ns"])
+    exact, every = modes.both(row)
     return (
-        f"{row['name']:32} ns a step: {times}  exact {ratio(row, 'exact'):5.2f}"
-        f" x  all {ratio(row, 'all'):6.2f} x  {row['differs']}"
+        f"{row['name']:32} ns a step: {times}  exact {exact:>5} x  all "
+        f"{every:>6} x  {row['differs']}"
     )
 
 
-def mean(ratios: Sequence[float]) -> float:
-    """The geometric mean."""
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
-
-
-def summary(rows: Sequence[Row]) -> str:
-    """Means and the least."""
-    texts = []
-    for mode in ("exact", "all"):
-        worst = min(rows, key=lambda row, mode=mode: ratio(row, mode))
-        texts.append(
-            f"{mode}: geometric mean {mean([ratio(r, mode) for r in rows]):.2f}"
-            f" x, least {ratio(worst, mode):.2f} x ({worst['name']}), below "
-            f"{LEAST} in each run: {', '.join(slower(rows, mode)) or 'none'}"
-        )
-    return "\n".join(texts)
-
-
-def write(root: str, found: Mapping[str, Any]) -> None:
+def write(root: pathlib.Path, found: Mapping[str, Any]) -> None:
     """Adds the figures of a release, and writes page and picture."""
-    file = pathlib.Path(root, DATA)
+    file = root / DATA
     data = json.loads(file.read_text()) if file.exists() else {}
     data[found["jax"]] = found
     file.write_text(json.dumps(data, indent=1) + "\n")
-    pathlib.Path(root, PAGE).write_text(page(data))
-    if main_release(data) == found:  # which the picture is of
-        draw(pathlib.Path(root, PICTURE), data)
+    (root / PAGE).write_text(page(data))
+    if releases(data)[0] == found:  # which the picture is of
+        draw(root / PICTURE, data)
 
 
-def main_release(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The release whose figures come first: the one that Bazel has."""
-    first: Mapping[str, Any] = data[min(data, key=_version)]
-    return first
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("."))
+def releases(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The figures of each release, those of the one that Bazel has first."""
+    versions = sorted(data, key=lambda v: [int(part) for part in v.split(".")])
+    return [data[version] for version in versions]
 
 
 def page(data: Mapping[str, Any]) -> str:
     """The page's text."""
-    first = main_release(data)
-    others = [data[v] for v in sorted(data, key=_version) if data[v] != first]
+    first, *others = releases(data)
     heading = ["loop", "JAX ns", "exact x", "all ns", "all x", "C++ ns"]
     for other in others:
         of = f"jax {other['jax']}:"
         heading += [f"{of} JAX ns", f"{of} all ns", f"{of} all x"]
-    table = [heading, ["---"] * len(heading)]
+    cells = [heading]
     for row in first["programs"]:
-        cells = [
-            row["name"],
-            _ns(row, "plain"),
-            f"{ratio(row, 'exact'):.2f}",
-            _ns(row, "all"),
-            f"{ratio(row, 'all'):.2f}",
-            _ns(row, "C++") if "C++" in row["ns"] else "",
-        ]
+        exact, every = modes.both(row)
+        cells.append([row["name"], _ns(row, "plain"), exact, _ns(row, "all")])
+        cells[-1] += [every, _ns(row, "C++") if "C++" in row["ns"] else ""]
         for other in others:
             same = {r["name"]: r for r in other["programs"]}.get(row["name"])
-            cells += (
-                [
-                    _ns(same, "plain"),
-                    _ns(same, "all"),
-                    f"{ratio(same, 'all'):.2f}",
-                ]
+            cells[-1] += (
+                [_ns(same, "plain"), _ns(same, "all"), modes.both(same)[1]]
                 if same
                 else [""] * 3
             )
-        table.append(cells)
-    text = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
     of = " ".join(_measured_on(found) for found in (first, *others))
-    return f"{_INTRODUCTION}\n{of}\n\n{text}\n"
+    return f"{_INTRODUCTION}\n{of}\n\n{table(cells)}\n"
 
 
 def _ns(row: Row, mode: str) -> str:
@@ -160,52 +84,27 @@ def _ns(row: Row, mode: str) -> str:
 
 def _measured_on(found: Mapping[str, Any]) -> str:
     rows = found["programs"]
-    exact, every = ([ratio(row, m) for row in rows] for m in ("exact", "all"))
-    lost = [
-        f"{name} ({mode})"
-        for mode in ("exact", "all")
-        for name in slower(rows, mode)
-    ]
+    exact, every, least_exact, least_every = modes.means(rows)
     return (
         f"Measured on {found['day']} with jax {found['jax']} on "
         f"{found['cores']} cores ({found['cpu']}), in "
         f"{len(rows[0]['ns']['plain'])} runs or more: the geometric mean is "
-        f"{mean(exact):.2f} for exact names and {mean(every):.2f} for all, the "
-        f"least {min(exact):.2f} and {min(every):.2f}; below {LEAST} in each "
-        f"run: {', '.join(lost) or 'none'}."
+        f"{exact} for exact names and {every} for all, the least {least_exact} "
+        f"and {least_every}; below {modes.LEAST} in each run: "
+        f"{modes.slower(rows) or 'none'}."
     )
 
 
 def draw(path: pathlib.Path, data: Mapping[str, Any]) -> None:
     """Writes how many times as fast each loop is: SVG."""
-    import matplotlib
+    from bench import plot
 
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    found = main_release(data)
-    rows = sorted(found["programs"], key=lambda row: ratio(row, "all"))
-    height = 0.9 + 0.2 * len(rows)
-    figure, axes = plt.subplots(figsize=(8, height), layout="constrained")
-    values = [ratio(row, "all") for row in rows]
-    drawn = axes.barh(range(len(rows)), values, 0.7)
-    axes.bar_label(drawn, [f"{v:.2f}" for v in values], padding=3)
-    axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_xlim(0.5, 2 * max(values))
-    axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel("times as fast as JAX's own code, with all names on")
-    axes.set_title(
-        f"{_NAME}: {found['cores']} cores of an {found['cpu']}, jax "
-        f"{found['jax']}, {found['day']}",
-        fontsize="medium",
-    )
-    # Text stays text; no date and no random names, so that the same figures
-    # give the same file.
-    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "loops"}):
-        figure.savefig(path, format="svg", metadata={"Date": None})
-    plt.close(figure)
+    found = releases(data)[0]
+    ratios = {row["name"]: modes.ratio(row, "all") for row in found["programs"]}
+    names = sorted(ratios, key=lambda name: ratios[name])
+    values = [ratios[name] for name in names]
+    bars = {", with all names on": values}
+    plot.of_modes(path, bars, names, f"{_NAME}: {machine(found)}")
 
 
 _INTRODUCTION = f"""\

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headlines import Target
+from bench.gate import Target
 
 
 def _jax(name: str, size: str, xla: float, numpy: float | None) -> Target:

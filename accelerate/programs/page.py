@@ -2,64 +2,24 @@
 
 from __future__ import annotations
 
-import datetime
 import json
-import math
-import os
 import pathlib
-import platform
 import statistics
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from bench import modes
+from bench.modes import Row, ratio
+from bench.page import machine, table, written
+
 DATA = "accelerate/programs/measured.json"
-AVX2 = "accelerate/programs/measured_avx2.json"
-ONE_CORE = "accelerate/programs/measured_one_core.json"
+# On a processor without AVX-512, and on one core of it.
+OTHERS = {
+    "AVX2": "accelerate/programs/measured_avx2.json",
+    "one core": "accelerate/programs/measured_one_core.json",
+}
 PAGE = "accelerate/docs/programs.md"
 PICTURE = "accelerate/docs/programs.svg"
-
-# Less than that is slower than JAX's own code, and no noise.
-LEAST = 0.97
-_COMPARED = ("plain", "exact")
-
-Row = Mapping[str, Any]
-
-
-def circumstances(python: str) -> dict[str, Any]:
-    """Machine, day and releases."""
-    info = pathlib.Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    models = [s.partition(": ")[2] for s in lines if s.startswith("model name")]
-    flags = {f for s in lines if s.startswith("flags") for f in s.split()}
-    vectors = [v for v in ("avx512f", "avx2") if v in flags]
-    ask = "import jax; print(jax.__version__)"
-    jax = subprocess.run([python, "-c", ask], stdout=subprocess.PIPE, text=True)
-    return {
-        "jax": jax.stdout.strip(),
-        "cpu": models[0] if models else platform.machine(),
-        "vectors": vectors[0] if vectors else "none",
-        "cores": len(os.sched_getaffinity(0)),
-        "day": datetime.date.today().isoformat(),
-        "load": round(os.getloadavg()[0], 1),
-    }
-
-
-def ratio(row: Row, mode: str) -> float:
-    """How many times as fast as plain JAX, by the least times of all runs."""
-    return float(min(row["ms"]["plain"]) / min(row["ms"][mode]))
-
-
-def is_slower(row: Row, mode: str) -> bool:
-    """Whether it is slower than plain JAX in each of the runs."""
-    pairs = zip(row["ms"]["plain"], row["ms"][mode], strict=True)
-    return all(plain < LEAST * ms for plain, ms in pairs)
-
-
-def first(row: Row) -> float:
-    """How long the first call takes with exact names, of plain JAX's."""
-    plain, exact = (statistics.median(row["first"][m]) for m in _COMPARED)
-    return exact / plain
 
 
 def is_wrong(row: Row) -> bool:
@@ -73,197 +33,112 @@ def line(row: Row) -> str:
     """A row as text."""
     if "failed" in row:
         return f"{row['name']:22} FAILED: {row['failed']}"
+    exact, every = modes.both(row)
     return (
-        f"{row['name']:22} {min(row['ms']['plain']):10.2f} ms  exact "
-        f"{ratio(row, 'exact'):6.2f} x  all {ratio(row, 'all'):6.2f} x  first "
-        f"calls {_first(row)} s  arrays with other bits: {_differences(row)}"
+        f"{row['name']:22} {modes.least(row, 'plain'):10.2f} ms  exact "
+        f"{exact:>6} x  all {every:>6} x  first calls {_first(row)} s  arrays "
+        f"with other bits: {_differences(row)}"
     )
 
 
-def mean(ratios: Iterable[float]) -> float:
-    """The geometric mean."""
-    return math.exp(statistics.fmean(map(math.log, ratios)))
-
-
-def summary(rows: Sequence[Row]) -> str:
-    """Means and the least."""
-    good = [row for row in rows if "failed" not in row]
-    texts = [f"{len(good)} programs, {len(rows) - len(good)} failed"]
-    for mode in ("exact", "all") if good else ():
-        least = min(good, key=lambda row, mode=mode: ratio(row, mode))
-        texts.append(
-            f"{mode}: geometric mean {mean([ratio(r, mode) for r in good]):.2f}"
-            f" x, least {ratio(least, mode):.2f} x ({least['name']})"
-        )
-    if good:
-        most = max(good, key=first)
-        texts.append(
-            f"first calls, exact: geometric mean {mean(map(first, good)):.2f}"
-            f" of plain JAX's, most {first(most):.2f} ({most['name']})"
-        )
-    return "\n".join(texts)
-
-
-def written(found: Mapping[str, Any]) -> str:
-    """The text of the file of figures, with a line for each program."""
-    head = {k: v for k, v in found.items() if k != "programs"}
-    rows = ",\n".join(json.dumps(row) for row in found["programs"])
-    return f'{{"environment": {json.dumps(head)},\n"programs": [\n{rows}\n]}}\n'
-
-
-def write(root: str, found: Mapping[str, Any]) -> None:
+def write(root: pathlib.Path, found: Mapping[str, Any]) -> None:
     """Writes figures, page and picture."""
-    wide = DATA if found["vectors"] == "avx512f" else AVX2
-    file = wide if found["cores"] > 1 else ONE_CORE
-    pathlib.Path(root, file).write_text(written(found))
-    data, avx2, one = (
-        json.loads(pathlib.Path(root, file).read_text())
-        for file in (DATA, AVX2, ONE_CORE)
-    )
-    about = pathlib.Path(__file__).absolute().parent / "public"
-    pathlib.Path(root, PAGE).write_text(page(data, avx2, one, about))
-    draw(pathlib.Path(root, PICTURE), data)
+    e = found["environment"]
+    file = DATA if e["vectors"] == "avx512f" else OTHERS["AVX2"]
+    if e["cores"] == 1:
+        file = OTHERS["one core"]
+    (root / file).write_text(written(found, "programs"))
+    (root / PAGE).write_text(page(root))
+    draw(root / PICTURE, root)
 
 
-def page(
-    data: Mapping[str, Any],
-    avx2: Mapping[str, Any],
-    one: Mapping[str, Any],
-    folder: pathlib.Path,
-) -> str:
-    """The page's text, with what each program's file says it is.
-
-    `data` was measured on a processor with AVX-512, `avx2` on one without, and
-    `one` on one core.
-    """
-    others = avx2, one
+def page(root: pathlib.Path) -> str:
+    """The page's text, of the figures below `root`."""
+    data = json.loads((root / DATA).read_text())
+    others = [json.loads((root / file).read_text()) for file in OTHERS.values()]
     rows_of = [{row["name"]: row for row in o["programs"]} for o in others]
     rows = sorted(data["programs"], key=lambda row: -ratio(row, "exact"))
-    heading = ["program", "what it does", "ms", "exact", "all"]
-    heading += ["AVX2", "one core"]
-    heading += ["first call, s", "replaced", "arrays with other bits"]
-    table = [heading, ["---"] * len(heading)]
+    heading = ["program", "what it does", "ms", "exact", "all", *OTHERS]
+    cells = [[*heading, "first call, s", "replaced", "arrays with other bits"]]
     for row in rows:
-        table.append(
+        name, replaced = row["name"], sorted(row["replaced"].items())
+        file = f"programs/public/{name}.py"
+        about = (root / "accelerate" / file).read_text().split('"""')[1]
+        cells.append(
             [
-                f"[{row['name']}](../programs/public/{row['name']}.py)",
-                _about(folder / f"{row['name']}.py"),
-                f"{min(row['ms']['plain']):.3g}",
-                f"{ratio(row, 'exact'):.2f}",
-                f"{ratio(row, 'all'):.2f}",
-                *(_both(found[row["name"]]) for found in rows_of),
+                f"[{name}](../{file})",
+                about.strip().rstrip("."),
+                f"{modes.least(row, 'plain'):.3g}",
+                *modes.both(row),
+                *(", ".join(modes.both(found[name])) for found in rows_of),
                 _first(row),
-                ", ".join(
-                    f"`{k}` {n}" for k, n in sorted(row["replaced"].items())
-                ),
+                ", ".join(f"`{k}` {n}" for k, n in replaced),
                 _differences(row),
             ]
         )
-    text = "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+    first = [modes.first(row) for row in rows]
     measured = (
         f"{_measured(data)} {_slower(rows)} First calls take "
-        f"{mean(map(first, rows)):.2f} times as long with exact names in the "
-        f"geometric mean, and {max(map(first, rows)):.2f} times at most. "
+        f"{modes.mean(first):.2f} times as long with exact names in the "
+        f"geometric mean, and {max(first):.2f} times at most. "
         f"{' '.join(map(_measured, others))}"
     )
-    return f"{_INTRODUCTION}\n{measured}\n\n{text}\n"
+    return f"{_INTRODUCTION}\n{measured}\n\n{table(cells)}\n"
 
 
 def _measured(found: Mapping[str, Any]) -> str:
     """Where and when, the means and the least."""
     e, rows = found["environment"], found["programs"]
-    exact, every = ([ratio(r, m) for r in rows] for m in ("exact", "all"))
+    exact, every, least_exact, least_every = modes.means(rows)
     cores = "one core" if e["cores"] == 1 else f"{e['cores']} cores"
     return (
         f"Measured on {e['day']} with jax {e['jax']} on {cores} ({e['cpu']}, "
         f"{e['vectors']}): the geometric mean of {len(rows)} programs is "
-        f"{mean(exact):.2f} for exact names, and {mean(every):.2f} for all; "
-        f"the least are {min(exact):.2f} and {min(every):.2f}."
+        f"{exact} for exact names, and {every} for all; the least are "
+        f"{least_exact} and {least_every}."
     )
 
 
-def _both(row: Row) -> str:
-    return f"{ratio(row, 'exact'):.2f}, {ratio(row, 'all'):.2f}"
-
-
-def _slower(rows: Sequence[Row]) -> str:
-    """Those that lose in each run, by mode."""
+def _slower(rows: list[Row]) -> str:
+    """Those that lose in each run."""
+    found = modes.slower(rows, "`")
+    verb = "are" if "," in found else "is"
     runs = len(rows[0]["ms"]["plain"])
-    found = [
-        f"`{row['name']}` ({mode})"
-        for mode in ("exact", "all")
-        for row in rows
-        if is_slower(row, mode)
-    ]
-    verb = "is" if len(found) < 2 else "are"
     return (
-        f"Below {LEAST} in each of {runs} runs {verb} "
-        f"{', '.join(found) or 'none'}."
+        f"Below {modes.LEAST} in each of {runs} runs {verb} {found or 'none'}."
     )
 
 
 def _first(row: Row) -> str:
-    return ", ".join(
-        f"{statistics.median(row['first'][m]):.1f}"
-        for m in ("plain", "exact", "all")
-    )
-
-
-def _about(file: pathlib.Path) -> str:
-    return file.read_text().split('"""')[1].strip().rstrip(".")
+    medians = (statistics.median(row["first"][mode]) for mode in modes.MODES)
+    return ", ".join(f"{seconds:.1f}" for seconds in medians)
 
 
 def _differences(row: Row) -> str:
-    differs = row["differs"]
-    if not any(differs.values()):
-        return "none"
-    of = f"of {row['arrays']}"
-    parts = []
-    if differs["plain"]:
-        parts.append(f"plain JAX twice: {differs['plain']} {of}")
-    if differs["exact"]:
-        parts.append(f"exact: {differs['exact']} {of}")
-    if differs["all"]:
-        parts.append(f"all: {differs['all']} {of}")
-    return "; ".join(parts)
+    names = {"plain": "plain JAX twice", "exact": "exact", "all": "all"}
+    parts = [
+        f"{name}: {row['differs'][mode]} of {row['arrays']}"
+        for mode, name in names.items()
+        if row["differs"][mode]
+    ]
+    return "; ".join(parts) or "none"
 
 
-def draw(path: pathlib.Path, data: Mapping[str, Any]) -> None:
+def draw(path: pathlib.Path, root: pathlib.Path) -> None:
     """Writes how many times as fast each program is: SVG."""
-    import matplotlib
+    from bench import plot
 
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
+    data = json.loads((root / DATA).read_text())
     rows = sorted(data["programs"], key=lambda row: ratio(row, "exact"))
-    figure, axes = plt.subplots(
-        figsize=(8, 1 + 0.25 * len(rows)), layout="constrained"
+    plot.of_modes(
+        path,
+        {
+            "exact: JAX's own bits": [ratio(row, "exact") for row in rows],
+            "all": [ratio(row, "all") for row in rows],
+        },
+        [row["name"] for row in rows],
+        machine(data["environment"]),
     )
-    for shift, mode, color in ((0.2, "exact", "C0"), (-0.2, "all", "C1")):
-        values = [ratio(row, mode) for row in rows]
-        places = [place + shift for place in range(len(rows))]
-        label = "exact: JAX's own bits" if mode == "exact" else "all"
-        drawn = axes.barh(places, values, 0.4, color=color, label=label)
-        axes.bar_label(
-            drawn, [f"{v:.2f}" for v in values], padding=3, fontsize="x-small"
-        )
-    axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_xlim(
-        0.5, 2 * max(ratio(r, m) for r in rows for m in ("exact", "all"))
-    )
-    axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel("times as fast as JAX's own code")
-    e = data["environment"]
-    title = f"{e['cores']} cores of an {e['cpu']}, jax {e['jax']}, {e['day']}"
-    axes.set_title(title, fontsize="medium")
-    axes.legend(loc="lower right")
-    # Text stays text; no date and no random names, so that the same figures
-    # give the same file.
-    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "programs"}):
-        figure.savefig(path, format="svg", metadata={"Date": None})
-    plt.close(figure)
 
 
 _INTRODUCTION = """\

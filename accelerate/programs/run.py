@@ -14,7 +14,9 @@ results is compared, bit for bit; what differs between two plain processes
 differs by itself.
 
 With pip alone: install requirements_lock.txt with --no-deps and both wheels,
-then `python accelerate/programs/run.py --python PYTHON`.
+then
+`PYTHONPATH=tests/compat:benchmarks python accelerate/programs/run.py
+--python PYTHON`.
 """
 
 from __future__ import annotations
@@ -22,120 +24,54 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import dataclasses
-import functools
 import os
 import pathlib
-import pickle
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import packages
 import page
-import worker
+
+from bench import modes
+from bench.modes import MODES
+from bench.page import environment, written
+from bench.worker import Worker, take_turns
 
 HERE = pathlib.Path(__file__).absolute().parent
-# What a process has in XLA_FFI_ACCELERATE.
-MODES = {"plain": None, "exact": "exact", "all": "all"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """How often, and how long, a program runs.
-
-    Attributes:
-      runs: each has processes of its own, one of each mode.
-      rounds: of each run, in which its processes take turns.
-      seconds: that each process has in a round.
-    """
-
-    runs: int
-    rounds: int
-    seconds: float
-
-
-class Worker:
-    """A program in a process of its own."""
-
-    def __init__(
-        self, python: str, program: pathlib.Path, log: Any, mode: str
-    ) -> None:
-        env = {**os.environ, "KERAS_BACKEND": "jax"}
-        env.pop("XLA_FFI_ACCELERATE", None)
-        if MODES[mode]:
-            env["XLA_FFI_ACCELERATE"] = str(MODES[mode])
-        self._process = subprocess.Popen(
-            [python, worker.__file__, program.parent, program.stem],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=env,
-        )
-        self.first: float = self._answer()
-        self.leaves: list[Any] = self._answer()
-        self.replaced: dict[str, int] = self._answer()
-
-    def time(self, seconds: float) -> float:
-        """The least of the times of a round."""
-        assert self._process.stdin
-        self._process.stdin.write(f"{seconds}\n".encode())
-        self._process.stdin.flush()
-        return float(self._answer())
-
-    def close(self) -> None:
-        """Ends it."""
-        self._process.kill()
-        self._process.wait()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout
-        return pickle.load(self._process.stdout)  # of a process of ours
-
-
-@dataclasses.dataclass(frozen=True)
-class _Ran:
-    """What a process has shown: seconds, results, and what was replaced."""
-
-    first: float
-    least: float
-    leaves: list[Any]
-    replaced: dict[str, int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs them; the number that failed or have other bits."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", default=[], metavar="WORD")
+    parser = modes.parser(__doc__, rounds=2, seconds=0.5)
     parser.add_argument("--python", help="that has the packages and the wheels")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--one-core", action="store_true")
-    parser.add_argument("--json", help="write the figures to this file")
-    parser.add_argument("--publish", action="store_true")
     options = parser.parse_args(arguments)
-    chosen = [p for p in programs() if _is_chosen(p.stem, options.only)]
-    if not chosen:
-        parser.error(
-            f"--only: no program has any of {options.only} in its name"
-        )
+    all_names = [program.stem for program in programs()]
+    names = modes.chosen(parser, all_names, options.only)
     if options.one_core:  # also of the processes that are started
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
-        python = options.python or _installed(folder)
-        rows = []
-        plan = Plan(options.runs, options.rounds, options.seconds)
-        for row in measured(python, chosen, plan):
+        python = options.python or packages.installed(
+            HERE / "requirements_lock.txt", "programs", folder
+        )
+        rows, jax = [], ""
+        for name in names:
+            row = measured(python, HERE / "public", name, options)
+            jax = row.pop("jax", jax)
             print(page.line(row), flush=True)
             rows.append(row)
-        found = {**page.circumstances(python), "programs": rows}
-    print(page.summary(rows))
+    print(modes.summary(rows))
+    about = environment(jax=jax)
+    wide = [v for v in about["isa"] if v in ("avx512f", "avx2")]
+    about["vectors"] = wide[0] if wide else "none"
+    found = {"environment": about, "programs": rows}
     if options.json:
-        pathlib.Path(options.json).write_text(page.written(found))
+        pathlib.Path(options.json).write_text(written(found, "programs"))
     if options.publish:
-        page.write(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), found)
+        root = os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")
+        page.write(pathlib.Path(root), found)
     return sum(page.is_wrong(row) for row in rows)
 
 
@@ -145,70 +81,57 @@ def programs() -> list[pathlib.Path]:
     return sorted(p for p in found if p.stem != "__init__")  # Bazel's own
 
 
-def _is_chosen(name: str, words: Sequence[str]) -> bool:
-    return not words or any(word in name for word in words)
-
-
-def _installed(folder: str) -> str:
-    import environments
-
-    found = environments.find_python(("3.11", "3.12", "3.13"))
-    lock = HERE / "requirements_lock.txt"
-    base = environments.filled(lock, found, "programs")
-    return str(environments.install(environments.wheels(), base, folder))
-
-
 def measured(
-    python: str, chosen: Sequence[pathlib.Path], plan: Plan
-) -> Iterator[dict[str, Any]]:
-    """The row of each program."""
-    for program in chosen:
-        with tempfile.TemporaryFile() as log:
-            start = functools.partial(Worker, python, program, log)
-            try:
-                runs = [_run(start, plan, i) for i in range(plan.runs)]
-            except EOFError:
-                log.seek(0)
-                text = log.read().decode(errors="replace").strip()
-                last = text.splitlines()[-1:] or ["it said nothing"]
-                yield {"name": program.stem, "failed": last[0]}
-            else:
-                yield {"name": program.stem, **_row(runs)}
+    python: str, folder: pathlib.Path, name: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    """The row of a program."""
+    with tempfile.TemporaryFile() as log:
+
+        def start(mode: str) -> Worker:
+            return Worker(MODES[mode], [str(folder)], python, log)
+
+        try:
+            runs = [_run(start, name, options, i) for i in range(options.runs)]
+        except EOFError:
+            log.seek(0)
+            text = log.read().decode(errors="replace").strip()
+            last = text.splitlines()[-1:] or ["it said nothing"]
+            return {"name": name, "failed": last[0]}
+    return {"name": name, **_row(runs)}
 
 
 def _run(
-    start: Callable[[str], Worker], plan: Plan, run: int
-) -> dict[str, _Ran]:
+    start: Callable[[str], Worker],
+    name: str,
+    options: argparse.Namespace,
+    run: int,
+) -> dict[str, Any]:
     # Another one starts first in each run: the first call of those that start
     # later may be slower, with processes beside them.
-    modes = collections.deque(MODES)
-    modes.rotate(run)
+    order = collections.deque(MODES)
+    order.rotate(run)
+    workers, found = {}, {}
     with contextlib.ExitStack() as stack:
-        workers = {
-            mode: stack.enter_context(contextlib.closing(start(mode)))
-            for mode in modes
-        }
-        least = dict.fromkeys(modes, float("inf"))
-        for _ in range(plan.rounds):
-            for mode, one in workers.items():
-                least[mode] = min(least[mode], one.time(plan.seconds))
-    return {
-        mode: _Ran(one.first, least[mode], one.leaves, one.replaced)
-        for mode, one in workers.items()
-    }
+        for mode in order:
+            closing = contextlib.closing(start(mode))
+            workers[mode] = stack.enter_context(closing)
+            found[mode] = workers[mode].first(name, "program")
+        least = take_turns(workers, options.rounds, options.seconds)
+    return {mode: one | {"least": least[mode]} for mode, one in found.items()}
 
 
-def _row(runs: Sequence[dict[str, _Ran]]) -> dict[str, Any]:
-    want = runs[0]["plain"].leaves
+def _row(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    want = runs[0]["plain"]["leaves"]
     return {
-        "ms": {m: [_short(r[m].least * 1e3) for r in runs] for m in MODES},
-        "first": {m: [_short(r[m].first) for r in runs] for m in MODES},
+        "ms": {m: [_short(r[m]["least"] * 1e3) for r in runs] for m in MODES},
+        "first": {m: [_short(r[m]["first"]) for r in runs] for m in MODES},
         "arrays": len(want),
         "differs": {
-            mode: max(_differ(want, run[mode].leaves) for run in runs)
+            mode: max(_differ(want, run[mode]["leaves"]) for run in runs)
             for mode in MODES
         },
-        "replaced": runs[0]["all"].replaced,
+        "replaced": runs[0]["all"]["replaced"],
+        "jax": runs[0]["plain"]["jax"],
     }
 
 

@@ -13,7 +13,8 @@ The packages are installed from the lock, by hash, into an environment of their
 own, once. The exit status is the number of tests that differ.
 
 With pip alone: install suites_lock.txt with --no-deps and both wheels, then
-`PYTHONPATH=tests/compat python accelerate/programs/suites.py --python PYTHON`.
+`PYTHONPATH=tests/compat:benchmarks python accelerate/programs/suites.py
+--python PYTHON`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-import suite_packages
+import packages
 import suite_runs
+
+from bench.page import table as markdown
 
 HERE = pathlib.Path(__file__).absolute().parent
 
@@ -57,7 +60,7 @@ def table(found: Sequence[suite_runs.Comparison]) -> str:
     heads = ["package", "version", "tests", "passed off", "passed exact"]
     heads += ["differ", "flaky", "lowered to the package", "s off", "s exact"]
     heads += ["passed all", "differ all"] if close else []
-    rows = [heads, ["---"] * len(heads)]
+    rows: list[list[Any]] = [heads]
     for one in found:
         off, exact = one.runs["off"], one.runs["exact"]
         row = [one.suite.name, one.suite.version]
@@ -67,8 +70,8 @@ def table(found: Sequence[suite_runs.Comparison]) -> str:
         row += [round(off.seconds), round(exact.seconds)]
         if close:
             row += [one.runs["all"].passed(), len(one.differ("all"))]
-        rows.append([str(cell) for cell in row])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        rows.append(row)
+    return markdown(rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,9 +91,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     modes = ["exact", "all"] if options.all else ["exact"]
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        python = options.python or suite_packages.installed(folder, needs)
+        python = options.python or packages.suites_installed(folder, needs)
         for name in chosen:
-            suite = _suite(name, suites[name], python)
+            of = suites[name]
+            suite = suite_runs.Suite(
+                name,
+                packages.version(name),
+                packages.folder_of(name, of, python),
+                of["files"],
+                of.get("select", ""),
+            )
             found.append(suite_runs.compare(python, suite, modes))
             if said := describe(found[-1]):
                 print(said)
@@ -108,18 +118,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def wrong(found: suite_runs.Comparison) -> int:
     """The tests that differ by exact names; 1 if there was none to compare."""
     return len(found.differ("exact")) if found.runs["off"].passed() else 1
-
-
-def _suite(
-    name: str, settings: dict[str, Any], python: str
-) -> suite_runs.Suite:
-    return suite_runs.Suite(
-        name,
-        suite_packages.version(name),
-        suite_packages.folder_of(name, settings, python),
-        settings["files"],
-        settings.get("select", ""),
-    )
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ import os
 import sys
 import tomllib
 
+import packages
 import pytest
-import suite_packages
 import suite_runs
 import suites
 
@@ -148,10 +148,10 @@ def test_patterns_have_to_match(tmp_path):
 
 def test_what_is_listed_is_locked():
     listed = tomllib.loads((suites.HERE / "suites.toml").read_text())
-    locked = suite_packages.entries()
+    locked = packages.entries()
     assert not set(listed["suite"]) - set(locked)
     assert not {*listed["ci"], "jaxlib", "pytest"} - set(listed["ci_needs"])
     assert not any("sdist" in settings for settings in listed["ci"].values())
     assert not set(listed["ci_needs"]) - set(locked)
     assert all("--hash=sha256:" in entry for entry in locked.values())
-    assert suite_packages.version("jax") == "0.10.2"
+    assert packages.version("jax") == "0.10.2"

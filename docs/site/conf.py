@@ -34,6 +34,8 @@ html_theme_options = {
 }
 html_copy_source = False
 html_show_sourcelink = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"

@@ -4,7 +4,6 @@ The FFI headers are those that the kit pins; a define tells the two apart. All
 else is the prebuilt XLA of the kit's own tests.
 """
 
-load("@xla_ffi_kit//third_party:archives.bzl", "ARCHIVES", "declare_archive")
 load("@xla_ffi_kit//third_party/pypi:pypi_wheel.bzl", "WHEEL_ENV", "fetch_wheel")
 load("@xla_ffi_kit//third_party/xla:revision.bzl", "HEADERS_WHEEL")
 
@@ -64,9 +63,8 @@ xla_stand_in = repository_rule(
 
 def _own_impl(_mctx):
     xla_stand_in(name = "xla")
-    declare_archive("highway", ARCHIVES["com_google_highway"])
 
 own = module_extension(
-    doc = "Declares `xla` and `highway`, this codebase's own.",
+    doc = "Declares `xla`, this codebase's own.",
     implementation = _own_impl,
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from xla_ffi_kit import errors as errors
 from xla_ffi_kit import ops as ops
 from xla_ffi_kit.functions.c_function import c_function
+from xla_ffi_kit.functions.numba_kernel import numba_kernel
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
 from xla_ffi_kit.library.registration import register, register_early
 from xla_ffi_kit.ops import modular_add, relu, rms_norm
@@ -23,7 +24,6 @@ from xla_ffi_kit.strings.build import build_library
 from xla_ffi_kit.strings.cuda_blocks import cuda
 from xla_ffi_kit.strings.decorators import elementwise, inline, rows
 from xla_ffi_kit.strings.headers import include_dir
-from xla_ffi_kit.strings.numba_handler import numba_kernel
 
 __version__ = "0.1.0"
 

@@ -65,8 +65,8 @@ _OTHER_MISTAKES = {
         "",
         [
             "Highway's headers come from @ and @",
-            "com_google_highway",
-            "override_repo(xla_ffi_kit, com_google_highway = ...)",
+            "highway",
+            "in MODULE.bazel by bazel_dep(name = \"highway\")",
         ],
     ),
     "two_xla": (

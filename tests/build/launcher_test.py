@@ -45,7 +45,7 @@ class PathTest(launcher_harness.Machine):
         self.bazel("bazel", "path")
         for arguments in (
             ("test", "//..."),
-            ("test", "--config=bzlmod", "//...", "--jobs=2"),
+            ("test", "--config=cuda", "//...", "--jobs=2"),
         ):
             result = self.run_launcher(*arguments)
             self.assert_ran("path test", result)

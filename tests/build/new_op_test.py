@@ -19,14 +19,14 @@ KIT_BUILD = pathlib.Path("xla_ffi/BUILD").read_text()
 
 @pytest.fixture
 def user(tmp_path):
-    (tmp_path / "WORKSPACE").write_text('workspace(name = "my-models")\n')
+    (tmp_path / "MODULE.bazel").write_text('module(name = "my-models")\n')
     (tmp_path / "ops").mkdir()
     return tmp_path
 
 
 @pytest.fixture
 def kit(tmp_path):
-    (tmp_path / "WORKSPACE").write_text('workspace(name = "xla_ffi_kit")\n')
+    (tmp_path / "MODULE.bazel").write_text('module(name = "xla_ffi_kit")\n')
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "bazel").touch()
     (tmp_path / "xla_ffi").mkdir()
@@ -192,8 +192,9 @@ def test_a_kit_without_its_list_is_refused(kit, monkeypatch, capsys):
     assert not (kit / "python").exists()
 
 
-def test_the_workspace_name_of_a_module(tmp_path):
-    (tmp_path / "WORKSPACE").write_text("")
+def test_the_workspace_name(tmp_path):
+    (tmp_path / "WORKSPACE").write_text('workspace(name = "older")\n')
+    assert new_op.workspace_name(tmp_path) == "older"
     (tmp_path / "MODULE.bazel").write_text('module(\n    name = "mine",\n)\n')
     assert new_op.workspace_name(tmp_path) == "mine"
 

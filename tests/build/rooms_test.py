@@ -79,4 +79,4 @@ def test_any_is_rare():
         for path in MODULES.values()
         for node in ast.walk(ast.parse(path.read_text()))
     )
-    assert count <= 62
+    assert count <= 40

@@ -7,8 +7,8 @@ import markdown_it
 import pages
 import pytest
 
-import publish
 from accelerate_page import ACCELERATE
+from bench import page as figures
 from kit_page import KIT
 
 FILES = {
@@ -20,7 +20,7 @@ MARKER = re.compile(r"<!-- (?:times?|machine) [^>]*-->[^<\n]*")
 
 def filled(text):
     for path, data in FILES.items():
-        text = publish.fill(text, data, path)
+        text = figures.fill(text, data, path)
     return text
 
 

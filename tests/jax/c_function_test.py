@@ -174,6 +174,27 @@ log = c_function(
 )
 
 
+def test_explain_names_the_function_and_its_library():
+    def told(op):
+        return op.explain().splitlines()[2].partition("  cpu")[2].strip()
+
+    by = "by the handler xla_ffi_kit.call"
+    library = os.path.basename(LIBM)
+    assert told(frexp) == (
+        f"the C function frexp of {library}, double(double x, int* e), {by}"
+    )
+    # One of the few functions of libm with one name.
+    pointer = pointer_of("significand", *2 * [ctypes.c_double])
+    for function in (pointer, ctypes.cast(pointer, ctypes.c_void_p).value):
+        op = c_function("double(double)", function, name="its_own_name")
+        assert told(op) == (
+            f"the C function significand of {library}, double(double), {by}"
+        )
+    file = os.path.basename(cython_special.__file__)
+    op = from_cython("double(double, double)", "xlogy")
+    assert f" of {file}, double(" in told(op)
+
+
 def test_rows_and_the_sizes_of_their_axes():
     a = np.arange(24.0).reshape(2, 3, 4)
     x = np.arange(8.0).reshape(2, 4)
@@ -323,6 +344,6 @@ def test_an_exported_program_names_the_function(define, tmp_path):
     else:
         assert (
             "cos: function: expected a C function that this process has "
-            "defined, got none of that name; call xla_ffi_kit.c_function "
-            "before the program runs"
+            "defined, got none of that name; make its operation, by "
+            "xla_ffi_kit.c_function or numba_kernel, before the program runs"
         ) in run.stderr

@@ -12,6 +12,10 @@ import tempfile
 os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
     dir=os.environ.get("TEST_TMPDIR")
 )
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=4"
+)
 
 import jax
 import jax.numpy as jnp

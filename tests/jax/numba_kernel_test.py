@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit.library import c_api
-from xla_ffi_kit.strings import numba_handler, numba_identity
+from xla_ffi_kit import c_function
+from xla_ffi_kit.functions import numba_identity
 from xla_ffi_kit.testing import Case, check_op
 
 with_numba = pytest.mark.skipif(
@@ -140,15 +140,11 @@ def test_a_kernel_that_numba_cannot_compile():
         decorate(scale_reference)
 
 
-# --- Names and call frames ----------------------------------------------------
+# --- Names --------------------------------------------------------------------
 
 
 def target_of(op):
-    return op.spec.handlers["cpu"]
-
-
-def address_of(op):
-    return numba_handler._registered[target_of(op)].handler.address
+    return op.spec.handlers["cpu"].function
 
 
 def times(number, **options):
@@ -342,54 +338,6 @@ def test_a_program_runs_its_own_kernel_in_another_process(tmp_path):
     assert said == "no handler\n[2.0, 2.0, 2.0]\n"
 
 
-class Word(ctypes.Structure):
-    _fields_ = [("words", ctypes.c_int64 * 8)]
-
-
-def call(op, extension, stage=3):
-    """Calls a handler as XLA does, with an extension; its result, the error."""
-    x, y = np.float32([1, 2, 3]), np.zeros(3, np.float32)
-    dims = (ctypes.c_int64 * 1)(3)
-    buffers = [
-        c_api.Buffer(
-            struct_size=ctypes.sizeof(c_api.Buffer),
-            dtype=11,
-            data=array.ctypes.data,
-            rank=1,
-            dims=ctypes.addressof(dims),
-        )
-        for array in (x, y)
-    ]
-    lists = [(ctypes.c_void_p * 1)(ctypes.addressof(b)) for b in buffers]
-    messages = []
-
-    def create(args):
-        messages.append(args.contents.message.decode())
-        return 1
-
-    api = c_api.Api(struct_size=ctypes.sizeof(c_api.Api))
-    api.error_create = type(api.error_create)(create)
-    frame = c_api.CallFrame(struct_size=c_api.CallFrame.future.offset)
-    frame.api = ctypes.pointer(api)
-    frame.extension_start = ctypes.addressof(extension) if extension else None
-    frame.stage = stage
-    for part, values in ((frame.args, lists[0]), (frame.rets, lists[1])):
-        part.size = 1
-        part.values = ctypes.addressof(values)
-    address = address_of(op)
-    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
-    assert bool(handler(ctypes.addressof(frame))) == bool(messages)
-    return y.tolist(), messages
-
-
-def extension(type_, size, *rest):
-    """struct_size, type, next, and whatever follows."""
-    made = Word()
-    made.words[:3] = size, type_, 0
-    made.words[3 : 3 + len(rest)] = rest
-    return made
-
-
 @with_numba
 def test_a_target_of_the_authors():
     name = {"handlers": {"cpu": "mine.scale"}}
@@ -404,38 +352,72 @@ def test_a_target_of_the_authors():
 
 
 @with_numba
-def test_only_metadata_is_written():
-    op = times(2)
-    assert call(op, None) == ([2, 4, 6], [])
-    # Of another type: no metadata, and no reason not to run.
-    target = Word()
-    other = extension(7, 32, ctypes.addressof(target))
-    before = bytes(other)
-    assert call(op, other) == ([2, 4, 6], [])
-    assert (bytes(other), bytes(target)) == (before, bytes(Word()))
+def test_one_name_has_one_cfunc_too():
+    import numba
+
+    def cfunc_of(number):
+        return numba.cfunc("float64(float64)")(lambda x: number * x)
+
+    signature, name = "double(double)", {"name": "mine.cfunc"}
+    x = np.float64(1)
+    for _ in range(2):
+        with jax.enable_x64(True):
+            assert c_function(signature, cfunc_of(2), **name)(x) == 2
+    with pytest.raises(ValueError, match="mine.cfunc: name: expected one of"):
+        c_function(signature, cfunc_of(3), **name)
+
+
+# --- What a kernel gets -------------------------------------------------------
+
+
+def sums_kernel(a, b, c, d, e, negate, small, words, halves, y, z):
+    for r in range(y.shape[0]):
+        z[r] = a[r, 0] + b[r, 0] + c[0, 0]
+        for i in range(y.shape[1]):
+            y[r, i] = small * (d[r, i] - e[r, i]) + words[-1] * halves[0]
+            y[r, i] *= -1 if negate else 1
+
+
+def sums_reference(a, b, c, d, e, *, negate=True, small, words, halves):
+    y = small * (d - e) + words[-1] * halves[0]
+    z = a[..., :1] + b[..., :1] + c[:1]
+    return jnp.float32(-1 if negate else 1) * y.astype(d.dtype), z
 
 
 @with_numba
-def test_metadata():
-    op = times(2)
-    metadata = c_api.read_metadata(address_of(op))
-    assert metadata.api_version == (0, 2)
-    assert metadata.traits == 0
+def test_attributes_of_every_type_among_many_arrays():
+    op = xla_ffi_kit.numba_kernel(
+        sums_kernel,
+        dtypes="f32 f64",
+        axes="(k),(k),(k),(n),(n)->(n),(1)",
+        results=2,
+        shared="c",
+        attributes={
+            "small": np.int8,
+            "words": (np.int32,),
+            "halves": (np.float32,),
+        },
+    )(sums_reference)
+    a, b, c, d, e = (
+        np.arange(12, dtype=np.float32).reshape(3, 4) * (1 + i)
+        for i in range(5)
+    )
+    given = {"small": -3, "words": (5, 6, -7), "halves": (0.5,)}
+    for negate in (False, True):
+        got = op(a, b, c[0], d, e, negate=negate, **given)
+        want = sums_reference(a, b, c[0], d, e, negate=negate, **given)
+        jax.tree.map(np.testing.assert_array_equal, got, want)
 
 
 @with_numba
-@pytest.mark.parametrize(
-    ("extension_size", "metadata_size"), [(24, 64), (32, 32), (0, 0)]
-)
-def test_metadata_that_has_no_room(extension_size, metadata_size):
-    metadata = Word()
-    metadata.words[0] = metadata_size
-    before = bytes(metadata)
-    asked = extension(1, extension_size, ctypes.addressof(metadata))
-    y, messages = call(times(2), asked)
-    assert y == [0, 0, 0]
-    assert messages == [
-        "scale: call: expected a call frame and metadata of at least the sizes "
-        "of XLA's FFI API 0.2"
-    ]
-    assert bytes(metadata) == before
+def test_results_of_another_type_are_refused():
+    op = xla_ffi_kit.numba_kernel(
+        scale_kernel, dtypes="f32 f64", kernel_axes=0
+    )(lambda x, *, factor=2.0: jnp.int32(x))
+    with pytest.raises(
+        TypeError,
+        match="lambda: call: expected 1 operands and 1 results of one dtype "
+        "of float32, float64, and 1 attributes of the declared types, got "
+        "arrays of float32, int32",
+    ):
+        jax.jit(op)(np.float32(1))

@@ -138,7 +138,8 @@ def test_explicit_mesh_refuses_a_sharded_kernel_axis():
     assert str(caught.value) == (
         "xla_ffi_kit.rms_norm: operand x: axis -1 is sharded over 'd', "
         "expected it not to be: kernel axes must not be sharded; reshard it "
-        "first with jax.sharding.reshard"
+        "first with jax.sharding.reshard, or define the operation with "
+        "advanced=Advanced(sharded_kernel_axes='gather')"
     )
 
 

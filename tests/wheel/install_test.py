@@ -106,7 +106,11 @@ class Both(Installed, unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for file in EXAMPLES:  # by themselves, as a user has them
                 shutil.copy(file, folder)
-            names = ["particle filter", "mixture of experts", "camera poses"]
+            names = [
+                "particle filter",
+                "mixture of experts",
+                "personal PageRank",
+            ]
             compare = pathlib.Path(folder, "compare.py")
             said = self.runs(compare, "--short", *names)
         self.assertEqual(said.count("same results"), 2, said)

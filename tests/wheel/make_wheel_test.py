@@ -70,6 +70,17 @@ class MakeWheelTest(unittest.TestCase):
             {hashlib.sha256(wheels[0]).hexdigest()},
         )
 
+    def test_the_page_has_no_links_into_the_repository(self):
+        page = (
+            "[a\nfile](b/c.md#d), [there](https://host/a), [here](#a)\n\n"
+            "![picture](a.svg)\n```py\nx[0](y)\n```\n[b](c)\n"
+        )
+        self.assertEqual(
+            make_wheel.standalone(page),
+            "a\nfile, [there](https://host/a), [here](#a)\n\n"
+            "\n```py\nx[0](y)\n```\nb\n",
+        )
+
     def test_a_library_that_needs_a_newer_system_is_refused(self):
         for name in ("GLIBC_2.18", "GLIBCXX_3.4.20"):
             newer = LIBRARY + f"\0{name}\0".encode()

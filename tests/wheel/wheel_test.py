@@ -159,7 +159,9 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(about["License-Expression"], "Apache-2.0")
         for name in about.get_all("License-File"):
             self.assertIn("Apache License", read(f"{INFO}/licenses/{name}"))
-        self.assertTrue(about.get_payload().startswith(f"# {NAME}\n"))
+        page = about.get_payload()
+        self.assertTrue(page.startswith(f"# {NAME}\n"))
+        self.assertNotRegex(page, r"\]\((?!https://)")
 
     def test_entry_points(self):
         self.assertEqual(

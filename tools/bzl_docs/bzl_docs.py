@@ -25,8 +25,10 @@ PUBLIC = {
     "xla_ffi/testing/handlers/defs.bzl": ["xla_ffi_handler_tests"],
     "tools/pytest_test/defs.bzl": ["pytest_test"],
     "third_party/cuda/defs.bzl": ["cuda_library", "CUDA_ONLY"],
-    "third_party/workspace.bzl": ["xla_ffi_kit_repositories"],
-    "third_party/python_workspace.bzl": ["xla_ffi_kit_python_repositories"],
+    "third_party/workspace.bzl": [
+        "xla_ffi_kit_repositories",
+        "xla_ffi_kit_python_repositories",
+    ],
     "third_party/extensions.bzl": ["xla_ffi_kit"],
 }
 FLAGS = ["third_party/xla/BUILD", "third_party/cuda/BUILD"]

@@ -19,7 +19,7 @@ KIT = "xla_ffi_kit"
 def workspace_name(root: pathlib.Path) -> str:
     """What MODULE.bazel or WORKSPACE calls the workspace, as an identifier."""
     found = ""
-    for file, rule in (("WORKSPACE", "workspace"), ("MODULE.bazel", "module")):
+    for file, rule in (("MODULE.bazel", "module"), ("WORKSPACE", "workspace")):
         path = root / file
         if not found and path.exists():
             pattern = rf"^{rule}\(\s*name\s*=\s*[\"']([^\"']+)[\"']"

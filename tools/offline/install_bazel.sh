@@ -16,7 +16,7 @@
 # archives that Bazel would download by Debian's copies of them, in WORKSPACE
 # mode and in bzlmod mode. Bazel refuses to override a module that nobody names:
 # every workspace names the rule sets, through Bazel's own modules, but not
-# GoogleTest, which stands in a registry instead, in all its versions.
+# GoogleTest and Highway, which stand in a registry instead, in all versions.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../launcher/common.sh"
 
@@ -62,6 +62,9 @@ googletest_versions=(
 )
 highway=highway_1.2.0.orig.tar.gz
 highway_sha256=7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343
+# The same, as a registry writes it.
+highway_integrity=sha256-fgvni4MY6L2/b6VF0uy0yQ+UffA/eq3ELBln8BnmM0M=
+highway_versions=(1.{2,3,4}.0 1.{3,4}.0.bcr.1)
 
 unserved() {
   die "there is no Bazel $version here and $*;" \
@@ -252,19 +255,30 @@ write_rc() {
   echo "common --distdir=$dir/distdir"
 }
 
-# GoogleTest as a repository, and as each of the versions that a module may name.
-write_googletest() {
-  local release folder
+# write_module NAME SOURCE DEPENDENCIES VERSION...: the same sources as each of the
+# versions that a module may name.
+write_module() {
+  local name=$1 source=$2 dependencies=$3 release dependency folder
+  for release in "${@:4}"; do
+    folder=$registry/modules/$name/$release
+    mkdir -p "$folder"
+    echo "module(name = \"$name\", version = \"$release\")" >"$folder/MODULE.bazel"
+    for dependency in $dependencies; do
+      echo "bazel_dep(name = \"$dependency\", version = \"0.0.1\")"
+    done >>"$folder/MODULE.bazel"
+    echo "{$source}" >"$folder/source.json"
+  done
+}
+
+# GoogleTest is a repository, too.
+write_registry() {
   cp "$helpers/googletest.BUILD" "$gtest/BUILD.bazel"
   touch "$gtest/WORKSPACE"
-  for release in "${googletest_versions[@]}"; do
-    folder=$registry/modules/googletest/$release
-    mkdir -p "$folder"
-    printf '%s\n' >"$folder/MODULE.bazel" \
-      "module(name = \"googletest\", version = \"$release\")" \
-      'bazel_dep(name = "rules_cc", version = "0.0.1")'
-    echo "{\"type\": \"local_path\", \"path\": \"$gtest\"}" >"$folder/source.json"
-  done
+  write_module googletest "\"type\": \"local_path\", \"path\": \"$gtest\"" \
+    rules_cc "${googletest_versions[@]}"
+  write_module highway "\"url\": \"file://$dir/distdir/1.2.0.tar.gz\",
+    \"integrity\": \"$highway_integrity\", \"strip_prefix\": \"highway-1.2.0\"" \
+    "bazel_skylib platforms rules_cc rules_license" "${highway_versions[@]}"
   echo '{}' >"$registry/bazel_registry.json"
 }
 
@@ -301,7 +315,7 @@ fill() {
   unpack_pypi
   relocate_all
   write_rc >"$dir/offline.bazelrc"
-  write_googletest
+  write_registry
   write_buildozer
   write_bazel
   fits "$dir/bin/bazel" "$release" || unserved "what Debian calls so is another version"

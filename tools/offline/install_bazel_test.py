@@ -1,5 +1,6 @@
 """Bazel from Debian's packages and PyPI, on a machine made of fakes."""
 
+import base64
 import hashlib
 import json
 import pathlib
@@ -65,6 +66,9 @@ class InstallTest(launcher_harness.Machine):
         self.make_sources()
         keys = self.dir / "keys.gpg"
         keys.touch()
+        (self.highway_sha256,) = re.findall(
+            r"^highway_sha256=(\w+)$", self.installer.read_text(), re.MULTILINE
+        )
         # The real archive's checksum and the real keys give way to fakes.
         highway = (self.dir / "files/highway_1.2.0.orig.tar.gz").read_bytes()
         self.edit_installer(
@@ -194,6 +198,13 @@ class InstallTest(launcher_harness.Machine):
             )
             module = (modules / version / "MODULE.bazel").read_text()
             self.assertIn(f'version = "{version}")', module)
+        source = folder / "registry/modules/highway/1.4.0/source.json"
+        highway = json.loads(source.read_text())
+        archive = f"file://{folder}/distdir/1.2.0.tar.gz"
+        self.assertEqual(highway["url"], archive)
+        algorithm, _, digest = highway["integrity"].partition("-")
+        self.assertEqual(algorithm, "sha256")
+        self.assertEqual(base64.b64decode(digest).hex(), self.highway_sha256)
         self.assertFalse((folder / "debs").exists())
         jars = (base / "bazel_classpath_debian_depends.txt").read_text()
         java = folder / "root/usr/share/java"

@@ -1,6 +1,7 @@
 // The custom call target xla_ffi_kit.call: calls a C function by its name, on
-// the rows of arrays. The operation's attribute is that name, and nothing else:
-// what the call must look like is what the function's definition says.
+// the rows of arrays. The operation's attribute is that name: what the call
+// must look like is what the function's definition says. For a function of
+// arrays there is another attribute, `values`, with those of the operation.
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +11,8 @@
 #include <string_view>
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/call/arrays.h"
+#include "xla_ffi/call/buffers.h"
 #include "xla_ffi/call/functions.h"
 #include "xla_ffi/core/batch_shape.h"
 #include "xla_ffi/core/checks.h"
@@ -29,18 +32,6 @@ constexpr int64_t kBytesPerElement = 64;
 
 // Functions that are not thread-safe often share what they write.
 std::mutex one_at_a_time;
-
-// The buffers of a call, as XLA has them.
-struct Buffers : ffi::RemainingArgs, ffi::RemainingRets {
-  const XLA_FFI_Buffer& operand(size_t i) const {
-    return *static_cast<XLA_FFI_Buffer*>(args()->args[i]);
-  }
-  const XLA_FFI_Buffer& result(size_t i) const {
-    return *static_cast<XLA_FFI_Buffer*>(rets()->rets[i]);
-  }
-  size_t num_operands() const { return ffi::RemainingArgs::size(); }
-  size_t num_results() const { return ffi::RemainingRets::size(); }
-};
 
 // Where the arguments of all rows are, or the addresses that they are.
 struct Column {
@@ -72,10 +63,7 @@ class Checker {
   }
 
   ffi::Error Check(Plan* plan) {
-    XLA_FFI_KIT_RETURN_IF_ERROR(CheckCount("operands", function_.num_operands,
-                                           buffers_.num_operands()));
-    XLA_FFI_KIT_RETURN_IF_ERROR(
-        CheckCount("results", function_.num_results, buffers_.num_results()));
+    XLA_FFI_KIT_RETURN_IF_ERROR(CheckCounts(function_, buffers_));
     // Results have all rows.
     plan_.rows = Rows(buffers_.result(0), NumSizesOfFirstResult());
     size_t operands = 0, results = 0;
@@ -123,32 +111,12 @@ class Checker {
   }
 
  private:
-  static Dimensions DimsOf(const XLA_FFI_Buffer& buffer) {
-    return {buffer.dims, static_cast<size_t>(buffer.rank)};
-  }
-  static int64_t Rows(const XLA_FFI_Buffer& buffer, int64_t own) {
-    const auto lead =
-        static_cast<size_t>(std::max<int64_t>(buffer.rank - own, 0));
-    return Product(DimsOf(buffer).first(lead));
-  }
   int64_t NumSizesOfFirstResult() const {
     if (function_.returns_result()) return 0;
     for (const Parameter& parameter : function_.parameters) {
       if (parameter.is_result()) return parameter.num_sizes;
     }
     return 0;
-  }
-
-  ffi::Error Invalid(std::string_view argument, const std::string& expected,
-                     const std::string& got) const {
-    return InvalidArgument({function_.name, argument},
-                           expected + ", as " + function_.signature, got);
-  }
-
-  ffi::Error CheckCount(std::string_view what, size_t expected,
-                        size_t got) const {
-    if (expected == got) return {};
-    return Invalid(what, std::to_string(expected), std::to_string(got));
   }
 
   ffi::Error CheckBuffer(const char* what, size_t i,
@@ -164,7 +132,7 @@ class Checker {
     }
     const auto own = static_cast<ffi::DataType>(parameter.dtype);
     const auto dtype = static_cast<ffi::DataType>(buffer.dtype);
-    return Invalid(what + std::to_string(i),
+    return Invalid(function_, what + std::to_string(i),
                    DtypeName(own) + " of " + std::to_string(plan_.rows) +
                        " rows and the sizes of others",
                    DtypeName(dtype) + ShapeText(DimsOf(buffer)));
@@ -191,7 +159,8 @@ class Checker {
     parameter.number->widen(reinterpret_cast<const char*>(size), 8, 1, &read);
     // An array has it, and it fits the parameter's type.
     if (*size >= 0 && read == *size) return {};
-    return Invalid("size", "one that fits its type", std::to_string(*size));
+    return Invalid(function_, "size", "one that fits its type",
+                   std::to_string(*size));
   }
 
   Column ColumnOf(const XLA_FFI_Buffer& buffer, const Parameter& parameter) {
@@ -290,14 +259,23 @@ void CallRange(const Plan& plan, int64_t begin, int64_t end,
 }
 
 ffi::Error Call(ffi::ThreadPool pool, ffi::RemainingArgs operands,
-                ffi::RemainingRets results, std::string_view name) {
+                ffi::RemainingRets results, ffi::Dictionary attributes) {
+  const auto given = attributes.get<std::string_view>("name");
+  if (!given.has_value()) return given.error();
+  const std::string_view name = *given;
   const Function* const function = Find(name);
   if (function == nullptr) {
     return {ffi::ErrorCode::kFailedPrecondition,
             std::string(name) +
                 ": function: expected a C function that this process has "
-                "defined, got none of that name; call xla_ffi_kit.c_function "
-                "before the program runs"};
+                "defined, got none of that name; make its operation, by "
+                "xla_ffi_kit.c_function or numba_kernel, before the program "
+                "runs"};
+  }
+  std::unique_lock<std::mutex> guard(one_at_a_time, std::defer_lock);
+  if (!function->is_thread_safe) guard.lock();
+  if (function->takes_arrays()) {
+    return CallWithArrays(*function, Buffers{operands, results}, attributes);
   }
   Plan plan;
   XLA_FFI_KIT_RETURN_IF_ERROR(
@@ -311,7 +289,6 @@ ffi::Error Call(ffi::ThreadPool pool, ffi::RemainingArgs operands,
         std::max(kBytesPerCall, kBytesPerElement * plan.longest);
     ParallelFor(pool, plan.rows, bytes, run);
   } else {
-    std::lock_guard<std::mutex> guard(one_at_a_time);
     run(0, plan.rows);
   }
   if (failure.row < 0) return {};
@@ -329,4 +306,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(XlaFfiKitCall, xla_ffi_kit::call::Call,
                                   .Ctx<xla::ffi::ThreadPool>()
                                   .RemainingArgs()
                                   .RemainingRets()
-                                  .Attr<std::string_view>("name"));
+                                  .Attrs());

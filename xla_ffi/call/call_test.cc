@@ -1,6 +1,7 @@
 // C functions called by their names: what arrives, and what is refused.
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,8 @@ std::string Define(const char* name, F* function, int32_t returns,
                                     is_status,
                                     is_thread_safe,
                                     parameters.size(),
-                                    parameters.data()};
+                                    parameters.data(),
+                                    nullptr};
   const char* const problem = XlaFfiKit_define_function(&given);
   return problem == nullptr ? "" : problem;
 }
@@ -193,14 +195,88 @@ TEST(CallTest, WhatDoesNotFitIsRefused) {
           "size: expected one that fits its type, as the test's, got 200");
 }
 
+// --- Functions of arrays -----------------------------------------------------
+
+// y = x * factors[0] + shared; fails without factors.
+int64_t Polynomial(const void* const* data, const int64_t* sizes) {
+  const auto* x = static_cast<const float*>(data[0]);
+  const auto* shared = static_cast<const float*>(data[1]);
+  const auto* factors = static_cast<const double*>(data[2]);
+  auto* y = static_cast<float*>(const_cast<void*>(data[3]));
+  // x: rows and an axis; shared: rows and an axis; factors; y as x.
+  if (sizes[4] == 0) return 1;
+  for (int64_t i = 0; i < sizes[0] * sizes[1]; ++i) {
+    const float factor = static_cast<float>(factors[0]);
+    y[i] = x[i] * factor + shared[i % (sizes[2] * sizes[3])];
+  }
+  return sizes[0] == sizes[5] && sizes[1] == sizes[6] ? 0 : 2;
+}
+
+TEST(CallTest, AFunctionOfArrays) {
+  const XlaFfiKit_Parameter factors = {
+      XlaFfiKit_ParameterKind_ATTRIBUTE, kF64, 1, {}};
+  const Parameters parameters = {Row(false, kF32), Row(false, kF32), factors,
+                                 Row(true, kF32)};
+  const auto define = [](const Parameters& own, const char* failure) {
+    const XlaFfiKit_Function given = {sizeof(XlaFfiKit_Function),
+                                      "polynomial",
+                                      "the test's",
+                                      reinterpret_cast<void*>(Polynomial),
+                                      0,
+                                      0,
+                                      1,
+                                      own.size(),
+                                      own.data(),
+                                      failure};
+    const char* const problem = XlaFfiKit_define_function(&given);
+    return std::string(problem == nullptr ? "" : problem);
+  };
+  EXPECT_EQ(define({Row(false, kF32), Size(kS32), Row(true, kF32)}, "no"),
+            "parameters: expected arrays and attributes, got another");
+  ASSERT_EQ(define(parameters, "it failed"), "");
+  EXPECT_EQ(define(parameters, "it failed"), "");
+  EXPECT_EQ(define(parameters, "another"),
+            "name: expected one of its own, got that of another C function of "
+            "this process");
+  std::vector<float> x = {1, 2, 3, 4, 5, 6}, shared = {10, 20, 30}, y(6);
+  std::vector<double> wide(6);
+  const CallFrame good =
+      CallFrame().Arg(x, {2, 3}).Arg(shared, {3}).Ret(y, {2, 3});
+  const double two = 2;
+  int64_t word = 0;
+  std::memcpy(&word, &two, sizeof(word));
+  const auto run = [](CallFrame frame, const std::vector<int64_t>& values) {
+    return RunIt(frame.Attr("values", values), "polynomial").message;
+  };
+  EXPECT_EQ(run(good, {kF64, 1, 1, word}), "");
+  EXPECT_EQ(y, (std::vector<float>{12, 24, 36, 18, 30, 42}));
+  EXPECT_EQ(run(good, {kF64, 0, 0}), "it failed");
+  const std::string others =
+      "polynomial: values: expected attributes of the declared types, as the "
+      "test's, got others";
+  EXPECT_EQ(run(good, {kF64, 2, 2, word}), others);
+  EXPECT_EQ(run(good, {kF32, 1, 1, word}), others);
+  EXPECT_EQ(RunIt(good, "polynomial").message, others);
+  EXPECT_EQ(run(CallFrame().Arg(x, {2, 3}).Ret(y, {2, 3}), {}),
+            "polynomial: operands: expected 2, as the test's, got 1");
+  EXPECT_EQ(run(CallFrame().Arg(x, {2, 3}).Arg(shared, {}).Ret(y, {2, 3}), {}),
+            "polynomial: operand 1: expected f32 with at least 1 axes, as the "
+            "test's, got f32()");
+  EXPECT_EQ(
+      run(CallFrame().Arg(x, {2, 3}).Arg(shared, {3}).Ret(wide, {2, 3}),
+          {kF64, 1, 1, word}),
+      "polynomial: result 0: expected f32 with at least 1 axes, as the test's, "
+      "got f64(2, 3)");
+}
+
 TEST(CallTest, AFunctionThatIsNotThere) {
   std::vector<float> x(1);
   const Status status = RunIt(CallFrame().Ret(x, {1}), "gone");
   EXPECT_EQ(status.code, XLA_FFI_Error_Code_FAILED_PRECONDITION);
   EXPECT_EQ(status.message,
             "gone: function: expected a C function that this process has "
-            "defined, got none of that name; call xla_ffi_kit.c_function "
-            "before the program runs");
+            "defined, got none of that name; make its operation, by "
+            "xla_ffi_kit.c_function or numba_kernel, before the program runs");
 }
 
 TEST(CallTest, Definitions) {
@@ -226,7 +302,7 @@ TEST(CallTest, Definitions) {
             "parameters: expected sizes to be integers, got floats");
   EXPECT_EQ(Define("sizes", Twice, kF32, {Row(false, kF32, 32)}),
             "parameters: expected up to 4 sizes of 32, got others");
-  EXPECT_EQ(Define("kind", Twice, kF32, {{5, kF32, 0, {}}}),
+  EXPECT_EQ(Define("kind", Twice, kF32, {{6, kF32, 0, {}}}),
             "parameters: expected known kinds, got another");
   EXPECT_EQ(Define("many", Twice, kF32, Parameters(9, Value(kF32))),
             "parameters: expected at most 6 integers and pointers and 8 "

@@ -27,6 +27,9 @@ typedef enum XlaFfiKit_ParameterKind {
   XlaFfiKit_ParameterKind_RESULT = 2,   // the address of a row of a result
   XlaFfiKit_ParameterKind_SIZE = 3,     // an integer: the size of an axis
   XlaFfiKit_ParameterKind_ZERO = 4,     // an integer: 0
+  // An attribute of the operation, a number if it has no axis: for functions
+  // of arrays.
+  XlaFfiKit_ParameterKind_ATTRIBUTE = 5,
 } XlaFfiKit_ParameterKind;
 
 typedef struct XlaFfiKit_Parameter {
@@ -48,7 +51,18 @@ struct XlaFfiKit_Function {
   int32_t is_thread_safe;  // else one thread of the process calls it at a time
   size_t num_parameters;
   const XlaFfiKit_Parameter* parameters;
+  // For a function of arrays: what it says if it returns another number than 0.
+  // Else null.
+  const char* failure;
 };
+
+// A function of arrays is called once, with all rows. It gets the addresses of
+// the operands, results and attributes that its parameters are, and for each
+// its sizes: of an operand or result the number of rows, then its own
+// `num_sizes` axes, of any sizes; of an attribute the number of elements.
+// Parameters that are numbers, sizes or 0 it has not.
+typedef int64_t XlaFfiKit_ArraysFn(const void* const* data,
+                                   const int64_t* sizes);
 
 // Makes a function known; nothing is changed if the same is known already.
 // Returns null, or what is wrong. The function must exist as long as the

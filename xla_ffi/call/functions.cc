@@ -93,14 +93,14 @@ std::atomic<const Function*>& ChainOf(std::string_view name) {
 }
 
 bool IsSameParameter(const Parameter& a, const Parameter& b) {
-  return a.kind == b.kind && a.dtype == b.dtype &&
-         std::equal(a.sizes, a.sizes + a.num_sizes, b.sizes,
-                    b.sizes + b.num_sizes);
+  return a.kind == b.kind && a.dtype == b.dtype && a.num_sizes == b.num_sizes &&
+         std::equal(a.sizes, a.sizes + std::min(a.num_sizes, 4), b.sizes);
 }
 
 bool IsSame(const Function& a, const Function& b) {
   return a.address == b.address && a.returns == b.returns &&
-         a.is_status == b.is_status && a.is_thread_safe == b.is_thread_safe &&
+         a.failure == b.failure && a.is_status == b.is_status &&
+         a.is_thread_safe == b.is_thread_safe &&
          std::equal(a.parameters.begin(), a.parameters.end(),
                     b.parameters.begin(), b.parameters.end(), IsSameParameter);
 }
@@ -110,6 +110,17 @@ bool IsSame(const Function& a, const Function& b) {
 // What is wrong with a parameter, or null.
 const char* Add(const XlaFfiKit_Parameter& given, Function* function) {
   const Parameter parameter = {given, FindNumber(given.dtype)};
+  if (function->takes_arrays()) {
+    const bool is_array = parameter.is_address() ||
+                          given.kind == XlaFfiKit_ParameterKind_ATTRIBUTE;
+    if (!is_array || given.num_sizes < 0) {
+      return "parameters: expected arrays and attributes, got another";
+    }
+    function->num_operands += parameter.is_operand();
+    function->num_results += parameter.is_result();
+    function->parameters.push_back(parameter);
+    return nullptr;
+  }
   if (parameter.number == nullptr) {
     return "parameters: expected dtypes of C's numbers, got another";
   }
@@ -144,6 +155,7 @@ const char* Read(const XlaFfiKit_Function& given, Function* function) {
   if (given.address == nullptr) return "function: expected one, got null";
   function->name = given.name;
   function->signature = given.signature;
+  if (given.failure != nullptr) function->failure = given.failure;
   function->address = given.address;
   function->is_status = given.is_status != 0;
   function->is_thread_safe = given.is_thread_safe != 0;
@@ -163,6 +175,7 @@ const char* Read(const XlaFfiKit_Function& given, Function* function) {
     if (const char* problem = Add(given.parameters[i], function)) {
       return problem;
     }
+    if (function->takes_arrays()) continue;
     ++(function->parameters.back().is_float() ? floats : ints);
   }
   if (ints > kMostInts || floats > kMostFloats) {

@@ -45,6 +45,7 @@ struct Parameter : XlaFfiKit_Parameter {
 // It is never changed or deleted.
 struct Function {
   std::string name, signature;
+  std::string failure;  // of a function of arrays, which have it
   const void* address;
   bool is_status, is_thread_safe;
   int32_t returns;         // XLA_FFI_DataType
@@ -54,6 +55,7 @@ struct Function {
   CallRows* call;
   const Function* next = nullptr;
 
+  bool takes_arrays() const { return !failure.empty(); }
   // Whether what it returns is the operation's first result.
   bool returns_result() const { return returned != nullptr && !is_status; }
 };

@@ -133,9 +133,9 @@ handler_list = rule(
 _ONCE = {
     "hwy/highway.h": (
         "Highway's headers",
-        "take them from one, your own: declare it before " +
-        "xla_ffi_kit_repositories() in WORKSPACE, or in MODULE.bazel write " +
-        "override_repo(xla_ffi_kit, com_google_highway = ...)",
+        "take them from one, in MODULE.bazel by bazel_dep(name = \"highway\"), " +
+        "as the kit does, in WORKSPACE by declaring yours before " +
+        "xla_ffi_kit_repositories()",
     ),
     "xla/ffi/api/c_api.h": (
         "XLA's FFI headers",

@@ -1,1 +1,1 @@
-"""Operations of C functions that the process has already: no compiler."""
+"""Operations of C functions of the process, and of numba: no compiler."""

@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.functions import declaration as declarations
 from xla_ffi_kit.functions import function_table, layout, pointer
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
+from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.functions.pointer import Pointer
-from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.primitive.device_kernel import (
-    Attributes,
-    DeviceKernel,
-    Request,
-)
+from xla_ffi_kit.primitive.device_kernel import Attributes, Request
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Options, Result
 
 _NOT_OPTIONS = ("attributes", "libraries")
 
 
-@dataclasses.dataclass(frozen=True)
-class FunctionKernel(DeviceKernel):
-    """A C function that the handler `xla_ffi_kit.call` calls.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _TypedKernel(FunctionKernel):
+    """A C function with its type.
 
     Attributes:
-      name: the name of the operation.
-      function: what the handler knows the function by.
+      told: the function's own name, and its library if that is known.
       declaration: the function, for errors.
       dtypes: the types of the results.
-      library: the library of the handler.
-      target: the custom call target of the handler.
     """
 
-    runs: ClassVar[str] = "a C function"
-
-    name: str
-    function: str
+    told: str
     declaration: Declaration
     dtypes: tuple[str, ...]
-    library: HandlerLibrary | None = function_table.LIBRARY
-    target: str = function_table.TARGET
 
     def prepare(self, request: Request) -> Attributes:
         """The attributes of a call: the name of the function."""
@@ -56,9 +44,9 @@ class FunctionKernel(DeviceKernel):
             )
         return lambda _: {"name": self.function}
 
-    def by(self, target: str) -> FunctionKernel:
-        """Returns the same for another handler, which is registered."""
-        return dataclasses.replace(self, target=target, library=None)
+    def explain(self) -> str:
+        """The function, and the handler that calls it."""
+        return f"{self.told}, {self.declaration}, by {super().explain()}"
 
 
 def _dtype(x: Typed) -> str:
@@ -152,10 +140,20 @@ def c_function(
         own, declared, options.get("axes"), reference is not None
     )
     target = f"{own}.{found.identity}" if found.identity and not name else own
-    function_table.define(own, target, found, laid_out, bool(thread_safe))
-    kernel = FunctionKernel(
+    function_table.define(
+        own,
+        target,
+        found,
+        function_table.parameters_of(laid_out),
+        signature=f"{declared} {laid_out.axes}",
+        returns=declared.returns.dtype if declared.returns else None,
+        is_status=laid_out.is_status,
+        thread_safe=bool(thread_safe),
+    )
+    kernel = _TypedKernel(
         name=own,
         function=target,
+        told=found.explain(),
         declaration=declared,
         dtypes=tuple(a.dtype.name for a in laid_out.results),
     )

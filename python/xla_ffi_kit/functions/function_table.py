@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
+from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_void_p
+from typing import ClassVar
+
+import numpy as np
 
 from xla_ffi_kit.errors import HandlerLibraryError
-from xla_ffi_kit.functions.layout import Argument, Kind, Layout
+from xla_ffi_kit.functions.layout import Kind, Layout
 from xla_ffi_kit.functions.pointer import Pointer
-from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.strings import element_types
 
 TARGET = "xla_ffi_kit.call"
 LIBRARY = KIT_LIBRARIES[0]
 _MOST_AXES = 4
 
-_kept: dict[str, object] = {}  # by name: what functions live in
+_known: dict[str, Pointer] = {}  # by name, with what functions live in
 
 
 class _Parameter(ctypes.Structure):
@@ -42,14 +48,52 @@ class _Function(ctypes.Structure):
         ("is_thread_safe", c_int32),
         ("num_parameters", c_size_t),
         ("parameters", POINTER(_Parameter)),
+        ("failure", c_char_p),
     ]
 
 
 _Define = ctypes.CFUNCTYPE(c_char_p, POINTER(_Function))
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FunctionKernel(DeviceKernel):
+    """A C function that the handler `xla_ffi_kit.call` calls.
+
+    Attributes:
+      name: the name of the operation.
+      function: what the handler knows the function by.
+      library: the library of the handler.
+      target: the custom call target of the handler.
+    """
+
+    runs: ClassVar[str] = "a C function"
+
+    name: str
+    function: str
+    library: HandlerLibrary | None = LIBRARY
+    target: str = TARGET
+
+    def by(self, target: str) -> FunctionKernel:
+        """Returns the same for another handler, which is registered."""
+        return dataclasses.replace(self, target=target, library=None)
+
+
+def identity_of(name: str) -> str | None:
+    """The hash of what is known by a name, None if nothing is."""
+    return _known[name].identity if name in _known else None
+
+
 def define(
-    where: str, name: str, pointer: Pointer, layout: Layout, thread_safe: bool
+    where: str,
+    name: str,
+    pointer: Pointer,
+    parameters: Sequence[_Parameter],
+    *,
+    signature: str,
+    returns: np.dtype[np.generic] | None = None,
+    is_status: bool = False,
+    thread_safe: bool = True,
+    failure: str | None = None,
 ) -> None:
     """Makes a function known for the rest of the process, and keeps its owner.
 
@@ -57,14 +101,20 @@ def define(
       where: the name of the operation, for errors.
       name: what programs call the function by.
       pointer: the function.
-      layout: its parameters.
+      parameters: its parameters.
+      signature: its type, for errors.
+      returns: what it returns, None for void.
+      is_status: whether the integer that it returns is an error's number.
       thread_safe: whether several threads may call it at the same time.
+      failure: of a function of arrays, what it says if it returns another
+        number than 0.
 
     Raises:
       ValueError: another function has this name.
       HandlerLibraryError: the kit's library cannot be used.
     """
-    if pointer.identity and name in _kept:
+    known = identity_of(name)
+    if known and known == pointer.identity:
         return  # the same, compiled again
     address = LIBRARY.define_function
     if not address:
@@ -72,38 +122,54 @@ def define(
             f"{where}: handler library {LIBRARY.path} has no {TARGET}, which "
             "calls C functions; reinstall the package"
         )
-    numbers: dict[str, int] = {}
-    parameters = [_parameter(a, numbers) for a in layout.arguments]
-    returns = layout.declaration.returns
     problem = _Define(address)(
         _Function(
             struct_size=ctypes.sizeof(_Function),
             name=name.encode(),
-            signature=f"{layout.declaration} {layout.axes}".encode(),
+            signature=signature.encode(),
             address=pointer.address,
-            returns=element_types.number_of(returns.dtype) if returns else 0,
-            is_status=layout.is_status,
+            returns=element_types.number_of(returns)
+            if returns is not None
+            else 0,
+            is_status=is_status,
             is_thread_safe=thread_safe,
             num_parameters=len(parameters),
             parameters=(_Parameter * len(parameters))(*parameters),
+            failure=None if failure is None else failure.encode(),
         )
     )
     if problem is not None:
         remedy = f"{name!r}; give it another one, name=..."
         raise ValueError(f"{where}: {problem.decode()}: {remedy}")
-    _kept[name] = pointer.owner
+    _known[name] = pointer
 
 
-def _parameter(argument: Argument, numbers: dict[str, int]) -> _Parameter:
-    """The struct of a parameter; numbers the sizes in their order."""
-    letters = argument.letters
-    sizes = [
-        -int(a) if a.isdecimal() else numbers.setdefault(a, len(numbers))
-        for a in letters
+def parameters_of(layout: Layout) -> list[_Parameter]:
+    """The structs of a C function's parameters."""
+    numbers: dict[str, int] = {}  # of sizes, in their order
+    return [
+        parameter(
+            a.kind,
+            a.dtype,
+            len(a.letters),
+            [
+                -int(x)
+                if x.isdecimal()
+                else numbers.setdefault(x, len(numbers))
+                for x in a.letters
+            ],
+        )
+        for a in layout.arguments
     ]
+
+
+def parameter(
+    kind: Kind, dtype: np.dtype, axes: int, sizes: Sequence[int] = ()
+) -> _Parameter:
+    """The struct of a parameter; that of a function of arrays has no sizes."""
     return _Parameter(
-        kind=Kind(argument.kind),
-        dtype=element_types.number_of(argument.dtype),
-        num_sizes=len(letters),
+        kind=kind,
+        dtype=element_types.number_of(dtype),
+        num_sizes=axes,
         sizes=(c_int32 * _MOST_AXES)(*sizes),
     )

@@ -34,6 +34,7 @@ class Kind(enum.IntEnum):
     RESULT = 2  # the address of a row of a result
     SIZE = 3  # the size of an axis
     ZERO = 4  # 0
+    ATTRIBUTE = 5  # an attribute, of a function of arrays
 
 
 @dataclasses.dataclass(frozen=True)

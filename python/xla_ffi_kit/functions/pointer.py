@@ -12,8 +12,8 @@ from typing import NoReturn, cast
 import numpy as np
 
 from xla_ffi_kit.functions import declaration as declarations
+from xla_ffi_kit.functions import numba_identity
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
-from xla_ffi_kit.strings import numba_identity
 
 _KINDS = (
     "an address, a function pointer of ctypes or cffi, a capsule of Cython or "
@@ -28,6 +28,7 @@ class Pointer:
     Attributes:
       address: where it is.
       name: what it is called, "" if nothing tells.
+      library: the file that contains it, "" if nothing tells.
       owner: what must live as long as the function is called.
       identity: a hash of what it computes, "" if nothing tells.
       told: its type, if the pointer has it: compared with the author's.
@@ -35,9 +36,15 @@ class Pointer:
 
     address: int
     name: str = ""
+    library: str = ""
     owner: object = None
     identity: str = ""
     told: Declaration | None = None
+
+    def explain(self) -> str:
+        """Which function it is, in a few words."""
+        name = f"the C function {self.name}" if self.name else "a C function"
+        return f"{name} of {self.library}" if self.library else name
 
     @property
     def skips_dispatch(self) -> bool:
@@ -78,7 +85,9 @@ def of_library(where: str, library: object, symbol: object) -> Pointer:
             f"{where}: symbol: expected a function that {library._name} "
             f"exports, got {symbol!r}"
         ) from None
-    return Pointer(_address_of(function), symbol, library)
+    address = _address_of(function)
+    _, file = _place_of(address)
+    return Pointer(address, symbol, file, library)
 
 
 def of(where: str, function: object) -> Pointer:
@@ -104,8 +113,8 @@ def of(where: str, function: object) -> Pointer:
         raise ValueError(
             f"{where}: function: expected an address, got {found.address}"
         )
-    name = found.name or _name_of(found.address)
-    return dataclasses.replace(found, name=name)
+    name, file = _place_of(found.address)
+    return dataclasses.replace(found, name=found.name or name, library=file)
 
 
 def _refuse(where: str, what: str, expected: str, got: object) -> NoReturn:
@@ -123,7 +132,7 @@ def _of_ctypes(function: ctypes._FuncPointer) -> Pointer:
     if types is not None:
         told = _type_of(function.restype, types)
     name = getattr(function, "__name__", "")
-    return Pointer(_address_of(function), name, function, told=told)
+    return Pointer(_address_of(function), name, owner=function, told=told)
 
 
 def _type_of(
@@ -156,7 +165,8 @@ def _of_capsule(where: str, capsule: object) -> Pointer:
     name = get_name(capsule)
     text = (name or b"").decode(errors="replace")
     told = declarations.parse(f"{where}: function: the capsule's name", text)
-    return Pointer(get_pointer(capsule, name) or 0, "", capsule, told=told)
+    address = get_pointer(capsule, name) or 0
+    return Pointer(address, owner=capsule, told=told)
 
 
 def _of_cffi(where: str, pointer: object) -> Pointer:
@@ -167,7 +177,7 @@ def _of_cffi(where: str, pointer: object) -> Pointer:
     address = int(backend.cast(backend.new_primitive_type("intptr_t"), pointer))
     text = kind.cname.replace("(*)", "")
     told = declarations.parse(f"{where}: function: its type in cffi", text)
-    return Pointer(address, "", pointer, told=told)
+    return Pointer(address, owner=pointer, told=told)
 
 
 def _of_numba(cfunc: object) -> Pointer:
@@ -197,17 +207,18 @@ class _Found(ctypes.Structure):
     ]
 
 
-def _name_of(address: int) -> str:
-    """What the dynamic linker calls a function; its place in a library.
+def _place_of(address: int) -> tuple[str, str]:
+    """What the dynamic linker calls a function, and the file that it is in.
 
-    The place is the same in every process that has the same library.
+    A function without a name is called by its place in the file, which is the
+    same in every process that has the same file.
     """
     found = _Found()
     dladdr: Callable[..., int] = ctypes.CDLL(None).dladdr
     if not dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
-        return ""
-    if found.symbol and found.address == address:
-        return str(found.symbol.decode())
+        return "", ""
     file = os.path.basename((found.file or b"").decode(errors="replace"))
+    if found.symbol and found.address == address:
+        return str(found.symbol.decode()), file
     place = address - (found.base or 0)
-    return f"{file.partition('.')[0]}+{place:#x}"
+    return f"{file.partition('.')[0]}+{place:#x}", file

@@ -177,12 +177,6 @@ class CallFrame(_Sized):
     ]
 
 
-# In the metadata.
-VERSION_OFFSETS = tuple(
-    MetadataStruct.api_version.offset + getattr(_ApiVersion, part).offset
-    for part in ("major_version", "minor_version")
-)
-
 _Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(CallFrame))
 
 

@@ -31,6 +31,10 @@ def _topics(spec: OpSpec) -> Iterator[tuple[str, str]]:
     known = "other platforms" if spec.handlers else "every platform"
     yield known, "the reference" if spec.reference else "an error"
     yield "vmap", _under_vmap(spec)
+    if spec.aliases:
+        yield "in place", ", ".join(_aliases(spec))
+    if spec.advanced.has_side_effect:
+        yield "side effect", "the call stays, and is not repeated"
     yield from _derivatives(spec)
 
 
@@ -87,6 +91,12 @@ def _under_vmap(spec: OpSpec) -> str:
     if method == "expand_dims":
         return "one call; operands that are not mapped have axes of size one"
     return "one call with one more batch axis"
+
+
+def _aliases(spec: OpSpec) -> Iterator[str]:
+    for operand, result in spec.aliases.items():
+        name = f"result {result}" if isinstance(result, int) else result
+        yield f"{name} in the memory of {operand}, or of a copy"
 
 
 def _derivatives(spec: OpSpec) -> Iterator[tuple[str, str]]:

@@ -243,5 +243,6 @@ def _check_kernel_axes(spec: OpSpec, operands: Sequence[ShapedArray]) -> None:
                     f"{spec.name}: operand {name}: axis {axis - len(axes)} is "
                     f"sharded over {axes[axis]!r}, expected it not to be: "
                     "kernel axes must not be sharded; reshard it first with "
-                    "jax.sharding.reshard"
+                    "jax.sharding.reshard, or define the operation with "
+                    "advanced=Advanced(sharded_kernel_axes='gather')"
                 )

@@ -1,1 +1,1 @@
-"""Operations from strings of C++, from files and from numba functions."""
+"""Operations from strings of C++ and CUDA, and from files."""

@@ -1,11 +1,10 @@
 """Keeps compiled code on disk; many processes may ask for it at once.
 
-An entry is a folder named by its key, with a lock, `entry.json` and the
-library that it names. The rename of `entry.json` publishes it, and it holds the
-library's hash. If a process is killed or a file is damaged, a reader therefore
-finds a whole library or none. The lock is a flock, which the operating system
-frees when its holder dies. The text of the lock file tells an entry from other
-folders. The time of `entry.json` is the time of the last use, within a day.
+An entry is a folder, named by its key, with a library and `entry.json`, which
+holds the library's hash. It is made under another name and renamed. If a
+process is killed or a file is damaged, a reader therefore finds a whole entry
+or none. Who compiles holds a flock, which the operating system frees when its
+holder dies. The time of `entry.json` is that of the last use, within a day.
 """
 
 from __future__ import annotations
@@ -18,14 +17,15 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.strings import private
-from xla_ffi_kit.strings.dependencies import Dependencies, Found, digest_of
+from xla_ffi_kit.strings import dependencies
+from xla_ffi_kit.strings.dependencies import File, digest_of
 
 FOLDER_VARIABLE = "XLA_FFI_KIT_CACHE"
 # Entries beyond these limits are removed when something is compiled.
@@ -33,8 +33,8 @@ UNUSED_DAYS = 90
 MOST_ENTRIES = 2000
 
 _ENTRY = "entry.json"
-_LOCK = "lock"
-_LOCK_TEXT = b"an entry of xla_ffi_kit's cache\n"
+_LOCKS = "locks"
+_LOCK_LENGTH = 2  # keys that begin alike share a lock
 _NAME_BYTES = 100  # of the operation's name in the name of a file
 _KEY = re.compile(r"[0-9a-f]{32}")
 _DAY = 24 * 3600
@@ -51,32 +51,29 @@ class Entry:
       version: a hash of everything from which it was made, which is a part of
         the library's name.
       digest: the hash of the library itself.
-      dependencies: the files from which it was made, in addition to its key.
-      used: the time of its last use in seconds since 1970, within a day.
+      files: the files from which it was made, in addition to its key.
     """
 
     library: pathlib.Path
     name: str
     version: str
     digest: str
-    dependencies: Dependencies
-    used: float
+    files: Mapping[str, File]
 
-    def write(self, path: pathlib.Path) -> None:
+    def write(self, folder: pathlib.Path) -> None:
         """Writes what `_read` reads."""
         about = {
             "file": self.library.name,
             "sha256": self.digest,
             "name": self.name,
             "version": self.version,
-            **self.dependencies.to_json(),
+            "files": {p: (f.digest, f.stamp) for p, f in self.files.items()},
         }
-        path.write_text(json.dumps(about))
-        private.close(path)
+        (folder / _ENTRY).write_text(json.dumps(about))
 
 
-# Compiles into a file.
-Compile = Callable[[pathlib.Path], Found]
+# Compiles into a file; returns the files that were read.
+Compile = Callable[[pathlib.Path], Iterable[str]]
 
 
 def folder() -> pathlib.Path:
@@ -94,31 +91,35 @@ def folder() -> pathlib.Path:
     return pathlib.Path(home, "xla_ffi_kit", "inline").absolute()
 
 
-def _private_folder() -> pathlib.Path:
-    """Returns the cache's folder, which nobody else can change, without links.
-
-    Links are resolved once, so that nobody can change them afterwards.
-    """
-    place = pathlib.Path(os.path.realpath(folder()))
-    if place.exists() and not place.is_dir():
-        raise _UnusableError(
-            f"the cache folder {folder()} cannot be used: it is no folder; set "
-            f"{FOLDER_VARIABLE} to a folder of your own"
-        )
-    _check(private.problem_of_folder(place))
-    return place
-
-
 class _UnusableError(BuildError):
     """The cache is no folder, or others could have written what is in it."""
 
 
-def _check(problem: str | None) -> None:
-    if problem:
-        raise _UnusableError(
-            f"the cache folder {folder()} cannot be used: {problem}, or set "
-            f"{FOLDER_VARIABLE} to a folder of your own"
+def _own_folder() -> pathlib.Path:
+    """Returns the cache's folder, without links, if it is this user's alone.
+
+    What is loaded from the cache runs with all rights of the user.
+    """
+    place = pathlib.Path(os.path.realpath(folder()))
+    try:
+        about = os.stat(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return place
+    if not place.is_dir():
+        problem = "it is no folder; set"
+    elif about.st_uid != os.geteuid():
+        problem = f"{place} belongs to another user, {about.st_uid}; set"
+    elif about.st_mode & 0o022:
+        problem = (
+            f"others may write to {place} (mode {about.st_mode & 0o7777:o}); "
+            f"run `chmod 700 {shlex.quote(str(place))}`, or set"
         )
+    else:
+        return place
+    raise _UnusableError(
+        f"the cache folder {folder()} cannot be used: {problem} "
+        f"{FOLDER_VARIABLE} to a folder of your own"
+    )
 
 
 def get(
@@ -130,7 +131,7 @@ def get(
       key: a hash of everything that is known before anything is compiled.
       name: the name of the operation, for messages and lists.
       compile_library: `compile_library(library)` writes the library and
-        returns what it read.
+        returns the files that it read.
       suffix: the suffix of the library's name.
 
     Raises:
@@ -138,15 +139,15 @@ def get(
         others can write to it or this user cannot.
     """
     try:
-        top = _private_folder()
+        top = _own_folder()
         place = top / key
         found = _current(place)
         if found is not None:
             return found
-        with _locked(place):
+        with _locked(top, key):
             found = _current(place)  # what another process compiled meanwhile
             if found is None:
-                found = _compile(place, key, name + suffix, compile_library)
+                found = _compile(place, name + suffix, compile_library)
                 _evict(top)
             return found
     except _UnusableError as error:
@@ -160,135 +161,88 @@ def get(
 
 
 def _compile(
-    place: pathlib.Path, key: str, file_name: str, compile_library: Compile
+    place: pathlib.Path, file_name: str, compile_library: Compile
 ) -> Entry:
     """Compiles again until no file that was read has changed meanwhile."""
-    with tempfile.TemporaryDirectory(prefix="new-", dir=place) as temporary:
-        library = pathlib.Path(temporary, "library.so")
+    prefix = _new_name(place.name)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place.parent) as made:
+        work, new = pathlib.Path(made, "work"), pathlib.Path(made, "entry")
+        work.mkdir()
+        new.mkdir()
+        library = work / "library.so"
         begin = time.time_ns()
-        dependencies = Dependencies.of(compile_library(library))
+        read = list(compile_library(library))
+        files = {path: File.at(path) for path in read}
         # Files that are older than that are what the compiler read. For others
         # it takes two looks at their content, one before it and one after.
-        while dependencies.newest() > begin - _TICK_NS:
-            before = dependencies.digests()
-            dependencies = Dependencies.of(compile_library(library))
-            if dependencies.digests() == before:
+        while dependencies.newest(read) > begin - _TICK_NS:
+            before = dependencies.digests(files)
+            read = list(compile_library(library))
+            files = {path: File.at(path) for path in read}
+            if dependencies.digests(files) == before:
                 break
-        digest = digest_of(library) or ""
-        # Where not all is known that decides it, only the result tells.
-        made = "" if dependencies.is_known else digest
-        text = json.dumps([key, dependencies.digests(), made])
+        text = json.dumps([place.name, dependencies.digests(files)])
         version = hashlib.sha256(text.encode()).hexdigest()[:16]
         name, suffix = os.path.splitext(file_name)
         # A file's name has room for 255 bytes.
         short = os.fsencode(name)[:_NAME_BYTES].decode(errors="ignore")
-        file = place / f"{short}-{version}{suffix}"
-        entry = Entry(file, name, version, digest, dependencies, time.time())
-        written = pathlib.Path(temporary, _ENTRY)
-        entry.write(written)
-        private.close(library)
+        file = new / f"{short}-{version}{suffix}"
+        entry = Entry(
+            place / file.name, name, version, digest_of(library) or "", files
+        )
         os.rename(library, file)
-        os.rename(written, place / _ENTRY)
-    for old in place.glob(f"*{suffix}"):
-        if old != file:
-            old.unlink()
+        entry.write(new)
+        shutil.rmtree(place, ignore_errors=True)
+        os.rename(new, place)
     return entry
+
+
+def _new_name(key: str) -> str:
+    return f"new-{key[:_LOCK_LENGTH]}-"
 
 
 def _current(place: pathlib.Path) -> Entry | None:
     """Returns the entry in a folder if it is whole and current, else None."""
     entry = _read(place)
-    now = entry.dependencies.now() if entry else None
-    if entry is None or now is None:
+    if entry is None or not all(f.is_at(p) for p, f in entry.files.items()):
         return None
-    if time.time() - entry.used > _DAY or now != entry.dependencies:
-        _renew(place, dataclasses.replace(entry, dependencies=now))
+    with contextlib.suppress(OSError):  # read-only
+        if time.time() - _used(place) > _DAY:
+            os.utime(place / _ENTRY)
     return entry
 
 
-def _renew(place: pathlib.Path, entry: Entry) -> None:
-    """Notes that an entry is in use, unless another process holds its lock."""
-    with contextlib.suppress(OSError), _try_lock(place) as locked:
-        found = _read(place) if locked else None
-        if found is not None and found.version == entry.version:
-            with tempfile.TemporaryDirectory(prefix="new-", dir=place) as new:
-                written = pathlib.Path(new, _ENTRY)
-                entry.write(written)
-                os.rename(written, place / _ENTRY)
+def _used(place: pathlib.Path) -> float:
+    return os.stat(place / _ENTRY).st_mtime
 
 
 def _read(place: pathlib.Path) -> Entry | None:
-    """Returns the entry in a folder if it is whole, else None.
-
-    Raises BuildError if another user may have written it.
-    """
-    _check(private.problem(place) or private.problem(place / _ENTRY))
+    """Returns the entry in a folder if it is whole, else None."""
     try:
-        used = os.stat(place / _ENTRY).st_mtime
         about = json.loads((place / _ENTRY).read_bytes())
         library = place / os.path.basename(about["file"])
-        _check(private.problem(library))
         if digest_of(library) != about["sha256"]:
             return None
+        files = {
+            str(path): File(str(digest), tuple(stamp) if stamp else None)
+            for path, (digest, stamp) in about["files"].items()
+        }
         return Entry(
-            library,
-            about["name"],
-            about["version"],
-            about["sha256"],
-            Dependencies.from_json(about),
-            used,
+            library, about["name"], about["version"], about["sha256"], files
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 @contextlib.contextmanager
-def _locked(place: pathlib.Path) -> Iterator[None]:
-    """Holds the entry's lock, and removes what a killed holder left behind."""
-    while True:
-        _make_folder(place.parent)
-        _check(private.problem_of_folder(place.parent))
-        place.mkdir(0o755, exist_ok=True)
-        _check(private.problem(place))
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        lock = os.open(place / _LOCK, flags, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if _is_same_file(lock, place / _LOCK):
-                if os.fstat(lock).st_size == 0:
-                    os.write(lock, _LOCK_TEXT)
-                for left in place.glob("new-*"):
-                    shutil.rmtree(left, ignore_errors=True)
-                yield
-                return
-        finally:
-            os.close(lock)
-
-
-@contextlib.contextmanager
-def _try_lock(place: pathlib.Path) -> Iterator[bool]:
-    """Takes the lock of an existing entry; returns whether it is held now.
-
-    Raises OSError if the folder is not an entry.
-    """
-    lock = os.open(place / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    is_free = False
-    try:
-        is_entry = os.read(lock, len(_LOCK_TEXT) + 1) == _LOCK_TEXT
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_free = True
-        yield is_entry and is_free
-    finally:
-        os.close(lock)
-
-
-def _is_same_file(descriptor: int, path: pathlib.Path) -> bool:
-    """Whether the lock is still the entry's: `clear` removes both."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
+def _locked(top: pathlib.Path, key: str) -> Iterator[None]:
+    """Holds a key's lock, and removes what a killed holder left behind."""
+    _make_folder(top / _LOCKS)
+    with open(top / _LOCKS / key[:_LOCK_LENGTH], "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in top.glob(f"{_new_name(key)}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
 
 
 def _make_folder(path: pathlib.Path) -> None:
@@ -298,37 +252,32 @@ def _make_folder(path: pathlib.Path) -> None:
     path.mkdir(0o700, exist_ok=True)
 
 
-def _places(top: pathlib.Path) -> list[pathlib.Path]:
+def _places(top: pathlib.Path) -> Iterator[pathlib.Path]:
     """The folders that may be entries."""
-    if not top.is_dir():
-        return []
-    return [
-        place
-        for place in top.iterdir()
-        if _KEY.fullmatch(place.name) and not place.is_symlink()
-    ]
+    for place in top.iterdir() if top.is_dir() else ():
+        if _KEY.fullmatch(place.name) and not place.is_symlink():
+            yield place
 
 
 def entries() -> list[Entry]:
     """The entries that are whole, by name."""
-    found = map(_read, _places(_private_folder()))
+    found = map(_read, _places(_own_folder()))
     return sorted((e for e in found if e), key=lambda e: (e.name, e.version))
 
 
 def clear() -> int:
-    """Removes all entries except those being compiled; returns their number.
+    """Removes all entries that are whole; returns their number.
 
     Loaded libraries stay loaded. Files that the kit has not made stay.
     """
-    return sum(map(_remove, _places(_private_folder())))
+    return sum(_remove(entry.library.parent) for entry in entries())
 
 
 def _remove(place: pathlib.Path) -> bool:
-    """Removes an entry that nobody uses; returns whether it was removed."""
-    with contextlib.suppress(OSError), _try_lock(place) as locked:
-        if locked:
-            shutil.rmtree(place)
-            return True
+    """Removes an entry; returns whether this process removed it."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(place)
+        return True
     return False
 
 
@@ -336,10 +285,10 @@ def _evict(top: pathlib.Path) -> None:
     """Removes the entries that have not been used for long."""
     used = []
     for place in _places(top):
-        with contextlib.suppress(OSError):  # being compiled, or no entry
-            used.append((os.stat(place / _ENTRY).st_mtime, place))
+        with contextlib.suppress(OSError):  # removed meanwhile, or no entry
+            used.append((_used(place), place))
     used.sort(reverse=True)
     oldest = time.time() - UNUSED_DAYS * _DAY
     for i, (last, place) in enumerate(used):
-        if i >= MOST_ENTRIES or last < oldest:
+        if (i >= MOST_ENTRIES or last < oldest) and _read(place):
             _remove(place)

@@ -219,53 +219,37 @@ def compile_tracked(
     exports: Sequence[str],
     library: pathlib.Path,
     flags: Sequence[str],
-) -> dependencies.Found:
+) -> list[str]:
     """Compiles and links one C++ source; returns the files that were read.
 
     They do not include the source itself and the kit's headers, which are part
     of the key.
     """
     compile_flags, link_flags = compiler_flags.split(flags)
-    # CXX may name libraries, too.
-    all_link_flags = compiler_flags.split([*compiler.options, *flags])[1]
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
         file, depfile = pathlib.Path(work, "0.o"), pathlib.Path(work, "0.d")
         command = [
             *_compile_command(compiler, compile_flags),
             *("-isystem", headers.include_dir()),
             *("-MD", "-MT", "read", "-MF", str(depfile)),
-            # It says where it looks for headers.
-            *("-Xpreprocessor", "-v"),
             *("-c", str(source), "-o", str(file)),
         ]
-        said = _run(name, command, work, file, depfile)
+        _run(name, command, work, file, depfile)
         read = dependencies.in_depfile(depfile.read_bytes())
-        folders, absent = dependencies.search_path(said)
-        absent += dependencies.looked_at(
-            read, folders, compiler_flags.forced(flags)
-        )
-        is_known = dependencies.are_named(read)
-        if not all_link_flags:
-            _link(name, compiler, [file], exports, library, [], work)
-        else:
-            trace = [*link_flags, "-Wl,--trace"]
-            said = _link(name, compiler, [file], exports, library, trace, work)
-            linked = [os.path.abspath(line) for line in said.splitlines()]
-            read += filter(os.path.isfile, linked)
-            absent += compiler_flags.libraries_before(all_link_flags)
+        # CXX may name libraries, too.
+        if compiler_flags.split([*compiler.options, *flags])[1]:
+            link_flags = [*link_flags, "-Wl,--trace"]
+        said = _link(name, compiler, [file], exports, library, link_flags, work)
+        linked = map(os.path.abspath, said.splitlines())
+        read += filter(os.path.isfile, linked)
     own = f"{library.parent}{os.sep}"
     # gcc names a header by the shorter of its path and what links stand for.
     known = set(map(os.path.realpath, headers.of_inline()))
-    kept = [
+    return [
         p
-        for p in read
+        for p in dict.fromkeys(read)
         if os.path.realpath(p) not in known and not p.startswith(own)
     ]
-    return dependencies.Found(
-        tuple(dict.fromkeys(kept)),
-        tuple(sorted({p for p in absent if not p.startswith(own)})),
-        is_known,
-    )
 
 
 def _compile_command(compiler: Compiler, flags: Sequence[str]) -> list[str]:
@@ -351,8 +335,7 @@ def first_error(text: str) -> str:
     asserted = _ASSERTED.search(text)
     if asserted:
         return asserted[1]
-    _, _, errors = text.rpartition("End of search list.\n")
-    lines = errors.strip().splitlines()
+    lines = text.strip().splitlines()
     for i, line in enumerate(lines):
         if "error:" in line or "undefined " in line:
             shown = [*_instantiated_at(lines[:i], line), line]

@@ -37,13 +37,13 @@ _VARIABLES = (
     "SOURCE_DATE_EPOCH",
 )
 _PATH_VARIABLES = _VARIABLES[:6]
-# Words that mean the same in every folder; of all others it is not known.
-_PLACELESS = re.compile(
-    r"-[ODUgmlw].*|-std=.*|-f(?!plugin|profile|sanitize)[^=]*(=[\w-]*)?"
-    r"|-W(?![pal],).*|-Wl,-[-\w=]*|-pedantic.*|-pthread"
-    r"|-(I|L|isystem|iquote|idirafter|include|imacros)(/.*)?|/.*|",
-    re.DOTALL,
+# Options without a path, or with an absolute one. With others the current
+# folder may count.
+_PLACELESS = (
+    *("-O", "-D", "-U", "-g", "-m", "-l", "-f", "-W", "-std=", "-pthread"),
+    *("/", "-I/", "-L/"),
 )
+_WITH_PATHS = ("-fplugin", "-fprofile", "-Wp,", "-Wa,", "-Wl,")
 _MAX_FILES_OF_WORDS = 100  # one may name itself
 
 
@@ -89,7 +89,10 @@ def surroundings(flags: Sequence[str]) -> list[str]:
     variables = {v: os.environ.get(v, "") for v in _VARIABLES}
     # An empty folder in a list is the current one.
     listed = [v for name in _PATH_VARIABLES if (v := variables[name])]
-    is_placeless = all(map(_PLACELESS.fullmatch, words)) and all(
+    is_placeless = all(
+        word.startswith(_PLACELESS) and not word.startswith(_WITH_PATHS)
+        for word in words
+    ) and all(
         folder.startswith("/")
         for folders in listed
         for folder in folders.split(os.pathsep)
@@ -143,32 +146,3 @@ def macros(flags: Sequence[str]) -> list[str]:
         elif flag.startswith(("-D", "-U")):
             found.append(flag)
     return found
-
-
-def forced(flags: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The files that flags include: a folder to look in first, and the name."""
-    for flag, following in itertools.pairwise([*flags, ""]):
-        for option in ("-include", "-imacros"):
-            if flag.startswith(option):
-                yield os.getcwd(), flag[len(option) :] or following
-
-
-def libraries_before(flags: Sequence[str]) -> list[str]:
-    """Returns where the linker did not find libraries that flags name."""
-    names: list[str] = []
-    for name in (flag[2:] for flag in flags if flag.startswith("-l")):
-        # "-l:name" is a file's whole name.
-        names += [name[1:]] if name[:1] == ":" else _files_of(name)
-    folders = [flag[2:] for flag in flags if flag.startswith("-L")]
-    listed = os.environ.get("LIBRARY_PATH")
-    folders += listed.split(os.pathsep) if listed else []
-    paths = [
-        os.path.abspath(os.path.join(folder, name))
-        for folder in folders
-        for name in names
-    ]
-    return [path for path in paths if not os.path.lexists(path)]
-
-
-def _files_of(library: str) -> list[str]:
-    return [f"lib{library}.so", f"lib{library}.a"]

@@ -13,7 +13,6 @@ import jax
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, headers, nvrtc
 from xla_ffi_kit.strings.cuda_source import Kernel
-from xla_ffi_kit.strings.dependencies import Found
 
 # An exported program has machine code for these and for this machine's GPUs.
 # They are the defaults of `xla_ffi_library()`.
@@ -74,12 +73,12 @@ def _compiled(
         data = part.encode(errors="surrogateescape")
         key.update(hashlib.sha256(data).digest())
 
-    def compile_file(file: pathlib.Path) -> Found:
+    def compile_file(file: pathlib.Path) -> list[str]:
         symbol, code = compiler.compile(
             name, kernel.text, kernel.expression, found, architecture, options
         )
         file.write_bytes(symbol.encode() + b"\n" + code)
-        return Found()
+        return []
 
     while True:
         entry = cache.get(

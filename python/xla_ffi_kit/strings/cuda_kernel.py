@@ -7,8 +7,8 @@ import dataclasses
 import functools
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,18 +36,14 @@ _BYTES_OF_ARRAY = 96
 _MOST_BYTES = 4096  # of all parameters of a kernel
 
 
-class Compile(Protocol):
-    """Compiles a kernel: `cuda_code.of`, or the emulator's in tests."""
-
-    def __call__(
-        self,
-        name: str,
-        kernel: cuda_source.Kernel,
-        options: Sequence[str],
-        for_export: bool,
-        /,
-    ) -> tuple[str, str]:
-        """The kernel's symbol and its code, as the handler takes it."""
+# Compiles a kernel of a name with options, perhaps for other machines too; its
+# symbol and its code, as the handler takes it. `cuda_code.of`, or the
+# emulator's in tests.
+Compile: TypeAlias = Callable[
+    [str, cuda_source.Kernel, Sequence[str], bool], tuple[str, str]
+]
+# Writes the kernel of a loop for arrays of a dtype.
+Sources: TypeAlias = Callable[[np.dtype[np.generic]], cuda_source.Kernel]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,13 +170,6 @@ class StringKernel(DeviceKernel):
             )
 
 
-class Sources(Protocol):
-    """Writes the kernel of a loop for each dtype."""
-
-    def of(self, dtype: np.dtype[np.generic], /) -> cuda_source.Kernel:
-        """The kernel for arrays of a dtype."""
-
-
 @dataclasses.dataclass(frozen=True)
 class LoopKernel(StringKernel):
     """The kernel of `elementwise` and `rows`, for arrays of one dtype.
@@ -207,7 +196,7 @@ class LoopKernel(StringKernel):
                 f"{', '.join(dtypes)}"
             )
         assert self.sources is not None
-        return self.sources.of(np.dtype(request.operands[0].dtype))
+        return self.sources(np.dtype(request.operands[0].dtype))
 
     def launch(
         self,

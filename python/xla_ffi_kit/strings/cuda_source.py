@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xla_ffi_kit.strings import element_types
-from xla_ffi_kit.strings.loops import NEW, OF, Loop, row, values
+from xla_ffi_kit.strings.loops import OF, Elements, Loop, row
 from xla_ffi_kit.strings.source import Place, without_places
 
 SYMBOL = "kit_kernel"
@@ -61,15 +61,8 @@ def _kernel(
     of items.
     """
     of = element_types.cpp_type(dtype)
-    types = [
-        *(f"kit::In<{of}> {OF}{name}" for name in loop.operands),
-        *(
-            f"{on_devices(type)} {OF}{name}"
-            for name, type in loop.attributes.items()
-        ),
-        *(f"kit::Out<{of}> {OF}{name}" for name in loop.results),
-        "int64_t kit_items",
-    ]
+    attributes = map(on_devices, loop.attributes.values())
+    types = [*loop.parameters(of, attributes), "int64_t kit_items"]
     parameters = ", ".join(f"const __grid_constant__ {p}" for p in types)
     lines = [
         *head,
@@ -77,10 +70,7 @@ def _kernel(
         f"__launch_bounds__({threads}) {SYMBOL}({parameters}) {{",
         f"using T = {of};",
         "using A = kit::Accumulate<T>;",
-        *(
-            f"const auto& {name} = kit::AttributeFor<A>({OF}{name});"
-            for name in loop.attributes
-        ),
+        *loop.given("A", "const auto&"),
         *body,
         "}",
     ]
@@ -102,47 +92,21 @@ def elements(text: str, dtype: np.dtype[np.generic]) -> Kernel:
     return Kernel(text, SYMBOL, THREADS, (0, 0, of_block))
 
 
-@dataclasses.dataclass(frozen=True)
-class Elements:
-    """The kernel of `elementwise`.
-
-    Attributes:
-      loop: names and types.
-      expressions: one for each result.
-      places: where they come from.
-      before: code before the kernel.
-      before_place: where that comes from.
-    """
-
-    loop: Loop
-    expressions: Sequence[str]
-    places: Sequence[Place]
-    before: str
-    before_place: Place | None
-
-    def of(self, dtype: np.dtype[np.generic]) -> Kernel:
-        """The kernel for arrays of a dtype."""
-        loop = self.loop
-        ins = ", ".join(f"{OF}{name}.data()" for name in loop.operands)
-        outs = ", ".join(f"{OF}{name}.data()" for name in loop.results)
-        body = [
-            f"const T* const kit_ins[] = {{{ins}}};",
-            f"T* const kit_outs[] = {{{outs}}};",
-            "kit::ForElements(kit_items, kit_ins, kit_outs, "
-            "[&](const T* kit_in, T* kit_out) {",
-            *(
-                f"const A {name} = kit_in[{i}];"
-                for i, name in enumerate(loop.operands)
-            ),
-            *values(loop, self.expressions, self.places, _here(loop)),
-            *(
-                f"kit_out[{i}] = {NEW}{name};"
-                for i, name in enumerate(loop.results)
-            ),
-        ]
-        head = _head(loop, self.before, self.before_place)
-        text = _kernel(loop, dtype, head, THREADS, [*body, "});"])
-        return elements(text, dtype)
+def of_elements(code: Elements, dtype: np.dtype[np.generic]) -> Kernel:
+    """The kernel of `elementwise` for arrays of a dtype."""
+    loop = code.loop
+    ins = ", ".join(f"{OF}{name}.data()" for name in loop.operands)
+    outs = ", ".join(f"{OF}{name}.data()" for name in loop.results)
+    body = [
+        f"const T* const kit_ins[] = {{{ins}}};",
+        f"T* const kit_outs[] = {{{outs}}};",
+        "kit::ForElements(kit_items, kit_ins, kit_outs, "
+        "[&](const T* kit_in, T* kit_out) {",
+        *code.body("kit_in[{i}]", "kit_out[{i}]", _here(loop)),
+        "});",
+    ]
+    head = _head(loop, code.before, code.before_place)
+    return elements(_kernel(loop, dtype, head, THREADS, body), dtype)
 
 
 @dataclasses.dataclass(frozen=True)

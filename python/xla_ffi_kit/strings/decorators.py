@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
@@ -16,13 +17,14 @@ from xla_ffi_kit.strings import (
     cuda_source,
     derivable,
     derivative_loops,
+    lane_loops,
     loops,
     operation,
     references,
 )
 from xla_ffi_kit.strings.element_types import DTypes, template_arguments
 from xla_ffi_kit.strings.places import place_of
-from xla_ffi_kit.strings.source import Source
+from xla_ffi_kit.strings.source import ROW_BY_ROW, Source
 
 # Compiled only for this machine; part of the cache's key.
 _NATIVE = ("-march=native",)
@@ -188,20 +190,16 @@ def elementwise(
                 f"{loop.name}: expressions: expected at least one string of "
                 f"C++, and only strings, got {list(expressions)}"
             )
-        code = loops.elementwise(loop, expressions, before, places)
+        code = loops.Elements(loop, expressions, places, before, before_place)
         shapes = loops.shapes_of_elements(loop)
         source = loop.source(
-            code, dtypes, before_place, shapes, "element by element"
+            code.on_cpu(), dtypes, before_place, shapes, "element by element"
         )
-        kernels = cuda_source.Elements(
-            loop, expressions, places, before, before_place
-        )
+        kernels = functools.partial(cuda_source.of_elements, code)
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
-            find = derivative_loops.of_elements(
-                loop, expressions, places, before, before_place, dtypes
-            )
+            find = derivative_loops.of_elements(code, dtypes)
         return operation.make(
             source,
             reference,
@@ -229,6 +227,7 @@ def rows(
     platforms: Sequence[str] | None = None,
     derivatives: Literal["reference", "kernel"] = "reference",
     has_reference: bool = True,
+    lanes: bool = True,
     **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation from a reference and the C++ code for one row.
@@ -271,6 +270,9 @@ def rows(
         "kernel" from the C++ code: see docs/derivatives.md.
       has_reference: whether the decorated function is a reference. If not, it
         is a shape function, which `FfiOp` takes as `results`.
+      lanes: whether CPUs compute several rows at once, in SIMD lanes, where
+        the body has no branch on data: see docs/pip.md. `explain` says whether
+        they do.
       **options: all other keywords of `FfiOp`.
 
     Raises:
@@ -297,11 +299,15 @@ def rows(
         shared = tuple(map(loop.operands.index, names))
         code = loops.rows(loop, body, counts, shared, before, place)
         shapes = loops.shapes_of_rows(loop, counts, shared)
-        source = loop.source(code, dtypes, before_place, shapes, "row by row")
+        source = loop.source(code, dtypes, before_place, shapes, ROW_BY_ROW)
+        if lanes:
+            source = lane_loops.source(
+                loop, body, counts, shared, before, place, source
+            )
         kernels = cuda_source.Rows(
             loop, body, place, counts, shared, before, before_place
         )
-        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        on_cuda = operation.on_cuda(loop, kernels.of, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
             find = derivative_loops.of_rows(

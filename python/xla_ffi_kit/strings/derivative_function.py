@@ -210,19 +210,10 @@ def parameters(
     operands: Sequence[str],
     attributes: Mapping[str, str],
     results: Sequence[str],
-) -> str:
-    """The parameters of a derivative's handler, of the types of elements."""
-    return ", ".join(
-        [
-            *(
-                f"kit::In<{type_}> {OWN}in{i}"
-                for i, type_ in enumerate(operands)
-            ),
-            *(f"{type_} {OF}{name}" for name, type_ in attributes.items()),
-            *(
-                f"kit::Out<{type_}> {OWN}out{k}"
-                for k, type_ in enumerate(results)
-            ),
-            f"kit::Threads {OWN}threads",
-        ]
-    )
+) -> list[str]:
+    """The parameters of a derivative, of the types of elements."""
+    return [
+        *(f"kit::In<{type_}> {OWN}in{i}" for i, type_ in enumerate(operands)),
+        *(f"{type_} {OF}{name}" for name, type_ in attributes.items()),
+        *(f"kit::Out<{type_}> {OWN}out{k}" for k, type_ in enumerate(results)),
+    ]

@@ -107,7 +107,8 @@ class InlineBody:
             f"{self.code.place.directive()}{self.code.code}\n"
             f"{here.directive()}{self._struct()}"
             f"template <{both}>\n"
-            f"void {OWN}derivative({parameters}) {{\n"
+            f"void {OWN}derivative({', '.join(parameters)}, "
+            f"kit::Threads {OWN}threads) {{\n"
             f"{self._run(function)}}}\n"
         )
         return Source(

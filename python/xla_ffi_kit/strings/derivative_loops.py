@@ -20,7 +20,7 @@ from xla_ffi_kit.strings.derivative_function import (
     Function,
 )
 from xla_ffi_kit.strings.element_types import DTypes
-from xla_ffi_kit.strings.loops import NEW, Loop
+from xla_ffi_kit.strings.loops import Elements, Loop
 from xla_ffi_kit.strings.source import Place, Source
 
 
@@ -76,6 +76,19 @@ class LoopBody:
         """A compiler's error in a derivative, with the remedy."""
         return derivative_errors.explain(error, "A")
 
+    @property
+    def _here(self) -> Place:
+        return Place(f"<derivative of {self.name}>", 1)
+
+    def struct(self, attributes: Mapping[str, str]) -> str:
+        """The author's code as a struct, with attributes of these types."""
+        members = "".join(f"{t} {OF}{n};\n" for n, t in attributes.items())
+        place = self.place.directive() if self.place else ""
+        return (
+            f"{place}{self.before}\n{self._here.directive()}"
+            f"struct {STRUCT} {{\n{members}{self.text}}};\n"
+        )
+
     def source(self, function: Function) -> Source:
         """The file to compile for a derivative."""
         parameters = derivative_function.parameters(
@@ -83,17 +96,14 @@ class LoopBody:
             self.attributes,
             ["T"] * function.outs,
         )
-        here = Place(f"<derivative of {self.name}>", 1)
-        members = "".join(f"{t} {OF}{n};\n" for n, t in self.attributes.items())
         # The functions of std:: come first: a template of the author's finds
         # those that stand before it.
         code = (
             '#include "xla_ffi/inline/differentiate.h"\n'
-            f"{self.place.directive() if self.place else ''}"
-            f"{self.before}\n{here.directive()}"
-            f"struct {STRUCT} {{\n{members}{self.text}}};\n"
+            f"{self.struct(self.attributes)}"
             "template <typename T>\n"
-            f"void {OWN}derivative({parameters}) {{\n"
+            f"void {OWN}derivative({', '.join(parameters)}, "
+            f"kit::Threads {OWN}threads) {{\n"
             f"const {function.cpp} {OWN}function = {function.make};\n"
             f"{_rows(function) if self.is_rows else _elements(function)}}}\n"
         )
@@ -104,36 +114,24 @@ class LoopBody:
             instances=element_types.template_arguments(self.name, self.floats),
             operands=function.operands,
             attributes=tuple(self.attributes),
-            place=here,
+            place=self._here,
             including='pass before="{}"',
         )
 
 
-def of_elements(
-    loop: Loop,
-    expressions: Sequence[str],
-    places: Sequence[Place],
-    before: str,
-    before_place: Place | None,
-    dtypes: DTypes,
-) -> Find:
+def of_elements(code: Elements, dtypes: DTypes) -> Find:
     """The expressions of `elementwise`, to be differentiated."""
+    loop = code.loop
     lines = [
         "template <typename T>",
         f"void operator()(const T* {OWN}in, T* {OWN}out) const {{",
         *_begin(loop),
-        *(
-            f"const A {name} = {OWN}in[{i}];"
-            for i, name in enumerate(loop.operands)
-        ),
-        *loops.values(loop, expressions, places, loop.here()),
-        *(
-            f"{OWN}out[{i}] = {NEW}{name};"
-            for i, name in enumerate(loop.results)
-        ),
+        *code.body(f"{OWN}in[{{i}}]", f"{OWN}out[{{i}}]", loop.here()),
         "}",
     ]
-    body = _body(loop, before, before_place, lines, dtypes, is_rows=False)
+    body = _body(
+        loop, code.before, code.before_place, lines, dtypes, is_rows=False
+    )
     none = [0] * len(loop.operands)
     function = body.own(loop.operands, none, (), len(loop.results))
     return lambda *_: (body, function)
@@ -173,13 +171,7 @@ def of_rows(
 
 def _begin(loop: Loop) -> list[str]:
     """What both have before the author's code."""
-    return [
-        "using A = T;",
-        *(
-            f"const auto {name} = kit::AttributeFor<kit::Plain<A>>({OF}{name});"
-            for name in loop.attributes
-        ),
-    ]
+    return ["using A = T;", *loop.given("kit::Plain<A>")]
 
 
 def _body(

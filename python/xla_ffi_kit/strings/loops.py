@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xla_ffi_kit import _check
 from xla_ffi_kit.errors import BuildError
@@ -113,67 +114,104 @@ class Loop:
         """Returns the directive that begins generated lines."""
         return Place(f"<loop of {self.name}>", 1).directive()
 
+    def parameters(self, dtype: str, attributes: Iterable[str]) -> list[str]:
+        """The operands, attributes and results, of these types in C++."""
+        types = zip(self.attributes, attributes, strict=True)
+        return [
+            *(f"kit::In<{dtype}> {OF}{name}" for name in self.operands),
+            *(f"{type_} {OF}{name}" for name, type_ in types),
+            *(f"kit::Out<{dtype}> {OF}{name}" for name in self.results),
+        ]
+
+    def given(self, number: str, declared: str = "const auto") -> list[str]:
+        """The attributes under the author's names, to compute in `number`."""
+        return [
+            f"{declared} {name} = kit::AttributeFor<{number}>({OF}{name});"
+            for name in self.attributes
+        ]
+
     def function(self, before: str, body: Sequence[str]) -> str:
         """The function template around `body`."""
         parameters = [
-            *(f"kit::In<T> {OF}{name}" for name in self.operands),
-            *(f"{type} {OF}{name}" for name, type in self.attributes.items()),
-            *(f"kit::Out<T> {OF}{name}" for name in self.results),
+            *self.parameters("T", self.attributes.values()),
             "kit::Threads kit_threads",
         ]
         lines = [
             f"{before}\n{self.here()}template <typename T>",
             f"void kit_loop({', '.join(parameters)}) {{",
             "using A = kit::Accumulate<T>;",
-            *(
-                f"const auto {name} = kit::AttributeFor<A>({OF}{name});"
-                for name in self.attributes
-            ),
+            *self.given("A"),
             *body,
             "}",
         ]
         return "\n".join(lines) + "\n"
 
 
-def elementwise(
-    loop: Loop, expressions: Sequence[str], before: str, places: Sequence[Place]
-) -> str:
-    """The loop over elements, with an expression for each result."""
-    for i, expression in enumerate(expressions):
-        cpp.check_code(f"{loop.name}: expressions[{i}]", expression)
-    arrays = len(loop.operands) + len(loop.results)
-    body = [
-        f"kit_threads.For({OF}{loop.results[0]}.size(), "
-        f"{arrays} * sizeof(T), "
-        "[&](int64_t kit_begin, int64_t kit_end) {",
-        "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
-        *(f"const A {name} = {OF}{name}[kit_i];" for name in loop.operands),
-        *values(loop, expressions, places, loop.here()),
-        *(f"{OF}{name}[kit_i] = {NEW}{name};" for name in loop.results),
-        "}",
-        "});",
-    ]
-    return loop.function(before, body)
+@dataclasses.dataclass(frozen=True)
+class Elements:
+    """What `elementwise` computes, for the loop on CPUs and on CUDA.
 
-
-def values(
-    loop: Loop, expressions: Sequence[str], places: Sequence[Place], here: str
-) -> list[str]:
-    """Computes the element of each result, on CPUs and on CUDA.
-
-    None is written before all are computed, because results may share an
-    operand's buffer. A `return` in an expression's statements is the element's.
+    Attributes:
+      loop: names and types.
+      expressions: one for each result.
+      places: where they come from.
+      before: code before the loop.
+      before_place: where that comes from.
     """
-    lines = []
-    for result, expression, place in zip(
-        loop.results, expressions, places, strict=True
-    ):
-        lines += [
-            f"const T {NEW}{result} = [&]() -> T {{ return T(",
-            f"{place.directive()}{expression}",
-            f"{here}); }}();",
+
+    loop: Loop
+    expressions: Sequence[str]
+    places: Sequence[Place]
+    before: str
+    before_place: Place | None
+
+    def body(self, into: str, out_of: str, here: str) -> list[str]:
+        """An element of each result, from one of each operand.
+
+        None is written before all are computed, because results may share an
+        operand's buffer. A `return` in an expression's statements is the
+        element's.
+
+        Args:
+          into: the operand's element, of the number {i} and the name {name}.
+          out_of: the result's.
+          here: the directive that begins generated lines.
+        """
+        loop = self.loop
+        lines = [
+            f"const A {name} = {into.format(i=i, name=name)};"
+            for i, name in enumerate(loop.operands)
         ]
-    return lines
+        for result, expression, place in zip(
+            loop.results, self.expressions, self.places, strict=True
+        ):
+            lines += [
+                f"const T {NEW}{result} = [&]() -> T {{ return T(",
+                f"{place.directive()}{expression}",
+                f"{here}); }}();",
+            ]
+        return lines + [
+            f"{out_of.format(i=i, name=name)} = {NEW}{name};"
+            for i, name in enumerate(loop.results)
+        ]
+
+    def on_cpu(self) -> str:
+        """The function that loops over elements."""
+        loop = self.loop
+        for i, expression in enumerate(self.expressions):
+            cpp.check_code(f"{loop.name}: expressions[{i}]", expression)
+        arrays = len(loop.operands) + len(loop.results)
+        element = f"{OF}{{name}}[kit_i]"
+        body = [
+            f"kit_threads.For({OF}{loop.results[0]}.size(), "
+            f"{arrays} * sizeof(T), "
+            "[&](int64_t kit_begin, int64_t kit_end) {",
+            "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
+            *self.body(element, element, loop.here()),
+            "}",
+            "});",
+        ]
+        return loop.function(self.before, body)
 
 
 def row(body: str, place: Place, here: str) -> list[str]:

@@ -29,7 +29,6 @@ from xla_ffi_kit.strings import (
     targets,
 )
 from xla_ffi_kit.strings.cuda_kernel import LoopKernel, Sources
-from xla_ffi_kit.strings.dependencies import Found
 from xla_ffi_kit.strings.derivative_function import Find
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.references import attribute_types
@@ -201,18 +200,31 @@ def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
         encoded = cpp.encode(source.name, part)
         key.update(hashlib.sha256(encoded).digest())
 
-    def compile_library(library: pathlib.Path) -> Found:
-        file = library.with_name("source.cc")
-        file.write_bytes(cpp.encode(source.name, source.text()))
-        try:
-            return compiler.compile_tracked(
-                source.name, found, file, EXPORTS, library, flags
-            )
-        except BuildError as error:
-            raise BuildError(source.explain(str(error))) from None
+    def compile_library(library: pathlib.Path) -> list[str]:
+        return _compile(source, found, library, flags)
 
     entry = cache.get(key.hexdigest()[:32], source.name, compile_library)
     return f"{source.name}.{entry.version}", entry.library
+
+
+def _compile(
+    source: Source,
+    found: compiler.Compiler,
+    library: pathlib.Path,
+    flags: Sequence[str],
+) -> list[str]:
+    """Compiles the source, or else what it has in its place."""
+    file = library.with_name("source.cc")
+    file.write_bytes(cpp.encode(source.name, source.text()))
+    try:
+        return compiler.compile_tracked(
+            source.name, found, file, EXPORTS, library, flags
+        )
+    except BuildError as error:
+        if source.instead is not None:
+            instead = source.instead(str(error))
+            return _compile(instead, found, library, flags)
+        raise BuildError(source.explain(str(error))) from None
 
 
 def _types(name: str, found: Signature) -> dict[str, AttributeType]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xla_ffi_kit.strings import cpp, standard_headers
 
+# How rows run that have no lanes, as `Source.how` begins.
+ROW_BY_ROW = "row by row"
 _SYMBOL = "XlaFfiKit_Inline"
 # The exports: the table, the parallel loop's variable, the handler.
 EXPORTS = ("XlaFfiKit_*",)
@@ -53,6 +55,8 @@ class Source:
       place: where `code` comes from.
       how: how it runs the rows of a call, in a few words.
       including: how an author includes the header {}.
+      instead: the source to compile in its place if it does not compile, given
+        the compiler's error.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Source:
     how: str = "one call for all rows"
     results: Sequence[str] = ()
     shapes: Sequence[tuple[str, int] | None] | None = None
+    instead: Callable[[str], Source] | None = None
 
     def text(self, with_place: bool = True) -> str:
         """Returns the file to compile; the cache hashes it without the place.

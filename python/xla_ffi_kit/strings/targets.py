@@ -17,17 +17,20 @@ import ctypes
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import threading
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from xla_ffi_kit.library import handler_library, rows
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.library.rows import Handler
 from xla_ffi_kit.strings import compiler_flags
-from xla_ffi_kit.strings.source import Source
+from xla_ffi_kit.strings.source import ROW_BY_ROW, Source
 
+_Data = TypeVar("_Data", ctypes.c_int, ctypes.c_char)
 _MAIN = ("__main__", "__mp_main__")
 _lock = threading.Lock()
 # Target -> its library, in this process.
@@ -60,7 +63,25 @@ class RenamedLibrary(HandlerLibrary):
 
     def explain(self, target: str) -> str:
         """How a handler runs, in a few words."""
-        return f"the string, compiled as {target}: {self._how}"
+        return f"the string, compiled as {target}: {self._rows()}"
+
+    def _rows(self) -> str:
+        """How it runs rows, which may depend on the compiler."""
+        why = _exported(self._library, "XlaFfiKit_why", ctypes.c_char)
+        if why is not None:
+            text = ctypes.string_at(ctypes.addressof(why)).decode()
+            return f"{self._how}; not in lanes, as {text}"
+        first = _exported(self._library, "XlaFfiKit_lanes", ctypes.c_int)
+        if first is None:
+            return self._how
+        counts = ctypes.pointer(first)  # of each instance, and 0
+        numbers = (counts[i] for i in itertools.count())
+        each = sorted({*itertools.takewhile(bool, numbers)})
+        told = " or ".join(str(count) for count in each if count > 1)
+        lanes = f"in lanes of {told} rows"
+        if 1 in each:
+            lanes += f", integers {ROW_BY_ROW},"
+        return self._how.replace(ROW_BY_ROW, lanes)
 
     @functools.cached_property
     def _library(self) -> ctypes.CDLL:
@@ -73,6 +94,16 @@ class RenamedLibrary(HandlerLibrary):
         (row,) = rows.handlers_in(self._table)
         handler = dataclasses.replace(row, name=self.target)
         return {(self.target, handler.platform): handler}
+
+
+def _exported(
+    library: ctypes.CDLL, name: str, type_: type[_Data]
+) -> _Data | None:
+    """A variable of a library, if it has it."""
+    try:
+        return type_.in_dll(library, name)
+    except ValueError:
+        return None
 
 
 def library(
