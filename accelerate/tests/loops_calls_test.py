@@ -33,9 +33,12 @@ def outer(f, q):
 
 
 def while_(f, q):
-    return jax.lax.while_loop(
-        lambda x: x[0] > 0, lambda x: x.at[f(x)].add(-1.0), q
-    )
+    def step(carry):
+        x, last = carry
+        i = f(x)
+        return x.at[i].add(-1.0), jnp.maximum(last - 1, -i)
+
+    return jax.lax.while_loop(lambda c: c[1] > 0, step, (q, 9))[0]
 
 
 def branch(f, q):
