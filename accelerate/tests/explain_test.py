@@ -50,7 +50,7 @@ def test_what_is_on_off_and_not_covered():
     assert (few.count, few.lowered_to) == (1, "JAX's own")
     assert few.reason == (
         "a few elements are only faster in a loop; "
-        "XLA is as fast for fewer than 9 elements"
+        "XLA is as fast for fewer than 16 elements"
     )
     cholesky = row(table, "cholesky", "f32[125,4,4]")
     assert 'off; enable("linalg")' in cholesky.reason

@@ -88,6 +88,7 @@ def test_few_elements_are_left_to_jax():
         assert not is_called((64, 64), 2, "float32")
         assert is_called((512,), 256, "float32")
         assert is_called((128, 64), 2, "float32")
+        assert not is_called((1000, 200), 1, "float32")
 
 
 def test_threads_share_the_rows():

@@ -21,16 +21,16 @@ from pathlib import Path
 
 import jaxlib
 
-from xla_ffi_accelerate import _processor
+from xla_ffi_accelerate import _loops, _processor
 
 SIZES: Mapping[str, int] = {
-    "argmax of floats": 64,
+    "argmax of floats": 100,
     "argmax of integers": 256,
     "cumulative": 129,
     "depthwise convolution": 1024,  # products
     "gradient of pooling": 512,  # elements of all windows
     "linalg": 4,  # matrices
-    "sort of floats": 9,
+    "sort of floats": 16,
     "sort of integers": 33,
     "sort with payload": 17,
     "sparse product": 256,  # products
@@ -76,8 +76,8 @@ def forced() -> Iterator[None]:
 
 
 def size(name: str) -> int:
-    """The smallest size that is worth a call."""
-    return at_least(_sizes()[name])
+    """The smallest size that is worth a call, where it is lowered."""
+    return at_least(math.ceil(_sizes()[name] * _loops.price()))
 
 
 def at_least(count: int) -> int:
@@ -92,11 +92,10 @@ def unless_worth(name: str, count: int, unit: str = "elements") -> str | None:
 
 def unless_at_least(least: int, count: int, unit: str) -> str | None:
     """Returns why a rule is not used, unless the count is large enough."""
-    return (
-        None
-        if count >= least
-        else f"XLA is as fast for fewer than {least} {unit}"
-    )
+    if count >= least:
+        return None
+    where = " in a loop that is one function" if _loops.price() > 1 else ""
+    return f"XLA is as fast for fewer than {least} {unit}{where}"
 
 
 @functools.cache

@@ -24,6 +24,7 @@ _CALLS = {
 }
 if jax.__version_info__ < (0, 10):
     _CALLS.add("dot")
+_OWN = 'custom_call_target="xla_ffi_accelerate.'
 _LARGE = 1024  # bytes of an array: to copy it takes as long as a task
 
 _HEAD = re.compile(r"^(?:ENTRY )?%([\w.-]+) \(")
@@ -163,9 +164,7 @@ def _loop(
         for operation in program.get(computation, ())
     ]
     calls = dict.fromkeys(
-        operation.name()
-        for operation in inner
-        if operation.kind in _CALLS or "kind=kCustom" in operation.line
+        operation.name() for operation in inner if _is_call(operation)
     )
     copied = max(
         (
@@ -177,8 +176,18 @@ def _loop(
     )
     if is_one:
         return Loop(where, count, True, copied=copied)
-    advice = _advice(list(calls), copied, names)
+    if calls and all(_OWN in x.line for x in inner if _is_call(x)):
+        advice = (
+            "only this package's calls are to blame; if it is faster under "
+            "disabled(), please report it"
+        )
+    else:
+        advice = _advice(list(calls), copied, names)
     return Loop(where, count, False, list(calls), advice, copied)
+
+
+def _is_call(operation: _Operation) -> bool:
+    return operation.kind in _CALLS or "kind=kCustom" in operation.line
 
 
 def _advice(calls: list[str], copied: int, names: frozenset[str]) -> str:

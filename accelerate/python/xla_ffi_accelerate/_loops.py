@@ -14,17 +14,24 @@ import contextlib
 import os
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jax
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
-from xla_ffi_accelerate import _jax, _setting
+from xla_ffi_accelerate import _bodies, _jax, _setting
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 # Beyond, a task for each operation is as fast: it may use several threads.
 BYTES = 16384
+# What XLA allows on releases without the option.
+_OWN_BYTES = 1024
+# A call makes tasks of all operations of such a loop. Each of them costs this
+# part of a call; the benchmark of loops has programs on both sides of it.
+_TASK = 0.15
 _FLAG = "--xla_backend_extra_options"
 _HAS_ROOM = jax.__version_info__ >= (0, 11)
 
@@ -34,9 +41,12 @@ class _Thread(threading.local):
 
     Attributes:
       place: "loop", whatever else is around it; "branch"; or "elsewhere".
+      tasks: what a call would make of the innermost loop, if XLA would make one
+        function of it without; else 0.
     """
 
     place = "elsewhere"
+    tasks = 0
 
 
 _thread = _Thread()
@@ -55,18 +65,45 @@ class _Lowering:
         *operands: ir.Value,
         **parameters: object,
     ) -> Sequence[ir.Value]:
-        around = _thread.place
-        if around in ("loop", self._place):
+        around = _thread.place, _thread.tasks
+        if not _setting.current().rules or (
+            self._place == "branch" and around[0] != "elsewhere"
+        ):
             return self._own(ctx, *operands, **parameters)
         _thread.place = self._place
         try:
-            if not _setting.current().rules:
+            if self._place == "loop":
+                _thread.tasks = _tasks(parameters)
+            here = _thread.place, _thread.tasks
+            if here == around:
                 return self._own(ctx, *operands, **parameters)
             # What is elsewhere too is lowered once more, for this place.
-            with _jax.own_caches(ctx, self._place):
+            with _jax.own_caches(ctx, f"{here}"):
                 return self._own(ctx, *operands, **parameters)
         finally:
-            _thread.place = around
+            _thread.place, _thread.tasks = around
+
+
+def _tasks(parameters: Mapping[str, object]) -> int:
+    """The tasks that a call would make of a loop that is one function."""
+    body = parameters.get("body_jaxpr")
+    if not isinstance(body, ClosedJaxpr):  # a changed JAX
+        return 0
+    limit = BYTES if has_room() else _OWN_BYTES
+    return _bodies.tasks(body, limit, _is_written_out)
+
+
+def _is_written_out(
+    name: str, avals: Sequence[ShapedArray], parameters: Mapping[str, object]
+) -> bool:
+    """Whether a rule that is on makes plain HLO of a call in a loop."""
+    return any(
+        rule.target is None
+        and rule.primitive.rpartition(".")[2].removesuffix("_p") == name
+        and frozenset(parameters) in rule.params
+        and rule.covers(*avals, **parameters) is None
+        for _, rule in _setting.current().rules
+    )
 
 
 def install() -> None:
@@ -86,6 +123,11 @@ def install() -> None:
 def inside() -> bool:
     """Whether the operation that is lowered is in a loop."""
     return _thread.place == "loop"
+
+
+def price() -> float:
+    """What a call has to save here, in calls: one, and its part of tasks."""
+    return 1 + _TASK * _thread.tasks
 
 
 def nested() -> bool:
