@@ -47,11 +47,17 @@ def describe(found: suite_runs.Comparison) -> str:
             f" with {suite_runs.VARIABLE}={mode}: {test}"
             for test in different
         ]
-        lines += [found.runs[mode].said[-8000:]] if different else []
+        lines += [_end(found.runs[mode].said)] if different else []
     off = found.runs["off"]
     if not off.passed():
-        lines.append(f"{name}: no test passes without it\n{off.said[-8000:]}")
+        lines.append(f"{name}: no test passes without it\n{_end(off.said)}")
     return "\n".join(lines)
+
+
+def _end(said: str) -> str:
+    """What counts of an output: from a crash on, or its last lines."""
+    crash = said.rfind("Fatal Python error")
+    return said[-8000:] if crash < 0 else said[crash:][:8000]
 
 
 def table(found: Sequence[suite_runs.Comparison]) -> str:
