@@ -111,8 +111,8 @@ def test_uncovered_sorts_stay_jax_own():
     assert not is_on(x=X.astype(np.complex64))
     assert not is_on(x=X[:1])
     # Few elements XLA sorts as soon as a call would, whatever their rows.
-    assert not is_on(x=X[:8]) and is_on(x=X[:9])
-    assert is_on(x=np.tile(X[:2], (5, 1)))
+    assert not is_on(x=X[:15]) and is_on(x=X[:16])
+    assert is_on(x=np.tile(X[:2], (8, 1)))
     assert not is_on(x=np.arange(32)) and is_on(x=np.arange(96))
     assert not is_on(jnp.argsort, X[:16]) and is_on(jnp.argsort, X[:17])
     keys = jax.random.split(jax.random.key(0), X.size)  # an extended dtype

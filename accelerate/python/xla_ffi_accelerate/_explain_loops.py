@@ -24,7 +24,11 @@ _CALLS = {
 }
 if jax.__version_info__ < (0, 10):
     _CALLS.add("dot")
-_OWN = 'custom_call_target="xla_ffi_accelerate.'
+# The package's calls of what XLA itself would make part of a function.
+_OWN = re.compile(
+    r'custom_call_target="xla_ffi_accelerate\.'
+    r'(argmax|cumlogsumexp|cumulative|random_bits|threefry2x32)"'
+)
 _LARGE = 1024  # bytes of an array: to copy it takes as long as a task
 
 _HEAD = re.compile(r"^(?:ENTRY )?%([\w.-]+) \(")
@@ -176,7 +180,7 @@ def _loop(
     )
     if is_one:
         return Loop(where, count, True, copied=copied)
-    if calls and all(_OWN in x.line for x in inner if _is_call(x)):
+    if calls and all(_OWN.search(x.line) for x in inner if _is_call(x)):
         advice = (
             "only this package's calls are to blame; if it is faster under "
             "disabled(), please report it"
