@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xla_ffi_kit.strings import element_types
-from xla_ffi_kit.strings.loops import OF, Elements, Loop, row
+from xla_ffi_kit.strings.loops import OF, Elements, Loop, Rows
 from xla_ffi_kit.strings.source import Place, without_places
 
 SYMBOL = "kit_kernel"
@@ -109,54 +109,22 @@ def of_elements(code: Elements, dtype: np.dtype[np.generic]) -> Kernel:
     return elements(_kernel(loop, dtype, head, THREADS, body), dtype)
 
 
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """The kernel of `rows`, in which each thread computes a row.
-
-    Attributes:
-      loop: names and types.
-      body: the code for one row.
-      place: where it comes from.
-      kernel_axes: of each operand.
-      shared: operands that are whole in every row.
-      before: code before the kernel.
-      before_place: where that comes from.
-    """
-
-    loop: Loop
-    body: str
-    place: Place
-    kernel_axes: Sequence[int]
-    shared: Sequence[int]
-    before: str
-    before_place: Place | None
-
-    def of(self, dtype: np.dtype[np.generic]) -> Kernel:
-        """The kernel for arrays of a dtype."""
-        loop = self.loop
-        parts = [
-            f"const auto {name} = kit::SharedRow({OF}{name});"
-            if i in self.shared
-            else f"const auto {name} = kit::RowOf({OF}{name}, kit_i);"
-            for i, name in enumerate((*loop.operands, *loop.results))
-        ]
-        body = [
-            f"const int64_t kit_i = {_ROWS_OF_BLOCK}ll * blockIdx.x + "
-            "threadIdx.x;",
-            "if (kit_i >= kit_items) return;",
-            *parts,
-            *row(self.body, self.place, _here(loop)),
-        ]
-        head = _head(loop, self.before, self.before_place)
-        first = next(
-            i for i in range(len(loop.operands)) if i not in self.shared
-        )
-        return Kernel(
-            _kernel(loop, dtype, head, _ROWS_OF_BLOCK, body),
-            SYMBOL,
-            _ROWS_OF_BLOCK,
-            (first, self.kernel_axes[first], _ROWS_OF_BLOCK),
-        )
+def of_rows(code: Rows, dtype: np.dtype[np.generic]) -> Kernel:
+    """The kernel of `rows` for a dtype, in which each thread computes a row."""
+    loop = code.loop
+    body = [
+        f"const int64_t kit_i = {_ROWS_OF_BLOCK}ll * blockIdx.x + threadIdx.x;",
+        "if (kit_i >= kit_items) return;",
+        *code.arrays("kit_i"),
+        *code.code(_here(loop)),
+    ]
+    head = _head(loop, code.before, code.before_place)
+    return Kernel(
+        _kernel(loop, dtype, head, _ROWS_OF_BLOCK, body),
+        SYMBOL,
+        _ROWS_OF_BLOCK,
+        (code.first, code.kernel_axes[code.first], _ROWS_OF_BLOCK),
+    )
 
 
 def array_bytes(values: Mapping[str, object]) -> int:

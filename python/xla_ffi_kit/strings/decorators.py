@@ -297,22 +297,19 @@ def rows(
             loop.operands,
         )
         shared = tuple(map(loop.operands.index, names))
-        code = loops.rows(loop, body, counts, shared, before, place)
-        shapes = loops.shapes_of_rows(loop, counts, shared)
-        source = loop.source(code, dtypes, before_place, shapes, ROW_BY_ROW)
-        if lanes:
-            source = lane_loops.source(
-                loop, body, counts, shared, before, place, source
-            )
-        kernels = cuda_source.Rows(
+        code = loops.Rows(
             loop, body, place, counts, shared, before, before_place
         )
-        on_cuda = operation.on_cuda(loop, kernels.of, dtypes, flags, platforms)
+        source = loop.source(
+            code.on_cpu(), dtypes, before_place, code.shapes(), ROW_BY_ROW
+        )
+        if lanes:
+            source = lane_loops.source(code, source)
+        kernels = functools.partial(cuda_source.of_rows, code)
+        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
-            find = derivative_loops.of_rows(
-                loop, body, place, counts, shared, before, before_place, dtypes
-            )
+            find = derivative_loops.of_rows(code, dtypes)
         return operation.make(
             source,
             reference,

@@ -10,7 +10,6 @@ from xla_ffi_kit.strings import (
     derivative_function,
     derivatives,
     element_types,
-    loops,
 )
 from xla_ffi_kit.strings.derivative_function import (
     OF,
@@ -20,7 +19,7 @@ from xla_ffi_kit.strings.derivative_function import (
     Function,
 )
 from xla_ffi_kit.strings.element_types import DTypes
-from xla_ffi_kit.strings.loops import Elements, Loop
+from xla_ffi_kit.strings.loops import Elements, Loop, Rows
 from xla_ffi_kit.strings.source import Place, Source
 
 
@@ -129,25 +128,15 @@ def of_elements(code: Elements, dtypes: DTypes) -> Find:
         *code.body(f"{OWN}in[{{i}}]", f"{OWN}out[{{i}}]", loop.here()),
         "}",
     ]
-    body = _body(
-        loop, code.before, code.before_place, lines, dtypes, is_rows=False
-    )
+    body = _body(code, lines, dtypes)
     none = [0] * len(loop.operands)
     function = body.own(loop.operands, none, (), len(loop.results))
     return lambda *_: (body, function)
 
 
-def of_rows(
-    loop: Loop,
-    code: str,
-    place: Place,
-    axes: Sequence[int],
-    shared: Sequence[int],
-    before: str,
-    before_place: Place | None,
-    dtypes: DTypes,
-) -> Find:
+def of_rows(code: Rows, dtypes: DTypes) -> Find:
     """The code of `rows`, to be differentiated."""
+    loop = code.loop
     lines = [
         "template <typename T>",
         f"void operator()(const kit::Row<const T>* {OWN}in, "
@@ -161,11 +150,13 @@ def of_rows(
             f"const kit::Row<T> {name} = {OWN}out[{i}];"
             for i, name in enumerate(loop.results)
         ),
-        *loops.row(code, place, loop.here()),
+        *code.code(loop.here()),
         "}",
     ]
-    body = _body(loop, before, before_place, lines, dtypes, is_rows=True)
-    function = body.own(loop.operands, axes, shared, len(loop.results))
+    body = _body(code, lines, dtypes)
+    function = body.own(
+        loop.operands, code.kernel_axes, code.shared, len(loop.results)
+    )
     return lambda *_: (body, function)
 
 
@@ -175,14 +166,9 @@ def _begin(loop: Loop) -> list[str]:
 
 
 def _body(
-    loop: Loop,
-    before: str,
-    before_place: Place | None,
-    lines: Sequence[str],
-    dtypes: DTypes,
-    *,
-    is_rows: bool,
+    code: Elements | Rows, lines: Sequence[str], dtypes: DTypes
 ) -> LoopBody:
+    loop = code.loop
     counts = (
         f"static constexpr int kIns = {len(loop.operands)}, "
         f"kOuts = {len(loop.results)};"
@@ -192,12 +178,12 @@ def _body(
     ]
     return LoopBody(
         name=loop.name,
-        before=before,
-        place=before_place,
+        before=code.before,
+        place=code.before_place,
         text="\n".join([counts, *lines]) + "\n",
         attributes=loop.attributes,
         floats=list(filter(derivatives.is_float, names)),
-        is_rows=is_rows,
+        is_rows=isinstance(code, Rows),
     )
 
 

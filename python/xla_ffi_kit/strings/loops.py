@@ -214,78 +214,114 @@ class Elements:
         return loop.function(self.before, body)
 
 
-def row(body: str, place: Place, here: str) -> list[str]:
-    """The code for one row, which `continue` and `break` end."""
-    return [
-        "do {",
-        f"{place.directive()}{body}",
-        f"{here}}} while (false);",
-    ]
-
-
 def shapes_of_elements(loop: Loop) -> list[tuple[str, int]]:
     """All arrays of `elementwise` have one shape."""
     return [("(...)", 0)] * len([*loop.operands, *loop.results])
 
 
-def shapes_of_rows(
-    loop: Loop, kernel_axes: Sequence[int], shared: Sequence[int]
-) -> list[tuple[str, int] | None] | None:
-    """The operands' shapes as far as `rows` knows them."""
-    letters = iter(string.ascii_lowercase)
-    if sum(kernel_axes) > len(string.ascii_lowercase):
-        return None
-    shapes: list[tuple[str, int] | None] = []
-    for i, count in enumerate(kernel_axes):
-        sizes = list(itertools.islice(letters, count))
-        axes = sizes if i in shared else ["...", *sizes]
-        shapes.append((f"({', '.join(axes)})", count))
-    return [*shapes, *[None] * len(loop.results)]
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """What `rows` computes, for the loops on CPUs, in lanes and on CUDA.
 
+    Attributes:
+      loop: names and types.
+      body: the code for one row.
+      place: where it comes from.
+      kernel_axes: of each operand.
+      shared: operands that are whole in every row.
+      before: code before the loop.
+      before_place: where that comes from.
+    """
 
-def rows(
-    loop: Loop,
-    body: str,
-    kernel_axes: Sequence[int],
-    shared: Sequence[int],
-    before: str,
-    place: Place,
-) -> str:
-    """The loop over rows around the code for one row."""
-    count = len(loop.operands)
-    with_rows = [i for i in range(count) if i not in shared]
-    if not with_rows:
-        raise BuildError(
-            f"{loop.name}: operands: expected at least one that is not shared, "
-            "whose rows are looped over, got none"
-        )
-    cpp.check_code(f"{loop.name}: body", body)
-    first = with_rows[0]
-    x = f"{OF}{loop.operands[first]}"
-    arrays = [*loop.operands, *loop.results]
-    bytes_of_row = " + ".join(
-        f"{OF}{name}.size()" for i, name in enumerate(arrays) if i not in shared
-    )
-    parts = [
-        f"const auto {name} = kit::SharedRow({OF}{name});"
-        if i in shared
-        else f"const auto {name} = kit::RowOf({OF}{name}, kit_rows, kit_i);"
-        for i, name in enumerate(arrays)
-    ]
-    lines = [
-        f"const int64_t kit_rows = {x}.Product({x}.rank() - "
-        f"{kernel_axes[first]});",
-        "if (kit_rows == 0) return;",
-        # A function of its own, so that an author's `return` ends the row.
-        "const auto kit_row = [&](int64_t kit_i) -> void {",
-        *parts,
-        *row(body, place, loop.here()),
-        "};",
-        f"kit_threads.For(kit_rows, sizeof(T) * (({bytes_of_row}) / kit_rows), "
-        "[&](int64_t kit_begin, int64_t kit_end) {",
-        "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
-        "kit_row(kit_i);",
-        "}",
-        "});",
-    ]
-    return loop.function(before, lines)
+    loop: Loop
+    body: str
+    place: Place
+    kernel_axes: Sequence[int]
+    shared: Sequence[int]
+    before: str
+    before_place: Place | None
+
+    @property
+    def first(self) -> int:
+        """The first operand that has rows."""
+        numbers = range(len(self.loop.operands))
+        return next(i for i in numbers if i not in self.shared)
+
+    @property
+    def with_rows(self) -> list[str]:
+        """The names of the arrays that have rows."""
+        arrays = enumerate((*self.loop.operands, *self.loop.results))
+        return [name for i, name in arrays if i not in self.shared]
+
+    def check(self) -> None:
+        """Refuses what is no code for a row, or has no rows."""
+        name = self.loop.name
+        if len(set(self.shared)) == len(self.loop.operands):
+            raise BuildError(
+                f"{name}: operands: expected at least one that is not shared, "
+                "whose rows are looped over, got none"
+            )
+        cpp.check_code(f"{name}: body", self.body)
+
+    def shapes(self) -> list[tuple[str, int] | None] | None:
+        """The operands' shapes as far as `rows` knows them."""
+        letters = iter(string.ascii_lowercase)
+        if sum(self.kernel_axes) > len(string.ascii_lowercase):
+            return None
+        shapes: list[tuple[str, int] | None] = []
+        for i, count in enumerate(self.kernel_axes):
+            sizes = list(itertools.islice(letters, count))
+            axes = sizes if i in self.shared else ["...", *sizes]
+            shapes.append((f"({', '.join(axes)})", count))
+        return [*shapes, *[None] * len(self.loop.results)]
+
+    def count(self) -> list[str]:
+        """Declares kit_rows, the number of rows; returns if it is 0."""
+        x = f"{OF}{self.loop.operands[self.first]}"
+        own = self.kernel_axes[self.first]
+        return [
+            f"const int64_t kit_rows = {x}.Product({x}.rank() - {own});",
+            "if (kit_rows == 0) return;",
+        ]
+
+    def bytes_of_row(self, dtype: str) -> str:
+        """The bytes of a row of all arrays, of that type in C++."""
+        sizes = " + ".join(f"{OF}{name}.size()" for name in self.with_rows)
+        return f"sizeof({dtype}) * (({sizes}) / kit_rows)"
+
+    def arrays(self, at: str) -> list[str]:
+        """The arrays under the author's names, as a row sees them."""
+        with_rows = set(self.with_rows)
+        return [
+            f"const auto {name} = kit::RowOf({OF}{name}, {at});"
+            if name in with_rows
+            else f"const auto {name} = kit::SharedRow({OF}{name});"
+            for name in (*self.loop.operands, *self.loop.results)
+        ]
+
+    def code(self, here: str) -> list[str]:
+        """The code for one row, which `continue` and `break` end."""
+        return [
+            "do {",
+            f"{self.place.directive()}{self.body}",
+            f"{here}}} while (false);",
+        ]
+
+    def on_cpu(self) -> str:
+        """The function that loops over rows."""
+        self.check()
+        lines = [
+            *self.count(),
+            # A function of its own, so that an author's `return` ends the row.
+            "const auto kit_row = [&](int64_t kit_i) -> void {",
+            *self.arrays("kit_rows, kit_i"),
+            *self.code(self.loop.here()),
+            "};",
+            f"kit_threads.For(kit_rows, {self.bytes_of_row('T')}, "
+            "[&](int64_t kit_begin, int64_t kit_end) {",
+            "for (int64_t kit_i = kit_begin; kit_i < kit_end; ++kit_i) {",
+            "kit_row(kit_i);",
+            "}",
+            "});",
+        ]
+        return self.loop.function(self.before, lines)

@@ -10,6 +10,9 @@ from xla_ffi_kit.strings import cpp, standard_headers
 
 # How rows run that have no lanes, as `Source.how` begins.
 ROW_BY_ROW = "row by row"
+# The exports of libraries of `rows`: the lanes of each instance, 1 for one row
+# after the other; and why there are none although they were asked for.
+LANES, WHY = "XlaFfiKit_lanes", "XlaFfiKit_why"
 _SYMBOL = "XlaFfiKit_Inline"
 # The exports: the table, the parallel loop's variable, the handler.
 EXPORTS = ("XlaFfiKit_*",)

@@ -28,7 +28,7 @@ from xla_ffi_kit.library import handler_library, rows
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.library.rows import Handler
 from xla_ffi_kit.strings import compiler_flags
-from xla_ffi_kit.strings.source import ROW_BY_ROW, Source
+from xla_ffi_kit.strings.source import LANES, ROW_BY_ROW, WHY, Source
 
 _Data = TypeVar("_Data", ctypes.c_int, ctypes.c_char)
 _MAIN = ("__main__", "__mp_main__")
@@ -67,11 +67,11 @@ class RenamedLibrary(HandlerLibrary):
 
     def _rows(self) -> str:
         """How it runs rows, which may depend on the compiler."""
-        why = _exported(self._library, "XlaFfiKit_why", ctypes.c_char)
+        why = _exported(self._library, WHY, ctypes.c_char)
         if why is not None:
             text = ctypes.string_at(ctypes.addressof(why)).decode()
             return f"{self._how}; not in lanes, as {text}"
-        first = _exported(self._library, "XlaFfiKit_lanes", ctypes.c_int)
+        first = _exported(self._library, LANES, ctypes.c_int)
         if first is None:
             return self._how
         counts = ctypes.pointer(first)  # of each instance, and 0
