@@ -178,10 +178,7 @@ class Recorder:
                 row.count = counts.get(key[:2], row.count)
             if measure and key in self._rules:
                 _measure(row, call, *self._rules[key])
-        have_rules = {
-            rule.primitive.rpartition(".")[2].removesuffix("_p")
-            for _, rule in self.others()
-        }
+        have_rules = {rule.primitive_name for _, rule in self.others()}
         others = collections.Counter[str]()
         for (name, _), count in counts.items():
             if name not in have_rules | _WRAPPERS:

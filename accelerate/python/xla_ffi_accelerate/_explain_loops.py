@@ -216,7 +216,7 @@ def _advice(calls: list[str], copied: int, names: frozenset[str]) -> str:
 def _written_out(primitive: str) -> Iterator[str]:
     for name, rules in registry.RULES.items():
         for rule in rules:
-            own = rule.primitive.rpartition(".")[2].removesuffix("_p")
+            own = rule.primitive_name
             if rule.target is None and own == primitive.replace("-", "_"):
                 yield name
 

@@ -99,7 +99,7 @@ def _is_written_out(
     """Whether a rule that is on makes plain HLO of a call in a loop."""
     return any(
         rule.target is None
-        and rule.primitive.rpartition(".")[2].removesuffix("_p") == name
+        and rule.primitive_name == name
         and frozenset(parameters) in rule.params
         and rule.covers(*avals, **parameters) is None
         for _, rule in _setting.current().rules

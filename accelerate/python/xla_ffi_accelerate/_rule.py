@@ -77,6 +77,11 @@ class Rule:
     test: SelfTest | None = None
     x64: bool = False
 
+    @property
+    def primitive_name(self) -> str:
+        """What programs show of the primitive: "sort", of "jax.lax.sort_p"."""
+        return self.primitive.rpartition(".")[2].removesuffix("_p")
+
 
 def params(*names: str) -> tuple[frozenset[str]]:
     """`Rule.params` of a primitive that has the same ones in each release."""

@@ -108,9 +108,8 @@ def failure(outcome: Outcome, first: Outcome) -> str:
 
 def rule_name(name: str, rule: Rule) -> str:
     """A rule's primitive and what it is lowered to."""
-    primitive = rule.primitive.rpartition(".")[2].removesuffix("_p")
     target = (rule.target or "plain HLO").rpartition(".")[2]
-    return f"{name}: {primitive} -> {target}"
+    return f"{name}: {rule.primitive_name} -> {target}"
 
 
 def table(counter: Counter) -> str:
