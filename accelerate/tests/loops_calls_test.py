@@ -89,6 +89,18 @@ def test_the_same_operation_in_two_places():
     assert lowered(both, q).as_text().count(f"{CALL}argmax") == 1
 
 
+def test_the_same_operation_in_two_loops():
+    """One of them is made of tasks anyway, by its sort."""
+    q = np.random.default_rng(0).permutation(104).astype(np.float32)
+
+    def with_sort(y):
+        return jnp.argmax(y) + jnp.sort(y)[0].astype(int)
+
+    for first, second in ((with_sort, jnp.argmax), (jnp.argmax, with_sort)):
+        program = lowered(lambda x, f=first, g=second: fori(g, fori(f, x)), q)
+        assert program.as_text().count(f"{CALL}argmax") == 1
+
+
 def test_explain_says_whose_call_it_is():
     q = np.zeros(4096, np.float32)
 

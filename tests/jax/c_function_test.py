@@ -253,6 +253,16 @@ def test_a_cfunc():
         c_function("double(float, double)", numba_hypot())
 
 
+@with_numba
+def test_a_name_is_that_of_one_cfunc():
+    for _ in range(2):  # compiled again it is the same
+        c_function("double(double, double)", numba_hypot(), name="one_name")
+    with pytest.raises(
+        ValueError, match=r"'one_name'; give it another one, name=\.\.\."
+    ):
+        c_function("double(double, double)", numba_hypot(2.0), name="one_name")
+
+
 # --- The contract -------------------------------------------------------------
 
 CHECKED = {
