@@ -40,10 +40,11 @@ struct Rank {
 // How k of n elements are selected, and the memory for it. Wide: uint32_t, or
 // uint64_t for elements of 64 bits.
 //
-// Where k is not a very small part of a row, its k-th best is found first, and
-// then all that are as good. Else elements better than the k-th best so far are
-// collected until there is no more room, and then the k best of them kept: most
-// elements are only compared with that k-th best, a block at a time.
+// Of few, those found so far are kept in order. Else, where k is not a very
+// small part of a row, its k-th best is found first, and then all that are as
+// good. Else elements better than the k-th best so far are collected until there
+// is no more room, and then the k best of them kept: most elements are only
+// compared with that k-th best, a block at a time.
 template <typename Wide>
 struct Selection {
   using Packed = std::conditional_t<sizeof(Wide) == 4, uint64_t, Pair64>;
@@ -52,9 +53,9 @@ struct Selection {
       : k(k),
         selects(n <= kMinSelected || n / kSelectedPart <= k),
         capacity(selects ? k : std::min(n, k + std::max<int64_t>(k, 256))),
-        codes(workers, capacity),
-        sorted(workers, selects ? n : capacity),
-        indices(workers, selects ? n : capacity),
+        codes(workers, k <= kFew ? 0 : capacity),
+        sorted(workers, k <= kFew ? 0 : selects ? n : capacity),
+        indices(workers, k <= kFew ? 0 : selects ? n : capacity),
         packed(workers, std::max(k, std::min(n, kMaxSmallSort))) {}
 
   ScratchStatus status() const {
@@ -65,6 +66,8 @@ struct Selection {
     return {};
   }
 
+  // Measured: as fast as XLA where rows of 200 ascend, each inserting all.
+  static constexpr int64_t kFew = 16;
   // Measured crossover: quickselect if n <= kMinSelected or
   // k >= n / kSelectedPart.
   static constexpr int64_t kMinSelected = 4096;
@@ -94,7 +97,9 @@ class Selector {
   // Writes the indices of the k best of in[0, n), best first. 0 < k <= n.
   template <typename K, typename Rank>
   void Select(const K* in, int64_t n, const Rank& rank, int32_t* best) {
-    if (n > kMaxSmallSort) {
+    if (k_ <= Selection<Wide>::kFew) {
+      SelectFew(in, n, rank);
+    } else if (n > kMaxSmallSort) {
       selects_ ? SelectAtOnce(in, n, rank) : Collect(in, n, rank);
       Order();
     } else {  // all of them: less work than to choose
@@ -111,6 +116,48 @@ class Selector {
  private:
   using Packed = typename Selection<Wide>::Packed;
   static constexpr int64_t kBlock = 64;
+  static constexpr int64_t kFewBlock = 32;
+
+  // Puts the k best of in[0, n) in packed_, best first: reads a row once,
+  // compares most elements with the k-th best so far, a block at a time.
+  template <typename K, typename Rank>
+  void SelectFew(const K* in, int64_t n, const Rank& rank) {
+    for (int64_t i = 0; i < k_; ++i) Insert(rank(in[i]), i, i);
+    limit_ = Worst();
+    int64_t i = k_;
+    for (; i + kFewBlock <= n; i += kFewBlock) {
+      const K limit = static_cast<K>(limit_);
+      int is_better = 0;
+      for (int64_t j = 0; j < kFewBlock; ++j) {
+        is_better |= rank(in[i + j]) < limit;
+      }
+      if (is_better) InsertRange(in, i, i + kFewBlock, rank);
+    }
+    InsertRange(in, i, n, rank);
+  }
+
+  template <typename K, typename Rank>
+  void InsertRange(const K* in, int64_t begin, int64_t end, const Rank& rank) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Wide code = rank(in[i]);
+      if (code >= limit_) continue;
+      Insert(code, i, k_ - 1);
+      limit_ = Worst();
+    }
+  }
+
+  Wide Worst() const { return Packing<Packed>::Code(packed_[k_ - 1]); }
+
+  // Inserts an element among packed_[0, place), which are in order; those that
+  // equal it stay before it. The one at `place` is overwritten.
+  void Insert(Wide code, int64_t index, int64_t place) {
+    Packed* const packed = packed_;
+    const Packed entry = Packing<Packed>::Join(code, index);
+    for (; place > 0 && entry < packed[place - 1]; --place) {
+      packed[place] = packed[place - 1];
+    }
+    packed[place] = entry;
+  }
 
   // Collects the k best of in[0, n).
   template <typename K, typename Rank>
@@ -169,24 +216,23 @@ class Selector {
     // Every element's index is written, and counted if it is good enough:
     // without a branch.
     uint32_t* indices = indices_;
-    int64_t count = 0;
+    int64_t count = 0, better = 0;
     for (int64_t i = 0; i < n; ++i) {
       indices[count] = static_cast<uint32_t>(i);
-      count += rank(in[i]) <= limit_;
+      const Wide code = rank(in[i]);
+      better += code < limit_;
+      count += code <= limit_;
     }
-    if (count > k_) RemoveSurplus(in, count, rank);
+    if (count > k_) RemoveSurplus(in, k_ - better, rank);
     for (int64_t j = 0; j < k_; ++j) codes_[j] = rank(in[indices[j]]);
   }
 
-  // Reduces `count` indices of elements as good as the k-th best to k; keeps
-  // the first ones of those that equal it.
+  // Reduces the indices of elements as good as the k-th best, more than k, to k:
+  // keeps the first `equal` of those that equal it.
   template <typename K, typename Rank>
-  void RemoveSurplus(const K* in, int64_t count, const Rank& rank) {
+  void RemoveSurplus(const K* in, int64_t equal, const Rank& rank) {
     uint32_t* indices = indices_;
-    int64_t better = 0;
-    for (int64_t j = 0; j < count; ++j) better += rank(in[indices[j]]) < limit_;
-    int64_t kept = 0, equal = k_ - better;
-    for (int64_t j = 0; j < count; ++j) {
+    for (int64_t j = 0, kept = 0; kept < k_; ++j) {
       if (rank(in[indices[j]]) == limit_ && equal-- <= 0) continue;
       indices[kept++] = indices[j];
     }

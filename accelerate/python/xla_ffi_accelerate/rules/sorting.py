@@ -21,7 +21,8 @@ from xla_ffi_accelerate.rules import lines
 from xla_ffi_kit import Advanced, FfiOp
 
 # XLA does not sort f32 for top_k: it has a selection of its own, which is as
-# fast for fewer elements unless many of them are selected.
+# fast for fewer elements unless few or many of them are selected.
+_FEW_F32 = 16
 _MIN_SIZE_F32 = 8192
 _MIN_K_F32 = 256
 # Break-even length: XLA does the work of each element's window anew.
@@ -160,14 +161,15 @@ def _covers_top_k(
         return "XLA leaves out the selection"
     if reason := _break_even.unless_worth("top_k", x.size):
         return reason
-    if dtype == "float32" and x.size < _MIN_SIZE_F32 and k < _MIN_K_F32:
+    if (
+        dtype == "float32"
+        and x.size < _MIN_SIZE_F32
+        and _FEW_F32 < k < _MIN_K_F32
+    ):
         return (
             f"XLA selects from fewer than {_MIN_SIZE_F32} f32 as fast, for k "
-            f"below {_MIN_K_F32}"
+            f"above {_FEW_F32} and below {_MIN_K_F32}"
         )
-    if dtype == "float32" and k == 1:
-        # It looks at each element once, and at equal or ordered ones faster.
-        return "XLA selects one f32 of each row as fast, or faster"
     if dtype == "bfloat16":
         # By all of their bits, or only by the sign.
         return "XLA's order of bf16 NaNs depends on release and processor"
