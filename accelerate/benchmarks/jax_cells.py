@@ -12,6 +12,7 @@ import numpy as np
 import xla_ffi_accelerate
 from array_cases import ARRAY_CASES
 from bench.measure import Cell
+from data_cases import DATA_CASES
 from jax_cases import CASES, Case
 from kit_function_cases import KIT_CASES
 from math_cases import MATH_CASES
@@ -21,8 +22,9 @@ from random_cases import RANDOM_CASES
 
 def jax_cells() -> Iterator[Cell]:
     """Every case in every shape; the kit's functions also called eagerly."""
-    of_arrays = (*CASES, *ARRAY_CASES, *MATH_CASES, *MATRIX_CASES)
-    for case in (*of_arrays, *RANDOM_CASES, *KIT_CASES):
+    of_arrays = (*CASES, *DATA_CASES, *ARRAY_CASES, *MATH_CASES)
+    others = (*MATRIX_CASES, *RANDOM_CASES, *KIT_CASES)
+    for case in (*of_arrays, *others):
         for shape in case.shapes:
             yield _cell(case, shape, "fresh", _accelerated)
         if case.kit_function is not None:
