@@ -117,7 +117,7 @@ EXCEPTIONS = {
         (1 + normal(33, 130) / 3,),
     ),
 }
-if RELEASE > (0, 8):
+if RELEASE > (0, 9):
     EXCEPTIONS["a constant"] = (
         lambda x: x + jnp.cumsum(jnp.full(160, 1.1)),
         (normal(),),
