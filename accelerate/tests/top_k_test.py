@@ -85,10 +85,12 @@ def test_few_elements_are_left_to_jax():
         assert not is_called((2, 8), 2, "int32")
         assert is_called((17,), 2, "int32") and is_called((17,), 2, "float64")
         # Of f32 XLA has a selection of its own.
-        assert not is_called((64, 64), 2, "float32")
+        assert not is_called((2, 8), 2, "float32")
+        assert is_called((17,), 1, "float32")
+        assert is_called((100,), 16, "float32")
+        assert not is_called((100,), 17, "float32")
         assert is_called((512,), 256, "float32")
-        assert is_called((128, 64), 2, "float32")
-        assert not is_called((1000, 200), 1, "float32")
+        assert is_called((128, 64), 17, "float32")
 
 
 def test_threads_share_the_rows():

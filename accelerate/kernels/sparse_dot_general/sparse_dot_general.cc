@@ -56,50 +56,39 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Sums of adjacent columns of the result: kVectors vectors, or one vector whose
-// first `count` lanes are used.
-template <class D, int kVectors, bool kPartial>
+// Sums of adjacent columns of the result. No vector is masked: a load waits
+// long for a masked store before it.
+template <class D, int kVectors>
 class Sums {
  public:
   using T = hn::TFromD<D>;
   static constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-
-  explicit Sums(int64_t count) : count_(count) {}
+  static constexpr int64_t kColumns = kVectors * kLanes;
 
   HWY_INLINE void Clear() {
     for (auto& sum : sums_) sum = hn::Zero(D());
   }
   HWY_INLINE void LoadFrom(const T* from) {
-    for (int i = 0; i < kVectors; ++i) sums_[i] = Load(from + i * kLanes);
+    for (int i = 0; i < kVectors; ++i) {
+      sums_[i] = hn::LoadU(D(), from + i * kLanes);
+    }
   }
   HWY_INLINE void StoreTo(T* to) const {
     for (int i = 0; i < kVectors; ++i) {
-      if constexpr (kPartial) {
-        hn::StoreN(sums_[i], D(), to, count_);
-      } else {
-        hn::StoreU(sums_[i], D(), to + i * kLanes);
-      }
+      hn::StoreU(sums_[i], D(), to + i * kLanes);
     }
   }
   // Not contracted to an FMA: see -ffp-contract in the BUILD file.
   HWY_INLINE void AddProduct(T x, const T* y) {
     const auto factor = hn::Set(D(), x);
     for (int i = 0; i < kVectors; ++i) {
-      sums_[i] = hn::Add(sums_[i], hn::Mul(factor, Load(y + i * kLanes)));
+      const auto columns = hn::LoadU(D(), y + i * kLanes);
+      sums_[i] = hn::Add(sums_[i], hn::Mul(factor, columns));
     }
   }
 
  private:
-  HWY_INLINE hn::Vec<D> Load(const T* from) const {
-    if constexpr (kPartial) {
-      return hn::LoadN(D(), from, count_);
-    } else {
-      return hn::LoadU(D(), from);
-    }
-  }
-
   hn::Vec<D> sums_[kVectors];
-  int64_t count_;
 };
 
 // Adds the products of elements `begin` to `end`, all of one row.
@@ -134,14 +123,33 @@ void AddColumn(const SparseTask<T, I>& t, int64_t column) {
   }
 }
 
+// Each element of its own.
+template <class S, typename T, typename I>
+void AddEach(const SparseTask<T, I>& t, int64_t column, S& sums) {
+  for (int64_t e = t.begin; e < t.end; ++e) {
+    const uint64_t row = PlaceOf(t.rows[e * t.step], t.num_rows);
+    if (HWY_UNLIKELY(row >= static_cast<uint64_t>(t.num_rows))) continue;
+    T* const out = t.out + row * t.num_columns + column;
+    sums.LoadFrom(out);
+    AddProducts(t, e, e + 1, column, sums);
+    sums.StoreTo(out);
+  }
+}
+
+// Entries of a row from which it pays to look where a row ends: a branch that
+// is predicted wrong once for each row. Measured.
+constexpr int64_t kLongRow = 16;
+
 // Each run of elements of one row keeps its sums in registers.
 template <class S, typename T, typename I>
-void AddEntries(const SparseTask<T, I>& t, int64_t column, int64_t count) {
-  if (S::kLanes == 1 && !t.is_sorted) {
+void AddEntries(const SparseTask<T, I>& t, int64_t column) {
+  const bool is_long = t.num_entries / kLongRow >= t.num_rows;
+  if (S::kColumns == 1 && !(t.is_sorted && is_long)) {
     return t.num_columns == 1 ? AddColumn<true>(t, column)
                               : AddColumn<false>(t, column);
   }
-  S sums(count);
+  S sums;
+  if (!is_long) return AddEach(t, column, sums);
   for (int64_t begin = t.begin; begin < t.end;) {
     const I row = t.rows[begin * t.step];
     int64_t end = begin + 1;
@@ -158,8 +166,8 @@ void AddEntries(const SparseTask<T, I>& t, int64_t column, int64_t count) {
 }
 
 template <class S, typename T, typename I>
-void FillRows(const SparseTask<T, I>& t, int64_t column, int64_t count) {
-  S sums(count);
+void FillRows(const SparseTask<T, I>& t, int64_t column) {
+  S sums;
   const auto start = [&](int64_t row) {
     return std::clamp<int64_t>(t.rows[row], 0, t.num_entries);
   };
@@ -171,38 +179,40 @@ void FillRows(const SparseTask<T, I>& t, int64_t column, int64_t count) {
   }
 }
 
-// Calls run(a Sums, its first column, how many) until all columns are done.
+// Calls run(a Sums, its first column) for tiles of the columns that are left.
+template <class Tile, class Run>
+HWY_INLINE void ForEachTile(int64_t& column, int64_t end, const Run& run) {
+  for (; column + Tile::kColumns <= end; column += Tile::kColumns) {
+    run(TypeTag<Tile>(), column);
+  }
+}
+
+// The same for all columns, with the widest tiles first.
 template <typename T, class Run>
-HWY_INLINE void ForEachTile(int64_t column, int64_t end, const Run& run) {
-  using D = hn::ScalableTag<T>;
-  using Pair = Sums<D, 2, false>;
-  for (; column + 2 * Pair::kLanes <= end; column += 2 * Pair::kLanes) {
-    run(TypeTag<Pair>(), column, 2 * Pair::kLanes);
-  }
-  for (; column + 1 < end; column += Pair::kLanes) {
-    run(TypeTag<Sums<D, 1, true>>(), column,
-        std::min(Pair::kLanes, end - column));
-  }
-  if (column < end) {
-    run(TypeTag<Sums<hn::CappedTag<T, 1>, 1, false>>(), column, 1);
-  }
+HWY_INLINE void ForEachColumn(int64_t column, int64_t end, const Run& run) {
+  ForEachTile<Sums<hn::ScalableTag<T>, 2>>(column, end, run);
+  ForEachTile<Sums<hn::CappedTag<T, 16>, 1>>(column, end, run);
+  ForEachTile<Sums<hn::CappedTag<T, 8>, 1>>(column, end, run);
+  ForEachTile<Sums<hn::CappedTag<T, 4>, 1>>(column, end, run);
+  // In one pass over the elements, not two.
+  ForEachTile<Sums<hn::CappedTag<T, 1>, 3>>(column, end, run);
+  ForEachTile<Sums<hn::CappedTag<T, 2>, 1>>(column, end, run);
+  ForEachTile<Sums<hn::CappedTag<T, 1>, 1>>(column, end, run);
 }
 
 template <class Task>
 void RunCoordinates(const Task& t) {
-  ForEachTile<typename Task::Value>(
-      t.first_column, t.last_column,
-      [&](auto tag, int64_t column, int64_t count) HWY_ATTR {
-        AddEntries<typename decltype(tag)::type>(t, column, count);
+  ForEachColumn<typename Task::Value>(
+      t.first_column, t.last_column, [&](auto tag, int64_t column) HWY_ATTR {
+        AddEntries<typename decltype(tag)::type>(t, column);
       });
 }
 
 template <class Task>
 void RunRows(const Task& t) {
-  ForEachTile<typename Task::Value>(
-      t.first_column, t.last_column,
-      [&](auto tag, int64_t column, int64_t count) HWY_ATTR {
-        FillRows<typename decltype(tag)::type>(t, column, count);
+  ForEachColumn<typename Task::Value>(
+      t.first_column, t.last_column, [&](auto tag, int64_t column) HWY_ATTR {
+        FillRows<typename decltype(tag)::type>(t, column);
       });
 }
 

@@ -122,7 +122,7 @@ TYPED_TEST(SparseDotGeneralTest, CoordinatesOfEveryShape) {
   testing::ForEachSimdTarget([] {
     std::mt19937_64 random(1);
     for (const int64_t entries : {0, 1, 2, 50}) {
-      for (const int64_t columns : {0, 1, 2, 3, 15, 16, 17, 33, 70}) {
+      for (const int64_t columns : {0, 1, 2, 3, 7, 15, 16, 33, 70}) {
         for (const bool is_sorted : {false, true}) {
           for (const int64_t contracting : {0, 1}) {
             // Rows and length are the same where both are indexed wrongly.
@@ -144,7 +144,7 @@ TYPED_TEST(SparseDotGeneralTest, RowsOfEveryShape) {
   testing::ForEachSimdTarget([] {
     std::mt19937_64 random(2);
     for (const int64_t rows : {0, 1, 7}) {
-      for (const int64_t columns : {0, 1, 2, 3, 15, 16, 17, 33, 70}) {
+      for (const int64_t columns : {0, 1, 2, 3, 7, 15, 16, 33, 70}) {
         const int64_t entries = rows == 1 ? 0 : 40;
         Case<T, I> c(2, entries, rows, 9, columns, false, random);
         std::vector<I> starts, places;

@@ -42,9 +42,9 @@ struct Rank {
 //
 // Of few, those found so far are kept in order. Else, where k is not a very
 // small part of a row, its k-th best is found first, and then all that are as
-// good. Else elements better than the k-th best so far are collected until there
-// is no more room, and then the k best of them kept: most elements are only
-// compared with that k-th best, a block at a time.
+// good. Else elements better than the k-th best so far are collected until
+// there is no more room, and then the k best of them kept: most elements are
+// only compared with that k-th best, a block at a time.
 template <typename Wide>
 struct Selection {
   using Packed = std::conditional_t<sizeof(Wide) == 4, uint64_t, Pair64>;
@@ -54,8 +54,12 @@ struct Selection {
         selects(n <= kMinSelected || n / kSelectedPart <= k),
         capacity(selects ? k : std::min(n, k + std::max<int64_t>(k, 256))),
         codes(workers, k <= kFew ? 0 : capacity),
-        sorted(workers, k <= kFew ? 0 : selects ? n : capacity),
-        indices(workers, k <= kFew ? 0 : selects ? n : capacity),
+        sorted(workers, k <= kFew ? 0
+                        : selects ? n
+                                  : capacity),
+        indices(workers, k <= kFew ? 0
+                         : selects ? n
+                                   : capacity),
         packed(workers, std::max(k, std::min(n, kMaxSmallSort))) {}
 
   ScratchStatus status() const {
@@ -227,8 +231,8 @@ class Selector {
     for (int64_t j = 0; j < k_; ++j) codes_[j] = rank(in[indices[j]]);
   }
 
-  // Reduces the indices of elements as good as the k-th best, more than k, to k:
-  // keeps the first `equal` of those that equal it.
+  // Reduces the indices of elements as good as the k-th best, more than k, to
+  // k: keeps the first `equal` of those that equal it.
   template <typename K, typename Rank>
   void RemoveSurplus(const K* in, int64_t equal, const Rank& rank) {
     uint32_t* indices = indices_;

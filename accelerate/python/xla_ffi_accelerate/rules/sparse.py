@@ -17,7 +17,9 @@ from xla_ffi_kit import FfiOp
 
 # XLA fuses products of a BCOO matrix with few entries into the code around
 # them. Of a transposed matrix, whose indices are not sorted, it computes the
-# indices as it multiplies; for a handler they are written first.
+# indices as it multiplies; for a handler they are written first, which few
+# columns do not pay for.
+_FEW_COLUMNS = 4
 _SORTED_BCOO = 4  # times as many products as BCSR and a vector need
 _UNSORTED_BCOO = 64
 # JAX itself calls Eigen for the product of a BCSR matrix and a matrix.
@@ -61,9 +63,12 @@ def _covers_bcoo(
     indices = avals[1].shape
     if indices[-1] != 2 or len(indices) != len(shape):
         return "it is neither a matrix nor a batch of them"
-    is_vector = _is_vector(avals[-1], dimension_numbers)
-    if is_vector and not lhs_spinfo.indices_sorted:
-        return "the indices are not sorted, and there is one vector"
+    columns = _columns(avals[-1], dimension_numbers)
+    if columns <= _FEW_COLUMNS and not lhs_spinfo.indices_sorted:
+        return (
+            "the indices are not sorted, and XLA is as fast for up to "
+            f"{_FEW_COLUMNS} columns"
+        )
     times = _SORTED_BCOO if lhs_spinfo.indices_sorted else _UNSORTED_BCOO
     return _covers(
         *(avals, dimension_numbers, preferred_element_type, shape, (0, 1)),
@@ -81,17 +86,17 @@ def _covers_bcsr(
     shape = lhs_spinfo.shape
     if indices.dtype != starts.dtype or len(indices.shape) != len(shape) - 1:
         return "the indices' dtypes differ, or it is no matrix"
-    is_by_eigen = len(shape) == 2 and not _is_vector(rhs, dimension_numbers)
+    is_by_eigen = len(shape) == 2 and _columns(rhs, dimension_numbers) > 1
     return _covers(
         *(avals, dimension_numbers, preferred_element_type, shape, (1,)),
         times=_BCSR_BY_EIGEN if is_by_eigen else 1,
     )
 
 
-def _is_vector(rhs: ShapedArray, numbers: DimensionNumbers) -> bool:
-    """Whether a matrix, or each of a batch, is multiplied by one vector."""
+def _columns(rhs: ShapedArray, numbers: DimensionNumbers) -> int:
+    """By how many columns a matrix, or each of a batch, is multiplied."""
     axes = (*numbers[0][1], *numbers[1][1])
-    return all(n == 1 for i, n in enumerate(rhs.shape) if i not in axes)
+    return math.prod(n for i, n in enumerate(rhs.shape) if i not in axes)
 
 
 def _covers(
