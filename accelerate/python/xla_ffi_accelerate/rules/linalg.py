@@ -39,8 +39,8 @@ _MAX_VECTORS_WRITTEN_OUT = 12
 _MAX_VECTORS = 64
 # From so many on they are written out, a loop over the vectors. If they are the
 # rows of an array, only for matrices of few rows.
-_MIN_LONG = 1024
-_MAX_ROWS_LONG = 8
+_MIN_LONG = 8192
+_MAX_ROWS_LONG = 5
 
 
 def _covers(a: ShapedArray, **_: object) -> Reason:

@@ -19,7 +19,11 @@ from xla_ffi_kit import FfiOp
 # them. Of a transposed matrix, whose indices are not sorted, it computes the
 # indices as it multiplies; for a handler they are written first, which few
 # columns do not pay for.
-_FEW_COLUMNS = 4
+_FEW_COLUMNS = 8
+# Four columns are a vector, which XLA's code takes as fast, unless the sums of
+# a row stay in a register for long.
+_VECTOR_COLUMNS = 4
+_LONG_ROW = 16  # elements
 _SORTED_BCOO = 4  # times as many products as BCSR and a vector need
 _UNSORTED_BCOO = 64
 # JAX itself calls Eigen for the product of a BCSR matrix and a matrix.
@@ -70,9 +74,19 @@ def _covers_bcoo(
             f"{_FEW_COLUMNS} columns"
         )
     times = _SORTED_BCOO if lhs_spinfo.indices_sorted else _UNSORTED_BCOO
-    return _covers(
+    reason = _covers(
         *(avals, dimension_numbers, preferred_element_type, shape, (0, 1)),
         times=times,
+    )
+    if reason or columns != _VECTOR_COLUMNS:
+        return reason
+    contracted = dimension_numbers[0][0][0]
+    rows = math.prod(shape[-2:]) // shape[contracted]
+    if avals[0].shape[-1] >= _LONG_ROW * rows:
+        return None
+    return (
+        f"XLA is as fast for {columns} columns and fewer than {_LONG_ROW} "
+        "elements a row"
     )
 
 
