@@ -89,6 +89,20 @@ def test_axes_of_one_name_have_one_size(reference, text, operands, said):
         jax.vmap(op)(*(x[None] for x in operands))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("(n)->()", "expected 0 kernel axes (), got 1, shape [2, 4]"),
+        ("()->(n)", "expected 1 kernel axes (n), got 0, shape [2, 4]"),
+    ],
+)
+def test_results_have_the_axes_that_they_are_said_to_have(text, said):
+    op = operation(lambda x: x, text)
+    with pytest.raises(ValueError) as caught:
+        op(rows(2, 4))
+    assert str(caught.value) == f"test.axes: axes: result 0: {said}"
+
+
 def test_symbolic_sizes_are_left_to_the_reference():
     (n,) = jax.export.symbolic_shape("n")
     op = operation(lambda x: x, "(n)->(n)")

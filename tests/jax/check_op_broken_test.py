@@ -281,6 +281,32 @@ def test_a_reference_that_raises_is_a_failure(check):
     assert message.startswith("the reference raises ")
 
 
+def test_the_report_is_short():
+    """Each failure is told, and only the first is there to copy."""
+    with pytest.raises(CheckError) as caught:
+        op = kit_op("test.double", lambda x: 3 * x)
+        check_op(op, [ROWS], skip=set(CHECKS) - {"values", "vmap"})
+    text, rows = str(caught.value), caught.value.report.failures
+    assert len(rows) > 1
+    for row in rows:
+        assert f"{row.check} failed for {row.case}: {row.message}" in text
+    assert text.count("from __future__ import annotations") == 1
+
+
+def test_what_the_reference_alone_raises_is_told():
+    def one_row(x):
+        if x.ndim > 1:
+            raise RuntimeError("one row")
+        return 2 * x
+
+    op = kit_op("test.double", one_row, handlers={})
+    with pytest.raises(CheckError) as caught:
+        check_op(op, [ROW], skip=set(CHECKS) - {"batch axes"})
+    message = caught.value.report.failures[0].message
+    alone = "the reference raises " in message
+    assert alone or message.endswith("alone, under JAX's rules"), message
+
+
 @pytest.mark.parametrize("check", ["auto mesh", "explicit mesh"])
 def test_gather_under_sharding_is_caught(check, monkeypatch):
     monkeypatch.setattr(lowering.sharding, "annotate_batch", lambda *args: None)
@@ -316,8 +342,14 @@ def test_bad_arguments():
         check_op(relu, [ROWS], skip=["absent"])
     with pytest.raises(ValueError, match="argument cases: expected at least"):
         check_op(relu, [])
-    with pytest.raises(ValueError, match="expected a type like 'float32"):
-        Case("float32").operands()
+    for text, said in (
+        ("float32", "expected a type like 'float32"),
+        ("float33[2]", "float33"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=said):
+            Case(text)
+    with pytest.raises(TypeError, match=r"expected \[Case.*a list, got a Case"):
+        check_op(relu, ROWS)
 
 
 def test_difference_sees_what_it_must():

@@ -111,6 +111,7 @@ GOOD = {
             aliases={"x": 0},
         ),
         Case("float32[3,5]"),
+        Case(jnp.ones((2, 5), jnp.float32)),  # which a check donates
     ),
 }
 

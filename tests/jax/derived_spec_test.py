@@ -150,7 +150,8 @@ ASKS = "axes, kernel_axes: expected one of them, such as '(n)->(n)' or 1"
             "test.typo",
             {"libraries": LIBRARY, "kernel_axes": 1},
             "attributes: expected the types of axis, eps, as no signature "
-            "tells: no library has a handler test.typo, got none",
+            "tells: no library has a handler 'test.typo'; they offer: "
+            f"{', '.join(sorted(LIBRARY.targets))}, got none",
         ),
         (
             "test.registered",

@@ -1,6 +1,7 @@
 """Strings of `rows` whose rows run in SIMD lanes."""
 
 import os
+import pathlib
 import tempfile
 
 os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
@@ -247,7 +248,7 @@ _NOT_IN_LANES = {
         "line 2, `if (x[1] > best) best = x[1];`, branches on data"
     ),
     "out[0] = x[0] > 0 ? x[0] : x[1];": "branches on data",
-    "out[0] = x[int(x[0])];": "line 1, `out[0] = x[int(x[0])];`, does not",
+    "out[0] = x[int(x[0])];": ", `out[0] = x[int(x[0])];`, does not",
     "auto v = out[0];\nv = 2;\nout[0] = x[0];": "line 2, `v = 2;`, does not",
     "float sum = 0; sum += x[0]; out[0] = sum;": "does not compile for lanes",
 }
@@ -265,6 +266,19 @@ def test_what_does_not_run_in_lanes(code):
         _NOT_IN_LANES[code] in told
     )
     assert op(np.float32([[1, 2], [0, 5]])).shape == (2,)
+
+
+def test_the_line_is_that_of_the_file():
+    op = xla_ffi_kit.rows(
+        """
+        const A least = A(0);
+        out[0] = x[0] < least ? least : x[0];  // branches
+        """,
+        **_SHAPE,
+    )(lambda x: jnp.maximum(x[..., 0], 0))
+    lines = pathlib.Path(__file__).read_text().splitlines()
+    at = next(i for i, s in enumerate(lines, 1) if "// branches" in s)
+    assert f"not in lanes, as rows_lanes_test.py:{at}, `out" in _rows(op)
 
 
 def test_an_error_is_that_of_one_row_after_the_other():

@@ -51,7 +51,7 @@ def find(libraries: Sequence[HandlerLibrary], handlers: Handlers) -> Contract:
     if not libraries:
         return Contract(why="no library with its handler is given")
     first, *_ = targets.values()
-    missing = ""
+    missing, offered = "", set[str]()
     for platform in sorted(targets, key=lambda p: p != "cpu"):
         for library in libraries:
             if not library.exists:
@@ -62,13 +62,17 @@ def find(libraries: Sequence[HandlerLibrary], handlers: Handlers) -> Contract:
                 handler = library.handlers.get((targets[platform], platform))
             except HandlerLibraryError as error:
                 return Contract(why=str(error), may_come=True)
+            offered |= {name for name, _ in library.handlers}
             if handler is not None:
                 file = os.path.basename(library.path)
                 source = f"{targets[platform]} of {file}"
                 found = handler.signature()
                 why = f"the handler {source} states none"
                 return Contract(found, source, why)
-    why = missing or f"no library has a handler {first}"
+    why = missing or (
+        f"no library has a handler {first!r}; they offer: "
+        f"{', '.join(sorted(offered)) or 'none'}"
+    )
     return Contract(why=why, may_come=bool(missing))
 
 

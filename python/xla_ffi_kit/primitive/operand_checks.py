@@ -134,6 +134,7 @@ def check_results(
             expected = f"batch dimensions {list(lead)} as the operands have"
             got = f"shape {list(result.shape)}"
             raise ValueError(spec.error(what, expected, got))
+    _check_ranks(spec, results, lead)
     for i, order in spec.output_layouts.items():
         own = len(results[i].shape) - len(lead)
         if len(order) != own:
@@ -146,6 +147,21 @@ def check_results(
                 f"{spec.name}: aliases: operand {spec.operand_names[i]} is "
                 f"{type_name(operand)}, expected {type_name(result)} as result "
                 f"{j} is"
+            )
+
+
+def _check_ranks(spec: OpSpec, results: Sequence[Typed], lead: Shape) -> None:
+    """ValueError if results have other kernel axes than `axes` names."""
+    letters = spec.result_letters or ()
+    for i, (names, result) in enumerate(zip(letters, results, strict=False)):
+        if i in spec.shared_results:
+            continue
+        got = len(result.shape) - len(lead)
+        if got != len(names):
+            expected = f"{len(names)} kernel axes ({','.join(names)})"
+            what = f"axes: result {i}"
+            raise ValueError(
+                spec.error(what, expected, f"{got}, shape {list(result.shape)}")
             )
 
 

@@ -308,6 +308,8 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
         ) from error
     if done.returncode != 0:
         said = first_error(done.stderr)
+        if said.startswith("<loop of "):
+            said += "; are the brackets of the string balanced?"
         raise BuildError(f"{name}: does not compile: {said}")
     for file in files:
         if not file.exists():

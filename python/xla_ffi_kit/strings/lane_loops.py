@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 
 from xla_ffi_kit.strings import cpp
@@ -60,7 +61,10 @@ def _why(error: str, body: str, place: Place) -> str:
     number = int(found[1]) - place.line if found else -1
     if not 0 <= number < len(lines):
         return f"it {reason}"
-    return f"line {number + 1}, `{lines[number].strip()}`, {reason}"
+    where = f"line {number + 1}"
+    if not place.file.startswith("<"):
+        where = f"{os.path.basename(place.file)}:{place.line + number}"
+    return f"{where}, `{lines[number].strip()}`, {reason}"
 
 
 def _loop(code: Rows) -> str:

@@ -118,8 +118,9 @@ def check_op(
       The report; `print` it for a table.
 
     Raises:
-      CheckError: some checks failed. Its text is the table and, for each
-        failure, a call that you can copy.
+      CheckError: some checks failed. Its text is the table, each failure and,
+        for the first, a call that you can copy; `error.report.failures` has
+        those of the others.
       ValueError: there is no case, a name in `skip` is unknown, or an operation
         without a reference has no host function.
     """
@@ -144,6 +145,11 @@ def check_op(
         raise TypeError(
             "check_op: argument host: expected a function of NumPy arrays, got "
             f"{host!r}"
+        )
+    if isinstance(cases, Case):
+        raise TypeError(
+            f"check_op: argument cases: expected [{cases!r}], a list, "
+            "got a Case"
         )
     cases = tuple(cases)
     for case in cases:

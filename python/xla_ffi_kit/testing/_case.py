@@ -33,6 +33,9 @@ class Case:
     def __init__(
         self, *operands: str | ArrayLike | None, **attributes: Any
     ) -> None:
+        for operand in operands:
+            if isinstance(operand, str):
+                _parse(operand)
         self.given = operands
         self.attributes = attributes
 
@@ -65,17 +68,22 @@ class Case:
         )
 
 
-def _make(operand: str | ArrayLike, rng: np.random.Generator) -> jax.Array:
-    if not isinstance(operand, str):
-        return jnp.asarray(operand)
+def _parse(operand: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The dtype and the shape of a type such as "float32[3,17]"."""
     match = _OPERAND.fullmatch(operand)
     if match is None:
         raise ValueError(
             f"Case: operand: expected a type like 'float32[3,17]', got "
             f"{operand!r}"
         )
-    dtype = _dtypes.parse("Case: operand", match[1])
-    shape = tuple(int(n) for n in match[2].split(",") if n.strip())
+    dtype = np.dtype(_dtypes.parse("Case: operand", match[1]))
+    return dtype, tuple(int(n) for n in match[2].split(",") if n.strip())
+
+
+def _make(operand: str | ArrayLike, rng: np.random.Generator) -> jax.Array:
+    if not isinstance(operand, str):
+        return jnp.array(operand)  # a copy, which a program may donate
+    dtype, shape = _parse(operand)
     if not jnp.issubdtype(dtype, np.inexact):
         low = 0 if dtype.kind in "ub" else -9
         high = 2 if dtype.kind == "b" else low + 19

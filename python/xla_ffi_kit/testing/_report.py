@@ -46,11 +46,14 @@ class Report:
                 reason = next(r.message for r in rows if r.status == "skipped")
                 line += f"  ({reason})"
             lines.append(line)
-        for row in self.failures:
-            lines += [
-                f"\n{row.check} failed for {row.case}: {row.message}",
-                textwrap.indent(row.snippet, "    "),
-            ]
+        lines += [
+            f"\n{row.check} failed for {row.case}: {row.message}"
+            for row in self.failures
+        ]
+        if self.failures:
+            first = self.failures[0]
+            lines.append(f"\nTo copy, {first.check}:")
+            lines.append(textwrap.indent(first.snippet, "    "))
         return "\n".join(lines)
 
 

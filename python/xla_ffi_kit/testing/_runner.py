@@ -190,10 +190,21 @@ class Runner:
             raise Skipped(str(error)) from None
         except Exception as error:
             what = f"the {self.standard} raises " if reference else ""
-            raise Failure(
-                f"{what}{type(error).__name__}: {_first_line(error)}",
-                self.snippet(call),
-            ) from error
+            text = f"{what}{type(error).__name__}: {_first_line(error)}"
+            if not reference and self._reference_raises(call, type(error)):
+                text += (
+                    f"; so does the {self.standard} alone, under JAX's rules"
+                )
+            raise Failure(text, self.snippet(call)) from error
+
+    def _reference_raises(self, call: Call, expected: type[Exception]) -> bool:
+        """Whether a call raises such an error also without the handler."""
+        try:
+            values = self.arguments(call, reference=True)
+            jax.block_until_ready(call.program(*values, **dict(call.options)))
+        except Exception as error:
+            return type(error) is expected
+        return False
 
     @property
     def standard(self) -> str:
