@@ -89,7 +89,12 @@ def test_many_vectors(n, left):
         options = {"left_side": left, "lower": True}
         return jax.lax.linalg.triangular_solve(a, b, **options)
 
-    check(lambda a, b: (solve(a, b), solve(a[1], b[1])), well, many, is_called=False)
+    check(
+        lambda a, b: (solve(a, b), solve(a[1], b[1])),
+        well,
+        many,
+        is_called=False,
+    )
     for columns, is_called in ((1024, False), (1023, True)):
         operands = well[1], many[1, :, :columns]
         text = program(solve, *operands, names=LINALG)
