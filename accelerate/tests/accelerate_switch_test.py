@@ -156,6 +156,15 @@ def with_self_test(verdict):
     return multiplied(test=SelfTest("a test", run)), calls
 
 
+def test_names_that_are_close():
+    close = "cumlogsumexp cumprod depthwise eigh fft gamma linalg loops math"
+    with enabled(exact=False):
+        found = [name for name, kind in status().items() if kind == "close"]
+    assert sorted(found) == close.split()
+    with enabled():
+        assert not set(status()) & set(found)
+
+
 def test_close_rules_are_asked_for(monkeypatch):
     monkeypatch.setitem(registry.RULES, "tan", [multiplied()])
     monkeypatch.setitem(registry.GROUPS, "math", ["tan", "cumsum"])
