@@ -29,6 +29,14 @@ constexpr int64_t kRows = 5, kRowLength = int64_t{1} << 29;
 
 constexpr auto kS8 = XLA_FFI_DataType_S8, kS32 = XLA_FFI_DataType_S32;
 
+// Memory for kHuge elements, of which no test knows what another has left. To
+// have it anew would take longer than most of the handlers.
+Bytes& Used(int number) {
+  static std::array<Bytes, 4> memory = {Bytes(kHuge), Bytes(kHuge),
+                                        Bytes(kHuge), Bytes(kHuge)};
+  return memory[number];
+}
+
 void Call(XLA_FFI_Handler* handler, CallFrame frame) {
   ASSERT_EQ(frame.Threads(2).Run(handler).message, "");
 }
@@ -81,7 +89,7 @@ TEST(HugeSizesTest, ArgmaxOfRows) {
 }
 
 TEST(HugeSizesTest, CumsumInPlace) {
-  Bytes x(kHuge);
+  Bytes& x = Used(0);
   std::fill(x.begin(), x.end(), int8_t{3});
   Call(XlaFfiAccelerateCumulativeCpu, CallFrame()
                                           .Attr("axis", int64_t{0})
@@ -97,7 +105,7 @@ TEST(HugeSizesTest, CumsumInPlace) {
 }
 
 TEST(HugeSizesTest, SortOfALongRow) {
-  Bytes x(kHuge), y(kHuge);
+  Bytes &x = Used(0), &y = Used(1);
   for (int64_t i = 0; i < kPeriod; ++i) x[i] = static_cast<int8_t>(i - 125);
   for (int64_t i = kPeriod; i < kHuge; i += kPeriod) {
     std::copy_n(x.begin(), std::min(kPeriod, kHuge - i), x.begin() + i);
@@ -117,8 +125,9 @@ TEST(HugeSizesTest, SortOfALongRow) {
 
 TEST(HugeSizesTest, SortOfRowsWithPayload) {
   constexpr int64_t kLength = 256, kMany = kMost / kLength + 16;
-  Bytes key(kLength * kMany), payload(kLength * kMany);
-  Bytes keys(kLength * kMany), payloads(kLength * kMany);
+  static_assert(kLength * kMany <= kHuge);
+  Bytes &key = Used(0), &payload = Used(1);
+  Bytes &keys = Used(2), &payloads = Used(3);
   // Each row falls, so that sorting reverses it; but by how much it is shifted
   // depends on the row.
   std::array<int8_t, kLength> falling = {};
