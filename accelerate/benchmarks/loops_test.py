@@ -18,15 +18,15 @@ DATA = json.loads((ROOT / loops_page.DATA).read_text())
 def test_it_measures_and_compares(tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "loops.json"
-    some = ["GARCH likelihood", "Kalman filter", "sort of 8", "solve of 3"]
-    short = ["--runs", "2", "--rounds", "1", "--seconds", "0.001"]
+    some = ["GARCH likelihood", "sort of 8"]
+    short = ["--runs", "1", "--rounds", "1", "--seconds", "0.001"]
     short += ["--json", str(file)]
     assert loops.main(["--only", *some, *short]) == 0
     rows = json.loads(file.read_text())["programs"]
     assert {"plain", "exact", "all"} <= set(rows[0]["ns"])
     assert any("C++" in row["ns"] for row in rows)
     for row in rows:
-        assert all(len(ns) == 2 and min(ns) > 0 for ns in row["ns"].values())
+        assert all(len(ns) == 1 and min(ns) > 0 for ns in row["ns"].values())
 
 
 def test_an_unknown_name_is_an_error(capsys):

@@ -106,18 +106,66 @@ def bits(tree: Any) -> list[tuple[Any, Any, bytes]]:
     return [(leaf.shape, leaf.dtype, leaf.tobytes()) for leaf in leaves]
 
 
+def without_nans(tree: Any) -> list[np.ndarray]:
+    """With one NaN for all of them: of two that meet, either may stay."""
+    leaves = map(np.asarray, jax.tree.leaves(tree))
+    return [
+        np.where(np.isnan(x), x.dtype.type(np.nan), x)
+        if jnp.issubdtype(x.dtype, np.inexact)
+        else x
+        for x in leaves
+    ]
+
+
+def both(
+    f: Callable[..., Any],
+    *arguments: Any,
+    names: Sequence[str] = (),
+    exact: bool = True,
+) -> tuple[list[np.ndarray], list[np.ndarray], str]:
+    """What JAX's own code gives, what the package's, and its program."""
+    with xla_ffi_accelerate.disabled():
+        want = jax.jit(lambda *a: f(*a))(*arguments)
+    with xla_ffi_accelerate.enabled(*names, exact=exact):
+        lowered = jax.jit(lambda *a: f(*a)).lower(*arguments)
+    got = lowered.compile()(*arguments)
+    leaves = (list(map(np.asarray, jax.tree.leaves(v))) for v in (want, got))
+    return *leaves, lowered.as_text()
+
+
+def program(
+    f: Callable[..., Any], *arguments: Any, names: Sequence[str] = ()
+) -> str:
+    """What a function is lowered to with some names on."""
+    with xla_ffi_accelerate.enabled(*names):
+        return jax.jit(lambda *a: f(*a)).lower(*arguments).as_text()
+
+
 def check_equal(
     cases: dict[str, tuple[Callable[..., Any], Any]], names: Sequence[str] = ()
 ) -> None:
-    """Runs each (function, arguments) with JAX's own code and with the kit's.
+    """Compares (function, arguments) with JAX's own code, bit for bit.
 
-    With all exact names on, and with these. The results have to agree bit for
-    bit. All of them run without the kit first: to change over costs every
-    compiled function.
+    With all exact names on, and with these. They are one program: to compile
+    each of them takes much longer.
     """
-    arrays = [args for _, args in cases.values()]
+    functions = {name: f for name, (f, _) in cases.items()}
+    arrays = {name: args for name, (_, args) in cases.items()}
+
+    def every(arrays: Any) -> Any:
+        return {name: f(*arrays[name]) for name, f in functions.items()}
+
+    compiled, enabled = jax.jit(every), xla_ffi_accelerate.enabled
     with _compilation_for(arrays):
-        _check_equal(cases, names)
+        with xla_ffi_accelerate.disabled():
+            wants = compiled(arrays)
+        with enabled(), enabled(*names):
+            gots = compiled(arrays)
+    found = jax.tree.leaves(gots)
+    for got, (path, want) in zip(
+        found, jax.tree.leaves_with_path(wants), strict=True
+    ):
+        assert bits(got) == bits(want), jax.tree_util.keystr(path)
 
 
 def _compilation_for(arrays: Any) -> contextlib.AbstractContextManager[None]:
@@ -138,20 +186,6 @@ def quick_compilation() -> Iterator[None]:
         yield
     finally:
         jax.config.update(name, before)
-
-
-def _check_equal(
-    cases: dict[str, tuple[Callable[..., Any], Any]], names: Sequence[str]
-) -> None:
-    xla_ffi_accelerate.disable()
-    want = {name: bits(f(*args)) for name, (f, args) in cases.items()}
-    enabled = xla_ffi_accelerate.enabled
-    with enabled(), enabled(*names):
-        for name, (f, args) in cases.items():
-            got = bits(f(*args))
-            assert len(got) == len(want[name]), name
-            for i, (g, w) in enumerate(zip(got, want[name], strict=True)):
-                assert g == w, f"{name}: result {i} differs"
 
 
 def along(axis, *names, reverse=False):

@@ -14,20 +14,19 @@ import xla_ffi_kit
 from xla_ffi_accelerate import disabled, enabled
 
 COMPILED = """
-import contextlib, sys
 import jax, jax.numpy as jnp, numpy as np
+import xla_ffi_accelerate
 hits = []
 jax.monitoring.register_event_listener(
     lambda event, **_: "cache_hits" in event and hits.append(event))
-if sys.argv[1] == "on":
-    import xla_ffi_accelerate
-    xla_ffi_accelerate.enable("sort")
-f = jax.jit(lambda x: jnp.sort(x) * 3)
 x = np.arange(90, dtype=np.float32)[::-1]
-hits.clear()
-compiled = f.lower(x).compile()
-assert np.asarray(compiled(x))[1] == 3
-print(len(hits), "xla_ffi_accelerate.sort" in compiled.as_text())
+for names in ["sort"], []:
+    hits.clear()
+    with (xla_ffi_accelerate.enabled if names
+          else xla_ffi_accelerate.disabled)(*names):
+        compiled = jax.jit(lambda x: jnp.sort(x) * 3).lower(x).compile()
+    assert np.asarray(compiled(x))[1] == 3
+    print(len(hits), "xla_ffi_accelerate.sort" in compiled.as_text())
 """
 CACHE = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -36,7 +35,7 @@ CACHE = {
 X = np.arange(90, dtype=np.float32)[::-1].copy()
 
 
-def run(code, *arguments, fails=False, **variables):
+def run(code, *arguments, **variables):
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
@@ -47,22 +46,15 @@ def run(code, *arguments, fails=False, **variables):
             "PYTHONPATH": os.pathsep.join(sys.path),
         },
     )
-    assert bool(done.returncode) == fails, done.stderr
-    return done.stderr if fails else done.stdout
+    assert not done.returncode, done.stderr
+    return done.stdout
 
 
 def test_the_persistent_cache_never_mixes_settings(tmp_path):
     variables = {**CACHE, "JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
-    said = [
-        run(COMPILED, switch, **variables).split()
-        for switch in ("on", "off", "on", "off")
-    ]
-    assert said == [
-        ["0", "True"],
-        ["0", "False"],
-        ["1", "True"],
-        ["1", "False"],
-    ]
+    first, second = (run(COMPILED, **variables).split() for _ in range(2))
+    assert first == ["0", "True", "0", "False"]
+    assert second == ["1", "True", "1", "False"]
 
 
 LOADED = """
@@ -70,34 +62,20 @@ import pickle, sys
 import jax, numpy as np
 from jax.experimental import serialize_executable
 jax.devices()
-if sys.argv[2] == "with":
+if sys.argv[1] == "with":
     import xla_ffi_accelerate
-with open(sys.argv[1], "rb") as file:
-    compiled = serialize_executable.deserialize_and_load(*pickle.load(file))
-print(compiled(np.arange(90, dtype=np.float32)[::-1].copy())[0])
-"""
-
-
-def test_an_executable_says_what_is_missing(tmp_path):
-    serialized = pytest.importorskip("jax.experimental.serialize_executable")
-    with enabled("sort"):
-        compiled = jax.jit(jnp.sort).lower(X).compile()
-    file = tmp_path / "executable"
-    file.write_bytes(pickle.dumps(serialized.serialize(compiled)))
-    assert run(LOADED, str(file), "with").split() == ["0.0"]
-    error = run(LOADED, str(file), "without", fails=True)
-    assert "xla_ffi_accelerate.sort" in error
-
-
-RAN = """
-import sys
-import jax, numpy as np
-jax.devices()
-if sys.argv[2] == "with":
-    import xla_ffi_accelerate
-with open(sys.argv[1], "rb") as file:
-    exported = jax.export.deserialize(bytearray(file.read()))
-print(exported.call(np.arange(90, dtype=np.float32)[::-1].copy())[0][1])
+x = np.arange(90, dtype=np.float32)[::-1].copy()
+executable, exported = (open(name, "rb").read() for name in sys.argv[2:])
+def load():
+    load = serialize_executable.deserialize_and_load
+    return load(*pickle.loads(executable))(x)[1]
+def call():
+    return jax.export.deserialize(bytearray(exported)).call(x)[0][1]
+for function in load, call:
+    try:
+        print(function())
+    except Exception as error:
+        print(str(error).splitlines())
 """
 
 
@@ -112,8 +90,13 @@ def export(checks=None):
     return jax.export.export(f, disabled_checks=checks)(X)
 
 
-def test_what_is_exported_by_name(tmp_path):
-    file = tmp_path / "exported"
+def test_what_is_loaded_and_exported_by_name(tmp_path):
+    """Elsewhere it runs with the package, or says what is missing."""
+    serialize = pytest.importorskip("jax.experimental.serialize_executable")
+    executable, file = tmp_path / "executable", tmp_path / "exported"
+    with enabled("sort"):
+        compiled = jax.jit(jnp.sort).lower(X).compile()
+    executable.write_bytes(pickle.dumps(serialize.serialize(compiled)))
     with enabled(), enabled("sort", export=True):
         exported = export()
         file.write_bytes(exported.serialize())
@@ -125,9 +108,11 @@ def test_what_is_exported_by_name(tmp_path):
             assert "xla_ffi_accelerate.top_k" in export().mlir_module()
     assert "xla_ffi_accelerate.sort" in exported.mlir_module()
     assert "xla_ffi_accelerate.top_k" not in exported.mlir_module()
-    assert run(RAN, str(file), "with").split() == ["1.0"]
-    error = run(RAN, str(file), "without", fails=True)
-    assert "xla_ffi_accelerate.sort" in error
+    files = str(executable), str(file)
+    assert run(LOADED, "with", *files).split() == ["1.0", "1.0"]
+    errors = run(LOADED, "without", *files).splitlines()
+    assert len(errors) == 2
+    assert all("xla_ffi_accelerate.sort" in error for error in errors)
 
 
 @pytest.mark.parametrize("checks", [(), "all"])

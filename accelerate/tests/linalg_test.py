@@ -1,46 +1,27 @@
-"""accelerate: small matrices, factorized and solved."""
-
-import os
-
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=4"
-)
+"""accelerate: small matrices, factorized, solved, and their eigenvectors."""
 
 import functools
+import itertools
 
-import hypothesis
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
-
-import xla_ffi_accelerate
+from accelerate_data import both, program
 
 jax.config.update("jax_enable_x64", True)
 
-TARGET = "xla_ffi_accelerate.linalg_"
+TARGET = "@xla_ffi_accelerate.linalg_"
+EIGH = f"{TARGET}eigh("
 SIZES = (1, 2, 3, 4, 7, 8, 13, 16)
+LINALG = ["linalg"]
 
 
-def both(f, *arguments):
-    """What XLA's own code gives, what the kit's, and the kit's program."""
-    with xla_ffi_accelerate.disabled():
-        want = jax.jit(lambda *a: f(*a))(*arguments)
-    with xla_ffi_accelerate.enabled("linalg"):
-        lowered = jax.jit(lambda *a: f(*a)).lower(*arguments)
-        got = lowered.compile()(*arguments)
-    leaves = (list(map(np.asarray, jax.tree.leaves(v))) for v in (want, got))
-    return *leaves, lowered.as_text()
-
-
-def check(f, *arguments, calls=1, tolerance=300):
+def check(f, *arguments, is_called=True, has_others=False, tolerance=300):
     """The results agree within so many eps of the largest of a matrix."""
-    wants, gots, text = both(f, *arguments)
-    assert text.count(f"@{TARGET}") == calls
+    wants, gots, text = both(f, *arguments, names=LINALG)
+    assert (TARGET in text) == is_called
+    assert ("lapack" in text) == has_others
     for want, got in zip(wants, gots, strict=True):
         assert (got.shape, got.dtype) == (want.shape, want.dtype)
         if not np.issubdtype(want.dtype, np.floating):
@@ -67,83 +48,90 @@ def definite(n, dtype=np.float32):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", SIZES)
-def test_factorizations(n, dtype):
-    check(jax.lax.linalg.lu, matrices(n, dtype))
-    check(jnp.linalg.cholesky, definite(n, dtype))
+def test_factorizations(dtype):
+    pairs = [(matrices(n, dtype), definite(n, dtype)) for n in SIZES]
+
+    def every(pairs):
+        lu, cholesky = jax.lax.linalg.lu, jnp.linalg.cholesky
+        return [(lu(a), cholesky(b)) for a, b in pairs]
+
+    check(every, pairs)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_triangular_solves(dtype):
     n = 5
     a, b = matrices(n, dtype), matrices(n, dtype, seed=1)[..., :3]
-    for flags in range(16):
-        left, lower, transposed, unit = (bool(flags >> i & 1) for i in range(4))
+    names = ("left_side", "lower", "transpose_a", "unit_diagonal")
+    flags = itertools.product([False, True], repeat=len(names))
+    given = [dict(zip(names, each, strict=True)) for each in flags]
 
-        def f(a, b, left=left, lower=lower, transposed=transposed, unit=unit):
-            return jax.lax.linalg.triangular_solve(
-                a,
-                b,
-                left_side=left,
-                lower=lower,
-                transpose_a=transposed,
-                unit_diagonal=unit,
-            )
+    def every(a, b):
+        solve = jax.lax.linalg.triangular_solve
+        return [
+            solve(a, b if f["left_side"] else b.swapaxes(1, 2), **f)
+            for f in given
+        ]
 
-        well = a / 4 + 2 * np.eye(n, dtype=dtype)
-        check(f, well, b if left else b.swapaxes(1, 2))
+    well = a / 4 + 2 * np.eye(n, dtype=dtype)
+    check(every, well, b)
 
 
-@pytest.mark.parametrize("left", [True, False])
-@pytest.mark.parametrize("n", [1, 4, 5])
+@pytest.mark.parametrize("n, left", [(1, True), (4, False), (5, True)])
 def test_many_vectors(n, left):
     """They are written out, for 5 rows only if each is a column."""
-    solve = functools.partial(
-        jax.lax.linalg.triangular_solve, left_side=left, lower=True
-    )
     well = matrices(8)[:2, :n, :n] / 4 + 2 * np.eye(n, dtype=np.float32)
     many = np.random.default_rng(0).standard_normal((2, n, 8192), np.float32)
     many[0, 0, 5] = np.nan
-    for a, b in ((well, many), (well[1], many[1])):
-        operands = a, b if left else b.swapaxes(-1, -2)
-        check(lambda a, b: solve(a, b), *operands, calls=0)
-        with xla_ffi_accelerate.enabled("linalg"):
-            text = jax.jit(lambda a, b: solve(a, b)).lower(*operands).as_text()
-        assert ("custom_call" in text) == (n == 5 and not left)
-    few = operands[1][..., :8191] if left else operands[1][:8191]
-    with xla_ffi_accelerate.enabled("linalg"):
-        text = jax.jit(lambda a, b: solve(a, b)).lower(a, few).as_text()
-    assert "custom_call" in text
+
+    def solve(a, b):
+        b = b if left else b.swapaxes(-1, -2)
+        options = {"left_side": left, "lower": True}
+        return jax.lax.linalg.triangular_solve(a, b, **options)
+
+    check(
+        lambda a, b: (solve(a, b), solve(a[1], b[1])),
+        well,
+        many,
+        is_called=False,
+    )
+    for columns, is_called in ((8192, False), (8191, True)):
+        operands = well[1], many[1, :, :columns]
+        text = program(solve, *operands, names=LINALG)
+        assert ("custom_call" in text) == is_called
+    right = functools.partial(jax.lax.linalg.triangular_solve, lower=True)
+    text = program(right, well[1], many[1].T, names=LINALG)
+    assert ("custom_call" in text) == (n == 5)
 
 
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
-@pytest.mark.parametrize("rows,columns", [(2, 2), (4, 4), (8, 3), (3, 4)])
-def test_many_orthogonal_factors(rows, columns, mode):
-    a = matrices(8, np.float32, 256)[:, :rows, :columns]
-    a[3], a[5] = 0, np.eye(rows, columns)
-    check(lambda a: jnp.linalg.qr(a, mode=mode), a, calls=0)
-    for some, is_written_out in ((a, True), (a[1:], False)):
-        with xla_ffi_accelerate.enabled("linalg"):
-            f = jax.jit(lambda a: jnp.linalg.qr(a, mode=mode))
-            text = f.lower(some).as_text()
-        assert ("custom_call" not in text) == is_written_out
+def test_many_orthogonal_factors(mode):
+    made = matrices(8, np.float32, 256)
+    shapes = (2, 2), (4, 4), (8, 3), (3, 4)
+    some = [made[:, :m, :n].copy() for m, n in shapes]
+    for a in some:
+        a[3], a[5] = 0, np.eye(*a.shape[1:])
+    factor = functools.partial(jnp.linalg.qr, mode=mode)
+    every = lambda some: [factor(a) for a in some]  # noqa: E731
+    check(every, some, is_called=False)
+    assert "custom_call" not in program(every, some, names=LINALG)
+    assert "custom_call" in program(factor, some[0][1:], names=LINALG)
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 16])
 def test_functions_of_numpy(n):
     a, b = matrices(n, np.float64), matrices(n, np.float64, seed=1)
-    check(jnp.linalg.solve, a, b, calls=3)
-    check(jnp.linalg.inv, a, calls=3)
-    by_hand = n <= 2 and jax.__version_info__ >= (0, 10)
-    check(jnp.linalg.slogdet, a, calls=not by_hand)
-    check(
-        lambda a, b: jax.scipy.linalg.cho_solve(
-            (jnp.linalg.cholesky(a), True), b
-        ),
-        definite(n, np.float64),
-        b,
-        calls=3,
-    )
+
+    def every(a, b, c):
+        factor = jnp.linalg.cholesky(c), True
+        return (
+            jnp.linalg.solve(a, b),
+            jnp.linalg.inv(a),
+            jnp.linalg.slogdet(a),
+            jax.scipy.linalg.cho_solve(factor, b),
+        )
+
+    check(every, a, b, definite(n, np.float64))
 
 
 def test_transformations():
@@ -152,17 +140,18 @@ def test_transformations():
     def loss(a, b):
         return (jnp.linalg.solve(a, b) ** 2).sum()
 
-    check(jax.grad(loss, (0, 1)), a, b, calls=5)
-    check(jax.vmap(jax.grad(loss)), a, b, calls=5)
-    check(jax.jacfwd(jnp.linalg.inv), a[:4], calls=3)
-    check(
-        jax.grad(lambda a: jnp.linalg.cholesky(a).sum()),
-        definite(4, np.float64),
-        calls=3,
-    )
-    check(
-        jax.vmap(jnp.linalg.solve), a.reshape(37, 1, 4, 4), b[:, None], calls=3
-    )
+    def every(a, b, c):
+        solve, batch = jax.vmap(jnp.linalg.solve), a.reshape(37, 1, 4, 4)
+        return (
+            jax.grad(loss, (0, 1))(a, b),
+            jax.vmap(jax.grad(loss))(a, b),
+            jax.jacfwd(jnp.linalg.inv)(a[:4]),
+            jax.grad(lambda a: jnp.linalg.cholesky(a).sum())(c),
+            solve(batch, b[:, None]),
+        )
+
+    # Of one matrix, a derivative solves for all the others.
+    check(every, a, b, definite(4, np.float64), has_others=True)
 
 
 def test_singular_matrices_alone_are_infinite_or_nan():
@@ -171,20 +160,16 @@ def test_singular_matrices_alone_are_infinite_or_nan():
     a[7, :, 2] = 0
     a[9] = np.nan
     a[11, 2] = a[11, 1]
-    wants, gots, _ = both(jax.lax.linalg.lu, a)
+    wants, gots, _ = both(jax.lax.linalg.lu, a, names=LINALG)
+    usual = np.delete(np.arange(len(a)), [9, 11])
     for want, got in zip(wants, gots, strict=True):
-        usual = np.delete(np.arange(len(a)), [9, 11])
         np.testing.assert_allclose(
             got[usual], want[usual], rtol=1e-4, atol=1e-5
         )
-    (want,), (got,), _ = both(jnp.linalg.solve, a, b)
-    finite = np.isfinite(want).all((1, 2))
-    np.testing.assert_array_equal(
-        np.isfinite(got[[3, 7, 9]]).all((1, 2)), False
-    )
-    np.testing.assert_array_equal(
-        np.delete(np.isfinite(got).all((1, 2)), 11), np.delete(finite, 11)
-    )
+    (want,), (got,), _ = both(jnp.linalg.solve, a, b, names=LINALG)
+    finite = [np.isfinite(x).all((1, 2)) for x in (got, want)]
+    assert not finite[0][[3, 7, 9]].any()
+    np.testing.assert_array_equal(*(np.delete(f, 11) for f in finite))
 
 
 def test_matrices_that_are_not_definite_alone_are_nan():
@@ -194,79 +179,144 @@ def test_matrices_that_are_not_definite_alone_are_nan():
     a[8, 1, 1] = np.nan
     a[9] = 0
     a[10, 0, 3] = np.nan  # above the diagonal, and not read
-
-    def f(a):
-        return jax.lax.linalg.cholesky(a, symmetrize_input=False)
-
+    f = functools.partial(jax.lax.linalg.cholesky, symmetrize_input=False)
     check(f, a)
-    _, (got,), _ = both(f, a)
+    _, (got,), _ = both(f, a, names=LINALG)
     assert np.isnan(np.tril(got[[2, 5, 8, 9]])).any((1, 2)).all()
     assert np.isfinite(got[10]).all()
 
 
 def test_first_of_equal_pivots():
     a = np.sign(matrices(5, count=200)) * np.float32(2)
-    wants, gots, _ = both(jax.lax.linalg.lu, a)
+    wants, gots, _ = both(jax.lax.linalg.lu, a, names=LINALG)
     np.testing.assert_array_equal(gots[1][:, 0], wants[1][:, 0])
     assert (gots[1][:, 0] == 0).all()
 
 
-@hypothesis.settings(
-    max_examples=30,
-    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(hypothesis.HealthCheck),
-)
-@hypothesis.given(
-    st.sampled_from(SIZES), st.integers(4, 70), st.integers(0, 2**32 - 1)
-)
-def test_residuals(n, count, seed):
-    a = matrices(n, np.float64, count, seed)
-    with xla_ffi_accelerate.enabled("linalg"):
-        lu, pivots, order = jax.lax.linalg.lu(a)
-        inverse = np.asarray(jnp.linalg.inv(a))
-    lu, order = np.asarray(lu), np.asarray(order)
-    product = (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)
-    permuted = np.take_along_axis(a, order[..., None], 1)
-    np.testing.assert_allclose(product, permuted, atol=1e-13)
-    assert (np.asarray(pivots) >= np.arange(n)).all()
-    worst = np.linalg.cond(a)[:, None, None] * 1e-14
-    assert (np.abs(a @ inverse - np.eye(n)) <= worst).all()
-
-
 def test_what_is_left_to_xla():
-    for a in (
+    a, names = matrices(4), ["linalg", "eigh"]
+    for other in (
         matrices(17),
-        matrices(4, count=3),
-        matrices(4)[0],
-        matrices(4)[:, :3],
-        matrices(4)[:0],
-        matrices(4).astype(np.complex64),
+        a[:3],
+        a[0],
+        a[:, :3],
+        a[:0],
+        a.astype(np.complex64),
     ):
-        check(jax.lax.linalg.lu, a, calls=0)
-    check(jnp.linalg.cholesky, definite(17), calls=0)
+        assert TARGET not in program(jax.lax.linalg.lu, other, names=names)
+        if other.shape[-1] == other.shape[-2]:
+            text = program(jnp.linalg.eigh, other, names=names)
+            assert TARGET not in text
+    assert TARGET not in program(jnp.linalg.cholesky, definite(17), names=names)
+    assert TARGET not in program(jnp.linalg.eigh, matrices(5), names=names)
+    assert TARGET not in program(jnp.linalg.eigh, a, names=LINALG)
+    some = functools.partial(jax.lax.linalg.eigh, subset_by_index=(0, 4))
+    assert EIGH in program(some, a, names=names)  # those are all
 
 
-@pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit])
-def test_sharded_batches_stay_where_they_are(axis_type):
-    mesh = jax.make_mesh((4,), ("i",), axis_types=(axis_type,))
-    a = jax.device_put(definite(4)[:32], NamedSharding(mesh, P("i")))
-    want = np.linalg.cholesky(np.asarray(a))
-    with xla_ffi_accelerate.enabled("linalg"):
-        compiled = jax.jit(jnp.linalg.cholesky).lower(a).compile()
-    assert f'custom_call_target="{TARGET}' in compiled.as_text()
-    assert "all-gather" not in compiled.as_text()
-    got = compiled(a)
-    assert got.sharding.is_equivalent_to(a.sharding, 3)
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+BOUND = 16  # eps
 
 
-def test_only_by_name():
-    a = matrices(4)
-    with xla_ffi_accelerate.enabled():
-        assert TARGET not in jax.jit(jnp.linalg.inv).lower(a).as_text()
-    with xla_ffi_accelerate.enabled("linalg"):
-        assert xla_ffi_accelerate.status() == {"linalg": "close"}
-        assert TARGET in jax.jit(jnp.linalg.inv).lower(a).as_text()
+def eigh(f, *arguments):
+    """The results under `enable("eigh")`, which calls the kernel."""
+    _, got, text = both(f, *arguments, names=["eigh"])
+    assert EIGH in text
+    return got
+
+
+def symmetric(n, dtype, count=301, seed=0):
+    a = np.random.default_rng((seed, n)).standard_normal((count, n, n))
+    return (a + a.swapaxes(1, 2)).astype(dtype)
+
+
+def check_eigh(a, w, v):
+    """Values as LAPACK has them, and vectors that are theirs."""
+    assert (w.dtype, v.dtype, v.shape) == (a.dtype, a.dtype, a.shape)
+    wide = a.astype(np.float64)
+    size = np.abs(wide).max((1, 2))
+    eps = BOUND * np.finfo(a.dtype).eps
+    assert (np.diff(w, axis=-1) >= 0).all()
+    want = np.linalg.eigvalsh(wide)
+    assert (np.abs(w - want).max(-1) <= eps * np.abs(want).max(-1)).all()
+    w, v = w.astype(np.float64), v.astype(np.float64)
+    gram = np.einsum("bij,bik->bjk", v, v)
+    assert np.abs(gram - np.eye(a.shape[-1])).max() <= eps
+    rest = np.abs(np.matmul(wide, v) - v * w[:, None]).max((1, 2))
+    assert (rest <= eps * np.maximum(size, np.abs(w).max(-1))).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_eigenvalues_and_vectors(n, dtype):
+    a, eye = symmetric(n, dtype), np.eye(n, dtype=dtype)
+    grades = np.logspace(0, -6, n, dtype=dtype)
+    unit = a / np.abs(a).max((1, 2), keepdims=True)
+    limits = np.finfo(dtype)
+    scales = limits.max / 8, limits.tiny * 2**30, dtype(1e-20), dtype(1e20)
+    many = [
+        a,
+        # Equal values, none, nearly equal ones, and great differences.
+        np.stack([eye, 0 * eye, np.ones((n, n), dtype), -eye]),
+        eye + limits.eps * a,
+        grades[:, None] * a * grades,
+        *(unit * scale for scale in scales),
+    ]
+    found = eigh(lambda many: [jnp.linalg.eigh(a) for a in many], many)
+    for a, w, v in zip(many, found[::2], found[1::2], strict=True):
+        check_eigh(a, w, v)
+
+
+def test_matrices_that_are_not_finite_alone_are_nan():
+    a = symmetric(3, np.float32)
+    a[5, 1, 1], a[9, 2, 0], a[9, 0, 2] = np.nan, np.inf, np.inf
+    w, v = eigh(jnp.linalg.eigh, a)
+    assert np.isnan(w[[5, 9]]).all() and np.isnan(v[[5, 9]]).all()
+    others = np.delete(np.arange(len(a)), [5, 9])
+    check_eigh(a[others], w[others], v[others])
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_one_triangle_is_read(lower):
+    a = symmetric(4, np.float64)
+    want = np.linalg.eigvalsh(a)
+    hidden = np.triu(np.ones((4, 4), bool), 1)
+    a[:, hidden if lower else hidden.T] = np.nan
+    f = functools.partial(
+        jax.lax.linalg.eigh, lower=lower, symmetrize_input=False
+    )
+    v, w = eigh(f, a)
+    np.testing.assert_allclose(w, want, rtol=1e-12, atol=1e-13)
+    assert np.isfinite(v).all()
+
+
+def test_symmetrized_and_unsorted():
+    a = np.random.default_rng(0).standard_normal((9, 3, 3))
+    want = np.linalg.eigvalsh((a + a.swapaxes(1, 2)) / 2)
+    np.testing.assert_allclose(
+        eigh(jnp.linalg.eigvalsh, a)[0], want, atol=1e-13
+    )
+    f = functools.partial(jax.lax.linalg.eigh, sort_eigenvalues=False)
+    w = np.sort(eigh(f, a)[1])
+    np.testing.assert_allclose(w, want, atol=1e-13)
+
+
+def test_derivatives_and_vmap_of_eigh():
+    a = symmetric(4, np.float64, 12)
+
+    def projection(a):
+        """Of which the sign of a vector is no part."""
+        w, v = jnp.linalg.eigh(a)
+        first = v[..., :, :1] * v[..., None, :, 0]
+        return (first * jnp.arange(16.0).reshape(4, 4)).sum() + (w**3).sum()
+
+    def every(a, tangent):
+        slope = jax.grad(projection)
+        forward = jax.jvp(projection, (a,), (tangent,))
+        return slope(a), jax.vmap(slope)(a), forward
+
+    wants, gots, text = both(
+        every, a, symmetric(4, np.float64, 12, seed=1), names=["eigh"]
+    )
+    assert text.count(EIGH) == 3
+    for want, got in zip(wants, gots, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)

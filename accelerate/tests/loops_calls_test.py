@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import bits
+from accelerate_data import bits, program
 
 import xla_ffi_accelerate
 
@@ -49,56 +49,46 @@ def map_(f, q):
     return jax.lax.map(lambda k: f(q * k), jnp.arange(9.0))
 
 
-def lowered(function, *arguments):
+Q = np.random.default_rng(0).permutation(104).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "loop, f",
+    [
+        (scan, jnp.argmin),
+        *((loop, jnp.argmax) for loop in (fori, outer, while_, branch, map_)),
+    ],
+)
+def test_no_call_in_a_loop_that_is_one_function(loop, f):
     with xla_ffi_accelerate.enabled():
-        return jax.jit(lambda *x: function(*x)).lower(*arguments)
+        lowered = jax.jit(lambda x: loop(f, x)).lower(Q)
+    assert CALL not in lowered.as_text()
+    compiled = lowered.compile()
+    assert "xla_cpu_small_call" in compiled.as_text()
+    with xla_ffi_accelerate.disabled():
+        assert bits(compiled(Q)) == bits(jax.jit(lambda x: loop(f, x))(Q))
 
 
-@pytest.mark.parametrize("loop", [scan, fori, outer, while_, branch, map_])
-def test_no_call_in_a_loop_that_is_one_function(loop):
-    q = np.random.default_rng(0).permutation(104).astype(np.float32)
-    for f in (jnp.argmax, jnp.argmin):
-        program = lowered(lambda x, f=f: loop(f, x), q)
-        assert CALL not in program.as_text()
-        compiled = program.compile()
-        assert "xla_cpu_small_call" in compiled.as_text()
-        with xla_ffi_accelerate.disabled():
-            own = jax.jit(lambda x, f=f: loop(f, x))(q)
-        assert bits(compiled(q)) == bits(own)
+def with_sort(x):
+    return jnp.argmax(x) + jnp.sort(x)[0].astype(int)
+
+
+def calls(f, x=Q):
+    return program(f, x).count(f"{CALL}argmax")
 
 
 def test_a_call_that_pays():
     """Outside, where a sort makes tasks anyway, and where it saves more."""
-    q = np.random.default_rng(0).permutation(104).astype(np.float32)
-    assert CALL in lowered(jnp.argmax, q).as_text()
-
-    def with_sort(x):
-        return fori(lambda y: jnp.argmax(y) + jnp.sort(y)[0].astype(int), x)
-
-    assert lowered(with_sort, q).as_text().count(f"{CALL}argmax") == 1
-    large = np.tile(q, 16)
-    assert CALL in lowered(lambda x: scan(jnp.argmax, x), large).as_text()
+    assert calls(jnp.argmax) == 1
+    assert calls(lambda x: fori(with_sort, x)) == 1
+    assert calls(lambda x: scan(jnp.argmax, x), np.tile(Q, 16)) == 1
 
 
 def test_the_same_operation_in_two_places():
-    q = np.random.default_rng(0).permutation(104).astype(np.float32)
-
-    def both(x):
-        return jnp.argmax(x), scan(jnp.argmax, x)
-
-    assert lowered(both, q).as_text().count(f"{CALL}argmax") == 1
-
-
-def test_the_same_operation_in_two_loops():
-    """One of them is made of tasks anyway, by its sort."""
-    q = np.random.default_rng(0).permutation(104).astype(np.float32)
-
-    def with_sort(y):
-        return jnp.argmax(y) + jnp.sort(y)[0].astype(int)
-
+    """The second time, one of two loops is made of tasks by its sort."""
+    assert calls(lambda x: (jnp.argmax(x), scan(jnp.argmax, x))) == 1
     for first, second in ((with_sort, jnp.argmax), (jnp.argmax, with_sort)):
-        program = lowered(lambda x, f=first, g=second: fori(g, fori(f, x)), q)
-        assert program.as_text().count(f"{CALL}argmax") == 1
+        assert calls(lambda x, f=first, g=second: fori(g, fori(f, x))) == 1
 
 
 def test_explain_says_whose_call_it_is():

@@ -3,17 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-
-import xla_ffi_accelerate
+from accelerate_data import both
 
 CALLS = ("custom_call", "stablehlo.sort", "chlo.top_k", "stablehlo.fft")
-
-
-def of_release(value, is_repeated):
-    """A parameter whose test waits for a release if it repeats others."""
-    marks = pytest.mark.release if is_repeated else ()
-    return pytest.param(value, marks=marks)
 
 
 def in_loop(f):
@@ -21,20 +13,9 @@ def in_loop(f):
     return lambda *xs: jax.lax.scan(lambda c, x: (c, f(*x)), 0, xs)[1]
 
 
-def both(f, *arguments, exact=False):
-    """What XLA's own code gives, what the kit's, and the kit's program."""
-    with xla_ffi_accelerate.disabled():
-        want = jax.jit(lambda *a: f(*a))(*arguments)
-    with xla_ffi_accelerate.enabled(exact=exact):
-        lowered = jax.jit(lambda *a: f(*a)).lower(*arguments)
-        got = lowered.compile()(*arguments)
-    leaves = (list(map(np.asarray, jax.tree.leaves(v))) for v in (want, got))
-    return *leaves, lowered.as_text()
-
-
 def check(f, *arguments, tolerance=64):
     """The results agree within so many eps of each array's largest."""
-    wants, gots, text = both(f, *arguments)
+    wants, gots, text = both(f, *arguments, exact=False)
     # XLA leaves a sort of one element out.
     is_one = all(x.shape[-1] == 1 for x in jax.tree.leaves(arguments))
     assert is_one or not [call for call in CALLS if call in text]

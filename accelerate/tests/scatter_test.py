@@ -7,20 +7,19 @@ os.environ["XLA_FLAGS"] = (
 )
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import DTYPES, bits, rows
-from loops_data import both, in_loop
+from accelerate_data import bits, both, rows
+from loops_data import in_loop, of_each
 
 import xla_ffi_accelerate
 from xla_ffi_accelerate import explain
 
 jax.config.update("jax_enable_x64", True)
 
-RELEASE = pytest.mark.release
 STEPS = 12
 KINDS = ("set", "add", "multiply", "min", "max")
-MODES = (None, "drop", "clip", "promise_in_bounds")
 
 
 def check(f, *arguments, exact=True, is_written_out=True):
@@ -45,63 +44,59 @@ def operands(dtype, *shape):
     return np.stack(each).reshape(STEPS, *shape)
 
 
-# Floats are added and multiplied closely. XLA computes those of 16 bits in f32.
-WIDE = ("float32", "float64")
-CASES = [("set", dtype) for dtype in DTYPES]
-CASES += [(k, d) for k in KINDS[1:] for d in DTYPES if "int" in d]
-CASES += [(k, d) for k in ("min", "max") for d in WIDE]
-COMMON = ("float32", "int32", "bool")
+@pytest.mark.parametrize("kind", KINDS)
+def test_bit_for_bit(kind):
+    """Floats are added and multiplied closely; the fuzzer has all dtypes."""
+    dtypes = ["int32", "uint8"]
+    if kind == "set":
+        dtypes += ["float32", "bfloat16", "bool"]
+    if kind in ("min", "max"):
+        dtypes += ["float32", "float64"]
+    many = [
+        (operands(d, 5, 4), indices(count, 5), operands(d, count, 4))
+        for d in dtypes
+        for count in (2, 3)
+    ]
+    check(of_each(lambda x, i, y: getattr(x.at[i], kind)(y)), *many)
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype"),
-    [
-        pytest.param(*case, marks=() if case[1] in COMMON else RELEASE)
-        for case in CASES
-    ],
-)
-def test_bit_for_bit(kind, dtype):
-    for count in (2, 3):
-        x, y = operands(dtype, 5, 4), operands(dtype, count, 4)
-        at = indices(count, 5)
-        check(lambda x, i, y: getattr(x.at[i], kind)(y), x, at, y)
+def test_indices_out_of_range():
+    x, y, at = operands("int32", 6), operands("int32", 3), indices(3, 6)
+
+    def every(x, i, inside, y):
+        known = x.at[inside].add(y, mode="promise_in_bounds")
+        return known, [x.at[i].add(y, mode=m) for m in (None, "drop", "clip")]
+
+    check(every, x, at, at % 6, y)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_indices_out_of_range(mode):
-    x, y = operands("int32", 6), operands("int32", 3)
-    at = indices(3, 6) % 6 if mode == "promise_in_bounds" else indices(3, 6)
-    check(lambda x, i, y: x.at[i].add(y, mode=mode), x, at, y)
-
-
-@pytest.mark.parametrize("kind", ["add", "multiply"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_sums_of_floats(kind, dtype):
+def test_sums_of_floats(dtype):
     """What is added is no product, whose rounding LLVM may leave out."""
     x, y = operands(dtype, 5, 3), operands(dtype, 3, 3)
-    f = lambda x, i, y: getattr(x.at[i], kind)(y)  # noqa: E731
-    check(f, x, indices(3, 5), y, exact=True, is_written_out=False)
-    check(f, x, indices(3, 5), y, exact=False)
+
+    def every(x, i, y):
+        return x.at[i].add(y), x.at[i].multiply(y)
+
+    check(every, x, indices(3, 5), y, exact=True, is_written_out=False)
+    check(every, x, indices(3, 5), y, exact=False)
 
 
 def test_windows():
     """Of several axes, in any order, and shorter than an axis."""
-    x = operands("float32", 4, 5, 6)
-    i, j = indices(2, 4), indices(2, 6)
-    check(lambda x, i, y: x.at[:, i].set(y), x, i, operands("float32", 4, 2, 6))
-    check(
-        lambda x, i, j, y: x.at[i, :, j].set(y),
-        *(x, i, j, operands("float32", 2, 5)),
-    )
-    check(
-        lambda x, i, j: x.at[i[:, None], 0, j[None, :1]].max(0.25),
-        *(x, i, j),
-    )
     numbers = jax.lax.ScatterDimensionNumbers((1, 2), (0,), (0, 2))
-    check(
-        lambda x, i, y: jax.lax.scatter(x, i, y, numbers),
-        *(x, np.stack([i, j], -1), operands("float32", 2, 3, 4)),
-    )
+
+    def every(x, i, j, first, second, third):
+        return (
+            x.at[:, i].set(first),
+            x.at[i, :, j].set(second),
+            x.at[i[:, None], 0, j[None, :1]].max(0.25),
+            jax.lax.scatter(x, jnp.stack([i, j], -1), third, numbers),
+        )
+
+    shapes = (4, 5, 6), (4, 2, 6), (2, 5), (2, 3, 4)
+    x, *windows = (operands("float32", *shape) for shape in shapes)
+    check(every, x, indices(2, 4), indices(2, 6), *windows)
 
 
 def test_gradients():

@@ -2,48 +2,59 @@
 
     tools/bazel run //accelerate/tests/fuzz -- --seconds 60 --seed 7
     python accelerate/tests/fuzz/fuzz.py --seconds 60 --only sort
-    python accelerate/tests/fuzz/fuzz.py --replay sort 1234
+    python accelerate/tests/fuzz/fuzz.py --replay sort 1,0,2,5,0,7
 
 The exit status is the number of failures.
 """
 
 import argparse
 import collections
+import itertools
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import fuzz_report
+import hypothesis
 import jax
-from fuzz_build import OPERATIONS, build
+from fuzz_build import OPERATIONS, build, programs
+from fuzz_draw import Draw
+from fuzz_program import Program
 from fuzz_run import Counter, Outcome, run
-from fuzz_shrink import shrink
+from hypothesis import HealthCheck, Phase, Verbosity
 
 from xla_ffi_accelerate import _loops
 
 # Before JAX starts: loops of small states, as "loops" has them.
 _loops.widen()
 KEPT = Path(__file__).parent / "kept.txt"
+SETTINGS = hypothesis.settings(
+    database=None,
+    deadline=None,
+    phases=[Phase.generate, Phase.shrink],
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+    verbosity=Verbosity.quiet,
+)
+BATCH = 20  # programs of a name that hypothesis draws at once
 
 
-def kept() -> list[tuple[str, int]]:
-    """The names and seeds of programs that have failed once."""
-    lines = (line.partition("#")[0].split() for line in _lines())
-    return [(words[0], int(words[1])) for words in lines if words]
+def given(name: str, choices: str) -> Program:
+    """The program of choices, as `--replay` has them."""
+    return build(name, Draw.given([int(c) for c in choices.split(",")]))
 
 
-def _lines() -> list[str]:
-    return KEPT.read_text().splitlines()
+def kept() -> list[tuple[str, str]]:
+    """The names and choices of programs that have failed once, or are rare."""
+    lines = KEPT.read_text().splitlines()
+    found = (line.partition("#")[0].split() for line in lines)
+    return [(words[0], words[1]) for words in found if words]
 
 
-def drawn(names: Sequence[str], seed: int) -> Iterator[tuple[str, int]]:
-    """Names and seeds without end, of each name as many."""
-    while True:
-        for name in names:
-            yield name, seed
-        seed += 1
+class DiffersError(Exception):
+    """Tells hypothesis that a program fails."""
 
 
 class Session:
@@ -63,22 +74,49 @@ class Session:
         self.excused = collections.Counter[str]()
         self._seconds = shrink_seconds
 
-    def run(self, name: str, seed: int) -> Outcome:
-        """Runs the program of a seed; prints it if it fails."""
+    def run(self, program: Program) -> Outcome:
+        """Runs a program."""
         try:
-            outcome = run(build(name, seed), self.counter)
+            outcome = run(program, self.counter)
         except Exception as error:
-            error.add_note(f"in the program {name} {seed}")
+            error.add_note(f"in the program {program.told()}")
             raise
-        self.programs[name] += 1
+        self.programs[program.name] += 1
         if outcome.excuse:
             self.excused[outcome.excuse] += 1
-            print(f"({name} {seed}: {outcome.excuse})", flush=True)
-        if outcome.is_failure:
-            simple = shrink(outcome, self._seconds)
-            print(fuzz_report.failure(simple, outcome), flush=True)
-            self.failures.append(simple)
+            print(f"({program.told()}: {outcome.excuse})", flush=True)
         return outcome
+
+    def keep(self, outcome: Outcome) -> Outcome:
+        """Prints an outcome and keeps it if it is a failure."""
+        if outcome.is_failure:
+            print(fuzz_report.failure(outcome), flush=True)
+            self.failures.append(outcome)
+        return outcome
+
+    def search(self, name: str, seed: int, count: int) -> None:
+        """Draws so many programs; of those that fail, keeps the simplest."""
+        found: list[Outcome] = []
+        ends = [float("inf")]
+
+        @hypothesis.seed(seed)
+        @hypothesis.settings(SETTINGS, max_examples=count)
+        @hypothesis.given(programs(name))
+        def each(program: Program) -> None:
+            is_late = time.monotonic() > ends[0]
+            if is_late and program.choices != found[0].program.choices:
+                return
+            outcome = self.run(program)
+            if outcome.is_failure:
+                if not found:
+                    ends[0] = time.monotonic() + self._seconds
+                found[:] = [outcome]
+                raise DiffersError(outcome.difference)
+
+        try:
+            each()
+        except DiffersError:
+            self.keep(found[0])
 
     def summary(self) -> str:
         """The table, and what differed."""
@@ -97,26 +135,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=OPERATIONS, default=[])
-    parser.add_argument("--replay", nargs=2, metavar=("NAME", "SEED"))
+    parser.add_argument("--replay", nargs=2, metavar=("NAME", "CHOICES"))
     parser.add_argument("--shrink-seconds", type=float, default=60)
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", message="Some donated buffers")
     session = Session(options.shrink_seconds)
     if options.replay:
-        name, seed = options.replay
-        print(build(name, int(seed)).source())
-        session.run(name, int(seed))
+        program = given(*options.replay)
+        print(program.source())
+        session.keep(session.run(program))
         print(session.summary())
         return len(session.failures)
     names = options.only or list(OPERATIONS)
     end = time.monotonic() + options.seconds
-    for name, seed in kept():
+    for name, choices in kept():
         if name in names:
-            session.run(name, seed)
-    for name, seed in drawn(names, options.seed):
+            session.keep(session.run(given(name, choices)))
+    for seed, name in itertools.product(itertools.count(options.seed), names):
         if time.monotonic() > end:
             break
-        session.run(name, seed)
+        session.search(name, seed, BATCH)
     print(session.summary())
     return len(session.failures)
 

@@ -1,6 +1,6 @@
 """Draws a program: its operations, its modes and what wraps it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import fuzz_judge
 import fuzz_values
@@ -15,6 +15,7 @@ import ops_scatter
 import ops_windows
 from fuzz_draw import Draw
 from fuzz_program import Builder, Program
+from hypothesis import strategies as st
 
 # Name of accelerate -> writes an operation that it is to replace.
 OPERATIONS: dict[str, Callable[[Builder], None]] = {
@@ -65,10 +66,15 @@ if jax.__version_info__[:2] == (0, 9):
 _IN_LOOPS = {"fft": 3, "loops": 2, "math": 0, "scatter": 3}
 
 
-def build(name: str, seed: int, given: Sequence[int] | None = None) -> Program:
-    """Returns the program of a name and a seed, or of given choices."""
-    draw = Draw(name, seed, given)
-    program = Program(name, seed)
+@st.composite
+def programs(draw: st.DrawFn, name: str) -> Program:
+    """Programs of a name; hypothesis draws their choices."""
+    return build(name, Draw(lambda limit: draw(st.integers(0, limit - 1))))
+
+
+def build(name: str, draw: Draw) -> Program:
+    """Returns the program of some choices."""
+    program = Program(name)
     program.x64 = draw.below(3) > 0
     program.forced = draw.below(3) > 0
     b = Builder(program, draw)

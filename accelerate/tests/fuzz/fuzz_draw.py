@@ -1,7 +1,6 @@
 """Choices: what makes one random program differ from another."""
 
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,8 +14,8 @@ class Stream:
     NumPy promises the raw bits of a generator, but not what it makes of them.
     """
 
-    def __init__(self, *seed: int) -> None:
-        self._bits = np.random.PCG64(list(seed))
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.PCG64([seed])
 
     def words(self, count: int) -> np.ndarray:
         """So many integers of 64 bits."""
@@ -40,33 +39,27 @@ class Stream:
 
 
 class Draw:
-    """Choices drawn from a seed, or given.
-
-    A choice is an integer, and a smaller one makes a simpler program. So a
-    program becomes simpler if some choices are left out or made smaller.
+    """Choices, each an integer; a smaller one makes a simpler program.
 
     Attributes:
       choices: what was drawn so far.
     """
 
-    def __init__(
-        self, name: str, seed: int, given: Sequence[int] | None = None
-    ) -> None:
-        self._stream = Stream(zlib.crc32(name.encode()), seed)
-        self._given = given
+    def __init__(self, source: Callable[[int], int]) -> None:
+        """`source` returns an integer that is less than its argument."""
+        self._source = source
         self.choices: list[int] = []
+
+    @classmethod
+    def given(cls, choices: Sequence[int]) -> "Draw":
+        """Returns these, and then zeros."""
+        rest = iter(choices)
+        return cls(lambda limit: next(rest, 0) % limit)
 
     def below(self, limit: int) -> int:
         """An integer from 0 to `limit` - 1."""
-        place = len(self.choices)
-        if self._given is None:
-            chosen = int(self._stream.below(limit, 1)[0])
-        elif place < len(self._given):
-            chosen = self._given[place] % limit
-        else:
-            chosen = 0
-        self.choices.append(chosen)
-        return chosen
+        self.choices.append(self._source(limit))
+        return self.choices[-1]
 
     def one_of(self, options: Sequence[T]) -> T:
         """One of the options, of which the first is the simplest."""

@@ -49,7 +49,6 @@ class Program:
 
     Attributes:
       name: the name of accelerate that it is to exercise.
-      seed: what it is drawn from.
       arrays: its arguments.
       lines: assignments; the last one is the result.
       wrappers: lines that define f1 of f0, f2 of f1 and so on.
@@ -64,7 +63,6 @@ class Program:
     """
 
     name: str
-    seed: int
     arrays: list[Array] = dataclasses.field(default_factory=list)
     lines: list[str] = dataclasses.field(default_factory=list)
     wrappers: list[str] = dataclasses.field(default_factory=list)
@@ -76,6 +74,10 @@ class Program:
     exact: bool = True
     symbolic: bool = False
     choices: list[int] = dataclasses.field(default_factory=list)
+
+    def told(self) -> str:
+        """Its name and its choices, as `--replay` takes them."""
+        return f"{self.name} {','.join(map(str, self.choices))}"
 
     def source(self, keeps: bool = False) -> str:
         """The program as Python, which defines `f`.

@@ -14,45 +14,22 @@ _SHORT = 40  # elements
 
 
 def literal(x: np.ndarray) -> str:
-    """An array as Python, with the bits of its NaNs."""
-    bits = x
-    dtype = f"jnp.{x.dtype}" if x.dtype.name == "bfloat16" else f"'{x.dtype}'"
-    view = ""
-    if x.dtype.name == "bfloat16" or (
-        x.dtype.kind == "c"
-        or (x.dtype.kind == "f" and not np.isfinite(x).all())
-    ):
-        unsigned = min(x.dtype.itemsize, 8)
-        bits = np.ascontiguousarray(x).reshape(-1).view(f"u{unsigned}")
-        view, dtype = f".view({dtype})", f"'{bits.dtype}'"
-    elif x.dtype.kind == "b":
-        dtype = "bool"
-    flat = bits.reshape(-1)
-    if flat.size <= _SHORT:
-        text = f"np.array({flat.tolist()}, {dtype})"
-    else:
-        text = _long(flat, dtype)
-    return f"{text}{view}.reshape({x.shape})"
-
-
-def _long(flat: np.ndarray, dtype: str) -> str:
-    """A few elements among equal ones, or else bytes."""
-    values, counts = np.unique(flat, return_counts=True)
-    usual = values[counts.argmax()]
-    others = np.flatnonzero(flat != usual)
-    if len(others) > _SHORT:
-        packed = base64.b64encode(zlib.compress(flat.tobytes())).decode()
-        return (
+    """An array as Python, by the bits of floats."""
+    bits, view = x.reshape(-1), ""
+    if x.dtype.kind not in "iu":
+        dtype = f"'{x.dtype}'"
+        if x.dtype.name == "bfloat16":
+            dtype = "jnp.bfloat16"
+        bits = np.ascontiguousarray(bits).view(f"u{min(x.dtype.itemsize, 8)}")
+        view = f".view({dtype})"
+    text = f"np.array({bits.tolist()}, '{bits.dtype}')"
+    if bits.size > _SHORT:
+        packed = base64.b64encode(zlib.compress(bits.tobytes())).decode()
+        text = (
             "np.frombuffer(zlib.decompress(base64.b64decode(\n        "
-            f"'{packed}'\n    )), {dtype})"
+            f"'{packed}'\n    )), '{bits.dtype}')"
         )
-    every = f"np.isin(np.arange({flat.size}), {others.tolist()})"
-    found = f"np.array({flat[others].tolist()}, {dtype})"
-    place = f"np.cumsum({every}) - 1"
-    usual = f"np.array({usual.item()!r}, {dtype})"
-    if not len(others):
-        return f"np.full({flat.size}, {usual})"
-    return f"np.where({every}, {found}[{place}], {usual})"
+    return f"{text}{view}.reshape({x.shape})"
 
 
 def script(outcome: Outcome) -> str:
@@ -97,11 +74,10 @@ def script(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def failure(outcome: Outcome, first: Outcome) -> str:
-    """A failure: what differs, the seed, and the script."""
-    program = first.program
+def failure(outcome: Outcome) -> str:
+    """A failure: what differs, how to run it again, and the script."""
     return (
-        f"--- {program.name} {program.seed}, jax {jax.__version__}: "
+        f"--- --replay {outcome.program.told()}, jax {jax.__version__}: "
         f"{outcome.difference}\n{script(outcome)}\n---"
     )
 

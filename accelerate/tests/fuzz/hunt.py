@@ -2,7 +2,7 @@
 
     tools/bazel run //accelerate/tests/fuzz:hunt -- --seconds 3600 --seed 7
     python accelerate/tests/fuzz/hunt.py --seconds 60 --only argmax
-    python accelerate/tests/fuzz/hunt.py --time argmax 1234
+    python accelerate/tests/fuzz/hunt.py --time argmax 1,0,2,5,0,7
 
 The programs are the fuzzer's, with break-even sizes as users have them. Both
 kinds of code run in turns, and the least time of each counts. What is slower
@@ -12,16 +12,20 @@ exit status is 0 whatever is found: times are no test.
 
 import argparse
 import dataclasses
+import itertools
 import json
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Sequence
 
 import fuzz_run
 import jax
-from fuzz import drawn
+import numpy as np
+from fuzz import given
 from fuzz_build import OPERATIONS, build
+from fuzz_draw import Draw
 from fuzz_program import ROUNDS, Program
 
 import xla_ffi_accelerate
@@ -55,9 +59,15 @@ class Timed:
         return self.plain / self.package
 
 
-def drawn_program(name: str, seed: int, exact: bool = False) -> Program:
-    """The fuzzer's program, with break-even sizes as users have them."""
-    program = build(name, seed)
+def drawn(name: str, seed: int, exact: bool = False) -> Program:
+    """A random program."""
+    random = np.random.default_rng([zlib.crc32(name.encode()), seed])
+    draw = Draw(lambda limit: int(random.integers(limit)))
+    return as_users_have(build(name, draw), exact)
+
+
+def as_users_have(program: Program, exact: bool = False) -> Program:
+    """The same, with break-even sizes as users have them."""
     program.forced, program.symbolic = False, False
     program.exact = program.exact or exact
     return program
@@ -79,7 +89,7 @@ def measure(program: Program, turns: int) -> Timed | None:
         pair = compiled(program)
         if pair is None:
             return None
-        round_ = program.seed % ROUNDS
+        round_ = sum(program.choices) % ROUNDS
         arguments = jax.device_put(program.arguments(round_))
         calls = [_calls(run, arguments) for run in pair]
         least = [float("inf")] * 2
@@ -107,9 +117,9 @@ def _seconds(
     return (time.perf_counter() - start) / calls
 
 
-def lost(name: str, seed: int, exact: bool) -> list[float]:
+def lost(program: Program, exact: bool) -> list[float]:
     """The ratios of new processes if all are below par, else nothing."""
-    command = [sys.executable, __file__, "--time", name, str(seed)]
+    command = [sys.executable, __file__, "--time", *program.told().split()]
     if exact:
         command.append("--exact")
     ratios = []
@@ -125,10 +135,10 @@ def hunt(names: Sequence[str], seed: int, seconds: float, exact: bool) -> int:
     """Prints what is lost; returns how many programs that is."""
     end = time.monotonic() + seconds
     tried = found = 0
-    for name, at in drawn(names, seed):
+    for at, name in itertools.product(itertools.count(seed), names):
         if time.monotonic() > end:
             break
-        program = drawn_program(name, at, exact)
+        program = drawn(name, at, exact)
         timed = measure(program, TURNS)
         tried += timed is not None
         if timed is None or timed.ratio >= PAR:
@@ -136,12 +146,13 @@ def hunt(names: Sequence[str], seed: int, seconds: float, exact: bool) -> int:
         timed = measure(program, LONGER)
         if timed is None or timed.ratio >= PAR:
             continue
-        ratios = lost(name, at, exact)
+        ratios = lost(program, exact)
         if ratios:
             found += 1
             listed = ", ".join(f"{r:.2f}" for r in ratios)
             micro = f"{timed.plain * 1e6:.1f} us plain"
-            print(f"{name} {at}: {listed}; {micro}", program.source(), sep="\n")
+            told = f"{program.told()}: {listed}; {micro}"
+            print(told, program.source(), sep="\n")
             print(*program.arrays, sep="\n", flush=True)
     print(f"{tried} programs that met a rule, {found} below {PAR}", end=", ")
     print(f"jax {jax.__version__}")
@@ -157,11 +168,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--exact", action="store_true", help="exact names alone"
     )
     parser.add_argument("--only", nargs="+", choices=OPERATIONS, default=[])
-    parser.add_argument("--time", nargs=2, metavar=("NAME", "SEED"))
+    parser.add_argument("--time", nargs=2, metavar=("NAME", "CHOICES"))
     options = parser.parse_args(arguments)
     if options.time:
-        name, seed = options.time
-        timed = measure(drawn_program(name, int(seed), options.exact), LONGER)
+        program = as_users_have(given(*options.time), options.exact)
+        timed = measure(program, LONGER)
         print(json.dumps(dataclasses.asdict(timed)) if timed else "null")
         return
     names = options.only or list(OPERATIONS)

@@ -9,14 +9,13 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def seed():
-    """Of the first program of sort that meets a rule."""
-    return next(
-        s for s in range(50) if fuzz_run.met(hunt.drawn_program("sort", s))
-    )
+def program():
+    """The first program of sort that meets a rule."""
+    drawn = (hunt.drawn("sort", seed) for seed in range(50))
+    return next(program for program in drawn if fuzz_run.met(program))
 
 
-def test_what_is_slow_in_each_process_is_printed(monkeypatch, capsys, seed):
+def test_what_is_slow_in_each_process_is_printed(monkeypatch, capsys, program):
     compiled = hunt.compiled
 
     def slower(program):
@@ -28,15 +27,15 @@ def test_what_is_slow_in_each_process_is_printed(monkeypatch, capsys, seed):
 
     monkeypatch.setattr(hunt, "compiled", slower)
     # The processes know nothing of what is patched here.
-    monkeypatch.setattr(hunt, "lost", lambda name, seed, exact: [0.5, 0.25])
-    monkeypatch.setattr(hunt, "drawn", lambda *_: [("sort", seed)])
-    assert hunt.hunt(["sort"], 0, 60, exact=True) == 1
+    monkeypatch.setattr(hunt, "lost", lambda program, exact: [0.5, 0.25])
+    monkeypatch.setattr(hunt, "drawn", lambda *_: program)
+    assert hunt.hunt(["sort"], 0, 0.1, exact=True) > 0
     printed = capsys.readouterr().out
-    assert f"sort {seed}: 0.50, 0.25; " in printed
+    assert f"{program.told()}: 0.50, 0.25; " in printed
     assert "jnp.sort" in printed or "lax.sort" in printed
 
 
-def test_processes_judge(monkeypatch):
+def test_processes_judge(monkeypatch, program):
     """A ratio in which a process sees no loss ends it."""
     times = iter([(1, 2), (1, 1)])
 
@@ -47,14 +46,14 @@ def test_processes_judge(monkeypatch):
             return f'{{"plain": {plain}, "package": {package}}}'
 
     monkeypatch.setattr(hunt.subprocess, "run", lambda *_, **__: Done())
-    assert hunt.lost("argmax", 2, exact=True) == []
+    assert hunt.lost(program, exact=True) == []
     times = iter([(1, 2)] * hunt.PROCESSES)
-    assert hunt.lost("argmax", 2, exact=True) == [0.5] * hunt.PROCESSES
+    assert hunt.lost(program, exact=True) == [0.5] * hunt.PROCESSES
 
 
-def test_a_process_prints_both_times(monkeypatch, capsys, seed):
+def test_a_process_prints_both_times(monkeypatch, capsys, program):
     monkeypatch.setattr(hunt, "LONGER", 2)
-    hunt.main(["--time", "sort", str(seed)])
+    hunt.main(["--time", *program.told().split()])
     timed = hunt.Timed(**json.loads(capsys.readouterr().out))
     assert timed.plain > 0 and timed.package > 0
     assert timed.ratio == timed.plain / timed.package

@@ -57,11 +57,10 @@ using Types =
 TYPED_TEST_SUITE(RmsNormCudaTest, Types);
 
 TYPED_TEST(RmsNormCudaTest, EveryLengthMatchesTheFormula) {
-  for (const int64_t n :
-       {1, 2, 3, 4, 7, 8, 16, 40, 63, 64, 250, 1000, 1024, 2047, 4100}) {
+  for (const int64_t n : {1, 2, 3, 7, 8, 40, 63, 64, 250, 1024, 2047, 4100}) {
     this->ExpectRight({1, 3, n, n % 2});
-    if (n < 64) this->ExpectRight({1, 3, n, 1 - n % 2});
   }
+  for (const int64_t n : {3, 8}) this->ExpectRight({1, 3, n, 1 - n % 2});
 }
 
 TYPED_TEST(RmsNormCudaTest, RowsTooLongForRegistersAndForSharedMemory) {
@@ -80,9 +79,8 @@ TYPED_TEST(RmsNormCudaTest, RowsTooLongForRegistersAndForSharedMemory) {
 }
 
 TYPED_TEST(RmsNormCudaTest, ManyRowsHaveManyPartialSums) {
-  for (const int64_t n : {1, 8, 40, 250, 256}) {
-    this->ExpectRight({1, 777, n});
-  }
+  this->ExpectRight({1, 777, 1});
+  for (const int64_t n : {40, 250}) this->ExpectRight({1, 300, n});
 }
 
 TYPED_TEST(RmsNormCudaTest, EachGroupOfRowsHasItsWeight) {
