@@ -365,7 +365,7 @@ def sums_reference(a, b, c, d, e, *, negate=True, small, words, halves):
 def test_attributes_of_every_type_among_many_arrays():
     op = xla_ffi_kit.numba_kernel(
         sums_kernel,
-        dtypes="f32 f64",
+        dtypes="f32",
         axes="(k),(k),(k),(n),(n)->(n),(1)",
         results=2,
         shared="c",
