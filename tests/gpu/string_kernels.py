@@ -4,6 +4,7 @@ They run on CPUs, on CUDA and, in tests without a GPU, in the emulator.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import jax
@@ -12,8 +13,10 @@ from jax import lax
 
 import xla_ffi_kit
 
-# Where a test compiles for CUDA it must not fall back.
-BOTH = ("cpu", "cuda")
+# Where a test compiles for CUDA it must not fall back; on CPUs it is compiled
+# in each process, and its speed is of no interest.
+_BOTH = {"platforms": ("cpu", "cuda"), "flags": ["-march=native", "-O1"]}
+_rows = functools.partial(xla_ffi_kit.rows, dtypes="f32", **_BOTH)
 
 
 def _over_last(step, start, *arrays):
@@ -23,13 +26,12 @@ def _over_last(step, start, *arrays):
     return jax.tree.map(lambda y: jnp.moveaxis(y, 0, -1), ys)
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     A h = 0;
     kit::for_each(x, out, [&](auto v) { return h = std::tanh(decay * h + v); });
     """,
     dtypes="f32 f64 bf16 f16",
-    platforms=BOTH,
 )
 def recurrence(x, *, decay=0.9):
     """h[t] = tanh(decay h[t - 1] + x[t])."""
@@ -42,7 +44,7 @@ def recurrence(x, *, decay=0.9):
     return _over_last(step, jnp.zeros_like(x[..., 0], wide), x)
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     A carry = 0;
     kit::for_each_reversed(a, before, ct, da, db, [&](auto at, auto h, auto g) {
@@ -52,8 +54,6 @@ def recurrence(x, *, decay=0.9):
     });
     """,
     results=["da", "db"],
-    dtypes="f32 f64",
-    platforms=BOTH,
 )
 def gates_backward(a, before, ct):
     def step(carry, at, h, g):
@@ -77,14 +77,12 @@ def _gates_bwd(residuals, ct):
     return gates_backward(a, before, ct)
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     A h = 0;
     kit::for_each(a, b, out, [&](auto at, auto bt) { return h = at * h + bt; });
     """,
-    dtypes="f32 f64",
     vjp=(_gates_fwd, _gates_bwd),
-    platforms=BOTH,
 )
 def gates(a, b):
     """h[t] = a[t] h[t - 1] + b[t]; the derivative is a second string."""
@@ -96,7 +94,7 @@ def gates(a, b):
     return _over_last(step, jnp.zeros_like(a[..., 0]), a, b)
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     int64_t states = 1;
     while (states * states < transition.size()) ++states;
@@ -105,10 +103,8 @@ def gates(a, b):
       A sum = 0;
       for (int64_t j = 0; j < states; ++j) {
         A p = t == 0 ? A(1) / states : A(0);
-        if (t > 0) {
-          for (int64_t i = 0; i < states; ++i) {
-            p += out[(t - 1) * states + i] * transition[i * states + j];
-          }
+        for (int64_t i = 0; t > 0 && i < states; ++i) {
+          p += out[(t - 1) * states + i] * transition[i * states + j];
         }
         out[t * states + j] = p * seen[t * states + j];
         sum += out[t * states + j];
@@ -116,10 +112,8 @@ def gates(a, b):
       for (int64_t j = 0; j < states; ++j) out[t * states + j] /= sum;
     }
     """,
-    dtypes="f32 f64",
     kernel_axes=2,
     shared="transition",
-    platforms=BOTH,
 )
 def hmm_forward(seen, transition):
     """p(state at t | what was seen until t), of a hidden Markov model."""
@@ -144,7 +138,7 @@ def _argmax(x, axis):
     return jnp.min(jnp.where(is_largest, index, x.shape[axis]), axis)
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     int64_t states = 1;
     while (states * states < transition.size()) ++states;
@@ -159,21 +153,16 @@ def _argmax(x, axis):
         int64_t from = 0;
         for (int64_t i = 0; i < states; ++i) {
           const A sum = best[(t - 1) * states + i] + transition[i * states + j];
-          if (sum > most) {
-            most = sum;
-            from = i;
-          }
+          if (sum > most) most = sum, from = i;
         }
         best[t * states + j] = most + score[t * states + j];
         back[t * states + j] = T(from);
       }
     }
+    const int64_t last = (steps - 1) * states;
     int64_t state = 0;
     for (int64_t j = 1; j < states; ++j) {
-      if (A(best[(steps - 1) * states + j]) >
-          A(best[(steps - 1) * states + state])) {
-        state = j;
-      }
+      if (A(best[last + j]) > A(best[last + state])) state = j;
     }
     for (int64_t t = steps - 1; t >= 0; --t) {
       path[t] = T(state);
@@ -181,10 +170,8 @@ def _argmax(x, axis):
     }
     """,
     results=["path", "best", "back"],
-    dtypes="f32 f64",
     kernel_axes=2,
     shared="transition",
-    platforms=BOTH,
 )
 def viterbi(score, transition):
     """The best path through a hidden Markov model; scores are logarithms."""
@@ -214,7 +201,7 @@ def viterbi(score, transition):
     )
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     for (int64_t j = 0; j < out.size(); ++j) out[j] = T(j);
     for (int64_t i = 0; i < a.size(); ++i) {
@@ -230,8 +217,7 @@ def viterbi(score, transition):
     }
     """,
     before="#include <algorithm>",
-    dtypes="s32 s64 s16",
-    platforms=BOTH,
+    dtypes="s32",
 )
 def edit_distance(a, b):
     """The last row of the table of distances; it ends with that of a and b."""
@@ -259,7 +245,7 @@ def edit_distance(a, b):
     return lax.scan(row, first, (letters, places))[0]
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     A most = 0;
     kit::for_each(x, reset, out, [&](auto v, auto is_new) {
@@ -267,8 +253,6 @@ def edit_distance(a, b):
     });
     """,
     before="#include <algorithm>",
-    dtypes="f32 bf16 s32 s8",
-    platforms=BOTH,
 )
 def running_max(x, reset):
     """The largest of x since the last reset, or 0."""
@@ -280,7 +264,7 @@ def running_max(x, reset):
     return _over_last(step, jnp.zeros_like(x[..., 0]), x, reset)
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     A x1 = 0, x2 = 0, y1 = 0, y2 = 0;
     kit::for_each(x, out, [&](auto v) {
@@ -292,8 +276,6 @@ def running_max(x, reset):
       return y1 = y;
     });
     """,
-    dtypes="f32 f64",
-    platforms=BOTH,
 )
 def biquad(x, *, a=(-1.6, 0.8), b=(0.1, 0.2, 0.1)):
     """A filter with two poles and two zeros."""
@@ -324,8 +306,8 @@ def biquad(x, *, a=(-1.6, 0.8), b=(0.1, 0.2, 0.1)):
       return y;
     }
     """,
-    dtypes="f32 f64 bf16",
-    platforms=BOTH,
+    dtypes="f32",
+    **_BOTH,
 )
 def cubic_root(x):
     """y with y^3 + y = x, by Newton's iteration until nothing changes."""
@@ -338,7 +320,7 @@ def cubic_root(x):
     return lax.fori_loop(0, 50, improve, v).astype(x.dtype)
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     A q = start[0], p = start[1];
     const auto force = [&](A q, A p) { return mu * (1 - q * q) * p - q; };
@@ -352,8 +334,6 @@ def cubic_root(x):
       out[i] = q;
     }
     """,
-    dtypes="f32 f64",
-    platforms=BOTH,
 )
 def van_der_pol(start, *, mu=1.0, dt=0.05, steps=40):
     """Van der Pol's oscillator from (q, p) on, by Runge and Kutta's method."""
@@ -375,7 +355,7 @@ def van_der_pol(start, *, mu=1.0, dt=0.05, steps=40):
     return jnp.moveaxis(lax.scan(step, first, length=steps)[1], 0, -1)
 
 
-@xla_ffi_kit.rows(
+@_rows(
     r"""
     T last = 0, run = -1;
     kit::for_each(x, out, [&](auto v) {
@@ -384,8 +364,7 @@ def van_der_pol(start, *, mu=1.0, dt=0.05, steps=40):
       return run;
     });
     """,
-    dtypes="s32 s64 s16 s8",
-    platforms=BOTH,
+    dtypes="s32 s8",
 )
 def run_ids(x):
     """Numbers the runs of equal elements, from 0."""

@@ -1,9 +1,7 @@
 """Operations that JAX cannot express: a shape function, rules, check_op."""
 
-import dataclasses
 import functools
 import os
-import re
 
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
@@ -18,7 +16,6 @@ import pytest
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
-from xla_ffi_kit.primitive.spec import Options
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op, on_host
 
 jax.config.update("jax_enable_x64", True)
@@ -264,144 +261,6 @@ def test_results_in_a_tuple():
     np.testing.assert_array_equal(got, 2 * np.ones(3))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"results": 3}, "results: expected a function, got 3"),
-        (
-            {"results": None},
-            "reference, results: expected one of them, a function, got neither",
-        ),
-        (
-            {"reference": twice},
-            "reference, results: expected one of them, a function, got both",
-        ),
-        (
-            {"vjp": twice},
-            "vjp: expected a pair of functions, (fwd, bwd), got <function "
-            "twice",
-        ),
-        (
-            {"vjp": (twice, twice), "jvp": twice},
-            "jvp, vjp: expected one of them, got both",
-        ),
-        (
-            {"handlers": {}},
-            "handlers: expected at least one, as there is no reference to "
-            "run, got none",
-        ),
-        (
-            {"aliases": {0: 0}},
-            "aliases: expected a name of the operands x, got 0",
-        ),
-        (
-            {"aliases": {"x": "y"}},
-            "aliases: expected the index of a result, as no signature tells: "
-            "no library with its handler is given, got 'y'",
-        ),
-        (
-            {"advanced": Advanced(input_layouts={"x": (0, 2)})},
-            "input_layouts: expected an order of 1 kernel axes for x, got (0, "
-            "2)",
-        ),
-        ({"handlers": 3}, "handlers: expected a mapping, got 3"),
-        (
-            {"libraries": 3},
-            "libraries: expected handler libraries or their paths, got 3",
-        ),
-        (
-            {"advanced": {"part_of": "f"}},
-            "advanced: expected xla_ffi_kit.Advanced(...), got {'part_of': "
-            "'f'}",
-        ),
-        ({"aliases": [1]}, "aliases: expected a mapping, got [1]"),
-        ({"jvp": 3}, "jvp: expected a function, got 3"),
-        (
-            {"transpose": 3, "linear": "x"},
-            "transpose: expected a function, got 3",
-        ),
-        ({"vjp": 3}, "vjp: expected a pair of functions, (fwd, bwd), got 3"),
-        (
-            {"advanced": Advanced(check=3)},
-            "check: expected a function, got 3",
-        ),
-        (
-            {"advanced": Advanced(partitioned=3)},
-            "partitioned: expected a function, got 3",
-        ),
-        (
-            {"advanced": Advanced(workspace={"cpu": 3})},
-            "workspace: cpu: expected a function, got 3",
-        ),
-        (
-            {"advanced": Advanced(workspace=3)},
-            "workspace: expected a mapping, got 3",
-        ),
-        (
-            {"advanced": Advanced(part_of=3)},
-            "part_of: expected the name of a function, or several names, got 3",
-        ),
-        (
-            {"handlers": {"cpu": 3}},
-            "handlers: cpu: expected a custom call target or a function, got 3",
-        ),
-        (
-            {"kernel_axes": True},
-            "kernel_axes: expected a number >= 0 for all operands "
-            "(axes='(),(n)->(n)' tells them apart), got True",
-        ),
-        (
-            {"transpose": twice},
-            "linear: expected operands that the results are linear in, for "
-            "transpose, got none",
-        ),
-    ],
-)
-def test_bad_arguments(wrong, message):
-    given = {"results": same, "kernel_axes": 1} | wrong
-    with pytest.raises((TypeError, ValueError)) as caught:
-        FfiOp("test.double", **given)
-    assert str(caught.value).startswith(f"test.double: {message}")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"results": lambda x: 3},
-            "results: expected a jax.ShapeDtypeStruct, or a tuple of them, "
-            "got 3",
-        ),
-        (
-            {"results": lambda x: x.shape[1]},
-            "the shape function does not take operands x float32[3]: ",
-        ),
-        (
-            {"results": lambda x: jax.ShapeDtypeStruct((2, -1), x.dtype)},
-            "results: result 0: expected sizes >= 0, got shape [2, -1]",
-        ),
-        (
-            {"kernel_axes": None, "axes": "(n)->(n),(n)"},
-            "axes: expected the axes of 1 results or fewer, got 2",
-        ),
-        (
-            {"aliases": {"x": 1}},
-            "aliases: expected results below 1, got 1",
-        ),
-        (
-            {"advanced": Advanced(output_layouts={0: (1, 0)})},
-            "output_layouts: expected an order of 1 kernel axes for result 0, "
-            "got (1, 0)",
-        ),
-    ],
-)
-def test_bad_calls(options, message):
-    op = black_box(**options)
-    with pytest.raises((TypeError, ValueError, IndexError)) as caught:
-        jax.jit(op).trace(np.ones(3, np.float32))
-    assert message in str(caught.value)
-
-
 def test_check_op_needs_a_host_function():
     with pytest.raises(ValueError, match="argument host: expected a function"):
         check_op(double, [ROW])
@@ -535,13 +394,3 @@ def test_the_doctor_on_a_black_box():
     major, minor = LIBRARY.api_version
     version = f"{major}.{minor}"
     assert (state["handlers"], state["api_version"]) == (1, version)
-
-
-def test_every_option_is_explained():
-    own = ("name", "reference", "results", "kernel_axes", "dtypes")
-    every = (*own, *Options.__annotations__)
-    assert len(every) <= 16
-    for name in every:
-        assert re.search(rf"(?m)^ +{name}: ", FfiOp.__doc__), name
-    for field in dataclasses.fields(Advanced):
-        assert re.search(rf"(?m)^ +{field.name}: ", Advanced.__doc__), field

@@ -267,7 +267,6 @@ def test_a_name_is_that_of_one_cfunc():
 
 CHECKED = {
     "numbers": (cos, [Case("float64[2,3]")], np.cos),
-    "floats": (VALUES["two floats"][0], [Case(F32, F32)], np.power),
     "numbers of two types": (
         VALUES["a float and an int"][0],
         [Case(F32, N)],

@@ -11,6 +11,8 @@ import jax.numpy as jnp  # noqa: E402
 
 import xla_ffi_kit  # noqa: E402
 
+_FLAGS = ["-O1"]  # They are compiled in each process, for small arrays.
+
 
 @xla_ffi_kit.inline(
     r"""
@@ -20,6 +22,7 @@ void softplus(kit::In<T> x, double beta, kit::Out<T> y) {
     y[i] = T(std::log1p(std::exp(beta * double(x[i]))) / beta);
 }""",
     dtypes="f32 bf16",
+    flags=_FLAGS,
     kernel_axes=0,
 )
 def softplus(x, *, beta=1.0):
@@ -42,6 +45,7 @@ void rms_norm(kit::In<T> x, double eps, kit::Out<T> y, kit::Threads threads) {
   });
 }""",
     dtypes="f32 bf16",
+    flags=_FLAGS,
     kernel_axes=1,
 )
 def rms_norm(x, *, eps=1e-6):
@@ -62,6 +66,7 @@ void polynomial(kit::In<float> x, kit::Array<double> factors,
     y[i] = negate ? -value : value;
   }
 }""",
+    flags=_FLAGS,
     kernel_axes=0,
 )
 def polynomial(x, *, factors, order="falling", negate=False):
@@ -71,7 +76,9 @@ def polynomial(x, *, factors, order="falling", negate=False):
     return -value if negate else value
 
 
-@xla_ffi_kit.elementwise("x * std::tanh(scale * y)", "x - y", dtypes="f32 bf16")
+@xla_ffi_kit.elementwise(
+    "x * std::tanh(scale * y)", "x - y", dtypes="f32 bf16", flags=_FLAGS
+)
 def gate(x, y, *, scale=1.0):
     wide = jnp.promote_types(x.dtype, jnp.float32)
     x, y, dtype = x.astype(wide), y.astype(wide), x.dtype
@@ -87,6 +94,7 @@ def gate(x, y, *, scale=1.0):
     """,
     before="#include <algorithm>",
     dtypes="f32",
+    flags=_FLAGS,
     shared="weight",
 )
 def normalize(x, weight, *, floor=0.0):

@@ -51,7 +51,9 @@ from xla_ffi_kit.testing import Case, check_op
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_the_contract_of_operations_holds(op, cases):
-    report = check_op(op, cases)
+    # Derivatives are those of the reference.
+    skip = ("second order", "jacobians", "control flow")
+    report = check_op(op, cases, skip=skip)
     assert "handler" in {
         row.check for row in report.rows if row.status == "passed"
     }
@@ -166,7 +168,7 @@ def test_attributes_that_xla_has_not():
         ("kit::Array<kit::bf16>", "bfloat16"),
         ("kit::Array<bool>", "bool"),
     ):
-        said = error_of(code.format(type_), flags=["-O0"])
+        said = error_of(code.format(type_))
         assert said.startswith("f: attribute a: expected one of ")
         assert said.endswith(f"f32, f64, got {name}")
         assert " f16" not in said
@@ -231,8 +233,9 @@ void f(kit::In<float> x, double a, kit::Out<float> y) {
 
 def error_of(code, **options):
     with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
+        given = {"kernel_axes": 0, "flags": ["-O0"], **options}
 
-        @xla_ffi_kit.inline(code, **{"kernel_axes": 0, **options})
+        @xla_ffi_kit.inline(code, **given)
         def f(x, *, a=1.0):
             return x
 

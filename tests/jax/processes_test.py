@@ -1,9 +1,95 @@
-"""Two processes over jax.distributed on loopback, one mesh."""
+"""Threads and processes that use the kit: forked, spawned, on one mesh."""
 
 import os
 import socket
 import subprocess
 import sys
+import threading
+
+from xla_ffi_kit.library import registration
+
+
+def run_python(code):
+    """Runs `code` in a fresh interpreter that can import the package."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_first_use_from_many_threads():
+    result = run_python(
+        "import threading, numpy as np, xla_ffi_kit\n"
+        "xla_ffi_kit.library.registration._handlers.clear()\n"
+        "start, wrong = threading.Barrier(8), []\n"
+        "def work(i):\n"
+        "    start.wait()\n"
+        "    y = xla_ffi_kit.relu(np.arange(i + 1.0) - 2)\n"
+        "    z = xla_ffi_kit.rms_norm(np.ones(i + 1))\n"
+        "    if y.shape != z.shape: wrong.append(i)\n"
+        "ts = [threading.Thread(target=work, args=(i,)) for i in range(8)]\n"
+        "[t.start() for t in ts]; [t.join() for t in ts]\n"
+        "assert not wrong\n"
+        "assert len(xla_ffi_kit.library.registration._handlers) == 2\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_fork_while_another_thread_registers():
+    taken, release = threading.Event(), threading.Event()
+
+    def hold():
+        with registration._lock:
+            taken.set()
+            release.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    child = os.fork()
+    if child == 0:  # only checks that the lock is free here
+        free = registration._lock.acquire(blocking=False)
+        os._exit(0 if free else 1)
+    release.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_forked_process_that_uses_it_first():
+    result = run_python(
+        "import os, numpy as np, xla_ffi_kit\n"
+        "child = os.fork()\n"
+        "y = xla_ffi_kit.relu(np.array([-1.0, 2.0]))\n"
+        "assert list(y) == [0, 2], y\n"
+        "if child == 0: os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+        # A library that others close stays usable.
+        "handle = xla_ffi_kit.ops.LIBRARIES[0]._library._handle\n"
+        "import _ctypes\n"
+        "for _ in range(3): _ctypes.dlclose(handle)\n"
+        "assert xla_ffi_kit.relu(np.float32(-1)) == 0\n"
+        "assert xla_ffi_kit.relu(np.zeros(7) - 1).max() == 0\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_spawned_process():
+    result = run_python(
+        "import multiprocessing, numpy as np, xla_ffi_kit\n"
+        "if __name__ == '__main__':\n"
+        "    xla_ffi_kit.relu(np.float32(1))\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    with context.Pool(1) as pool:\n"
+        "        y = pool.apply(xla_ffi_kit.relu, (np.float32(-1),))\n"
+        "    assert y == 0\n"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+# --- One mesh over jax.distributed on loopback --------------------------------
 
 CODE = """
 import sys
