@@ -29,6 +29,7 @@ def _speedups(
     most: float,
     title: str,
     of: str = "",
+    least: float = 0.5,
 ) -> Iterator[plt.Axes]:
     """Axes for how many times as fast each is, which become an SVG."""
     figure, axes = plt.subplots(figsize=size, layout="constrained")
@@ -36,7 +37,7 @@ def _speedups(
     axes.set_yticks(range(len(names)), names)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
-    axes.set_xlim(0.5, most)
+    axes.set_xlim(least, most)
     axes.set_xlabel(f"times as fast as JAX's own code{of}")
     axes.set_title(title, fontsize="medium")
     # Text stays text; no date and no random names, so that the same figures
@@ -105,7 +106,9 @@ def of_modes(
     is_one = len(ratios) == 1
     inches = (0.9 + 0.2 * len(names)) if is_one else (1 + 0.25 * len(names))
     of = "".join(ratios) if is_one else ""
-    with _speedups(path, names, (8, inches), most, title, of) as axes:
+    least = min(0.5, *(min(values) / 2 for values in ratios.values()))
+    size = (8, inches)
+    with _speedups(path, names, size, most, title, of, least) as axes:
         for i, (label, values) in enumerate(ratios.items()):
             looks = {"shift": 0, "height": 0.7}
             if not is_one:
