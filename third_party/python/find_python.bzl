@@ -5,7 +5,6 @@ PYTHON_ENV = "XLA_FFI_KIT_PYTHON"
 
 # What it says with --config=hermetic_python: the one rules_python downloads.
 _HERMETIC = "hermetic"
-_HERMETIC_PYTHON = Label("@python_3_11_host//:python")
 
 _MIN_VERSION = (3, 11)  # the oldest Python that the locked JAX supports
 
@@ -23,7 +22,8 @@ def find_python(rctx):
     """
     name = rctx.os.environ.get(PYTHON_ENV) or "python3"
     if name == _HERMETIC:
-        name = str(rctx.path(_HERMETIC_PYTHON))
+        # Only the kit's own tree has it: named here, no consumer looks for it.
+        name = str(rctx.path(Label("@python_3_11_host//:python")))
     found = name if name.startswith("/") else rctx.which(name)
     if not found:
         fail("No `%s` on PATH: install Python >= %d.%d, or set %s to one." %

@@ -2,7 +2,7 @@
 
 load("@rules_python//python:defs.bzl", "py_test")
 
-_RUN = "//tools/pytest_test:run.py"
+_RUN = Label("//tools/pytest_test:run.py")
 
 def _named_in(args):
     """The labels in `$(location ...)`, `$(rootpaths ...)` and the like."""

@@ -324,14 +324,17 @@ def all_of(
     """Returns one or several libraries or paths as a tuple of libraries."""
     if isinstance(libraries, HandlerLibrary | str | os.PathLike):
         libraries = (libraries,)
-    if not isinstance(libraries, Iterable):
+    every = tuple(libraries) if isinstance(libraries, Iterable) else ()
+    kinds = HandlerLibrary | str | os.PathLike
+    wrong = not isinstance(libraries, Iterable)
+    if wrong or not all(isinstance(lib, kinds) for lib in every):
         raise TypeError(
             f"{where}: expected handler libraries or their paths, got "
             f"{libraries!r}"
         )
     return tuple(
         lib if isinstance(lib, HandlerLibrary) else HandlerLibrary(lib)
-        for lib in libraries
+        for lib in every
     )
 
 
