@@ -325,9 +325,10 @@ def all_of(
     if isinstance(libraries, HandlerLibrary | str | os.PathLike):
         libraries = (libraries,)
     every = tuple(libraries) if isinstance(libraries, Iterable) else ()
-    kinds = HandlerLibrary | str | os.PathLike
     wrong = not isinstance(libraries, Iterable)
-    if wrong or not all(isinstance(lib, kinds) for lib in every):
+    if wrong or not all(
+        isinstance(lib, HandlerLibrary | str | os.PathLike) for lib in every
+    ):
         raise TypeError(
             f"{where}: expected handler libraries or their paths, got "
             f"{libraries!r}"
