@@ -15,8 +15,9 @@ def xla_ffi_py_library(
         **kwargs):
     """A `py_library` of operations, with their handler libraries beside them.
 
-    `HandlerLibrary.beside(__file__, ...)` finds them, in runfiles and in every
-    folder to which the files are copied together.
+    `libraries = HandlerLibrary.beside(__file__, "NAME")` of an `FfiOp` is the pair
+    of `NAME_cpu.so` and `NAME_cuda.so`, in runfiles and in every folder to which
+    the files are copied together.
 
     Args:
       name: name of the target.
