@@ -362,3 +362,17 @@ def test_integers_have_no_derivative():
         lambda x: gate(x, x).sum().astype(jnp.float32), allow_int=True
     )(x)
     assert slope.dtype == jax.dtypes.float0
+
+
+def test_cotangents_of_one_number_add_up():
+    """Two elements of a result that are one variable of the kernel."""
+    twice = rows(
+        """
+        const A value = 2 * x[0];
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = value;
+        """,
+        dtypes="f32",
+    )(lambda x: jnp.broadcast_to(2 * x[..., :1], x.shape))
+    weight = jnp.arange(1.0, 4.0)
+    slope = jax.grad(lambda x: (twice(x) * weight).sum())(jnp.ones(3))
+    assert slope.tolist() == [12, 0, 0]

@@ -245,6 +245,8 @@ def test_the_cache_keeps_machine_code(monkeypatch):
     assert files == {
         e.library: e.library.stat().st_mtime_ns for e in cache.entries()
     }
+    other = _scale("factor * x + A(1)", platforms=("cuda",))
+    assert _lower(other, jnp.ones(3)) != first
     entry.library.write_bytes(b"damaged")
     cuda_code._compiled.cache_clear()
     assert _lower(op, jnp.ones(3)) == first
