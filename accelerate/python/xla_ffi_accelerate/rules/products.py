@@ -144,7 +144,7 @@ def _op(lhs_axes: int, rhs_axes: int) -> FfiOp[jax.Array]:
     return FfiOp(
         _TARGET,
         results=result,
-        axes="({}),({})->()".format(*sides),
+        axes="({}),({})->".format(*sides),
         libraries=LIBRARIES,
         attributes={"numbers": None},
         advanced=Advanced(shape_attributes=attributes),
