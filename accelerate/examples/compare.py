@@ -38,6 +38,10 @@ What `explain` says of three of the [examples](../examples) at their short
 sizes, with jax 0.10.2 on a processor with AVX-512, and everything exact on.
 This page is made by `//accelerate/examples:compare_explained`, and a test
 compares it.
+
+"Plain HLO" is XLA's own operations, without a custom call, and an operation
+that is "written out" is replaced by them. A loop is one function, or its body
+is a list of "tasks", which are slower ([loops](loops.md)).
 """
 
 

@@ -14,7 +14,9 @@ import pytest
 from jax.experimental import hijax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from rms_norm import reference, rms_norm_op
+from rms_norm import PATH, reference, rms_norm_op
+
+import xla_ffi_kit
 
 if jax.__version_info__ < (0, 9):
     pytest.skip("the rules had other parameters", allow_module_level=True)
@@ -62,6 +64,29 @@ class Norm(Primitive):
 
 def norm(x):
     return Norm(jax.typeof(x))(x)
+
+
+def fwd(x, *, eps):
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    scales = jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
+    y, scale = call("rms_norm_fwd", (out, scales), x, eps=np.float32(eps))
+    return y, (scale, x)
+
+
+def bwd(saved, ct, *, eps):
+    scale, x = saved
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return (call("rms_norm_bwd", out, scale, x, ct),)
+
+
+ported = xla_ffi_kit.FfiOp(
+    "rms_norm",
+    reference,
+    kernel_axes=1,
+    libraries=[PATH],
+    attributes={"eps": np.float32},
+    vjp=(fwd, bwd),
+)
 
 
 class Scaled(Primitive):
@@ -198,3 +223,18 @@ def test_what_works(name):
         outcome(case, rms_norm_op, case(reference)),
     ]
     assert f"| {name} | {' | '.join(found)} |\n" in TABLE
+
+
+def test_the_ported_class_has_reverse_mode_by_the_backward_handler():
+    want = jax.grad(loss(reference))(X)
+    gradient = jax.jit(jax.grad(loss(ported)))
+    np.testing.assert_allclose(gradient(X), want, 1e-3, 1e-3)
+    text = gradient.lower(X).as_text()
+    assert "@rms_norm_fwd(" in text and "@rms_norm_bwd(" in text
+    # `loss` is a sum over rows.
+    rows = jax.vmap(jax.grad(loss(ported)))(X)
+    np.testing.assert_allclose(rows, want, 1e-3, 1e-3)
+    with pytest.raises(TypeError, match="no forward mode"):
+        jax.jvp(ported, (X,), (X,))
+    with pytest.raises(ValueError, match="`rms_norm_fwd` cannot be diff"):
+        jax.grad(lambda x: jax.grad(loss(ported))(x).sum())(X)
