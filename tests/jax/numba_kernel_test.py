@@ -319,7 +319,7 @@ def test_a_program_runs_its_own_kernel_in_another_process(tmp_path):
         done = subprocess.run(
             [sys.executable, "-c", f"import kernels; kernels.{call}"],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, "."])},
             capture_output=True,
             text=True,
         )

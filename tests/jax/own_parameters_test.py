@@ -104,7 +104,12 @@ def test_a_handler_that_does_not_take_a_parameter():
         return x, x[..., :k]
 
     with pytest.raises(ValueError) as caught:
-        FfiOp("test.signed", takes_more, axes="(n),(m)->(n),(k)", libraries=LIBRARY)
+        FfiOp(
+            "test.signed",
+            takes_more,
+            axes="(n),(m)->(n),(k)",
+            libraries=LIBRARY,
+        )
     assert str(caught.value) == (
         "test.signed: attributes: expected {axis, count, eps, mode, strides}, "
         "as the handler test.signed of test_handlers.so takes them, got {axis, "
