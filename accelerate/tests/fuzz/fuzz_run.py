@@ -20,7 +20,7 @@ from xla_ffi_accelerate import _break_even, _scopes, _self_tests, registry
 from xla_ffi_accelerate._rule import Rule
 from xla_ffi_accelerate._scopes import Change
 from xla_ffi_accelerate._setting import Call
-from xla_ffi_accelerate.rules import lines, sorting
+from xla_ffi_accelerate.rules import linalg, lines, sorting
 
 Compiled = Callable[..., Any]
 # Break-even sizes that `_break_even.forced` does not know: short axes, and
@@ -32,6 +32,8 @@ FORCED = (
     (lines, "_MIN_SEARCHED", 1),
     (lines, "_MIN_SEARCHED_BF16", 1),
     (sorting, "_MIN_SIZE_F32", 1),
+    (linalg, "_MIN_LONG", 1024),
+    (linalg, "_MAX_ROWS_LONG", 8),
 )
 
 
