@@ -306,6 +306,7 @@ def test_a_tape_over_its_bound_is_an_error(monkeypatch):
         "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
         dtypes="f32",
         has_reference=False,
+        lanes=False,
     )
     def folded(x):
         return jax.ShapeDtypeStruct((1,), x.dtype)

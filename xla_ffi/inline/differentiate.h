@@ -43,84 +43,46 @@ Row<const S> Widened(const T* data, int64_t size, std::vector<S>& kept) {
   }
 }
 
-// Runs a derivative for all rows of arrays of T; `make(i)` is that of row i.
-// `kShared` are the arrays that
-// every row has whole; `kSums` the results that are sums over the rows. These
-// are added in an order that no number of threads changes: in blocks of rows,
-// and then the blocks.
-template <uint64_t kShared, uint64_t kSums, typename T, typename Make>
+// Runs a derivative for all rows of arrays of T, in units of Unit, each of some
+// rows. `kSums` are the results that are sums over the rows. These are added in
+// an order that no number of threads changes: in blocks of units, and then the
+// blocks.
+template <uint64_t kSums, typename Unit, typename T, int kOuts>
 struct RowsOfDerivative {
-  using F = std::decay_t<decltype(std::declval<Make>()(int64_t()))>;
   using S = Accumulate<T>;
   static constexpr int64_t kMostBlocks = 64;
 
-  const Make& make;
-  const int64_t rows;
-  const Row<const T> (&in)[F::kIns];  // the whole arrays
-  const Row<T> (&out)[F::kOuts];
-  std::vector<S> sums = {};  // of each block
+  const int64_t units;
+  const Row<T> (&out)[kOuts];  // the whole arrays
+  std::vector<S> sums = {};    // of each block
   int64_t sum_size = 0, blocks = 0;
 
-  void Run(const Threads& threads) {
-    int64_t bytes = 0;
-    for (int i = 0; i < F::kIns; ++i) bytes += in[i].size() * sizeof(T);
-    for (int k = 0; k < F::kOuts; ++k) {
+  // `bytes` is what a unit reads.
+  void Run(const Threads& threads, int64_t bytes, const Unit& unit) {
+    for (int k = 0; k < kOuts; ++k) {
       if (Has(kSums, k)) sum_size += out[k].size();
     }
-    blocks = kSums != 0 && rows > kMostBlocks ? kMostBlocks : rows;
-    sums.assign(blocks * (kSums != 0 ? sum_size : 0), S());
+    blocks = kSums != 0 && units > kMostBlocks ? kMostBlocks : units;
+    sums.assign(blocks * sum_size, S());
     // What a row costs is some times what it reads.
-    const int64_t each = 8 * bytes / (blocks > 0 ? blocks : 1);
+    const int64_t each = blocks > 0 ? 8 * bytes * units / blocks : 0;
     threads.For(blocks, each, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin * rows / blocks; i < end * rows / blocks; ++i) {
-        RunRow(i);
+      typename Unit::Kept kept(unit);
+      for (int64_t b = begin; b < end; ++b) {
+        const int64_t last = (b + 1) * units / blocks;
+        for (int64_t i = b * units / blocks; i < last; ++i) {
+          unit.Run(i, kept, sums.data() + b * sum_size);
+        }
       }
-      Tape<S>::OfThread().Trim();
+      Unit::TapeOfThread().Trim();
     });
     AddBlocks();
   }
 
  private:
-  // Of row i, the block's sums from `offset` on.
-  S* SumsOf(int64_t i) { return sums.data() + BlockOf(i) * sum_size; }
-  int64_t BlockOf(int64_t i) const {
-    int64_t block = i * blocks / rows;  // within one of it
-    while ((block + 1) * rows / blocks <= i) ++block;
-    while (block * rows / blocks > i) --block;
-    return block;
-  }
-
-  void RunRow(int64_t i) {
-    static thread_local std::vector<S> wide[F::kIns + F::kOuts];
-    Row<const S> x[F::kIns];
-    Row<S> y[F::kOuts];
-    for (int k = 0; k < F::kIns; ++k) {
-      const int64_t size = Has(kShared, k) ? in[k].size() : in[k].size() / rows;
-      const int64_t at = Has(kShared, k) ? 0 : i * size;
-      x[k] = Widened<S>(in[k].data() + at, size, wide[k]);
-    }
-    for (int k = 0; k < F::kOuts; ++k) {
-      const int64_t size = Has(kSums, k) ? out[k].size() : out[k].size() / rows;
-      auto& kept = wide[F::kIns + k];
-      kept.resize(size);
-      y[k] = Row<S>(kept.data(), size);
-    }
-    make(i)(static_cast<const Row<const S>*>(x), static_cast<const Row<S>*>(y));
-    S* sum = SumsOf(i);
-    for (int k = 0; k < F::kOuts; ++k) {
-      for (int64_t j = 0; j < y[k].size(); ++j) {
-        if (Has(kSums, k)) {
-          *sum++ += y[k][j];
-        } else {
-          out[k].data()[i * y[k].size() + j] = T(y[k][j]);
-        }
-      }
-    }
-  }
-
   void AddBlocks() {
     int64_t at = 0;
-    for (int k = 0; k < F::kOuts; ++k) {
+    for (int k = 0; k < kOuts; ++k) {
       if (!Has(kSums, k)) continue;
       for (int64_t j = 0; j < out[k].size(); ++j, ++at) {
         S total = S();
@@ -131,11 +93,77 @@ struct RowsOfDerivative {
   }
 };
 
+// The arrays of a call. `kShared` are those that every row has whole.
+template <uint64_t kShared, uint64_t kSums, typename T, int kIns, int kOuts>
+struct ArraysOfDerivative {
+  const int64_t rows;
+  const Row<const T> (&in)[kIns];
+  const Row<T> (&out)[kOuts];
+
+  int64_t SizeOfIn(int k) const {
+    return Has(kShared, k) ? in[k].size() : in[k].size() / rows;
+  }
+  int64_t SizeOfOut(int k) const {
+    return Has(kSums, k) ? out[k].size() : out[k].size() / rows;
+  }
+  int64_t BytesOfRow() const {
+    int64_t bytes = 0;
+    for (int k = 0; k < kIns; ++k) bytes += SizeOfIn(k) * sizeof(T);
+    return bytes;
+  }
+};
+
+// One row of them; `make(i)` is the derivative for row i.
+template <uint64_t kShared, uint64_t kSums, typename T, typename Make, int kIns,
+          int kOuts>
+struct OneRow {
+  using S = Accumulate<T>;
+  const Make& make;
+  const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts>& arrays;
+
+  struct Kept {
+    explicit Kept(const OneRow&) {}
+    std::vector<S> wide[kIns + kOuts];
+  };
+  static auto& TapeOfThread() { return Tape<S>::OfThread(); }
+
+  void Run(int64_t i, Kept& kept, S* sum) const {
+    Row<const S> x[kIns];
+    Row<S> y[kOuts];
+    for (int k = 0; k < kIns; ++k) {
+      const int64_t size = arrays.SizeOfIn(k);
+      const T* const data = arrays.in[k].data();
+      x[k] = Widened<S>(Has(kShared, k) ? data : data + i * size, size,
+                        kept.wide[k]);
+    }
+    for (int k = 0; k < kOuts; ++k) {
+      auto& wide = kept.wide[kIns + k];
+      wide.resize(arrays.SizeOfOut(k));
+      y[k] = Row<S>(wide.data(), wide.size());
+    }
+    make(i)(static_cast<const Row<const S>*>(x), static_cast<const Row<S>*>(y));
+    for (int k = 0; k < kOuts; ++k) {
+      T* const to = arrays.out[k].data() + i * y[k].size();
+      for (int64_t j = 0; j < y[k].size(); ++j) {
+        if (Has(kSums, k)) {
+          *sum++ += y[k][j];
+        } else {
+          to[j] = T(y[k][j]);
+        }
+      }
+    }
+  }
+};
+
 template <uint64_t kShared, uint64_t kSums, typename T, typename Make, int kIns,
           int kOuts>
 void DeriveRows(const Make& make, const Threads& threads, int64_t rows,
                 const Row<const T> (&in)[kIns], const Row<T> (&out)[kOuts]) {
-  RowsOfDerivative<kShared, kSums, T, Make>{make, rows, in, out}.Run(threads);
+  using Unit = OneRow<kShared, kSums, T, Make, kIns, kOuts>;
+  const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts> arrays{rows, in,
+                                                                  out};
+  RowsOfDerivative<kSums, Unit, T, kOuts>{rows, out}.Run(
+      threads, rows > 0 ? arrays.BytesOfRow() : 0, Unit{make, arrays});
 }
 
 }  // namespace kit

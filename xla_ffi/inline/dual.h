@@ -17,7 +17,7 @@ struct Dual {
   Dual() = default;
   // NOLINTBEGIN(google-explicit-constructor): constants convert implicitly
   template <typename N, IfConstant<N> = 0>
-  Dual(N constant) : v(S(Plain<S>(constant))) {}
+  Dual(N constant) : v(ConstantOf<S>(constant)) {}
   template <typename N,
             std::enable_if_t<std::is_same_v<N, S> && kIsNumber<N>, int> = 0>
   Dual(const N& scalar) : v(scalar) {}

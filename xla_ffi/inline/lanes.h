@@ -282,7 +282,8 @@ inline constexpr bool kIsLanes =
     !std::is_void_v<decltype(FloatOf(static_cast<X*>(nullptr)))>;
 
 // `a` for the rows in which the condition holds, else `b`.
-template <typename F, typename X, typename Y>
+template <typename F, typename X, typename Y,
+          typename EnableIf<!kIsNumber<X> && !kIsNumber<Y>>::type = 0>
 KIT_INLINE Lanes<F> where(const Mask<F>& condition, const X& a, const Y& b) {
   static_assert(kIsLanes<X> || kIsLanes<Y> || !std::is_integral_v<X> ||
                     !std::is_integral_v<Y>,

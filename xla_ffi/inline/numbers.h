@@ -60,7 +60,7 @@ template <typename X>
 using Plain = typename PlainType<X>::type;
 
 template <typename X, IfNumber<X> = 0>
-Plain<X> value(const X& x) {
+auto value(const X& x) {
   if constexpr (kIsNumber<typename X::KitScalar>) {
     return value(x.v);
   } else {
@@ -68,12 +68,21 @@ Plain<X> value(const X& x) {
   }
 }
 
+// A constant, which may be one of each lane.
+template <typename S, typename X>
+S ConstantOf(const X& x) {
+  if constexpr (std::is_constructible_v<Plain<S>, const X&>) {
+    return S(static_cast<Plain<S>>(x));
+  } else {
+    return S(x);
+  }
+}
 template <typename S, typename X>
 S ScalarIn(const X& x) {
   if constexpr (kIsNumber<X>) {
     return x.v;
   } else {
-    return S(Plain<S>(x));
+    return ConstantOf<S>(x);
   }
 }
 
@@ -112,7 +121,7 @@ KIT_NUMBERS(operator/, x / y, S(1) / y, -v / y)
 
 #define KIT_COMPARISON(name)                             \
   template <typename X, typename Y, IfNumbers<X, Y> = 0> \
-  bool operator name(const X& x, const Y& y) {           \
+  auto operator name(const X& x, const Y& y) {           \
     return value(x) name value(y);                       \
   }
 KIT_COMPARISON(<)
@@ -148,7 +157,7 @@ auto operator-(const X& x) {
 // The slope of |x| is 1 at 0, as in JAX.
 template <typename S>
 S SignOf(const S& x) {
-  return S(value(x) >= 0 ? 1 : -1);
+  return S(where(value(x) >= 0, Plain<S>(1), Plain<S>(-1)));
 }
 template <typename S>
 S RootOf(const S& x) {
@@ -212,10 +221,10 @@ S PowerOf(const S& x, const S& y) {
 template <typename S>
 S LogOrZero(const S& x) {
   using std::log;
-  return value(x) == 0 ? S(0) : S(log(x));
+  return where(value(x) == 0, S(0), S(log(x)));
 }
 KIT_NUMBERS(pow, PowerOf<S>(x, y),
-            value(y) == 0 ? S(0) : S(y * PowerOf<S>(x, y - S(1))),
+            S(where(value(y) == 0, S(0), S(y * PowerOf<S>(x, y - S(1))))),
             v* LogOrZero<S>(x))
 KIT_NUMBERS(atan2, ([&]() -> S {
               using std::atan2;
@@ -231,12 +240,20 @@ KIT_NUMBERS(fmod, ([&]() -> S {
               using std::fmod;
               return fmod(x, y);
             }()),
-            S(1), S(-std::trunc(value(x) / value(y))))
+            S(1), ([&]() -> S {
+              using std::trunc;
+              return S(-trunc(value(x) / value(y)));
+            }()))
 KIT_NUMBERS(copysign, ([&]() -> S {
               using std::copysign;
               return copysign(x, y);
             }()),
-            S(std::signbit(value(x)) == std::signbit(value(y)) ? 1 : -1), S(0))
+            ([&]() -> S {
+              using std::signbit;
+              return S(where(signbit(value(x)) == signbit(value(y)),
+                             Plain<S>(1), Plain<S>(-1)));
+            }()),
+            S(0))
 #undef KIT_NUMBERS
 
 template <typename X, IfNumber<X> = 0>
@@ -253,7 +270,8 @@ auto fma(const X& x, const Y& y, const Z& z) {
 #define KIT_STEP(name)                   \
   template <typename X, IfNumber<X> = 0> \
   auto name(const X& x) {                \
-    return std::name(value(x));          \
+    using std::name;                     \
+    return name(value(x));               \
   }
 KIT_STEP(ceil)
 KIT_STEP(floor)
@@ -298,25 +316,28 @@ template <typename H, typename X, typename Y>
 H HalfOfEach(const X& x, const Y& y) {
   return 0.5f * x + 0.5f * y;
 }
+template <typename X, typename Y>
+Holder<X, Y> Chosen(bool are_equal, bool is_first, const X& x, const Y& y) {
+  if (are_equal) return HalfOfEach<Holder<X, Y>>(x, y);
+  return where(is_first, x, y);
+}
 template <typename X, typename Y, IfNumbers<X, Y> = 0>
 Holder<X, Y> fmax(const X& x, const Y& y) {
-  if (value(x) == value(y)) return HalfOfEach<Holder<X, Y>>(x, y);
-  return where(value(x) > value(y) || std::isnan(float(value(y))), x, y);
+  const auto a = value(x), b = value(y);
+  return Chosen(a == b, a > b || b != b, x, y);
 }
 template <typename X, typename Y, IfNumbers<X, Y> = 0>
 Holder<X, Y> fmin(const X& x, const Y& y) {
-  if (value(x) == value(y)) return HalfOfEach<Holder<X, Y>>(x, y);
-  return where(value(x) < value(y) || std::isnan(float(value(y))), x, y);
+  const auto a = value(x), b = value(y);
+  return Chosen(a == b, a < b || b != b, x, y);
 }
 template <typename X, typename Y>
 Holder<X, Y> MaxOf(const X& x, const Y& y) {
-  if (value(x) == value(y)) return HalfOfEach<Holder<X, Y>>(x, y);
-  return where(value(x) < value(y), y, x);
+  return Chosen(value(x) == value(y), !(value(x) < value(y)), x, y);
 }
 template <typename X, typename Y>
 Holder<X, Y> MinOf(const X& x, const Y& y) {
-  if (value(x) == value(y)) return HalfOfEach<Holder<X, Y>>(x, y);
-  return where(value(y) < value(x), y, x);
+  return Chosen(value(x) == value(y), !(value(y) < value(x)), x, y);
 }
 template <typename X, typename Y, IfNumbers<X, Y> = 0,
           std::enable_if_t<!std::is_same_v<X, Y>, int> = 0>

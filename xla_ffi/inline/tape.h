@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <type_traits>
@@ -22,7 +23,8 @@
 
 namespace kit {
 
-// Most bytes of the tape of a thread, which has one row at a time.
+// Most bytes of the tape of a thread, which has one row at a time, or those of
+// a group in lanes.
 inline constexpr size_t kTapeBytes = size_t{1} << 30;
 inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
 // Bytes of a tape that a thread keeps for its next call.
@@ -30,12 +32,17 @@ inline constexpr size_t kKeptBytes = size_t{1} << 26;
 
 class TapeError : public std::exception {
  public:
-  TapeError(const char* why, size_t bytes) {
+  TapeError(int rows, const char* why, size_t bytes) {
+    char of[32] = "one row", remedy[16] = "";
+    if (rows > 1) {
+      snprintf(of, sizeof(of), "%d rows in lanes", rows);
+      snprintf(remedy, sizeof(remedy), "lanes=False, ");
+    }
     snprintf(text_, sizeof(text_),
-             "derivatives=\"kernel\": the tape of one row %s %zu bytes; take "
-             "shorter rows, or the reference's derivative, or set %s (%zu by "
-             "default)",
-             why, bytes, kTapeVariable, kTapeBytes);
+             "derivatives=\"kernel\": the tape of %s %s %zu bytes; take "
+             "shorter rows, %sor the reference's derivative, or set %s (%zu "
+             "by default)",
+             of, why, bytes, remedy, kTapeVariable, kTapeBytes);
   }
   const char* what() const noexcept override { return text_; }
 
@@ -46,15 +53,20 @@ class TapeError : public std::exception {
 template <typename S>
 struct Var;
 
+// The rows that a scalar has numbers of.
+template <typename S>
+inline constexpr int kRowsOf = 1;
+
+// Adds what a statement's slope is towards a number, times the one from there.
+template <typename S>
+void AddProduct(const S& slope, const S& from, S* sum) {
+  *sum += slope * from;
+}
+
 // The statements that a thread has recorded. Number 0 is every constant.
 template <typename S>
 class Tape {
  public:
-  struct Part {
-    S slope;
-    uint32_t id;
-  };
-
   // The tape of this thread, which is the current one until the next call.
   static Tape& OfThread() {
     static thread_local Tape tape;
@@ -75,8 +87,7 @@ class Tape {
 
   // Forgets all statements; the first `inputs` numbers are inputs.
   void Begin(size_t inputs) {
-    part_ = parts_;
-    next_ = 0;
+    part_ = next_ = 0;
     while (inputs + 1 > capacity_) GrowEnds();
     inputs_ = next_ = static_cast<uint32_t>(inputs + 1);
     ends_[inputs_ - 1] = 0;
@@ -85,17 +96,16 @@ class Tape {
   // Records a number with some parts; returns its id, 0 if it has none.
   template <int kCount>
   uint32_t Record(const S* slopes, const uint32_t* ids) {
-    if (__builtin_expect(last_ - part_ < kCount, 0)) GrowParts(kCount);
+    if (__builtin_expect(size_ - part_ < kCount, 0)) GrowParts(kCount);
     if (__builtin_expect(next_ >= capacity_, 0)) GrowEnds();
-    Part* part = part_;
+    uint32_t part = part_;
     for (int i = 0; i < kCount; ++i) {
-      part->slope = slopes[i];
-      part->id = ids[i];
+      slopes_[part] = slopes[i];
+      ids_[part] = ids[i];
       part += ids[i] != 0;
     }
     if (part == part_) return 0;
-    part_ = part;
-    ends_[next_] = static_cast<uint32_t>(part - parts_);
+    ends_[next_] = part_ = part;
     return next_++;
   }
 
@@ -107,72 +117,78 @@ class Tape {
     S* const adjoints = adjoints_.data();
     for (uint32_t i = next_ - 1; i >= inputs_; --i) {
       const S slope = adjoints[i];
-      if constexpr (!kIsNumber<S>) {
+      if constexpr (std::is_arithmetic_v<S>) {
         if (slope == 0) continue;
       }
       for (uint32_t k = ends_[i - 1]; k < ends_[i]; ++k) {
-        adjoints[parts_[k].id] += parts_[k].slope * slope;
+        AddProduct(slopes_[k], slope, &adjoints[ids_[k]]);
       }
     }
   }
 
   // Gives a large tape back.
   void Trim() {
-    if (Bytes(last_ - parts_, capacity_) > kKeptBytes) Free();
+    if (Bytes(size_, capacity_) > kKeptBytes) Free();
   }
 
   std::vector<Var<S>> cells;  // the arrays of a row
 
  private:
+  static constexpr size_t kPart = sizeof(S) + sizeof(uint32_t);
+  static constexpr size_t kStatement = sizeof(uint32_t) + sizeof(S);
+
   static size_t Bytes(size_t parts, size_t statements) {
-    return parts * sizeof(Part) + statements * (sizeof(uint32_t) + sizeof(S));
+    return parts * kPart + statements * kStatement;
   }
 
-  __attribute__((cold, noinline)) void GrowParts(int count) {
-    const size_t used = part_ - parts_;
-    const size_t size = Larger(used, count, sizeof(Part), capacity_, true);
-    parts_ = Resize(parts_, size);
-    part_ = parts_ + used;
-    last_ = parts_ + size;
+  __attribute__((cold, noinline)) void GrowParts(uint32_t count) {
+    const uint32_t size =
+        Larger(part_, count, kPart, Bytes(0, capacity_));
+    slopes_ = Resize(slopes_, part_, size);
+    ids_ = Resize(ids_, part_, size);
+    size_ = size;
   }
   __attribute__((cold, noinline)) void GrowEnds() {
-    const size_t size =
-        Larger(next_ > capacity_ ? next_ : capacity_, 1,
-               sizeof(uint32_t) + sizeof(S), last_ - parts_, false);
-    ends_ = Resize(ends_, size);
-    capacity_ = static_cast<uint32_t>(size);
+    const uint32_t used = next_ > capacity_ ? next_ : capacity_;
+    const uint32_t size = Larger(used, 1, kStatement, Bytes(size_, 0));
+    ends_ = Resize(ends_, capacity_, size);
+    capacity_ = size;
   }
-  // Twice as many, or as many as fit.
-  size_t Larger(size_t used, size_t more, size_t bytes, size_t others,
-                bool are_parts) const {
-    const size_t beside = are_parts ? Bytes(0, others) : Bytes(others, 0);
-    size_t most = most_ > beside ? (most_ - beside) / bytes : 0;
+  // Twice as many, or as many as fit beside other bytes.
+  uint32_t Larger(size_t used, size_t more, size_t each, size_t beside) const {
+    size_t most = most_ > beside ? (most_ - beside) / each : 0;
     if (most > UINT32_MAX - 1) most = UINT32_MAX - 1;
-    if (used + more > most) throw TapeError("needs more than", most_);
+    if (used + more > most) throw TapeError(kRowsOf<S>, "needs more than", most_);
     const size_t wanted = used < 2048 ? 4096 : 2 * used;
-    return wanted < most ? wanted : most;
+    return static_cast<uint32_t>(wanted < most ? wanted : most);
   }
   template <typename E>
-  static E* Resize(E* old, size_t size) {
-    auto* const made = static_cast<E*>(
-        std::realloc(static_cast<void*>(old), size * sizeof(E)));
-    if (made == nullptr) throw TapeError("gets no", size * sizeof(E));
+  static E* Resize(E* old, size_t used, size_t size) {
+    constexpr size_t kAlign = alignof(E) > 64 ? alignof(E) : 64;
+    const size_t bytes = (size * sizeof(E) + kAlign - 1) / kAlign * kAlign;
+    auto* const made = static_cast<E*>(std::aligned_alloc(kAlign, bytes));
+    if (made == nullptr) throw TapeError(kRowsOf<S>, "gets no", bytes);
+    if (used != 0) std::memcpy(static_cast<void*>(made), old, used * sizeof(E));
+    std::free(static_cast<void*>(old));
     return made;
   }
   void Free() {
-    std::free(static_cast<void*>(parts_));
+    std::free(static_cast<void*>(slopes_));
+    std::free(ids_);
     std::free(ends_);
-    parts_ = part_ = last_ = nullptr;
-    ends_ = nullptr;
-    capacity_ = next_ = 0;
+    slopes_ = nullptr;
+    ids_ = ends_ = nullptr;
+    size_ = part_ = capacity_ = next_ = 0;
     std::vector<S>().swap(adjoints_);
     std::vector<Var<S>>().swap(cells);
   }
 
   size_t most_ = kTapeBytes;
-  Part *parts_ = nullptr, *part_ = nullptr, *last_ = nullptr;
+  // Of each part, in two arrays: the slope may be aligned to many bytes.
+  S* slopes_ = nullptr;
+  uint32_t* ids_ = nullptr;
   uint32_t* ends_ = nullptr;  // of each statement, the end of its parts
-  uint32_t capacity_ = 0, next_ = 0, inputs_ = 0;
+  uint32_t size_ = 0, part_ = 0, capacity_ = 0, next_ = 0, inputs_ = 0;
   std::vector<S> adjoints_;
 };
 template <typename S>
@@ -186,7 +202,7 @@ struct Expression {
   Expression() = default;
   // NOLINTBEGIN(google-explicit-constructor): branches of `?:` convert
   template <typename N, IfConstant<N> = 0>
-  Expression(N constant) : v(S(Plain<S>(constant))) {}
+  Expression(N constant) : v(ConstantOf<S>(constant)) {}
   template <int kFewer, std::enable_if_t<(kFewer < kCount), int> = 0>
   Expression(const Expression<S, kFewer>& x) : v(x.v) {
     for (int i = 0; i < kFewer; ++i) slopes[i] = x.slopes[i], ids[i] = x.ids[i];
@@ -207,7 +223,7 @@ struct Var {
   Var() = default;
   // NOLINTBEGIN(google-explicit-constructor): constants convert implicitly
   template <typename N, IfConstant<N> = 0>
-  Var(N constant) : v(S(Plain<S>(constant))) {}
+  Var(N constant) : v(ConstantOf<S>(constant)) {}
   template <typename N,
             std::enable_if_t<std::is_same_v<N, S> && kIsNumber<N>, int> = 0>
   Var(const N& scalar) : v(scalar) {}

@@ -309,7 +309,7 @@ def rows(
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
-            find = derivative_loops.of_rows(code, dtypes)
+            find = derivative_loops.of_rows(code, dtypes, lanes)
         return operation.make(
             source,
             reference,

@@ -74,7 +74,7 @@ def differentiable(
         return None
     body, function = found
     on_cuda = shapes = None
-    if isinstance(body, LoopBody) and not body.is_rows and cuda_kernel:
+    if isinstance(body, LoopBody) and body.rows is None and cuda_kernel:
         on_cuda = functools.partial(derivative_cuda.kernel, body, cuda_kernel)
     if isinstance(body, InlineBody) and body.hidden:
         shapes = functools.partial(

@@ -91,6 +91,13 @@ class Kernel(DeviceKernel):
         self.library, self.target = own, own.target
         return True
 
+    def how(self) -> str:
+        """The operation's name, and how it runs the rows of a call."""
+        way = "not compiled yet"
+        if isinstance(self.library, RenamedLibrary):
+            way = self.library.rows()
+        return f"{self._function.name} ({way})"
+
     def explain(self) -> str:
         """How it runs, in a few words."""
         when = "when a program is lowered"

@@ -10,6 +10,7 @@ from xla_ffi_kit.strings import (
     derivative_function,
     derivatives,
     element_types,
+    lane_loops,
 )
 from xla_ffi_kit.strings.derivative_function import (
     OF,
@@ -20,7 +21,7 @@ from xla_ffi_kit.strings.derivative_function import (
 )
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.loops import Elements, Loop, Rows
-from xla_ffi_kit.strings.source import Place, Source
+from xla_ffi_kit.strings.source import ROW_BY_ROW, Place, Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,8 @@ class LoopBody:
       text: the struct's members.
       attributes: name -> C++ type.
       floats: the names of the dtypes of floats for which it is compiled.
-      is_rows: whether it is called for rows, and not for elements.
+      rows: the code for a row; None if it is called for elements.
+      lanes: whether rows may be computed in lanes.
     """
 
     name: str
@@ -43,7 +45,8 @@ class LoopBody:
     text: str
     attributes: Mapping[str, str]
     floats: Sequence[str]
-    is_rows: bool
+    rows: Rows | None
+    lanes: bool
 
     def own(
         self,
@@ -59,7 +62,7 @@ class LoopBody:
             self.name,
             STRUCT,
             f"{STRUCT}{{{members}}}",
-            "Row" if self.is_rows else "Element",
+            "Element" if self.rows is None else "Row",
             operands,
             axes,
             shared,
@@ -90,6 +93,13 @@ class LoopBody:
 
     def source(self, function: Function) -> Source:
         """The file to compile for a derivative."""
+        one_by_one = self._source(function, "differentiate.h")
+        if self.rows is None or not self.lanes:
+            return one_by_one
+        lanes = self._source(function, "derived_lanes.h")
+        return lane_loops.with_lanes(self.rows, lanes, one_by_one)
+
+    def _source(self, function: Function, header: str) -> Source:
         parameters = derivative_function.parameters(
             ["T"] * len(function.operands),
             self.attributes,
@@ -98,13 +108,13 @@ class LoopBody:
         # The functions of std:: come first: a template of the author's finds
         # those that stand before it.
         code = (
-            '#include "xla_ffi/inline/differentiate.h"\n'
+            f'#include "xla_ffi/inline/{header}"\n'
             f"{self.struct(self.attributes)}"
             "template <typename T>\n"
             f"void {OWN}derivative({', '.join(parameters)}, "
             f"kit::Threads {OWN}threads) {{\n"
             f"const {function.cpp} {OWN}function = {function.make};\n"
-            f"{_rows(function) if self.is_rows else _elements(function)}}}\n"
+            f"{self._loop(function, header)}}}\n"
         )
         return Source(
             name=function.name,
@@ -115,7 +125,13 @@ class LoopBody:
             attributes=tuple(self.attributes),
             place=self._here,
             including='pass before="{}"',
+            how="one call for all rows" if self.rows is None else ROW_BY_ROW,
         )
+
+    def _loop(self, function: Function, header: str) -> str:
+        if self.rows is None:
+            return _elements(function)
+        return _rows(function, in_lanes=header == "derived_lanes.h")
 
 
 def of_elements(code: Elements, dtypes: DTypes) -> Find:
@@ -134,7 +150,7 @@ def of_elements(code: Elements, dtypes: DTypes) -> Find:
     return lambda *_: (body, function)
 
 
-def of_rows(code: Rows, dtypes: DTypes) -> Find:
+def of_rows(code: Rows, dtypes: DTypes, lanes: bool) -> Find:
     """The code of `rows`, to be differentiated."""
     loop = code.loop
     lines = [
@@ -153,7 +169,7 @@ def of_rows(code: Rows, dtypes: DTypes) -> Find:
         *code.code(loop.here()),
         "}",
     ]
-    body = _body(code, lines, dtypes)
+    body = _body(code, lines, dtypes, lanes)
     function = body.own(
         loop.operands, code.kernel_axes, code.shared, len(loop.results)
     )
@@ -166,7 +182,10 @@ def _begin(loop: Loop) -> list[str]:
 
 
 def _body(
-    code: Elements | Rows, lines: Sequence[str], dtypes: DTypes
+    code: Elements | Rows,
+    lines: Sequence[str],
+    dtypes: DTypes,
+    lanes: bool = False,
 ) -> LoopBody:
     loop = code.loop
     counts = (
@@ -183,7 +202,8 @@ def _body(
         text="\n".join([counts, *lines]) + "\n",
         attributes=loop.attributes,
         floats=list(filter(derivatives.is_float, names)),
-        is_rows=isinstance(code, Rows),
+        rows=code if isinstance(code, Rows) else None,
+        lanes=lanes,
     )
 
 
@@ -196,7 +216,7 @@ def _elements(function: Function) -> str:
     )
 
 
-def _rows(function: Function) -> str:
+def _rows(function: Function, in_lanes: bool) -> str:
     count = len(function.operands)
     first = function.first_with_rows()
     assert first is not None
@@ -205,10 +225,13 @@ def _rows(function: Function) -> str:
         f"kit::SharedRow({OWN}out{i})" for i in range(function.outs)
     )
     sums = sum(1 << k for k in function.sums)
+    make = f"[&](int64_t) -> const auto& {{ return {OWN}function; }}"
+    run = "DeriveRows"
+    if in_lanes:
+        make, run = f"{OWN}function", "DeriveRowsInLanes"
     return (
         f"const int64_t {OWN}rows = {OWN}in{first}.Product("
         f"{OWN}in{first}.rank() - {len(function.letters[first])});\n"
-        f"kit::DeriveRows<{function.bits(function.shared)}u, {sums}u, T>("
-        f"[&](int64_t) -> const auto& {{ return {OWN}function; }}, "
+        f"kit::{run}<{function.bits(function.shared)}u, {sums}u, T>({make}, "
         f"{OWN}threads, {OWN}rows, {{{ins}}}, {{{outs}}});\n"
     )

@@ -44,6 +44,7 @@ class Differentiable:
         self._reference = reference
         self._results = results
         self._made: dict[object, FfiOp[Result]] = {}
+        self._kernels: list[Kernel] = []
 
     def jvp(
         self, active: Sequence[int], result_axes: Sequence[int]
@@ -65,13 +66,13 @@ class Differentiable:
         """Where the derivatives come from, and those made so far."""
         way = "all slopes of an element in one pass"
         if self._function.form == "Row":
-            way = "forward mode, and reverse mode by a tape of each row"
+            way = "forward mode, and reverse mode by a tape"
         on = "cpu" if self._string.on_cuda is None else "cpu and cuda"
         others = "the reference's" if self._reference is not None else "none"
-        made = ", ".join(op.name for op in self._made.values()) or "none"
+        made = ", ".join(kernel.how() for kernel in self._kernels)
         return (
             f"the string's own on {on}, {way}; elsewhere {others}; made so "
-            f"far: {made}"
+            f"far: {made or 'none'}"
         )
 
     def _remembered(
@@ -203,7 +204,7 @@ class Differentiable:
                 "axes": function.axes(),
                 "attributes": string.attributes,
                 "shared": [function.operands[i] for i in function.shared],
-                "handlers": _handlers(string, function, named),
+                "handlers": self._handlers(function, named),
                 "linear": linear,
                 "transpose": transpose,
                 "advanced": advanced,
@@ -260,20 +261,29 @@ class Differentiable:
             {
                 "axes": function.axes(),
                 "attributes": string.attributes,
-                "handlers": {"cpu": Kernel(string, function, named)},
+                "handlers": {"cpu": self._kernel(function, named)},
                 "advanced": Advanced(part_of=string.body.name),
             },
         )
         return ffi_op.of_spec(spec)
 
+    def _handlers(
+        self, function: Function, named: Callable[..., Value]
+    ) -> dict[str, DeviceKernel]:
+        string = self._string
+        handlers: dict[str, DeviceKernel] = {
+            "cpu": self._kernel(function, named)
+        }
+        if string.on_cuda is not None:
+            handlers["cuda"] = string.on_cuda(function)
+        return handlers
 
-def _handlers(
-    string: String, function: Function, named: Callable[..., Value]
-) -> dict[str, DeviceKernel]:
-    handlers: dict[str, DeviceKernel] = {"cpu": Kernel(string, function, named)}
-    if string.on_cuda is not None:
-        handlers["cuda"] = string.on_cuda(function)
-    return handlers
+    def _kernel(
+        self, function: Function, named: Callable[..., Value]
+    ) -> Kernel:
+        made = Kernel(self._string, function, named)
+        self._kernels.append(made)
+        return made
 
 
 def _filled(

@@ -21,6 +21,18 @@ def source(code: Rows, one_by_one: Source) -> Source:
     """
     if not any(type_ in _FLOATS for type_ in one_by_one.instances):
         return one_by_one
+    # The functions of std:: come first: a template of the author's finds those
+    # that stand before it.
+    lanes = dataclasses.replace(
+        one_by_one,
+        code=f'#include "xla_ffi/inline/lane_rows.h"\n{_loop(code)}',
+        place=Place(f"<loop of {code.loop.name}>", 1),
+    )
+    return with_lanes(code, lanes, one_by_one)
+
+
+def with_lanes(code: Rows, lanes: Source, one_by_one: Source) -> Source:
+    """The source in lanes, with the other behind it; both say what they are."""
 
     def instead(error: str) -> Source:
         why = cpp.literal(_why(error, code.body, code.place))
@@ -32,12 +44,8 @@ def source(code: Rows, one_by_one: Source) -> Source:
         for type_ in one_by_one.instances
     )
     return dataclasses.replace(
-        one_by_one,
-        # The functions of std:: come first: a template of the author's finds
-        # those that stand before it.
-        code=f'#include "xla_ffi/inline/lane_rows.h"\n{_loop(code)}'
-        + _export(f"const int {LANES}[]", f"{{{counts}, 0}}"),
-        place=Place(f"<loop of {code.loop.name}>", 1),
+        lanes,
+        code=lanes.code + _export(f"const int {LANES}[]", f"{{{counts}, 0}}"),
         instead=instead,
     )
 

@@ -63,9 +63,9 @@ class RenamedLibrary(HandlerLibrary):
 
     def explain(self, target: str) -> str:
         """How a handler runs, in a few words."""
-        return f"the string, compiled as {target}: {self._rows()}"
+        return f"the string, compiled as {target}: {self.rows()}"
 
-    def _rows(self) -> str:
+    def rows(self) -> str:
         """How it runs rows, which may depend on the compiler."""
         why = _exported(self._library, WHY, ctypes.c_char)
         if why is not None:

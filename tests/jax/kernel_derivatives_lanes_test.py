@@ -1,0 +1,207 @@
+"""Strings that differentiate themselves, several rows in SIMD lanes."""
+
+import os
+import tempfile
+
+os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
+    dir=os.environ.get("TEST_TMPDIR")
+)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import xla_ffi_kit
+
+jax.config.update("jax_enable_x64", True)
+
+_OPTIONS = {
+    "derivatives": "kernel",
+    "has_reference": False,
+    "flags": ["-march=native", "-O1"],
+}
+
+
+def _shape(x, *_, **__):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+_FILTER = """
+A state = 0.5f, most = x[0];
+for (int64_t i = 0; i < x.size(); ++i) {
+  state += gain * (x[i] * w[i] - std::tanh(state)) + std::exp(-x[i] * x[i]);
+  most = std::max(most, state);
+  out[i] = kit::where(state > 1, std::log(state), state * most);
+}
+"""
+_FILTERS = {"axes": "(n),(n)->(n)", "shared": "w", "dtypes": "f32 f64 bf16"}
+
+
+def _filter_shape(x, w, *, gain=0.5):
+    return _shape(x)
+
+
+in_lanes = xla_ffi_kit.rows(_FILTER, **_FILTERS, **_OPTIONS)(_filter_shape)
+one_by_one = xla_ffi_kit.rows(_FILTER, lanes=False, **_FILTERS, **_OPTIONS)(
+    _filter_shape
+)
+_TOLERANCE = {"float32": 2e-5, "float64": 1e-13, "bfloat16": 2e-2}
+
+
+def _operands(rows, dtype, n=21):
+    rng = np.random.default_rng(rows)
+    x, w = rng.uniform(-2, 2, (rows, n)), rng.uniform(0.5, 1.5, n)
+    return jnp.asarray(x).astype(dtype), jnp.asarray(w).astype(dtype)
+
+
+def _loss(op):
+    return lambda x, w: jnp.sum(jnp.cos(op(x, w).astype(jnp.float32)))
+
+
+def _close(got, want, tolerance):
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert g.dtype == w.dtype
+        g, w = np.asarray(g, np.float64), np.asarray(w, np.float64)
+        np.testing.assert_allclose(g, w, atol=tolerance * np.abs(w).max())
+
+
+@pytest.mark.parametrize("dtype", _TOLERANCE)
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_both_modes_are_those_of_one_row_after_the_other(dtype, rows):
+    x, w = _operands(rows, dtype)
+    found = []
+    for op in (in_lanes, one_by_one):
+        slopes = jax.grad(_loss(op), (0, 1))(x, w)
+        pushed = jax.jvp(op, (x, w), (jnp.cos(x), jnp.sin(w)))[1]
+        found.append((slopes, pushed))
+    _close(*found, _TOLERANCE[dtype])
+
+
+def test_explain_says_how_rows_run():
+    x, w = _operands(2, "float32")
+    for op, said in ((in_lanes, "in lanes of"), (one_by_one, "row by row")):
+        jax.grad(_loss(op))(x, w)
+        assert said in op.spec.advanced.differentiate.explain()
+
+
+def test_second_order():
+    def second(op):
+        loss = _loss(op)
+        return jax.grad(
+            lambda x, w: sum(
+                jnp.sum(g**2) for g in jax.grad(loss, (0, 1))(x, w)
+            ),
+            (0, 1),
+        )
+
+    x, w = _operands(5, "float64", n=6)
+    _close(second(in_lanes)(x, w), second(one_by_one)(x, w), 1e-12)
+
+
+def test_a_row_has_the_same_bits_beside_any_others():
+    x, w = _operands(40, "float32")
+    pull = jax.jit(jax.grad(_loss(in_lanes)))
+    whole = np.asarray(pull(x, w))
+    for begin, end in ((0, 1), (3, 12), (39, 40)):
+        part = np.asarray(pull(x[begin:end], w))
+        np.testing.assert_array_equal(part, whole[begin:end])
+
+
+def test_a_slope_that_a_row_does_not_take_may_be_infinite():
+    @xla_ffi_kit.rows(
+        """
+        for (int64_t i = 0; i < x.size(); ++i) {
+          const A root = std::sqrt(x[i]);
+          out[i] = kit::where(x[i] > 0, root, 3 * x[i]);
+        }
+        """,
+        dtypes="f32",
+        **_OPTIONS,
+    )
+    def rooted(x):
+        return _shape(x)
+
+    x = jnp.float32([[0, 4], [-1, 1]])
+    slopes = jax.grad(lambda x: rooted(x).sum())(x)
+    np.testing.assert_array_equal(slopes, [[3, 0.25], [3, 0.5]])
+    pushed = jax.jvp(rooted, (x,), (jnp.ones_like(x),))[1]
+    np.testing.assert_array_equal(pushed, [[3, 0.25], [3, 0.5]])
+
+
+def test_kinks_and_mathematics():
+    names = (
+        "abs acos asin atan cos cosh erf exp expm1 fabs floor log1p "
+        "sin sinh tan tanh asinh cbrt"
+    ).split()
+    sums = " + ".join(
+        f"{k + 1} * std::{name}(v)" for k, name in enumerate(names)
+    )
+    body = f"""
+    for (int64_t i = 0; i < x.size(); ++i) {{
+      const A v = x[i];
+      out[i] = {sums} + std::pow(v, 2.0) + std::pow(A(2) + v, v)
+          + std::max(v, A(0)) + std::min(A(0), v) + std::fmax(v, 0.25f)
+          + std::fmod(v, 0.3f) + std::copysign(v, -v) + std::hypot(v, A(1))
+          + std::atan2(v, A(2)) + std::sqrt(1 + v) * std::exp2(v);
+    }}
+    """
+    x = jnp.asarray([[0.5, -0.25, 0.7], [-0.5, 0.125, 0.0]])
+    given = {"dtypes": "f64", **_OPTIONS}
+    slopes = [
+        jax.grad(lambda x, op=op: op(x).sum())(x)
+        for op in (
+            xla_ffi_kit.rows(body, **given)(_shape_of("kinks")),
+            xla_ffi_kit.rows(body, lanes=False, **given)(_shape_of("alone")),
+        )
+    ]
+    np.testing.assert_allclose(*slopes, rtol=1e-12, atol=1e-12)
+
+
+def _shape_of(name):
+    def shape(x):
+        return _shape(x)
+
+    shape.__name__ = name
+    return shape
+
+
+def test_what_branches_on_data_runs_one_row_after_the_other():
+    @xla_ffi_kit.rows(
+        """
+        for (int64_t i = 0; i < x.size(); ++i) {
+          if (x[i] < 0) break;
+          out[i] = x[i] * x[i];
+        }
+        """,
+        dtypes="f32",
+        **_OPTIONS,
+    )
+    def until(x):
+        return _shape(x)
+
+    x = jnp.float32([[1, 2, 3], [4, -1, 5]])
+    got = jax.grad(lambda x: until(x)[0].sum() + until(x)[1, 0])(x)
+    np.testing.assert_array_equal(got, [[2, 4, 6], [8, 0, 0]])
+    told = until.spec.advanced.differentiate.explain()
+    assert "`if (x[i] < 0) break;`, branches on data" in told
+
+
+def test_a_tape_over_its_bound_is_an_error(monkeypatch):
+    monkeypatch.setenv("XLA_FFI_KIT_TAPE_BYTES", "1000000")
+
+    @xla_ffi_kit.rows(
+        "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
+        dtypes="f32",
+        **_OPTIONS,
+    )
+    def folded(x):
+        return jax.ShapeDtypeStruct((*x.shape[:-1], 1), x.dtype)
+
+    gradient = jax.jit(jax.grad(lambda x: folded(x).sum()))
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        jax.block_until_ready(gradient(jnp.ones((2, 60_000), jnp.float32)))
+    assert "rows in lanes needs more than 1000000 bytes; take shorter rows, " in (
+        str(caught.value)
+    )
+    assert "lanes=False, or" in str(caught.value)

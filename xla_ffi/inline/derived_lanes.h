@@ -1,0 +1,174 @@
+// Numbers that know their derivatives, in lanes: a tape of several rows, whose
+// statements are the same.
+//
+// What cannot be the same for every row does not compile, as in lanes.h.
+
+#ifndef XLA_FFI_INLINE_DERIVED_LANES_H_
+#define XLA_FFI_INLINE_DERIVED_LANES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "xla_ffi/inline/lanes.h"
+#include "xla_ffi/inline/numbers.h"
+
+namespace kit {
+
+template <typename F>
+struct PlainType<Lanes<F>> {
+  using type = F;
+};
+// As kit::value returns them. The headers below look at it.
+template <typename F>
+inline constexpr bool kIsConstant<Lanes<F>> = true;
+
+}  // namespace kit
+
+#include "xla_ffi/inline/differentiate.h"
+#include "xla_ffi/inline/dual.h"
+#include "xla_ffi/inline/lane_rows.h"
+#include "xla_ffi/inline/lanes_functions.h"
+#include "xla_ffi/inline/tape.h"
+
+namespace kit {
+
+template <typename F>
+inline constexpr int kRowsOf<Lanes<F>> = Lanes<F>::kCount;
+template <typename F, int kCount>
+inline constexpr int kRowsOf<Dual<Lanes<F>, kCount>> = Lanes<F>::kCount;
+
+// A row on whose way a slope is 0 takes nothing from there, where the slope
+// that follows may be infinite: as where it runs alone.
+template <typename F>
+void AddProduct(const Lanes<F>& slope, const Lanes<F>& from, Lanes<F>* sum) {
+  *sum = Select(from == F(0), *sum, *sum + slope * from);
+}
+
+// Of two numbers the one or the other, with its slopes.
+template <typename F, typename S, int kCount>
+Dual<S, kCount> where(const Mask<F>& condition, const Dual<S, kCount>& x,
+                      const Dual<S, kCount>& y) {
+  Dual<S, kCount> z;
+  z.v = where(condition, x.v, y.v);
+  for (int i = 0; i < kCount; ++i) z.d[i] = where(condition, x.d[i], y.d[i]);
+  return z;
+}
+template <typename F, typename S>
+Expression<S, 2> where(const Mask<F>& condition, const Var<S>& x,
+                       const Var<S>& y) {
+  Expression<S, 2> z;
+  z.v = where(condition, x.v, y.v);
+  z.slopes[0] = where(condition, S(1), S(0));
+  z.slopes[1] = S(1) - z.slopes[0];
+  z.ids[0] = x.id, z.ids[1] = y.id;
+  return z;
+}
+template <typename F, typename X, typename Y, IfNumbers<X, Y> = 0>
+Holder<X, Y> where(const Mask<F>& condition, const X& x, const Y& y) {
+  using H = Holder<X, Y>;
+  return where(condition, H(x), H(y));
+}
+
+template <typename F, typename S, int kCount>
+Dual<S, kCount> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
+                         const Dual<S, kCount>& x, const Dual<S, kCount>& y) {
+  return where(are_equal, HalfOfEach<Dual<S, kCount>>(x, y),
+               where(is_first, x, y));
+}
+template <typename F, typename S>
+Expression<S, 2> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
+                          const Var<S>& x, const Var<S>& y) {
+  Expression<S, 2> z;
+  z.v = where(is_first, x.v, y.v);
+  z.slopes[0] = where(are_equal, F(0.5), where(is_first, F(1), F(0)));
+  z.slopes[1] = S(1) - z.slopes[0];
+  z.ids[0] = x.id, z.ids[1] = y.id;
+  return z;
+}
+template <typename F, typename X, typename Y>
+Holder<X, Y> Chosen(const Mask<F>& are_equal, const Mask<F>& is_first,
+                    const X& x, const Y& y) {
+  using H = Holder<X, Y>;
+  return ChosenOf(are_equal, is_first, H(x), H(y));
+}
+
+// The rows of a group in lanes.
+template <uint64_t kShared, uint64_t kSums, typename T, typename Function,
+          int kIns, int kOuts>
+struct GroupOfRows {
+  using S = Accumulate<T>;
+  using L = Lanes<S>;
+  const Function& f;
+  const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts>& arrays;
+
+  static auto& TapeOfThread() { return Tape<L>::OfThread(); }
+
+  // The operands of a group, and the results.
+  struct Kept {
+    explicit Kept(const GroupOfRows& group) {
+      for (int k = 0; k < kIns; ++k) {
+        in[k].resize(group.arrays.SizeOfIn(k));
+        if (!Has(kShared, k)) continue;
+        const T* const data = group.arrays.in[k].data();
+        for (size_t j = 0; j < in[k].size(); ++j) in[k][j] = L(S(data[j]));
+      }
+      for (int k = 0; k < kOuts; ++k) out[k].resize(group.arrays.SizeOfOut(k));
+    }
+    std::vector<L> in[kIns], out[kOuts];
+  };
+
+  void Run(int64_t group, Kept& kept, S* sum) const {
+    const int64_t first = group * L::kCount, left = arrays.rows - first;
+    const int count = static_cast<int>(left < L::kCount ? left : L::kCount);
+    Row<const L> x[kIns];
+    Row<L> y[kOuts];
+    for (int k = 0; k < kIns; ++k) {
+      const int64_t size = kept.in[k].size();
+      if (!Has(kShared, k)) {
+        lanes_internal::Gather(arrays.in[k].data() + first * size, size, count,
+                               size, reinterpret_cast<S*>(kept.in[k].data()));
+      }
+      x[k] = {kept.in[k].data(), size};
+    }
+    for (int k = 0; k < kOuts; ++k) {
+      y[k] = Row<L>(kept.out[k].data(), kept.out[k].size());
+    }
+    f(static_cast<const Row<const L>*>(x), static_cast<const Row<L>*>(y));
+    for (int k = 0; k < kOuts; ++k) {
+      const int64_t size = y[k].size();
+      if (!Has(kSums, k)) {
+        lanes_internal::Scatter(reinterpret_cast<const S*>(y[k].data()), size,
+                                arrays.out[k].data() + first * size, size,
+                                count);
+        continue;
+      }
+      for (int64_t j = 0; j < size; ++j, ++sum) {
+        for (int lane = 0; lane < count; ++lane) *sum += y[k][j].at(lane);
+      }
+    }
+  }
+};
+
+// As DeriveRows(), for a derivative that is the same for all rows.
+template <uint64_t kShared, uint64_t kSums, typename T, typename F, int kIns,
+          int kOuts>
+void DeriveRowsInLanes(const F& f, const Threads& threads, int64_t rows,
+                       const Row<const T> (&in)[kIns],
+                       const Row<T> (&out)[kOuts]) {
+  using Unit = GroupOfRows<kShared, kSums, T, F, kIns, kOuts>;
+  const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts> arrays{rows, in,
+                                                                  out};
+  RowsOfDerivative<kSums, Unit, T, kOuts>{
+      GroupsOf<typename Unit::L>(rows), out}
+      .Run(threads, rows > 0 ? Unit::L::kCount * arrays.BytesOfRow() : 0,
+           Unit{f, arrays});
+}
+
+}  // namespace kit
+
+namespace std {
+using kit::max;  // those above, too
+using kit::min;
+}  // namespace std
+
+#endif  // XLA_FFI_INLINE_DERIVED_LANES_H_
