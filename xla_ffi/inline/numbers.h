@@ -86,9 +86,16 @@ S ScalarIn(const X& x) {
   }
 }
 
+#ifdef __CUDACC_RTC__
+#define KIT_NUMBER_INLINE inline
+#else
+// The compiler then keeps the slopes of a statement in registers.
+#define KIT_NUMBER_INLINE inline __attribute__((always_inline))
+#endif
+
 // The number of two, or of one and a constant, from the slopes towards them.
 template <typename S, typename A, typename B, typename SlopeA, typename SlopeB>
-auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a, const B& b,
+KIT_NUMBER_INLINE auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a, const B& b,
                const SlopeB& slope_b) {
   if constexpr (kIsNumber<A> && kIsNumber<B>) {
     const S to_a = slope_a(), to_b = slope_b();
@@ -105,7 +112,7 @@ auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a, const B& b,
 // `name` of a and b, whose value is that of x and y, and its slopes.
 #define KIT_NUMBERS(name, its_value, slope_x, slope_y)   \
   template <typename X, typename Y, IfNumbers<X, Y> = 0> \
-  auto name(const X& kit_x, const Y& kit_y) {            \
+  KIT_NUMBER_INLINE auto name(const X& kit_x, const Y& kit_y) { \
     using S = Scalar<X, Y>;                              \
     [[maybe_unused]] const S x = ScalarIn<S>(kit_x);     \
     [[maybe_unused]] const S y = ScalarIn<S>(kit_y);     \
@@ -137,7 +144,7 @@ X operator+(const X& x) {
   return x;
 }
 template <typename X, IfNumber<X> = 0>
-auto operator-(const X& x) {
+KIT_NUMBER_INLINE auto operator-(const X& x) {
   using S = typename X::KitScalar;
   const S v = -x.v, slope = S(-1);
   return Chain(v, x, slope);
@@ -146,7 +153,7 @@ auto operator-(const X& x) {
 // A function of one number: its value `v` and its slope at x.
 #define KIT_NUMBER(name, slope_x)         \
   template <typename X, IfNumber<X> = 0>  \
-  auto name(const X& kit_x) {             \
+  KIT_NUMBER_INLINE auto name(const X& kit_x) { \
     using S = typename X::KitScalar;      \
     using std::name;                      \
     [[maybe_unused]] const S x = kit_x.v; \

@@ -95,7 +95,7 @@ class Tape {
 
   // Records a number with some parts; returns its id, 0 if it has none.
   template <int kCount>
-  uint32_t Record(const S* slopes, const uint32_t* ids) {
+  KIT_NUMBER_INLINE uint32_t Record(const S* slopes, const uint32_t* ids) {
     if (__builtin_expect(size_ - part_ < kCount, 0)) GrowParts(kCount);
     if (__builtin_expect(next_ >= capacity_, 0)) GrowEnds();
     uint32_t part = part_;
@@ -202,17 +202,18 @@ struct Expression {
   Expression() = default;
   // NOLINTBEGIN(google-explicit-constructor): branches of `?:` convert
   template <typename N, IfConstant<N> = 0>
-  Expression(N constant) : v(ConstantOf<S>(constant)) {}
+  Expression(N constant) : v(ConstantOf<S>(constant)), slopes{}, ids{} {}
   template <int kFewer, std::enable_if_t<(kFewer < kCount), int> = 0>
-  Expression(const Expression<S, kFewer>& x) : v(x.v) {
+  Expression(const Expression<S, kFewer>& x) : v(x.v), slopes{}, ids{} {
     for (int i = 0; i < kFewer; ++i) slopes[i] = x.slopes[i], ids[i] = x.ids[i];
   }
   // NOLINTEND(google-explicit-constructor)
   KIT_ASSIGNMENTS(Expression)
 
-  S v = S();
-  S slopes[kCount] = {};
-  uint32_t ids[kCount] = {};
+  // Not initialized: an operator writes all of them.
+  S v;
+  S slopes[kCount];
+  uint32_t ids[kCount];
 };
 
 // A variable.
@@ -228,7 +229,7 @@ struct Var {
             std::enable_if_t<std::is_same_v<N, S> && kIsNumber<N>, int> = 0>
   Var(const N& scalar) : v(scalar) {}
   template <int kCount>
-  Var(const Expression<S, kCount>& x)
+  KIT_NUMBER_INLINE Var(const Expression<S, kCount>& x)
       : v(x.v),
         id(Tape<S>::current->template Record<kCount>(x.slopes, x.ids)) {}
   // NOLINTEND(google-explicit-constructor)
@@ -251,12 +252,12 @@ constexpr int CountOf(const Expression<S, kCount>*) {
 
 // Writes the slopes towards the numbers in x, from `at` on.
 template <typename S, int kCount>
-void Append(Expression<S, kCount>& y, int at, const Var<S>& x, const S& slope) {
+KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Var<S>& x, const S& slope) {
   y.slopes[at] = slope;
   y.ids[at] = x.id;
 }
 template <typename S, int kCount, int kOfX>
-void Append(Expression<S, kCount>& y, int at, const Expression<S, kOfX>& x,
+KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Expression<S, kOfX>& x,
             const S& slope) {
   for (int i = 0; i < kOfX; ++i) {
     y.slopes[at + i] = slope * x.slopes[i];
@@ -266,7 +267,7 @@ void Append(Expression<S, kCount>& y, int at, const Expression<S, kOfX>& x,
 
 template <typename S, typename X,
           int kCount = CountOf(static_cast<const X*>(nullptr))>
-Expression<S, kCount> Chain(const S& v, const X& x, const S& slope) {
+KIT_NUMBER_INLINE Expression<S, kCount> Chain(const S& v, const X& x, const S& slope) {
   Expression<S, kCount> y;
   y.v = v;
   Append(y, 0, x, slope);
@@ -275,7 +276,7 @@ Expression<S, kCount> Chain(const S& v, const X& x, const S& slope) {
 template <typename S, typename A, typename B,
           int kOfA = CountOf(static_cast<const A*>(nullptr)),
           int kOfB = CountOf(static_cast<const B*>(nullptr))>
-auto Chain(const S& v, const A& a, const S& slope_a, const B& b,
+KIT_NUMBER_INLINE auto Chain(const S& v, const A& a, const S& slope_a, const B& b,
            const S& slope_b) {
   if constexpr (kOfA + kOfB > kMostSlopes) {
     const Var<S> of_a(a), of_b(b);

@@ -41,6 +41,7 @@ _PATH_VARIABLES = _VARIABLES[:6]
 # folder may count.
 _PLACELESS = (
     *("-O", "-D", "-U", "-g", "-m", "-l", "-f", "-W", "-std=", "-pthread"),
+    "--param=",
     *("/", "-I/", "-L/"),
 )
 _WITH_PATHS = ("-fplugin", "-fprofile", "-Wp,", "-Wa,", "-Wl,")

@@ -20,6 +20,13 @@ from xla_ffi_kit.strings.targets import RenamedLibrary
 
 Load = Callable[[Source, Callable[..., object], Sequence[str]], RenamedLibrary]
 
+# By default, gcc copies the slopes of a statement in memory from operator to
+# operator: half of the time of a tape in lanes. clang does not know the option.
+_FLAGS = (
+    "--param=sra-max-scalarization-size-Ospeed=2000",
+    "-Wno-unused-command-line-argument",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class String:
@@ -81,7 +88,7 @@ class Kernel(DeviceKernel):
         string = self._string
         source = string.body.source(self._function)
         try:
-            own = string.load(source, self._named, string.flags)
+            own = string.load(source, self._named, (*_FLAGS, *string.flags))
         except NoCompilerError as error:
             if string.has_fallback:
                 return False
