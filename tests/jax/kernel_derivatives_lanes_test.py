@@ -183,8 +183,32 @@ def test_what_branches_on_data_runs_one_row_after_the_other():
     x = jnp.float32([[1, 2, 3], [4, -1, 5]])
     got = jax.grad(lambda x: until(x)[0].sum() + until(x)[1, 0])(x)
     np.testing.assert_array_equal(got, [[2, 4, 6], [8, 0, 0]])
-    told = until.spec.advanced.differentiate.explain()
-    assert "`if (x[i] < 0) break;`, branches on data" in told
+    assert "`if (x[i] < 0) break;`, branches on data" in until.explain()
+    assert "until.vjp1 (row by row)" in until.explain()
+
+
+def test_a_derivative_that_does_not_compile_for_lanes_says_why():
+    """The same index for all rows, but not for numbers with derivatives."""
+
+    @xla_ffi_kit.rows(
+        """
+        for (int64_t i = 0; i < x.size(); ++i) {
+          out[i] = x[i] * x[i] * (at[0] > 0 ? 2 : 1);
+        }
+        """,
+        axes="(n),(k)->(n)",
+        shared="at",
+        dtypes="f32",
+        **_OPTIONS,
+    )
+    def chosen(x, at):
+        return _shape(x)
+
+    x, at = jnp.float32([[1, 2, 3]]), jnp.float32([1])
+    got = jax.grad(lambda x: chosen(x, at).sum())(x)
+    np.testing.assert_array_equal(got, [[4, 8, 12]])
+    assert "in lanes of" in chosen.explain().split("derivatives ")[0]
+    assert "chosen.vjp1 (row by row; not in lanes, as " in chosen.explain()
 
 
 def test_a_tape_over_its_bound_is_an_error(monkeypatch):

@@ -70,6 +70,10 @@ class LoopBody:
             outs_like=range(count, count + outs),
         )
 
+    def row_by_row(self) -> LoopBody:
+        """The same without lanes."""
+        return dataclasses.replace(self, lanes=False)
+
     def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
         """All operands have one dtype."""
         return list(self.floats)

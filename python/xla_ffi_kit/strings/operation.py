@@ -118,8 +118,12 @@ def make(
 
     def made(given: Any, signature: Signature | None = None) -> FfiOp[R]:
         if find is not None:
+            found = find(signature, given["attributes"])
+            if found is not None and own is not None and not own.is_in_lanes:
+                # A derivative would not compile for lanes either.
+                found = (found[0].row_by_row(), found[1])
             differentiate = derivable.differentiable(
-                find(signature, given["attributes"]),
+                found,
                 reference,
                 given["attributes"],
                 flags,

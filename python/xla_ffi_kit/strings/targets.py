@@ -65,6 +65,11 @@ class RenamedLibrary(HandlerLibrary):
         """How a handler runs, in a few words."""
         return f"the string, compiled as {target}: {self.rows()}"
 
+    @property
+    def is_in_lanes(self) -> bool:
+        """Whether it runs rows in lanes."""
+        return _exported(self._library, LANES, ctypes.c_int) is not None
+
     def rows(self) -> str:
         """How it runs rows, which may depend on the compiler."""
         why = _exported(self._library, WHY, ctypes.c_char)
