@@ -225,7 +225,8 @@ def test_a_tape_over_its_bound_is_an_error(monkeypatch):
     gradient = jax.jit(jax.grad(lambda x: folded(x).sum()))
     with pytest.raises(jax.errors.JaxRuntimeError) as caught:
         jax.block_until_ready(gradient(jnp.ones((2, 60_000), jnp.float32)))
-    assert "rows in lanes needs more than 1000000 bytes; take shorter rows, " in (
-        str(caught.value)
+    assert (
+        "rows in lanes needs more than 1000000 bytes; take shorter rows, "
+        in (str(caught.value))
     )
     assert "lanes=False, or" in str(caught.value)

@@ -158,8 +158,7 @@ void DeriveRowsInLanes(const F& f, const Threads& threads, int64_t rows,
   using Unit = GroupOfRows<kShared, kSums, T, F, kIns, kOuts>;
   const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts> arrays{rows, in,
                                                                   out};
-  RowsOfDerivative<kSums, Unit, T, kOuts>{
-      GroupsOf<typename Unit::L>(rows), out}
+  RowsOfDerivative<kSums, Unit, T, kOuts>{GroupsOf<typename Unit::L>(rows), out}
       .Run(threads, rows > 0 ? Unit::L::kCount * arrays.BytesOfRow() : 0,
            Unit{f, arrays});
 }

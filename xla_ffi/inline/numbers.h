@@ -95,8 +95,8 @@ S ScalarIn(const X& x) {
 
 // The number of two, or of one and a constant, from the slopes towards them.
 template <typename S, typename A, typename B, typename SlopeA, typename SlopeB>
-KIT_NUMBER_INLINE auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a, const B& b,
-               const SlopeB& slope_b) {
+KIT_NUMBER_INLINE auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a,
+                                 const B& b, const SlopeB& slope_b) {
   if constexpr (kIsNumber<A> && kIsNumber<B>) {
     const S to_a = slope_a(), to_b = slope_b();
     return Chain(v, a, to_a, b, to_b);
@@ -110,16 +110,16 @@ KIT_NUMBER_INLINE auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a, 
 }
 
 // `name` of a and b, whose value is that of x and y, and its slopes.
-#define KIT_NUMBERS(name, its_value, slope_x, slope_y)   \
-  template <typename X, typename Y, IfNumbers<X, Y> = 0> \
+#define KIT_NUMBERS(name, its_value, slope_x, slope_y)          \
+  template <typename X, typename Y, IfNumbers<X, Y> = 0>        \
   KIT_NUMBER_INLINE auto name(const X& kit_x, const Y& kit_y) { \
-    using S = Scalar<X, Y>;                              \
-    [[maybe_unused]] const S x = ScalarIn<S>(kit_x);     \
-    [[maybe_unused]] const S y = ScalarIn<S>(kit_y);     \
-    const S v = its_value;                               \
-    return ChainBoth<S>(                                 \
-        v, kit_x, [&]() -> S { return slope_x; }, kit_y, \
-        [&]() -> S { return slope_y; });                 \
+    using S = Scalar<X, Y>;                                     \
+    [[maybe_unused]] const S x = ScalarIn<S>(kit_x);            \
+    [[maybe_unused]] const S y = ScalarIn<S>(kit_y);            \
+    const S v = its_value;                                      \
+    return ChainBoth<S>(                                        \
+        v, kit_x, [&]() -> S { return slope_x; }, kit_y,        \
+        [&]() -> S { return slope_y; });                        \
   }
 KIT_NUMBERS(operator+, x + y, S(1), S(1))
 KIT_NUMBERS(operator-, x - y, S(1), S(-1))
@@ -151,15 +151,15 @@ KIT_NUMBER_INLINE auto operator-(const X& x) {
 }
 
 // A function of one number: its value `v` and its slope at x.
-#define KIT_NUMBER(name, slope_x)         \
-  template <typename X, IfNumber<X> = 0>  \
+#define KIT_NUMBER(name, slope_x)               \
+  template <typename X, IfNumber<X> = 0>        \
   KIT_NUMBER_INLINE auto name(const X& kit_x) { \
-    using S = typename X::KitScalar;      \
-    using std::name;                      \
-    [[maybe_unused]] const S x = kit_x.v; \
-    const S v = name(x);                  \
-    const S slope = slope_x;              \
-    return Chain(v, kit_x, slope);        \
+    using S = typename X::KitScalar;            \
+    using std::name;                            \
+    [[maybe_unused]] const S x = kit_x.v;       \
+    const S v = name(x);                        \
+    const S slope = slope_x;                    \
+    return Chain(v, kit_x, slope);              \
   }
 // The slope of |x| is 1 at 0, as in JAX.
 template <typename S>
@@ -231,7 +231,7 @@ S LogOrZero(const S& x) {
   return where(value(x) == 0, S(0), S(log(x)));
 }
 KIT_NUMBERS(pow, PowerOf<S>(x, y),
-            S(where(value(y) == 0, S(0), S(y * PowerOf<S>(x, y - S(1))))),
+            S(where(value(y) == 0, S(0), S(y* PowerOf<S>(x, y - S(1))))),
             v* LogOrZero<S>(x))
 KIT_NUMBERS(atan2, ([&]() -> S {
               using std::atan2;

@@ -142,8 +142,7 @@ class Tape {
   }
 
   __attribute__((cold, noinline)) void GrowParts(uint32_t count) {
-    const uint32_t size =
-        Larger(part_, count, kPart, Bytes(0, capacity_));
+    const uint32_t size = Larger(part_, count, kPart, Bytes(0, capacity_));
     slopes_ = Resize(slopes_, part_, size);
     ids_ = Resize(ids_, part_, size);
     size_ = size;
@@ -158,7 +157,8 @@ class Tape {
   uint32_t Larger(size_t used, size_t more, size_t each, size_t beside) const {
     size_t most = most_ > beside ? (most_ - beside) / each : 0;
     if (most > UINT32_MAX - 1) most = UINT32_MAX - 1;
-    if (used + more > most) throw TapeError(kRowsOf<S>, "needs more than", most_);
+    if (used + more > most)
+      throw TapeError(kRowsOf<S>, "needs more than", most_);
     const size_t wanted = used < 2048 ? 4096 : 2 * used;
     return static_cast<uint32_t>(wanted < most ? wanted : most);
   }
@@ -252,13 +252,14 @@ constexpr int CountOf(const Expression<S, kCount>*) {
 
 // Writes the slopes towards the numbers in x, from `at` on.
 template <typename S, int kCount>
-KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Var<S>& x, const S& slope) {
+KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Var<S>& x,
+                              const S& slope) {
   y.slopes[at] = slope;
   y.ids[at] = x.id;
 }
 template <typename S, int kCount, int kOfX>
-KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Expression<S, kOfX>& x,
-            const S& slope) {
+KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at,
+                              const Expression<S, kOfX>& x, const S& slope) {
   for (int i = 0; i < kOfX; ++i) {
     y.slopes[at + i] = slope * x.slopes[i];
     y.ids[at + i] = x.ids[i];
@@ -267,7 +268,8 @@ KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Expression
 
 template <typename S, typename X,
           int kCount = CountOf(static_cast<const X*>(nullptr))>
-KIT_NUMBER_INLINE Expression<S, kCount> Chain(const S& v, const X& x, const S& slope) {
+KIT_NUMBER_INLINE Expression<S, kCount> Chain(const S& v, const X& x,
+                                              const S& slope) {
   Expression<S, kCount> y;
   y.v = v;
   Append(y, 0, x, slope);
@@ -276,8 +278,8 @@ KIT_NUMBER_INLINE Expression<S, kCount> Chain(const S& v, const X& x, const S& s
 template <typename S, typename A, typename B,
           int kOfA = CountOf(static_cast<const A*>(nullptr)),
           int kOfB = CountOf(static_cast<const B*>(nullptr))>
-KIT_NUMBER_INLINE auto Chain(const S& v, const A& a, const S& slope_a, const B& b,
-           const S& slope_b) {
+KIT_NUMBER_INLINE auto Chain(const S& v, const A& a, const S& slope_a,
+                             const B& b, const S& slope_b) {
   if constexpr (kOfA + kOfB > kMostSlopes) {
     const Var<S> of_a(a), of_b(b);
     return Chain(v, of_a, slope_a, of_b, slope_b);
