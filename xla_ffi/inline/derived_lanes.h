@@ -18,9 +18,9 @@ template <typename F>
 struct PlainType<Lanes<F>> {
   using type = F;
 };
-// As kit::value returns them. The headers below look at it.
+// The headers below look at it.
 template <typename F>
-inline constexpr bool kIsConstant<Lanes<F>> = true;
+inline constexpr bool kIsInLanes<Lanes<F>> = true;
 
 }  // namespace kit
 

@@ -20,9 +20,12 @@
 
 namespace kit {
 
-// What may stand beside a number: another one, or a constant.
+// What may stand beside a number: another one, or a constant, which may be one
+// of each lane, as kit::value returns them: derived_lanes.h.
 template <typename X>
-inline constexpr bool kIsConstant = std::is_arithmetic_v<X>;
+inline constexpr bool kIsInLanes = false;
+template <typename X>
+inline constexpr bool kIsConstant = std::is_arithmetic_v<X> || kIsInLanes<X>;
 template <typename Storage>
 inline constexpr bool kIsConstant<Half<Storage>> = true;
 template <typename A, typename B>
@@ -68,13 +71,12 @@ auto value(const X& x) {
   }
 }
 
-// A constant, which may be one of each lane.
 template <typename S, typename X>
 S ConstantOf(const X& x) {
-  if constexpr (std::is_constructible_v<Plain<S>, const X&>) {
-    return S(static_cast<Plain<S>>(x));
-  } else {
+  if constexpr (kIsInLanes<X>) {
     return S(x);
+  } else {
+    return S(static_cast<Plain<S>>(x));
   }
 }
 template <typename S, typename X>
