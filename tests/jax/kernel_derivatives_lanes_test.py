@@ -141,7 +141,7 @@ def test_kinks_and_mathematics():
     for (int64_t i = 0; i < x.size(); ++i) {{
       const A v = x[i];
       out[i] = {sums} + std::pow(v, 2.0) + std::pow(A(2) + v, v)
-          + std::max(v, A(0)) + std::min(A(0), v) + std::fmax(v, 0.25f)
+          + 3 * std::max(v, A(0)) + std::min(A(0), v) + std::fmax(v, 0.25f)
           + std::fmod(v, 0.3f) + std::copysign(v, -v) + std::hypot(v, A(1))
           + std::atan2(v, A(2)) + std::sqrt(1 + v) * std::exp2(v);
     }}
