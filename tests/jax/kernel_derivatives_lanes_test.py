@@ -132,7 +132,7 @@ def test_a_slope_that_a_row_does_not_take_may_be_infinite():
 def test_kinks_and_mathematics():
     names = (
         "abs acos asin atan cos cosh erf exp expm1 fabs floor log1p "
-        "sin sinh tan tanh asinh cbrt"
+        "sin sinh tan tanh asinh"
     ).split()
     sums = " + ".join(
         f"{k + 1} * std::{name}(v)" for k, name in enumerate(names)
@@ -143,7 +143,8 @@ def test_kinks_and_mathematics():
       out[i] = {sums} + std::pow(v, 2.0) + std::pow(A(2) + v, v)
           + 3 * std::max(v, A(0)) + std::min(A(0), v) + std::fmax(v, 0.25f)
           + std::fmod(v, 0.3f) + std::copysign(v, -v) + std::hypot(v, A(1))
-          + std::atan2(v, A(2)) + std::sqrt(1 + v) * std::exp2(v);
+          + std::atan2(v, A(2)) + std::sqrt(1 + v) * std::exp2(v)
+          + std::cbrt(2 + v);
     }}
     """
     x = jnp.asarray([[0.5, -0.25, 0.7], [-0.5, 0.125, 0.0]])
@@ -155,6 +156,7 @@ def test_kinks_and_mathematics():
             xla_ffi_kit.rows(body, lanes=False, **given)(_shape_of("alone")),
         )
     ]
+    assert np.isfinite(slopes[1]).all()
     np.testing.assert_allclose(*slopes, rtol=1e-12, atol=1e-12)
 
 
