@@ -106,53 +106,30 @@ def told(program: Program, runs: Sequence[Times]) -> str:
     return "\n".join([*lines, program.source(), ""])
 
 
-class Session:
-    """Times programs, and prints those that are slower.
-
-    Attributes:
-      least: name -> the least ratio of each program that met a rule.
-      found: how many programs are slower.
-    """
-
-    def __init__(self) -> None:
-        self.least: dict[str, list[float]] = {}
-        self.found = 0
-
-    def time(self, workers: Workers, program: Program) -> None:
-        """Times a program, again and in new processes if it seems slower."""
-        for turns in TURNS:
+def judged(workers: Workers, program: Program) -> list[float]:
+    """Its least ratio, if it meets a rule; prints it if all say it is slower."""
+    ratio = 0.0
+    for turns in TURNS:
+        if ratio < LEAST:
             times = measured(workers, program, turns)
             if not times:
-                return
+                return []
             ratio = least(times)
-            if ratio >= LEAST:
-                break
-        else:
-            runs = again(program)
-            ratio = max(map(least, runs))
-            if ratio < LEAST:
-                self.found += 1
-                print(told(program, runs), flush=True)
-        self.least.setdefault(program.name, []).append(ratio)
-
-    def summary(self) -> str:
-        """What was tried."""
-        lines = [
-            f"{len(ratios):6d} programs of {name}, least {min(ratios):.2f}"
-            for name, ratios in sorted(self.least.items())
-        ]
-        count = sum(map(len, self.least.values()))
-        lines.append(f"{count} programs that met a rule, {self.found} of them")
-        return "\n".join(lines) + f" below {LEAST}, jax {jax.__version__}"
+    if ratio < LEAST:
+        runs = again(program)
+        ratio = max(map(least, runs))
+        if ratio < LEAST:
+            print(told(program, runs), flush=True)
+    return [ratio]
 
 
-def hunt(names: Sequence[str], seed: int, seconds: float) -> Session:
-    """Times those of slow.txt, then random ones for so many seconds."""
-    session = Session()
+def hunt(names: Sequence[str], seed: int, seconds: float) -> str:
+    """Times those of slow.txt, then random ones; returns what was tried."""
+    tried: dict[str, list[float]] = {name: [] for name in names}
     with processes() as workers:
         for name, choices in kept(SLOW):
             if name in names:
-                session.time(workers, given(name, choices))
+                tried[name] += judged(workers, given(name, choices))
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         # New ones: they keep what they have compiled, and some loops are faster
@@ -160,9 +137,16 @@ def hunt(names: Sequence[str], seed: int, seconds: float) -> Session:
         with processes() as workers:
             for name in names:
                 if time.monotonic() < end:
-                    session.time(workers, drawn(name, seed))
+                    tried[name] += judged(workers, drawn(name, seed))
         seed += 1
-    return session
+    lines = [
+        f"{len(ratios):6d} programs of {name}, least {min(ratios, default=0):.2f}"
+        for name, ratios in tried.items()
+    ]
+    ratios = [ratio for found in tried.values() for ratio in found]
+    slower = sum(ratio < LEAST for ratio in ratios)
+    lines.append(f"{len(ratios)} programs that met a rule, {slower} of them")
+    return "\n".join(lines) + f" below {LEAST}, jax {jax.__version__}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -178,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(told(program, again(program)))
     else:
         names = options.only or list(OPERATIONS)
-        print(hunt(names, options.seed, options.seconds).summary())
+        print(hunt(names, options.seed, options.seconds))
 
 
 if __name__ == "__main__":

@@ -25,19 +25,11 @@ def turns(monkeypatch):
     return found
 
 
-def timed(program):
-    session = hunt.Session()
-    with hunt.processes() as workers:
-        session.time(workers, program)
-    return session
-
-
 def test_what_is_slower_is_printed_with_what_makes_it_again(turns, capsys):
     program = hunt.drawn(NAME, 0)
     turns += [(1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 4)]
-    session = timed(program)
-    assert session.least == {NAME: [0.5]} and not turns
-    assert "1 of them below 0.97" in session.summary()
+    with hunt.processes() as workers:
+        assert hunt.judged(workers, program) == [0.5] and not turns
     said = capsys.readouterr().out
     assert "all: 2000000.0 us, 0.50, 0.25 x" in said and "sort" in said
     again = hunt.given(*said.split()[1:3])
@@ -52,7 +44,8 @@ FAST, SLOWER = (1, 1, 1), (1, 2, 2)
 @pytest.mark.parametrize("before", [0, 1, 2, 3])
 def test_what_any_time_finds_as_fast_is_none(turns, capsys, before):
     turns += [*[SLOWER] * before, FAST, FAST]
-    assert not timed(hunt.drawn(NAME, 0)).found
+    with hunt.processes() as workers:
+        assert hunt.judged(workers, hunt.drawn(NAME, 0)) == [1]
     assert not capsys.readouterr().out
 
 
