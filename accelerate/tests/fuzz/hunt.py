@@ -107,7 +107,7 @@ def told(program: Program, runs: Sequence[Times]) -> str:
 
 
 def judged(workers: Workers, program: Program) -> list[float]:
-    """Its least ratio, if it meets a rule; prints it if all say it is slower."""
+    """Its least ratio if it meets a rule; prints it if it is slower."""
     ratio = 0.0
     for turns in TURNS:
         if ratio < LEAST:
@@ -140,8 +140,9 @@ def hunt(names: Sequence[str], seed: int, seconds: float) -> str:
                     tried[name] += judged(workers, drawn(name, seed))
         seed += 1
     lines = [
-        f"{len(ratios):6d} programs of {name}, least {min(ratios, default=0):.2f}"
+        f"{len(ratios):6d} programs of {name}, least {min(ratios):.2f}"
         for name, ratios in tried.items()
+        if ratios
     ]
     ratios = [ratio for found in tried.values() for ratio in found]
     slower = sum(ratio < LEAST for ratio in ratios)
