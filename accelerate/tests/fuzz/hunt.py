@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 import jax
-from bench.modes import LEAST, MODES
-from bench.worker import Worker, take_turns
 from fuzz_build import OPERATIONS, build, given, kept
 from fuzz_draw import Draw, Stream
 from fuzz_program import ROUNDS, Program
+
+from bench.modes import LEAST, MODES
+from bench.worker import Worker, take_turns
 
 SLOW = Path(__file__).parent / "slow.txt"
 # How often each process has its turn: at first, and where it seems slower.
