@@ -39,7 +39,7 @@ from xla_ffi_kit import FfiOp
 _MIN_CHANNELS = 17
 # The kernels compute a vector of channels at a time.
 _MIN_CLOSE_CHANNELS = 4
-# In loops and branches XLA makes one fused operation of a layout that is not its
+# In a loop or branch, XLA makes one fused operation of layouts that are not its
 # own; a call and transposes are faster from so many products in a sum on.
 _MIN_WINDOW_NESTED = 49
 # Written out, each product of a sum is an operation, which has to be compiled.
