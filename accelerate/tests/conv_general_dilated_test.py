@@ -127,6 +127,13 @@ def test_in_loops_and_branches(size, is_last):
     check_exact(every, x, calls=3 if is_last else 1)
 
 
+@pytest.mark.parametrize(("size", "calls"), [(5, 1), (7, 3)])
+def test_in_loops_and_branches_xla_is_as_fast_for_few_products(size, calls):
+    every, x = nested(size, is_last=False)
+    text = program(every, x, names=["depthwise"])
+    assert text.count(f"@{TARGET}") == calls
+
+
 def test_a_changed_jax_lowers_once_for_all_uses(monkeypatch):
     monkeypatch.setattr(_jax, "_CACHES", ("gone",))
     every, x = nested(3, is_last=False)

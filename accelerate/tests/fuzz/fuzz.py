@@ -19,8 +19,7 @@ from pathlib import Path
 import fuzz_report
 import hypothesis
 import jax
-from fuzz_build import OPERATIONS, build, programs
-from fuzz_draw import Draw
+from fuzz_build import OPERATIONS, given, kept, programs
 from fuzz_program import Program
 from fuzz_run import Counter, Outcome, run
 from hypothesis import HealthCheck, Phase, Verbosity
@@ -29,6 +28,7 @@ from xla_ffi_accelerate import _loops
 
 # Before JAX starts: loops of small states, as "loops" has them.
 _loops.widen()
+# Programs that have failed once, or are rare.
 KEPT = Path(__file__).parent / "kept.txt"
 SETTINGS = hypothesis.settings(
     database=None,
@@ -39,18 +39,6 @@ SETTINGS = hypothesis.settings(
     verbosity=Verbosity.quiet,
 )
 BATCH = 20  # programs of a name that hypothesis draws at once
-
-
-def given(name: str, choices: str) -> Program:
-    """The program of choices, as `--replay` has them."""
-    return build(name, Draw.given([int(c) for c in choices.split(",")]))
-
-
-def kept() -> list[tuple[str, str]]:
-    """The names and choices of programs that have failed once, or are rare."""
-    lines = KEPT.read_text().splitlines()
-    found = (line.partition("#")[0].split() for line in lines)
-    return [(words[0], words[1]) for words in found if words]
 
 
 class DiffersError(Exception):
@@ -148,10 +136,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return len(session.failures)
     names = options.only or list(OPERATIONS)
     end = time.monotonic() + options.seconds
-    for name, choices in kept():
+    for name, choices in kept(KEPT):
         if name in names:
             session.keep(session.run(given(name, choices)))
-    for seed, name in itertools.product(itertools.count(options.seed), names):
+    # Not itertools.product, which takes all of the seeds first.
+    seeds = itertools.count(options.seed)
+    for seed, name in ((seed, name) for seed in seeds for name in names):
         if time.monotonic() > end:
             break
         session.search(name, seed, BATCH)

@@ -1,6 +1,7 @@
 """Draws a program: its operations, its modes and what wraps it."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import fuzz_judge
 import fuzz_values
@@ -70,6 +71,18 @@ _IN_LOOPS = {"fft": 3, "loops": 2, "math": 0, "scatter": 3}
 def programs(draw: st.DrawFn, name: str) -> Program:
     """Programs of a name; hypothesis draws their choices."""
     return build(name, Draw(lambda limit: draw(st.integers(0, limit - 1))))
+
+
+def given(name: str, choices: str) -> Program:
+    """The program of choices, as `--replay` has them."""
+    return build(name, Draw.given([int(c) for c in choices.split(",")]))
+
+
+def kept(file: Path) -> list[tuple[str, str]]:
+    """The names and choices that a file has, one program a line."""
+    lines = file.read_text().splitlines()
+    found = (line.partition("#")[0].split() for line in lines)
+    return [(words[0], words[1]) for words in found if words]
 
 
 def build(name: str, draw: Draw) -> Program:

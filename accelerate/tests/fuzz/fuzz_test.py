@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import re
 
 import fuzz
 import fuzz_report
@@ -34,7 +35,7 @@ def check(session):
 
 
 @pytest.mark.parametrize(
-    "name,choices", fuzz.kept(), ids=lambda given: given[:24]
+    "name,choices", fuzz.kept(fuzz.KEPT), ids=lambda given: given[:24]
 )
 def test_kept(session, name, choices):
     session.keep(session.run(fuzz.given(name, choices)))
@@ -102,6 +103,15 @@ def test_a_fault_is_found_and_made_simple(session, monkeypatch, capsys):
         assert (x.dtype, x.shape) == (y.dtype, y.shape)
     assert not session.run(again).is_failure
     exec(said[said.index("import os") : said.rindex("---")], {})
+
+
+def test_the_command_ends_in_time(capsys):
+    """It begins another name for as long as it was told."""
+    assert fuzz.main(["--seconds", "0.1", "--only", "sort"]) == 0
+    said = capsys.readouterr().out
+    programs = int(re.search(r"(\d+) programs, 0 failures", said)[1])
+    kept = [name for name, _ in fuzz.kept(fuzz.KEPT)].count("sort")
+    assert programs >= kept + fuzz.BATCH
 
 
 def test_streams_are_the_same_on_every_machine():

@@ -39,6 +39,9 @@ from xla_ffi_kit import FfiOp
 _MIN_CHANNELS = 17
 # The kernels compute a vector of channels at a time.
 _MIN_CLOSE_CHANNELS = 4
+# In a loop or branch, XLA makes one fused operation of layouts that are not its
+# own; a call and transposes are faster from so many products in a sum on.
+_MIN_WINDOW_NESTED = 49
 # Written out, each product of a sum is an operation, which has to be compiled.
 _MAX_WRITTEN_OUT = 64
 
@@ -99,9 +102,14 @@ class _Depthwise:
 
     @property
     def products(self) -> int:
-        """The number of products in a sum."""
+        """The number of products in all sums."""
         sizes = [self.batch, self.channels]
         return math.prod(sizes + [s.window * s.result for s in self.spatial])
+
+    @property
+    def window(self) -> int:
+        """The number of products in a sum."""
+        return math.prod(s.window for s in self.spatial)
 
     @property
     def has_channels_last(self) -> bool:
@@ -183,10 +191,7 @@ def _why_not_exact(conv: _Depthwise) -> Reason:
         return "XLA's order of the sums of a kernel's gradient is not known"
     if conv.dtype != "float32" or len(conv.spatial) != 2:
         return "XLA's order is known for f32 in two spatial dimensions"
-    if (
-        conv.channels < _MIN_CHANNELS
-        or math.prod(s.window for s in conv.spatial) <= 1
-    ):
+    if conv.channels < _MIN_CHANNELS or conv.window <= 1:
         return (
             f"XLA multiplies matrices for fewer than {_MIN_CHANNELS} channels"
         )
@@ -206,6 +211,15 @@ def _why_not_close(conv: _Depthwise, is_gradient: bool) -> Reason:
     if conv.is_gradient != is_gradient:
         kind = "" if is_gradient else "not "
         return f"another rule is for what is {kind}a kernel's gradient"
+    is_own = is_gradient or conv.has_channels_last
+    if not is_own and _loops.nested():
+        least = _break_even.at_least(_MIN_WINDOW_NESTED)
+        channels = _break_even.at_least(_MIN_CHANNELS)
+        if conv.window < least or conv.channels < channels:
+            return (
+                "in a loop or a branch, XLA is as fast with this layout for "
+                f"fewer than {least} products in a sum or {channels} channels"
+            )
     return (
         _dtypes.unless_in(_dtypes.WIDE, conv.dtype)
         or _break_even.unless_at_least(
@@ -220,8 +234,7 @@ def _why_not_close(conv: _Depthwise, is_gradient: bool) -> Reason:
 def _why_not_written_out(conv: _Depthwise) -> Reason:
     if conv.is_gradient or conv.channels >= _MIN_CLOSE_CHANNELS:
         return f"it is written out for up to {_MIN_CLOSE_CHANNELS - 1} channels"
-    products = math.prod(s.window for s in conv.spatial)
-    if not 1 < products <= _MAX_WRITTEN_OUT:
+    if not 1 < conv.window <= _MAX_WRITTEN_OUT:
         return (
             f"it is written out for 2 to {_MAX_WRITTEN_OUT} products in a sum"
         )
