@@ -18,7 +18,7 @@ HEADERS_WHEEL = struct(
     platform = "manylinux_2_27_x86_64",
 )
 
-# By FFI version: newer headers, which the examples are compiled with in a test.
+# By FFI version: newer headers, which a test compiles handlers with.
 NEWER_HEADERS = {
     "0_3": struct(
         requirement = "jaxlib==0.10.2",
