@@ -10,9 +10,7 @@ import sys
 import tempfile
 import unittest
 
-WHEEL, ACCELERATE = (
-    pathlib.Path(file).resolve() for file in sys.argv[1:]
-)
+WHEEL, ACCELERATE = (pathlib.Path(file).resolve() for file in sys.argv[1:])
 PROGRAMS = pathlib.Path(__file__).parent
 PLATFORMS = os.environ["PLATFORMS_OF_THE_WHEEL"].split()
 
@@ -52,8 +50,8 @@ class Installed:
         left = list(pathlib.Path(cls.folder).rglob("*xla_ffi_*"))
         assert left == [], left
 
-    def runs(self, program: str | pathlib.Path, *arguments: str) -> str:
-        """What a program beside this file, or at a path, prints."""
+    def runs(self, program: str, *arguments: str) -> str:
+        """What a program beside this file prints."""
         path = PROGRAMS / program
         return run(self.python, path, *arguments, PYTHONPATH=self.path)
 
