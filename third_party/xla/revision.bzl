@@ -9,8 +9,6 @@ RUNTIME: XLA's C++ library, prebuilt, for the C++ tests and for programs without
 an XLA of their own. It speaks FFI API 0.2.
 """
 
-FFI_API_VERSION = (0, 2)
-
 HEADERS_WHEEL = struct(
     requirement = "jaxlib==0.9.0",
     sha256 = "9f9eba014590435cec5fa1f6af2310a1a05db98d61331d18d6b278ff5424cd33",
