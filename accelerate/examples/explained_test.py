@@ -2,11 +2,11 @@
 
 import pathlib
 
+import explained
 import jax
 import numpy as np
 import pytest
 
-import explained
 import xla_ffi_accelerate
 
 
