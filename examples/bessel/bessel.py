@@ -27,8 +27,8 @@ def _jvp(primals, tangents):
 
 
 bessel_k = xla_ffi_kit.c_function(
-    "double(int n, double x)",
-    cython_special.__pyx_capi__["kn"],
+    "double(long n, double x)",
+    cython_special.__pyx_capi__["__pyx_fuse_1kn"],
     name="examples.bessel_k",
     jvp=_jvp,
 )
@@ -55,7 +55,7 @@ def _callback_jvp(primals, tangents):
 def matern(distance: jax.Array, scale: jax.Array, kn: Callable) -> jax.Array:
     """Matern covariance of smoothness 1, which has no closed form."""
     r = math.sqrt(2) * distance / scale
-    return r * kn(jnp.ones(r.shape, jnp.int32), r)
+    return r * kn(jnp.ones(r.shape, jnp.int64), r)
 
 
 def fit(kn: Callable, steps: int = 300) -> Callable[[], jax.Array]:

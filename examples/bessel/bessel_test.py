@@ -20,7 +20,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def test_contract():
-    n = np.array([[0, 1], [2, 5]], np.int32)
+    n = np.array([[0, 1], [2, 5]], np.int64)
     x = np.array([[0.7, 1.5], [2.5, 4.0]])
     case = Case(n, x)
     report = check_op(bessel.bessel_k, [case], host=scipy.special.kn)
@@ -32,7 +32,7 @@ def test_contract():
 
 def test_a_large_array_on_all_threads():
     x = np.linspace(0.1, 9, 30_000).reshape(3, -1)
-    n = np.full(x.shape, 3, np.int32)
+    n = np.full(x.shape, 3, np.int64)
     got = bessel.bessel_k(n, x)
     np.testing.assert_array_equal(got, scipy.special.kn(n, x))
 
@@ -45,4 +45,4 @@ def test_the_fit():
 
 def test_single_precision_is_refused():
     with pytest.raises(TypeError, match="operand x: expected dtype float64"):
-        bessel.bessel_k(jnp.int32(1), jnp.float32(1))
+        bessel.bessel_k(jnp.int64(1), jnp.float32(1))
