@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 
 import environments
 import jax
@@ -12,8 +11,9 @@ import pytest
 
 import baseline_ops
 import compare
-from bench import command, gate, library, measure, page, plot, report
+from bench import command, gate, measure, page, plot, report
 from bench.measure import Ratio, Row
+from xla_ffi_kit.ops import LIBRARIES
 
 jax.config.update("jax_enable_x64", True)
 ALL = [*compare.SUITE.cells()]
@@ -64,15 +64,6 @@ def test_a_cell_of_each_kind(name):
     assert measured.name == name and measured.rounds >= 5
     assert {"xla", "kit"} <= measured.microseconds.keys()
     assert all(r.low <= r.median <= r.high for r in measured.ratios.values())
-    assert ("kit, 1 thread" in measured.ratios) == ("1024x1024" in name)
-
-
-def test_one_thread_is_another_copy_of_the_library_that_read_it():
-    function, operands = CELLS["relu/fwd/f32/1024x1024/fresh"].make()["kit"]
-    with library.on_one_thread():
-        text = function.lower(*operands).as_text()
-    assert "one_thread.xla_ffi_kit.relu" in text
-    assert library.THREADS not in os.environ
 
 
 def test_wrong_results_are_not_timed():
@@ -123,7 +114,7 @@ def test_the_gate_fails_below_four_fifths(monkeypatch, capsys, ratio, code):
 
 
 def test_another_build_beside_the_library(capsys):
-    other = library.LIBRARIES[0].path
+    other = LIBRARIES[0].path
     cells = ["relu/fwd/f32/8x4/fresh", "modular_add/fwd/f32/8x4/fresh"]
     assert run("--other", other, "--seconds", "0.01", "--only", *cells) == 0
     said = capsys.readouterr().out

@@ -1,6 +1,6 @@
 """The project's dependencies in bzlmod mode: those of workspace.bzl."""
 
-load("//third_party:workspace.bzl", "cc_repository", "cuda_repository", "nanobind_repository", "nvrtc_repositories", "pybind11_repository", "python_headers_repository", "xla_dev_repositories", "xla_repository", "xla_runtime_repositories")
+load("//third_party:workspace.bzl", "declare_dev_repositories", "declare_repositories")
 load("//third_party/pypi:no_packages.bzl", "no_packages")
 load("//third_party/pypi:packages.bzl", "declare_packages")
 load("//third_party/python:local_python.bzl", "local_python")
@@ -22,13 +22,7 @@ def _declare_pypi(mctx):
         no_packages(name = "pypi")
 
 def _xla_ffi_kit_impl(mctx):
-    xla_repository()
-    cc_repository()
-    cuda_repository()
-    python_headers_repository()
-    pybind11_repository()
-    nanobind_repository()
-    xla_runtime_repositories()
+    declare_repositories()
     local_python(name = "local_python")
     _declare_pypi(mctx)
 
@@ -62,8 +56,7 @@ takes those of another extension instead.""",
 )
 
 def _dev_impl(_mctx):
-    nvrtc_repositories()
-    xla_dev_repositories()
+    declare_dev_repositories()
 
 dev = module_extension(
     doc = "Declares what only work on the kit itself needs.",

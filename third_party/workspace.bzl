@@ -16,7 +16,6 @@ load("//third_party/python:local_python.bzl", "local_python")
 load("//third_party/python:python_headers.bzl", "python_headers")
 load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
-load("//third_party/xla:newer_headers.bzl", "newer_headers")
 load("//third_party/xla:revision.bzl", "NEWER_HEADERS", "PLUGIN_WHEEL", "RUNTIME_WHEEL")
 
 # The parts of the runtime wheel that its XLA headers need.
@@ -35,39 +34,20 @@ _RUNTIME_MEMBERS = [
     "include/xla",
 ]
 
-def xla_repository():
-    """Declares `xla`: the FFI headers at the floor version."""
-    xla_headers(name = "xla")
+# Each is fetched when a target first needs it.
+_REPOSITORIES = {
+    # The FFI headers at the floor version.
+    "xla": xla_headers,
+    # clang, for //third_party/cc's platforms.
+    "xla_ffi_kit_cc": cc_compiler,
+    # nvcc.
+    "xla_ffi_kit_cuda": cuda_compiler,
+    # Python.h of the machine's Python.
+    "xla_ffi_kit_python_headers": python_headers,
+}
 
-def cuda_repository():
-    """Declares `xla_ffi_kit_cuda`: nvcc, fetched when CUDA is first built."""
-    cuda_compiler(name = "xla_ffi_kit_cuda")
-
-def cc_repository():
-    """Declares `xla_ffi_kit_cc`: clang, fetched for //third_party/cc's platforms."""
-    cc_compiler(name = "xla_ffi_kit_cc")
-
-def python_headers_repository():
-    """Declares `xla_ffi_kit_python_headers`, Python.h of the machine's Python."""
-    python_headers(name = "xla_ffi_kit_python_headers")
-
-def pybind11_repository():
-    """Declares `pybind11`, fetched when an extension module is first built."""
-    pypi_wheel(
-        name = "pybind11",
-        build_file = Label("//third_party/pypi:pybind11.BUILD"),
-        members = ["include"],
-        platform = "any",
-        python_version = "3.11",
-        requirement = "pybind11==3.1.0",
-        sha256 = "b8488090f8acffbcb6b5d6a85571a6827a0a2981ffb75e5a0b27b87c4a6b7dd0",
-        strip_prefix = "pybind11",
-    )
-
-def nanobind_repository():
-    """Declares `nanobind`, beside Python's headers, which it sees."""
-    pypi_wheel(
-        name = "nanobind",
+_WHEELS = {
+    "nanobind": dict(
         build_file = Label("//third_party/pypi:nanobind.BUILD"),
         members = [
             "ext",
@@ -79,25 +59,8 @@ def nanobind_repository():
         requirement = "nanobind==3.1.0",
         sha256 = "96984dbe8154ffb86e653b1b60aaeed6985c710c5e75ad0279eb87943c66292d",
         strip_prefix = "nanobind",
-    )
-
-def xla_runtime_repositories():
-    """Declares `xla_runtime` and `pjrt_cpu_plugin`, XLA and a plugin, prebuilt.
-
-    Fetched when a test or a program that is linked with XLA is built.
-    """
-    pypi_wheel(
-        name = "xla_runtime",
-        build_file = Label("//third_party/xla:runtime.BUILD"),
-        members = _RUNTIME_MEMBERS,
-        platform = RUNTIME_WHEEL.platform,
-        python_version = RUNTIME_WHEEL.python_version,
-        requirement = RUNTIME_WHEEL.requirement,
-        sha256 = RUNTIME_WHEEL.sha256,
-        strip_prefix = "tensorflow",
-    )
-    pypi_wheel(
-        name = "pjrt_cpu_plugin",
+    ),
+    "pjrt_cpu_plugin": dict(
         build_file = Label("//third_party/xla:pjrt_cpu_plugin.BUILD"),
         file_name = PLUGIN_WHEEL.file_name,
         members = ["pjrt_c_api_cpu_plugin.so"],
@@ -106,21 +69,54 @@ def xla_runtime_repositories():
         requirement = PLUGIN_WHEEL.requirement,
         sha256 = PLUGIN_WHEEL.sha256,
         strip_prefix = "lammps_jax_pjrt_cpu",
-    )
+    ),
+    "pybind11": dict(
+        build_file = Label("//third_party/pypi:pybind11.BUILD"),
+        members = ["include"],
+        platform = "any",
+        python_version = "3.11",
+        requirement = "pybind11==3.1.0",
+        sha256 = "b8488090f8acffbcb6b5d6a85571a6827a0a2981ffb75e5a0b27b87c4a6b7dd0",
+        strip_prefix = "pybind11",
+    ),
+    "xla_runtime": dict(
+        build_file = Label("//third_party/xla:runtime.BUILD"),
+        members = _RUNTIME_MEMBERS,
+        platform = RUNTIME_WHEEL.platform,
+        python_version = RUNTIME_WHEEL.python_version,
+        requirement = RUNTIME_WHEEL.requirement,
+        sha256 = RUNTIME_WHEEL.sha256,
+        strip_prefix = "tensorflow",
+    ),
+}
 
-def xla_dev_repositories():
-    """Declares other FFI headers, for the kit's own tests."""
+def declare_repositories(exists = lambda _name: False):
+    """Declares what C++ targets and extension modules need, but archives.
+
+    Args:
+      exists: whether a repository is there already.
+    """
+    for name, declare in _REPOSITORIES.items():
+        if not exists(name):
+            declare(name = name)
+    for name, attributes in _WHEELS.items():
+        if not exists(name):
+            pypi_wheel(name = name, **attributes)
+
+def declare_dev_repositories():
+    """Declares other FFI headers, and NVRTC of CUDA 12 and 13, for tests."""
     xla_header_copy(name = "xla_header_copy")
     for version, wheel in NEWER_HEADERS.items():
-        newer_headers(
+        pypi_wheel(
             name = "xla_headers_" + version,
+            build_file = Label("//third_party/xla:newer_headers.BUILD"),
+            members = ["xla/ffi/api"],
+            platform = "manylinux_2_27_x86_64",
             python_version = wheel.python_version,
             requirement = wheel.requirement,
             sha256 = wheel.sha256,
+            strip_prefix = "jaxlib/include",
         )
-
-def nvrtc_repositories():
-    """Declares NVRTC of CUDA 12 and 13, for tests with --config=cuda."""
     for name, wheel in NVRTC_WHEELS.items():
         pypi_wheel(
             name = name,
@@ -144,20 +140,7 @@ def xla_ffi_kit_repositories():
     for name, archive in (RULE_SETS | ARCHIVES).items():
         if not native.existing_rule(name):
             declare_archive(name, archive)
-    if not native.existing_rule("xla"):
-        xla_repository()
-    if not native.existing_rule("xla_ffi_kit_cuda"):
-        cuda_repository()
-    if not native.existing_rule("xla_ffi_kit_cc"):
-        cc_repository()
-    if not native.existing_rule("xla_ffi_kit_python_headers"):
-        python_headers_repository()
-    if not native.existing_rule("pybind11"):
-        pybind11_repository()
-    if not native.existing_rule("nanobind"):
-        nanobind_repository()
-    if not native.existing_rule("xla_runtime"):
-        xla_runtime_repositories()
+    declare_repositories(exists = native.existing_rule)
 
 # buildifier: disable=unnamed-macro
 def xla_ffi_kit_python_repositories(lock = Label("//third_party/pypi:requirements_lock.txt")):
@@ -182,5 +165,4 @@ def xla_ffi_kit_dev_repositories():
     """Declares what only the kit's own tests need."""
     for name, archive in DEV_ARCHIVES.items():
         declare_archive(name, archive)
-    nvrtc_repositories()
-    xla_dev_repositories()
+    declare_dev_repositories()

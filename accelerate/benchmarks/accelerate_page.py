@@ -7,7 +7,6 @@ from bench.page import Publication
 ACCELERATE = Publication(
     data="accelerate/benchmarks/measured.json",
     page="accelerate/docs/measured.md",
-    plot="accelerate/docs/performance.png",
     introduction="""\
 # Measured
 

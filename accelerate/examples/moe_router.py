@@ -16,9 +16,9 @@ CHOICES = 2
 WIDTH = 32
 
 
-def arguments(short: bool) -> tuple[jax.Array, ...]:
+def arguments() -> tuple[jax.Array, ...]:
     """Tokens, the router's weights, and each expert's two layers."""
-    tokens = 256 if short else 16_384
+    tokens = 256
     keys = jax.random.split(jax.random.key(0), 4)
     x = jax.random.normal(keys[0], (tokens, WIDTH))
     router = jax.random.normal(keys[1], (WIDTH, EXPERTS)) / WIDTH**0.5

@@ -20,9 +20,9 @@ STEPS = 10
 _FOLLOW = 0.85
 
 
-def arguments(short: bool) -> tuple[sparse.BCOO, jax.Array]:
+def arguments() -> tuple[sparse.BCOO, jax.Array]:
     """The links, and the pages that each topic starts from."""
-    pages = 500 if short else 20_000
+    pages = 500
     links = 20 * pages
     keys = jax.random.split(jax.random.key(0), 3)
     source = jax.random.randint(keys[0], (links,), 0, pages)

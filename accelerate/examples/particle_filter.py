@@ -31,9 +31,9 @@ def observations(key: jax.Array) -> jax.Array:
     return jax.lax.scan(step, jnp.float32(0.1), (times, noise))[1]
 
 
-def arguments(short: bool) -> tuple[jax.Array, ...]:
+def arguments() -> tuple[jax.Array, ...]:
     """Observations, the particles at the start, and a key."""
-    count = 2_000 if short else 200_000
+    count = 2_000
     keys = jax.random.split(jax.random.key(0), 3)
     start = jax.random.normal(keys[1], (count,)) * 2
     return observations(keys[0]), start, keys[2]

@@ -24,6 +24,7 @@ from accelerate_data import (
 )
 
 import xla_ffi_accelerate
+from xla_ffi_accelerate import _processor
 
 jax.config.update("jax_enable_x64", True)
 
@@ -228,6 +229,17 @@ def test_few_elements_are_left_to_jax():
         pytest.raises(ValueError, match="no larger than size"),
     ):
         jax.lax.top_k(x, 4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "least"), [("", 33), ("--xla_cpu_max_isa=AVX2", 96)]
+)
+def test_the_processor_says_from_where_on(flags, least, monkeypatch):
+    monkeypatch.setattr(_processor, "_description", lambda: " avx512f ")
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    for n in (least - 1, least):
+        x = jax.ShapeDtypeStruct((n,), "int32")
+        assert (SORT in program(jnp.sort, x, names=["sort"])) == (n == least)
 
 
 @pytest.mark.parametrize("donate", [(), (0,)])

@@ -227,6 +227,6 @@ def _publish(
     another_jax: bool,
 ) -> None:
     report.publish(root / publication.data, rows, another_jax)
-    if not another_jax:
+    if publication.plot and not another_jax:
         draw(str(root / publication.plot), rows)
     page.write(publication, root)

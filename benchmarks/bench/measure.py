@@ -18,12 +18,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from bench import library
-
 Run = Callable[[], Any]
 Made = dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]
 _SAMPLE_SECONDS = 2e-3  # below, several calls make a sample
-_ONE_THREAD_BYTES = 1 << 20  # from here on the kit uses more than one thread
 _ROUNDS = (5, 60)
 
 
@@ -167,10 +164,6 @@ def measure(cell: Cell, seconds: float) -> Row:
     made = {n: prepared(*m, cell.regime) for n, m in cell.make().items()}
     runs = {name: run for name, (_, run) in made.items()}
     _compare(cell, {name: run() for name, run in runs.items()})
-    if cell.bytes >= _ONE_THREAD_BYTES and cell.regime != "eager":
-        with library.on_one_thread():
-            one = prepared(*cell.make()["kit"], cell.regime)
-        runs["kit, 1 thread"] = one[1]
     found = take_turns(runs, seconds)
     median = {name: statistics.median(c.seconds) for name, c in found.items()}
     xla, kit = made["xla"][0], found["kit"]

@@ -62,7 +62,7 @@ class Publication(NamedTuple):
       data: the file of measurements.
       page: the page of all figures.
       introduction: the page's first lines.
-      plot: the picture of all ratios.
+      plot: the picture of all ratios; none if empty.
       bars: a picture of some figures, SVG; none if empty.
       in_words: what the bars are called -> the cell of each.
     """
@@ -70,7 +70,7 @@ class Publication(NamedTuple):
     data: str
     page: str
     introduction: str
-    plot: str
+    plot: str = ""
     bars: str = ""
     in_words: Mapping[str, str] = {}
 

@@ -60,7 +60,7 @@ _INTERNAL = re.compile(
 )
 _COMMANDS = {
     "xla_ffi_kit": ("doctor", "describe", "build", "cache", "include"),
-    "xla_ffi_accelerate": ("explain", "calibrate"),
+    "xla_ffi_accelerate": ("explain",),
 }
 
 

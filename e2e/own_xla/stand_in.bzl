@@ -37,8 +37,6 @@ alias(
 _PREBUILT = {
     "xla/client": "client_library",
     "xla/hlo/builder": "xla_builder",
-    "xla/pjrt": "mlir_to_hlo",
-    "xla/pjrt/plugin/xla_cpu": "xla_cpu_pjrt_client",
 }
 
 def _xla_stand_in_impl(rctx):

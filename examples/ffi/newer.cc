@@ -2,8 +2,8 @@
 //
 // The kit builds with FFI 0.2, so that every jaxlib from 0.8.1 on loads its
 // handlers: XLA refuses a handler built with headers newer than its own, and
-// there this file is empty. //examples/ffi:newer_headers_test compiles it, and
-// all the examples beside it, with newer ones.
+// there this file is empty. //tests/build:newer_ffi_headers_test compiles it,
+// and all the examples beside it, with newer ones.
 
 #include <cstdint>
 #include <memory>

@@ -12,6 +12,7 @@
 #include "xla/client/client_library.h"
 #include "xla/client/local_client.h"
 #include "xla/ffi/api/ffi.h"
+#include "xla/ffi/ffi_api.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/literal.h"
 #include "xla/literal_util.h"
@@ -85,6 +86,7 @@ std::vector<float> Iota(int64_t size) {
 }
 
 TEST(FromCppTest, AttributesAndShapes) {
+  ASSERT_TRUE(ffi::FindHandler("tutorial.modular_add", "Host").ok());
   xla::XlaBuilder builder("modular_add");
   const xla::XlaOp b = xla::ConstantR1<float>(&builder, Iota(128));
   const xla::XlaOp c = xla::ConstantR1<float>(&builder, Iota(2048));

@@ -9,10 +9,10 @@ on each GPU is printed by
 
 import pathlib
 import sys
-import unittest
 import zlib
 
 import cubin
+import pytest
 
 LIBRARY = pathlib.Path(sys.argv[1])
 
@@ -30,59 +30,58 @@ FLOORS = {
 }
 
 
-class RegistersTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.kernels = cubin.kernels(LIBRARY)
-
-    def test_no_kernel_spills(self):
-        self.assertTrue(self.kernels)
-        spilling = [k.row() for k in self.kernels if k.stack]
-        self.assertEqual(spilling, [])
-
-    def test_no_kernel_has_fewer_warps_than_its_floor(self):
-        below = [
-            kernel.row()
-            for kernel in self.kernels
-            if kernel.warps < FLOORS[kernel.name.split()[0]]
-        ]
-        self.assertEqual(below, [])
+@pytest.fixture(scope="module")
+def kernels():
+    return cubin.kernels(LIBRARY)
 
 
-class SizeTest(unittest.TestCase):
-    def test_the_library_adds_little_to_a_wheel(self):
-        library = LIBRARY.read_bytes()
-        self.assertLess(len(library), 5 << 20)
-        # A wheel deflates its files.
-        self.assertLess(len(zlib.compress(library)), 3 << 19)
+def test_no_kernel_spills(kernels):
+    assert kernels
+    assert [k.row() for k in kernels if k.stack] == []
 
 
-class CubinTest(unittest.TestCase):
-    def test_names_of_kernels(self):
-        of_pipeline = (
+def test_no_kernel_has_fewer_warps_than_its_floor(kernels):
+    assert [
+        kernel.row()
+        for kernel in kernels
+        if kernel.warps < FLOORS[kernel.name.split()[0]]
+    ] == []
+
+
+def test_the_library_adds_little_to_a_wheel():
+    library = LIBRARY.read_bytes()
+    assert len(library) < 5 << 20
+    # A wheel deflates its files.
+    assert len(zlib.compress(library)) < 3 << 19
+
+
+@pytest.mark.parametrize(
+    ("mangled", "readable"),
+    [
+        (
             "_ZN11xla_ffi_kit17rms_norm_internal14PipelineKernelINS0_7VectorsI"
             "NS_8BFloat16ELi8EEELb1ELi2ELi1EEEvNS0_4RowsINS_19RmsNormBackward"
-            "ArgsINT_7ElementEEEEEPNS7_1AENS0_11PartialSumsENS0_8RowLanesE"
-        )
-        self.assertEqual(
-            cubin.readable(of_pipeline), "PipelineKernel BFloat16 8 1 2 1"
-        )
-        of_totals = (
+            "ArgsINT_7ElementEEEEEPNS7_1AENS0_11PartialSumsENS0_8RowLanesE",
+            "PipelineKernel BFloat16 8 1 2 1",
+        ),
+        (
             "_ZN11xla_ffi_kit17rms_norm_internal12TotalsKernelILi4EffEEvPKT0_"
-            "NS0_11PartialSumsEPT1_"
-        )
-        self.assertEqual(
-            cubin.readable(of_totals), "TotalsKernel 4 float float"
-        )
-        of_relu = (
+            "NS0_11PartialSumsEPT1_",
+            "TotalsKernel 4 float float",
+        ),
+        (
             "_ZN11xla_ffi_kit17ElementwiseKernelILi1ENS_4relu43_GLOBAL__N__"
-            "c328cff8_10_relu_cu_cc_b73adb198ReluPackIfEEEEvlT0_"
-        )
-        self.assertEqual(
-            cubin.readable(of_relu), "ElementwiseKernel 1 ReluPack float"
-        )
+            "c328cff8_10_relu_cu_cc_b73adb198ReluPackIfEEEEvlT0_",
+            "ElementwiseKernel 1 ReluPack float",
+        ),
+    ],
+)
+def test_names_of_kernels(mangled, readable):
+    assert cubin.readable(mangled) == readable
 
-    def test_warps_follow_from_registers(self):
-        for registers, warps in ((24, 64), (32, 64), (33, 51), (64, 32)):
-            kernel = cubin.Kernel(90, "k", registers, 0, 0)
-            self.assertEqual(kernel.warps, warps)
+
+@pytest.mark.parametrize(
+    ("registers", "warps"), [(24, 64), (32, 64), (33, 51), (64, 32)]
+)
+def test_warps_follow_from_registers(registers, warps):
+    assert cubin.Kernel(90, "k", registers, 0, 0).warps == warps

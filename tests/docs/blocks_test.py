@@ -14,7 +14,7 @@ from pages import ROOT, Block
 # Commands have to be in one of these, word for word.
 SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
 WALKED = ("docs/adding_an_op.md",)
-# //accelerate/examples:compare_test compares it with what it prints.
+# //accelerate/examples:explained_test compares it with what it prints.
 COMPARED = ("accelerate/docs/explained.md",)
 
 

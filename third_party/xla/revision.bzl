@@ -9,8 +9,6 @@ RUNTIME: XLA's C++ library, prebuilt, for the C++ tests and for programs without
 an XLA of their own. It speaks FFI API 0.2.
 """
 
-FFI_API_VERSION = (0, 2)
-
 HEADERS_WHEEL = struct(
     requirement = "jaxlib==0.9.0",
     sha256 = "9f9eba014590435cec5fa1f6af2310a1a05db98d61331d18d6b278ff5424cd33",
@@ -18,7 +16,7 @@ HEADERS_WHEEL = struct(
     platform = "manylinux_2_27_x86_64",
 )
 
-# By FFI version: newer headers, which the examples are compiled with in a test.
+# By FFI version: newer headers, which a test compiles handlers with.
 NEWER_HEADERS = {
     "0_3": struct(
         requirement = "jaxlib==0.10.2",

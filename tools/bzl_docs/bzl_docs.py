@@ -160,10 +160,6 @@ def comment_above(lines: list[str], number: int) -> str:
     return " ".join(comment)
 
 
-def is_named(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
-
-
 def symbol(root: pathlib.Path, file: str, name: str) -> str:
     text = (root / file).read_text()
     for node in ast.parse(text).body:

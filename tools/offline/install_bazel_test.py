@@ -7,7 +7,6 @@ import pathlib
 import re
 import shutil
 import tarfile
-import time
 
 import launcher_harness
 
@@ -209,19 +208,6 @@ class InstallTest(launcher_harness.Machine):
         jars = (base / "bazel_classpath_debian_depends.txt").read_text()
         java = folder / "root/usr/share/java"
         self.assertEqual(jars, f"{java}/guava.jar\n{java}/grpc-core.jar\n")
-
-    def test_interrupted_starts_over(self):
-        self.set_apt(update=f'touch "{self.dir}/begun"; sleep 60')
-        process = self.start("info")
-        while not (self.dir / "begun").exists():
-            time.sleep(0.01)
-        [folder] = self.cached()
-        (self.cache / folder / "leftover").touch()
-        self.kill(process)
-        self.assertEqual(self.cached(), [folder])
-        self.set_apt()
-        self.assert_ran("debian", self.run_launcher("info"))
-        self.assertFalse((self.cache / folder / "leftover").exists())
 
     def test_two_at_once_install_once(self):
         self.set_apt(update="sleep 1")

@@ -1,4 +1,4 @@
-"""`python -m xla_ffi_accelerate explain script.py`, or `calibrate`."""
+"""`python -m xla_ffi_accelerate explain script.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 import runpy
 import sys
 
-from xla_ffi_accelerate import _break_even, _scopes, registry, switch
-from xla_ffi_accelerate._calibrate import calibrate
+from xla_ffi_accelerate import _scopes, registry, switch
 from xla_ffi_accelerate._explain import Recorder
 
 
@@ -26,13 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     explain.add_argument("script")
     explain.add_argument("arguments", nargs=argparse.REMAINDER)
-    commands.add_parser(
-        "calibrate",
-        help="measure the break-even sizes of this machine, and keep them",
-    )
     given = parser.parse_args(arguments)
-    if given.command == "calibrate":
-        return _calibrate()
     recorder = Recorder()
     switch.install(registry.RULES)
     _scopes.record_all(recorder)
@@ -42,17 +35,6 @@ def main(arguments: list[str] | None = None) -> int:
         runpy.run_path(given.script, run_name="__main__")
     finally:
         print(recorder.explanation({}, given.measure), file=sys.stderr)
-    return 0
-
-
-def _calibrate() -> int:
-    print(f"{'call':22}{'call ns':>10}{'JAX ns':>8}{'ns':>8}{'from':>8}")
-    costs = calibrate()
-    file = _break_even.keep(costs)
-    for name, cost in costs.items():
-        line = f"{cost.call:10.0f}{cost.own:8.2f}{cost.rule:8.2f}"
-        print(f"{name:22}{line}{_break_even.size(name):8}")
-    print(f"kept in {file}")
     return 0
 
 

@@ -14,7 +14,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from xla_ffi_accelerate import _break_even, libraries
+import jaxlib
+
+from xla_ffi_accelerate import _processor, libraries
 from xla_ffi_accelerate._rule import Found
 
 
@@ -27,8 +29,11 @@ def read() -> Mapping[str, Found | None]:
 def keep(test: str, found: Found | None) -> None:
     """Adds to the file; does nothing where the cache cannot be written."""
     with contextlib.suppress(OSError, RuntimeError):
-        text = json.dumps({**_content(), test: found}, indent=0)
-        _break_even.write(_file(), text)
+        file = _file()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps({**_content(), test: found}, indent=0))
+        part.replace(file)  # the whole of it, or nothing
 
 
 def _content() -> dict[str, Found | None]:
@@ -51,8 +56,10 @@ def _is_found(found: object) -> bool:
 def _file() -> Path:
     library = os.stat(libraries.CPU_LIBRARY.path)
     of = (
-        *(_break_even.machine(), os.environ.get("XLA_FLAGS", "")),
+        *(_processor.model(), len(os.sched_getaffinity(0))),
+        *(jaxlib.__version__, os.environ.get("XLA_FLAGS", "")),
         *(library.st_size, library.st_mtime_ns),
     )
     digest = hashlib.sha256(repr(of).encode()).hexdigest()[:16]
-    return _break_even.cache_file().with_name(f"self_tests_{digest}.json")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return cache / "xla_ffi_accelerate" / f"self_tests_{digest}.json"
