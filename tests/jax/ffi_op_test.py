@@ -242,11 +242,11 @@ def test_attributes_that_were_seen_are_not_checked_again(value):
             "flag, integer, list, more, options, text; more is no attribute",
         ),
         (
-            {"intger": 1},
+            {"flags": 1},
             TypeError,
             "attributes: expected flag, integer, list, options, text, got "
-            "flag, integer, intger, list, options, text; intger is no "
-            "attribute; did you mean integer?",
+            "flag, flags, integer, list, options, text; flags is no "
+            "attribute; did you mean flag?",
         ),
     ],
 )

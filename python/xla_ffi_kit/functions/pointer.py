@@ -84,7 +84,7 @@ def of_library(where: str, library: object, symbol: object) -> Pointer:
     except AttributeError:
         raise ValueError(
             f"{where}: symbol: expected a function that {library._name} "
-            f"exports, got {symbol!r}; in C++ declare it extern \"C\""
+            f'exports, got {symbol!r}; in C++ declare it extern "C"'
         ) from None
     address = _address_of(function)
     _, file = _place_of(address)

@@ -199,9 +199,7 @@ def _demangled(name: str) -> str:
     except (OSError, AttributeError):
         return name
     demangle.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-    at = demangle(
-        name.encode(), None, ctypes.byref(size), ctypes.byref(status)
-    )
+    at = demangle(name.encode(), None, ctypes.byref(size), ctypes.byref(status))
     if not at:
         return name
     text = ctypes.string_at(at).decode(errors="replace")

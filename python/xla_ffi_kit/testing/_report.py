@@ -49,8 +49,8 @@ class Report:
         skipped = [row for row in self.rows if row.status == "skipped"]
         if skipped:
             reasons = "; ".join(dict.fromkeys(row.message for row in skipped))
-            count = f"{len(skipped)} of {len(self.rows)}"
-            lines.append(f"{count} checks skipped ({reasons})")
+            part = f"{len(skipped)} of {len(self.rows)}"
+            lines.append(f"{part} checks skipped ({reasons})")
         lines += [
             f"\n{row.check} failed for {row.case}: {row.message}"
             for row in self.failures
