@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 DType: TypeAlias = str | type | np.dtype[np.generic]
 
+_WIDE = ("int64", "uint64", "float64", "complex128")
 # In the order that messages list them.
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
@@ -80,6 +82,15 @@ def parse_each(where: str, entry: object) -> tuple[np.dtype[np.generic], ...]:
     if isinstance(entry, Sequence):
         return tuple(parse(where, dtype) for dtype in entry)
     return (parse(where, entry),)
+
+
+def remedy(wanted: Sequence[str]) -> str:
+    """What an error adds if JAX has no arrays of these dtypes now, or ""."""
+    has_all: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    if has_all or not wanted or not set(wanted) <= set(_WIDE):
+        return ""
+    names = " and no ".join(wanted)
+    return f"; JAX has no {names} unless jax_enable_x64 is set"
 
 
 def _by_name(name: str) -> np.dtype[np.generic] | None:

@@ -65,7 +65,7 @@ ERRORS = {
             "name": "f",
         },
         "expected at most 6 integers and pointers and 8 floats, which "
-        "registers pass, got 7 and 0",
+        "registers pass (an array takes one pointer), got 7 and 0",
     ),
     "no sizes": (
         {
@@ -109,11 +109,14 @@ ERRORS = {
     "a library that is not there": (
         {"signature": "double(double)", "library": "libno.so", "symbol": "f"},
         "library: expected a shared library that the dynamic linker finds, "
-        "got 'libno.so': libno.so: cannot open",
+        "got 'libno.so': libno.so: cannot open shared object file: No such "
+        "file or directory; pass its path, or what ctypes.util.find_library "
+        "says",
     ),
     "a symbol that is not there": (
         {"signature": "double(double)", "library": LIBM, "symbol": "cosine"},
-        f"symbol: expected a function that {LIBM} exports, got 'cosine'",
+        f"symbol: expected a function that {LIBM} exports, got 'cosine'; in "
+        'C++ declare it extern "C"',
     ),
     "a symbol without a library": (
         {"signature": "double(double)", "function": ATAN2, "symbol": "cos"},
@@ -177,8 +180,27 @@ ERRORS = {
             "symbol": "cos",
             "attributes": {"k": np.int64},
         },
-        "attributes: expected none, as a C function has only operands",
+        "attributes: expected none, as a C function has only operands: a "
+        "number is one, got {'k': <class 'numpy.int64'>}",
     ),
+    **{
+        f"the option {option}": (
+            {
+                "signature": "double(double)",
+                "library": LIBM,
+                "symbol": "cos",
+                option: "f32",
+            },
+            f"cos: {option}: expected {expected}, got 'f32'",
+        )
+        for option, expected in (
+            ("dtype", "none, as the signature says them"),
+            ("dtypes", "none, as the signature says them"),
+            ("results", "none, as the signature says them"),
+            ("kernel_axes", "axes= instead, such as axes='(m,n),(n)->(m)'"),
+            ("libraries", "library= instead, with symbol="),
+        )
+    },
 }
 
 
@@ -192,7 +214,8 @@ def test_what_is_refused(case):
 def test_another_dtype_is_refused():
     with pytest.raises(
         TypeError,
-        match="cos: operand x: expected dtype float64, got float32",
+        match="cos: operand x: expected dtype float64, got float32; JAX has "
+        "no float64 unless jax_enable_x64 is set",
     ):
         cos(np.float32(1))
     with pytest.raises(

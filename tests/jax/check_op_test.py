@@ -1,5 +1,6 @@
 """check_op over every operation of the kit."""
 
+import functools
 import os
 import tempfile
 
@@ -26,7 +27,8 @@ from xla_ffi_kit.ops.rms_norm import (
     rms_norm_weight_bwd_op,
     rms_norm_weight_jvp_op,
 )
-from xla_ffi_kit.testing import Case, check_op
+from xla_ffi_kit.testing import Case, Report, check_op
+from xla_ffi_kit.testing._report import Row
 
 jax.config.update("jax_enable_x64", True)
 
@@ -143,6 +145,19 @@ def test_operation(name):
         if name.endswith("jvp"):  # made of others
             reasons += ("no handler for cpu",)
         assert row.status == "passed" or row.message in reasons, row
+
+
+def test_the_report_says_how_many_checks_are_skipped_and_why():
+    row = functools.partial(Row, case="Case()", seconds=0.0)
+    rows = (
+        row("values", status="passed"),
+        row("jvp", status="skipped", message="no floats"),
+        row("vmap", status="skipped", message="no batch"),
+        row("grad", status="skipped", message="no floats"),
+    )
+    last = str(Report("f", rows)).splitlines()[-1]
+    assert last == "3 of 4 checks skipped (no floats; no batch)"
+    assert "skipped (" not in str(Report("f", rows[:1]))
 
 
 @xla_ffi_kit.inline(

@@ -48,6 +48,42 @@ def test_a_handler_without_a_signature_is_told_apart(capsys):
     assert captured.out.strip() == ""
 
 
+NAMED = """
+#include "xla_ffi/core/call.h"
+#include "xla_ffi/core/handler.h"
+namespace kit = xla_ffi_kit;
+constexpr kit::Operand x{"x", kit::TypeList<float>(), "(...)"};
+constexpr kit::Result y{"y", x};
+constexpr char kName[] = "my.scael";
+using ScaleCall = kit::Call<kName, x, y>;
+xla::ffi::Error Run(const ScaleCall&, const kit::Executor&) { return {}; }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Scale, kit::Checked<Run>, kit::BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(Scale, ScaleCall);
+"""
+
+
+def test_a_name_in_cpp_that_is_not_the_target(capsys, tmp_path):
+    source, library = tmp_path / "scale.cc", str(tmp_path / "scale.so")
+    source.write_text(NAMED)
+    said = (
+        'my.scale: the name in its kit::Call: expected "my.scale", as the '
+        'library offers it, got "my.scael", by which its errors call it\n'
+    )
+    build = ["build", str(source), "-o", library, "--handler"]
+    assert __main__.main([*build, "my.scale=Scale", "--", "-O0"]) == 0
+    assert capsys.readouterr().err == said
+    assert __main__.main(["describe", library]) == 0
+    assert capsys.readouterr().err == f"describe: {said}"
+    right = str(tmp_path / "right.so")
+    build[3] = right
+    # One of two targets has the name; the other is another name of it.
+    both = ["my.scael=Scale", "--handler", "my.scale=Scale"]
+    assert __main__.main([*build, *both, "--", "-O0"]) == 0
+    assert capsys.readouterr().err == ""
+    described(capsys, KIT.path)
+    assert describe.wrong_names(KIT) == {}
+
+
 def test_what_cannot_be_described(capsys, tmp_path):
     assert describe.main([str(tmp_path / "none.so")]) == 1
     assert "none.so" in capsys.readouterr().err

@@ -239,7 +239,14 @@ def test_attributes_that_were_seen_are_not_checked_again(value):
             {"more": 1},
             TypeError,
             "attributes: expected flag, integer, list, options, text, got "
-            "flag, integer, list, more, options, text",
+            "flag, integer, list, more, options, text; more is no attribute",
+        ),
+        (
+            {"flags": 1},
+            TypeError,
+            "attributes: expected flag, integer, list, options, text, got "
+            "flag, flags, integer, list, options, text; flags is no "
+            "attribute; did you mean flag?",
         ),
     ],
 )

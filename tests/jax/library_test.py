@@ -209,6 +209,30 @@ def test_library_for_a_newer_cpp_runtime(tmp_path):
     ) in error_of(path)
 
 
+@pytest.mark.parametrize(
+    ("source", "lacks"),
+    [
+        (
+            "namespace my { void Fft(const double*, int); }\n"
+            "void Call() { my::Fft(nullptr, 1); }",
+            "my::Fft(double const*, int) (_ZN2my3FftEPKdi)",
+        ),
+        ('extern "C" void i(); void Call() { i(); }', "i"),
+    ],
+    ids=["C++", "C"],
+)
+def test_library_without_a_symbol_that_it_needs(source, lacks, tmp_path):
+    (tmp_path / "lacking.cc").write_text(source)
+    path = tmp_path / "lacking.so"
+    flags = ["-shared", "-fPIC", "-O0", tmp_path / "lacking.cc"]
+    subprocess.run(["c++", *flags, "-o", path], check=True)
+    assert error_of(path) == (
+        f"handler library {path} needs {lacks}, which neither it nor a library "
+        "that it is linked with defines: build it with the source that does, "
+        "or link it with -l"
+    )
+
+
 def test_library_without_a_table(tmp_path):
     path = tmp_path / "other.so"
     shutil.copy(_ctypes.__file__, path)

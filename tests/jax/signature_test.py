@@ -118,6 +118,51 @@ def test_an_operation_that_does_not_fit_is_an_error_where_it_is_defined(
 KIT = xla_ffi_kit.ops.LIBRARIES[0]
 
 
+GIVEN = {"axis": 0, "count": 1, "eps": 0.5, "mode": "fast", "strides": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"count": -1}, "count: expected 0 to 9, got -1"),
+        ({"count": 10}, "count: expected 0 to 9, got 10"),
+        ({"mode": "slow"}, "mode: expected fast or exact, got slow"),
+        ({"strides": (1, 0)}, "strides: expected 1 to 2^30, got 0"),
+        ({"strides": (1,)}, "strides: expected 2 elements, got 1"),
+    ],
+)
+def test_the_reference_does_not_see_an_attribute_that_is_out_of_bounds(
+    wrong, said
+):
+    def picky(x, weight, *, axis, count, eps, mode, strides):
+        rows = {"fast": 9 % (10 - count), "exact": 1}[mode] // strides[1]
+        return x, x[..., : rows * 0 + count].astype(np.int32)
+
+    op = xla_ffi_kit.FfiOp(
+        "test.signed", picky, kernel_axes=1, libraries=LIBRARY
+    )
+    x = np.ones((2, 6), np.float32)
+    for implementation in (None, "reference"):
+        with pytest.raises(ValueError) as caught:
+            op(x, x, **GIVEN | wrong, implementation=implementation)
+        assert str(caught.value) == f"test.signed: attribute {said}"
+
+
+@pytest.mark.parametrize("eps", [-0.5, float("nan"), float("inf")])
+def test_a_float_that_is_out_of_bounds(eps):
+    def norm(x, *, eps):
+        return x
+
+    name = "xla_ffi_kit.rms_norm"
+    library = xla_ffi_kit.ops.LIBRARIES[0]
+    op = xla_ffi_kit.FfiOp(name, norm, libraries=library)
+    with pytest.raises(ValueError) as caught:
+        op(np.ones(3, np.float32), eps=eps)
+    assert str(caught.value) == (
+        f"{name}: attribute eps: expected a finite value >= 0, got {eps:g}"
+    )
+
+
 def test_what_an_older_librarys_structs_end_before_is_zero():
     of_kit = reader._Signature.from_address(
         KIT.handler("xla_ffi_kit.rms_norm").signature_at

@@ -16,7 +16,16 @@ from xla_ffi_kit.primitive.device_kernel import Attributes, Request
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Options, Result
 
-_NOT_OPTIONS = ("attributes", "libraries")
+_OF_SIGNATURE = "none, as the signature says them"
+# Options of `FfiOp` that it does not take, and why.
+_NOT_OPTIONS = {
+    "attributes": "none, as a C function has only operands: a number is one",
+    "dtype": _OF_SIGNATURE,
+    "dtypes": _OF_SIGNATURE,
+    "kernel_axes": "axes= instead, such as axes='(m,n),(n)->(m)'",
+    "libraries": "library= instead, with symbol=",
+    "results": _OF_SIGNATURE,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,10 +138,9 @@ def c_function(
     if name is not None and (not isinstance(name, str) or not name):
         raise TypeError(f"{where}: name: expected a string, got {name!r}")
     own = name or found.name
-    for option in _NOT_OPTIONS:
+    for option, expected in _NOT_OPTIONS.items():
         if option in options:
             got = options[option]  # type: ignore[literal-required]
-            expected = "none, as a C function has only operands"
             raise TypeError(
                 f"{own}: {option}: expected {expected}, got {got!r}"
             )

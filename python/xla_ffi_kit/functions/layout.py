@@ -163,7 +163,8 @@ def of(
     if floats > _MOST_FLOATS or integers > _MOST_INTEGERS:
         expected = (
             f"at most {_MOST_INTEGERS} integers and pointers and "
-            f"{_MOST_FLOATS} floats, which registers pass"
+            f"{_MOST_FLOATS} floats, which registers pass (an array takes one "
+            "pointer)"
         )
         _refuse(where, declaration, expected, f"{integers} and {floats}")
     told = {letter for a in made.operands for letter in a.letters}

@@ -74,7 +74,8 @@ def of_library(where: str, library: object, symbol: object) -> Pointer:
         except OSError as error:
             raise ValueError(
                 f"{where}: library: expected a shared library that the "
-                f"dynamic linker finds, got {library!r}: {error}"
+                f"dynamic linker finds, got {library!r}: {error}; pass its "
+                "path, or what ctypes.util.find_library says"
             ) from None
     if not isinstance(library, ctypes.CDLL):
         _refuse(where, "library", "a name, a path or a ctypes.CDLL", library)
@@ -83,7 +84,7 @@ def of_library(where: str, library: object, symbol: object) -> Pointer:
     except AttributeError:
         raise ValueError(
             f"{where}: symbol: expected a function that {library._name} "
-            f"exports, got {symbol!r}"
+            f'exports, got {symbol!r}; in C++ declare it extern "C"'
         ) from None
     address = _address_of(function)
     _, file = _place_of(address)

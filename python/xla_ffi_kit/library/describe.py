@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from xla_ffi_kit.errors import HandlerLibraryError
+from xla_ffi_kit.library import elf
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.library.signature import Argument, Attribute, Signature
 
@@ -33,17 +34,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         targets = options.targets or library.targets
         found = {target: library.signature(target) for target in targets}
+        misnamed = wrong_names(library)
     except (HandlerLibraryError, OSError) as error:
         print(f"describe: {error}", file=sys.stderr)
         return 1
     for target in (t for t, signature in found.items() if signature is None):
         print(f"describe: {target}: no signature", file=sys.stderr)
+    for line in (line for t, line in misnamed.items() if t in found):
+        print(f"describe: {line}", file=sys.stderr)
     signatures = [signature for signature in found.values() if signature]
     if options.markdown:
         print(page(os.path.basename(library.path), signatures), end="")
     else:
         print("\n".join(map(str, signatures)))
     return 0
+
+
+def wrong_names(library: HandlerLibrary) -> dict[str, str]:
+    """What is wrong with names in C++ that are not a handler's target.
+
+    A handler of KIT_DEFINE_HANDLER has no name but its symbol.
+
+    Args:
+      library: a handler library, which is loaded.
+
+    Returns:
+      Target -> a sentence, for those whose name differs.
+    """
+    rows = [h for h in library.handlers.values() if h.signature_at]
+    named = {(row.signature_at, row.name) for row in rows}
+    symbols = elf.read(library.path).functions
+    found = {}
+    for row in rows:
+        signature = row.signature()
+        name = signature.target if signature is not None else row.name
+        if (row.signature_at, name) not in named and name not in symbols:
+            found[row.name] = (
+                f"{row.name}: the name in its kit::Call: expected "
+                f'"{row.name}", as the library offers it, got "{name}", by '
+                "which its errors call it"
+            )
+    return found
 
 
 # --- A page ------------------------------------------------------------------

@@ -8,6 +8,7 @@ defines it.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import mmap
 import os
@@ -30,6 +31,8 @@ _HIDDEN = (1, 2)  # STV_INTERNAL, STV_HIDDEN
 # Every handler checks its call frame's size and names the struct if it is not
 # what it expects, whatever else was stripped from the library.
 _FFI_MARK = b"XLA_FFI_CallFrame\0"
+# glibc's message if no library defines a symbol.
+_UNDEFINED = re.compile(r"undefined symbol: (?P<name>\w+)")
 # glibc's message if a library needs a newer system.
 _VERSION_NOT_FOUND = re.compile(
     r"(?P<file>\S+): version `(?P<name>\w+?)_(?P<version>[0-9.]+)' not found"
@@ -164,6 +167,44 @@ def too_old_a_system(error: str) -> str | None:
         f"{system} has {_offered(found['file'], name)}: use a newer system, or "
         "build the library on one that is as old as this"
     )
+
+
+def undefined(error: str) -> str | None:
+    """Says what the linker's message means if it misses a symbol.
+
+    Args:
+      error: the error message of dlopen().
+    """
+    found = _UNDEFINED.search(error)
+    if found is None:
+        return None
+    name = found["name"]
+    shown = _demangled(name)
+    if shown != name:
+        shown = f"{shown} ({name})"
+    return (
+        f"needs {shown}, which neither it nor a library that it is linked with "
+        "defines: build it with the source that does, or link it with -l"
+    )
+
+
+def _demangled(name: str) -> str:
+    """A symbol as C++ writes it; the symbol itself if it is C's."""
+    if not name.startswith("_Z"):
+        return name
+    size, status = ctypes.c_size_t(), ctypes.c_int()
+    try:
+        demangle = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
+        free = ctypes.CDLL(None)["free"]
+    except (OSError, AttributeError):
+        return name
+    demangle.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    at = demangle(name.encode(), None, ctypes.byref(size), ctypes.byref(status))
+    if not at:
+        return name
+    text = ctypes.string_at(at).decode(errors="replace")
+    free(at)
+    return text
 
 
 def _offered(path: str, name: str) -> str:

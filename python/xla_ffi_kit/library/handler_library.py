@@ -280,7 +280,8 @@ def _open(path: str) -> ctypes.CDLL:
         # RTLD_LOCAL (the default) keeps two libraries' symbols apart.
         library = ctypes.CDLL(path)
     except OSError as error:
-        problem = elf.too_old_a_system(str(error))
+        said = str(error)
+        problem = elf.too_old_a_system(said) or elf.undefined(said)
         raise HandlerLibraryError(
             f"handler library {path} {problem or f'cannot be loaded: {error}'}"
         ) from None

@@ -118,7 +118,7 @@ class Size:
         """In words: "n of 1 to 16"; empty if there are none."""
         if self.name is None or (self.least == 0 and self.most is None):
             return ""
-        return f"{self.name} of {_range(self.least, self.most)}"
+        return f"{self.name} of {bounds_in_words(self.least, self.most)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,6 +187,10 @@ class Attribute:
     values: str  # in words: "2 of 1 to 2^30", "sum|max"; empty for any
     other_dtype: str | None = None  # of a scalar that may have one of two
     unless_given: str | None = None  # it is there only without this operand
+    words: tuple[str, ...] = ()  # those that a string may be; none: any
+    elements: int | None = None  # of an array, if the signature says it
+    # Of a number, or of each in an array; None if it is an axis, or any.
+    bounds: tuple[int, int | None] | None = None
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -347,7 +351,8 @@ def _most(found: int) -> int | None:
     return None if found == _NO_BOUND else found
 
 
-def _range(least: int, most: int | None) -> str:
+def bounds_in_words(least: int, most: int | None) -> str:
+    """Bounds, in words: "1 or more", "2 to 2^30"."""
     if most is None:
         return f"{least} or more"
     return f"{_number(least)} to {_number(most)}"
@@ -355,18 +360,24 @@ def _range(least: int, most: int | None) -> str:
 
 def _attribute(found: _Attribute, names: Sequence[str]) -> Attribute:
     values = ""
+    words: tuple[str, ...] = ()
+    elements, bounds = None, None
     if found.num_words:
         if found.num_words > _MOST:
             raise ValueError("its handler table has too many words")
-        words = (c_char_p * found.num_words).from_address(found.words)
-        values = "|".join((word or b"").decode() for word in words)
+        given = (c_char_p * found.num_words).from_address(found.words)
+        words = tuple((word or b"").decode() for word in given)
+        values = "|".join(words)
     elif found.axis_of >= 0:
         values = f"axis of {names[found.axis_of]}"
         if found.min > 0 or found.max != _NO_BOUND:
-            values += f" of {_range(found.min, _most(found.max))} elements"
+            sizes = bounds_in_words(found.min, _most(found.max))
+            values += f" of {sizes} elements"
     elif found.min <= found.max:
-        values = _range(found.min, _most(found.max))
+        bounds = found.min, _most(found.max)
+        values = bounds_in_words(*bounds)
     if found.type == _ARRAY and found.size >= 0:
+        elements = found.size
         values = f"{found.size} of {values}" if values else f"{found.size}"
     dtype = _DTYPES.get(found.dtype, f"dtype {found.dtype}")
     return Attribute(
@@ -376,4 +387,7 @@ def _attribute(found: _Attribute, names: Sequence[str]) -> Attribute:
         values,
         _DTYPES.get(found.other_dtype),
         names[found.unless_given] if found.unless_given else None,
+        words,
+        elements,
+        bounds,
     )

@@ -13,6 +13,7 @@ from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.primitive import (
     axes,
+    contract,
     operand_checks,
     sharding,
     shared_operands,
@@ -60,6 +61,7 @@ def _evaluated(
     lead = operand_checks.leading_shape(spec, structs)
     operand_checks.check_dtypes(spec, structs)
     axes.check(spec, structs)
+    contract.check_values(spec, attributes.items)
     if spec.advanced.check is not None:
         spec.advanced.check(*spec.fill(structs), **attributes.for_reference)
     if spec.reference is None:

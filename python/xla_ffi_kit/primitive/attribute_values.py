@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -158,7 +159,7 @@ class Binder:
     def _check(self, given: Mapping[str, object], x64: bool) -> AttributeValues:
         op, types = self._op, self._types
         if given.keys() != types.keys():
-            got = _names(given)
+            got = _names(given) + _misspelled(given, types)
             for name in self._without_value:
                 if name not in given:
                     got += (
@@ -267,6 +268,16 @@ def _is_plain(value: object) -> bool:
 
 def _names(names: Mapping[str, object]) -> str:
     return ", ".join(sorted(names)) or "none"
+
+
+def _misspelled(given: Mapping[str, object], known: Mapping[str, Kind]) -> str:
+    """What an error adds of names that are no attributes."""
+    said = ""
+    for name in sorted(given.keys() - known.keys()):
+        near = difflib.get_close_matches(name, known, 1)
+        remedy = f"; did you mean {near[0]}?" if near else ""
+        said += f"; {name} is no attribute{remedy}"
+    return said
 
 
 def _convert(op: str, name: str, kind: Kind, value: object) -> object:

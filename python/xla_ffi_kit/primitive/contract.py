@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from xla_ffi_kit import _dtypes
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.library.signature import Attribute, Signature
+from xla_ffi_kit.library.signature import Attribute, Signature, bounds_in_words
 from xla_ffi_kit.primitive import attribute_values
 from xla_ffi_kit.primitive.attribute_values import Kind
 from xla_ffi_kit.primitive.spec import AttributeType, Handlers, OpSpec
@@ -142,6 +143,45 @@ def possible(spec: OpSpec) -> dict[str, Attribute]:
     return {a.name: a for a in every if a.unless_given not in always}
 
 
+def check_values(spec: OpSpec, given: Mapping[str, object]) -> None:
+    """ValueError if the handler takes no attributes of such values.
+
+    It would say so itself when it runs. But the reference is traced before, and
+    may break on them.
+    """
+    known = spec.contract.attributes if spec.contract is not None else ()
+    for attribute in known:
+        if attribute.name in given:
+            wrong = _mismatch(attribute, given[attribute.name])
+            if wrong is not None:
+                what = f"attribute {attribute.name}"
+                raise ValueError(spec.error(what, *wrong))
+
+
+def _mismatch(attribute: Attribute, value: object) -> tuple[str, str] | None:
+    """What is expected and got; None if the value is one of the handler's."""
+    if attribute.words:
+        *others, last = attribute.words
+        expected = " or ".join(filter(None, (", ".join(others), last)))
+        return None if value in attribute.words else (expected, str(value))
+    numbers = np.asarray(value)
+    if attribute.elements not in (None, numbers.size):
+        return f"{attribute.elements} elements", str(numbers.size)
+    if attribute.bounds is None:
+        return None
+    least, most = attribute.bounds
+    is_real = numbers.dtype.kind not in "biu"
+    for number in numbers.ravel().tolist():
+        is_within = least <= number and (most is None or number <= most)
+        if is_within and math.isfinite(number):
+            continue
+        if not is_real:
+            return bounds_in_words(least, most), str(number)
+        range_ = f">= {least}" if most is None else f"from {least} to {most}"
+        return f"a finite value {range_}", f"{number:g}"
+    return None
+
+
 def _in_words(kind: Kind) -> str:
     """An attribute's declared type, as a signature has it."""
     if isinstance(kind, type):
@@ -175,6 +215,7 @@ def check_dtypes(spec: OpSpec, operands: Sequence[Typed]) -> None:
                 allowed = ["float64" if wide else "float32"]
                 expected = f"dtype {allowed[0]} to add up operand {names[of]}"
         if allowed and got not in allowed:
+            got += _dtypes.remedy(allowed)
             raise TypeError(spec.error(f"operand {name}", expected, got))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xla_ffi_kit import _dtypes
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.primitive import contract
 from xla_ffi_kit.primitive.spec import OpSpec
@@ -185,4 +186,5 @@ def check_dtypes(spec: OpSpec, operands: Sequence[Typed]) -> None:
             like = f" as operand {spec.operand_names[0]} has" if i else ""
             expected = f"dtype {', '.join(wanted)}{like}"
             what = f"operand {operand.name}"
-            raise TypeError(spec.error(what, expected, x.dtype.name))
+            got = x.dtype.name + _dtypes.remedy(wanted)
+            raise TypeError(spec.error(what, expected, got))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.library import describe
 from xla_ffi_kit.strings import cache as cache_folder
 from xla_ffi_kit.strings import headers
 from xla_ffi_kit.strings.build import build_library
@@ -78,6 +79,8 @@ def build(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     print(f"{library.path}: {', '.join(sorted(library.targets))}")
+    for line in describe.wrong_names(library).values():
+        print(line, file=sys.stderr)
     return 0
 
 

@@ -46,6 +46,11 @@ class Report:
                 reason = next(r.message for r in rows if r.status == "skipped")
                 line += f"  ({reason})"
             lines.append(line)
+        skipped = [row for row in self.rows if row.status == "skipped"]
+        if skipped:
+            reasons = "; ".join(dict.fromkeys(row.message for row in skipped))
+            part = f"{len(skipped)} of {len(self.rows)}"
+            lines.append(f"{part} checks skipped ({reasons})")
         lines += [
             f"\n{row.check} failed for {row.case}: {row.message}"
             for row in self.failures
