@@ -28,7 +28,6 @@ import numpy as np
 import strings_by_hand
 import strings_page
 from bench import modes
-from bench.library import THREADS
 from bench.measure import least, prepared
 from bench.page import environment
 from strings_kernels import Kernel, kernels
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     # Both are read later: when there is a first array, and a first library.
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + _ONE_THREAD
-    os.environ[THREADS] = "1"
+    os.environ["XLA_FFI_KIT_THREADS"] = "1"
     found = []
     for name in modes.chosen(parser, kernels(), options.only):
         for rows in ROWS:
