@@ -129,6 +129,30 @@ def test_a_slope_that_a_row_does_not_take_may_be_infinite():
     np.testing.assert_array_equal(pushed, [[3, 0.25], [3, 0.5]])
 
 
+def test_what_a_row_does_not_choose_takes_nothing_from_an_infinite_slope():
+    @xla_ffi_kit.rows(
+        """
+        out[0] = std::sqrt(kit::where(x[0] >= x[1], x[0], x[1]));
+        out[1] = std::sqrt(std::max(x[0], x[1]));
+        """,
+        dtypes="f32",
+        **_OPTIONS,
+    )
+    def chosen_root(x):
+        return _shape(x)
+
+    def first(x):
+        return jax.grad(lambda x: chosen_root(x).sum())(x)
+
+    x = jnp.float32([[0, -1], [-1, 0], [4, 1]])
+    np.testing.assert_array_equal(
+        first(x), [[np.inf, 0], [0, np.inf], [0.5, 0]]
+    )
+    second = jax.grad(lambda x: first(x)[:, 0].sum())(x)
+    np.testing.assert_array_equal(second[2], [-0.0625, 0])
+    np.testing.assert_array_equal(second[[0, 1], [1, 0]], [0, 0])
+
+
 def test_kinks_and_mathematics():
     names = (
         "abs acos asin atan cos cosh erf exp expm1 fabs floor log1p "

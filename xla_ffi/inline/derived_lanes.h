@@ -44,6 +44,29 @@ void AddProduct(const Lanes<F>& slope, const Lanes<F>& from, Lanes<F>* sum) {
   *sum = Select(from == F(0), *sum, *sum + slope * from);
 }
 
+// A number that was chosen, or half of it, takes that from the choice; rows in
+// which it was not take nothing, even where the slope from there is infinite.
+template <typename F>
+void AddChosen(const Lanes<F>& part, const Lanes<F>& from, Lanes<F>* sum) {
+  *sum = Select(part == F(0), *sum, *sum + part * from);
+}
+template <typename S, int kCount>
+void AddChosen(const Dual<S, kCount>& part, const Dual<S, kCount>& from,
+               Dual<S, kCount>* sum) {
+  AddChosen(part.v, from.v, &sum->v);
+  for (int i = 0; i < kCount; ++i) AddChosen(part.v, from.d[i], &sum->d[i]);
+}
+// The choice of x where `of_x` is 1, and of y where it is 0.
+template <typename S>
+Var<S> Choice(const S& v, const Var<S>& x, const Var<S>& y, const S& of_x) {
+  Expression<S, 2> z;
+  z.v = v;
+  z.slopes[0] = of_x, z.slopes[1] = S(1) - of_x;
+  z.ids[0] = x.id != 0 ? x.id | kChoice : 0;
+  z.ids[1] = y.id != 0 ? y.id | kChoice : 0;
+  return z;
+}
+
 // Of two numbers the one or the other, with its slopes.
 template <typename F, typename S, int kCount>
 Dual<S, kCount> where(const Mask<F>& condition, const Dual<S, kCount>& x,
@@ -54,14 +77,9 @@ Dual<S, kCount> where(const Mask<F>& condition, const Dual<S, kCount>& x,
   return z;
 }
 template <typename F, typename S>
-Expression<S, 2> where(const Mask<F>& condition, const Var<S>& x,
-                       const Var<S>& y) {
-  Expression<S, 2> z;
-  z.v = where(condition, x.v, y.v);
-  z.slopes[0] = where(condition, S(1), S(0));
-  z.slopes[1] = S(1) - z.slopes[0];
-  z.ids[0] = x.id, z.ids[1] = y.id;
-  return z;
+Var<S> where(const Mask<F>& condition, const Var<S>& x, const Var<S>& y) {
+  return Choice(S(where(condition, x.v, y.v)), x, y,
+                S(where(condition, S(1), S(0))));
 }
 template <typename F, typename X, typename Y, IfNumbers<X, Y> = 0>
 Holder<X, Y> where(const Mask<F>& condition, const X& x, const Y& y) {
@@ -76,14 +94,10 @@ Dual<S, kCount> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
                where(is_first, x, y));
 }
 template <typename F, typename S>
-Expression<S, 2> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
-                          const Var<S>& x, const Var<S>& y) {
-  Expression<S, 2> z;
-  z.v = where(is_first, x.v, y.v);
-  z.slopes[0] = where(are_equal, F(0.5), where(is_first, F(1), F(0)));
-  z.slopes[1] = S(1) - z.slopes[0];
-  z.ids[0] = x.id, z.ids[1] = y.id;
-  return z;
+Var<S> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
+                const Var<S>& x, const Var<S>& y) {
+  return Choice(S(where(is_first, x.v, y.v)), x, y,
+                S(where(are_equal, F(0.5), where(is_first, F(1), F(0)))));
 }
 template <typename F, typename X, typename Y>
 Holder<X, Y> Chosen(const Mask<F>& are_equal, const Mask<F>& is_first,

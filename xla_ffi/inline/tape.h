@@ -57,6 +57,10 @@ struct Var;
 template <typename S>
 inline constexpr int kRowsOf = 1;
 
+// In an id on a tape of several rows: the number is chosen in some of them. In
+// the others the slope towards it is 0, and it takes nothing from there.
+inline constexpr uint32_t kChoice = uint32_t{1} << 31;
+
 // Adds what a statement's slope is towards a number, times the one from there.
 template <typename S>
 void AddProduct(const S& slope, const S& from, S* sum) {
@@ -121,7 +125,14 @@ class Tape {
         if (slope == 0) continue;
       }
       for (uint32_t k = ends_[i - 1]; k < ends_[i]; ++k) {
-        AddProduct(slopes_[k], slope, &adjoints[ids_[k]]);
+        S* const sum = &adjoints[ids_[k] & ~kChoice];
+        if constexpr (kRowsOf<S> > 1) {
+          if ((ids_[k] & kChoice) != 0) {
+            AddChosen(slopes_[k], slope, sum);
+            continue;
+          }
+        }
+        AddProduct(slopes_[k], slope, sum);
       }
     }
   }
@@ -156,7 +167,7 @@ class Tape {
   // Twice as many, or as many as fit beside other bytes.
   uint32_t Larger(size_t used, size_t more, size_t each, size_t beside) const {
     size_t most = most_ > beside ? (most_ - beside) / each : 0;
-    if (most > UINT32_MAX - 1) most = UINT32_MAX - 1;
+    if (most > kChoice - 1) most = kChoice - 1;
     if (used + more > most)
       throw TapeError(kRowsOf<S>, "needs more than", most_);
     const size_t wanted = used < 2048 ? 4096 : 2 * used;
