@@ -153,6 +153,23 @@ def test_what_a_row_does_not_choose_takes_nothing_from_an_infinite_slope():
     np.testing.assert_array_equal(second[[0, 1], [1, 0]], [0, 0])
 
 
+@pytest.mark.parametrize("lanes", [True, False])
+def test_a_16_bit_float_beside_an_integer_stays_a_float(lanes):
+    @xla_ffi_kit.rows(
+        "out[0] = kit::where(x[0] > 0, x[0], 0) + kit::where(x[1] > 0, 1, x[1]);",
+        dtypes="bf16",
+        lanes=lanes,
+        **_OPTIONS,
+    )
+    def halves(x):
+        return _shape(x)
+
+    x = jnp.asarray([[0.75, -1.5]], jnp.bfloat16)
+    assert halves(x)[0, 0] == -0.75
+    slopes = jax.grad(lambda x: halves(x)[0, 0])(x)
+    np.testing.assert_array_equal(slopes.astype(jnp.float32), [[1, 1]])
+
+
 def test_kinks_and_mathematics():
     names = (
         "abs acos asin atan cos cosh erf exp expm1 fabs floor log1p "

@@ -29,11 +29,23 @@ XLA_FFI_KIT_HOST_DEVICE Accumulate<T> value(const T& x) {
   return x;
 }
 
+template <typename T, typename U>
+inline constexpr bool kAreOneType = false;
+template <typename T>
+inline constexpr bool kAreOneType<T, T> = true;
+
 // `a` if the condition holds, else `b`; both are computed.
 template <typename T, typename U,
           typename EnableIf<!kIsNumber<T> && !kIsNumber<U>>::type = 0>
 XLA_FFI_KIT_HOST_DEVICE auto where(bool condition, const T& a, const U& b) {
-  return condition ? a : b;
+  if constexpr (kAreOneType<T, U>) {
+    return condition ? a : b;
+  } else {
+    // A 16-bit float beside an integer would become an integer.
+    const Accumulate<T>& x = a;
+    const Accumulate<U>& y = b;
+    return condition ? x : y;
+  }
 }
 
 }  // namespace kit
