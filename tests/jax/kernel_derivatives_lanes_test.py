@@ -156,7 +156,9 @@ def test_what_a_row_does_not_choose_takes_nothing_from_an_infinite_slope():
 @pytest.mark.parametrize("lanes", [True, False])
 def test_a_16_bit_float_beside_an_integer_stays_a_float(lanes):
     @xla_ffi_kit.rows(
-        "out[0] = kit::where(x[0] > 0, x[0], 0) + kit::where(x[1] > 0, 1, x[1]);",
+        """
+        out[0] = kit::where(x[0] > 0, x[0], 0) + kit::where(x[1] > 0, 1, x[1]);
+        """,
         dtypes="bf16",
         lanes=lanes,
         **_OPTIONS,
