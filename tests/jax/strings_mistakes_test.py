@@ -304,6 +304,13 @@ def test_a_missing_header_is_named(expression, header):
     assert float(op(np.float32(3))) == 3
 
 
+@pytest.mark.parametrize("choice", ["x[0] : 0", "1 : x[0]", "x[0] : x.size()"])
+def test_a_choice_of_a_16_bit_float_or_an_integer(choice):
+    code = f"out[0] = x[0] > 0 ? {choice};"
+    said = error_of(xla_ffi_kit.rows(code, dtypes="f16"))
+    assert "write 0.0f for 0, or kit::where(c, x, 0)" in said
+
+
 def test_a_missing_header_of_inline():
     code = """
 void f(kit::In<float> x, kit::Out<float> y) {

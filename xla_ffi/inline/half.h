@@ -13,6 +13,12 @@ namespace kit {
 template <typename Storage>
 struct Half : Storage {
   using Storage::Storage;
+  // Implicit for integers (in which 0.5 is not 0.5) alone: without it, `c ? x :
+  // 0` would be an integer; with it, C++ has two ways, and does not compile.
+  template <typename Integer, int = 1 / (static_cast<Integer>(0.5f) != 0.5f)>
+  // NOLINTNEXTLINE(google-explicit-constructor): see above
+  XLA_FFI_KIT_HOST_DEVICE Half(Integer value)
+      : Storage(static_cast<float>(value)) {}
   XLA_FFI_KIT_HOST_DEVICE Half& operator=(float value) {
     return *this = Half(value);
   }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from xla_ffi_kit.strings import mixed_choice
+
 # Part of an error -> what to do; {} is the pattern's group.
 _ADVICE = (
     (
@@ -48,4 +50,4 @@ def explain(error: str) -> str:
         if found:
             group = found[1] if found.groups() else ""
             return f"{error}\n{advice.format(group)}"
-    return error
+    return mixed_choice.explain(error)

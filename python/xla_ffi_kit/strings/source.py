@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
-from xla_ffi_kit.strings import cpp, standard_headers
+from xla_ffi_kit.strings import cpp, mixed_choice, standard_headers
 
 # How rows run that have no lanes, as `Source.how` begins.
 ROW_BY_ROW = "row by row"
@@ -125,7 +125,7 @@ class Source:
         if header:
             return f"{error}\n{self.including.format(f'#include <{header}>')}"
         if self._glue() not in error:
-            return error
+            return mixed_choice.explain(error)
         wanted = f"a function {self.function}(), not a template"
         if self.instances:
             wanted = (
