@@ -35,19 +35,20 @@ std::mutex one_at_a_time;
 
 // Where the arguments of all rows are, or the addresses that they are.
 struct Column {
-  const char* data = nullptr;
-  int64_t stride = 0;              // bytes from row to row
-  const Number* number = nullptr;  // null: addresses
-  int64_t constant = 0;            // for data that is null
+  const char* data;
+  int64_t stride;        // bytes from row to row
+  const Number* number;  // null: addresses
+  int64_t constant;      // for data that is null
 };
 
-// A call, checked.
+// A call, checked. The columns are those of the parameters: to clear the others
+// would take as long as a short call.
 struct Plan {
   const Function* function = nullptr;
   int64_t rows = 0;
   int64_t longest = 1;  // elements of a row
-  Column ints[kMostInts] = {};
-  Column floats[kMostFloats] = {};
+  Column ints[kMostInts];
+  Column floats[kMostFloats];
   size_t num_ints = 0, num_floats = 0;
   char* returned = nullptr;
 };
@@ -56,13 +57,12 @@ struct Plan {
 
 class Checker {
  public:
-  Checker(const Function& function, const Buffers& buffers)
-      : function_(function), buffers_(buffers) {
+  Checker(const Function& function, const Buffers& buffers, Plan& plan)
+      : function_(function), buffers_(buffers), plan_(plan) {
     plan_.function = &function;
-    std::fill(sizes_, sizes_ + 32, -1);
   }
 
-  ffi::Error Check(Plan* plan) {
+  ffi::Error Check() {
     XLA_FFI_KIT_RETURN_IF_ERROR(CheckCounts(function_, buffers_));
     // Results have all rows.
     plan_.rows = Rows(buffers_.result(0), NumSizesOfFirstResult());
@@ -92,21 +92,19 @@ class Checker {
     operands = 0;
     results = function_.returns_result() ? 1 : 0;
     for (const Parameter& parameter : function_.parameters) {
-      Column column;
+      Column& column = parameter.is_float() ? plan_.floats[plan_.num_floats++]
+                                            : plan_.ints[plan_.num_ints++];
       if (parameter.is_operand()) {
-        column = ColumnOf(buffers_.operand(operands++), parameter);
+        Set(buffers_.operand(operands++), parameter, column);
       } else if (parameter.is_result()) {
-        column = ColumnOf(buffers_.result(results++), parameter);
-      } else if (parameter.kind == XlaFfiKit_ParameterKind_SIZE) {
-        XLA_FFI_KIT_RETURN_IF_ERROR(SizeOf(parameter, &column.constant));
-      }
-      if (parameter.is_float()) {
-        plan_.floats[plan_.num_floats++] = column;
+        Set(buffers_.result(results++), parameter, column);
       } else {
-        plan_.ints[plan_.num_ints++] = column;
+        column = {nullptr, 0, nullptr, 0};
+        if (parameter.kind == XlaFfiKit_ParameterKind_SIZE) {
+          XLA_FFI_KIT_RETURN_IF_ERROR(SizeOf(parameter, &column.constant));
+        }
       }
     }
-    *plan = plan_;
     return {};
   }
 
@@ -146,7 +144,10 @@ class Checker {
         if (own[axis] != -int64_t{number}) return false;
         continue;
       }
-      if (sizes_[number] < 0) sizes_[number] = own[axis];
+      if (!IsKnown(number)) {
+        known_ |= uint32_t{1} << number;
+        sizes_[number] = own[axis];
+      }
       if (sizes_[number] != own[axis]) return false;
     }
     return true;
@@ -154,7 +155,9 @@ class Checker {
 
   ffi::Error SizeOf(const Parameter& parameter, int64_t* size) const {
     const int32_t number = parameter.sizes[0];
-    *size = number < 0 ? -int64_t{number} : sizes_[number];
+    *size = number < 0        ? -int64_t{number}
+            : IsKnown(number) ? sizes_[number]
+                              : -1;
     int64_t read = 0;
     parameter.number->widen(reinterpret_cast<const char*>(size), 8, 1, &read);
     // An array has it, and it fits the parameter's type.
@@ -163,7 +166,8 @@ class Checker {
                    std::to_string(*size));
   }
 
-  Column ColumnOf(const XLA_FFI_Buffer& buffer, const Parameter& parameter) {
+  void Set(const XLA_FFI_Buffer& buffer, const Parameter& parameter,
+           Column& column) {
     const auto lead = static_cast<size_t>(buffer.rank - parameter.num_sizes);
     int64_t elements = 1;
     for (int64_t axis = buffer.rank - parameter.num_sizes; axis < buffer.rank;
@@ -173,16 +177,18 @@ class Checker {
     plan_.longest = std::max(plan_.longest, elements);
     const bool is_shared =
         plan_.rows != 1 && Product(DimsOf(buffer).first(lead)) == 1;
-    Column column;
     column.data = static_cast<const char*>(buffer.data);
     column.stride = is_shared ? 0 : elements * parameter.number->bytes;
     column.number = parameter.is_address() ? nullptr : parameter.number;
-    return column;
+    column.constant = 0;
   }
+
+  bool IsKnown(int32_t size) const { return (known_ >> size & 1) != 0; }
 
   const Function& function_;
   const Buffers& buffers_;
-  Plan plan_;
+  Plan& plan_;
+  uint32_t known_ = 0;  // a bit for each of sizes_
   int64_t sizes_[32];
 };
 
@@ -279,7 +285,7 @@ ffi::Error Call(ffi::ThreadPool pool, ffi::RemainingArgs operands,
   }
   Plan plan;
   XLA_FFI_KIT_RETURN_IF_ERROR(
-      Checker(*function, Buffers{operands, results}).Check(&plan));
+      Checker(*function, Buffers{operands, results}, plan).Check());
   Failure failure;
   const auto run = [&](int64_t begin, int64_t end) noexcept {
     CallRange(plan, begin, end, &failure);
