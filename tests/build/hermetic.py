@@ -279,9 +279,7 @@ def main() -> int:
     )
     try:
         copy_sources(copy.root)
-        check_builds(
-            report, QUICK_TARGETS if options.quick else TARGETS, copy
-        )
+        check_builds(report, QUICK_TARGETS if options.quick else TARGETS, copy)
         check_sandbox(report, copy)
         check_cuda(
             report, QUICK_CUDA_TARGETS if options.quick else CUDA_TARGETS, copy

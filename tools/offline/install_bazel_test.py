@@ -1,7 +1,7 @@
 """Which of Debian's suites Bazel is taken from, on a machine made of fakes.
 
-Nothing can be downloaded there. What is done with the packages, whoever runs the
-installer sees: no command of Bazel works without.
+Nothing can be downloaded there. What is done with the packages, whoever runs
+the installer sees: no command of Bazel works without.
 """
 
 import pathlib
