@@ -1,8 +1,8 @@
 """Checks Markdown files: links, tables and English prose.
 
-Each relative link leads somewhere, the index of all pages leads to each page, and
-no line of a table stands alone, where it is shown as text. proselint reads the
-prose; beside its checks stand the rules of this tree.
+Each relative link leads somewhere, the index of all pages leads to each page,
+and no line of a table stands alone, where it is shown as text. proselint reads
+the prose; beside its checks stand the rules of this tree.
 
 On a kept parser; the kept checker of links, remark-validate-links, is 196 npm
 packages.
