@@ -4,9 +4,9 @@
     python3 tests/build/hermetic.py --quick
 
 Builds the wheels here and, with nothing in any cache and no compiler, in a copy
-of the sources in another folder, and takes it from a cache; and looks at what an
-action can see. One full build; with --quick the kit's wheel and one operation's
-CUDA library stand for all of it.
+of the sources in another folder, and takes it from a cache; and looks at what
+an action can see. One full build; with --quick the kit's wheel and one
+operation's CUDA library stand for all of it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python3 tools/bzl_docs/bzl_docs.py
 
-Starlark's syntax is Python's, so Python reads it. That a docstring explains each
-argument, buildifier checks.
+Starlark's syntax is Python's, so Python reads it. That a docstring explains
+each argument, buildifier checks.
 """
 
 import ast
