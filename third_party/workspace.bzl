@@ -14,7 +14,6 @@ load("//third_party/pypi:packages.bzl", "pypi_hub")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
 load("//third_party/python:local_python.bzl", "local_python")
 load("//third_party/python:python_headers.bzl", "python_headers")
-load("//third_party/xla:header_copy.bzl", "xla_header_copy")
 load("//third_party/xla:headers.bzl", "xla_headers")
 load("//third_party/xla:revision.bzl", "NEWER_HEADERS", "PLUGIN_WHEEL", "RUNTIME_WHEEL")
 
@@ -105,7 +104,7 @@ def declare_repositories(exists = lambda _name: False):
 
 def declare_dev_repositories():
     """Declares other FFI headers, and NVRTC of CUDA 12 and 13, for tests."""
-    xla_header_copy(name = "xla_header_copy")
+    xla_headers(name = "xla_header_copy")
     for version, wheel in NEWER_HEADERS.items():
         pypi_wheel(
             name = "xla_headers_" + version,

@@ -93,8 +93,7 @@ check "ruff check" on_tracked "$bin/ruff" "${ruff_check[@]}" --quiet \
   --cache-dir="$dir/ruff" -- "${python[@]}"
 check "ruff format" on_tracked "$bin/ruff" "${ruff_format[@]}" \
   --cache-dir="$dir/ruff" -- "${python[@]}"
-check links on_tracked "$bin/python" "$tools/check_links.py" -- '*.md'
-check prose on_tracked "$bin/python" "$tools/check_prose.py" -- '*.md'
+check pages on_tracked "$bin/python" "$tools/check_pages.py" -- '*.md'
 check spelling on_tracked "$bin/codespell" --check-filenames -- "${spelled[@]}"
 check mypy "$bin/mypy" --cache-dir="$dir/mypy" --no-error-summary
 

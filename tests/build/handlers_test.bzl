@@ -20,46 +20,47 @@ _failure_test = analysistest.make(
     expect_failure = True,
 )
 
-# Mistake -> (the `handlers` with it, what the error says).
-_MISTAKES = {
-    "dollar": (
-        {"$target": "Symbol"},
-        ["handlers[\"$target\"]", "begin with $"],
-    ),
-    "no_execute": (
-        {"target": {"instantiate": "Symbol"}},
-        ["handlers[\"target\"]", "no \"execute\" stage"],
-    ),
-    "not_a_symbol": (
-        {"target": "no symbol"},
-        ["handlers[\"target\"]", "\"no symbol\" is not the name of a C symbol"],
-    ),
-    "unknown_stage": (
-        {"target": {"compile": "Symbol", "execute": "Symbol"}},
-        ["unknown stage \"compile\"", "instantiate"],
-    ),
-    "wrong_type": (
-        {"target": 1},
-        ["expected a symbol or a dictionary from stage to symbol, got 1"],
-    ),
-}
+def _handlers(handlers, types = {}):
+    return {"handlers": handlers, "types": types}
+
+_RIGHT = {"target": "Symbol"}
 
 # Mistake -> (attributes with it, the target that fails, what the error says).
-_OTHER_MISTAKES = {
+_MISTAKES = {
+    "dollar": (
+        _handlers({"$target": "Symbol"}),
+        "_handlers",
+        ["handlers[\"$target\"]", "begin with $"],
+    ),
     "library_name": (
-        {"handlers": {"target": "Symbol"}, "library": "my-library"},
+        {"handlers": _RIGHT, "library": "my-library"},
         "_exports",
         ["library: \"my-library\" is not a C identifier", "set `library`"],
     ),
+    "no_execute": (
+        _handlers({"target": {"instantiate": "Symbol"}}),
+        "_handlers",
+        ["handlers[\"target\"]", "no \"execute\" stage"],
+    ),
+    "no_handlers": (
+        {},
+        "_exports",
+        ["no handlers", "name them in `handlers`"],
+    ),
+    "not_a_symbol": (
+        _handlers({"target": "no symbol"}),
+        "_handlers",
+        ["handlers[\"target\"]", "\"no symbol\" is not the name of a C symbol"],
+    ),
     "platform": (
-        {"handlers": {"target": "Symbol"}, "platform": "cpu"},
+        {"handlers": _RIGHT, "platform": "cpu"},
         "_handlers",
         ["platform: expected one of [\"Host\", \"CUDA\", \"ROCM\"]", "got \"cpu\""],
     ),
     "two_highways": (
         {
             "deps": ["//xla_ffi/core:simd"],
-            "handlers": {"target": "Symbol"},
+            "handlers": _RIGHT,
             "hdrs": ["another/hwy/highway.h"],
         },
         "",
@@ -72,7 +73,7 @@ _OTHER_MISTAKES = {
     "two_xla": (
         {
             "deps": ["@xla_header_copy//xla/ffi/api:ffi"],
-            "handlers": {"target": "Symbol"},
+            "handlers": _RIGHT,
         },
         "",
         [
@@ -81,6 +82,31 @@ _OTHER_MISTAKES = {
             "xla_header_copy",
             "//third_party/xla:ffi_api",
         ],
+    ),
+    "type_not_a_symbol": (
+        _handlers(_RIGHT, {"State": "no symbol"}),
+        "_handlers",
+        ["types[\"State\"]", "\"no symbol_type_id\" is not the name of a C symbol"],
+    ),
+    "type_without_info": (
+        _handlers(_RIGHT, {"State": {"type_id": "Id"}}),
+        "_handlers",
+        ["types[\"State\"]", "[\"type_id\", \"type_info\"]"],
+    ),
+    "type_without_name": (
+        _handlers(_RIGHT, {"": "State"}),
+        "_handlers",
+        ["a type needs a name"],
+    ),
+    "unknown_stage": (
+        _handlers({"target": {"compile": "Symbol", "execute": "Symbol"}}),
+        "_handlers",
+        ["unknown stage \"compile\"", "instantiate"],
+    ),
+    "wrong_type": (
+        _handlers({"target": 1}),
+        "_handlers",
+        ["expected a symbol or a dictionary from stage to symbol, got 1"],
     ),
 }
 
@@ -99,19 +125,6 @@ _CAPABILITIES = {
     "unknown_capability": (["90", "42"], ["does not know \"42\"", "90,90a"]),
 }
 
-# The same for `types`.
-_TYPE_MISTAKES = {
-    "type_not_a_symbol": (
-        {"State": "no symbol"},
-        ["types[\"State\"]", "\"no symbol_type_id\" is not the name of a C symbol"],
-    ),
-    "type_without_info": (
-        {"State": {"type_id": "Id"}},
-        ["types[\"State\"]", "[\"type_id\", \"type_info\"]"],
-    ),
-    "type_without_name": ({"": "State"}, ["a type needs a name"]),
-}
-
 def handlers_test_suite(name):
     """Declares one test per mistake, and the libraries that make them.
 
@@ -123,13 +136,8 @@ def handlers_test_suite(name):
         out = "another/hwy/highway.h",
     )
     tests = []
-    for mistake, (handlers, texts) in _MISTAKES.items():
+    for mistake, (attributes, target, texts) in _MISTAKES.items():
         library = "%s_%s_library" % (name, mistake)
-        xla_ffi_library(name = library, handlers = handlers, tags = ["manual"])
-        tests.append(_test(name, mistake, library + "_handlers", texts))
-
-    for mistake, (attributes, target, texts) in _OTHER_MISTAKES.items():
-        library = "%s_%s_library" % (name, mistake.replace(".", "_"))
         xla_ffi_library(name = library, tags = ["manual"], **attributes)
         tests.append(_test(name, mistake, library + target, texts))
 
@@ -140,16 +148,6 @@ def handlers_test_suite(name):
             tags = ["manual"],
         )
         tests.append(_test(name, mistake, "%s_%s" % (name, mistake), texts))
-
-    for mistake, (types, texts) in _TYPE_MISTAKES.items():
-        library = "%s_%s_library" % (name, mistake)
-        xla_ffi_library(
-            name = library,
-            handlers = {"target": "Symbol"},
-            tags = ["manual"],
-            types = types,
-        )
-        tests.append(_test(name, mistake, library + "_handlers", texts))
 
     # Each of two libraries is right; together they claim one name.
     for clash, first, second in [
@@ -175,13 +173,6 @@ def handlers_test_suite(name):
             twins + "_twins_exports",
             ["\"%s\"" % clash, "first_twin", "second_twin", "rename one"],
         ))
-    xla_ffi_library(name = name + "_empty", tags = ["manual"])
-    tests.append(_test(
-        name,
-        "no_handlers",
-        name + "_empty_exports",
-        ["no handlers", "name them in `handlers`"],
-    ))
     native.test_suite(name = name, tests = tests)
 
 def _test(name, mistake, target, texts):

@@ -7,7 +7,6 @@ import ast
 import pathlib
 import re
 
-import names
 import new_op
 import pytest
 
@@ -82,28 +81,9 @@ def test_few_files_few_lines_no_word_left_over(
         assert everything.count(symbol + platform) == 3
 
 
-def test_where_the_files_go(user, monkeypatch):
-    assert not run(monkeypatch, user / "ops", "swish")
-    assert {path for path in files_below(user) if "swish" in path} == {
-        "ops/swish/BUILD",
-        "ops/swish/swish.cc",
-        "ops/swish/swish.h",
-        "ops/swish/swish.py",
-        "ops/swish/swish_test.py",
-    }
-
-
-def test_kit_files_and_their_line_in_the_lists(kit, monkeypatch, capsys):
+def test_the_lines_in_the_kits_lists(kit, monkeypatch):
     assert not run(monkeypatch, kit, "--cuda", "aaa")
     written = files_below(kit)
-    assert {path for path in written if "aaa" in path} == {
-        "python/xla_ffi_kit/ops/aaa.py",
-        "tests/jax/aaa_test.py",
-        "xla_ffi/ops/aaa/BUILD",
-        "xla_ffi/ops/aaa/aaa.cc",
-        "xla_ffi/ops/aaa/aaa.cu.cc",
-        "xla_ffi/ops/aaa/aaa.h",
-    }
     lines = written["xla_ffi/BUILD"].splitlines()
     added = [line for line in lines if line not in KIT_BUILD.splitlines()]
     assert added == [
@@ -114,11 +94,6 @@ def test_kit_files_and_their_line_in_the_lists(kit, monkeypatch, capsys):
     # Before all others, as the alphabet has it.
     others = [s for s in KIT_BUILD.splitlines() if '"//xla_ffi/ops/' in s]
     assert lines[lines.index(added[0]) + 1] == min(others)
-    commands = capsys.readouterr().out.splitlines()[-2:]
-    assert [c.split()[:2] for c in commands] == [
-        ["tools/bazel", "build"],
-        ["tools/bazel", "test"],
-    ]
 
 
 def test_dry_run_writes_nothing(user, monkeypatch, capsys):
@@ -197,14 +172,3 @@ def test_the_workspace_name(tmp_path):
     assert new_op.workspace_name(tmp_path) == "older"
     (tmp_path / "MODULE.bazel").write_text('module(\n    name = "mine",\n)\n')
     assert new_op.workspace_name(tmp_path) == "mine"
-
-
-@pytest.mark.parametrize("file", ["op.cc.tpl", "op.cu.cc.tpl"])
-def test_elements_are_counted_by_what_does_not_overflow(file):
-    template = pathlib.Path(new_op.__file__).parent / "templates" / file
-    assert "call.get<x>().count()" in template.read_text()
-    assert "element_count()" not in template.read_text()
-
-
-def test_kit_names_are_found():
-    assert {"relu", "errors", "rms_norm"} <= names.taken_by_kit()

@@ -91,6 +91,6 @@ CUDA_WHEELS = [
         sha256 = "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649",
         platform = "manylinux_2_17_x86_64",
         file_name = "nvidia_cuda_cccl-13.0.85-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
-        members = ["include"],
+        members = ["include/nv"],  # what <cuda_fp16.h> includes
     ),
 ]

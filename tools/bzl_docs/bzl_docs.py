@@ -1,17 +1,14 @@
 """Writes docs/defs.md from the docstrings of the public Starlark files.
 
-    python3 tools/bzl_docs/bzl_docs.py          writes it
-    python3 tools/bzl_docs/bzl_docs.py --check  fails if it is not current
+    python3 tools/bzl_docs/bzl_docs.py
 
-Starlark's syntax is Python's, so Python reads it. What is public and has no
-docstring, or an argument that it does not explain, is an error.
+Starlark's syntax is Python's, so Python reads it. That a docstring explains
+each argument, buildifier checks.
 """
 
-import argparse
 import ast
 import pathlib
 import re
-import sys
 
 ROOT = pathlib.Path(__file__).absolute().parents[2]
 PAGE = "docs/defs.md"
@@ -34,16 +31,14 @@ PUBLIC = {
 FLAGS = ["third_party/xla/BUILD", "third_party/cuda/BUILD"]
 FLAG_RULES = ("bool_flag", "label_flag", "string_flag", "string_list_flag")
 
+ARGUMENTS = "| argument | default | meaning |"
+
 HEADER = """\
 # Rules, macros and flags
 
 This page documents the public rules, macros and flags of the build.
 (`tools/bzl_docs/bzl_docs.py` writes it from the docstrings of the files.)
 """
-
-
-class Undocumented(Exception):
-    """Something public is not explained; says what, and where."""
 
 
 def paragraphs(text: str) -> str:
@@ -86,68 +81,44 @@ def starlark(node: ast.expr) -> str:
     return ast.unparse(node).replace("'", '"')
 
 
-def function(where: str, node: ast.FunctionDef) -> str:
-    text = ast.get_docstring(node, clean=False)
-    if not text:
-        raise Undocumented(f"{where}: {node.name} has no docstring")
-    summary, explained = split_docstring(text)
-    spec = node.args
-    defaults: list[ast.expr | None] = [None] * (
-        len(spec.args) - len(spec.defaults)
+def function(node: ast.FunctionDef) -> str:
+    """A macro."""
+    summary, explained = split_docstring(
+        ast.get_docstring(node, clean=False) or ""
     )
-    rows = []
-    for arg, default in zip(
-        spec.args, [*defaults, *spec.defaults], strict=True
-    ):
-        shown = f"`{starlark(default)}`" if default else "required"
-        rows.append((arg.arg, shown))
-    if spec.kwarg:
-        rows.append((f"**{spec.kwarg.arg}", ""))
-    missing = {name for name, _ in rows} ^ explained.keys()
-    if missing:
-        raise Undocumented(
-            f"{where}: {node.name}: the arguments and those under `Args:` "
-            f"differ in {', '.join(sorted(missing))}"
-        )
-    parts = [summary]
-    if rows:
-        full = [(f"`{name}`", shown, explained[name]) for name, shown in rows]
-        parts.append(table(full, "| argument | default | meaning |"))
-    return "\n\n".join(parts)
+    spec = node.args
+    with_default = spec.args[len(spec.args) - len(spec.defaults) :]
+    shown = {arg.arg: "required" for arg in spec.args}
+    for arg, default in zip(with_default, spec.defaults, strict=True):
+        shown[arg.arg] = f"`{starlark(default)}`"
+    rows = [(f"`{a}`", shown.get(a, ""), text) for a, text in explained.items()]
+    return f"{summary}\n\n{table(rows, ARGUMENTS)}" if rows else summary
 
 
 def keywords(call: ast.Call) -> dict[str, ast.expr]:
     return {k.arg: k.value for k in call.keywords if k.arg}
 
 
-def constant(where: str, node: ast.expr | None) -> str:
-    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-        raise Undocumented(f"{where} has no `doc`")
-    return node.value
-
-
-def rule(where: str, name: str, call: ast.Call) -> str:
+def rule(call: ast.Call) -> str:
     """A rule, repository rule or module extension."""
     given = keywords(call)
-    parts = [paragraphs(constant(f"{where}: {name}", given.get("doc")))]
+    summary = paragraphs(ast.literal_eval(given["doc"]))
     attributes = given.get("attrs")
-    if isinstance(attributes, ast.Dict):
-        rows = []
-        for key, value in zip(attributes.keys, attributes.values, strict=True):
-            assert isinstance(key, ast.Constant) and isinstance(value, ast.Call)
-            if str(key.value).startswith("_"):
-                continue
-            attribute = keywords(value)
-            place = f"{where}: {name}: {key.value}"
-            text = constant(place, attribute.get("doc"))
-            mandatory = "mandatory" in attribute
-            default = attribute.get("default")
-            shown = f"`{starlark(default)}`" if default else "empty"
-            rows.append(
-                (f"`{key.value}`", "required" if mandatory else shown, text)
-            )
-        parts.append(table(rows, "| argument | default | meaning |"))
-    return "\n\n".join(parts)
+    if not isinstance(attributes, ast.Dict):
+        return summary
+    rows = []
+    for key, value in zip(attributes.keys, attributes.values, strict=True):
+        assert isinstance(key, ast.Constant) and isinstance(value, ast.Call)
+        if str(key.value).startswith("_"):
+            continue
+        attribute = keywords(value)
+        default = attribute.get("default")
+        shown = f"`{starlark(default)}`" if default else "empty"
+        if "mandatory" in attribute:
+            shown = "required"
+        text = ast.literal_eval(attribute["doc"])
+        rows.append((f"`{key.value}`", shown, text))
+    return f"{summary}\n\n{table(rows, ARGUMENTS)}"
 
 
 def comment_above(lines: list[str], number: int) -> str:
@@ -160,25 +131,20 @@ def comment_above(lines: list[str], number: int) -> str:
     return " ".join(comment)
 
 
-def symbol(root: pathlib.Path, file: str, name: str) -> str:
-    text = (root / file).read_text()
+def symbol(text: str, name: str) -> str:
+    """What a file says of something public in it."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            return function(file, node)
-        if (
-            isinstance(node, ast.Assign)
-            and ast.unparse(node.targets[0]) == name
-        ):
-            called = (
-                node.value.func if isinstance(node.value, ast.Call) else None
-            )
-            if called is not None and ast.unparse(called) != "select":
-                return rule(file, name, node.value)
-            comment = comment_above(text.splitlines(), node.lineno)
-            if not comment:
-                raise Undocumented(f"{file}: {name} has no comment above it")
-            return comment
-    raise Undocumented(f"{file} does not define {name}")
+            return function(node)
+        if not isinstance(node, ast.Assign):
+            continue
+        if ast.unparse(node.targets[0]) != name:
+            continue
+        value = node.value
+        if isinstance(value, ast.Call) and ast.unparse(value.func) != "select":
+            return rule(value)
+        return comment_above(text.splitlines(), node.lineno)
+    raise KeyError(name)
 
 
 def flags(root: pathlib.Path) -> str:
@@ -194,8 +160,6 @@ def flags(root: pathlib.Path) -> str:
             given = keywords(call)
             label = f"//{pathlib.Path(file).parent}:{given['name'].value}"
             comment = comment_above(text.splitlines(), node.lineno)
-            if not comment:
-                raise Undocumented(f"{file}: {label} has no comment above it")
             default = starlark(given["build_setting_default"])
             rows.append((f"`--{label}`", f"`{default}`", comment))
     return table(rows, "| flag | default | meaning |")
@@ -209,7 +173,9 @@ def page(root: pathlib.Path = ROOT) -> str:
         label = f"@xla_ffi_kit//{package}:{base}"
         parts.append(f"## [`{label}`](../{file})\n")
         for name in names:
-            parts.append(f"### `{name}`\n\n{symbol(root, file, name)}\n")
+            said = symbol((root / file).read_text(), name)
+            assert said, f"{file}: {name} is not explained"
+            parts.append(f"### `{name}`\n\n{said}\n")
     parts.append(
         "## Flags\n\nIn another workspace they begin with `@xla_ffi_kit`.\n\n"
         f"{flags(root)}\n"
@@ -217,20 +183,5 @@ def page(root: pathlib.Path = ROOT) -> str:
     return "\n".join(parts)
 
 
-def main() -> int:
-    """Writes the page, or compares it with what it should be."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    path = ROOT / PAGE
-    text = page()
-    if not check:
-        path.write_text(text)
-    elif not path.exists() or path.read_text() != text:
-        print(f"{PAGE} is not current: run python3 tools/bzl_docs/bzl_docs.py")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    (ROOT / PAGE).write_text(page())
