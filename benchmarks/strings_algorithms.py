@@ -124,19 +124,20 @@ def _isotonic(x: Any, weight: Any) -> Any:
 _ISOTONIC = """
 #include <vector>
 
-template <typename T>
+template <typename A>
 struct Block {
-  T sum, weight;
+  A sum, weight;
   int64_t end;
 };
 
 template <typename T>
 void isotonic(kit::In<T> x, kit::In<T> weight, kit::Out<T> y) {
+  using A = kit::Accumulate<T>;
   for (int64_t r = 0; r < x.rows(); ++r) {
-    std::vector<Block<T>> stack;
+    std::vector<Block<A>> stack;
     for (int64_t i = 0; i < x.columns(); ++i) {
-      const T w = weight.row(r)[i];
-      Block<T> block = {x.row(r)[i] * w, w, i + 1};
+      const A w = weight.row(r)[i];
+      Block<A> block = {x.row(r)[i] * w, w, i + 1};
       while (!stack.empty() && stack.back().sum * block.weight >=
                                    block.sum * stack.back().weight) {
         block.sum += stack.back().sum;
@@ -146,8 +147,8 @@ void isotonic(kit::In<T> x, kit::In<T> weight, kit::Out<T> y) {
       stack.push_back(block);
     }
     int64_t i = 0;
-    for (const Block<T>& block : stack)
-      while (i < block.end) y.row(r)[i++] = block.sum / block.weight;
+    for (const Block<A>& block : stack)
+      while (i < block.end) y.row(r)[i++] = T(block.sum / block.weight);
   }
 }
 """
@@ -199,14 +200,15 @@ _SHORTEST_PATH = """
 template <typename T>
 void shortest_path(kit::In<T> cost, kit::Out<T> length) {
   const int64_t height = cost.dim(-2), width = cost.dim(-1);
-  using Entry = std::pair<T, int64_t>;
+  using A = kit::Accumulate<T>;
+  using Entry = std::pair<A, int64_t>;
   for (int64_t b = 0; b < length.size(); ++b) {
     const T* const grid = cost.data() + b * height * width;
-    std::vector<T> best(height * width,
+    std::vector<A> best(height * width,
                         std::numeric_limits<double>::infinity());
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
-    const auto reach = [&](int64_t at, T so_far) {
-      const T path = so_far + grid[at] * grid[at];
+    const auto reach = [&](int64_t at, A so_far) {
+      const A step = grid[at], path = so_far + step * step;
       if (path < best[at]) {
         best[at] = path;
         open.push({path, at});
@@ -222,7 +224,7 @@ void shortest_path(kit::In<T> cost, kit::Out<T> length) {
       if (at >= width) reach(at - width, so_far);
       if (at < (height - 1) * width) reach(at + width, so_far);
     }
-    length[b] = best.back();
+    length[b] = T(best.back());
   }
 }
 """
@@ -256,9 +258,9 @@ _SIMULATE = """
 #include <numeric>
 #include <vector>
 
-template <typename T>
+template <typename A>
 struct Server {
-  T free;
+  A free;
   int32_t number;
 };
 
@@ -266,6 +268,7 @@ struct Server {
 template <typename T>
 void simulate(kit::In<T> arrival, kit::In<T> service, int64_t servers,
               kit::Out<T> waiting, kit::Out<int32_t> server) {
+  using A = kit::Accumulate<T>;
   const int64_t n = arrival.columns();
   for (int64_t r = 0; r < arrival.rows(); ++r) {
     std::vector<int64_t> order(n);
@@ -273,16 +276,17 @@ void simulate(kit::In<T> arrival, kit::In<T> service, int64_t servers,
     std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       return arrival.row(r)[a] < arrival.row(r)[b];
     });
-    std::vector<Server<T>> open;
-    for (int32_t k = 0; k < servers; ++k) open.push_back({T(0), k});
+    std::vector<Server<A>> open;
+    for (int32_t k = 0; k < servers; ++k) open.push_back({A(0), k});
     for (const int64_t i : order) {
       auto& first = *std::min_element(
           open.begin(), open.end(),
           [](const auto& a, const auto& b) { return a.free < b.free; });
-      const T begin = std::max(first.free, arrival.row(r)[i]);
-      waiting.row(r)[i] = begin - arrival.row(r)[i];
+      const A arrives = arrival.row(r)[i], takes = service.row(r)[i];
+      const A begin = std::max(first.free, arrives);
+      waiting.row(r)[i] = T(begin - arrives);
       server.row(r)[i] = first.number;
-      first.free = begin + service.row(r)[i] * service.row(r)[i];
+      first.free = begin + takes * takes;
     }
   }
 }

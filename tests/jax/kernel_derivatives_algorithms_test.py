@@ -4,7 +4,6 @@ JAX has none of them, so there is no reference: values are compared with Python,
 derivatives with differences.
 """
 
-import heapq
 import os
 import tempfile
 
@@ -22,6 +21,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+import strings_on_host
 from strings_kernels import kernels
 
 
@@ -29,45 +29,6 @@ from strings_kernels import kernels
 def _doubles():
     with jax.enable_x64(True):
         yield
-
-
-def _shortest_path(grid):
-    height, width = grid.shape
-    best = np.full(grid.shape, np.inf)
-    best[0, 0] = grid[0, 0] ** 2
-    queue = [(best[0, 0], 0, 0)]
-    while queue:
-        so_far, y, x = heapq.heappop(queue)
-        for i, j in ((y, x - 1), (y, x + 1), (y - 1, x), (y + 1, x)):
-            if 0 <= i < height and 0 <= j < width:
-                path = so_far + grid[i, j] ** 2
-                if path < best[i, j]:
-                    best[i, j] = path
-                    heapq.heappush(queue, (path, i, j))
-    return best[-1, -1]
-
-
-def _isotonic(x, weight):
-    """The least of the means to the right of each of those to the left."""
-    n = len(x)
-    means = np.full((n, n), -np.inf)
-    for i in range(n):
-        for j in range(i, n):
-            part = slice(i, j + 1)
-            means[i, j] = np.average(x[part], weights=weight[part])
-    return np.array(
-        [max(means[i, k:].min() for i in range(k + 1)) for k in range(n)]
-    )
-
-
-def _simulate(arrival, service, servers=2):
-    free, waiting = np.zeros(servers), np.zeros_like(arrival)
-    for i in np.argsort(arrival):
-        first = np.argmin(free)
-        begin = max(free[first], arrival[i])
-        waiting[i] = begin - arrival[i]
-        free[first] = begin + service[i] ** 2
-    return waiting
 
 
 _SHORTEST_PATH, _ISOTONIC, _SIMULATION = (
@@ -82,17 +43,17 @@ _RNG = np.random.default_rng(3)
 _KINDS = {
     "shortest path": (
         _SHORTEST_PATH,
-        _shortest_path,
+        strings_on_host.shortest_path,
         [_RNG.uniform(0.5, 2, (4, 3, 5))],
     ),
     "isotonic": (
         _ISOTONIC,
-        _isotonic,
+        strings_on_host.isotonic,
         [_RNG.normal(size=(4, 9)), _RNG.uniform(0.5, 2, (4, 9))],
     ),
     "simulation": (
         lambda *x: _SIMULATION(*x)[0],
-        _simulate,
+        lambda *x: strings_on_host.simulate(*x)[0],
         [_RNG.uniform(0, 5, (4, 8)), _RNG.uniform(0.8, 1.5, (4, 8))],
     ),
 }
