@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import strings_on_host
 from jax.sharding import NamedSharding, PartitionSpec
 
-import strings_on_host
 from strings_kernels import kernels
 
 

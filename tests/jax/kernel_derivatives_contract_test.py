@@ -20,9 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import strings_on_host
 from jax import export
 
-import strings_on_host
 import xla_ffi_kit
 from strings_kernels import kernels
 from xla_ffi_kit.testing import CHECKS, Case, check_op
@@ -58,9 +58,11 @@ def _wide(function):
             *(x.astype(jnp.float32) for x in operands), **attributes
         )
         return jax.tree.map(
-            lambda y: y.astype(operands[0].dtype)
-            if jnp.issubdtype(y.dtype, jnp.floating)
-            else y,
+            lambda y: (
+                y.astype(operands[0].dtype)
+                if jnp.issubdtype(y.dtype, jnp.floating)
+                else y
+            ),
             results,
         )
 
@@ -135,9 +137,7 @@ def test_gradient_of_gradient(name):
 
     def second(f):
         first = jax.grad(_loss(f), every)
-        return jax.grad(
-            lambda *x: sum(jnp.sum(g**2) for g in first(*x)), every
-        )
+        return jax.grad(lambda *x: sum(jnp.sum(g**2) for g in first(*x)), every)
 
     _agree(*_pair(name, second, *operands))
 
