@@ -180,9 +180,10 @@ import numpy as np
 import xla_ffi_kit
 """
 _READ = """
+import importlib
 from jax import export
-import kernel_derivatives_contract_test as test
-program, operand, result = sys.argv[1:]
+name, program, operand, result = sys.argv[1:]
+test = importlib.import_module(name)  # which is in the string's own name
 operands = [np.load(operand)]
 # Lowered once, the derivative is registered; its string is in the cache.
 jax.jit(jax.grad(test._loss(test._folded))).lower(*operands)
@@ -249,7 +250,7 @@ def test_export_to_a_new_process(tmp_path):
     )
     program.write_bytes(exported.serialize())
     np.save(operand, x)
-    _run(_READ, program, operand, result)
+    _run(_READ, __name__, program, operand, result)
     np.testing.assert_array_equal(np.load(result), want)
 
 
