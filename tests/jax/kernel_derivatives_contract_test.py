@@ -50,18 +50,19 @@ def _doubles():
 
 
 def _wide(function):
-    """The function, computed in f32, of operands of 16 bits."""
+    """The function, which computes operands of 16 bits in f32."""
 
     @functools.wraps(function)
     def rounded_once(*operands, **attributes):
+        (dtype,) = {x.dtype for x in operands}
+        if dtype.itemsize > 2:
+            return function(*operands, **attributes)
         results = function(
             *(x.astype(jnp.float32) for x in operands), **attributes
         )
         return jax.tree.map(
             lambda y: (
-                y.astype(operands[0].dtype)
-                if jnp.issubdtype(y.dtype, jnp.floating)
-                else y
+                y.astype(dtype) if jnp.issubdtype(y.dtype, jnp.floating) else y
             ),
             results,
         )
@@ -76,13 +77,13 @@ def _operands(name, dtype, rows=(2,)):
 
 
 @functools.cache
-def _operation(name, dtype="float64"):
+def _operation(name):
+    """Of all dtypes, so that the compiler reads the headers once."""
     kernel = kernels()[name]
-    if dtype == "bfloat16":
-        kernel = dataclasses.replace(kernel, jax=_wide(kernel.jax))
-    has_reference = name not in _WITHOUT_REFERENCE
-    return kernel.operation(
-        dtypes=dtype, flags=["-O1"], has_reference=has_reference
+    return dataclasses.replace(kernel, jax=_wide(kernel.jax)).operation(
+        dtypes="f32 f64 bf16",
+        flags=["-O1"],
+        has_reference=name not in _WITHOUT_REFERENCE,
     )
 
 
@@ -103,7 +104,7 @@ def _in_double(function):
 def test_contract(name, dtype):
     host = _WITHOUT_REFERENCE.get(name)
     report = check_op(
-        _operation(name, dtype),
+        _operation(name),
         [Case(*_operands(name, dtype))],
         host=host and _in_double(host),
         skip=set(CHECKS) - _CHECKS,
