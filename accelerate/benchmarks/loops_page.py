@@ -9,7 +9,7 @@ from typing import Any
 
 from bench import modes
 from bench.modes import Row, least
-from bench.page import machine, table
+from bench.page import machine, table, written
 
 DATA = "accelerate/benchmarks/loops.json"
 PAGE = "accelerate/docs/loops.md"
@@ -42,7 +42,8 @@ def write(root: pathlib.Path, found: Mapping[str, Any]) -> None:
     file = root / DATA
     data = json.loads(file.read_text()) if file.exists() else {}
     data[found["jax"]] = found
-    file.write_text(json.dumps(data, indent=1) + "\n")
+    texts = [f"{json.dumps(k)}: {written(v, 'programs')}" for k, v in data.items()]
+    file.write_text("{\n" + ",".join(texts) + "}\n")
     (root / PAGE).write_text(page(data))
     if releases(data)[0] == found:  # which the picture is of
         draw(root / PICTURE, data)
