@@ -41,6 +41,10 @@ HWY_INLINE Part Over(const PoolDimension& p, int64_t o, int64_t begin,
 }
 
 // One window of an image, as lanes or one by one.
+//
+// However many elements of a window are outside one after the other, the first
+// alone can change what is selected: it replaces a NaN. The steps are therefore
+// those inside, and one wherever the window leaves the image.
 template <typename T, bool kIsMin>
 struct Window {
   const Pool& pool;
@@ -60,46 +64,45 @@ struct Window {
     constexpr T kInfinity = std::numeric_limits<T>::infinity();
     return kIsMin ? kInfinity : -kInfinity;
   }
-  bool IsInside() const {
-    return rows.end - rows.begin == pool.rows.window &&
-           columns.end - columns.begin == pool.columns.window;
+  // The best before the first element that is inside. Any element replaces NaN.
+  T Initial() const {
+    return rows.begin > 0 || columns.begin > 0
+               ? Outside()
+               : std::numeric_limits<T>::quiet_NaN();
   }
-  bool IsInside(int64_t p, int64_t q) const {
-    return p >= rows.begin && p < rows.end && q >= columns.begin &&
-           q < columns.end;
+  // Whether elements outside follow those of row p that are inside.
+  bool LeavesAfter(int64_t p) const {
+    return columns.end < pool.columns.window ||
+           (p + 1 < pool.rows.window &&
+            (columns.begin > 0 || p + 1 == rows.end));
   }
 
   // Elements [i, ...) of the inner axis; `source` is the first of them.
   template <class B>
   HWY_INLINE void Run(const B& block, int64_t i, const T* source) const {
     const hn::RebindToSigned<decltype(block.d)> di;
-    const bool is_inside = IsInside();
-    auto best = hn::Set(block.d, Outside());
-    auto selected = hn::Zero(di);
-    for (int64_t p = 0; p < pool.rows.window; ++p) {
-      for (int64_t q = 0; q < pool.columns.window; ++q) {
-        const auto next = is_inside || IsInside(p, q)
-                              ? block.Load(operand + Offset(p, q) + i)
-                              : hn::Set(block.d, Outside());
-        const int64_t number = Number(p, q);
-        if (number == 0) {
-          best = next;
-          continue;
-        }
-        const auto stays = kIsMin ? hn::Le(best, next) : hn::Ge(best, next);
-        best = hn::IfThenElse(stays, best, next);
-        selected = hn::IfThenElse(
-            hn::RebindMask(di, stays), selected,
-            hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(number)));
+    const auto number = [&](int64_t p, int64_t q) HWY_ATTR {
+      return hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(Number(p, q)));
+    };
+    const auto outside = hn::Set(di, -1);
+    auto best = hn::Set(block.d, Initial());
+    auto selected = outside;
+    const auto step = [&](auto next, auto at) HWY_ATTR {
+      const auto stays = kIsMin ? hn::Le(best, next) : hn::Ge(best, next);
+      best = hn::IfThenElse(stays, best, next);
+      selected = hn::IfThenElse(hn::RebindMask(di, stays), selected, at);
+    };
+    for (int64_t p = rows.begin; p < rows.end; ++p) {
+      for (int64_t q = columns.begin; q < columns.end; ++q) {
+        step(block.Load(operand + Offset(p, q) + i), number(p, q));
       }
+      if (LeavesAfter(p)) step(hn::Set(block.d, Outside()), outside);
     }
     const auto s = block.Load(source);
     for (int64_t p = added_rows.begin; p < added_rows.end; ++p) {
       for (int64_t q = columns.begin; q < columns.end; ++q) {
-        const auto is_here = hn::RebindMask(
-            block.d,
-            hn::Eq(selected, hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(
-                                             Number(p, q)))));
+        const auto is_here =
+            hn::RebindMask(block.d, hn::Eq(selected, number(p, q)));
         T* const to = result + Offset(p, q) + i;
         const auto sum = block.Load(to);
         block.Store(hn::IfThenElse(is_here, hn::Add(sum, s), sum), to);
@@ -109,22 +112,21 @@ struct Window {
 
   // Element i of the inner axis.
   HWY_INLINE void RunOne(int64_t i, T source) const {
-    const bool is_inside = IsInside();
-    T best = 0;
-    int64_t best_p = 0, best_q = 0;
-    for (int64_t p = 0; p < pool.rows.window; ++p) {
-      for (int64_t q = 0; q < pool.columns.window; ++q) {
-        const T next =
-            is_inside || IsInside(p, q) ? operand[Offset(p, q) + i] : Outside();
-        const bool stays = (p | q) != 0 && (kIsMin ? best <= next  //
-                                                   : best >= next);
-        best = stays ? best : next;
-        best_p = stays ? best_p : p;
-        best_q = stays ? best_q : q;
+    T best = Initial();
+    int64_t best_p = -1, best_q = -1;
+    const auto step = [&](T next, int64_t p, int64_t q) HWY_ATTR {
+      const bool stays = kIsMin ? best <= next : best >= next;
+      best = stays ? best : next;
+      best_p = stays ? best_p : p;
+      best_q = stays ? best_q : q;
+    };
+    for (int64_t p = rows.begin; p < rows.end; ++p) {
+      for (int64_t q = columns.begin; q < columns.end; ++q) {
+        step(operand[Offset(p, q) + i], p, q);
       }
+      if (LeavesAfter(p)) step(Outside(), -1, -1);
     }
-    if (best_p >= added_rows.begin && best_p < added_rows.end &&
-        best_q >= columns.begin && best_q < columns.end) {
+    if (best_p >= added_rows.begin && best_p < added_rows.end) {
       result[Offset(best_p, best_q) + i] += source;
     }
   }

@@ -1,5 +1,6 @@
 #include "accelerate/kernels/select_and_scatter_add/select_and_scatter_add.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -32,7 +33,9 @@ std::vector<Pool> Pools() {
                {Dimension(7, 2, 2, 0, 0), Dimension(9, 3, 3, 1, 2)},
                {Dimension(7, 3, 2, 1, 1), Dimension(6, 3, 1, 1, 1)},
                {Dimension(5, 1, 1, 0, 0), Dimension(9, 4, 3, 3, 3)},
-               {Dimension(5, 2, 4, 1, 0), Dimension(6, 6, 1, 0, 0)}}) {
+               {Dimension(5, 2, 4, 1, 0), Dimension(6, 6, 1, 0, 0)},
+               {Dimension(3, 5, 1, 4, 0), Dimension(4, 6, 1, 5, 0)},
+               {Dimension(3, 5, 2, 0, 4), Dimension(4, 2, 2, 0, 0)}}) {
         pools.push_back({3, inner, rows, columns, is_min});
       }
     }
@@ -158,6 +161,18 @@ TEST(PoolTest, ThreadsGiveTheSame) {
              got = RunPool(pool, operand, source, /*threads=*/3);
   EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)),
             0);
+}
+
+// The largest windows there are, each over the whole of a small operand: with a
+// step for every element of theirs, this takes minutes.
+TEST(PoolTest, WindowsLargerThanTheOperand) {
+  const PoolDimension large = {4, 4, kMaxPoolWindow, 1, kMaxPoolWindow / 2};
+  for (const int64_t inner : {1, 9}) {
+    const std::vector<float> ones(16 * inner, 1);
+    std::vector<float> want(16 * inner);
+    std::fill_n(want.begin(), inner, 16.0f);  // the first of equal ones
+    EXPECT_EQ(RunPool({1, inner, large, large}, ones, ones), want);
+  }
 }
 
 TEST(PoolTest, WindowsBeyondTheOperandAreNone) {
