@@ -5,20 +5,12 @@ cumlogsumexp with its bound.
 """
 
 import functools
-import mmap
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import (
-    along,
-    bits,
-    check_equal,
-    finite,
-    program,
-    rows,
-)
+from accelerate_data import along, bits, check_equal, program
 
 import xla_ffi_accelerate
 from xla_ffi_accelerate import registry
@@ -48,31 +40,6 @@ def test_one_nan_keeps_its_bits(dtype):
     )
 
 
-def test_long_lines():
-    """Which threads share, as they share many lines."""
-    x = rows("float32", 300_000)
-    line = np.where(np.isnan(x[1]), 1, x[1])
-    many = np.random.default_rng(0).standard_normal((700, 900), np.float32)
-    extremes = ("cummax", "cummin")
-    check_equal(
-        {
-            "searches": (along(-1, "argmax"), (x[0],)),
-            "sums": (
-                along(-1, "cumsum"),
-                (finite("float32", 300_000)[0], x[0]),
-            ),
-            "columns": (
-                along(0, *extremes),
-                (x[1][:, None] + np.zeros(2, "f"),),
-            ),
-            "line": (along(0, *extremes), (line,)),
-            "from the end": (along(0, *extremes, reverse=True), (line, x[1])),
-            "many lines": (along(0, "argmax", "cumsum"), (many,)),
-            "many": (along(1, "cumsum"), (many,)),
-        }
-    )
-
-
 @pytest.mark.parametrize("name", [*SEARCHES, *CUMULATIVE])
 def test_switched_by_name(name):
     x = jnp.arange(450)
@@ -95,37 +62,13 @@ def test_switched_by_name(name):
         assert call in program(along(-1, name), short, names=[name])
 
 
-LIMIT = 2**31  # elements along an axis
-
-
-def zeros(*shape):
-    """int8 zeros, as JAX's array of the same memory, and as NumPy's.
-
-    The memory is one that nothing was written to, of which Linux reads the one
-    page of zeros again and again: two gigabytes take none.
-    """
-    memory = mmap.mmap(
-        -1, int(np.prod(shape)), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    )
-    array = np.frombuffer(memory, np.int8).reshape(shape)
-    return jax.dlpack.from_dlpack(array), array
-
-
 def test_indices_up_to_2_to_the_31():
+    """Their values are in huge_sizes_test."""
     search = lambda x: jax.lax.argmax(x, x.ndim - 1, jnp.int32)  # noqa: E731
-    line, memory = zeros(LIMIT)
-    memory[-1] = 1
-    lines, memory = zeros(3, LIMIT // 2)
-    memory[0, 7] = memory[1, -2] = memory[2, -1] = 1
-    with xla_ffi_accelerate.enabled():
-        assert jax.jit(search)(line) == LIMIT - 1
-        np.testing.assert_array_equal(
-            jax.jit(search)(lines), [7, LIMIT // 2 - 2, LIMIT // 2 - 1]
-        )
-    call = TARGET.format("argmax")
-    assert call in program(search, line) and call in program(search, lines)
-    longer = jax.ShapeDtypeStruct((LIMIT + 1,), np.int8)
-    assert call not in program(search, longer)
+    call, limit = TARGET.format("argmax"), 2**31
+    for shape in ((limit,), (3, limit // 2), (limit + 1,)):
+        x = jax.ShapeDtypeStruct(shape, np.int8)
+        assert (call in program(search, x)) == (shape[-1] <= limit)
 
 
 @pytest.mark.parametrize("name", CUMULATIVE)
