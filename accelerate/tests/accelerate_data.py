@@ -159,10 +159,13 @@ def both(
 
 
 def program(
-    f: Callable[..., Any], *arguments: Any, names: Sequence[str] = ()
+    f: Callable[..., Any],
+    *arguments: Any,
+    names: Sequence[str] = (),
+    exact: bool = True,
 ) -> str:
     """What a function is lowered to with some names on."""
-    with xla_ffi_accelerate.enabled(*names):
+    with xla_ffi_accelerate.enabled(*names, exact=exact):
         return jax.jit(lambda *a: f(*a)).lower(*arguments).as_text()
 
 

@@ -176,25 +176,3 @@ def test_symmetrized_and_unsorted():
     f = functools.partial(jax.lax.linalg.eigh, sort_eigenvalues=False)
     w = np.sort(eigh(f, a)[1])
     np.testing.assert_allclose(w, want, atol=1e-13)
-
-
-def test_derivatives_and_vmap_of_eigh():
-    a = symmetric(4, np.float64, 12)
-
-    def projection(a):
-        """Of which the sign of a vector is no part."""
-        w, v = jnp.linalg.eigh(a)
-        first = v[..., :, :1] * v[..., None, :, 0]
-        return (first * jnp.arange(16.0).reshape(4, 4)).sum() + (w**3).sum()
-
-    def every(a, tangent):
-        slope = jax.grad(projection)
-        forward = jax.jvp(projection, (a,), (tangent,))
-        return slope(a), jax.vmap(slope)(a), forward
-
-    wants, gots, text = both(
-        every, a, symmetric(4, np.float64, 12, seed=1), names=["eigh"]
-    )
-    assert text.count(EIGH) == 3
-    for want, got in zip(wants, gots, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)

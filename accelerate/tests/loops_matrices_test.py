@@ -36,14 +36,13 @@ def factorized(a):
 
 def test_no_call_is_left():
     """The fuzzer compares the values, and those of gradients."""
-    kinds = itertools.product((1, 2, 3, 4), ("float32", "float64"))
+    kinds = itertools.product((2, 3, 4), ("float32", "float64"))
     made = [(matrices(n, dtype),) for n, dtype in kinds]
-    names = ["linalg", "eigh", "loops"]
     for f, some in (
         (factorized, made),
-        (lambda a: (jnp.linalg.qr(a), jnp.linalg.eigh(a)), made[:6]),
+        (lambda a: (jnp.linalg.qr(a), jnp.linalg.eigh(a)), made[:4]),
     ):
-        text = program(in_loop(of_each(f)), *some, names=names)
+        text = program(in_loop(of_each(f)), *some, exact=False)
         assert not [call for call in CALLS if call in text]
 
 

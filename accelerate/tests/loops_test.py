@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import check_equal, matrices, program, rows
+from accelerate_data import matrices, program
 from loops_data import CALLS, check, in_loop, of_each
 
 import xla_ffi_accelerate
@@ -37,8 +37,9 @@ def products(x):
 
 
 def transforms(x):
-    z = jax.lax.complex(x, x)
-    return jnp.fft.fft(x), jnp.fft.ifft(z), jnp.fft.rfft(x), jnp.fft.irfft(z)
+    z, n = jax.lax.complex(x, x), x.shape[-1]
+    real = jnp.fft.irfft(z[..., : n // 2 + 1], n=n)
+    return jnp.fft.fft(x), jnp.fft.ifft(z), jnp.fft.rfft(x), real
 
 
 FLOATS = ("float32", "float64")
@@ -56,26 +57,8 @@ FLOATS = ("float32", "float64")
 def test_no_call_is_left(f, shapes, dtypes):
     """The fuzzer compares the values, and those of gradients."""
     operands = [(np.ones((3, *s), d),) for s in shapes for d in dtypes]
-    text = program(in_loop(of_each(f)), *operands, names=["loops", "fft"])
+    text = program(in_loop(of_each(f)), *operands, exact=False)
     assert not [c for c in (*CALLS, "dot_general") if c in text]
-
-
-def test_sorts_of_rows_and_columns():
-    x = rows("float32", 24, 3)[:6].reshape(6, 3, 8)
-    check_equal(
-        {
-            "rows": (in_loop(jnp.sort), (x,)),
-            "columns": (in_loop(lambda y: jnp.sort(y, 0)), (x,)),
-            "most of columns": (
-                in_loop(lambda y: jax.lax.top_k(y, 2, axis=0)),
-                (x,),
-            ),
-            "gradient": (
-                jax.grad(lambda y: (in_loop(jnp.sort)(y) * x[::-1]).sum()),
-                (np.nan_to_num(x, posinf=1, neginf=-1),),
-            ),
-        }
-    )
 
 
 def test_what_is_not_written_out():

@@ -57,7 +57,6 @@ def everything(key):
     """What the fuzzer does not draw, and programs that draw some."""
     r, n = jax.random, (300,)
     return {
-        "complex": r.normal(key, n, jnp.complex64),
         "gamma": r.gamma(key, 2.5, n, jnp.float32),
         "poisson": r.poisson(key, 30.0, n),
         "choice": r.choice(key, 500, (20,), p=jnp.arange(500) / 124_750),
