@@ -217,15 +217,6 @@ def test_verified_releases_are_not_tested(monkeypatch):
     assert not calls and status() == {"tan": "close"}
 
 
-def test_a_self_test_compares_bits():
-    wrong = multiplied()
-    for rule in (sorting.SORT, wrong):
-        _lowering.install("", rule)
-    assert _self_tests.same_bits(sorting.SORT, jnp.sort, X)
-    assert not _self_tests.same_bits(wrong, jnp.tan, X)
-    assert not is_on()  # the rule is gone again
-
-
 def test_a_name_is_on_if_one_of_its_rules_is(monkeypatch):
     monkeypatch.setattr(_lowering, "_reasons", {})
     rules = [with_self_test(False)[0], multiplied()]

@@ -333,13 +333,11 @@ TYPED_TEST(EighTest, OneTriangleIsReadAndANanStaysInItsMatrix) {
         const auto want = Run(a, n), got = Run(half, n, is_lower);
         for (int64_t at = 0; at < kBatch * n * n; ++at) {
           const bool is_nan = at / n / n == kNan;
-          ASSERT_TRUE(is_nan ? std::isnan(got.v[at])
-                             : got.v[at] == want.v[at]);
+          ASSERT_TRUE(is_nan ? std::isnan(got.v[at]) : got.v[at] == want.v[at]);
         }
         for (int64_t at = 0; at < kBatch * n; ++at) {
           const bool is_nan = at / n == kNan;
-          ASSERT_TRUE(is_nan ? std::isnan(got.w[at])
-                             : got.w[at] == want.w[at]);
+          ASSERT_TRUE(is_nan ? std::isnan(got.w[at]) : got.w[at] == want.w[at]);
         }
       });
     }
