@@ -96,6 +96,19 @@ def test_equal_eigenvalues(dtype):
     assert np.abs(residual).max() <= 16 * near * np.abs(a).max()
 
 
+@pytest.mark.parametrize("lower", [True, False])
+def test_one_triangle_is_read(lower):
+    a = symmetric(3, np.float64)
+    want = np.linalg.eigvalsh(a)
+    hidden = np.triu(np.ones((3, 3), bool), 1)
+    a[:, hidden if lower else hidden.T] = np.nan
+    f = functools.partial(
+        jax.lax.linalg.eigh, lower=lower, symmetrize_input=False
+    )
+    _, (_, values), _ = both(in_loop(f), a, exact=False)
+    np.testing.assert_allclose(values, want, rtol=1e-12, atol=1e-13)
+
+
 def test_special_numbers():
     for special in (np.nan, np.inf, -np.inf):
         a = definite(3, np.float32)
