@@ -1,6 +1,9 @@
 """Arrays that sorting gets wrong, and the comparison with JAX's own code."""
 
 import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,6 +27,28 @@ def own_cache(tmp_path: Any, monkeypatch: Any) -> Iterator[None]:
         _kept_tests.read.cache_clear()
         yield
     _kept_tests.read.cache_clear()
+
+
+def off() -> Iterator[None]:
+    """Nothing is on, or lowered yet: that depends on the rules of a test."""
+    jax.clear_caches()
+    xla_ffi_accelerate.disable()
+    yield
+    xla_ffi_accelerate.disable()
+    jax.clear_caches()
+
+
+def python(*arguments: str, **variables: str) -> Any:
+    """A process of its own, which ends well; it has `stdout` and `stderr`."""
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path, **variables},
+    )
+    assert not done.returncode, done.stderr
+    return done
 
 
 def specials(dtype: np.dtype) -> np.ndarray:
@@ -134,10 +159,13 @@ def both(
 
 
 def program(
-    f: Callable[..., Any], *arguments: Any, names: Sequence[str] = ()
+    f: Callable[..., Any],
+    *arguments: Any,
+    names: Sequence[str] = (),
+    exact: bool = True,
 ) -> str:
     """What a function is lowered to with some names on."""
-    with xla_ffi_accelerate.enabled(*names):
+    with xla_ffi_accelerate.enabled(*names, exact=exact):
         return jax.jit(lambda *a: f(*a)).lower(*arguments).as_text()
 
 
@@ -202,13 +230,24 @@ def along(axis, *names, reverse=False):
     return jax.jit(lambda *arrays: [run(n, x) for n in names for x in arrays])
 
 
-def finite(dtype, n):
-    """Numbers whose sums and products depend on the order."""
-    x = np.random.default_rng(n).standard_normal((3, n))
-    return (1 + x / 8).astype(dtype)
-
-
 def self_test(rule):
     """What a rule's test finds; None if XLA computes otherwise."""
     _lowering.install("", rule)
     return rule.test.run(rule)
+
+
+def matrices(n, dtype=np.float32, count=37, seed=0):
+    """Well conditioned, and any row may have the pivot."""
+    random = np.random.default_rng((seed, n))
+    a = random.standard_normal((count, n, n)) + 3 * np.eye(n)
+    return np.stack([random.permutation(m) for m in a]).astype(dtype)
+
+
+def definite(n, dtype=np.float32):
+    a = matrices(n, np.float64)
+    return (a @ a.swapaxes(1, 2) + np.eye(n)).astype(dtype)
+
+
+def symmetric(n, dtype, count=37, seed=0):
+    a = matrices(n, np.float64, count, seed)
+    return (a + a.swapaxes(1, 2)).astype(dtype)

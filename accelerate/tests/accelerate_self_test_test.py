@@ -6,15 +6,13 @@ import os
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
-import subprocess
-import sys
 import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import own_cache, self_test
+from accelerate_data import off, own_cache, python, self_test
 from jax.experimental import sparse
 from jax.sharding import AxisType
 
@@ -88,13 +86,7 @@ CONFIGURATIONS = {
 _cache = pytest.fixture(autouse=True)(own_cache)
 
 
-@pytest.fixture(autouse=True)
-def _off(monkeypatch):
-    jax.clear_caches()  # what is lowered depends on the rules of a test
-    disable()
-    yield
-    disable()
-    jax.clear_caches()
+_off = pytest.fixture(autouse=True)(off)
 
 
 @pytest.fixture
@@ -341,9 +333,4 @@ assert ("xla_ffi_accelerate.conv_general_dilated" in text) == is_known
 
 
 def test_no_self_test_starts_the_backend():
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    subprocess.run(
-        [sys.executable, "-c", NO_BACKEND],
-        check=True,
-        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    python("-c", NO_BACKEND, XLA_FLAGS="")

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerate_data import off
 
 from xla_ffi_accelerate import (
     disable,
@@ -35,11 +36,7 @@ TARGETS = {name: f"@xla_ffi_accelerate.{name}(" for name in FUNCTIONS}
 TARGETS["cummax"] = "@xla_ffi_accelerate.cumulative("
 
 
-@pytest.fixture(autouse=True)
-def _off():
-    disable()
-    yield
-    disable()
+_off = pytest.fixture(autouse=True)(off)
 
 
 def is_on(name, salt=0):

@@ -1,14 +1,12 @@
 """JAX's persistent cache, serialized executables and exports, by setting."""
 
-import os
 import pickle
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerate_data import python
 
 import xla_ffi_kit
 from xla_ffi_accelerate import disabled, enabled
@@ -36,18 +34,7 @@ X = np.arange(90, dtype=np.float32)[::-1].copy()
 
 
 def run(code, *arguments, **variables):
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env={
-            **os.environ,
-            **variables,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        },
-    )
-    assert not done.returncode, done.stderr
-    return done.stdout
+    return python("-c", code, *arguments, **variables).stdout
 
 
 def test_the_persistent_cache_never_mixes_settings(tmp_path):

@@ -1,29 +1,19 @@
-"""accelerate: products of many small matrices as JAX has them, bit for bit."""
+"""accelerate: products of many small matrices as JAX has them, bit for bit.
+
+The fuzzer draws layouts, values, sizes and transformations.
+"""
 
 import functools
-import itertools
 import threading
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import (
-    bits,
-    both,
-    check_equal,
-    own_cache,
-    program,
-    specials,
-)
+from accelerate_data import bits, both, check_equal, own_cache, program
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import (
-    _comparisons,
-    _processor,
-    _self_tests,
-    registry,
-)
+from xla_ffi_accelerate import _comparisons, _processor, _self_tests, registry
 
 jax.config.update("jax_enable_x64", True)
 
@@ -84,71 +74,30 @@ def test_sizes(dtype, count):
     check_equal({dtype: (f, (arrays,))})
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_every_layout(dtype):
-    """Of the operands, and of results that are transposed."""
-    lhs = random(9, 6, 5, dtype=dtype)
-    rhs = random(9, 5, 4, dtype=dtype)
-    programs, arguments = [], []
-    for i, j in itertools.product(itertools.permutations(range(3)), repeat=2):
-        contracting = (i.index(2),), (j.index(1),)
-        programs.append(products(contracting, ((i.index(0),), (j.index(0),))))
-        arguments.append((lhs.transpose(i), rhs.transpose(j)))
-    pairs = [
-        (random(9, m, k, dtype=dtype), random(9, k, n, dtype=dtype))
-        for m, k, n in [*SIZES, (3, 4, 4), (5, 4, 4), (6, 5, 4)]
-    ]
-
-    def every(arguments):
-        return [f(*a) for f, a in zip(programs, arguments, strict=True)]
-
-    check(every, arguments, calls=len(programs))
-    turned = lambda pairs: [(x @ y).swapaxes(1, 2) for x, y in pairs]  # noqa: E731
-    check_equal({dtype: (turned, (pairs,))})
-
-
 def test_several_dimensions_of_each_kind():
     # Batch a b, rows m o, products i j, columns p.
     lhs, rhs = random(2, 3, 2, 5, 2, 2), random(2, 4, 2, 3, 5)
     check(functools.partial(jnp.einsum, "aimbjo,jpaib->abmop"), lhs, rhs)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_transformations(dtype):
-    x = random(12, 4, 5, dtype=dtype)
-    y = random(12, 5, 6, dtype=dtype)
-    multiply = jnp.matmul
+def test_derivatives_are_called_but_not_larger_matrices():
+    """The fuzzer compares the values of transformed products."""
+    x, y = random(12, 4, 5), random(12, 5, 6)
 
     def loss(x, y):
-        return (multiply(x, y) ** 2).sum()
+        return ((x @ y) ** 2).sum()
 
-    def every(x, y):
-        several = jnp.moveaxis(x.reshape(3, 4, 4, 5), 0, -1)
-        step = lambda c, y: (c @ y, c)  # noqa: E731
-        return (
-            jax.grad(loss, (0, 1))(x, y),
-            jax.jvp(multiply, (x, y), (x[::-1], y[::-1])),
-            jax.vmap(multiply, (1, 1), 2)(x.swapaxes(0, 1), y.swapaxes(0, 1)),
-            jax.vmap(jax.vmap(multiply), (-1, 0), -1)(
-                several, y.reshape(3, 4, 5, 6)
-            ),
-            jax.vmap(jax.grad(loss))(jnp.stack([x] * 2), jnp.stack([y] * 2)),
-            jax.lax.scan(step, x[..., :4], jnp.stack([y[:, :4, :4]] * 3)),
-        )
-
-    check_equal({dtype: (every, (x, y))})
     assert is_called(jax.grad(loss, (0, 1)), x, y)
     # Fewer and larger matrices, for which XLA is fast.
     assert not is_called(jax.vmap(loss, (-1, None)), np.stack([x] * 3, -1), y)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_values_in_every_place(dtype):
-    """Special ones, one NaN, whose bits stay, and small numbers."""
-    special = specials(np.dtype(dtype))
-    x = np.tile(random(16, 4, 4, dtype=dtype), (len(special), 1, 1))
-    for i, place in enumerate(np.ndindex(len(special), 4, 4)):
-        x[i][place[1:]] = special[place[0]]
+def test_one_nan_and_sums_of_small_numbers(dtype):
+    """The NaN's bits stay. To the fuzzer, all NaNs are equal.
+
+    The kernel's own test has special values in every place.
+    """
     unsigned = f"uint{8 * np.dtype(dtype).itemsize}"
     one = np.ones((16, 4, 4), dtype)
     for i, place in enumerate(np.ndindex(4, 4)):
@@ -158,21 +107,12 @@ def test_values_in_every_place(dtype):
     tiny = np.finfo(dtype).tiny
     small = random(64, 4, 4, dtype=dtype, seed=1) * tiny
     root = np.sqrt(tiny)
-    zeros = np.copysign(np.zeros_like(small), small)
     pairs = [
         *((one, np.ones_like(one)), (np.ones_like(one), one)),
         *((small, y), (small * 4, y)),  # sums of subnormals
-        *((small / tiny * root, y * root), (zeros, y)),
+        *((small / tiny * root, y * root), (np.copysign(0, small), y)),
     ]
-
-    def every(x, z, pairs):
-        products = x @ z, z @ x, x @ x
-        # Of two NaNs that meet, either may stay.
-        met = [jnp.where(jnp.isnan(z), jnp.nan, z) for z in products]
-        return met, [a @ b for a, b in pairs]
-
-    z = random(*x.shape, dtype=dtype, seed=1)
-    check(every, x, z, pairs, calls=9)
+    check(lambda pairs: [a @ b for a, b in pairs], pairs, calls=6)
 
 
 def test_operands_that_are_computed_and_constants():

@@ -3,8 +3,9 @@
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
+
+from accelerate_data import python
 
 PLUGIN = importlib.util.find_spec("xla_ffi_accelerate_plugin").origin
 SORTS = """
@@ -36,15 +37,8 @@ assert not up
 
 def run(value, code=SORTS, path=()):
     """The words that a process prints, and what it says of errors."""
-    path = os.pathsep.join([*path, *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**environment, "XLA_FFI_ACCELERATE": value},
-    )
+    paths = os.pathsep.join([*path, *sys.path])
+    done = python("-c", code, PYTHONPATH=paths, XLA_FFI_ACCELERATE=value)
     return done.stdout.split(), done.stderr
 
 

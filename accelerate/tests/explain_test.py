@@ -1,27 +1,21 @@
 """explain: what a program is lowered to, and why; the log; the command."""
 
 import logging
-import os
-import subprocess
-import sys
 import textwrap
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerate_data import off, python
 
-from xla_ffi_accelerate import _scopes, disable, enabled, explain
+from xla_ffi_accelerate import _scopes, enabled, explain
 
 X = np.random.default_rng(0).standard_normal(4000).astype(np.float32)
 MATRICES = X[:2000].reshape(125, 4, 4)
 
 
-@pytest.fixture(autouse=True)
-def _off():
-    disable()
-    yield
-    disable()
+_off = pytest.fixture(autouse=True)(off)
 
 
 def program(x, m):
@@ -172,14 +166,8 @@ def test_the_command_explains_a_script(tmp_path):
     (tmp_path / "helper.py").write_text("SIZE = 300\n")
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
-    done = subprocess.run(
-        [sys.executable, "-m", "xla_ffi_accelerate", "explain"]
-        + [str(script), "--flag"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    command = "-m", "xla_ffi_accelerate", "explain"
+    done = python(*command, str(script), "--flag")
     assert done.stdout == "the script's own words\n"
     lines = {tuple(line.split()[:2]): line for line in done.stderr.splitlines()}
     assert " 1      xla_ffi" in lines["argmax", "f32[300]"]

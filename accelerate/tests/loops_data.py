@@ -40,22 +40,6 @@ def of_each(f):
     return lambda *many: [f(*operands) for operands in many]
 
 
-def matrices(n, dtype, seed=0, count=5):
-    random = np.random.default_rng((seed, n))
-    a = random.standard_normal((count, n, n)) + 3 * np.eye(n)
-    return np.stack([random.permutation(m) for m in a]).astype(dtype)
-
-
-def definite(n, dtype):
-    a = matrices(n, np.float64)
-    return (a @ a.swapaxes(1, 2) + np.eye(n)).astype(dtype)
-
-
-def symmetric(n, dtype):
-    a = matrices(n, np.float64)
-    return (a + a.swapaxes(1, 2)).astype(dtype)
-
-
 def squares(f):
     """The sum of the squares of a function's real results."""
     return lambda *x: sum(

@@ -1,14 +1,12 @@
 """accelerate: XLA's option for loops, and which of them are one function."""
 
-import os
 import re
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerate_data import python
 
 import xla_ffi_accelerate
 from xla_ffi_accelerate import _loops
@@ -40,19 +38,9 @@ import xla_ffi_accelerate
 """
 
 
-def run(code, **variables):
+def run(code, XLA_FLAGS="", **variables):
     """What a process of its own prints."""
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**environment, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stderr
-    return found.stdout.split()
+    return python("-c", code, XLA_FLAGS=XLA_FLAGS, **variables).stdout.split()
 
 
 def test_a_filter_is_one_function():

@@ -165,23 +165,6 @@ def test_special_values(name):
     np.testing.assert_allclose(kit(function, *small), zero, rtol=1e-7)
 
 
-def test_derivatives_and_vmap():
-    x = np.linspace(0.1, 0.9, SIZE, dtype=np.float32)
-
-    def loss(x):
-        y = jnp.arcsin(x) + jnp.arctan2(x, 2 * x * x) + jnp.cbrt(x) ** x
-        return (y + jnp.sin(x) * jnp.cos(x)).sum()
-
-    slope = jax.grad(loss)
-    curvature = jax.grad(lambda s: slope(s * x).sum())
-    for f, operand in ((slope, x), (curvature, 1.0)):
-        want = np.asarray(jax.jit(f)(operand))
-        np.testing.assert_allclose(kit(f, operand), want, 1e-4, 1e-5)
-    rows, mapped = x.reshape(64, -1), jax.vmap(jnp.arcsin, 1, 1)
-    assert is_ours(mapped, rows)
-    np.testing.assert_allclose(kit(mapped, rows), np.arcsin(rows), rtol=1e-6)
-
-
 def test_what_is_left_to_xla():
     x = np.linspace(0, 1, SIZE, dtype=np.float32)
     for left in (x[:4095], x + 0j):

@@ -14,7 +14,6 @@ jax.config.update("jax_enable_x64", True)
 TARGET = "xla_ffi_accelerate."
 KEY = jax.random.key(7)
 KEYS = jax.random.split(KEY, 70)
-SHAPES = [(), (1,), (0,), (9,), (47,), (48,), (511,), (513,), (5, 7, 31)]
 
 
 @pytest.fixture(params=[True, False], ids=["partitionable", "not"])
@@ -32,30 +31,21 @@ def test_long_draws_and_keys(partitionable):
     data = jax.random.key_data(KEYS)
     long = (65_537,), (3 * 65_537,)  # odd in words and in bytes
     widths = (8, 16, 32, 64)
-    draws = {f"{w}, {s}": drawn(w, s) for w in widths for s in long}
-    draws |= {f"{s}": drawn(16, s) for s in SHAPES}
-    cases = {name: (f, (KEY,)) for name, f in draws.items()}
-    for n in (1, 2, 9, 1000, (3, 5)):
+    cases = {f"{w}, {s}": (drawn(w, s), (KEY,)) for w in widths for s in long}
+    for n in (1000, (3, 5)):
         cases[f"split, {n}"] = lambda k, n=n: key_data(split(k, n)), (KEY,)
     fold = jax.vmap(lambda i: key_data(jax.random.fold_in(KEY, i)))
+    nested = jax.vmap(jax.vmap(drawn(64, (47,))))
+    hashed = lambda k, x: threefry_2x32((k[0], k[1]), x)  # noqa: E731
+    counters = np.arange(777, dtype=np.uint32)
     check_equal(
         cases
         | {
-            "split of many": (
-                jax.vmap(lambda k: key_data(split(k, 3))),
-                (KEYS,),
-            ),
             "fold_in": (fold, (np.arange(300),)),
             "raw keys": (jax.vmap(jax.random.split), (data,)),
-            "hash": (
-                lambda k, x: threefry_2x32((k[0], k[1]), x),
-                (data[0], np.arange(777, dtype=np.uint32)),
-            ),
+            "hash": (hashed, (data[0], counters)),
             "many": (jax.vmap(drawn(8, (600,))), (KEYS,)),
-            "nested": (
-                jax.vmap(jax.vmap(drawn(64, (47,)))),
-                (KEYS.reshape(7, 10),),
-            ),
+            "nested": (nested, (KEYS.reshape(7, 10),)),
         }
     )
 
@@ -64,21 +54,11 @@ split, key_data = jax.random.split, jax.random.key_data
 
 
 def everything(key):
-    """A sample of every distribution, and programs that draw some."""
+    """What the fuzzer does not draw, and programs that draw some."""
     r, n = jax.random, (300,)
     return {
-        "uniform f16": r.uniform(key, n, jnp.float16),
-        "uniform bf16": r.uniform(key, n, jnp.bfloat16),
-        "uniform f64": r.uniform(key, n, jnp.float64),
-        "normal": r.normal(key, n, jnp.float32),
-        "complex": r.normal(key, n, jnp.complex64),
-        "randint": r.randint(key, n, -5, 1000, jnp.int16),
-        "randint 64": r.randint(key, n, 0, 1 << 40),
-        "bernoulli": r.bernoulli(key, 0.3, n),
         "gamma": r.gamma(key, 2.5, n, jnp.float32),
-        "categorical": r.categorical(key, jnp.zeros((40, 7))),
         "poisson": r.poisson(key, 30.0, n),
-        "permutation": r.permutation(key, 500),
         "choice": r.choice(key, 500, (20,), p=jnp.arange(500) / 124_750),
         "orthogonal": r.orthogonal(key, 4),
         "scan": key_data(jax.lax.scan(walk, key, None, 9)[0]),
@@ -107,10 +87,6 @@ def loss(x, key):
 
 def test_distributions_and_programs(partitionable):
     check_equal({"": (everything, (KEY,))})
-    with xla_ffi_accelerate.disabled():
-        want = bits(jax.random.bits(KEY, (100,)))
-    with xla_ffi_accelerate.enabled():
-        assert bits(jax.random.bits(KEY, (100,))) == want
 
 
 def test_programs_call_the_handlers():

@@ -1,12 +1,8 @@
 """accelerate: sorts, selections and what uses them, bit for bit as JAX's own.
 
-The fuzzer draws shapes, dtypes and values.
+The fuzzer draws shapes, axes, dtypes, values, payloads and transformations.
 """
 
-import itertools
-import os
-import subprocess
-import sys
 import time
 
 import jax
@@ -19,6 +15,7 @@ from accelerate_data import (
     bits,
     check_equal,
     program,
+    python,
     rows,
     specials,
 )
@@ -48,58 +45,18 @@ def payload(shape, dtype):
     return np.arange(count).astype(dtype).reshape(shape)
 
 
-def test_one_key_with_payload():
-    cases = {}
-    payloads = itertools.cycle(["int32", "complex128", "bfloat16"])
-    for dtype, of in zip(DTYPES, payloads, strict=False):
-        for n in (16, 500):
-            key = rows(dtype, n)
-            case = sorter(), (key, payload(key.shape, of))
-            cases[f"{dtype}[{n}], {of}"] = case
-    check_equal(cases)
-
-
 def test_many_keys_of_mixed_dtypes():
+    """The fuzzer has two keys at most."""
     cases = {}
-    for seed, num_keys in enumerate([2, 3, 5]):
+    for seed, num_keys in enumerate([3, 5]):
         names = np.random.default_rng(seed).permutation(DTYPES)[:num_keys]
         keys = []
         for name in names:  # few values, so that later keys decide
             special = specials(jnp.dtype(name))
             few = np.random.default_rng(seed).integers(0, 3, (4, 300))
             keys.append(special[few % len(special)])
-        rest = [payload((4, 300), "uint8"), payload((4, 300), "complex64")]
+        rest = [payload((4, 300), "uint8"), payload((4, 300), "complex128")]
         cases[f"{names}"] = sorter(num_keys=num_keys), (*keys, *rest)
-    x, key = rows("bfloat16", 300), rows("int8", 300)
-    columns = sorter(num_keys=2, dimension=0)
-    check_equal(cases | {"columns": (columns, (key, x, x))})
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_long_rows_that_threads_share(dtype):
-    """The rows differ in their pattern, and in their bits."""
-    cases = {"top_k": (top(15_000), (rows(dtype, 20_001),))}
-    for i, row in enumerate(rows(dtype, 140_001)[[0, 2, 6]]):
-        index = payload(row.shape, "i4")
-        cases[f"{i}"] = sorter(), (row,)
-        cases[f"{i}, index"] = sorter(), (row, index)
-    many = rows(dtype, 700).repeat(60, 0)
-    check_equal(cases | {"many": (top(9), (many,))})
-
-
-def test_every_axis():
-    x = rows("float32", 60, seed=1).reshape(9, 3, 20)
-    y = payload(x.shape, "int16")
-    cases = {f"{a}": (sorter(dimension=a), (x, y)) for a in (0, 1, 2, -1, -3)}
-    check_equal(cases | {f"top, {a}": (top(3, a), (x,)) for a in (0, 1, 2)})
-
-
-def test_every_pair_of_special_floats():
-    cases = {}
-    for dtype in ("float16", "bfloat16", "float32", "float64"):
-        special = rows(dtype, 40)[1]
-        pairs = np.array(list(itertools.product(special, special)), dtype)
-        cases[dtype] = top(2), (pairs,)
     check_equal(cases)
 
 
@@ -120,75 +77,26 @@ def unsigned(x):
     return jnp.where(x == 0, 0, x)
 
 
-def test_functions_of_numpy_and_random():
-    many = dict.fromkeys(("return_index", "return_inverse", "return_counts"), 1)
+def test_functions_of_numpy():
+    """Of several sorts each; random_test has those of jax.random."""
     q = np.float32([0, 0.25, 1, 0.5, np.nan, 1.5, -1])
     methods = ("linear", "lower", "higher", "midpoint", "nearest")
 
-    def every(x, k, y, key):
+    def every(x, k, y):
         percentiles = jnp.percentile(x, jnp.array([5.0, 50, 97]), axis=1)
-        choice, p = jax.random.choice, jnp.arange(1.0, 41) / 820
         quantiles = {m: jnp.quantile(y, q, 0, method=m) for m in methods}
         return quantiles | {
-            "one quantile": jnp.quantile(y[5:], 0.3),
-            "descending": jnp.sort(x, descending=True),
-            "argsort": jnp.argsort(x),
-            "argsort, descending": jnp.argsort(k, axis=0, descending=True),
             "lexsort": jnp.lexsort((x, k)),
             "median": unsigned(jnp.median(x[2:])),
             "percentile": unsigned(percentiles),
-            "unique": jnp.unique(k, size=400, **many),
-            "unique of floats": jnp.unique(x, size=300),
+            "unique of floats": jnp.unique(x, size=300, return_inverse=True),
             "isin": jnp.isin(k, k[2, ::7], method="sort"),
-            "searchsorted": jnp.searchsorted(x[5], x[2], method="sort"),
             "complex": jnp.sort(x[5:7] + 1j * x[6:8]),
-            "permutation": jax.random.permutation(key, 3000),
-            "rows": jax.random.permutation(key, x[:, :3], independent=True),
-            "choice": choice(key, 5000, (64,), replace=False),
-            "weighted": choice(key, 40, (20,), replace=False, p=p),
         }
 
     y = np.abs(rows("float32", 41))  # so that no zero has a sign
     x, k = rows("float32", 40, seed=3), rows("int16", 40, seed=3)
-    check_equal({"": (every, (x, k, y, jax.random.key(3)))})
-
-
-def test_transformations():
-    x = rows("float32", 30, seed=4)[2:6]
-    y = np.arange(x.size, dtype=np.float32).reshape(x.shape)
-
-    def both(x, y):
-        return jax.lax.sort((x, y), num_keys=1)
-
-    def loss(x, y):
-        return (jnp.stack(both(x, y)) * jnp.arange(30.0)).sum()
-
-    def selected(x):
-        values, indices = jax.lax.top_k(x, 4)
-        return (values * (1 + indices)).sum()
-
-    def step(c, row):
-        return jnp.sort(c + row), c[0]
-
-    cubes = jax.hessian(lambda x: (jnp.sort(x) ** 3).sum())
-    check_equal(
-        {
-            "jvp": (lambda x, y: jax.jvp(both, (x, y), (y, x)), (x, y)),
-            "grad": (jax.grad(loss, (0, 1)), (x, y)),
-            "hessian": (cubes, (x[0],)),
-            "vmap": (jax.vmap(both, (0, None)), (x, y[0])),
-            "vmap of columns": (jax.vmap(both, 1, 1), (x, y)),
-            "vmap of grad": (jax.vmap(jax.grad(loss)), (x, y)),
-            "grad of median": (jax.grad(jnp.median), (y[0],)),
-            "scan": (lambda x: jax.lax.scan(step, x[0], x), (x,)),
-            "top_k, grad": (jax.grad(selected), (x,)),
-            "top_k, vmap": (jax.vmap(selected, 1), (x,)),
-            "top_k, jvp": (
-                lambda x: jax.jvp(selected, (x,), (x[::-1],)),
-                (x,),
-            ),
-        }
-    )
+    check_equal({"": (every, (x, k, y))})
 
 
 def test_programs_call_the_handler():
@@ -249,24 +157,6 @@ def test_donated_operand(donate):
     with xla_ffi_accelerate.enabled():
         f = jax.jit(jnp.sort, donate_argnums=donate)
         assert bits(f(jnp.asarray(x))) == want
-
-
-def test_64_bit_arrays_without_x64():
-    with jax.enable_x64(False):
-        x, k = rows("float64", 60), rows("int64", 60)
-        with np.errstate(all="ignore"):
-            x, k = jnp.asarray(x), jnp.asarray(k)
-        assert x.dtype == np.float32 and k.dtype == np.int32
-        check_equal(
-            {
-                "sort": (jnp.sort, (x,)),
-                "argsort": (jnp.argsort, (k,)),
-                "lexsort": (lambda x, k: jnp.lexsort((k, x)), (x, k)),
-                "top_k": (top(7), (k,)),
-                "argmax": (lambda x: jnp.argmax(x, 1), (x,)),
-                "cumsum": (lambda k: jnp.cumsum(k, 1), (k,)),
-            }
-        )
 
 
 @pytest.mark.parametrize(
@@ -343,14 +233,5 @@ assert g(x[:9])[0] == 8
 
 
 def test_missing_memory_is_an_error():
-    done = subprocess.run(
-        [sys.executable, "-c", OUT_OF_MEMORY],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert (
-        "failed to allocate scratch memory to sort rows of 16000000 "
-        in done.stdout
-    )
+    said = python("-c", OUT_OF_MEMORY).stdout
+    assert "failed to allocate scratch memory to sort rows of 16000000 " in said

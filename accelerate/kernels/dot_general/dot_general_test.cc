@@ -247,45 +247,6 @@ TEST(DotGeneralBatchTest, ThreadsShareIt) {
   }
 }
 
-std::vector<double> Iota(int64_t n) {
-  std::vector<double> values(n);
-  for (int64_t i = 0; i < n; ++i) values[i] = static_cast<double>(i);
-  return values;
-}
-
-// Small integers, whose sums are exact in any order.
-TEST(DotGeneralHandlerTest, DimensionsInAnyPlace) {
-  // lhs[k1, b1, m1, b0, k0, m0], rhs[b0, n0, k0, b1, k1]
-  const int64_t b0 = 3, b1 = 2, m0 = 2, m1 = 4, k0 = 2, k1 = 3, n0 = 5;
-  std::vector<double> lhs = Iota(k1 * b1 * m1 * b0 * k0 * m0);
-  std::vector<double> rhs = Iota(b0 * n0 * k0 * b1 * k1);
-  std::vector<double> out(b0 * b1 * m1 * m0 * n0), want(out.size());
-  size_t at = 0;
-  for (int64_t b = 0; b < b0 * b1; ++b) {
-    for (int64_t m = 0; m < m1 * m0; ++m) {
-      for (int64_t n = 0; n < n0; ++n, ++at) {
-        for (int64_t k = 0; k < k0 * k1; ++k) {
-          const int64_t ib0 = b / b1, ib1 = b % b1, im1 = m / m0, im0 = m % m0,
-                        ik0 = k / k1, ik1 = k % k1;
-          const int64_t l =
-              ((((ik1 * b1 + ib1) * m1 + im1) * b0 + ib0) * k0 + ik0) * m0 +
-              im0;
-          const int64_t r = (((ib0 * n0 + n) * k0 + ik0) * b1 + ib1) * k1 + ik1;
-          want[at] += lhs[l] * rhs[r];
-        }
-      }
-    }
-  }
-  const auto status = Numbers(CallFrame()
-                                  .Arg(lhs, {k1, b1, m1, b0, k0, m0})
-                                  .Arg(rhs, {b0, n0, k0, b1, k1})
-                                  .Ret(out, {b0, b1, m1, m0, n0}),
-                              {3, 1}, {0, 3}, {4, 0}, {2, 4})
-                          .Run(XlaFfiAccelerateDotGeneralCpu);
-  ASSERT_EQ(status.message, "");
-  EXPECT_EQ(out, want);
-}
-
 TEST(DotGeneralHandlerTest, NamesOfOrders) {
   // 1 + 2^-12 squared is 1 + 2^-11 + 2^-24: the last term is lost where
   // products are rounded, and what is left over after -(1 + 2^-11) tells.

@@ -92,14 +92,14 @@ struct Results {
 };
 
 template <typename T>
-Results<T> Run(std::vector<T> a, int64_t n) {
+Results<T> Run(std::vector<T> a, int64_t n, bool is_lower = true) {
   const auto batch = static_cast<int64_t>(a.size()) / (n * n);
   Results<T> r{std::vector<T>(a.size()), std::vector<T>(batch * n)};
   const testing::Status status = testing::CallFrame()
                                      .Arg(a, {batch, n, n})
                                      .Ret(r.v, {batch, n, n})
                                      .Ret(r.w, {batch, n})
-                                     .Attr("is_lower", int64_t{1})
+                                     .Attr("is_lower", int64_t{is_lower})
                                      .Run(XlaFfiAccelerateLinalgEighCpu);
   EXPECT_EQ(status.message, "");
   return r;
@@ -313,6 +313,34 @@ TYPED_TEST(EighTest, ResultsDoNotDependOnNeighbors) {
       }
       EXPECT_EQ(different, 0) << n << " rows";
     });
+  }
+}
+
+TYPED_TEST(EighTest, OneTriangleIsReadAndANanStaysInItsMatrix) {
+  using T = TypeParam;
+  constexpr int64_t kBatch = 21, kNan = 7;
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  for (int64_t n = 1; n <= kMaxMatrix; ++n) {
+    const auto a = MixedMatrices<T>(kBatch, n);
+    for (const bool is_lower : {false, true}) {
+      auto half = a;
+      for (int64_t at = 0; at < kBatch * n * n; ++at) {
+        const int64_t r = at / n % n, c = at % n;
+        if (r != c && (r < c) == is_lower) half[at] = nan;
+      }
+      half[kNan * n * n] = nan;
+      ForEachMode([&] {
+        const auto want = Run(a, n), got = Run(half, n, is_lower);
+        for (int64_t at = 0; at < kBatch * n * n; ++at) {
+          const bool is_nan = at / n / n == kNan;
+          ASSERT_TRUE(is_nan ? std::isnan(got.v[at]) : got.v[at] == want.v[at]);
+        }
+        for (int64_t at = 0; at < kBatch * n; ++at) {
+          const bool is_nan = at / n == kNan;
+          ASSERT_TRUE(is_nan ? std::isnan(got.w[at]) : got.w[at] == want.w[at]);
+        }
+      });
+    }
   }
 }
 

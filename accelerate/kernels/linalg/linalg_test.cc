@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -154,64 +153,6 @@ TYPED_TEST(LinalgTest, CholeskyFactorsMultiplyToTheMatrix) {
               }
               ASSERT_NEAR(sum, (a[(i * n + r) * n + c]), kTolerance<T>);
             }
-          }
-        }
-      }
-    }
-  });
-}
-
-TYPED_TEST(LinalgTest, EigenvectorsAreStretched) {
-  using T = TypeParam;
-  const double tolerance = 8 * kMaxMatrix * std::numeric_limits<T>::epsilon();
-  testing::ForEachSimdTarget([&] {
-    for (int64_t n = 1; n <= kMaxMatrix; ++n) {
-      for (const bool is_lower : {false, true}) {
-        const int64_t batch = 21;
-        auto a = Matrices<T>(batch, n, 1);
-        std::fill_n(a.begin(), 2 * n * n, T(0));  // matrix 1: all of them equal
-        for (int64_t i = 0; i < n; ++i) a[(n + i) * n + i] = T(5);
-        a[7 * n * n] = std::numeric_limits<T>::quiet_NaN();
-        for (int64_t e = 0; e < n * n; ++e) {  // matrix 3: NaN where not read
-          const bool is_there = e / n == e % n || (e / n > e % n) == is_lower;
-          if (!is_there) a[3 * n * n + e] = a[7 * n * n];
-        }
-        std::vector<T> v(a.size()), w(batch * n);
-        ASSERT_EQ(CallFrame()
-                      .Arg(a, {batch, n, n})
-                      .Ret(v, {batch, n, n})
-                      .Ret(w, {batch, n})
-                      .Attr("is_lower", int64_t{is_lower})
-                      .Run(XlaFfiAccelerateLinalgEighCpu)
-                      .message,
-                  "");
-        for (int64_t i = 0; i < batch; ++i) {
-          const T *m = &a[i * n * n], *vectors = &v[i * n * n];
-          for (int64_t k = 0; k < n; ++k) {
-            const double value = w[i * n + k];
-            if (i == 7) {
-              ASSERT_TRUE(std::isnan(value) && std::isnan(vectors[k]));
-              continue;
-            }
-            if (k > 0) {
-              ASSERT_GE(value, w[i * n + k - 1]);
-            }
-            if (i == 1) {
-              ASSERT_EQ(value, 5);
-            }
-            double length = 0;
-            for (int64_t r = 0; r < n; ++r) {
-              double sum = 0;
-              for (int64_t c = 0; c < n; ++c) {
-                const bool is_there = r == c || (r > c) == is_lower;
-                sum += double{m[is_there ? r * n + c : c * n + r]} *
-                       vectors[c * n + k];
-              }
-              ASSERT_NEAR(sum, value * vectors[r * n + k],
-                          3 * static_cast<double>(n) * tolerance);
-              length += double{vectors[r * n + k]} * vectors[r * n + k];
-            }
-            ASSERT_NEAR(length, 1, tolerance);
           }
         }
       }

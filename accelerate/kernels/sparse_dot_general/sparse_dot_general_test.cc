@@ -278,20 +278,6 @@ TEST_F(SparseDotGeneralHandlerTest, OneMatrixForTheWholeBatch) {
   EXPECT_EQ(out_, kWant);
 }
 
-TEST_F(SparseDotGeneralHandlerTest, TheOtherIndexContracted) {
-  std::vector<double> rhs = {1, 10}, out(3);
-  EXPECT_EQ(CallFrame()
-                .Arg(data_, {1, 3})
-                .Arg(coordinates_, {1, 3, 2})
-                .Arg(rhs, {1, 2, 1})
-                .Ret(out, {1, 3, 1})
-                .Attr("contracting", int64_t{0})
-                .Run(XlaFfiAccelerateBcooDotGeneralCpu)
-                .message,
-            "");
-  EXPECT_EQ(out, (std::vector<double>{50, 2, 30}));
-}
-
 TEST_F(SparseDotGeneralHandlerTest, RefusesAnotherBatch) {
   const auto message = [](CallFrame frame, XLA_FFI_Handler* handler,
                           size_t arg) {

@@ -55,12 +55,11 @@ class Session:
       excused: why results may differ -> programs.
     """
 
-    def __init__(self, shrink_seconds: float) -> None:
+    def __init__(self) -> None:
         self.counter = Counter()
         self.programs = collections.Counter[str]()
         self.failures: list[Outcome] = []
         self.excused = collections.Counter[str]()
-        self._seconds = shrink_seconds
 
     def run(self, program: Program) -> Outcome:
         """Runs a program."""
@@ -85,19 +84,13 @@ class Session:
     def search(self, name: str, seed: int, count: int) -> None:
         """Draws so many programs; of those that fail, keeps the simplest."""
         found: list[Outcome] = []
-        ends = [float("inf")]
 
         @hypothesis.seed(seed)
         @hypothesis.settings(SETTINGS, max_examples=count)
         @hypothesis.given(programs(name))
         def each(program: Program) -> None:
-            is_late = time.monotonic() > ends[0]
-            if is_late and program.choices != found[0].program.choices:
-                return
             outcome = self.run(program)
             if outcome.is_failure:
-                if not found:
-                    ends[0] = time.monotonic() + self._seconds
                 found[:] = [outcome]
                 raise DiffersError(outcome.difference)
 
@@ -124,10 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=OPERATIONS, default=[])
     parser.add_argument("--replay", nargs=2, metavar=("NAME", "CHOICES"))
-    parser.add_argument("--shrink-seconds", type=float, default=60)
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", message="Some donated buffers")
-    session = Session(options.shrink_seconds)
+    session = Session()
     if options.replay:
         program = given(*options.replay)
         print(program.source())
@@ -135,10 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(session.summary())
         return len(session.failures)
     names = options.only or list(OPERATIONS)
-    end = time.monotonic() + options.seconds
     for name, choices in kept(KEPT):
         if name in names:
             session.keep(session.run(given(name, choices)))
+    end = time.monotonic() + options.seconds
     # Not itertools.product, which takes all of the seeds first.
     seeds = itertools.count(options.seed)
     for seed, name in ((seed, name) for seed in seeds for name in names):

@@ -31,6 +31,7 @@ FORCED = (
     (lines, "_MAX_WINDOW", 2),
     (lines, "_MIN_SEARCHED", 1),
     (lines, "_MIN_SEARCHED_BF16", 1),
+    (lines, "_MIN_COLUMNS", 1),
     (sorting, "_MIN_SIZE_F32", 1),
     (linalg, "_MIN_LONG", 1024),
     (linalg, "_MAX_ROWS_LONG", 8),

@@ -144,7 +144,7 @@ def _search(function: str):
             b.last = ""
             operand(b, REAL, (32, 33, 65, 130, 300, 1))
             d = int(np.argmax(b.aval.shape))
-        index = dtypes(b, ["int32", "uint32", "int64"])
+        index = dtypes(b, ["int32", "uint32", "int64", "uint64"])
         b.line(f"jax.lax.{function}({{x}}, {d}, jnp.{index})")
 
     return write

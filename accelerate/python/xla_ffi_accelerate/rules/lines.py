@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -22,6 +23,9 @@ _INDICES = ("int32", "int64", "uint32", "uint64")
 # read; the computation of the elements is fused into it.
 _MIN_SEARCHED = 32
 _MIN_SEARCHED_BF16 = 16
+# XLA needs 11 instructions for each integer. The kernel has 20 to 27 in two or
+# three columns, one by one, and 2 to 7 in a vector of them.
+_MIN_COLUMNS = 4
 # XLA has one fused loop for an axis that is no longer. From the front it does
 # the work of each element's window anew, which costs little for a few elements.
 _MAX_WINDOW = 16
@@ -91,6 +95,8 @@ def _covers_search(
         return reason
     if not least <= x.shape[axis] <= 2**31:
         return f"XLA is as fast along fewer than {least} elements"
+    if kind == "integers" and 1 < math.prod(x.shape[axis + 1 :]) < _MIN_COLUMNS:
+        return f"XLA is as fast for fewer than {_MIN_COLUMNS} columns"
     if dtype not in _dtypes.REAL or str(np.dtype(index_dtype)) not in _INDICES:
         return f"the kernel has no {dtype} with indices of {index_dtype}"
     return None

@@ -131,7 +131,7 @@ def _rule(
 
 
 EXACT = [
-    _rule("scatter", lambda _, new: new, (*_dtypes.REAL, *_dtypes.COMPLEX)),
+    _rule("scatter", lambda _, new: new, (*_dtypes.KEPT, *_dtypes.COMPLEX)),
     _rule("scatter_add", lax.add, _dtypes.INTEGERS),
     _rule("scatter_mul", lax.mul, _dtypes.INTEGERS),
     _rule("scatter_min", lax.min, (*_dtypes.INTEGERS, *_dtypes.WIDE)),

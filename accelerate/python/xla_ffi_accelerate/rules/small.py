@@ -28,8 +28,7 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 # Beyond these sizes the kit's kernels, or XLA's own, are as fast in a loop.
 _MAX_SORTED = 8
 _MAX_ELEMENTS_SORTED = 32
-# XLA moves NaNs of bf16 through f32, which changes them on some releases.
-_KEYS = frozenset(_dtypes.REAL) - {"bfloat16"}
+_KEYS = frozenset(_dtypes.KEPT)
 _PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
 _MAX_FFT = 8
 _MAX_ELEMENTS_FFT = 32
