@@ -74,6 +74,17 @@ GEOMETRIES = {
 }
 
 
+@pytest.mark.parametrize("channels", [17, 50])
+def test_same_bits(channels):
+    x, k = floats(2, 13, 15, channels), floats(3, 4, 1, channels)
+    check_exact(
+        lambda x, k: [conv(x, k, **g) for g in GEOMETRIES.values()],
+        x,
+        k,
+        calls=len(GEOMETRIES),
+    )
+
+
 def test_layouts_and_transformations():
     x, k = floats(2, 9, 10, 24), floats(3, 3, 1, 24)
 
@@ -272,9 +283,33 @@ def test_one_dimension():
     check_close(jnp.convolve, *signals, calls=0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize(("channels", "kernels"), [(2, 3), (5, 2), (9, 16)])
+def test_several_kernels_of_a_channel(channels, kernels, layout, dtype):
+    """What the gradient of the input sums are those of one channel."""
+    x = floats(2, 9, 10, channels, dtype=dtype)
+    x = x if layout == "NHWC" else np.moveaxis(x, 3, 1)
+    k = floats(3, 4, 1, channels * kernels, dtype=dtype)
+
+    def every(x, k):
+        pairs = [
+            jax.vjp(functools.partial(conv, layout=layout, **g), x, k)
+            for g in GEOMETRIES.values()
+        ]
+        return [(y, transposed(y)) for y, transposed in pairs]
+
+    check_close(every, x, k, calls=3 * len(GEOMETRIES))
+
+
 def test_convolutions_that_are_not_depthwise_are_left_to_xla():
     x = floats(2, 9, 10, 32)
-    for kernel, groups in [((3, 3, 32, 32), 1), ((3, 3, 1, 64), 32)]:
+    for kernel, groups in [
+        ((3, 3, 32, 32), 1),
+        ((3, 3, 32, 1), 1),
+        ((3, 3, 2, 32), 16),
+        ((3, 3, 1, 17 * 32), 32),
+    ]:
 
         def f(x, k, groups=groups):
             return jax.lax.conv_general_dilated(

@@ -1,4 +1,4 @@
-"""Depthwise convolutions: each channel has a kernel of its own.
+"""Depthwise convolutions: each channel has a kernel of its own, or several.
 
 Their gradients are convolutions too: that of the input is depthwise again, and
 in that of the kernel the channels are the batch. Where XLA's order of sums is
@@ -10,14 +10,13 @@ convolutions are written out.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.lax import ConvDimensionNumbers
@@ -32,6 +31,7 @@ from xla_ffi_accelerate._pads import Pad
 from xla_ffi_accelerate._rule import Reason, Rule, params
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import small
+from xla_ffi_accelerate.rules._depthwise import Depthwise, Spatial, match
 from xla_ffi_kit import FfiOp
 
 # XLA convolves fewer channels than this by a matrix product, whose order of
@@ -39,6 +39,8 @@ from xla_ffi_kit import FfiOp
 _MIN_CHANNELS = 17
 # The kernels compute a vector of channels at a time.
 _MIN_CLOSE_CHANNELS = 4
+# XLA convolves a channel with many kernels by a product of matrices.
+_MAX_REPEATS = 16
 # In a loop or branch, XLA makes one fused operation of layouts that are not its
 # own; a call and transposes are faster from so many products in a sum on.
 _MIN_WINDOW_NESTED = 49
@@ -59,134 +61,31 @@ _op, _gradient_op = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Spatial:
-    """A spatial dimension, as `ConvDimension` in the kernels has it."""
-
-    base: int
-    window: int
-    stride: int
-    padding: tuple[int, int]
-    base_dilation: int
-    window_dilation: int
-
-    @property
-    def span(self) -> int:
-        """How much of the base a window covers."""
-        return (self.window - 1) * self.window_dilation + 1
-
-    @property
-    def result(self) -> int:
-        """The number of places of the window."""
-        dilated = max((self.base - 1) * self.base_dilation + 1, 0)
-        room = dilated + sum(self.padding) - max(self.span, 0)
-        return max(room // self.stride + 1, 0)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Depthwise:
-    """A depthwise convolution, or the gradient of its kernel.
-
-    The axes are batch, spatial and channel ones; those of the window have the
-    one of size 1 in the place of the batch.
-    """
-
-    dtype: str
-    is_gradient: bool
-    batch: int
-    channels: int
-    spatial: tuple[_Spatial, ...]
-    base_axes: tuple[int, ...]
-    window_axes: tuple[int, ...]
-    result_axes: tuple[int, ...]
-
-    @property
-    def products(self) -> int:
-        """The number of products in all sums."""
-        sizes = [self.batch, self.channels]
-        return math.prod(sizes + [s.window * s.result for s in self.spatial])
-
-    @property
-    def window(self) -> int:
-        """The number of products in a sum."""
-        return math.prod(s.window for s in self.spatial)
-
-    @property
-    def has_channels_last(self) -> bool:
-        """Whether all axes are in XLA's own order: NHWC and HWIO."""
-        count = len(self.base_axes)
-        own = (count - 2, *range(count - 2), count - 1)
-        return self.window_axes == own and all(
-            axes == tuple(range(count))
-            for axes in (self.base_axes, self.result_axes)
-        )
-
-
-def _match(
-    base: ShapedArray,
-    window: ShapedArray,
-    *,
-    batch_group_count: int,
-    dimension_numbers: ConvDimensionNumbers,
-    feature_group_count: int,
-    lhs_dilation: Sequence[int],
-    out_sharding: object,
-    padding: Sequence[tuple[int, int]],
-    preferred_element_type: np.dtype[np.generic] | None,
-    rhs_dilation: Sequence[int],
-    window_strides: Sequence[int],
-    **_: object,
-) -> _Depthwise | None:
-    """The convolution, if it is depthwise."""
-    dtype = str(base.dtype)
-    preferred = str(preferred_element_type or dtype)
-    lhs, rhs, out = dimension_numbers
-    if (
-        len(lhs) not in (3, 4)
-        or {str(window.dtype), preferred} != {dtype}
-        or out_sharding is not None
-    ):
-        return None
-    batch, features = base.shape[lhs[0]], base.shape[lhs[1]]
-    outputs, inputs = window.shape[rhs[0]], window.shape[rhs[1]]
-    is_gradient = batch_group_count > 1
-    if is_gradient:  # each channel is an element of the batch
-        channels, batch, groups = batch, features, batch_group_count
-        lhs = (lhs[1], lhs[0], *lhs[2:])
-        is_one_each = inputs == batch and feature_group_count == 1
-    else:
-        channels, groups = features, feature_group_count
-        is_one_each = inputs == 1
-    if not (is_one_each and groups == channels == outputs):
-        return None
-    return _Depthwise(
-        dtype=dtype,
-        is_gradient=is_gradient,
-        batch=batch,
-        channels=channels,
-        spatial=tuple(
-            _Spatial(
-                *(base.shape[lhs[i + 2]], window.shape[rhs[i + 2]], stride),
-                *(padding[i], lhs_dilation[i], rhs_dilation[i]),
-            )
-            for i, stride in enumerate(window_strides)
-        ),
-        base_axes=(lhs[0], *lhs[2:], lhs[1]),
-        window_axes=(rhs[1], *rhs[2:], rhs[0]),
-        result_axes=(out[0], *out[2:], out[1]),
-    )
-
-
 def _matched(
     base: jax.Array, window: jax.Array, parameters: dict[str, object]
-) -> _Depthwise:
+) -> Depthwise:
     """The convolution of a rule that covers it."""
-    conv = _match(jax.typeof(base), jax.typeof(window), **parameters)  # type: ignore[arg-type]
+    conv = match(jax.typeof(base), jax.typeof(window), **parameters)  # type: ignore[arg-type]
     assert conv is not None
     return conv
 
 
-def _why_not_exact(conv: _Depthwise) -> Reason:
+def _images(base: jax.Array, conv: Depthwise) -> jax.Array:
+    """The base, channels last, each as often as it has kernels."""
+    images = jax.lax.transpose(base, conv.base_axes)
+    return images if conv.repeats == 1 else jnp.repeat(images, conv.repeats, -1)
+
+
+def _result(y: jax.Array, conv: Depthwise) -> jax.Array:
+    """What is computed channels last, in the order of the result's axes."""
+    if conv.summed > 1:
+        y = y.reshape(*y.shape[:-1], -1, conv.summed).sum(-1)
+    return jax.lax.transpose(y, np.argsort(conv.result_axes))
+
+
+def _why_not_exact(conv: Depthwise) -> Reason:
+    if conv.repeats > 1 or conv.summed > 1:
+        return "XLA's order is known for channels with one kernel"
     if conv.is_gradient:
         return "XLA's order of the sums of a kernel's gradient is not known"
     if conv.dtype != "float32" or len(conv.spatial) != 2:
@@ -207,10 +106,12 @@ def _why_not_exact(conv: _Depthwise) -> Reason:
     )
 
 
-def _why_not_close(conv: _Depthwise, is_gradient: bool) -> Reason:
+def _why_not_close(conv: Depthwise, is_gradient: bool) -> Reason:
     if conv.is_gradient != is_gradient:
         kind = "" if is_gradient else "not "
         return f"another rule is for what is {kind}a kernel's gradient"
+    if not is_gradient and conv.repeats > _MAX_REPEATS:
+        return f"XLA is as fast for more than {_MAX_REPEATS} kernels a channel"
     is_own = is_gradient or conv.has_channels_last
     if not is_own and _loops.nested():
         least = _break_even.at_least(_MIN_WINDOW_NESTED)
@@ -231,7 +132,7 @@ def _why_not_close(conv: _Depthwise, is_gradient: bool) -> Reason:
     )
 
 
-def _why_not_written_out(conv: _Depthwise) -> Reason:
+def _why_not_written_out(conv: Depthwise) -> Reason:
     if conv.is_gradient or conv.channels >= _MIN_CLOSE_CHANNELS:
         return f"it is written out for up to {_MIN_CLOSE_CHANNELS - 1} channels"
     if not 1 < conv.window <= _MAX_WRITTEN_OUT:
@@ -249,7 +150,7 @@ def _write_out(
     conv = _matched(base, window, parameters)
     axes = conv.spatial
     images = jax.lax.pad(
-        jax.lax.transpose(base, conv.base_axes),
+        _images(base, conv),
         base.dtype.type(0),
         [(0, 0, 0), *((*s.padding, 0) for s in axes), (0, 0, 0)],
     )
@@ -270,7 +171,7 @@ def _write_out(
         weight = jax.lax.index_in_dim(weights, number, keepdims=False)
         wide = jax.lax.broadcast_in_dim(weight, shape, (len(shape) - 1,))
         result = result + here * wide
-    return jax.lax.transpose(result, np.argsort(conv.result_axes))
+    return _result(result, conv)
 
 
 def _convolve(
@@ -287,12 +188,12 @@ def _convolve(
         attributes["is_fused"] = is_fused
     axes = conv.spatial
     if len(axes) == 1:  # one row
-        axes = (_Spatial(1, 1, 1, (0, 0), 1, 1), *axes)
+        axes = (Spatial(1, 1, 1, (0, 0), 1, 1), *axes)
     images, kernels = [conv.batch], list[int]()
     if conv.is_gradient:
         images, kernels = kernels, images
     result = op(
-        jax.lax.transpose(base, conv.base_axes).reshape(
+        _images(base, conv).reshape(
             [conv.batch, *(s.base for s in axes), conv.channels]
         ),
         jax.lax.transpose(window, conv.window_axes).reshape(
@@ -306,16 +207,15 @@ def _convolve(
         **attributes,
     )
     shape = [*(images or [1]), *(s.result for s in conv.spatial), conv.channels]
-    back = tuple(np.argsort(conv.result_axes))
-    return jax.lax.transpose(result.reshape(shape), back)
+    return _result(result.reshape(shape), conv)
 
 
 def _covers(
     *avals: ShapedArray,
-    why_not: Callable[[_Depthwise], Reason],
+    why_not: Callable[[Depthwise], Reason],
     **parameters: object,
 ) -> Reason:
-    conv = _match(*avals, **parameters)  # type: ignore[arg-type]
+    conv = match(*avals, **parameters)  # type: ignore[arg-type]
     return why_not(conv) if conv else "the convolution is not depthwise"
 
 
@@ -363,7 +263,7 @@ _PARAMS = params(
 
 
 def _rule(
-    why_not: Callable[[_Depthwise], Reason],
+    why_not: Callable[[Depthwise], Reason],
     op: FfiOp[jax.Array] = _op,
     **given: int,
 ) -> Rule:
