@@ -116,11 +116,6 @@ def test_killed_at_any_moment_the_next_run_compiles(folder):
     assert {line.split()[0] for line in answers} == {"7"}
 
 
-def test_a_second_time_nothing_is_compiled(folder):
-    assert build() == build()
-    assert compiles(folder) == 1
-
-
 def test_a_function_that_moves_is_not_compiled_again(folder):
     build()
     moved = source("")

@@ -11,7 +11,6 @@ import pytest
 from inline_data import compiles, released, run_python
 
 import xla_ffi_kit
-from xla_ffi_kit.library import registration
 from xla_ffi_kit.strings import operation
 
 pytest.importorskip("flatbuffers", reason="jax.export serializes with it")
@@ -177,8 +176,3 @@ def test_a_library_that_goes_between_is_compiled_again(folder, monkeypatch):
     monkeypatch.setattr(operation, "build", build_and_lose)
     assert "custom_call" in lowered(triple(folder), 2)
     assert len(times) == 2
-
-
-def test_it_is_registered_when_it_is_defined(folder):
-    op = triple(folder)
-    assert (op.spec.handlers["cpu"], "cpu") in registration._handlers

@@ -75,20 +75,6 @@ def test_explain_says_how_rows_run():
         assert said in op.spec.advanced.differentiate.explain()
 
 
-def test_second_order():
-    def second(op):
-        loss = _loss(op)
-        return jax.grad(
-            lambda x, w: sum(
-                jnp.sum(g**2) for g in jax.grad(loss, (0, 1))(x, w)
-            ),
-            (0, 1),
-        )
-
-    x, w = _operands(5, "float64", n=6)
-    _close(second(in_lanes)(x, w), second(one_by_one)(x, w), 1e-12)
-
-
 def test_a_row_has_the_same_bits_beside_any_others():
     x, w = _operands(40, "float32")
     pull = jax.jit(jax.grad(_loss(in_lanes)))

@@ -354,6 +354,7 @@ def test_any_path_of_a_source_is_named_in_its_error(tmp_path):
     with pytest.raises(BuildError) as caught:
         exec(compile(code, str(path), "exec"), {})
     said = str(caught.value)
-    assert "'nowhere' was not declared in this scope" in said
+    assert said.startswith("f: does not compile: ")
+    assert ": error: 'nowhere' was not declared in this scope\n" in said
     assert "model \U0001f600 é, " in said
     assert ".py:2:" in said
