@@ -286,6 +286,9 @@ def _pull(x, ct):
     raise AssertionError
 
 
+_BESIDE = "derivatives: expected 'reference' beside {}, got 'kernel'"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -294,27 +297,21 @@ def _pull(x, ct):
             "derivatives: expected 'reference' or 'kernel', got True",
         ),
         (
-            {"jvp": _pull},
-            "derivatives: expected 'reference' beside jvp=, which is the "
-            "derivative, got 'kernel'",
-        ),
-        (
-            {"vjp": (_pull, _pull)},
-            "derivatives: expected 'reference' beside vjp=, which is the "
-            "derivative, got 'kernel'",
-        ),
-        (
             {"has_reference": False, "fallback": "reference"},
             "fallback: expected None, as there is no reference",
         ),
+        ({"jvp": _pull}, _BESIDE.format("jvp=, which is the derivative")),
+        (
+            {"vjp": (_pull, _pull)},
+            _BESIDE.format("vjp=, which is the derivative"),
+        ),
         (
             {"advanced": xla_ffi_kit.Advanced(output_layouts={0: (0, 1)})},
-            "expected 'reference' beside output_layouts, got 'kernel'",
+            _BESIDE.format("output_layouts"),
         ),
         (
             {"advanced": xla_ffi_kit.Advanced(vmap_method="expand_dims")},
-            "derivatives: expected 'reference' beside "
-            "vmap_method='expand_dims', got 'kernel'",
+            _BESIDE.format("vmap_method='expand_dims'"),
         ),
     ],
 )
