@@ -20,22 +20,6 @@ _FLAGS = ["-O1"]  # They are compiled in each process, for small arrays.
 @xla_ffi_kit.inline(
     r"""
 template <typename T>
-void softplus(kit::In<T> x, double beta, kit::Out<T> y) {
-  for (int64_t i = 0; i < x.size(); ++i)
-    y[i] = T(std::log1p(std::exp(beta * double(x[i]))) / beta);
-}""",
-    dtypes="f32 bf16",
-    flags=_FLAGS,
-    kernel_axes=0,
-)
-def softplus(x, *, beta=1.0):
-    """log(1 + exp(beta x)) / beta."""
-    return jax.nn.softplus(beta * x) / beta
-
-
-@xla_ffi_kit.inline(
-    r"""
-template <typename T>
 void rms_norm(kit::In<T> x, double eps, kit::Out<T> y, kit::Threads threads) {
   const int64_t n = x.columns();
   threads.For(x.rows(), 2 * n * sizeof(T), [&](int64_t begin, int64_t end) {
@@ -52,6 +36,7 @@ void rms_norm(kit::In<T> x, double eps, kit::Out<T> y, kit::Threads threads) {
     kernel_axes=1,
 )
 def rms_norm(x, *, eps=1e-6):
+    """x / sqrt(mean(x^2) + eps)."""
     wide = x.astype(jnp.float32)
     mean = jnp.mean(wide * wide, -1, keepdims=True)
     return (wide * jax.lax.rsqrt(mean + eps)).astype(x.dtype)
@@ -79,14 +64,10 @@ def polynomial(x, *, factors, order="falling", negate=False):
     return -value if negate else value
 
 
-# kernel_derivatives_test has those of `elementwise` and `rows`.
+# inline_derivatives_test and kernel_derivatives_test have more of them.
 @pytest.mark.parametrize(
     ("op", "cases"),
     [
-        in_ci(
-            softplus,
-            [Case("float32[2,3]", beta=1.5), Case("bfloat16[4]", beta=1.0)],
-        ),
         in_ci(
             rms_norm,
             [Case("float32[2,5]", eps=1e-6), Case("bfloat16[3,8]", eps=1e-6)],
@@ -103,7 +84,7 @@ def polynomial(x, *, factors, order="falling", negate=False):
             ],
         ),
     ],
-    ids=lambda value: getattr(value, "name", ""),
+    ids=["rms_norm", "polynomial"],
 )
 def test_the_contract_of_operations_holds(op, cases):
     # Derivatives are those of the reference.
@@ -115,19 +96,19 @@ def test_the_contract_of_operations_holds(op, cases):
 
 
 def test_it_looks_like_the_function_it_decorates():
-    assert softplus.__name__ == "softplus"
-    assert softplus.__doc__ == "log(1 + exp(beta x)) / beta."
-    assert str(inspect.signature(softplus)).startswith("(x, *, beta=1.0")
-    assert pickle.loads(pickle.dumps(softplus)) is softplus
+    assert rms_norm.__name__ == "rms_norm"
+    assert rms_norm.__doc__ == "x / sqrt(mean(x^2) + eps)."
+    assert str(inspect.signature(rms_norm)).startswith("(x, *, eps=1e-06")
+    assert pickle.loads(pickle.dumps(rms_norm)) is rms_norm
     x = np.float32([-1, 0, 2])
-    np.testing.assert_array_equal(softplus(x), softplus(x, beta=1.0))
-    np.testing.assert_array_equal(softplus(x=x), softplus(x))
+    np.testing.assert_array_equal(rms_norm(x), rms_norm(x, eps=1e-6))
+    np.testing.assert_array_equal(rms_norm(x=x), rms_norm(x))
 
 
 def test_another_dtype_is_refused_before_anything_is_compiled():
-    said = "softplus: operand x: expected dtype float32, bfloat16, got int32"
+    said = "rms_norm: operand x: expected dtype float32, bfloat16, got int32"
     with raises(TypeError, said):
-        jax.jit(softplus).trace(jnp.arange(3, dtype=jnp.int32))
+        jax.jit(rms_norm).trace(jnp.arange(3, dtype=jnp.int32))
 
 
 def test_rows_are_spread_over_threads():
