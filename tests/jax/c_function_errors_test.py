@@ -17,210 +17,160 @@ ATAN2.argtypes = [ctypes.c_double, ctypes.c_double]
 ATAN2.restype = ctypes.c_double
 cos = c_function("double(double x)", library=LIBM, symbol="cos")
 
-ERRORS = {
-    "a type that is not known": (
-        {"signature": "double(complex, double)", "function": ATAN2},
-        "c_function: signature: expected C's numbers (double, float, bool, "
-        "int, long, size_t, int32_t and the like), got 'complex' in "
-        "'double(complex, double)'",
+OWN = {"function": 1, "name": "f"}
+COS = {"library": LIBM, "symbol": "cos"}
+POINTERS = "void(const double* x, double* y)"
+NUMBER = "double(double)"
+# Of a function with a name, and below it what is said.
+SIGNATURES = """
+double(long double x)
+    f: signature: expected C's numbers (double, float, bool, int, long, size_t,
+    int32_t and the like), got 'long double' in 'double(long double x)'
+double
+    signature: expected a C function's type, such as 'double(double, int)', got
+    no ( in 'double'
+double(double x y)
+    expected a type and at most one name, got 'y'
+double(double** x)
+    expected pointers to numbers, got a pointer to pointers
+double*(double)
+    expected a number or void before (, got a pointer
+void(const double* x, int64_t n)
+    signature: expected a type before (, or a pointer that is not const, got no
+    result in void(const double* x, int64_t n)
+double(void)
+    expected at least one operand, got none in double(void)
+int(int, int, int, int, int, int, int)
+    expected at most 6 integers and pointers and 8 floats, which registers pass
+    (an array takes one pointer), got 7 and 0
+void(const double* x, double* y)
+    axes: expected those of each operand and result, such as '(3),(3)->()', or a
+    parameter int64_t n, the length of all rows, got none in
+    void(const double* x, double* y)
+"""
+
+
+def of_signatures():
+    for block in re.split(r"\n(?! )", SIGNATURES.strip()):
+        signature, *said = block.splitlines()
+        yield signature, OWN, " ".join(map(str.strip, said))
+
+
+# The signature, the other arguments, what is said.
+ERRORS = [
+    *of_signatures(),
+    (
+        "double(complex, double)",
+        {"function": ATAN2},  # before it has a name
+        "c_function: signature: expected C's numbers (double, float, bool, ",
     ),
-    "a long double": (
-        {"signature": "double(long double x)", "function": ATAN2},
-        "got 'long double' in",
-    ),
-    "no function": (
-        {"signature": "double", "function": ATAN2},
-        "signature: expected a C function's type, such as 'double(double, "
-        "int)', got no ( in 'double'",
-    ),
-    "two names": (
-        {"signature": "double(double x y)", "function": ATAN2},
-        "expected a type and at most one name, got 'y'",
-    ),
-    "a pointer to pointers": (
-        {"signature": "double(double** x)", "function": ATAN2},
-        "expected pointers to numbers, got a pointer to pointers",
-    ),
-    "a pointer that is returned": (
-        {"signature": "double*(double)", "function": ATAN2},
-        "expected a number or void before (, got a pointer",
-    ),
-    "no result": (
-        {
-            "signature": "void(const double* x, int64_t n)",
-            "function": 1,
-            "name": "f",
-        },
-        "signature: expected a type before (, or a pointer that "
-        "is not const, got no result in void(const double* x, int64_t n)",
-    ),
-    "no operand": (
-        {"signature": "double(void)", "function": 1, "name": "f"},
-        "expected at least one operand, got none in double(void)",
-    ),
-    "too many": (
-        {
-            "signature": f"int({', '.join(7 * ['int'])})",
-            "function": 1,
-            "name": "f",
-        },
-        "expected at most 6 integers and pointers and 8 floats, which "
-        "registers pass (an array takes one pointer), got 7 and 0",
-    ),
-    "no sizes": (
-        {
-            "signature": "void(const double* x, double* y)",
-            "function": 1,
-            "name": "f",
-        },
-        "axes: expected those of each operand and result, such as "
-        "'(3),(3)->()', or a parameter int64_t n, the length of all rows, got "
-        "none in void(const double* x, double* y)",
-    ),
-    "the axes of another number of operands": (
-        {
-            "signature": "void(const double* x, double* y)",
-            "function": 1,
-            "name": "f",
-            "axes": "(n),(n)->(n)",
-        },
+    (
+        POINTERS,
+        OWN | {"axes": "(n),(n)->(n)"},
         "axes: expected those of 1 operands and 1 results, as void(const "
         "double* x, double* y), got (n),(n)->(n)",
     ),
-    "a size that no operand has": (
-        {
-            "signature": "void(const double* x, double* y)",
-            "function": 1,
-            "name": "f",
-            "axes": "(n)->(m)",
-        },
+    (
+        POINTERS,
+        OWN | {"axes": "(n)->(m)"},
         "axes: expected a reference, or axes of results that operands have, "
         "got m in (n)->(m)",
     ),
-    "axes of a number": (
-        {
-            "signature": "double(double)",
-            "function": 1,
-            "name": "f",
-            "axes": "(n)->()",
-        },
+    (
+        NUMBER,
+        OWN | {"axes": "(n)->()"},
         "axes: expected () for a number and at most 4 for a pointer, got (n)",
     ),
-    "a library that is not there": (
-        {"signature": "double(double)", "library": "libno.so", "symbol": "f"},
+    (
+        NUMBER,
+        {"library": "libno.so", "symbol": "f"},
         "library: expected a shared library that the dynamic linker finds, "
         "got 'libno.so': libno.so: cannot open shared object file: No such "
         "file or directory; pass its path, or what ctypes.util.find_library "
         "says",
     ),
-    "a symbol that is not there": (
-        {"signature": "double(double)", "library": LIBM, "symbol": "cosine"},
+    (
+        NUMBER,
+        COS | {"symbol": "cosine"},
         f"symbol: expected a function that {LIBM} exports, got 'cosine'; in "
         'C++ declare it extern "C"',
     ),
-    "a symbol without a library": (
-        {"signature": "double(double)", "function": ATAN2, "symbol": "cos"},
+    (
+        NUMBER,
+        {"function": ATAN2, "symbol": "cos"},
         "symbol: expected none without library=, got 'cos'",
     ),
-    "nothing": (
-        {"signature": "double(double)"},
-        "function, library: expected one of them, got neither",
-    ),
-    "something else": (
-        {"signature": "double(double)", "function": np.cos},
+    (NUMBER, {}, "function, library: expected one of them, got neither"),
+    (
+        NUMBER,
+        {"function": np.cos},
         "function: expected an address, a function pointer of ctypes or cffi, "
         "a capsule of Cython or a cfunc of numba, or library= and symbol=, got "
         "<ufunc 'cos'>",
     ),
-    "null": (
-        {"signature": "double(double)", "function": 0},
-        "function: expected an address, got 0",
-    ),
-    "a capsule of another type": (
-        {
-            "signature": "double(double, int)",
-            "function": CAPSULES["__pyx_fuse_1xlogy"],
-        },
+    (NUMBER, {"function": 0}, "function: expected an address, got 0"),
+    (
+        "double(double, int)",
+        {"function": CAPSULES["__pyx_fuse_1xlogy"]},
         "signature: expected double(double, double), which the function says "
         "itself, got double(double, int)",
     ),
-    "a capsule of complex numbers": (
-        {
-            "signature": "double(double, double)",
-            "function": CAPSULES["__pyx_fuse_0xlogy"],
-        },
+    (
+        "double(double, double)",
+        {"function": CAPSULES["__pyx_fuse_0xlogy"]},  # of complex numbers
         "function: the capsule's name: expected C's numbers",
     ),
-    "a pointer of another type": (
-        {"signature": "double(double)", "function": ATAN2},
+    (
+        NUMBER,
+        {"function": ATAN2},
         "signature: expected double(double, double), which the function says "
         "itself, got double(double)",
     ),
-    "a name that another function has": (
-        {
-            "signature": "double(double)",
-            "library": LIBM,
-            "symbol": "tan",
-            "name": "cos",
-        },
+    (
+        NUMBER,
+        {"library": LIBM, "symbol": "tan", "name": "cos"},
         "cos: name: expected one of its own, got that of another C function "
         "of this process: 'cos'; give it another one, name=...",
     ),
-    "a function without a name": (
-        {
-            "signature": "double(double)",
-            "function": ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(abs),
-        },
+    (
+        NUMBER,
+        {"function": ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(abs)},
         "name: expected one, as nothing tells that of",
     ),
-    "an attribute": (
-        {
-            "signature": "double(double)",
-            "library": LIBM,
-            "symbol": "cos",
-            "attributes": {"k": np.int64},
-        },
+    (
+        NUMBER,
+        COS | {"attributes": {"k": np.int64}},
         "attributes: expected none, as a C function has only operands: a "
         "number is one, got {'k': <class 'numpy.int64'>}",
     ),
-    **{
-        f"the option {option}": (
-            {
-                "signature": "double(double)",
-                "library": LIBM,
-                "symbol": "cos",
-                option: "f32",
-            },
-            f"cos: {option}: expected {expected}, got 'f32'",
-        )
-        for option, expected in (
+    *(
+        (NUMBER, COS | {o: "f32"}, f"cos: {o}: expected {said}, got 'f32'")
+        for o, said in (
             ("dtype", "none, as the signature says them"),
             ("dtypes", "none, as the signature says them"),
             ("results", "none, as the signature says them"),
             ("kernel_axes", "axes= instead, such as axes='(m,n),(n)->(m)'"),
             ("libraries", "library= instead, with symbol="),
         )
-    },
-}
+    ),
+]
 
 
-@pytest.mark.parametrize("case", ERRORS)
-def test_what_is_refused(case):
-    given, why = ERRORS[case]
-    with pytest.raises((TypeError, ValueError), match=re.escape(why)):
-        c_function(**given)
+@pytest.mark.parametrize(("signature", "given", "said"), ERRORS)
+def test_what_is_refused(signature, given, said):
+    with pytest.raises((TypeError, ValueError), match=re.escape(said)):
+        c_function(signature, **given)
 
 
 def test_another_dtype_is_refused():
-    with pytest.raises(
-        TypeError,
-        match="cos: operand x: expected dtype float64, got float32; JAX has "
-        "no float64 unless jax_enable_x64 is set",
-    ):
+    said = (
+        "cos: operand x: expected dtype float64, got float32; JAX has "
+        "no float64 unless jax_enable_x64 is set"
+    )
+    with pytest.raises(TypeError, match=said):
         cos(np.float32(1))
-    with pytest.raises(
-        TypeError, match="results of the reference: expected float64"
-    ):
+    said = "results of the reference: expected float64"
+    with pytest.raises(TypeError, match=said):
         c_function("double(float)", 1, name="wide", reference=lambda x: x)(
             np.float32(1)
         )

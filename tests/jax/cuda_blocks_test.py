@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from inline_data import close
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import xla_ffi_kit
@@ -77,16 +78,9 @@ _NORM = emulated_cuda.emulated(row_norm)
 @pytest.mark.parametrize("backwards", [False, True])
 def test_blocks(dtype, backwards):
     x = jax.random.normal(jax.random.key(0), (2, 3, 100)).astype(dtype)
-    emulated_cuda.run_backwards(backwards)
-    try:
-        got = _NORM(x)
-    finally:
-        emulated_cuda.run_backwards(False)
-    want = row_norm(x)
-    tolerance = 1e-5 if dtype == "float32" else 1e-2
-    np.testing.assert_allclose(
-        np.asarray(got, float), np.asarray(want, float), tolerance, tolerance
-    )
+    with emulated_cuda.threads_backwards(backwards):
+        got = jax.block_until_ready(_NORM(x))
+    close(got, row_norm(x), 1e-5 if dtype == "float32" else 1e-2)
 
 
 def test_contract():

@@ -71,23 +71,15 @@ def library():
     return xla_ffi_kit.HandlerLibrary(PATH)
 
 
-def table() -> c_api.HandlerTable:
-    """The table, read by nothing of what is tested."""
+def stages_in_table(name: str) -> dict[str, int]:
+    """Of the table, read by nothing of what is tested."""
     get = ctypes.CDLL(str(PATH))[c_api.TABLE_SYMBOL]
     get.restype = ctypes.POINTER(c_api.HandlerTable)
-    return get().contents
-
-
-def stages_in_table(name: str) -> dict[str, int]:
-    rows = ctypes.cast(
-        table().handlers,
-        ctypes.POINTER(c_api.HandlerEntry * table().num_handlers),
-    ).contents
-    (row,) = [
-        row
-        for row in rows
-        if (row.name, row.platform) == (name.encode(), b"CUDA")
-    ]
+    table = get().contents
+    handlers = c_api.HandlerEntry * table.num_handlers
+    rows = ctypes.cast(table.handlers, ctypes.POINTER(handlers)).contents
+    wanted = (name.encode(), b"CUDA")
+    (row,) = [row for row in rows if (row.name, row.platform) == wanted]
     pointers = {stage: getattr(row, stage) for stage in STAGES}
     return {stage: pointer for stage, pointer in pointers.items() if pointer}
 
@@ -98,38 +90,28 @@ def test_without_a_gpu_nothing_is_registered(library):
     assert GIVEN == []
 
 
-@takes_state
-def test_types_come_before_the_handler_and_platform_is_xlas_name(gpu, library):
-    registration.register_handler(library, "test.count_runs", "cuda")
-    kinds_and_names = [given[:2] for given in GIVEN]
-    assert kinds_and_names == [
-        ("type", "test.runs_on_device"),
-        ("handler", "test.count_runs"),
-    ]
-    _, _, platform, api_version, stages = GIVEN[1]
-    assert (platform, api_version) == ("CUDA", 1)
-    assert list(stages) == list(STAGES)
-    assert stages == stages_in_table("test.count_runs")
-
-
-def test_a_type_is_registered_with_its_id_and_its_functions(gpu, library):
-    registration.register_handler(library, "test.double", "cuda")
+@pytest.mark.parametrize(
+    ("name", "stages"),
+    [
+        ("test.double", ["execute"]),
+        pytest.param("test.count_runs", list(STAGES), marks=takes_state),
+    ],
+)
+def test_types_come_before_the_handler_and_platform_is_xlas_name(
+    gpu, library, name, stages
+):
+    registration.register_handler(library, name, "cuda")
     (state_type,) = (t for t in library.types if t.platform == "cuda")
-    assert GIVEN[0][2] == {
-        "type_id": state_type.type_id,
-        "type_info": state_type.type_info,
-    }
-
-
-def test_a_handler_of_one_stage_is_registered_with_that(gpu, library):
-    registration.register_handler(library, "test.double", "cuda")
-    assert GIVEN[1][1:] == (
-        "test.double",
-        "CUDA",
-        1,
-        stages_in_table("test.double"),
-    )
-    assert list(GIVEN[1][4]) == ["execute"]
+    in_table = stages_in_table(name)
+    assert GIVEN == [
+        (
+            "type",
+            "test.runs_on_device",
+            {"type_id": state_type.type_id, "type_info": state_type.type_info},
+        ),
+        ("handler", name, "CUDA", 1, in_table),
+    ]
+    assert list(GIVEN[1][4]) == stages
 
 
 @takes_state

@@ -5,15 +5,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from inline_data import close, in_ci
 
 import xla_ffi_kit
 
 # Of each size one, but that of 4 bytes, which other tests have; with
 # --config=ci all.
-_DTYPES = ["float64", "bfloat16", "int8"] + [
-    pytest.param(dtype, marks=pytest.mark.ci)
-    for dtype in ("float32", "float16", "uint16", "bool")
-]
+_DTYPES = ["float64", "bfloat16", "int8"]
+_DTYPES += map(in_ci, ("float32", "float16", "uint16", "bool"))
 _SIZES = [1, 3, 8, 17, 32, 67]
 
 
@@ -23,17 +22,9 @@ def _wide():
         yield
 
 
-def _rows(body, results=("out",), dtypes="f32", reference=None, **options):
-    def op(x):
-        raise NotImplementedError
-
-    made = xla_ffi_kit.rows(
-        body,
-        results=list(results),
-        dtypes=dtypes,
-        platforms=("cuda",),
-        **options,
-    )(reference or op)
+def _rows(body, results=("out",), dtypes="f32", *, reference, **options):
+    options |= {"results": list(results), "dtypes": dtypes}
+    made = xla_ffi_kit.rows(body, platforms=("cuda",), **options)(reference)
     return emulated_cuda.emulated(made)
 
 
@@ -75,8 +66,7 @@ def test_any_order_and_what_was_written(dtype):
         small = arrays[0] & False if dtype == "bool" else arrays[0] % 2
         operands = [*arrays, small]
         want = reference(*map(jnp.asarray, operands))
-        for got, right in zip(op(*operands), want, strict=True):
-            np.testing.assert_array_equal(got, right, str(size))
+        close(op(*operands), want)
 
 
 def test_reads_far_back_and_writes_twice():
@@ -92,12 +82,8 @@ def test_reads_far_back_and_writes_twice():
     }
     """
 
-    def reference(x):
-        return x
-
-    op = _rows(
-        body, dtypes="s32", before="#include <algorithm>", reference=reference
-    )
+    before = "#include <algorithm>"
+    op = _rows(body, dtypes="s32", before=before, reference=lambda x: x)
     for size in _SIZES:
         x = np.asarray(_values("int32", (2, size)))
         want = np.zeros_like(x)
@@ -144,8 +130,7 @@ def test_operand_and_result_may_share_a_buffer(dtype):
     for size in _SIZES:
         operands = [_values(dtype, (37, size), seed) for seed in range(4)]
         want = [np.asarray(x) + np.asarray(1, dtype) for x in operands]
-        for got, right in zip(call(*operands), want, strict=True):
-            np.testing.assert_array_equal(got, right, str(size))
+        close(call(*operands), want)
 
 
 def test_writes_nothing_of_other_rows():
@@ -190,8 +175,7 @@ def test_even_form(dtype):
     for rows in (1, 31, 32, 70):
         for size in (1, 31, 32, 100):
             x, y, z = (_values(dtype, (rows, size), i) % 9 for i in range(3))
-            for got, want in zip(op(x, y, z), (x + y, z * 2), strict=True):
-                np.testing.assert_array_equal(got, want, f"{rows} {size}")
+            close(op(x, y, z), (x + y, z * 2))
 
 
 @pytest.mark.parametrize("operands", [4, 8])
@@ -199,15 +183,12 @@ def test_even_form_of_many_arrays_has_narrow_tiles(operands):
     names = [f"x{i}" for i in range(operands)]
     arguments = ", ".join(f"auto v{i}" for i in range(operands))
     total = " + ".join(f"v{i}" for i in range(operands))
-    scope = {}
-    exec(
-        f"def total({', '.join(names)}):\n    return {' + '.join(names)}", scope
-    )
+    reference = eval(f"lambda {', '.join(names)}: {' + '.join(names)}")
     op = _rows(
         f"kit::for_each({', '.join(names)}, out, [&]({arguments}) "
         f"{{ return {total}; }});",
         dtypes="f64",
-        reference=scope["total"],
+        reference=reference,
     )
     xs = [_values("float64", (35, 41), i) for i in range(operands)]
     np.testing.assert_array_equal(op(*xs), sum(xs))
@@ -238,17 +219,12 @@ def test_even_form_after_rows_went_their_own_ways():
     op = _rows(body, results=["out", "more"], reference=reference)
     x = np.array(_values("float32", (70, 45)))
     x[:, 0] = np.arange(70) % 11
-    for got, want in zip(op(x), reference(jnp.asarray(x)), strict=True):
-        np.testing.assert_allclose(got, want, 1e-6)
+    close(op(x), reference(jnp.asarray(x)), 1e-6)
 
 
 def test_rows_of_two_lengths():
-    def shorter(x):
-        return x[..., :-3]
-
-    op = _rows(
-        "kit::for_each(x, out, [&](auto v) { return v; });", reference=shorter
-    )
+    body = "kit::for_each(x, out, [&](auto v) { return v; });"
+    op = _rows(body, reference=lambda x: x[..., :-3])
     x = _values("float32", (33, 40))
     np.testing.assert_array_equal(op(x), x[:, :-3])
 
@@ -320,8 +296,7 @@ def test_what_ends_an_element():
     )(clipped)
     x = jnp.arange(80, dtype=jnp.float32)
     for each in (op, emulated_cuda.emulated(op)):
-        for got, want in zip(each(x, -x), clipped(x, -x), strict=True):
-            np.testing.assert_array_equal(got, want)
+        close(each(x, -x), clipped(x, -x))
     for word in ("return", "break"):
         with pytest.raises(xla_ffi_kit.errors.BuildError):
             xla_ffi_kit.elementwise(
@@ -331,24 +306,17 @@ def test_what_ends_an_element():
 
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_elements(dtype):
-    def pick(x, y):
-        return y, x
-
     made = xla_ffi_kit.elementwise(
         "y", "x", dtypes=[dtype], platforms=("cuda",)
-    )(pick)
+    )(lambda x, y: (y, x))
     op = emulated_cuda.emulated(made)
     for shape in ((), (1,), (3,), (16,), (17,), (4, 1031), (0,), (3, 0)):
         x, y = _values(dtype, shape), _values(dtype, shape, 1)
-        for got, want in zip(op(x, y), (y, x), strict=True):
-            np.testing.assert_array_equal(got, want)
+        close(op(x, y), (y, x))
 
 
 def test_nothing_to_do():
-    def copy(x):
-        return x
-
-    op = _rows("out[0] = x[0];", reference=copy)
+    op = _rows("out[0] = x[0];", reference=lambda x: x)
     before = emulated_cuda.launches()
     assert op(jnp.ones((0, 3), jnp.float32)).shape == (0, 3)
     assert emulated_cuda.launches() == before

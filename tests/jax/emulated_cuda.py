@@ -2,6 +2,7 @@
 the handler that launches them on a GPU, on a driver of its own."""
 
 import base64
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -10,6 +11,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+from collections.abc import Iterator
 
 from xla_ffi_kit import FfiOp, HandlerLibrary, include_dir
 from xla_ffi_kit.primitive import ffi_op
@@ -60,9 +62,14 @@ def launches() -> int:
     return count()
 
 
-def run_backwards(is_backwards: bool) -> None:
-    """In which order the threads of a block take turns."""
+@contextlib.contextmanager
+def threads_backwards(is_backwards: bool = True) -> Iterator[None]:
+    """The threads of a block take turns in the other order."""
     driver().XlaFfiKitFakeDriverRunBackwards(is_backwards)
+    try:
+        yield
+    finally:
+        driver().XlaFfiKitFakeDriverRunBackwards(False)
 
 
 def compile_for_emulator(name, kernel, options, for_export):

@@ -3,17 +3,11 @@
 They want the sizes of a call, its batch included, as attributes.
 """
 
-import os
-
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=4"
-)
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from inline_data import close
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from xla_ffi_kit import Advanced, FfiOp, HandlerLibrary
@@ -141,28 +135,23 @@ def loss(transform):
     return lambda *x: jnp.sum(jnp.abs(transform(*x)) ** 2)
 
 
-def close(got, want):
-    for a, b in zip(*map(jax.tree.leaves, (got, want)), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
-
-
 @BOTH
 def test_like_the_package_itself(ours, theirs, size):
     values, points = data(4, size=size)
     want = theirs(values, points)
-    close(ours(values, points), want)
-    close(ours(values[0], points[0]), want[0])
+    close(ours(values, points), want, 1e-9)
+    close(ours(values[0], points[0]), want[0], 1e-9)
     # The package's own vmap fails on this release of JAX.
-    close(jax.jit(jax.vmap(ours))(values, points), want)
+    close(jax.jit(jax.vmap(ours))(values, points), want, 1e-9)
     for axes in ((0, None), (None, 0)):
         x = [
             v if axis == 0 else v[0]
             for v, axis in zip((values, points), axes, strict=True)
         ]
         whole = [np.broadcast_to(v, (4, v.shape[-1])) for v in x]
-        close(jax.jit(jax.vmap(ours, axes))(*x), theirs(*whole))
+        close(jax.jit(jax.vmap(ours, axes))(*x), theirs(*whole), 1e-9)
     one, other = (jax.jit(jax.grad(loss(f), (0, 1))) for f in (ours, theirs))
-    close(one(values, points), other(values, points))
+    close(one(values, points), other(values, points), 1e-9)
 
 
 @BOTH
@@ -179,7 +168,7 @@ def test_a_mesh_keeps_its_shards(ours, theirs, size, kind):
         # Each device's call has the size of what it holds.
         assert compiled.as_text().count("n_tot = 2") >= 2
         got = compiled(*placed)
-    close(got, jax.value_and_grad(loss(theirs), (0, 1))(values, points))
+    close(got, jax.value_and_grad(loss(theirs), (0, 1))(values, points), 1e-9)
 
 
 @pytest.mark.ci

@@ -1,133 +1,76 @@
 """The cache of compiled libraries: one compile for all, whatever goes wrong."""
 
+import contextlib
 import ctypes
 import dataclasses
 import json
 import os
 import pathlib
+import random
 import shutil
+import signal
 import stat
 import subprocess
-import sys
 import time
 
-import inline_builds
+import inline_data
 import pytest
-from inline_builds import build, compiles, source
+from inline_data import answer, build, compiles, raises, source
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, commands, operation
 from xla_ffi_kit.strings.dependencies import digest_of
 from xla_ffi_kit.strings.source import Place
 
-folder = inline_builds.folder
-
-# Compiles one source, and calls it by its C function: XLA has no part in it.
-PROGRAM = """
-import ctypes, os, sys
-from xla_ffi_kit.strings import operation
-from xla_ffi_kit.strings.source import Place, Source
-source = Source(
-    "answer",
-    sys.argv[1] + "extern \\"C\\" __attribute__((visibility(\\"default\\"))) "
-    "int XlaFfiKit_answer() { return ANSWER; }\\n"
-    "void answer(kit::In<float> x, kit::Out<float> y) {}",
-    "answer", (), ("x",), (), Place("answer.cc", 1))
-target, library = operation.build(source, sys.argv[2:])
-answer = ctypes.CDLL(library).XlaFfiKit_answer()
-# In one piece, whoever else writes to this pipe.
-os.write(1, f"{answer} {target}\\n".encode())
-"""
-
-# By what forks processes that run it.
-IMPORTS = "from xla_ffi_kit.strings import cache, operation\n"
+folder = inline_data.folder
 
 
-def start(program, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def fork(code):
+    """A process, with a group of its own, that ends with the answer of code.
+
+    It has imported what compiles, which takes longest.
+    """
+    child = os.fork()
+    if child == 0:
+        status = 255
+        try:
+            os.setpgid(0, 0)
+            status = answer(code)
+        finally:
+            os._exit(status)
+    with contextlib.suppress(
+        PermissionError
+    ):  # the child has done it, and runs
+        os.setpgid(child, child)
+    return child
 
 
-def lines(process):
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == 0, err
-    return out.splitlines()
-
-
-# Eight processes at once: to import what compiles takes longest, so it is
-# imported before they are forked.
-EIGHT = """
-import os
-children = []
-for _ in range(8):
-    children.append(os.fork())
-    if children[-1] == 0:
-        exec(PROGRAM, {})
-        os._exit(0)
-for child in children:
-    assert os.waitpid(child, 0)[1] == 0
-"""
+def end_of(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_sixteen_cold_processes_compile_once(folder):
-    program = f"{IMPORTS}PROGRAM = {PROGRAM!r}\n{EIGHT}"
-    processes = [start(program, "#define ANSWER 42\n") for _ in range(2)]
-    answers = [line for process in processes for line in lines(process)]
-    assert len(answers) == 16
-    assert len(set(answers)) == 1 and answers[0].split()[0] == "42"
+    children = [fork("#define ANSWER 42\n") for _ in range(16)]
+    assert [end_of(child) for child in children] == 16 * [42]
     assert compiles(folder) == 1
-
-
-# A process that has imported everything forks those that compile.
-KILLS = """
-import os, random, signal, sys, time
-kills = int(sys.argv.pop())
-def run():
-    child = os.fork()
-    if child == 0:
-        os.setpgid(0, 0)
-        exec(PROGRAM, {})
-        os._exit(0)
-    try:
-        os.setpgid(child, child)
-    except PermissionError:
-        pass  # the child has done it, and runs
-    return child
-begin = time.monotonic()
-assert os.waitpid(run(), 0)[1] == 0
-whole = time.monotonic() - begin
-killed = 0
-for i in range(kills):
-    cache.clear()
-    child = run()
-    time.sleep(random.Random(i).uniform(0, whole))
-    os.killpg(child, signal.SIGKILL)
-    killed += os.waitpid(child, 0)[1] == signal.SIGKILL
-    cache.clear()  # of an entry that was whole, so that the next run compiles
-    assert os.waitpid(run(), 0)[1] == 0
-    entry, locks = sorted(cache.folder().iterdir())
-    left = sorted(path.name.partition("-")[0] for path in entry.iterdir())
-    assert left == ["answer", "entry.json"] and locks.name == "locks", left
-assert killed > 0
-"""
 
 
 def test_killed_at_any_moment_the_next_run_compiles(folder):
-    kills = os.environ.get("XLA_FFI_KIT_KILLS", "4")
-    program = f"{IMPORTS}PROGRAM = {PROGRAM!r}\n{KILLS}"
-    answers = lines(start(program, "#define ANSWER 7\n", kills))
-    assert len(answers) > int(kills)
-    assert {line.split()[0] for line in answers} == {"7"}
-
-
-def test_a_second_time_nothing_is_compiled(folder):
-    assert build() == build()
-    assert compiles(folder) == 1
+    code, begin = "#define ANSWER 7\n", time.monotonic()
+    assert end_of(fork(code)) == 7
+    whole, killed = time.monotonic() - begin, 0
+    for i in range(int(os.environ.get("XLA_FFI_KIT_KILLS", "4"))):
+        cache.clear()
+        child = fork(code)
+        time.sleep(random.Random(i).uniform(0, whole))
+        os.killpg(child, signal.SIGKILL)
+        killed += end_of(child) == -signal.SIGKILL
+        cache.clear()  # of an entry that was whole, so that the next compiles
+        assert end_of(fork(code)) == 7
+        entry, locks = sorted(cache.folder().iterdir())
+        left = sorted(path.name.partition("-")[0] for path in entry.iterdir())
+        assert left == ["entry.json", "f"] and locks.name == "locks", left
+    assert killed > 0
 
 
 def test_a_function_that_moves_is_not_compiled_again(folder):
@@ -163,36 +106,15 @@ def test_a_damaged_entry_is_compiled_again(folder, damage):
     assert digest_of(library) == json.loads(entry.read_text())["sha256"]
 
 
-def test_an_included_file_that_changes_is_another_function(folder):
-    header = folder / "constants.h"
-    code = (
-        f'#include "{header}"\n'
-        'extern "C" int XlaFfiKit_answer() { return ANSWER; }\n'
-    )
-
-    def answer():
-        target, library = build(code)
-        return ctypes.CDLL(library).XlaFfiKit_answer(), target
-
-    header.write_text("#define ANSWER 1\n")
-    first, target = answer()
-    before = compiles(folder)
-    assert answer() == (1, target) and first == 1
-    assert compiles(folder) == before
-    header.write_text("#define ANSWER 2\n")
-    second, other = answer()
-    assert second == 2 and other != target
-
-
 def test_a_folder_that_cannot_be_written(folder, monkeypatch):
     (folder / "file").write_text("")
     monkeypatch.setenv("XLA_FFI_KIT_CACHE", f"{folder}/file/cache")
-    with pytest.raises(BuildError) as caught:
-        build()
-    assert str(caught.value) == (
+    said = (
         f"f: the cache folder {folder}/file/cache cannot be used (File "
         "exists); set XLA_FFI_KIT_CACHE to one that is writable and has room"
     )
+    with raises(BuildError, said):
+        build()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
@@ -213,9 +135,9 @@ def test_a_full_disk_is_one_sentence(folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", full)
-    with pytest.raises(BuildError) as caught:
+    said = r"cannot be used \(No space left on device\); set"
+    with pytest.raises(BuildError, match=said):
         build()
-    assert "cannot be used (No space left on device); set" in str(caught.value)
 
 
 def test_listing_and_clearing(folder, capsys):

@@ -1,102 +1,127 @@
-"""Operations from strings, in a cache of the test's own."""
+"""What tests of strings share: a cache of their own, builds, comparisons."""
 
+import contextlib
+import ctypes
+import functools
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
+
+import jax
+import numpy as np
+import pytest
+
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.strings import operation
+from xla_ffi_kit.strings.source import Place, Source
 
 _folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
 os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
-
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-
-import xla_ffi_kit  # noqa: E402
-
-_FLAGS = ["-O1"]  # They are compiled in each process, for small arrays.
-
-
-@xla_ffi_kit.inline(
-    r"""
-template <typename T>
-void softplus(kit::In<T> x, double beta, kit::Out<T> y) {
-  for (int64_t i = 0; i < x.size(); ++i)
-    y[i] = T(std::log1p(std::exp(beta * double(x[i]))) / beta);
-}""",
-    dtypes="f32 bf16",
-    flags=_FLAGS,
-    kernel_axes=0,
+# Read when the first array is made; Bazel's tests have it, others do not.
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=4"
 )
-def softplus(x, *, beta=1.0):
-    """log(1 + exp(beta x)) / beta."""
-    return jax.nn.softplus(beta * x) / beta
+
+released = functools.partial(pytest.param, marks=pytest.mark.release)
+in_ci = functools.partial(pytest.param, marks=pytest.mark.ci)
 
 
-@xla_ffi_kit.inline(
-    r"""
-template <typename T>
-void rms_norm(kit::In<T> x, double eps, kit::Out<T> y, kit::Threads threads) {
-  const int64_t n = x.columns();
-  threads.For(x.rows(), 2 * n * sizeof(T), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      float sum = 0;
-      for (int64_t i = 0; i < n; ++i) sum += x.row(r)[i] * x.row(r)[i];
-      const float scale = 1 / std::sqrt(sum / n + float(eps));
-      for (int64_t i = 0; i < n; ++i) y.row(r)[i] = x.row(r)[i] * scale;
-    }
-  });
-}""",
-    dtypes="f32 bf16",
-    flags=_FLAGS,
-    kernel_axes=1,
+@contextlib.contextmanager
+def raises(error, message):
+    """`pytest.raises` for an error that says this and no more."""
+    with pytest.raises(error) as caught:
+        yield
+    assert str(caught.value) == message
+
+
+def error_of(decorate, error=BuildError):
+    """What is said when a function `f(x)` is decorated."""
+    with pytest.raises(error) as caught:
+
+        @decorate
+        def f(x):
+            return x
+
+    return str(caught.value)
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+def run_python(code, *arguments, cwd=None, **environment):
+    """Runs `code` in a new process, which imports what this one can."""
+    paths = os.pathsep.join([*([str(cwd)] if cwd else []), *sys.path])
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": paths} | environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def program(path, *lines):
+    """Writes a script that can be run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path
+
+
+def close(got, want, tolerance=0.0):
+    """Asserts results of the same types that differ by at most a tolerance."""
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert g.dtype == w.dtype and g.shape == w.shape
+        wide = np.result_type(g.dtype, np.float64)
+        g, w = np.asarray(g, wide), np.asarray(w, wide)
+        np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance)
+
+
+# --- Builds of small sources, and how many there were -------------------------
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache folder, and beside it a log of what the compiler was asked."""
+    monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
+    compiler = program(
+        tmp_path / "compiler",
+        f'case "$*" in *" -c "*) echo . >>{tmp_path}/log;; esac',
+        f'exec {shutil.which("c++")} "$@" -O0',  # which is fastest
+    )
+    monkeypatch.setenv("CXX", str(compiler))
+    return tmp_path
+
+
+def compiles(folder):
+    log = folder / "log"
+    return len(log.read_text().split()) if log.exists() else 0
+
+
+def source(code):
+    code += "void f(kit::In<float> x, kit::Out<float> y) {}"
+    return Source("f", code, "f", (), ("x",), (), Place("f.cc", 1))
+
+
+def build(code="", *flags):
+    return operation.build(source(code), flags)
+
+
+# What a library says, whose source or flags define ANSWER.
+ANSWER = (
+    'extern "C" __attribute__((visibility("default"))) '
+    "int XlaFfiKit_answer() { return ANSWER; }\n"
 )
-def rms_norm(x, *, eps=1e-6):
-    wide = x.astype(jnp.float32)
-    mean = jnp.mean(wide * wide, -1, keepdims=True)
-    return (wide * jax.lax.rsqrt(mean + eps)).astype(x.dtype)
 
 
-@xla_ffi_kit.inline(
-    r"""
-void polynomial(kit::In<float> x, kit::Array<double> factors,
-                std::string_view order, bool negate, kit::Out<float> y) {
-  const int64_t n = factors.size();
-  for (int64_t i = 0; i < x.size(); ++i) {
-    double value = 0;
-    for (int64_t j = 0; j < n; ++j)
-      value = value * x[i] + factors[order == "falling" ? j : n - 1 - j];
-    y[i] = negate ? -value : value;
-  }
-}""",
-    flags=_FLAGS,
-    kernel_axes=0,
-)
-def polynomial(x, *, factors, order="falling", negate=False):
-    value = jnp.zeros_like(x)
-    for factor in factors if order == "falling" else reversed(factors):
-        value = value * x + factor
-    return -value if negate else value
-
-
-@xla_ffi_kit.elementwise(
-    "x * std::tanh(scale * y)", "x - y", dtypes="f32 bf16", flags=_FLAGS
-)
-def gate(x, y, *, scale=1.0):
-    wide = jnp.promote_types(x.dtype, jnp.float32)
-    x, y, dtype = x.astype(wide), y.astype(wide), x.dtype
-    return (x * jnp.tanh(scale * y)).astype(dtype), (x - y).astype(dtype)
-
-
-@xla_ffi_kit.rows(
-    r"""
-    A peak = 0;
-    for (const T v : x) peak = std::max(peak, A(std::abs(A(v))));
-    for (int64_t i = 0; i < x.size(); ++i)
-      out[i] = peak > floor ? weight[i] * x[i] / peak : A(0);
-    """,
-    before="#include <algorithm>",
-    dtypes="f32",
-    flags=_FLAGS,
-    shared="weight",
-)
-def normalize(x, weight, *, floor=0.0):
-    peak = jnp.max(jnp.abs(x), -1, keepdims=True)
-    return jnp.where(peak > floor, weight * x / peak, 0)
+def answer(code="", *flags):
+    _, library = build(code + ANSWER, *flags)
+    return ctypes.CDLL(library).XlaFfiKit_answer()

@@ -4,14 +4,14 @@ import os
 import pathlib
 import stat
 
-import inline_builds
+import inline_data
 import pytest
-from inline_builds import build
+from inline_data import build, raises
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, commands
 
-folder = inline_builds.folder
+folder = inline_data.folder
 
 
 @pytest.fixture
@@ -28,16 +28,11 @@ def unread(monkeypatch):
     return unreadable
 
 
-def refusal():
-    with pytest.raises(BuildError) as caught:
-        build()
-    return str(caught.value)
-
-
-def said(folder, problem):
-    return (
+def refused(folder, problem):
+    return raises(
+        BuildError,
         f"f: the cache folder {folder}/cache cannot be used: {problem} "
-        "XLA_FFI_KIT_CACHE to a folder of your own"
+        "XLA_FFI_KIT_CACHE to a folder of your own",
     )
 
 
@@ -46,9 +41,9 @@ def test_the_cache_of_another_user(folder, monkeypatch, unread):
     uid = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
     unread()
-    assert refusal() == said(
-        folder, f"{folder}/cache belongs to another user, {uid}; set"
-    )
+    said = f"{folder}/cache belongs to another user, {uid}; set"
+    with refused(folder, said):
+        build()
 
 
 @pytest.mark.parametrize("mode", [0o702, 0o720, 0o777, 0o1777])
@@ -56,11 +51,12 @@ def test_a_cache_that_others_may_write(folder, mode, unread):
     build()
     (folder / "cache").chmod(mode)
     unread()
-    assert refusal() == said(
-        folder,
+    said = (
         f"others may write to {folder}/cache (mode {mode:o}); run `chmod 700 "
-        f"{folder}/cache`, or set",
+        f"{folder}/cache`, or set"
     )
+    with refused(folder, said):
+        build()
 
 
 def test_that_others_may_read_it_does_not_matter(folder):
@@ -73,7 +69,8 @@ def test_a_link_to_the_cache_is_followed_once(folder, monkeypatch):
     monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(folder / "link"))
     assert build()[1].parent.parent == folder / "cache"
     (folder / "cache").chmod(0o777)
-    assert f"others may write to {folder}/cache " in refusal()
+    with pytest.raises(BuildError, match=f"may write to {folder}/cache "):
+        build()
 
 
 def test_nobody_else_can_write_what_the_kit_writes(folder, monkeypatch):
@@ -116,8 +113,7 @@ def test_listing_and_clearing_are_refused(folder, capsys):
 )
 def test_a_cache_that_is_no_folder(monkeypatch, capsys, chosen, said):
     monkeypatch.setenv("XLA_FFI_KIT_CACHE", chosen)
-    with pytest.raises(BuildError) as caught:
+    with raises(BuildError, f"f: {said}"):
         build()
-    assert str(caught.value) == f"f: {said}"
     assert commands.cache([]) == 1
     assert capsys.readouterr().err == f"{said}\n"

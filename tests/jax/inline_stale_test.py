@@ -3,14 +3,14 @@
 import os
 import subprocess
 
-import inline_builds
+import inline_data
 import pytest
-from inline_builds import ANSWER, answer, build, compiles
+from inline_data import ANSWER, answer, build, compiles, program, released
 
 import xla_ffi_kit
-from xla_ffi_kit.strings import cache
+from xla_ffi_kit.strings import cache, compiler_flags
 
-folder = inline_builds.folder
+folder = inline_data.folder
 
 INCLUDED = "#include <constants.h>\n"
 
@@ -31,43 +31,28 @@ def expect(folder, number, code, *flags):
 # --- The compiler -------------------------------------------------------------
 
 
-def test_the_words_of_the_compiler_are_part_of_the_key(folder, monkeypatch):
+@pytest.mark.parametrize("behind", ["words", "launcher", "ccache"])
+def test_the_compiler_is_part_of_the_key(folder, monkeypatch, behind):
+    """By its words, and by what a launcher starts: it, or one of its name."""
+    launcher = program(folder / "launcher", 'exec "$@"')
+    started = folder / "real" / "c++"
     for number in (1, 2):
-        monkeypatch.setenv("CXX", f"{folder}/compiler -DANSWER={number}")
-        expect(folder, number, "")
-
-
-def test_so_is_the_compiler_behind_a_launcher(folder, monkeypatch):
-    launcher = folder / "launcher"
-    launcher.write_text('#!/bin/sh\nexec "$@"\n')
-    launcher.chmod(0o755)
-    for number in (1, 2):
-        inner = folder / "inner"
-        inner.write_text(
-            f'#!/bin/sh\nexec {folder}/compiler -DANSWER={number} "$@"\n'
-        )
-        inner.chmod(0o755)
-        monkeypatch.setenv("CXX", f"{launcher} {inner}")
-        expect(folder, number, "")
-
-
-def test_so_is_the_compiler_that_a_launcher_is_called_by(folder, monkeypatch):
-    ccache = folder / "bin" / "ccache"
-    ccache.parent.mkdir()
-    ccache.write_text('#!/bin/sh\nexec "$(dirname $0)"/../real/c++ "$@"\n')
-    ccache.chmod(0o755)
-    (folder / "bin" / "c++").symlink_to("ccache")
-    real = folder / "real" / "c++"
-    real.parent.mkdir()
-    monkeypatch.delenv("CXX")
-    monkeypatch.setenv(
-        "PATH", f"{folder}/bin:{folder}/real:{os.environ['PATH']}"
-    )
-    for number in (1, 2):
-        real.write_text(
-            f'#!/bin/sh\nexec {folder}/compiler -DANSWER={number} "$@"\n'
-        )
-        real.chmod(0o755)
+        words = f"{folder}/compiler -DANSWER={number}"
+        if behind == "words":
+            monkeypatch.setenv("CXX", words)
+        else:
+            program(started, f'exec {words} "$@"')
+            monkeypatch.setenv("CXX", f"{launcher} {started}")
+        if behind == "ccache" and number == 1:
+            program(
+                folder / "bin" / "ccache",
+                'exec "$(dirname $0)"/../real/c++ "$@"',
+            )
+            (folder / "bin" / "c++").symlink_to("ccache")
+            paths = f"{folder}/bin:{folder}/real:{os.environ['PATH']}"
+            monkeypatch.setenv("PATH", paths)
+        if behind == "ccache":
+            monkeypatch.delenv("CXX")
         expect(folder, number, "")
 
 
@@ -78,30 +63,21 @@ def test_so_is_the_compiler_that_a_launcher_is_called_by(folder, monkeypatch):
     ("code", "flags", "variable"),
     [
         (INCLUDED, ["-I{}"], None),
-        pytest.param(
-            INCLUDED, ["-isystem", "{}"], None, marks=pytest.mark.release
-        ),
-        pytest.param(
-            INCLUDED, ["-idirafter", "{}"], None, marks=pytest.mark.release
-        ),
-        pytest.param(
-            '#include "constants.h"\n',
-            ["-iquote", "{}"],
-            None,
-            marks=pytest.mark.release,
-        ),
+        released(INCLUDED, ["-isystem", "{}"], None),
+        released(INCLUDED, ["-idirafter", "{}"], None),
+        released('#include "constants.h"\n', ["-iquote", "{}"], None),
         ("", ["-include", "{}/constants.h"], None),
-        pytest.param(
-            "", ["-imacros", "{}/constants.h"], None, marks=pytest.mark.release
-        ),
-        pytest.param(INCLUDED, [], "CPATH", marks=pytest.mark.release),
+        released("", ["-imacros", "{}/constants.h"], None),
+        released(INCLUDED, [], "CPATH"),
         (INCLUDED, [], "CPLUS_INCLUDE_PATH"),
+        ('#define H "{}/constants.h"\n#include H\n', [], None),
     ],
     ids=str,
 )
 def test_a_header_that_changes(folder, monkeypatch, code, flags, variable):
     inner = folder / "inner"
     write(inner / "constants.h", 1)
+    code = code.format(inner)
     flags = [flag.format(inner) for flag in flags]
     if variable:
         monkeypatch.setenv(variable, str(inner))
@@ -127,12 +103,11 @@ def test_a_variable_that_leads_to_other_headers(folder, monkeypatch):
 
 def test_a_header_that_changes_while_it_is_compiled(folder, monkeypatch):
     write(folder / "constants.h", 1)
-    slow = folder / "slow"
-    slow.write_text(
-        f'#!/bin/sh\n{folder}/compiler "$@" || exit 1\n'
-        f"echo '#define ANSWER 2' >{folder}/constants.h\n"
+    slow = program(
+        folder / "slow",
+        f'{folder}/compiler "$@" || exit 1',
+        f"echo '#define ANSWER 2' >{folder}/constants.h",
     )
-    slow.chmod(0o755)
     os.utime(folder / "constants.h", (1, 1))
     monkeypatch.setenv("CXX", str(slow))
     assert answer(INCLUDED, f"-I{folder}") == 2
@@ -142,27 +117,7 @@ def test_a_header_that_changes_while_it_is_compiled(folder, monkeypatch):
     ("code", "flags"),
     [
         (INCLUDED, ["-Iinner"]),
-        pytest.param(INCLUDED, ["-I", "inner"], marks=pytest.mark.release),
-        pytest.param(
-            INCLUDED, ["-isystem", "inner"], marks=pytest.mark.release
-        ),
-        pytest.param(INCLUDED, ["-isysteminner"], marks=pytest.mark.release),
-        pytest.param(
-            INCLUDED, ["-idirafter", "inner"], marks=pytest.mark.release
-        ),
-        pytest.param(INCLUDED, ["-Wp,-Iinner"], marks=pytest.mark.release),
-        pytest.param(
-            '#include "constants.h"\n',
-            ["-iquote", "inner"],
-            marks=pytest.mark.release,
-        ),
         ("", ["-include", "inner/constants.h"]),
-        pytest.param(INCLUDED, ["@words"], marks=pytest.mark.release),
-        pytest.param(INCLUDED, ["@{}/words"], marks=pytest.mark.release),
-        pytest.param(INCLUDED, "CPATH=inner", marks=pytest.mark.release),
-        pytest.param(
-            INCLUDED, "CPATH=/nowhere:inner", marks=pytest.mark.release
-        ),
         ("#include <inner/constants.h>\n", "CPLUS_INCLUDE_PATH=:/nowhere"),
     ],
     ids=str,
@@ -170,17 +125,36 @@ def test_a_header_that_changes_while_it_is_compiled(folder, monkeypatch):
 def test_a_relative_path_is_that_of_the_folder(
     folder, monkeypatch, code, flags
 ):
-    (folder / "words").write_text("-Iinner")
     if isinstance(flags, str):
         monkeypatch.setenv(*flags.split("="))
         flags = []
-    flags = [flag.format(folder) for flag in flags]
     for number in (1, 2, 1):
         here = folder / str(number)
         write(here / "inner" / "constants.h", number)
-        (here / "words").write_text("-Iinner")
         monkeypatch.chdir(here)
         expect(folder, number, code, *flags)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *("-Iinner", "-I inner", "-isystem inner", "-isysteminner", "-Linner"),
+        *("-idirafter inner", "-iquote inner", "-Wp,-Iinner", "@words", "@{}"),
+        *("CPATH=inner", "CPATH=/nowhere:inner", "LIBRARY_PATH=:/nowhere"),
+        *("-include inner/constants.h", "-fprofile-use=a", "inner/a.o"),
+    ],
+)
+def test_so_is_that_of_any_other_flag_or_variable(tmp_path, monkeypatch, flags):
+    (tmp_path / "words").write_text("-Iinner")
+    if "=" in flags and not flags.startswith("-"):
+        monkeypatch.setenv(*flags.split("="))
+        flags = ""
+    flags = flags.format(tmp_path / "words").split()
+    found = []
+    for current in (tmp_path, "/"):
+        monkeypatch.chdir(current)
+        found.append(compiler_flags.surroundings(flags))
+    assert found[0] != found[1]
 
 
 def test_without_relative_paths_all_folders_have_one_entry(folder, monkeypatch):
@@ -190,14 +164,6 @@ def test_without_relative_paths_all_folders_have_one_entry(folder, monkeypatch):
         monkeypatch.chdir(folder / str(number))
         assert answer("", *flags) == 1
     assert compiles(folder) == 1
-
-
-def test_a_header_that_a_macro_names(folder):
-    write(folder / "constants.h", 1)
-    code = f'#define H "{folder}/constants.h"\n#include H\n'
-    expect(folder, 1, code)
-    write(folder / "constants.h", 2)
-    expect(folder, 2, code)
 
 
 def test_a_file_of_flags_that_changes(folder):

@@ -3,20 +3,18 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 
-import inline_builds
+import inline_data
 import jax
 import numpy as np
 import pytest
-from inline_builds import compiles
+from inline_data import compiles, released, run_python
 
 import xla_ffi_kit
-from xla_ffi_kit.library import registration
+from xla_ffi_kit.strings import operation
 
 pytest.importorskip("flatbuffers", reason="jax.export serializes with it")
-folder = inline_builds.folder
+folder = inline_data.folder
 
 TIMES = """
 import numpy as np, xla_ffi_kit
@@ -56,81 +54,54 @@ print(float(program.call(np.float32(1))))
 """
 
 
-def run(folder, code, **environment):
-    paths = os.pathsep.join([str(folder), *sys.path])
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": paths} | environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def result(done):
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def another_compiler(folder):
-    other = folder / "other"
-    shutil.copy(folder / "compiler", other)
-    os.utime(other, (1, 1))
-    return {"CXX": str(other), "XLA_FFI_KIT_CACHE": str(folder / "cache2")}
-
-
 @pytest.mark.parametrize("is_module", [True, False])
 def test_an_exported_program_runs_whatever_compiles(folder, is_module):
+    """By a compiler, flags, and in a module by code, that are others."""
     code = DOUBLE.format(number=2, flags="")
     other = DOUBLE.format(number=2, flags=', flags=["-O1"]')
+    shutil.copy(folder / "compiler", folder / "other")
+    os.utime(folder / "other", (1, 1))
+    others = {
+        "CXX": str(folder / "other"),
+        "XLA_FFI_KIT_CACHE": str(folder / "cache2"),
+    }
     if is_module:
         (folder / "my_ops.py").write_text(code)
         use = "import xla_ffi_kit, my_ops\nOP = my_ops.double\n"
-        result(run(folder, use + EXPORT))
-        (folder / "my_ops.py").write_text(other)
+        result(run_python(use + EXPORT, cwd=folder))
+        assert b"my_ops.double" in (folder / "program").read_bytes()
+        # The comment is part of the source.
+        better = other.replace("{ y[0]", "{ /* better */ y[0]")
+        (folder / "my_ops.py").write_text(better)
         # The import is enough: no operation is lowered.
-        done = run(folder, "import my_ops\n" + RUN, **another_compiler(folder))
+        done = run_python("import my_ops\n" + RUN, cwd=folder, **others)
     else:
-        result(run(folder, code + "OP = double\n" + EXPORT))
-        done = run(folder, other + RUN, **another_compiler(folder))
+        result(run_python(code + "OP = double\n" + EXPORT, cwd=folder))
+        done = run_python(other + RUN, cwd=folder, **others)
     assert result(done) == "2.0"
     assert compiles(folder) == 2
 
 
-def test_a_function_of_a_module_is_found_by_its_name(folder):
-    (folder / "my_ops.py").write_text(DOUBLE.format(number=2, flags=""))
-    use = "import xla_ffi_kit, my_ops\nOP = my_ops.double\n"
-    result(run(folder, use + EXPORT + "print(OP.spec.handlers)\n"))
-    assert b"my_ops.double" in (folder / "program").read_bytes()
-    # Its author has made it better; the comment is part of the source.
-    better = DOUBLE.format(number="/* two */ 2", flags="").replace(
-        "return /* two */ 2", "return 2"
-    )
-    (folder / "my_ops.py").write_text(better)
-    assert result(run(folder, "import my_ops\n" + RUN)) == "2.0"
-
-
 @pytest.mark.parametrize(
     "order",
-    [
-        "(2, 3)",
-        "(3, 4)",
-        pytest.param("(3, 2)", marks=pytest.mark.release),
-        pytest.param("(3,)", marks=pytest.mark.release),
-    ],
+    ["(2, 3)", "(3, 4)", released("(3, 2)"), released("(3,)")],
 )
-@pytest.mark.parametrize(
-    "by", ["source", pytest.param("macro", marks=pytest.mark.release)]
-)
+@pytest.mark.parametrize("by", ["source", released("macro")])
 def test_no_order_of_definitions_takes_another_function(folder, order, by):
     if by == "source":
         code = TIMES.replace("NUMBER", "number").replace("FLAGS", "")
     else:
         flags = ', flags=["-DBY=%d" % number]'
         code = TIMES.replace("{NUMBER}", "BY").replace("FLAGS", flags)
-    result(run(folder, code + "times(5); OP = times(2)\n" + EXPORT))
-    done = run(folder, code + f"all = [times(i) for i in {order}]\n" + RUN)
+    save = code + "times(5); OP = times(2)\n" + EXPORT
+    result(run_python(save, cwd=folder))
+    load = code + f"all = [times(i) for i in {order}]\n" + RUN
+    done = run_python(load, cwd=folder)
     if "2" in order:
         assert result(done) == "2.0"
     else:  # never 3
@@ -138,29 +109,26 @@ def test_no_order_of_definitions_takes_another_function(folder, order, by):
         assert "times." in done.stderr
 
 
-def test_a_cell_that_runs_again_with_other_code(folder):
-    def cell(number):
-        names = {"__name__": "__main__"}
-        exec(DOUBLE.format(number=number, flags=""), names)
-        return names["double"]
-
-    two, three, again = cell(2), cell(3), cell(2)
-    assert [float(op(np.float32(1))) for op in (two, three, again)] == [2, 3, 2]
-    assert two.spec.handlers == again.spec.handlers != three.spec.handlers
-    assert re.fullmatch(r"double\.[0-9a-f]{12}", two.spec.handlers["cpu"])
+def double_of(module, number, flags=""):
+    names = {"__name__": module}
+    exec(DOUBLE.format(number=number, flags=flags), names)
+    return names["double"]
 
 
-def test_a_module_that_is_loaded_again_with_other_code(folder):
-    def load(number, flags=""):
-        names = {"__name__": "my_pkg.ops"}
-        exec(DOUBLE.format(number=number, flags=flags), names)
-        return names["double"]
-
-    ops = [load(2), load(3), load(2), load(3, ', flags=["-O1"]'), load(2)]
-    values = [float(op(np.float32(1))) for op in ops]
-    assert values == [2, 3, 2, 3, 2]
+@pytest.mark.parametrize(
+    ("module", "target"),
+    [
+        ("__main__", r"double\.[0-9a-f]{12}"),  # a cell
+        ("my_pkg.ops", r"my_pkg\.ops\.double"),
+    ],
+)
+def test_other_code_of_the_same_name(folder, module, target):
+    given = ((2,), (3,), (2,), (3, ', flags=["-O1"]'), (2,))
+    ops = [double_of(module, *each) for each in given]
+    assert [float(op(np.float32(1))) for op in ops] == [2, 3, 2, 3, 2]
     targets = [op.spec.handlers["cpu"] for op in ops]
-    assert targets[0] == targets[2] == targets[4] == "my_pkg.ops.double"
+    assert targets[0] == targets[2] == targets[4] not in targets[1::2]
+    assert re.fullmatch(target, targets[0])
     assert len(set(targets)) == 3
 
 
@@ -168,9 +136,7 @@ def test_a_module_that_is_loaded_again_with_other_code(folder):
 
 
 def triple(folder):
-    names = {"__name__": f"of_{folder.name}"}
-    exec(DOUBLE.format(number=3, flags=""), names)
-    return names["double"]
+    return double_of(f"of_{folder.name}", 3)
 
 
 def lowered(op, size):
@@ -194,14 +160,10 @@ def test_a_live_operation_stays_what_it_is(folder, change):
     assert float(jax.jit(op)(np.float32(2))) == 6
     # The same source once more, in a cache that has it no more.
     assert "custom_call" in lowered(triple(folder), 6)
-    names = {"__name__": "another_module"}
-    exec(DOUBLE.format(number=3, flags=""), names)
-    assert float(names["double"](np.float32(1))) == 3
+    assert float(double_of("another_module", 3)(np.float32(1))) == 3
 
 
 def test_a_library_that_goes_between_is_compiled_again(folder, monkeypatch):
-    from xla_ffi_kit.strings import operation
-
     build, times = operation.build, []
 
     def build_and_lose(*args):
@@ -214,8 +176,3 @@ def test_a_library_that_goes_between_is_compiled_again(folder, monkeypatch):
     monkeypatch.setattr(operation, "build", build_and_lose)
     assert "custom_call" in lowered(triple(folder), 2)
     assert len(times) == 2
-
-
-def test_it_is_registered_when_it_is_defined(folder):
-    op = triple(folder)
-    assert (op.spec.handlers["cpu"], "cpu") in registration._handlers

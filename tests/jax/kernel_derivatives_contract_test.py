@@ -1,42 +1,83 @@
 """The ten kernels of //benchmarks:strings, which differentiate themselves.
 
-In each dtype, those programs of `check_op` that depend on a kernel; and what
-needs a process, or many threads.
+In each dtype, those programs of `check_op` that depend on a kernel; more of the
+three algorithms that JAX has not, beside Python's values and differences; and
+what needs a process, or many threads.
 """
 
 import concurrent.futures
 import dataclasses
 import functools
-import os
-import subprocess
-import sys
-import tempfile
-
-os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
-    dir=os.environ.get("TEST_TMPDIR")
-)
+import heapq
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import strings_on_host
+from inline_data import in_ci, run_python
 from jax import export
 
 import xla_ffi_kit
 from strings_kernels import kernels
 from xla_ffi_kit.testing import CHECKS, Case, check_op
 
+# --- The algorithms of which there is no reference: one row, NumPy arrays -----
+
+
+def _shortest_path(grid):
+    height, width = grid.shape
+    best = np.full(grid.shape, np.inf)
+    best[0, 0] = grid[0, 0] ** 2
+    queue = [(best[0, 0], 0, 0)]
+    while queue:
+        so_far, y, x = heapq.heappop(queue)
+        for i, j in ((y, x - 1), (y, x + 1), (y - 1, x), (y + 1, x)):
+            if 0 <= i < height and 0 <= j < width:
+                path = so_far + grid[i, j] ** 2
+                if path < best[i, j]:
+                    best[i, j] = path
+                    heapq.heappush(queue, (path, i, j))
+    return best[-1, -1]
+
+
+def _isotonic(x, weight):
+    """The least of the means to the right of each of those to the left."""
+    n = len(x)
+    means = np.full((n, n), -np.inf)
+    for i in range(n):
+        for j in range(i, n):
+            part = slice(i, j + 1)
+            means[i, j] = np.average(x[part], weights=weight[part])
+    return np.array(
+        [max(means[i, k:].min() for i in range(k + 1)) for k in range(n)]
+    )
+
+
+def _simulate(arrival, service, *, servers=2):
+    """How long each customer waits, and for which server."""
+    free, waiting = np.zeros(servers), np.zeros_like(arrival)
+    server = np.zeros(arrival.shape, np.int32)
+    for i in np.argsort(arrival):
+        server[i] = first = np.argmin(free)
+        begin = max(free[first], arrival[i])
+        waiting[i] = begin - arrival[i]
+        free[first] = begin + service[i] ** 2
+    return waiting, server
+
+
 _CHECKS = {"host function", "values", "batch axes", "jvp", "grad"}
+_MORE_CHECKS = {"second order", "vmap of grad"}  # of each kernel once
 _WITHOUT_REFERENCE = {
-    "isotonic regression": strings_on_host.isotonic,
-    "shortest path": strings_on_host.shortest_path,
-    "queue with two servers": strings_on_host.simulate,
+    "isotonic regression": _isotonic,
+    "shortest path": _shortest_path,
+    "queue with two servers": _simulate,
 }
-_EVEN = [name for name in kernels() if name not in _WITHOUT_REFERENCE]
-# Without --config=ci: in lanes, and one row after the other.
-_FIRST = {("exponential smoothing", "bfloat16")} | {
-    (name, "float32") for name in _WITHOUT_REFERENCE
+# Without --config=ci: in lanes, with a shared operand, and row after row.
+_FIRST = {
+    ("exponential smoothing", "bfloat16"),
+    ("Kalman filter, 2 x 2", "float64"),
+    *((name, "float32") for name in _WITHOUT_REFERENCE),
+    *((name, "float64") for name in _WITHOUT_REFERENCE),
 }
 _SIZES = {"shortest path": 18, "soft-DTW": 3}
 # Of bf16, one unit in the last place: what is computed in f32 is rounded once.
@@ -94,20 +135,22 @@ def _in_double(function):
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        pytest.param(
-            name, dtype, marks=[] if (name, dtype) in _FIRST else pytest.mark.ci
-        )
+        (name, dtype) if (name, dtype) in _FIRST else in_ci(name, dtype)
         for name in kernels()
         for dtype in ("float32", "float64", "bfloat16")
     ],
 )
 def test_contract(name, dtype):
-    host = _WITHOUT_REFERENCE.get(name)
+    host, checks = _WITHOUT_REFERENCE.get(name), _CHECKS
+    if dtype == "float64":
+        checks = _CHECKS | _MORE_CHECKS
+    if dtype == "float64" and host:
+        checks |= {"auto mesh", "explicit mesh"}
     report = check_op(
         _operation(name),
         [Case(*_operands(name, dtype))],
         host=host and _in_double(host),
-        skip=set(CHECKS) - _CHECKS,
+        skip=set(CHECKS) - checks,
         tolerance_factor=_FACTORS.get(dtype, 1),
     )
     print(report)
@@ -115,44 +158,6 @@ def test_contract(name, dtype):
 
 def _loss(f):
     return lambda *x: jnp.sum(jnp.sin(f(*x)))
-
-
-def _pair(name, transform, *operands):
-    """Of the kernel and of its JAX form."""
-    op = _operation(name)
-    for f in (op, op.reference):
-        yield jax.tree.leaves(jax.jit(transform(f))(*operands))
-
-
-def _agree(got, want):
-    for a, b in zip(got, want, strict=True):
-        scale = np.abs(b).max()
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * scale)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("name", _EVEN)
-def test_gradient_of_gradient(name):
-    operands = _operands(name, "float64")
-    every = range(len(operands))
-
-    def second(f):
-        first = jax.grad(_loss(f), every)
-        return jax.grad(lambda *x: sum(jnp.sum(g**2) for g in first(*x)), every)
-
-    _agree(*_pair(name, second, *operands))
-
-
-def test_vmap_of_gradient_of_vmap():
-    """With the operand that rows share mapped and not."""
-    x, noise = _operands("Kalman filter, 2 x 2", "float64", (3, 2, 2))
-    noises = jnp.stack([noise, 2 * noise, 3 * noise])
-
-    def gradients(f):
-        inner = jax.vmap(f, (0, None))
-        return jax.vmap(jax.grad(_loss(inner), (0, 1)))
-
-    _agree(*_pair("Kalman filter, 2 x 2", gradients, x, noises))
 
 
 @pytest.mark.parametrize("name", ["HMM, 4 states", "isotonic regression"])
@@ -173,15 +178,11 @@ def test_16_threads(name):
                 np.testing.assert_array_equal(got, want)
 
 
-_CHILD = """
-import os, sys
+_READ = """
+import importlib, sys
 import jax
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-import xla_ffi_kit
-"""
-_READ = """
-import importlib
 from jax import export
 name, program, operand, result = sys.argv[1:]
 test = importlib.import_module(name)  # which is in the string's own name
@@ -193,6 +194,7 @@ np.save(result, program.call(*operands))
 """
 _LACK_MEMORY = """
 import resource
+import jax, numpy as np, xla_ffi_kit
 @xla_ffi_kit.rows(
     "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
     dtypes="f32", derivatives="kernel", has_reference=False, flags=["-O1"],
@@ -212,18 +214,6 @@ except jax.errors.JaxRuntimeError as error:
     print(error)
 print(compiled[0](few))
 """
-
-
-def _run(code, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD + code, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @xla_ffi_kit.rows(
@@ -251,12 +241,14 @@ def test_export_to_a_new_process(tmp_path):
     )
     program.write_bytes(exported.serialize())
     np.save(operand, x)
-    _run(_READ, __name__, program, operand, result)
+    done = run_python(_READ, __name__, program, operand, result)
+    assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(np.load(result), want)
 
 
 def test_a_tape_that_gets_no_memory_is_an_error():
-    said = _run(_LACK_MEMORY)
-    print(said)
+    done = run_python(_LACK_MEMORY)
+    said = done.stdout
+    assert done.returncode == 0, done.stderr
     assert "folded.vjp1" in said and "bad_alloc" in said
     assert said.endswith("[[0. 1. 2.]]\n")

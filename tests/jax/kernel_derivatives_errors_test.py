@@ -1,13 +1,8 @@
 """What a string that cannot be differentiated says: the line, the remedy."""
 
-import os
 import re
-import tempfile
 
-os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
-    dir=os.environ.get("TEST_TMPDIR")
-)
-
+import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
 import pytest
@@ -38,68 +33,63 @@ def _function(body):
     return xla_ffi_kit.inline(code, kernel_axes=1, **_OPTIONS)
 
 
-@pytest.mark.parametrize(
-    ("decorator", "line", "said"),
-    [
-        (
-            _elements("\nstd::abs(double(x))"),
-            2,
-            "declare it as A instead of double or float",
-        ),
-        (
-            _elements("\n[&] { double y = x; return y; }()"),
-            2,
-            "declare it as A instead of double or float",
-        ),
-        (
-            _rows(
-                "const auto square = [](const A& v) {\nif (v > 0) return 2 * v;"
-                "\nreturn v * v;\n};\nout[0] = square(x[0]);"
-            ),
-            3,
-            "declare variables and results of lambdas as A instead of auto, "
-            "and write A(...) around the branches of `?:`",
-        ),
-        (
-            _rows("const int i = x[0];\nout[0] = x[i];"),
-            1,
-            "a number that knows its derivative does not become another: "
-            "write kit::value(x)",
-        ),
-        (
-            _rows("\n\nout[0] = 1 + sinf(x[0]);"),
-            3,
-            "take a function of std:: that docs/derivatives.md lists",
-        ),
-        (
-            _rows("std::vector<double> y;\ny.push_back(x[0]);\nout[0] = y[0];"),
-            2,
-            "make it a container of A instead of double or float",
-        ),
-        (
-            _function("float total = 0;\ntotal += x[0];\nout[0] = total;"),
-            5,
-            "declare it as kit::Accumulate<T> instead of double or float",
-        ),
-        (
-            _function("switch (int(x[0])) { default: out[0] = x[1]; }"),
-            4,
-            "a number that knows its derivative does not become another: "
-            "write kit::value(x)",
-        ),
-    ],
-    ids=[
-        "cast to double",
-        "double",
-        "results of a lambda",
-        "index",
-        "function of C",
-        "container",
-        "sum",
-        "switch",
-    ],
+_VALUE = (
+    "a number that knows its derivative does not become another: write "
+    "kit::value(x)"
 )
-def test_the_line_and_the_remedy(decorator, line, said):
+_AUTO = (
+    "declare variables and results of lambdas as A instead of auto, and write "
+    "A(...) around the branches of `?:`"
+)
+_SUM = "declare it as {} instead of double or float"
+# The decorator, the line of the mistake, the remedy.
+_MISTAKES = {
+    "cast to double": (
+        _elements("\nstd::abs(double(x))"),
+        2,
+        _SUM.format("A"),
+    ),
+    "double": (
+        _elements("\n[&] { double y = x; return y; }()"),
+        2,
+        _SUM.format("A"),
+    ),
+    "results of a lambda": (
+        _rows(
+            "const auto square = [](const A& v) {\nif (v > 0) return 2 * v;"
+            "\nreturn v * v;\n};\nout[0] = square(x[0]);"
+        ),
+        3,
+        _AUTO,
+    ),
+    "index": (_rows("const int i = x[0];\nout[0] = x[i];"), 1, _VALUE),
+    "function of C": (
+        _rows("\n\nout[0] = 1 + sinf(x[0]);"),
+        3,
+        "take a function of std:: that docs/derivatives.md lists",
+    ),
+    "container": (
+        _rows("std::vector<double> y;\ny.push_back(x[0]);\nout[0] = y[0];"),
+        2,
+        "make it a container of A instead of double or float",
+    ),
+    "sum": (
+        _function("float total = 0;\ntotal += x[0];\nout[0] = total;"),
+        5,
+        _SUM.format("kit::Accumulate<T>"),
+    ),
+    "switch": (
+        _function("switch (int(x[0])) { default: out[0] = x[1]; }"),
+        4,
+        _VALUE,
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", _MISTAKES)
+def test_the_line_and_the_remedy(mistake):
+    decorator, line, said = _MISTAKES[mistake]
+
     @decorator
     def f(x):
         return jax.ShapeDtypeStruct(x.shape, x.dtype)

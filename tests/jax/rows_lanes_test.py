@@ -1,20 +1,14 @@
 """Strings of `rows` whose rows run in SIMD lanes."""
 
-import os
-import pathlib
-import tempfile
-
-os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
-    dir=os.environ.get("TEST_TMPDIR")
-)
-
 import importlib.util
+import pathlib
 import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from inline_data import close
 
 import xla_ffi_kit
 
@@ -43,6 +37,10 @@ _FLAGS = {"flags": ["-march=native", "-O1"]}
 _SHAPE = {"dtypes": "f32", "has_reference": False, **_FLAGS}
 
 
+def _same(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
 def _shapes(x, w, shift, *, a=0.25):
     return (
         jax.ShapeDtypeStruct(x.shape, x.dtype),
@@ -68,27 +66,6 @@ def _operands(rows, n, dtype, seed=0):
     return [jnp.asarray(values).astype(dtype) for values in made]
 
 
-def _first_rows(operands, rows):
-    x, w, shift = operands
-    return x[:rows], w, shift[:rows]
-
-
-def _same_bits(got, want):
-    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        assert g.dtype == w.dtype
-        assert np.asarray(g).tobytes() == np.asarray(w).tobytes()
-
-
-def _close(got, want, tolerance):
-    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        np.testing.assert_allclose(
-            np.asarray(g, np.float64),
-            np.asarray(w, np.float64),
-            rtol=tolerance,
-            atol=tolerance,
-        )
-
-
 def _rows(op):
     """How an operation runs its rows, as `explain` has it."""
     return op.explain().partition("string, compiled as ")[2].split("\n")[0]
@@ -100,26 +77,30 @@ def test_explain():
     assert "not in lanes" not in _rows(one_by_one)
 
 
+def _same_bits_beside_any_others(operands, parts):
+    """Rows are the same, whichever are computed beside them."""
+    whole = in_lanes(*operands)
+    x, w, shift = operands
+    for part in (slice(*part) for part in parts):
+        found = in_lanes(x[part], w, shift[part])
+        for got, want in zip(found, whole, strict=True):
+            assert np.asarray(got).tobytes() == np.asarray(want[part]).tobytes()
+    return whole
+
+
 @pytest.mark.parametrize("dtype", [*_TOLERANCE, "int32"])
 def test_values_are_those_of_one_row_after_the_other(dtype):
     some = (1, 3, 7, 8, 9, 15, 16, 17, 18, 31, 32)
     for n, numbers in ((1, (5,)), (2, (5,)), (37, some)):
         operands = _operands(33, n, dtype)
-        want = one_by_one(*operands)
-        whole = in_lanes(*operands)
-        _close(whole, want, _TOLERANCE.get(dtype, 0))
-        for rows in numbers:
-            got = in_lanes(*_first_rows(operands, rows))
-            _same_bits(got, [one[:rows] for one in whole])
+        parts = [(0, rows) for rows in numbers]
+        whole = _same_bits_beside_any_others(operands, parts)
+        close(whole, one_by_one(*operands), _TOLERANCE.get(dtype, 0))
 
 
 def test_of_any_number_of_rows_and_threads():
-    operands = _operands(4001, 48, "float32")
-    whole = in_lanes(*operands)
-    for begin in (0, 5, 1600, 4000):
-        x, w, shift = operands
-        got = in_lanes(x[begin:], w, shift[begin:])
-        _same_bits(got, [one[begin:] for one in whole])
+    parts = [(begin, None) for begin in (0, 5, 1600, 4000)]
+    _same_bits_beside_any_others(_operands(4001, 48, "float32"), parts)
 
 
 def test_no_rows_and_empty_rows():
@@ -132,7 +113,7 @@ def test_no_rows_and_empty_rows():
 @pytest.mark.parametrize("rows", [1, 19])
 def test_long_rows_are_seen_through_windows(dtype, rows):
     operands = _operands(rows, 9001, dtype)
-    _close(in_lanes(*operands), one_by_one(*operands), _TOLERANCE[dtype])
+    close(in_lanes(*operands), one_by_one(*operands), _TOLERANCE[dtype])
 
 
 _JUMPS = """
@@ -144,29 +125,23 @@ for (int64_t k = 0; k < n; k += 61) out[k] = out[(k * 7) % n] + out[k / 2];
 
 
 def test_any_order_of_elements():
-    def shape(x):
-        return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
     options = {"dtypes": "f32", "has_reference": False}
-    jumps = xla_ffi_kit.rows(_JUMPS, **options)(shape)
-    plain = xla_ffi_kit.rows(_JUMPS, lanes=False, **_SHAPE)(shape)
+    jumps = xla_ffi_kit.rows(_JUMPS, **options)(_same)
+    plain = xla_ffi_kit.rows(_JUMPS, lanes=False, **_SHAPE)(_same)
     assert "in lanes of" in _rows(jumps)
     for n in (1, 64, 4096, 20011):
         x = _operands(5, n, "float32")[0]
-        _close(jumps(x), plain(x), 1e-6)
+        close(jumps(x), plain(x), 1e-6)
 
 
 def test_a_result_in_the_memory_of_its_operand():
-    def running(x):
-        return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
     # Each element is written after its use: the first one, and then, from the
     # other end, those beside it.
     code = """
     out[0] = x[0];
     for (int64_t i = x.size() - 1; i > 0; --i) out[i] = 3 * x[i];
     """
-    op = xla_ffi_kit.rows(code, aliases={"x": "out"}, **_SHAPE)(running)
+    op = xla_ffi_kit.rows(code, aliases={"x": "out"}, **_SHAPE)(_same)
     assert "in lanes of" in _rows(op)
     x = np.asarray(_operands(11, 1001, "float32")[0])
     want = x * np.where(np.arange(1001) == 0, 1, 3).astype(np.float32)
@@ -290,14 +265,19 @@ def test_an_error_is_that_of_one_row_after_the_other():
         xla_ffi_kit.rows("out[0] = nothing_there;", **_SHAPE)(lambda x: x)
 
 
-_COMPILERS = ["g++", "clang++", "zig"]
+_THROWS = """
+#include <string>
+void double_it(kit::In<float> x, kit::Out<float> y) {
+  if (x.size() > 3) throw std::string("too long");
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] + x[i];
+}"""
 
 
-@pytest.mark.parametrize("compiler", _COMPILERS)
+@pytest.mark.parametrize("compiler", ["g++", "clang++", "zig"])
 def test_every_compiler(compiler, monkeypatch):
-    if compiler == "zig":
+    if compiler == "zig":  # of PyPI, where there is no other
         if importlib.util.find_spec("ziglang") is None:
-            pytest.skip("ziglang is not installed")
+            pytest.skip("not installed: pip install xla_ffi_kit[inline]")
         monkeypatch.delenv("CXX", raising=False)
         monkeypatch.setenv("PATH", "")
     elif shutil.which(compiler) is None:
@@ -308,4 +288,12 @@ def test_every_compiler(compiler, monkeypatch):
     op = xla_ffi_kit.rows(_FILTER, **options)(_shapes)
     assert "in lanes of" in _rows(op)
     operands = _operands(19, 37, "float32")
-    _close(op(*operands), one_by_one(*operands), 2e-6)
+    close(op(*operands), one_by_one(*operands), 2e-6)
+
+    @xla_ffi_kit.inline(_THROWS, kernel_axes=0)
+    def double_it(x):
+        return x + x
+
+    np.testing.assert_array_equal(double_it(np.float32([1, 2])), [2, 4])
+    with pytest.raises(Exception, match="double_it"):
+        double_it(np.zeros(4, np.float32)).block_until_ready()

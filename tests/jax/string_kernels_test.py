@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import string_kernels
+from inline_data import close, released
 from string_kernels import SHOWN
 
 from xla_ffi_kit.testing import Case, check_op
@@ -34,44 +35,24 @@ def _operands(shown, rows=None):
     return made
 
 
-def _close(got, want, dtype):
-    tolerance = {"f32": 2e-5, "s32": 0}[dtype]
-    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        assert g.dtype == w.dtype and g.shape == w.shape
-        np.testing.assert_allclose(
-            np.asarray(g, np.float64),
-            np.asarray(w, np.float64),
-            rtol=tolerance,
-            atol=tolerance,
-        )
-
-
 @pytest.mark.parametrize("shown", SHOWN, ids=_NAMES)
 def test_emulator_computes_the_reference(shown):
     """Of a row, of a warp's, and of more in either order of the threads."""
     op = _EMULATED[shown.op.name]
     operands = _operands(shown, rows=37)
     want = shown.op(*operands, implementation="reference", **shown.attributes)
-    dtype = shown.operands[0].partition("[")[0]
-    _close(shown.op(*operands, **shown.attributes), want, dtype)
-    for rows, is_backwards in (
-        (1, False),
-        (32, False),
-        (37, False),
-        (37, True),
-    ):
+    tolerance = {"f32": 2e-5, "s32": 0}[shown.operands[0][:3]]
+    close(shown.op(*operands, **shown.attributes), want, tolerance)
+    for rows, backwards in ((1, False), (32, False), (37, False), (37, True)):
         some = [
             x if i in shown.op.spec.shared else x[:rows]
             for i, x in enumerate(operands)
         ]
         before = emulated_cuda.launches()
-        emulated_cuda.run_backwards(is_backwards)
-        try:
+        with emulated_cuda.threads_backwards(backwards):
             got = jax.block_until_ready(op(*some, **shown.attributes))
-        finally:
-            emulated_cuda.run_backwards(False)
         assert emulated_cuda.launches() == before + 1
-        _close(got, [x[:rows] for x in jax.tree.leaves(want)], dtype)
+        close(got, [x[:rows] for x in jax.tree.leaves(want)], tolerance)
 
 
 # Of each kind one. The others on CPUs before a release: the contract's other
@@ -88,7 +69,7 @@ _CONTRACTS = {
     [
         *_CONTRACTS.items(),
         *(
-            pytest.param(name, "cpu", marks=pytest.mark.release)
+            released(name, "cpu")
             for name in _NAMES
             if _CONTRACTS.get(name) != "cpu"
         ),
@@ -116,5 +97,5 @@ def test_derivative_by_a_second_string(monkeypatch):
         string_kernels, "gates_backward", _EMULATED["gates_backward"]
     )
     monkeypatch.setattr(string_kernels, "gates", op)
-    _close(loss(op), want, "f32")
+    close(loss(op), want, 2e-5)
     assert emulated_cuda.launches() >= before + 2

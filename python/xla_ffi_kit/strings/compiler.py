@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import pathlib
 import re
@@ -328,6 +329,11 @@ def _instantiated_at(before: Sequence[str], error: str) -> list[str]:
     return [line for line in lines if not _IN_HEADER.match(line)][:1]
 
 
+def shown_below(lines: Sequence[str]) -> list[str]:
+    """Returns what a compiler shows of the code below its error."""
+    return [*itertools.takewhile(lambda line: line.startswith(" "), lines[:3])]
+
+
 def first_error(text: str) -> str:
     """Returns the compiler's first error with the lines that it shows.
 
@@ -340,10 +346,6 @@ def first_error(text: str) -> str:
     lines = text.strip().splitlines()
     for i, line in enumerate(lines):
         if "error:" in line or "undefined " in line:
-            shown = [*_instantiated_at(lines[:i], line), line]
-            for more in lines[i + 1 : i + 4]:
-                if not more.startswith(" "):
-                    break
-                shown.append(more)
-            return "\n".join(shown)
+            at = _instantiated_at(lines[:i], line)
+            return "\n".join([*at, line, *shown_below(lines[i + 1 :])])
     return "\n".join(lines[-5:]) or "the compiler said nothing"

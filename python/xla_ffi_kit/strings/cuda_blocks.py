@@ -17,7 +17,7 @@ from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive.device_kernel import Request
 from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.primitive.spec import Advanced, Options
-from xla_ffi_kit.strings import cpp, cuda_source, element_types, references
+from xla_ffi_kit.strings import cuda_source, element_types, references
 from xla_ffi_kit.strings.cuda_kernel import StringKernel, sizes
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.places import place_of
@@ -102,14 +102,7 @@ def cuda(
     place = place_of(code, sys._getframe(1))
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        called = references.name_of(reference) if function is None else function
-        last = called.rpartition("::")[2]
-        name = references.name_of(reference, last or "lambda")
-        if not cpp.is_function(called):
-            raise BuildError(
-                f"{name}: function: expected the name of the kernel, got "
-                f"{called!r}; pass it as function="
-            )
+        called, name = references.names(reference, function, "the kernel")
         operands, _ = references.parameter_names(reference)
         declared = options.get("attributes") or {}
         advanced = options.get("advanced", Advanced())

@@ -7,13 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
 
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive import axes as kernel
 from xla_ffi_kit.primitive import option_checks
 from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.primitive.spec import Options
 from xla_ffi_kit.strings import (
-    cpp,
     cuda_source,
     derivable,
     derivative_loops,
@@ -97,14 +95,9 @@ def inline(
     place = place_of(code, sys._getframe(1))
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        called = references.name_of(reference) if function is None else function
-        last = called.rpartition("::")[2]
-        name = references.name_of(reference, last or "lambda")
-        if not cpp.is_function(called):
-            raise BuildError(
-                f"{name}: function: expected the name of the function in C++, "
-                f"got {called!r}; pass it as function="
-            )
+        called, name = references.names(
+            reference, function, "the function in C++"
+        )
         operands, attributes = references.parameter_names(reference)
         source = Source(
             name=name,

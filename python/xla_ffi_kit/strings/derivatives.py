@@ -105,13 +105,7 @@ class Differentiable:
             pulled = self.vjp(active, result_axes)
             return flatten(pulled(*known, *given, **attributes))
 
-        return self._make(
-            function,
-            of_reference,
-            shapes,
-            linear=function.operands[count:],
-            transpose=transpose,
-        )
+        return self._make(function, of_reference, shapes, transpose)
 
     def _vjp(
         self, active: tuple[int, ...], result_axes: Sequence[int]
@@ -146,13 +140,7 @@ class Differentiable:
             pushed = self.jvp(active, result_axes)
             return flatten(pushed(*known, *given, **attributes))
 
-        return self._make(
-            function,
-            of_reference,
-            shapes,
-            linear=function.operands[count:],
-            transpose=transpose,
-        )
+        return self._make(function, of_reference, shapes, transpose)
 
     def _of_active(
         self,
@@ -177,10 +165,9 @@ class Differentiable:
         function: Function,
         reference: Callable[..., Value],
         shapes: Callable[..., Value],
-        linear: Sequence[str],
         transpose: Callable[..., Value],
     ) -> FfiOp[Result]:
-        """The operation of a derivative."""
+        """The operation of a derivative, linear in all but the operands."""
         string = self._string
         named = _named(function, reference, string.decorated)
         own = named if self._reference is not None else None
@@ -205,7 +192,7 @@ class Differentiable:
                 "attributes": string.attributes,
                 "shared": [function.operands[i] for i in function.shared],
                 "handlers": self._handlers(function, named),
-                "linear": linear,
+                "linear": function.operands[len(self._function.operands) :],
                 "transpose": transpose,
                 "advanced": advanced,
             },

@@ -34,9 +34,6 @@ _TYPES = {
 # What XLA does not take as an attribute, and as the elements of one.
 _NO_SCALARS = ("float16", "bfloat16")
 _NO_ARRAYS = (*_NO_SCALARS, "bool")
-_BY_NUMBER = {
-    number: _dtypes.parse("", name) for name, (_, number) in _TYPES.items()
-}
 
 
 def instances(
@@ -82,11 +79,6 @@ def cpp_type(dtype: np.dtype[np.generic]) -> str:
 def number_of(dtype: np.dtype[np.generic]) -> int:
     """The number in XLA_FFI_DataType of a NumPy type."""
     return _TYPES[dtype.name][1]
-
-
-def from_number(number: int) -> np.dtype[np.generic]:
-    """The NumPy type of an XLA_FFI_DataType."""
-    return _BY_NUMBER[number]
 
 
 def attribute(

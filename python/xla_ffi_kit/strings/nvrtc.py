@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from xla_ffi_kit.errors import BuildError, NoCompilerError
+from xla_ffi_kit.strings.compiler import shown_below
 
 # CUDA's major version -> where its wheel has the library below "nvidia", what
 # the wheel is called, and JAX's plugin that needs it.
@@ -154,12 +155,7 @@ def first_error(log: str) -> str:
     lines = log.splitlines()
     for i, line in enumerate(lines):
         if re.search(r"\berror:", line):
-            shown = [line]
-            for more in lines[i + 1 : i + 4]:
-                if not more.startswith(" "):
-                    break
-                shown.append(more)
-            return "\n".join(shown)
+            return "\n".join([line, *shown_below(lines[i + 1 :])])
     return "\n".join(lines[-5:])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.primitive.spec import AttributeType
+from xla_ffi_kit.strings import cpp
 
 
 def name_of(reference: Callable[..., object], default: str = "") -> str:
@@ -22,6 +23,24 @@ def name_of(reference: Callable[..., object], default: str = "") -> str:
         reference = reference.func
     name = getattr(reference, "__name__", type(reference).__name__)
     return name if name.isidentifier() else default
+
+
+def names(
+    reference: Callable[..., object], function: str | None, what: str
+) -> tuple[str, str]:
+    """Names of a function in C++, which is `what`, and of its operation.
+
+    The function's is by default the reference's, and the operation's, of a
+    lambda, the function's.
+    """
+    called = name_of(reference) if function is None else function
+    name = name_of(reference, called.rpartition("::")[2] or "lambda")
+    if not cpp.is_function(called):
+        raise BuildError(
+            f"{name}: function: expected the name of {what}, got {called!r}; "
+            "pass it as function="
+        )
+    return called, name
 
 
 def parameter_names(
