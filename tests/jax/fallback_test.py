@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import said
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
@@ -101,11 +102,9 @@ def test_a_call_that_insists_is_an_error_without_a_handler(tmp_path):
         assert fallback.reason(op.spec, "cpu") == why
         slope = jax.grad(lambda x, f=f: f(x).sum())
         for g in (f, jax.jit(f), jax.vmap(f), slope):
-            with pytest.raises(NotImplementedError) as caught:
-                g(X)
-            assert str(caught.value) == (
-                f"{op.name}: implementation: expected the handler on cpu, but "
-                f"the reference would run: {why}"
+            assert said(g, X) == (
+                f"NotImplementedError: {op.name}: implementation: expected the "
+                f"handler on cpu, but the reference would run: {why}"
             )
     # A plain call is another program.
     np.testing.assert_array_equal(relu(handlers={})(X), [0, 0, 0, 1])
@@ -140,5 +139,3 @@ def test_what_else_keeps_a_handler_from_running():
     )
     with pytest.raises(NotImplementedError, match="collective over the axis i"):
         jax.vmap(insists(total), axis_name="i")(X)
-    with pytest.raises(ValueError, match="None, 'reference' or 'handler', got"):
-        op(X, implementation="kernel")

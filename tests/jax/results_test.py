@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import rows, said
 
 from xla_ffi_kit import FfiOp
 
@@ -13,10 +14,6 @@ from xla_ffi_kit import FfiOp
 def operation(reference, **options):
     given = {"kernel_axes": 0, "handlers": {}}
     return FfiOp("test.results", reference, **(given | options))
-
-
-def rows(shape):
-    return jnp.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
 def one_or_two(x, *, pair):
@@ -48,27 +45,23 @@ def test_an_attribute_may_decide_how_many_results_there_are(first):
 def test_one_result_in_a_tuple_stays_a_tuple():
     op = operation(lambda x: (2 * x,))
     for function in (op, jax.jit(op), jax.vmap(op)):
-        (y,) = function(rows((2, 3)))
-        np.testing.assert_array_equal(y, 2 * rows((2, 3)))
+        (y,) = function(rows(2, 3))
+        np.testing.assert_array_equal(y, 2 * rows(2, 3))
 
 
 def test_reference_that_returns_no_arrays():
     op = operation(lambda x: {"y": x})
-    with pytest.raises(TypeError) as caught:
-        op(rows(3))
-    assert str(caught.value) == (
-        "test.results: results of the reference: expected an array or a tuple "
-        "of arrays, got PyTreeDef({'y': *})"
+    assert said(op, rows(3)) == (
+        "TypeError: test.results: results of the reference: expected an array "
+        "or a tuple of arrays, got PyTreeDef({'y': *})"
     )
 
 
 def test_reference_that_drops_the_batch_axes():
     op = operation(lambda x: jnp.sum(x), kernel_axes=1)
-    with pytest.raises(ValueError) as caught:
-        op(rows((2, 3)))
-    assert str(caught.value) == (
-        "test.results: result 0 of the reference: expected batch dimensions "
-        "[2] as the operands have, got shape []"
+    assert said(op, rows(2, 3)) == (
+        "ValueError: test.results: result 0 of the reference: expected batch "
+        "dimensions [2] as the operands have, got shape []"
     )
 
 
