@@ -7,7 +7,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import LIBRARY, failure_of, rows, said, same
+from common import LIBRARY, failure_of, handled, rows, said, same, twice
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
@@ -17,8 +17,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def black_box(target="test.double", results=same, **options):
-    given = {"kernel_axes": 1, "libraries": LIBRARY}
-    return FfiOp(target, results=results, **(given | options))
+    return handled(target, results=results, **options)
 
 
 double = black_box(linear="x", transpose=lambda ct, x: double(ct))
@@ -38,10 +37,6 @@ sum_one = black_box(
     ),
 )
 ROWS, ROW = Case("float32[2,3]"), Case("float32[3]")
-
-
-def twice(x):
-    return 2 * x
 
 
 @pytest.mark.parametrize(
@@ -252,11 +247,9 @@ def test_a_partial_of_it_is_a_decorator():
 
 
 def describe(shape_attributes):
-    return FfiOp(
+    return black_box(
         "test.describe",
-        results=lambda x, *, text: same(x),
-        kernel_axes=1,
-        libraries=LIBRARY,
+        lambda x, *, text: same(x),
         attributes={"text": str},
         advanced=Advanced(shape_attributes=shape_attributes),
     )

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import LIBRARY, failure_of, run_snippet, said
+from common import LIBRARY, failure_of, handled, run_snippet, said, twice
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp, testing
@@ -25,15 +25,11 @@ def kit_op(target, reference, **kwargs):
     return FfiOp("broken", reference, **(given | kwargs))
 
 
-def twice(x):
-    return 2 * x
-
-
 def cube(x):
     return x**3
 
 
-double = FfiOp("test.double", twice, kernel_axes=1, libraries=[LIBRARY])
+double = handled("test.double", twice)
 
 
 def first_order_only(primals, tangents):

@@ -6,19 +6,19 @@ import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
 import pytest
-from common import LIBRARY
+from common import handled, twice
 
 import xla_ffi_kit
-from xla_ffi_kit import FfiOp
 from xla_ffi_kit.ops import modular_add, relu
 from xla_ffi_kit.ops.rms_norm import (
     rms_norm_bwd_op,
     rms_norm_fwd_op,
+    rms_norm_in_place_op,
     rms_norm_op,
     rms_norm_weight_bwd_op,
     rms_norm_weight_jvp_op,
 )
-from xla_ffi_kit.testing import Case, Report, check_op
+from xla_ffi_kit.testing import CHECKS, Case, Report, check_op
 from xla_ffi_kit.testing._report import Row
 
 jax.config.update("jax_enable_x64", True)
@@ -60,6 +60,10 @@ GOOD = {
     "rms_norm_weight_residual": of_rows(
         rms_norm_op, "float32", X, W, X, eps=1e-3
     ),
+    "rms_norm_in_place": (
+        *of_rows(rms_norm_in_place_op, "float32", X, W, X, eps=1e-3),
+        Case("float32[2,3]", eps=1e-3),
+    ),
     "rms_norm_weight_residual_fwd": of_rows(
         rms_norm_fwd_op, "bfloat16", "4", "4", "4", eps=1e-3
     ),
@@ -72,14 +76,7 @@ GOOD = {
     ),
     "relu": (*of_rows(relu, "float32", X), Case("int8[4]")),
     "double in place": (
-        FfiOp(
-            "test.double",
-            lambda x: 2 * x,
-            kernel_axes=1,
-            libraries=[LIBRARY],
-            linear="x",
-            aliases={"x": 0},
-        ),
+        handled("test.double", twice, linear="x", aliases={"x": 0}),
         Case("float32[3,5]"),
         Case(jnp.ones((2, 5), jnp.float32)),  # which a check donates
     ),
@@ -95,6 +92,7 @@ LINEAR = ("modular_add", "relu")
 SLOW = ("second order", "jacobians", "control flow")
 # One of each kind; the others run with --config=ci alone.
 ALWAYS = ("rms_norm_weight", "modular_add", "relu", "double in place")
+ALWAYS += ("rms_norm_in_place",)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,10 @@ ALWAYS = ("rms_norm_weight", "modular_add", "relu", "double in place")
 )
 def test_operation(name):
     op, *cases = GOOD[name]
-    report = check_op(op, cases, skip=SLOW if name in INNER + LINEAR else ())
+    skip = SLOW if name in INNER + LINEAR else ()
+    if name == "rms_norm_in_place":  # otherwise it is rms_norm
+        skip = set(CHECKS) - {"values", "repeatable", "aliases", "grad"}
+    report = check_op(op, cases, skip=skip)
     print(report)
     for row in report.rows:
         reasons = SKIPPABLE.get(row.check, ())

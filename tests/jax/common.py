@@ -15,6 +15,11 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
+from jax.sharding import (  # noqa: E402
+    AxisType,
+    NamedSharding,
+    PartitionSpec,
+)
 
 import xla_ffi_kit  # noqa: E402
 
@@ -28,6 +33,24 @@ def rows(*shape, start=0):
     """start, start + 1, ... as float32."""
     stop = start + np.prod(shape)
     return jnp.arange(start, stop, dtype=np.float32).reshape(shape)
+
+
+def operation(reference, name="test.op", **options):
+    """An operation without handlers: it runs its reference."""
+    given = {"kernel_axes": 0, "handlers": {}} | options
+    return xla_ffi_kit.FfiOp(name, reference, **given)
+
+
+def handled(target, reference=None, **options):
+    """An operation with one of LIBRARY's handlers, of rows."""
+    axes = None if "axes" in options else 1
+    given = {"kernel_axes": axes, "libraries": LIBRARY} | options
+    return xla_ffi_kit.FfiOp(target, reference, **given)
+
+
+def twice(x):
+    """The reference of test.double."""
+    return 2 * x
 
 
 def same(x):
@@ -45,6 +68,31 @@ def assert_close(got, want, **tolerances):
     assert jax.tree.structure(got) == jax.tree.structure(want)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(a, b, **tolerances)
+
+
+def compiled(function, *args, **options):
+    """The text of the program that XLA has made."""
+    return jax.jit(function, **options).lower(*args).compile().as_text()
+
+
+COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "permute")
+
+
+def collectives(function, *args):
+    """What a compiled program sends between devices."""
+    text = compiled(function, *args)
+    return [name for name in COLLECTIVES if name in text]
+
+
+def mesh_of(kind, shape=(2, 2), names=("d", "e")):
+    """A mesh whose axes are all Auto or all Explicit."""
+    kinds = (AxisType[kind],) * len(names)
+    return jax.make_mesh(shape, names, axis_types=kinds)
+
+
+def on(mesh, x, *spec):
+    """An array on the devices of a mesh."""
+    return jax.device_put(x, NamedSharding(mesh, PartitionSpec(*spec)))
 
 
 def said(call, *args, of="", **kwargs):

@@ -4,26 +4,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import said
-
-from xla_ffi_kit import FfiOp
+from common import operation, said
 
 
-def operation(reference=lambda x, y: x * y, **options):
-    return FfiOp("test.rule", reference, **HERE | options)
+def product(**options):
+    return operation(lambda x, y: x * y, **options)
 
 
-HERE = {"kernel_axes": 0, "handlers": {}}
 PRODUCTS = {
-    "reference": operation(),
-    "jvp": operation(jvp=lambda p, t: (p[0] * p[1], p[0] * t[1] + t[0] * p[1])),
-    "vjp": operation(
+    "reference": product(),
+    "jvp": product(jvp=lambda p, t: (p[0] * p[1], p[0] * t[1] + t[0] * p[1])),
+    "vjp": product(
         vjp=(
             lambda x, y: (x * y, (x, y)),
             lambda saved, ct: (ct * saved[1], ct * saved[0]),
         )
     ),
-    "linear": operation(linear="x"),
+    "linear": product(linear="x"),
 }
 
 
@@ -127,4 +124,4 @@ def test_a_rule_that_returns_something_else(message):
         return jax.jvp(op, x, x)
 
     derivative = pushed if message.startswith("jvp") else gradient
-    assert said(derivative, ONE, ONE) == f"TypeError: test.rule: {message}"
+    assert said(derivative, ONE, ONE) == f"TypeError: test.op: {message}"

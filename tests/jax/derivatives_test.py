@@ -1,7 +1,7 @@
 """Derivatives of the public functions in the mixtures that check_op leaves out.
 
-check_op_test has the others: jvp, vjp, linearize, Jacobians, second order and
-vmap of each operation.
+check_op_test has jvp, vjp, linearize, Jacobians, second order and vmap of each
+operation; hypothesis_test nests them, with scan and remat.
 """
 
 import jax
@@ -43,13 +43,6 @@ def directional(function):
     return lambda *p: jax.jvp(jax.grad(loss_of(function), ALL), p, p)
 
 
-def scanned(function):
-    def step(w, r):
-        return lambda c, _: (function(c, w, r), None)
-
-    return lambda x, w, r: jax.lax.scan(step(w, r), x, None, 3)[0]
-
-
 TRANSFORMS = {
     "linear_transpose": lambda f: (
         lambda *p: jax.linear_transpose(jax.linearize(f, *p)[1], *p)(f(*p))
@@ -57,18 +50,11 @@ TRANSFORMS = {
     "third order": lambda f: jax.grad(
         lambda *p: jnp.sum(directional(f)(*p)[1][0]), 0
     ),
-    "remat that saves nothing": lambda f: jax.grad(
-        jax.checkpoint(
-            loss_of(f), policy=jax.checkpoint_policies.nothing_saveable
-        ),
-        ALL,
-    ),
     "vmap of hessian": lambda f: (
         lambda x, w, r: jax.vmap(
             jax.hessian(loss_of(f), ALL), (None, 0, None), 1
         )(x, jnp.stack([w, 2 * w]), r)
     ),
-    "grad of scan": lambda f: jax.grad(loss_of(scanned(f)), ALL),
     "grad of cond": lambda f: jax.grad(
         lambda *p: jnp.sum(jax.lax.cond(p[0][0, 0] > 0, f, fused, *p)), ALL
     ),

@@ -5,46 +5,32 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import pytest
-from common import LIBRARY, rows, run_python, said
+from common import (
+    LIBRARY,
+    compiled,
+    handled,
+    rows,
+    run_python,
+    said,
+    twice,
+)
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
 
 # --- Aliases ------------------------------------------------------------------
 
-double = FfiOp(
-    "test.double",
-    lambda x: 2 * x,
-    kernel_axes=1,
-    libraries=[LIBRARY],
-    aliases={"x": 0},
-)
-
-
-def compiled(function, *args, donate=()):
-    jitted = jax.jit(function, donate_argnums=donate)
-    return jitted.lower(*args).compile().as_text()
+double = handled("test.double", twice, aliases={"x": 0})
 
 
 def test_donated_argument_is_updated_in_place():
+    """check_op_test has one that is not donated: it stays."""
     x = rows(4, 256)
-    assert " copy(" not in compiled(double, x, donate=(0,))
+    assert " copy(" not in compiled(double, x, donate_argnums=0)
     where = x.unsafe_buffer_pointer()
     y = jax.jit(double, donate_argnums=0)(x)
     assert y.unsafe_buffer_pointer() == where
     np.testing.assert_array_equal(y, 2 * rows(4, 256))
-
-
-def test_argument_that_is_not_donated_stays():
-    x = rows(4, 256)
-    assert " copy(" in compiled(double, x)
-    np.testing.assert_array_equal(jax.jit(double)(x), 2 * x)
-    np.testing.assert_array_equal(x, rows(4, 256))
-
-    def both(x):
-        return double(x) + x
-
-    np.testing.assert_array_equal(jax.jit(both)(x), 3 * rows(4, 256))
 
 
 def test_alias_under_scan_and_vmap():
@@ -56,7 +42,11 @@ def test_alias_under_scan_and_vmap():
     carry, sums = jax.jit(lambda x: jax.lax.scan(step, x, None, 5))(x)
     np.testing.assert_array_equal(carry, 32 * x)
     np.testing.assert_array_equal(sums, x.sum() * 2.0 ** np.arange(5))
-    text = compiled(lambda x: jax.lax.scan(step, x, None, 5)[0], x, donate=(0,))
+
+    def last(x):
+        return jax.lax.scan(step, x, None, 5)[0]
+
+    text = compiled(last, x, donate_argnums=0)
     assert "f32[3,8]{1,0} copy(" not in text
     f = jax.vmap(double, 1, 1)
     np.testing.assert_array_equal(f(x), 2 * x)
@@ -64,13 +54,7 @@ def test_alias_under_scan_and_vmap():
 
 
 def test_alias_of_unlike_arrays():
-    op = FfiOp(
-        "test.double",
-        lambda x: jnp.sum(x, -1),
-        kernel_axes=1,
-        libraries=[LIBRARY],
-        aliases={"x": 0},
-    )
+    op = handled("test.double", lambda x: jnp.sum(x, -1), aliases={"x": 0})
     assert said(op, rows(2, 3)) == (
         "ValueError: test.double: aliases: operand x is float32[2, 3], "
         "expected float32[2] as result 0 is"
@@ -104,11 +88,9 @@ def test_two_operands_have_no_result_in_common(reference, aliases, message):
 
 # --- Side effects -------------------------------------------------------------
 
-counter = FfiOp(
+counter = handled(
     "test.count",
     lambda x: (x, jnp.zeros(x.shape[:-1], jnp.int32)),
-    kernel_axes=1,
-    libraries=[LIBRARY],
     advanced=xla_ffi_kit.Advanced(has_side_effect=True),
 )
 

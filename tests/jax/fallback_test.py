@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import said
+from common import operation, said
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
@@ -121,21 +121,11 @@ def test_what_else_keeps_a_handler_from_running():
             traced.lower()
     with pytest.raises(NotImplementedError, match="on tpu, .* for cpu, cuda a"):
         traced.lower(lowering_platforms=("tpu",))
-    scaled = FfiOp(
-        "test.scaled",
-        lambda x, w: x * w,
-        kernel_axes=1,
-        shared="w",
-        handlers={"cpu": "test.no_handler"},
-    )
+    nowhere = {"handlers": {"cpu": "test.no_handler"}}
+    scaled = operation(lambda x, w: x * w, kernel_axes=1, shared="w", **nowhere)
     call = jax.vmap(lambda x, w: scaled(x, w, implementation="handler"))
     with pytest.raises(NotImplementedError, match="on cpu, .* this call runs"):
         jax.jit(call).lower(jnp.ones((2, 3)), jnp.ones((2, 3)))
-    total = FfiOp(
-        "test.total",
-        lambda x: jax.lax.psum(x, "i"),
-        kernel_axes=0,
-        handlers={"cpu": "test.no_handler"},
-    )
+    total = operation(lambda x: jax.lax.psum(x, "i"), **nowhere)
     with pytest.raises(NotImplementedError, match="collective over the axis i"):
         jax.vmap(insists(total), axis_name="i")(X)

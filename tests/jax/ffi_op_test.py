@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import LIBRARY, count, rows, said
+from common import count, handled, operation, rows, said, twice
 
 import xla_ffi_kit
-from xla_ffi_kit import FfiOp
+from xla_ffi_kit.testing import Case, check_op
 
 # --- Attributes ---------------------------------------------------------------
 
@@ -17,11 +17,9 @@ def describe_reference(x, *, integer, text, list, options, flag):
     return x * 0 + jnp.array(values, x.dtype)
 
 
-describe = FfiOp(
+describe = handled(
     "test.describe",
     describe_reference,
-    kernel_axes=1,
-    libraries=[LIBRARY],
     attributes={
         "integer": np.int32,
         "text": str,
@@ -41,13 +39,7 @@ GOOD = {
 
 def with_attribute(kind, reference=lambda x, *, s: x):
     """An operation with an attribute s of a type."""
-    return FfiOp(
-        "test.one",
-        reference,
-        kernel_axes=0,
-        handlers={},
-        attributes={"s": kind},
-    )
+    return operation(reference, attributes={"s": kind})
 
 
 def test_every_kind_of_attribute():
@@ -175,7 +167,7 @@ F64 = "expected float64, -1.7976931348623157e+308 to 1.7976931348623157e+308, "
     ids=["python", "numpy", "integer", "f64", "array", "mapping"],
 )
 def test_a_finite_number_never_becomes_infinite(kind, value, message):
-    got = said(with_attribute(kind), 1.0, s=value, of="test.one")
+    got = said(with_attribute(kind), 1.0, s=value, of="test.op")
     assert got.startswith(f"ValueError: attribute {message}")
 
 
@@ -195,22 +187,90 @@ def test_traced_attribute():
 
 
 def test_disable_jit():
-    double = FfiOp(
-        "test.double", lambda x: 2 * x, kernel_axes=1, libraries=LIBRARY
-    )
-    x = rows(2, 3)
+    double, x = handled("test.double", twice), rows(2, 3)
     with jax.disable_jit():
         for f in (double, jax.vmap(double)):
             np.testing.assert_array_equal(f(x), 2 * x)
 
 
+# --- Attributes that decide the types of results, and that no handler gets ---
+
+X = rows(2, 6)
+
+
+def reference(x, *, shape=(6,)):
+    return 2 * x.reshape(*x.shape[:-1], *shape)
+
+
+reshaped = handled("test.double", reference, attributes={"shape": None})
+
+
+def test_only_the_types_of_results_follow_from_it():
+    check_op(reshaped, [Case("float32[2,6]", shape=(3, 2))])
+    assert reshaped(X).shape == (2, 6)
+    text = jax.jit(lambda x: reshaped(x, shape=(2, 3))).lower(X).as_text()
+    assert "@test.double" in text and "shape" not in text
+
+
+def test_a_shape_function_and_attributes_of_its_name():
+    def result(x, *, last):
+        return jax.ShapeDtypeStruct((x.shape[0] // last, last), x.dtype)
+
+    op = handled("test.double", results=result, attributes={"last": None})
+    np.testing.assert_array_equal(
+        jax.vmap(lambda x: op(x, last=3))(X), reference(X, shape=(2, 3))
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ([2, 3], r"a hashable value, such as a tuple, got \[2, 3\] \(list\)"),
+        (jnp.ones(2), "a hashable value, such as a tuple, got "),
+    ],
+)
+def test_a_value_that_cannot_be_a_key(shape, message):
+    with pytest.raises(TypeError, match=f"attribute shape: expected {message}"):
+        reshaped(X, shape=shape)
+
+
+def of_signed(reference, **options):
+    axes = "(n),(m)->(n),(k)"
+    return handled("test.signed", reference, axes=axes, **options)
+
+
+def test_a_handler_that_does_not_take_a_parameter():
+    def takes_more(x, weight, *, axis, count, eps, k, mode, strides):
+        return x, x[..., :k]
+
+    assert said(of_signed, takes_more) == (
+        "ValueError: test.signed: attributes: expected {axis, count, eps, "
+        "mode, strides}, as the handler test.signed of test_handlers.so takes "
+        'them, got {axis, count, eps, k, mode, strides}; attributes={"k": '
+        "None} keeps such from it"
+    )
+    of_signed(takes_more, attributes={"k": None})
+
+
+def test_two_stars_take_what_the_signature_has():
+    def takes_all(x, weight, *, k, **attributes):
+        return x, x[..., : attributes["count"]]
+
+    op = of_signed(takes_all, attributes={"k": None})
+    given = {"axis": 0, "count": 2, "eps": 0.5, "mode": "fast"}
+    y, counted = jax.eval_shape(
+        lambda x: op(x, x, k=1, strides=(1, 2), **given), X
+    )
+    assert (y.shape, counted.shape) == ((2, 6), (2, 2))
+    with pytest.raises(TypeError, match="expected axis, count, eps, k, mode"):
+        op(X, X, k=1)
+
+
 # --- vmap methods -------------------------------------------------------------
 
-add_rows = FfiOp(
+add_rows = handled(
     "test.add_rows",
     lambda x, y: x + y,
-    kernel_axes=1,
-    libraries=[LIBRARY],
     advanced=xla_ffi_kit.Advanced(vmap_method="expand_dims"),
     linear=("x", "y"),
 )
@@ -229,11 +289,9 @@ def test_expand_dims_does_not_repeat_operands(in_axes):
 
 
 def test_sequential_refuses_batch_axes():
-    op = FfiOp(
+    op = handled(
         "test.sum_one",
         lambda x: jnp.sum(x, -1),
-        kernel_axes=1,
-        libraries=[LIBRARY],
         advanced=xla_ffi_kit.Advanced(vmap_method="sequential"),
     )
     assert "scan" in str(jax.make_jaxpr(jax.vmap(op))(rows(2, 3)))
@@ -249,10 +307,8 @@ def test_a_reference_may_sum_over_an_axis_that_vmap_names(method):
     def reference(x, y):
         return x / jax.lax.psum(x, "i") + y * jax.lax.axis_index("i")
 
-    op = FfiOp(
-        "test.normalize",
+    op = operation(
         reference,
-        kernel_axes=0,
         handlers={"cpu": "test.no_such_handler"},
         advanced=xla_ffi_kit.Advanced(vmap_method=method),
     )

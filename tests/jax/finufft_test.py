@@ -3,18 +3,11 @@
 They want the sizes of a call, its batch included, as attributes.
 """
 
-import os
-
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=4"
-)
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from common import mesh_of, on
 
 from xla_ffi_kit import Advanced, FfiOp, HandlerLibrary
 from xla_ffi_kit.testing import Case, check_op
@@ -166,12 +159,11 @@ def test_like_the_package_itself(ours, theirs, size):
 
 
 @BOTH
-@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
 def test_a_mesh_keeps_its_shards(ours, theirs, size, kind):
-    mesh = jax.make_mesh((4,), ("d",), (kind,))
+    mesh = mesh_of(kind, (4,), ("d",))
     values, points = data(8, size=size)
-    rows = NamedSharding(mesh, PartitionSpec("d"))
-    placed = [jax.device_put(x, rows) for x in (values, points)]
+    placed = [on(mesh, x, "d") for x in (values, points)]
     with jax.set_mesh(mesh):
         program = jax.jit(jax.value_and_grad(loss(ours), (0, 1)))
         compiled = program.lower(*placed).compile()

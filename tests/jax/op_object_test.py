@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import run_python, said
+from common import operation, run_python, said
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
@@ -25,11 +25,9 @@ def times(x, y, *, factor=2.0, offset):
     return factor * x * y + offset
 
 
-op = FfiOp(
-    "test.times",
+op = operation(
     times,
-    kernel_axes=0,
-    handlers={},
+    "test.times",
     attributes={"factor": np.float64, "offset": np.float64},
     dtypes=["float32", ("bfloat16", "float32")],
 )
@@ -61,12 +59,7 @@ def test_none_is_a_default_where_no_handler_gets_the_attribute():
     def shift(x, *, by=None):
         return x if by is None else x + by
 
-    op = FfiOp(
-        *("test.shift", shift),
-        kernel_axes=0,
-        handlers={"cpu": shift},
-        attributes={"by": None},
-    )
+    op = operation(shift, handlers={"cpu": shift}, attributes={"by": None})
     x = np.float32([1, 2])
     for f in (op, jax.jit(op, static_argnames="by"), jax.vmap(op)):
         np.testing.assert_array_equal(f(x), x)
@@ -77,15 +70,12 @@ def test_none_is_a_default_where_no_handler_gets_the_attribute():
 
 
 def test_none_is_no_default_for_a_handler():
-    op = FfiOp(
-        "test.shift",
+    op = operation(
         lambda x, *, by=None, scale=1.0: x if by is None else scale * x + by,
-        kernel_axes=0,
-        handlers={},
         attributes={"by": np.float32, "scale": np.float32},
     )
     assert said(op, 1.0) == (
-        "TypeError: test.shift: attributes: expected by, scale, got scale; by "
+        "TypeError: test.op: attributes: expected by, scale, got scale; by "
         "has the default None, which is no value for a handler, so pass it"
     )
     with pytest.raises(TypeError, match="by: expected a float32 .* got None"):
@@ -94,6 +84,7 @@ def test_none_is_no_default_for_a_handler():
 
 
 # --- Copies, pickles and names of an operation --------------------------------
+
 
 of_another_module = FfiOp(
     "test.of_another_module", jax.nn.relu, kernel_axes=0, handlers={}
@@ -115,11 +106,8 @@ def test_pickles_and_copies_are_the_operation_itself():
 
 
 def test_a_partial_has_the_names_of_its_function():
-    op = FfiOp(
-        "test.partial",
+    op = operation(
         functools.partial(times, factor=3.0),
-        kernel_axes=0,
-        handlers={},
         attributes={"factor": np.float64, "offset": np.float64},
     )
     assert (op.__name__, op.__doc__) == ("times", "factor x y + offset.")
@@ -162,11 +150,8 @@ def test_check_op_takes_operations():
 
 
 def test_a_target_that_the_program_registers_is_called():
-    op = FfiOp("test.relu_again", lambda x: -x, kernel_axes=0)
+    """fallback_test has one that nobody registers."""
     x = jnp.ones(3)
-    with pytest.warns(UserWarning, match="no target 'test.relu_again' is"):
-        assert "custom_call" not in jax.jit(op).lower(x).as_text()
-    assert op(x)[0] == -1  # not registered: the reference
     execute = CPU.handler("xla_ffi_kit.relu").stages["execute"]
     jax.ffi.register_ffi_target(
         "test.registered", jax.ffi.pycapsule(execute), platform="cpu"

@@ -204,33 +204,3 @@ def test_traced_eps():
         "number, got a traced one; pass it as a Python number (jit: "
         "static_argnames)"
     )
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_in_place(count):
-    def f(x, weight=None, residual=None, in_place=True):
-        return rms_norm(x, weight, residual=residual, in_place=in_place)
-
-    x = make((4, 8), "float32")
-    given = (x, x[0] + 1, 2 * x)[:count]
-    want = jax.tree.leaves(f(*given, in_place=False))
-    pointers = [g.unsafe_buffer_pointer() for g in (given[0], given[-1])]
-    jitted = jax.jit(f, donate_argnums=(0, 2)[: len(want)])
-    assert " copy(" not in jitted.lower(*given).compile().as_text()
-    for got, expected_, pointer in zip(
-        jax.tree.leaves(jitted(*given)), want, pointers, strict=False
-    ):
-        assert got.unsafe_buffer_pointer() == pointer
-        np.testing.assert_array_equal(got, expected_)
-
-
-def test_in_place_leaves_what_is_not_donated():
-    x = make((4, 8), "float32")
-    before = np.array(x)
-    grad = jax.grad(lambda x: rms_norm(x, in_place=True)[0, 0])(x)
-    y = jax.jit(lambda x: rms_norm(x, in_place=True))(x)
-    assert_close(y, expected(x), 1e-6)
-    np.testing.assert_array_equal(x, before)
-    np.testing.assert_array_equal(
-        grad, jax.grad(lambda x: rms_norm(x)[0, 0])(x)
-    )

@@ -8,58 +8,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import assert_close, said
-from jax.sharding import AxisType, NamedSharding
+from common import collectives, mesh_of, on, said
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import xla_ffi_kit
 from xla_ffi_kit import modular_add, rms_norm
 
-COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "permute")
-KINDS = [AxisType.Auto, AxisType.Explicit]
-
-
-def mesh_of(kind, shape=(4,), names=("d",)):
-    return jax.make_mesh(shape, names, axis_types=(kind,) * len(names))
-
-
-def collectives(function, *args):
-    text = jax.jit(function).lower(*args).compile().as_text()
-    return [name for name in COLLECTIVES if name in text]
+KINDS = ["Auto", "Explicit"]
+ROW = ((4,), ("d",))  # a mesh of one axis
 
 
 def data(shape=(8, 6, 16)):
     return jnp.asarray(np.random.default_rng(0).normal(size=shape), np.float32)
 
 
-def gradient(x):
-    return jax.grad(lambda x: jnp.sum(rms_norm(x) ** 2 * x))(x)
-
-
-@pytest.mark.parametrize("spec", [P(None, "e"), P("d", "e")])
-@pytest.mark.parametrize("function", [rms_norm, gradient])
-@pytest.mark.parametrize("kind", KINDS)
-def test_shards_of_two_batch_axes_stay_in_place(spec, function, kind):
-    x = data()
-    mesh = mesh_of(kind, (2, 2), ("d", "e"))
-    with jax.set_mesh(mesh):
-        sharded = jax.device_put(x, NamedSharding(mesh, spec))
-        assert collectives(function, sharded) == []
-        got = jax.jit(function)(sharded)
-    assert got.sharding.is_equivalent_to(sharded.sharding, x.ndim)
-    np.testing.assert_allclose(got, function(x), rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_eager_call_keeps_the_sharding(kind):
-    x = jax.device_put(data(), NamedSharding(mesh_of(kind), P("d")))
+    x = on(mesh_of(kind, *ROW), data(), "d")
     assert rms_norm(x).sharding.is_equivalent_to(x.sharding, x.ndim)
 
 
 def test_explicit_output_type():
-    mesh = mesh_of(AxisType.Explicit)
+    mesh = mesh_of("Explicit", *ROW)
     with jax.set_mesh(mesh):
-        x = jax.device_put(data(), NamedSharding(mesh, P("d")))
+        x = on(mesh, data(), "d")
         y = jax.eval_shape(rms_norm, x)
     assert tuple(y.sharding.spec) == ("d", None, None)
 
@@ -79,7 +52,7 @@ def test_auto_mesh_gathers_a_sharded_kernel_axis(way):
     """And shards that of results again if it is to be restored."""
     op = of_rows(sharded_kernel_axes=way) if way else rms_norm
     x = data()[:, :4]  # the devices divide both batch axes
-    sharding = NamedSharding(mesh_of(AxisType.Auto), P(None, None, "d"))
+    sharding = NamedSharding(mesh_of("Auto", *ROW), P(None, None, "d"))
     sharded = jax.device_put(x, sharding)
     assert collectives(op, sharded) == ["all-gather"]
     got = jax.jit(op)(sharded)
@@ -89,9 +62,9 @@ def test_auto_mesh_gathers_a_sharded_kernel_axis(way):
 
 
 def test_explicit_mesh_refuses_a_sharded_kernel_axis():
-    mesh = mesh_of(AxisType.Explicit)
+    mesh = mesh_of("Explicit", *ROW)
     with jax.set_mesh(mesh):
-        x = jax.device_put(data(), NamedSharding(mesh, P(None, None, "d")))
+        x = on(mesh, data(), None, None, "d")
         assert said(rms_norm, x) == (
             "ValueError: xla_ffi_kit.rms_norm: operand x: axis -1 is sharded "
             "over 'd', expected it not to be: kernel axes must not be sharded; "
@@ -103,9 +76,9 @@ def test_explicit_mesh_refuses_a_sharded_kernel_axis():
 def test_explicit_mesh_gathers_if_the_spec_says_so():
     op = of_rows(sharded_kernel_axes="gather")
     x = data()
-    mesh = mesh_of(AxisType.Explicit, (2, 2), ("d", "e"))
+    mesh = mesh_of("Explicit")
     with jax.set_mesh(mesh):
-        sharded = jax.device_put(x, NamedSharding(mesh, P("d", None, "e")))
+        sharded = on(mesh, x, "d", None, "e")
         y = jax.jit(op)(sharded)
         assert collectives(op, sharded) == ["all-gather"]
     assert tuple(y.sharding.spec)[:1] == ("d",)
@@ -113,10 +86,10 @@ def test_explicit_mesh_gathers_if_the_spec_says_so():
 
 
 def test_explicit_mesh_names_operands_that_disagree():
-    mesh = mesh_of(AxisType.Explicit, (2, 2), ("d", "e"))
+    mesh = mesh_of("Explicit")
     with jax.set_mesh(mesh):
-        b = jax.device_put(data((4, 3)), NamedSharding(mesh, P("d")))
-        c = jax.device_put(data((4, 9)), NamedSharding(mesh, P("e")))
+        b = on(mesh, data((4, 3)), "d")
+        c = on(mesh, data((4, 9)), "e")
         with pytest.raises(ValueError, match="operand c: axis 0 is sharded"):
             modular_add(b, c)
 
@@ -125,7 +98,7 @@ def test_attributes_of_a_rank_do_not_keep_xla_from_splitting_a_call():
     x = jax.ShapeDtypeStruct(
         (8, 16),
         np.float32,
-        sharding=NamedSharding(mesh_of(AxisType.Auto), P("d")),
+        sharding=NamedSharding(mesh_of("Auto", *ROW), P("d")),
     )
     for attributes, splits in (
         (lambda x: {"axis": len(x.shape) - 1, "n": x.shape[-1]}, True),
@@ -139,35 +112,15 @@ def test_attributes_of_a_rank_do_not_keep_xla_from_splitting_a_call():
         assert ("num_batch_dims" in text) == splits
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_shard_map_with_and_without_types_of_axes(check):
-    """Of the rows of a public function, and a weight that all devices have."""
-    x, w = data((8, 16)), data((16,))
-
-    def loss(x, w):
-        return jnp.sum(rms_norm(x, w) ** 2 * x)
-
-    sharded_loss = jax.shard_map(
-        lambda x, w: jax.lax.psum(loss(x, w), "d"),
-        mesh=mesh_of(AxisType.Auto),
-        in_specs=(P("d"), P()),
-        out_specs=P(),
-        check_vma=check,
-    )
-    want = jax.value_and_grad(loss, (0, 1))(x, w)
-    got = jax.value_and_grad(jax.jit(sharded_loss), (0, 1))(x, w)
-    assert_close(got, want, rtol=2e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_vmap_over_a_sharded_axis(kind):
     """And not over an operand that all devices have."""
-    mesh = mesh_of(kind)
+    mesh = mesh_of(kind, *ROW)
     b, c = data((3,)), data((8, 16))
     f = jax.vmap(modular_add, (None, 0))
     with jax.set_mesh(mesh):
-        sharded = jax.device_put(c, NamedSharding(mesh, P("d")))
-        whole = jax.device_put(b, NamedSharding(mesh, P()))
+        sharded = on(mesh, c, "d")
+        whole = on(mesh, b)
         assert collectives(f, whole, sharded) == []
         got = jax.jit(f)(whole, sharded)
     assert got.sharding.is_equivalent_to(sharded.sharding, 2)

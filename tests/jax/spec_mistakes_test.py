@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import LIBRARY, rows, said, same
+from common import handled, rows, said, same, twice
 
 from xla_ffi_kit import Advanced, FfiOp
 from xla_ffi_kit.primitive.spec import Options
@@ -15,13 +15,8 @@ from xla_ffi_kit.primitive.spec import Options
 # --- With a reference ---------------------------------------------------------
 
 
-def twice(x):
-    return 2 * x
-
-
-def spec(reference=twice, **kwargs):
-    given = {"kernel_axes": 1, "libraries": LIBRARY}
-    return FfiOp("test.double", reference, **(given | kwargs))
+def spec(reference=twice, **options):
+    return handled("test.double", reference, **options)
 
 
 BAD_SPECS = {
@@ -83,7 +78,7 @@ def test_derivative_rule_may_return_a_tuple_for_one_result():
     ],
 )
 def test_operands_that_do_not_fit(operands, message):
-    op = FfiOp("test.add", lambda x, y: x + y, kernel_axes=1, libraries=LIBRARY)
+    op = handled("test.add", lambda x, y: x + y)
     assert said(op, *operands, of="test.add") == message
 
 

@@ -66,10 +66,6 @@ def programs(function, arguments):
 
     every = tuple(range(len(arguments)))
 
-    def pull_back(*values):
-        results, pull = jax.vjp(function, *values)
-        return pull(results)
-
     def second(*values):
         gradients = jax.grad(loss, every)(*values)
         return sum((g**2).sum() for g in gradients)
@@ -78,10 +74,7 @@ def programs(function, arguments):
     return {
         "forward": (function, arguments),
         "jvp": (lambda *a: jax.jvp(function, a, a), arguments),
-        "grad": (jax.grad(loss, every), arguments),
-        "vjp": (pull_back, arguments),
         "grad of grad": (jax.grad(second, every), arguments),
-        "vmap": (jax.vmap(function), stacked),
         "vmap of grad": (jax.vmap(jax.grad(loss, every)), stacked),
         "remat": (jax.grad(jax.checkpoint(loss), every), arguments),
     }
