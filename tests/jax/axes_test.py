@@ -8,26 +8,6 @@ import pytest
 from common import rows, said
 
 from xla_ffi_kit import FfiOp
-from xla_ffi_kit.primitive import axes
-
-
-@pytest.mark.parametrize(
-    ("text", "operands", "results"),
-    [
-        ("(m,n),(n)->(m)", [("m", "n"), ("n",)], [("m",)]),
-        (" ( m , n ),( )  -> (), (3)", [("m", "n"), ()], [(), ("3",)]),
-        ("->(n)", [], [("n",)]),
-    ],
-)
-def test_notation(text, operands, results):
-    assert axes.parse(text) == (operands, results)
-
-
-@pytest.mark.parametrize(
-    "text", ["(n)", "n->n", "(n->(n)", "(n),->(n)", "(n m)->()", "(-1)->()", 3]
-)
-def test_what_is_no_notation(text):
-    assert axes.parse(text) is None
 
 
 def same(x):
@@ -38,14 +18,19 @@ def operation(text="(m,n),(n)->(m)", reference=lambda a, x: a @ x, **options):
     return FfiOp("test.axes", reference, axes=text, handlers={}, **options)
 
 
-def test_each_operand_has_its_own_number_of_axes():
-    op = operation(reference=lambda a, x: jnp.einsum("...mn,...n->...m", a, x))
+@pytest.mark.parametrize("text", ["(m,n),(n)->(m)", " ( m , n ),( n )  -> (m)"])
+def test_each_operand_has_its_own_number_of_axes(text):
+    op = operation(text, lambda a, x: jnp.einsum("...mn,...n->...m", a, x))
     a, x = rows(3, 4), rows(4)
     np.testing.assert_array_equal(op(a, x), a @ x)
     for f in (op, jax.jit(op)):
         got = jax.vmap(f, (None, 0))(a, rows(2, 4))
         np.testing.assert_allclose(got, rows(2, 4) @ a.T)
     assert op.spec.kernel_axes == (2, 1)
+
+
+def test_no_operands():
+    assert operation("->(n)", lambda: jnp.ones(3))().shape == (3,)
 
 
 # The error -> the operation and its operands.
@@ -87,11 +72,12 @@ def test_symbolic_sizes_are_left_to_the_reference():
 
 
 ONE = "axes, kernel_axes: expected one of them, or axes like '(m,n),(n)->(m)'"
+WRONG = ["(n)", "n->n", "(n->(n)", "(n),->(n)", "(n m)->()", "(-1)->()", 3]
 MISTAKES = {
     "axes: expected the axes of 2 operands (a, x), got 1: (n)->(n)": {
         "text": "(n)->(n)"
     },
-    f"{ONE}, got 'n,n'": {"text": "n,n"},
+    **{f"{ONE}, got {text!r}": {"text": text} for text in WRONG},
     f"{ONE}, got both": {"kernel_axes": 1},
 }
 
