@@ -265,9 +265,11 @@ RIGHT = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_operation_passes(name, library):
-    reference, handler, options, case = (*RIGHT[name], {}, ROW)[:4]
-    op = operation(library, reference, handler, options)
-    check_op(op, [case], skip=set(CHECKS) - UNUSUAL)
+    def passes(reference, handler, options=None, case=ROW):
+        op = operation(library, reference, handler, options or {})
+        check_op(op, [case], skip=set(CHECKS) - UNUSUAL)
+
+    passes(*RIGHT[name])
 
 
 def test_a_target_that_nobody_registered():

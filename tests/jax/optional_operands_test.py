@@ -165,7 +165,9 @@ def add(first, *more):
     return first + sum(more)
 
 
-total = operation(add, kernel_axes=1, handlers={"cpu": add}, linear="more")
+total = operation(
+    add, kernel_axes=1, handlers={"cpu": add}, linear=("first", "more")
+)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
