@@ -228,8 +228,8 @@ def placed(draw, x):
     """On one device, or split over axes of a mesh that has four."""
     over = draw(st.sampled_from(["d", "e", ("d", "e"), None]))
     pieces = 4 if isinstance(over, tuple) else 2
-    axes = [i for i, n in enumerate(x.shape) if n and n % pieces == 0]
-    if over is None or not axes:
+    axes = [i for i, n in enumerate(x.shape) if n % pieces == 0]
+    if over is None or not axes or not x.size:  # jax 0.8 shards no empty arrays
         return x
     leading = [None] * draw(st.sampled_from(axes))
     return common.on(common.mesh_of("Auto"), x, *leading, over)
