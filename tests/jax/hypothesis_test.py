@@ -74,21 +74,22 @@ def rms_norm_calls(draw):
     dtype = draw(st.sampled_from(real))
     x, w = (shape, dtype), (shape[-1:], dtype)
     scale = (shape[:-1], accumulation(dtype))
-    op, operands = draw(
-        st.sampled_from(
-            [
-                (rms_norm_op, [x]),
-                (rms_norm_op, [x, w]),
-                (rms_norm_op, [x, w, x]),
-                (rms_norm_fwd_op, [x]),
-                (rms_norm_fwd_op, [x, w, x]),
-                (rms_norm_bwd_op, [x, x]),
-                (rms_norm_bwd_op, [x, x, scale]),
-                (rms_norm_weight_bwd_op, [x, x, scale, w]),
-            ]
-        )
-    )
-    if scale in operands:
+    with_eps = [
+        (rms_norm_op, [x]),
+        (rms_norm_op, [x, w]),
+        (rms_norm_op, [x, w, x]),
+        (rms_norm_fwd_op, [x]),
+        (rms_norm_fwd_op, [x, w, x]),
+        (rms_norm_bwd_op, [x, x]),
+    ]
+    with_scale = [
+        (rms_norm_bwd_op, [x, x, scale]),
+        (rms_norm_weight_bwd_op, [x, x, scale, w]),
+    ]
+    calls = with_eps + with_scale
+    at = draw(st.integers(0, len(calls) - 1))
+    op, operands = calls[at]
+    if at >= len(with_eps):
         return op, {}, operands
     return op, {"eps": draw(st.sampled_from([1e-6, 1e-3, 1.0]))}, operands
 
