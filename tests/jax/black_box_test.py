@@ -1,37 +1,23 @@
 """Operations that JAX cannot express: a shape function, rules, check_op."""
 
 import functools
-import os
-
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=4"
-)
 
 import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import LIBRARY, failure_of, handled, rows, said, same, twice
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
-from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op, on_host
+from xla_ffi_kit.testing import Case, check_op, on_host
 
 jax.config.update("jax_enable_x64", True)
 
-LIBRARY = xla_ffi_kit.HandlerLibrary(
-    os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_handlers.so")
-)
-
-
-def same(x):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
 
 def black_box(target="test.double", results=same, **options):
-    given = {"kernel_axes": 1, "libraries": LIBRARY}
-    return FfiOp(target, results=results, **(given | options))
+    return handled(target, results=results, **options)
 
 
 double = black_box(linear="x", transpose=lambda ct, x: double(ct))
@@ -51,10 +37,6 @@ sum_one = black_box(
     ),
 )
 ROWS, ROW = Case("float32[2,3]"), Case("float32[3]")
-
-
-def twice(x):
-    return 2 * x
 
 
 @pytest.mark.parametrize(
@@ -79,6 +61,8 @@ def wrong_batch(x):
     return black_box("test.reverse")(x.reshape(-1)).reshape(x.shape)
 
 
+# Operation, function on the host, the check that fails, what it says. Those
+# with a reference are in check_op_broken_test.
 BROKEN = {
     "a shape function that promises too little": (
         black_box(
@@ -99,53 +83,21 @@ BROKEN = {
         "returns float32[5]",
     ),
     "another function": (
-        black_box("test.reverse"),
-        twice,
-        "values",
-        "result 0: element",
+        *(black_box("test.reverse"), twice, "values", "result 0: element"),
     ),
     "a library that does not batch": (
-        FfiOp(
-            "test.broken",
-            results=same,
-            kernel_axes=1,
-            handlers={"cpu": wrong_batch},
-        ),
+        black_box(handlers={"cpu": wrong_batch}, libraries=()),
         lambda x: x[::-1],
         "vmap",
         "result 0: element",
     ),
     "a wrong jvp": (
         black_box(jvp=lambda p, t: (double(*p), 3 * t[0])),
-        twice,
-        "jvp",
-        "element",
+        *(twice, "jvp", "element"),
     ),
     "a wrong vjp": (
         black_box(vjp=(lambda x: (double(x), None), lambda _, ct: (ct,))),
-        twice,
-        "grad",
-        "element",
-    ),
-    "a wrong transpose": (
-        black_box(linear="x", transpose=lambda ct, x: ct),
-        twice,
-        "grad",
-        "element",
-    ),
-    "a vjp that returns no arrays": (
-        black_box(vjp=(lambda x: (double(x), None), lambda _, ct: 3)),
-        twice,
-        "grad",
-        "vjp: bwd: cotangents: expected arrays or None, got 3",
-    ),
-    "a vjp whose cotangents have another shape": (
-        black_box(
-            vjp=(lambda x: (double(x), None), lambda _, ct: (ct[..., :1],))
-        ),
-        twice,
-        "grad",
-        "vjp: bwd: cotangent 0: expected float32[5], got float32[1]",
+        *(twice, "grad", "element"),
     ),
 }
 
@@ -153,33 +105,27 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_broken_is_caught(name):
     op, host, check, message = BROKEN[name]
-    with pytest.raises(CheckError) as caught:
-        check_op(op, [Case("float32[5]")], skip={*CHECKS} - {check}, host=host)
-    (row,) = caught.value.report.failures
-    assert row.check == check
+    row = failure_of(op, Case("float32[5]"), check, host=host)
     assert message in row.message
 
 
 def test_without_a_handler_the_error_says_so():
-    op = black_box("test.nowhere", libraries=())
     message = (
-        "test.nowhere: no handler for {}, and no reference to run instead; its "
-        "handlers: {}"
+        "NotImplementedError: test.{}: no handler for {}, and no reference to "
+        "run instead; its handlers: {}"
     )
+    op = black_box("test.nowhere", libraries=())
     registered = "targets registered by jax.ffi.register_ffi_target"
-    with pytest.raises(NotImplementedError) as caught:
-        op(jnp.ones(3))
-    assert str(caught.value) == message.format("cpu", registered)
-    with pytest.raises(NotImplementedError) as caught:
-        jax.jit(double).trace(jnp.ones(3)).lower(lowering_platforms=("tpu",))
-    assert "no handler for tpu" in str(caught.value)
-    assert str(caught.value).endswith(
-        "its handlers: test.double for cpu, test.double for cuda"
+    assert said(op, jnp.ones(3)) == message.format("nowhere", "cpu", registered)
+    lower = jax.jit(double).trace(rows(3)).lower
+    own = "test.double for cpu, test.double for cuda"
+    assert said(lower, lowering_platforms=("tpu",)) == (
+        message.format("double", "tpu", own)
     )
 
 
 def test_there_is_no_reference_to_switch_to():
-    x = jnp.ones(3, jnp.float32)
+    x = rows(3)
     op = black_box("test.of_library", handlers={"cpu": "test.double"})
     with pytest.raises(ValueError, match="implementation: expected None or"):
         op(x, implementation="reference")
@@ -191,19 +137,23 @@ def test_there_is_no_reference_to_switch_to():
 
 
 def test_a_derivative_that_there_is_not():
-    x = jnp.ones(3, jnp.float32)
-    with pytest.raises(TypeError, match="respect to operand x: the operation"):
-        jax.grad(lambda x: black_box()(x).sum())(x)
-    with pytest.raises(TypeError, match="give it transpose="):
-        jax.grad(lambda x: black_box(linear="x")(x).sum())(x)
+    x = rows(1, 3)
     only = "test.double: no forward mode .* is for reverse mode alone"
-    for forward in (
-        lambda x: jax.jvp(by_vjp, (x,), (x,)),
-        jax.jit(jax.jacfwd(by_vjp)),
-        jax.jit(jax.vmap(jax.jacfwd(by_vjp))),
+    for derivative, message in (
+        (
+            jax.grad(lambda x: black_box()(x).sum()),
+            "respect to operand x: the operation",
+        ),
+        (
+            jax.grad(lambda x: black_box(linear="x")(x).sum()),
+            "give it transpose=",
+        ),
+        (lambda x: jax.jvp(by_vjp, (x,), (x,)), only),
+        (jax.jit(jax.jacfwd(by_vjp)), only),
+        (jax.jit(jax.vmap(jax.jacfwd(by_vjp))), only),
     ):
-        with pytest.raises(TypeError, match=only):
-            forward(x.reshape(1, -1))
+        with pytest.raises(TypeError, match=message):
+            derivative(x)
 
 
 def test_a_derivative_of_a_part():
@@ -225,33 +175,25 @@ def test_a_derivative_of_a_part():
     np.testing.assert_array_equal(got, (c, 0 * x))
 
 
-def shared_op(**options):
-    return FfiOp(
+def test_shared_operands():
+    op = black_box(
         "test.add_shared",
-        results=lambda w, x: same(x),
-        kernel_axes=1,
+        lambda w, x: same(x),
         handlers={"cpu": lambda w, x: x + w},
         shared="w",
-        **options,
     )
-
-
-def test_shared_operands():
     w, x = np.ones((2, 3), np.float32), np.ones((2, 4, 3), np.float32)
-    want = x + w[:, None]
-    np.testing.assert_array_equal(jax.vmap(shared_op())(w, x), want)
-    like = on_host(shared_op(), np.add)
-    np.testing.assert_array_equal(jax.vmap(like)(w, x), want)
+    for f in (op, on_host(op, np.add)):
+        np.testing.assert_array_equal(jax.vmap(f)(w, x), x + w[:, None])
 
 
 def test_results_in_a_tuple():
     op = black_box("test.count", lambda x: (same(x), same(x[:0].astype(int))))
     with pytest.raises(TypeError, match="the shape function does not take"):
         op(jnp.ones(3))
-    op = FfiOp(
+    op = black_box(
         "test.pair",
-        results=lambda x: (same(x), jax.ShapeDtypeStruct((), np.int32)),
-        kernel_axes=1,
+        lambda x: (same(x), jax.ShapeDtypeStruct((), np.int32)),
         handlers={"cpu": lambda x: (x, jnp.sum(x > 0, -1, dtype=np.int32))},
         vjp=(lambda x: (op(x), None), lambda _, cts: cts[0]),
     )
@@ -261,17 +203,22 @@ def test_results_in_a_tuple():
     np.testing.assert_array_equal(got, 2 * np.ones(3))
 
 
-def test_check_op_needs_a_host_function():
-    with pytest.raises(ValueError, match="argument host: expected a function"):
-        check_op(double, [ROW])
-    with pytest.raises(TypeError, match="argument host: expected a function"):
-        check_op(double, [ROW], host=3)
-    with pytest.raises(TypeError, match=r"cases: expected Case\(...\), got 3"):
-        check_op(double, [3], host=twice)
-    with pytest.raises(TypeError, match="tolerance_factor: expected a number"):
-        check_op(double, [ROW], host=twice, tolerance_factor="2")
-    with pytest.raises(TypeError, match="got one of .*: too many positional"):
-        check_op(double, [ROW], host=lambda: 1)
+@pytest.mark.parametrize(
+    ("cases", "options", "message"),
+    [
+        ([ROW], {}, "ValueError: check_op: argument host: expected a function"),
+        ([ROW], {"host": 3}, "TypeError: check_op: argument host: expected a "),
+        ([ROW], {"host": lambda: 1}, "got one of (): too many positional"),
+        ([3], {"host": twice}, "cases: expected Case(...), got 3"),
+        (
+            [ROW],
+            {"host": twice, "tolerance_factor": "2"},
+            "TypeError: check_op: argument tolerance_factor: expected a number",
+        ),
+    ],
+)
+def test_check_op_needs_a_host_function(cases, options, message):
+    assert message in said(check_op, double, cases, **options)
 
 
 @pytest.mark.parametrize("lead", [(), (2,)])
@@ -284,8 +231,7 @@ def test_layouts(lead):
             input_layouts={"x": (1, 0)}, output_layouts={0: (1, 0)}
         ),
     )
-    x = np.arange(np.prod((*lead, 3, 3)), dtype=np.float32)
-    x = x.reshape(*lead, 3, 3)
+    x = rows(*lead, 3, 3)
     for f in (op, jax.jit(op), jax.vmap(op) if lead else op):
         np.testing.assert_array_equal(f(x), x[..., ::-1, :])
 
@@ -297,19 +243,13 @@ def test_a_partial_of_it_is_a_decorator():
         return 2 * x
 
     assert isinstance(doubled, FfiOp) and doubled.__doc__ == "Twice x."
-    x = np.ones(3, np.float32)
-    assert "@test.double" in jax.jit(doubled).lower(x).as_text()
-    np.testing.assert_array_equal(
-        jax.grad(lambda x: doubled(x).sum())(x), 2 * x
-    )
+    assert "@test.double" in jax.jit(doubled).lower(rows(3)).as_text()
 
 
 def describe(shape_attributes):
-    return FfiOp(
+    return black_box(
         "test.describe",
-        results=lambda x, *, text: same(x),
-        kernel_axes=1,
-        libraries=LIBRARY,
+        lambda x, *, text: same(x),
         attributes={"text": str},
         advanced=Advanced(shape_attributes=shape_attributes),
     )
@@ -331,26 +271,22 @@ def test_attributes_from_shapes():
 
 
 @pytest.mark.parametrize(
-    ("shape_attributes", "message"),
+    ("given", "message"),
     [
-        (lambda x, text: 3, "expected a mapping, got 3"),
+        (3, "expected a mapping, got 3"),
+        ({"text": "a"}, "expected no name that `attributes` has, got text"),
+        ({3: 1}, "expected names, got 3"),
         (
-            lambda x, text: {"text": "a"},
-            "expected no name that `attributes` has, got text",
-        ),
-        (lambda x, text: {3: 1}, "expected names, got 3"),
-        (
-            lambda x, text: {"n": None},
+            {"n": None},
             "n: expected a NumPy scalar or array, a string, bool, int, float "
             "or a mapping of such, got None",
         ),
     ],
 )
-def test_bad_attributes_from_shapes(shape_attributes, message):
-    with pytest.raises((TypeError, ValueError)) as caught:
-        describe(shape_attributes)(jnp.zeros(5, jnp.float32), text="abc")
-    assert str(caught.value).startswith("test.describe: shape_attributes")
-    assert str(caught.value).endswith(message)
+def test_bad_attributes_from_shapes(given, message):
+    got = said(describe(lambda x, text: given), rows(5), text="abc")
+    assert got.partition(": ")[2].startswith("test.describe: shape_attributes")
+    assert got.endswith(message)
 
 
 def test_attributes_from_sizes_that_are_not_known():

@@ -1,30 +1,19 @@
 """The test of the test: check_op catches each of these broken operations."""
 
-import os
-
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=4"
-)
-
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import LIBRARY, failure_of, handled, run_snippet, said, twice
 
 import xla_ffi_kit
-from xla_ffi_kit import FfiOp, testing
+from xla_ffi_kit import Advanced, FfiOp, testing
 from xla_ffi_kit.ops import LIBRARIES, modular_add, relu
 from xla_ffi_kit.ops.rms_norm import rms_norm_weight_bwd_op
 from xla_ffi_kit.primitive import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
 
 jax.config.update("jax_enable_x64", True)
-
-LIBRARY = xla_ffi_kit.HandlerLibrary(
-    os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_handlers.so")
-)
 
 
 def kit_op(target, reference, **kwargs):
@@ -36,16 +25,11 @@ def kit_op(target, reference, **kwargs):
     return FfiOp("broken", reference, **(given | kwargs))
 
 
-double = FfiOp(
-    "test.double", lambda x: 2 * x, kernel_axes=1, libraries=[LIBRARY]
-)
+def cube(x):
+    return x**3
 
 
-def scaled_jvp(factor):
-    def jvp(primals, tangents):
-        return 2 * primals[0], factor * tangents[0]
-
-    return jvp
+double = handled("test.double", twice)
 
 
 def first_order_only(primals, tangents):
@@ -81,126 +65,98 @@ def searched_root(x):
 ROW = Case("float32[5]")
 ROWS = Case("float32[3,5]")
 
+TWO, WEIGHED = (Case("float32[3]", f"float32[{n}]") for n in (5, 3))
+
+# The check that fails, the operation, and the case where it is not ROWS.
 BROKEN = {
-    "another handler": (
-        kit_op("xla_ffi_kit.relu", lambda x: -x),
-        ROWS,
-        "values",
-    ),
+    "another handler": ("values", kit_op("xla_ffi_kit.relu", lambda x: -x)),
     "a result of another dtype": (
+        "values",
         kit_op("test.double", lambda x: (2 * x).astype(jnp.float16)),
-        ROWS,
-        "values",
     ),
-    "a handler that is missing": (
-        kit_op("test.absent", lambda x: x),
-        ROWS,
-        "values",
-    ),
+    "a handler that is missing": ("values", kit_op("test.absent", lambda x: x)),
     "a handler that is not called": (
+        "handler",
         kit_op(
             "test.double",
-            lambda x: 2 * x,
+            twice,
             libraries=[xla_ffi_kit.HandlerLibrary("/absent", optional=True)],
         ),
-        ROWS,
-        "handler",
     ),
     "an alias of a handler that is not in place": (
-        kit_op(
-            "test.reverse",
-            lambda x: x[..., ::-1],
-            aliases={"x": 0},
-        ),
-        ROWS,
         "aliases",
+        kit_op("test.reverse", lambda x: x[..., ::-1], aliases={"x": 0}),
     ),
     "a reference that calls the handler": (
-        kit_op("test.double", lambda x: double(x)),
-        ROWS,
         "reference switch",
+        kit_op("test.double", lambda x: double(x)),
     ),
     "a reference that calls it on every platform": (
-        kit_op("test.double", bare_double),
-        ROWS,
         "other platforms",
+        kit_op("test.double", bare_double),
     ),
-    "an operand overwritten": (
-        kit_op("test.spoil", lambda x: x),
-        ROWS,
-        "repeatable",
-    ),
+    "an operand overwritten": ("repeatable", kit_op("test.spoil", lambda x: x)),
     "a side effect that is not declared": (
+        "repeatable",
         kit_op("test.count", lambda x: (x, jnp.zeros(x.shape[:-1], "int32"))),
         ROW,
-        "repeatable",
     ),
     "a reference that mixes the batch": (
-        kit_op("test.double", lambda x: x - jnp.mean(x), handlers={}),
-        ROWS,
         "batch axes",
+        kit_op("test.double", lambda x: x - jnp.mean(x), handlers={}),
     ),
     "a kernel that cannot batch": (
+        "vmap",
         kit_op("test.sum_one", lambda x: jnp.sum(x, -1)),
         ROW,
-        "vmap",
     ),
     "a kernel that cannot broadcast": (
+        "vmap",
         kit_op(
             "xla_ffi_kit.modular_add",
             modular_add.spec.reference,
-            advanced=xla_ffi_kit.Advanced(vmap_method="expand_dims"),
+            advanced=Advanced(vmap_method="expand_dims"),
         ),
-        Case("float32[3]", "float32[5]"),
-        "vmap",
+        TWO,
     ),
     "a wrong derivative": (
-        kit_op("test.double", lambda x: 2 * x, jvp=scaled_jvp(3)),
-        ROWS,
         "jvp",
+        kit_op("test.double", twice, jvp=lambda p, t: (2 * p[0], 3 * t[0])),
     ),
     "a derivative of the wrong dtype": (
+        "jvp",
         kit_op(
             "test.double",
-            lambda x: 2 * x,
+            twice,
             jvp=lambda p, t: (2 * p[0], t[0].astype(jnp.float16)),
         ),
-        ROWS,
-        "jvp",
     ),
     "a wrong transpose": (
-        kit_op(
-            "test.double",
-            lambda x: 2 * x,
-            linear="x",
-            transpose=lambda ct, x: ct,
-        ),
-        ROWS,
         "grad",
+        kit_op("test.double", twice, linear="x", transpose=lambda ct, x: ct),
     ),
     "linear only by its own account": (
-        kit_op("test.cube", lambda x: x**3, handlers={}, linear="x"),
-        ROWS,
         "grad",
+        kit_op("test.cube", cube, handlers={}, linear="x"),
     ),
     "a derivative of first order only": (
-        kit_op("", lambda x: x**3, handlers={}, jvp=first_order_only),
-        ROWS,
         "second order",
+        kit_op("", cube, handlers={}, jvp=first_order_only),
     ),
     "a Jacobian of first order only": (
-        kit_op("", lambda x: x**3, handlers={}, jvp=first_order_only),
-        ROW,
         "jacobians",
+        kit_op("", cube, handlers={}, jvp=first_order_only),
+        ROW,
     ),
     "a handler that does not share": (
+        "batch axes",
         kit_op(
             "xla_ffi_kit.modular_add", modular_add.spec.reference, shared="b"
         ),
-        Case("float32[3]", "float32[5]"),
-        "batch axes",
+        TWO,
     ),
     "a handler that takes no batched weight": (
+        "batch axes",
         kit_op(
             "xla_ffi_kit.rms_norm_weight_bwd",
             lambda x, ct, scale, weight: rms_norm_weight_bwd_op.reference(
@@ -208,30 +164,28 @@ BROKEN = {
             ),
             axes="(n),(n),(),(n)->(n)",
             shared=("scale", "weight"),  # the scale is one per row
-            advanced=xla_ffi_kit.Advanced(
-                shared_results=1, batches_shared=True
-            ),
+            advanced=Advanced(shared_results=1, batches_shared=True),
         ),
         Case("float32[3]", "float32[3]", "float32[]", "float32[3]"),
-        "batch axes",
     ),
     "a sum over the rows that is not declared": (
-        kit_op("", lambda w, x: x - jnp.sum(w * x), handlers={}, shared="w"),
-        Case("float32[3]", "float32[3]"),
         "batch axes",
+        kit_op("", lambda w, x: x - jnp.sum(w * x), handlers={}, shared="w"),
+        WEIGHED,
     ),
     "a shared result that is no sum": (
+        "batch axes",
         kit_op(
             "",
             lambda w, x: w * jnp.max(x),
             handlers={},
             shared="w",
-            advanced=xla_ffi_kit.Advanced(shared_results=0),
+            advanced=Advanced(shared_results=0),
         ),
-        Case("float32[3]", "float32[3]"),
-        "batch axes",
+        WEIGHED,
     ),
     "a wrong gradient of a weight": (
+        "vmap of grad",
         kit_op(
             "",
             lambda w, x: w * x,
@@ -242,10 +196,10 @@ BROKEN = {
                 (ct * x).reshape(-1, x.shape[-1]), 0
             ),
         ),
-        Case("float32[3]", "float32[3]"),
-        "vmap of grad",
+        WEIGHED,
     ),
     "a derivative that mixes the batch": (
+        "vmap of grad",
         kit_op(
             "",
             lambda x: x * jnp.sum(x, -1, keepdims=True),
@@ -253,30 +207,22 @@ BROKEN = {
             jvp=batch_blind_jvp,
         ),
         ROW,
-        "vmap of grad",
     ),
 }
 
 
-def failed(op, case, check):
-    with pytest.raises(CheckError) as caught:
-        check_op(op, [case], skip=set(CHECKS) - {check})
-    (row,) = caught.value.report.failures
-    assert row.check == check and row.message and repr(case) in row.snippet
-    assert row.snippet in str(caught.value).replace("\n    ", "\n")
-    return row
-
-
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_operation_is_caught(name):
-    op, case, check = BROKEN[name]
-    failed(op, case, check)
+    check, op, *case = BROKEN[name]
+    row = failure_of(op, case[0] if case else ROWS, check)
+    if name == "a wrong derivative":
+        run_snippet(row, op)
 
 
 @pytest.mark.parametrize("check", ["grad", "second order", "jacobians"])
 def test_a_reference_that_raises_is_a_failure(check):
     op = kit_op("", searched_root, handlers={})
-    message = failed(op, ROW, check).message
+    message = failure_of(op, ROW, check).message
     # Which error it is depends on the release of JAX.
     assert message.startswith("the reference raises ")
 
@@ -300,9 +246,7 @@ def test_what_the_reference_alone_raises_is_told():
         return 2 * x
 
     op = kit_op("test.double", one_row, handlers={})
-    with pytest.raises(CheckError) as caught:
-        check_op(op, [ROW], skip=set(CHECKS) - {"batch axes"})
-    message = caught.value.report.failures[0].message
+    message = failure_of(op, ROW, "batch axes").message
     alone = "the reference raises " in message
     assert alone or message.endswith("alone, under JAX's rules"), message
 
@@ -310,26 +254,15 @@ def test_what_the_reference_alone_raises_is_told():
 @pytest.mark.parametrize("check", ["auto mesh", "explicit mesh"])
 def test_gather_under_sharding_is_caught(check, monkeypatch):
     monkeypatch.setattr(lowering.sharding, "annotate_batch", lambda *args: None)
-    op = kit_op("test.double", lambda x: 2 * x, linear="x")
+    op = kit_op("test.double", twice, linear="x")
     # Of batches that the devices divide.
-    assert "all-gather" in failed(op, ROW, check).message
+    assert "all-gather" in failure_of(op, ROW, check).message
 
 
 def test_unsharded_result_is_caught():
-    op = FfiOp(
-        "test.constant",
-        lambda x: 2 * x,
-        kernel_axes=1,
-        handlers={"cpu": lambda x: jnp.zeros(x.shape, x.dtype)},
-    )
-    assert "a result is sharded as" in failed(op, ROWS, "auto mesh").message
-
-
-def test_the_snippet_runs_as_it_is():
-    row = failed(*BROKEN["a wrong derivative"])
-    scope = {"given": BROKEN["a wrong derivative"][0]}
-    exec(row.snippet.replace("op = ...", "op = given", 1), scope)
-    assert jax.tree.leaves(scope["got"])
+    zeros = {"cpu": lambda x: jnp.zeros(x.shape, x.dtype)}
+    op = kit_op("", twice, handlers=zeros)
+    assert "a result is sharded as" in failure_of(op, ROWS, "auto mesh").message
 
 
 def test_completion_shows_public_names_only():
@@ -337,19 +270,22 @@ def test_completion_shows_public_names_only():
     assert names == set(testing.__all__)
 
 
-def test_bad_arguments():
-    with pytest.raises(ValueError, match="argument skip: expected names among"):
-        check_op(relu, [ROWS], skip=["absent"])
-    with pytest.raises(ValueError, match="argument cases: expected at least"):
-        check_op(relu, [])
-    for text, said in (
-        ("float32", "expected a type like 'float32"),
-        ("float33[2]", "float33"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=said):
-            Case(text)
-    with pytest.raises(TypeError, match=r"expected \[Case.*a list, got a Case"):
-        check_op(relu, ROWS)
+@pytest.mark.parametrize(
+    ("cases", "options", "message"),
+    [
+        ([ROWS], {"skip": ["absent"]}, "argument skip: expected names among"),
+        ([], {}, "argument cases: expected at least one"),
+        (ROWS, {}, r"expected \[Case.*a list, got a Case"),
+    ],
+)
+def test_bad_arguments(cases, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        check_op(relu, cases, **options)
+
+
+def test_bad_types_of_operands():
+    assert "expected a type like 'float32" in said(Case, "float32")
+    assert "float33" in said(Case, "float33[2]")
 
 
 def test_difference_sees_what_it_must():

@@ -4,18 +4,14 @@ Each mutation is a right operation with one fault. Values, batches, derivatives
 and programs of ordinary numbers do not show it.
 """
 
-import os
-
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=4"
-)
+import re
 
 import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import failure_of, run_snippet
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
@@ -83,17 +79,7 @@ KIT_DEFINE_HANDLER(KAddRows, "x y", "", AddRows);
 KIT_DEFINE_HANDLER(KPositive, "x", "", Positive);
 KIT_DEFINE_HANDLER(KAddTo, "x y", "", AddTo);
 """
-HANDLERS = {
-    "copy": "KCopy",
-    "tires": "KTires",
-    "peeks": "KPeeks",
-    "sum": "KSum",
-    "leaves_empty": "KLeavesEmpty",
-    "accumulates": "KAccumulates",
-    "add_rows": "KAddRows",
-    "add_to": "KAddTo",
-    "positive": "KPositive",
-}
+HANDLERS = {name: name for name in re.findall(r"HANDLER\((\w+)", SOURCE)}
 
 
 @pytest.fixture(scope="module")
@@ -138,89 +124,49 @@ def first_block(x):
 
 
 ROW = Case("float32[5]")
-NUMBER = {"factor": np.float32}
-FLAG = {"both": np.bool_}
+ROWS = Case("float32[5]", "float32[5]")
+NUMBER = {"attributes": {"factor": np.float32}}
+FLAG = {"attributes": {"both": np.bool_}}
 
-# Name -> reference, what runs instead, the case, the check, other options. What
-# runs is a handler of the library by name, or a function.
+# Name -> the check that fails, the reference, what runs instead (a handler of
+# the library by name, or a function), options, and the case if it is not ROW.
 MUTATIONS = {
     "NaN becomes 0": (
-        double,
-        lambda x: jnp.where(x != x, 0, 2 * x),
-        ROW,
         "special values",
-        {},
+        *(double, lambda x: jnp.where(x != x, 0, 2 * x)),
     ),
     "-0.0 becomes 0.0": (
-        double,
-        lambda x: jnp.where(x == 0, 0, 2 * x),
-        ROW,
         "special values",
-        {},
+        *(double, lambda x: jnp.where(x == 0, 0, 2 * x)),
     ),
-    "wrong beyond 4,096 elements": (
-        double,
-        first_block,
-        ROW,
-        "large batch",
-        {},
-    ),
+    "wrong beyond 4,096 elements": ("large batch", double, first_block),
     "a static that turns wrong after 200 calls": (
-        identity,
-        "tires",
-        ROW,
-        "repeatable",
-        {},
+        *("repeatable", identity, "KTires"),
     ),
     "a read outside of an operand": (
-        identity,
-        "peeks",
-        ROW,
-        "memory of operands",
-        {},
+        *("memory of operands", identity, "KPeeks"),
     ),
-    "a read of a result": (
-        row_sum,
-        "accumulates",
-        ROW,
-        "memory of operands",
-        {},
-    ),
+    "a read of a result": ("memory of operands", row_sum, "KAccumulates"),
     "an attribute ignored for its default": (
-        scale,
-        lambda x, *, factor: 2 * x,
-        ROW,
-        "attributes",
-        {"attributes": NUMBER},
+        *("attributes", scale, lambda x, *, factor: 2 * x),
+        *(NUMBER, ROW),
     ),
     "an attribute ignored for one value": (
-        scale,
-        lambda x, *, factor: 3 * x,
-        Case("float32[5]", factor=3.0),
-        "attributes",
-        {"attributes": NUMBER},
+        *("attributes", scale, lambda x, *, factor: 3 * x),
+        *(NUMBER, Case("float32[5]", factor=3.0)),
     ),
     "an attribute that ordinary numbers hide": (
+        "attributes",
         lambda x, *, eps: x / jnp.sqrt(x * x + eps),
         lambda x, *, eps: x / jnp.sqrt(x * x + 1e-6),
-        Case("float32[5]", eps=1e-6),
-        "attributes",
         {"attributes": {"eps": np.float32}},
+        Case("float32[5]", eps=1e-6),
     ),
     "results for one value of an attribute": (
-        pair,
-        lambda x, *, both: (x, 2 * x),
-        ROW,
-        "attributes",
-        {"attributes": FLAG},
+        *("attributes", pair, lambda x, *, both: (x, 2 * x)),
+        *(FLAG, ROW),
     ),
-    "an empty kernel axis": (
-        row_sum,
-        "leaves_empty",
-        ROW,
-        "empty kernel axis",
-        {},
-    ),
+    "an empty kernel axis": ("empty kernel axis", row_sum, "KLeavesEmpty"),
 }
 
 # What a failure says, by check.
@@ -255,47 +201,37 @@ def operation(library, reference, handler, options):
     return FfiOp("mutation", reference, **given)
 
 
+def caught(library, check, reference, handler, options=None, case=ROW):
+    op = operation(library, reference, handler, options or {})
+    row = failure_of(op, case, check)
+    assert SAID[check] in row.message
+    return row, op
+
+
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_mutation_is_caught(name, library):
-    reference, handler, case, check, options = MUTATIONS[name]
-    op = operation(library, reference, handler, options)
-    with pytest.raises(CheckError) as caught:
-        check_op(op, [case], skip=set(CHECKS) - {check})
-    (row,) = caught.value.report.failures
-    assert row.check == check and row.snippet
-    assert SAID[check] in row.message
+    row, op = caught(library, *MUTATIONS[name])
     if name in SNIPPETS:
-        scope = {"given": op}
-        exec(row.snippet.replace("op = ...", "op = given", 1), scope)
-        assert jax.tree.leaves(scope["got"])
+        run_snippet(row, op)
 
 
 # --- Meshes -------------------------------------------------------------------
 
-# Name -> the handler, the reference, the case, the check, other options. They
-# are right operations; XLA makes them wrong, if it splits their calls itself.
+# The same of right operations; XLA makes them wrong, if it splits their calls
+# itself.
 ON_MESHES = {
     "an alias": (
-        "add_to",
-        lambda x, y: x + y,
-        Case("float32[5]", "float32[5]"),
-        "auto mesh",
-        {"aliases": {"x": 0}},
+        *("auto mesh", lambda x, y: x + y, "KAddTo"),
+        *({"aliases": {"x": 0}}, ROWS),
     ),
     "a side effect": (
-        "copy",
-        identity,
-        ROW,
-        "side effects on meshes",
+        *("side effects on meshes", identity, "KCopy"),
         {"advanced": Advanced(has_side_effect=True)},
     ),
-    "an uneven batch": ("copy", identity, ROW, "uneven batch on meshes", {}),
+    "an uneven batch": ("uneven batch on meshes", identity, "KCopy"),
     "vmap_method='expand_dims'": (
-        "add_rows",
-        lambda x, y: x + y,
-        Case("float32[5]", "float32[5]"),
-        "vmap on meshes",
-        {"advanced": Advanced(vmap_method="expand_dims")},
+        *("vmap on meshes", lambda x, y: x + y, "KAddRows"),
+        *({"advanced": Advanced(vmap_method="expand_dims")}, ROWS),
     ),
 }
 
@@ -306,47 +242,34 @@ def test_what_xla_splits_wrong_is_caught(name, library, monkeypatch):
     monkeypatch.setattr(
         lowering.sharding, "divided", lambda ctx, lead: lead, raising=False
     )
-    handler, reference, case, check, options = ON_MESHES[name]
-    op = operation(library, reference, handler, options)
-    with pytest.raises(CheckError) as caught:
-        check_op(op, [case], skip=set(CHECKS) - {check})
-    (row,) = caught.value.report.failures
-    assert row.check == check and row.snippet
-    assert SAID[check] in row.message
+    caught(library, *ON_MESHES[name])
 
 
 # --- What is right ------------------------------------------------------------
 
-UNUSUAL = {name for _, _, _, name, _ in MUTATIONS.values()}
-UNUSUAL |= {name for _, _, _, name, _ in ON_MESHES.values()}
+UNUSUAL = {check for check, *_ in (MUTATIONS | ON_MESHES).values()}
 # XLA leaves out the addition of 0, which makes 0.0 of -0.0.
 RIGHT = {
-    "sum": ("sum", row_sum, ROW, {}),
+    "sum": (row_sum, "KSum"),
     "0.0 where compiled references say -0.0": (
-        lambda x: jnp.where(x == 0, 0, x * 0.5),
         lambda x: x * 0.5 + 0,
-        ROW,
-        {},
+        lambda x: jnp.where(x == 0, 0, x * 0.5),
     ),
-    "results by attribute": (pair, pair, ROW, {"attributes": FLAG}),
+    "results by attribute": (pair, pair, FLAG),
     "a handler that refuses": (
-        "positive",
-        identity,
-        Case(np.float32([1, 2])),
-        {},
+        *(identity, "KPositive", {}, Case(np.float32([1, 2]))),
     ),
-    **{
-        name: (handler, reference, case, options)
-        for name, (handler, reference, case, _, options) in ON_MESHES.items()
-    },
+    **{name: call for name, (_, *call) in ON_MESHES.items()},
 }
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_operation_passes(name, library):
-    handler, reference, case, options = RIGHT[name]
-    op = operation(library, reference, handler, options)
-    check_op(op, [case], skip=set(CHECKS) - UNUSUAL)
+    def passes(reference, handler, options=None, case=ROW):
+        op = operation(library, reference, handler, options or {})
+        check_op(op, [case], skip=set(CHECKS) - UNUSUAL)
+
+    passes(*RIGHT[name])
 
 
 def test_a_target_that_nobody_registered():

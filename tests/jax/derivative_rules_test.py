@@ -4,25 +4,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-from xla_ffi_kit import FfiOp
-
-
-def operation(reference=lambda x, y: x * y, **options):
-    return FfiOp("test.rule", reference, **HERE | options)
+from common import operation, said
 
 
-HERE = {"kernel_axes": 0, "handlers": {}}
+def product(**options):
+    return operation(lambda x, y: x * y, **options)
+
+
 PRODUCTS = {
-    "reference": operation(),
-    "jvp": operation(jvp=lambda p, t: (p[0] * p[1], p[0] * t[1] + t[0] * p[1])),
-    "vjp": operation(
+    "reference": product(),
+    "jvp": product(jvp=lambda p, t: (p[0] * p[1], p[0] * t[1] + t[0] * p[1])),
+    "vjp": product(
         vjp=(
             lambda x, y: (x * y, (x, y)),
             lambda saved, ct: (ct * saved[1], ct * saved[0]),
         )
     ),
-    "linear": operation(linear="x"),
+    "linear": product(linear="x"),
 }
 
 
@@ -63,80 +61,67 @@ def transposed(returned):
     return linear | {"reference": lambda x, y: x + y}
 
 
+def jvp(rule):
+    return {"jvp": rule}
+
+
 ONE = jnp.float32(1)
-WRONG = [
-    (
-        {"jvp": lambda p, t: t[0]},
-        "jvp: expected (results, tangents), got an array",
+ARRAYS = "expected an array or a tuple of arrays"
+EACH = "(None for one without)"
+# What the error says -> the rule that it is about.
+WRONG = {
+    "jvp: expected (results, tangents), got an array": jvp(lambda p, t: t[0]),
+    "jvp: expected (results, tangents), got a tuple of 3": jvp(
+        lambda p, t: (p, t, ())
     ),
-    (
-        {"jvp": lambda p, t: (p, t, ())},
-        "jvp: expected (results, tangents), got a tuple of 3",
+    "jvp: results: expected 2, got 1": jvp(lambda p, t: (p[0], t)),
+    "jvp: tangents: expected 2, one for each result, got 3": jvp(
+        lambda p, t: (p, (*t, t[0]))
     ),
-    (
-        {"jvp": lambda p, t: (p[0], t)},
-        "jvp: results: expected 2, got 1",
+    f"jvp: results: {ARRAYS}, got a list of 2": jvp(lambda p, t: (list(p), t)),
+    f"jvp: tangents: {ARRAYS}, got 0.0": jvp(lambda p, t: (p, (0.0, t[1]))),
+    "vjp: fwd: expected (results, residuals), got an array": vjp(
+        lambda x, y: two(x, y)[0]
     ),
-    (
-        {"jvp": lambda p, t: (p, (*t, t[0]))},
-        "jvp: tangents: expected 2, one for each result, got 3",
+    "vjp: fwd: results: expected 2, got 1": vjp(lambda x, y: (x, None)),
+    f"vjp: fwd: results: {ARRAYS}, got a list of 2": vjp(
+        lambda x, y: ([x, y], None)
     ),
-    (
-        {"jvp": lambda p, t: (list(p), t)},
-        "jvp: results: expected an array or a tuple of arrays, got a list of 2",
+    "vjp: fwd: result 0: expected float32[], got int32[]": vjp(
+        lambda x, y: ((x.astype(int), y), None)
     ),
-    (
-        {"jvp": lambda p, t: (p, (0.0, t[1]))},
-        "jvp: tangents: expected an array or a tuple of arrays, got 0.0",
+    f"vjp: bwd: cotangents: expected 2, one for each operand {EACH}, got 1": (
+        vjp(bwd=lambda _, ct: ct[0])
     ),
-    (
-        vjp(lambda x, y: two(x, y)[0]),
-        "vjp: fwd: expected (results, residuals), got an array",
+    "vjp: bwd: cotangents: expected arrays or None, got a dict of 1": vjp(
+        bwd=lambda _, ct: {"x": ct[0]}
     ),
-    (
-        vjp(lambda x, y: (x, None)),
-        "vjp: fwd: results: expected 2, got 1",
+    "vjp: bwd: cotangents: expected arrays or None, got 3": vjp(
+        bwd=lambda _, ct: 3
     ),
-    (
-        vjp(lambda x, y: ([x, y], None)),
-        "vjp: fwd: results: expected an array or a tuple of arrays, got a list "
-        "of 2",
+    "vjp: bwd: cotangent 0: expected float32[], got float32[1]": vjp(
+        bwd=lambda _, ct: (ct[0][None], ct[1])
     ),
-    (
-        vjp(lambda x, y: ((x.astype(int), y), None)),
-        "vjp: fwd: result 0: expected float32[], got int32[]",
+    f"transpose: cotangents: expected 2, one for each linear operand {EACH}, "
+    "got 1": transposed((ONE,)),
+    "transpose: cotangents: expected arrays or None, got 1.0": transposed(
+        (ONE, 1.0)
     ),
-    (
-        vjp(bwd=lambda _, ct: ct[0]),
-        "vjp: bwd: cotangents: expected 2, one for each operand (None for one "
-        "without), got 1",
+    "transpose: cotangent of operand 1: expected float32[], got None": (
+        transposed((ONE, None))
     ),
-    (
-        vjp(bwd=lambda _, ct: {"x": ct[0]}),
-        "vjp: bwd: cotangents: expected arrays or None, got a dict of 1",
-    ),
-    (
-        transposed((ONE,)),
-        "transpose: cotangents: expected 2, one for each linear operand (None "
-        "for one without), got 1",
-    ),
-    (
-        transposed((ONE, 1.0)),
-        "transpose: cotangents: expected arrays or None, got 1.0",
-    ),
-    (
-        transposed((ONE, None)),
-        "transpose: cotangent of operand 1: expected float32[], got None",
-    ),
-]
+}
 
 
-@pytest.mark.parametrize(("rules", "message"), WRONG)
-def test_a_rule_that_returns_something_else(rules, message):
-    op = operation(**{"reference": two} | rules)
-    with pytest.raises(TypeError) as caught:
-        if "jvp" in rules:
-            jax.jvp(op, (ONE, ONE), (ONE, ONE))
-        else:
-            jax.grad(lambda *x: sum(jax.tree.leaves(op(*x))), (0, 1))(ONE, ONE)
-    assert str(caught.value) == f"test.rule: {message}"
+@pytest.mark.parametrize("message", WRONG)
+def test_a_rule_that_returns_something_else(message):
+    op = operation(**{"reference": two} | WRONG[message])
+
+    def gradient(*x):
+        return jax.grad(lambda *x: sum(jax.tree.leaves(op(*x))), (0, 1))(*x)
+
+    def pushed(*x):
+        return jax.jvp(op, x, x)
+
+    derivative = pushed if message.startswith("jvp") else gradient
+    assert said(derivative, ONE, ONE) == f"TypeError: test.op: {message}"

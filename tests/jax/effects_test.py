@@ -1,68 +1,40 @@
 """Operations with aliases, side effects and state."""
 
-import os
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import pytest
+from common import (
+    LIBRARY,
+    compiled,
+    handled,
+    rows,
+    run_python,
+    said,
+    twice,
+)
 
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
 
-LIBRARY = xla_ffi_kit.HandlerLibrary(
-    os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_handlers.so")
-)
-
-
-def rows(shape, start=0.0):
-    return jnp.arange(start, start + np.prod(shape), dtype=np.float32).reshape(
-        shape
-    )
-
-
 # --- Aliases ------------------------------------------------------------------
 
-double = FfiOp(
-    "test.double",
-    lambda x: 2 * x,
-    kernel_axes=1,
-    libraries=[LIBRARY],
-    aliases={"x": 0},
-)
-
-
-def compiled(function, *args, donate=()):
-    jitted = jax.jit(function, donate_argnums=donate)
-    return jitted.lower(*args).compile().as_text()
+double = handled("test.double", twice, aliases={"x": 0})
 
 
 def test_donated_argument_is_updated_in_place():
-    x = rows((4, 256))
-    assert " copy(" not in compiled(double, x, donate=(0,))
+    """check_op_test has one that is not donated: it stays."""
+    x = rows(4, 256)
+    assert " copy(" not in compiled(double, x, donate_argnums=0)
     where = x.unsafe_buffer_pointer()
     y = jax.jit(double, donate_argnums=0)(x)
     assert y.unsafe_buffer_pointer() == where
-    np.testing.assert_array_equal(y, 2 * rows((4, 256)))
-
-
-def test_argument_that_is_not_donated_stays():
-    x = rows((4, 256))
-    assert " copy(" in compiled(double, x)
-    np.testing.assert_array_equal(jax.jit(double)(x), 2 * x)
-    np.testing.assert_array_equal(x, rows((4, 256)))
-
-    def both(x):
-        return double(x) + x
-
-    np.testing.assert_array_equal(jax.jit(both)(x), 3 * rows((4, 256)))
+    np.testing.assert_array_equal(y, 2 * rows(4, 256))
 
 
 def test_alias_under_scan_and_vmap():
-    x = rows((3, 8))
+    x = rows(3, 8)
 
     def step(carry, _):
         return double(carry), carry.sum()
@@ -70,7 +42,11 @@ def test_alias_under_scan_and_vmap():
     carry, sums = jax.jit(lambda x: jax.lax.scan(step, x, None, 5))(x)
     np.testing.assert_array_equal(carry, 32 * x)
     np.testing.assert_array_equal(sums, x.sum() * 2.0 ** np.arange(5))
-    text = compiled(lambda x: jax.lax.scan(step, x, None, 5)[0], x, donate=(0,))
+
+    def last(x):
+        return jax.lax.scan(step, x, None, 5)[0]
+
+    text = compiled(last, x, donate_argnums=0)
     assert "f32[3,8]{1,0} copy(" not in text
     f = jax.vmap(double, 1, 1)
     np.testing.assert_array_equal(f(x), 2 * x)
@@ -78,69 +54,43 @@ def test_alias_under_scan_and_vmap():
 
 
 def test_alias_of_unlike_arrays():
-    op = FfiOp(
-        "test.double",
-        lambda x: jnp.sum(x, -1),
-        kernel_axes=1,
-        libraries=[LIBRARY],
-        aliases={"x": 0},
-    )
-    with pytest.raises(ValueError) as caught:
-        op(rows((2, 3)))
-    assert str(caught.value) == (
-        "test.double: aliases: operand x is float32[2, 3], "
+    op = handled("test.double", lambda x: jnp.sum(x, -1), aliases={"x": 0})
+    assert said(op, rows(2, 3)) == (
+        "ValueError: test.double: aliases: operand x is float32[2, 3], "
         "expected float32[2] as result 0 is"
     )
 
 
+ONE = "take one of them out of aliases"
+
+
+def many(x, *more):
+    return x + sum(more)
+
+
 @pytest.mark.parametrize(
-    ("reference", "aliases", "operands", "said"),
+    ("reference", "aliases", "message"),
     [
-        (
-            lambda x, y: x + y,
-            {"x": 0, "y": 0},
-            "x and y",
-            "take one of them out of aliases",
-        ),
+        (lambda x, y: x + y, {"x": 0, "y": 0}, f"x and y; {ONE}"),
         # Wrong only in calls with both, which nothing else tells apart.
-        (
-            lambda x, y=None: x,
-            {"y": 0, "x": 0},
-            "x and y",
-            "take one of them out of aliases",
-        ),
-        (
-            lambda x, *more: x + sum(more),
-            {"more": 0},
-            "more[0] and more[1]",
-            "take more out of aliases",
-        ),
-        (
-            lambda x, *more: x + sum(more),
-            {"x": 0, "more": 0},
-            "x and more[0]",
-            "take one of them out of aliases",
-        ),
+        (lambda x, y=None: x, {"y": 0, "x": 0}, f"x and y; {ONE}"),
+        (many, {"more": 0}, "more[0] and more[1]; take more out of aliases"),
+        (many, {"x": 0, "more": 0}, f"x and more[0]; {ONE}"),
     ],
 )
-def test_two_operands_have_no_result_in_common(
-    reference, aliases, operands, said
-):
-    with pytest.raises(ValueError) as caught:
-        FfiOp("test.two", reference, kernel_axes=1, aliases=aliases)
-    assert str(caught.value) == (
-        "test.two: aliases: expected one operand for the buffer of result 0, "
-        f"got {operands}; {said}"
+def test_two_operands_have_no_result_in_common(reference, aliases, message):
+    got = said(FfiOp, "test.two", reference, kernel_axes=1, aliases=aliases)
+    assert got == (
+        "ValueError: test.two: aliases: expected one operand for the buffer of "
+        f"result 0, got {message}"
     )
 
 
 # --- Side effects -------------------------------------------------------------
 
-counter = FfiOp(
+counter = handled(
     "test.count",
     lambda x: (x, jnp.zeros(x.shape[:-1], jnp.int32)),
-    kernel_axes=1,
-    libraries=[LIBRARY],
     advanced=xla_ffi_kit.Advanced(has_side_effect=True),
 )
 
@@ -212,7 +162,6 @@ def test_side_effect_in_a_loop_under_reverse_mode():
 
 # --- State --------------------------------------------------------------------
 
-
 STATEFUL = """
 import sys, numpy as np, jax, xla_ffi_kit
 library = xla_ffi_kit.HandlerLibrary(sys.argv[1])
@@ -232,13 +181,7 @@ assert [int(g()) for _ in range(2)] == [11, 12]
 
 @pytest.mark.parametrize("how", ["use first", "register first", "early"])
 def test_stateful_operation_before_anything_else(how):
-    result = subprocess.run(
-        [sys.executable, "-c", STATEFUL, LIBRARY.path, how],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_python(STATEFUL, LIBRARY.path, how)
     if jaxlib.__version__ in ("0.9.1", "0.9.2"):  # would crash, see there
         assert "crashes on such handlers; use jaxlib 0.9.0" in result.stderr
     else:

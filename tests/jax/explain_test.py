@@ -1,14 +1,8 @@
 """`op.explain()`: how an operation runs and is differentiated."""
 
-import os
-import tempfile
-
-os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
-    dir=os.environ.get("TEST_TMPDIR")
-)
-
 import re
 
+import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
 import pytest
@@ -90,51 +84,34 @@ def _pull(*values):
     raise AssertionError
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"jvp": _rule}, "derivatives      _rule, its jvp="),
-        (
-            {"vjp": (_rule, _pull)},
-            "derivatives      _rule and _pull, its vjp=, in reverse mode alone",
-        ),
-        (
-            {"linear": "x", "transpose": _pull},
-            "linear in x      forwards the operation itself, backwards _pull, "
-            "its transpose=",
-        ),
-        (
-            {"linear": "x"},
-            "linear in x      forwards the operation itself, backwards the "
-            "transpose of the reference",
-        ),
-        (
-            {"handlers": {"cpu": _rule}},
-            "cpu              the function _rule of",
-        ),
-        (
-            {"handlers": {"cpu": "missing"}},
-            "cpu              the handler missing that is registered",
-        ),
-        (
-            {"aliases": {"x": 0}},
-            "in place         result 0 in the memory of x, or of a copy",
-        ),
-        (
-            {"advanced": Advanced(has_side_effect=True)},
-            "side effect      the call stays, and is not repeated",
-        ),
-        (
-            {},
-            "cpu              the reference, as no target 'copy' is registered",
-        ),
-    ],
-)
-def test_rules(options, said):
-    op = FfiOp("copy", lambda x: x, kernel_axes=0, **options)
-    assert any(
-        line.strip().startswith(said) for line in op.explain().splitlines()
-    ), op.explain()
+FORWARDS = "linear in x      forwards the operation itself, backwards"
+# A line, or its beginning, and the options that it tells of.
+RULES = {
+    "derivatives      _rule, its jvp=": {"jvp": _rule},
+    "derivatives      _rule and _pull, its vjp=, in reverse mode alone": {
+        "vjp": (_rule, _pull)
+    },
+    f"{FORWARDS} _pull, its transpose=": {"linear": "x", "transpose": _pull},
+    f"{FORWARDS} the transpose of the reference": {"linear": "x"},
+    "cpu              the function _rule of": {"handlers": {"cpu": _rule}},
+    "cpu              the handler missing that is registered": {
+        "handlers": {"cpu": "missing"}
+    },
+    "in place         result 0 in the memory of x, or of a copy": {
+        "aliases": {"x": 0}
+    },
+    "side effect      the call stays, and is not repeated": {
+        "advanced": Advanced(has_side_effect=True)
+    },
+    "cpu              the reference, as no target 'copy' is registered": {},
+}
+
+
+@pytest.mark.parametrize("line", RULES)
+def test_rules(line):
+    op = FfiOp("copy", lambda x: x, kernel_axes=0, **RULES[line])
+    lines = [told.strip() for told in op.explain().splitlines()]
+    assert any(told.startswith(line) for told in lines), lines
 
 
 def test_without_a_reference():
@@ -151,6 +128,5 @@ def test_without_a_reference():
         "dtypes           f32,s32",
         "other platforms  an error",
         "derivatives      none, as there is no reference, jvp= or vjp=",
-        "linear in x      forwards the operation itself, backwards none, as "
-        "there is neither transpose= nor a reference",
+        f"{FORWARDS} none, as there is neither transpose= nor a reference",
     ]

@@ -1,31 +1,19 @@
-"""Export to other processes and platforms, and the persistent cache."""
-
-import os
-import subprocess
-import sys
+"""Export to other processes and platforms, its checks, the persistent cache."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import operation, run_python, said
 from jax import export
 
 import xla_ffi_kit
+from xla_ffi_kit import doctor, export_checks, relu
+from xla_ffi_kit.library import registration
 from xla_ffi_kit.ops import modular_add
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
 pytest.importorskip("flatbuffers", reason="jax.export serializes with it")
-
-
-def run_python(code, *arguments, **environment):
-    env = os.environ | environment | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def layer(x, w):
@@ -34,15 +22,15 @@ def layer(x, w):
     )
 
 
-CHECKS = xla_ffi_kit.export_checks(rms_norm_op, modular_add)
+CHECKS = export_checks(rms_norm_op, modular_add)
 
 READ = """
 import sys, numpy as np, jax
 from jax import export
-if sys.argv[2] == "import":
+if sys.argv[3] == "import":
     import xla_ffi_kit
 program = export.deserialize(bytearray(open(sys.argv[1], "rb").read()))
-data = np.load(sys.argv[3])
+data = np.load(sys.argv[2])
 for i in range(2):
     x, w, y, dx, dw = (data[f"{n}{i}"] for n in ("x", "w", "y", "dx", "dw"))
     np.testing.assert_allclose(program.call(x, w), y, rtol=1e-5)
@@ -77,31 +65,18 @@ def exported(tmp_path_factory):
 
 
 def test_importing_the_kit_is_enough_to_run_it(exported):
-    result = run_python(
-        READ, exported / "program", "import", exported / "data.npz"
-    )
-    assert result.stdout.strip() == "read", result.stderr
-
-
-def test_without_the_kit_the_error_names_the_target(exported):
-    result = run_python(READ, exported / "program", "", exported / "data.npz")
-    assert result.returncode != 0
-    assert "xla_ffi_kit." in result.stderr
+    """And without it, the error names the target."""
+    files = exported / "program", exported / "data.npz"
+    done = run_python(READ, *files, "import")
+    assert done.stdout.strip() == "read", done.stderr
+    done = run_python(READ, *files, "")
+    assert done.returncode != 0
+    assert "xla_ffi_kit." in done.stderr
 
 
 def test_export_without_the_checks_is_refused():
     with pytest.raises(ValueError, match="xla_ffi_kit.rms_norm"):
         export.export(jax.jit(layer))(jnp.ones((2, 6)), jnp.ones(6))
-
-
-def test_checks_name_every_target_of_the_derivatives():
-    names = {
-        "xla_ffi_kit.rms_norm",
-        "xla_ffi_kit.rms_norm_bwd",
-    }
-    allowed = xla_ffi_kit.export_checks(rms_norm_op)
-    wanted = {export.DisabledSafetyCheck.custom_call(name) for name in names}
-    assert wanted <= set(allowed)
 
 
 def test_several_platforms():
@@ -118,12 +93,8 @@ def test_several_platforms():
 
 
 def test_each_platform_calls_its_own_target():
-    op = xla_ffi_kit.FfiOp(
-        "test.two_platforms",
-        lambda x: x,
-        kernel_axes=1,
-        handlers={"cpu": "test.on_cpu", "cuda": "test.on_cuda"},
-    )
+    handlers = {"cpu": "test.on_cpu", "cuda": "test.on_cuda"}
+    op = operation(lambda x: x, kernel_axes=1, handlers=handlers)
     program = export.export(
         jax.jit(op),
         platforms=("cpu", "cuda", "tpu"),
@@ -135,6 +106,86 @@ def test_each_platform_calls_its_own_target():
     here = jax.jit(op).lower(jnp.ones((2, 6))).as_text()
     assert "@test.on_cpu(" in here and "test.on_cuda" not in here
 
+
+# --- What export_checks allows, of what it is given --------------------------
+
+
+def targets(*operations):
+    return {str(check) for check in export_checks(*operations)}
+
+
+def allowed(target):
+    return str(export.DisabledSafetyCheck.custom_call(target))
+
+
+RELU = allowed("xla_ffi_kit.relu")
+
+
+def test_what_is_allowed_is_enough():
+    for given in ((), (relu,)):
+        program = export.export(
+            jax.jit(lambda x: relu(x)), disabled_checks=export_checks(*given)
+        )(jnp.ones((2, 3)))
+        assert "@xla_ffi_kit.relu(" in program.mlir_module()
+        program.serialize(vjp_order=1)
+
+
+def test_an_operation_allows_its_targets_and_those_of_its_libraries():
+    op = operation(lambda x: x, handlers={"cpu": "test.forward_target"})
+    assert targets(op) == {allowed("test.forward_target")}
+    assert targets(op, relu) >= {
+        RELU,
+        allowed("xla_ffi_kit.rms_norm"),
+        allowed("xla_ffi_kit.rms_norm_bwd"),
+        allowed("test.forward_target"),
+    }
+
+
+@pytest.mark.parametrize("other", [layer, jax.jit(relu), len, "relu"])
+def test_anything_else_is_an_error_that_names_the_way(other):
+    assert said(export_checks, relu, other) == (
+        "TypeError: export_checks: argument ops: expected operations, got "
+        f"{other!r}; name the operations that it calls, or none: "
+        "export_checks() allows every operation of this process"
+    )
+
+
+def test_without_arguments_all_of_the_process():
+    op = operation(lambda x: x, handlers={"cpu": "test.its_target"})
+    unusable = xla_ffi_kit.FfiOp(
+        "test.unusable", lambda x: x, kernel_axes=0, libraries=__file__
+    )
+    everything = targets()
+    assert everything >= {RELU, allowed("test.its_target")}
+    assert everything >= {
+        allowed(name) for name in xla_ffi_kit.ops.LIBRARIES[0].targets
+    }
+    assert len(export_checks()) == len(everything)
+    assert everything >= targets(op, relu)
+    assert targets(unusable) == {allowed("test.unusable")}
+
+
+def test_without_arguments_what_no_operation_has(monkeypatch):
+    """A library that is only registered, as where a program is read back."""
+    monkeypatch.setitem(registration._handlers, ("other.one", "cpu"), "a.so")
+    assert targets() >= {RELU, allowed("other.one")}
+
+
+def test_the_doctor_reports_on_one_operation(capsys):
+    assert doctor.main(["xla_ffi_kit:relu"]) == 0
+    printed = capsys.readouterr().out
+    assert "xla_ffi_kit.relu " in printed
+    assert "xla_ffi_kit.rms_norm " not in printed
+    for path, problem in {
+        "xla_ffi_kit:rms_norm": "expected an operation, got <function ",
+        "xla_ffi_kit:absent": "has no attribute 'absent'",
+    }.items():
+        assert doctor.main([path]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f"doctor: {path}: ") and problem in said
+
+
+# --- The persistent cache ---------------------------------------------------
 
 CACHE = """
 import jax, jax.numpy as jnp, xla_ffi_kit

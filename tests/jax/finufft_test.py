@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import close
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from common import mesh_of, on
 
 from xla_ffi_kit import Advanced, FfiOp, HandlerLibrary
 from xla_ffi_kit.testing import Case, check_op
@@ -135,32 +134,36 @@ def loss(transform):
     return lambda *x: jnp.sum(jnp.abs(transform(*x)) ** 2)
 
 
+def close(got, want):
+    for a, b in zip(*map(jax.tree.leaves, (got, want)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
 @BOTH
 def test_like_the_package_itself(ours, theirs, size):
     values, points = data(4, size=size)
     want = theirs(values, points)
-    close(ours(values, points), want, 1e-9)
-    close(ours(values[0], points[0]), want[0], 1e-9)
+    close(ours(values, points), want)
+    close(ours(values[0], points[0]), want[0])
     # The package's own vmap fails on this release of JAX.
-    close(jax.jit(jax.vmap(ours))(values, points), want, 1e-9)
+    close(jax.jit(jax.vmap(ours))(values, points), want)
     for axes in ((0, None), (None, 0)):
         x = [
             v if axis == 0 else v[0]
             for v, axis in zip((values, points), axes, strict=True)
         ]
         whole = [np.broadcast_to(v, (4, v.shape[-1])) for v in x]
-        close(jax.jit(jax.vmap(ours, axes))(*x), theirs(*whole), 1e-9)
+        close(jax.jit(jax.vmap(ours, axes))(*x), theirs(*whole))
     one, other = (jax.jit(jax.grad(loss(f), (0, 1))) for f in (ours, theirs))
-    close(one(values, points), other(values, points), 1e-9)
+    close(one(values, points), other(values, points))
 
 
 @BOTH
-@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
 def test_a_mesh_keeps_its_shards(ours, theirs, size, kind):
-    mesh = jax.make_mesh((4,), ("d",), (kind,))
+    mesh = mesh_of(kind, (4,), ("d",))
     values, points = data(8, size=size)
-    rows = NamedSharding(mesh, PartitionSpec("d"))
-    placed = [jax.device_put(x, rows) for x in (values, points)]
+    placed = [on(mesh, x, "d") for x in (values, points)]
     with jax.set_mesh(mesh):
         program = jax.jit(jax.value_and_grad(loss(ours), (0, 1)))
         compiled = program.lower(*placed).compile()
@@ -168,7 +171,7 @@ def test_a_mesh_keeps_its_shards(ours, theirs, size, kind):
         # Each device's call has the size of what it holds.
         assert compiled.as_text().count("n_tot = 2") >= 2
         got = compiled(*placed)
-    close(got, jax.value_and_grad(loss(theirs), (0, 1))(values, points), 1e-9)
+    close(got, jax.value_and_grad(loss(theirs), (0, 1))(values, points))
 
 
 @pytest.mark.ci
@@ -199,8 +202,6 @@ def test_attributes_that_do_not_fit():
             advanced=Advanced(shape_attributes=lambda f, x: attributes),
         )
 
-    with pytest.raises(TypeError, match="shape_attributes: n: expected a Num"):
-        transform(n=[1])(*data(size=MODES))
     with pytest.raises(Exception, match="(?i)attribute"):
         transform(n=1)(*data(size=MODES))
 

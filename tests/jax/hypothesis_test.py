@@ -1,23 +1,29 @@
 """Operations drawn at random, under transformations drawn at random.
 
-Each example is an operation, shapes, a dtype, attributes and up to two
-transformations, one around the other. The handlers must agree with the
-operation's reference under the same transformations, whatever they are.
+Each example is an operation, shapes, a dtype, attributes, up to three
+transformations, one around the other, and where the devices of a mesh have the
+operands. The handlers must agree with the operation's reference under the same
+transformations on one device, whatever they are.
 """
 
 import functools
 
+import common
 import hypothesis
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from ci_cases import examples
 from hypothesis import strategies as st
 
+from xla_ffi_kit import FfiOp
 from xla_ffi_kit.ops import modular_add, relu
 from xla_ffi_kit.ops.rms_norm import (
     rms_norm_bwd_op,
     rms_norm_fwd_op,
     rms_norm_op,
+    rms_norm_weight_bwd_op,
 )
 
 jax.config.update("jax_enable_x64", True)
@@ -35,7 +41,7 @@ TOLERANCES = {
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
 
-batches = st.lists(st.integers(0, 3), max_size=2).map(tuple)
+batches = st.lists(st.integers(0, 4), max_size=2).map(tuple)
 
 
 def accumulation(dtype):
@@ -66,20 +72,68 @@ def rms_norm_calls(draw):
     shape = (*draw(batches), draw(st.integers(1, 33)))
     real = [name for name in TOLERANCES if "complex" not in name]
     dtype = draw(st.sampled_from(real))
-    x, scale = (shape, dtype), (shape[:-1], accumulation(dtype))
-    op, operands = draw(
-        st.sampled_from(
-            [
-                (rms_norm_op, [x]),
-                (rms_norm_fwd_op, [x]),
-                (rms_norm_bwd_op, [x, x]),
-                (rms_norm_bwd_op, [x, x, scale]),
-            ]
-        )
-    )
-    if len(operands) == 3:
+    x, w = (shape, dtype), (shape[-1:], dtype)
+    scale = (shape[:-1], accumulation(dtype))
+    with_eps = [
+        (rms_norm_op, [x]),
+        (rms_norm_op, [x, w]),
+        (rms_norm_op, [x, w, x]),
+        (rms_norm_fwd_op, [x]),
+        (rms_norm_fwd_op, [x, w, x]),
+        (rms_norm_bwd_op, [x, x]),
+    ]
+    with_scale = [
+        (rms_norm_bwd_op, [x, x, scale]),
+        (rms_norm_weight_bwd_op, [x, x, scale, w]),
+    ]
+    calls = with_eps + with_scale
+    at = draw(st.integers(0, len(calls) - 1))
+    op, operands = calls[at]
+    if at >= len(with_eps):
         return op, {}, operands
     return op, {"eps": draw(st.sampled_from([1e-6, 1e-3, 1.0]))}, operands
+
+
+def sum_of_rows(rows, shape):
+    """The sum over all axes in front of those of a shape."""
+    return jnp.sum(rows.reshape(-1, *shape), 0)
+
+
+def shared(reference, **rules):
+    """An operation that shares w and v, with rules that know no batch axes."""
+    return FfiOp(
+        "test.shared",
+        reference,
+        kernel_axes=1,
+        handlers={"cpu": lambda *operands: reference(*operands)},
+        shared=("w", "v"),
+        **rules,
+    )
+
+
+SHARED = [
+    shared(
+        lambda x, w, v: x * w + x[..., ::-1] * v,
+        linear=("w", "v"),
+        transpose=lambda ct, x, w, v: (
+            sum_of_rows(ct * x, x.shape[-1:]),
+            sum_of_rows(ct * x[..., ::-1], x.shape[-1:]),
+        ),
+    ),
+    shared(
+        lambda x, w, v: x * v * w,
+        linear="w",
+        transpose=lambda ct, x, w, v: sum_of_rows(ct * x * v, x.shape[-1:]),
+    ),
+    shared(lambda x, w, v: jnp.sum(x * w, -1) * jnp.sin(v[..., 0])),
+]
+
+
+@st.composite
+def shared_calls(draw):
+    n = draw(st.integers(1, 5))
+    x, w = ((*draw(batches), n), "float64"), ((n,), "float64")
+    return draw(st.sampled_from(SHARED)), {}, [x, w, w]
 
 
 # --- Transformations: from a function and its operands to another -------------
@@ -89,8 +143,24 @@ def jitted(draw, f, operands):
     return lambda g: jax.jit(g), operands
 
 
+def scanned(draw, f, operands):
+    def scan(g):
+        def step(_, row):
+            return None, g(*row)
+
+        return lambda *xs: jax.lax.scan(
+            step, None, tuple(x[None] for x in xs), 1
+        )[1]
+
+    return scan, operands
+
+
+def rematerialized(draw, f, operands):
+    return lambda g: jax.checkpoint(g), operands
+
+
 def mapped(draw, f, operands):
-    size = draw(st.integers(1, 3))
+    size = draw(st.integers(1, 4))
     axes = [
         draw(st.none() | st.integers(-len(shape) - 1, len(shape)))
         for shape, _ in operands
@@ -155,22 +225,33 @@ def make(operand, random):
     return jax.numpy.asarray(x, dtype)
 
 
+def placed(draw, x):
+    """On one device, or split over axes of a mesh that has four."""
+    over = draw(st.sampled_from(["d", "e", ("d", "e"), None]))
+    pieces = 4 if isinstance(over, tuple) else 2
+    axes = [i for i, n in enumerate(x.shape) if n % pieces == 0]
+    if over is None or not axes or not x.size:  # jax 0.8 shards no empty arrays
+        return x
+    leading = [None] * draw(st.sampled_from(axes))
+    return common.on(common.mesh_of("Auto"), x, *leading, over)
+
+
 def check(calls, data):
     op, attributes, operands = data.draw(calls)
     handler = functools.partial(op, **attributes)
     reference = functools.partial(handler, implementation="reference")
     dtype = operands[-1][1]
-    known = [jitted, mapped]
+    known = [jitted, mapped, mapped]
     if dtype in TOLERANCES:
-        known += DERIVATIVES
-    used = data.draw(st.lists(st.sampled_from(known), max_size=2))
+        known += [*DERIVATIVES, scanned, rematerialized]
+    used = data.draw(st.lists(st.sampled_from(known), max_size=3))
     f, g = handler, reference
     for transformation in used:
         transform, operands = transformation(data.draw, g, operands)
         f, g = transform(f), transform(g)
     random = np.random.default_rng(data.draw(st.integers(0, 99)))
     xs = [make(operand, random) for operand in operands]
-    got, want = f(*xs), g(*xs)
+    got, want = f(*[placed(data.draw, x) for x in xs]), g(*xs)
     assert jax.tree.structure(got) == jax.tree.structure(want)
     derivatives = sum(t in DERIVATIVES for t in used)
     tolerance = TOLERANCES.get(dtype, 0) * 10**derivatives
@@ -192,19 +273,10 @@ bounded = functools.partial(
 )
 
 
-@bounded(max_examples=examples(40))
-@hypothesis.given(st.data())
-def test_relu(data):
-    check(relu_calls(), data)
-
-
-@bounded(max_examples=examples(40))
-@hypothesis.given(st.data())
-def test_modular_add(data):
-    check(modular_add_calls(), data)
-
-
+@pytest.mark.parametrize(
+    "calls", [relu_calls, modular_add_calls, rms_norm_calls, shared_calls]
+)
 @bounded(max_examples=examples(60))
-@hypothesis.given(st.data())
-def test_rms_norm(data):
-    check(rms_norm_calls(), data)
+@hypothesis.given(data=st.data())
+def test_like_the_reference(calls, data):
+    check(calls(), data)

@@ -1,7 +1,5 @@
 """On a mesh, each device makes its part of each call, with its own rows."""
 
-import ctypes
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +8,10 @@ from jax import export
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from mesh_data import (
+    COUNTS,
     X,
     Y,
+    calls_of,
     check,
     counted_rows,
     in_loop,
@@ -97,29 +97,6 @@ def test_two_functions_that_agree_on_the_whole():
 
 # --- Side effects -------------------------------------------------------------
 
-calls = ctypes.CDLL(note.spec.libraries[0].path).XlaFfiKit_Calls
-
-
-@inline(
-    """
-    #include <atomic>
-    static std::atomic<long> calls{0};
-    extern "C" __attribute__((visibility("default"))) long XlaFfiKit_Calls() {
-      return calls;
-    }
-    void note_doubles(kit::In<double> x, kit::Out<double> y) {
-      ++calls;
-      for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
-    }""",
-    kernel_axes=1,
-    advanced=xla_ffi_kit.Advanced(has_side_effect=True),
-)
-def note_doubles(x):
-    return 2 * x
-
-
-double_calls = ctypes.CDLL(note_doubles.spec.libraries[0].path).XlaFfiKit_Calls
-
 
 def unused(x):
     note(x)
@@ -138,10 +115,10 @@ CALLS = {
 }
 
 
-def count(function, *args):
-    before = calls()
-    jax.block_until_ready(jax.jit(function)(*args))
-    return calls() - before
+def count(function, *args, op=note):
+    before = calls_of(op)
+    jax.block_until_ready(function(*args))
+    return calls_of(op) - before
 
 
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])
@@ -150,7 +127,7 @@ def test_every_device_makes_each_call(kind, name):
     function, times = CALLS[name]
     mesh = mesh_of(kind)
     with jax.set_mesh(mesh):
-        assert count(function, *placed(mesh, [X])) == 4 * times
+        assert count(jax.jit(function), *placed(mesh, [X])) == 4 * times
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -166,31 +143,24 @@ def test_and_in_shard_map(name, names):
         axis_names=names,
         check_vma=False,
     )
-    assert count(mapped, *placed(mesh, [X])) == 4 * times
+    assert count(jax.jit(mapped), *placed(mesh, [X])) == 4 * times
 
 
 def test_what_is_compiled_elsewhere_is_what_was_lowered():
+    wide = X.astype(np.float64)
     with jax.enable_x64(True):
-        x = jax.device_put(
-            X.astype(np.float64), NamedSharding(mesh_of("Auto"), P("d"))
-        )
-        lowered = jax.jit(note_doubles).lower(x)
+        x = jax.device_put(wide, NamedSharding(mesh_of("Auto"), P("d")))
+        lowered = jax.jit(note).lower(x)
     with xla_ffi_kit.use_reference():
         compiled = lowered.compile()
-    before = double_calls()
-    got = compiled(x)
+    assert count(compiled, x) == 4
     with jax.enable_x64(True):
-        np.testing.assert_array_equal(got, 2 * X.astype(np.float64))
-    assert double_calls() - before == 4
+        np.testing.assert_array_equal(compiled(x), 2 * wide)
 
 
 @inline(
-    """
-    #include <atomic>
-    static std::atomic<long> calls{0};
-    extern "C" __attribute__((visibility("default"))) long XlaFfiKit_Calls() {
-      return calls;
-    }
+    COUNTS
+    + """
     void scaled(kit::In<float> x, kit::In<float> w, kit::Out<float> y) {
       ++calls;
       for (int64_t i = 0; i < x.size(); ++i) y[i] = w[0] * x[i];
@@ -204,11 +174,9 @@ def scaled(x, w):
 
 
 def test_a_side_effect_with_a_shared_operand_of_each_row():
-    scaled_calls = ctypes.CDLL(scaled.spec.libraries[0].path).XlaFfiKit_Calls
-    before = scaled_calls()
-    got = jax.block_until_ready(jax.jit(jax.vmap(scaled))(X, X[:, 0]))
-    assert scaled_calls() - before == 16
-    np.testing.assert_array_equal(got, X * X[:, :1])
+    mapped = jax.jit(jax.vmap(scaled))
+    assert count(mapped, X, X[:, 0], op=scaled) == 16
+    np.testing.assert_array_equal(mapped(X, X[:, 0]), X * X[:, :1])
     with pytest.raises(NotImplementedError, match="with jax.vmap, or declare"):
         scaled(X, X[:, 0])
 

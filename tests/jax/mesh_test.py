@@ -4,8 +4,6 @@ Aliases, side effects, operands that broadcast, batches that the devices do not
 divide: XLA's own partitioner of batches loses or breaks each of them.
 """
 
-import contextlib
-
 import jax
 import pytest
 from jax import export
@@ -57,19 +55,19 @@ def test_one_axis_of_the_mesh_and_no_mesh_around(name):
     check(got, program, operands)
 
 
+def exported(program, *types):
+    checks = xla_ffi_kit.export_checks()
+    made = export.export(jax.jit(program), disabled_checks=checks)(*types)
+    return jax.jit(made.call)
+
+
 @pytest.mark.parametrize(("kind", "name"), KINDS)
 def test_exported_programs(kind, name):
     program, *operands = PROGRAMS[name]
     mesh = mesh_of(kind)
-    context = contextlib.nullcontext()
-    if kind == "Explicit":
-        context = jax.set_mesh(mesh)
-    with context:
+    with jax.set_mesh(mesh):
         args = placed(mesh, operands)
-        exported = export.export(
-            jax.jit(program), disabled_checks=xla_ffi_kit.export_checks()
-        )(*args)
-        got = jax.jit(exported.call)(*args)
+        got = exported(program, *args)(*args)
     check(got, program, operands)
 
 
@@ -79,22 +77,14 @@ def test_exported_programs(kind, name):
     [(add_to, (X, Y)), (jax.vmap(outer, (0, None)), (X, ROW))],
 )
 def test_exported_programs_of_any_number_of_rows(kind, program, operands):
-    mesh = mesh_of(kind)
     (n,) = export.symbolic_shape("n")
-    args = placed(mesh, operands, "d")
+    args = placed(mesh_of(kind), operands, "d")
+    shapes = [(4 * n, *x.shape[1:]) if len(x) == 16 else x.shape for x in args]
     types = [
-        jax.ShapeDtypeStruct(
-            (4 * n, *x.shape[1:]) if len(x) == 16 else x.shape,
-            x.dtype,
-            sharding=x.sharding,
-        )
-        for x in args
+        jax.ShapeDtypeStruct(shape, x.dtype, sharding=x.sharding)
+        for shape, x in zip(shapes, args, strict=True)
     ]
-    exported = export.export(
-        jax.jit(program), disabled_checks=xla_ffi_kit.export_checks()
-    )(*types)
-    got = jax.jit(exported.call)(*args)
-    check(got, program, operands)
+    check(exported(program, *types)(*args), program, operands)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -1,37 +1,31 @@
-"""What an operation takes as an operand, and how a call passes it."""
+"""What an operation takes as operands and gives as results."""
 
 import dataclasses
+import functools
 import inspect
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import operation, rows, said
 from jax.experimental import hijax
 
 import xla_ffi_kit
-from xla_ffi_kit import FfiOp
-
-
-def operation(reference=lambda x: x + 1, **options):
-    given = {"kernel_axes": 0, "handlers": {}}
-    return FfiOp("test.operands", reference, **(given | options))
 
 
 @pytest.mark.parametrize("implementation", [None, "reference"])
 def test_a_ref_is_read_first(implementation):
-    op = operation()
+    op = operation(lambda x: x + 1)
     ref = jax.new_ref(jnp.zeros(4))
 
     def call(ref):
         return op(ref, implementation=implementation)
 
     for f in (call, jax.jit(call), jax.vmap(call)):
-        with pytest.raises(TypeError) as caught:
-            f(ref)
-        assert str(caught.value) == (
-            "test.operands: operand x: expected an array, got a Ref; pass what "
-            "it holds, ref[...]"
+        assert said(f, ref) == (
+            "TypeError: test.op: operand x: expected an array, got a "
+            "Ref; pass what it holds, ref[...]"
         )
     with pytest.raises(TypeError, match=r"operand b: .* a Ref; pass .*\[...\]"):
         jax.jit(lambda r: xla_ffi_kit.modular_add(r, r))(ref)
@@ -70,14 +64,12 @@ hijax.register_hitype(Meters, lambda _: MetersType())
 
 
 def test_a_type_of_a_users_own():
-    op, meters = operation(), Meters(jnp.arange(4.0))
+    op, meters = operation(lambda x: x + 1), Meters(jnp.arange(4.0))
     with pytest.raises(TypeError, match=r"an array, got .* \(Meters\)"):
         op(meters)
-    with pytest.raises(TypeError) as caught:
-        jax.jit(op)(meters)
-    assert str(caught.value) == (
-        "test.operands: operand x: expected an array, got a value of type "
-        "MetersType; pass the arrays in it"
+    assert said(jax.jit(op), meters) == (
+        "TypeError: test.op: operand x: expected an array, got a value "
+        "of type MetersType; pass the arrays in it"
     )
     with pytest.raises(TypeError, match="operand x: expected an array, got"):
         jax.jit(xla_ffi_kit.relu)(meters)
@@ -90,19 +82,97 @@ def test_an_operand_has_no_default():
     op = operation(lambda x, y=1.0: x + y)
     assert str(inspect.signature(op)) == "(x, y, *, implementation=None)"
     assert op(1.0, 2.0) == op(1.0, y=2.0) == 3
-    with pytest.raises(TypeError) as caught:
-        op(1.0)
-    assert str(caught.value) == (
-        "test.operands: operands: expected 2 (x, y), got 1; an operand has no "
-        "default, so pass y, or make it a keyword-only attribute: (x, *, y=1.0)"
+    assert said(op, 1.0) == (
+        "TypeError: test.op: operands: expected 2 (x, y), got 1; an "
+        "operand has no default, so pass y, or make it a keyword-only "
+        "attribute: (x, *, y=1.0)"
     )
 
 
 def test_an_attribute_that_is_not_keyword_only():
-    with pytest.raises(TypeError) as caught:
-        operation(lambda x, eps=1e-6: x, attributes={"eps": np.float64})
-    assert str(caught.value) == (
-        "test.operands: attributes: expected those of the reference's "
-        "signature, none, got ['eps']; make them keyword-only: (x, *, "
-        "eps=1e-06)"
+    attributes = {"eps": np.float64}
+    assert said(operation, lambda x, eps=1e-6: x, attributes=attributes) == (
+        "TypeError: test.op: attributes: expected those of the "
+        "reference's signature, none, got ['eps']; make them keyword-only: (x, "
+        "*, eps=1e-06)"
     )
+
+
+# --- Results ------------------------------------------------------------------
+
+
+def one_or_two(x, *, pair):
+    return (x, 2 * x) if pair else 3 * x
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_attribute_may_decide_how_many_results_there_are(first):
+    op = operation(
+        one_or_two,
+        attributes={"pair": np.bool_},
+        vjp=(
+            lambda x, *, pair: (one_or_two(x, pair=pair), None),
+            lambda _, ct, *, pair: (ct[0] + 2 * ct[1] if pair else 3 * ct,),
+        ),
+    )
+    x, two = rows(3), jax.tree.structure((0, 0))
+    for pair in (first, not first, first):
+        call = functools.partial(op, pair=pair)
+        reference = functools.partial(call, implementation="reference")
+        want = two if pair else jax.tree.structure(0)
+        # jit finds the first call's trace again, and none that followed.
+        for f in (call, jax.jit(call), jax.vmap(call), reference):
+            assert jax.tree.structure(f(x)) == want
+        y, back = jax.vjp(call, x)
+        np.testing.assert_array_equal(back(y)[0], (5 if pair else 9) * x)
+
+
+def test_one_result_in_a_tuple_stays_a_tuple():
+    op = operation(lambda x: (2 * x,))
+    for function in (op, jax.jit(op), jax.vmap(op)):
+        (y,) = function(rows(2, 3))
+        np.testing.assert_array_equal(y, 2 * rows(2, 3))
+
+
+def test_reference_that_returns_no_arrays():
+    op = operation(lambda x: {"y": x})
+    assert said(op, rows(3)) == (
+        "TypeError: test.op: results of the reference: expected an array "
+        "or a tuple of arrays, got PyTreeDef({'y': *})"
+    )
+
+
+def test_reference_that_drops_the_batch_axes():
+    op = operation(lambda x: jnp.sum(x), kernel_axes=1)
+    assert said(op, rows(2, 3)) == (
+        "ValueError: test.op: result 0 of the reference: expected batch "
+        "dimensions [2] as the operands have, got shape []"
+    )
+
+
+def test_result_types_follow_the_64_bit_setting():
+    op = operation(lambda x: x * 1.0 + jnp.ones((), float))
+    x = jnp.ones(3, jnp.int32)
+    for wide, dtype in ((False, "float32"), (True, "float64")) * 2:
+        with jax.enable_x64(wide):
+            assert op(x).dtype == dtype
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("has_handler", [False, True])
+def test_a_program_keeps_the_64_bit_setting_of_its_tracing(wide, has_handler):
+    def third(x):
+        """Narrow from outside, with bits that only a wide number has."""
+        return (jnp.ones((), float) / 3 - 0.33333333).astype(x.dtype) + x * 0
+
+    op = operation(third, handlers={"cpu": third} if has_handler else {})
+    with jax.enable_x64(wide):
+        for x in (jnp.ones(3, np.float32), jnp.ones(3, float)):
+            want = third(x)
+            for f in (op, jax.vmap(op), jax.jit(op)):
+                traced = jax.jit(f).trace(x)
+                with jax.enable_x64(not wide):
+                    compiled = traced.lower().compile()
+                got = compiled(x)
+                assert got.dtype == want.dtype
+                np.testing.assert_array_equal(got, want)

@@ -4,9 +4,9 @@ import inspect
 import re
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import assert_close, operation, said
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
@@ -41,8 +41,8 @@ X, W, B = (np.float32(v) for v in (np.ones((2, 3)), [1, 2, 3], [[4] * 3] * 2))
 
 
 def close(got, want):
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        np.testing.assert_allclose(a, b, 1e-6)
+    leaves = [jax.tree.leaves(tree) for tree in (got, want)]
+    assert_close(*leaves, rtol=1e-6)
 
 
 GIVEN = [(X,), (X, W), (X, None, B), (X, W, B), (X, None), (X, None, None)]
@@ -83,27 +83,17 @@ def test_a_check_gets_none_for_it():
     assert seen == [(True, False, True)]
 
 
-@pytest.mark.parametrize("operands", GIVEN[:4])
-def test_derivatives(operands):
-    given = [i for i, x in enumerate(operands) if x is not None]
-
-    def loss(f, *values):
-        full = [None] * 3
-        for i, value in zip(given, values, strict=True):
-            full[i] = value
-        return sum(jnp.sum(y**2) for y in jax.tree.leaves(f(*full)))
-
-    values = [operands[i] for i in given]
-    argnums = tuple(range(1, len(values) + 1))
-    for gradient in (jax.grad, jax.jacfwd):
-        got = gradient(loss, argnums)(scale, *values)
-        close(got, gradient(loss, argnums)(reference, *values))
-
-
-def test_vmap_of_what_is_there():
-    axes = (0, None, 0)
-    close(jax.vmap(scale, axes)(X, None, B), reference(X, None, B))
-    close(jax.vmap(scale, (0, 0))(X, np.stack([W, W])), reference(X, W))
+def test_check_op_of_some_operands():
+    names = {"values", "vmap", "jvp", "grad", "jacobians", "export"}
+    names |= {"batch axes", "attributes"}
+    row = "float32[3]"
+    cases = [
+        *(Case(row, None, row), Case(row), Case(row, row, row)),
+        Case("float32[2,3]", row, times=1.5),
+    ]
+    report = check_op(scale, cases, skip=set(CHECKS) - names)
+    assert {row.status for row in report.rows} == {"passed"}
+    assert repr(cases[0]) == "Case('float32[3]', None, 'float32[3]')"
 
 
 def test_the_rules_of_an_author_get_none_for_it():
@@ -115,46 +105,40 @@ def test_the_rules_of_an_author_get_none_for_it():
     def bwd(saved, ct, *, times):
         return ct * saved, None, ct  # the last one is of no operand
 
-    made = dict(
-        axes="(n),(n),(n)->(n)",
-        handlers={},
-        attributes={"times": np.float64},
-    )
-    op = FfiOp("test.jvp", reference, jvp=jvp, **made)
+    made = {"attributes": {"times": np.float64}}
+    op = operation(reference, jvp=jvp, **made)
     _, tangent = jax.jvp(op, (X, X), (X, 2 * X))
     close(tangent, 3 * X)
     vjp = (lambda x, w, b, *, times: (reference(x, w, times=times), w), bwd)
-    op = FfiOp("test.vjp", reference, vjp=vjp, **made)
+    op = operation(reference, vjp=vjp, **made)
     close(jax.grad(lambda x: op(x, 3 * X).sum())(X), 3 * X)
 
 
-def test_what_must_be_there():
-    with pytest.raises(TypeError, match="operands: expected 1 to 3 .x, w, b.,"):
-        scale()
-    with pytest.raises(TypeError, match="operand x: expected an array, got No"):
-        scale(None)
-    with pytest.raises(TypeError, match="expected 1 to 3 .x, w, b., got 4"):
-        scale(X, W, B, B)
+ONCE = "operand w: expected it once, got it by position and as w="
+NUMBER = "operands: expected 1 to 3 (x, w, b), got"
 
 
-def test_an_operand_is_given_once():
-    once = "operand w: expected it once, got it by position and as w="
-    for call in (
-        lambda: scale(X, W, w=W),
-        lambda: scale(X, None, w=W),
-        lambda: scale(X, W, B, w=W),
-    ):
-        with pytest.raises(TypeError, match=once):
-            call()
-    op = FfiOp("test.add", lambda x, w: x + w, kernel_axes=0, handlers={})
-    with pytest.raises(TypeError, match=once):
-        op(X, X, w=X)
+@pytest.mark.parametrize(
+    ("operands", "named", "message"),
+    [
+        ((), {}, f"{NUMBER} 0"),
+        ((X, W, B, B), {}, f"{NUMBER} 4"),
+        ((None,), {}, "operand x: expected an array, got None"),
+        ((X, W), {"w": W}, ONCE),
+        ((X, None), {"w": W}, ONCE),
+        ((X, W, B), {"w": W}, ONCE),
+    ],
+)
+def test_what_must_be_there_and_once(operands, named, message):
+    got = said(scale, *operands, **named, of="test.scale")
+    assert got.startswith(f"TypeError: {message}")
+    if message.startswith(NUMBER):
+        with pytest.raises(TypeError, match="expected 1 to 3 .x, w, b., got"):
+            scale.given(*operands)
 
 
-@pytest.mark.parametrize("operands", [(X, W, B, B), ()])
-def test_the_number_of_operands_of_given(operands):
-    with pytest.raises(TypeError, match="expected 1 to 3 .x, w, b., got"):
-        scale.given(*operands)
+def test_an_operand_is_given_once_where_none_is_optional():
+    assert ONCE in said(operation(lambda x, w: x + w), X, X, w=X)
 
 
 def test_an_operand_that_replaces_an_attribute():
@@ -167,24 +151,11 @@ def test_an_operand_that_replaces_an_attribute():
 
 
 def test_a_handler_that_tells_operands_by_their_number():
-    with pytest.raises(TypeError) as caught:
-        rms_norm_op(X, None, B, eps=0.0)
-    assert str(caught.value) == (
-        "xla_ffi_kit.rms_norm: operands: expected x and weight if there are 2, "
-        "as the handler tells them by their number, got x, residual"
+    assert said(rms_norm_op, X, None, B, eps=0.0) == (
+        "TypeError: xla_ffi_kit.rms_norm: operands: expected x and weight if "
+        "there are 2, as the handler tells them by their number, got x, "
+        "residual"
     )
-
-
-def test_check_op_of_some_operands():
-    names = {"values", "vmap", "grad", "batch axes", "export", "attributes"}
-    cases = [
-        Case("float32[3]", None, "float32[3]"),
-        Case("float32[3]"),
-        Case("float32[2,3]", "float32[3]", times=1.5),
-    ]
-    report = check_op(scale, cases, skip=set(CHECKS) - names)
-    assert {row.status for row in report.rows} == {"passed"}
-    assert repr(cases[0]) == "Case('float32[3]', None, 'float32[3]')"
 
 
 # --- Operands of any number ---------------------------------------------------
@@ -194,18 +165,15 @@ def add(first, *more):
     return first + sum(more)
 
 
-total = FfiOp(
-    "test.total", add, kernel_axes=1, handlers={"cpu": add}, linear="more"
+total = operation(
+    add, kernel_axes=1, handlers={"cpu": add}, linear=("first", "more")
 )
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_repeated_operands(count):
-    operands = [X * i for i in range(count)]
-    for f in (total, jax.jit(total), jax.vmap(total)):
-        close(f(*operands), sum(operands))
-    grads = jax.grad(lambda *xs: jnp.sum(total(*xs) ** 2), tuple(range(count)))
-    close(grads(*operands), [2 * sum(operands)] * count)
+    names = {"values", "vmap", "grad", "jvp"}
+    check_op(total, [Case(*["float32[3]"] * count)], skip=set(CHECKS) - names)
 
 
 def test_a_repeated_operand_is_named_by_its_number():
@@ -221,7 +189,7 @@ def weigh(x=None, y=None, *more):
     return sum(w * v for w, v in pairs if v is not None)
 
 
-weighed = FfiOp("test.weighed", weigh, kernel_axes=1, handlers={"cpu": weigh})
+weighed = operation(weigh, kernel_axes=1, handlers={"cpu": weigh})
 PATTERNS = [
     *[(X,), (X, None), (None, X), (X, X), (None, None, X), (X, None, X)],
     *[(None, X, X), (X, X, X), (None, None, X, X), (X, None, X, X)],

@@ -6,18 +6,9 @@ import subprocess
 import sys
 import threading
 
+from common import run_python
+
 from xla_ffi_kit.library import registration
-
-
-def run_python(code):
-    """Runs `code` in a fresh interpreter that can import the package."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_first_use_from_many_threads():
