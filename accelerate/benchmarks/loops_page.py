@@ -42,7 +42,9 @@ def write(root: pathlib.Path, found: Mapping[str, Any]) -> None:
     file = root / DATA
     data = json.loads(file.read_text()) if file.exists() else {}
     data[found["jax"]] = found
-    texts = [f"{json.dumps(k)}: {written(v, 'programs')}" for k, v in data.items()]
+    texts = [
+        f"{json.dumps(k)}: {written(v, 'programs')}" for k, v in data.items()
+    ]
     file.write_text("{\n" + ",".join(texts) + "}\n")
     (root / PAGE).write_text(page(data))
     if releases(data)[0] == found:  # which the picture is of

@@ -4,7 +4,8 @@ import pathlib
 
 import numpy as np
 import pytest
-from inline_data import program, raises, run_python
+from common import run_python
+from inline_data import program, raises
 
 import xla_ffi_kit
 from xla_ffi_kit.__main__ import main

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
-from inline_data import close, run_python
+from common import run_python
+from inline_data import close
 from scipy.special import cython_special
 
 from xla_ffi_kit import c_function, export_checks, use_reference

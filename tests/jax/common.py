@@ -126,13 +126,13 @@ def run_snippet(row, op):
     assert jax.tree.leaves(scope["got"])
 
 
-def run_python(code, *arguments, **environment):
+def run_python(code, *arguments, cwd=None, **environment):
     """Runs `code` in a fresh interpreter that finds what this one does."""
+    paths = os.pathsep.join([*([str(cwd)] if cwd else []), *sys.path])
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
-        env=os.environ
-        | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        | environment,
+        env=os.environ | {"PYTHONPATH": paths} | environment,
+        cwd=cwd,
         capture_output=True,
         text=True,
         check=False,

@@ -12,7 +12,7 @@ import sys
 import jax
 import jaxlib
 import pytest
-from inline_data import run_python
+from common import run_python
 
 import xla_ffi_kit
 from xla_ffi_kit import doctor

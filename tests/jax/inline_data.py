@@ -5,10 +5,9 @@ import ctypes
 import functools
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 
+import common  # noqa: F401  four devices
 import jax
 import numpy as np
 import pytest
@@ -19,11 +18,6 @@ from xla_ffi_kit.strings.source import Place, Source
 
 _folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
 os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
-# Read when the first array is made; Bazel's tests have it, others do not.
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=4"
-)
 
 released = functools.partial(pytest.param, marks=pytest.mark.release)
 in_ci = functools.partial(pytest.param, marks=pytest.mark.ci)
@@ -53,19 +47,6 @@ def no_compiler(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-
-
-def run_python(code, *arguments, cwd=None, **environment):
-    """Runs `code` in a new process, which imports what this one can."""
-    paths = os.pathsep.join([*([str(cwd)] if cwd else []), *sys.path])
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": paths} | environment,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def program(path, *lines):

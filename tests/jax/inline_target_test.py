@@ -8,7 +8,8 @@ import inline_data
 import jax
 import numpy as np
 import pytest
-from inline_data import compiles, released, run_python
+from common import run_python
+from inline_data import compiles, released
 
 import xla_ffi_kit
 from xla_ffi_kit.strings import operation

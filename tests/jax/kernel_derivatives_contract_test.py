@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import in_ci, run_python
+from common import run_python
+from inline_data import in_ci
 from jax import export
 
 import xla_ffi_kit

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import pytest
-from inline_data import raises, run_python
+from common import run_python
+from inline_data import raises
 
 import xla_ffi_kit
 from xla_ffi_kit.errors import HandlerLibraryError

@@ -16,7 +16,8 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import raises, run_python
+from common import run_python
+from inline_data import raises
 
 import xla_ffi_kit
 from xla_ffi_kit.errors import BuildError

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import run_python
+from common import run_python
 
 import xla_ffi_kit
 from xla_ffi_kit.errors import BuildError, CudaStringWarning
