@@ -80,13 +80,9 @@ struct RowJvp {
   }
 };
 
-// Computes F at x, and the cotangents of active x from those of the results;
-// and with `values` the results.
 template <uint64_t kActive, typename T, typename F>
-void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
-              const Row<T>* slopes, const Row<T>* values = nullptr) {
-  Tape<T>& tape = Tape<T>::OfThread();
-  const Call<F, Var<T>> call(tape.cells, x, cotangents);
+void Record(const F& f, const Call<F, Var<T>>& call, const Row<const T>* x,
+            Tape<T>& tape) {
   uint32_t inputs = 0;
   for (int i = 0; i < F::kIns; ++i) {
     for (int64_t j = 0; j < x[i].size(); ++j) {
@@ -96,7 +92,20 @@ void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
   }
   tape.Begin(inputs);
   call.Run(f);
-  tape.Clear();
+}
+
+// Computes F at x, and the cotangents of active x from those of the results;
+// and with `values` the results.
+template <uint64_t kActive, typename T, typename F>
+void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
+              const Row<T>* slopes, const Row<T>* values = nullptr) {
+  Tape<T>& tape = Tape<T>::OfThread();
+  const Call<F, Var<T>> call(tape.cells, x, cotangents);
+  Record<kActive>(f, call, x, tape);
+  if (!tape.IsWhole()) {
+    const Call<F, Var<T>> again(tape.cells, x, cotangents);
+    Record<kActive>(f, again, x, tape);
+  }
   for (int k = 0; k < F::kOuts; ++k) {
     for (int64_t j = 0; j < cotangents[k].size(); ++j) {
       const Var<T>& y = call.out[k][j];

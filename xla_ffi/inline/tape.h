@@ -67,7 +67,11 @@ void AddProduct(const S& slope, const S& from, S* sum) {
   *sum += slope * from;
 }
 
-// The statements that a thread has recorded. Number 0 is every constant.
+// The statements that a thread has recorded, one after the other: an entry for
+// each number on the right, with its slope and its id, and then one that is the
+// statement's own, with the slope of the results towards it, which the sweep
+// adds up, and where it begins. The place of the latter is its id. Entry 0 is
+// every constant, and those behind it are the inputs.
 template <typename S>
 class Tape {
  public:
@@ -91,116 +95,126 @@ class Tape {
 
   // Forgets all statements; the first `inputs` numbers are inputs.
   void Begin(size_t inputs) {
-    part_ = next_ = 0;
-    while (inputs + 1 > capacity_) GrowEnds();
-    inputs_ = next_ = static_cast<uint32_t>(inputs + 1);
-    ends_[inputs_ - 1] = 0;
+    inputs_ = inputs + 1;
+    if (inputs_ + needed_ > size_) Resize(inputs_ + needed_);
+    lost_ = 0;
+    next_ = inputs_;
+    for (size_t i = 0; i < inputs_; ++i) Slope(i) = S();
+  }
+
+  // Whether all statements are there. If not, there is now room for them: begin
+  // again.
+  bool IsWhole() {
+    needed_ = lost_ + (next_ - inputs_);
+    return lost_ == 0;
   }
 
   // Records a number with some parts; returns its id, 0 if it has none.
   template <int kCount>
   KIT_NUMBER_INLINE uint32_t Record(const S* slopes, const uint32_t* ids) {
-    if (__builtin_expect(size_ - part_ < kCount, 0)) GrowParts(kCount);
-    if (__builtin_expect(next_ >= capacity_, 0)) GrowEnds();
-    uint32_t part = part_;
-    for (int i = 0; i < kCount; ++i) {
-      slopes_[part] = slopes[i];
-      ids_[part] = ids[i];
-      part += ids[i] != 0;
+    static_assert(kCount < kRoom);
+    size_t begin = next_;
+    if (__builtin_expect(begin >= limit_, 0)) {
+      lost_ += begin - inputs_;
+      begin = inputs_;
     }
-    if (part == part_) return 0;
-    ends_[next_] = part_ = part;
-    return next_++;
+    size_t at = begin;
+    for (int i = 0; i < kCount; ++i) {
+      Slope(at) = slopes[i];
+      Id(at) = ids[i];
+      at += ids[i] != 0;
+    }
+    if (at == begin) return 0;
+    Slope(at) = S();
+    Id(at) = static_cast<uint32_t>(begin);
+    next_ = at + 1;
+    return static_cast<uint32_t>(at);
   }
 
-  // Begins with no slope anywhere; Adjoint() then takes those of results.
-  void Clear() { adjoints_.assign(next_, S()); }
-  S& Adjoint(uint32_t id) { return adjoints_[id]; }
+  // The slope of the results towards a number.
+  S& Adjoint(uint32_t id) { return Slope(id); }
 
   void Sweep() {
-    S* const adjoints = adjoints_.data();
-    for (uint32_t i = next_ - 1; i >= inputs_; --i) {
-      const S slope = adjoints[i];
+    for (size_t end = next_; end > inputs_;) {
+      const size_t own = end - 1;
+      const S slope = Slope(own);
+      size_t k = end = Id(own);
       if constexpr (std::is_arithmetic_v<S>) {
         if (slope == 0) continue;
       }
-      for (uint32_t k = ends_[i - 1]; k < ends_[i]; ++k) {
-        S* const sum = &adjoints[ids_[k] & ~kChoice];
+      for (; k < own; ++k) {
+        const uint32_t id = Id(k);
+        S* const sum = &Slope(id & ~kChoice);
         if constexpr (kRowsOf<S> > 1) {
-          if ((ids_[k] & kChoice) != 0) {
-            AddChosen(slopes_[k], slope, sum);
+          if ((id & kChoice) != 0) {
+            AddChosen(Slope(k), slope, sum);
             continue;
           }
         }
-        AddProduct(slopes_[k], slope, sum);
+        AddProduct(Slope(k), slope, sum);
       }
     }
   }
 
   // Gives a large tape back.
   void Trim() {
-    if (Bytes(size_, capacity_) > kKeptBytes) Free();
+    if (size_ * kEntry > kKeptBytes) Free();
+    if (cells.capacity() * sizeof(Var<S>) > kKeptBytes)
+      std::vector<Var<S>>().swap(cells);
   }
 
   std::vector<Var<S>> cells;  // the arrays of a row
 
  private:
-  static constexpr size_t kPart = sizeof(S) + sizeof(uint32_t);
-  static constexpr size_t kStatement = sizeof(uint32_t) + sizeof(S);
+  static constexpr size_t kEntry = sizeof(S) + sizeof(uint32_t);
+  // Whether slope and id of an entry are neighbors, which a CPU stores faster
+  // than to two arrays; not where that takes padding.
+  static constexpr bool kPacked = alignof(S) == alignof(uint32_t);
+  static constexpr size_t kSlopeStep = kPacked ? kEntry : sizeof(S);
+  static constexpr size_t kIdStep = kPacked ? kEntry : sizeof(uint32_t);
 
-  static size_t Bytes(size_t parts, size_t statements) {
-    return parts * kPart + statements * kStatement;
+  S& Slope(size_t at) const {
+    return *reinterpret_cast<S*>(slopes_ + at * kSlopeStep);
   }
+  uint32_t& Id(size_t at) const {
+    char* const base = kPacked ? slopes_ + sizeof(S) : ids_;
+    return *reinterpret_cast<uint32_t*>(base + at * kIdStep);
+  }
+  // Entries behind the limit: any statement fits there.
+  static constexpr size_t kRoom = 16;
 
-  __attribute__((cold, noinline)) void GrowParts(uint32_t count) {
-    const uint32_t size = Larger(part_, count, kPart, Bytes(0, capacity_));
-    slopes_ = Resize(slopes_, part_, size);
-    ids_ = Resize(ids_, part_, size);
-    size_ = size;
-  }
-  __attribute__((cold, noinline)) void GrowEnds() {
-    const uint32_t used = next_ > capacity_ ? next_ : capacity_;
-    const uint32_t size = Larger(used, 1, kStatement, Bytes(size_, 0));
-    ends_ = Resize(ends_, capacity_, size);
-    capacity_ = size;
-  }
-  // Twice as many, or as many as fit beside other bytes.
-  uint32_t Larger(size_t used, size_t more, size_t each, size_t beside) const {
-    size_t most = most_ > beside ? (most_ - beside) / each : 0;
+  __attribute__((cold, noinline)) void Resize(size_t used) {
+    size_t most = most_ / kEntry;
     if (most > kChoice - 1) most = kChoice - 1;
-    if (used + more > most)
+    if (used + kRoom >= most)
       throw TapeError(kRowsOf<S>, "needs more than", most_);
-    const size_t wanted = used < 2048 ? 4096 : 2 * used;
-    return static_cast<uint32_t>(wanted < most ? wanted : most);
+    const size_t wanted = used + used / 4 + 4096;
+    Free();
+    size_ = wanted < most ? wanted : most;
+    slopes_ = Allocate(size_ * kSlopeStep);
+    if (!kPacked) ids_ = Allocate(size_ * kIdStep);
+    limit_ = size_ - kRoom;
   }
-  template <typename E>
-  static E* Resize(E* old, size_t used, size_t size) {
-    constexpr size_t kAlign = alignof(E) > 64 ? alignof(E) : 64;
-    const size_t bytes = (size * sizeof(E) + kAlign - 1) / kAlign * kAlign;
-    auto* const made = static_cast<E*>(std::aligned_alloc(kAlign, bytes));
+  static char* Allocate(size_t bytes) {
+    constexpr size_t kAlign = alignof(S) > 64 ? alignof(S) : 64;
+    bytes = (bytes + kAlign - 1) / kAlign * kAlign;
+    void* const made = std::aligned_alloc(kAlign, bytes);
     if (made == nullptr) throw TapeError(kRowsOf<S>, "gets no", bytes);
-    if (used != 0) std::memcpy(static_cast<void*>(made), old, used * sizeof(E));
-    std::free(static_cast<void*>(old));
-    return made;
+    return static_cast<char*>(made);
   }
   void Free() {
-    std::free(static_cast<void*>(slopes_));
+    std::free(slopes_);
     std::free(ids_);
-    std::free(ends_);
-    slopes_ = nullptr;
-    ids_ = ends_ = nullptr;
-    size_ = part_ = capacity_ = next_ = 0;
-    std::vector<S>().swap(adjoints_);
-    std::vector<Var<S>>().swap(cells);
+    slopes_ = ids_ = nullptr;
+    size_ = limit_ = 0;
   }
 
-  size_t most_ = kTapeBytes;
-  // Of each part, in two arrays: the slope may be aligned to many bytes.
-  S* slopes_ = nullptr;
-  uint32_t* ids_ = nullptr;
-  uint32_t* ends_ = nullptr;  // of each statement, the end of its parts
-  uint32_t size_ = 0, part_ = 0, capacity_ = 0, next_ = 0, inputs_ = 0;
-  std::vector<S> adjoints_;
+  // Pointers and sizes are of types that no store of an entry can change, so
+  // that the compiler keeps them in registers from one statement to the next.
+  size_t next_ = 0, limit_ = 0, inputs_ = 0, lost_ = 0;
+  char* slopes_ = nullptr;
+  char* ids_ = nullptr;
+  size_t size_ = 0, needed_ = 0, most_ = kTapeBytes;
 };
 template <typename S>
 __thread Tape<S>* Tape<S>::current;
