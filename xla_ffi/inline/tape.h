@@ -142,16 +142,20 @@ class Tape {
       if constexpr (std::is_arithmetic_v<S>) {
         if (slope == 0) continue;
       }
-      for (; k < own; ++k) {
-        const uint32_t id = Id(k);
-        S* const sum = &Slope(id & ~kChoice);
-        if constexpr (kRowsOf<S> > 1) {
-          if ((id & kChoice) != 0) {
-            AddChosen(Slope(k), slope, sum);
-            continue;
-          }
-        }
-        AddProduct(Slope(k), slope, sum);
+      // Most statements have few parts: without a loop.
+      for (; own - k > 4; ++k) AddPart(k, slope);
+      switch (own - k) {
+        case 4:
+          AddPart(own - 4, slope);
+          [[fallthrough]];
+        case 3:
+          AddPart(own - 3, slope);
+          [[fallthrough]];
+        case 2:
+          AddPart(own - 2, slope);
+          [[fallthrough]];
+        case 1:
+          AddPart(own - 1, slope);
       }
     }
   }
@@ -180,6 +184,18 @@ class Tape {
     char* const base = kPacked ? slopes_ + sizeof(S) : ids_;
     return *reinterpret_cast<uint32_t*>(base + at * kIdStep);
   }
+  // Adds to a number's slope what it gets of a statement.
+  KIT_NUMBER_INLINE void AddPart(size_t k, const S& slope) {
+    const uint32_t id = Id(k);
+    if constexpr (kRowsOf<S> > 1) {
+      S* const sum = &Slope(id & ~kChoice);
+      if ((id & kChoice) != 0) return AddChosen(Slope(k), slope, sum);
+      AddProduct(Slope(k), slope, sum);
+    } else {
+      AddProduct(Slope(k), slope, &Slope(id));
+    }
+  }
+
   // Entries behind the limit: any statement fits there.
   static constexpr size_t kRoom = 16;
 
