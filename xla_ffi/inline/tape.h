@@ -156,6 +156,9 @@ class Tape {
           [[fallthrough]];
         case 1:
           AddPart(own - 1, slope);
+          break;
+        default:
+          __builtin_unreachable();
       }
     }
   }
