@@ -109,7 +109,7 @@ void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
   for (int k = 0; k < F::kOuts; ++k) {
     for (int64_t j = 0; j < cotangents[k].size(); ++j) {
       const Var<T>& y = call.out[k][j];
-      if (y.id != 0) tape.Adjoint(y.id) += cotangents[k][j];
+      if (y.id != 0) tape.AddSlope(y.id, cotangents[k][j]);
       if (values != nullptr) values[k][j] = y.v;
     }
   }
@@ -118,7 +118,7 @@ void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
   for (int i = 0; i < F::kIns; ++i) {
     if (!Has(kActive, i)) continue;
     const Row<T>& slope = slopes[Before(kActive, i)];
-    for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.Adjoint(++id);
+    for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.SlopeOf(++id);
   }
 }
 

@@ -37,6 +37,16 @@ inline constexpr int kRowsOf<Lanes<F>> = Lanes<F>::kCount;
 template <typename F, int kCount>
 inline constexpr int kRowsOf<Dual<Lanes<F>, kCount>> = Lanes<F>::kCount;
 
+template <typename F>
+struct RowOfScalar<Lanes<F>> {
+  using type = F;
+};
+template <typename F>
+KIT_INLINE void PutSlope(const Lanes<F>& slope, void* to) {
+  typedef typename Lanes<F>::Vector Vector __attribute__((aligned(alignof(F))));
+  KIT_EACH_PART(static_cast<Vector*>(to)[p] = slope.v[p])
+}
+
 // A row on whose way a slope is 0 takes nothing from there, where the slope
 // that follows may be infinite: as where it runs alone.
 template <typename F>
@@ -147,6 +157,7 @@ struct GroupOfRows {
     for (int k = 0; k < kOuts; ++k) {
       y[k] = Row<L>(kept.out[k].data(), kept.out[k].size());
     }
+    TapeOfThread().SetOneRow(count == 1);
     f(static_cast<const Row<const L>*>(x), static_cast<const Row<L>*>(y));
     for (int k = 0; k < kOuts; ++k) {
       const int64_t size = y[k].size();

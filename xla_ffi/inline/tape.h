@@ -53,9 +53,13 @@ class TapeError : public std::exception {
 template <typename S>
 struct Var;
 
-// The rows that a scalar has numbers of.
+// The rows that a scalar has numbers of, and the scalar of one of them.
 template <typename S>
 inline constexpr int kRowsOf = 1;
+template <typename S>
+struct RowOfScalar {
+  using type = S;
+};
 
 // In an id on a tape of several rows: the number is chosen in some of them. In
 // the others the slope towards it is 0, and it takes nothing from there.
@@ -65,6 +69,17 @@ inline constexpr uint32_t kChoice = uint32_t{1} << 31;
 template <typename S>
 void AddProduct(const S& slope, const S& from, S* sum) {
   *sum += slope * from;
+}
+// The same towards a choice.
+template <typename S>
+void AddChosen(const S& part, const S& from, S* sum) {
+  if (!(part == 0)) *sum += part * from;
+}
+// Writes a slope to a place that is aligned as one of one row is, and maybe over
+// what is behind it.
+template <typename S>
+void PutSlope(const S& slope, void* to) {
+  *static_cast<S*>(to) = slope;
 }
 
 // The statements that a thread has recorded, one after the other: an entry for
@@ -93,13 +108,17 @@ class Tape {
   Tape& operator=(const Tape&) = delete;
   ~Tape() { Free(); }
 
+  // Whether there is one row in the scalars; the tape is then as short as its.
+  void SetOneRow(bool is_one_row) { is_one_row_ = is_one_row; }
+
   // Forgets all statements; the first `inputs` numbers are inputs.
   void Begin(size_t inputs) {
     inputs_ = inputs + 1;
-    if (inputs_ + needed_ > size_) Resize(inputs_ + needed_);
+    if (inputs_ + needed_ > size_ || BytesOfSlope() > slope_bytes_) Resize();
+    if (kHasRows) shift_ = LogOf(BytesOfSlope());
     lost_ = 0;
     next_ = inputs_;
-    for (size_t i = 0; i < inputs_; ++i) Slope(i) = S();
+    for (size_t i = 0; i < inputs_; ++i) Put(i, S(), 0);
   }
 
   // Whether all statements are there. If not, there is now room for them: begin
@@ -120,26 +139,82 @@ class Tape {
     }
     size_t at = begin;
     for (int i = 0; i < kCount; ++i) {
-      Slope(at) = slopes[i];
-      Id(at) = ids[i];
+      Put(at, slopes[i], ids[i]);
       at += ids[i] != 0;
     }
     if (at == begin) return 0;
-    Slope(at) = S();
-    Id(at) = static_cast<uint32_t>(begin);
+    Put(at, S(), static_cast<uint32_t>(begin));
     next_ = at + 1;
     return static_cast<uint32_t>(at);
   }
 
   // The slope of the results towards a number.
-  S& Adjoint(uint32_t id) { return Slope(id); }
+  void AddSlope(uint32_t id, const S& slope) {
+    if constexpr (kHasRows) {
+      if (is_one_row_) {
+        At<OneRow>(id) += slope.at(0);
+        return;
+      }
+    }
+    At<S>(id) += slope;
+  }
+  S SlopeOf(uint32_t id) const {
+    if (kHasRows && is_one_row_) return S(At<OneRow>(id));
+    return At<S>(id);
+  }
 
   void Sweep() {
+    if (kHasRows && is_one_row_) {
+      SweepAs<OneRow>();
+    } else {
+      SweepAs<S>();
+    }
+  }
+
+  // Gives a large tape back.
+  void Trim() {
+    if (size_ * (slope_bytes_ + sizeof(uint32_t)) > kKeptBytes) Free();
+    if (cells.capacity() * sizeof(Var<S>) > kKeptBytes)
+      std::vector<Var<S>>().swap(cells);
+  }
+
+  std::vector<Var<S>> cells;  // the arrays of a row
+
+ private:
+  using OneRow = typename RowOfScalar<S>::type;
+  static constexpr bool kHasRows = !std::is_same_v<OneRow, S>;
+  // Whether slope and id of an entry are neighbors, which a CPU stores faster
+  // than to two arrays; not where that takes padding.
+  static constexpr bool kPacked = alignof(S) == alignof(uint32_t) && !kHasRows;
+  static constexpr size_t kPackedStep = sizeof(S) + sizeof(uint32_t);
+  static constexpr size_t kIdStep = kPacked ? kPackedStep : sizeof(uint32_t);
+
+  // The slope of entry `at`, of the type that it has there: S, or OneRow.
+  template <typename N>
+  N& At(size_t at) const {
+    return *reinterpret_cast<N*>(slopes_ +
+                                 at * (kPacked ? kPackedStep : sizeof(N)));
+  }
+  uint32_t& Id(size_t at) const {
+    char* const base = kPacked ? slopes_ + sizeof(S) : ids_;
+    return *reinterpret_cast<uint32_t*>(base + at * kIdStep);
+  }
+  KIT_NUMBER_INLINE void Put(size_t at, const S& slope, uint32_t id) {
+    if constexpr (kHasRows) {
+      PutSlope(slope, slopes_ + (at << shift_));
+    } else {
+      At<S>(at) = slope;
+    }
+    Id(at) = id;
+  }
+
+  template <typename N>
+  void SweepAs() {
     for (size_t end = next_; end > inputs_;) {
       const size_t own = end - 1;
-      const S slope = Slope(own);
+      const N slope = At<N>(own);
       size_t k = end = Id(own);
-      if constexpr (std::is_arithmetic_v<S>) {
+      if constexpr (std::is_arithmetic_v<N>) {
         if (slope == 0) continue;
       }
       // Most statements have few parts: without a loop.
@@ -162,70 +237,59 @@ class Tape {
       }
     }
   }
-
-  // Gives a large tape back.
-  void Trim() {
-    if (size_ * kEntry > kKeptBytes) Free();
-    if (cells.capacity() * sizeof(Var<S>) > kKeptBytes)
-      std::vector<Var<S>>().swap(cells);
-  }
-
-  std::vector<Var<S>> cells;  // the arrays of a row
-
- private:
-  static constexpr size_t kEntry = sizeof(S) + sizeof(uint32_t);
-  // Whether slope and id of an entry are neighbors, which a CPU stores faster
-  // than to two arrays; not where that takes padding.
-  static constexpr bool kPacked = alignof(S) == alignof(uint32_t);
-  static constexpr size_t kSlopeStep = kPacked ? kEntry : sizeof(S);
-  static constexpr size_t kIdStep = kPacked ? kEntry : sizeof(uint32_t);
-
-  S& Slope(size_t at) const {
-    return *reinterpret_cast<S*>(slopes_ + at * kSlopeStep);
-  }
-  uint32_t& Id(size_t at) const {
-    char* const base = kPacked ? slopes_ + sizeof(S) : ids_;
-    return *reinterpret_cast<uint32_t*>(base + at * kIdStep);
-  }
   // Adds to a number's slope what it gets of a statement.
-  KIT_NUMBER_INLINE void AddPart(size_t k, const S& slope) {
+  template <typename N>
+  KIT_NUMBER_INLINE void AddPart(size_t k, const N& slope) {
     const uint32_t id = Id(k);
     if constexpr (kRowsOf<S> > 1) {
-      S* const sum = &Slope(id & ~kChoice);
-      if ((id & kChoice) != 0) return AddChosen(Slope(k), slope, sum);
-      AddProduct(Slope(k), slope, sum);
+      N* const sum = &At<N>(id & ~kChoice);
+      if ((id & kChoice) != 0) return AddChosen(At<N>(k), slope, sum);
+      AddProduct(At<N>(k), slope, sum);
     } else {
-      AddProduct(Slope(k), slope, &Slope(id));
+      AddProduct(At<N>(k), slope, &At<N>(id));
     }
   }
 
   // Entries behind the limit: any statement fits there.
   static constexpr size_t kRoom = 16;
 
-  __attribute__((cold, noinline)) void Resize(size_t used) {
-    size_t most = most_ / kEntry;
+  size_t BytesOfSlope() const {
+    return is_one_row_ ? sizeof(OneRow) : sizeof(S);
+  }
+  static constexpr size_t LogOf(size_t bytes) {
+    return bytes > 1 ? 1 + LogOf(bytes / 2) : 0;
+  }
+  TapeError Error(const char* why, size_t bytes) const {
+    return TapeError(is_one_row_ ? 1 : kRowsOf<S>, why, bytes);
+  }
+
+  // To what is needed, and some more.
+  __attribute__((cold, noinline)) void Resize() {
+    const size_t used = inputs_ + needed_;
+    size_t most = most_ / (BytesOfSlope() + sizeof(uint32_t));
     if (most > kChoice - 1) most = kChoice - 1;
-    if (used + kRoom >= most)
-      throw TapeError(kRowsOf<S>, "needs more than", most_);
+    if (used + kRoom >= most) throw Error("needs more than", most_);
     const size_t wanted = used + used / 4 + 4096;
     Free();
     size_ = wanted < most ? wanted : most;
-    slopes_ = Allocate(size_ * kSlopeStep);
+    slopes_ = Allocate(size_ * (kPacked ? kPackedStep : BytesOfSlope()) +
+                       sizeof(S));
     if (!kPacked) ids_ = Allocate(size_ * kIdStep);
+    slope_bytes_ = BytesOfSlope();
     limit_ = size_ - kRoom;
   }
-  static char* Allocate(size_t bytes) {
+  char* Allocate(size_t bytes) const {
     constexpr size_t kAlign = alignof(S) > 64 ? alignof(S) : 64;
     bytes = (bytes + kAlign - 1) / kAlign * kAlign;
     void* const made = std::aligned_alloc(kAlign, bytes);
-    if (made == nullptr) throw TapeError(kRowsOf<S>, "gets no", bytes);
+    if (made == nullptr) throw Error("gets no", bytes);
     return static_cast<char*>(made);
   }
   void Free() {
     std::free(slopes_);
     std::free(ids_);
     slopes_ = ids_ = nullptr;
-    size_ = limit_ = 0;
+    size_ = limit_ = slope_bytes_ = 0;
   }
 
   // Pointers and sizes are of types that no store of an entry can change, so
@@ -233,7 +297,9 @@ class Tape {
   size_t next_ = 0, limit_ = 0, inputs_ = 0, lost_ = 0;
   char* slopes_ = nullptr;
   char* ids_ = nullptr;
-  size_t size_ = 0, needed_ = 0, most_ = kTapeBytes;
+  size_t shift_ = 0;  // of a slope's place
+  size_t size_ = 0, needed_ = 0, slope_bytes_ = 0, most_ = kTapeBytes;
+  bool is_one_row_ = false;
 };
 template <typename S>
 __thread Tape<S>* Tape<S>::current;
