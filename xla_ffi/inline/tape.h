@@ -129,19 +129,17 @@ class Tape {
   }
 
   // Records a number with some parts; returns its id, 0 if it has none.
-  template <int kCount>
-  KIT_NUMBER_INLINE uint32_t Record(const S* slopes, const uint32_t* ids) {
-    static_assert(kCount < kRoom);
+  template <int... i>
+  KIT_NUMBER_INLINE uint32_t Record(const S* slopes, const uint32_t* ids,
+                                    for_each_internal::Indices<i...>) {
+    static_assert(sizeof...(i) < kRoom);
     size_t begin = next_;
     if (__builtin_expect(begin >= limit_, 0)) {
       lost_ += begin - inputs_;
       begin = inputs_;
     }
     size_t at = begin;
-    for (int i = 0; i < kCount; ++i) {
-      Put(at, slopes[i], ids[i]);
-      at += ids[i] != 0;
-    }
+    ((Put(at, slopes[i], ids[i]), at += ids[i] != 0), ...);
     if (at == begin) return 0;
     Put(at, S(), static_cast<uint32_t>(begin));
     next_ = at + 1;
@@ -341,7 +339,8 @@ struct Var {
   template <int kCount>
   KIT_NUMBER_INLINE Var(const Expression<S, kCount>& x)
       : v(x.v),
-        id(Tape<S>::current->template Record<kCount>(x.slopes, x.ids)) {}
+        id(Tape<S>::current->Record(
+            x.slopes, x.ids, for_each_internal::IndicesBelow<kCount>())) {}
   // NOLINTEND(google-explicit-constructor)
   KIT_ASSIGNMENTS(Var)
 
@@ -367,13 +366,16 @@ KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Var<S>& x,
   y.slopes[at] = slope;
   y.ids[at] = x.id;
 }
+template <typename S, int kCount, int kOfX, int... i>
+KIT_NUMBER_INLINE void AppendEach(Expression<S, kCount>& y, int at,
+                                  const Expression<S, kOfX>& x, const S& slope,
+                                  for_each_internal::Indices<i...>) {
+  ((y.slopes[at + i] = slope * x.slopes[i], y.ids[at + i] = x.ids[i]), ...);
+}
 template <typename S, int kCount, int kOfX>
 KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at,
                               const Expression<S, kOfX>& x, const S& slope) {
-  for (int i = 0; i < kOfX; ++i) {
-    y.slopes[at + i] = slope * x.slopes[i];
-    y.ids[at + i] = x.ids[i];
-  }
+  AppendEach(y, at, x, slope, for_each_internal::IndicesBelow<kOfX>());
 }
 
 template <typename S, typename X,
@@ -385,21 +387,30 @@ KIT_NUMBER_INLINE Expression<S, kCount> Chain(const S& v, const X& x,
   Append(y, 0, x, slope);
   return y;
 }
+// The expression is declared in the function's outermost block: elsewhere, gcc
+// before 14 copies what is returned, and through memory.
 template <typename S, typename A, typename B,
           int kOfA = CountOf(static_cast<const A*>(nullptr)),
-          int kOfB = CountOf(static_cast<const B*>(nullptr))>
-KIT_NUMBER_INLINE auto Chain(const S& v, const A& a, const S& slope_a,
-                             const B& b, const S& slope_b) {
-  if constexpr (kOfA + kOfB > kMostSlopes) {
-    const Var<S> of_a(a), of_b(b);
-    return Chain(v, of_a, slope_a, of_b, slope_b);
-  } else {
-    Expression<S, kOfA + kOfB> y;
-    y.v = v;
-    Append(y, 0, a, slope_a);
-    Append(y, kOfA, b, slope_b);
-    return y;
-  }
+          int kOfB = CountOf(static_cast<const B*>(nullptr)),
+          std::enable_if_t<(kOfA + kOfB <= kMostSlopes), int> = 0>
+KIT_NUMBER_INLINE Expression<S, kOfA + kOfB> Chain(const S& v, const A& a,
+                                                   const S& slope_a, const B& b,
+                                                   const S& slope_b) {
+  Expression<S, kOfA + kOfB> y;
+  y.v = v;
+  Append(y, 0, a, slope_a);
+  Append(y, kOfA, b, slope_b);
+  return y;
+}
+template <typename S, typename A, typename B,
+          int kOfA = CountOf(static_cast<const A*>(nullptr)),
+          int kOfB = CountOf(static_cast<const B*>(nullptr)),
+          std::enable_if_t<(kOfA + kOfB > kMostSlopes), int> = 0>
+KIT_NUMBER_INLINE Expression<S, 2> Chain(const S& v, const A& a,
+                                         const S& slope_a, const B& b,
+                                         const S& slope_b) {
+  const Var<S> of_a(a), of_b(b);
+  return Chain(v, of_a, slope_a, of_b, slope_b);
 }
 
 template <typename S>
