@@ -51,14 +51,14 @@ KIT_INLINE void PutSlope(const Lanes<F>& slope, void* to) {
 // that follows may be infinite: as where it runs alone.
 template <typename F>
 void AddProduct(const Lanes<F>& slope, const Lanes<F>& from, Lanes<F>* sum) {
-  *sum = Select(from == F(0), *sum, *sum + slope * from);
+  *sum += Select(from == F(0), Lanes<F>(0), slope) * from;
 }
 
 // A number that was chosen, or half of it, takes that from the choice; rows in
 // which it was not take nothing, even where the slope from there is infinite.
 template <typename F>
 void AddChosen(const Lanes<F>& part, const Lanes<F>& from, Lanes<F>* sum) {
-  *sum = Select(part == F(0), *sum, *sum + part * from);
+  *sum += part * Select(part == F(0), part, from);
 }
 template <typename S, int kCount>
 void AddChosen(const Dual<S, kCount>& part, const Dual<S, kCount>& from,
@@ -68,7 +68,7 @@ void AddChosen(const Dual<S, kCount>& part, const Dual<S, kCount>& from,
 }
 // The choice of x where `of_x` is 1, and of y where it is 0.
 template <typename S>
-Var<S> Choice(const S& v, const Var<S>& x, const Var<S>& y, const S& of_x) {
+KIT_INLINE Var<S> Choice(const S& v, const Var<S>& x, const Var<S>& y, const S& of_x) {
   Expression<S, 2> z;
   z.v = v;
   z.slopes[0] = of_x, z.slopes[1] = S(1) - of_x;
