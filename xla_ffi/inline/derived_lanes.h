@@ -41,10 +41,9 @@ template <typename F>
 struct RowOfScalar<Lanes<F>> {
   using type = F;
 };
-template <typename F>
-KIT_INLINE void PutSlope(const Lanes<F>& slope, void* to) {
-  typedef typename Lanes<F>::Vector Vector __attribute__((aligned(alignof(F))));
-  KIT_EACH_PART(static_cast<Vector*>(to)[p] = slope.v[p])
+template <typename N, typename F>
+KIT_INLINE N SlopeAs(const Lanes<F>& slope) {
+  return slope.v[0][0];
 }
 
 // A row on whose way a slope is 0 takes nothing from there, where the slope

@@ -75,11 +75,10 @@ template <typename S>
 void AddChosen(const S& part, const S& from, S* sum) {
   if (!(part == 0)) *sum += part * from;
 }
-// Writes a slope to a place that is aligned as one of one row is, and maybe over
-// what is behind it.
-template <typename S>
-void PutSlope(const S& slope, void* to) {
-  *static_cast<S*>(to) = slope;
+// The slope of one row, or that of all.
+template <typename N, typename S>
+N SlopeAs(const S& slope) {
+  return slope;
 }
 
 // The statements that a thread has recorded, one after the other: an entry for
@@ -115,10 +114,15 @@ class Tape {
   void Begin(size_t inputs) {
     inputs_ = inputs + 1;
     if (inputs_ + needed_ > size_ || BytesOfSlope() > slope_bytes_) Resize();
-    if (kHasRows) shift_ = LogOf(BytesOfSlope());
     lost_ = 0;
     next_ = inputs_;
-    for (size_t i = 0; i < inputs_; ++i) Put(i, S(), 0);
+    for (size_t i = 0; i < inputs_; ++i) {
+      if (is_one_row_) {
+        At<OneRow>(i) = OneRow();
+      } else {
+        At<S>(i) = S();
+      }
+    }
   }
 
   // Whether all statements are there. If not, there is now room for them: begin
@@ -139,9 +143,17 @@ class Tape {
       begin = inputs_;
     }
     size_t at = begin;
-    ((Put(at, slopes[i], ids[i]), at += ids[i] != 0), ...);
-    if (at == begin) return 0;
-    Put(at, S(), static_cast<uint32_t>(begin));
+    if (kHasRows && is_one_row_) {
+      (Put(&at, SlopeAs<OneRow>(slopes[i]), ids[i]), ...);
+      if (at == begin) return 0;
+      At<OneRow>(at) = OneRow();
+      Id<OneRow>(at) = static_cast<uint32_t>(begin);
+    } else {
+      (Put(&at, slopes[i], ids[i]), ...);
+      if (at == begin) return 0;
+      At<S>(at) = S();
+      Id<S>(at) = static_cast<uint32_t>(begin);
+    }
     next_ = at + 1;
     return static_cast<uint32_t>(at);
   }
@@ -182,28 +194,31 @@ class Tape {
   using OneRow = typename RowOfScalar<S>::type;
   static constexpr bool kHasRows = !std::is_same_v<OneRow, S>;
   // Whether slope and id of an entry are neighbors, which a CPU stores faster
-  // than to two arrays; not where that takes padding.
-  static constexpr bool kPacked = alignof(S) == alignof(uint32_t) && !kHasRows;
-  static constexpr size_t kPackedStep = sizeof(S) + sizeof(uint32_t);
-  static constexpr size_t kIdStep = kPacked ? kPackedStep : sizeof(uint32_t);
+  // than to two arrays; not where that takes padding. N is the type of slopes,
+  // S or OneRow.
+  template <typename N>
+  static constexpr bool kPacked = alignof(N) == alignof(uint32_t);
+  template <typename N>
+  static constexpr size_t kStep = sizeof(N) +
+                                  (kPacked<N> ? sizeof(uint32_t) : 0);
 
-  // The slope of entry `at`, of the type that it has there: S, or OneRow.
   template <typename N>
   N& At(size_t at) const {
-    return *reinterpret_cast<N*>(slopes_ +
-                                 at * (kPacked ? kPackedStep : sizeof(N)));
+    return *reinterpret_cast<N*>(slopes_ + at * kStep<N>);
   }
+  template <typename N>
   uint32_t& Id(size_t at) const {
-    char* const base = kPacked ? slopes_ + sizeof(S) : ids_;
-    return *reinterpret_cast<uint32_t*>(base + at * kIdStep);
-  }
-  KIT_NUMBER_INLINE void Put(size_t at, const S& slope, uint32_t id) {
-    if constexpr (kHasRows) {
-      PutSlope(slope, slopes_ + (at << shift_));
+    if constexpr (kPacked<N>) {
+      return *reinterpret_cast<uint32_t*>(slopes_ + at * kStep<N> + sizeof(N));
     } else {
-      At<S>(at) = slope;
+      return reinterpret_cast<uint32_t*>(ids_)[at];
     }
-    Id(at) = id;
+  }
+  template <typename N>
+  KIT_NUMBER_INLINE void Put(size_t* at, const N& slope, uint32_t id) {
+    At<N>(*at) = slope;
+    Id<N>(*at) = id;
+    *at += id != 0;
   }
 
   template <typename N>
@@ -211,7 +226,7 @@ class Tape {
     for (size_t end = next_; end > inputs_;) {
       const size_t own = end - 1;
       const N slope = At<N>(own);
-      size_t k = end = Id(own);
+      size_t k = end = Id<N>(own);
       if constexpr (std::is_arithmetic_v<N>) {
         if (slope == 0) continue;
       }
@@ -238,7 +253,7 @@ class Tape {
   // Adds to a number's slope what it gets of a statement.
   template <typename N>
   KIT_NUMBER_INLINE void AddPart(size_t k, const N& slope) {
-    const uint32_t id = Id(k);
+    const uint32_t id = Id<N>(k);
     if constexpr (kRowsOf<S> > 1) {
       N* const sum = &At<N>(id & ~kChoice);
       if ((id & kChoice) != 0) return AddChosen(At<N>(k), slope, sum);
@@ -254,9 +269,6 @@ class Tape {
   size_t BytesOfSlope() const {
     return is_one_row_ ? sizeof(OneRow) : sizeof(S);
   }
-  static constexpr size_t LogOf(size_t bytes) {
-    return bytes > 1 ? 1 + LogOf(bytes / 2) : 0;
-  }
   TapeError Error(const char* why, size_t bytes) const {
     return TapeError(is_one_row_ ? 1 : kRowsOf<S>, why, bytes);
   }
@@ -270,9 +282,9 @@ class Tape {
     const size_t wanted = used + used / 4 + 4096;
     Free();
     size_ = wanted < most ? wanted : most;
-    slopes_ = Allocate(size_ * (kPacked ? kPackedStep : BytesOfSlope()) +
-                       sizeof(S));
-    if (!kPacked) ids_ = Allocate(size_ * kIdStep);
+    slopes_ = Allocate(size_ * (is_one_row_ ? kStep<OneRow> : kStep<S>));
+    if (!kPacked<OneRow> || !kPacked<S>)
+      ids_ = Allocate(size_ * sizeof(uint32_t));
     slope_bytes_ = BytesOfSlope();
     limit_ = size_ - kRoom;
   }
@@ -295,7 +307,6 @@ class Tape {
   size_t next_ = 0, limit_ = 0, inputs_ = 0, lost_ = 0;
   char* slopes_ = nullptr;
   char* ids_ = nullptr;
-  size_t shift_ = 0;  // of a slope's place
   size_t size_ = 0, needed_ = 0, slope_bytes_ = 0, most_ = kTapeBytes;
   bool is_one_row_ = false;
 };
