@@ -341,6 +341,14 @@ struct Var {
   using KitScalar = S;
 
   Var() = default;
+  // Copies of the whole would load together what was just stored apart, for
+  // which CPUs wait.
+  Var(const Var& x) : v(x.v), id(x.id) {}
+  Var& operator=(const Var& x) {
+    v = x.v;
+    id = x.id;
+    return *this;
+  }
   // NOLINTBEGIN(google-explicit-constructor): constants convert implicitly
   template <typename N, IfConstant<N> = 0>
   Var(N constant) : v(ConstantOf<S>(constant)) {}
