@@ -12,6 +12,7 @@
 #include "xla_ffi/inline/derived_elements.h"
 #include "xla_ffi/inline/rows.h"
 #include "xla_ffi/inline/tape.h"
+#include "xla_ffi/inline/var.h"
 
 namespace kit {
 
@@ -80,9 +81,11 @@ struct RowJvp {
   }
 };
 
+// The call of F at x, of which the tape has the statements.
 template <uint64_t kActive, typename T, typename F>
-void Record(const F& f, const Call<F, Var<T>>& call, const Row<const T>* x,
-            Tape<T>& tape) {
+Call<F, Var<T>> Recorded(const F& f, const Row<const T>* x,
+                         const Row<const T>* outs, Tape<T>& tape) {
+  const Call<F, Var<T>> call(tape.cells, x, outs);
   uint32_t inputs = 0;
   for (int i = 0; i < F::kIns; ++i) {
     for (int64_t j = 0; j < x[i].size(); ++j) {
@@ -92,6 +95,7 @@ void Record(const F& f, const Call<F, Var<T>>& call, const Row<const T>* x,
   }
   tape.Begin(inputs);
   call.Run(f);
+  return call;
 }
 
 // Computes F at x, and the cotangents of active x from those of the results;
@@ -100,12 +104,8 @@ template <uint64_t kActive, typename T, typename F>
 void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
               const Row<T>* slopes, const Row<T>* values = nullptr) {
   Tape<T>& tape = Tape<T>::OfThread();
-  const Call<F, Var<T>> call(tape.cells, x, cotangents);
-  Record<kActive>(f, call, x, tape);
-  if (!tape.IsWhole()) {
-    const Call<F, Var<T>> again(tape.cells, x, cotangents);
-    Record<kActive>(f, again, x, tape);
-  }
+  Call<F, Var<T>> call = Recorded<kActive>(f, x, cotangents, tape);
+  while (!tape.IsWhole()) call = Recorded<kActive>(f, x, cotangents, tape);
   for (int k = 0; k < F::kOuts; ++k) {
     for (int64_t j = 0; j < cotangents[k].size(); ++j) {
       const Var<T>& y = call.out[k][j];

@@ -29,6 +29,7 @@ inline constexpr bool kIsInLanes<Lanes<F>> = true;
 #include "xla_ffi/inline/lane_rows.h"
 #include "xla_ffi/inline/lanes_functions.h"
 #include "xla_ffi/inline/tape.h"
+#include "xla_ffi/inline/var.h"
 
 namespace kit {
 
@@ -47,23 +48,16 @@ KIT_INLINE N SlopeAs(const Lanes<F>& slope) {
 }
 
 // A row on whose way a slope is 0 takes nothing from there, where the slope
-// that follows may be infinite: as where it runs alone.
+// that follows may be infinite: as where it runs alone. One in which a number
+// was not chosen takes nothing, even where the slope from there is infinite.
 template <typename F>
-void AddProduct(const Lanes<F>& slope, const Lanes<F>& from, Lanes<F>* sum) {
-  *sum += Select(from == F(0), Lanes<F>(0), slope) * from;
-}
-
-// A number that was chosen, or half of it, takes that from the choice; rows in
-// which it was not take nothing, even where the slope from there is infinite.
-template <typename F>
-void AddChosen(const Lanes<F>& part, const Lanes<F>& from, Lanes<F>* sum) {
-  *sum += part * Select(part == F(0), part, from);
+KIT_INLINE void ClearWhereZero(const Lanes<F>& x, Lanes<F>* y) {
+  *y = Select(x == F(0), Lanes<F>(0), *y);
 }
 template <typename S, int kCount>
-void AddChosen(const Dual<S, kCount>& part, const Dual<S, kCount>& from,
-               Dual<S, kCount>* sum) {
-  AddChosen(part.v, from.v, &sum->v);
-  for (int i = 0; i < kCount; ++i) AddChosen(part.v, from.d[i], &sum->d[i]);
+void ClearWhereZero(const Dual<S, kCount>& x, Dual<S, kCount>* y) {
+  ClearWhereZero(x.v, &y->v);
+  for (int i = 0; i < kCount; ++i) ClearWhereZero(x.v, &y->d[i]);
 }
 // The choice of x where `of_x` is 1, and of y where it is 0.
 template <typename S>

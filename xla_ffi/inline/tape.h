@@ -1,4 +1,4 @@
-// Reverse mode: numbers that record what was assigned to them.
+// Reverse mode: what the numbers of var.h record.
 //
 // An assignment is a statement of the tape: the numbers that stand on its
 // right, and the slope towards each. Going back from the last statement to the
@@ -65,15 +65,10 @@ struct RowOfScalar {
 // the others the slope towards it is 0, and it takes nothing from there.
 inline constexpr uint32_t kChoice = uint32_t{1} << 31;
 
-// Adds what a statement's slope is towards a number, times the one from there.
+// Makes `y` zero where `x` is.
 template <typename S>
-void AddProduct(const S& slope, const S& from, S* sum) {
-  *sum += slope * from;
-}
-// The same towards a choice.
-template <typename S>
-void AddChosen(const S& part, const S& from, S* sum) {
-  if (!(part == 0)) *sum += part * from;
+void ClearWhereZero(const S& x, S* y) {
+  if (x == 0) *y = S();
 }
 // The slope of one row, or that of all.
 template <typename N, typename S>
@@ -107,13 +102,14 @@ class Tape {
   Tape& operator=(const Tape&) = delete;
   ~Tape() { Free(); }
 
-  // Whether there is one row in the scalars; the tape is then as short as its.
+  // Whether only one row of the scalars counts: its numbers alone are kept then.
   void SetOneRow(bool is_one_row) { is_one_row_ = is_one_row; }
 
   // Forgets all statements; the first `inputs` numbers are inputs.
   void Begin(size_t inputs) {
     inputs_ = inputs + 1;
-    if (inputs_ + needed_ > size_ || BytesOfSlope() > slope_bytes_) Resize();
+    if (inputs_ + needed_ > limit_ || BytesOfSlope() > slope_bytes_) Resize();
+    is_again_ = false;
     lost_ = 0;
     next_ = inputs_;
     for (size_t i = 0; i < inputs_; ++i) {
@@ -125,11 +121,11 @@ class Tape {
     }
   }
 
-  // Whether all statements are there. If not, there is now room for them: begin
-  // again.
+  // Whether all statements are there. If not, begin again, and there is room.
   bool IsWhole() {
     needed_ = lost_ + (next_ - inputs_);
-    return lost_ == 0;
+    is_again_ = lost_ != 0;
+    return !is_again_;
   }
 
   // Records a number with some parts; returns its id, 0 if it has none.
@@ -138,6 +134,8 @@ class Tape {
                                     for_each_internal::Indices<i...>) {
     static_assert(sizeof...(i) < kRoom);
     size_t begin = next_;
+    // A full tape grows later: a call from here would make the compiler load
+    // all members again behind each statement.
     if (__builtin_expect(begin >= limit_, 0)) {
       lost_ += begin - inputs_;
       begin = inputs_;
@@ -160,13 +158,11 @@ class Tape {
 
   // The slope of the results towards a number.
   void AddSlope(uint32_t id, const S& slope) {
-    if constexpr (kHasRows) {
-      if (is_one_row_) {
-        At<OneRow>(id) += slope.at(0);
-        return;
-      }
+    if (kHasRows && is_one_row_) {
+      At<OneRow>(id) += SlopeAs<OneRow>(slope);
+    } else {
+      At<S>(id) += slope;
     }
-    At<S>(id) += slope;
   }
   S SlopeOf(uint32_t id) const {
     if (kHasRows && is_one_row_) return S(At<OneRow>(id));
@@ -250,19 +246,28 @@ class Tape {
       }
     }
   }
-  // Adds to a number's slope what it gets of a statement.
+  // Adds to a number's slope what it gets of a statement. There is one sum, so
+  // that compilers fuse it with the product for one row as for several: a row
+  // has the same bits among any.
   template <typename N>
   KIT_NUMBER_INLINE void AddPart(size_t k, const N& slope) {
     const uint32_t id = Id<N>(k);
+    N part = At<N>(k), from = slope;
     if constexpr (kRowsOf<S> > 1) {
-      N* const sum = &At<N>(id & ~kChoice);
-      if ((id & kChoice) != 0) return AddChosen(At<N>(k), slope, sum);
-      AddProduct(At<N>(k), slope, sum);
-    } else {
-      AddProduct(At<N>(k), slope, &At<N>(id));
+      if ((id & kChoice) != 0) {
+        ClearWhereZero(part, &from);
+        if constexpr (kIsNumber<N>) {
+          At<N>(id & kIdBits) += value(part) * from;
+          return;
+        }
+      } else if constexpr (!kIsNumber<N>) {
+        ClearWhereZero(from, &part);
+      }
     }
+    At<N>(id & kIdBits) += part * from;
   }
 
+  static constexpr uint32_t kIdBits = kRowsOf<S> > 1 ? ~kChoice : ~uint32_t{0};
   // Entries behind the limit: any statement fits there.
   static constexpr size_t kRoom = 16;
 
@@ -275,18 +280,22 @@ class Tape {
 
   // To what is needed, and some more.
   __attribute__((cold, noinline)) void Resize() {
-    const size_t used = inputs_ + needed_;
+    size_t used = inputs_ + needed_;
     size_t most = most_ / (BytesOfSlope() + sizeof(uint32_t));
     if (most > kChoice - 1) most = kChoice - 1;
+    // Of another row it is a guess.
+    if (used + kRoom >= most && !is_again_) used = inputs_;
+    is_again_ = false;
     if (used + kRoom >= most) throw Error("needs more than", most_);
     const size_t wanted = used + used / 4 + 4096;
+    const size_t size = wanted < most ? wanted : most;
     Free();
-    size_ = wanted < most ? wanted : most;
-    slopes_ = Allocate(size_ * (is_one_row_ ? kStep<OneRow> : kStep<S>));
+    slopes_ = Allocate(size * (is_one_row_ ? kStep<OneRow> : kStep<S>));
     if (!kPacked<OneRow> || !kPacked<S>)
-      ids_ = Allocate(size_ * sizeof(uint32_t));
+      ids_ = Allocate(size * sizeof(uint32_t));
+    size_ = size;
+    limit_ = size - kRoom;
     slope_bytes_ = BytesOfSlope();
-    limit_ = size_ - kRoom;
   }
   char* Allocate(size_t bytes) const {
     constexpr size_t kAlign = alignof(S) > 64 ? alignof(S) : 64;
@@ -308,162 +317,11 @@ class Tape {
   char* slopes_ = nullptr;
   char* ids_ = nullptr;
   size_t size_ = 0, needed_ = 0, slope_bytes_ = 0, most_ = kTapeBytes;
-  bool is_one_row_ = false;
+  bool is_one_row_ = false, is_again_ = false;
 };
 template <typename S>
 __thread Tape<S>* Tape<S>::current;
 
-// The right side of a statement: a value, and its slopes towards numbers.
-template <typename S, int kCount>
-struct Expression {
-  using KitScalar = S;
-
-  Expression() = default;
-  // NOLINTBEGIN(google-explicit-constructor): branches of `?:` convert
-  template <typename N, IfConstant<N> = 0>
-  Expression(N constant) : v(ConstantOf<S>(constant)), slopes{}, ids{} {}
-  template <int kFewer, std::enable_if_t<(kFewer < kCount), int> = 0>
-  Expression(const Expression<S, kFewer>& x) : v(x.v), slopes{}, ids{} {
-    for (int i = 0; i < kFewer; ++i) slopes[i] = x.slopes[i], ids[i] = x.ids[i];
-  }
-  // NOLINTEND(google-explicit-constructor)
-  KIT_ASSIGNMENTS(Expression)
-
-  // Not initialized: an operator writes all of them.
-  S v;
-  S slopes[kCount];
-  uint32_t ids[kCount];
-};
-
-// A variable.
-template <typename S>
-struct Var {
-  using KitScalar = S;
-
-  Var() = default;
-  // Copies of the whole would load together what was just stored apart, for
-  // which CPUs wait.
-  Var(const Var& x) : v(x.v), id(x.id) {}
-  Var& operator=(const Var& x) {
-    v = x.v;
-    id = x.id;
-    return *this;
-  }
-  // NOLINTBEGIN(google-explicit-constructor): constants convert implicitly
-  template <typename N, IfConstant<N> = 0>
-  Var(N constant) : v(ConstantOf<S>(constant)) {}
-  template <typename N,
-            std::enable_if_t<std::is_same_v<N, S> && kIsNumber<N>, int> = 0>
-  Var(const N& scalar) : v(scalar) {}
-  template <int kCount>
-  KIT_NUMBER_INLINE Var(const Expression<S, kCount>& x)
-      : v(x.v),
-        id(Tape<S>::current->Record(
-            x.slopes, x.ids, for_each_internal::IndicesBelow<kCount>())) {}
-  // NOLINTEND(google-explicit-constructor)
-  KIT_ASSIGNMENTS(Var)
-
-  S v = S();
-  uint32_t id = 0;
-};
-
-// The most slopes of a statement; a longer one becomes several.
-inline constexpr int kMostSlopes = 12;
-template <typename S>
-constexpr int CountOf(const Var<S>*) {
-  return 1;
-}
-template <typename S, int kCount>
-constexpr int CountOf(const Expression<S, kCount>*) {
-  return kCount;
-}
-
-// Writes the slopes towards the numbers in x, from `at` on.
-template <typename S, int kCount>
-KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Var<S>& x,
-                              const S& slope) {
-  y.slopes[at] = slope;
-  y.ids[at] = x.id;
-}
-template <typename S, int kCount, int kOfX, int... i>
-KIT_NUMBER_INLINE void AppendEach(Expression<S, kCount>& y, int at,
-                                  const Expression<S, kOfX>& x, const S& slope,
-                                  for_each_internal::Indices<i...>) {
-  ((y.slopes[at + i] = slope * x.slopes[i], y.ids[at + i] = x.ids[i]), ...);
-}
-template <typename S, int kCount, int kOfX>
-KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at,
-                              const Expression<S, kOfX>& x, const S& slope) {
-  AppendEach(y, at, x, slope, for_each_internal::IndicesBelow<kOfX>());
-}
-
-template <typename S, typename X,
-          int kCount = CountOf(static_cast<const X*>(nullptr))>
-KIT_NUMBER_INLINE Expression<S, kCount> Chain(const S& v, const X& x,
-                                              const S& slope) {
-  Expression<S, kCount> y;
-  y.v = v;
-  Append(y, 0, x, slope);
-  return y;
-}
-// The expression is declared in the function's outermost block: elsewhere, gcc
-// before 14 copies what is returned, and through memory.
-template <typename S, typename A, typename B,
-          int kOfA = CountOf(static_cast<const A*>(nullptr)),
-          int kOfB = CountOf(static_cast<const B*>(nullptr)),
-          std::enable_if_t<(kOfA + kOfB <= kMostSlopes), int> = 0>
-KIT_NUMBER_INLINE Expression<S, kOfA + kOfB> Chain(const S& v, const A& a,
-                                                   const S& slope_a, const B& b,
-                                                   const S& slope_b) {
-  Expression<S, kOfA + kOfB> y;
-  y.v = v;
-  Append(y, 0, a, slope_a);
-  Append(y, kOfA, b, slope_b);
-  return y;
-}
-template <typename S, typename A, typename B,
-          int kOfA = CountOf(static_cast<const A*>(nullptr)),
-          int kOfB = CountOf(static_cast<const B*>(nullptr)),
-          std::enable_if_t<(kOfA + kOfB > kMostSlopes), int> = 0>
-KIT_NUMBER_INLINE Expression<S, 2> Chain(const S& v, const A& a,
-                                         const S& slope_a, const B& b,
-                                         const S& slope_b) {
-  const Var<S> of_a(a), of_b(b);
-  return Chain(v, of_a, slope_a, of_b, slope_b);
-}
-
-template <typename S>
-struct HolderOf<Var<S>> {
-  using type = Var<S>;
-};
-template <typename S, int kCount>
-struct HolderOf<Expression<S, kCount>> {
-  using type = Var<S>;
-};
-template <typename S>
-Var<S> max(const Var<S>& x, const Var<S>& y) {
-  return MaxOf(x, y);
-}
-template <typename S>
-Var<S> min(const Var<S>& x, const Var<S>& y) {
-  return MinOf(x, y);
-}
-template <typename S, int kCount>
-Var<S> max(const Expression<S, kCount>& x, const Expression<S, kCount>& y) {
-  return MaxOf(x, y);
-}
-template <typename S, int kCount>
-Var<S> min(const Expression<S, kCount>& x, const Expression<S, kCount>& y) {
-  return MinOf(x, y);
-}
-
 }  // namespace kit
-
-namespace std {
-using kit::max;  // those above, too
-using kit::min;
-template <typename S>
-struct numeric_limits<kit::Var<S>> : numeric_limits<kit::Plain<S>> {};
-}  // namespace std
 
 #endif  // XLA_FFI_INLINE_TAPE_H_
