@@ -61,7 +61,8 @@ void ClearWhereZero(const Dual<S, kCount>& x, Dual<S, kCount>* y) {
 }
 // The choice of x where `of_x` is 1, and of y where it is 0.
 template <typename S>
-KIT_INLINE Var<S> Choice(const S& v, const Var<S>& x, const Var<S>& y, const S& of_x) {
+KIT_INLINE Var<S> Choice(const S& v, const Var<S>& x, const Var<S>& y,
+                         const S& of_x) {
   Expression<S, 2> z;
   z.v = v;
   z.slopes[0] = of_x, z.slopes[1] = S(1) - of_x;

@@ -102,7 +102,8 @@ class Tape {
   Tape& operator=(const Tape&) = delete;
   ~Tape() { Free(); }
 
-  // Whether only one row of the scalars counts: its numbers alone are kept then.
+  // Whether only one row of the scalars counts: its numbers alone are kept
+  // then.
   void SetOneRow(bool is_one_row) { is_one_row_ = is_one_row; }
 
   // Forgets all statements; the first `inputs` numbers are inputs.
@@ -195,8 +196,8 @@ class Tape {
   template <typename N>
   static constexpr bool kPacked = alignof(N) == alignof(uint32_t);
   template <typename N>
-  static constexpr size_t kStep = sizeof(N) +
-                                  (kPacked<N> ? sizeof(uint32_t) : 0);
+  static constexpr size_t kStep =
+      sizeof(N) + (kPacked<N> ? sizeof(uint32_t) : 0);
 
   template <typename N>
   N& At(size_t at) const {
