@@ -309,3 +309,21 @@ def test_a_tape_grows(lanes):
             got = gradient(jnp.ones((rows, size), jnp.float32))
             want = np.broadcast_to(np.arange(size, dtype=np.float32), got.shape)
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_statements_of_any_length(lanes):
+    most = 15
+    lines = [
+        f"out[{k}] = " + " + ".join(f"{j + 1} * x[{j}]" for j in range(k + 1))
+        for k in range(most)
+    ]
+    op = xla_ffi_kit.rows(
+        ";\n".join(lines) + ";", dtypes="f32", lanes=lanes, **_OPTIONS
+    )(_shape_of("sums"))
+    for rows in (1, 2):
+        x = jnp.ones((rows, most), jnp.float32)
+        for k in range(most):
+            slopes = jax.grad(lambda x, k=k: op(x)[:, k].sum())(x)
+            want = np.where(np.arange(most) <= k, np.arange(most) + 1, 0)
+            np.testing.assert_array_equal(slopes, [want] * rows)
