@@ -84,6 +84,18 @@ def test_a_row_has_the_same_bits_beside_any_others():
         np.testing.assert_array_equal(part, whole[begin:end])
 
 
+def test_a_row_alone_has_the_same_bits_where_compilers_fuse():
+    """Its tape has numbers of one row; at -O1 no product is fused."""
+    options = {**_OPTIONS, "flags": ["-march=native", "-O3"]}
+    op = xla_ffi_kit.rows(_FILTER, **_FILTERS, **options)(_filter_shape)
+    for dtype in ("float32", "float64"):
+        x, w = _operands(17, dtype)
+        pull = jax.jit(jax.grad(_loss(op)))
+        whole = np.asarray(pull(x, w))
+        for i in (0, 3, 16):
+            np.testing.assert_array_equal(pull(x[i : i + 1], w)[0], whole[i])
+
+
 def test_a_slope_that_a_row_does_not_take_may_be_infinite():
     @xla_ffi_kit.rows(
         """
@@ -224,3 +236,43 @@ def test_a_derivative_that_does_not_compile_for_lanes_says_why():
     np.testing.assert_array_equal(got, [[4, 8, 12]])
     assert "in lanes of" in chosen.explain().split("derivatives ")[0]
     assert "chosen.vjp1 (row by row; not in lanes, as " in chosen.explain()
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_a_tape_grows(lanes):
+    """By few entries and by many; then it serves a short row."""
+
+    @xla_ffi_kit.rows(
+        "A s = 0; for (auto v : x) s = v * s + 1; out[0] = s;",
+        dtypes="f32",
+        lanes=lanes,
+        **_OPTIONS,
+    )
+    def folded(x):
+        return jax.ShapeDtypeStruct((*x.shape[:-1], 1), x.dtype)
+
+    gradient = jax.jit(jax.grad(lambda x: folded(x).sum()))
+    for rows in (1, 2, 1):
+        # A new thread's tape is full behind 1,484 steps.
+        for size in (*range(1478, 1490), 20_000, 3):
+            got = gradient(jnp.ones((rows, size), jnp.float32))
+            want = np.broadcast_to(np.arange(size, dtype=np.float32), got.shape)
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_statements_of_any_length(lanes):
+    most = 15
+    lines = [
+        f"out[{k}] = " + " + ".join(f"{j + 1} * x[{j}]" for j in range(k + 1))
+        for k in range(most)
+    ]
+    op = xla_ffi_kit.rows(
+        ";\n".join(lines) + ";", dtypes="f32", lanes=lanes, **_OPTIONS
+    )(_shape_of("sums"))
+    for rows in (1, 2):
+        x = jnp.ones((rows, most), jnp.float32)
+        for k in range(most):
+            slopes = jax.grad(lambda x, k=k: op(x)[:, k].sum())(x)
+            want = np.where(np.arange(most) <= k, np.arange(most) + 1, 0)
+            np.testing.assert_array_equal(slopes, [want] * rows)

@@ -12,6 +12,7 @@
 #include "xla_ffi/inline/derived_elements.h"
 #include "xla_ffi/inline/rows.h"
 #include "xla_ffi/inline/tape.h"
+#include "xla_ffi/inline/var.h"
 
 namespace kit {
 
@@ -80,13 +81,11 @@ struct RowJvp {
   }
 };
 
-// Computes F at x, and the cotangents of active x from those of the results;
-// and with `values` the results.
+// The call of F at x, of which the tape has the statements.
 template <uint64_t kActive, typename T, typename F>
-void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
-              const Row<T>* slopes, const Row<T>* values = nullptr) {
-  Tape<T>& tape = Tape<T>::OfThread();
-  const Call<F, Var<T>> call(tape.cells, x, cotangents);
+Call<F, Var<T>> Recorded(const F& f, const Row<const T>* x,
+                         const Row<const T>* outs, Tape<T>& tape) {
+  const Call<F, Var<T>> call(tape.cells, x, outs);
   uint32_t inputs = 0;
   for (int i = 0; i < F::kIns; ++i) {
     for (int64_t j = 0; j < x[i].size(); ++j) {
@@ -96,11 +95,21 @@ void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
   }
   tape.Begin(inputs);
   call.Run(f);
-  tape.Clear();
+  return call;
+}
+
+// Computes F at x, and the cotangents of active x from those of the results;
+// and with `values` the results.
+template <uint64_t kActive, typename T, typename F>
+void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
+              const Row<T>* slopes, const Row<T>* values = nullptr) {
+  Tape<T>& tape = Tape<T>::OfThread();
+  Call<F, Var<T>> call = Recorded<kActive>(f, x, cotangents, tape);
+  while (!tape.IsWhole()) call = Recorded<kActive>(f, x, cotangents, tape);
   for (int k = 0; k < F::kOuts; ++k) {
     for (int64_t j = 0; j < cotangents[k].size(); ++j) {
       const Var<T>& y = call.out[k][j];
-      if (y.id != 0) tape.Adjoint(y.id) += cotangents[k][j];
+      if (y.id != 0) tape.AddSlope(y.id, cotangents[k][j]);
       if (values != nullptr) values[k][j] = y.v;
     }
   }
@@ -109,7 +118,7 @@ void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
   for (int i = 0; i < F::kIns; ++i) {
     if (!Has(kActive, i)) continue;
     const Row<T>& slope = slopes[Before(kActive, i)];
-    for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.Adjoint(++id);
+    for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.SlopeOf(++id);
   }
 }
 

@@ -29,6 +29,7 @@ inline constexpr bool kIsInLanes<Lanes<F>> = true;
 #include "xla_ffi/inline/lane_rows.h"
 #include "xla_ffi/inline/lanes_functions.h"
 #include "xla_ffi/inline/tape.h"
+#include "xla_ffi/inline/var.h"
 
 namespace kit {
 
@@ -37,28 +38,31 @@ inline constexpr int kRowsOf<Lanes<F>> = Lanes<F>::kCount;
 template <typename F, int kCount>
 inline constexpr int kRowsOf<Dual<Lanes<F>, kCount>> = Lanes<F>::kCount;
 
-// A row on whose way a slope is 0 takes nothing from there, where the slope
-// that follows may be infinite: as where it runs alone.
 template <typename F>
-void AddProduct(const Lanes<F>& slope, const Lanes<F>& from, Lanes<F>* sum) {
-  *sum = Select(from == F(0), *sum, *sum + slope * from);
+struct RowOfScalar<Lanes<F>> {
+  using type = F;
+};
+template <typename N, typename F>
+KIT_INLINE N SlopeAs(const Lanes<F>& slope) {
+  return slope.v[0][0];
 }
 
-// A number that was chosen, or half of it, takes that from the choice; rows in
-// which it was not take nothing, even where the slope from there is infinite.
+// A row on whose way a slope is 0 takes nothing from there, where the slope
+// that follows may be infinite: as where it runs alone. One in which a number
+// was not chosen takes nothing, even where the slope from there is infinite.
 template <typename F>
-void AddChosen(const Lanes<F>& part, const Lanes<F>& from, Lanes<F>* sum) {
-  *sum = Select(part == F(0), *sum, *sum + part * from);
+KIT_INLINE void ClearWhereZero(const Lanes<F>& x, Lanes<F>* y) {
+  *y = Select(x == F(0), Lanes<F>(0), *y);
 }
 template <typename S, int kCount>
-void AddChosen(const Dual<S, kCount>& part, const Dual<S, kCount>& from,
-               Dual<S, kCount>* sum) {
-  AddChosen(part.v, from.v, &sum->v);
-  for (int i = 0; i < kCount; ++i) AddChosen(part.v, from.d[i], &sum->d[i]);
+void ClearWhereZero(const Dual<S, kCount>& x, Dual<S, kCount>* y) {
+  ClearWhereZero(x.v, &y->v);
+  for (int i = 0; i < kCount; ++i) ClearWhereZero(x.v, &y->d[i]);
 }
 // The choice of x where `of_x` is 1, and of y where it is 0.
 template <typename S>
-Var<S> Choice(const S& v, const Var<S>& x, const Var<S>& y, const S& of_x) {
+KIT_INLINE Var<S> Choice(const S& v, const Var<S>& x, const Var<S>& y,
+                         const S& of_x) {
   Expression<S, 2> z;
   z.v = v;
   z.slopes[0] = of_x, z.slopes[1] = S(1) - of_x;
@@ -147,6 +151,7 @@ struct GroupOfRows {
     for (int k = 0; k < kOuts; ++k) {
       y[k] = Row<L>(kept.out[k].data(), kept.out[k].size());
     }
+    TapeOfThread().SetOneRow(count == 1);
     f(static_cast<const Row<const L>*>(x), static_cast<const Row<L>*>(y));
     for (int k = 0; k < kOuts; ++k) {
       const int64_t size = y[k].size();

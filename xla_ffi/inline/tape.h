@@ -1,4 +1,4 @@
-// Reverse mode: numbers that record what was assigned to them.
+// Reverse mode: what the numbers of var.h record.
 //
 // An assignment is a statement of the tape: the numbers that stand on its
 // right, and the slope towards each. Going back from the last statement to the
@@ -53,21 +53,34 @@ class TapeError : public std::exception {
 template <typename S>
 struct Var;
 
-// The rows that a scalar has numbers of.
+// The rows that a scalar has numbers of, and the scalar of one of them.
 template <typename S>
 inline constexpr int kRowsOf = 1;
+template <typename S>
+struct RowOfScalar {
+  using type = S;
+};
 
 // In an id on a tape of several rows: the number is chosen in some of them. In
 // the others the slope towards it is 0, and it takes nothing from there.
 inline constexpr uint32_t kChoice = uint32_t{1} << 31;
 
-// Adds what a statement's slope is towards a number, times the one from there.
+// Makes `y` zero where `x` is.
 template <typename S>
-void AddProduct(const S& slope, const S& from, S* sum) {
-  *sum += slope * from;
+void ClearWhereZero(const S& x, S* y) {
+  if (x == 0) *y = S();
+}
+// The slope of one row, or that of all.
+template <typename N, typename S>
+N SlopeAs(const S& slope) {
+  return slope;
 }
 
-// The statements that a thread has recorded. Number 0 is every constant.
+// The statements that a thread has recorded, one after the other: an entry for
+// each number on the right, with its slope and its id, and then one that is the
+// statement's own, with the slope of the results towards it, which the sweep
+// adds up, and where it begins. The place of the latter is its id. Entry 0 is
+// every constant, and those behind it are the inputs.
 template <typename S>
 class Tape {
  public:
@@ -89,252 +102,227 @@ class Tape {
   Tape& operator=(const Tape&) = delete;
   ~Tape() { Free(); }
 
+  // Whether only one row of the scalars counts: its numbers alone are kept
+  // then.
+  void SetOneRow(bool is_one_row) { is_one_row_ = is_one_row; }
+
   // Forgets all statements; the first `inputs` numbers are inputs.
   void Begin(size_t inputs) {
-    part_ = next_ = 0;
-    while (inputs + 1 > capacity_) GrowEnds();
-    inputs_ = next_ = static_cast<uint32_t>(inputs + 1);
-    ends_[inputs_ - 1] = 0;
+    inputs_ = inputs + 1;
+    if (inputs_ + needed_ > limit_ || BytesOfSlope() > slope_bytes_) Resize();
+    is_again_ = false;
+    lost_ = 0;
+    next_ = inputs_;
+    for (size_t i = 0; i < inputs_; ++i) {
+      if (is_one_row_) {
+        At<OneRow>(i) = OneRow();
+      } else {
+        At<S>(i) = S();
+      }
+    }
+  }
+
+  // Whether all statements are there. If not, begin again, and there is room.
+  bool IsWhole() {
+    needed_ = lost_ + (next_ - inputs_);
+    is_again_ = lost_ != 0;
+    return !is_again_;
   }
 
   // Records a number with some parts; returns its id, 0 if it has none.
-  template <int kCount>
-  KIT_NUMBER_INLINE uint32_t Record(const S* slopes, const uint32_t* ids) {
-    if (__builtin_expect(size_ - part_ < kCount, 0)) GrowParts(kCount);
-    if (__builtin_expect(next_ >= capacity_, 0)) GrowEnds();
-    uint32_t part = part_;
-    for (int i = 0; i < kCount; ++i) {
-      slopes_[part] = slopes[i];
-      ids_[part] = ids[i];
-      part += ids[i] != 0;
+  template <int... i>
+  KIT_NUMBER_INLINE uint32_t Record(const S* slopes, const uint32_t* ids,
+                                    for_each_internal::Indices<i...>) {
+    static_assert(sizeof...(i) < kRoom);
+    size_t begin = next_;
+    // A full tape grows later: a call from here would make the compiler load
+    // all members again behind each statement.
+    if (__builtin_expect(begin >= limit_, 0)) {
+      lost_ += begin - inputs_;
+      begin = inputs_;
     }
-    if (part == part_) return 0;
-    ends_[next_] = part_ = part;
-    return next_++;
+    size_t at = begin;
+    if (kHasRows && is_one_row_) {
+      (Put(&at, SlopeAs<OneRow>(slopes[i]), ids[i]), ...);
+      if (at == begin) return 0;
+      At<OneRow>(at) = OneRow();
+      Id<OneRow>(at) = static_cast<uint32_t>(begin);
+    } else {
+      (Put(&at, slopes[i], ids[i]), ...);
+      if (at == begin) return 0;
+      At<S>(at) = S();
+      Id<S>(at) = static_cast<uint32_t>(begin);
+    }
+    next_ = at + 1;
+    return static_cast<uint32_t>(at);
   }
 
-  // Begins with no slope anywhere; Adjoint() then takes those of results.
-  void Clear() { adjoints_.assign(next_, S()); }
-  S& Adjoint(uint32_t id) { return adjoints_[id]; }
+  // The slope of the results towards a number.
+  void AddSlope(uint32_t id, const S& slope) {
+    if (kHasRows && is_one_row_) {
+      At<OneRow>(id) += SlopeAs<OneRow>(slope);
+    } else {
+      At<S>(id) += slope;
+    }
+  }
+  S SlopeOf(uint32_t id) const {
+    if (kHasRows && is_one_row_) return S(At<OneRow>(id));
+    return At<S>(id);
+  }
 
   void Sweep() {
-    S* const adjoints = adjoints_.data();
-    for (uint32_t i = next_ - 1; i >= inputs_; --i) {
-      const S slope = adjoints[i];
-      if constexpr (std::is_arithmetic_v<S>) {
-        if (slope == 0) continue;
-      }
-      for (uint32_t k = ends_[i - 1]; k < ends_[i]; ++k) {
-        S* const sum = &adjoints[ids_[k] & ~kChoice];
-        if constexpr (kRowsOf<S> > 1) {
-          if ((ids_[k] & kChoice) != 0) {
-            AddChosen(slopes_[k], slope, sum);
-            continue;
-          }
-        }
-        AddProduct(slopes_[k], slope, sum);
-      }
+    if (kHasRows && is_one_row_) {
+      SweepAs<OneRow>();
+    } else {
+      SweepAs<S>();
     }
   }
 
   // Gives a large tape back.
   void Trim() {
-    if (Bytes(size_, capacity_) > kKeptBytes) Free();
+    if (size_ * (slope_bytes_ + sizeof(uint32_t)) > kKeptBytes) Free();
+    if (cells.capacity() * sizeof(Var<S>) > kKeptBytes)
+      std::vector<Var<S>>().swap(cells);
   }
 
   std::vector<Var<S>> cells;  // the arrays of a row
 
  private:
-  static constexpr size_t kPart = sizeof(S) + sizeof(uint32_t);
-  static constexpr size_t kStatement = sizeof(uint32_t) + sizeof(S);
+  using OneRow = typename RowOfScalar<S>::type;
+  static constexpr bool kHasRows = !std::is_same_v<OneRow, S>;
+  // Whether slope and id of an entry are neighbors, which a CPU stores faster
+  // than to two arrays; not where that takes padding. N is the type of slopes,
+  // S or OneRow.
+  template <typename N>
+  static constexpr bool kPacked = alignof(N) == alignof(uint32_t);
+  template <typename N>
+  static constexpr size_t kStep =
+      sizeof(N) + (kPacked<N> ? sizeof(uint32_t) : 0);
 
-  static size_t Bytes(size_t parts, size_t statements) {
-    return parts * kPart + statements * kStatement;
+  template <typename N>
+  N& At(size_t at) const {
+    return *reinterpret_cast<N*>(slopes_ + at * kStep<N>);
+  }
+  template <typename N>
+  uint32_t& Id(size_t at) const {
+    if constexpr (kPacked<N>) {
+      return *reinterpret_cast<uint32_t*>(slopes_ + at * kStep<N> + sizeof(N));
+    } else {
+      return reinterpret_cast<uint32_t*>(ids_)[at];
+    }
+  }
+  template <typename N>
+  KIT_NUMBER_INLINE void Put(size_t* at, const N& slope, uint32_t id) {
+    At<N>(*at) = slope;
+    Id<N>(*at) = id;
+    *at += id != 0;
   }
 
-  __attribute__((cold, noinline)) void GrowParts(uint32_t count) {
-    const uint32_t size = Larger(part_, count, kPart, Bytes(0, capacity_));
-    slopes_ = Resize(slopes_, part_, size);
-    ids_ = Resize(ids_, part_, size);
-    size_ = size;
+  template <typename N>
+  void SweepAs() {
+    for (size_t end = next_; end > inputs_;) {
+      const size_t own = end - 1;
+      const N slope = At<N>(own);
+      size_t k = end = Id<N>(own);
+      if constexpr (std::is_arithmetic_v<N>) {
+        if (slope == 0) continue;
+      }
+      // Most statements have few parts: without a loop.
+      for (; own - k > 4; ++k) AddPart(k, slope);
+      switch (own - k) {
+        case 4:
+          AddPart(own - 4, slope);
+          [[fallthrough]];
+        case 3:
+          AddPart(own - 3, slope);
+          [[fallthrough]];
+        case 2:
+          AddPart(own - 2, slope);
+          [[fallthrough]];
+        case 1:
+          AddPart(own - 1, slope);
+          break;
+        default:
+          __builtin_unreachable();
+      }
+    }
   }
-  __attribute__((cold, noinline)) void GrowEnds() {
-    const uint32_t used = next_ > capacity_ ? next_ : capacity_;
-    const uint32_t size = Larger(used, 1, kStatement, Bytes(size_, 0));
-    ends_ = Resize(ends_, capacity_, size);
-    capacity_ = size;
+  // Adds to a number's slope what it gets of a statement. There is one sum, so
+  // that compilers fuse it with the product for one row as for several: a row
+  // has the same bits among any.
+  template <typename N>
+  KIT_NUMBER_INLINE void AddPart(size_t k, const N& slope) {
+    const uint32_t id = Id<N>(k);
+    N part = At<N>(k), from = slope;
+    if constexpr (kRowsOf<S> > 1) {
+      if ((id & kChoice) != 0) {
+        ClearWhereZero(part, &from);
+        if constexpr (kIsNumber<N>) {
+          At<N>(id & kIdBits) += value(part) * from;
+          return;
+        }
+      } else if constexpr (!kIsNumber<N>) {
+        ClearWhereZero(from, &part);
+      }
+    }
+    At<N>(id & kIdBits) += part * from;
   }
-  // Twice as many, or as many as fit beside other bytes.
-  uint32_t Larger(size_t used, size_t more, size_t each, size_t beside) const {
-    size_t most = most_ > beside ? (most_ - beside) / each : 0;
+
+  static constexpr uint32_t kIdBits = kRowsOf<S> > 1 ? ~kChoice : ~uint32_t{0};
+  // Entries behind the limit: any statement fits there.
+  static constexpr size_t kRoom = 16;
+
+  size_t BytesOfSlope() const {
+    return is_one_row_ ? sizeof(OneRow) : sizeof(S);
+  }
+  TapeError Error(const char* why, size_t bytes) const {
+    return TapeError(is_one_row_ ? 1 : kRowsOf<S>, why, bytes);
+  }
+
+  // To what is needed, and some more.
+  __attribute__((cold, noinline)) void Resize() {
+    size_t used = inputs_ + needed_;
+    size_t most = most_ / (BytesOfSlope() + sizeof(uint32_t));
     if (most > kChoice - 1) most = kChoice - 1;
-    if (used + more > most)
-      throw TapeError(kRowsOf<S>, "needs more than", most_);
-    const size_t wanted = used < 2048 ? 4096 : 2 * used;
-    return static_cast<uint32_t>(wanted < most ? wanted : most);
+    // Of another row it is a guess.
+    if (used + kRoom >= most && !is_again_) used = inputs_;
+    is_again_ = false;
+    if (used + kRoom >= most) throw Error("needs more than", most_);
+    const size_t wanted = used + used / 4 + 4096;
+    const size_t size = wanted < most ? wanted : most;
+    Free();
+    slopes_ = Allocate(size * (is_one_row_ ? kStep<OneRow> : kStep<S>));
+    if (!kPacked<OneRow> || !kPacked<S>)
+      ids_ = Allocate(size * sizeof(uint32_t));
+    size_ = size;
+    limit_ = size - kRoom;
+    slope_bytes_ = BytesOfSlope();
   }
-  template <typename E>
-  static E* Resize(E* old, size_t used, size_t size) {
-    constexpr size_t kAlign = alignof(E) > 64 ? alignof(E) : 64;
-    const size_t bytes = (size * sizeof(E) + kAlign - 1) / kAlign * kAlign;
-    auto* const made = static_cast<E*>(std::aligned_alloc(kAlign, bytes));
-    if (made == nullptr) throw TapeError(kRowsOf<S>, "gets no", bytes);
-    if (used != 0) std::memcpy(static_cast<void*>(made), old, used * sizeof(E));
-    std::free(static_cast<void*>(old));
-    return made;
+  char* Allocate(size_t bytes) const {
+    constexpr size_t kAlign = alignof(S) > 64 ? alignof(S) : 64;
+    bytes = (bytes + kAlign - 1) / kAlign * kAlign;
+    void* const made = std::aligned_alloc(kAlign, bytes);
+    if (made == nullptr) throw Error("gets no", bytes);
+    return static_cast<char*>(made);
   }
   void Free() {
-    std::free(static_cast<void*>(slopes_));
+    std::free(slopes_);
     std::free(ids_);
-    std::free(ends_);
-    slopes_ = nullptr;
-    ids_ = ends_ = nullptr;
-    size_ = part_ = capacity_ = next_ = 0;
-    std::vector<S>().swap(adjoints_);
-    std::vector<Var<S>>().swap(cells);
+    slopes_ = ids_ = nullptr;
+    size_ = limit_ = slope_bytes_ = 0;
   }
 
-  size_t most_ = kTapeBytes;
-  // Of each part, in two arrays: the slope may be aligned to many bytes.
-  S* slopes_ = nullptr;
-  uint32_t* ids_ = nullptr;
-  uint32_t* ends_ = nullptr;  // of each statement, the end of its parts
-  uint32_t size_ = 0, part_ = 0, capacity_ = 0, next_ = 0, inputs_ = 0;
-  std::vector<S> adjoints_;
+  // Pointers and sizes are of types that no store of an entry can change, so
+  // that the compiler keeps them in registers from one statement to the next.
+  size_t next_ = 0, limit_ = 0, inputs_ = 0, lost_ = 0;
+  char* slopes_ = nullptr;
+  char* ids_ = nullptr;
+  size_t size_ = 0, needed_ = 0, slope_bytes_ = 0, most_ = kTapeBytes;
+  bool is_one_row_ = false, is_again_ = false;
 };
 template <typename S>
 __thread Tape<S>* Tape<S>::current;
 
-// The right side of a statement: a value, and its slopes towards numbers.
-template <typename S, int kCount>
-struct Expression {
-  using KitScalar = S;
-
-  Expression() = default;
-  // NOLINTBEGIN(google-explicit-constructor): branches of `?:` convert
-  template <typename N, IfConstant<N> = 0>
-  Expression(N constant) : v(ConstantOf<S>(constant)), slopes{}, ids{} {}
-  template <int kFewer, std::enable_if_t<(kFewer < kCount), int> = 0>
-  Expression(const Expression<S, kFewer>& x) : v(x.v), slopes{}, ids{} {
-    for (int i = 0; i < kFewer; ++i) slopes[i] = x.slopes[i], ids[i] = x.ids[i];
-  }
-  // NOLINTEND(google-explicit-constructor)
-  KIT_ASSIGNMENTS(Expression)
-
-  // Not initialized: an operator writes all of them.
-  S v;
-  S slopes[kCount];
-  uint32_t ids[kCount];
-};
-
-// A variable.
-template <typename S>
-struct Var {
-  using KitScalar = S;
-
-  Var() = default;
-  // NOLINTBEGIN(google-explicit-constructor): constants convert implicitly
-  template <typename N, IfConstant<N> = 0>
-  Var(N constant) : v(ConstantOf<S>(constant)) {}
-  template <typename N,
-            std::enable_if_t<std::is_same_v<N, S> && kIsNumber<N>, int> = 0>
-  Var(const N& scalar) : v(scalar) {}
-  template <int kCount>
-  KIT_NUMBER_INLINE Var(const Expression<S, kCount>& x)
-      : v(x.v),
-        id(Tape<S>::current->template Record<kCount>(x.slopes, x.ids)) {}
-  // NOLINTEND(google-explicit-constructor)
-  KIT_ASSIGNMENTS(Var)
-
-  S v = S();
-  uint32_t id = 0;
-};
-
-// The most slopes of a statement; a longer one becomes several.
-inline constexpr int kMostSlopes = 12;
-template <typename S>
-constexpr int CountOf(const Var<S>*) {
-  return 1;
-}
-template <typename S, int kCount>
-constexpr int CountOf(const Expression<S, kCount>*) {
-  return kCount;
-}
-
-// Writes the slopes towards the numbers in x, from `at` on.
-template <typename S, int kCount>
-KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Var<S>& x,
-                              const S& slope) {
-  y.slopes[at] = slope;
-  y.ids[at] = x.id;
-}
-template <typename S, int kCount, int kOfX>
-KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at,
-                              const Expression<S, kOfX>& x, const S& slope) {
-  for (int i = 0; i < kOfX; ++i) {
-    y.slopes[at + i] = slope * x.slopes[i];
-    y.ids[at + i] = x.ids[i];
-  }
-}
-
-template <typename S, typename X,
-          int kCount = CountOf(static_cast<const X*>(nullptr))>
-KIT_NUMBER_INLINE Expression<S, kCount> Chain(const S& v, const X& x,
-                                              const S& slope) {
-  Expression<S, kCount> y;
-  y.v = v;
-  Append(y, 0, x, slope);
-  return y;
-}
-template <typename S, typename A, typename B,
-          int kOfA = CountOf(static_cast<const A*>(nullptr)),
-          int kOfB = CountOf(static_cast<const B*>(nullptr))>
-KIT_NUMBER_INLINE auto Chain(const S& v, const A& a, const S& slope_a,
-                             const B& b, const S& slope_b) {
-  if constexpr (kOfA + kOfB > kMostSlopes) {
-    const Var<S> of_a(a), of_b(b);
-    return Chain(v, of_a, slope_a, of_b, slope_b);
-  } else {
-    Expression<S, kOfA + kOfB> y;
-    y.v = v;
-    Append(y, 0, a, slope_a);
-    Append(y, kOfA, b, slope_b);
-    return y;
-  }
-}
-
-template <typename S>
-struct HolderOf<Var<S>> {
-  using type = Var<S>;
-};
-template <typename S, int kCount>
-struct HolderOf<Expression<S, kCount>> {
-  using type = Var<S>;
-};
-template <typename S>
-Var<S> max(const Var<S>& x, const Var<S>& y) {
-  return MaxOf(x, y);
-}
-template <typename S>
-Var<S> min(const Var<S>& x, const Var<S>& y) {
-  return MinOf(x, y);
-}
-template <typename S, int kCount>
-Var<S> max(const Expression<S, kCount>& x, const Expression<S, kCount>& y) {
-  return MaxOf(x, y);
-}
-template <typename S, int kCount>
-Var<S> min(const Expression<S, kCount>& x, const Expression<S, kCount>& y) {
-  return MinOf(x, y);
-}
-
 }  // namespace kit
-
-namespace std {
-using kit::max;  // those above, too
-using kit::min;
-template <typename S>
-struct numeric_limits<kit::Var<S>> : numeric_limits<kit::Plain<S>> {};
-}  // namespace std
 
 #endif  // XLA_FFI_INLINE_TAPE_H_

@@ -63,6 +63,7 @@ _INLINE_HEADERS = (
     "xla_ffi/inline/check.h",
     "xla_ffi/inline/derived.h",
     "xla_ffi/inline/derived_elements.h",
+    "xla_ffi/inline/derived_lanes.h",
     "xla_ffi/inline/differentiate.h",
     "xla_ffi/inline/dual.h",
     "xla_ffi/inline/for_each.h",
@@ -80,6 +81,7 @@ _INLINE_HEADERS = (
     "xla_ffi/inline/threads.h",
     "xla_ffi/inline/types.h",
     "xla_ffi/inline/value.h",
+    "xla_ffi/inline/var.h",
 )
 
 _CUDA_STANDARD = "xla_ffi/inline/cuda/standard.h"
