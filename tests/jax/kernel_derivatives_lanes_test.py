@@ -267,12 +267,16 @@ def test_statements_of_any_length(lanes):
         f"out[{k}] = " + " + ".join(f"{j + 1} * x[{j}]" for j in range(k + 1))
         for k in range(most)
     ]
-    op = xla_ffi_kit.rows(
+
+    @xla_ffi_kit.rows(
         ";\n".join(lines) + ";", dtypes="f32", lanes=lanes, **_OPTIONS
-    )(_shape_of("sums"))
+    )
+    def sums(x):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
     for rows in (1, 2):
         x = jnp.ones((rows, most), jnp.float32)
         for k in range(most):
-            slopes = jax.grad(lambda x, k=k: op(x)[:, k].sum())(x)
+            slopes = jax.grad(lambda x, k=k: sums(x)[:, k].sum())(x)
             want = np.where(np.arange(most) <= k, np.arange(most) + 1, 0)
             np.testing.assert_array_equal(slopes, [want] * rows)
