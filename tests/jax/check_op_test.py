@@ -33,7 +33,7 @@ SKIPPABLE = {
     "attributes": ("the operation has no attributes",),
     "vmap on meshes": ("vmap repeats operands: see auto mesh, explicit mesh",),
     "side effects on meshes": ("the operation has no side effects",),
-    "jacobians": (*INTEGERS, "no floating-point result", "complex Jacobians"),
+    "jacobians": (*INTEGERS, "no floating-point result"),
     **dict.fromkeys(("jvp", "grad", "second order", "vmap of grad"), INTEGERS),
 }
 
