@@ -169,6 +169,16 @@ ARRAY_CASES = (
         tolerance=_SUMS,
     ),
     Case(
+        "depthwise, two kernels a channel",
+        lambda x, k: _depthwise(x, jnp.concatenate([k, k], -1)),
+        lambda x, k: _numpy_depthwise(
+            np.repeat(x, 2, -1), np.concatenate([k, k], -1)
+        ),
+        _images_and_kernel,
+        _IMAGES,
+        tolerance=_SUMS,
+    ),
+    Case(
         "depthwise, few channels",
         _depthwise,
         _numpy_depthwise,
