@@ -15,7 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import both, definite, matrices, program, symmetric
+from accelerate_data import (
+    both,
+    definite,
+    matrices,
+    one_triangle,
+    program,
+    symmetric,
+)
 from loops_data import CALLS, check, in_loop, of_each, squares
 
 import xla_ffi_accelerate
@@ -98,10 +105,7 @@ def test_equal_eigenvalues(dtype):
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_one_triangle_is_read(lower):
-    a = symmetric(3, np.float64)
-    want = np.linalg.eigvalsh(a)
-    hidden = np.triu(np.ones((3, 3), bool), 1)
-    a[:, hidden if lower else hidden.T] = np.nan
+    a, want = one_triangle(3, lower)
     f = functools.partial(
         jax.lax.linalg.eigh, lower=lower, symmetrize_input=False
     )

@@ -4,8 +4,8 @@ import pathlib
 
 import numpy as np
 import pytest
-from common import run_python
-from inline_data import program, raises
+from common import raises, run_python
+from inline_data import program
 
 import xla_ffi_kit
 from xla_ffi_kit.__main__ import main

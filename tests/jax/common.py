@@ -1,5 +1,6 @@
 """What tests of operations share: devices, small handlers, errors, children."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -105,6 +106,14 @@ def said(call, *args, of="", **kwargs):
     text, name = str(caught.value), f"{of}: " if of else ""
     assert text.startswith(name), text
     return f"{caught.typename}: {text.removeprefix(name)}"
+
+
+@contextlib.contextmanager
+def raises(error, message):
+    """`pytest.raises` for an error that says this and no more."""
+    with pytest.raises(error) as caught:
+        yield
+    assert str(caught.value) == message
 
 
 def failure_of(op, case, check, **options):

@@ -15,7 +15,8 @@ import time
 
 import inline_data
 import pytest
-from inline_data import answer, build, compiles, raises, source
+from common import raises
+from inline_data import answer, build, compiles, source
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, commands, operation
@@ -38,9 +39,8 @@ def fork(code):
             status = answer(code)
         finally:
             os._exit(status)
-    with contextlib.suppress(
-        PermissionError
-    ):  # the child has done it, and runs
+    # Where it is refused, the child has done it, and runs.
+    with contextlib.suppress(PermissionError):
         os.setpgid(child, child)
     return child
 

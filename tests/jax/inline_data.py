@@ -1,6 +1,5 @@
 """What tests of strings share: a cache of their own, builds, comparisons."""
 
-import contextlib
 import ctypes
 import functools
 import os
@@ -21,14 +20,6 @@ os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
 
 released = functools.partial(pytest.param, marks=pytest.mark.release)
 in_ci = functools.partial(pytest.param, marks=pytest.mark.ci)
-
-
-@contextlib.contextmanager
-def raises(error, message):
-    """`pytest.raises` for an error that says this and no more."""
-    with pytest.raises(error) as caught:
-        yield
-    assert str(caught.value) == message
 
 
 def error_of(decorate, error=BuildError):

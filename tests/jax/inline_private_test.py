@@ -6,7 +6,8 @@ import stat
 
 import inline_data
 import pytest
-from inline_data import build, raises
+from common import raises
+from inline_data import build
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, commands

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import in_ci, raises
+from common import raises
+from inline_data import in_ci
 
 import xla_ffi_kit
 from xla_ffi_kit.errors import BuildError

@@ -16,8 +16,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import run_python
-from inline_data import raises
+from common import raises, run_python
 
 import xla_ffi_kit
 from xla_ffi_kit.errors import BuildError

@@ -10,7 +10,8 @@ import inline_data
 import jax
 import numpy as np
 import pytest
-from inline_data import error_of, raises
+from common import raises
+from inline_data import error_of
 
 import xla_ffi_kit
 from xla_ffi_kit.errors import BuildError
