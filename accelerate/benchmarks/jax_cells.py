@@ -20,11 +20,15 @@ from matrix_cases import MATRIX_CASES
 from random_cases import RANDOM_CASES
 
 
+def cases() -> tuple[Case, ...]:
+    """All cases."""
+    of_arrays = (*CASES, *DATA_CASES, *ARRAY_CASES, *MATH_CASES)
+    return (*of_arrays, *MATRIX_CASES, *RANDOM_CASES, *KIT_CASES)
+
+
 def jax_cells() -> Iterator[Cell]:
     """Every case in every shape; the kit's functions also called eagerly."""
-    of_arrays = (*CASES, *DATA_CASES, *ARRAY_CASES, *MATH_CASES)
-    others = (*MATRIX_CASES, *RANDOM_CASES, *KIT_CASES)
-    for case in (*of_arrays, *others):
+    for case in cases():
         for shape in case.shapes:
             yield _cell(case, shape, "fresh", _accelerated)
         if case.kit_function is not None:

@@ -93,7 +93,12 @@ def programs(file):
 @pytest.mark.parametrize("file", [page.DATA, *page.OTHERS.values()])
 def test_every_program_stays_in_the_table(file):
     rows = programs(file)
-    assert [r["name"] for r in rows] == [p.stem for p in run.programs()]
+    names = [row["name"] for row in rows]
+    every = [program.stem for program in run.programs()]
+    if file == page.OTHERS["newest JAX"]:  # which not all packages know yet
+        assert len(names) > 25 and set(names) < set(every)
+    else:
+        assert names == every
     assert not [row["name"] for row in rows if "failed" in row]
     # A single run does not compare plain JAX with itself.
     wrong = [row["name"] for row in rows if page.is_wrong(row)]

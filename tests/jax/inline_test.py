@@ -156,6 +156,13 @@ def test_an_axis_that_the_array_has_not():
 
 
 def test_what_the_function_returns_or_throws_is_the_calls_error():
+    # The first and the last characters of each length, and what is beside them.
+    characters = (0x7FF, 0x800, 0xD7FF, 0xE000, 0x10000, 0x10FFFF)
+    good = " ".join(map(chr, characters)).encode()
+    bad = "C1BF E09FBF EDA080 EDBFBF F08FBFBF F4908080 F5808080 E9"
+    text = good + b"".join(map(bytes.fromhex, bad.split()))
+    in_c = "".join(f"\\{byte:o}" for byte in text)
+
     @xla_ffi_kit.inline(
         r"""
 #include <stdexcept>
@@ -163,8 +170,8 @@ const char* failing(kit::In<float> x, kit::Out<float> y) {
   static char text[1400];
   for (int i = 0; i < 1398; ++i) text[i] = "é"[i % 2];
   if (x[0] == 0) throw std::runtime_error("thrown");
-  return x[0] == 1 ? "gr\xe9 \xed\xa0\x80 \xf0\x9f\x98\x80 é" : text;
-}""",
+  return x[0] == 1 ? TEXT : text;
+}""".replace("TEXT", f'"{in_c}"'),
         kernel_axes=0,
         flags=["-O0"],
     )
@@ -172,7 +179,8 @@ const char* failing(kit::In<float> x, kit::Out<float> y) {
         return x
 
     # What is no text is replaced, and what is too long cut between characters.
-    replaced = "gr\\? \\?\\?\\? \U0001f600 é"
+    bytes_of_none = len(text) - len(good)
+    replaced = good.decode() + r"\?" * bytes_of_none
     for number, said in enumerate(("thrown", replaced, "éé")):
         with pytest.raises(
             jax.errors.JaxRuntimeError, match=f"failing: {said}"

@@ -22,6 +22,18 @@ struct Half : Storage {
   XLA_FFI_KIT_HOST_DEVICE Half& operator=(float value) {
     return *this = Half(value);
   }
+  XLA_FFI_KIT_HOST_DEVICE Half& operator+=(float b) {
+    return *this = *this + b;
+  }
+  XLA_FFI_KIT_HOST_DEVICE Half& operator-=(float b) {
+    return *this = *this - b;
+  }
+  XLA_FFI_KIT_HOST_DEVICE Half& operator*=(float b) {
+    return *this = *this * b;
+  }
+  XLA_FFI_KIT_HOST_DEVICE Half& operator/=(float b) {
+    return *this = *this / b;
+  }
   // NOLINTNEXTLINE(google-explicit-constructor): numbers convert implicitly
   XLA_FFI_KIT_HOST_DEVICE operator float() const {
     return Storage::operator float();

@@ -72,6 +72,17 @@ TEST(KitTest, RunsTheInstanceOfTheCallsTypes) {
   EXPECT_EQ(static_cast<float>(result[0]), 1.5f);
 }
 
+TEST(KitTest, OperationsThatAssignRoundToSixteenBits) {
+  kit::bf16 x(256.f);
+  EXPECT_EQ(static_cast<float>(x += 1), 256.f);  // 257 has nine digits
+  EXPECT_EQ(static_cast<float>(x += kit::bf16(3.f)), 260.f);
+  EXPECT_EQ(static_cast<float>(x -= 4.f), 256.f);
+  EXPECT_EQ(static_cast<float>(x *= 1.5f), 384.f);
+  EXPECT_EQ(static_cast<float>(x /= 3), 128.f);
+  kit::f16 y(2048.f);
+  EXPECT_EQ(static_cast<float>(y += 1), 2048.f);
+}
+
 TEST(KitTest, EmptyArraysOfHugeAxesHaveNoElements) {
   constexpr int64_t kHuge = (int64_t{1} << 40) + 1;
   for (const CallFrame::Dims& dims :

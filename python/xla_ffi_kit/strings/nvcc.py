@@ -33,9 +33,11 @@ class Nvcc:
         beside = self.program.parent.parent
         if (beside / "include/cuda_runtime.h").exists():
             return beside
-        # A script that starts nvcc, which says where its toolkit is.
+        # A script that starts nvcc, which says where its toolkit is. It may
+        # compile all the same: what it makes goes nowhere.
+        null = os.devnull
         said = subprocess.run(
-            [self.program, "--dryrun", "-x", "cu", "-c", os.devnull],
+            [self.program, "--dryrun", "-x", "cu", "-c", null, "-o", null],
             capture_output=True,
             encoding="utf-8",
             errors="backslashreplace",
