@@ -4,9 +4,9 @@
 
 Every case of the benchmark is a program of its own, ten of them are one, and it
 is the body of a loop. Nothing runs, so that sizes cost nothing. The settings
-take turns, each time with empty caches, and the least time of each counts: that
-of tracing, lowering and compiling. Programs that the package leaves as they are
-are left out. With the wheels it runs on any release of JAX, by
+take turns, each time with a new function, in a process that has compiled it
+before, and the least time of each counts: that of tracing, lowering and
+compiling. Programs that the package leaves as they are are left out. With the wheels it runs on any release of JAX, by
 `PYTHONPATH=benchmarks python accelerate/benchmarks/compile_times.py`.
 """
 
@@ -90,7 +90,6 @@ def _arguments(case: Case, shape: tuple[int, ...]) -> list[Any]:
 def seconds(program: Program, setting: str) -> tuple[float, str]:
     """How long it takes to compile, and what it is lowered to."""
     function, arguments = program
-    jax.clear_caches()
     gc.collect()
     with SETTINGS[setting]():
         began = time.perf_counter()
