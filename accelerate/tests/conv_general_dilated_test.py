@@ -102,6 +102,33 @@ def test_layouts_and_transformations():
     check_exact(every, x, y, k, *(floats(*s) for s in batches), calls=7)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"strides": (2**31, 1)},
+        {"padding": ((-(2**30) - 4, 2**30 + 4), (1, 1))},
+    ],
+)
+def test_sizes_that_the_kernels_do_not_take(changed):
+    x, k = floats(2, 9, 10, 24), floats(3, 3, 1, 24)
+
+    def f(x, k):
+        y, vjp = jax.vjp(lambda x, k: conv(x, k, **changed), x, k)
+        return y, vjp(y)
+
+    want, got, _ = both(f, x, k, exact=False)
+    assert bits(got) == bits(want)
+
+
+def test_an_empty_base_is_jax_own():
+    """There the kernels multiply zeros by the weights, which may be infinite."""
+    y, k = floats(2, 0, 10, 24), floats(3, 3, 1, 24)
+    padding = ((9, 2), (1, 1))
+    assert TARGET not in program(
+        lambda y, k: conv(y, k, padding=padding), y, k, exact=False
+    )
+
+
 def nested(size, is_last):
     x, k = floats(3, 2, 9, 10, 24), floats(size, size, 1, 24)
     x = x if is_last else np.moveaxis(x, 4, 2)

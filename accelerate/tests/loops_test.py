@@ -8,6 +8,8 @@ os.environ["XLA_FLAGS"] = (
     + "xla_cpu_small_while_loop_byte_threshold=16384"
 )
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,7 +58,7 @@ FLOATS = ("float32", "float64")
 )
 def test_no_call_is_left(f, shapes, dtypes):
     """The fuzzer compares the values, and those of gradients."""
-    operands = [(np.ones((3, *s), d),) for s in shapes for d in dtypes]
+    operands = [(np.ones((8, *s), d),) for s in shapes for d in dtypes]
     text = program(in_loop(of_each(f)), *operands, exact=False)
     assert not [c for c in (*CALLS, "dot_general") if c in text]
 
@@ -74,6 +76,30 @@ def test_what_is_not_written_out():
         for shape in ((3, 0, 0), (3, 2, 0, 0)):
             assert f(np.ones(shape, np.float32)).shape == shape
         assert in_loop(jnp.sort)(np.ones((3, 0))).shape == (3, 0)
+
+
+@pytest.mark.parametrize("f", [jnp.sort, jnp.fft.fft, jax.lax.top_k])
+def test_few_steps_are_not_worth_a_program_on_another_thread(f):
+    """XLA moves it there, whatever its loops: all their steps count."""
+    f = functools.partial(f, k=2) if f is jax.lax.top_k else f
+
+    def is_written_out(*shape):
+        loop = f
+        for _ in shape[:-1]:
+            loop = in_loop(loop)
+        text = program(loop, np.ones(shape, np.float32), exact=False)
+        return not [call for call in CALLS if call in text]
+
+    assert is_written_out(8, 8) and is_written_out(2, 4, 8)
+    assert not is_written_out(7, 8) and not is_written_out(2, 3, 8)
+    assert is_written_out(1, 3)  # few operations
+
+
+def test_a_loop_of_unknown_length_may_have_many_steps():
+    def f(n, x):
+        return jax.lax.fori_loop(0, n, lambda _, x: jnp.sort(-x), x)
+
+    assert "stablehlo.sort" not in program(f, 3, np.ones(8))
 
 
 def step(x):

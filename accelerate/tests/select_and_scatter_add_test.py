@@ -43,6 +43,12 @@ def values(random, shape, dtype):
     return random.choice(few, shape)
 
 
+def test_a_stride_that_the_kernel_does_not_take():
+    x = np.random.default_rng(0).normal(size=(2, 9, 64, 20))
+    f = gradient((1, 3, 3, 1), (1, 2**31, 1, 1), "SAME")
+    check(f, x, np.ones((2, 1, 64, 20)), calls=0)
+
+
 # window, strides, padding, shape, pooled shape
 POOLS = {
     "NHWC": ((1, 2, 2, 1), (1, 2, 2, 1), "VALID", (3, 8, 9, 20), (3, 4, 4, 20)),

@@ -217,6 +217,24 @@ print(compiled[0](few))
 """
 
 
+_KEEP_LITTLE = """
+import jax, numpy as np, xla_ffi_kit
+@xla_ffi_kit.rows(
+    "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
+    dtypes="f32", derivatives="kernel", has_reference=False, flags=["-O1"],
+)
+def folded(x):
+    return jax.ShapeDtypeStruct((*x.shape[:-1], 1), x.dtype)
+gradient = jax.grad(lambda x: folded(x).sum())
+x = np.ones((1, 4_000_000), "f4")
+second = jax.jit(jax.grad(lambda x: gradient(x).sum())).lower(x).compile()
+resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096
+before = resident()
+second(x).block_until_ready().delete()
+print(resident() - before)
+"""
+
+
 @xla_ffi_kit.rows(
     "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
     axes="(n)->()",
@@ -245,6 +263,12 @@ def test_export_to_a_new_process(tmp_path):
     done = run_python(_READ, __name__, program, operand, result)
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(np.load(result), want)
+
+
+def test_a_thread_keeps_little_of_a_second_derivative():
+    done = run_python(_KEEP_LITTLE)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 300_000_000  # of 600 MB that it took
 
 
 def test_a_tape_that_gets_no_memory_is_an_error():

@@ -45,12 +45,26 @@ struct Call {
   Row<Number> in[F::kIns], out[F::kOuts];
 };
 
-// Rows of duals that a thread keeps.
+// Rows of duals that a thread keeps: two of the same type.
 template <typename T>
-std::vector<Dual<T, 1>>& DualsOfThread() {
-  static thread_local std::vector<Dual<T, 1>> cells;
-  return cells;
+std::vector<Dual<T, 1>>& DualsOfThread(int which = 0) {
+  static thread_local std::vector<Dual<T, 1>> cells[2];
+  return cells[which];
 }
+
+// Gives back, at its end, what is large of all that a thread keeps for first
+// and second derivatives.
+template <typename T>
+struct TrimsThread {
+  TrimsThread() = default;
+  TrimsThread(const TrimsThread&) = delete;
+  TrimsThread& operator=(const TrimsThread&) = delete;
+  ~TrimsThread() {
+    Tape<T>::OfThread().Trim();
+    Tape<Dual<T, 1>>::OfThread().Trim();
+    for (int which = 0; which < 2; ++which) Trim(&DualsOfThread<T>(which));
+  }
+};
 
 // Gives the rows x values, and the active ones tangents too.
 template <uint64_t kActive, int kCount, typename T>
@@ -142,8 +156,7 @@ void PullBackDual(const F& f, const Row<const T>* x,
                   const Row<const T>* tangents, const Row<const T>* cotangents,
                   const Use& use) {
   using Number = Dual<T, 1>;
-  static thread_local std::vector<Number> kept, kept_slopes;
-  const Call<F, Number> call(kept, x, cotangents);
+  const Call<F, Number> call(DualsOfThread<T>(0), x, cotangents);
   Fill<kTangents, F::kIns>(call.in, x, tangents);
   Fill<0, F::kOuts>(call.out, cotangents, cotangents);
   Row<const Number> in[F::kIns], along[F::kOuts];
@@ -151,7 +164,7 @@ void PullBackDual(const F& f, const Row<const T>* x,
   for (int k = 0; k < F::kOuts; ++k) {
     along[k] = {call.out[k].data(), call.out[k].size()};
   }
-  const Call<F, Number> slopes(kept_slopes, x, cotangents);
+  const Call<F, Number> slopes(DualsOfThread<T>(1), x, cotangents);
   Row<Number> active[F::kIns];
   for (int i = 0; i < F::kIns; ++i) {
     if (Has(kActive, i)) active[Before(kActive, i)] = slopes.in[i];

@@ -116,10 +116,9 @@ template <uint64_t kShared, uint64_t kSums, typename T, typename Function,
 struct GroupOfRows {
   using S = Accumulate<T>;
   using L = Lanes<S>;
+  using Scalar = L;
   const Function& f;
   const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts>& arrays;
-
-  static auto& TapeOfThread() { return Tape<L>::OfThread(); }
 
   // The operands of a group, and the results.
   struct Kept {
@@ -151,7 +150,7 @@ struct GroupOfRows {
     for (int k = 0; k < kOuts; ++k) {
       y[k] = Row<L>(kept.out[k].data(), kept.out[k].size());
     }
-    TapeOfThread().SetOneRow(count == 1);
+    Tape<L>::OfThread().SetOneRow(count == 1);
     f(static_cast<const Row<const L>*>(x), static_cast<const Row<L>*>(y));
     for (int k = 0; k < kOuts; ++k) {
       const int64_t size = y[k].size();

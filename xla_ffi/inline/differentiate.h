@@ -67,6 +67,7 @@ struct RowsOfDerivative {
     // What a row costs is some times what it reads.
     const int64_t each = blocks > 0 ? 8 * bytes * units / blocks : 0;
     threads.For(blocks, each, [&](int64_t begin, int64_t end) {
+      const TrimsThread<typename Unit::Scalar> trims_thread;
       typename Unit::Kept kept(unit);
       for (int64_t b = begin; b < end; ++b) {
         const int64_t last = (b + 1) * units / blocks;
@@ -74,7 +75,6 @@ struct RowsOfDerivative {
           unit.Run(i, kept, sums.data() + b * sum_size);
         }
       }
-      Unit::TapeOfThread().Trim();
     });
     AddBlocks();
   }
@@ -118,6 +118,7 @@ template <uint64_t kShared, uint64_t kSums, typename T, typename Make, int kIns,
           int kOuts>
 struct OneRow {
   using S = Accumulate<T>;
+  using Scalar = S;
   const Make& make;
   const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts>& arrays;
 
@@ -125,7 +126,6 @@ struct OneRow {
     explicit Kept(const OneRow&) {}
     std::vector<S> wide[kIns + kOuts];
   };
-  static auto& TapeOfThread() { return Tape<S>::OfThread(); }
 
   void Run(int64_t i, Kept& kept, S* sum) const {
     Row<const S> x[kIns];

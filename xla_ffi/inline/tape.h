@@ -30,6 +30,13 @@ inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
 // Bytes of a tape that a thread keeps for its next call.
 inline constexpr size_t kKeptBytes = size_t{1} << 26;
 
+// Gives the memory of a large vector back.
+template <typename V>
+void Trim(V* vector) {
+  if (vector->capacity() * sizeof(typename V::value_type) > kKeptBytes)
+    V().swap(*vector);
+}
+
 class TapeError : public std::exception {
  public:
   TapeError(int rows, const char* why, size_t bytes) {
@@ -181,8 +188,7 @@ class Tape {
   // Gives a large tape back.
   void Trim() {
     if (size_ * (slope_bytes_ + sizeof(uint32_t)) > kKeptBytes) Free();
-    if (cells.capacity() * sizeof(Var<S>) > kKeptBytes)
-      std::vector<Var<S>>().swap(cells);
+    kit::Trim(&cells);
   }
 
   std::vector<Var<S>> cells;  // the arrays of a row

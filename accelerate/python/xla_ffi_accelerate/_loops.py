@@ -11,6 +11,7 @@ that the same operation may have other bits there.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import warnings
@@ -18,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import jax
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, Literal
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
@@ -32,6 +33,9 @@ _OWN_BYTES = 1024
 # A call makes tasks of all operations of such a loop. Each of them costs this
 # part of a call; the benchmark of loops has programs on both sides of it.
 _TASK = 0.15
+# XLA hands a program of 1,000 operations or more to another thread, which takes
+# as long as a loop of fewer steps gains by what is written out in it.
+_FEW_STEPS = 8
 _FLAG = "--xla_backend_extra_options"
 _HAS_ROOM = jax.__version_info__ >= (0, 11)
 
@@ -43,10 +47,16 @@ class _Thread(threading.local):
       place: "loop", whatever else is around it; "branch"; or "elsewhere".
       tasks: what a call would make of the innermost loop, if XLA would make one
         function of it without; else 0.
+      steps: of all loops around it, together; infinite where that is unknown.
     """
 
     place = "elsewhere"
     tasks = 0
+    steps = 1.0
+
+    def around(self) -> tuple[str, int, bool]:
+        """What rules ask for."""
+        return self.place, self.tasks, self.steps < _FEW_STEPS
 
 
 _thread = _Thread()
@@ -65,7 +75,7 @@ class _Lowering:
         *operands: ir.Value,
         **parameters: object,
     ) -> Sequence[ir.Value]:
-        around = _thread.place, _thread.tasks
+        around, steps = _thread.around(), _thread.steps
         if not _setting.current().rules or (
             self._place == "branch" and around[0] != "elsewhere"
         ):
@@ -73,15 +83,27 @@ class _Lowering:
         _thread.place = self._place
         try:
             if self._place == "loop":
+                _thread.steps *= _steps(parameters)
                 _thread.tasks = _tasks(parameters)
-            here = _thread.place, _thread.tasks
+            here = _thread.around()
             if here == around:
                 return self._own(ctx, *operands, **parameters)
             # What is elsewhere too is lowered once more, for this place.
             with _jax.own_caches(ctx, f"{here}"):
                 return self._own(ctx, *operands, **parameters)
         finally:
-            _thread.place, _thread.tasks = around
+            _thread.place, _thread.tasks, _ = around
+            _thread.steps = steps
+
+
+def _steps(parameters: Mapping[str, object]) -> float:
+    """The steps of a loop that counts to a number: the others may have many."""
+    condition = parameters.get("cond_jaxpr")
+    if isinstance(condition, ClosedJaxpr) and len(condition.jaxpr.eqns) == 1:
+        (test,) = condition.jaxpr.eqns
+        if test.primitive.name == "lt" and isinstance(test.invars[1], Literal):
+            return float(test.invars[1].val)
+    return math.inf
 
 
 def _tasks(parameters: Mapping[str, object]) -> int:
@@ -123,6 +145,11 @@ def install() -> None:
 def inside() -> bool:
     """Whether the operation that is lowered is in a loop."""
     return _thread.place == "loop"
+
+
+def few_steps() -> bool:
+    """Whether it is in loops that have few steps, all together."""
+    return inside() and _thread.steps < _FEW_STEPS
 
 
 def price() -> float:

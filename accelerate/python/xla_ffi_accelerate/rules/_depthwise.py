@@ -28,6 +28,14 @@ class Spatial:
         return (self.window - 1) * self.window_dilation + 1
 
     @property
+    def largest(self) -> int:
+        """The largest of all numbers, wherever it is."""
+        dilations = self.base_dilation, self.window_dilation
+        ends = map(abs, self.padding)
+        sizes = self.base, self.window, self.result, self.stride
+        return max(*sizes, *dilations, *ends)
+
+    @property
     def result(self) -> int:
         """The number of places of the window."""
         dilated = max((self.base - 1) * self.base_dilation + 1, 0)

@@ -44,6 +44,7 @@ _MAX_REPEATS = 16
 # In a loop or branch, XLA makes one fused operation of layouts that are not its
 # own; a call and transposes are faster from so many products in a sum on.
 _MIN_WINDOW_NESTED = 49
+_MAX_SIZE = 2**30  # kMaxConvSize
 # Written out, each product of a sum is an operation, which has to be compiled.
 _MAX_WRITTEN_OUT = 64
 
@@ -216,7 +217,13 @@ def _covers(
     **parameters: object,
 ) -> Reason:
     conv = match(*avals, **parameters)  # type: ignore[arg-type]
-    return why_not(conv) if conv else "the convolution is not depthwise"
+    if conv is None:
+        return "the convolution is not depthwise"
+    if max(s.largest for s in conv.spatial) > _MAX_SIZE:
+        return f"a size of the window is larger than {_MAX_SIZE}"
+    if min(s.base for s in conv.spatial) < 1:
+        return "the base is empty"
+    return why_not(conv)
 
 
 def _covers_padded(

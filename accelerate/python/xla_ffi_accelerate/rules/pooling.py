@@ -17,6 +17,7 @@ from xla_ffi_kit import FfiOp
 
 # The kernel looks at a window's elements one by one.
 _MAX_WINDOW = 1024
+_MAX_STRIDE = 2**30  # kMaxPoolSize
 
 
 _op: FfiOp[jax.Array] = FfiOp(
@@ -88,6 +89,8 @@ def _covers(
         return "the padding is longer than the window"
     if window > _MAX_WINDOW:
         return f"the window has more than {_MAX_WINDOW} elements"
+    if max(window_strides) > _MAX_STRIDE:
+        return f"a stride is longer than {_MAX_STRIDE}"
     return _dtypes.unless_in(
         _dtypes.WIDE, operand.dtype
     ) or _break_even.unless_worth("gradient of pooling", window * source.size)

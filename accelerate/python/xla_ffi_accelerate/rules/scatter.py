@@ -127,6 +127,7 @@ def _rule(
         functools.partial(_covers, dtypes=frozenset(dtypes)),
         functools.partial(_write_out, combine=combine),
         exact=exact,
+        is_cheap=True,
     )
 
 

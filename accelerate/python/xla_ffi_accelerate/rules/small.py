@@ -32,6 +32,8 @@ _KEYS = frozenset(_dtypes.KEPT)
 _PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
 _MAX_FFT = 8
 _MAX_ELEMENTS_FFT = 32
+# In a loop of few steps: elements, times the longest axis.
+_MAX_PRODUCTS = 32
 
 
 def rule(
@@ -42,22 +44,27 @@ def rule(
     *,
     exact: bool = False,
     in_loops: bool = True,
+    is_cheap: bool = False,
     test: SelfTest | None = None,
 ) -> Rule:
     """A rule of plain HLO for static shapes that `covers` finds small.
 
     Outside of loops (`in_loops`), XLA's own code is as fast. XLA runs a program
     in the caller's thread if it counts fewer than 1,000 operations on floats in
-    it; operations in a sort or in LAPACK do not count.
+    it; operations in a sort or in LAPACK do not count. So a loop of few steps
+    loses more than it gains by many operations, unless they are cheaper than
+    those of a sort or of a product of matrices (`is_cheap`).
     """
 
     def covers_static(*avals: ShapedArray, **parameters: object) -> Reason:
         if not extend.is_static(*(aval.shape for aval in avals)):
             return "its shape is symbolic"
         reason = covers(*avals, **parameters)
-        if reason is None and in_loops and not _loops.inside():
+        if reason is not None or not in_loops:
+            return reason
+        if not _loops.inside():
             return "a few elements are only faster in a loop"
-        return reason
+        return None if is_cheap else _unless_few_steps(avals[0].shape)
 
     return Rule(primitive, params, covers_static, call, exact, test=test)
 
@@ -67,6 +74,13 @@ def unless_up_to(most: int, sizes: Sequence[int], of: str) -> Reason:
     if 0 < math.prod(sizes) <= most:
         return None
     return f"it is written out for up to {most} {of}"
+
+
+def _unless_few_steps(shape: Sequence[int]) -> Reason:
+    products = math.prod(shape) * max(shape)
+    if _loops.few_steps() and products > _MAX_PRODUCTS:
+        return "XLA is as fast in a loop of so few steps"
+    return None
 
 
 def _covers_sort(
