@@ -121,7 +121,7 @@ def test_sizes_that_the_kernels_do_not_take(changed):
 
 
 def test_an_empty_base_is_jax_own():
-    """There the kernels multiply zeros by the weights, which may be infinite."""
+    """There the kernels multiply zeros by weights, which may be infinite."""
     y, k = floats(2, 0, 10, 24), floats(3, 3, 1, 24)
     padding = ((9, 2), (1, 1))
     assert TARGET not in program(
