@@ -6,7 +6,8 @@ Every case of the benchmark is a program of its own, ten of them are one, and it
 is the body of a loop. Nothing runs, so that sizes cost nothing. The settings
 take turns, each time with a new function, in a process that has compiled it
 before, and the least time of each counts: that of tracing, lowering and
-compiling. Programs that the package leaves as they are are left out. With the wheels it runs on any release of JAX, by
+compiling. Programs that the package leaves as they are are left out. With the
+wheels it runs on any release of JAX, by
 `PYTHONPATH=benchmarks python accelerate/benchmarks/compile_times.py`.
 """
 
@@ -82,7 +83,9 @@ def programs(case: Case) -> Iterator[tuple[str, Program]]:
 def _arguments(case: Case, shape: tuple[int, ...]) -> list[Any]:
     made = case.arguments(shape, np.random.default_rng(0))
     return [
-        jax.ShapeDtypeStruct(np.shape(x), jax.dtypes.canonicalize_dtype(x.dtype))
+        jax.ShapeDtypeStruct(
+            np.shape(x), jax.dtypes.canonicalize_dtype(x.dtype)
+        )
         for x in map(np.asarray, made)
     ]
 

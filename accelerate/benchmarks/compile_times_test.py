@@ -37,7 +37,9 @@ def test_what_takes_longer_is_named():
     }
     said = compile_times.summary(rows)
     assert "exact: geometric mean 1.20, most 1.20; above 1.05: a" in said
-    assert said.endswith("all: geometric mean 0.71, most 1.00; above 1.05: none")
+    assert said.endswith(
+        "all: geometric mean 0.71, most 1.00; above 1.05: none"
+    )
 
 
 def test_an_unknown_name_is_an_error(capsys):
