@@ -211,7 +211,7 @@ def test_a_weight_with_a_batch_is_scanned_over():
 
 
 def test_a_kink_near_an_operand():
-    """A difference over a smaller step is on one side of it, unless too near."""
+    """A smaller step stays on one side of it, unless it is too near."""
     op = FfiOp(
         "test.kinked",
         results=same,

@@ -65,7 +65,7 @@ _EXPRESSIONS = (
         (elementwise(["x", "y"]), _EXPRESSIONS + "[['x', 'y']]"),
         (elementwise(), _EXPRESSIONS + "[]"),
         (rows("", derivative="kernel"), _argument("derivatives", "derivative")),
-        (elementwise("x", befor=""), _argument("before", "befor")),
+        (elementwise("x", flag=""), _argument("flags", "flag")),
         (inline("", dtype="f32"), _argument("dtypes", "dtype")),
         (
             rows("", has_side_effect=True),
