@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from accelerate_data import off, python
 
-from xla_ffi_accelerate import _scopes, enabled, explain
+from xla_ffi_accelerate import (
+    _explain_loops,
+    _loops,
+    _scopes,
+    enabled,
+    explain,
+)
 
 X = np.random.default_rng(0).standard_normal(4000).astype(np.float32)
 MATRICES = X[:2000].reshape(125, 4, 4)
@@ -173,3 +179,34 @@ def test_the_command_explains_a_script(tmp_path):
     assert " 1      xla_ffi" in lines["argmax", "f32[300]"]
     assert 'enable("sort")' in lines["sort", "f32[300]"]
     assert "xla_ffi_accelerate.cumulative" in lines["cumsum", "i32[301]"]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [(jnp.ones((2, 3)), "an array, float32[2, 3]"), (3, "3")],
+)
+def test_a_result_is_no_function(given, named):
+    with pytest.raises(TypeError) as caught:
+        explain(given)
+    assert str(caught.value) == (
+        f"explain: argument function: expected a function, got {named}; write "
+        "explain(f)(x), not explain(f(x))"
+    )
+
+
+_BEFORE = 'enable("loops") before JAX starts'
+
+
+@pytest.mark.parametrize(
+    ("has_room", "on", "said"),
+    [
+        (False, ["scatter"], f"{_BEFORE} writes small ones out"),
+        (False, ["scatter", "loops"], f"{_BEFORE} writes small ones out"),
+        (True, ["scatter"], 'enable("loops") writes small ones out'),
+        (False, [], f'enable("scatter") and {_BEFORE} write small ones out'),
+    ],
+)
+def test_loops_are_enabled_once(has_room, on, said, monkeypatch):
+    monkeypatch.setattr(_loops, "has_room", lambda: has_room)
+    advice = _explain_loops._advice(["scatter-add"], 0, frozenset(on))
+    assert advice == said

@@ -11,7 +11,7 @@ from common import LIBRARY, failure_of, handled, rows, said, same, twice
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
-from xla_ffi_kit.testing import Case, check_op, on_host
+from xla_ffi_kit.testing import CHECKS, Case, check_op, on_host
 
 jax.config.update("jax_enable_x64", True)
 
@@ -142,7 +142,8 @@ def test_a_derivative_that_there_is_not():
     for derivative, message in (
         (
             jax.grad(lambda x: black_box()(x).sum()),
-            "respect to operand x: the operation",
+            "respect to operand x: the operation has no reference, .*"
+            "if it is a string of C\\+\\+, derivatives='kernel'",
         ),
         (
             jax.grad(lambda x: black_box(linear="x")(x).sum()),
@@ -185,6 +186,45 @@ def test_shared_operands():
     w, x = np.ones((2, 3), np.float32), np.ones((2, 4, 3), np.float32)
     for f in (op, on_host(op, np.add)):
         np.testing.assert_array_equal(jax.vmap(f)(w, x), x + w[:, None])
+
+
+def test_a_weight_with_a_batch_is_scanned_over():
+    """Nothing but the handler runs it, which takes one weight."""
+    op = FfiOp(
+        "xla_ffi_kit.rms_norm",
+        results=lambda x, w, *, eps: same(x),
+        kernel_axes=1,
+        libraries=xla_ffi_kit.ops.LIBRARIES,
+        shared="w",
+    )
+    case = Case("float32[2,3]", "float32[3]", eps=0.1)
+    w = jnp.ones((4, 3), np.float32)
+    f = functools.partial(op, eps=0.1)
+    scanned = str(jax.make_jaxpr(jax.vmap(f, (None, 0)))(w[:2], w))
+    assert "scan[" in scanned and "f32[2,3] = xla_ffi_kit.rms_norm" in scanned
+
+    def host(x, w, *, eps):
+        return x / np.sqrt(np.mean(x * x) + eps) * w
+
+    (row,) = check_op(op, [case], host=host, skip={*CHECKS} - {"vmap"}).rows
+    assert row.status == "passed"
+
+
+def test_a_kink_near_an_operand():
+    """A smaller step stays on one side of it, unless it is too near."""
+    op = FfiOp(
+        "test.kinked",
+        results=same,
+        kernel_axes=0,
+        handlers={"cpu": jnp.abs},
+        jvp=lambda p, t: (op(*p), jnp.sign(p[0]) * t[0]),
+    )
+    derived = {"jvp", "grad", "vmap of grad"}
+    case = Case(np.array([1e-4, -5e-4, 2.0]))
+    report = check_op(op, [case], host=np.abs, skip={*CHECKS} - derived)
+    assert [row.status for row in report.rows] == ["passed"] * 3
+    row = failure_of(op, Case(np.array([1e-9])), "grad", host=np.abs)
+    assert "wrong where it has a kink nearby" in row.message
 
 
 def test_results_in_a_tuple():

@@ -219,6 +219,32 @@ def test_broken_operation_is_caught(name):
         run_snippet(row, op)
 
 
+ARRAYS = (
+    np.array([[1 / 3, np.inf, np.nan]], np.float32),
+    np.array([[1.0, 2.0, -0.0]], jnp.bfloat16),
+    np.array([[True, False, True]]),
+    np.zeros((2, 0)),
+    7,
+)
+
+
+def test_an_array_is_there_to_copy():
+    """As are programs, without the types of which the names are the kit's."""
+    case = Case(*ARRAYS, None, "float32[2]", eps=0.5)
+    names = {"np": np, "nan": np.nan, "inf": np.inf, "Case": Case}
+    again = eval(repr(case), names)
+    for got, want in zip(again.given, case.given, strict=True):
+        assert np.asarray(got).dtype == np.asarray(want).dtype
+        np.testing.assert_array_equal(got, want)
+    wrong = kit_op("test.double", twice, jvp=lambda p, t: (2 * p[0], 3 * t[0]))
+    case = Case(np.array([[1 / 3, 2]], np.float32))
+    for check in ("jvp", "grad"):
+        row = failure_of(wrong, case, check)
+        run_snippet(row, wrong)
+        assert "Arrays" not in row.snippet and "F:" not in row.snippet
+    assert "np.reshape(..., (2, 600))" in repr(Case(np.ones((2, 600))))
+
+
 @pytest.mark.parametrize("check", ["grad", "second order", "jacobians"])
 def test_a_reference_that_raises_is_a_failure(check):
     op = kit_op("", searched_root, handlers={})
@@ -236,7 +262,7 @@ def test_the_report_is_short():
     assert len(rows) > 1
     for row in rows:
         assert f"{row.check} failed for {row.case}: {row.message}" in text
-    assert text.count("from __future__ import annotations") == 1
+    assert text.count("import functools") == 1
 
 
 def test_what_the_reference_alone_raises_is_told():

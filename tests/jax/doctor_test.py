@@ -16,7 +16,7 @@ from common import run_python
 
 import xla_ffi_kit
 from xla_ffi_kit import doctor
-from xla_ffi_kit.doctor import _environment, _library_report
+from xla_ffi_kit.doctor import _environment, _library_report, _text
 from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library import elf, registration, releases
 
@@ -211,8 +211,17 @@ def test_command_line(tmp_path):
     assert done.stderr == f"doctor: {name} {problem}\n"
 
 
+def test_one_handler_is_one():
+    state = {"path": "a.so", "platforms": ["cpu"], "api_version": "0.2"}
+    state |= {"problem": None, "absent": False}
+    for count, said in ((1, "1 handler, FFI 0.2"), (2, "2 handlers, FFI 0.2")):
+        assert _text._library_row(state | {"handlers": count})[-1] == said
+
+
 AUTHOR = """
 import xla_ffi_kit
+cosine = xla_ffi_kit.c_function(
+    "double(double x)", library="libm.so.6", symbol="cos", name="author.cos")
 library = xla_ffi_kit.HandlerLibrary("missing.so")
 op = xla_ffi_kit.FfiOp(
     "author.op", lambda x: x, kernel_axes=0, libraries=[library]
@@ -246,6 +255,9 @@ def test_environment_with_a_package_and_a_switch(tmp_path):
     assert states["author.op", "cpu"]["problem"]
     assert "missing.so does not exist" in states["author.op", "cpu"]["why"]
     assert states["xla_ffi_kit.relu", "cpu"]["why"] == "switched to it"
+    cosine = states["author.cos", "cpu"]
+    assert cosine["runs"] == "a C function"
+    assert "cos of libm.so.6, double(double x)" in cosine["why"]
     state = states["xla_ffi_kit.rms_norm", "cpu"]
     assert (state["runs"], state["problem"]) == (os.path.basename(KIT), False)
 
@@ -270,6 +282,12 @@ def test_docs_show_what_it_prints(capsys):
     ("arguments", "said"),
     [
         (["nosuch:fn"], "nosuch:fn: cannot import 'nosuch': ModuleNotFound"),
+        (
+            ["json.tool"],
+            "json.tool: expected a file, got the name of a module: `--import "
+            "json.tool` reports on its operations, `json.tool:OPERATION` on",
+        ),
+        (["no_module"], "no_module cannot be read: No such file"),
         (["json:dumps"], "json:dumps: expected an operation, got <function "),
         (
             ["--import", "leaves_at_once"],

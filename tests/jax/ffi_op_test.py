@@ -113,9 +113,9 @@ def test_nones_in_a_tuple_are_told_apart_by_their_places():
 
 ALL = "attributes: expected flag, integer, list, options, text, got"
 BAD = {
-    "TypeError: attribute integer: expected an int32 scalar, got 1.5 (float)": {
-        "integer": 1.5
-    },
+    "TypeError: attribute integer: expected an int32 scalar, got 1.5 (float); "
+    "a string of C++ has the type from the default: write that with a point, "
+    "such as 3.0, to pass fractions": {"integer": 1.5},
     "ValueError: attribute integer: expected int32, -2147483648 to 2147483647, "
     "got 2147483648": {"integer": 2**31},
     "TypeError: attribute integer: expected an int32 scalar, got True (bool)": {

@@ -329,4 +329,9 @@ def test_without_a_compiler(no_compiler, monkeypatch):
     assert f(np.float32(2)) == 2
     assert "custom_call" not in jax.jit(f).lower(jnp.ones(3)).as_text()
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert "there is no program 'no-such-compiler'" in error_of(GOOD)
+    given = (
+        "the environment variable CXX is 'no-such-compiler', but there is no "
+    )
+    given += "program 'no-such-compiler'; correct it, or unset it"
+    assert error_of(GOOD) == f"f: {given}, or pass fallback='reference'"
+    assert error_of(GOOD, has_reference=False) == f"f: {given}"

@@ -271,6 +271,38 @@ def test_a_thread_keeps_little_of_a_second_derivative():
     assert int(done.stdout) < 300_000_000  # of 600 MB that it took
 
 
+@xla_ffi_kit.rows(
+    "A s = 1; for (auto v : x) s = s * v; out[0] = s;",
+    axes="(n)->()",
+    dtypes="f64",
+    derivatives="kernel",
+    has_reference=False,
+    flags=["-O1"],
+)
+def _multiplied(x):
+    return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
+
+
+def test_the_checks_of_an_operation_are_those_of_its_derivatives_too():
+    """Of those that are compiled: the others have no target yet."""
+
+    def allowed():
+        return len(xla_ffi_kit.export_checks(_multiplied))
+
+    x = np.arange(6.0).reshape(2, 3)
+    before = allowed()
+    jax.make_jaxpr(jax.grad(_loss(_multiplied)))(x)
+    assert allowed() == before
+    gradient = jax.jit(jax.grad(_loss(_multiplied)))
+    second = jax.jit(jax.grad(_loss(jax.grad(_loss(_multiplied)))))
+    for function in (gradient, second):
+        function.lower(x)
+        assert allowed() > before
+        before = allowed()
+        checks = xla_ffi_kit.export_checks(_multiplied)
+        export.export(function, disabled_checks=checks)(x)
+
+
 def test_a_tape_that_gets_no_memory_is_an_error():
     done = run_python(_LACK_MEMORY)
     said = done.stdout

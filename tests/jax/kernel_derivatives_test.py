@@ -34,7 +34,7 @@ def gate(x, y, *, scale=1.0):
     }
     total[0] = state > 1 ? state * state : std::exp(state);
     """,
-    results=["wave", "total"],
+    results="wave total",
     shared="weight",
     dtypes="f32",
 )

@@ -26,6 +26,11 @@ inline = functools.partial(xla_ffi_kit.inline, kernel_axes=0, flags=["-O0"])
 
 no_compiler = inline_data.no_compiler
 
+
+def _argument(expected, got):
+    return f"f: argument: expected {expected}, got {got!r}"
+
+
 _EXPRESSIONS = (
     "f: expressions: expected at least one string of C++, and only strings, "
     "got "
@@ -36,8 +41,8 @@ _EXPRESSIONS = (
     ("decorate", "said"),
     [
         (
-            rows("", results="out"),
-            "f: results: expected a sequence, got 'out'",
+            rows("", results=None),
+            "f: results: expected a sequence, got None",
         ),
         (
             rows("", kernel_axes="1"),
@@ -59,6 +64,16 @@ _EXPRESSIONS = (
         (inline("", flags="-O0"), "f: flags: expected a sequence, got '-O0'"),
         (elementwise(["x", "y"]), _EXPRESSIONS + "[['x', 'y']]"),
         (elementwise(), _EXPRESSIONS + "[]"),
+        (rows("", derivative="kernel"), _argument("derivatives", "derivative")),
+        (elementwise("x", flag=""), _argument("flags", "flag")),
+        (inline("", dtype="f32"), _argument("dtypes", "dtype")),
+        (
+            rows("", has_side_effect=True),
+            _argument(
+                "advanced=xla_ffi_kit.Advanced(has_side_effect=...)",
+                "has_side_effect",
+            ),
+        ),
     ],
 )
 def test_a_string_is_no_sequence(no_compiler, decorate, said):
@@ -67,6 +82,14 @@ def test_a_string_is_no_sequence(no_compiler, decorate, said):
         @decorate
         def f(x, y):
             return x
+
+
+def test_a_keyword_that_there_is_not(no_compiler):
+    """All that the decorator takes are named, its own first."""
+    said = error_of(rows("", zzz=1), TypeError)
+    assert said.startswith("f: argument: expected one of dtypes, kernel_axes, ")
+    for name in ("derivatives", "has_reference", "lanes", "flags", "jvp"):
+        assert f" {name}," in said
 
 
 _NO_NAME = "expected the name of a variable in C++, where this is "

@@ -203,7 +203,15 @@ def explain(
 
     Returns:
       A function with the same arguments that returns an `Explanation`.
+
+    Raises:
+      TypeError: what is given is not a function, such as its result.
     """
+    if not callable(function):
+        raise TypeError(
+            "explain: argument function: expected a function, got "
+            f"{_named(function)}; write explain(f)(x), not explain(f(x))"
+        )
 
     def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:
         recorder = Recorder()
@@ -233,6 +241,12 @@ def explain(
         return explanation
 
     return explained
+
+
+def _named(value: object) -> str:
+    if isinstance(value, jax.Array):
+        return f"an array, {value.dtype.name}{list(value.shape)}"
+    return repr(value)
 
 
 def _counted(jaxpr: object) -> Iterator[tuple[str, str]]:

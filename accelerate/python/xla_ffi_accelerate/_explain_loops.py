@@ -200,11 +200,14 @@ def _advice(calls: list[str], copied: int, names: frozenset[str]) -> str:
         helping = dict.fromkeys(
             name for call in calls for name in _written_out(call)
         )
-        off = [f'"{name}"' for name in helping if name not in names]
+        # Of those, "loops" has to be on before JAX starts, to make room.
+        known = {*names, "loops"} if room else names
+        off = [f'"{name}"' for name in helping if name not in known]
         parts = [f"enable({', '.join(off)})"] if off else []
         parts += [room] if room and helping else []
         if parts:
-            return f"{' and '.join(parts)} writes small ones out"
+            verb = "writes" if len(parts) == 1 else "write"
+            return f"{' and '.join(parts)} {verb} small ones out"
         return "they are too large to be written out, or no rule does"
     if copied >= _LARGE:
         return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
 import operator
 import os
@@ -137,6 +138,7 @@ def _answer(options: Report, loading: Loading) -> Report:
     path = options["library"] or ""
     if path and (":" not in path or os.path.exists(path)):
         loading(path)
+        _check_is_no_module(path)
         found = _library_report.examine(path, _environment.runtime())
         text = _text.library(found)
     else:
@@ -146,6 +148,22 @@ def _answer(options: Report, loading: Loading) -> Report:
     if options["json"]:
         text = json.dumps(found, indent=2)
     return {"text": text, "status": 0 if found["loads"] else 1}
+
+
+def _check_is_no_module(path: str) -> None:
+    """Refuses the name of a module, which is not a file's."""
+    if os.path.exists(path) or not all(map(str.isidentifier, path.split("."))):
+        return
+    try:
+        found = importlib.util.find_spec(path)  # imports the packages it is in
+    except ImportError:
+        return
+    if found is not None:
+        raise _RefusedError(
+            path,
+            f"expected a file, got the name of a module: `--import {path}` "
+            f"reports on its operations, `{path}:OPERATION` on one",
+        )
 
 
 def _operation(path: str, loading: Loading) -> FfiOp[Result]:

@@ -18,6 +18,10 @@ def columns(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"  {line}".rstrip() for line in lines)
 
 
+def _handlers(count: int) -> str:
+    return f"{count} handler{'s' * (count != 1)}"
+
+
 def library(report: Report) -> str:
     """A table of the handlers, and a verdict."""
     handlers, others = report["handlers"], report["other_exports"]
@@ -46,7 +50,7 @@ def library(report: Report) -> str:
         verdict = f"{here} does not load:\n{columns(problems)}"
     return "\n".join(
         [
-            f"{name}: {count} handler{'s' * (count != 1)} (found by: "
+            f"{name}: {_handlers(count)} (found by: "
             f"{report['kind']}); needs glibc >= {report['glibc'] or 'any'}",
             columns([_HEADING, *rows]),
             *signatures,
@@ -91,7 +95,7 @@ def environment(report: Report) -> str:
 
 
 def _library_row(state: Report) -> tuple[str, ...]:
-    said = f"{state['handlers']} handlers, FFI {state['api_version']}"
+    said = f"{_handlers(state['handlers'])}, FFI {state['api_version']}"
     if state["absent"]:
         said = "absent: operations run their reference"
     name = os.path.basename(state["path"])

@@ -27,6 +27,11 @@ _WITHOUT = ("float16", "bfloat16", *_dtypes.COMPLEX)
 _SCALARS = {k: v for k, v in _dtypes.SHORT_NAMES.items() if v not in _WITHOUT}
 _ELEMENTS = {k: v for k, v in _SCALARS.items() if v != "bool"}
 _MOST = 2**63 - 1
+# Authors of strings write `k=3`, and may not think of C++.
+_FRACTIONS = (
+    "; a string of C++ has the type from the default: write that with a "
+    "point, such as 3.0, to pass fractions"
+)
 _REMEMBERED = 1024  # attribute values per operation
 
 
@@ -331,6 +336,8 @@ def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
     accepted: Any = (int, np.integer)
     if dtype.kind == "f":
         accepted += (float, np.floating)
+    if dtype.kind in "iu" and isinstance(value, float | np.floating):
+        raise _mismatch(op, name, expected, value, _FRACTIONS)
     if dtype.kind == "b" or not isinstance(value, accepted):
         raise _mismatch(op, name, expected, value)
     if dtype.kind == "f":
@@ -368,8 +375,10 @@ def _array(op: str, name: str, dtype: _DType, value: object) -> object:
     return np.array(items, dtype)
 
 
-def _mismatch(op: str, name: str, expected: str, value: object) -> TypeError:
-    got = f"{value!r} ({type(value).__name__})"
+def _mismatch(
+    op: str, name: str, expected: str, value: object, remedy: str = ""
+) -> TypeError:
+    got = f"{value!r} ({type(value).__name__}){remedy}"
     return TypeError(message(op, f"attribute {name}", expected, got))
 
 

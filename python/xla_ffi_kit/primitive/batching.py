@@ -47,13 +47,7 @@ def batch(
     if all(d is None for d in dims):
         outs = _jax_hooks.bind(spec.primitive, operands, attributes)
         return outs, [None] * len(outs)
-    advanced = spec.advanced
-    if advanced.vmap_method == "sequential" or (
-        # Nothing else runs shared operands with batch axes.
-        (spec.partitioned is None or advanced.has_side_effect)
-        and not advanced.batches_shared
-        and any(dims[i] is not None for i in spec.shared)
-    ):
+    if calls_in_turn(spec, dims):
         return _batch_sequentially(spec, operands, dims, attributes)
     at = _same_batch_axis(spec, operands, dims)
     if at is None:
@@ -61,6 +55,20 @@ def batch(
         operands = _with_batch_axes(spec, operands, dims, at, axis.size)
     outs = _jax_hooks.bind(spec.primitive, operands, attributes)
     return outs, [at] * len(outs)
+
+
+def calls_in_turn(spec: OpSpec, dims: Dims) -> bool:
+    """Whether `vmap` over these axes makes a call for each element, in a scan.
+
+    Nothing else runs shared operands with batch axes, unless the handler or a
+    function takes them.
+    """
+    advanced = spec.advanced
+    return advanced.vmap_method == "sequential" or (
+        (spec.partitioned is None or advanced.has_side_effect)
+        and not advanced.batches_shared
+        and any(dims[i] is not None for i in spec.shared)
+    )
 
 
 def _batch_reference(

@@ -78,7 +78,8 @@ def jvp(
         names = ", ".join(spec.operand_names[i] for i in nonlinear)
         raise NotDifferentiableError(
             f"{spec.name}: no derivative with respect to operand {names}: "
-            "the operation has no reference, so give it jvp= or vjp="
+            "the operation has no reference, so give it jvp= or vjp=, or, if "
+            "it is a string of C++, derivatives='kernel'"
         )
     outs = _jax_hooks.bind(spec.primitive, primals, attributes)
     parts: list[Values] = []

@@ -27,5 +27,8 @@ class Differentiate(Protocol):
           returns an array or a tuple of arrays.
         """
 
+    def targets(self) -> list[str]:
+        """The custom call targets of all derivatives that are compiled."""
+
     def explain(self) -> str:
         """Where the derivatives come from, and those made so far."""

@@ -38,7 +38,8 @@ def export_checks(
     Args:
       *ops: the operations that the program calls, those too that other
         operations call in a function of their spec, such as `jvp` or
-        `partitioned`. All targets of their libraries are allowed. Default:
+        `partitioned`. All targets of their libraries are allowed, and those
+        of derivatives by the kernel itself that have been lowered. Default:
         every operation of this process, and every handler that it has
         registered.
 
@@ -74,6 +75,8 @@ def _targets(
         every |= {id(library): library for library in op.spec.libraries}
         called = map(target_of, op.spec.handlers.values())
         targets += [target for target in called if target is not None]
+        if op.spec.advanced.differentiate is not None:
+            targets += op.spec.advanced.differentiate.targets()
     for library in every.values():
         # An unusable library raises when an operation is lowered.
         with contextlib.suppress(HandlerLibraryError):

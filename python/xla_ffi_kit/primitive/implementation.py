@@ -20,7 +20,8 @@ class Implementation:
     name: str  # the operation's
     platform: str  # "cpu", "cuda"
     runs: str  # file name of the library that serves it, or "reference"
-    why: str = ""  # the reason for the reference, or what stands in the way
+    # The reason for the reference, what stands in the way, or which kernel.
+    why: str = ""
     problem: bool = False  # using the operation there is an error
 
 
@@ -43,7 +44,7 @@ def _of(
     otherwise = "reference" if op.reference else "nothing: an error"
     target = op.handlers[platform]
     if isinstance(target, DeviceKernel):
-        return target.runs, target.target
+        return target.runs, target.explain()
     if not isinstance(target, str):
         return ("other operations",)
     if not handler_library.serves(op.libraries, platform):

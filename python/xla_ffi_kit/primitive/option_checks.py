@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from xla_ffi_kit.primitive.device_kernel import target_of
@@ -15,14 +15,7 @@ _OWN = ("kernel_axes", "dtypes", "results")  # arguments beside the options
 
 def check(name: str, options: Options) -> None:
     """Raises TypeError for an option that there is not, or of another kind."""
-    known = (*Options.__annotations__, *_OWN)
-    special = [field.name for field in dataclasses.fields(Advanced)]
-    for wrong in sorted(options.keys() - set(known)):
-        near = _near(wrong, known)
-        expected = near[0] if near else f"one of {', '.join(known)}"
-        if wrong in special:
-            expected = f"advanced=xla_ffi_kit.Advanced({wrong}=...)"
-        raise TypeError(message(name, "argument", expected, repr(wrong)))
+    check_names(name, options, _OWN)
     for what, kind, noun in (
         ("handlers", Mapping, "a mapping"),
         ("attributes", Mapping, "a mapping"),
@@ -38,6 +31,18 @@ def check(name: str, options: Options) -> None:
         if not isinstance(part, str):
             expected = "the name of a function, or several names"
             raise TypeError(message(name, "part_of", expected, repr(part)))
+
+
+def check_names(name: str, options: Options, own: Sequence[str]) -> None:
+    """TypeError for an option that is none, nor one of a function's `own`."""
+    known = (*own, *Options.__annotations__)
+    special = [field.name for field in dataclasses.fields(Advanced)]
+    for wrong in sorted(options.keys() - set(known)):
+        near = _near(wrong, known)
+        expected = near[0] if near else f"one of {', '.join(known)}"
+        if wrong in special:
+            expected = f"advanced=xla_ffi_kit.Advanced({wrong}=...)"
+        raise TypeError(message(name, "argument", expected, repr(wrong)))
 
 
 def _check_functions(name: str, options: Options, advanced: Advanced) -> None:

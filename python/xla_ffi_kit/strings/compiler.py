@@ -98,7 +98,7 @@ def find() -> Compiler:
         if program is None:
             raise NoCompilerError(
                 f"the environment variable CXX is {chosen!r}, but there is no "
-                f"program {command[0]!r}"
+                f"program {command[0]!r}; correct it, or unset it"
             )
         last = max(i for i, w in enumerate(command) if _program(w))
         return Compiler(

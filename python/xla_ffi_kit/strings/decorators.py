@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
@@ -98,6 +99,7 @@ def inline(
         called, name = references.names(
             reference, function, "the function in C++"
         )
+        _check_names(name, inline, options)
         operands, attributes = references.parameter_names(reference)
         source = Source(
             name=name,
@@ -178,6 +180,7 @@ def elementwise(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, len(expressions), declared)
+        _check_names(loop.name, elementwise, options)
         if not expressions or len(places) != len(expressions):
             raise TypeError(
                 f"{loop.name}: expressions: expected at least one string of "
@@ -213,7 +216,7 @@ def rows(
     *,
     dtypes: DTypes,
     kernel_axes: int | None = None,
-    results: Sequence[str] = ("out",),
+    results: str | Sequence[str] = ("out",),
     before: str = "",
     flags: Sequence[str] = _NATIVE,
     fallback: str | None = None,
@@ -251,7 +254,8 @@ def rows(
       dtypes: the dtypes that the arrays may have, such as "f32 bf16".
       kernel_axes: the number of trailing axes that make a row, 1 by default;
         `axes` tells operands apart.
-      results: the names of the results in the body.
+      results: the names of the results in the body, such as "mean deviation".
+        It may also be a sequence.
       before: C++ code that is put before the generated function, such as
         includes and helper functions.
       flags: options that are passed to the compiler after the kit's own.
@@ -279,6 +283,7 @@ def rows(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, results, declared)
+        _check_names(loop.name, rows, options)
         axes = options.get("axes")
         whole = 1 if kernel_axes is None and axes is None else kernel_axes
         counts, *_ = kernel.declared(loop.name, loop.operands, whole, axes)
@@ -316,3 +321,12 @@ def rows(
         )
 
     return decorate
+
+
+def _check_names(
+    name: str, decorator: Callable[..., object], options: Options
+) -> None:
+    """TypeError for a keyword that a decorator does not take."""
+    parameters = inspect.signature(decorator).parameters.values()
+    own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    option_checks.check_names(name, options, own)

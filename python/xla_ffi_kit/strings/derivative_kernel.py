@@ -70,6 +70,11 @@ class Kernel(DeviceKernel):
         self.target = f"{function.name} (not compiled yet)"
         self._is_registered = False
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has a handler: a program that needs it was lowered."""
+        return self.library is not None or self._is_registered
+
     def prepare(self, request: Request) -> Attributes | None:
         """Compiles the derivative; None without a compiler, if that is fine."""
         if not self._is_registered and not self._load():
@@ -108,7 +113,7 @@ class Kernel(DeviceKernel):
     def explain(self) -> str:
         """How it runs, in a few words."""
         when = "when a program is lowered"
-        if self.library is not None or self._is_registered:
+        if self.is_ready:
             when = f"as {self.target}"
         return f"the string, compiled for numbers with derivatives {when}"
 

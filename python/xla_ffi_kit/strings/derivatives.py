@@ -19,7 +19,7 @@ import numpy as np
 
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.primitive import declare, ffi_op
-from xla_ffi_kit.primitive.device_kernel import DeviceKernel
+from xla_ffi_kit.primitive.device_kernel import DeviceKernel, target_of
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Advanced, Result, flatten
 from xla_ffi_kit.strings.derivative_function import Function
@@ -61,6 +61,19 @@ class Differentiable:
         return self._remembered(
             ("vjp", *active), lambda: self._vjp(tuple(active), result_axes)
         )
+
+    def targets(self) -> list[str]:
+        """The targets of those compiled so far, and of their derivatives."""
+        found: list[str] = []
+        for op in list(self._made.values()):
+            for handler in op.spec.handlers.values():
+                if isinstance(handler, Kernel) and not handler.is_ready:
+                    continue
+                target = target_of(handler)
+                found += [] if target is None else [target]
+            made = op.spec.advanced.differentiate
+            found += [] if made is None else made.targets()
+        return found
 
     def explain(self) -> str:
         """Where the derivatives come from, and those made so far."""

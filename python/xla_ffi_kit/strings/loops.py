@@ -46,7 +46,7 @@ class Loop:
     def __init__(
         self,
         reference: Callable[..., object],
-        results: Sequence[str] | int,
+        results: str | Sequence[str] | int,
         attributes: Mapping[str, AttributeType],
     ) -> None:
         """Takes the names of the results, or only their number."""
@@ -56,6 +56,8 @@ class Loop:
             self.results = tuple(f"{OWN}result{i}" for i in range(results))
             self.named_results: Sequence[str] = ()
         else:
+            if isinstance(results, str):
+                results = results.split()
             results = _check.sequence(f"{self.name}: results", results)
             self.results = self.named_results = results
         types = references.attribute_types(self.name, reference, attributes)

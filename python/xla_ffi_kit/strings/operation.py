@@ -145,9 +145,8 @@ def make(
             own = load(source, reference, flags)
     except NoCompilerError as error:
         if fallback is None:
-            without = NoCompilerError(
-                f"{source.name}: {error}, or pass fallback='reference'"
-            )
+            way = ", or pass fallback='reference'" if has_reference else ""
+            without = NoCompilerError(f"{source.name}: {error}{way}")
             if "cuda" not in handlers or not nvrtc.is_installed():
                 raise without from None
             handlers.setdefault("cpu", _refuse(without))

@@ -12,11 +12,13 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from xla_ffi_kit import _dtypes
-from xla_ffi_kit._check import Typed
+from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Result
 
 _T = TypeVar("_T")
+# So many values of an array a text shows.
+_MANY = 1000
 _OPERAND = re.compile(r"(\w+)\[([\d,\s]*)\]")
 
 
@@ -43,7 +45,7 @@ class Case:
         parts = [
             repr(x)
             if x is None or isinstance(x, str)
-            else f"np.array({np.asarray(x)!r})"
+            else _array(np.asarray(x))
             for x in self.given
         ]
         parts += [f"{k}={v!r}" for k, v in self.attributes.items()]
@@ -66,6 +68,19 @@ class Case:
             else jnp.asarray(np.stack([row[i] for row in rows], axis))
             for i, axis in enumerate(in_axes)
         )
+
+
+def _array(x: np.ndarray[Shape, np.dtype[Any]]) -> str:
+    """An array as Python, with `...` in place of many values."""
+    dtype = x.dtype.name
+    if not x.size:
+        return f"np.zeros({x.shape}, {dtype!r})"
+    if x.size > _MANY:
+        return f"np.reshape(..., {x.shape}).astype({dtype!r})"
+    values = np.array2string(
+        x, separator=", ", threshold=x.size, floatmode="unique"
+    )
+    return f"np.array({' '.join(values.split())}, {dtype!r})"
 
 
 def _parse(operand: str) -> tuple[np.dtype[Any], tuple[int, ...]]:

@@ -7,8 +7,9 @@ called for one row at a time. Derivatives of any order are finite differences.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 import jax
@@ -33,6 +34,25 @@ _STENCIL = {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}
 # The fifth root of the rounding error, roughly, of a host function that
 # computes in float64, and of one in float32.
 _STEPS = {True: 1e-3, False: 4e-2}
+# What these steps are divided by for another look: see `smaller_steps`.
+_divisor = 1
+SMALLER = 32
+
+
+@contextlib.contextmanager
+def smaller_steps() -> Iterator[None]:
+    """Derivatives of host functions are differences over smaller steps here.
+
+    A difference over a kink is wrong; a smaller one is less likely to be over
+    one. It rounds more, so that it is not the first choice. XLA calls the host
+    function in threads of its own, which is why this holds for all threads.
+    """
+    global _divisor
+    _divisor = SMALLER
+    try:
+        yield
+    finally:
+        _divisor = 1
 
 
 def row_types(operands: Sequence[Typed], op: FfiOp[Result]) -> _Types:
@@ -193,7 +213,7 @@ def _differences(
     is_double = all(y.dtype in (np.float64, np.complex128) for y in base)
     outs = [np.zeros((*y.shape, *x.shape), y.dtype) for y in base]
     for at in np.ndindex(x.shape):
-        step = _STEPS[is_double] * max(1.0, float(np.abs(x[at])))
+        step = _STEPS[is_double] / _divisor * max(1.0, float(np.abs(x[at])))
         for steps, weight in _STENCIL.items():
             moved = x.copy()
             moved[at] += steps * step * unit
