@@ -38,6 +38,7 @@ _TYPES = {
     **{f"int{bits}_t": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}_t": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
+NUMBERS = frozenset(_TYPES.values())
 _MOST_WORDS = 4
 # What no parameter is called: "long double" is no long of that name.
 _WORDS = {word for name in _TYPES for word in name.split()} | {"void", "char"}
@@ -48,6 +49,7 @@ _C_NAMES = {
     "float32": "float",
     "bool": "bool",
     "int32": "int",
+    "void": "void",
 }
 _QUALIFIERS = ("const", "volatile", "restrict", "__restrict", "__restrict__")
 # The last parameter of a function that Cython offers: 0 calls it as it is.
@@ -68,6 +70,16 @@ class Type:
         name = self.dtype.name
         return f"{const}{_C_NAMES.get(name, f'{name}_t')}{star}"
 
+    def agrees(self, own: Type) -> bool:
+        """Whether it may be declared for `own`; const does not count."""
+        if own == ANY_POINTER:
+            return self.is_pointer
+        return (self.dtype, self.is_pointer) == (own.dtype, own.is_pointer)
+
+
+# Only what a function says of itself may be this.
+ANY_POINTER = Type(np.dtype(np.void), is_pointer=True)
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
@@ -82,21 +94,34 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """What a C function takes and returns, None for void."""
+    """What a C function takes and returns, None for void.
+
+    Attributes:
+      returns: the type of what it returns.
+      parameters: those that are known.
+      is_open: whether nothing is known of the parameters.
+    """
 
     returns: Type | None
     parameters: tuple[Parameter, ...]
+    is_open: bool = False
 
     def __str__(self) -> str:
         parameters = ", ".join(map(str, self.parameters)) or "void"
-        return f"{self.returns or 'void'}({parameters})"
+        return f"{self.returns or 'void'}({'...' * self.is_open or parameters})"
 
-    @property
-    def types(self) -> tuple[Type | None, ...]:
-        """All types, to be compared; the kind of a pointer does not count."""
-        every = (self.returns, *(p.type for p in self.parameters))
-        return tuple(
-            t and dataclasses.replace(t, is_const=False) for t in every
+    def agrees(self, own: Declaration) -> bool:
+        """Whether it may be declared for a function that is `own`."""
+        if self.returns is None or own.returns is None:
+            if self.returns is not own.returns:
+                return False
+        elif not self.returns.agrees(own.returns):
+            return False
+        if own.is_open:
+            return True
+        given, wanted = self.parameters, own.parameters
+        return len(given) == len(wanted) and all(
+            a.type.agrees(b.type) for a, b in zip(given, wanted, strict=True)
         )
 
 

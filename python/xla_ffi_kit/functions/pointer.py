@@ -6,13 +6,11 @@ import ctypes
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NoReturn, cast
 
-import numpy as np
-
+from xla_ffi_kit.functions import ctypes_type, numba_identity
 from xla_ffi_kit.functions import declaration as declarations
-from xla_ffi_kit.functions import numba_identity
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
 
 _KINDS = (
@@ -96,18 +94,18 @@ def of(where: str, function: object) -> Pointer:
 
     Raises:
       TypeError: it is none of these.
-      ValueError: it is null, or a capsule does not say its type.
+      ValueError: it is null, or the type that it says cannot be read.
     """
     if isinstance(function, int) and not isinstance(function, bool):
         found = Pointer(function)
     elif isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
-        found = _of_ctypes(cast("ctypes._FuncPointer", function))
+        found = _of_ctypes(where, cast("ctypes._FuncPointer", function))
     elif type(function).__name__ == "PyCapsule":
         found = _of_capsule(where, function)
     elif type(function).__module__ == "_cffi_backend":
         found = _of_cffi(where, function)
     elif isinstance(getattr(function, "address", None), int):
-        found = _of_numba(function)
+        found = _of_numba(where, function)
     else:
         _refuse(where, "function", _KINDS, function)
     if not 0 < found.address < 2**64:
@@ -126,32 +124,10 @@ def _address_of(function: ctypes._FuncPointer) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def _of_ctypes(function: ctypes._FuncPointer) -> Pointer:
-    told = None
-    # Of a prototype, or those that somebody has set.
-    types = function.argtypes or getattr(type(function), "_argtypes_", None)
-    if types is not None:
-        told = _type_of(function.restype, types)
+def _of_ctypes(where: str, function: ctypes._FuncPointer) -> Pointer:
+    told = ctypes_type.read(where, function)
     name = getattr(function, "__name__", "")
     return Pointer(_address_of(function), name, owner=function, told=told)
-
-
-def _type_of(
-    returned: object, arguments: Sequence[object]
-) -> Declaration | None:
-    """The type that ctypes has of a function of numbers, else None."""
-    found = []
-    for one in (returned, *arguments):
-        is_pointer = getattr(one, "_type_", "P") in ("P", "z", "Z", "O")
-        try:
-            dtype = np.dtype(one)  # type: ignore[call-overload]
-        except TypeError:
-            return None
-        if one is None or is_pointer or dtype.kind not in "biuf":
-            return None
-        found.append(declarations.Type(dtype))
-    parameters = map(declarations.Parameter, found[1:])
-    return Declaration(found[0], tuple(parameters))
 
 
 def _of_capsule(where: str, capsule: object) -> Pointer:
@@ -181,13 +157,13 @@ def _of_cffi(where: str, pointer: object) -> Pointer:
     return Pointer(address, owner=pointer, told=told)
 
 
-def _of_numba(cfunc: object) -> Pointer:
+def _of_numba(where: str, cfunc: object) -> Pointer:
     """A `numba.cfunc`, or another object with the address of a function."""
     python = getattr(cfunc, "__wrapped__", None)
     made = getattr(cfunc, "ctypes", None)
     told = None
     if isinstance(made, ctypes._CFuncPtr):  # type: ignore[attr-defined]
-        told = _of_ctypes(cast("ctypes._FuncPointer", made)).told
+        told = ctypes_type.read(where, cast("ctypes._FuncPointer", made))
     return Pointer(
         address=getattr(cfunc, "address", 0),
         name=getattr(cfunc, "__name__", ""),
