@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.linalg import cython_lapack
 from scipy.special import cython_special
 
 from xla_ffi_kit import c_function
@@ -38,6 +39,20 @@ double*(double)
 void(const double* x, int64_t n)
     signature: expected a type before (, or a pointer that is not const, got no
     result in void(const double* x, int64_t n)
+double(double complex x)
+    expected real numbers, as complex ones are not supported, got
+    'double complex x' in 'double(double complex x)'
+float _Complex(float)
+    expected real numbers, as complex ones are not supported, got
+    'float _Complex'
+double(const double x[], double w[3], int64_t n)
+    expected a pointer for an array, const double* x, got const double x[] in
+double(unsigned int[], double)
+    expected a pointer for an array, unsigned int*, got unsigned int[] in
+double(double* x, double* w, int64_t n)
+    f: signature: expected at least one operand, got none in
+    double(double* x, double* w, int64_t n); a pointer without const is a
+    result: write const double* x
 double(void)
     expected at least one operand, got none in double(void)
 int(int, int, int, int, int, int, int)
@@ -60,7 +75,7 @@ def of_signatures():
 ERRORS = [
     *of_signatures(),
     (
-        "double(complex, double)",
+        "double(quad, double)",
         {"function": ATAN2},  # before it has a name
         "c_function: signature: expected C's numbers (double, float, bool, ",
     ),
@@ -118,7 +133,14 @@ ERRORS = [
     (
         "double(double, double)",
         {"function": CAPSULES["__pyx_fuse_0xlogy"]},  # of complex numbers
-        "function: the capsule's name: expected C's numbers",
+        "function: the capsule's name: expected real numbers, as complex ones "
+        "are not supported, got 'double complex'",
+    ),
+    (
+        "double(const double* x, const float* y)",
+        {"function": cython_lapack.__pyx_capi__["dlapy2"]},
+        "signature: expected double(double*, double*), which the function says "
+        "itself, got double(const double* x, const float* y)",
     ),
     (
         NUMBER,

@@ -13,6 +13,7 @@ import pytest
 import scipy.special
 from common import run_python
 from inline_data import close
+from scipy.linalg import cython_blas, cython_lapack
 from scipy.special import cython_special
 
 from xla_ffi_kit import c_function, export_checks, use_reference
@@ -54,6 +55,11 @@ def from_cython(signature, key):
     return c_function(signature, CAPSULES[f"__pyx_fuse_1{key}"], name=key)
 
 
+def from_lapack(signature, key):
+    function = cython_lapack.__pyx_capi__[key]
+    return c_function(signature, function, name=key, axes="(),()->()")
+
+
 def pointer_of(symbol, *types):
     function = ctypes.CDLL(LIBM)[symbol]
     function.restype, *function.argtypes = types
@@ -67,7 +73,7 @@ VALUES = {
     "double of a name": (cos, [X], np.cos(X)),
     "two results": (frexp, [X], np.frexp(X)),
     "an int and a double": (
-        from_libm("double(int n, double x)", "jn"),
+        from_libm("  double jn( int n ,\n double x ) ; ", "jn"),
         [N, X],
         scipy.special.jv(N, X),
     ),
@@ -80,6 +86,16 @@ VALUES = {
         from_cython("double(long n, double x)", "expn"),
         [np.int64(N), X],
         scipy.special.expn(N, X),
+    ),
+    "LAPACK's doubles": (
+        from_lapack("double(const double* x, const double* y)", "dlapy2"),
+        [X, X[::-1]],
+        np.hypot(X, X[::-1]),
+    ),
+    "LAPACK's floats": (
+        from_lapack("float(const float* x, const float* y)", "slapy2"),
+        [F32, F32[::-1]],
+        np.hypot(F32, F32[::-1]),
     ),
     "a pointer of ctypes": (
         c_function(
@@ -142,6 +158,20 @@ log = c_function(
     name="log",
     reference=jnp.log,
 )
+
+
+def test_rows_of_blas():
+    ddot = c_function(
+        "double(const int* n, const double* x, const int* incx, "
+        "const double* y, const int* incy)",
+        cython_blas.__pyx_capi__["ddot"],
+        name="ddot",
+        axes="(),(k),(),(k),()->()",
+        shared=("n", "incx", "incy"),
+    )
+    one = np.int32(1)
+    got = ddot(np.int32(3), X, one, X[::-1], one)
+    np.testing.assert_allclose(got, (X * X[::-1]).sum(-1))
 
 
 def test_explain_names_the_function_and_its_library():

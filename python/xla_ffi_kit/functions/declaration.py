@@ -42,6 +42,7 @@ NUMBERS = frozenset(_TYPES.values())
 _MOST_WORDS = 4
 # What no parameter is called: "long double" is no long of that name.
 _WORDS = {word for name in _TYPES for word in name.split()} | {"void", "char"}
+_COMPLEX = ("complex", "_Complex")
 _KNOWN = "double, float, bool, int, long, size_t, int32_t and the like"
 # Those of messages; of other dtypes, NumPy's with _t.
 _C_NAMES = {
@@ -148,7 +149,9 @@ def parse(where: str, text: object) -> Declaration:
 class _Parser:
     def __init__(self, where: str, text: str) -> None:
         self._where, self._text = where, text
-        self._tokens: list[str] = re.findall(r"\w+|\S", text)
+        # One copied from a header ends with a semicolon.
+        end = re.sub(r"[\s;]+$", "", text)
+        self._tokens: list[str] = re.findall(r"\w+|\S", end)
 
     def _refuse(self, expected: str, got: str) -> NoReturn:
         raise ValueError(
@@ -178,6 +181,7 @@ class _Parser:
     def _one(self, tokens: Sequence[str]) -> Parameter | None:
         """A type and perhaps a name; None for void."""
         words = [t for t in tokens if t not in (*_QUALIFIERS, "*")]
+        self._check_kind(tokens, words)
         stars = tokens.count("*")
         if stars > 1:
             self._refuse("pointers to numbers", "a pointer to pointers")
@@ -197,6 +201,18 @@ class _Parser:
         types = [word for word in words if word in _WORDS] or words[:1]
         got = repr(" ".join(types)) if types else "nothing"
         self._refuse(f"C's numbers ({_KNOWN})", got)
+
+    def _check_kind(self, tokens: Sequence[str], words: Sequence[str]) -> None:
+        """Refuses what C has beside numbers and pointers."""
+        if not set(words).isdisjoint(_COMPLEX):
+            expected = "real numbers, as complex ones are not supported"
+            self._refuse(expected, repr(" ".join(words)))
+        if "[" in tokens:
+            before = list(tokens[: tokens.index("[")]) or ["double"]
+            shown = " ".join(before)
+            name = "" if before[-1] in _WORDS else before.pop()
+            pointer = f"{' '.join(before)}* {name}".rstrip()
+            self._refuse(f"a pointer for an array, {pointer}", f"{shown}[]")
 
     def _check_name(self, words: Sequence[str]) -> None:
         if words and (len(words) > 1 or not words[0].isidentifier()):

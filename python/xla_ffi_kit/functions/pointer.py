@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import NoReturn, cast
@@ -17,6 +18,14 @@ _KINDS = (
     "an address, a function pointer of ctypes or cffi, a capsule of Cython or "
     "a cfunc of numba, or library= and symbol="
 )
+# What Cython calls the types of SciPy's BLAS and LAPACK, of which d is double
+# and s is float (the modules' .pxd files), and complex numbers.
+_SCIPY = "__pyx_t_5scipy_6linalg_(?:11cython_blas|13cython_lapack)"
+_CYTHON_NAMES = {
+    rf"\b{_SCIPY}_d\b": "double",
+    rf"\b{_SCIPY}_s\b": "float",
+    r"\b__pyx_t_(float|double)_complex\b": r"\1 complex",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +150,8 @@ def _of_capsule(where: str, capsule: object) -> Pointer:
     )(("PyCapsule_GetPointer", api))
     name = get_name(capsule)
     text = (name or b"").decode(errors="replace")
+    for theirs, ours in _CYTHON_NAMES.items():
+        text = re.sub(theirs, ours, text)
     told = declarations.parse(f"{where}: function: the capsule's name", text)
     address = get_pointer(capsule, name) or 0
     return Pointer(address, owner=capsule, told=told)
