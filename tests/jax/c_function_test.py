@@ -169,8 +169,7 @@ def test_rows_of_blas():
         axes="(),(k),(),(k),()->()",
         shared=("n", "incx", "incy"),
     )
-    one = np.int32(1)
-    got = ddot(np.int32(3), X, one, X[::-1], one)
+    got = ddot(3, X, 1, X[::-1], 1)
     np.testing.assert_allclose(got, (X * X[::-1]).sum(-1))
 
 
