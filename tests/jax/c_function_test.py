@@ -4,6 +4,9 @@ import ctypes
 import ctypes.util
 import importlib.util
 import os
+import re
+import shutil
+import warnings
 
 import jax
 import jax.export
@@ -213,6 +216,32 @@ def test_a_status_is_the_calls_error():
         match="log: status: expected 0, got 7 for row 1",
     ):
         jax.block_until_ready(log(np.float64([[1, 2], [3, 0], [1, 1]])))
+
+
+def test_a_library_that_was_replaced_runs_its_old_code(tmp_path):
+    with open("/proc/self/maps") as maps:
+        libm = next(line.split()[-1] for line in maps if "/libm." in line)
+    path = tmp_path / "libown.so"
+
+    def make(name):
+        return c_function(
+            "double(double)", library=path, symbol="cbrt", name=name
+        )
+
+    shutil.copy(libm, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make("first"), make("second")
+    path.unlink()
+    shutil.copy(libm, path)
+    said = (
+        f"third: library: {path} has changed since this process loaded it, and "
+        "the old code runs; restart the process, or give the new library "
+        "another file name"
+    )
+    with pytest.warns(UserWarning, match=re.escape(said)) as caught:
+        make("third")
+    assert caught[0].filename == __file__
 
 
 def test_a_shared_number():

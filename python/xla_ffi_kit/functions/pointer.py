@@ -7,6 +7,7 @@ import dataclasses
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from typing import NoReturn, cast
 
@@ -26,6 +27,8 @@ _CYTHON_NAMES = {
     rf"\b{_SCIPY}_s\b": "float",
     r"\b__pyx_t_(float|double)_complex\b": r"\1 complex",
 }
+# Libraries by path, with the inode and time of the file when it was first seen.
+_loaded: dict[str, tuple[int, int]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +97,28 @@ def of_library(where: str, library: object, symbol: object) -> Pointer:
             f'exports, got {symbol!r}; in C++ declare it extern "C"'
         ) from None
     address = _address_of(function)
-    _, file = _place_of(address)
-    return Pointer(address, symbol, file, library)
+    path = _found_at(address)[0]
+    _warn_if_replaced(where, path)
+    return Pointer(address, symbol, os.path.basename(path), library)
+
+
+def _warn_if_replaced(where: str, path: str) -> None:
+    """Warns if a file is no longer the one whose code this process runs.
+
+    The dynamic linker loads a path once, and then gives the same code again.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    now = (found.st_ino, found.st_mtime_ns)
+    if _loaded.setdefault(path, now) != now:
+        warnings.warn(
+            f"{where}: library: {path} has changed since this process loaded "
+            "it, and the old code runs; restart the process, or give the new "
+            "library another file name",
+            stacklevel=5,  # who calls c_function
+        )
 
 
 def of(where: str, function: object) -> Pointer:
@@ -195,17 +218,24 @@ class _Found(ctypes.Structure):
     ]
 
 
+def _found_at(address: int) -> tuple[str, _Found]:
+    """What the dynamic linker knows of an address; the path of its file."""
+    found = _Found()
+    dladdr: Callable[..., int] = ctypes.CDLL(None).dladdr
+    dladdr(ctypes.c_void_p(address), ctypes.byref(found))
+    return (found.file or b"").decode(errors="replace"), found
+
+
 def _place_of(address: int) -> tuple[str, str]:
     """What the dynamic linker calls a function, and the file that it is in.
 
     A function without a name is called by its place in the file, which is the
     same in every process that has the same file.
     """
-    found = _Found()
-    dladdr: Callable[..., int] = ctypes.CDLL(None).dladdr
-    if not dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
+    path, found = _found_at(address)
+    if not path:
         return "", ""
-    file = os.path.basename((found.file or b"").decode(errors="replace"))
+    file = os.path.basename(path)
     if found.symbol and found.address == address:
         return str(found.symbol.decode()), file
     place = address - (found.base or 0)
