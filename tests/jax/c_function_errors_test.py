@@ -4,8 +4,10 @@ import ctypes
 import ctypes.util
 import re
 
+import jax
 import numpy as np
 import pytest
+from scipy.linalg import cython_lapack
 from scipy.special import cython_special
 
 from xla_ffi_kit import c_function
@@ -38,6 +40,20 @@ double*(double)
 void(const double* x, int64_t n)
     signature: expected a type before (, or a pointer that is not const, got no
     result in void(const double* x, int64_t n)
+double(double complex x)
+    expected real numbers, as complex ones are not supported, got
+    'double complex x' in 'double(double complex x)'
+float _Complex(float)
+    expected real numbers, as complex ones are not supported, got
+    'float _Complex'
+double(const double x[], double w[3], int64_t n)
+    expected a pointer for an array, const double* x, got const double x[] in
+double(unsigned int[], double)
+    expected a pointer for an array, unsigned int*, got unsigned int[] in
+double(double* x, double* w, int64_t n)
+    f: signature: expected at least one operand, got none in
+    double(double* x, double* w, int64_t n); a pointer without const is a
+    result: write const double* x
 double(void)
     expected at least one operand, got none in double(void)
 int(int, int, int, int, int, int, int)
@@ -60,7 +76,7 @@ def of_signatures():
 ERRORS = [
     *of_signatures(),
     (
-        "double(complex, double)",
+        "double(quad, double)",
         {"function": ATAN2},  # before it has a name
         "c_function: signature: expected C's numbers (double, float, bool, ",
     ),
@@ -118,7 +134,14 @@ ERRORS = [
     (
         "double(double, double)",
         {"function": CAPSULES["__pyx_fuse_0xlogy"]},  # of complex numbers
-        "function: the capsule's name: expected C's numbers",
+        "function: the capsule's name: expected real numbers, as complex ones "
+        "are not supported, got 'double complex'",
+    ),
+    (
+        "double(const double* x, const float* y)",
+        {"function": cython_lapack.__pyx_capi__["dlapy2"]},
+        "signature: expected double(double*, double*), which the function says "
+        "itself, got double(const double* x, const float* y)",
     ),
     (
         NUMBER,
@@ -174,3 +197,63 @@ def test_another_dtype_is_refused():
         c_function("double(float)", 1, name="wide", reference=lambda x: x)(
             np.float32(1)
         )
+
+
+@pytest.mark.parametrize(
+    ("signature", "axes", "expected"),
+    [
+        (
+            "int(const float* x, float* y, int64_t n, float a)",
+            [(2, 6), ()],
+            "operand a: expected batch dimensions [2] as operand x has, got []",
+        ),
+        (
+            "int(float a, const float* x, float* y, int64_t n)",
+            [(), (2, 6)],
+            "operand x: expected batch dimensions [] as operand a has, got [2]",
+        ),
+    ],
+)
+def test_a_number_beside_rows_gets_a_remedy(signature, axes, expected):
+    op = c_function(signature, 1, name=f"scale{len(axes[0])}")
+    said = f"{expected}; broadcast a, or make the operation with shared='a'"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        op(*(np.ones(shape, np.float32) for shape in axes))
+    op = c_function(signature, 1, name=op.name, shared="a")
+    y = jax.eval_shape(op, *(np.ones(shape, np.float32) for shape in axes))
+    assert y.shape == (2, 6)
+
+
+def test_a_derivative_that_is_missing_is_refused():
+    """As docs/external_library.md says it."""
+
+    @jax.custom_jvp
+    def constant(x):
+        return x
+
+    @constant.defjvp
+    def refuse(primals, tangents):
+        raise NotImplementedError("no derivative with respect to y")
+
+    def of_x(primals, tangents):
+        (x, y), (dx, _) = primals, tangents
+        return power(x, y), y * power(x, y - 1) * dx
+
+    power = c_function(
+        "float(float x, float y)",
+        library=LIBM,
+        symbol="powf",
+        name="power",
+        jvp=of_x,
+    )
+
+    def op(x, y):
+        return power(x, constant(y))
+
+    for wrap in (lambda f: f, jax.jit):
+        slope = jax.grad(wrap(op))
+        assert slope(3.0, 2.0) == jax.jit(slope)(3.0, 2.0) == 6
+        assert jax.grad(slope)(3.0, 2.0) == 2
+        for argnums in (1, (0, 1)):
+            with pytest.raises(NotImplementedError, match="respect to y"):
+                jax.grad(wrap(op), argnums)(3.0, 2.0)

@@ -4,6 +4,9 @@ import ctypes
 import ctypes.util
 import importlib.util
 import os
+import re
+import shutil
+import warnings
 
 import jax
 import jax.export
@@ -13,6 +16,7 @@ import pytest
 import scipy.special
 from common import run_python
 from inline_data import close
+from scipy.linalg import cython_blas, cython_lapack
 from scipy.special import cython_special
 
 from xla_ffi_kit import c_function, export_checks, use_reference
@@ -54,6 +58,11 @@ def from_cython(signature, key):
     return c_function(signature, CAPSULES[f"__pyx_fuse_1{key}"], name=key)
 
 
+def from_lapack(signature, key):
+    function = cython_lapack.__pyx_capi__[key]
+    return c_function(signature, function, name=key, axes="(),()->()")
+
+
 def pointer_of(symbol, *types):
     function = ctypes.CDLL(LIBM)[symbol]
     function.restype, *function.argtypes = types
@@ -67,7 +76,7 @@ VALUES = {
     "double of a name": (cos, [X], np.cos(X)),
     "two results": (frexp, [X], np.frexp(X)),
     "an int and a double": (
-        from_libm("double(int n, double x)", "jn"),
+        from_libm("  double jn( int n ,\n double x ) ; ", "jn"),
         [N, X],
         scipy.special.jv(N, X),
     ),
@@ -80,6 +89,16 @@ VALUES = {
         from_cython("double(long n, double x)", "expn"),
         [np.int64(N), X],
         scipy.special.expn(N, X),
+    ),
+    "LAPACK's doubles": (
+        from_lapack("double(const double* x, const double* y)", "dlapy2"),
+        [X, X[::-1]],
+        np.hypot(X, X[::-1]),
+    ),
+    "LAPACK's floats": (
+        from_lapack("float(const float* x, const float* y)", "slapy2"),
+        [F32, F32[::-1]],
+        np.hypot(F32, F32[::-1]),
     ),
     "a pointer of ctypes": (
         c_function(
@@ -144,6 +163,19 @@ log = c_function(
 )
 
 
+def test_rows_of_blas():
+    ddot = c_function(
+        "double(const int* n, const double* x, const int* incx, "
+        "const double* y, const int* incy)",
+        cython_blas.__pyx_capi__["ddot"],
+        name="ddot",
+        axes="(),(k),(),(k),()->()",
+        shared=("n", "incx", "incy"),
+    )
+    got = ddot(3, X, 1, X[::-1], 1)
+    np.testing.assert_allclose(got, (X * X[::-1]).sum(-1))
+
+
 def test_explain_names_the_function_and_its_library():
     def told(op):
         return op.explain().splitlines()[2].partition("  cpu")[2].strip()
@@ -184,6 +216,32 @@ def test_a_status_is_the_calls_error():
         match="log: status: expected 0, got 7 for row 1",
     ):
         jax.block_until_ready(log(np.float64([[1, 2], [3, 0], [1, 1]])))
+
+
+def test_a_library_that_was_replaced_runs_its_old_code(tmp_path):
+    with open("/proc/self/maps") as maps:
+        libm = next(line.split()[-1] for line in maps if "/libm." in line)
+    path = tmp_path / "libown.so"
+
+    def make(name):
+        return c_function(
+            "double(double)", library=path, symbol="cbrt", name=name
+        )
+
+    shutil.copy(libm, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make("first"), make("second")
+    path.unlink()
+    shutil.copy(libm, path)
+    said = (
+        f"third: library: {path} has changed since this process loaded it, and "
+        "the old code runs; restart the process, or give the new library "
+        "another file name"
+    )
+    with pytest.warns(UserWarning, match=re.escape(said)) as caught:
+        make("third")
+    assert caught[0].filename == __file__
 
 
 def test_a_shared_number():

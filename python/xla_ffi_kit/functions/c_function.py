@@ -201,12 +201,18 @@ def _compare(where: str, declared: Declaration, found: Pointer) -> Declaration:
     if found.skips_dispatch and declared.parameters[-1:] != own.parameters[-1:]:
         last = own.parameters[-1]
         declared = Declaration(declared.returns, (*declared.parameters, last))
-    if declared.types != own.types:
-        shown = tuple(p for p in own.parameters if p.name != SKIP_DISPATCH)
-        expected = Declaration(own.returns, shown)
-        given = tuple(p for p in declared.parameters if p.name != SKIP_DISPATCH)
+    if not declared.agrees(own):
+        expected, got = (
+            dataclasses.replace(
+                one,
+                parameters=tuple(
+                    p for p in one.parameters if p.name != SKIP_DISPATCH
+                ),
+            )
+            for one in (own, declared)
+        )
         raise ValueError(
             f"{where}: signature: expected {expected}, which the function says "
-            f"itself, got {Declaration(declared.returns, given)}"
+            f"itself, got {got}"
         )
     return declared

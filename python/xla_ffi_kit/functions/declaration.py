@@ -38,9 +38,11 @@ _TYPES = {
     **{f"int{bits}_t": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}_t": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
+NUMBERS = frozenset(_TYPES.values())
 _MOST_WORDS = 4
 # What no parameter is called: "long double" is no long of that name.
 _WORDS = {word for name in _TYPES for word in name.split()} | {"void", "char"}
+_COMPLEX = ("complex", "_Complex")
 _KNOWN = "double, float, bool, int, long, size_t, int32_t and the like"
 # Those of messages; of other dtypes, NumPy's with _t.
 _C_NAMES = {
@@ -48,6 +50,7 @@ _C_NAMES = {
     "float32": "float",
     "bool": "bool",
     "int32": "int",
+    "void": "void",
 }
 _QUALIFIERS = ("const", "volatile", "restrict", "__restrict", "__restrict__")
 # The last parameter of a function that Cython offers: 0 calls it as it is.
@@ -68,6 +71,16 @@ class Type:
         name = self.dtype.name
         return f"{const}{_C_NAMES.get(name, f'{name}_t')}{star}"
 
+    def agrees(self, own: Type) -> bool:
+        """Whether it may be declared for `own`; const does not count."""
+        if own == ANY_POINTER:
+            return self.is_pointer
+        return (self.dtype, self.is_pointer) == (own.dtype, own.is_pointer)
+
+
+# Only what a function says of itself may be this.
+ANY_POINTER = Type(np.dtype(np.void), is_pointer=True)
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
@@ -82,21 +95,34 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """What a C function takes and returns, None for void."""
+    """What a C function takes and returns, None for void.
+
+    Attributes:
+      returns: the type of what it returns.
+      parameters: those that are known.
+      is_open: whether nothing is known of the parameters.
+    """
 
     returns: Type | None
     parameters: tuple[Parameter, ...]
+    is_open: bool = False
 
     def __str__(self) -> str:
         parameters = ", ".join(map(str, self.parameters)) or "void"
-        return f"{self.returns or 'void'}({parameters})"
+        return f"{self.returns or 'void'}({'...' * self.is_open or parameters})"
 
-    @property
-    def types(self) -> tuple[Type | None, ...]:
-        """All types, to be compared; the kind of a pointer does not count."""
-        every = (self.returns, *(p.type for p in self.parameters))
-        return tuple(
-            t and dataclasses.replace(t, is_const=False) for t in every
+    def agrees(self, own: Declaration) -> bool:
+        """Whether it may be declared for a function that is `own`."""
+        if self.returns is None or own.returns is None:
+            if self.returns is not own.returns:
+                return False
+        elif not self.returns.agrees(own.returns):
+            return False
+        if own.is_open:
+            return True
+        given, wanted = self.parameters, own.parameters
+        return len(given) == len(wanted) and all(
+            a.type.agrees(b.type) for a, b in zip(given, wanted, strict=True)
         )
 
 
@@ -123,7 +149,9 @@ def parse(where: str, text: object) -> Declaration:
 class _Parser:
     def __init__(self, where: str, text: str) -> None:
         self._where, self._text = where, text
-        self._tokens: list[str] = re.findall(r"\w+|\S", text)
+        # One copied from a header ends with a semicolon.
+        end = re.sub(r"[\s;]+$", "", text)
+        self._tokens: list[str] = re.findall(r"\w+|\S", end)
 
     def _refuse(self, expected: str, got: str) -> NoReturn:
         raise ValueError(
@@ -153,6 +181,7 @@ class _Parser:
     def _one(self, tokens: Sequence[str]) -> Parameter | None:
         """A type and perhaps a name; None for void."""
         words = [t for t in tokens if t not in (*_QUALIFIERS, "*")]
+        self._check_kind(tokens, words)
         stars = tokens.count("*")
         if stars > 1:
             self._refuse("pointers to numbers", "a pointer to pointers")
@@ -172,6 +201,18 @@ class _Parser:
         types = [word for word in words if word in _WORDS] or words[:1]
         got = repr(" ".join(types)) if types else "nothing"
         self._refuse(f"C's numbers ({_KNOWN})", got)
+
+    def _check_kind(self, tokens: Sequence[str], words: Sequence[str]) -> None:
+        """Refuses what C has beside numbers and pointers."""
+        if not set(words).isdisjoint(_COMPLEX):
+            expected = "real numbers, as complex ones are not supported"
+            self._refuse(expected, repr(" ".join(words)))
+        if "[" in tokens:
+            before = list(tokens[: tokens.index("[")]) or ["double"]
+            shown = " ".join(before)
+            name = "" if before[-1] in _WORDS else before.pop()
+            pointer = f"{' '.join(before)}* {name}".rstrip()
+            self._refuse(f"a pointer for an array, {pointer}", f"{shown}[]")
 
     def _check_name(self, words: Sequence[str]) -> None:
         if words and (len(words) > 1 or not words[0].isidentifier()):

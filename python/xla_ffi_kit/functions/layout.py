@@ -154,7 +154,10 @@ def of(
         expected = "a type before (, or a pointer that is not const"
         _refuse(where, declaration, expected, "no result")
     if not made.operands:
-        _refuse(where, declaration, "at least one operand", "none")
+        _refuse(
+            *(where, declaration, "at least one operand", "none"),
+            _as_operand(declaration),
+        )
     floats = sum(
         a.dtype.kind == "f" and not a.parameter.type.is_pointer
         for a in arguments
@@ -193,11 +196,24 @@ def _returns_status(declaration: Declaration) -> bool:
     )
 
 
+def _as_operand(declaration: Declaration) -> str:
+    """What to write if the author forgot const, or ""."""
+    written = [p for p in declaration.parameters if p.type.is_pointer]
+    if not written:
+        return ""
+    return f"; a pointer without const is a result: write const {written[0]}"
+
+
 def _refuse(
-    where: str, declaration: Declaration, expected: str, got: str
+    where: str,
+    declaration: Declaration,
+    expected: str,
+    got: str,
+    remedy: str = "",
 ) -> None:
     raise ValueError(
         f"{where}: signature: expected {expected}, got {got} in {declaration}"
+        f"{remedy}"
     )
 
 

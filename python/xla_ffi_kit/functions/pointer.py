@@ -5,20 +5,30 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable
 from typing import NoReturn, cast
 
-import numpy as np
-
+from xla_ffi_kit.functions import ctypes_type, numba_identity
 from xla_ffi_kit.functions import declaration as declarations
-from xla_ffi_kit.functions import numba_identity
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
 
 _KINDS = (
     "an address, a function pointer of ctypes or cffi, a capsule of Cython or "
     "a cfunc of numba, or library= and symbol="
 )
+# What Cython calls the types of SciPy's BLAS and LAPACK, of which d is double
+# and s is float (the modules' .pxd files), and complex numbers.
+_SCIPY = "__pyx_t_5scipy_6linalg_(?:11cython_blas|13cython_lapack)"
+_CYTHON_NAMES = {
+    rf"\b{_SCIPY}_d\b": "double",
+    rf"\b{_SCIPY}_s\b": "float",
+    r"\b__pyx_t_(float|double)_complex\b": r"\1 complex",
+}
+# Libraries by path, with the inode and time of the file when it was first seen.
+_loaded: dict[str, tuple[int, int]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +97,28 @@ def of_library(where: str, library: object, symbol: object) -> Pointer:
             f'exports, got {symbol!r}; in C++ declare it extern "C"'
         ) from None
     address = _address_of(function)
-    _, file = _place_of(address)
-    return Pointer(address, symbol, file, library)
+    path = _found_at(address)[0]
+    _warn_if_replaced(where, path)
+    return Pointer(address, symbol, os.path.basename(path), library)
+
+
+def _warn_if_replaced(where: str, path: str) -> None:
+    """Warns if a file is no longer the one whose code this process runs.
+
+    The dynamic linker loads a path once, and then gives the same code again.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    now = (found.st_ino, found.st_mtime_ns)
+    if _loaded.setdefault(path, now) != now:
+        warnings.warn(
+            f"{where}: library: {path} has changed since this process loaded "
+            "it, and the old code runs; restart the process, or give the new "
+            "library another file name",
+            stacklevel=5,  # who calls c_function
+        )
 
 
 def of(where: str, function: object) -> Pointer:
@@ -96,18 +126,18 @@ def of(where: str, function: object) -> Pointer:
 
     Raises:
       TypeError: it is none of these.
-      ValueError: it is null, or a capsule does not say its type.
+      ValueError: it is null, or the type that it says cannot be read.
     """
     if isinstance(function, int) and not isinstance(function, bool):
         found = Pointer(function)
     elif isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
-        found = _of_ctypes(cast("ctypes._FuncPointer", function))
+        found = _of_ctypes(where, cast("ctypes._FuncPointer", function))
     elif type(function).__name__ == "PyCapsule":
         found = _of_capsule(where, function)
     elif type(function).__module__ == "_cffi_backend":
         found = _of_cffi(where, function)
     elif isinstance(getattr(function, "address", None), int):
-        found = _of_numba(function)
+        found = _of_numba(where, function)
     else:
         _refuse(where, "function", _KINDS, function)
     if not 0 < found.address < 2**64:
@@ -126,32 +156,10 @@ def _address_of(function: ctypes._FuncPointer) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def _of_ctypes(function: ctypes._FuncPointer) -> Pointer:
-    told = None
-    # Of a prototype, or those that somebody has set.
-    types = function.argtypes or getattr(type(function), "_argtypes_", None)
-    if types is not None:
-        told = _type_of(function.restype, types)
+def _of_ctypes(where: str, function: ctypes._FuncPointer) -> Pointer:
+    told = ctypes_type.read(where, function)
     name = getattr(function, "__name__", "")
     return Pointer(_address_of(function), name, owner=function, told=told)
-
-
-def _type_of(
-    returned: object, arguments: Sequence[object]
-) -> Declaration | None:
-    """The type that ctypes has of a function of numbers, else None."""
-    found = []
-    for one in (returned, *arguments):
-        is_pointer = getattr(one, "_type_", "P") in ("P", "z", "Z", "O")
-        try:
-            dtype = np.dtype(one)  # type: ignore[call-overload]
-        except TypeError:
-            return None
-        if one is None or is_pointer or dtype.kind not in "biuf":
-            return None
-        found.append(declarations.Type(dtype))
-    parameters = map(declarations.Parameter, found[1:])
-    return Declaration(found[0], tuple(parameters))
 
 
 def _of_capsule(where: str, capsule: object) -> Pointer:
@@ -165,6 +173,8 @@ def _of_capsule(where: str, capsule: object) -> Pointer:
     )(("PyCapsule_GetPointer", api))
     name = get_name(capsule)
     text = (name or b"").decode(errors="replace")
+    for theirs, ours in _CYTHON_NAMES.items():
+        text = re.sub(theirs, ours, text)
     told = declarations.parse(f"{where}: function: the capsule's name", text)
     address = get_pointer(capsule, name) or 0
     return Pointer(address, owner=capsule, told=told)
@@ -181,13 +191,13 @@ def _of_cffi(where: str, pointer: object) -> Pointer:
     return Pointer(address, owner=pointer, told=told)
 
 
-def _of_numba(cfunc: object) -> Pointer:
+def _of_numba(where: str, cfunc: object) -> Pointer:
     """A `numba.cfunc`, or another object with the address of a function."""
     python = getattr(cfunc, "__wrapped__", None)
     made = getattr(cfunc, "ctypes", None)
     told = None
     if isinstance(made, ctypes._CFuncPtr):  # type: ignore[attr-defined]
-        told = _of_ctypes(cast("ctypes._FuncPointer", made)).told
+        told = ctypes_type.read(where, cast("ctypes._FuncPointer", made))
     return Pointer(
         address=getattr(cfunc, "address", 0),
         name=getattr(cfunc, "__name__", ""),
@@ -208,17 +218,24 @@ class _Found(ctypes.Structure):
     ]
 
 
+def _found_at(address: int) -> tuple[str, _Found]:
+    """What the dynamic linker knows of an address; the path of its file."""
+    found = _Found()
+    dladdr: Callable[..., int] = ctypes.CDLL(None).dladdr
+    dladdr(ctypes.c_void_p(address), ctypes.byref(found))
+    return (found.file or b"").decode(errors="replace"), found
+
+
 def _place_of(address: int) -> tuple[str, str]:
     """What the dynamic linker calls a function, and the file that it is in.
 
     A function without a name is called by its place in the file, which is the
     same in every process that has the same file.
     """
-    found = _Found()
-    dladdr: Callable[..., int] = ctypes.CDLL(None).dladdr
-    if not dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
+    path, found = _found_at(address)
+    if not path:
         return "", ""
-    file = os.path.basename((found.file or b"").decode(errors="replace"))
+    file = os.path.basename(path)
     if found.symbol and found.address == address:
         return str(found.symbol.decode()), file
     place = address - (found.base or 0)

@@ -20,7 +20,7 @@ from typing import (
 import jax
 from jax.typing import ArrayLike
 
-from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.primitive import (
@@ -31,6 +31,7 @@ from xla_ffi_kit.primitive import (
     python_signature,
     reference_switch,
     rules,
+    scalars,
     shared_operands,
 )
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
@@ -248,8 +249,8 @@ class FfiOp(Generic[R]):
         """Runs the operation.
 
         Args:
-          *operands: arrays, or anything that `jnp.asarray` takes, or None for
-            one that is left out; you may also pass them by name.
+          *operands: arrays, or anything that `jnp.asarray` takes, also by name,
+            or None for one left out. A Python number has the operand's dtype.
           implementation: "reference" runs the reference. "handler" insists on
             the handler: where it would not run, the call raises when it is
             lowered. Derivatives run what their rules call. By default the
@@ -275,16 +276,14 @@ class FfiOp(Generic[R]):
             op, given = self._choose(operands, attributes)
         values = op._bind_attributes(attributes)
         spec = op.spec
-        arrays = [
-            _check.array(spec.name, name, x)
-            for name, x in zip(spec.operand_names, given, strict=True)
-        ]
+        arrays = scalars.arrays(spec, given)
         if implementation is None:
             by_reference = reference_switch.runs_reference(spec)
         else:
             by_reference = op._is_reference(implementation)
             values = values if by_reference else values.insisting
         if by_reference:
+            arrays = scalars.strengthened(spec, arrays)
             found = abstract_eval.results(spec, arrays, values)
             return cast(R, found.pack(op._run_reference(values, *arrays)))
         if _jax_hooks.is_eager():
@@ -379,6 +378,7 @@ class FfiOp(Generic[R]):
         self, operands: Sequence[jax.Array], attributes: AttributeValues
     ) -> Result:
         spec = self.spec
+        operands = scalars.strengthened(spec, operands)
         results = _jax_hooks.bind(spec.primitive, operands, attributes)
         return abstract_eval.results(spec, operands, attributes).pack(results)
 

@@ -53,8 +53,24 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
             first = spec.operand_names[own[0]]
             expected += f"{list(common)} as operand {first} has"
             what = f"operand {spec.operand_names[i]}"
-            raise ValueError(spec.error(what, expected, list(got)))
+            shown = f"{list(got)}{_as_shared(spec, own[0], common, i, got)}"
+            raise ValueError(spec.error(what, expected, shown))
     return common
+
+
+def _as_shared(
+    spec: OpSpec, first: int, common: Shape, i: int, got: Shape
+) -> str:
+    """The remedy if one of two operands has no batch axes, else ""."""
+    if bool(common) == bool(got) or i in spec.shared:
+        return ""
+    if spec.advanced.vmap_method != "broadcast_all":
+        return ""
+    alone = spec.operands[first if got else i]
+    return (
+        f"; broadcast {alone.name}, or make the operation with "
+        f"shared={alone.parameter!r}"
+    )
 
 
 def _broadcast(leads: Sequence[Shape]) -> Shape:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 import jax
+import numpy as np
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
@@ -257,6 +258,17 @@ class OpSpec:
     def kernel_axes(self) -> tuple[int, ...]:
         """The number of kernel axes of each operand."""
         return tuple(operand.axes for operand in self.operands)
+
+    @functools.cached_property
+    def only_dtypes(self) -> tuple[np.dtype[np.generic] | None, ...]:
+        """The dtype of each operand, None for one that may have several."""
+        entries = self.dtypes or [[""]]
+        last = len(entries[0]) - 1
+        names = (
+            {entry[min(operand.place, last)] for entry in entries} - {""}
+            for operand in self.operands
+        )
+        return tuple(np.dtype(n.pop()) if len(n) == 1 else None for n in names)
 
     @functools.cached_property
     def shared(self) -> tuple[int, ...]:
