@@ -132,7 +132,7 @@ def _covers_in_place(*avals: ShapedArray) -> Reason:
         return None
     is_static = extend.is_static(*(aval.shape for aval in avals))
     is_small = is_static and _size(*avals) <= _MAX_IN_PLACE
-    return None if is_small else _OWN
+    return None if is_small and not _loops.few_steps() else _OWN
 
 
 def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
