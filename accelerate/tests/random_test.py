@@ -103,7 +103,7 @@ def test_in_loops(size):
     draw = drawn(32, (size,))  # lowered once for each
 
     def both(key):
-        return draw(key), jax.lax.scan(step, key, None, 3)[1]
+        return draw(key), jax.lax.scan(step, key, None, 8)[1]
 
     def step(key, _):
         return key, (draw(key), draw(key) + 1)
@@ -117,6 +117,18 @@ def test_in_loops(size):
     assert ("stablehlo.shift_left" in text) != is_called
     is_own = size == 100 and not is_called
     assert ("while" in text.replace("stablehlo.while", "", 1)) == is_own
+
+
+@pytest.mark.parametrize("steps", [7, 8])
+def test_a_loop_of_few_steps_keeps_jax_own_hash(steps):
+    def walk(key):
+        return jax.lax.scan(lambda k, _: (split(k)[0], None), key, None, steps)
+
+    texts = set()
+    for setting in (xla_ffi_accelerate.disabled, xla_ffi_accelerate.enabled):
+        with setting():
+            texts.add(jax.jit(lambda k: walk(k)).lower(KEY).as_text())
+    assert len(texts) == (1 if steps < 8 else 2)
 
 
 def test_other_generators_are_left_to_jax():

@@ -36,6 +36,7 @@ _TASK = 0.15
 # XLA hands a program of 1,000 operations or more to another thread, which takes
 # as long as a loop of fewer steps gains by what is written out in it.
 _FEW_STEPS = 8
+SO_FEW_STEPS = "XLA is as fast in a loop of so few steps"
 _FLAG = "--xla_backend_extra_options"
 _HAS_ROOM = jax.__version_info__ >= (0, 11)
 

@@ -128,11 +128,13 @@ def _unrolled() -> _jax.Function:
 
 
 def _covers_in_place(*avals: ShapedArray) -> Reason:
+    if _loops.few_steps():
+        return _loops.SO_FEW_STEPS
     if not (_SINCE_0_12 and _loops.inside()):
         return None
     is_static = extend.is_static(*(aval.shape for aval in avals))
     is_small = is_static and _size(*avals) <= _MAX_IN_PLACE
-    return None if is_small and not _loops.few_steps() else _OWN
+    return None if is_small else _OWN
 
 
 def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:

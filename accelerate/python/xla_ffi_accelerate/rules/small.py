@@ -79,7 +79,7 @@ def unless_up_to(most: int, sizes: Sequence[int], of: str) -> Reason:
 def _unless_few_steps(shape: Sequence[int]) -> Reason:
     products = math.prod(shape) * max(shape)
     if _loops.few_steps() and products > _MAX_PRODUCTS:
-        return "XLA is as fast in a loop of so few steps"
+        return _loops.SO_FEW_STEPS
     return None
 
 
