@@ -35,7 +35,7 @@ MOST = 1.05
 # How often the settings take turns, at first and where one seems longer.
 ROUNDS = (3, 15)
 PLACES = 10
-STEPS = 4
+STEPS = 10  # of fewer than 8, loops are a case of their own: _loops.py
 # Larger arguments take long to make.
 MOST_ELEMENTS = 1_000_000
 

@@ -193,15 +193,18 @@ jax.jit(jax.grad(test._loss(test._folded))).lower(*operands)
 program = export.deserialize(bytearray(open(program, "rb").read()))
 np.save(result, program.call(*operands))
 """
-_LACK_MEMORY = """
+_FOLDED = """
 import resource
 import jax, numpy as np, xla_ffi_kit
 @xla_ffi_kit.rows(
     "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
     dtypes="f32", derivatives="kernel", has_reference=False, flags=["-O1"],
+    lanes={lanes},
 )
 def folded(x):
     return jax.ShapeDtypeStruct((*x.shape[:-1], 1), x.dtype)
+"""
+_LACK_MEMORY = """
 gradient = jax.jit(jax.grad(lambda x: folded(x).sum()))
 few, many = np.ones((1, 3), "f4"), np.ones((1, 10_000_000), "f4")
 pages = int(open("/proc/self/statm").read().split()[0])
@@ -215,17 +218,7 @@ except jax.errors.JaxRuntimeError as error:
     print(error)
 print(compiled[0](few))
 """
-
-
 _KEEP_LITTLE = """
-import jax, numpy as np, xla_ffi_kit
-@xla_ffi_kit.rows(
-    "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
-    dtypes="f32", derivatives="kernel", has_reference=False, flags=["-O1"],
-    lanes=False,
-)
-def folded(x):
-    return jax.ShapeDtypeStruct((*x.shape[:-1], 1), x.dtype)
 gradient = jax.grad(lambda x: folded(x).sum())
 x = np.ones((1, 4_000_000), "f4")
 second = jax.jit(jax.grad(lambda x: gradient(x).sum())).lower(x).compile()
@@ -236,14 +229,17 @@ print(resident() - before)
 """
 
 
-@xla_ffi_kit.rows(
-    "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
+_of_rows = functools.partial(
+    xla_ffi_kit.rows,
     axes="(n)->()",
     dtypes="f64",
     derivatives="kernel",
     has_reference=False,
     flags=["-O1"],
 )
+
+
+@_of_rows("A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;")
 def _folded(x):
     return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
 
@@ -267,19 +263,12 @@ def test_export_to_a_new_process(tmp_path):
 
 
 def test_a_thread_keeps_little_of_a_second_derivative():
-    done = run_python(_KEEP_LITTLE)
+    done = run_python(_FOLDED.format(lanes=False) + _KEEP_LITTLE)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 200_000_000  # of 304 MB that it took
 
 
-@xla_ffi_kit.rows(
-    "A s = 1; for (auto v : x) s = s * v; out[0] = s;",
-    axes="(n)->()",
-    dtypes="f64",
-    derivatives="kernel",
-    has_reference=False,
-    flags=["-O1"],
-)
+@_of_rows("A s = 1; for (auto v : x) s = s * v; out[0] = s;")
 def _multiplied(x):
     return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
 
@@ -305,7 +294,7 @@ def test_the_checks_of_an_operation_are_those_of_its_derivatives_too():
 
 
 def test_a_tape_that_gets_no_memory_is_an_error():
-    done = run_python(_LACK_MEMORY)
+    done = run_python(_FOLDED.format(lanes=True) + _LACK_MEMORY)
     said = done.stdout
     assert done.returncode == 0, done.stderr
     assert "folded.vjp1" in said and "bad_alloc" in said
