@@ -33,7 +33,10 @@ _ALL_BUILT_IN = re.compile(rf"\s*{_BUILT_IN}(?:\s*,\s*{_BUILT_IN})*\s*")
 _TRAIT = re.compile(
     rf"\bis_(?:{'|'.join(_TRAITS)})(?:_v)?\s*<(?!{_ALL_BUILT_IN.pattern}>)"
 )
-_ALLOCATES = r"\b(?:malloc|calloc|realloc|aligned_alloc|alloca)\s*\([^;]*$"
+_MEMORY = (
+    r"\s*\(?\s*(?:std::)?(?:malloc|calloc|realloc|aligned_alloc|alloca)\s*\("
+)
+_ALLOCATES = rf"{_MEMORY}[^;]*$"
 _SIZE = re.compile(
     rf"\b(?:sizeof|alignof)\b(?!\s*\.\.\.)(?!\s*\(\s*{_BUILT_IN}\s*\**\s*\))"
 )
@@ -49,8 +52,8 @@ _TEMPLATE_FUNCTION = re.compile(
 )
 _BYTES = re.compile(
     r"\bunion\b|\breinterpret_cast\b|\bbit_cast\b|\b__builtin_mem\w+"
-    r"|\bstatic_cast\s*<[^>]*\b(?:void|char)\b[^>]*\*"
-    rf"|\((?:\s*const\b)?\s*(?:void|{_BUILT_IN})\s*(?:const\s*)?\*+\s*\)"
+    r"|\bstatic_cast\s*<[^>]*\b(?:void|char)\b[^>]*\*\s*>"
+    rf"(?!{_MEMORY})|\((?:\s*const\b)?\s*(?:void|{_BUILT_IN})\s*(?:const\s*)?\*+\s*\)"
     r"\s*[&\w(]"
 )
 
