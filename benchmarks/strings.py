@@ -98,7 +98,8 @@ def _calls(
 ) -> dict[str, _Calls]:
     device = tuple(jnp.asarray(x) for x in host)
     batched = kernel.of_rows if is_many else lambda function: function
-    op, plain = kernel.operation(dtypes="f32"), batched(kernel.jax)
+    lanes = {"lanes": True} if is_many and kernel.lanes else {}
+    op, plain = kernel.operation(dtypes="f32", **lanes), batched(kernel.jax)
     first = jax.tree.leaves(jax.eval_shape(plain, *device))[0]
     ct = np.float32(random.normal(size=first.shape))
 

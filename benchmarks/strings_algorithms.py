@@ -328,6 +328,7 @@ def kernels() -> list[Kernel]:
             _with_model,
             size=64,
             shared=("m",),
+            lanes=True,
         ),
         Kernel(
             "isotonic regression",

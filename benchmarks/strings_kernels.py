@@ -34,6 +34,7 @@ class Kernel:
       size: of a row in the benchmark.
       shared: the operands that all rows share.
       value: the JAX form of one row, where one without a gradient is faster.
+      lanes: whether the string of `rows` has no branch on data.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Kernel:
     size: int = 512
     shared: tuple[str, ...] = ()
     value: Callable[..., Any] | None = None
+    lanes: bool = False
 
     def operation(self, *, has_reference: bool = False, **options: Any) -> Any:
         """The operation; the reference, if it has one, is the JAX form.
@@ -245,6 +247,7 @@ def _even() -> list[Kernel]:
             _smoothing,
             along,
             series,
+            lanes=True,
         ),
         Kernel(
             "Lotka-Volterra, RK4",
@@ -253,8 +256,17 @@ def _even() -> list[Kernel]:
             _lotka_volterra,
             along,
             series,
+            lanes=True,
         ),
-        Kernel("HMM, 4 states", scan, _rows(_HMM), _hmm, along, series),
+        Kernel(
+            "HMM, 4 states",
+            scan,
+            _rows(_HMM),
+            _hmm,
+            along,
+            series,
+            lanes=True,
+        ),
         Kernel(
             "Kalman filter, 2 x 2",
             f"{scan}, of numbers",
@@ -263,6 +275,7 @@ def _even() -> list[Kernel]:
             "(n),(k)->(n)",
             with_shared(0.0625, 0.015625, 0.5),
             shared=("noise",),
+            lanes=True,
         ),
         Kernel(
             "GARCH(1, 1)",
@@ -272,6 +285,7 @@ def _even() -> list[Kernel]:
             "(n),(k)->()",
             with_shared(0.125, 0.125, 0.75),
             shared=("p",),
+            lanes=True,
         ),
     ]
 

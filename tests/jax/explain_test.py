@@ -16,6 +16,7 @@ from xla_ffi_kit import Advanced, FfiOp
     axes="(n),(k)->()",
     shared="by",
     dtypes="f32 bf16 s32",
+    lanes=True,
     flags=["-O0"],
     derivatives="kernel",
 )

@@ -126,6 +126,7 @@ def _operation(name):
         dtypes="f32 f64 bf16",
         flags=["-O1"],
         has_reference=name not in _WITHOUT_REFERENCE,
+        **({"lanes": True} if kernel.lanes else {}),
     )
 
 

@@ -1,5 +1,7 @@
 """Strings that differentiate themselves, several rows in SIMD lanes."""
 
+import pathlib
+
 import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
@@ -32,8 +34,10 @@ def _filter_shape(x, w, *, gain=0.5):
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
-in_lanes = xla_ffi_kit.rows(_FILTER, **_FILTERS, **_OPTIONS)(_filter_shape)
-one_by_one = xla_ffi_kit.rows(_FILTER, lanes=False, **_FILTERS, **_OPTIONS)(
+in_lanes = xla_ffi_kit.rows(_FILTER, lanes=True, **_FILTERS, **_OPTIONS)(
+    _filter_shape
+)
+one_by_one = xla_ffi_kit.rows(_FILTER, **_FILTERS, **_OPTIONS)(
     _filter_shape
 )
 _TOLERANCE = {"float32": 2e-5, "float64": 1e-13, "bfloat16": 2e-2}
@@ -87,7 +91,9 @@ def test_a_row_has_the_same_bits_beside_any_others():
 def test_a_row_alone_has_the_same_bits_where_compilers_fuse():
     """Its tape has numbers of one row; at -O1 no product is fused."""
     options = {**_OPTIONS, "flags": ["-march=native", "-O3"]}
-    op = xla_ffi_kit.rows(_FILTER, **_FILTERS, **options)(_filter_shape)
+    op = xla_ffi_kit.rows(_FILTER, lanes=True, **_FILTERS, **options)(
+        _filter_shape
+    )
     for dtype in ("float32", "float64"):
         x, w = _operands(17, dtype)
         pull = jax.jit(jax.grad(_loss(op)))
@@ -105,6 +111,7 @@ def test_a_slope_that_a_row_does_not_take_may_be_infinite():
         }
         """,
         dtypes="f32",
+        lanes=True,
         **_OPTIONS,
     )
     def rooted(x):
@@ -124,6 +131,7 @@ def test_what_a_row_does_not_choose_takes_nothing_from_an_infinite_slope():
         out[1] = std::sqrt(std::max(x[0], x[1]));
         """,
         dtypes="f32",
+        lanes=True,
         **_OPTIONS,
     )
     def chosen_root(x):
@@ -193,28 +201,7 @@ def test_kinks_and_mathematics():
     np.testing.assert_allclose(*slopes, rtol=1e-12, atol=1e-12)
 
 
-def test_what_branches_on_data_runs_one_row_after_the_other():
-    @xla_ffi_kit.rows(
-        """
-        for (int64_t i = 0; i < x.size(); ++i) {
-          if (x[i] < 0) break;
-          out[i] = x[i] * x[i];
-        }
-        """,
-        dtypes="f32",
-        **_OPTIONS,
-    )
-    def until(x):
-        return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
-    x = jnp.float32([[1, 2, 3], [4, -1, 5]])
-    got = jax.grad(lambda x: until(x)[0].sum() + until(x)[1, 0])(x)
-    np.testing.assert_array_equal(got, [[2, 4, 6], [8, 0, 0]])
-    assert "`if (x[i] < 0) break;`, branches on data" in until.explain()
-    assert "until.vjp1 (row by row)" in until.explain()
-
-
-def test_a_derivative_that_does_not_compile_for_lanes_says_why():
+def test_a_derivative_that_does_not_compile_in_lanes_is_an_error():
     """The same index for all rows, but not for numbers with derivatives."""
 
     @xla_ffi_kit.rows(
@@ -226,16 +213,22 @@ def test_a_derivative_that_does_not_compile_for_lanes_says_why():
         axes="(n),(k)->(n)",
         shared="at",
         dtypes="f32",
+        lanes=True,
         **_OPTIONS,
     )
     def chosen(x, at):
         return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
     x, at = jnp.float32([[1, 2, 3]]), jnp.float32([1])
-    got = jax.grad(lambda x: chosen(x, at).sum())(x)
-    np.testing.assert_array_equal(got, [[4, 8, 12]])
-    assert "in lanes of" in chosen.explain().split("derivatives ")[0]
-    assert "chosen.vjp1 (row by row; not in lanes, as " in chosen.explain()
+    np.testing.assert_array_equal(chosen(x, at), [[2, 8, 18]])
+    lines = pathlib.Path(__file__).read_text().splitlines()
+    line = next(i for i, text in enumerate(lines, 1) if "? 2 : 1" in text)
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
+        jax.grad(lambda x: chosen(x, at).sum())(x)
+    said = str(caught.value)
+    assert said.startswith("chosen.vjp1: does not compile: ")
+    assert f"kernel_derivatives_lanes_test.py:{line}:" in said
+    assert "choose with kit::where" in said
 
 
 @pytest.mark.parametrize("lanes", [False, True])

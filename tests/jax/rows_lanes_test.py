@@ -48,8 +48,8 @@ def _shapes(x, w, shift, *, a=0.25):
     )
 
 
-in_lanes = xla_ffi_kit.rows(_FILTER, **_OPTIONS)(_shapes)
-one_by_one = xla_ffi_kit.rows(_FILTER, lanes=False, **_FLAGS, **_OPTIONS)(
+in_lanes = xla_ffi_kit.rows(_FILTER, lanes=True, **_OPTIONS)(_shapes)
+one_by_one = xla_ffi_kit.rows(_FILTER, **_FLAGS, **_OPTIONS)(
     _shapes
 )
 _TOLERANCE = {
@@ -74,7 +74,6 @@ def _rows(op):
 def test_explain():
     assert ": in lanes of " in _rows(in_lanes)
     assert ": row by row on" in _rows(one_by_one)
-    assert "not in lanes" not in _rows(one_by_one)
 
 
 def _same_bits_beside_any_others(operands, parts):
@@ -108,10 +107,9 @@ def test_no_rows_and_empty_rows():
     assert level.shape == (0, 5) and change.shape == (0,)
 
 
-# More elements than one window has.
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("rows", [1, 19])
-def test_long_rows_are_seen_through_windows(dtype, rows):
+def test_long_rows(dtype, rows):
     operands = _operands(rows, 9001, dtype)
     close(in_lanes(*operands), one_by_one(*operands), _TOLERANCE[dtype])
 
@@ -126,8 +124,8 @@ for (int64_t k = 0; k < n; k += 61) out[k] = out[(k * 7) % n] + out[k / 2];
 
 def test_any_order_of_elements():
     options = {"dtypes": "f32", "has_reference": False}
-    jumps = xla_ffi_kit.rows(_JUMPS, **options)(_same)
-    plain = xla_ffi_kit.rows(_JUMPS, lanes=False, **_SHAPE)(_same)
+    jumps = xla_ffi_kit.rows(_JUMPS, lanes=True, **options)(_same)
+    plain = xla_ffi_kit.rows(_JUMPS, **_SHAPE)(_same)
     assert "in lanes of" in _rows(jumps)
     for n in (1, 64, 4096, 20011):
         x = _operands(5, n, "float32")[0]
@@ -141,7 +139,8 @@ def test_a_result_in_the_memory_of_its_operand():
     out[0] = x[0];
     for (int64_t i = x.size() - 1; i > 0; --i) out[i] = 3 * x[i];
     """
-    op = xla_ffi_kit.rows(code, aliases={"x": "out"}, **_SHAPE)(_same)
+    options = _SHAPE | {"aliases": {"x": "out"}, "lanes": True}
+    op = xla_ffi_kit.rows(code, **options)(_same)
     assert "in lanes of" in _rows(op)
     x = np.asarray(_operands(11, 1001, "float32")[0])
     want = x * np.where(np.arange(1001) == 0, 1, 3).astype(np.float32)
@@ -189,6 +188,7 @@ functions = xla_ffi_kit.rows(
     results=[f"y{i}" for i in range(len(_FUNCTIONS))],
     dtypes="f32 f64",
     has_reference=False,
+    lanes=True,
     flags=["-march=native", "-O2"],
 )(_of_functions)
 
@@ -222,47 +222,156 @@ def test_special_values():
         )
 
 
+_ADDRESS = "has no address as a float"
+_BRANCH = "choose with kit::where(condition, a, b)"
+_BYTES = "a number in lanes is one of each row, not the bytes of a float"
+_DOUBLE = "write 0.5f or A(0.5)"
+_TYPE = "ask kit::Plain<A>, the type of its values"
 _NOT_IN_LANES = {
-    "A best = x[0];\nif (x[1] > best) best = x[1];\nout[0] = best;": (
-        "line 2, `if (x[1] > best) best = x[1];`, branches on data"
+    "A best = x[0];\nif (x[1] > best) best = x[1];\nout[0] = best;": _BRANCH,
+    "out[0] =\n x[0] > 0 ? x[0] : x[1];": _BRANCH,
+    "out[0] =\n x[int(x[0])];": "does not become one number, as for an index",
+    "float sum = 0;\nsum += x[0]; out[0] = sum;": "as A, not as float",
+    "const T v = x[0]; int b;\nstd::memcpy(&b, &v, 4); out[0] = b;": _ADDRESS,
+    "A v[2] = {x[0], 1}; int b[2];\nstd::memcpy(b, v, 8); out[0] = b[0];": (
+        _BYTES
     ),
-    "out[0] = x[0] > 0 ? x[0] : x[1];": "branches on data",
-    "out[0] = x[int(x[0])];": ", `out[0] = x[int(x[0])];`, does not",
-    "auto v = out[0];\nv = 2;\nout[0] = x[0];": "line 2, `v = 2;`, does not",
-    "float sum = 0; sum += x[0]; out[0] = sum;": "does not compile for lanes",
+    "A v[2];\nstd::memset(v, 0, 8); out[0] = v[0] + x[0];": _BYTES,
+    "A v = x[0];\nauto* at = &v; out[0] = *at;": _ADDRESS,
+    "out[0] =\n0.1 * x[0];": _DOUBLE,
+    "A v = x[0];\nv += 0.1; out[0] = v;": _DOUBLE,
+    "out[0] =\nkit::where(x[0] >= 0.7, x[0], x[1]);": _DOUBLE,
+    "out[0] = x[1];\nout[0] = std::pow(x[0], 2.5);": _DOUBLE,
+    "const A one = 1;\nconstexpr A two = 2; out[0] = two * x[0];": (
+        "write const A"
+    ),
+    "A v = 0;\nif constexpr (std::is_same_v<T, float>) v = 1; out[0] = v;": (
+        _TYPE
+    ),
+    "A v = 0;\nif constexpr (sizeof(A) == 4) v = 1; out[0] = v;": _TYPE,
+    "const A v = x[0];\nunion { A f; int i; } u; u.f = v; out[0] = u.i;": (
+        "whose bytes are not a float's"
+    ),
+    "A v[1] = {x[0]};\nout[0] = *(int*)v;": "whose bytes are not a float's",
+    "A v[1] = {x[0]};\nout[0] = first(v);": "return it by value, as auto",
+    "A v = x[0];\nout[0] = unit<A>::v * v;": "take kit::Plain<A> as the arg",
+    "A d[400][400];\nfill(d, x[0]);\nout[0] = d[399][399];": (
+        "make them a std::vector<A>"
+    ),
 }
+_BEFORE = """
+#include <cstring>
+template <typename A>
+const A& first(const A* v) { return v[0] + 0; }
+template <typename T>
+struct unit { static constexpr float v = 2; };
+template <>
+struct unit<float> { static constexpr float v = 1; };
+template <typename A>
+__attribute__((noinline)) void fill(A (&d)[400][400], A v) {
+  for (auto& row : d) for (auto& cell : row) cell = v += 1;
+}"""
+
+
+def _reduced(x):
+    return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
 
 
 @pytest.mark.parametrize("code", _NOT_IN_LANES)
 def test_what_does_not_run_in_lanes(code):
-    def shape(x):
-        return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
-
-    op = xla_ffi_kit.rows(code, axes="(n)->()", **_SHAPE)(shape)
-    told = _rows(op)
-    assert ": row by row on" in told
-    assert f"not in lanes, as {_NOT_IN_LANES[code]}" in told or (
-        _NOT_IN_LANES[code] in told
-    )
-    assert op(np.float32([[1, 2], [0, 5]])).shape == (2,)
+    options = _SHAPE | {"axes": "(n)->()", "lanes": True, "before": _BEFORE}
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
+        xla_ffi_kit.rows(code, **options)(_reduced)
+    said = str(caught.value)
+    assert "lanes=True: " in said and _NOT_IN_LANES[code] in said
+    assert said.endswith("or leave lanes=True out")
+    # Of what is wrong in a helper, the helper's line is named, and of too many
+    # arrays the function's end.
+    if "first" not in code and "fill" not in code:
+        assert ">:2:" in said
 
 
 def test_the_line_is_that_of_the_file():
-    op = xla_ffi_kit.rows(
-        """
-        const A least = A(0);
-        out[0] = x[0] < least ? least : x[0];  // branches
-        """,
-        **_SHAPE,
-    )(lambda x: jnp.maximum(x[..., 0], 0))
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
+        xla_ffi_kit.rows(
+            """
+            const A least = A(0);
+            out[0] = x[0] < least ? least : x[0];  // branches
+            """,
+            lanes=True,
+            **_SHAPE,
+        )(lambda x: jnp.maximum(x[..., 0], 0))
     lines = pathlib.Path(__file__).read_text().splitlines()
     at = next(i for i, s in enumerate(lines, 1) if "// branches" in s)
-    assert f"not in lanes, as rows_lanes_test.py:{at}, `out" in _rows(op)
+    assert f"rows_lanes_test.py:{at}:" in str(caught.value)
 
 
-def test_an_error_is_that_of_one_row_after_the_other():
-    with pytest.raises(xla_ffi_kit.errors.BuildError, match="nothing_there"):
-        xla_ffi_kit.rows("out[0] = nothing_there;", **_SHAPE)(lambda x: x)
+def test_integers_alone_have_no_lanes():
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match="got int32_t"):
+        xla_ffi_kit.rows(
+            "out[0] = x[0];", **_SHAPE | {"dtypes": "s32"}, lanes=True
+        )(_reduced)
+
+
+def test_explain_says_when_lanes_might_pay():
+    plain = "out[0] = x[0] + 1;  // ?"
+    branch = "if (x[0] > 1) {\n  out[0] = 1;\n}"
+    for code, end in (
+        (plain, "many rows"),
+        (branch, "many rows, if `if (x[0] > 1) {` does not branch on data"),
+    ):
+        op = xla_ffi_kit.rows(code, **_SHAPE)(_same)
+        assert _rows(op).endswith(f"; lanes=True might pay for {end}")
+    op = xla_ffi_kit.rows(plain, **_SHAPE | {"dtypes": "s32"})(_same)
+    assert "lanes" not in _rows(op)
+
+
+def test_what_is_as_in_cpp():
+    """References, memory of malloc, types of values, swaps."""
+    code = """
+    const auto& best = out[0];
+    out[0] = x[0];
+    out[0] = x[1];
+    out[1] = best;
+    auto& last = out[2];
+    last = at(x, 0);
+    std::swap(out[1], out[2]);
+    char* const memory = static_cast<char*>(std::malloc(9 * sizeof(A)));
+    A* const kept = reinterpret_and<A>(memory + 4);
+    for (int64_t i = 0; i < 8; ++i) kept[i] = x[0] + i;
+    out[3] = kept[7];
+    std::free(memory);
+    out[4] = std::is_same_v<kit::Plain<T>, double> ? 8 : 4;
+    """
+    before = """
+    #include <cstdlib>
+    #include <new>
+    template <typename R>
+    const auto& at(const R& r, int64_t i) { return r[i]; }
+    template <typename A>
+    A* reinterpret_and(char* at) { return new (at) A[8]; }
+    """
+    options = {"lanes": True, "before": before, "axes": "(n)->(m)"}
+    op = xla_ffi_kit.rows(code, **options, **_SHAPE | {"dtypes": "f32 f64"})(
+        lambda x: jax.ShapeDtypeStruct((*x.shape[:-1], 5), x.dtype)
+    )
+    x = np.array([[1, 2], [3, 4], [5, 6]])
+    for dtype in ("float32", "float64"):
+        want = [[b, a, b, a + 7, np.dtype(dtype).itemsize] for a, b in x]
+        np.testing.assert_array_equal(op(x.astype(dtype)), want)
+
+
+def test_an_operand_in_its_result_s_place_is_what_was_written():
+    code = "out[0] = 5;\nout[1] = x[0] + out[1];"
+    ops = [
+        xla_ffi_kit.rows(code, aliases={"x": "out"}, lanes=lanes, **_SHAPE)(
+            _same
+        )
+        for lanes in (False, True)
+    ]
+    x = np.float32([[1, 2], [3, 4]])
+    for op in ops:
+        np.testing.assert_array_equal(jax.jit(op)(x), [[5, 7], [5, 9]])
 
 
 _THROWS = """
@@ -285,7 +394,7 @@ def test_every_compiler(compiler, monkeypatch):
     else:
         monkeypatch.setenv("CXX", compiler)
     options = _OPTIONS | _SHAPE
-    op = xla_ffi_kit.rows(_FILTER, **options)(_shapes)
+    op = xla_ffi_kit.rows(_FILTER, lanes=True, **options)(_shapes)
     assert "in lanes of" in _rows(op)
     operands = _operands(19, 37, "float32")
     close(op(*operands), one_by_one(*operands), 2e-6)

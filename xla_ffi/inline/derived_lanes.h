@@ -14,10 +14,6 @@
 
 namespace kit {
 
-template <typename F>
-struct PlainType<Lanes<F>> {
-  using type = F;
-};
 // The headers below look at it.
 template <typename F>
 inline constexpr bool kIsInLanes<Lanes<F>> = true;
@@ -51,13 +47,13 @@ KIT_INLINE N SlopeAs(const Lanes<F>& slope) {
 // that follows may be infinite: as where it runs alone. One in which a number
 // was not chosen takes nothing, even where the slope from there is infinite.
 template <typename F>
-KIT_INLINE void ClearWhereZero(const Lanes<F>& x, Lanes<F>* y) {
-  *y = Select(x == F(0), Lanes<F>(0), *y);
+KIT_INLINE void ClearWhereZero(const Lanes<F>& x, Lanes<F>& y) {
+  y = Select(x == F(0), Lanes<F>(0), y);
 }
 template <typename S, int kCount>
-void ClearWhereZero(const Dual<S, kCount>& x, Dual<S, kCount>* y) {
-  ClearWhereZero(x.v, &y->v);
-  for (int i = 0; i < kCount; ++i) ClearWhereZero(x.v, &y->d[i]);
+void ClearWhereZero(const Dual<S, kCount>& x, Dual<S, kCount>& y) {
+  ClearWhereZero(x.v, y.v);
+  for (int i = 0; i < kCount; ++i) ClearWhereZero(x.v, y.d[i]);
 }
 // The choice of x where `of_x` is 1, and of y where it is 0.
 template <typename S>

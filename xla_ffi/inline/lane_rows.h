@@ -81,7 +81,7 @@ void Gather(const E* row, int64_t stride, int rows, int64_t size, F* lanes) {
   if (rows == 1) {
     for (int64_t i = 0; i < size; ++i) {
       const Lanes<F> same(static_cast<F>(row[i]));
-      std::memcpy(lanes + i * kCount, &same, sizeof(same));
+      std::memcpy(lanes + i * kCount, same.v, sizeof(same.v));
     }
     return;
   }
@@ -140,165 +140,61 @@ int64_t GroupsOf(int64_t rows) {
   return (rows + L::kCount - 1) / L::kCount;
 }
 
-// An element of a result. It is what was there, and assigning to it writes.
-// Only what out[i] returns can be assigned to, so that a copy of it cannot.
-template <typename L>
-struct Element : L {
-  KIT_INLINE Element(const L& was, L* to) : L(was), to_(to) {}
-  Element(const Element&) = default;
-  KIT_INLINE L operator=(const L& x) && { return *to_ = x; }
-  KIT_INLINE L operator=(const Element& x) && {
-    return *to_ = static_cast<const L&>(x);
-  }
-#define KIT_ELEMENT_ASSIGNMENT(op)                   \
-  template <typename X>                              \
-  KIT_INLINE L operator op## = (const X& x) && {     \
-    return *to_ = static_cast<const L&>(*this) op x; \
-  }
-  KIT_ELEMENT_ASSIGNMENT(+)
-  KIT_ELEMENT_ASSIGNMENT(-)
-  KIT_ELEMENT_ASSIGNMENT(*)
-  KIT_ELEMENT_ASSIGNMENT(/)
-#undef KIT_ELEMENT_ASSIGNMENT
-  L operator++() && = delete;
-  L operator--() && = delete;
-
- private:
-  L* to_;
-};
-
-template <int kNone = 0, typename L>
-KIT_INLINE L max(const Element<L>& a, const Element<L>& b) {
-  return max(static_cast<const L&>(a), static_cast<const L&>(b));
-}
-template <int kNone = 0, typename L>
-KIT_INLINE L min(const Element<L>& a, const Element<L>& b) {
-  return min(static_cast<const L&>(a), static_cast<const L&>(b));
-}
-
-// The part of one array that the rows of a group own. T is const for operands.
-// It is seen through windows that the first-level cache holds: two of them
-// while the row is read or written once from end to end, more if one is needed
-// again.
+// The part of one array that the rows of a group own, transposed: element i is
+// that of each row, in the lanes of one number. T is const for operands.
 template <typename T>
 class LaneRow {
   using E = std::remove_const_t<T>;
-  static constexpr bool kIsResult = !std::is_const_v<T>;
 
  public:
   using L = LanesOf<E>;
-  using F = Accumulate<E>;
-  using Value = std::conditional_t<kIsResult, Element<L>, const L>;
+  using Element = std::conditional_t<std::is_const_v<T>, const L, L>;
 
-  // All rows of an array. Where elements of a result may be those of an
-  // operand, `keeps` what was there.
-  LaneRow(const Buffer<T>& buffer, int64_t rows, bool keeps = false)
+  // All rows of an array. `keeps` says that a result begins with what was
+  // there, as an operand does.
+  LaneRow(const Buffer<T>& buffer, int64_t rows, bool keeps)
       : data_(buffer.data()),
         rows_(rows),
         size_(buffer.size() / rows),
         keeps_(keeps),
-        windows_(size_ / kWindow + 1),
-        most_(windows_ < kMost ? windows_ : kMost),
-        memory_(most_ * kWindow * sizeof(L) + windows_ * sizeof(int16_t)),
-        slots_(reinterpret_cast<int16_t*>(At(most_))) {}
+        memory_(size_ * sizeof(L)),
+        here_(static_cast<L*>(memory_.data)) {}
+  // An operand, whose elements are those of the result in its place if there
+  // is one.
+  template <typename... U>
+  LaneRow(const Buffer<T>& buffer, int64_t rows, const LaneRow<U>&... results)
+      : data_(buffer.data()),
+        rows_(rows),
+        size_(buffer.size() / rows),
+        keeps_(!(results.IsAt(data_) || ...)),
+        memory_(keeps_ ? size_ * sizeof(L) : 0),
+        here_(static_cast<L*>(memory_.data)) {
+    ((results.IsAt(data_) ? void(here_ = results.begin()) : void()), ...);
+  }
 
   // Goes to a group of rows.
   void Begin(int64_t group) {
     const int64_t first = group * L::kCount, left = rows_ - first;
     row_ = data_ + first * size_;
     count_ = static_cast<int>(left < L::kCount ? left : L::kCount);
-    for (int64_t w = 0; w < windows_; ++w) slots_[w] = kNew;
-    used_ = next_ = 0;
-    limit_ = 2 < most_ ? 2 : most_;
-    begin_ = size_here_ = 0;
+    if (keeps_) {
+      lanes_internal::Gather(row_, size_, count_, size_,
+                             reinterpret_cast<Accumulate<E>*>(here_));
+    }
   }
-  // Writes what is left to write of the group's rows.
+  // Writes a result's elements.
   void End() {
-    for (int64_t slot = 0; slot < used_; ++slot) Write(slot);
+    lanes_internal::Scatter(reinterpret_cast<const Accumulate<E>*>(here_),
+                            size_, row_, size_, count_);
   }
 
+  bool IsAt(const void* data) const { return data_ == data; }
   int64_t size() const { return size_; }
-  KIT_INLINE Value operator[](int64_t i) const {
-    if (__builtin_expect(static_cast<uint64_t>(i - begin_) >=
-                             static_cast<uint64_t>(size_here_),
-                         0)) {
-      Move(i);
-    }
-    L* const at = here_ + (i - begin_);
-    if constexpr (kIsResult) {
-      return Value(*at, at);
-    } else {
-      return *at;
-    }
-  }
-
-  class Iterator {
-   public:
-    Iterator(const LaneRow* row, int64_t i) : row_(row), i_(i) {}
-    Value operator*() const { return (*row_)[i_]; }
-    Iterator& operator++() {
-      ++i_;
-      return *this;
-    }
-    bool operator!=(const Iterator& other) const { return i_ != other.i_; }
-
-   private:
-    const LaneRow* row_;
-    int64_t i_;
-  };
-  Iterator begin() const { return {this, 0}; }
-  Iterator end() const { return {this, size_}; }
+  Element& operator[](int64_t i) const { return here_[i]; }
+  Element* begin() const { return here_; }
+  Element* end() const { return here_ + size_; }
 
  private:
-  static constexpr int64_t kWindow = (4 << 10) / sizeof(L), kMost = 64;
-  static constexpr int16_t kNew = -1, kLeft = -2;  // where it has no slot
-
-  L* At(int64_t slot) const {
-    return static_cast<L*>(memory_.data) + slot * kWindow;
-  }
-  int64_t SizeOf(int64_t window) const {
-    const int64_t left = size_ - window * kWindow;
-    return left < kWindow ? left : kWindow;
-  }
-  void Read(int64_t slot) const {
-    const int64_t w = window_of_[slot];
-    lanes_internal::Gather(row_ + w * kWindow, size_, count_, SizeOf(w),
-                           reinterpret_cast<F*>(At(slot)));
-  }
-  void Write([[maybe_unused]] int64_t slot) const {
-    if constexpr (kIsResult) {
-      const int64_t w = window_of_[slot];
-      lanes_internal::Scatter(reinterpret_cast<const F*>(At(slot)), SizeOf(w),
-                              row_ + w * kWindow, size_, count_);
-    }
-  }
-
-  // Goes to the window of element `i`; it may take the place of another one.
-  __attribute__((noinline, cold)) void Move(int64_t i) const {
-    const int64_t w = i < 0 ? 0 : i < size_ ? i / kWindow : windows_ - 1;
-    int64_t slot = slots_[w];
-    if (slot < 0) {
-      const bool was_there = slot == kLeft;
-      if (was_there) limit_ = 2 * limit_ < most_ ? 2 * limit_ : most_;
-      if (used_ < limit_) {
-        slot = used_++;
-      } else {
-        if (At(next_) == here_) next_ = (next_ + 1) % used_;
-        slot = next_;
-        next_ = (next_ + 1) % used_;
-        Write(slot);
-        slots_[window_of_[slot]] = kLeft;
-      }
-      slots_[w] = static_cast<int16_t>(slot);
-      window_of_[slot] = w;
-      // What nobody has written yet need not be read.
-      if (!kIsResult || keeps_ || was_there) Read(slot);
-    }
-    here_ = At(slot);
-    begin_ = w * kWindow;
-    size_here_ = kWindow;
-  }
-
   struct Memory {
     explicit Memory(size_t size)
         : data(operator new(size, std::align_val_t{64})) {}
@@ -311,18 +207,10 @@ class LaneRow {
   T* const data_;
   const int64_t rows_, size_;
   const bool keeps_;
-  // The windows of a row, and the most that there may be at a time.
-  const int64_t windows_, most_;
   const Memory memory_;
-  int16_t* const slots_;  // of each window
+  L* here_;
   T* row_ = nullptr;
   int count_ = 0;
-  // The window of the last element.
-  mutable L* here_ = nullptr;
-  mutable int64_t begin_ = 0, size_here_ = 0;
-  // The slots that are used, that may be, and the next one to be used again.
-  mutable int64_t used_ = 0, limit_ = 0, next_ = 0;
-  mutable int64_t window_of_[kMost];
 };
 
 // Whether a result may be where an operand is.
@@ -344,10 +232,5 @@ struct Traits<LaneRow<T>> {
 };
 }  // namespace for_each_internal
 }  // namespace kit
-
-namespace std {
-using kit::max;  // those above, too
-using kit::min;
-}  // namespace std
 
 #endif  // XLA_FFI_INLINE_LANE_ROWS_H_

@@ -2,8 +2,9 @@
 // as the numbers of a string of `xla_ffi_kit.rows`.
 //
 // What cannot be the same for every row does not compile: a branch on data, an
-// index from a value, a conversion to one number. Such a string is compiled
-// again for one row after the other.
+// index from a value, a conversion to one number. Nor does what takes a number
+// for a float of C++: its bytes, its address, a double beside a float, which
+// C++ would compute in double.
 
 #ifndef XLA_FFI_INLINE_LANES_H_
 #define XLA_FFI_INLINE_LANES_H_
@@ -14,6 +15,7 @@
 #include <type_traits>
 
 #include "xla_ffi/inline/half.h"
+#include "xla_ffi/inline/refusals.h"
 #include "xla_ffi/inline/value.h"
 
 // clang fuses a product and a sum within one expression of the source alone,
@@ -41,11 +43,16 @@ struct VectorOf;
 template <>
 struct VectorOf<float> {
   typedef float type __attribute__((vector_size(kVectorBytes)));
+  // In memory that is aligned for floats, as that of any allocator.
+  typedef float stored
+      __attribute__((vector_size(kVectorBytes), aligned(alignof(float))));
   typedef int32_t ints __attribute__((vector_size(kVectorBytes)));
 };
 template <>
 struct VectorOf<double> {
   typedef double type __attribute__((vector_size(kVectorBytes)));
+  typedef double stored
+      __attribute__((vector_size(kVectorBytes), aligned(alignof(double))));
   typedef int64_t ints __attribute__((vector_size(kVectorBytes)));
 };
 
@@ -71,6 +78,13 @@ inline constexpr bool kIsPlain = std::is_arithmetic_v<X>;
 template <typename Storage>
 inline constexpr bool kIsPlain<Half<Storage>> = true;
 
+// Whether a constant would make C++ compute in a type that is wider than F.
+template <typename F, typename X>
+inline constexpr bool kIsWider =
+    std::is_floating_point_v<X> && sizeof(X) > sizeof(F);
+template <typename F, typename X>
+using IfWider = std::enable_if_t<kIsWider<F, X>, int>;
+
 // One number of each row.
 template <typename F>
 struct Lanes {
@@ -80,6 +94,14 @@ struct Lanes {
   static constexpr int kCount = kParts * kInVector;
 
   Lanes() = default;
+  Lanes(const Lanes&) = default;
+  // Not trivial, so that compilers refuse a copy of bytes.
+  KIT_INLINE Lanes& operator=(const Lanes& x) {
+    KIT_EACH_PART(v[p] = x.v[p])
+    return *this;
+  }
+  // Nor does a cast of its address.
+  void operator&() const = delete;  // NOLINT(google-runtime-operator)
   // NOLINTNEXTLINE(google-explicit-constructor): constants convert implicitly
   template <typename X, std::enable_if_t<kIsPlain<X>, int> = 0>
   KIT_INLINE Lanes(X constant) {
@@ -99,7 +121,9 @@ struct Lanes {
   }                                                                     \
   KIT_INLINE Lanes& operator op## = (const Lanes& b) {                  \
     return *this = *this op b;                                          \
-  }
+  }                                                                     \
+  template <typename X, IfWider<F, X> = 0>                              \
+  void operator op##=(X) = delete;
   KIT_LANES_OPERATOR(+)
   KIT_LANES_OPERATOR(-)
   KIT_LANES_OPERATOR(*)
@@ -128,8 +152,25 @@ struct Lanes {
   KIT_LANES_COMPARISON(!=)
 #undef KIT_LANES_COMPARISON
 
-  Vector v[kParts];
+  typename VectorOf<F>::stored v[kParts];
 };
+
+#define KIT_REFUSE_WIDER(op)                               \
+  template <typename F, typename X, IfWider<F, X> = 0>     \
+  void operator op(const Lanes<F>&, X) = delete;           \
+  template <typename F, typename X, IfWider<F, X> = 0>     \
+  void operator op(X, const Lanes<F>&) = delete;
+KIT_REFUSE_WIDER(+)
+KIT_REFUSE_WIDER(-)
+KIT_REFUSE_WIDER(*)
+KIT_REFUSE_WIDER(/)
+KIT_REFUSE_WIDER(<)
+KIT_REFUSE_WIDER(>)
+KIT_REFUSE_WIDER(<=)
+KIT_REFUSE_WIDER(>=)
+KIT_REFUSE_WIDER(==)
+KIT_REFUSE_WIDER(!=)
+#undef KIT_REFUSE_WIDER
 
 #define KIT_MASKS_OPERATOR(op, as)                                     \
   template <typename F>                                                \
@@ -273,6 +314,15 @@ struct Accumulation<HalfLanes<H>> {
   using type = Lanes<float>;
 };
 
+template <typename F>
+struct PlainType<Lanes<F>, false> {
+  using type = F;
+};
+template <typename H>
+struct PlainType<HalfLanes<H>, false> {
+  using type = H;
+};
+
 // The float type of what may stand beside lanes: of lanes themselves.
 template <typename F>
 F FloatOf(const Lanes<F>*);
@@ -283,7 +333,8 @@ inline constexpr bool kIsLanes =
 
 // `a` for the rows in which the condition holds, else `b`.
 template <typename F, typename X, typename Y,
-          typename EnableIf<!kIsNumber<X> && !kIsNumber<Y>>::type = 0>
+          typename EnableIf<!kIsNumber<X> && !kIsNumber<Y> &&
+                            !kIsWider<F, X> && !kIsWider<F, Y>>::type = 0>
 KIT_INLINE Lanes<F> where(const Mask<F>& condition, const X& a, const Y& b) {
   static_assert(kIsLanes<X> || kIsLanes<Y> || !std::is_integral_v<X> ||
                     !std::is_integral_v<Y>,

@@ -185,17 +185,27 @@ KIT_INLINE Lanes<F> fabs(const Lanes<F>& x) {
 }
 
 // A function of lanes, or of lanes and constants.
+template <typename X, typename Y>
+using FloatOfEither = decltype(FloatOf(
+    static_cast<std::conditional_t<kIsLanes<X>, X, Y>*>(nullptr)));
+template <typename X, typename Y>
+inline constexpr bool kAreLanes = [] {
+  if constexpr (kIsLanes<X> || kIsLanes<Y>) {
+    using F = FloatOfEither<X, Y>;
+    return !kIsWider<F, X> && !kIsWider<F, Y>;
+  } else {
+    return false;
+  }
+}();
 #define KIT_OF_TWO(name, ...)                                            \
   template <typename F>                                                  \
   KIT_INLINE Lanes<F> Two_##name(const Lanes<F>& a, const Lanes<F>& b) { \
     __VA_ARGS__                                                          \
   }                                                                      \
   template <typename X, typename Y,                                      \
-            std::enable_if_t<kIsLanes<X> || kIsLanes<Y>, int> = 0>       \
+            std::enable_if_t<kAreLanes<X, Y>, int> = 0>                  \
   KIT_INLINE auto name(const X& x, const Y& y) {                         \
-    using F = decltype(FloatOf(                                          \
-        static_cast<std::conditional_t<kIsLanes<X>, X, Y>*>(nullptr)));  \
-    return Two_##name<F>(x, y);                                          \
+    return Two_##name<FloatOfEither<X, Y>>(x, y);                        \
   }
 KIT_OF_TWO(pow, return Power(a, b);)
 KIT_OF_TWO(fmax, return Select(a < b || a != a, b, a);)

@@ -50,18 +50,6 @@ struct ScalarOf<X, std::void_t<typename X::KitScalar>> {
 template <typename A, typename B>
 using Scalar = typename ScalarOf<std::conditional_t<kIsNumber<A>, A, B>>::type;
 
-// The type of a number's value, which is no number.
-template <typename X, typename = void>
-struct PlainType {
-  using type = X;
-};
-template <typename X>
-struct PlainType<X, std::void_t<typename X::KitScalar>> {
-  using type = typename PlainType<typename X::KitScalar>::type;
-};
-template <typename X>
-using Plain = typename PlainType<X>::type;
-
 template <typename X, IfNumber<X> = 0>
 auto value(const X& x) {
   if constexpr (kIsNumber<typename X::KitScalar>) {

@@ -74,8 +74,8 @@ inline constexpr uint32_t kChoice = uint32_t{1} << 31;
 
 // Makes `y` zero where `x` is.
 template <typename S>
-void ClearWhereZero(const S& x, S* y) {
-  if (x == 0) *y = S();
+void ClearWhereZero(const S& x, S& y) {
+  if (x == 0) y = S();
 }
 // The slope of one row, or that of all.
 template <typename N, typename S>
@@ -200,7 +200,8 @@ class Tape {
   // than to two arrays; not where that takes padding. N is the type of slopes,
   // S or OneRow.
   template <typename N>
-  static constexpr bool kPacked = alignof(N) == alignof(uint32_t);
+  static constexpr bool kPacked =
+      kRowsOf<N> == 1 && alignof(N) == alignof(uint32_t);
   template <typename N>
   static constexpr size_t kStep =
       sizeof(N) + (kPacked<N> ? sizeof(uint32_t) : 0);
@@ -262,13 +263,13 @@ class Tape {
     N part = At<N>(k), from = slope;
     if constexpr (kRowsOf<S> > 1) {
       if ((id & kChoice) != 0) {
-        ClearWhereZero(part, &from);
+        ClearWhereZero(part, from);
         if constexpr (kIsNumber<N>) {
           At<N>(id & kIdBits) += value(part) * from;
           return;
         }
       } else if constexpr (!kIsNumber<N>) {
-        ClearWhereZero(from, &part);
+        ClearWhereZero(from, part);
       }
     }
     At<N>(id & kIdBits) += part * from;

@@ -16,6 +16,19 @@ long TestNumber(...);  // NOLINT(runtime/int): another size than char
 // Whether it is a number of numbers.h.
 template <typename X>
 inline constexpr bool kIsNumber = sizeof(TestNumber<X>(nullptr)) == 1;
+// The type of a number's value, which is no class of the kit: what a string asks
+// instead of T or A, as in std::is_same_v<kit::Plain<A>, double>.
+template <typename X, bool kIsOne = kIsNumber<X>>
+struct PlainType {
+  using type = X;
+};
+template <typename X>
+struct PlainType<X, true> {
+  using type = typename PlainType<typename X::KitScalar>::type;
+};
+template <typename X>
+using Plain = typename PlainType<X>::type;
+
 template <bool kCondition>
 struct EnableIf {};
 template <>

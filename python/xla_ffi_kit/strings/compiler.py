@@ -11,6 +11,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,13 @@ _LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
 _ASSERTED = re.compile(
     r"xla_ffi/inline/.*static assertion failed(?: due to requirement '.*')?: "
     r"\"?([^\"\n]*)"
+)
+# A compiler that failed for another reason than its input.
+_INTERRUPTED = re.compile(
+    r"Killed|Terminated|terminated by signal|out of memory|bad_alloc"
+    r"|[Vv]irtual memory exhausted|[Cc]annot allocate memory"
+    r"|No space left on device|Disk quota exceeded|Too many open files"
+    r"|[Ii]nput/output error|internal compiler error|PLEASE submit a bug report"
 )
 # Where no author writes: the kit's headers, the compiler's, generated code.
 _IN_HEADER = re.compile(
@@ -52,6 +60,14 @@ _LINK_FLAGS = (
     "-Wl,-z,defs",
     "-Wl,--as-needed",
 )
+
+
+class CompilerError(BuildError):
+    """Code does not compile; `output` is all that the compiler said."""
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
+        self.output = output
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,9 +325,15 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
         ) from error
     if done.returncode != 0:
         said = first_error(done.stderr)
-        if said.startswith("<loop of "):
+        if done.returncode < 0 or _INTERRUPTED.search(done.stderr):
+            raise BuildError(
+                f"{name}: the compiler was interrupted, which is not the "
+                f"code's fault: {said or signal.strsignal(-done.returncode)}"
+            )
+        if said.startswith("<loop of ") and "frame size" not in said:
             said += "; are the brackets of the string balanced?"
-        raise BuildError(f"{name}: does not compile: {said}")
+        message = f"{name}: does not compile: {said}"
+        raise CompilerError(message, done.stderr)
     for file in files:
         if not file.exists():
             raise BuildError(

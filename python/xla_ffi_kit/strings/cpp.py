@@ -7,6 +7,12 @@ import re
 from xla_ffi_kit.errors import BuildError
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# Comments, and literals of strings and characters, but not 1'000.
+_SILENT = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
+    r"|(?<!\w)'(?:\\.|[^'\\\n])*'",
+    re.DOTALL,
+)
 _QUALIFIED = re.compile(r"(::)?\w+(::\w+)*")
 _KEYWORDS = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch
@@ -50,6 +56,14 @@ def encode(name: str, text: str) -> bytes:
             f"{name}: expected characters in the C++ code and its flags, got "
             f"the surrogate {text[error.start]!r}"
         ) from None
+
+
+def without_comments(code: str) -> str:
+    """The code with blanks in place of comments and literals.
+
+    Every character stays at its place and in its line.
+    """
+    return _SILENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), code)
 
 
 def check_code(where: str, code: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import sys
@@ -20,6 +21,7 @@ from xla_ffi_kit.strings import (
     loops,
     operation,
     references,
+    type_questions,
 )
 from xla_ffi_kit.strings.element_types import DTypes, template_arguments
 from xla_ffi_kit.strings.places import place_of
@@ -27,6 +29,7 @@ from xla_ffi_kit.strings.source import ROW_BY_ROW, Source
 
 # Compiled only for this machine; part of the cache's key.
 _NATIVE = ("-march=native",)
+_KERNEL = 'derivatives="kernel"'
 
 
 def inline(
@@ -112,6 +115,8 @@ def inline(
         )
         find = None
         if derivable.check(name, derivatives, options):
+            form = _form(_KERNEL, "kit::Accumulate<T>", dtypes)
+            type_questions.check(name, form, [(code, place)])
             find = derivable.of_inline(source, dtypes, kernel_axes, options)
         return operation.make(
             source,
@@ -195,6 +200,10 @@ def elementwise(
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
+            form = _form(_KERNEL, "A", dtypes)
+            pieces = [(before, before_place)]
+            pieces += zip(expressions, places, strict=True)
+            type_questions.check(loop.name, form, pieces)
             find = derivative_loops.of_elements(code, dtypes)
         return operation.make(
             source,
@@ -223,7 +232,7 @@ def rows(
     platforms: Sequence[str] | None = None,
     derivatives: Literal["reference", "kernel"] = "reference",
     has_reference: bool = True,
-    lanes: bool = True,
+    lanes: bool = False,
     **options: Unpack[Options],
 ) -> Decorator:
     """Makes an operation from a reference and the C++ code for one row.
@@ -267,9 +276,9 @@ def rows(
         "kernel" from the C++ code: see docs/derivatives.md.
       has_reference: whether the decorated function is a reference. If not, it
         is a shape function, which `FfiOp` takes as `results`.
-      lanes: whether CPUs compute several rows at once, in SIMD lanes, where
-        the body has no branch on data: see docs/pip.md. `explain` says whether
-        they do.
+      lanes: whether CPUs compute several rows at once, in SIMD lanes. `T` and
+        `A` are then numbers of several rows, and a body that cannot run so,
+        such as one with a branch on data, is an error: see docs/pip.md.
       **options: all other keywords of `FfiOp`.
 
     Raises:
@@ -301,12 +310,21 @@ def rows(
         source = loop.source(
             code.on_cpu(), dtypes, before_place, code.shapes(), ROW_BY_ROW
         )
+        is_derived = derivable.check(loop.name, derivatives, options)
+        for option, is_on in (("lanes=True", lanes), (_KERNEL, is_derived)):
+            if is_on:
+                form = _form(option, "A", dtypes)
+                pieces = [(before, before_place), (body, place)]
+                type_questions.check(loop.name, form, pieces)
         if lanes:
             source = lane_loops.source(code, source)
+        else:
+            how = source.how + lane_loops.hint(code, source)
+            source = dataclasses.replace(source, how=how)
         kernels = functools.partial(cuda_source.of_rows, code)
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
-        if derivable.check(loop.name, derivatives, options):
+        if is_derived:
             find = derivative_loops.of_rows(code, dtypes, lanes)
         return operation.make(
             source,
@@ -321,6 +339,15 @@ def rows(
         )
 
     return decorate
+
+
+def _form(
+    option: str, number: str, dtypes: DTypes | None
+) -> type_questions.Form:
+    """What a string is compiled for, besides its value row by row."""
+    types = ", ".join(template_arguments("", dtypes))
+    has_halves = "kit::bf16" in types or "kit::f16" in types
+    return type_questions.Form(option, number, has_halves)
 
 
 def _check_names(

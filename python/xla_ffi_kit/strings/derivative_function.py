@@ -25,9 +25,6 @@ class Body(Protocol):
     def source(self, function: Function) -> Source:
         """The file to compile for a derivative."""
 
-    def row_by_row(self) -> Body:
-        """The same without lanes."""
-
     def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
         """The dtypes of the operands of a derivative, as `FfiOp` takes them."""
 

@@ -76,10 +76,6 @@ class InlineBody:
             outs_like=[i for i in self.floats if i >= self._ins],
         )
 
-    def row_by_row(self) -> InlineBody:
-        """The function itself, which has no lanes."""
-        return self
-
     def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
         """The dtypes of the operands of a derivative, for each instance."""
         found = [

@@ -70,10 +70,6 @@ class LoopBody:
             outs_like=range(count, count + outs),
         )
 
-    def row_by_row(self) -> LoopBody:
-        """The same without lanes."""
-        return dataclasses.replace(self, lanes=False)
-
     def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
         """All operands have one dtype."""
         return list(self.floats)
@@ -97,13 +93,7 @@ class LoopBody:
 
     def source(self, function: Function) -> Source:
         """The file to compile for a derivative."""
-        one_by_one = self._source(function, "differentiate.h")
-        if self.rows is None or not self.lanes:
-            return one_by_one
-        lanes = self._source(function, "derived_lanes.h")
-        return lane_loops.with_lanes(self.rows, lanes, one_by_one)
-
-    def _source(self, function: Function, header: str) -> Source:
+        header = "derived_lanes.h" if self.lanes else "differentiate.h"
         parameters = derivative_function.parameters(
             ["T"] * len(function.operands),
             self.attributes,
@@ -118,9 +108,9 @@ class LoopBody:
             f"void {OWN}derivative({', '.join(parameters)}, "
             f"kit::Threads {OWN}threads) {{\n"
             f"const {function.cpp} {OWN}function = {function.make};\n"
-            f"{self._loop(function, header)}}}\n"
+            f"{self._loop(function)}}}\n"
         )
-        return Source(
+        source = Source(
             name=function.name,
             code=code,
             function=f"{OWN}derivative",
@@ -131,11 +121,12 @@ class LoopBody:
             including='pass before="{}"',
             how="one call for all rows" if self.rows is None else ROW_BY_ROW,
         )
+        return lane_loops.in_lanes(source) if self.lanes else source
 
-    def _loop(self, function: Function, header: str) -> str:
+    def _loop(self, function: Function) -> str:
         if self.rows is None:
             return _elements(function)
-        return _rows(function, in_lanes=header == "derived_lanes.h")
+        return _rows(function, self.lanes)
 
 
 def of_elements(code: Elements, dtypes: DTypes) -> Find:

@@ -76,6 +76,7 @@ _INLINE_HEADERS = (
     "xla_ffi/inline/lanes_math.h",
     "xla_ffi/inline/numbers.h",
     "xla_ffi/inline/parameters.h",
+    "xla_ffi/inline/refusals.h",
     "xla_ffi/inline/rows.h",
     "xla_ffi/inline/tape.h",
     "xla_ffi/inline/threads.h",

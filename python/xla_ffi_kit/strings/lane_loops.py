@@ -3,76 +3,73 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 
-from xla_ffi_kit.strings import cpp
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.strings import cpp, lane_errors
 from xla_ffi_kit.strings.loops import OF, OWN, Rows
-from xla_ffi_kit.strings.source import LANES, WHY, Place, Source
+from xla_ffi_kit.strings.source import LANES, Place, Source
 
 _FLOATS = ("float", "double", "kit::bf16", "kit::f16")
-_MESSAGE = re.compile(r"error: (.*)")
+# A number in lanes has up to 64 bytes, and one with slopes more: an array of
+# them that fits into a thread's stack as floats may not as lanes.
+_STACK_BYTES = 4 << 20
+# What may branch on data; a loop's condition mostly does not.
+_BRANCH = re.compile(r"\b(if|while|switch|goto)\b|\?")
 
 
 def source(code: Rows, one_by_one: Source) -> Source:
-    """The source in lanes, with that for one row after the other behind it.
-
-    Without an array of floats there are no lanes, and `one_by_one` is returned.
-    """
+    """The source in lanes, in which instances of integers run row by row."""
+    name = code.loop.name
     if not any(type_ in _FLOATS for type_ in one_by_one.instances):
-        return one_by_one
+        raise BuildError(
+            f"{name}: lanes: expected dtypes of floats, whose rows run in "
+            f"lanes, got {', '.join(one_by_one.instances)}"
+        )
     # The functions of std:: come first: a template of the author's finds those
     # that stand before it.
     lanes = dataclasses.replace(
         one_by_one,
         code=f'#include "xla_ffi/inline/lane_rows.h"\n{_loop(code)}',
-        place=Place(f"<loop of {code.loop.name}>", 1),
+        place=Place(f"<loop of {name}>", 1),
     )
-    return with_lanes(code, lanes, one_by_one)
+    return in_lanes(lanes)
 
 
-def with_lanes(code: Rows, lanes: Source, one_by_one: Source) -> Source:
-    """The source in lanes, with the other behind it; both say what they are."""
+def hint(code: Rows, one_by_one: Source) -> str:
+    """Whether lanes might pay, as far as the text says."""
+    if not any(type_ in _FLOATS for type_ in one_by_one.instances):
+        return ""
+    said = "; lanes=True might pay for many rows"
+    branch = _BRANCH.search(cpp.without_comments(code.body))
+    if branch is None:
+        return said
+    number = code.body.count("\n", 0, branch.start())
+    line = code.body.splitlines()[number].strip()
+    return f"{said}, if `{line}` does not branch on data"
 
-    def instead(error: str) -> Source:
-        why = cpp.literal(_why(error, code.body, code.place))
-        reason = _export(f"const char {WHY}[]", why)
-        return dataclasses.replace(one_by_one, code=one_by_one.code + reason)
 
+def in_lanes(source: Source) -> Source:
+    """A source whose code runs rows in lanes, which exports how many."""
     counts = ", ".join(
         f"kit::LanesOf<{type_}>::kCount" if type_ in _FLOATS else "1"
-        for type_ in one_by_one.instances
+        for type_ in source.instances
+    )
+    export = (
+        'extern "C" {\n__attribute__((visibility("default"))) extern '
+        f"const int {LANES}[];\nconst int {LANES}[] = {{{counts}, 0}};\n}}\n"
     )
     return dataclasses.replace(
-        lanes,
-        code=lanes.code + _export(f"const int {LANES}[]", f"{{{counts}, 0}}"),
-        instead=instead,
+        source,
+        code=source.code + export,
+        flags=(
+            # As gcc has it; clang knows the first alone: refusals.h.
+            f"-Wframe-larger-than={_STACK_BYTES}",
+            f"-Werror=frame-larger-than={_STACK_BYTES}",
+            "-Wno-unknown-warning-option",
+        ),
+        remedy=lane_errors.explain,
     )
-
-
-def _export(declaration: str, value: str) -> str:
-    return (
-        f'extern "C" {{\n__attribute__((visibility("default"))) extern '
-        f"{declaration};\n{declaration} = {value};\n}}\n"
-    )
-
-
-def _why(error: str, body: str, place: Place) -> str:
-    """What keeps a string out of lanes, from the compiler's error."""
-    said = _MESSAGE.search(error)
-    message = said[1].strip() if said else error.split("does not compile: ")[-1]
-    reason = f"does not compile for lanes: {message}"
-    if "Mask" in error and "bool" in error:
-        reason = "branches on data"
-    found = re.search(rf"{re.escape(place.file)}:(\d+)\b", error)
-    lines = body.splitlines()
-    number = int(found[1]) - place.line if found else -1
-    if not 0 <= number < len(lines):
-        return f"it {reason}"
-    where = f"line {number + 1}"
-    if not place.file.startswith("<"):
-        where = f"{os.path.basename(place.file)}:{place.line + number}"
-    return f"{where}, `{lines[number].strip()}`, {reason}"
 
 
 def _loop(code: Rows) -> str:
@@ -131,16 +128,16 @@ def _arrays_of_group(code: Rows) -> list[str]:
     """The arrays as the rows of a group are seen."""
     loop = code.loop
     operands = ", ".join(f"{OF}{name}" for name in loop.operands)
-    lines = []
-    for i, name in enumerate(loop.operands):
-        if i in code.shared:
-            lines.append(f"const auto {name} = kit::SharedRow({OF}{name});")
-        else:
-            lines.append(
-                f"kit::LaneRow<const {OWN}T> {name}({OF}{name}, {OWN}rows);"
-            )
-    return lines + [
+    lines = [
         f"kit::LaneRow<{OWN}T> {name}({OF}{name}, {OWN}rows, "
         f"kit::IsAmong({OF}{name}, {operands}));"
         for name in loop.results
+    ]
+    results = "".join(f", {name}" for name in loop.results)
+    return lines + [
+        f"const auto {name} = kit::SharedRow({OF}{name});"
+        if i in code.shared
+        else f"kit::LaneRow<const {OWN}T> {name}({OF}{name}, {OWN}rows"
+        f"{results});"
+        for i, name in enumerate(loop.operands)
     ]

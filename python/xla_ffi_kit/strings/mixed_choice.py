@@ -15,6 +15,6 @@ _REMEDY = (
 )
 
 
-def explain(error: str) -> str:
+def explain(error: str, output: str = "") -> str:
     """The error of a compiler, with the remedy if it is about such a `?:`."""
     return f"{error}\n{_REMEDY}" if _ERROR.search(error) else error

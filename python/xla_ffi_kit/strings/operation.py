@@ -118,12 +118,8 @@ def make(
 
     def made(given: Any, signature: Signature | None = None) -> FfiOp[R]:
         if find is not None:
-            found = find(signature, given["attributes"])
-            if found is not None and own is not None and not own.is_in_lanes:
-                # A derivative would not compile for lanes either.
-                found = (found[0].row_by_row(), found[1])
             differentiate = derivable.differentiable(
-                found,
+                find(signature, given["attributes"]),
                 reference,
                 given["attributes"],
                 flags,
@@ -195,6 +191,7 @@ def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
     """Returns what identifies the library, and its path in the cache."""
     found = compiler.find()
     compiler_flags.check(source.name, flags, found.command)
+    flags = (*source.flags, *flags)
     key = hashlib.sha256(headers.digest())
     for part in (
         compiler.identity(found, flags),
@@ -216,18 +213,16 @@ def _compile(
     library: pathlib.Path,
     flags: Sequence[str],
 ) -> list[str]:
-    """Compiles the source, or else what it has in its place."""
+    """Compiles the source; returns the files that were read."""
     file = library.with_name("source.cc")
     file.write_bytes(cpp.encode(source.name, source.text()))
     try:
         return compiler.compile_tracked(
             source.name, found, file, EXPORTS, library, flags
         )
-    except BuildError as error:
-        if source.instead is not None:
-            instead = source.instead(str(error))
-            return _compile(instead, found, library, flags)
-        raise BuildError(source.explain(str(error))) from None
+    except compiler.CompilerError as error:
+        message = source.explain(str(error), error.output)
+        raise BuildError(message) from None
 
 
 def _types(name: str, found: Signature) -> dict[str, AttributeType]:

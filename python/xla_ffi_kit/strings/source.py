@@ -10,9 +10,9 @@ from xla_ffi_kit.strings import cpp, mixed_choice, standard_headers
 
 # How rows run that have no lanes, as `Source.how` begins.
 ROW_BY_ROW = "row by row"
-# The exports of libraries of `rows`: the lanes of each instance, 1 for one row
-# after the other; and why there are none although they were asked for.
-LANES, WHY = "XlaFfiKit_lanes", "XlaFfiKit_why"
+# The export of libraries in lanes: how many each instance has, 1 for one row
+# after the other.
+LANES = "XlaFfiKit_lanes"
 _SYMBOL = "XlaFfiKit_Inline"
 # The exports: the table, the parallel loop's variable, the handler.
 EXPORTS = ("XlaFfiKit_*",)
@@ -58,8 +58,9 @@ class Source:
       place: where `code` comes from.
       how: how it runs the rows of a call, in a few words.
       including: how an author includes the header {}.
-      instead: the source to compile in its place if it does not compile, given
-        the compiler's error.
+      flags: what it is compiled with, besides the author's flags.
+      remedy: a compiler's error, with what to write instead, given all that
+        the compiler said.
     """
 
     name: str
@@ -73,7 +74,8 @@ class Source:
     how: str = "one call for all rows"
     results: Sequence[str] = ()
     shapes: Sequence[tuple[str, int] | None] | None = None
-    instead: Callable[[str], Source] | None = None
+    flags: Sequence[str] = ()
+    remedy: Callable[[str, str], str] = mixed_choice.explain
 
     def text(self, with_place: bool = True) -> str:
         """Returns the file to compile; the cache hashes it without the place.
@@ -119,13 +121,18 @@ class Source:
     def _glue(self) -> str:
         return f"<handler of {self.name}>"
 
-    def explain(self, error: str) -> str:
-        """A compiler's error; in generated code it is about the function."""
+    def explain(self, error: str, output: str) -> str:
+        """A compiler's error; in generated code it is about the function.
+
+        Args:
+          error: the error.
+          output: all that the compiler said.
+        """
         header = standard_headers.missing(error)
         if header:
             return f"{error}\n{self.including.format(f'#include <{header}>')}"
         if self._glue() not in error:
-            return mixed_choice.explain(error)
+            return self.remedy(error, output)
         wanted = f"a function {self.function}(), not a template"
         if self.instances:
             wanted = (

@@ -22,15 +22,13 @@ import json
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from xla_ffi_kit.library import handler_library, rows
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.library.rows import Handler
 from xla_ffi_kit.strings import compiler_flags
-from xla_ffi_kit.strings.source import LANES, ROW_BY_ROW, WHY, Source
+from xla_ffi_kit.strings.source import LANES, ROW_BY_ROW, Source
 
-_Data = TypeVar("_Data", ctypes.c_int, ctypes.c_char)
 _MAIN = ("__main__", "__mp_main__")
 _lock = threading.Lock()
 # Target -> its library, in this process.
@@ -65,19 +63,11 @@ class RenamedLibrary(HandlerLibrary):
         """How a handler runs, in a few words."""
         return f"the string, compiled as {target}: {self.rows()}"
 
-    @property
-    def is_in_lanes(self) -> bool:
-        """Whether it runs rows in lanes."""
-        return _exported(self._library, LANES, ctypes.c_int) is not None
-
     def rows(self) -> str:
-        """How it runs rows, which may depend on the compiler."""
-        why = _exported(self._library, WHY, ctypes.c_char)
-        if why is not None:
-            text = ctypes.string_at(ctypes.addressof(why)).decode()
-            return f"{self._how}; not in lanes, as {text}"
-        first = _exported(self._library, LANES, ctypes.c_int)
-        if first is None:
+        """How it runs rows, of which the compiler knows the lanes."""
+        try:
+            first = ctypes.c_int.in_dll(self._library, LANES)
+        except ValueError:
             return self._how
         counts = ctypes.pointer(first)  # of each instance, and 0
         numbers = (counts[i] for i in itertools.count())
@@ -99,16 +89,6 @@ class RenamedLibrary(HandlerLibrary):
         (row,) = rows.handlers_in(self._table)
         handler = dataclasses.replace(row, name=self.target)
         return {(self.target, handler.platform): handler}
-
-
-def _exported(
-    library: ctypes.CDLL, name: str, type_: type[_Data]
-) -> _Data | None:
-    """A variable of a library, if it has it."""
-    try:
-        return type_.in_dll(library, name)
-    except ValueError:
-        return None
 
 
 def library(

@@ -1,0 +1,155 @@
+"""Refuses strings that ask what their types are, where these are others.
+
+In lanes and under a derivative, `T` and `A` are classes of the kit. What such a
+class cannot do does not compile. But a string that asks whether `T` is a float,
+or how many bytes it has, compiles, and computes something else. Compilers do
+not see this, so it is found in the text. Headers that a string includes are not
+read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.strings import cpp
+from xla_ffi_kit.strings.source import Place
+
+# What stays what it is.
+_PLAIN = re.compile(r"\bkit::Plain<\s*\w+\s*>")
+_BUILT_IN = (
+    r"(?:(?:const|unsigned|signed|long|short|std::)\s*)*"
+    r"(?:bool|char|int|long|short|float|double|unsigned|size_t|u?int\d+_t"
+    r"|ptrdiff_t|kit_plain)"
+)
+_TRAITS = (
+    "same arithmetic class compound convertible floating_point fundamental "
+    "integral literal_type object pod scalar signed standard_layout trivial "
+    "trivially_copyable union unsigned"
+).split()
+_ALL_BUILT_IN = re.compile(rf"\s*{_BUILT_IN}(?:\s*,\s*{_BUILT_IN})*\s*")
+_TRAIT = re.compile(
+    rf"\bis_(?:{'|'.join(_TRAITS)})(?:_v)?\s*<(?!{_ALL_BUILT_IN.pattern}>)"
+)
+_MEMORY = (
+    r"\s*\(?\s*(?:std::)?(?:malloc|calloc|realloc|aligned_alloc|alloca)\s*\("
+)
+_ALLOCATES = rf"{_MEMORY}[^;]*$"
+_SIZE = re.compile(
+    rf"\b(?:sizeof|alignof)\b(?!\s*\.\.\.)(?!\s*\(\s*{_BUILT_IN}\s*\**\s*\))"
+)
+# sizeof(table) / sizeof(table[0])
+_COUNT = re.compile(r"\bsizeof\s*(\(?)[\w.\[\]]+\1\)?\s*/\s*sizeof[^;,]*?\]?\)")
+_LIMITS = re.compile(r"\bnumeric_limits\s*<\s*T\s*>")
+# The name of a template that has another meaning for floats.
+_SPECIALIZATION = re.compile(
+    r"\btemplate\s*<\s*>[^;{(]*?\b(\w+)\s*<[^;{(>]*\b(?:float|double)\b"
+)
+_TEMPLATE_FUNCTION = re.compile(
+    r"\btemplate\s*<[^;{}()]*>[^;{}()]*?\b(\w+)\s*\("
+)
+_BYTES = re.compile(
+    r"\bunion\b|\breinterpret_cast\b|\bbit_cast\b|\b__builtin_mem\w+"
+    r"|\bstatic_cast\s*<[^>]*\b(?:void|char)\b[^>]*\*\s*>"
+    rf"(?!{_MEMORY})|\((?:\s*const\b)?\s*(?:void|{_BUILT_IN})\s*(?:const\s*)?\*+\s*\)"
+    r"\s*[&\w(]"
+)
+
+_ASKS = (
+    "{number} is a class of the kit here; ask kit::Plain<{number}>, the type "
+    "of its values"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What a string is compiled for.
+
+    Attributes:
+      option: as the author writes it, such as "lanes=True".
+      number: what the author calls the type to compute in.
+      has_halves: whether its numbers may be 16-bit floats.
+    """
+
+    option: str
+    number: str
+    has_halves: bool
+
+
+def check(
+    name: str, form: Form, pieces: Iterable[tuple[str, Place | None]]
+) -> None:
+    """BuildError with the line if code asks what its types are.
+
+    Args:
+      name: the name of the operation.
+      form: what it is compiled for.
+      pieces: the author's code, and where that comes from.
+    """
+    pieces = list(pieces)
+    texts = [cpp.without_comments(code) for code, _ in pieces]
+    whole = "\n".join(texts)
+    for text, (code, place) in zip(texts, pieces, strict=True):
+        text = _PLAIN.sub(lambda m: "kit_plain".ljust(len(m[0])), text)
+        for at, remedy in sorted(_found(text, whole, form)):
+            number = text.count("\n", 0, at)
+            where = f"line {number + 1}"
+            if place is not None:
+                where = f"{place.file}:{place.line + number}"
+            line = code.splitlines()[number].strip()
+            told = remedy.format(number=form.number)
+            raise BuildError(
+                f"{name}: {form.option}: {where}: `{line}`: {told}; or leave "
+                f"{form.option} out"
+            )
+
+
+def _found(text: str, whole: str, form: Form) -> Iterator[tuple[int, str]]:
+    """Where a part of the whole text asks, and the remedy."""
+    for match in _TRAIT.finditer(text):
+        yield match.start(), _ASKS
+    counts = [match.span() for match in _COUNT.finditer(text)]
+    for match in _SIZE.finditer(text):
+        at = match.start()
+        before = text[max(0, at - 200) : at]
+        if re.search(_ALLOCATES, before):
+            continue
+        if not any(begin <= at < end for begin, end in counts):
+            yield at, _ASKS
+    if form.has_halves:
+        for match in _LIMITS.finditer(text):
+            yield (
+                match.start(),
+                "T is not the type of 16-bit floats here; ask "
+                "numeric_limits<{number}>",
+            )
+    for match in _SPECIALIZATION.finditer(whole):
+        uses = rf"\b{match[1]}\s*(?:<([^<>;]*(?:<[^<>;]*>)?[^<>;]*)>|(\())"
+        for use in re.finditer(uses, text):
+            if use[2] or not _ALL_BUILT_IN.fullmatch(use[1]):
+                yield (
+                    use.start(),
+                    "{number} is a class of the kit here, which the "
+                    "specialization for float or double does not serve; take "
+                    "kit::Plain<{number}> as the argument of the template",
+                )
+    for match in _TEMPLATE_FUNCTION.finditer(whole):
+        overload = re.compile(
+            rf"\b\w+[\s&*]+{re.escape(match[1])}\s*\(\s*(?:const\s+)?"
+            r"(?:float|double)\b"
+        )
+        for other in overload.finditer(text):
+            yield (
+                other.start(),
+                "{number} is a class of the kit here, for which C++ chooses "
+                "the template instead of this overload; choose within the "
+                "template, by kit::Plain<{number}>",
+            )
+    for match in _BYTES.finditer(text):
+        yield (
+            match.start(),
+            "{number} is a class of the kit here, whose bytes are not a "
+            "float's; compute with its value",
+        )
