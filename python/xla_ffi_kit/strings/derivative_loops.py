@@ -107,7 +107,7 @@ class LoopBody:
         parameters = derivative_function.parameters(
             ["T"] * len(function.operands),
             self.attributes,
-            ["T"] * function.outs,
+            ["T"] * len(function.outs),
         )
         # The functions of std:: come first: a template of the author's finds
         # those that stand before it.
@@ -125,7 +125,7 @@ class LoopBody:
             code=code,
             function=f"{OWN}derivative",
             instances=element_types.template_arguments(self.name, self.floats),
-            operands=function.operands,
+            operands=function.names,
             attributes=tuple(self.attributes),
             place=self._here,
             including='pass before="{}"',
@@ -213,7 +213,7 @@ def _body(
 
 def _elements(function: Function) -> str:
     ins = ", ".join(f"{OWN}in{i}.data()" for i in range(len(function.operands)))
-    outs = ", ".join(f"{OWN}out{i}.data()" for i in range(function.outs))
+    outs = ", ".join(f"{OWN}out{i}.data()" for i in range(len(function.outs)))
     return (
         f"kit::DeriveElements<T>({OWN}function, {OWN}threads, "
         f"{OWN}in0.size(), {{{ins}}}, {{{outs}}});\n"
@@ -226,7 +226,7 @@ def _rows(function: Function, in_lanes: bool) -> str:
     assert first is not None
     ins = ", ".join(f"kit::SharedRow({OWN}in{i})" for i in range(count))
     outs = ", ".join(
-        f"kit::SharedRow({OWN}out{i})" for i in range(function.outs)
+        f"kit::SharedRow({OWN}out{i})" for i in range(len(function.outs))
     )
     sums = sum(1 << k for k in function.sums)
     make = f"[&](int64_t) -> const auto& {{ return {OWN}function; }}"
@@ -235,7 +235,7 @@ def _rows(function: Function, in_lanes: bool) -> str:
         make, run = f"{OWN}function", "DeriveRowsInLanes"
     return (
         f"const int64_t {OWN}rows = {OWN}in{first}.Product("
-        f"{OWN}in{first}.rank() - {len(function.letters[first])});\n"
+        f"{OWN}in{first}.rank() - {len(function.operands[first].letters)});\n"
         f"kit::{run}<{function.bits(function.shared)}u, {sums}u, T>({make}, "
         f"{OWN}threads, {OWN}rows, {{{ins}}}, {{{outs}}});\n"
     )
