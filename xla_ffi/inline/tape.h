@@ -137,8 +137,8 @@ class Tape {
   }
 
   // Records a number with some parts; returns its id, 0 if it has none.
-  template <int... i>
-  KIT_NUMBER_INLINE uint32_t Record(const S* slopes, const uint32_t* ids,
+  template <typename W, int... i>
+  KIT_NUMBER_INLINE uint32_t Record(const W* slopes, const uint32_t* ids,
                                     for_each_internal::Indices<i...>) {
     static_assert(sizeof...(i) < kRoom);
     size_t begin = next_;
@@ -155,7 +155,7 @@ class Tape {
       At<OneRow>(at) = OneRow();
       Id<OneRow>(at) = static_cast<uint32_t>(begin);
     } else {
-      (Put(&at, slopes[i], ids[i]), ...);
+      (Put(&at, ScalarAs<S>(slopes[i]), ids[i]), ...);
       if (at == begin) return 0;
       At<S>(at) = S();
       Id<S>(at) = static_cast<uint32_t>(begin);
@@ -271,7 +271,11 @@ class Tape {
         ClearWhereZero(from, &part);
       }
     }
-    At<N>(id & kIdBits) += part * from;
+    if constexpr (kIsNumber<N>) {
+      At<N>(id & kIdBits) += Times(part, from);
+    } else {
+      At<N>(id & kIdBits) += part * from;
+    }
   }
 
   static constexpr uint32_t kIdBits = kRowsOf<S> > 1 ? ~kChoice : ~uint32_t{0};
