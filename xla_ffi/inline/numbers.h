@@ -105,17 +105,24 @@ using IfRounds = std::enable_if_t<std::is_same_v<Plain<W>, double>, int>;
 template <typename W>
 using IfWidens = std::enable_if_t<std::is_same_v<Plain<W>, float>, int>;
 
-template <typename X>
-inline constexpr bool kHasLanes = kIsInLanes<X>;
-template <typename S, int kCount>
-inline constexpr bool kHasLanes<Dual<S, kCount>> = kHasLanes<S>;
+// Whether the values of a scalar are of one type, whatever stands beside it:
+// those in lanes, and those of a tape, as third derivatives have them.
 template <typename S>
-inline constexpr bool kHasLanes<Var<S>> = kHasLanes<S>;
-template <typename S, int kCount, typename OnTape>
-inline constexpr bool kHasLanes<Expression<S, kCount, OnTape>> = kHasLanes<S>;
+inline constexpr bool kIsFixed = kIsInLanes<S>;
+template <typename S, int kCount>
+inline constexpr bool kIsFixed<Dual<S, kCount>> = kIsFixed<S>;
+template <typename S>
+inline constexpr bool kIsFixed<Var<S>> = true;
+template <typename S, typename P>
+struct WithPlain<Var<S>, P> {
+  static_assert(std::is_same_v<Plain<S>, P>,
+                "in third derivatives a double does not stand beside a float: "
+                "write 0.5f, or A(0.5)");
+  using type = Var<S>;
+};
 
 // Whether what stands beside a number counts as double. Functions of <cmath>
-// take integers as double too; in lanes they stay what the lanes are.
+// take integers as double too, where values are not of one type.
 template <typename X, bool kInFunction>
 constexpr bool CountsAsDouble() {
   if constexpr (std::is_integral_v<X>) return kInFunction;
@@ -126,11 +133,12 @@ constexpr bool CountsAsDouble() {
 template <typename X, typename Y, bool kInFunction = false>
 struct ScalarOfBoth {
   using Number = std::conditional_t<kIsNumber<X>, X, Y>;
-  static constexpr bool kIntegers = kInFunction && !kHasLanes<Number>;
+  using Own = typename Number::KitScalar;
+  static constexpr bool kIntegers = kInFunction && !kIsFixed<Own>;
   static constexpr bool kIsDouble =
       CountsAsDouble<X, kIntegers>() || CountsAsDouble<Y, kIntegers>();
   using type =
-      typename WithPlain<typename Number::KitScalar,
+      typename WithPlain<Own,
                          std::conditional_t<kIsDouble, double, float>>::type;
 };
 template <typename X, typename Y, bool kInFunction = false>

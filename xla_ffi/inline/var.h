@@ -164,6 +164,11 @@ KIT_NUMBER_INLINE Expression<S, 2, OnTapeOf<A>> Chain(const S& v, const A& a,
   return Chain(v, of_a, slope_a, of_b, slope_b);
 }
 
+template <typename S>
+Var<S> Times(const Var<S>& slope, const Var<S>& d) {
+  return Chain(S(Times(slope.v, d.v)), slope, d.v, d, slope.v);
+}
+
 // A variable, or for more bits than a variable has an expression.
 template <typename X, typename Y, typename S, typename OnTape>
 struct HolderOnTape {

@@ -307,7 +307,9 @@ def rows(
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
-            find = derivative_loops.of_rows(code, dtypes, lanes)
+            find = derivative_loops.of_rows(
+                code, dtypes, lanes, options.get("aliases") or {}
+            )
         return operation.make(
             source,
             reference,

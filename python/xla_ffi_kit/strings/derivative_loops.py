@@ -154,7 +154,12 @@ def of_elements(code: Elements, dtypes: DTypes) -> Find:
     return lambda *_: (body, function)
 
 
-def of_rows(code: Rows, dtypes: DTypes, lanes: bool) -> Find:
+def of_rows(
+    code: Rows,
+    dtypes: DTypes,
+    lanes: bool,
+    aliases: Mapping[str, str | int],
+) -> Find:
     """The code of `rows`, to be differentiated."""
     loop = code.loop
     lines = [
@@ -163,7 +168,7 @@ def of_rows(code: Rows, dtypes: DTypes, lanes: bool) -> Find:
         f"const kit::Row<T>* {OWN}out) const {{",
         *_begin(loop),
         *(
-            f"const kit::Row<const T> {name} = {OWN}in[{i}];"
+            f"const kit::Row<const T> {name} = {_operand(loop, i, aliases)};"
             for i, name in enumerate(loop.operands)
         ),
         *(
@@ -178,6 +183,15 @@ def of_rows(code: Rows, dtypes: DTypes, lanes: bool) -> Find:
         loop.operands, code.kernel_axes, code.shared, len(loop.results)
     )
     return lambda *_: (body, function)
+
+
+def _operand(loop: Loop, i: int, aliases: Mapping[str, str | int]) -> str:
+    """A row of an operand, which may be where a result is."""
+    result = aliases.get(loop.operands[i])
+    if result is None:
+        return f"{OWN}in[{i}]"
+    k = result if isinstance(result, int) else loop.results.index(result)
+    return f"kit::InPlace({OWN}in[{i}], {OWN}out[{k}])"
 
 
 def _begin(loop: Loop) -> list[str]:
