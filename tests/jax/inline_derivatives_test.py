@@ -23,13 +23,13 @@ _GATHER = functools.partial(
     template <typename T>
     const char* gather(kit::In<T> x, kit::In<int32_t> at,
                        kit::Out<int32_t> signs, double decay, kit::Threads,
-                       kit::In<T> weight, kit::Out<T> y) {
+                       double bias, kit::In<T> weight, kit::Out<T> y) {
       if (decay < 0) return "decay is negative";
       for (int64_t r = 0; r < x.rows(); ++r) {
         kit::Accumulate<T> state = 0;
         for (int64_t i = 0; i < x.columns(); ++i) {
           const int64_t from = at.row(r)[i] & 1;
-          state = decay * state + x.row(r)[i] * std::exp(x.row(r)[from]);
+          state = decay * state + bias * x.row(r)[i] * std::exp(x.row(r)[from]);
           y.row(r)[i] = state * weight[i];
           signs.row(r)[i] = int32_t(kit::value(state) > 0);
         }
@@ -42,8 +42,8 @@ _GATHER = functools.partial(
 
 
 @_GATHER(dtypes="f32")
-def gather(x, at, weight, *, decay=0.5):
-    terms = x * jnp.exp(jnp.take_along_axis(x, at & 1, -1))
+def gather(x, at, weight, *, decay=0.5, bias=2.0):
+    terms = bias * x * jnp.exp(jnp.take_along_axis(x, at & 1, -1))
     state, states = jnp.zeros(x.shape[:-1], jnp.float32), []
     for i in range(x.shape[-1]):
         state = decay * state + terms[..., i]
@@ -62,9 +62,12 @@ def _loss(f):
 
 
 def test_contract():
-    """Of an integer operand and result, a shared operand and an attribute."""
+    """Of an integer operand and result, a shared operand and attributes.
+
+    These are not in alphabetical order, in which a call has them.
+    """
     operands = ("f32[2,4]", "s32[2,4]", "f32[4]")
-    report = check_op(gather, [Case(*operands, decay=0.5)])
+    report = check_op(gather, [Case(*operands, decay=0.5, bias=-0.75)])
     passed = {row.check for row in report.rows if row.status == "passed"}
     assert {"jvp", "grad", "second order", "jacobians"} <= passed
     assert "vmap of grad" in passed

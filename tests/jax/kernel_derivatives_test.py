@@ -132,6 +132,21 @@ def test_only_what_is_asked_for_is_computed():
     assert "gate.vjp1" in text(0) and "gate.vjp2" in text(1)
 
 
+def test_results_of_another_rank_have_another_derivative():
+    @rows(
+        "A s = 0; for (auto v : x) s += v; out[0] = s * s;",
+        dtypes="f32",
+        has_reference=False,
+    )
+    def total(x, *, keep=False):
+        return jax.ShapeDtypeStruct((1,) if keep else (), x.dtype)
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    for keep in (False, True):
+        slope = jax.grad(lambda x, keep=keep: total(x, keep=keep).sum())(x)
+        np.testing.assert_array_equal(slope, [[6] * 3, [24] * 3])
+
+
 def test_kinks_are_jaxs():
     @elementwise(
         "std::abs(x) + 2 * std::max(x, A(0)) + (x > 0 ? 4 * x : 0) + "

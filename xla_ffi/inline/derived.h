@@ -7,7 +7,6 @@
 #define XLA_FFI_INLINE_DERIVED_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "xla_ffi/inline/derived_elements.h"
 #include "xla_ffi/inline/rows.h"
@@ -20,12 +19,11 @@ namespace kit {
 template <typename F, typename Number>
 struct Call {
   template <typename In, typename Out>
-  Call(std::vector<Number>& cells, const Row<In>* ins, const Row<Out>* outs) {
+  Call(Cells<Number>& cells, const Row<In>* ins, const Row<Out>* outs) {
     int64_t total = 0;
     for (int i = 0; i < F::kIns; ++i) total += ins[i].size();
     for (int k = 0; k < F::kOuts; ++k) total += outs[k].size();
-    cells.assign(total, Number());
-    Number* next = cells.data();
+    Number* next = cells.Assign(total);
     for (int i = 0; i < F::kIns; next += ins[i++].size()) {
       in[i] = Row<Number>(next, ins[i].size());
     }
@@ -45,26 +43,19 @@ struct Call {
   Row<Number> in[F::kIns], out[F::kOuts];
 };
 
-// Rows of duals that a thread keeps: two of the same type.
+// An operand in the memory of a result, which then begins as the operand.
 template <typename T>
-std::vector<Dual<T, 1>>& DualsOfThread(int which = 0) {
-  static thread_local std::vector<Dual<T, 1>> cells[2];
-  return cells[which];
+Row<const T> InPlace(const Row<const T>& x, const Row<T>& out) {
+  for (int64_t j = 0; j < x.size(); ++j) out[j] = x[j];
+  return {out.data(), out.size()};
 }
 
-// Gives back, at its end, what is large of all that a thread keeps for first
-// and second derivatives.
+// Rows of duals of a thread: two of the same type.
 template <typename T>
-struct TrimsThread {
-  TrimsThread() = default;
-  TrimsThread(const TrimsThread&) = delete;
-  TrimsThread& operator=(const TrimsThread&) = delete;
-  ~TrimsThread() {
-    Tape<T>::OfThread().Trim();
-    Tape<Dual<T, 1>>::OfThread().Trim();
-    for (int which = 0; which < 2; ++which) Trim(&DualsOfThread<T>(which));
-  }
-};
+Cells<Dual<T, 1>>& DualsOfThread(int which = 0) {
+  static thread_local Cells<Dual<T, 1>> cells[2];
+  return cells[which];
+}
 
 // Gives the rows x values, and the active ones tangents too.
 template <uint64_t kActive, int kCount, typename T>

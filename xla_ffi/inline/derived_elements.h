@@ -63,7 +63,9 @@ struct ElementVjp {
     f(static_cast<const Number*>(x), y);
     for (int j = 0; j < kOuts; ++j) {
       T sum = T(0);
-      for (int k = 0; k < F::kOuts; ++k) sum += in[F::kIns + k] * y[k].d[j];
+      for (int k = 0; k < F::kOuts; ++k) {
+        sum += Times(T(y[k].d[j]), T(in[F::kIns + k]));
+      }
       out[j] = sum;
     }
   }

@@ -17,6 +17,13 @@ namespace kit {
 // The headers below look at it.
 template <typename F>
 inline constexpr bool kIsInLanes<Lanes<F>> = true;
+template <typename F, typename P>
+struct WithPlain<Lanes<F>, P> {
+  static_assert(std::is_same_v<F, P>,
+                "in lanes a double does not stand beside a float: write 0.5f, "
+                "or A(0.5)");
+  using type = Lanes<F>;
+};
 
 }  // namespace kit
 
@@ -81,16 +88,19 @@ Var<S> where(const Mask<F>& condition, const Var<S>& x, const Var<S>& y) {
   return Choice(S(where(condition, x.v, y.v)), x, y,
                 S(where(condition, S(1), S(0))));
 }
+template <typename H, typename F, typename X, typename Y>
+H OneOf(const Mask<F>& is_first, const X& x, const Y& y) {
+  return where(is_first, H(x), H(y));
+}
 template <typename F, typename X, typename Y, IfNumbers<X, Y> = 0>
 Holder<X, Y> where(const Mask<F>& condition, const X& x, const Y& y) {
-  using H = Holder<X, Y>;
-  return where(condition, H(x), H(y));
+  return OneOf<Holder<X, Y>>(condition, x, y);
 }
 
 template <typename F, typename S, int kCount>
 Dual<S, kCount> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
                          const Dual<S, kCount>& x, const Dual<S, kCount>& y) {
-  return where(are_equal, HalfOfEach<Dual<S, kCount>>(x, y),
+  return where(are_equal, HalfOfEach<Dual<S, kCount>>(x.v, x, y),
                where(is_first, x, y));
 }
 template <typename F, typename S>
@@ -99,10 +109,9 @@ Var<S> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
   return Choice(S(where(is_first, x.v, y.v)), x, y,
                 S(where(are_equal, F(0.5), where(is_first, F(1), F(0)))));
 }
-template <typename F, typename X, typename Y>
-Holder<X, Y> Chosen(const Mask<F>& are_equal, const Mask<F>& is_first,
-                    const X& x, const Y& y) {
-  using H = Holder<X, Y>;
+template <typename H, typename F, typename X, typename Y>
+H Chosen(const Mask<F>& are_equal, const Mask<F>& is_first, const X& x,
+         const Y& y) {
   return ChosenOf(are_equal, is_first, H(x), H(y));
 }
 
@@ -178,10 +187,5 @@ void DeriveRowsInLanes(const F& f, const Threads& threads, int64_t rows,
 }
 
 }  // namespace kit
-
-namespace std {
-using kit::max;  // those above, too
-using kit::min;
-}  // namespace std
 
 #endif  // XLA_FFI_INLINE_DERIVED_LANES_H_

@@ -67,7 +67,7 @@ struct RowsOfDerivative {
     // What a row costs is some times what it reads.
     const int64_t each = blocks > 0 ? 8 * bytes * units / blocks : 0;
     threads.For(blocks, each, [&](int64_t begin, int64_t end) {
-      const TrimsThread<typename Unit::Scalar> trims_thread;
+      const OfCall::Scope scope;
       typename Unit::Kept kept(unit);
       for (int64_t b = begin; b < end; ++b) {
         const int64_t last = (b + 1) * units / blocks;

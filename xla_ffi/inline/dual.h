@@ -15,55 +15,57 @@ struct Dual {
   using KitScalar = S;
 
   Dual() = default;
+  Dual(const Dual&) = default;
+  Dual& operator=(const Dual&) = default;
   // NOLINTBEGIN(google-explicit-constructor): constants convert implicitly
   template <typename N, IfConstant<N> = 0>
   Dual(N constant) : v(ConstantOf<S>(constant)) {}
   template <typename N,
             std::enable_if_t<std::is_same_v<N, S> && kIsNumber<N>, int> = 0>
   Dual(const N& scalar) : v(scalar) {}
+  // As a float of a double. The other way is explicit: `?:` knows one only.
+  template <typename W, IfOther<W, S> = 0, IfRounds<W> = 0>
+  Dual(const Dual<W, kCount>& x) : v(ScalarAs<S>(x.v)) {
+    for (int i = 0; i < kCount; ++i) d[i] = ScalarAs<S>(x.d[i]);
+  }
   // NOLINTEND(google-explicit-constructor)
-  KIT_ASSIGNMENTS(Dual)
+  template <typename W, IfOther<W, S> = 0, IfWidens<W> = 0>
+  explicit Dual(const Dual<W, kCount>& x) : v(ScalarAs<S>(x.v)) {
+    for (int i = 0; i < kCount; ++i) d[i] = ScalarAs<S>(x.d[i]);
+  }
+  KIT_NUMBER_CLASS(Dual)
 
   S v = S();
   S d[kCount] = {};
 };
 
-template <typename S, int kCount>
-Dual<S, kCount> Chain(const S& v, const Dual<S, kCount>& x, const S& slope) {
+template <typename S, typename Of, int kCount>
+Dual<S, kCount> Chain(const S& v, const Dual<Of, kCount>& x, const S& slope) {
   Dual<S, kCount> y;
   y.v = v;
-  for (int i = 0; i < kCount; ++i) y.d[i] = slope * x.d[i];
+  for (int i = 0; i < kCount; ++i) y.d[i] = Times(slope, ScalarAs<S>(x.d[i]));
   return y;
 }
-template <typename S, int kCount>
-Dual<S, kCount> Chain(const S& v, const Dual<S, kCount>& a, const S& slope_a,
-                      const Dual<S, kCount>& b, const S& slope_b) {
+template <typename S, typename OfA, typename OfB, int kCount>
+Dual<S, kCount> Chain(const S& v, const Dual<OfA, kCount>& a, const S& slope_a,
+                      const Dual<OfB, kCount>& b, const S& slope_b) {
   Dual<S, kCount> y;
   y.v = v;
   for (int i = 0; i < kCount; ++i) {
-    y.d[i] = slope_a * a.d[i] + slope_b * b.d[i];
+    y.d[i] = Times(slope_a, ScalarAs<S>(a.d[i])) +
+             Times(slope_b, ScalarAs<S>(b.d[i]));
   }
   return y;
 }
 
-template <typename S, int kCount>
-struct HolderOf<Dual<S, kCount>> {
+template <typename Of, int kCount, typename X, typename Y, typename S>
+struct HolderFor<Dual<Of, kCount>, X, Y, S> {
   using type = Dual<S, kCount>;
 };
-template <typename S, int kCount>
-Dual<S, kCount> max(const Dual<S, kCount>& x, const Dual<S, kCount>& y) {
-  return MaxOf(x, y);
-}
-template <typename S, int kCount>
-Dual<S, kCount> min(const Dual<S, kCount>& x, const Dual<S, kCount>& y) {
-  return MinOf(x, y);
-}
 
 }  // namespace kit
 
 namespace std {
-using kit::max;  // those above, too
-using kit::min;
 template <typename S, int kCount>
 struct numeric_limits<kit::Dual<S, kCount>> : numeric_limits<kit::Plain<S>> {};
 }  // namespace std

@@ -1,24 +1,46 @@
-// Numbers that know their derivatives: what dual.h and tape.h have in common.
+// Numbers that know their derivatives: what dual.h and var.h have in common.
 //
 // A number is a class with a `KitScalar` in which its value `v` is, and a
 // function Chain(value, x, slope) that makes the number with that value whose
 // slope towards x is given; and Chain(value, a, slope_a, b, slope_b). From
 // these follow arithmetic, comparisons and the mathematics of <cmath>. A scalar
 // may itself be a number, for derivatives of higher orders.
+//
+// Beside a number of floats a double counts as double, as in C++: the result is
+// a number of doubles, which is rounded when it is assigned to one of floats.
 
 #ifndef XLA_FFI_INLINE_NUMBERS_H_
 #define XLA_FFI_INLINE_NUMBERS_H_
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "xla_ffi/inline/for_each.h"
 #include "xla_ffi/inline/half.h"
 #include "xla_ffi/inline/value.h"
 
+// The bits of a number say nothing of its derivative: it is not to be copied as
+// bytes.
+#if defined(__clang__)
+#if __has_warning("-Wnontrivial-memcall")
+#pragma clang diagnostic error "-Wnontrivial-memcall"
+#endif
+#elif defined(__GNUC__)
+#pragma GCC diagnostic error "-Wclass-memaccess"
+#endif
+
 namespace kit {
+
+template <typename S, int kCount>
+struct Dual;  // dual.h
+template <typename S>
+struct Var;  // var.h
+template <typename S, int kCount, typename OnTape>
+struct Expression;
 
 // What may stand beside a number: another one, or a constant, which may be one
 // of each lane, as kit::value returns them: derived_lanes.h.
@@ -36,19 +58,9 @@ using IfNumbers = std::enable_if_t<(kIsNumber<A> && kIsNumber<B>) ||
 template <typename X>
 using IfNumber = std::enable_if_t<kIsNumber<X>, int>;
 template <typename X>
-using IfConstant = std::enable_if_t<kIsConstant<X>, int>;
-
-template <typename X, typename = void>
-struct ScalarOf {
-  using type = void;
-};
+using IfNotNumber = std::enable_if_t<!kIsNumber<X>, int>;
 template <typename X>
-struct ScalarOf<X, std::void_t<typename X::KitScalar>> {
-  using type = typename X::KitScalar;
-};
-// The scalar of the one, or else of the other.
-template <typename A, typename B>
-using Scalar = typename ScalarOf<std::conditional_t<kIsNumber<A>, A, B>>::type;
+using IfConstant = std::enable_if_t<kIsConstant<X>, int>;
 
 template <typename X, IfNumber<X> = 0>
 auto value(const X& x) {
@@ -59,6 +71,76 @@ auto value(const X& x) {
   }
 }
 
+// A scalar with values of the type P.
+template <typename S, typename P>
+struct WithPlain {
+  using type = P;
+};
+template <typename S, int kCount, typename P>
+struct WithPlain<Dual<S, kCount>, P> {
+  using type = Dual<typename WithPlain<S, P>::type, kCount>;
+};
+
+// Whether W differs from S in the type of its values alone; to which float it
+// then rounds or widens.
+template <typename W, typename S>
+using IfOther = std::enable_if_t<
+    !std::is_same_v<W, S>,
+    std::enable_if_t<std::is_same_v<typename WithPlain<W, Plain<S>>::type, S>,
+                     int>>;
+template <typename W>
+using IfRounds = std::enable_if_t<std::is_same_v<Plain<W>, double>, int>;
+template <typename W>
+using IfWidens = std::enable_if_t<std::is_same_v<Plain<W>, float>, int>;
+
+// Whether the values of a scalar are of one type, whatever stands beside it:
+// those in lanes, and those of a tape, as third derivatives have them.
+template <typename S>
+inline constexpr bool kIsFixed = kIsInLanes<S>;
+template <typename S, int kCount>
+inline constexpr bool kIsFixed<Dual<S, kCount>> = kIsFixed<S>;
+template <typename S>
+inline constexpr bool kIsFixed<Var<S>> = true;
+template <typename S, typename P>
+struct WithPlain<Var<S>, P> {
+  static_assert(std::is_same_v<Plain<S>, P>,
+                "in third derivatives a double does not stand beside a float: "
+                "write 0.5f, or A(0.5)");
+  using type = Var<S>;
+};
+
+// Whether what stands beside a number counts as double. Functions of <cmath>
+// take integers as double too, where values are not of one type.
+template <typename X, bool kInFunction>
+constexpr bool CountsAsDouble() {
+  if constexpr (std::is_integral_v<X>) return kInFunction;
+  if constexpr (std::is_floating_point_v<X>) return sizeof(X) > sizeof(float);
+  return std::is_same_v<Plain<X>, double>;
+}
+// The scalar of what two make, one of which is a number.
+template <typename X, typename Y, bool kInFunction = false>
+struct ScalarOfBoth {
+  using Number = std::conditional_t<kIsNumber<X>, X, Y>;
+  using Own = typename Number::KitScalar;
+  static constexpr bool kIntegers = kInFunction && !kIsFixed<Own>;
+  static constexpr bool kIsDouble =
+      CountsAsDouble<X, kIntegers>() || CountsAsDouble<Y, kIntegers>();
+  using type =
+      typename WithPlain<Own,
+                         std::conditional_t<kIsDouble, double, float>>::type;
+};
+template <typename X, typename Y, bool kInFunction = false>
+using Scalar = typename ScalarOfBoth<X, Y, kInFunction>::type;
+
+// A scalar as one with values of another type.
+template <typename S, typename X>
+S ScalarAs(const X& x) {
+  if constexpr (std::is_arithmetic_v<S>) {
+    return static_cast<S>(x);
+  } else {
+    return S(x);
+  }
+}
 template <typename S, typename X>
 S ConstantOf(const X& x) {
   if constexpr (kIsInLanes<X>) {
@@ -70,10 +152,25 @@ S ConstantOf(const X& x) {
 template <typename S, typename X>
 S ScalarIn(const X& x) {
   if constexpr (kIsNumber<X>) {
-    return x.v;
+    return ScalarAs<S>(x.v);
   } else {
     return ConstantOf<S>(x);
   }
+}
+// slope * d, but 0 where d is: what does not change has no part in a slope that
+// is infinite or NaN.
+template <typename S, IfNotNumber<S> = 0>
+S Times(const S& slope, const S& d) {
+  return where(d == S(0), S(0), S(slope * d));
+}
+template <typename S, int kCount>
+Dual<S, kCount> Times(const Dual<S, kCount>& slope, const Dual<S, kCount>& d) {
+  Dual<S, kCount> y;
+  y.v = Times(slope.v, d.v);
+  for (int i = 0; i < kCount; ++i) {
+    y.d[i] = Times(slope.d[i], d.v) + Times(slope.v, d.d[i]);
+  }
+  return y;
 }
 
 #ifdef __CUDACC_RTC__
@@ -100,25 +197,27 @@ KIT_NUMBER_INLINE auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a,
 }
 
 // `name` of a and b, whose value is that of x and y, and its slopes.
-#define KIT_NUMBERS(name, its_value, slope_x, slope_y)          \
-  template <typename X, typename Y, IfNumbers<X, Y> = 0>        \
-  KIT_NUMBER_INLINE auto name(const X& kit_x, const Y& kit_y) { \
-    using S = Scalar<X, Y>;                                     \
-    [[maybe_unused]] const S x = ScalarIn<S>(kit_x);            \
-    [[maybe_unused]] const S y = ScalarIn<S>(kit_y);            \
-    const S v = its_value;                                      \
-    return ChainBoth<S>(                                        \
-        v, kit_x, [&]() -> S { return slope_x; }, kit_y,        \
-        [&]() -> S { return slope_y; });                        \
+#define KIT_NUMBERS(name, kInFunction, its_value, slope_x, slope_y) \
+  template <typename X, typename Y, IfNumbers<X, Y> = 0>            \
+  KIT_NUMBER_INLINE auto name(const X& kit_x, const Y& kit_y) {     \
+    using S = Scalar<X, Y, kInFunction>;                            \
+    [[maybe_unused]] const S x = ScalarIn<S>(kit_x);                \
+    [[maybe_unused]] const S y = ScalarIn<S>(kit_y);                \
+    const S v = its_value;                                          \
+    return ChainBoth<S>(                                            \
+        v, kit_x, [&]() -> S { return slope_x; }, kit_y,            \
+        [&]() -> S { return slope_y; });                            \
   }
-KIT_NUMBERS(operator+, x + y, S(1), S(1))
-KIT_NUMBERS(operator-, x - y, S(1), S(-1))
-KIT_NUMBERS(operator*, x* y, y, x)
-KIT_NUMBERS(operator/, x / y, S(1) / y, -v / y)
+KIT_NUMBERS(operator+, false, x + y, S(1), S(1))
+KIT_NUMBERS(operator-, false, x - y, S(1), S(-1))
+KIT_NUMBERS(operator*, false, x* y, y, x)
+KIT_NUMBERS(operator/, false, x / y, S(1) / y, -v / y)
 
 #define KIT_COMPARISON(name)                             \
   template <typename X, typename Y, IfNumbers<X, Y> = 0> \
   auto operator name(const X& x, const Y& y) {           \
+    using P = Plain<Scalar<X, Y>>;                       \
+    static_assert(std::is_floating_point_v<P>);          \
     return value(x) name value(y);                       \
   }
 KIT_COMPARISON(<)
@@ -140,7 +239,83 @@ KIT_NUMBER_INLINE auto operator-(const X& x) {
   return Chain(v, x, slope);
 }
 
-// A function of one number: its value `v` and its slope at x.
+// The functions of <cmath>, for scalars of any kind.
+#define KIT_OF_SCALAR(Name, name) \
+  template <typename S>           \
+  S Name(const S& x) {            \
+    using std::name;              \
+    return name(x);               \
+  }
+KIT_OF_SCALAR(CosOf, cos)
+KIT_OF_SCALAR(CoshOf, cosh)
+KIT_OF_SCALAR(ExpOf, exp)
+KIT_OF_SCALAR(LogOf, log)
+KIT_OF_SCALAR(RootOf, sqrt)
+KIT_OF_SCALAR(SinOf, sin)
+KIT_OF_SCALAR(SinhOf, sinh)
+KIT_OF_SCALAR(TruncOf, trunc)
+#undef KIT_OF_SCALAR
+#define KIT_OF_SCALARS(Name, name)   \
+  template <typename S, typename Y>  \
+  S Name(const S& x, const Y& y) {   \
+    using std::name;                 \
+    return name(x, y);               \
+  }
+KIT_OF_SCALARS(PowerOf, pow)
+KIT_OF_SCALARS(AngleOf, atan2)
+KIT_OF_SCALARS(LengthOf, hypot)
+KIT_OF_SCALARS(RestOf, fmod)
+KIT_OF_SCALARS(WithSignOf, copysign)
+#undef KIT_OF_SCALARS
+
+// The slope of |x| is 1 at 0, as in JAX.
+template <typename S>
+S SignOf(const S& x) {
+  return S(where(value(x) >= Plain<S>(0), Plain<S>(1), Plain<S>(-1)));
+}
+inline constexpr double kLn2 = 0.693147180559945309417;
+inline constexpr double kLn10 = 2.302585092994045684018;
+inline constexpr double kTwoBySqrtPi = 1.128379167095512573896;
+template <typename S>
+S GaussOf(const S& x) {
+  return ExpOf(S(-x * x)) * Plain<S>(kTwoBySqrtPi);
+}
+// 1 / sqrt(1 + x * x), whose square does not overflow.
+template <typename S>
+S AsinhSlopeOf(const S& x) {
+  const S size = x * SignOf(x);
+  return S(where(value(size) > Plain<S>(1e9), S(S(1) / size),
+                 S(S(1) / RootOf(S(S(1) + x * x)))));
+}
+
+// The functions of one number: name, and the slope at x, where the function is
+// v. Differences from 1 come first: 1 - x * x would lose digits near 1.
+#define KIT_FUNCTIONS(F)                                    \
+  F(abs, SignOf(x))                                         \
+  F(acos, S(-1) / RootOf(S((S(1) - x) * (S(1) + x))))       \
+  F(acosh, S(1) / (RootOf(S(x - S(1))) * RootOf(S(x + S(1))))) \
+  F(asin, S(1) / RootOf(S((S(1) - x) * (S(1) + x))))        \
+  F(asinh, AsinhSlopeOf(x))                                 \
+  F(atan, S(1) / (S(1) + x * x))                            \
+  F(atanh, S(1) / ((S(1) - x) * (S(1) + x)))                \
+  F(cbrt, S(1) / (S(3) * v * v))                            \
+  F(cos, -SinOf(x))                                         \
+  F(cosh, SinhOf(x))                                        \
+  F(erf, GaussOf(x))                                        \
+  F(erfc, -GaussOf(x))                                      \
+  F(exp, v)                                                 \
+  F(exp2, v* Plain<S>(kLn2))                                \
+  F(expm1, ExpOf(x))                                        \
+  F(fabs, SignOf(x))                                        \
+  F(log, S(1) / x)                                          \
+  F(log10, S(Plain<S>(1 / kLn10)) / x)                      \
+  F(log1p, S(1) / (S(1) + x))                               \
+  F(log2, S(Plain<S>(1 / kLn2)) / x)                        \
+  F(sin, CosOf(x))                                          \
+  F(sinh, CoshOf(x))                                        \
+  F(sqrt, S(Plain<S>(0.5)) / v)                             \
+  F(tan, S(1) + v * v)                                      \
+  F(tanh, S(1) - v * v)
 #define KIT_NUMBER(name, slope_x)               \
   template <typename X, IfNumber<X> = 0>        \
   KIT_NUMBER_INLINE auto name(const X& kit_x) { \
@@ -151,237 +326,305 @@ KIT_NUMBER_INLINE auto operator-(const X& x) {
     const S slope = slope_x;                    \
     return Chain(v, kit_x, slope);              \
   }
-// The slope of |x| is 1 at 0, as in JAX.
-template <typename S>
-S SignOf(const S& x) {
-  return S(where(value(x) >= 0, Plain<S>(1), Plain<S>(-1)));
-}
-template <typename S>
-S RootOf(const S& x) {
-  using std::sqrt;
-  return sqrt(x);
-}
-inline constexpr double kLn2 = 0.693147180559945309417;
-inline constexpr double kLn10 = 2.302585092994045684018;
-inline constexpr double kTwoBySqrtPi = 1.128379167095512573896;
-template <typename S>
-S GaussOf(const S& x) {
-  using std::exp;
-  return exp(S(-x * x)) * Plain<S>(kTwoBySqrtPi);
-}
-template <typename S>
-S CosOf(const S& x) {
-  using std::cos;
-  return cos(x);
-}
-template <typename S>
-S SinOf(const S& x) {
-  using std::sin;
-  return sin(x);
-}
-KIT_NUMBER(exp, v)
-KIT_NUMBER(exp2, v* Plain<S>(kLn2))
-KIT_NUMBER(expm1, v + S(1))
-KIT_NUMBER(log, S(1) / x)
-KIT_NUMBER(log2, S(Plain<S>(1 / kLn2)) / x)
-KIT_NUMBER(log10, S(Plain<S>(1 / kLn10)) / x)
-KIT_NUMBER(log1p, S(1) / (S(1) + x))
-KIT_NUMBER(sqrt, S(Plain<S>(0.5)) / v)
-KIT_NUMBER(cbrt, S(1) / (S(3) * v * v))
-KIT_NUMBER(sin, CosOf<S>(x))
-KIT_NUMBER(cos, -SinOf<S>(x))
-KIT_NUMBER(tan, S(1) + v * v)
-KIT_NUMBER(asin, S(1) / RootOf<S>(S(1) - x * x))
-KIT_NUMBER(acos, S(-1) / RootOf<S>(S(1) - x * x))
-KIT_NUMBER(atan, S(1) / (S(1) + x * x))
-KIT_NUMBER(sinh, RootOf<S>(S(1) + v * v))
-KIT_NUMBER(cosh, [&]() -> S {
-  using std::sinh;
-  return sinh(x);
-}())
-KIT_NUMBER(tanh, S(1) - v * v)
-KIT_NUMBER(asinh, S(1) / RootOf<S>(S(1) + x * x))
-KIT_NUMBER(acosh, S(1) / RootOf<S>(x * x - S(1)))
-KIT_NUMBER(atanh, S(1) / (S(1) - x * x))
-KIT_NUMBER(erf, GaussOf<S>(x))
-KIT_NUMBER(erfc, -GaussOf<S>(x))
-KIT_NUMBER(fabs, SignOf<S>(x))
-KIT_NUMBER(abs, SignOf<S>(x))
+KIT_FUNCTIONS(KIT_NUMBER)
 #undef KIT_NUMBER
 
-// x**y. The slope towards y is 0 at x = 0, as in JAX.
+// The slope of hypot(x, y), which is v, towards x. At 0 it is JAX's.
 template <typename S>
-S PowerOf(const S& x, const S& y) {
-  using std::pow;
-  return pow(x, y);
+S HypotSlopeOf(const S& x, const S& v) {
+  return S(where(value(v) == Plain<S>(0), S(Plain<S>(0.5)), S(x / v)));
 }
+// x / (x * x + y * y), whose squares neither overflow nor vanish.
 template <typename S>
-S LogOrZero(const S& x) {
-  using std::log;
-  return where(value(x) == 0, S(0), S(log(x)));
+S Atan2SlopeOf(const S& x, const S& y) {
+  const S length = LengthOf(x, y);
+  return S(x / length) / length;
 }
-KIT_NUMBERS(pow, PowerOf<S>(x, y),
-            S(where(value(y) == 0, S(0), S(y* PowerOf<S>(x, y - S(1))))),
-            v* LogOrZero<S>(x))
-KIT_NUMBERS(atan2, ([&]() -> S {
-              using std::atan2;
-              return atan2(x, y);
-            }()),
-            y / (x * x + y * y), -x / (x * x + y * y))
-KIT_NUMBERS(hypot, ([&]() -> S {
-              using std::hypot;
-              return hypot(x, y);
-            }()),
-            x / v, y / v)
-KIT_NUMBERS(fmod, ([&]() -> S {
-              using std::fmod;
-              return fmod(x, y);
-            }()),
-            S(1), ([&]() -> S {
-              using std::trunc;
-              return S(-trunc(value(x) / value(y)));
-            }()))
-KIT_NUMBERS(copysign, ([&]() -> S {
-              using std::copysign;
-              return copysign(x, y);
-            }()),
-            ([&]() -> S {
-              using std::signbit;
-              return S(where(signbit(value(x)) == signbit(value(y)),
-                             Plain<S>(1), Plain<S>(-1)));
-            }()),
-            S(0))
+
+// The functions of two numbers: name, value, slope towards x, towards y.
+#define KIT_FUNCTIONS_OF_TWO(F)                                           \
+  F(atan2, true, AngleOf(x, y), Atan2SlopeOf(y, x), -Atan2SlopeOf(x, y))  \
+  F(copysign, true, WithSignOf(x, y), SignOf(x) * WithSignOf(S(1), y),    \
+    S(0))                                                                 \
+  F(fmod, true, RestOf(x, y), S(1), S(-TruncOf(value(x) / value(y))))     \
+  F(hypot, true, LengthOf(x, y), HypotSlopeOf(x, v), HypotSlopeOf(y, v))
+KIT_FUNCTIONS_OF_TWO(KIT_NUMBERS)
 #undef KIT_NUMBERS
 
-template <typename X, IfNumber<X> = 0>
-auto ldexp(const X& x, int exponent) {
-  return x * std::ldexp(Plain<X>(1), exponent);
+// x^y. A constant exponent stays one, and its logarithm is not asked for. The
+// slope towards y is 0 at x = 0, as in JAX.
+template <typename S>
+S LogOrZero(const S& x) {
+  return S(where(value(x) == Plain<S>(0), S(0), LogOf(x)));
+}
+template <typename S, typename Y>
+S PowerSlopeOf(const S& x, const Y& y) {
+  return S(where(value(y) == Plain<S>(0), S(0),
+                 S(y * PowerOf(x, Y(y - Plain<S>(1))))));
+}
+template <typename X, typename Y, IfNumbers<X, Y> = 0>
+KIT_NUMBER_INLINE auto pow(const X& kit_x, const Y& kit_y) {
+  using S = Scalar<X, Y, true>;
+  const S x = ScalarIn<S>(kit_x);
+  if constexpr (kIsNumber<Y>) {
+    const S y = ScalarIn<S>(kit_y);
+    const S v = PowerOf(x, y);
+    return ChainBoth<S>(
+        v, kit_x, [&]() -> S { return PowerSlopeOf(x, y); }, kit_y,
+        [&]() -> S { return v * LogOrZero(x); });
+  } else {
+    using P = std::conditional_t<kIsInLanes<Y>, Y, Plain<S>>;
+    const P y = static_cast<P>(kit_y);
+    const S v = PowerOf(x, y), slope = PowerSlopeOf(x, y);
+    return Chain(v, kit_x, slope);
+  }
 }
 
 template <typename X, typename Y, typename Z, IfNumbers<X, Y> = 0>
+auto fma(const X& x, const Y& y, const Z& z) {
+  using P = Plain<Scalar<X, Z, true>>;
+  return P(1) * x * y + z;
+}
+template <typename X, typename Y, typename Z, IfNumber<Z> = 0,
+          std::enable_if_t<kIsConstant<X> && kIsConstant<Y>, int> = 0>
 auto fma(const X& x, const Y& y, const Z& z) {
   return x * y + z;
 }
 
 // Steps, whose derivative is 0: plain numbers.
+#define KIT_STEPS(F) \
+  F(ceil)            \
+  F(floor)           \
+  F(ilogb)           \
+  F(isfinite)        \
+  F(isinf)           \
+  F(isnan)           \
+  F(llrint)          \
+  F(llround)         \
+  F(logb)            \
+  F(lrint)           \
+  F(lround)          \
+  F(nearbyint)       \
+  F(rint)            \
+  F(round)           \
+  F(signbit)         \
+  F(trunc)
 #define KIT_STEP(name)                   \
   template <typename X, IfNumber<X> = 0> \
   auto name(const X& x) {                \
     using std::name;                     \
     return name(value(x));               \
   }
-KIT_STEP(ceil)
-KIT_STEP(floor)
-KIT_STEP(nearbyint)
-KIT_STEP(rint)
-KIT_STEP(round)
-KIT_STEP(trunc)
-KIT_STEP(logb)
-KIT_STEP(ilogb)
-KIT_STEP(llrint)
-KIT_STEP(llround)
-KIT_STEP(lrint)
-KIT_STEP(lround)
-KIT_STEP(isfinite)
-KIT_STEP(isinf)
-KIT_STEP(isnan)
-KIT_STEP(signbit)
+KIT_STEPS(KIT_STEP)
 #undef KIT_STEP
 
-// The type that holds any of some numbers; dual.h and tape.h say which.
-template <typename X>
-struct HolderOf;
-template <typename X, typename Y>
-using Holder = typename HolderOf<std::conditional_t<kIsNumber<X>, X, Y>>::type;
+// The type that holds either of two, of which at least one is a number; dual.h
+// and var.h say which.
+template <typename Number, typename X, typename Y, typename S>
+struct HolderFor;
+template <typename X, typename Y, bool kInFunction = false>
+using Holder = typename HolderFor<std::conditional_t<kIsNumber<X>, X, Y>, X, Y,
+                                  Scalar<X, Y, kInFunction>>::type;
 
+template <typename H, typename X, typename Y>
+H OneOf(bool is_first, const X& x, const Y& y) {
+  if (is_first) return H(x);
+  return H(y);
+}
 template <typename X, typename Y, IfNumbers<X, Y> = 0>
 Holder<X, Y> where(bool condition, const X& x, const Y& y) {
-  if (condition) return x;
-  return y;
+  return OneOf<Holder<X, Y>>(condition, x, y);
 }
 
 template <typename... X>
 struct CommonOf<std::enable_if_t<(kIsNumber<X> || ...)>, X...> {
-  using type =
-      typename HolderOf<std::remove_reference_t<decltype((X() + ...))>>::type;
+  using Sum = std::remove_reference_t<decltype((X() + ...))>;
+  using type = Holder<Sum, Sum>;
 };
 
-// The greater and the smaller one. Of equal ones each has half of the slope, as
-// in JAX. (Arguments of one type take the overload that a header has for it,
-// which is more special than the one in std.)
+// x * 2^exponent, in three steps whose factors are neither 0 nor infinite.
+template <typename X, IfNumber<X> = 0>
+auto ldexp(const X& x, int exponent) {
+  using P = Plain<X>;
+  constexpr int kMost = 3 * (std::numeric_limits<P>::max_exponent - 2);
+  if (exponent > kMost) exponent = kMost;
+  if (exponent < -kMost) exponent = -kMost;
+  const int third = exponent / 3;
+  const P factor = std::ldexp(P(1), third);
+  const Holder<X, X> most = x * factor * factor;
+  return most * std::ldexp(P(1), exponent - 2 * third);
+}
+
+// The greater and the smaller one, of C: of equal ones the second, as in JAX.
+template <typename X, typename Y, IfNumbers<X, Y> = 0>
+auto fmax(const X& x, const Y& y) {
+  const auto a = value(x);
+  const auto b = value(y);
+  return OneOf<Holder<X, Y, true>>(a > b || b != b, x, y);
+}
+template <typename X, typename Y, IfNumbers<X, Y> = 0>
+auto fmin(const X& x, const Y& y) {
+  const auto a = value(x);
+  const auto b = value(y);
+  return OneOf<Holder<X, Y, true>>(a < b || b != b, x, y);
+}
+
+// Those of C++: of equal ones each has half of the slope, as in JAX.
+template <typename H, typename S, typename X, typename Y>
+H HalfOfEach(const S& v, const X& x, const Y& y) {
+  const auto half = [] { return S(Plain<S>(0.5)); };
+  return H(ChainBoth<S>(v, x, half, y, half));
+}
 template <typename H, typename X, typename Y>
-H HalfOfEach(const X& x, const Y& y) {
-  return 0.5f * x + 0.5f * y;
-}
-template <typename X, typename Y>
-Holder<X, Y> Chosen(bool are_equal, bool is_first, const X& x, const Y& y) {
-  if (are_equal) return HalfOfEach<Holder<X, Y>>(x, y);
-  return where(is_first, x, y);
-}
-template <typename X, typename Y, IfNumbers<X, Y> = 0>
-Holder<X, Y> fmax(const X& x, const Y& y) {
-  const auto a = value(x), b = value(y);
-  return Chosen(a == b, a > b || b != b, x, y);
-}
-template <typename X, typename Y, IfNumbers<X, Y> = 0>
-Holder<X, Y> fmin(const X& x, const Y& y) {
-  const auto a = value(x), b = value(y);
-  return Chosen(a == b, a < b || b != b, x, y);
+H Chosen(bool are_equal, bool is_first, const X& x, const Y& y) {
+  using S = Scalar<X, Y>;
+  if (are_equal) return HalfOfEach<H>(ScalarIn<S>(x), x, y);
+  return OneOf<H>(is_first, x, y);
 }
 template <typename X, typename Y>
 Holder<X, Y> MaxOf(const X& x, const Y& y) {
-  return Chosen(value(x) == value(y), !(value(x) < value(y)), x, y);
+  const auto a = value(x);
+  const auto b = value(y);
+  return Chosen<Holder<X, Y>>(a == b, !(a < b), x, y);
 }
 template <typename X, typename Y>
 Holder<X, Y> MinOf(const X& x, const Y& y) {
-  return Chosen(value(x) == value(y), !(value(y) < value(x)), x, y);
+  const auto a = value(x);
+  const auto b = value(y);
+  return Chosen<Holder<X, Y>>(a == b, !(b < a), x, y);
 }
-template <typename X, typename Y, IfNumbers<X, Y> = 0,
-          std::enable_if_t<!std::is_same_v<X, Y>, int> = 0>
-Holder<X, Y> max(const X& x, const Y& y) {
-  return MaxOf(x, y);
+template <typename X, typename Y, typename Z>
+auto ClampOf(const X& x, const Y& least, const Z& most) {
+  return MinOf(MaxOf(x, least), most);
 }
-template <typename X, typename Y, IfNumbers<X, Y> = 0,
-          std::enable_if_t<!std::is_same_v<X, Y>, int> = 0>
-Holder<X, Y> min(const X& x, const Y& y) {
-  return MinOf(x, y);
+template <typename X, typename Y>
+auto MinMaxOf(const X& x, const Y& y) {
+  return std::pair<Holder<X, Y>, Holder<X, Y>>(MinOf(x, y), MaxOf(x, y));
+}
+template <typename N>
+Holder<N, N> MaxOfAll(std::initializer_list<N> all) {
+  Holder<N, N> most(*all.begin());
+  for (const N* x = all.begin() + 1; x != all.end(); ++x) {
+    most = MaxOf(most, *x);
+  }
+  return most;
+}
+template <typename N>
+Holder<N, N> MinOfAll(std::initializer_list<N> all) {
+  Holder<N, N> least(*all.begin());
+  for (const N* x = all.begin() + 1; x != all.end(); ++x) {
+    least = MinOf(least, *x);
+  }
+  return least;
 }
 
-// The assignments of a number's class.
-#define KIT_ASSIGNMENTS(Class)               \
-  template <typename X>                      \
-  Class& operator+=(const X& x) {            \
-    return *this = Class(*this + x);         \
-  }                                          \
-  template <typename X>                      \
-  Class& operator-=(const X& x) {            \
-    return *this = Class(*this - x);         \
-  }                                          \
-  template <typename X>                      \
-  Class& operator*=(const X& x) {            \
-    return *this = Class(*this * x);         \
-  }                                          \
-  template <typename X>                      \
-  Class& operator/=(const X& x) {            \
-    return *this = Class(*this / x);         \
-  }                                          \
-  Class& operator++() { return *this += 1; } \
-  Class& operator--() { return *this -= 1; } \
+// Of arguments of several types; of one type, which are more special than those
+// in std; and std::max<A>(x, y), which is more special too, as nothing tells
+// its type but the author.
+template <typename X, typename Y>
+using IfNumbersOfTwoTypes =
+    std::enable_if_t<!std::is_same_v<X, Y>, IfNumbers<X, Y>>;
+template <typename N>
+struct SameType {
+  using type = N;
+};
+template <typename N>
+using Same = typename SameType<N>::type;
+#define KIT_UNWRAP(...) __VA_ARGS__
+#define KIT_CHOICES_OF(parameters, Number)                                \
+  template <KIT_UNWRAP parameters>                                        \
+  auto max(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {      \
+    return MaxOf(x, y);                                                   \
+  }                                                                       \
+  template <KIT_UNWRAP parameters>                                        \
+  auto min(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {      \
+    return MinOf(x, y);                                                   \
+  }                                                                       \
+  template <KIT_UNWRAP parameters>                                        \
+  auto minmax(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {   \
+    return MinMaxOf(x, y);                                                \
+  }                                                                       \
+  template <KIT_UNWRAP parameters>                                        \
+  auto clamp(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& least,  \
+             const KIT_UNWRAP Number& most) {                             \
+    return ClampOf(x, least, most);                                       \
+  }                                                                       \
+  template <KIT_UNWRAP parameters>                                        \
+  auto max(std::initializer_list<KIT_UNWRAP Number> all) {                \
+    return MaxOfAll(all);                                                 \
+  }                                                                       \
+  template <KIT_UNWRAP parameters>                                        \
+  auto min(std::initializer_list<KIT_UNWRAP Number> all) {                \
+    return MinOfAll(all);                                                 \
+  }                                                                       \
+  template <KIT_UNWRAP parameters>                                        \
+  auto minmax(std::initializer_list<KIT_UNWRAP Number> all) {             \
+    const auto least = MinOfAll(all), most = MaxOfAll(all);               \
+    return std::pair(least, most);                                        \
+  }
+KIT_CHOICES_OF((typename S, int kCount), (Dual<S, kCount>))
+KIT_CHOICES_OF((typename S), (Var<S>))
+KIT_CHOICES_OF((typename S, int kCount, typename OnTape),
+               (Expression<S, kCount, OnTape>))
+KIT_CHOICES_OF((typename N, IfNumber<N> = 0), (Same<N>))
+#undef KIT_CHOICES_OF
+#undef KIT_UNWRAP
+template <typename X, typename Y, IfNumbersOfTwoTypes<X, Y> = 0>
+auto max(const X& x, const Y& y) {
+  return MaxOf(x, y);
+}
+template <typename X, typename Y, IfNumbersOfTwoTypes<X, Y> = 0>
+auto min(const X& x, const Y& y) {
+  return MinOf(x, y);
+}
+template <typename X, typename Y, IfNumbersOfTwoTypes<X, Y> = 0>
+auto minmax(const X& x, const Y& y) {
+  return MinMaxOf(x, y);
+}
+template <typename X, typename Y, typename Z,
+          std::enable_if_t<!std::is_same_v<X, Y> || !std::is_same_v<Y, Z>,
+                           std::enable_if_t<kIsNumber<X> || kIsNumber<Y> ||
+                                                kIsNumber<Z>,
+                                            int>> = 0>
+auto clamp(const X& x, const Y& least, const Z& most) {
+  return ClampOf(x, least, most);
+}
+
+// What a number's class has: its assignments, and what its bytes are not for.
+#define KIT_NUMBER_CLASS(Class)                \
+  ~Class() {} /* so that no union has one */   \
+  const Class* operator&() const = delete;     \
+  template <typename X>                        \
+  Class& operator+=(const X& x) {              \
+    return *this = Class(*this + x);           \
+  }                                            \
+  template <typename X>                        \
+  Class& operator-=(const X& x) {              \
+    return *this = Class(*this - x);           \
+  }                                            \
+  template <typename X>                        \
+  Class& operator*=(const X& x) {              \
+    return *this = Class(*this * x);           \
+  }                                            \
+  template <typename X>                        \
+  Class& operator/=(const X& x) {              \
+    return *this = Class(*this / x);           \
+  }                                            \
+  Class& operator++() { return *this += 1; }   \
+  Class& operator--() { return *this -= 1; }   \
   explicit operator bool() const { return ::kit::value(*this) != 0; }
 
 }  // namespace kit
 
 // Authors write std::exp(x).
 namespace std {
-using kit::abs, kit::acos, kit::acosh, kit::asin, kit::asinh, kit::atan,
-    kit::atan2, kit::atanh, kit::cbrt, kit::ceil, kit::copysign, kit::cos,
-    kit::cosh, kit::erf, kit::erfc, kit::exp, kit::exp2, kit::expm1, kit::fabs,
-    kit::floor, kit::fma, kit::fmax, kit::fmin, kit::fmod, kit::hypot,
-    kit::ilogb, kit::isfinite, kit::isinf, kit::isnan, kit::ldexp, kit::llrint,
-    kit::llround, kit::log, kit::log10, kit::log1p, kit::log2, kit::logb,
-    kit::lrint, kit::lround, kit::max, kit::min, kit::nearbyint, kit::pow,
-    kit::rint, kit::round, kit::signbit, kit::sin, kit::sinh, kit::sqrt,
-    kit::tan, kit::tanh, kit::trunc;
+#define KIT_IN_STD(name, ...) using kit::name;
+KIT_FUNCTIONS(KIT_IN_STD)
+KIT_FUNCTIONS_OF_TWO(KIT_IN_STD)
+KIT_STEPS(KIT_IN_STD)
+#undef KIT_IN_STD
+using kit::clamp, kit::fma, kit::fmax, kit::fmin, kit::ldexp, kit::max,
+    kit::min, kit::minmax, kit::pow;
 }  // namespace std
 
 #endif  // XLA_FFI_INLINE_NUMBERS_H_

@@ -10,14 +10,16 @@
 #ifndef XLA_FFI_INLINE_TAPE_H_
 #define XLA_FFI_INLINE_TAPE_H_
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <new>
 #include <type_traits>
-#include <vector>
 
 #include "xla_ffi/inline/numbers.h"
 
@@ -27,15 +29,83 @@ namespace kit {
 // a group in lanes.
 inline constexpr size_t kTapeBytes = size_t{1} << 30;
 inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
-// Bytes of a tape that a thread keeps for its next call.
-inline constexpr size_t kKeptBytes = size_t{1} << 26;
+// What a thread has for one call: its tapes and rows of numbers, of any type. At
+// the end of the call all of it is given back. Each operation is a library of
+// its own; what they kept would add up, for every thread.
+class OfCall {
+ public:
+  // Gives all of the thread's back at its end.
+  struct Scope {
+    Scope() = default;
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() {
+      for (; first_ != nullptr; first_ = first_->next_) {
+        first_->is_listed_ = false;
+        first_->Free();
+      }
+    }
+  };
 
-// Gives the memory of a large vector back.
-template <typename V>
-void Trim(V* vector) {
-  if (vector->capacity() * sizeof(typename V::value_type) > kKeptBytes)
-    V().swap(*vector);
-}
+ protected:
+  OfCall() = default;
+  ~OfCall() = default;
+  void List() {
+    if (is_listed_) return;
+    is_listed_ = true;
+    next_ = first_;
+    first_ = this;
+  }
+  virtual void Free() = 0;
+
+ private:
+  static inline thread_local OfCall* first_ = nullptr;
+  OfCall* next_ = nullptr;
+  bool is_listed_ = false;
+};
+
+// Memory for any number. That of large blocks is the system's again at once,
+// where malloc would keep some for each thread.
+class Block {
+ public:
+  static constexpr size_t kAlign = 64, kLarge = size_t{1} << 20;
+
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { Free(); }
+
+  char* data() const { return data_; }
+  size_t size() const { return size_; }
+  // Of at least so many bytes; null if there is no memory.
+  char* Allocate(size_t bytes) {
+    Free();
+    bytes = (bytes + kAlign - 1) / kAlign * kAlign;
+    void* made = nullptr;
+    if (bytes < kLarge) {
+      made = std::aligned_alloc(kAlign, bytes);
+    } else {
+      made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (made == MAP_FAILED) made = nullptr;
+    }
+    if (made != nullptr) data_ = static_cast<char*>(made), size_ = bytes;
+    return data_;
+  }
+  void Free() {
+    if (size_ < kLarge) {
+      std::free(data_);
+    } else {
+      munmap(data_, size_);
+    }
+    data_ = nullptr;
+    size_ = 0;
+  }
+
+ private:
+  char* data_ = nullptr;
+  size_t size_ = 0;
+};
 
 class TapeError : public std::exception {
  public:
@@ -57,8 +127,28 @@ class TapeError : public std::exception {
   char text_[320];
 };
 
-template <typename S>
-struct Var;
+// Rows of numbers, one behind the other.
+template <typename Number>
+class Cells : public OfCall {
+ public:
+  // So many zeros.
+  Number* Assign(size_t count) {
+    List();
+    const size_t bytes = count * sizeof(Number);
+    if (bytes > block_.size() && block_.Allocate(bytes) == nullptr) {
+      throw std::bad_alloc();
+    }
+    for (size_t i = 0; i < count; ++i) {
+      new (block_.data() + i * sizeof(Number)) Number();
+    }
+    return reinterpret_cast<Number*>(block_.data());
+  }
+
+ private:
+  void Free() override { block_.Free(); }
+
+  Block block_;
+};
 
 // The rows that a scalar has numbers of, and the scalar of one of them.
 template <typename S>
@@ -89,11 +179,12 @@ N SlopeAs(const S& slope) {
 // adds up, and where it begins. The place of the latter is its id. Entry 0 is
 // every constant, and those behind it are the inputs.
 template <typename S>
-class Tape {
+class Tape : public OfCall {
  public:
   // The tape of this thread, which is the current one until the next call.
   static Tape& OfThread() {
     static thread_local Tape tape;
+    tape.List();
     current = &tape;
     return tape;
   }
@@ -107,7 +198,6 @@ class Tape {
   }
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
-  ~Tape() { Free(); }
 
   // Whether only one row of the scalars counts: its numbers alone are kept
   // then.
@@ -137,8 +227,8 @@ class Tape {
   }
 
   // Records a number with some parts; returns its id, 0 if it has none.
-  template <int... i>
-  KIT_NUMBER_INLINE uint32_t Record(const S* slopes, const uint32_t* ids,
+  template <typename W, int... i>
+  KIT_NUMBER_INLINE uint32_t Record(const W* slopes, const uint32_t* ids,
                                     for_each_internal::Indices<i...>) {
     static_assert(sizeof...(i) < kRoom);
     size_t begin = next_;
@@ -155,7 +245,7 @@ class Tape {
       At<OneRow>(at) = OneRow();
       Id<OneRow>(at) = static_cast<uint32_t>(begin);
     } else {
-      (Put(&at, slopes[i], ids[i]), ...);
+      (Put(&at, ScalarAs<S>(slopes[i]), ids[i]), ...);
       if (at == begin) return 0;
       At<S>(at) = S();
       Id<S>(at) = static_cast<uint32_t>(begin);
@@ -185,13 +275,7 @@ class Tape {
     }
   }
 
-  // Gives a large tape back.
-  void Trim() {
-    if (size_ * (slope_bytes_ + sizeof(uint32_t)) > kKeptBytes) Free();
-    kit::Trim(&cells);
-  }
-
-  std::vector<Var<S>> cells;  // the arrays of a row
+  Cells<Var<S>> cells;  // the arrays of a row
 
  private:
   using OneRow = typename RowOfScalar<S>::type;
@@ -272,7 +356,11 @@ class Tape {
         ClearWhereZero(from, part);
       }
     }
-    At<N>(id & kIdBits) += part * from;
+    if constexpr (kIsNumber<N>) {
+      At<N>(id & kIdBits) += Times(part, from);
+    } else {
+      At<N>(id & kIdBits) += part * from;
+    }
   }
 
   static constexpr uint32_t kIdBits = kRowsOf<S> > 1 ? ~kChoice : ~uint32_t{0};
@@ -298,25 +386,25 @@ class Tape {
     const size_t wanted = used + used / 4 + 4096;
     const size_t size = wanted < most ? wanted : most;
     Free();
-    slopes_ = Allocate(size * (is_one_row_ ? kStep<OneRow> : kStep<S>));
+    slopes_ =
+        Allocate(&slope_block_,
+                 size * (is_one_row_ ? kStep<OneRow> : kStep<S>));
     if (!kPacked<OneRow> || !kPacked<S>)
-      ids_ = Allocate(size * sizeof(uint32_t));
-    size_ = size;
+      ids_ = Allocate(&id_block_, size * sizeof(uint32_t));
     limit_ = size - kRoom;
     slope_bytes_ = BytesOfSlope();
   }
-  char* Allocate(size_t bytes) const {
-    constexpr size_t kAlign = alignof(S) > 64 ? alignof(S) : 64;
-    bytes = (bytes + kAlign - 1) / kAlign * kAlign;
-    void* const made = std::aligned_alloc(kAlign, bytes);
+  char* Allocate(Block* block, size_t bytes) const {
+    static_assert(alignof(S) <= Block::kAlign);
+    char* const made = block->Allocate(bytes);
     if (made == nullptr) throw Error("gets no", bytes);
-    return static_cast<char*>(made);
+    return made;
   }
-  void Free() {
-    std::free(slopes_);
-    std::free(ids_);
+  void Free() override {
+    slope_block_.Free();
+    id_block_.Free();
     slopes_ = ids_ = nullptr;
-    size_ = limit_ = slope_bytes_ = 0;
+    limit_ = slope_bytes_ = 0;
   }
 
   // Pointers and sizes are of types that no store of an entry can change, so
@@ -324,7 +412,8 @@ class Tape {
   size_t next_ = 0, limit_ = 0, inputs_ = 0, lost_ = 0;
   char* slopes_ = nullptr;
   char* ids_ = nullptr;
-  size_t size_ = 0, needed_ = 0, slope_bytes_ = 0, most_ = kTapeBytes;
+  Block slope_block_, id_block_;
+  size_t needed_ = 0, slope_bytes_ = 0, most_ = kTapeBytes;
   bool is_one_row_ = false, is_again_ = false;
 };
 template <typename S>

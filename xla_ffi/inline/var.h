@@ -18,21 +18,34 @@
 
 namespace kit {
 
-// The right side of a statement: a value, and its slopes towards numbers.
-template <typename S, int kCount>
+// The right side of a statement: a value, and its slopes towards numbers. S is
+// double where OnTape, in which its variables are, is float, if it has doubles.
+template <typename S, int kCount, typename OnTape = S>
 struct Expression {
   using KitScalar = S;
 
   Expression() = default;
+  Expression(const Expression&) = default;
+  Expression& operator=(const Expression&) = default;
   // NOLINTBEGIN(google-explicit-constructor): branches of `?:` convert
   template <typename N, IfConstant<N> = 0>
   Expression(N constant) : v(ConstantOf<S>(constant)), slopes{}, ids{} {}
-  template <int kFewer, std::enable_if_t<(kFewer < kCount), int> = 0>
-  Expression(const Expression<S, kFewer>& x) : v(x.v), slopes{}, ids{} {
-    for (int i = 0; i < kFewer; ++i) slopes[i] = x.slopes[i], ids[i] = x.ids[i];
+  template <typename W, int kOfX,
+            std::enable_if_t<(kOfX < kCount) || !std::is_same_v<W, S>, int> = 0,
+            std::enable_if_t<kOfX <= kCount &&
+                                 (std::is_same_v<W, S> ||
+                                  std::is_same_v<W, OnTape>),
+                             int> = 0>
+  Expression(const Expression<W, kOfX, OnTape>& x)
+      : v(ScalarAs<S>(x.v)), slopes{}, ids{} {
+    for (int i = 0; i < kOfX; ++i) {
+      slopes[i] = ScalarAs<S>(x.slopes[i]), ids[i] = x.ids[i];
+    }
   }
   // NOLINTEND(google-explicit-constructor)
-  KIT_ASSIGNMENTS(Expression)
+  explicit Expression(const Var<OnTape>& x)
+      : v(ScalarAs<S>(x.v)), slopes{S(1)}, ids{x.id} {}
+  KIT_NUMBER_CLASS(Expression)
 
   // Not initialized: an operator writes all of them.
   S v;
@@ -60,13 +73,13 @@ struct Var {
   template <typename N,
             std::enable_if_t<std::is_same_v<N, S> && kIsNumber<N>, int> = 0>
   Var(const N& scalar) : v(scalar) {}
-  template <int kCount>
-  KIT_NUMBER_INLINE Var(const Expression<S, kCount>& x)
-      : v(x.v),
+  template <typename W, int kCount>
+  KIT_NUMBER_INLINE Var(const Expression<W, kCount, S>& x)
+      : v(ScalarAs<S>(x.v)),
         id(Tape<S>::current->Record(
             x.slopes, x.ids, for_each_internal::IndicesBelow<kCount>())) {}
   // NOLINTEND(google-explicit-constructor)
-  KIT_ASSIGNMENTS(Var)
+  KIT_NUMBER_CLASS(Var)
 
   S v = S();
   uint32_t id = 0;
@@ -74,99 +87,109 @@ struct Var {
 
 // The most slopes of a statement; a longer one becomes several.
 inline constexpr int kMostSlopes = 12;
+template <typename X>
+inline constexpr int kSlopesOf = 0;
 template <typename S>
-constexpr int CountOf(const Var<S>*) {
-  return 1;
-}
-template <typename S, int kCount>
-constexpr int CountOf(const Expression<S, kCount>*) {
-  return kCount;
-}
+inline constexpr int kSlopesOf<Var<S>> = 1;
+template <typename S, int kCount, typename OnTape>
+inline constexpr int kSlopesOf<Expression<S, kCount, OnTape>> = kCount;
+
+template <typename X>
+struct TapeOf;
+template <typename S>
+struct TapeOf<Var<S>> {
+  using type = S;
+};
+template <typename S, int kCount, typename OnTape>
+struct TapeOf<Expression<S, kCount, OnTape>> {
+  using type = OnTape;
+};
+template <typename X>
+using OnTapeOf = typename TapeOf<X>::type;
 
 // Writes the slopes towards the numbers in x, from `at` on.
-template <typename S, int kCount>
-KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at, const Var<S>& x,
-                              const S& slope) {
+template <typename S, int kCount, typename OnTape>
+KIT_NUMBER_INLINE void Append(Expression<S, kCount, OnTape>& y, int at,
+                              const Var<OnTape>& x, const S& slope) {
   y.slopes[at] = slope;
   y.ids[at] = x.id;
 }
-template <typename S, int kCount, int kOfX, int... i>
-KIT_NUMBER_INLINE void AppendEach(Expression<S, kCount>& y, int at,
-                                  const Expression<S, kOfX>& x, const S& slope,
+template <typename S, int kCount, typename OnTape, typename W, int kOfX,
+          int... i>
+KIT_NUMBER_INLINE void AppendEach(Expression<S, kCount, OnTape>& y, int at,
+                                  const Expression<W, kOfX, OnTape>& x,
+                                  const S& slope,
                                   for_each_internal::Indices<i...>) {
-  ((y.slopes[at + i] = slope * x.slopes[i], y.ids[at + i] = x.ids[i]), ...);
+  ((y.slopes[at + i] = slope * ScalarAs<S>(x.slopes[i]),
+    y.ids[at + i] = x.ids[i]),
+   ...);
 }
-template <typename S, int kCount, int kOfX>
-KIT_NUMBER_INLINE void Append(Expression<S, kCount>& y, int at,
-                              const Expression<S, kOfX>& x, const S& slope) {
+template <typename S, int kCount, typename OnTape, typename W, int kOfX>
+KIT_NUMBER_INLINE void Append(Expression<S, kCount, OnTape>& y, int at,
+                              const Expression<W, kOfX, OnTape>& x,
+                              const S& slope) {
   AppendEach(y, at, x, slope, for_each_internal::IndicesBelow<kOfX>());
 }
 
-template <typename S, typename X,
-          int kCount = CountOf(static_cast<const X*>(nullptr))>
-KIT_NUMBER_INLINE Expression<S, kCount> Chain(const S& v, const X& x,
-                                              const S& slope) {
-  Expression<S, kCount> y;
+template <typename S, typename X, int kCount = kSlopesOf<X>>
+KIT_NUMBER_INLINE Expression<S, kCount, OnTapeOf<X>> Chain(const S& v,
+                                                           const X& x,
+                                                           const S& slope) {
+  Expression<S, kCount, OnTapeOf<X>> y;
   y.v = v;
   Append(y, 0, x, slope);
   return y;
 }
 // The expression is declared in the function's outermost block: elsewhere, gcc
 // before 14 copies what is returned, and through memory.
-template <typename S, typename A, typename B,
-          int kOfA = CountOf(static_cast<const A*>(nullptr)),
-          int kOfB = CountOf(static_cast<const B*>(nullptr)),
+template <typename S, typename A, typename B, int kOfA = kSlopesOf<A>,
+          int kOfB = kSlopesOf<B>,
           std::enable_if_t<(kOfA + kOfB <= kMostSlopes), int> = 0>
-KIT_NUMBER_INLINE Expression<S, kOfA + kOfB> Chain(const S& v, const A& a,
-                                                   const S& slope_a, const B& b,
-                                                   const S& slope_b) {
-  Expression<S, kOfA + kOfB> y;
+KIT_NUMBER_INLINE Expression<S, kOfA + kOfB, OnTapeOf<A>> Chain(
+    const S& v, const A& a, const S& slope_a, const B& b, const S& slope_b) {
+  Expression<S, kOfA + kOfB, OnTapeOf<A>> y;
   y.v = v;
   Append(y, 0, a, slope_a);
   Append(y, kOfA, b, slope_b);
   return y;
 }
-template <typename S, typename A, typename B,
-          int kOfA = CountOf(static_cast<const A*>(nullptr)),
-          int kOfB = CountOf(static_cast<const B*>(nullptr)),
+template <typename S, typename A, typename B, int kOfA = kSlopesOf<A>,
+          int kOfB = kSlopesOf<B>,
           std::enable_if_t<(kOfA + kOfB > kMostSlopes), int> = 0>
-KIT_NUMBER_INLINE Expression<S, 2> Chain(const S& v, const A& a,
-                                         const S& slope_a, const B& b,
-                                         const S& slope_b) {
-  const Var<S> of_a(a), of_b(b);
+KIT_NUMBER_INLINE Expression<S, 2, OnTapeOf<A>> Chain(const S& v, const A& a,
+                                                      const S& slope_a,
+                                                      const B& b,
+                                                      const S& slope_b) {
+  const Var<OnTapeOf<A>> of_a(a), of_b(b);
   return Chain(v, of_a, slope_a, of_b, slope_b);
 }
 
 template <typename S>
-struct HolderOf<Var<S>> {
+Var<S> Times(const Var<S>& slope, const Var<S>& d) {
+  return Chain(S(Times(slope.v, d.v)), slope, d.v, d, slope.v);
+}
+
+// A variable, or for more bits than a variable has an expression.
+template <typename X, typename Y, typename S, typename OnTape>
+struct HolderOnTape {
+  static constexpr int kBoth = kSlopesOf<X> + kSlopesOf<Y>;
+  using type =
+      Expression<S, (kBoth < kMostSlopes ? kBoth : kMostSlopes), OnTape>;
+};
+template <typename X, typename Y, typename S>
+struct HolderOnTape<X, Y, S, S> {
   using type = Var<S>;
 };
-template <typename S, int kCount>
-struct HolderOf<Expression<S, kCount>> {
-  using type = Var<S>;
-};
-template <typename S>
-Var<S> max(const Var<S>& x, const Var<S>& y) {
-  return MaxOf(x, y);
-}
-template <typename S>
-Var<S> min(const Var<S>& x, const Var<S>& y) {
-  return MinOf(x, y);
-}
-template <typename S, int kCount>
-Var<S> max(const Expression<S, kCount>& x, const Expression<S, kCount>& y) {
-  return MaxOf(x, y);
-}
-template <typename S, int kCount>
-Var<S> min(const Expression<S, kCount>& x, const Expression<S, kCount>& y) {
-  return MinOf(x, y);
-}
+template <typename Of, typename X, typename Y, typename S>
+struct HolderFor<Var<Of>, X, Y, S> : HolderOnTape<X, Y, S, Of> {};
+template <typename Of, int kCount, typename OnTape, typename X, typename Y,
+          typename S>
+struct HolderFor<Expression<Of, kCount, OnTape>, X, Y, S>
+    : HolderOnTape<X, Y, S, OnTape> {};
 
 }  // namespace kit
 
 namespace std {
-using kit::max;  // those above, too
-using kit::min;
 template <typename S>
 struct numeric_limits<kit::Var<S>> : numeric_limits<kit::Plain<S>> {};
 }  // namespace std

@@ -325,7 +325,8 @@ def rows(
         on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if is_derived:
-            find = derivative_loops.of_rows(code, dtypes, lanes)
+            aliases = options.get("aliases") or {}
+            find = derivative_loops.of_rows(code, dtypes, lanes, aliases)
         return operation.make(
             source,
             reference,

@@ -167,8 +167,8 @@ def _body(
     return InlineBody(
         code=source,
         attributes={
-            name: element_types.cpp_attribute(name, type_)
-            for name, type_ in attributes.items()
+            name: element_types.cpp_attribute(name, attributes[name])
+            for name in source.attributes  # as the function takes them
         },
         instances=tuple(found),
         floats=floats,
@@ -192,8 +192,10 @@ def _shapes(
 ) -> dict[str, object]:
     """The shapes, after their ranks, of results that derivatives lack."""
     rows = [
-        jax.ShapeDtypeStruct(x.shape[len(x.shape) - len(letters) :], x.dtype)
-        for x, letters in zip(operands, function.letters, strict=False)
+        jax.ShapeDtypeStruct(
+            x.shape[len(x.shape) - len(own.letters) :], x.dtype
+        )
+        for own, x in zip(function.operands, operands, strict=False)
     ]
     call = functools.partial(decorated, **attributes)
     types = flatten(

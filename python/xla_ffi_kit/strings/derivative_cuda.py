@@ -39,7 +39,7 @@ def _kernel(
         name: cuda_source.on_devices(type_)
         for name, type_ in body.attributes.items()
     }
-    operands, results = len(function.operands), function.outs
+    operands, results = len(function.operands), len(function.outs)
     parameters = [
         *derivative_function.parameters(
             [cpp] * operands, types, [cpp] * results

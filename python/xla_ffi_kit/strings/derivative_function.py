@@ -41,6 +41,43 @@ Find: TypeAlias = Callable[
 
 
 @dataclasses.dataclass(frozen=True)
+class Operand:
+    """An operand of a function.
+
+    Attributes:
+      name: its name.
+      letters: the names of its kernel axes.
+      like: of which of the string's arrays it has the dtype; the results come
+        after the operands.
+      is_number: whether it is one of floats: there are no others in C++.
+      is_shared: whether all rows share it.
+      is_active: whether the function was differentiated towards it.
+    """
+
+    name: str
+    letters: tuple[str, ...]
+    like: int
+    is_number: bool = True
+    is_shared: bool = False
+    is_active: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Out:
+    """A result of a function.
+
+    Attributes:
+      like: of which of the string's arrays it has the dtype.
+      axes: the number of its kernel axes; None for the string itself.
+      is_sum: whether it is a sum over the rows.
+    """
+
+    like: int
+    axes: int | None = None
+    is_sum: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Function:
     """A string or one of its derivatives, as a function in C++.
 
@@ -49,85 +86,88 @@ class Function:
       cpp: the type of the function, "kit::RowVjp<kit_string, 1>".
       make: the C++ expression of the function.
       form: what it is called for.
-      operands: the names of the operands.
-      letters: the names of the kernel axes of each operand.
-      shared: which operands all rows share.
-      numbers: which operands are floats: it has no others in C++.
-      like: of which of the string's arrays each operand has the dtype; the
-        results come after the operands.
-      outs_like: the same of the results.
-      out_axes: the number of kernel axes of each result of a derivative.
-      sums: which results are sums over the rows.
-      active: the operands towards which it is differentiated.
+      operands: the operands.
+      outs: the results.
     """
 
     name: str
     cpp: str
     make: str
     form: Literal["Element", "Row"]
-    operands: tuple[str, ...]
-    letters: tuple[tuple[str, ...], ...]
-    shared: tuple[int, ...]
-    numbers: tuple[int, ...]
-    like: tuple[int, ...]
-    outs_like: tuple[int, ...]
-    out_axes: tuple[int, ...] = ()
-    sums: tuple[int, ...] = ()
-    active: tuple[int, ...] = ()
+    operands: tuple[Operand, ...]
+    outs: tuple[Out, ...]
 
     @property
-    def outs(self) -> int:
-        """The number of results."""
-        return len(self.outs_like)
+    def names(self) -> tuple[str, ...]:
+        """The names of the operands."""
+        return tuple(x.name for x in self.operands)
+
+    @property
+    def shared(self) -> list[int]:
+        """The operands that all rows share."""
+        return [i for i, x in enumerate(self.operands) if x.is_shared]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The operands that are floats."""
+        return [i for i, x in enumerate(self.operands) if x.is_number]
+
+    @property
+    def sums(self) -> list[int]:
+        """The results that are sums over the rows."""
+        return [k for k, y in enumerate(self.outs) if y.is_sum]
 
     def jvp(
         self, active: Sequence[int], result_axes: Sequence[int]
     ) -> Function:
         """The tangents of the results, along those of active operands."""
-        count = len(self.operands)
-        moving = [count + k for k, i in enumerate(active) if i in self.shared]
-        return self._derived(
-            "Jvp",
-            active,
-            [f"d_{self.operands[i]}" for i in active],
-            [self.letters[i] for i in active],
-            [self.like[i] for i in active],
-            shared=(*self.shared, *moving),
-            outs_like=self.outs_like,
-            out_axes=tuple(result_axes),
-            sums=self.sums,
-        )
+        moving = [
+            dataclasses.replace(x, name=f"d_{x.name}", is_active=False)
+            for x in (self.operands[i] for i in active)
+        ]
+        outs = [
+            dataclasses.replace(y, axes=axes)
+            for y, axes in zip(self.outs, result_axes, strict=True)
+        ]
+        return self._derived("Jvp", active, moving, outs)
 
     def vjp(
         self, active: Sequence[int], result_axes: Sequence[int]
     ) -> Function:
         """The cotangents of active operands, from those of the results."""
         count = len(self.operands)  # and names that no operand has
-        letters = [
-            tuple(f"x{count + k}_{j}" for j in range(axes))
-            for k, axes in enumerate(result_axes)
+        moving = [
+            Operand(
+                name=f"ct{k}",
+                letters=tuple(f"x{count + k}_{j}" for j in range(axes)),
+                like=y.like,
+                is_shared=y.is_sum,
+            )
+            for k, (y, axes) in enumerate(
+                zip(self.outs, result_axes, strict=True)
+            )
         ]
-        return self._derived(
-            "Vjp",
-            active,
-            [f"ct{k}" for k in range(self.outs)],
-            letters,
-            self.outs_like,
-            shared=(*self.shared, *(count + k for k in self.sums)),
-            outs_like=tuple(self.like[i] for i in active),
-            out_axes=tuple(len(self.letters[i]) for i in active),
-            sums=tuple(k for k, i in enumerate(active) if i in self.shared),
-        )
+        outs = [
+            Out(x.like, len(x.letters), is_sum=x.is_shared)
+            for x in (self.operands[i] for i in active)
+        ]
+        return self._derived("Vjp", active, moving, outs)
 
     def without_shared(self) -> Function:
         """The same with rows of their own for shared operands."""
         return dataclasses.replace(
-            self, name=f"{self.name}_rows", shared=(), sums=()
+            self,
+            name=f"{self.name}_rows",
+            operands=tuple(
+                dataclasses.replace(x, is_shared=False) for x in self.operands
+            ),
+            outs=tuple(dataclasses.replace(y, is_sum=False) for y in self.outs),
         )
 
     def axes(self) -> str:
         """The axes of the operands, as `FfiOp` takes them."""
-        return ",".join(f"({','.join(own)})" for own in self.letters) + "->"
+        axes = (f"({','.join(x.letters)})" for x in self.operands)
+        return ",".join(axes) + "->"
 
     def bits(self, operands: Sequence[int]) -> int:
         """Operands as bits in C++, which knows floats alone."""
@@ -136,44 +176,34 @@ class Function:
 
     def first_with_rows(self) -> int | None:
         """The first operand that is not shared."""
-        every = range(len(self.operands))
-        return next((i for i in every if i not in self.shared), None)
+        every = enumerate(self.operands)
+        return next((i for i, x in every if not x.is_shared), None)
 
     def _derived(
         self,
         kind: str,
         active: Sequence[int],
-        names: Sequence[str],
-        letters: Sequence[tuple[str, ...]],
-        like: Sequence[int],
-        *,
-        shared: tuple[int, ...],
-        outs_like: tuple[int, ...],
-        out_axes: tuple[int, ...],
-        sums: tuple[int, ...],
+        moving: Sequence[Operand],
+        outs: Sequence[Out],
     ) -> Function:
-        count = len(self.operands)
         cpp = f"kit::{self.form}{kind}<{self.cpp}, {self.bits(active)}u>"
-        unique: list[str] = []
-        for name in names:
-            while name in self.operands:
+        operands = [
+            dataclasses.replace(x, is_active=x.is_active or i in active)
+            for i, x in enumerate(self.operands)
+        ]
+        for x in moving:
+            name = x.name
+            while name in self.names:
                 name += "_"
-            unique.append(name)
+            operands.append(dataclasses.replace(x, name=name))
         bits = sum(1 << i for i in active)
         return Function(
             name=f"{self.name}.{kind.lower()}{bits}",
             cpp=cpp,
             make=f"{cpp}{{{self.make}}}",
             form=self.form,
-            operands=(*self.operands, *unique),
-            letters=(*self.letters, *letters),
-            shared=shared,
-            numbers=(*self.numbers, *range(count, count + len(names))),
-            like=(*self.like, *like),
-            outs_like=outs_like,
-            out_axes=out_axes,
-            sums=sums,
-            active=(*self.active, *active),
+            operands=tuple(operands),
+            outs=tuple(outs),
         )
 
 
@@ -194,15 +224,19 @@ def own(
         cpp=cpp,
         make=make,
         form=form,
-        operands=tuple(operands),
-        letters=tuple(
-            tuple(f"x{i}_{j}" for j in range(count))
-            for i, count in enumerate(axes)
+        operands=tuple(
+            Operand(
+                name=operand,
+                letters=tuple(f"x{i}_{j}" for j in range(count)),
+                like=i,
+                is_number=i in numbers,
+                is_shared=i in shared,
+            )
+            for i, (operand, count) in enumerate(
+                zip(operands, axes, strict=True)
+            )
         ),
-        shared=tuple(shared),
-        numbers=tuple(numbers),
-        like=tuple(range(len(operands))),
-        outs_like=tuple(outs_like),
+        outs=tuple(map(Out, outs_like)),
     )
 
 

@@ -78,8 +78,9 @@ class InlineBody:
 
     def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
         """The dtypes of the operands of a derivative, for each instance."""
+        like = [x.like for x in function.operands]
         found = [
-            tuple(instance.dtypes[i] for i in function.like)
+            tuple(instance.dtypes[i] for i in like)
             for instance in self.instances
         ]
         return list(dict.fromkeys(found))
@@ -94,9 +95,9 @@ class InlineBody:
         shapes = {f"{OWN}shape{k}": "kit::Array<int64_t>" for k in self.hidden}
         attributes = {**self.attributes, **shapes}
         parameters = derivative_function.parameters(
-            [types[i] for i in function.like],
+            [types[x.like] for x in function.operands],
             attributes,
-            [types[i] for i in function.outs_like],
+            [types[y.like] for y in function.outs],
         )
         here = Place(f"<derivative of {self.name}>", 1)
         both = ", ".join(
@@ -119,7 +120,7 @@ class InlineBody:
                 ", ".join((*instance.arguments, *instance.types))
                 for instance in self.instances
             ],
-            operands=function.operands,
+            operands=function.names,
             attributes=tuple(attributes),
             place=here,
         )
@@ -165,7 +166,7 @@ class InlineBody:
         rows = "1"
         if first is not None:
             rows = f"{OWN}in{first}.Product({_lead(function, first)})"
-        outs = range(function.outs)
+        outs = range(len(function.outs))
         wide_ins = ", ".join(f"{OWN}wide{i}.row()" for i in function.numbers)
         wide_outs = ", ".join(f"{OWN}new{k}.row()" for k in outs)
         sums = sum(1 << k for k in function.sums)
@@ -176,14 +177,15 @@ class InlineBody:
             f"return {self._type()}{{{{{self._parts(function)}}}}};",
             "};",
             *(
-                f"const kit::WideIn<{OWN}scalar, {types[function.like[i]]}> "
+                f"const kit::WideIn<{OWN}scalar, {types[x.like]}> "
                 f"{OWN}wide{i}({OWN}in{i});"
-                for i in function.numbers
+                for i, x in enumerate(function.operands)
+                if x.is_number
             ),
             *(
-                f"const kit::WideOut<{OWN}scalar, {types[like]}> "
+                f"const kit::WideOut<{OWN}scalar, {types[y.like]}> "
                 f"{OWN}new{k}({OWN}out{k});"
-                for k, like in enumerate(function.outs_like)
+                for k, y in enumerate(function.outs)
             ),
             f"kit::DeriveRows<{function.bits(function.shared)}u, {sums}u, "
             f"{OWN}scalar>([&](int64_t {OWN}i) {{ return {function.make}; }}, "
@@ -209,10 +211,13 @@ class InlineBody:
         """The shape of a result, which some array of a derivative has."""
         if like not in self.floats:
             return f"kit::ShapeOf({OF}{OWN}shape{like - self._ins})"
-        if like in function.like:
-            return _part(function, function.like.index(like))
-        k = function.outs_like.index(like)
-        lead = f"{OWN}out{k}.rank() - {function.out_axes[k]}"
+        for i, x in enumerate(function.operands):
+            if x.like == like:
+                return _part(function, i)
+        k, axes = next(
+            (k, y.axes) for k, y in enumerate(function.outs) if y.like == like
+        )
+        lead = f"{OWN}out{k}.rank() - {axes}"
         return f"kit::PartOf({OWN}out{k}, {lead}, 0)"
 
     def _checks(self, function: Function) -> list[str]:
@@ -224,19 +229,19 @@ class InlineBody:
             f'"operand {self.code.operands[i]}: expected kit::In<T> of a '
             "type that dtypes names, as the derivative with respect to it is "
             'wanted, got kit::In of another type");'
-            for i in sorted(set(function.active))
-            if i < self._ins
+            for i, x in enumerate(function.operands[: self._ins])
+            if x.is_active
         ]
 
 
 def _lead(function: Function, i: int) -> str:
     """How many batch axes an operand has."""
-    return f"{OWN}in{i}.rank() - {len(function.letters[i])}"
+    return f"{OWN}in{i}.rank() - {len(function.operands[i].letters)}"
 
 
 def _part(function: Function, i: int) -> str:
     """An operand's part of a row, or all of one that rows share."""
-    row = "0" if i in function.shared else f"{OWN}i"
+    row = "0" if function.operands[i].is_shared else f"{OWN}i"
     return f"kit::PartOf({OWN}in{i}, {_lead(function, i)}, {row})"
 
 

@@ -97,7 +97,7 @@ class LoopBody:
         parameters = derivative_function.parameters(
             ["T"] * len(function.operands),
             self.attributes,
-            ["T"] * function.outs,
+            ["T"] * len(function.outs),
         )
         # The functions of std:: come first: a template of the author's finds
         # those that stand before it.
@@ -115,7 +115,7 @@ class LoopBody:
             code=code,
             function=f"{OWN}derivative",
             instances=element_types.template_arguments(self.name, self.floats),
-            operands=function.operands,
+            operands=function.names,
             attributes=tuple(self.attributes),
             place=self._here,
             including='pass before="{}"',
@@ -145,7 +145,12 @@ def of_elements(code: Elements, dtypes: DTypes) -> Find:
     return lambda *_: (body, function)
 
 
-def of_rows(code: Rows, dtypes: DTypes, lanes: bool) -> Find:
+def of_rows(
+    code: Rows,
+    dtypes: DTypes,
+    lanes: bool,
+    aliases: Mapping[str, str | int],
+) -> Find:
     """The code of `rows`, to be differentiated."""
     loop = code.loop
     lines = [
@@ -154,7 +159,7 @@ def of_rows(code: Rows, dtypes: DTypes, lanes: bool) -> Find:
         f"const kit::Row<T>* {OWN}out) const {{",
         *_begin(loop),
         *(
-            f"const kit::Row<const T> {name} = {OWN}in[{i}];"
+            f"const kit::Row<const T> {name} = {_operand(loop, i, aliases)};"
             for i, name in enumerate(loop.operands)
         ),
         *(
@@ -169,6 +174,15 @@ def of_rows(code: Rows, dtypes: DTypes, lanes: bool) -> Find:
         loop.operands, code.kernel_axes, code.shared, len(loop.results)
     )
     return lambda *_: (body, function)
+
+
+def _operand(loop: Loop, i: int, aliases: Mapping[str, str | int]) -> str:
+    """A row of an operand, which may be where a result is."""
+    result = aliases.get(loop.operands[i])
+    if result is None:
+        return f"{OWN}in[{i}]"
+    k = result if isinstance(result, int) else loop.results.index(result)
+    return f"kit::InPlace({OWN}in[{i}], {OWN}out[{k}])"
 
 
 def _begin(loop: Loop) -> list[str]:
@@ -204,7 +218,7 @@ def _body(
 
 def _elements(function: Function) -> str:
     ins = ", ".join(f"{OWN}in{i}.data()" for i in range(len(function.operands)))
-    outs = ", ".join(f"{OWN}out{i}.data()" for i in range(function.outs))
+    outs = ", ".join(f"{OWN}out{i}.data()" for i in range(len(function.outs)))
     return (
         f"kit::DeriveElements<T>({OWN}function, {OWN}threads, "
         f"{OWN}in0.size(), {{{ins}}}, {{{outs}}});\n"
@@ -217,7 +231,7 @@ def _rows(function: Function, in_lanes: bool) -> str:
     assert first is not None
     ins = ", ".join(f"kit::SharedRow({OWN}in{i})" for i in range(count))
     outs = ", ".join(
-        f"kit::SharedRow({OWN}out{i})" for i in range(function.outs)
+        f"kit::SharedRow({OWN}out{i})" for i in range(len(function.outs))
     )
     sums = sum(1 << k for k in function.sums)
     make = f"[&](int64_t) -> const auto& {{ return {OWN}function; }}"
@@ -226,7 +240,7 @@ def _rows(function: Function, in_lanes: bool) -> str:
         make, run = f"{OWN}function", "DeriveRowsInLanes"
     return (
         f"const int64_t {OWN}rows = {OWN}in{first}.Product("
-        f"{OWN}in{first}.rank() - {len(function.letters[first])});\n"
+        f"{OWN}in{first}.rank() - {len(function.operands[first].letters)});\n"
         f"kit::{run}<{function.bits(function.shared)}u, {sums}u, T>({make}, "
         f"{OWN}threads, {OWN}rows, {{{ins}}}, {{{outs}}});\n"
     )

@@ -51,7 +51,8 @@ class Differentiable:
     ) -> FfiOp[Result]:
         """`op(*operands, *tangents of active ones)`: tangents of results."""
         return self._remembered(
-            ("jvp", *active), lambda: self._jvp(tuple(active), result_axes)
+            ("jvp", (*active,), (*result_axes,)),
+            lambda: self._jvp(tuple(active), result_axes),
         )
 
     def vjp(
@@ -59,7 +60,8 @@ class Differentiable:
     ) -> FfiOp[Result]:
         """`op(*operands, *cotangents of results)`: those of active ones."""
         return self._remembered(
-            ("vjp", *active), lambda: self._vjp(tuple(active), result_axes)
+            ("vjp", (*active,), (*result_axes,)),
+            lambda: self._vjp(tuple(active), result_axes),
         )
 
     def targets(self) -> list[str]:
@@ -203,9 +205,9 @@ class Differentiable:
             {
                 "axes": function.axes(),
                 "attributes": string.attributes,
-                "shared": [function.operands[i] for i in function.shared],
+                "shared": [x.name for x in function.operands if x.is_shared],
                 "handlers": self._handlers(function, named),
-                "linear": function.operands[len(self._function.operands) :],
+                "linear": function.names[len(self._function.operands) :],
                 "transpose": transpose,
                 "advanced": advanced,
             },
@@ -222,19 +224,17 @@ class Differentiable:
         own = function.first_with_rows()
         rank, lead = 0, ()
         if own is not None:
-            rank = operands[own].ndim - len(function.letters[own])
+            rank = operands[own].ndim - len(function.operands[own].letters)
             lead = operands[own].shape[:rank]
         full = [
-            jnp.broadcast_to(x, (*lead, *x.shape))
-            if i in function.shared
-            else x
-            for i, x in enumerate(operands)
+            jnp.broadcast_to(x, (*lead, *x.shape)) if own.is_shared else x
+            for own, x in zip(function.operands, operands, strict=True)
         ]
         op = self._remembered("rows", self._for_rows)
         found = flatten(op(*full, **attributes))
         added = tuple(
-            jnp.sum(y, tuple(range(rank))) if i in function.sums else y
-            for i, y in enumerate(found)
+            jnp.sum(y, tuple(range(rank))) if own.is_sum else y
+            for own, y in zip(function.outs, found, strict=True)
         )
         return added if len(added) > 1 else added[0]
 
@@ -245,7 +245,7 @@ class Differentiable:
         def of_reference(*values: Value, **attributes: Value) -> Value:
             assert reference is not None
             call = functools.partial(reference, **attributes)
-            for _ in range(values[0].ndim - len(function.letters[0])):
+            for _ in range(values[0].ndim - len(function.operands[0].letters)):
                 call = jax.vmap(call)
             return call(*values)
 
@@ -314,11 +314,9 @@ def _types(
         return flatten(floats(jax.eval_shape(call, *operands))), ()
     assert made._results is not None
     function, rows, lead = made._function, [], ()
-    for i, (x, letters) in enumerate(
-        zip(operands, function.letters, strict=True)
-    ):
-        rank = x.ndim - len(letters)
-        if i not in function.shared:
+    for own, x in zip(function.operands, operands, strict=True):
+        rank = x.ndim - len(own.letters)
+        if not own.is_shared:
             lead = x.shape[:rank]
         rows.append(jax.ShapeDtypeStruct(x.shape[rank:], x.dtype))
     return flatten(floats(made._results(*rows, **attributes))), lead
@@ -341,7 +339,7 @@ def _named(
     ]
     operands = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        for name in function.operands
+        for name in function.names
     ]
     named.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [*operands, *keywords]
