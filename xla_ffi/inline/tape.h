@@ -12,6 +12,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -29,6 +30,81 @@ namespace kit {
 // a group in lanes.
 inline constexpr size_t kTapeBytes = size_t{1} << 30;
 inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
+// Bytes of tapes that a process keeps for later calls.
+inline constexpr size_t kKeptBytes = size_t{1} << 26;
+
+}  // namespace kit
+
+// Blocks of memory that later calls take again, of this library or of another
+// one. Their layout is the same in all of them, and a change of it takes another
+// name.
+struct XlaFfiKit_Tapes {
+  static constexpr int kMost = 32;
+
+  std::atomic_flag is_taken = ATOMIC_FLAG_INIT;
+  int count = 0;
+  size_t bytes = 0;
+  struct {
+    void* data;
+    size_t size;
+  } blocks[kMost] = {};
+};
+
+extern "C" {
+// The pool of this library, until Python lets it share the one of all libraries
+// of the process.
+__attribute__((visibility("default"))) inline XlaFfiKit_Tapes
+    XlaFfiKit_own_tapes;
+__attribute__((visibility("default"))) inline std::atomic<XlaFfiKit_Tapes*>
+    XlaFfiKit_tapes = &XlaFfiKit_own_tapes;
+}
+
+namespace kit {
+
+// Takes the smallest block of at least so many bytes from the pool, or gives one
+// to it; false if it has none, or no room. A thread that would wait goes on
+// without the pool.
+class PoolOfTapes {
+ public:
+  PoolOfTapes()
+      : pool_(*XlaFfiKit_tapes.load(std::memory_order_acquire)),
+        is_mine_(!pool_.is_taken.test_and_set(std::memory_order_acquire)) {}
+  PoolOfTapes(const PoolOfTapes&) = delete;
+  PoolOfTapes& operator=(const PoolOfTapes&) = delete;
+  ~PoolOfTapes() {
+    if (is_mine_) pool_.is_taken.clear(std::memory_order_release);
+  }
+
+  bool Take(size_t bytes, void** data, size_t* size) {
+    if (!is_mine_) return false;
+    int best = -1;
+    for (int i = 0; i < pool_.count; ++i) {
+      const size_t has = pool_.blocks[i].size;
+      if (has < bytes) continue;
+      if (best < 0 || has < pool_.blocks[best].size) best = i;
+    }
+    if (best < 0) return false;
+    *data = pool_.blocks[best].data;
+    *size = pool_.blocks[best].size;
+    pool_.blocks[best] = pool_.blocks[--pool_.count];
+    pool_.bytes -= *size;
+    return true;
+  }
+  bool Give(void* data, size_t size) {
+    if (!is_mine_ || pool_.count == XlaFfiKit_Tapes::kMost ||
+        pool_.bytes + size > kKeptBytes) {
+      return false;
+    }
+    pool_.blocks[pool_.count++] = {data, size};
+    pool_.bytes += size;
+    return true;
+  }
+
+ private:
+  XlaFfiKit_Tapes& pool_;
+  const bool is_mine_;
+};
+
 // What a thread has for one call: its tapes and rows of numbers, of any type. At
 // the end of the call all of it is given back. Each operation is a library of
 // its own; what they kept would add up, for every thread.
@@ -64,8 +140,8 @@ class OfCall {
   bool is_listed_ = false;
 };
 
-// Memory for any number. That of large blocks is the system's again at once,
-// where malloc would keep some for each thread.
+// Memory for any number. Large blocks come from the pool and go back to it, or
+// to the system at once, where malloc would keep some for each thread.
 class Block {
  public:
   static constexpr size_t kAlign = 64, kLarge = size_t{1} << 20;
@@ -84,7 +160,7 @@ class Block {
     void* made = nullptr;
     if (bytes < kLarge) {
       made = std::aligned_alloc(kAlign, bytes);
-    } else {
+    } else if (!PoolOfTapes().Take(bytes, &made, &bytes)) {
       made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (made == MAP_FAILED) made = nullptr;
@@ -95,7 +171,7 @@ class Block {
   void Free() {
     if (size_ < kLarge) {
       std::free(data_);
-    } else {
+    } else if (!PoolOfTapes().Give(data_, size_)) {
       munmap(data_, size_);
     }
     data_ = nullptr;

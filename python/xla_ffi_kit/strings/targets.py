@@ -30,6 +30,9 @@ from xla_ffi_kit.strings import compiler_flags
 from xla_ffi_kit.strings.source import LANES, ROW_BY_ROW, Source
 
 _MAIN = ("__main__", "__mp_main__")
+# The variable of a library with tapes, and the address that it has in all.
+_TAPES = "XlaFfiKit_tapes"
+_tapes: int | None = None
 _lock = threading.Lock()
 # Target -> its library, in this process.
 _libraries: dict[str, RenamedLibrary] = {}
@@ -78,6 +81,17 @@ class RenamedLibrary(HandlerLibrary):
             lanes += f", integers {ROW_BY_ROW},"
         return self._how.replace(ROW_BY_ROW, lanes)
 
+    def share_tapes(self) -> None:
+        """Gives its derivatives the memory that all libraries share."""
+        global _tapes
+        try:
+            own = ctypes.c_void_p.in_dll(self._library, _TAPES)
+        except ValueError:
+            return  # it has no tape
+        if _tapes is None:
+            _tapes = own.value
+        own.value = _tapes
+
     @functools.cached_property
     def _library(self) -> ctypes.CDLL:
         # Its path has the hash of its content: what is loaded is the same.
@@ -119,6 +133,7 @@ def library(
         if target not in _libraries:
             found = RenamedLibrary(path, target, version, source.how)
             found.handlers  # noqa: B018  it stays loaded
+            found.share_tapes()
             _libraries[target] = found
         return _libraries[target]
 
