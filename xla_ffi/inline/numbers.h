@@ -21,17 +21,8 @@
 
 #include "xla_ffi/inline/for_each.h"
 #include "xla_ffi/inline/half.h"
+#include "xla_ffi/inline/refusals.h"
 #include "xla_ffi/inline/value.h"
-
-// The bits of a number say nothing of its derivative: it is not to be copied as
-// bytes.
-#if defined(__clang__)
-#if __has_warning("-Wnontrivial-memcall")
-#pragma clang diagnostic error "-Wnontrivial-memcall"
-#endif
-#elif defined(__GNUC__)
-#pragma GCC diagnostic error "-Wclass-memaccess"
-#endif
 
 namespace kit {
 

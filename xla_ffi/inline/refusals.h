@@ -16,6 +16,9 @@
 #pragma clang diagnostic error "-Wdangling"
 #pragma clang diagnostic error "-Wframe-larger-than"
 #pragma clang diagnostic error "-Wreturn-stack-address"
+#if __has_warning("-Wnontrivial-memcall")
+#pragma clang diagnostic error "-Wnontrivial-memcall"
+#endif
 #else
 #pragma GCC diagnostic error "-Wclass-memaccess"
 #pragma GCC diagnostic error "-Wreturn-local-addr"

@@ -15,6 +15,11 @@ _AUTO = (
 )
 _REMEDIES = (
     (
+        r"\bmem(cpy|move|set|cmp)\b|class-memaccess|operator ?'?&[('\s]",
+        "a number with slopes is not the bytes of a float; copy with std::copy "
+        "or a loop, and take a reference instead of an address",
+    ),
+    (
         r"operands to .*\?:|incompatible operand types|inconsistent|deduced"
         r"|call to .kit::Expression|kit::Expression.* is not|ambiguous",
         _AUTO,
@@ -41,7 +46,8 @@ _REMEDIES = (
         "a number that knows its derivative does not become another: " + _VALUE,
     ),
 )
-_NUMBER = re.compile(r"kit::(Dual|Var|Expression)<")
+_NUMBER = re.compile(r"\b(Dual|Var|Expression)<")
+_STACK = re.compile(r"stack frame size|the frame size of")
 
 
 def explain(error: str, number: str) -> str:
@@ -51,6 +57,12 @@ def explain(error: str, number: str) -> str:
       error: the compiler's.
       number: what the author calls the type to compute in, in place of A.
     """
+    if _STACK.search(error):
+        return (
+            f'{error}\nderivatives="kernel": local arrays of numbers with '
+            "slopes are larger than a thread's stack; make them a "
+            f"std::vector<{number}>"
+        )
     if not _NUMBER.search(error):
         return error
     remedy = next(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import derivative_errors, derivative_function
 from xla_ffi_kit.strings.derivative_function import OF, OWN, STRUCT, Function
-from xla_ffi_kit.strings.source import Place, Source
+from xla_ffi_kit.strings.source import STACK_FLAGS, Place, Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +116,7 @@ class InlineBody:
             name=function.name,
             code=code,
             function=f"{OWN}derivative",
+            flags=STACK_FLAGS,
             instances=[
                 ", ".join((*instance.arguments, *instance.types))
                 for instance in self.instances

@@ -21,7 +21,12 @@ from xla_ffi_kit.strings.derivative_function import (
 )
 from xla_ffi_kit.strings.element_types import DTypes
 from xla_ffi_kit.strings.loops import Elements, Loop, Rows
-from xla_ffi_kit.strings.source import ROW_BY_ROW, Place, Source
+from xla_ffi_kit.strings.source import (
+    ROW_BY_ROW,
+    STACK_FLAGS,
+    Place,
+    Source,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +119,7 @@ class LoopBody:
             name=function.name,
             code=code,
             function=f"{OWN}derivative",
+            flags=STACK_FLAGS,
             instances=element_types.template_arguments(self.name, self.floats),
             operands=function.names,
             attributes=tuple(self.attributes),

@@ -8,12 +8,9 @@ import re
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cpp, lane_errors
 from xla_ffi_kit.strings.loops import OF, OWN, Rows
-from xla_ffi_kit.strings.source import LANES, Place, Source
+from xla_ffi_kit.strings.source import LANES, STACK_FLAGS, Place, Source
 
 _FLOATS = ("float", "double", "kit::bf16", "kit::f16")
-# A number in lanes has up to 64 bytes, and one with slopes more: an array of
-# them that fits into a thread's stack as floats may not as lanes.
-_STACK_BYTES = 4 << 20
 # What may branch on data; a loop's condition mostly does not.
 _BRANCH = re.compile(r"\b(if|while|switch|goto)\b|\?")
 
@@ -62,12 +59,7 @@ def in_lanes(source: Source) -> Source:
     return dataclasses.replace(
         source,
         code=source.code + export,
-        flags=(
-            # As gcc has it; clang knows the first alone: refusals.h.
-            f"-Wframe-larger-than={_STACK_BYTES}",
-            f"-Werror=frame-larger-than={_STACK_BYTES}",
-            "-Wno-unknown-warning-option",
-        ),
+        flags=STACK_FLAGS,
         remedy=lane_errors.explain,
     )
 

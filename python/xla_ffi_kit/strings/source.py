@@ -13,6 +13,15 @@ ROW_BY_ROW = "row by row"
 # The export of libraries in lanes: how many each instance has, 1 for one row
 # after the other.
 LANES = "XlaFfiKit_lanes"
+# A number in lanes has up to 64 bytes, and one with slopes more: an array that
+# fits into a thread's stack as floats may not as numbers.
+_STACK_BYTES = 4 << 20
+STACK_FLAGS = (
+    # As gcc has it; clang knows the first alone: refusals.h.
+    f"-Wframe-larger-than={_STACK_BYTES}",
+    f"-Werror=frame-larger-than={_STACK_BYTES}",
+    "-Wno-unknown-warning-option",
+)
 _SYMBOL = "XlaFfiKit_Inline"
 # The exports: the table, the parallel loop's variable, the handler.
 EXPORTS = ("XlaFfiKit_*",)
