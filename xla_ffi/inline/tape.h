@@ -10,6 +10,7 @@
 #ifndef XLA_FFI_INLINE_TAPE_H_
 #define XLA_FFI_INLINE_TAPE_H_
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -29,9 +30,74 @@ namespace kit {
 // a group in lanes.
 inline constexpr size_t kTapeBytes = size_t{1} << 30;
 inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
+// The memory that calls have given back, for the next ones: one pool for a
+// process. Each operation is a library of its own, and what they kept, for each
+// thread and type of number, would add up; new pages for every call would take
+// longer to get than a tape to write. The linker makes a unique object one for
+// all libraries.
+struct Pool {
+  static constexpr size_t kMost = size_t{1} << 26;  // bytes that are kept
+  static constexpr int kSlots = 200;
+  struct Slot {
+    void* data;
+    size_t size;
+  };
+
+  // A block of at least so many bytes; null data if there is none.
+  Slot Take(size_t bytes) {
+    Slot found = {nullptr, 0};
+    pthread_mutex_lock(&mutex);
+    int best = -1;
+    for (int i = 0; i < count; ++i) {
+      if (slots[i].size < bytes) continue;
+      if (best < 0 || slots[i].size < slots[best].size) best = i;
+    }
+    if (best >= 0) found = Remove(best);
+    pthread_mutex_unlock(&mutex);
+    return found;
+  }
+  // Takes a block, and gives those that are longest here to the system.
+  void Give(Slot block) {
+    pthread_mutex_lock(&mutex);
+    while (count > 0 && (kept + block.size > kMost || count == kSlots)) {
+      const Slot oldest = Remove(0);
+      munmap(oldest.data, oldest.size);
+    }
+    if (block.size <= kMost) {
+      slots[count++] = block;
+      kept += block.size;
+      block.data = nullptr;
+    }
+    pthread_mutex_unlock(&mutex);
+    if (block.data != nullptr) munmap(block.data, block.size);
+  }
+
+  pthread_mutex_t mutex;  // all of it is zero at first
+  int32_t count;
+  size_t kept;
+  Slot slots[kSlots];
+
+ private:
+  Slot Remove(int i) {
+    const Slot slot = slots[i];
+    kept -= slot.size;
+    for (--count; i < count; ++i) slots[i] = slots[i + 1];
+    return slot;
+  }
+};
+// The number is that of this layout.
+extern "C" __attribute__((visibility("default"))) Pool xla_ffi_kit_pool_1;
+static_assert(sizeof(Pool) <= 4096);
+asm(".pushsection .bss.xla_ffi_kit_pool_1,\"aw\",%nobits\n"
+    ".globl xla_ffi_kit_pool_1\n"
+    ".type xla_ffi_kit_pool_1,%gnu_unique_object\n"
+    ".size xla_ffi_kit_pool_1,4096\n"
+    ".balign 64\n"
+    "xla_ffi_kit_pool_1: .zero 4096\n"
+    ".popsection");
+
 // What a thread has for one call: its tapes and rows of numbers, of any type. At
-// the end of the call all of it is given back. Each operation is a library of
-// its own; what they kept would add up, for every thread.
+// the end of the call all of it is given back.
 class OfCall {
  public:
   // Gives all of the thread's back at its end.
@@ -64,47 +130,45 @@ class OfCall {
   bool is_listed_ = false;
 };
 
-// Memory for any number. That of large blocks is the system's again at once,
-// where malloc would keep some for each thread.
+// Memory for any number: small blocks are malloc's, others the pool's.
 class Block {
  public:
-  static constexpr size_t kAlign = 64, kLarge = size_t{1} << 20;
+  static constexpr size_t kAlign = 64, kLarge = size_t{1} << 16;
 
   Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   ~Block() { Free(); }
 
-  char* data() const { return data_; }
-  size_t size() const { return size_; }
+  char* data() const { return static_cast<char*>(slot_.data); }
+  size_t size() const { return slot_.size; }
   // Of at least so many bytes; null if there is no memory.
   char* Allocate(size_t bytes) {
     Free();
     bytes = (bytes + kAlign - 1) / kAlign * kAlign;
-    void* made = nullptr;
     if (bytes < kLarge) {
-      made = std::aligned_alloc(kAlign, bytes);
+      slot_.data = std::aligned_alloc(kAlign, bytes);
     } else {
-      made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (made == MAP_FAILED) made = nullptr;
+      slot_ = xla_ffi_kit_pool_1.Take(bytes);
+      if (slot_.data != nullptr) return data();
+      slot_.data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (slot_.data == MAP_FAILED) slot_.data = nullptr;
     }
-    if (made != nullptr) data_ = static_cast<char*>(made), size_ = bytes;
-    return data_;
+    if (slot_.data != nullptr) slot_.size = bytes;
+    return data();
   }
   void Free() {
-    if (size_ < kLarge) {
-      std::free(data_);
+    if (slot_.size < kLarge) {
+      std::free(slot_.data);
     } else {
-      munmap(data_, size_);
+      xla_ffi_kit_pool_1.Give(slot_);
     }
-    data_ = nullptr;
-    size_ = 0;
+    slot_ = {nullptr, 0};
   }
 
  private:
-  char* data_ = nullptr;
-  size_t size_ = 0;
+  Pool::Slot slot_ = {nullptr, 0};
 };
 
 class TapeError : public std::exception {
