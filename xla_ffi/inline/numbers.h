@@ -1,9 +1,9 @@
 // Numbers that know their derivatives: what dual.h and var.h have in common.
 //
 // A number is a class with a `KitScalar` in which its value `v` is, and a
-// function Chain(value, x, slope) that makes the number with that value whose
-// slope towards x is given; and Chain(value, a, slope_a, b, slope_b). From
-// these follow arithmetic, comparisons and the mathematics of <cmath>. A scalar
+// function Chain<kIsFinite>(value, x, slope) that makes the number with that
+// value whose slope towards x is given; and one of (value, a, slope_a, b,
+// slope_b). From these follow arithmetic, comparisons and the mathematics of <cmath>. A scalar
 // may itself be a number, for derivatives of higher orders.
 //
 // Beside a number of floats a double counts as double, as in C++: the result is
@@ -123,10 +123,19 @@ struct ScalarOfBoth {
 template <typename X, typename Y, bool kInFunction = false>
 using Scalar = typename ScalarOfBoth<X, Y, kInFunction>::type;
 
+#ifdef __CUDACC_RTC__
+#define KIT_NUMBER_INLINE inline
+#else
+// The compiler then keeps the slopes of a statement in registers.
+#define KIT_NUMBER_INLINE inline __attribute__((always_inline))
+#endif
+
 // A scalar as one with values of another type.
 template <typename S, typename X>
-S ScalarAs(const X& x) {
-  if constexpr (std::is_arithmetic_v<S>) {
+KIT_NUMBER_INLINE decltype(auto) ScalarAs(const X& x) {
+  if constexpr (std::is_same_v<S, X>) {
+    return (x);
+  } else if constexpr (std::is_arithmetic_v<S>) {
     return static_cast<S>(x);
   } else {
     return S(x);
@@ -151,7 +160,7 @@ S ScalarIn(const X& x) {
 // slope * d, but 0 where d is: what does not change has no part in a slope that
 // is infinite or NaN.
 template <typename S, IfNotNumber<S> = 0>
-S Times(const S& slope, const S& d) {
+KIT_NUMBER_INLINE S Times(const S& slope, const S& d) {
   return where(d == S(0), S(0), S(slope * d));
 }
 template <typename S, int kCount>
@@ -164,45 +173,53 @@ Dual<S, kCount> Times(const Dual<S, kCount>& slope, const Dual<S, kCount>& d) {
   return y;
 }
 
-#ifdef __CUDACC_RTC__
-#define KIT_NUMBER_INLINE inline
-#else
-// The compiler then keeps the slopes of a statement in registers.
-#define KIT_NUMBER_INLINE inline __attribute__((always_inline))
-#endif
+// The same of a slope that is finite where its function is: without a test.
+template <bool kIsFinite, typename S>
+KIT_NUMBER_INLINE S TimesSlope(const S& slope, const S& d) {
+  if constexpr (kIsFinite && !kIsNumber<S>) {
+    return slope * d;
+  } else {
+    return Times(slope, d);
+  }
+}
+// So that Chain<true>(...) is a template for the compiler; each kind of numbers
+// has its own.
+template <bool kIsFinite>
+void Chain();
 
 // The number of two, or of one and a constant, from the slopes towards them.
-template <typename S, typename A, typename B, typename SlopeA, typename SlopeB>
+template <bool kIsFinite, typename S, typename A, typename B, typename SlopeA,
+          typename SlopeB>
 KIT_NUMBER_INLINE auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a,
                                  const B& b, const SlopeB& slope_b) {
   if constexpr (kIsNumber<A> && kIsNumber<B>) {
     const S to_a = slope_a(), to_b = slope_b();
-    return Chain(v, a, to_a, b, to_b);
+    return Chain<kIsFinite>(v, a, to_a, b, to_b);
   } else if constexpr (kIsNumber<A>) {
     const S to_a = slope_a();
-    return Chain(v, a, to_a);
+    return Chain<kIsFinite>(v, a, to_a);
   } else {
     const S to_b = slope_b();
-    return Chain(v, b, to_b);
+    return Chain<kIsFinite>(v, b, to_b);
   }
 }
 
 // `name` of a and b, whose value is that of x and y, and its slopes.
-#define KIT_NUMBERS(name, kInFunction, its_value, slope_x, slope_y) \
+#define KIT_NUMBERS(name, kInFunction, kIsFinite, its_value, slope_x, slope_y) \
   template <typename X, typename Y, IfNumbers<X, Y> = 0>            \
   KIT_NUMBER_INLINE auto name(const X& kit_x, const Y& kit_y) {     \
     using S = Scalar<X, Y, kInFunction>;                            \
     [[maybe_unused]] const S x = ScalarIn<S>(kit_x);                \
     [[maybe_unused]] const S y = ScalarIn<S>(kit_y);                \
     const S v = its_value;                                          \
-    return ChainBoth<S>(                                            \
+    return ChainBoth<kIsFinite, S>(                                 \
         v, kit_x, [&]() -> S { return slope_x; }, kit_y,            \
         [&]() -> S { return slope_y; });                            \
   }
-KIT_NUMBERS(operator+, false, x + y, S(1), S(1))
-KIT_NUMBERS(operator-, false, x - y, S(1), S(-1))
-KIT_NUMBERS(operator*, false, x* y, y, x)
-KIT_NUMBERS(operator/, false, x / y, S(1) / y, -v / y)
+KIT_NUMBERS(operator+, false, true, x + y, S(1), S(1))
+KIT_NUMBERS(operator-, false, true, x - y, S(1), S(-1))
+KIT_NUMBERS(operator*, false, true, x* y, y, x)
+KIT_NUMBERS(operator/, false, false, x / y, S(1) / y, -v / y)
 
 #define KIT_COMPARISON(name)                             \
   template <typename X, typename Y, IfNumbers<X, Y> = 0> \
@@ -227,7 +244,7 @@ template <typename X, IfNumber<X> = 0>
 KIT_NUMBER_INLINE auto operator-(const X& x) {
   using S = typename X::KitScalar;
   const S v = -x.v, slope = S(-1);
-  return Chain(v, x, slope);
+  return Chain<true>(v, x, slope);
 }
 
 // The functions of <cmath>, for scalars of any kind.
@@ -279,35 +296,35 @@ S AsinhSlopeOf(const S& x) {
                  S(S(1) / RootOf(S(S(1) + x * x)))));
 }
 
-// The functions of one number: name, and the slope at x, where the function is
-// v. Differences from 1 come first: 1 - x * x would lose digits near 1.
+// The functions of one number: name, whether the slope is finite where the
+// function is, and the slope at x, where the function is v. Differences from 1 come first: 1 - x * x would lose digits near 1.
 #define KIT_FUNCTIONS(F)                                    \
-  F(abs, SignOf(x))                                         \
-  F(acos, S(-1) / RootOf(S((S(1) - x) * (S(1) + x))))       \
-  F(acosh, S(1) / (RootOf(S(x - S(1))) * RootOf(S(x + S(1))))) \
-  F(asin, S(1) / RootOf(S((S(1) - x) * (S(1) + x))))        \
-  F(asinh, AsinhSlopeOf(x))                                 \
-  F(atan, S(1) / (S(1) + x * x))                            \
-  F(atanh, S(1) / ((S(1) - x) * (S(1) + x)))                \
-  F(cbrt, S(1) / (S(3) * v * v))                            \
-  F(cos, -SinOf(x))                                         \
-  F(cosh, SinhOf(x))                                        \
-  F(erf, GaussOf(x))                                        \
-  F(erfc, -GaussOf(x))                                      \
-  F(exp, v)                                                 \
-  F(exp2, v* Plain<S>(kLn2))                                \
-  F(expm1, ExpOf(x))                                        \
-  F(fabs, SignOf(x))                                        \
-  F(log, S(1) / x)                                          \
-  F(log10, S(Plain<S>(1 / kLn10)) / x)                      \
-  F(log1p, S(1) / (S(1) + x))                               \
-  F(log2, S(Plain<S>(1 / kLn2)) / x)                        \
-  F(sin, CosOf(x))                                          \
-  F(sinh, CoshOf(x))                                        \
-  F(sqrt, S(Plain<S>(0.5)) / v)                             \
-  F(tan, S(1) + v * v)                                      \
-  F(tanh, S(1) - v * v)
-#define KIT_NUMBER(name, slope_x)               \
+  F(abs, true, SignOf(x))                                         \
+  F(acos, false, S(-1) / RootOf(S((S(1) - x) * (S(1) + x))))       \
+  F(acosh, false, S(1) / (RootOf(S(x - S(1))) * RootOf(S(x + S(1))))) \
+  F(asin, false, S(1) / RootOf(S((S(1) - x) * (S(1) + x))))        \
+  F(asinh, true, AsinhSlopeOf(x))                                 \
+  F(atan, true, S(1) / (S(1) + x * x))                            \
+  F(atanh, false, S(1) / ((S(1) - x) * (S(1) + x)))                \
+  F(cbrt, false, S(1) / (S(3) * v * v))                            \
+  F(cos, true, -SinOf(x))                                         \
+  F(cosh, true, SinhOf(x))                                        \
+  F(erf, true, GaussOf(x))                                        \
+  F(erfc, true, -GaussOf(x))                                      \
+  F(exp, true, v)                                                 \
+  F(exp2, true, v* Plain<S>(kLn2))                                \
+  F(expm1, true, ExpOf(x))                                        \
+  F(fabs, true, SignOf(x))                                        \
+  F(log, false, S(1) / x)                                          \
+  F(log10, false, S(Plain<S>(1 / kLn10)) / x)                      \
+  F(log1p, false, S(1) / (S(1) + x))                               \
+  F(log2, false, S(Plain<S>(1 / kLn2)) / x)                        \
+  F(sin, true, CosOf(x))                                          \
+  F(sinh, true, CoshOf(x))                                        \
+  F(sqrt, false, S(Plain<S>(0.5)) / v)                             \
+  F(tan, true, S(1) + v * v)                                      \
+  F(tanh, true, S(1) - v * v)
+#define KIT_NUMBER(name, kIsFinite, slope_x)    \
   template <typename X, IfNumber<X> = 0>        \
   KIT_NUMBER_INLINE auto name(const X& kit_x) { \
     using S = typename X::KitScalar;            \
@@ -315,7 +332,7 @@ S AsinhSlopeOf(const S& x) {
     [[maybe_unused]] const S x = kit_x.v;       \
     const S v = name(x);                        \
     const S slope = slope_x;                    \
-    return Chain(v, kit_x, slope);              \
+    return Chain<kIsFinite>(v, kit_x, slope);   \
   }
 KIT_FUNCTIONS(KIT_NUMBER)
 #undef KIT_NUMBER
@@ -332,13 +349,14 @@ S Atan2SlopeOf(const S& x, const S& y) {
   return S(x / length) / length;
 }
 
-// The functions of two numbers: name, value, slope towards x, towards y.
+// The functions of two numbers: name, whether integers count as double, whether
+// slopes are finite where the function is, value, slope towards x, towards y.
 #define KIT_FUNCTIONS_OF_TWO(F)                                           \
-  F(atan2, true, AngleOf(x, y), Atan2SlopeOf(y, x), -Atan2SlopeOf(x, y))  \
-  F(copysign, true, WithSignOf(x, y), SignOf(x) * WithSignOf(S(1), y),    \
+  F(atan2, true, false, AngleOf(x, y), Atan2SlopeOf(y, x), -Atan2SlopeOf(x, y))  \
+  F(copysign, true, true, WithSignOf(x, y), SignOf(x) * WithSignOf(S(1), y),    \
     S(0))                                                                 \
-  F(fmod, true, RestOf(x, y), S(1), S(-TruncOf(value(x) / value(y))))     \
-  F(hypot, true, LengthOf(x, y), HypotSlopeOf(x, v), HypotSlopeOf(y, v))
+  F(fmod, true, false, RestOf(x, y), S(1), S(-TruncOf(value(x) / value(y))))     \
+  F(hypot, true, true, LengthOf(x, y), HypotSlopeOf(x, v), HypotSlopeOf(y, v))
 KIT_FUNCTIONS_OF_TWO(KIT_NUMBERS)
 #undef KIT_NUMBERS
 
@@ -360,14 +378,14 @@ KIT_NUMBER_INLINE auto pow(const X& kit_x, const Y& kit_y) {
   if constexpr (kIsNumber<Y>) {
     const S y = ScalarIn<S>(kit_y);
     const S v = PowerOf(x, y);
-    return ChainBoth<S>(
+    return ChainBoth<false, S>(
         v, kit_x, [&]() -> S { return PowerSlopeOf(x, y); }, kit_y,
         [&]() -> S { return v * LogOrZero(x); });
   } else {
     using P = std::conditional_t<kIsInLanes<Y>, Y, Plain<S>>;
     const P y = static_cast<P>(kit_y);
     const S v = PowerOf(x, y), slope = PowerSlopeOf(x, y);
-    return Chain(v, kit_x, slope);
+    return Chain<false>(v, kit_x, slope);
   }
 }
 
@@ -464,7 +482,7 @@ auto fmin(const X& x, const Y& y) {
 template <typename H, typename S, typename X, typename Y>
 H HalfOfEach(const S& v, const X& x, const Y& y) {
   const auto half = [] { return S(Plain<S>(0.5)); };
-  return H(ChainBoth<S>(v, x, half, y, half));
+  return H(ChainBoth<true, S>(v, x, half, y, half));
 }
 template <typename H, typename X, typename Y>
 H Chosen(bool are_equal, bool is_first, const X& x, const Y& y) {

@@ -39,7 +39,7 @@ inline constexpr size_t kKeptBytes = size_t{1} << 26;
 // one. Their layout is the same in all of them, and a change of it takes another
 // name.
 struct XlaFfiKit_Tapes {
-  static constexpr int kMost = 32;
+  static constexpr int kMost = 128;
 
   std::atomic_flag is_taken = ATOMIC_FLAG_INIT;
   int count = 0;
@@ -62,8 +62,8 @@ __attribute__((visibility("default"))) inline std::atomic<XlaFfiKit_Tapes*>
 namespace kit {
 
 // Takes the smallest block of at least so many bytes from the pool, or gives one
-// to it; false if it has none, or no room. A thread that would wait goes on
-// without the pool.
+// to it, for which those that are there longest go; false if that cannot be. A
+// thread that would wait goes on without the pool.
 class PoolOfTapes {
  public:
   PoolOfTapes()
@@ -86,14 +86,15 @@ class PoolOfTapes {
     if (best < 0) return false;
     *data = pool_.blocks[best].data;
     *size = pool_.blocks[best].size;
-    pool_.blocks[best] = pool_.blocks[--pool_.count];
-    pool_.bytes -= *size;
+    Remove(best);
     return true;
   }
   bool Give(void* data, size_t size) {
-    if (!is_mine_ || pool_.count == XlaFfiKit_Tapes::kMost ||
-        pool_.bytes + size > kKeptBytes) {
-      return false;
+    if (!is_mine_ || size > kKeptBytes) return false;
+    while (pool_.count == XlaFfiKit_Tapes::kMost ||
+           pool_.bytes + size > kKeptBytes) {
+      munmap(pool_.blocks[0].data, pool_.blocks[0].size);
+      Remove(0);
     }
     pool_.blocks[pool_.count++] = {data, size};
     pool_.bytes += size;
@@ -101,6 +102,13 @@ class PoolOfTapes {
   }
 
  private:
+  void Remove(int i) {
+    pool_.bytes -= pool_.blocks[i].size;
+    for (--pool_.count; i < pool_.count; ++i) {
+      pool_.blocks[i] = pool_.blocks[i + 1];
+    }
+  }
+
   XlaFfiKit_Tapes& pool_;
   const bool is_mine_;
 };
@@ -144,7 +152,7 @@ class OfCall {
 // to the system at once, where malloc would keep some for each thread.
 class Block {
  public:
-  static constexpr size_t kAlign = 64, kLarge = size_t{1} << 20;
+  static constexpr size_t kAlign = 64, kLarge = size_t{1} << 16;
 
   Block() = default;
   Block(const Block&) = delete;
