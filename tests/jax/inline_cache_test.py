@@ -87,6 +87,30 @@ def test_flags_and_code_are_part_of_the_key(folder):
     assert compiles(folder) == 3
 
 
+@pytest.mark.parametrize(
+    "fails",
+    [
+        "kill -9 $$",
+        "echo 'c++: fatal error: Killed signal terminated program' >&2; exit 1",
+        "echo 'f.cc:1: fatal error: /out.s: No space left on device' >&2; exit 1",
+        "echo 'f.cc:1:1: internal compiler error: in f' >&2; exit 4",
+    ],
+)
+def test_a_compiler_that_fails_once_is_asked_again(folder, monkeypatch, fails):
+    once = folder / "once"
+    wrapper = program(
+        folder / "wrapper",
+        f"if [ ! -e {once} ]; then touch {once}; {fails}; fi",
+        f'exec {folder}/compiler "$@"',
+    )
+    monkeypatch.setenv("CXX", str(wrapper))
+    said = "f: the compiler was interrupted, which is not the code's fault: "
+    with pytest.raises(BuildError, match=said):
+        build()
+    build()
+    assert compiles(folder) == 1
+
+
 @pytest.mark.parametrize("damage", ["truncate", "other", "entry", "library"])
 def test_a_damaged_entry_is_compiled_again(folder, damage):
     target, library = build()
