@@ -16,7 +16,7 @@ import time
 import inline_data
 import pytest
 from common import raises
-from inline_data import answer, build, compiles, source
+from inline_data import answer, build, compiles, program, source
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cache, commands, operation
