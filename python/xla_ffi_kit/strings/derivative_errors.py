@@ -15,6 +15,11 @@ _AUTO = (
 )
 _REMEDIES = (
     (
+        r"constexpr|constant expression|literal type",
+        "a number that knows its derivative is no constant of the compiler; "
+        "write const A",
+    ),
+    (
         r"\bmem(cpy|move|set|cmp)\b|class-memaccess|operator ?'?&[('\s]",
         "a number with slopes is not the bytes of a float; copy with std::copy "
         "or a loop, and take a reference instead of an address",
