@@ -67,6 +67,7 @@ _TWO = {
 _OTHERS = {
     "ceil(x)": lambda x, y: jnp.ceil(x),
     "floor(x)": lambda x, y: jnp.floor(x),
+    "trunc(x)": lambda x, y: jnp.trunc(x),
     "fmax(x, y)": lambda x, y: jnp.fmax(x, y),
     "fmin(x, y)": lambda x, y: jnp.fmin(x, y),
     "fmod(x, 0.75f)": lambda x, y: jnp.fmod(x, 0.75),
@@ -178,7 +179,10 @@ def _derivatives(f, count):
 
     def alone(x, y):
         x, y, chosen = of_x(x, y)
-        slope = lambda x: jax.vjp(lambda x: f(x, y), x)[1](chosen)[0]
+
+        def slope(x):
+            return jax.vjp(lambda x: f(x, y), x)[1](chosen)[0]
+
         return slope(x), jax.vjp(slope, x)[1](jnp.ones_like(x))[0]
 
     def all_of(x, y):
@@ -199,17 +203,18 @@ def _derivatives(f, count):
 
 
 @functools.cache
-def _of_jax(dtype):
+def _of_jax(dtype, is_flushed=False):
     functions = _functions(False)
 
     def f(x, y):
-        return [
-            jnp.broadcast_to(g(x, y), x.shape) for g in functions.values()
-        ]
+        return [jnp.broadcast_to(g(x, y), x.shape) for g in functions.values()]
 
     def slopes(x, y):
-        one, none = jnp.ones_like(x), jnp.zeros_like(x)
-        along_x = lambda x: jax.jvp(lambda x: f(x, y), (x,), (one,))[1]
+        one = jnp.ones_like(x)
+
+        def along_x(x):
+            return jax.jvp(lambda x: f(x, y), (x,), (one,))[1]
+
         x_slope, second = jax.jvp(along_x, (x,), (one,))
         y_slope = jax.jvp(lambda y: f(x, y), (y,), (one,))[1]
         return f(x, y), x_slope, y_slope, second
@@ -226,6 +231,12 @@ def _of_jax(dtype):
         }
 
     x, y = _points("float32")
+    if is_flushed:  # as XLA's threads read 32 bits
+        tiny = np.finfo(np.float32).tiny
+        zero = np.float32(0)
+        x, y = (
+            np.where(np.abs(v) < tiny, np.copysign(zero, v), v) for v in (x, y)
+        )
     found = jax.jit(all_of)(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
     return {
         what: dict(zip(functions, np.asarray(y, np.float64), strict=True))
@@ -233,15 +244,68 @@ def _of_jax(dtype):
     }
 
 
-_EXCEPTIONS = {}
+_TINY = np.float32(1e-40)
 
 
-def _is_close(got, want, tolerance):
+def _is_tiny(x, y):
+    return np.abs(x) == _TINY
+
+
+# What differs from JAX: the forms, the functions, of what, where, and why;
+# docs/derivatives.md says the same.
+_EXCEPTIONS = (
+    (
+        "",
+        r"std::(max|min|clamp|minmax)\b",
+        "",
+        lambda x, y: np.isnan(x) | np.isnan(y),
+        "C++ compares with NaN, where JAX returns it",
+    ),
+    (
+        "",
+        r"std::expm1\b",
+        "forward|x|second",
+        lambda x, y: x == -30,
+        "JAX's loses digits: it adds 1",
+    ),
+    (
+        "",
+        r"std::(tanh|atanh)\b",
+        "second",
+        lambda x, y: (np.abs(x) <= np.float32(1e-12)) | np.isinf(x),
+        "JAX's loses digits near 0: it takes differences from 1",
+    ),
+    (
+        "",
+        r"std::hypot\b",
+        "second",
+        lambda x, y: (np.abs(x) == np.abs(y)) | (8 * np.abs(y) < np.abs(x)),
+        "JAX chooses between x and y; ours loses digits where x is much larger",
+    ),
+    (
+        "",
+        r"std::pow\(x, (0.5f|y)\)",
+        "",
+        _is_tiny,
+        "XLA's threads read 32 bits of it as 0, as the C library does not know",
+    ),
+    (
+        "lanes",
+        r"x \* y",
+        "forward",
+        lambda x, y: ~np.isfinite(x),
+        "in lanes the factors of a product are not tested",
+    ),
+)
+
+
+def _is_close(got, want, tolerance, dtype):
+    tiny = np.finfo(dtype).tiny
     with np.errstate(all="ignore"):
         return (
             (got == want)
             | (np.isnan(got) & np.isnan(want))
-            | (np.abs(got - want) <= tolerance * np.abs(want))
+            | (np.abs(got - want) <= tolerance * np.abs(want) + tiny)
         )
 
 
@@ -250,29 +314,36 @@ def test_slopes_are_jaxs(form):
     functions = list(_functions(form == "lanes"))
     op = _operation(form)
     call = _derivatives(op, len(functions))
-    for dtype, tolerance in (("float32", 3e-6), ("float64", 1e-13)):
-        x, y = _points("float32")
-        shape = (-1,) if form == "elementwise" else (-1, 1)
-        found = call(
-            *(jnp.asarray(v, dtype).reshape(shape) for v in (x, y))
-        )
-        bad = []
+    x, y = _points("float32")
+    shape = (-1,) if form == "elementwise" else (-1, 1)
+    wrong = []
+    for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-12)):
+        found = call(*(jnp.asarray(v, dtype).reshape(shape) for v in (x, y)))
+        # In double, or as JAX has it in as many bits.
+        wants = [_of_jax("float64"), _of_jax(dtype)]
+        if dtype == "float32":
+            wants.append(_of_jax("float64", is_flushed=True))
         for what, values in found.items():
             for code, got in zip(functions, values, strict=True):
                 got = np.asarray(got, np.float64).ravel()
-                # In JAX's double, or as JAX has it in the same precision.
-                right = np.zeros(got.shape, bool)
-                for of in ("float64", dtype):
-                    right |= _is_close(got, _of_jax(of)[what][code], tolerance)
-                for i in np.flatnonzero(~right):
-                    wants = [_of_jax(of)[what][code][i] for of in ("float64", dtype)]
-                    bad.append((code, what, x[i], y[i], got[i], wants))
-        import collections
-        seen = collections.defaultdict(list)
-        for code, what, a, b, got, wants in bad:
-            seen[dtype, code, what].append((a, b, got, wants))
-        for key, rows in seen.items():
-            print(*key, len(rows), rows[:3])
+                of_jax = [want[what][code] for want in wants]
+                # At poles JAX may have NaN, by 0 times infinity.
+                right = np.isnan(of_jax[0]) & ~np.isnan(got)
+                for want in of_jax:
+                    right |= _is_close(got, want, tolerance, dtype)
+                for forms, pattern, of, where, _ in _EXCEPTIONS:
+                    is_one = re.match(pattern, code) and re.match(of, what)
+                    if is_one and re.match(forms, form):
+                        right |= where(x, y)
+                wrong += [
+                    f"{dtype} {code}, {what}, at {x[i]}, {y[i]}: "
+                    f"{got[i]}, of JAX {[want[i] for want in of_jax]}"
+                    for i in np.flatnonzero(~right)
+                ]
+    assert not wrong, "\n".join([f"{len(wrong)}:", *wrong[:40]])
+    if form != "elementwise":
+        said = "in lanes of" if form == "lanes" else "row by row"
+        assert said in op.spec.advanced.differentiate.explain()
 
 
 def test_no_function_is_left_out():

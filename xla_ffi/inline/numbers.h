@@ -184,12 +184,27 @@ template <typename S, IfNotNumber<S> = 0>
 KIT_NUMBER_INLINE S Times(const S& slope, const S& d) {
   return where(d == S(0), S(0), S(slope * d));
 }
+// The same where neither may be.
+template <typename S, IfNotNumber<S> = 0>
+KIT_NUMBER_INLINE S TimesOrZero(const S& a, const S& b) {
+  return where(a == S(0), S(0), Times(a, b));
+}
+template <typename S, int kCount>
+Dual<S, kCount> TimesOrZero(const Dual<S, kCount>& a,
+                            const Dual<S, kCount>& b) {
+  Dual<S, kCount> y;
+  y.v = TimesOrZero(a.v, b.v);
+  for (int i = 0; i < kCount; ++i) {
+    y.d[i] = TimesOrZero(a.d[i], b.v) + TimesOrZero(a.v, b.d[i]);
+  }
+  return y;
+}
 template <typename S, int kCount>
 Dual<S, kCount> Times(const Dual<S, kCount>& slope, const Dual<S, kCount>& d) {
   Dual<S, kCount> y;
   y.v = Times(slope.v, d.v);
   for (int i = 0; i < kCount; ++i) {
-    y.d[i] = Times(slope.d[i], d.v) + Times(slope.v, d.d[i]);
+    y.d[i] = TimesOrZero(slope.d[i], d.v) + Times(slope.v, d.d[i]);
   }
   return y;
 }
@@ -382,9 +397,11 @@ KIT_FUNCTIONS(KIT_NUMBER)
 // infinite, it is JAX's.
 template <typename S>
 S HypotSlopeOf(const S& x, const S& v) {
+  using P = Plain<S>;
   const auto size = value(v);
-  return S(where(size == Plain<S>(0), S(Plain<S>(0.5)),
-                 S(where(size - size == Plain<S>(0), S(x / v), S(0)))));
+  return S(where(size == P(0), S(P(0.5)),
+                 S(where(size == std::numeric_limits<P>::infinity(), S(0),
+                         S(x / v)))));
 }
 // x / (x * x + y * y), whose squares neither overflow nor vanish.
 template <typename S>

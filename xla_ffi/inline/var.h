@@ -171,6 +171,11 @@ Var<S> Times(const Var<S>& slope, const Var<S>& d) {
   return Chain<Slopes::kOthers>(S(Times(slope.v, d.v)), slope, d.v, d, slope.v);
 }
 
+template <typename S>
+Var<S> TimesOrZero(const Var<S>& a, const Var<S>& b) {
+  return Chain<Slopes::kOthers>(S(TimesOrZero(a.v, b.v)), a, b.v, b, a.v);
+}
+
 // A variable, or for more bits than a variable has an expression.
 template <typename X, typename Y, typename S, typename OnTape>
 struct HolderOnTape {

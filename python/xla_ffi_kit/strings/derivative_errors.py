@@ -15,6 +15,11 @@ _AUTO = (
 )
 _REMEDIES = (
     (
+        r"memaccess|nontrivial-memcall|union|operator ?&|deleted operator '&'",
+        "copy and assign numbers one by one, as std::copy does, as their "
+        "bytes are not all of a derivative; take the bits of kit::value(x)",
+    ),
+    (
         r"operands to .*\?:|incompatible operand types|inconsistent|deduced"
         r"|call to .kit::Expression|kit::Expression.* is not|ambiguous",
         _AUTO,
@@ -41,6 +46,8 @@ _REMEDIES = (
         "a number that knows its derivative does not become another: " + _VALUE,
     ),
 )
+# What a static_assert of numbers.h has said.
+_HAS_REMEDY = "a double does not stand beside a float"
 _NUMBER = re.compile(r"kit::(Dual|Var|Expression)<")
 
 
@@ -51,7 +58,7 @@ def explain(error: str, number: str) -> str:
       error: the compiler's.
       number: what the author calls the type to compute in, in place of A.
     """
-    if not _NUMBER.search(error):
+    if not _NUMBER.search(error) or _HAS_REMEDY in error:
         return error
     remedy = next(
         (text for pattern, text in _REMEDIES if re.search(pattern, error)),
