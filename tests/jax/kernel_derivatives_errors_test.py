@@ -18,9 +18,9 @@ _OPTIONS = {
 }
 
 
-def _rows(body):
-    before = "#include <vector>"
-    return xla_ffi_kit.rows(body, before=before, **_OPTIONS)
+def _rows(body, before="#include <vector>", **options):
+    options = _OPTIONS | {"lanes": False} | options
+    return xla_ffi_kit.rows(body, before=before, **options)
 
 
 def _elements(expression):
@@ -41,6 +41,7 @@ _AUTO = (
     "declare variables and results of lambdas as A instead of auto, and write "
     "A(...) around the branches of `?:`"
 )
+_BYTES = "copy and assign numbers one by one, as std::copy does"
 _SUM = "declare it as {} instead of double or float"
 # The decorator, the line of the mistake, the remedy.
 _MISTAKES = {
@@ -77,6 +78,27 @@ _MISTAKES = {
         _function("float total = 0;\ntotal += x[0];\nout[0] = total;"),
         5,
         _SUM.format("kit::Accumulate<T>"),
+    ),
+    "bytes": (
+        _rows(
+            "\nstd::memcpy(out.data(), x.data(), x.size() * sizeof(float));",
+            "#include <cstring>",
+        ),
+        2,
+        _BYTES,
+    ),
+    "address": (
+        _rows("A y = x[0];\n*(unsigned*)&y ^= 1u << 31;\nout[0] = y;"),
+        2,
+        _BYTES,
+    ),
+    "union": (
+        _rows(
+            "union { A y; unsigned bits; } z = {x[0]};\nz.bits ^= 1u << 31;"
+            "\nout[0] = z.y;"
+        ),
+        1,
+        _BYTES,
     ),
     "switch": (
         _function("switch (int(x[0])) { default: out[0] = x[1]; }"),

@@ -39,21 +39,21 @@ struct Dual {
   S d[kCount] = {};
 };
 
-template <bool kIsFinite, typename S, typename Of, int kCount>
+template <Slopes kSlopes, typename S, typename Of, int kCount>
 Dual<S, kCount> Chain(const S& v, const Dual<Of, kCount>& x, const S& slope) {
   Dual<S, kCount> y;
   y.v = v;
-  for (int i = 0; i < kCount; ++i) y.d[i] = TimesSlope<kIsFinite, S>(slope, ScalarAs<S>(x.d[i]));
+  for (int i = 0; i < kCount; ++i) y.d[i] = TimesSlope<kSlopes, S>(slope, ScalarAs<S>(x.d[i]));
   return y;
 }
-template <bool kIsFinite, typename S, typename OfA, typename OfB, int kCount>
+template <Slopes kSlopes, typename S, typename OfA, typename OfB, int kCount>
 Dual<S, kCount> Chain(const S& v, const Dual<OfA, kCount>& a, const S& slope_a,
                       const Dual<OfB, kCount>& b, const S& slope_b) {
   Dual<S, kCount> y;
   y.v = v;
   for (int i = 0; i < kCount; ++i) {
-    y.d[i] = TimesSlope<kIsFinite, S>(slope_a, ScalarAs<S>(a.d[i])) +
-             TimesSlope<kIsFinite, S>(slope_b, ScalarAs<S>(b.d[i]));
+    y.d[i] = TimesSlope<kSlopes, S>(slope_a, ScalarAs<S>(a.d[i])) +
+             TimesSlope<kSlopes, S>(slope_b, ScalarAs<S>(b.d[i]));
   }
   return y;
 }

@@ -1,7 +1,7 @@
 // Numbers that know their derivatives: what dual.h and var.h have in common.
 //
 // A number is a class with a `KitScalar` in which its value `v` is, and a
-// function Chain<kIsFinite>(value, x, slope) that makes the number with that
+// function Chain<kSlopes>(value, x, slope) that makes the number with that
 // value whose slope towards x is given; and one of (value, a, slope_a, b,
 // slope_b). From these follow arithmetic, comparisons and the mathematics of <cmath>. A scalar
 // may itself be a number, for derivatives of higher orders.
@@ -163,63 +163,83 @@ template <typename S, IfNotNumber<S> = 0>
 KIT_NUMBER_INLINE S Times(const S& slope, const S& d) {
   return where(d == S(0), S(0), S(slope * d));
 }
+// The same where neither may be.
+template <typename S, IfNotNumber<S> = 0>
+KIT_NUMBER_INLINE S TimesOrZero(const S& a, const S& b) {
+  return where(a == S(0), S(0), Times(a, b));
+}
+template <typename S, int kCount>
+Dual<S, kCount> TimesOrZero(const Dual<S, kCount>& a,
+                            const Dual<S, kCount>& b) {
+  Dual<S, kCount> y;
+  y.v = TimesOrZero(a.v, b.v);
+  for (int i = 0; i < kCount; ++i) {
+    y.d[i] = TimesOrZero(a.d[i], b.v) + TimesOrZero(a.v, b.d[i]);
+  }
+  return y;
+}
 template <typename S, int kCount>
 Dual<S, kCount> Times(const Dual<S, kCount>& slope, const Dual<S, kCount>& d) {
   Dual<S, kCount> y;
   y.v = Times(slope.v, d.v);
   for (int i = 0; i < kCount; ++i) {
-    y.d[i] = Times(slope.d[i], d.v) + Times(slope.v, d.d[i]);
+    y.d[i] = TimesOrZero(slope.d[i], d.v) + Times(slope.v, d.d[i]);
   }
   return y;
 }
 
-// The same of a slope that is finite where its function is: without a test.
-template <bool kIsFinite, typename S>
+// What the slopes of a function are: 1 and -1, which no test is needed for; the
+// factors of a product, which are not tested in lanes, where that takes longer
+// than the product; others.
+enum class Slopes { kOnes, kFactors, kOthers };
+template <Slopes kSlopes, typename S>
 KIT_NUMBER_INLINE S TimesSlope(const S& slope, const S& d) {
-  if constexpr (kIsFinite && !kIsNumber<S>) {
+  if constexpr (!kIsNumber<S> &&
+                (kSlopes == Slopes::kOnes ||
+                 (kSlopes == Slopes::kFactors && kIsInLanes<S>))) {
     return slope * d;
   } else {
     return Times(slope, d);
   }
 }
-// So that Chain<true>(...) is a template for the compiler; each kind of numbers
+// So that Chain<...>(...) is a template for the compiler; each kind of numbers
 // has its own.
-template <bool kIsFinite>
+template <Slopes kSlopes>
 void Chain();
 
 // The number of two, or of one and a constant, from the slopes towards them.
-template <bool kIsFinite, typename S, typename A, typename B, typename SlopeA,
+template <Slopes kSlopes, typename S, typename A, typename B, typename SlopeA,
           typename SlopeB>
 KIT_NUMBER_INLINE auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a,
                                  const B& b, const SlopeB& slope_b) {
   if constexpr (kIsNumber<A> && kIsNumber<B>) {
     const S to_a = slope_a(), to_b = slope_b();
-    return Chain<kIsFinite>(v, a, to_a, b, to_b);
+    return Chain<kSlopes>(v, a, to_a, b, to_b);
   } else if constexpr (kIsNumber<A>) {
     const S to_a = slope_a();
-    return Chain<kIsFinite>(v, a, to_a);
+    return Chain<kSlopes>(v, a, to_a);
   } else {
     const S to_b = slope_b();
-    return Chain<kIsFinite>(v, b, to_b);
+    return Chain<kSlopes>(v, b, to_b);
   }
 }
 
 // `name` of a and b, whose value is that of x and y, and its slopes.
-#define KIT_NUMBERS(name, kInFunction, kIsFinite, its_value, slope_x, slope_y) \
+#define KIT_NUMBERS(name, kInFunction, kSlopes, its_value, slope_x, slope_y) \
   template <typename X, typename Y, IfNumbers<X, Y> = 0>            \
   KIT_NUMBER_INLINE auto name(const X& kit_x, const Y& kit_y) {     \
     using S = Scalar<X, Y, kInFunction>;                            \
     [[maybe_unused]] const S x = ScalarIn<S>(kit_x);                \
     [[maybe_unused]] const S y = ScalarIn<S>(kit_y);                \
     const S v = its_value;                                          \
-    return ChainBoth<kIsFinite, S>(                                 \
+    return ChainBoth<kSlopes, S>(                                 \
         v, kit_x, [&]() -> S { return slope_x; }, kit_y,            \
         [&]() -> S { return slope_y; });                            \
   }
-KIT_NUMBERS(operator+, false, true, x + y, S(1), S(1))
-KIT_NUMBERS(operator-, false, true, x - y, S(1), S(-1))
-KIT_NUMBERS(operator*, false, true, x* y, y, x)
-KIT_NUMBERS(operator/, false, false, x / y, S(1) / y, -v / y)
+KIT_NUMBERS(operator+, false, Slopes::kOnes, x + y, S(1), S(1))
+KIT_NUMBERS(operator-, false, Slopes::kOnes, x - y, S(1), S(-1))
+KIT_NUMBERS(operator*, false, Slopes::kFactors, x* y, y, x)
+KIT_NUMBERS(operator/, false, Slopes::kOthers, x / y, S(1) / y, -v / y)
 
 #define KIT_COMPARISON(name)                             \
   template <typename X, typename Y, IfNumbers<X, Y> = 0> \
@@ -244,7 +264,7 @@ template <typename X, IfNumber<X> = 0>
 KIT_NUMBER_INLINE auto operator-(const X& x) {
   using S = typename X::KitScalar;
   const S v = -x.v, slope = S(-1);
-  return Chain<true>(v, x, slope);
+  return Chain<Slopes::kOnes>(v, x, slope);
 }
 
 // The functions of <cmath>, for scalars of any kind.
@@ -288,59 +308,79 @@ template <typename S>
 S GaussOf(const S& x) {
   return ExpOf(S(-x * x)) * Plain<S>(kTwoBySqrtPi);
 }
-// 1 / sqrt(1 + x * x), whose square does not overflow.
+// 1 - x * x, without losing digits near 1 or, of its slope, near 0.
 template <typename S>
-S AsinhSlopeOf(const S& x) {
+S OneLessSquare(const S& x) {
+  const auto size = value(x * x);
+  return S(where(size > Plain<S>(0.25), S((S(1) - x) * (S(1) + x)),
+                 S(S(1) - x * x)));
+}
+// 1 / sqrt(x * x + sign), whose square does not overflow.
+template <typename S>
+S AreaSlopeOf(const S& x, int sign) {
   const S size = x * SignOf(x);
+  const S square =
+      sign > 0 ? S(x * x + S(1)) : S((x - S(1)) * (x + S(1)));
   return S(where(value(size) > Plain<S>(1e9), S(S(1) / size),
-                 S(S(1) / RootOf(S(S(1) + x * x)))));
+                 S(S(1) / RootOf(square))));
+}
+// 1 / (3 v^2), whose slope at 0 is infinite.
+template <typename S>
+S CbrtSlopeOf(const S& v) {
+  const S inverse = S(1) / v;
+  return inverse * inverse / S(3);
 }
 
-// The functions of one number: name, whether the slope is finite where the
-// function is, and the slope at x, where the function is v. Differences from 1 come first: 1 - x * x would lose digits near 1.
-#define KIT_FUNCTIONS(F)                                    \
-  F(abs, true, SignOf(x))                                         \
-  F(acos, false, S(-1) / RootOf(S((S(1) - x) * (S(1) + x))))       \
-  F(acosh, false, S(1) / (RootOf(S(x - S(1))) * RootOf(S(x + S(1))))) \
-  F(asin, false, S(1) / RootOf(S((S(1) - x) * (S(1) + x))))        \
-  F(asinh, true, AsinhSlopeOf(x))                                 \
-  F(atan, true, S(1) / (S(1) + x * x))                            \
-  F(atanh, false, S(1) / ((S(1) - x) * (S(1) + x)))                \
-  F(cbrt, false, S(1) / (S(3) * v * v))                            \
-  F(cos, true, -SinOf(x))                                         \
-  F(cosh, true, SinhOf(x))                                        \
-  F(erf, true, GaussOf(x))                                        \
-  F(erfc, true, -GaussOf(x))                                      \
-  F(exp, true, v)                                                 \
-  F(exp2, true, v* Plain<S>(kLn2))                                \
-  F(expm1, true, ExpOf(x))                                        \
-  F(fabs, true, SignOf(x))                                        \
-  F(log, false, S(1) / x)                                          \
-  F(log10, false, S(Plain<S>(1 / kLn10)) / x)                      \
-  F(log1p, false, S(1) / (S(1) + x))                               \
-  F(log2, false, S(Plain<S>(1 / kLn2)) / x)                        \
-  F(sin, true, CosOf(x))                                          \
-  F(sinh, true, CoshOf(x))                                        \
-  F(sqrt, false, S(Plain<S>(0.5)) / v)                             \
-  F(tan, true, S(1) + v * v)                                      \
-  F(tanh, true, S(1) - v * v)
-#define KIT_NUMBER(name, kIsFinite, slope_x)    \
-  template <typename X, IfNumber<X> = 0>        \
-  KIT_NUMBER_INLINE auto name(const X& kit_x) { \
-    using S = typename X::KitScalar;            \
-    using std::name;                            \
-    [[maybe_unused]] const S x = kit_x.v;       \
-    const S v = name(x);                        \
-    const S slope = slope_x;                    \
-    return Chain<kIsFinite>(v, kit_x, slope);   \
+// The functions of one number: name, and the slope at x, where the function is
+// v.
+#define KIT_FUNCTIONS(F)                    \
+  F(abs, SignOf(x))                         \
+  F(acos, S(-1) / RootOf(OneLessSquare(x))) \
+  F(acosh, AreaSlopeOf(x, -1))              \
+  F(asin, S(1) / RootOf(OneLessSquare(x)))  \
+  F(asinh, AreaSlopeOf(x, 1))               \
+  F(atan, S(1) / (S(1) + x * x))            \
+  F(atanh, S(1) / OneLessSquare(x))         \
+  F(cbrt, CbrtSlopeOf(v))                   \
+  F(cos, -SinOf(x))                         \
+  F(cosh, SinhOf(x))                        \
+  F(erf, GaussOf(x))                        \
+  F(erfc, -GaussOf(x))                      \
+  F(exp, v)                                 \
+  F(exp2, v* Plain<S>(kLn2))                \
+  F(expm1, ExpOf(x))                        \
+  F(fabs, SignOf(x))                        \
+  F(log, S(1) / x)                          \
+  F(log10, S(Plain<S>(1 / kLn10)) / x)      \
+  F(log1p, S(1) / (S(1) + x))               \
+  F(log2, S(Plain<S>(1 / kLn2)) / x)        \
+  F(sin, CosOf(x))                          \
+  F(sinh, CoshOf(x))                        \
+  F(sqrt, S(Plain<S>(0.5)) / v)             \
+  F(tan, S(1) + v * v)                      \
+  F(tanh, OneLessSquare(v))
+#define KIT_NUMBER(name, slope_x)                       \
+  template <typename X, IfNumber<X> = 0>                \
+  KIT_NUMBER_INLINE auto name(const X& kit_x) {         \
+    using S = typename X::KitScalar;                    \
+    using std::name;                                    \
+    [[maybe_unused]] const S x = kit_x.v;               \
+    const S v = name(x);                                \
+    const S slope = slope_x;                            \
+    return Chain<Slopes::kOthers>(v, kit_x, slope);     \
   }
 KIT_FUNCTIONS(KIT_NUMBER)
 #undef KIT_NUMBER
 
-// The slope of hypot(x, y), which is v, towards x. At 0 it is JAX's.
+// The slope of hypot(x, y), which is v, towards x. At 0, and where it is
+// infinite, it is JAX's.
 template <typename S>
 S HypotSlopeOf(const S& x, const S& v) {
-  return S(where(value(v) == Plain<S>(0), S(Plain<S>(0.5)), S(x / v)));
+  using P = Plain<S>;
+  const auto size = value(v);
+  return S(where(size == P(0), S(P(0.5)),
+                 S(where(size == std::numeric_limits<P>::infinity(), S(0),
+                         S(x / v)))));
 }
 // x / (x * x + y * y), whose squares neither overflow nor vanish.
 template <typename S>
@@ -349,15 +389,16 @@ S Atan2SlopeOf(const S& x, const S& y) {
   return S(x / length) / length;
 }
 
-// The functions of two numbers: name, whether integers count as double, whether
-// slopes are finite where the function is, value, slope towards x, towards y.
-#define KIT_FUNCTIONS_OF_TWO(F)                                           \
-  F(atan2, true, false, AngleOf(x, y), Atan2SlopeOf(y, x), -Atan2SlopeOf(x, y))  \
-  F(copysign, true, true, WithSignOf(x, y), SignOf(x) * WithSignOf(S(1), y),    \
-    S(0))                                                                 \
-  F(fmod, true, false, RestOf(x, y), S(1), S(-TruncOf(value(x) / value(y))))     \
-  F(hypot, true, true, LengthOf(x, y), HypotSlopeOf(x, v), HypotSlopeOf(y, v))
-KIT_FUNCTIONS_OF_TWO(KIT_NUMBERS)
+// The functions of two numbers: name, value, slope towards x, towards y.
+#define KIT_FUNCTIONS_OF_TWO(F)                                              \
+  F(atan2, AngleOf(x, y), Atan2SlopeOf(y, x), -Atan2SlopeOf(x, y))           \
+  F(copysign, WithSignOf(x, y), SignOf(x) * WithSignOf(S(1), y), S(0))       \
+  F(fmod, RestOf(x, y), S(1), S(-TruncOf(value(x) / value(y))))              \
+  F(hypot, LengthOf(x, y), HypotSlopeOf(x, v), HypotSlopeOf(y, v))
+#define KIT_FUNCTION_OF_TWO(name, its_value, slope_x, slope_y) \
+  KIT_NUMBERS(name, true, Slopes::kOthers, its_value, slope_x, slope_y)
+KIT_FUNCTIONS_OF_TWO(KIT_FUNCTION_OF_TWO)
+#undef KIT_FUNCTION_OF_TWO
 #undef KIT_NUMBERS
 
 // x^y. A constant exponent stays one, and its logarithm is not asked for. The
@@ -378,14 +419,14 @@ KIT_NUMBER_INLINE auto pow(const X& kit_x, const Y& kit_y) {
   if constexpr (kIsNumber<Y>) {
     const S y = ScalarIn<S>(kit_y);
     const S v = PowerOf(x, y);
-    return ChainBoth<false, S>(
+    return ChainBoth<Slopes::kOthers, S>(
         v, kit_x, [&]() -> S { return PowerSlopeOf(x, y); }, kit_y,
         [&]() -> S { return v * LogOrZero(x); });
   } else {
     using P = std::conditional_t<kIsInLanes<Y>, Y, Plain<S>>;
     const P y = static_cast<P>(kit_y);
     const S v = PowerOf(x, y), slope = PowerSlopeOf(x, y);
-    return Chain<false>(v, kit_x, slope);
+    return Chain<Slopes::kOthers>(v, kit_x, slope);
   }
 }
 
@@ -482,7 +523,7 @@ auto fmin(const X& x, const Y& y) {
 template <typename H, typename S, typename X, typename Y>
 H HalfOfEach(const S& v, const X& x, const Y& y) {
   const auto half = [] { return S(Plain<S>(0.5)); };
-  return H(ChainBoth<true, S>(v, x, half, y, half));
+  return H(ChainBoth<Slopes::kOnes, S>(v, x, half, y, half));
 }
 template <typename H, typename X, typename Y>
 H Chosen(bool are_equal, bool is_first, const X& x, const Y& y) {
@@ -508,7 +549,11 @@ auto ClampOf(const X& x, const Y& least, const Z& most) {
 }
 template <typename X, typename Y>
 auto MinMaxOf(const X& x, const Y& y) {
-  return std::pair<Holder<X, Y>, Holder<X, Y>>(MinOf(x, y), MaxOf(x, y));
+  using H = Holder<X, Y>;
+  const auto a = value(x);
+  const auto b = value(y);
+  return std::pair<H, H>(Chosen<H>(a == b, !(b < a), x, y),
+                         Chosen<H>(a == b, b < a, x, y));
 }
 template <typename N>
 Holder<N, N> MaxOfAll(std::initializer_list<N> all) {

@@ -131,7 +131,7 @@ KIT_NUMBER_INLINE void Append(Expression<S, kCount, OnTape>& y, int at,
   AppendEach(y, at, x, slope, for_each_internal::IndicesBelow<kOfX>());
 }
 
-template <bool kIsFinite, typename S, typename X, int kCount = kSlopesOf<X>>
+template <Slopes kSlopes, typename S, typename X, int kCount = kSlopesOf<X>>
 KIT_NUMBER_INLINE Expression<S, kCount, OnTapeOf<X>> Chain(const S& v,
                                                            const X& x,
                                                            const S& slope) {
@@ -142,7 +142,7 @@ KIT_NUMBER_INLINE Expression<S, kCount, OnTapeOf<X>> Chain(const S& v,
 }
 // The expression is declared in the function's outermost block: elsewhere, gcc
 // before 14 copies what is returned, and through memory.
-template <bool kIsFinite, typename S, typename A, typename B,
+template <Slopes kSlopes, typename S, typename A, typename B,
           int kOfA = kSlopesOf<A>,
           int kOfB = kSlopesOf<B>,
           std::enable_if_t<(kOfA + kOfB <= kMostSlopes), int> = 0>
@@ -154,7 +154,7 @@ KIT_NUMBER_INLINE Expression<S, kOfA + kOfB, OnTapeOf<A>> Chain(
   Append(y, kOfA, b, slope_b);
   return y;
 }
-template <bool kIsFinite, typename S, typename A, typename B,
+template <Slopes kSlopes, typename S, typename A, typename B,
           int kOfA = kSlopesOf<A>,
           int kOfB = kSlopesOf<B>,
           std::enable_if_t<(kOfA + kOfB > kMostSlopes), int> = 0>
@@ -163,12 +163,17 @@ KIT_NUMBER_INLINE Expression<S, 2, OnTapeOf<A>> Chain(const S& v, const A& a,
                                                       const B& b,
                                                       const S& slope_b) {
   const Var<OnTapeOf<A>> of_a(a), of_b(b);
-  return Chain<kIsFinite>(v, of_a, slope_a, of_b, slope_b);
+  return Chain<kSlopes>(v, of_a, slope_a, of_b, slope_b);
 }
 
 template <typename S>
 Var<S> Times(const Var<S>& slope, const Var<S>& d) {
-  return Chain<true>(S(Times(slope.v, d.v)), slope, d.v, d, slope.v);
+  return Chain<Slopes::kOthers>(S(Times(slope.v, d.v)), slope, d.v, d, slope.v);
+}
+
+template <typename S>
+Var<S> TimesOrZero(const Var<S>& a, const Var<S>& b) {
+  return Chain<Slopes::kOthers>(S(TimesOrZero(a.v, b.v)), a, b.v, b, a.v);
 }
 
 // A variable, or for more bits than a variable has an expression.

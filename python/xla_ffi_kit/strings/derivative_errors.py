@@ -20,7 +20,8 @@ _REMEDIES = (
         "write const A",
     ),
     (
-        r"\bmem(cpy|move|set|cmp)\b|class-memaccess|operator ?'?&[('\s]",
+        r"\bmem(cpy|move|set|cmp)\b|memaccess|memcall|\bunion\b"
+        r"|operator ?'?&[('\s]",
         "a number with slopes is not the bytes of a float; copy with std::copy "
         "or a loop, and take a reference instead of an address",
     ),
@@ -51,6 +52,8 @@ _REMEDIES = (
         "a number that knows its derivative does not become another: " + _VALUE,
     ),
 )
+# What a static_assert of numbers.h has said.
+_HAS_REMEDY = "a double does not stand beside a float"
 _NUMBER = re.compile(r"\b(Dual|Var|Expression)<")
 _STACK = re.compile(r"stack frame size|the frame size of")
 
@@ -68,7 +71,7 @@ def explain(error: str, number: str) -> str:
             "slopes are larger than a thread's stack; make them a "
             f"std::vector<{number}>"
         )
-    if not _NUMBER.search(error):
+    if not _NUMBER.search(error) or _HAS_REMEDY in error:
         return error
     remedy = next(
         (text for pattern, text in _REMEDIES if re.search(pattern, error)),
