@@ -8,7 +8,12 @@ from typing import Unpack
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.functions import declaration as declarations
-from xla_ffi_kit.functions import function_table, layout, pointer
+from xla_ffi_kit.functions import (
+    function_table,
+    layout,
+    numba_identity,
+    pointer,
+)
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
 from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.functions.pointer import Pointer
@@ -147,6 +152,12 @@ def c_function(
     laid_out = layout.of(
         own, declared, options.get("axes"), reference is not None
     )
+    if found.identity:
+        # Declared in another way, the same code is another function.
+        identity = numba_identity.digest(
+            *(found.identity, str(declared), laid_out.axes, bool(thread_safe))
+        )
+        found = dataclasses.replace(found, identity=identity)
     target = f"{own}.{found.identity}" if found.identity and not name else own
     function_table.define(
         own,
