@@ -97,7 +97,9 @@ def c_function(
                  int64_t n)", address, name="gemv", axes="(m,n),(n)->(m)")
 
     Such a function returns nothing, a number, which is the first result, or an
-    integer, which is 0 if it succeeded: another is the error of the call.
+    integer, which is 0 if it succeeded: another is the error of the call. Its
+    results are NaN, or integers of all bits, before it writes them: what it
+    reads there, or leaves unwritten, is no number of another call.
 
     Args:
       signature: the function's type in C, with or without names, which are
