@@ -12,6 +12,7 @@ from xla_ffi_kit.testing import (
     _checks_calls,
     _checks_derivatives,
     _checks_export,
+    _checks_operands,
     _checks_sharding,
     _checks_unusual,
     _programs,
@@ -47,6 +48,11 @@ _CHECKS: dict[str, Callable[[Runner], None]] = {
     "large batch": _checks_unusual.large_batch,
     "empty kernel axis": _checks_unusual.empty_kernel_axis,
     "special values": _checks_unusual.special_values,
+    "large values": _checks_operands.large_values,
+    "ties": _checks_operands.ties,
+    "equal operands": _checks_operands.equal_operands,
+    "integers": _checks_operands.integers,
+    "other lengths": _checks_operands.other_lengths,
     "attributes": _checks_unusual.attributes,
     "vmap": _checks_calls.vmap,
     "control flow": _checks_calls.control_flow,
@@ -135,11 +141,6 @@ def check_op(
         raise ValueError(
             f"check_op: argument skip: expected names among "
             f"{', '.join(_CHECKS)}; got {', '.join(sorted(unknown))}"
-        )
-    if host is None and op.spec.reference is None:
-        raise ValueError(
-            "check_op: argument host: expected a function of NumPy arrays, as "
-            f"{op.name} has no reference, got None"
         )
     if host is not None and not callable(host):
         raise TypeError(
