@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
-from common import run_python
+from common import failure_of, run_python
 from inline_data import close
 from scipy.linalg import cython_blas, cython_lapack
 from scipy.special import cython_special
@@ -281,6 +281,28 @@ def test_a_cfunc():
         r"function says itself, got double\(float, double\)",
     ):
         c_function("double(float, double)", numba_hypot())
+
+
+# --- What overwrites its operand ----------------------------------------------
+
+
+def test_a_function_that_reads_its_result_is_caught():
+    """By its memory: there is nothing to compare with."""
+    daxpy = c_function(
+        "void(const int* n, const double* a, const double* x, const int* incx, "
+        "double* y, const int* incy)",
+        cython_blas.__pyx_capi__["daxpy"],
+        name="daxpy",
+        axes="(),(),(k),(),()->(k)",
+        shared=("n", "incx", "incy"),
+    )
+    one = np.int32(1)
+    case = Case(np.int32(3), "float64[]", "float64[3]", one, one)
+    message = failure_of(daxpy, case, "memory of operands").message
+    assert "before it writes" in message
+
+
+# --- numba cfuncs that are declared anew --------------------------------------
 
 
 def half(x):

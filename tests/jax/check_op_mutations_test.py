@@ -4,6 +4,7 @@ Each mutation is a right operation with one fault. Values, batches, derivatives
 and programs of ordinary numbers do not show it.
 """
 
+import contextlib
 import re
 
 import inline_data  # noqa: F401  a cache of the test's own
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import failure_of, run_snippet
+from common import failure_of, run_snippet, twice
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
@@ -22,9 +23,11 @@ jax.config.update("jax_enable_x64", True)
 
 SOURCE = r"""
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
+#include "xla/ffi/api/ffi.h"
 #include "xla_ffi/inline/kit.h"
 using In = kit::In<float>;
 using Out = kit::Out<float>;
@@ -87,6 +90,15 @@ void Take(In x, kit::In<int32_t> at, Out y) {  // of any index
   for (int64_t i = 0; i < y.size(); ++i)
     y[i] = (row + i * x.dim(-1))[at[i]];
 }
+// XLA packs numbers of 4 bits, two in a byte.
+template <int per_byte>
+xla::ffi::Error Copy4(xla::ffi::AnyBuffer x,
+                      xla::ffi::Result<xla::ffi::AnyBuffer> y) {
+  const size_t count = x.element_count();
+  std::memcpy(y->untyped_data(), x.untyped_data(),
+              (count + per_byte - 1) / per_byte);
+  return xla::ffi::Error::Success();
+}
 void AddTo(In x, In y, Out z) {  // z is x
   for (int64_t i = 0; i < z.size(); ++i) z[i] += y[i];
 }
@@ -102,8 +114,17 @@ KIT_DEFINE_HANDLER(KAddTo, "x y", "", AddTo);
 KIT_DEFINE_HANDLER(KAddOrTwice, "x y", "", AddOrTwice);
 KIT_DEFINE_HANDLER(KRemembers, "x", "", Remembers);
 KIT_DEFINE_HANDLER(KTake, "x at", "", Take);
+#define DEFINE_COPY_4(name, per_byte)                                    \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(name, Copy4<per_byte>,                   \
+                                xla::ffi::Ffi::Bind()                    \
+                                    .Arg<xla::ffi::AnyBuffer>()          \
+                                    .Ret<xla::ffi::AnyBuffer>())
+DEFINE_COPY_4(KPacked, 2);
+DEFINE_COPY_4(KUnpacked, 1);
 """
-HANDLERS = {name: name for name in re.findall(r"HANDLER\((\w+)", SOURCE)}
+HANDLERS = {
+    name: name for name in re.findall(r"(?:HANDLER|COPY_4)\((K\w+)", SOURCE)
+}
 
 
 @pytest.fixture(scope="module")
@@ -285,6 +306,9 @@ MUTATIONS = {
         *("integers", take, "KTake", {"axes": "(n),()->()"}),
         Case("float32[5]", "int32[]"),
     ),
+    "numbers of 4 bits, a byte for each": (
+        *("memory of results", identity, "KUnpacked", {}, Case("int4[7]")),
+    ),
     "a vjp that ignores an attribute": (
         *("attributes", with_a_vjp, weighted, NUMBER | OWN_VJP, ROW),
     ),
@@ -300,6 +324,7 @@ SAID = {
     "large batch": "a batch of 32769 rows: ",
     "large values": "with x ",
     "memory of operands": " as ",
+    "memory of results": "the handler writes at least 3 bytes behind the 4 ",
     "other lengths": "with rows of ",
     "ties": "with x of ",
     "repeatable": " differs: ",
@@ -386,6 +411,13 @@ RIGHT = {
         lambda x: jnp.where(x == 0, 0, x * 0.5),
     ),
     "results by attribute": (pair, pair, FLAG),
+    **{
+        f"packed numbers of {dtype}": (
+            *(identity, "KPacked", {}, Case(f"{dtype}[3,5]")),
+        )
+        for dtype in ("int4", "uint4")
+    },
+    "a float of 8 bits": (twice, twice, {}, Case("float8_e5m2[3,5]")),
     "a handler that refuses": (
         *(identity, "KPositive", {}, Case(np.float32([1, 2]))),
     ),
@@ -400,6 +432,61 @@ def test_right_operation_passes(name, library):
         check_op(op, [case], skip=set(CHECKS) - UNUSUAL)
 
     passes(*RIGHT[name])
+
+
+def test_strict_modes_are_only_the_operations_affair(library):
+    """JAX promotes nothing in what `check_op` computes itself."""
+    modes = (
+        jax.numpy_dtype_promotion("strict"),
+        jax.numpy_rank_promotion("raise"),
+    )
+    derivatives = "grad", "second order", "jacobians", "vmap of grad"
+    with contextlib.ExitStack() as stack:
+        for mode in modes:
+            stack.enter_context(mode)
+        for dtype in ("bfloat16", "float64", "float8_e4m3fn"):
+            op = operation(library, lambda x: x * x, lambda x: x * x, {})
+            case = Case(f"{dtype}[5]")
+            check_op(op, [case], skip=set(CHECKS) - {*derivatives, *UNUSUAL})
+            on_host = FfiOp(
+                "mutation.host",
+                results=lambda x: x,
+                kernel_axes=1,
+                handlers={"cpu": lambda x: x * x},
+                jvp=squared,
+            )
+            if dtype == "bfloat16":
+                check_op(
+                    on_host,
+                    [case],
+                    skip=set(CHECKS) - {"jvp", "values"},
+                    host=np.square,
+                )
+
+
+def squared(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return x * x, 2 * x * t
+
+
+def test_without_a_reference_memory_is_checked(library):
+    def like(x):
+        return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
+
+    given = {"results": like, "kernel_axes": 1, "libraries": library}
+    right, wrong = (
+        FfiOp(f"mutation.{name}", handlers={"cpu": name}, **given)
+        for name in ("KSum", "KAccumulates")
+    )
+    report = check_op(right, [ROW])
+    passed = {row.check for row in report.rows if row.status == "passed"}
+    assert {"memory of results", "memory of operands", "handler"} <= passed
+    reasons = {row.message for row in report.rows if row.check == "values"}
+    assert reasons == {"neither a reference nor host= to compare with"}
+    assert (
+        "before it writes them"
+        in failure_of(wrong, ROW, "memory of operands").message
+    )
 
 
 def test_a_target_that_nobody_registered():

@@ -239,8 +239,10 @@ def _axes(run: Runner) -> list[frozenset[tuple[int, int]]]:
             if key is None:
                 key = x.shape[axis]
             groups.setdefault(key, set()).add((i, axis))
-            if not isinstance(given[i], str) or str(key).isdecimal() and (
-                operand.letters
+            if (
+                not isinstance(given[i], str)
+                or str(key).isdecimal()
+                and (operand.letters)
             ):
                 fixed.add(key)
     return [frozenset(g) for key, g in groups.items() if key not in fixed]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit.testing import _case
@@ -23,6 +25,13 @@ TOLERANCES = {
 # The same for finite differences. The host function of those of float32 may
 # compute in float32.
 FINITE_DIFFERENCES = {"float64": 1e-6, "complex128": 1e-6}
+
+
+def tolerance_of(dtype: np.dtype[Any]) -> float:
+    """The allowed error of a type; of a float of 8 bits, two units."""
+    if dtype.name in TOLERANCES or not jnp.issubdtype(dtype, np.inexact):
+        return TOLERANCES.get(dtype.name, 0.0)
+    return 2 * float(jnp.finfo(dtype).eps)
 
 
 def difference(
@@ -46,7 +55,7 @@ def difference(
                 f"result {i}: expected {b.dtype}{list(b.shape)}, got "
                 f"{a.dtype}{list(a.shape)}"
             )
-        tolerance = factor * TOLERANCES.get(a.dtype.name, 0.0)
+        tolerance = factor * tolerance_of(a.dtype)
         if differences:
             floor = FINITE_DIFFERENCES.get(a.dtype.name, 1e-3)
             tolerance = max(tolerance, floor)
@@ -64,7 +73,7 @@ def _values_differ(
         return None
     wide = "complex128" if np.iscomplexobj(got) else "float64"
     if not _case.is_inexact(got):
-        wide = "int64" if got.dtype == np.bool_ else got.dtype.name
+        wide = "int64" if got.dtype.itemsize < 8 else got.dtype.name
     a, b = np.asarray(got).astype(wide), np.asarray(want).astype(wide)
     same = (a == b) | ((a != a) & (b != b))
     if same.all():

@@ -27,7 +27,8 @@ from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Result
 
-_MARK = 0xA5
+# Around results and operands. One that copies too much of an operand shows.
+_MARKS = 0xA5, 0x5A
 _BESIDE = 1 << 16
 # Address space around that, which catches what is distant, and takes no memory.
 _RESERVE = 1 << 26
@@ -74,18 +75,18 @@ class _Memory:
     def array(self, like: Typed) -> np.ndarray:
         """A copy of its content."""
         content = self._bytes(0, self.size).copy()
-        bits = _bits(like)
-        if bits < 8:
-            content = _unpacked(content, bits, int(np.prod(like.shape)))
+        own = bits(like)
+        if own < 8:
+            content = _unpacked(content, own, int(np.prod(like.shape)))
             if jnp.issubdtype(like.dtype, jnp.signedinteger):
-                sign = 1 << (bits - 1)
+                sign = 1 << (own - 1)
                 content = (content ^ sign).astype(np.int8) - np.int8(sign)
             if jnp.issubdtype(like.dtype, jnp.integer):
                 return content.astype(like.dtype).reshape(like.shape)
         return content.view(like.dtype).reshape(like.shape)
 
 
-def _bits(x: Typed) -> int:
+def bits(x: Typed) -> int:
     """How many an element has: XLA's CPU client packs small ones in bytes."""
     if jnp.issubdtype(x.dtype, jnp.integer):
         return int(jnp.iinfo(x.dtype).bits)
@@ -94,10 +95,10 @@ def _bits(x: Typed) -> int:
     return 8 * x.dtype.itemsize
 
 
-def _unpacked(content: np.ndarray, bits: int, count: int) -> np.ndarray:
+def _unpacked(content: np.ndarray, size: int, count: int) -> np.ndarray:
     """The elements in bytes, of which the first has the lowest bits."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    elements = (content[:, None] >> shifts) & np.uint8((1 << bits) - 1)
+    shifts = np.arange(0, 8, size, dtype=np.uint8)
+    elements = (content[:, None] >> shifts) & np.uint8((1 << size) - 1)
     return elements.reshape(-1)[:count]
 
 
@@ -106,7 +107,7 @@ class GuardedHandler:
 
     def __init__(self, target: str, stages: Mapping[str, object]) -> None:
         self.target = f"{target} in guarded memory"
-        self.mark = _MARK
+        self.marks = _MARKS
         # In bytes; XLA may have a result more, the workspace.
         self.sizes: tuple[Sequence[int], Sequence[int]] = (), ()
         self.memory: list[_Memory] = []  # of the last call's results
@@ -130,11 +131,11 @@ class GuardedHandler:
         real = [(b, b.data) for b in (*operands, *results)]
         inputs, outputs = self.sizes
         if self.keeps_places:
-            for memory in (*self.operands, *self.memory):
-                memory.fill(self.mark)
+            for memory in self.memory:
+                memory.fill(self.marks[0])
         else:
-            self.operands = [_Memory(size, self.mark) for size in inputs]
-            self.memory = [_Memory(size, self.mark) for size in outputs]
+            self.memory = [_Memory(size, self.marks[0]) for size in outputs]
+            self.operands = [_Memory(size, self.marks[1]) for size in inputs]
         places = {}  # of the results, one of which may be an operand's alias
         for result, memory in zip(results, self.memory, strict=False):
             places[result.data] = memory
@@ -215,19 +216,19 @@ class GuardedCall:
 
     def results(
         self,
-        mark: int = _MARK,
+        mark: int | None = None,
         operands: Sequence[jax.Array] = (),
         keeps_places: bool = False,
     ) -> list[np.ndarray]:
         """The results; all memory but the operands is filled with a byte.
 
         Args:
-          mark: the byte.
+          mark: the byte; by default one around results, another elsewhere.
           operands: others of the same types.
           keeps_places: whether all arrays are where the last call had them.
         """
         handler = self._handler
-        handler.mark = mark
+        handler.marks = _MARKS if mark is None else (mark, mark)
         handler.sizes = _sizes(self._operands), _sizes(self._types)
         handler.keeps_places = keeps_places
         if not keeps_places:
@@ -262,4 +263,4 @@ class GuardedCall:
 
 
 def _sizes(types: Sequence[Typed]) -> list[int]:
-    return [-(-_bits(t) * int(np.prod(t.shape)) // 8) for t in types]
+    return [-(-bits(t) * int(np.prod(t.shape)) // 8) for t in types]
