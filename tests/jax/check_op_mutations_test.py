@@ -304,7 +304,7 @@ MUTATIONS = {
     ),
     "an index out of range": (
         *("integers", take, "KTake", {"axes": "(n),()->()"}),
-        Case("float32[5]", "int32[]"),
+        Case("float32[5]", np.int32(2)),
     ),
     "numbers of 4 bits, a byte for each": (
         *("memory of results", identity, "KUnpacked", {}, Case("int4[7]")),

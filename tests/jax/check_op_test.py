@@ -35,7 +35,7 @@ SKIPPABLE = {
     "large values": ("no floating-point operand", BY_VALUE),
     "ties": (BY_VALUE,),
     "equal operands": ("no two operands of one type",),
-    "integers": ("no integer operand that is given by type",),
+    "integers": ("no integer operand of 32 or 64 bits",),
     "other lengths": ("no kernel axes of free length in operands by type",),
     "vmap on meshes": ("vmap repeats operands: see auto mesh, explicit mesh",),
     "side effects on meshes": ("the operation has no side effects",),

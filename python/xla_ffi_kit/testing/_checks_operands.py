@@ -175,29 +175,72 @@ def integers(run: Runner) -> None:
     """Indices out of range, then integers that no float has.
 
     A handler may refuse an index, or do with it what the reference does. It
-    must not read or write outside its arrays.
+    must not read or write outside its arrays; of integers given by value, which
+    the operation may need to be as they are, nothing else is checked.
     """
     _needs_standard(run)
     if run.spec.reference is None:
         raise Skipped("the operation has no reference")
-    which = _typed(run, floats=False)
     operands = run.case.operands()
-    which = tuple(i for i in which if operands[i].dtype.itemsize >= 4)
+    which = _wide_integers(run)
     if not which:
-        raise Skipped("no integer operand that is given by type")
+        raise Skipped("no integer operand of 32 or 64 bits")
+    typed = tuple(i for i in which if i in _typed(run, floats=False))
     others = [x for i, x in enumerate(operands) if i not in which]
-    sizes = {n for x in others for n in x.shape}
-    signed = tuple(i for i in which if operands[i].dtype.kind == "i")
-    for size in sorted(sizes)[-1:]:
-        _compare(run, _filled(run, (size,), which))
-        for value in (-1, -size - 1) if signed else ():
-            _compare(run, _filled(run, (value,), signed))
-    if len(which) < len(operands):
+    size = max((n for x in others for n in x.shape), default=0)
+    if size:
+        _out_of_range(run, which, size)
+        for value in (size, -1, -size - 1):
+            own = tuple(i for i in typed if value > 0 or _is_signed(run, i))
+            if own:
+                _compare(run, _filled(run, (value,), own))
+    if len(typed) < len(operands):
         return
     for digits in (24, 53):  # of f32 and of f64
         odd = 2**digits + 1
         if all(np.iinfo(x.dtype).max > 4 * odd for x in operands):
-            _compare(run, _filled(run, (odd, odd + 2, odd + 6), which))
+            _compare(run, _filled(run, (odd, odd + 2, odd + 6), typed))
+
+
+def _wide_integers(run: Runner) -> tuple[int, ...]:
+    return tuple(
+        i
+        for i, x in enumerate(run.case.operands())
+        if x.size
+        and jnp.issubdtype(x.dtype, np.integer)
+        and x.dtype.itemsize >= 4
+    )
+
+
+def _is_signed(run: Runner, index: int) -> bool:
+    return run.case.operands()[index].dtype.kind == "i"
+
+
+def _out_of_range(run: Runner, which: tuple[int, ...], size: int) -> None:
+    """Failure if an index behind the last one is followed."""
+    call = run.guarded or _guarded(run)
+    if call is None:
+        return
+    change = _filled(run, (size,), which)
+    assert change.operands is not None
+    operands = change.operands()
+    try:
+        results = [call.results(mark, operands) for mark in (0xFF, 0x00)]
+        call.results(operands=operands)
+    except Exception:
+        return  # refused
+    problem = call.overflow()
+    pairs = zip(*results, strict=True)
+    if problem is None and any(a.tobytes() != b.tobytes() for a, b in pairs):
+        problem = (
+            "the handler reads memory outside its operands: if these are "
+            "indices, let it refuse or do with those out of range what the "
+            'reference does; if they cannot be, pass skip=["integers"]'
+        )
+    if problem:
+        raise Failure(
+            f"with {change.what}: {problem}", run.snippet(change.call)
+        )
 
 
 # --- Sizes --------------------------------------------------------------------

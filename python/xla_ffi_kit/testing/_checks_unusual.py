@@ -340,7 +340,7 @@ def attributes(run: Runner) -> None:
         raise Skipped("the operation has no attributes")
     defaults = python_signature.defaults(run.spec)
     values = defaults | run.case.attributes
-    changed = {}
+    changed: dict[str, object] = {}
     for name, value in values.items():
         for other in _others(run, name, value):
             if _heeds(run, name, other):
