@@ -113,6 +113,19 @@ def test_what_is_not_written_out():
     assert "stablehlo.scatter" in text
 
 
+def test_a_function_of_ones_own():
+    """`apply` is a scatter with the function in place of the updates."""
+    x, at = operands("float32", 5), indices(3, 5)
+    shift = np.float32(3)
+    check(lambda x, i: x.at[i].apply(jnp.sqrt), x, at, is_written_out=False)
+    check(lambda x, i: x.at[i].apply(lambda y: y), x, at, is_written_out=False)
+    check(
+        lambda x, i: x.at[i].apply(lambda y: y + shift),
+        *(x, at),
+        is_written_out=False,
+    )
+
+
 def test_explained():
     """A scatter keeps a loop from being one function, and says what helps."""
 

@@ -246,7 +246,6 @@ def test_results_in_a_tuple():
 @pytest.mark.parametrize(
     ("cases", "options", "message"),
     [
-        ([ROW], {}, "ValueError: check_op: argument host: expected a function"),
         ([ROW], {"host": 3}, "TypeError: check_op: argument host: expected a "),
         ([ROW], {"host": lambda: 1}, "got one of (): too many positional"),
         ([3], {"host": twice}, "cases: expected Case(...), got 3"),

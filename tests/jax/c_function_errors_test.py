@@ -111,6 +111,15 @@ ERRORS = [
         f"symbol: expected a function that {LIBM} exports, got 'cosine'; in "
         'C++ declare it extern "C"',
     ),
+    *(
+        (
+            NUMBER,
+            {"library": "libc.so.6", "symbol": symbol},
+            "c_function: symbol: expected a function that libc.so.6 exports, "
+            f"got {symbol!r}, which is a variable",
+        )
+        for symbol in ("environ", "errno")  # of the process, of a thread
+    ),
     (
         NUMBER,
         {"function": ATAN2, "symbol": "cos"},

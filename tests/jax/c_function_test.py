@@ -14,12 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
-from common import run_python
+from common import failure_of, run_python
 from inline_data import close
 from scipy.linalg import cython_blas, cython_lapack
 from scipy.special import cython_special
 
 from xla_ffi_kit import c_function, export_checks, use_reference
+from xla_ffi_kit.functions import numba_identity
 from xla_ffi_kit.testing import Case, check_op
 
 jax.config.update("jax_enable_x64", True)
@@ -280,6 +281,86 @@ def test_a_cfunc():
         r"function says itself, got double\(float, double\)",
     ):
         c_function("double(float, double)", numba_hypot())
+
+
+# --- What overwrites its operand ----------------------------------------------
+
+
+def test_a_function_that_reads_its_result_is_caught():
+    """By its memory: there is nothing to compare with."""
+    daxpy = c_function(
+        "void(const int* n, const double* a, const double* x, const int* incx, "
+        "double* y, const int* incy)",
+        cython_blas.__pyx_capi__["daxpy"],
+        name="daxpy",
+        axes="(),(),(k),(),()->(k)",
+        shared=("n", "incx", "incy"),
+    )
+    one = np.int32(1)
+    case = Case(np.int32(3), "float64[]", "float64[3]", one, one)
+    message = failure_of(daxpy, case, "memory of operands").message
+    assert "before it writes" in message
+
+
+# --- numba cfuncs that are declared anew --------------------------------------
+
+
+def half(x):
+    return x / 2
+
+
+def row_sums(a, y, rows, columns):
+    for i in range(rows):
+        y[i] = 0
+        for j in range(columns):
+            y[i] += a[i * columns + j]
+
+
+@with_numba
+def test_cfuncs_declared_anew():
+    """With other types, other options of numba's, and other axes."""
+    import numba
+    from numba import types
+
+    for dtype, name in (("float64", "double"), ("float32", "float")):
+        halved = numba.cfunc(f"{dtype}({dtype})")(half)
+        got = c_function(f"{name}({name})", halved)(X.astype(dtype))
+        np.testing.assert_array_equal(got, X.astype(dtype) / 2)
+    identity = numba_identity.of_cfunc
+    plain = numba.cfunc("float64(float64)")(half)
+    assert identity(plain) == identity(numba.cfunc("float64(float64)")(half))
+    fast = numba.cfunc("float64(float64)", fastmath=True)(half)
+    narrow = numba.cfunc("float64(float64)", locals={"x": types.float32})(half)
+    assert len(set(map(identity, (plain, fast, narrow)))) == 3
+    # That of a function it calls, which takes given types.
+    called = [numba.njit(f"{t}({t})")(half) for t in ("float32", "float64")]
+    assert len(set(map(numba_identity.digest, called))) == 2
+
+    pointer, size = types.CPointer(types.float64), types.int64
+    sums = numba.cfunc(types.void(pointer, pointer, size, size))(row_sums)
+    for first, second in (("n", "m"), ("m", "n")):
+        op = c_function(
+            f"void(const double* a, double* y, int64_t {first}, "
+            f"int64_t {second})",
+            sums,
+            axes=f"({first},{second})->({first})",
+            name=None if first == "n" else "row_sums_of_m",
+        )
+        np.testing.assert_allclose(op(X), X.sum(1))
+    with pytest.raises(ValueError, match="expected one of its own"):
+        c_function(
+            "void(const double* a, double* y, int64_t n, int64_t m)",
+            sums,
+            axes="(m,n)->(m)",
+            name="row_sums_of_m",
+        )
+    op = c_function(
+        "void(const double* a, double* y, int64_t n, int64_t m)",
+        sums,
+        axes="(n,m)->(n)",
+        thread_safe=False,
+    )
+    np.testing.assert_allclose(op(X), X.sum(1))
 
 
 # --- The contract -------------------------------------------------------------

@@ -18,6 +18,22 @@ DOUBLE = ctypes.c_double
 DOT = "double(const double* x, const double* w, int64_t n)"
 
 
+# Where const and the like may stand, in C.
+TO_CONST = (
+    *("const double* p", "double const* p", "const double *const p"),
+    *("double const * const restrict p", "const volatile double*__restrict p"),
+    *("volatile const double* volatile p", "const double*", "double const*"),
+)
+TO_RESULTS = (
+    *("double* p", "double* const p", "double *restrict const p", "double*"),
+    *(
+        "volatile double* const volatile p",
+        "double*const",
+        "double* __restrict",
+    ),
+)
+
+
 def function_of(restype, *argtypes):
     """A function of a library, of which ctypes knows only what is said."""
     function = ctypes.CDLL(LIBM)["cos"]
@@ -81,6 +97,17 @@ UNREADABLE = [
     ((Pair, DOUBLE), "restype"),
     ((float, DOUBLE), "restype"),
 ]
+
+
+def test_a_pointer_to_const_is_an_operand():
+    """Behind the star, const says that the function keeps the pointer."""
+    for pointers, count in ((TO_CONST, 2), (TO_RESULTS, 1)):
+        for pointer in pointers:
+            axes = ",".join(["()"] * count) + "->()" + ",()" * (2 - count)
+            op = c_function(
+                f"double(double x, {pointer})", 1, name=pointer, axes=axes
+            )
+            assert len(op.spec.operand_names) == count, pointer
 
 
 @pytest.mark.parametrize(("types", "signature"), AGREE)

@@ -4,6 +4,7 @@ Each mutation is a right operation with one fault. Values, batches, derivatives
 and programs of ordinary numbers do not show it.
 """
 
+import contextlib
 import re
 
 import inline_data  # noqa: F401  a cache of the test's own
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import failure_of, run_snippet
+from common import failure_of, run_snippet, twice
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
@@ -22,6 +23,11 @@ jax.config.update("jax_enable_x64", True)
 
 SOURCE = r"""
 #include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+#include "xla/ffi/api/ffi.h"
 #include "xla_ffi/inline/kit.h"
 using In = kit::In<float>;
 using Out = kit::Out<float>;
@@ -66,6 +72,33 @@ const char* Positive(In x, Out y) {
   Copy(x, y);
   return nullptr;
 }
+void AddOrTwice(In x, In y, Out z) {  // wrong if they are one array
+  for (int64_t i = 0; i < z.size(); ++i)
+    z[i] = &x[0] == &y[0] ? 2 * x[0] : x[i] + y[i];
+}
+void Remembers(In x, Out y) {  // what it has seen at an address
+  static std::mutex lock;
+  static std::map<const float*, std::vector<float>> seen;
+  std::lock_guard<std::mutex> guard(lock);
+  auto& known = seen[&x[0]];
+  if (static_cast<int64_t>(known.size()) != x.size())
+    known.assign(x.begin(), x.end());
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * known[i];
+}
+void Take(In x, kit::In<int32_t> at, Out y) {  // of any index
+  const float* row = &x[0];
+  for (int64_t i = 0; i < y.size(); ++i)
+    y[i] = (row + i * x.dim(-1))[at[i]];
+}
+// XLA packs numbers of 4 bits, two in a byte.
+template <int per_byte>
+xla::ffi::Error Copy4(xla::ffi::AnyBuffer x,
+                      xla::ffi::Result<xla::ffi::AnyBuffer> y) {
+  const size_t count = x.element_count();
+  std::memcpy(y->untyped_data(), x.untyped_data(),
+              (count + per_byte - 1) / per_byte);
+  return xla::ffi::Error::Success();
+}
 void AddTo(In x, In y, Out z) {  // z is x
   for (int64_t i = 0; i < z.size(); ++i) z[i] += y[i];
 }
@@ -78,8 +111,20 @@ KIT_DEFINE_HANDLER(KAccumulates, "x", "", Accumulates);
 KIT_DEFINE_HANDLER(KAddRows, "x y", "", AddRows);
 KIT_DEFINE_HANDLER(KPositive, "x", "", Positive);
 KIT_DEFINE_HANDLER(KAddTo, "x y", "", AddTo);
+KIT_DEFINE_HANDLER(KAddOrTwice, "x y", "", AddOrTwice);
+KIT_DEFINE_HANDLER(KRemembers, "x", "", Remembers);
+KIT_DEFINE_HANDLER(KTake, "x at", "", Take);
+#define DEFINE_COPY_4(name, per_byte)                                    \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(name, Copy4<per_byte>,                   \
+                                xla::ffi::Ffi::Bind()                    \
+                                    .Arg<xla::ffi::AnyBuffer>()          \
+                                    .Ret<xla::ffi::AnyBuffer>())
+DEFINE_COPY_4(KPacked, 2);
+DEFINE_COPY_4(KUnpacked, 1);
 """
-HANDLERS = {name: name for name in re.findall(r"HANDLER\((\w+)", SOURCE)}
+HANDLERS = {
+    name: name for name in re.findall(r"(?:HANDLER|COPY_4)\((K\w+)", SOURCE)
+}
 
 
 @pytest.fixture(scope="module")
@@ -111,11 +156,51 @@ def pair(x, *, both=True):
     return (x, 2 * x) if both else 3 * x
 
 
-def in_bfloat16(x):
-    total = x[..., 0]
-    for i in range(1, x.shape[-1]):
-        total = total + x[..., i]
-    return total
+def in_16_bits(x):
+    """A sum that is rounded after each number."""
+    rows = jnp.moveaxis(x, -1, 0)
+    return jax.lax.scan(
+        lambda total, y: (total + y, None), jnp.zeros_like(rows[0]), rows
+    )[0]
+
+
+def softmax_without_maximum(x):
+    y = jnp.exp(x)
+    return y / jnp.sum(y, -1, keepdims=True)
+
+
+def difference_of_squares(x):
+    return jnp.mean(x * x, -1) - jnp.mean(x, -1) ** 2
+
+
+def last_of_the_largest(x):
+    return x.shape[-1] - 1 - jnp.argmax(x[..., ::-1], -1)
+
+
+def first_64(x):
+    at = jnp.arange(x.shape[-1])
+    return jnp.sum(jnp.where(at < 64, x, 0), -1)
+
+
+def counted_by_16_bits(x):
+    row = jnp.arange(x.size // x.shape[-1]).reshape(*x.shape[:-1], 1)
+    return jnp.where(row < 2**15, 2 * x, 0)
+
+
+def take(x, at):
+    return jnp.take_along_axis(x, at[..., None], -1, mode="clip")[..., 0]
+
+
+def pooled(x, *, by="mean"):
+    return {"mean": jnp.mean, "max": jnp.max}[by](x, -1)
+
+
+def weighted(x, *, factor=2.0):
+    return factor * x * x
+
+
+def with_a_vjp(x, *, factor=2.0):
+    return weighted(x, factor=factor)
 
 
 def first_block(x):
@@ -127,6 +212,13 @@ ROW = Case("float32[5]")
 ROWS = Case("float32[5]", "float32[5]")
 NUMBER = {"attributes": {"factor": np.float32}}
 FLAG = {"attributes": {"both": np.bool_}}
+STRING = {"attributes": {"by": str}}
+OWN_VJP = {
+    "vjp": (
+        lambda x, *, factor: (weighted(x, factor=factor), x),
+        lambda x, ct, *, factor: (4 * x * ct,),  # right for 2 alone
+    )
+}
 
 # Name -> the check that fails, the reference, what runs instead (a handler of
 # the library by name, or a function), options, and the case if it is not ROW.
@@ -167,6 +259,59 @@ MUTATIONS = {
         *(FLAG, ROW),
     ),
     "an empty kernel axis": ("empty kernel axis", row_sum, "KLeavesEmpty"),
+    # Kinds that people write, of which only unusual operands tell.
+    **{
+        f"a sum in {dtype}": (
+            *("other lengths", row_sum, in_16_bits, {}),
+            Case(f"{dtype}[5]"),
+        )
+        for dtype in ("bfloat16", "float16")
+    },
+    "an attribute that is wrong if it is negative": (
+        *("attributes", scale, lambda x, *, factor: abs(factor) * x),
+        *(NUMBER, Case("float32[5]", factor=3.0)),
+    ),
+    "a softmax without its maximum": (
+        *("large values", lambda x: jax.nn.softmax(x)),
+        softmax_without_maximum,
+    ),
+    "a variance by a difference of squares": (
+        *("large values", lambda x: jnp.var(x, -1), difference_of_squares),
+    ),
+    "the last one of ties": (
+        *("ties", lambda x: jnp.argmax(x, -1), last_of_the_largest),
+    ),
+    "integers as floats": (
+        *("integers", double, lambda x: jnp.int32(2 * jnp.float32(x)), {}),
+        Case("int32[5]"),
+    ),
+    "a buffer of 64 elements": ("other lengths", row_sum, first_64),
+    "rows that 16 bits count": ("large batch", double, counted_by_16_bits),
+    "one element a row": (
+        "other lengths",
+        lambda x: x - jnp.mean(x, -1, keepdims=True),
+        lambda x: x - jnp.sum(x, -1, keepdims=True) / max(x.shape[-1], 2),
+    ),
+    "another value of a string": (
+        *("attributes", pooled, lambda x, *, by: jnp.mean(x, -1)),
+        *(STRING, ROW),
+    ),
+    "results by the operands' address": (
+        *("memory of operands", double, "KRemembers"),
+    ),
+    "one array as two operands": (
+        *("equal operands", lambda x, y: x + y, "KAddOrTwice", {}, ROWS),
+    ),
+    "an index out of range": (
+        *("integers", take, "KTake", {"axes": "(n),()->()"}),
+        Case("float32[5]", np.int32(2)),
+    ),
+    "numbers of 4 bits, a byte for each": (
+        *("memory of results", identity, "KUnpacked", {}, Case("int4[7]")),
+    ),
+    "a vjp that ignores an attribute": (
+        *("attributes", with_a_vjp, weighted, NUMBER | OWN_VJP, ROW),
+    ),
 }
 
 # What a failure says, by check.
@@ -174,8 +319,14 @@ SAID = {
     "auto mesh": "element",
     "attributes": "",
     "empty kernel axis": "kernel axes of 5 elements emptied: ",
-    "large batch": "a batch of 840 rows: ",
-    "memory of operands": "as that memory changes",
+    "equal operands": "with one array as several operands: ",
+    "integers": "",
+    "large batch": "a batch of 32769 rows: ",
+    "large values": "with x ",
+    "memory of operands": " as ",
+    "memory of results": "the handler writes at least 3 bytes behind the 4 ",
+    "other lengths": "with rows of ",
+    "ties": "with x of ",
     "repeatable": " differs: ",
     "side effects on meshes": "on an Auto mesh, 0 of 2 calls",
     "special values": "with ",
@@ -190,11 +341,15 @@ SNIPPETS = (
     "wrong beyond 4,096 elements",
     "an attribute ignored for its default",
     "an empty kernel axis",
+    "a softmax without its maximum",
+    "the last one of ties",
+    "a buffer of 64 elements",
+    "a vjp that ignores an attribute",
 )
 
 
 def operation(library, reference, handler, options):
-    given = {"kernel_axes": 1, **options}
+    given = options if "axes" in options else {"kernel_axes": 1, **options}
     if isinstance(handler, str):
         given |= {"libraries": library}
     given["handlers"] = {"cpu": handler}
@@ -256,6 +411,13 @@ RIGHT = {
         lambda x: jnp.where(x == 0, 0, x * 0.5),
     ),
     "results by attribute": (pair, pair, FLAG),
+    **{
+        f"packed numbers of {dtype}": (
+            *(identity, "KPacked", {}, Case(f"{dtype}[3,5]")),
+        )
+        for dtype in ("int4", "uint4")
+    },
+    "a float of 8 bits": (twice, twice, {}, Case("float8_e5m2[3,5]")),
     "a handler that refuses": (
         *(identity, "KPositive", {}, Case(np.float32([1, 2]))),
     ),
@@ -270,6 +432,61 @@ def test_right_operation_passes(name, library):
         check_op(op, [case], skip=set(CHECKS) - UNUSUAL)
 
     passes(*RIGHT[name])
+
+
+def test_strict_modes_are_only_the_operations_affair(library):
+    """JAX promotes nothing in what `check_op` computes itself."""
+    modes = (
+        jax.numpy_dtype_promotion("strict"),
+        jax.numpy_rank_promotion("raise"),
+    )
+    derivatives = "grad", "second order", "jacobians", "vmap of grad"
+    with contextlib.ExitStack() as stack:
+        for mode in modes:
+            stack.enter_context(mode)
+        for dtype in ("bfloat16", "float64", "float8_e4m3fn"):
+            op = operation(library, lambda x: x * x, lambda x: x * x, {})
+            case = Case(f"{dtype}[5]")
+            check_op(op, [case], skip=set(CHECKS) - {*derivatives, *UNUSUAL})
+            on_host = FfiOp(
+                "mutation.host",
+                results=lambda x: x,
+                kernel_axes=1,
+                handlers={"cpu": lambda x: x * x},
+                jvp=squared,
+            )
+            if dtype == "bfloat16":
+                check_op(
+                    on_host,
+                    [case],
+                    skip=set(CHECKS) - {"jvp", "values"},
+                    host=np.square,
+                )
+
+
+def squared(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return x * x, 2 * x * t
+
+
+def test_without_a_reference_memory_is_checked(library):
+    def like(x):
+        return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
+
+    given = {"results": like, "kernel_axes": 1, "libraries": library}
+    right, wrong = (
+        FfiOp(f"mutation.{name}", handlers={"cpu": name}, **given)
+        for name in ("KSum", "KAccumulates")
+    )
+    report = check_op(right, [ROW])
+    passed = {row.check for row in report.rows if row.status == "passed"}
+    assert {"memory of results", "memory of operands", "handler"} <= passed
+    reasons = {row.message for row in report.rows if row.check == "values"}
+    assert reasons == {"neither a reference nor host= to compare with"}
+    assert (
+        "before it writes them"
+        in failure_of(wrong, ROW, "memory of operands").message
+    )
 
 
 def test_a_target_that_nobody_registered():

@@ -26,11 +26,17 @@ jax.config.update("jax_enable_x64", True)
 INTEGERS = ("no floating-point operand",)
 # What may be skipped for a good operation, and for which reasons.
 INDICES = "an integer may be an index, and empty rows have none"
+BY_VALUE = "all operands are given by value"
 SKIPPABLE = {
     "aliases": ("the operation has no aliases",),
     "empty kernel axis": ("no kernel axes", INDICES),
     "special values": ("no real floating-point operand",),
     "attributes": ("the operation has no attributes",),
+    "large values": ("no floating-point operand", BY_VALUE),
+    "ties": (BY_VALUE,),
+    "equal operands": ("no two operands of one type",),
+    "integers": ("no integer operand of 32 or 64 bits",),
+    "other lengths": ("no kernel axes of free length in operands by type",),
     "vmap on meshes": ("vmap repeats operands: see auto mesh, explicit mesh",),
     "side effects on meshes": ("the operation has no side effects",),
     "jacobians": (*INTEGERS, "no floating-point result"),

@@ -1,5 +1,6 @@
 // C functions called by their names: what arrives, and what is refused.
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -137,6 +138,7 @@ TEST(CallTest, OnManyThreads) {
 }
 
 int32_t Sum(const double* x, int32_t n, double* sum) {
+  *sum = 0;
   for (int32_t i = 0; i < n; ++i) *sum += x[i];
   return n == 0 ? 5 : 0;
 }
@@ -193,6 +195,37 @@ TEST(CallTest, WhatDoesNotFitIsRefused) {
           "test's, got f32()");
   refused(CallFrame().Arg(x, {2, 200}).Ret(y, {2, 200}),
           "size: expected one that fits its type, as the test's, got 200");
+}
+
+void AddTo(const double* x, double* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+// Leaves the second number of `y` alone.
+int32_t First(double x, int16_t* y) {
+  y[0] = static_cast<int16_t>(x);
+  return 0;
+}
+
+TEST(CallTest, WhatIsReadOfAResultIsNoNumberThatWasThere) {
+  const Parameters parameters = {Row(false, kF64), Row(true, kF64), Size(kS64)};
+  ASSERT_EQ(Define("add", AddTo, 0, parameters), "");
+  for (const int64_t n : {1, 3, 5000}) {
+    std::vector<double> x(130 * n, 2), y(130 * n, 7);
+    const CallFrame frame = CallFrame().Arg(x, {130, n}).Ret(y, {130, n});
+    ASSERT_EQ(RunIt(frame, "add").message, "");
+    for (const double value : y) ASSERT_TRUE(std::isnan(value));
+    // An operand in the place of a result is what it is.
+    const CallFrame same = CallFrame().Arg(x, {130, n}).Ret(x, {130, n});
+    ASSERT_EQ(RunIt(same, "add").message, "");
+    EXPECT_EQ(x, std::vector<double>(130 * n, 4));
+  }
+  XlaFfiKit_Parameter pair = Row(true, XLA_FFI_DataType_S16, -2);
+  ASSERT_EQ(Define("first", First, kS32, {Value(kF64), pair}, true), "");
+  std::vector<double> x = {1, 2};
+  std::vector<int16_t> y(4, 7);
+  const CallFrame frame = CallFrame().Arg(x, {2}).Ret(y, {2, 2});
+  ASSERT_EQ(RunIt(frame, "first").message, "");
+  EXPECT_EQ(y, (std::vector<int16_t>{1, -1, 2, -1}));
 }
 
 // --- Functions of arrays -----------------------------------------------------

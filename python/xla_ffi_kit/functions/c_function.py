@@ -8,7 +8,12 @@ from typing import Unpack
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.functions import declaration as declarations
-from xla_ffi_kit.functions import function_table, layout, pointer
+from xla_ffi_kit.functions import (
+    function_table,
+    layout,
+    numba_identity,
+    pointer,
+)
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
 from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.functions.pointer import Pointer
@@ -92,7 +97,9 @@ def c_function(
                  int64_t n)", address, name="gemv", axes="(m,n),(n)->(m)")
 
     Such a function returns nothing, a number, which is the first result, or an
-    integer, which is 0 if it succeeded: another is the error of the call.
+    integer, which is 0 if it succeeded: another is the error of the call. Its
+    results are NaN, or integers of all bits, before it writes them: what it
+    reads there, or leaves unwritten, is no number of another call.
 
     Args:
       signature: the function's type in C, with or without names, which are
@@ -147,6 +154,12 @@ def c_function(
     laid_out = layout.of(
         own, declared, options.get("axes"), reference is not None
     )
+    if found.identity:
+        # Declared in another way, the same code is another function.
+        identity = numba_identity.digest(
+            *(found.identity, str(declared), laid_out.axes, bool(thread_safe))
+        )
+        found = dataclasses.replace(found, identity=identity)
     target = f"{own}.{found.identity}" if found.identity and not name else own
     function_table.define(
         own,

@@ -196,7 +196,9 @@ class _Parser:
             if rest and rest[0] in _WORDS:
                 break
             self._check_name(rest)
-            made = Type(np.dtype(dtype), bool(stars), "const" in tokens)
+            # Behind the star, const is the pointer's own.
+            pointee = tokens[: tokens.index("*")] if stars else tokens
+            made = Type(np.dtype(dtype), bool(stars), "const" in pointee)
             return Parameter(made, "".join(rest))
         types = [word for word in words if word in _WORDS] or words[:1]
         got = repr(" ".join(types)) if types else "nothing"

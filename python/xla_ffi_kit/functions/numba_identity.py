@@ -21,6 +21,20 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def of_cfunc(cfunc: object) -> str:
+    """A hash of a `numba.cfunc`; "" if nothing tells what it computes."""
+    python = getattr(cfunc, "__wrapped__", None)
+    if python is None:
+        return ""
+    compiler = getattr(cfunc, "_compiler", None)
+    return digest(
+        python,
+        repr(getattr(cfunc, "_sig", None)),
+        repr(getattr(compiler, "targetoptions", None)),
+        repr(getattr(compiler, "locals", None)),
+    )
+
+
 class _Describer:
     """Describes functions by their bytecode and by what they refer to.
 
@@ -50,7 +64,14 @@ class _Describer:
             return self._function(value)
         if hasattr(value, "py_func"):  # jitted
             options = getattr(value, "targetoptions", None)
-            return [repr(options), self._function(value.py_func)]
+            # One that was compiled for given types takes no others.
+            is_open = getattr(value, "_can_compile", True)
+            taken = [] if is_open else getattr(value, "signatures", [])
+            return [
+                repr(options),
+                repr(taken),
+                self._function(value.py_func),
+            ]
         if isinstance(value, frozenset):
             return [name, *sorted(json.dumps(self.describe(v)) for v in value)]
         if isinstance(value, types.CodeType):

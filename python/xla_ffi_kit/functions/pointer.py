@@ -97,7 +97,12 @@ def of_library(where: str, library: object, symbol: object) -> Pointer:
             f'exports, got {symbol!r}; in C++ declare it extern "C"'
         ) from None
     address = _address_of(function)
-    path = _found_at(address)[0]
+    path, _, is_data = _found_at(address)
+    if is_data:
+        raise ValueError(
+            f"{where}: symbol: expected a function that {library._name} "
+            f"exports, got {symbol!r}, which is a variable"
+        )
     _warn_if_replaced(where, path)
     return Pointer(address, symbol, os.path.basename(path), library)
 
@@ -193,7 +198,6 @@ def _of_cffi(where: str, pointer: object) -> Pointer:
 
 def _of_numba(where: str, cfunc: object) -> Pointer:
     """A `numba.cfunc`, or another object with the address of a function."""
-    python = getattr(cfunc, "__wrapped__", None)
     made = getattr(cfunc, "ctypes", None)
     told = None
     if isinstance(made, ctypes._CFuncPtr):  # type: ignore[attr-defined]
@@ -202,7 +206,7 @@ def _of_numba(where: str, cfunc: object) -> Pointer:
         address=getattr(cfunc, "address", 0),
         name=getattr(cfunc, "__name__", ""),
         owner=cfunc,
-        identity=numba_identity.digest(python) if python else "",
+        identity=numba_identity.of_cfunc(cfunc),
         told=told,
     )
 
@@ -218,12 +222,37 @@ class _Found(ctypes.Structure):
     ]
 
 
-def _found_at(address: int) -> tuple[str, _Found]:
-    """What the dynamic linker knows of an address; the path of its file."""
+class _Symbol(ctypes.Structure):
+    """The beginning of `Elf64_Sym` of elf.h."""
+
+    _fields_ = [("name", ctypes.c_uint32), ("info", ctypes.c_uint8)]
+
+
+_RTLD_DL_SYMENT = 1  # of dlfcn.h
+_DATA = (1, 5, 6)  # STT_OBJECT, STT_COMMON, STT_TLS
+
+
+def _found_at(address: int) -> tuple[str, _Found, bool]:
+    """What the dynamic linker knows of an address: a path, and more.
+
+    And whether a variable is there. The variables of threads are in no file. A
+    function that its library chooses when it is loaded (an IFUNC) is the one
+    that was chosen, often without a symbol of its own.
+    """
     found = _Found()
-    dladdr: Callable[..., int] = ctypes.CDLL(None).dladdr
-    dladdr(ctypes.c_void_p(address), ctypes.byref(found))
-    return (found.file or b"").decode(errors="replace"), found
+    entry = ctypes.POINTER(_Symbol)()
+    dladdr1: Callable[..., int] = ctypes.CDLL(None).dladdr1
+    dladdr1(
+        ctypes.c_void_p(address),
+        ctypes.byref(found),
+        ctypes.byref(entry),
+        _RTLD_DL_SYMENT,
+    )
+    path = (found.file or b"").decode(errors="replace")
+    is_data = not path
+    if entry and found.address == address:
+        is_data = entry.contents.info & 15 in _DATA
+    return path, found, is_data
 
 
 def _place_of(address: int) -> tuple[str, str]:
@@ -232,7 +261,7 @@ def _place_of(address: int) -> tuple[str, str]:
     A function without a name is called by its place in the file, which is the
     same in every process that has the same file.
     """
-    path, found = _found_at(address)
+    path, found, _ = _found_at(address)
     if not path:
         return "", ""
     file = os.path.basename(path)

@@ -12,6 +12,7 @@ from xla_ffi_kit.testing import (
     _checks_calls,
     _checks_derivatives,
     _checks_export,
+    _checks_operands,
     _checks_sharding,
     _checks_unusual,
     _programs,
@@ -47,6 +48,11 @@ _CHECKS: dict[str, Callable[[Runner], None]] = {
     "large batch": _checks_unusual.large_batch,
     "empty kernel axis": _checks_unusual.empty_kernel_axis,
     "special values": _checks_unusual.special_values,
+    "large values": _checks_operands.large_values,
+    "ties": _checks_operands.ties,
+    "equal operands": _checks_operands.equal_operands,
+    "integers": _checks_operands.integers,
+    "other lengths": _checks_operands.other_lengths,
     "attributes": _checks_unusual.attributes,
     "vmap": _checks_calls.vmap,
     "control flow": _checks_calls.control_flow,
@@ -90,13 +96,14 @@ def check_op(
     An operation without a reference is compared with a function on the host,
     from NumPy, SciPy or the library itself. The derivatives of that function
     are finite differences. Derivatives that the operation does not have are
-    left out.
+    left out. Without either, only checks run that need nothing to compare with:
+    memory, batches, side effects.
 
     Every check runs on every case: values, eager and jitted; memory beside
-    operands and results; NaN, -0.0, large batches, empty rows, other
-    attributes; vmap over any axes; derivatives up to second order; control
-    flow; aliases; side effects; sharding, also of uneven batches (with four
-    devices); export.
+    operands and results; NaN, -0.0, large numbers, ties, op(x, x), indices out
+    of range, large batches, empty and long rows, other attributes; vmap over
+    any axes; derivatives up to second order; control flow; aliases; side
+    effects; sharding, also of uneven batches (with four devices); export.
 
     A handler that nobody registered is a failure of the check "handler", unless
     you skip it. An operation with `handlers={}`, or a function as its handler,
@@ -108,7 +115,8 @@ def check_op(
         than a minute. Include each dtype that matters.
       skip: the names of checks to leave out, as in the report's table.
       tolerance_factor: multiplies the allowed errors (2e-5 of the largest value
-        for f32, 1e-12 for f64, 3e-2 for bf16; more for derivatives).
+        for f32, 1e-12 for f64, 3e-2 for bf16, whatever the length of a sum;
+        more for derivatives).
       host: `host(*operands, **attributes)` takes the operands of one row,
         without batch axes, as NumPy arrays, and returns an array or a tuple of
         arrays. Derivatives call it with float64 (complex128) instead of other
@@ -121,8 +129,7 @@ def check_op(
       CheckError: some checks failed. Its text is the table, each failure and,
         for the first, a call that you can copy; `error.report.failures` has
         those of the others.
-      ValueError: there is no case, a name in `skip` is unknown, or an operation
-        without a reference has no host function.
+      ValueError: there is no case, or a name in `skip` is unknown.
     """
     if not isinstance(op, FfiOp):
         raise TypeError(
@@ -135,11 +142,6 @@ def check_op(
         raise ValueError(
             f"check_op: argument skip: expected names among "
             f"{', '.join(_CHECKS)}; got {', '.join(sorted(unknown))}"
-        )
-    if host is None and op.spec.reference is None:
-        raise ValueError(
-            "check_op: argument host: expected a function of NumPy arrays, as "
-            f"{op.name} has no reference, got None"
         )
     if host is not None and not callable(host):
         raise TypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -100,9 +101,12 @@ def _make(operand: str | ArrayLike, rng: np.random.Generator) -> jax.Array:
         return jnp.array(operand)  # a copy, which a program may donate
     dtype, shape = _parse(operand)
     if not jnp.issubdtype(dtype, np.inexact):
-        low = 0 if dtype.kind in "ub" else -9
-        high = 2 if dtype.kind == "b" else low + 19
-        return jnp.asarray(rng.integers(low, high, shape), dtype)
+        low, high = 0, 1
+        if dtype.kind != "b":
+            about = jnp.iinfo(dtype)
+            low = max(about.min, -9)
+            high = min(about.max, low + 18)
+        return jnp.asarray(rng.integers(low, high + 1, shape), dtype)
     values = rng.normal(size=shape)
     if jnp.issubdtype(dtype, np.complexfloating):
         values = values + 1j * rng.normal(size=shape)
@@ -141,16 +145,25 @@ def differentiable(
     return g, tuple(operands[i] for i in which)
 
 
+def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype itself, or float32 for a float of fewer bits."""
+    return dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+
+
 def scalar(results: object) -> jax.Array:
     """Scalar test loss, nonlinear in every element: second derivatives too."""
-    total = jnp.zeros((), jnp.float32)
+    parts = []
     for x in jax.tree.leaves(results):
         if not is_inexact(x):
             continue
-        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        weight = np.cos(np.arange(x.size, dtype=np.float32)).reshape(x.shape)
+        wide = x.astype(wide_dtype(x.dtype))
         part = wide * (1 + wide)
         if jnp.iscomplexobj(wide):
             part = jnp.real(part) + jnp.imag(wide)
-        total = total + jnp.sum(weight * part)
-    return total
+        weight = np.cos(np.arange(x.size)).reshape(x.shape)
+        parts.append(jnp.sum(weight.astype(part.dtype) * part))
+    if not parts:
+        return jnp.zeros((), jnp.float32)
+    # Nothing is promoted, which jax_numpy_dtype_promotion may forbid.
+    widest = max((part.dtype for part in parts), key=lambda t: t.itemsize)
+    return functools.reduce(jnp.add, [part.astype(widest) for part in parts])

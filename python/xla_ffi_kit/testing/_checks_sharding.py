@@ -136,6 +136,7 @@ def uneven_batch(run: Runner) -> None:
     XLA pads the shards with any bytes, which a handler may not survive.
     """
     _check_devices(run)
+    run.needs_bytes()
     axes = _case.call_axes(run.op)
     summed = run.spec.shared_results
     rows = jax.tree.leaves(run.wanted(Call(programs.jitted, axes, _SIZE)))

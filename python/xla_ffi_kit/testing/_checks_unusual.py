@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import jax
@@ -13,6 +16,7 @@ import numpy as np
 
 from xla_ffi_kit import _dtypes
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.primitive import python_signature
 from xla_ffi_kit.testing import _case, _checks_calls, _compare, _guard
 from xla_ffi_kit.testing import _programs as programs
@@ -20,6 +24,12 @@ from xla_ffi_kit.testing import _programs_unusual as unusual
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
 _ELEMENTS = 4200  # of a large batch: more than a block of 4,096
+# And more than 16 bits count, if a call takes no longer than this.
+_ROWS, _SECONDS = 1 << 15, 2e-4
+_BYTES = 1 << 26
+# A smaller positive number may be a tolerance, without which loops do not end.
+_SMALL = 1e-2
+_MOST_STRINGS = 6
 # What memory is filled with: NaN or -1, zeros, and numbers near the largest.
 _MARKS = (0xFF, 0x00, 0x7F)
 _UNWRITTEN = 0x5A  # no NaN in any type
@@ -28,7 +38,8 @@ _UNWRITTEN = 0x5A  # no NaN in any type
 # --- Memory -------------------------------------------------------------------
 
 
-def _guarded(run: Runner, operands: Sequence[jax.Array]) -> _guard.GuardedCall:
+def guarded(run: Runner, operands: Sequence[jax.Array]) -> _guard.GuardedCall:
+    """A call of the operation in guarded memory; Skipped if there is none."""
     target = _checks_calls.target_of_platform(run)
     if jax.default_backend() != "cpu":
         raise Skipped("guarded memory is the CPU's")
@@ -45,7 +56,8 @@ def _guarded(run: Runner, operands: Sequence[jax.Array]) -> _guard.GuardedCall:
 
 def memory_of_results(run: Runner) -> None:
     """The handler writes nothing outside its results."""
-    run.guarded = _guarded(run, run.case.operands())
+    run.guarded = guarded(run, run.case.operands())
+    run.guarded.results()
     problem = run.guarded.overflow()
     if problem:
         raise Failure(problem, run.snippet(_checks_calls.JITTED))
@@ -54,22 +66,69 @@ def memory_of_results(run: Runner) -> None:
 def memory_of_operands(run: Runner) -> None:
     """Results depend on no memory but the operands.
 
-    Neither on what is beside them, nor on what results contain before.
+    Neither on what is beside them, nor on what results contain before, nor on
+    where they are: operands of other values, in the same place, give what they
+    give elsewhere.
     """
     if run.spec.advanced.has_side_effect:
         raise Skipped("the operation has side effects")
-    call = run.guarded or _guarded(run, run.case.operands())
-    first, *others = (call.results(mark) for mark in _MARKS)
+    call = run.guarded or guarded(run, run.case.operands())
+    found, places = [], []  # kept, so that each call is elsewhere
+    for mark in _MARKS:
+        found.append(call.results(mark))
+        places.append(call.memory)
+    first, *others = found
     for other in others:
-        for i, (a, b) in enumerate(zip(first, other, strict=True)):
-            wrong = _first_difference(a, b)
-            if wrong:
-                raise Failure(
-                    f"result {i}: the handler reads memory outside its "
-                    "operands, or results before it writes them, or leaves "
-                    f"results unwritten: {wrong} as that memory changes",
-                    run.snippet(_checks_calls.JITTED),
-                )
+        _same(run, first, other, f"{_READS}: ", "that memory changes")
+    _no_marks(run, first)
+    again = run.case.operands(1)
+    there = call.results(operands=again, keeps_places=True)
+    elsewhere = call.results(operands=again)
+    what = "the handler remembers operands by their address: "
+    _same(run, elsewhere, there, what, "earlier operands were there")
+
+
+_READS = (
+    "the handler reads memory outside its operands, or results before it "
+    "writes them (no result is zero before), or leaves results unwritten"
+)
+
+
+def _same(
+    run: Runner,
+    first: Sequence[np.ndarray],
+    other: Sequence[np.ndarray],
+    what: str,
+    why: str,
+) -> None:
+    for i, (a, b) in enumerate(zip(first, other, strict=True)):
+        wrong = _first_difference(a, b)
+        if wrong:
+            raise Failure(
+                f"result {i}: {what}{wrong} as {why}",
+                run.snippet(_checks_calls.JITTED),
+            )
+
+
+def _no_marks(run: Runner, results: Sequence[np.ndarray]) -> None:
+    """A C function's results have no NaN of what they are before it writes."""
+    if not isinstance(run.spec.handlers["cpu"], FunctionKernel):
+        return
+    for i, y in enumerate(results):
+        if not _is_real(y):
+            continue
+        marked = np.all(
+            y.reshape(*y.shape, 1).view(np.uint8) == _MARKS[0], axis=-1
+        )
+        if marked.any():
+            at = list(map(int, np.argwhere(marked)[0]))
+            raise Failure(
+                f"result {i}: element {at} is the NaN that is there before the "
+                "function is called: it reads the result before it writes it, "
+                "as one whose parameter is an operand too (in-out), or does "
+                "not write it",
+                run.snippet(_checks_calls.JITTED),
+            )
 
 
 def _first_difference(a: np.ndarray, b: np.ndarray) -> str | None:
@@ -187,7 +246,10 @@ def _is_real(x: Typed) -> bool:
 
 
 def large_batch(run: Runner) -> None:
-    """A batch of more elements than a block of 4,096 is like a small one."""
+    """A batch of more elements than a block of 4,096 is like a small one.
+
+    So is one of more than 32,767 rows, if they are cheap.
+    """
     _checks_calls.check_batches(run)
     axes = _case.call_axes(run.op)
     small = Call(programs.eager, axes)
@@ -199,6 +261,12 @@ def large_batch(run: Runner) -> None:
     if not max(sizes, default=0):
         raise Skipped("no elements")
     times = max(2, -(-_ELEMENTS // max(sizes)))
+    many = -(-(_ROWS + 1) // 3)
+    size = sum(x.nbytes for x in small.operands(run.case)) * many
+    # A sum over so many rows would be another one, rounded.
+    if size <= _BYTES and not run.spec.shared_results:
+        if run.seconds() <= _SECONDS:
+            times = max(times, many)
     call = Call.of(unusual.many_rows, axes, axes=axes, times=times)
     got = jax.tree.leaves(run.run(call))
     want = [
@@ -253,7 +321,7 @@ def _without_elements(run: Runner, call: Call) -> list[object]:
     axes: Any = dict(call.options)["axes"]
     operands = unusual.emptied(run.case.operands(), axes)
     with contextlib.suppress(Skipped):
-        return [*_guarded(run, operands).results(_UNWRITTEN)]
+        return [*guarded(run, operands).results(_UNWRITTEN)]
     return got
 
 
@@ -263,39 +331,94 @@ def _without_elements(run: Runner, call: Call) -> list[object]:
 def attributes(run: Runner) -> None:
     """The handler heeds each attribute: its results change as they must.
 
-    A number is halved (an integer of at least 2: one more or one less), a flag
-    is turned. If ordinary operands do not show the change, small ones may.
+    A number is halved, negative and zero (an integer of at least 2: one more or
+    one less), a flag is turned, a string is another one of those that the
+    reference compares it with. If ordinary operands do not show the change,
+    small ones may. A derivative of the operation's own heeds all of them.
     """
     if not run.spec.attributes:
         raise Skipped("the operation has no attributes")
     defaults = python_signature.defaults(run.spec)
     values = defaults | run.case.attributes
+    changed: dict[str, object] = {}
     for name, value in values.items():
-        for other in _others(value, run.spec.attributes.get(name)):
+        for other in _others(run, name, value):
             if _heeds(run, name, other):
-                break
+                changed.setdefault(name, other)
     # The reference may return another number of results for other attributes.
     run.same(Call(programs.eager), want=run.wanted(_checks_calls.JITTED))
+    if changed and _has_own_derivative(run):
+        _differentiates(run, changed)
 
 
-def _others(value: object, kind: object) -> list[object]:
+def _others(run: Runner, name: str, value: object) -> list[object]:
     """Other values that an attribute probably may have; none if unknown."""
     if isinstance(value, bool | np.bool_):
         return [not value]
+    if isinstance(value, str):
+        return [*_strings(run, name, value)]
     if isinstance(value, list | tuple) and value:
         if all(isinstance(v, float) for v in value):
             return [type(value)(v / 2 for v in value)]
         return []
     if not isinstance(value, int | float | np.number):
         return []
+    kind = run.spec.attributes.get(name)
     try:
         dtype = _dtypes.parse("attribute", cast(_dtypes.DType, kind))
     except (TypeError, ValueError):
         return []
     if jnp.issubdtype(dtype, np.floating):
-        return [float(value) / 2 if value else 0.5]
+        if not value:
+            return [0.5, -0.5]
+        number = float(value)
+        further = [-number, 0.0] if abs(number) >= _SMALL else []
+        return [number / 2, *further]
     # 1, 0 and -1 often are signs, modes or axes.
     return [] if value < 2 else [int(value) + 1, int(value) - 1]
+
+
+def _strings(run: Runner, name: str, value: str) -> list[str]:
+    """Strings in the code of the reference, which may be other values."""
+    function: Any = run.spec.reference or run.spec.results
+    kind = run.spec.parameters.parameters[name].annotation
+    found = [x for x in typing.get_args(kind) if isinstance(x, str)]
+    found += _constants(getattr(inspect.unwrap(function), "__code__", None))
+    words = dict.fromkeys(x for x in found if x.isidentifier() and x != value)
+    return list(words)[:_MOST_STRINGS]
+
+
+def _constants(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, types.CodeType):
+        return _constants(value.co_consts)
+    if isinstance(value, tuple | frozenset):
+        return [text for part in value for text in _constants(part)]
+    return []
+
+
+def _has_own_derivative(run: Runner) -> bool:
+    spec = run.spec
+    rules = (spec.jvp, spec.vjp, spec.transpose, spec.advanced.differentiate)
+    return any(rule is not None for rule in rules) and any(
+        map(_case.is_inexact, run.case.operands())
+    )
+
+
+def _differentiates(run: Runner, changed: Mapping[str, object]) -> None:
+    """Compares derivatives with other values of all attributes."""
+    call = Call.of(unusual.grad_with_attributes, changed=(*changed.items(),))
+    try:
+        want = run.run(call, reference=True)
+        got = run.run(call)
+    except (Failure, Skipped):
+        return  # they do not go together
+    if _any(_has("nan", want)):
+        return
+    shown = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+    what = f"the derivative with {shown}: "
+    run.compare(call, got, want, what=what, factor=8)
 
 
 def _heeds(run: Runner, name: str, value: object) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit.testing import _case
@@ -23,10 +27,24 @@ TOLERANCES = {
 FINITE_DIFFERENCES = {"float64": 1e-6, "complex128": 1e-6}
 
 
+def tolerance_of(dtype: np.dtype[Any]) -> float:
+    """The allowed error of a type; of a float of 8 bits, two units."""
+    if dtype.name in TOLERANCES or not jnp.issubdtype(dtype, np.inexact):
+        return TOLERANCES.get(dtype.name, 0.0)
+    return 2 * float(jnp.finfo(dtype).eps)
+
+
 def difference(
-    got: object, want: object, factor: float = 1, differences: bool = False
+    got: object,
+    want: object,
+    factor: float = 1,
+    differences: bool = False,
+    slack: Sequence[float] = (),
 ) -> str | None:
-    """Describes how two results differ; None if they are within tolerance."""
+    """Describes how two results differ; None if they are within tolerance.
+
+    `slack` is what each result may differ by beside that.
+    """
     got_leaves, got_tree = jax.tree.flatten(got)
     want_leaves, want_tree = jax.tree.flatten(want)
     if str(got_tree) != str(want_tree):
@@ -37,24 +55,25 @@ def difference(
                 f"result {i}: expected {b.dtype}{list(b.shape)}, got "
                 f"{a.dtype}{list(a.shape)}"
             )
-        tolerance = factor * TOLERANCES.get(a.dtype.name, 0.0)
+        tolerance = factor * tolerance_of(a.dtype)
         if differences:
             floor = FINITE_DIFFERENCES.get(a.dtype.name, 1e-3)
             tolerance = max(tolerance, floor)
-        problem = _values_differ(a, b, tolerance)
+        own = slack[i] if slack else 0.0
+        problem = _values_differ(a, b, tolerance, own)
         if problem:
             return f"result {i}: {problem}"
     return None
 
 
 def _values_differ(
-    got: jax.Array, want: jax.Array, tolerance: float
+    got: jax.Array, want: jax.Array, tolerance: float, slack: float
 ) -> str | None:
     if got.size == 0 or got.dtype == jax.dtypes.float0:
         return None
     wide = "complex128" if np.iscomplexobj(got) else "float64"
     if not _case.is_inexact(got):
-        wide = "int64" if got.dtype == np.bool_ else got.dtype.name
+        wide = "int64" if got.dtype.itemsize < 8 else got.dtype.name
     a, b = np.asarray(got).astype(wide), np.asarray(want).astype(wide)
     same = (a == b) | ((a != a) & (b != b))
     if same.all():
@@ -63,12 +82,13 @@ def _values_differ(
     with np.errstate(all="ignore"):
         scale = np.max(np.abs(np.where(np.isfinite(b), b, 0)), initial=1.0)
         error = np.where(same, 0, np.abs(a - b))
-    if finite.all() and np.max(error) <= tolerance * scale:
+    allowed = tolerance * scale + slack
+    if finite.all() and np.max(error) <= allowed:
         return None
     at = np.unravel_index(
         np.argmax(np.where(finite, error, np.inf)), error.shape
     )
     return (
         f"element {list(map(int, at))}: expected {b[at]}, got {a[at]} "
-        f"(tolerance {tolerance * scale:.2g})"
+        f"(tolerance {allowed:.2g})"
     )

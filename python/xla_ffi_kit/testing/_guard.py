@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit import _jax_hooks
@@ -26,10 +27,10 @@ from xla_ffi_kit.primitive.device_kernel import DeviceKernel
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Result
 
-_MARK = 0xA5
-_BEFORE = mmap.PAGESIZE
-_BEHIND = 1 << 16
-# Address space after that, which catches distant writes and takes no memory.
+# Around results and operands. One that copies too much of an operand shows.
+_MARKS = 0xA5, 0x5A
+_BESIDE = 1 << 16
+# Address space around that, which catches what is distant, and takes no memory.
 _RESERVE = 1 << 26
 
 _Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -44,34 +45,61 @@ class _Memory:
     pages: mmap.mmap = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        whole = _BEFORE + self.size + _BEHIND
-        self.pages = mmap.mmap(-1, whole + _RESERVE)
-        self._bytes(0, whole)[:] = self.mark
+        self.pages = mmap.mmap(-1, 2 * _RESERVE + 2 * _BESIDE + self.size)
+        self.fill(self.mark)
+
+    def fill(self, mark: int) -> None:
+        """Fills it all, and what is beside it, with another byte."""
+        self.mark = mark
+        self._bytes(-_BESIDE, self.size + 2 * _BESIDE)[:] = mark
 
     def _bytes(self, at: int, size: int) -> np.ndarray:
-        return np.frombuffer(self.pages, np.uint8, size, at)
+        start = _RESERVE + _BESIDE + at
+        return np.frombuffer(self.pages, np.uint8, size, start)
 
     @property
     def address(self) -> int:
         whole = ctypes.c_char.from_buffer(self.pages)
-        return ctypes.addressof(whole) + _BEFORE
+        return ctypes.addressof(whole) + _RESERVE + _BESIDE
 
     @property
     def written(self) -> tuple[int, int]:
         """At least how many bytes were written before and after it."""
-        before = np.flatnonzero(self._bytes(0, _BEFORE) != self.mark)
-        behind = np.flatnonzero(
-            self._bytes(_BEFORE + self.size, _BEHIND) != self.mark
-        )
+        before = np.flatnonzero(self._bytes(-_BESIDE, _BESIDE) != self.mark)
+        behind = np.flatnonzero(self._bytes(self.size, _BESIDE) != self.mark)
         return (
-            _BEFORE - int(before[0]) if before.size else 0,
+            _BESIDE - int(before[0]) if before.size else 0,
             int(behind[-1]) + 1 if behind.size else 0,
         )
 
     def array(self, like: Typed) -> np.ndarray:
         """A copy of its content."""
-        content = self._bytes(_BEFORE, self.size).copy()
+        content = self._bytes(0, self.size).copy()
+        own = bits(like)
+        if own < 8:
+            content = _unpacked(content, own, int(np.prod(like.shape)))
+            if jnp.issubdtype(like.dtype, jnp.signedinteger):
+                sign = 1 << (own - 1)
+                content = (content ^ sign).astype(np.int8) - np.int8(sign)
+            if jnp.issubdtype(like.dtype, jnp.integer):
+                return content.astype(like.dtype).reshape(like.shape)
         return content.view(like.dtype).reshape(like.shape)
+
+
+def bits(x: Typed) -> int:
+    """How many an element has: XLA's CPU client packs small ones in bytes."""
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        return int(jnp.iinfo(x.dtype).bits)
+    if x.dtype.itemsize == 1 and jnp.issubdtype(x.dtype, jnp.floating):
+        return int(jnp.finfo(x.dtype).bits)
+    return 8 * x.dtype.itemsize
+
+
+def _unpacked(content: np.ndarray, size: int, count: int) -> np.ndarray:
+    """The elements in bytes, of which the first has the lowest bits."""
+    shifts = np.arange(0, 8, size, dtype=np.uint8)
+    elements = (content[:, None] >> shifts) & np.uint8((1 << size) - 1)
+    return elements.reshape(-1)[:count]
 
 
 class GuardedHandler:
@@ -79,11 +107,12 @@ class GuardedHandler:
 
     def __init__(self, target: str, stages: Mapping[str, object]) -> None:
         self.target = f"{target} in guarded memory"
-        self.mark = _MARK
+        self.marks = _MARKS
         # In bytes; XLA may have a result more, the workspace.
         self.sizes: tuple[Sequence[int], Sequence[int]] = (), ()
         self.memory: list[_Memory] = []  # of the last call's results
-        self._operands: list[_Memory] = []
+        self.operands: list[_Memory] = []
+        self.keeps_places = False  # of the last call's operands and results
         self._handler = _Handler(rows.address_of(stages["execute"]))
         self._callback = _Handler(self._execute)  # XLA keeps the address
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
@@ -101,13 +130,17 @@ class GuardedHandler:
         operands, results = _buffers(frame.args), _buffers(frame.rets)
         real = [(b, b.data) for b in (*operands, *results)]
         inputs, outputs = self.sizes
-        self._operands = [_Memory(size, self.mark) for size in inputs]
-        self.memory = [_Memory(size, self.mark) for size in outputs]
+        if self.keeps_places:
+            for memory in self.memory:
+                memory.fill(self.marks[0])
+        else:
+            self.memory = [_Memory(size, self.marks[0]) for size in outputs]
+            self.operands = [_Memory(size, self.marks[1]) for size in inputs]
         places = {}  # of the results, one of which may be an operand's alias
         for result, memory in zip(results, self.memory, strict=False):
             places[result.data] = memory
             result.data = memory.address
-        for operand, memory in zip(operands, self._operands, strict=True):
+        for operand, memory in zip(operands, self.operands, strict=True):
             copy = places.get(operand.data, memory)
             if operand.data:
                 ctypes.memmove(copy.address, operand.data, memory.size)
@@ -178,19 +211,39 @@ class GuardedCall:
         types: Sequence[Typed] = jax.tree.leaves(jax.eval_shape(f, *operands))
         self._types = types
         self._program = jax.jit(f)
+        # Of the results and operands of the last call.
+        self.memory: tuple[_Memory, ...] = ()
 
-    def _run(self, mark: int) -> list[_Memory]:
+    def results(
+        self,
+        mark: int | None = None,
+        operands: Sequence[jax.Array] = (),
+        keeps_places: bool = False,
+    ) -> list[np.ndarray]:
+        """The results; all memory but the operands is filled with a byte.
+
+        Args:
+          mark: the byte; by default one around results, another elsewhere.
+          operands: others of the same types.
+          keeps_places: whether all arrays are where the last call had them.
+        """
         handler = self._handler
-        handler.mark = mark
+        handler.marks = _MARKS if mark is None else (mark, mark)
         handler.sizes = _sizes(self._operands), _sizes(self._types)
-        handler.memory = []
-        jax.block_until_ready(self._program(*self._operands))
-        return handler.memory
+        handler.keeps_places = keeps_places
+        if not keeps_places:
+            handler.memory = []
+        jax.block_until_ready(self._program(*(operands or self._operands)))
+        self.memory = (*handler.memory, *handler.operands)
+        return [
+            memory.array(t)
+            for memory, t in zip(handler.memory, self._types, strict=True)
+        ]
 
     def overflow(self) -> str | None:
-        """Describes what is written beside the results, or None."""
+        """Describes what the last call wrote beside its results, or None."""
         for i, (memory, t) in enumerate(
-            zip(self._run(_MARK), self._types, strict=True)
+            zip(self.memory, self._types, strict=False)
         ):
             for count, where in zip(
                 memory.written, ("before", "behind"), strict=True
@@ -208,14 +261,6 @@ class GuardedCall:
                     )
         return None
 
-    def results(self, mark: int) -> list[np.ndarray]:
-        """The results; all memory but the operands is filled with a byte."""
-        memories = self._run(mark)
-        return [
-            memory.array(t)
-            for memory, t in zip(memories, self._types, strict=True)
-        ]
-
 
 def _sizes(types: Sequence[Typed]) -> list[int]:
-    return [t.dtype.itemsize * int(np.prod(t.shape)) for t in types]
+    return [-(-bits(t) * int(np.prod(t.shape)) // 8) for t in types]

@@ -21,7 +21,7 @@ from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.primitive import operand_checks
 from xla_ffi_kit.primitive.ffi_op import FfiOp
 from xla_ffi_kit.primitive.spec import Arrays, Result, flatten
-from xla_ffi_kit.testing._case import is_inexact
+from xla_ffi_kit.testing._case import is_inexact, wide_dtype
 
 HostArray: TypeAlias = np.ndarray[Shape, np.dtype[Any]]
 HostArrays: TypeAlias = tuple[HostArray, ...]
@@ -160,13 +160,15 @@ def _differentiable(
                     [
                         jax.ShapeDtypeStruct(
                             (*outs[i].shape, *x.shape),
-                            jnp.promote_types(outs[i].dtype, jnp.float32),
+                            wide_dtype(outs[i].dtype),
                         )
                         for i in which
                     ],
                 )(*primals)
                 for i, matrix in zip(which, differences, strict=True):
-                    change = jnp.tensordot(matrix, part, x.ndim)
+                    change = jnp.tensordot(
+                        matrix, part.astype(matrix.dtype), x.ndim
+                    )
                     slopes[i] = slopes[i] + change.astype(slopes[i].dtype)
         none = jax.dtypes.float0
         return outs, tuple(

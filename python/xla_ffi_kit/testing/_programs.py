@@ -204,7 +204,8 @@ def real_results(f: F, x: Arrays) -> tuple[Callable[..., object], Arrays]:
     g, p = differentiable(f, x)
 
     def call(*p: jax.Array) -> list[jax.Array]:
-        return [y for y in jax.tree.leaves(g(*p)) if y.dtype.kind in "fV"]
+        leaves = jax.tree.leaves(g(*p))
+        return [y for y in leaves if jnp.issubdtype(y.dtype, jnp.floating)]
 
     return call, p
 
@@ -226,7 +227,9 @@ def hessian(f: F, x: Arrays) -> object:
 
 def gradient(f: F) -> F:
     def towards_floats(*x: jax.Array) -> Arrays:
-        floats = tuple(i for i, v in enumerate(x) if v.dtype.kind in "fcV")
+        floats = tuple(
+            i for i, v in enumerate(x) if jnp.issubdtype(v.dtype, jnp.inexact)
+        )
         slopes: Arrays = jax.grad(lambda *x: scalar(f(*x)), floats)(*x)
         return slopes
 

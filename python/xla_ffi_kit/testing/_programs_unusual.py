@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -9,7 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from xla_ffi_kit.testing._programs import Arrays, Axes, F, mesh_of, placed
+from xla_ffi_kit.testing._programs import (
+    Arrays,
+    Axes,
+    F,
+    grad_of_batch,
+    mesh_of,
+    placed,
+)
 
 # --- One device ---------------------------------------------------------------
 
@@ -38,6 +46,12 @@ def with_attributes(
 ) -> object:
     small = [v * scale if jnp.issubdtype(v.dtype, np.inexact) else v for v in x]
     return f(*small, **dict(changed))
+
+
+def grad_with_attributes(
+    f: F, x: Arrays, *, changed: tuple[tuple[str, object], ...]
+) -> object:
+    return grad_of_batch(functools.partial(f, **dict(changed)), x)
 
 
 def emptied(x: Arrays, axes: tuple[tuple[int, ...], ...]) -> Arrays:

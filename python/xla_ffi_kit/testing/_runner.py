@@ -8,8 +8,9 @@ import dis
 import functools
 import inspect
 import textwrap
+import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 
@@ -20,7 +21,7 @@ from xla_ffi_kit.primitive.spec import Result
 from xla_ffi_kit.testing import _programs
 from xla_ffi_kit.testing._case import Case
 from xla_ffi_kit.testing._compare import difference
-from xla_ffi_kit.testing._guard import GuardedCall
+from xla_ffi_kit.testing._guard import GuardedCall, bits
 from xla_ffi_kit.testing._host import Host, on_host, smaller_steps
 
 Program = Callable[..., object]
@@ -175,6 +176,7 @@ class Runner:
         factor: float,
         host: Host | None = None,
     ) -> None:
+        self._every = op
         # Of these operands alone, if others may be given.
         every = python_signature.every_operand(op.spec, case.given, {})
         self.op = op = op.given(*every)
@@ -194,6 +196,15 @@ class Runner:
         self._wanted: dict[Call, object] = {}
         self.guarded: GuardedCall | None = None  # of the case's operands
 
+    def with_case(self, case: Case) -> Runner:
+        """The same for another case."""
+        return Runner(self._every, case, self._factor, self.host)
+
+    @property
+    def reference(self) -> Program:
+        """What is compared with, with the case's attributes."""
+        return self._reference
+
     def snippet(self, call: Call) -> str:
         """Returns the code that a failure of the call shows."""
         return call.snippet(self.op, self.case)
@@ -208,7 +219,12 @@ class Runner:
         return [given[name] for name in call.names]
 
     def run(self, call: Call, *, reference: bool = False) -> object:
-        """Runs a call and returns its results; raises Failure if it raises."""
+        """Runs a call and returns its results; raises Failure if it raises.
+
+        Skipped if that of the reference is wanted and there is none.
+        """
+        if reference and self.spec.reference is None and self.host is None:
+            raise Skipped("neither a reference nor host= to compare with")
         values = self.arguments(call, reference=reference)
         try:
             returned = call.program(*values, **dict(call.options))
@@ -219,10 +235,29 @@ class Runner:
             what = f"the {self.standard} raises " if reference else ""
             text = f"{what}{type(error).__name__}: {_first_line(error)}"
             if not reference and self._reference_raises(call, type(error)):
+                self.needs_bytes()
                 text += (
                     f"; so does the {self.standard} alone, under JAX's rules"
                 )
             raise Failure(text, self.snippet(call)) from error
+
+    def needs_bytes(self) -> None:
+        """Skips what JAX cannot do with numbers that it packs in bytes."""
+        if any(bits(x) < 8 for x in self.case.operands()):
+            raise Skipped("JAX has no such program of numbers below 8 bits")
+
+    def seconds(self, *, reference: bool = False) -> float:
+        """How long processors work for a compiled call of the case."""
+        f = self._reference if reference else self._kernel
+        program, x = jax.jit(f), self.case.operands()
+
+        def once() -> float:
+            start = time.process_time()  # whatever else the machine does
+            jax.block_until_ready(program(*x))
+            return time.process_time() - start
+
+        once()  # which may compile it
+        return min(once() for _ in range(5))
 
     def _reference_raises(self, call: Call, expected: type[Exception]) -> bool:
         """Whether a call raises such an error also without the handler."""
@@ -271,9 +306,15 @@ class Runner:
         """Whether what is wanted is a derivative of a host function."""
         return factor > 1 and self.spec.reference is None
 
-    def _differs(self, got: object, want: object, factor: float) -> str | None:
+    def _differs(
+        self,
+        got: object,
+        want: object,
+        factor: float,
+        slack: Sequence[float] = (),
+    ) -> str | None:
         derived = self._derived(factor)
-        return difference(got, want, factor * self._factor, derived)
+        return difference(got, want, factor * self._factor, derived, slack)
 
     def compare(
         self,
@@ -283,9 +324,13 @@ class Runner:
         *,
         factor: float = 1,
         what: str = "",
+        slack: Sequence[float] = (),
     ) -> None:
-        """Failure, `what` first, if what `call` returned is not `want`."""
-        problem = self._differs(got, want, factor)
+        """Failure, `what` first, if what `call` returned is not `want`.
+
+        `slack` is what each result may differ by beside the tolerance.
+        """
+        problem = self._differs(got, want, factor, slack)
         if problem and self._derived(factor) and not what:
             problem += _DIFFERENCES
         if problem:

@@ -37,11 +37,18 @@ def _covers(
     indices: ShapedArray,
     updates: ShapedArray,
     *,
+    combined_by: Sequence[str] | None,
     dtypes: frozenset[str],
     dimension_numbers: Any,
+    indices_are_sorted: bool,
     mode: object,
-    **_: object,
+    unique_indices: bool,
+    update_consts: Sequence[object],
+    update_jaxpr: Any,
 ) -> Reason:
+    """Whatever indices promise of themselves, XLA's order is one they allow."""
+    if _primitives(update_jaxpr) != combined_by or update_consts:
+        return "a function of one's own is applied to the elements"
     if str(x.dtype) not in dtypes:
         return f"it is not written out for {x.dtype}"
     if dimension_numbers.operand_batching_dims:
@@ -57,6 +64,14 @@ def _covers(
     if reason is None and not _loops.has_room():
         return 'XLA makes tasks of most loops, unless "loops" is on'
     return reason
+
+
+def _primitives(jaxpr: Any) -> list[str] | None:
+    """What combines an element with its update; None if that replaces it.
+
+    `x.at[i].apply(f)` is a scatter too, with f in place of that.
+    """
+    return None if jaxpr is None else [e.primitive.name for e in jaxpr.eqns]
 
 
 def _write_out(
@@ -114,6 +129,7 @@ def _start(
 def _rule(
     name: str, combine: Combine, dtypes: Sequence[str], exact: bool = True
 ) -> Rule:
+    combined_by = name.split("_")[1:] or None
     return small.rule(
         f"jax.lax.{name}_p",
         params(
@@ -124,7 +140,9 @@ def _rule(
             "update_consts",
             "update_jaxpr",
         ),
-        functools.partial(_covers, dtypes=frozenset(dtypes)),
+        functools.partial(
+            _covers, combined_by=combined_by, dtypes=frozenset(dtypes)
+        ),
         functools.partial(_write_out, combine=combine),
         exact=exact,
         is_cheap=True,

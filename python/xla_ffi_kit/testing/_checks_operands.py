@@ -1,0 +1,415 @@
+"""Checks of operands whose numbers or sizes are unusual.
+
+Only operands that a case gives by type change: those it gives by value may be
+the only ones that the operation takes. A handler may refuse what it gets here,
+and where the reference has no finite result, any will do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from xla_ffi_kit.testing import _case, _checks_calls, _checks_unusual
+from xla_ffi_kit.testing import _programs_operands as programs
+from xla_ffi_kit.testing._case import Case
+from xla_ffi_kit.testing._guard import GuardedCall
+from xla_ffi_kit.testing._programs import Arrays
+from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
+
+# Beyond it, exp overflows in f32, and a difference of squares has no digit.
+_LARGE = 1e3
+# Rounding may change a result by so many times what a nudge changes.
+_NUDGES = 8
+# A row of one element, one more than a vector register or a small buffer has,
+# and one more than a block.
+_LENGTHS = (1, 65, 4097)
+_LONG = 4097
+# A cheap reference: so many operations for each long row, of which a loop may
+# have as many again for each element.
+_OPERATIONS = {False: 1e9, True: 1e6}
+_SECONDS = 5e-3
+_BY_VALUE = "all operands are given by value"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    """Operands of a call, changed.
+
+    Attributes:
+      what: what they are, for the text of a failure.
+      call: the program with these operands.
+      operands: they themselves; None if the call has to be as it stands.
+      near: calls of which the results are as good.
+    """
+
+    what: str
+    call: Call
+    operands: Callable[[], Arrays] | None
+    near: Sequence[Call] = ()
+
+
+def _typed(run: Runner, *, floats: bool) -> tuple[int, ...]:
+    """The operands, of floats or integers, that the case gives by type."""
+    given = [x for x in run.case.given if x is not None]
+    kind = np.inexact if floats else np.integer
+    return tuple(
+        i
+        for i, (one, x) in enumerate(
+            zip(given, run.case.operands(), strict=True)
+        )
+        if isinstance(one, str) and x.size and jnp.issubdtype(x.dtype, kind)
+    )
+
+
+def _needs_standard(run: Runner) -> None:
+    if run.spec.advanced.has_side_effect:
+        raise Skipped("the operation has side effects")
+    run.wanted(_checks_calls.JITTED)  # Skipped if there is nothing to compare
+
+
+# --- Numbers ------------------------------------------------------------------
+
+
+def large_values(run: Runner) -> None:
+    """Large numbers, all and in each operand alone, and numbers far from 0."""
+    _needs_standard(run)
+    which = _typed(run, floats=True)
+    if not which:
+        raise Skipped(_none(run))
+    groups = [which, *((i,) for i in which if len(which) > 1)]
+    for group in groups:
+        _compare(run, _scaled(run, _LARGE, 0.0, group))
+    wide = [
+        i
+        for i in which
+        if _LARGE * float(jnp.finfo(run.case.operands()[i].dtype).eps) < 0.1
+    ]
+    if wide:
+        _compare(run, _scaled(run, 1.0, _LARGE, tuple(wide)))
+
+
+def _none(run: Runner) -> str:
+    operands = run.case.operands()
+    if any(map(_case.is_inexact, operands)):
+        return _BY_VALUE
+    return "no floating-point operand"
+
+
+def _scaled(
+    run: Runner, by: float, plus: float, which: tuple[int, ...]
+) -> _Change:
+    of = functools.partial(
+        Call.of, programs.of_scaled, by=by, plus=plus, which=which
+    )
+    names = ", ".join(run.spec.operand_names[i] for i in which)
+    what = f"{names} times {by:g}" if by != 1 else f"{names} plus {plus:g}"
+    return _Change(
+        what,
+        of(),
+        lambda: programs.scaled(run.case.operands(), by, plus, which, 0),
+        [of(nudge=nudge) for nudge in (1.0, -1.0)],
+    )
+
+
+def ties(run: Runner) -> None:
+    """All elements equal, all zero, and two numbers in turn."""
+    _needs_standard(run)
+    which = _typed(run, floats=True) or _typed(run, floats=False)
+    if not which:
+        raise Skipped(_BY_VALUE)
+    for values in ((1.0,), (0.0,), (0.0, 1.0), (1.0, 0.0, 0.0, 1.0)):
+        _compare(run, _filled(run, values, which))
+
+
+def _filled(
+    run: Runner, values: tuple[float | int, ...], which: tuple[int, ...]
+) -> _Change:
+    of = functools.partial(
+        Call.of, programs.of_values, values=values, which=which
+    )
+    operands = run.case.operands()
+    near = []
+    if all(_case.is_inexact(operands[i]) for i in which):
+        eps = max(float(jnp.finfo(operands[i].dtype).eps) for i in which)
+        # By one factor, so that what is equal stays equal.
+        near = [of(scale=1 + k * eps) for k in (1, -1, 2)]
+    shown = ", ".join(map(str, values))
+    return _Change(
+        f"{', '.join(run.spec.operand_names[i] for i in which)} of {shown}",
+        of(),
+        lambda: programs.filled(operands, values, which, 1),
+        near,
+    )
+
+
+def equal_operands(run: Runner) -> None:
+    """One array as several operands: op(x, x)."""
+    _needs_standard(run)
+    operands = run.case.operands()
+    typed = {*_typed(run, floats=True), *_typed(run, floats=False)}
+    same = list(range(len(operands)))
+    for i in sorted(typed):
+        alike = (
+            j
+            for j in sorted(typed)
+            if (operands[j].shape, operands[j].dtype)
+            == (operands[i].shape, operands[i].dtype)
+        )
+        same[i] = next(alike)
+    if same == list(range(len(operands))):
+        raise Skipped("no two operands of one type")
+    of = functools.partial(Call.of, programs.of_equal, same=tuple(same))
+    # As it stands: guarded memory would have two copies.
+    near = [of(nudge=nudge) for nudge in (1.0, -1.0)]
+    _compare(run, _Change("one array as several operands", of(), None, near))
+
+
+def integers(run: Runner) -> None:
+    """Indices out of range, then integers that no float has.
+
+    A handler may refuse an index, or do with it what the reference does. It
+    must not read or write outside its arrays; of integers given by value, which
+    the operation may need to be as they are, nothing else is checked.
+    """
+    _needs_standard(run)
+    if run.spec.reference is None:
+        raise Skipped("the operation has no reference")
+    operands = run.case.operands()
+    which = _wide_integers(run)
+    if not which:
+        raise Skipped("no integer operand of 32 or 64 bits")
+    typed = tuple(i for i in which if i in _typed(run, floats=False))
+    others = [x for i, x in enumerate(operands) if i not in which]
+    size = max((n for x in others for n in x.shape), default=0)
+    if size:
+        _out_of_range(run, which, size)
+        for value in (size, -1, -size - 1):
+            own = tuple(i for i in typed if value > 0 or _is_signed(run, i))
+            if own:
+                _compare(run, _filled(run, (value,), own))
+    if len(typed) < len(operands):
+        return
+    for digits in (24, 53):  # of f32 and of f64
+        odd = 2**digits + 1
+        if all(np.iinfo(x.dtype).max > 4 * odd for x in operands):
+            _compare(run, _filled(run, (odd, odd + 2, odd + 6), typed))
+
+
+def _wide_integers(run: Runner) -> tuple[int, ...]:
+    return tuple(
+        i
+        for i, x in enumerate(run.case.operands())
+        if x.size
+        and jnp.issubdtype(x.dtype, np.integer)
+        and x.dtype.itemsize >= 4
+    )
+
+
+def _is_signed(run: Runner, index: int) -> bool:
+    return run.case.operands()[index].dtype.kind == "i"
+
+
+def _out_of_range(run: Runner, which: tuple[int, ...], size: int) -> None:
+    """Failure if an index behind the last one is followed."""
+    call = run.guarded or _guarded(run)
+    if call is None:
+        return
+    change = _filled(run, (size,), which)
+    assert change.operands is not None
+    operands = change.operands()
+    try:
+        results = [call.results(mark, operands) for mark in (0xFF, 0x00)]
+        call.results(operands=operands)
+    except Exception:
+        return  # refused
+    problem = call.overflow()
+    pairs = zip(*results, strict=True)
+    if problem is None and any(a.tobytes() != b.tobytes() for a, b in pairs):
+        problem = (
+            "the handler reads memory outside its operands: if these are "
+            "indices, let it refuse or do with those out of range what the "
+            'reference does; if they cannot be, pass skip=["integers"]'
+        )
+    if problem:
+        raise Failure(
+            f"with {change.what}: {problem}", run.snippet(change.call)
+        )
+
+
+# --- Sizes --------------------------------------------------------------------
+
+
+def other_lengths(run: Runner) -> None:
+    """Rows of one element, of 65, and of 4,097 if the reference is cheap.
+
+    Axes of one name, or else of one size, have one length. What the signature
+    says the length of stays as it is.
+    """
+    _needs_standard(run)
+    groups = _axes(run)
+    if not groups:
+        raise Skipped("no kernel axes of free length in operands by type")
+    for axes in groups:
+        seconds = 0.0
+        for length in _LENGTHS:
+            longer = run.with_case(_resized(run, axes, length))
+            if length == _LONG and not (
+                seconds < _SECONDS and _is_cheap(longer, axes)
+            ):
+                continue
+            seconds = _compare_length(longer, length)
+
+
+def _axes(run: Runner) -> list[frozenset[tuple[int, int]]]:
+    """Groups of (operand, axis) that have one length, which may change."""
+    operands = run.case.operands()
+    given = [x for x in run.case.given if x is not None]
+    groups: dict[object, set[tuple[int, int]]] = {}
+    fixed: set[object] = set()
+    for i, (x, operand) in enumerate(
+        zip(operands, run.spec.operands, strict=True)
+    ):
+        for k in range(operand.axes):
+            axis = x.ndim - operand.axes + k
+            key: object = operand.letters[k] if operand.letters else None
+            if key is None:
+                key = x.shape[axis]
+            groups.setdefault(key, set()).add((i, axis))
+            if (
+                not isinstance(given[i], str)
+                or str(key).isdecimal()
+                and (operand.letters)
+            ):
+                fixed.add(key)
+    return [frozenset(g) for key, g in groups.items() if key not in fixed]
+
+
+def _resized(
+    run: Runner, axes: frozenset[tuple[int, int]], length: int
+) -> Case:
+    operands = iter(enumerate(run.case.operands()))
+    given: list[Any] = []
+    for one in run.case.given:
+        if one is None:
+            given.append(one)
+            continue
+        i, x = next(operands)
+        if isinstance(one, str):
+            sizes = [
+                length if (i, axis) in axes else n
+                for axis, n in enumerate(x.shape)
+            ]
+            one = f"{x.dtype.name}[{','.join(map(str, sizes))}]"
+        given.append(one)
+    return Case(*given, **run.case.attributes)
+
+
+def _is_cheap(run: Runner, axes: frozenset[tuple[int, int]]) -> bool:
+    """Whether the reference does little for each element of long rows."""
+    if len({i for i, _ in axes}) < len(axes):
+        return False  # an operand has the axis twice
+    if run.spec.reference is None:
+        return True  # a function of NumPy, called for each row
+    x, f = run.case.operands(), run.reference
+    try:
+        lowered = jax.jit(f).lower(*x)
+        cost: Any = lowered.cost_analysis()
+    except Exception:  # refused
+        return False
+    has_loop = "stablehlo.while" in lowered.as_text()
+    count = (cost or {}).get("flops", np.inf)
+    return bool(count <= _OPERATIONS[has_loop])
+
+
+def _compare_length(run: Runner, length: int) -> float:
+    """Compares calls of rows of a length; how long the reference takes."""
+    try:
+        run.wanted(_checks_calls.JITTED)
+    except (Failure, Skipped):
+        return 0.0  # refused
+    seconds = run.seconds(reference=True) if length < _LONG else 0.0
+    run.guarded = _guarded(run)
+    what = f"rows of {length} elements"
+    near = [Call.of(programs.of_nudged, nudge=n) for n in (1.0, -1.0)]
+    call = _checks_calls.JITTED
+    _compare(run, _Change(what, call, run.case.operands, near))
+    which = _typed(run, floats=True)
+    if which:  # sums in 16 bits end early
+        change = _filled(run, (1.0,), which)
+        _compare(run, dataclasses.replace(change, what=f"{what}, all 1"))
+    return seconds
+
+
+def _guarded(run: Runner) -> GuardedCall | None:
+    """The call in guarded memory; None if there is none, or it is refused."""
+    try:
+        return _checks_unusual.guarded(run, run.case.operands())
+    except Exception:
+        return None
+
+
+# --- Comparisons --------------------------------------------------------------
+
+
+def _compare(run: Runner, change: _Change) -> None:
+    """Failure if the results for changed operands are not the reference's."""
+    try:
+        want = jax.tree.leaves(run.run(change.call, reference=True))
+        near = [
+            jax.tree.leaves(run.run(call, reference=True))
+            for call in change.near
+        ]
+        got = _results(run, change)
+    except (Failure, Skipped):
+        return  # refused
+    what = f"with {change.what}: "
+    if run.guarded is not None and change.operands is not None:
+        problem = run.guarded.overflow()
+        if problem:
+            raise Failure(what + problem, run.snippet(change.call))
+    slack, compared = [], []
+    for i, y in enumerate(want):
+        others = [np.asarray(one[i]) for one in near]
+        seen, allowed = _rounding(np.asarray(y), others)
+        slack.append(allowed)
+        is_alike = got[i].shape == y.shape and got[i].dtype == y.dtype
+        compared.append(np.where(seen, got[i], y) if is_alike else got[i])
+    run.compare(change.call, compared, want, what=what, slack=slack)
+
+
+def _results(run: Runner, change: _Change) -> list[np.ndarray]:
+    if run.guarded is None or change.operands is None:
+        return [*map(np.asarray, jax.tree.leaves(run.run(change.call)))]
+    try:
+        return run.guarded.results(operands=change.operands())
+    except Exception as error:
+        raise Failure(str(error)) from None  # refused
+
+
+def _rounding(
+    want: np.ndarray, near: Sequence[np.ndarray]
+) -> tuple[np.ndarray, float]:
+    """Which elements to compare, and by how much rounding may change them."""
+    seen = np.ones(want.shape, bool)
+    if not jnp.issubdtype(want.dtype, np.inexact):
+        for other in near:
+            seen &= want == other
+        return seen, 0.0
+    wide = np.complex128 if np.iscomplexobj(want) else np.float64
+    first = want.astype(wide)
+    seen &= np.isfinite(first)
+    allowed = 0.0
+    with np.errstate(all="ignore"):
+        for other in near:
+            second = other.astype(wide)
+            seen &= np.isfinite(second)
+            changes = np.where(seen, np.abs(first - second), 0)
+            allowed = max(allowed, float(np.max(changes, initial=0.0)))
+    return seen, _NUDGES * allowed
