@@ -83,9 +83,11 @@ def jvp(
         )
     outs = _jax_hooks.bind(spec.primitive, primals, attributes)
     parts: list[Values] = []
-    if len(nonlinear) < len(active):
+    for group in spec.linear_groups:
+        if active.keys().isdisjoint(group):
+            continue
         operands = list(primals)
-        for i in spec.linear:
+        for i in group:
             operands[i] = ad.instantiate_zeros(tangents[i])
         parts.append(_jax_hooks.bind(spec.primitive, operands, attributes))
     if nonlinear:
@@ -251,6 +253,13 @@ def transpose(
                 f"{spec.name}: cannot transpose with respect to operand "
                 f"{spec.operand_names[i]}: not listed in `linear`"
             )
+    if not any(unknown.keys() <= set(group) for group in spec.linear_groups):
+        names = " and ".join(spec.operand_names[i] for i in unknown)
+        raise TypeError(
+            f"{spec.name}: cannot transpose with respect to {names} together: "
+            "the operation is bilinear, which is linear in one of them while "
+            "the other is fixed"
+        )
     if all(_is_zero(ct) for ct in cotangents):
         return [
             ad.Zero(x.aval) if isinstance(x, ad.UndefinedPrimal) else None

@@ -144,11 +144,15 @@ class FfiOp(Generic[R]):
         `fwd(*operands, **attributes) -> (results, residuals)` and
         `bwd(residuals, cotangents, **attributes)`, which returns the cotangents
         of all operands, None for an operand without one.
-      linear: the operands in which the results are jointly linear, one name or
-        several.
+      linear: the operands in which the results are linear, one name, or several
+        in which they are linear together, as `a + x` is in ("a", "x").
+      bilinear: two operands, in each of which the results are linear while the
+        other is fixed, as `a * x` is in ("a", "x"). The derivative is
+        `op(da, x) + op(a, dx)`, of any order.
       transpose: `transpose(cotangents, *operands, **attributes)` returns the
-        cotangents of the linear operands. It gets the types of these operands
-        instead of their values. Default: the transpose of the reference.
+        cotangents of the linear or bilinear operands, None for one that is a
+        value. It gets the types of those that are wanted instead of their
+        values. Default: the transpose of the reference.
       advanced: `xla_ffi_kit.Advanced(...)`, the options that few operations
         need.
     """

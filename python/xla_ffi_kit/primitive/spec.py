@@ -135,6 +135,7 @@ class Options(TypedDict, total=False):
     jvp: Callable[..., tuple[Result, Result]] | None
     vjp: tuple[Forward, Transpose] | None
     linear: str | Sequence[str]
+    bilinear: Sequence[str]
     transpose: Transpose | None
     advanced: Advanced
 
@@ -176,6 +177,7 @@ class OpSpec:
     jvp: Callable[..., tuple[Result, Result]] | None
     vjp: tuple[Forward, Transpose] | None
     linear_parameters: tuple[str, ...]
+    is_bilinear: bool  # linear in each of these two, and not in both together
     transpose: Transpose | None
     aliases: Mapping[str, str | int]
     advanced: Advanced
@@ -288,6 +290,13 @@ class OpSpec:
     def linear(self) -> tuple[int, ...]:
         """The indices of the operands in which results are linear."""
         return tuple(i for i in self.linear_slots if i is not None)
+
+    @functools.cached_property
+    def linear_groups(self) -> tuple[tuple[int, ...], ...]:
+        """The linear operands: results are linear in each group together."""
+        if self.is_bilinear:
+            return tuple((i,) for i in self.linear)
+        return (self.linear,)
 
     @functools.cached_property
     def input_layouts(self) -> dict[int, Sequence[int]]:
