@@ -23,6 +23,7 @@ from xla_ffi_kit.primitive import (
     abstract_eval,
     operand_checks,
     rule_checks,
+    sharding,
     shared_operands,
 )
 from xla_ffi_kit.primitive.abstract_eval import Results
@@ -111,8 +112,8 @@ def _own_jvp(
 ) -> tuple[Values, Sequence[Tangent]]:
     """The tangents by an operation that the spec makes for it."""
     types = abstract_eval.results(spec, primals, attributes).types
-    lead = len(operand_checks.leading_shape(spec, primals))
-    depth = spec.depth(primals)
+    whole = operand_checks.leading_shape(spec, primals)
+    lead, depth = len(whole), spec.depth(primals)
     axes = [
         len(t.shape) - (depth if i in spec.shared_results else lead)
         for i, t in enumerate(types)
@@ -122,7 +123,17 @@ def _own_jvp(
     if not axes:
         return outs, list(map(_no_tangent, outs))
     push = differentiate.jvp(tuple(active), axes)
-    found = push(*primals, *active.values(), **attributes.for_reference)
+    operands = [*primals, *active.values()]
+    if spec.loops:  # and operands may have axes of size one
+        operands = [
+            x
+            if i in spec.shared
+            else jnp.broadcast_to(x, (*whole, *x.shape[lead:]))
+            for i, x in zip(
+                (*range(len(primals)), *active), operands, strict=True
+            )
+        ]
+    found = push(*operands, **attributes.for_reference)
     slopes = iter(flatten(found))
     return outs, [
         next(slopes) if _is_inexact(o) else _no_tangent(o) for o in outs
@@ -287,7 +298,8 @@ def transpose(
     what = "transpose: cotangent of operand"
     result: list[Tangent | None] = [None] * len(operands)
     for i, aval in unknown.items():
-        result[i] = rule_checks.like(spec, what, i, values[i], aval)
+        found = rule_checks.like(spec, what, i, values[i], aval)
+        result[i] = sharding.placed_like(found, aval)
     return result
 
 

@@ -28,6 +28,7 @@ from xla_ffi_kit.primitive import (
     attribute_values,
     declare,
     explain,
+    operand_checks,
     python_signature,
     reference_switch,
     rules,
@@ -287,6 +288,7 @@ class FfiOp(Generic[R]):
             by_reference = op._is_reference(implementation)
             values = values if by_reference else values.insisting
         if by_reference:
+            operand_checks.check_no_batch(spec, arrays)
             arrays = scalars.strengthened(spec, arrays)
             found = abstract_eval.results(spec, arrays, values)
             return cast(R, found.pack(op._run_reference(values, *arrays)))
@@ -382,6 +384,7 @@ class FfiOp(Generic[R]):
         self, operands: Sequence[jax.Array], attributes: AttributeValues
     ) -> Result:
         spec = self.spec
+        operand_checks.check_no_batch(spec, operands)
         operands = scalars.strengthened(spec, operands)
         results = _jax_hooks.bind(spec.primitive, operands, attributes)
         return abstract_eval.results(spec, operands, attributes).pack(results)
