@@ -81,10 +81,15 @@ def _rule(*values):
     raise AssertionError
 
 
+def _both(x, y):
+    raise AssertionError
+
+
 def _pull(*values):
     raise AssertionError
 
 
+BOTH = "linear in each of x, y  forwards the operation itself, backwards the"
 FORWARDS = "linear in x      forwards the operation itself, backwards"
 # A line, or its beginning, and the options that it tells of.
 RULES = {
@@ -94,6 +99,7 @@ RULES = {
     },
     f"{FORWARDS} _pull, its transpose=": {"linear": "x", "transpose": _pull},
     f"{FORWARDS} the transpose of the reference": {"linear": "x"},
+    f"{BOTH} transpose": {"reference": _both, "bilinear": ("x", "y")},
     "cpu              the function _rule of": {"handlers": {"cpu": _rule}},
     "cpu              the handler missing that is registered": {
         "handlers": {"cpu": "missing"}
@@ -110,7 +116,8 @@ RULES = {
 
 @pytest.mark.parametrize("line", RULES)
 def test_rules(line):
-    op = FfiOp("copy", lambda x: x, kernel_axes=0, **RULES[line])
+    given = {"reference": lambda x: x, "kernel_axes": 0} | RULES[line]
+    op = FfiOp("copy", **given)
     lines = [told.strip() for told in op.explain().splitlines()]
     assert any(told.startswith(line) for told in lines), lines
 

@@ -95,6 +95,70 @@ def test_two_functions_that_agree_on_the_whole():
         jax.block_until_ready(wrong.compile()(x))
 
 
+# --- Shared operands ----------------------------------------------------------
+
+
+@xla_ffi_kit.rows(
+    """
+    A sum = 0;
+    for (int64_t i = 0; i < w.size(); ++i) sum += w[i] * w[i];
+    out[0] = sum * x[0];""",
+    axes="(n),(k)->()",
+    dtypes="f32",
+    shared="w",
+    flags=["-O1"],
+    lanes=False,
+    derivatives="kernel",
+    has_reference=False,
+)
+def table(x, w):
+    return jax.ShapeDtypeStruct((), x.dtype)
+
+
+def like_table(x, w):
+    return jnp.sum(w * w) * x[..., 0]
+
+
+WEIGHT = np.random.default_rng(0).normal(size=2048).astype(np.float32) / 45
+ROWS = np.random.default_rng(1).normal(size=(4096, 1)).astype(np.float32)
+
+
+def slopes_of(f):
+    """The gradient towards both, and a tangent."""
+
+    def slopes(x, w):
+        loss = lambda x, w: jnp.sum(jnp.sin(f(x, w)))  # noqa: E731
+        return (
+            jax.grad(loss, (0, 1))(x, w),
+            jax.jvp(lambda w: f(x, w), (w,), (2 * w,))[1],
+        )
+
+    return slopes
+
+
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+def test_nothing_shared_is_made_for_every_row(kind):
+    """Of 24 kB of operands, that would be 32 MiB."""
+    mesh = mesh_of(kind)
+    with jax.set_mesh(mesh):
+        x = jax.device_put(ROWS, NamedSharding(mesh, P("d")))
+        w = jax.device_put(WEIGHT, NamedSharding(mesh, P()))
+        program = jax.jit(slopes_of(table)).lower(x, w).compile()
+        got = program(x, w)
+    assert program.memory_analysis().temp_size_in_bytes < 1 << 20
+    assert "all-gather" not in program.as_text()
+    check(got, slopes_of(like_table), (ROWS, WEIGHT), rtol=1e-3, atol=1e-3)
+
+
+def test_nor_under_vmap_over_what_is_shared():
+    operands = ROWS.reshape(2, -1, 1), np.stack([WEIGHT, WEIGHT[::-1]])
+    f = jax.vmap(slopes_of(table))
+    program = jax.jit(f).lower(*operands).compile()
+    assert program.memory_analysis().temp_size_in_bytes < 1 << 20
+    want = jax.vmap(slopes_of(like_table))
+    check(program(*operands), want, operands, rtol=1e-3, atol=1e-3)
+
+
 # --- Side effects -------------------------------------------------------------
 
 
@@ -177,8 +241,7 @@ def test_a_side_effect_with_a_shared_operand_of_each_row():
     mapped = jax.jit(jax.vmap(scaled))
     assert count(mapped, X, X[:, 0], op=scaled) == 16
     np.testing.assert_array_equal(mapped(X, X[:, 0]), X * X[:, :1])
-    with pytest.raises(NotImplementedError, match="with jax.vmap, or declare"):
-        scaled(X, X[:, 0])
+    assert count(scaled, X, X[:, 0], op=scaled) == 16
 
 
 def test_any_number_of_rows_with_a_side_effect_is_refused():

@@ -96,6 +96,64 @@ def cumulate(x):
     return jnp.cumsum(x, -1)
 
 
+@inline(
+    """
+    const char* of_matrix(kit::In<float> x, kit::In<float> y,
+                          kit::Out<float> z) {
+      if (x.rank() != 2) return "not a matrix";
+      for (int64_t r = 0; r < x.dim(0); ++r) {
+        for (int64_t i = 0; i < x.dim(1); ++i) {
+          z[r * x.dim(1) + i] = 2 * x[r * x.dim(1) + i] + y[i];
+        }
+      }
+      return nullptr;
+    }""",
+    axes="(r,n),(n)->(r,n)",
+    advanced=Advanced(vmap_method="sequential"),
+)
+def of_matrix(x, y):
+    return 2 * x + y
+
+
+def by_matrices(x, y):
+    """The handler takes one batch axis."""
+    return of_matrix(x.reshape(-1, x.shape[-1]), y).reshape(x.shape)
+
+
+any_batch = FfiOp(
+    "test.any_batch",
+    lambda x, y: 2 * x + y,
+    kernel_axes=1,
+    handlers={"cpu": by_matrices},
+    shared="y",
+)
+
+
+@inline(
+    """
+    void scale_and_sum(kit::In<float> x, kit::In<float> w, kit::Out<float> y,
+                       kit::Out<float> total) {
+      const int64_t n = w.size();
+      for (int64_t i = 0; i < n; ++i) total[i] = 0;
+      for (int64_t i = 0; i < x.size(); ++i) {
+        total[i % n] += y[i] = x[i] * w[i % n];
+      }
+    }""",
+    axes="(n),(n)->(n),(n)",
+    shared="w",
+    advanced=Advanced(shared_results=1),
+)
+def scale_and_sum(x, w):
+    y = x * w
+    return y, jnp.sum(y, tuple(range(x.ndim - 1)))
+
+
+def sums(x, w):
+    """Of all rows, and of each."""
+    whole, rows = scale_and_sum(x, w), jax.vmap(scale_and_sum, (0, None))(x, w)
+    return whole, rows, scale_and_sum(jnp.sin(x)[:, None], w)[1]
+
+
 # What XLA pads with is no row of the operand: it would end the process.
 @inline(
     """
@@ -200,8 +258,11 @@ PROGRAMS = {
     "side effect": (everywhere(note), X),
     "expand_dims": (everywhere(jax.vmap(outer, (0, None))), X, ROW),
     "sequential": (everywhere(jax.vmap(cumulate)), X),
+    "function": (everywhere(any_batch), X, ROW),
+    "function of each row": (jax.vmap(any_batch), X[:, None], X),
     "shared": (everywhere(rms_norm), X, ROW),
     "shared result": (jax.grad(lambda w, x: rms_norm(x, w).sum()), ROW, X),
+    "sums": (sums, X, ROW),
     "shape attributes": (everywhere(counted_rows), X),
     "workspace": (everywhere(with_workspace), X),
     "uneven": (uneven_program, INTEGERS),
@@ -225,7 +286,7 @@ def placed(mesh, operands, axes=None):
     ]
 
 
-def check(got, program, operands):
+def check(got, program, operands, rtol=2e-5, atol=1e-6):
     want = jax.jit(program)(*operands)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)

@@ -25,8 +25,8 @@ import xla_ffi_kit
 COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "permute")
 
 
-# Explicit meshes refuse such a concatenation, and a loop over sharded rows.
-ON_EXPLICIT = [n for n in PROGRAMS if n not in ("uneven", "sequential")]
+# Explicit meshes refuse such a concatenation.
+ON_EXPLICIT = [n for n in PROGRAMS if n != "uneven"]
 KINDS = [("Auto", name) for name in PROGRAMS]
 KINDS += [("Explicit", name) for name in ON_EXPLICIT]
 
@@ -115,7 +115,10 @@ def test_shard_map_over_some_axes_and_all(name, names):
 
 
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])
-@pytest.mark.parametrize("name", ["alias", "side effect", "expand_dims"])
+@pytest.mark.parametrize(
+    "name",
+    ["alias", "side effect", "expand_dims", "sequential", "function"],
+)
 def test_shards_stay_in_place(kind, name):
     program, *operands = PROGRAMS[name]
     mesh = mesh_of(kind)

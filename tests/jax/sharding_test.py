@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import collectives, mesh_of, on, said
+from common import collectives, mesh_of, on, operation, said
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -92,6 +92,18 @@ def test_explicit_mesh_names_operands_that_disagree():
         c = on(mesh, data((4, 9)), "e")
         with pytest.raises(ValueError, match="operand c: axis 0 is sharded"):
             modular_add(b, c)
+
+
+def test_explicit_mesh_a_cotangent_is_sharded_as_its_operand():
+    op = operation(
+        lambda x, y: x * y, linear="x", transpose=lambda ct, x, y: ct * y
+    )
+    mesh = mesh_of("Explicit", *ROW)
+    with jax.set_mesh(mesh):
+        whole, sharded = on(mesh, data()), on(mesh, data(), "d")
+        got = jax.jit(jax.grad(lambda x, y: jnp.sum(op(x, y))))(whole, sharded)
+    assert got.sharding.is_fully_replicated
+    np.testing.assert_array_equal(got, data())
 
 
 def test_attributes_of_a_rank_do_not_keep_xla_from_splitting_a_call():

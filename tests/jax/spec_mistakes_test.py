@@ -106,7 +106,7 @@ def test_types_that_xla_gives_no_handler(kind):
 def test_every_option_is_explained():
     own = ("name", "reference", "results", "kernel_axes", "dtypes")
     every = (*own, *Options.__annotations__)
-    assert len(every) <= 16
+    assert len(every) <= 17
     for name in every:
         assert re.search(rf"(?m)^ +{name}: ", FfiOp.__doc__), name
     for field in dataclasses.fields(Advanced):
@@ -146,6 +146,26 @@ BAD_ARGUMENTS = {
     "tells them apart), got True": {"kernel_axes": True},
     "linear: expected operands that the results are linear in, for transpose, "
     "got none": {"transpose": twice},
+    "bilinear: expected two operands, each one array, such as ('a', 'x'), got "
+    "x": {"bilinear": "x"},
+    "linear, bilinear: expected one of them, got both": {
+        "linear": "x",
+        "bilinear": ("x", "x"),
+    },
+    "linear: expected one operand beside jvp=, got x, y: the derivative": {
+        "results": lambda x, y: x,
+        "jvp": twice,
+        "linear": ("x", "y"),
+    },
+    "linear: expected one operand beside vjp=, got xs: the derivative": {
+        "results": lambda *xs: xs[0],
+        "vjp": (twice, twice),
+        "linear": "xs",
+    },
+    "jvp: expected none, as results are linear in every operand": {
+        "jvp": twice,
+        "linear": "x",
+    },
     "results: expected a function, got 3": {"results": 3},
     "handlers: expected a mapping, got 3": {"handlers": 3},
     "libraries: expected handler libraries or their paths, got 3": {

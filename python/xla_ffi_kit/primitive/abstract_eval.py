@@ -63,7 +63,10 @@ def _evaluated(
     axes.check(spec, structs)
     contract.check_values(spec, attributes.items)
     if spec.advanced.check is not None:
-        spec.advanced.check(*spec.fill(structs), **attributes.for_reference)
+        given = structs
+        if spec.is_sequential:
+            given = shared_operands.row_types(spec, structs)
+        spec.advanced.check(*spec.fill(given), **attributes.for_reference)
     if spec.reference is None:
         return _declared(spec, structs, attributes, lead)
     reference = spec.reference

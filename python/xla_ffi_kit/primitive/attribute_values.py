@@ -209,7 +209,7 @@ def depend_on_rows(
     spec: OpSpec, operands: Sequence[Typed], attributes: AttributeValues
 ) -> bool:
     """Whether the computed ones may be others for a part of the batch."""
-    if spec.advanced.shape_attributes is None:
+    if spec.advanced.shape_attributes is None or spec.is_sequential:
         return False
     rows = []
     for i, x in enumerate(operands):

@@ -13,7 +13,7 @@ from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.primitive import abstract_eval, fallback, shared_operands
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
-from xla_ffi_kit.primitive.spec import Arrays, OpSpec
+from xla_ffi_kit.primitive.spec import OpSpec
 
 Values: TypeAlias = Sequence[jax.Array]
 Dims: TypeAlias = Sequence[int | None]
@@ -47,28 +47,12 @@ def batch(
     if all(d is None for d in dims):
         outs = _jax_hooks.bind(spec.primitive, operands, attributes)
         return outs, [None] * len(outs)
-    if calls_in_turn(spec, dims):
-        return _batch_sequentially(spec, operands, dims, attributes)
     at = _same_batch_axis(spec, operands, dims)
     if at is None:
         at = _place_of_new_axis(spec, operands, dims)
         operands = _with_batch_axes(spec, operands, dims, at, axis.size)
     outs = _jax_hooks.bind(spec.primitive, operands, attributes)
     return outs, [at] * len(outs)
-
-
-def calls_in_turn(spec: OpSpec, dims: Dims) -> bool:
-    """Whether `vmap` over these axes makes a call for each element, in a scan.
-
-    Nothing else runs shared operands with batch axes, unless the handler or a
-    function takes them.
-    """
-    advanced = spec.advanced
-    return advanced.vmap_method == "sequential" or (
-        (spec.partitioned is None or advanced.has_side_effect)
-        and not advanced.batches_shared
-        and any(dims[i] is not None for i in spec.shared)
-    )
 
 
 def _batch_reference(
@@ -106,9 +90,16 @@ def _does_without(spec: OpSpec, index: int, operand: Typed, at: int) -> bool:
 
 def _place_of_new_axis(spec: OpSpec, operands: Values, dims: Dims) -> int:
     """Returns 0, or the place after the batch axes of shared operands."""
-    if spec.shared_results or any(dims[i] is not None for i in spec.shared):
+    if spec.is_sequential or _is_of_shared(spec, dims):
         return 0
     return spec.depth(operands)
+
+
+def _is_of_shared(spec: OpSpec, dims: Dims) -> bool:
+    """Whether shared operands or results have the new axis."""
+    return bool(spec.shared_results) or any(
+        dims[i] is not None for i in spec.shared
+    )
 
 
 def _same_batch_axis(spec: OpSpec, operands: Values, dims: Dims) -> int | None:
@@ -128,29 +119,19 @@ def _same_batch_axis(spec: OpSpec, operands: Values, dims: Dims) -> int | None:
 def _with_batch_axes(
     spec: OpSpec, operands: Values, dims: Dims, at: int, size: int
 ) -> Values:
-    missing = 1 if spec.advanced.vmap_method == "expand_dims" else size
+    is_one = (
+        spec.advanced.vmap_method != "broadcast_all"
+        # A loop goes over the axis.
+        or (spec.loops and _is_of_shared(spec, dims))
+    )
     return [
         x
         if d is None and _does_without(spec, i, x, at)
-        else _with_batch_axis(x, d, missing, at)
+        else _with_batch_axis(
+            x, d, 1 if is_one and i not in spec.shared else size, at
+        )
         for i, (x, d) in enumerate(zip(operands, dims, strict=True))
     ]
-
-
-def _batch_sequentially(
-    spec: OpSpec, operands: Values, dims: Dims, attributes: AttributeValues
-) -> tuple[Values, Dims]:
-    axes = {i: d for i, d in enumerate(dims) if d is not None}
-    rows = tuple(jnp.moveaxis(operands[i], d, 0) for i, d in axes.items())
-
-    def step(row: Arrays) -> Arrays:
-        full = list(operands)
-        for i, value in zip(axes, row, strict=True):
-            full[i] = value
-        return tuple(_jax_hooks.bind(spec.primitive, full, attributes))
-
-    outs = jax.lax.map(step, rows)
-    return list(outs), [0] * len(outs)
 
 
 def _row_type(x: jax.Array, dim: int | None) -> jax.ShapeDtypeStruct:

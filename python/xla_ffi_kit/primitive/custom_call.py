@@ -17,6 +17,7 @@ from xla_ffi_kit.primitive import (
     attribute_values,
     operand_checks,
     sharding,
+    shared_operands,
 )
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
 from xla_ffi_kit.primitive.device_kernel import Attributes, DeviceKernel
@@ -49,6 +50,11 @@ class Call:
         return operand_checks.leading_shape(self.spec, self.avals)
 
     @functools.cached_property
+    def depth(self) -> int:
+        """How many of these axes only `vmap` or a loop goes over."""
+        return self.spec.depth(self.avals)
+
+    @functools.cached_property
     def devices(self) -> int:
         """Over how many devices XLA may split the call."""
         return _jax_hooks.partition_count(self.ctx)
@@ -63,18 +69,30 @@ class Call:
             for handler in self.spec.handlers.values()
         )
 
+    @functools.cached_property
+    def rows(self) -> Call:
+        """The call for one element of the axes that `depth` counts."""
+        operands = shared_operands.row_types(self.spec, self.avals)
+        results = [
+            ShapedArray(x.shape[self.depth :], x.dtype) for x in self.results
+        ]
+        ctx = self.ctx.replace(
+            avals_in=[ShapedArray(x.shape, x.dtype) for x in operands],
+            avals_out=results,
+        )
+        return dataclasses.replace(self, ctx=ctx)
+
     @property
     def run(self) -> Callable[..., Arrays]:
         """The operation, for the part of each operand that a device has.
 
         It outlives the program that is lowered, and holds nothing of it.
         """
-        return functools.partial(_run, self.spec, self.attributes)
+        return functools.partial(run, self.spec, self.attributes)
 
 
-def _run(
-    spec: OpSpec, attributes: AttributeValues, *parts: jax.Array
-) -> Arrays:
+def run(spec: OpSpec, attributes: AttributeValues, *parts: jax.Array) -> Arrays:
+    """The operation for what one device has."""
     return tuple(spec.primitive.bind(*parts, attributes=attributes))
 
 

@@ -74,7 +74,8 @@ def declare(
         kernel_axes, options.get("axes"), options.get("shared")
     )
     declared = dict(options.get("attributes") or {})
-    linear = options.get("linear", ())
+    bilinear = reader.bilinear(options)
+    linear = reader.among_operands("linear", options.get("linear", ()))
     spec = OpSpec(
         name=name,
         reference=reference,
@@ -91,7 +92,8 @@ def declare(
         contract=contract.signature,
         jvp=options.get("jvp"),
         vjp=option_checks.pair(name, options.get("vjp")),
-        linear_parameters=reader.among_operands("linear", linear),
+        linear_parameters=bilinear or linear,
+        is_bilinear=bool(bilinear),
         transpose=options.get("transpose"),
         aliases=dict(options.get("aliases") or {}),
         advanced=advanced,
@@ -156,6 +158,21 @@ class _Reader:
         return option_checks.among(
             *(self._name, what, "operands"), given, self.names
         )
+
+    def bilinear(self, options: Options) -> tuple[str, ...]:
+        """The two operands of `bilinear`; none without the option."""
+        given = options.get("bilinear", ())
+        found = self.among_operands("bilinear", given)
+        if found and options.get("linear"):
+            expected, got = "one of them", "both"
+            raise ValueError(
+                message(self._name, "linear, bilinear", expected, got)
+            )
+        repeated = self.names[-1] if self._is_variadic else None
+        if found and (len(set(found)) != 2 or repeated in found):
+            expected = "two operands, each one array, such as ('a', 'x')"
+            raise ValueError(message(self._name, "bilinear", expected, given))
+        return found
 
     def among_results(self, what: str, given: Iterable[str | int]) -> None:
         signature, why = self._contract.signature, self._contract.why
@@ -339,6 +356,7 @@ def _check_together(spec: OpSpec) -> None:
         what, given = "derivatives", "jvp" if spec.jvp else "vjp"
         expected = f"'reference' beside {given}=, which is the derivative"
         raise ValueError(spec.error(what, expected, "'kernel'"))
+    _check_linear(spec)
     if spec.transpose is not None and not spec.linear_parameters:
         expected = "operands that the results are linear in, for transpose"
         raise ValueError(spec.error("linear", expected, "none"))
@@ -359,3 +377,35 @@ def _check_together(spec: OpSpec) -> None:
     if spec.reference is None and not spec.handlers:
         expected = "at least one, as there is no reference to run"
         raise ValueError(spec.error("handlers", expected, "none"))
+
+
+def _check_linear(spec: OpSpec) -> None:
+    """Refuses a rule that would not be called where an author expects it."""
+    rule = "jvp" if spec.jvp else "vjp"
+    if not (spec.jvp or spec.vjp):
+        return
+    linear = [o for o in spec.operands if o.parameter in spec.linear_parameters]
+    is_repeated = any(operand.is_repeated for operand in linear)
+    if not spec.is_bilinear and (len(linear) > 1 or is_repeated):
+        names = [operand.name for operand in linear]
+        raise ValueError(linear_together(spec.name, f"{rule}=", names))
+    if linear and len(linear) == len(spec.operands):
+        expected = "none, as results are linear in every operand"
+        got = "a rule that is never called"
+        raise ValueError(spec.error(rule, expected, got))
+
+
+def linear_together(name: str, rule: str, operands: Sequence[str]) -> str:
+    """The error of several operands in `linear` beside another rule.
+
+    A derivative towards one of them is the operation of zeros for the others.
+    Of a product, that is 0, in silence.
+    """
+    got = (
+        f"{', '.join(operands)}: the derivative towards these is the operation "
+        f"itself, linear in them together, as a + x is, and not {rule}; say "
+        "bilinear=('a', 'x') if results are linear in each while the other is "
+        f"fixed, as a * x is, or leave linear= out, so that {rule} gives every "
+        "derivative"
+    )
+    return message(name, "linear", f"one operand beside {rule}", got)

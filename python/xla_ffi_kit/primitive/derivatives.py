@@ -23,6 +23,7 @@ from xla_ffi_kit.primitive import (
     abstract_eval,
     operand_checks,
     rule_checks,
+    sharding,
     shared_operands,
 )
 from xla_ffi_kit.primitive.abstract_eval import Results
@@ -83,9 +84,11 @@ def jvp(
         )
     outs = _jax_hooks.bind(spec.primitive, primals, attributes)
     parts: list[Values] = []
-    if len(nonlinear) < len(active):
+    for group in spec.linear_groups:
+        if active.keys().isdisjoint(group):
+            continue
         operands = list(primals)
-        for i in spec.linear:
+        for i in group:
             operands[i] = ad.instantiate_zeros(tangents[i])
         parts.append(_jax_hooks.bind(spec.primitive, operands, attributes))
     if nonlinear:
@@ -109,8 +112,8 @@ def _own_jvp(
 ) -> tuple[Values, Sequence[Tangent]]:
     """The tangents by an operation that the spec makes for it."""
     types = abstract_eval.results(spec, primals, attributes).types
-    lead = len(operand_checks.leading_shape(spec, primals))
-    depth = spec.depth(primals)
+    whole = operand_checks.leading_shape(spec, primals)
+    lead, depth = len(whole), spec.depth(primals)
     axes = [
         len(t.shape) - (depth if i in spec.shared_results else lead)
         for i, t in enumerate(types)
@@ -120,7 +123,17 @@ def _own_jvp(
     if not axes:
         return outs, list(map(_no_tangent, outs))
     push = differentiate.jvp(tuple(active), axes)
-    found = push(*primals, *active.values(), **attributes.for_reference)
+    operands = [*primals, *active.values()]
+    if spec.loops:  # and operands may have axes of size one
+        operands = [
+            x
+            if i in spec.shared
+            else jnp.broadcast_to(x, (*whole, *x.shape[lead:]))
+            for i, x in zip(
+                (*range(len(primals)), *active), operands, strict=True
+            )
+        ]
+    found = push(*operands, **attributes.for_reference)
     slopes = iter(flatten(found))
     return outs, [
         next(slopes) if _is_inexact(o) else _no_tangent(o) for o in outs
@@ -251,6 +264,13 @@ def transpose(
                 f"{spec.name}: cannot transpose with respect to operand "
                 f"{spec.operand_names[i]}: not listed in `linear`"
             )
+    if not any(unknown.keys() <= set(group) for group in spec.linear_groups):
+        names = " and ".join(spec.operand_names[i] for i in unknown)
+        raise TypeError(
+            f"{spec.name}: cannot transpose with respect to {names} together: "
+            "the operation is bilinear, which is linear in one of them while "
+            "the other is fixed"
+        )
     if all(_is_zero(ct) for ct in cotangents):
         return [
             ad.Zero(x.aval) if isinstance(x, ad.UndefinedPrimal) else None
@@ -278,7 +298,8 @@ def transpose(
     what = "transpose: cotangent of operand"
     result: list[Tangent | None] = [None] * len(operands)
     for i, aval in unknown.items():
-        result[i] = rule_checks.like(spec, what, i, values[i], aval)
+        found = rule_checks.like(spec, what, i, values[i], aval)
+        result[i] = sharding.placed_like(found, aval)
     return result
 
 

@@ -9,7 +9,14 @@ import jax
 
 
 class Differentiate(Protocol):
-    """Makes the operation of a derivative."""
+    """Makes the operation of a derivative.
+
+    Attributes:
+      over_rows: what runs instead of an operation that is a derivative itself,
+        where its shared operands have batch axes. None for others.
+    """
+
+    over_rows: Callable[..., jax.Array | tuple[jax.Array, ...]] | None
 
     def jvp(
         self, active: Sequence[int], result_axes: Sequence[int], /

@@ -112,8 +112,9 @@ def _derivatives(spec: OpSpec) -> Iterator[tuple[str, str]]:
             backwards = "the transpose of the reference"
         else:
             backwards = "none, as there is neither transpose= nor a reference"
+        each = "each of " if spec.is_bilinear else ""
         yield (
-            f"linear in {', '.join(linear)}",
+            f"linear in {each}{', '.join(linear)}",
             f"forwards the operation itself, backwards {backwards}",
         )
 

@@ -28,6 +28,7 @@ from xla_ffi_kit.primitive import (
     attribute_values,
     declare,
     explain,
+    operand_checks,
     python_signature,
     reference_switch,
     rules,
@@ -144,11 +145,15 @@ class FfiOp(Generic[R]):
         `fwd(*operands, **attributes) -> (results, residuals)` and
         `bwd(residuals, cotangents, **attributes)`, which returns the cotangents
         of all operands, None for an operand without one.
-      linear: the operands in which the results are jointly linear, one name or
-        several.
+      linear: the operands in which the results are linear, one name, or several
+        in which they are linear together, as `a + x` is in ("a", "x").
+      bilinear: two operands, in each of which the results are linear while the
+        other is fixed, as `a * x` is in ("a", "x"). The derivative is
+        `op(da, x) + op(a, dx)`, of any order.
       transpose: `transpose(cotangents, *operands, **attributes)` returns the
-        cotangents of the linear operands. It gets the types of these operands
-        instead of their values. Default: the transpose of the reference.
+        cotangents of the linear or bilinear operands, None for one that is a
+        value. It gets the types of those that are wanted instead of their
+        values. Default: the transpose of the reference.
       advanced: `xla_ffi_kit.Advanced(...)`, the options that few operations
         need.
     """
@@ -283,6 +288,7 @@ class FfiOp(Generic[R]):
             by_reference = op._is_reference(implementation)
             values = values if by_reference else values.insisting
         if by_reference:
+            operand_checks.check_no_batch(spec, arrays)
             arrays = scalars.strengthened(spec, arrays)
             found = abstract_eval.results(spec, arrays, values)
             return cast(R, found.pack(op._run_reference(values, *arrays)))
@@ -378,6 +384,7 @@ class FfiOp(Generic[R]):
         self, operands: Sequence[jax.Array], attributes: AttributeValues
     ) -> Result:
         spec = self.spec
+        operand_checks.check_no_batch(spec, operands)
         operands = scalars.strengthened(spec, operands)
         results = _jax_hooks.bind(spec.primitive, operands, attributes)
         return abstract_eval.results(spec, operands, attributes).pack(results)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Literal, NoReturn, TypeAlias
 
@@ -11,6 +12,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.primitive import (
@@ -38,10 +40,7 @@ def rules(spec: OpSpec) -> Iterator[tuple[LoweringRule, str | None]]:
     """The lowerings of the primitive, and their platforms, None for others."""
     yield _as_traced(_default(spec)), None
     for platform, handler in spec.handlers.items():
-        if callable(handler):
-            rule = _in_jax(spec, handler)
-        else:
-            rule = functools.partial(_lower, spec, platform, handler)
+        rule = functools.partial(_lower, spec, platform, handler)
         chosen = functools.partial(_unless_switched, spec, rule)
         yield _as_traced(chosen), platform
 
@@ -95,21 +94,29 @@ def _in_jax(spec: OpSpec, function: Function) -> LoweringRule:
 def _lower(
     spec: OpSpec,
     platform: str,
-    handler: str | DeviceKernel,
+    handler: str | DeviceKernel | Function,
     ctx: LoweringRuleContext,
     *operands: ir.Value,
     attributes: AttributeValues,
 ) -> Lowered:
     """The lowering for a platform with a handler."""
     call = Call(spec, platform, ctx, operands, attributes)
-    prepared = _prepare(call, handler)
-    if prepared is None:
-        return _default(spec)(ctx, *operands, attributes=attributes)
-    way = _way(call)
-    if way == "call":
-        target = target_of(handler)
-        assert target is not None
-        return custom_call.build(call, target, prepared)
+    if isinstance(handler, str | DeviceKernel):
+        prepared = _prepare(call.rows if _loops(call) else call, handler)
+        if prepared is None:
+            return _default(spec)(ctx, *operands, attributes=attributes)
+        way = _way(call)
+        if way == "call":
+            target = target_of(handler)
+            assert target is not None
+            return custom_call.build(call, target, prepared)
+    else:
+        way = _way_of_function(call, handler)
+        if way == "call":
+            rule = _in_jax(spec, handler)
+            return rule(ctx, *operands, attributes=attributes)
+    if way == "in turn":
+        return _in_turn(call)
     if way == "partitioned":
         return _partitioned(spec)(ctx, *operands, attributes=attributes)
     if way == "each device":
@@ -117,6 +124,15 @@ def _lower(
     is_whole = way == "whole"
     specs = [] if is_whole else sharding.lead_specs(spec, call.avals, call.lead)
     return per_device.in_manual_region(call, specs)
+
+
+def _in_turn(call: Call) -> Lowered:
+    """Lowers to a loop of calls without the batch axes that it goes over."""
+    run = shared_operands.over_batches(
+        call.spec, call.run, call.avals, shared_operands.in_turn
+    )
+    lower: LoweringRule = mlir.lower_fun(run, multiple_results=True)
+    return lower(call.ctx, *call.operands)
 
 
 # --- The handler --------------------------------------------------------------
@@ -170,56 +186,153 @@ def _registers(spec: OpSpec, platform: str, target: str) -> bool:
 # --- The way ------------------------------------------------------------------
 
 _Way: TypeAlias = Literal[
-    "call", "partitioned", "each device", "sharded", "whole"
+    "call", "in turn", "partitioned", "each device", "sharded", "whole"
 ]
 
 
 def _way(call: Call) -> _Way:
     """How to run a call that XLA may split over devices.
 
-    "call": by its own partitioner, or not at all. "partitioned": the function
-    of the spec. "each device": lowered again when XLA knows the shardings.
-    "sharded", "whole": in a `shard_map`, with the shardings of an Explicit mesh
-    or without any.
+    "call": by its own partitioner, or not at all. "in turn": a loop of calls.
+    "partitioned": the function of the spec. "each device": lowered again when
+    XLA knows the shardings. "sharded", "whole": in a `shard_map`, with the
+    shardings of an Explicit mesh or without any.
     """
-    spec = call.spec
-    has_side_effect = spec.advanced.has_side_effect
-    splits = bool(call.lead) and call.devices > 1
-    if _needs_partitioned(call, splits):
-        if not has_side_effect:
-            return "partitioned"
-        if not splits:  # No function of JAX has the side effect.
-            _refuse_shared(spec)
-        return "whole"
-    if call.devices == 1:
-        return "call"
-    if not call.lead:  # XLA would refuse a side effect outside of `shard_map`.
-        return "whole" if has_side_effect else "call"
+    spec, advanced = call.spec, call.spec.advanced
+    has_side_effect = advanced.has_side_effect
+    if call.devices == 1 or not call.lead:
+        if _loops(call):
+            return "in turn"
+        if call.depth and not advanced.batches_shared:
+            return "in turn" if _repeats_much(call) else "partitioned"
+        # XLA would refuse a side effect outside of `shard_map`.
+        return "whole" if has_side_effect and call.devices > 1 else "call"
+    if spec.shared_results and has_side_effect:
+        return "whole"  # No function of JAX has it, and it is not repeated.
+    is_author = advanced.partitioned is not None and not has_side_effect
+    if is_author and _needs_more_than_rows(call):
+        return "partitioned"
     if not _check.is_static(*(a.shape for a in call.avals)):
         # Gathered by XLA, which cannot refine sizes inside of a `shard_map`.
         if has_side_effect:
             _refuse_unknown_sizes(spec)
-        return "call"
+        return _way_without_devices(call, "call")
     return _way_of_rows(call)
 
 
 def _way_of_rows(call: Call) -> _Way:
     """How to run a call whose rows XLA may split."""
-    ctx, is_carried = call.ctx, _is_carried(call)
-    if is_carried and sharding.divided(ctx, call.lead) == call.lead:
+    is_carried = _is_carried(call)
+    if is_carried and sharding.divided(call.ctx, call.lead) == call.lead:
         return "call"
-    if not is_carried and sharding.is_explicit(_jax_hooks.mesh_of(ctx)):
+    if not is_carried and sharding.is_explicit(_jax_hooks.mesh_of(call.ctx)):
         return "sharded"
-    if not _jax_hooks.is_for_export(ctx) and not _jax_hooks.manual_axes(ctx):
+    if _may_ask(call.ctx):
         return "each device"
-    return "call" if is_carried else "whole"
+    if is_carried or call.spec.advanced.has_side_effect:
+        return "call" if is_carried else "whole"
+    return _way_without_devices(call, "whole")
+
+
+def _way_without_devices(call: Call, otherwise: _Way) -> _Way:
+    """How to run rows if nobody tells which device has them."""
+    if _loops(call):
+        return "in turn"
+    return "partitioned" if _needs_more_than_rows(call) else otherwise
+
+
+def _way_of_function(call: Call, function: Function) -> _Way:
+    """How to run a call of a function that is the platform's handler.
+
+    A device runs it for its rows, unless it says itself how to split them.
+    """
+    if (
+        call.devices == 1
+        or not call.lead
+        or call.spec.advanced.has_side_effect
+        or not _check.is_static(*(a.shape for a in call.avals))
+        or _partitions_itself(call, function)
+    ):
+        return "call"
+    if sharding.is_explicit(_jax_hooks.mesh_of(call.ctx)):
+        return "sharded"
+    return "each device" if _may_ask(call.ctx) else "call"
+
+
+# What says in a jaxpr how devices split the work.
+_SPLITS = (" custom_partitioning[", " shard_map[", " sharding_constraint[")
+
+
+def _partitions_itself(call: Call, function: Function) -> bool:
+    run = functools.partial(
+        shared_operands.in_jax, call.spec, function, call.attributes
+    )
+    types = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in call.avals]
+    try:
+        text = str(jax.make_jaxpr(run)(*types))
+    except Exception:  # It may need the mesh; its own lowering says what.
+        return True
+    return any(word in text for word in _SPLITS)
+
+
+def _may_ask(ctx: LoweringRuleContext) -> bool:
+    """Whether XLA will ask for the program of each device."""
+    return not _jax_hooks.is_for_export(ctx) and not _jax_hooks.manual_axes(ctx)
+
+
+def _loops(call: Call) -> bool:
+    """Whether nothing but a loop runs the axes that `depth` counts."""
+    return call.spec.loops and call.depth > 0
+
+
+# One call for all rows is faster than a loop while each row's copy of what is
+# shared stays in proportion to the arrays of the call.
+_MAX_REPEATED = 4
+
+
+def _repeats_much(call: Call) -> bool:
+    """Whether `partitioned` would make large copies of shared operands.
+
+    That of a derivative by the kernel itself makes one for each row.
+    """
+    spec, made = call.spec, call.spec.advanced.differentiate
+    arrays = [*call.avals, *call.results]
+    if (
+        spec.advanced.partitioned is not None
+        or made is None
+        or made.over_rows is None
+        or not _check.is_static(*(a.shape for a in arrays))
+    ):
+        return False
+    rows = math.prod(call.lead[call.depth :])
+    repeated = rows * sum(_bytes(call.avals[i]) for i in spec.shared)
+    return repeated > _MAX_REPEATED * sum(map(_bytes, arrays))
+
+
+def _bytes(x: Typed) -> int:
+    return math.prod(x.shape) * x.dtype.itemsize
+
+
+def _needs_more_than_rows(call: Call) -> bool:
+    """Whether a part of the rows is not a call of the same kind.
+
+    XLA splits the same axes of all operands or none, and sums up nothing.
+    """
+    spec = call.spec
+    return bool(
+        (call.depth and not spec.is_sequential)
+        or spec.shared_results
+        or call.platform in spec.advanced.workspace
+    )
 
 
 def _is_carried(call: Call) -> bool:
     """Whether XLA's own partitioner keeps all that a call needs."""
     spec, lead = call.spec, call.lead
     return not (
-        spec.input_output_aliases
+        call.depth
+        or _needs_more_than_rows(call)
+        or spec.input_output_aliases
         or spec.advanced.has_side_effect
         or call.needs_shapes
         or any(
@@ -230,25 +343,15 @@ def _is_carried(call: Call) -> bool:
     )
 
 
-def _needs_partitioned(call: Call, splits: bool) -> bool:
-    """Whether the handler cannot run this call, with its shared operands."""
-    spec = call.spec
-    batched = spec.depth(call.avals) > 0
-    if batched and not spec.advanced.batches_shared:
-        return True
-    # XLA splits the same axes of all operands or none, and sums up nothing.
-    alone = call.platform in spec.advanced.workspace
-    return splits and (batched or bool(spec.shared_results) or alone)
-
-
 def _partitioned(spec: OpSpec) -> LoweringRule:
     """The lowering of a call that needs `partitioned`."""
     if spec.partitioned is None:
         raise NotImplementedError(
-            f"{spec.name}: XLA cannot split a call with shared operands that "
-            "have batch axes, shared results or a workspace over devices, and "
-            "there is no reference to run instead: call it inside "
-            "jax.shard_map, or give it partitioned="
+            f"{spec.name}: in an exported program, or a shard_map that leaves "
+            "Auto axes, XLA cannot split a call with shared operands that have "
+            "batch axes, shared results or a workspace over devices, and there "
+            "is no reference to run instead: call it inside a jax.shard_map "
+            "over all axes, or give it partitioned="
         )
     if spec.partitioned is spec.reference:
         return _default(spec)
@@ -275,14 +378,6 @@ def _refuse(
     raise NotImplementedError(
         f"{spec.name}: no handler for {_jax_hooks.platforms(ctx)}, and no "
         f"reference to run instead; its handlers: {known}"
-    )
-
-
-def _refuse_shared(spec: OpSpec) -> NoReturn:
-    raise NotImplementedError(
-        f"{spec.name}: shared operands: expected no batch axes, as the handler "
-        "takes none, and no reference has its side effect; map over them with "
-        "jax.vmap, or declare batches_shared=True"
     )
 
 

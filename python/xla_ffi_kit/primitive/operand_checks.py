@@ -31,22 +31,28 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
             raise ValueError(
                 spec.error(f"operand {name}", f"rank >= {axes}", f"rank {rank}")
             )
-        if batch and spec.advanced.vmap_method == "sequential":
-            expected = f"rank {axes} (vmap it over more)"
-            raise ValueError(
-                spec.error(f"operand {name}", expected, f"rank {rank}")
-            )
         leads[i] = tuple(x.shape[:batch])
     own = [i for i in leads if i not in spec.shared]
     if not own:
         return ()
     common = leads[own[0]]
-    if spec.advanced.vmap_method == "expand_dims":
-        common = _broadcast([leads[i] for i in own])
+    ones = len(common) if spec.advanced.vmap_method == "expand_dims" else 0
+    if spec.loops:
+        ones = spec.depth(operands)
+    if ones:
+        rest = (1,) * len(common)
+        common = _broadcast(
+            [
+                leads[own[0]],
+                *((*lead, *rest[len(lead) :]) for lead in leads.values()),
+            ]
+        )
     for i, got in leads.items():
-        if not _fits(
-            spec, got, common[: len(got)] if i in spec.shared else common
-        ):
+        if i in spec.shared:
+            fits = got == common[: len(got)]
+        else:
+            fits = _fits(got, common, ones)
+        if not fits:
             expected = "batch dimensions "
             if i in spec.shared:
                 expected = "no batch dimensions, or the first ones of "
@@ -56,6 +62,16 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
             shown = f"{list(got)}{_as_shared(spec, own[0], common, i, got)}"
             raise ValueError(spec.error(what, expected, shown))
     return common
+
+
+def check_no_batch(spec: OpSpec, operands: Sequence[Typed]) -> None:
+    """ValueError for batch axes of a call that only `vmap` may give them."""
+    for i, x in enumerate(operands if spec.is_sequential else ()):
+        axes, rank = spec.kernel_axes[i], len(x.shape)
+        if rank > axes:
+            what = f"operand {spec.operand_names[i]}"
+            expected = f"rank {axes} (vmap it over more)"
+            raise ValueError(spec.error(what, expected, f"rank {rank}"))
 
 
 def _as_shared(
@@ -83,11 +99,11 @@ def _broadcast(leads: Sequence[Shape]) -> Shape:
     )
 
 
-def _fits(spec: OpSpec, got: Shape, common: Shape) -> bool:
-    if spec.advanced.vmap_method != "expand_dims":
-        return got == common
+def _fits(got: Shape, common: Shape, ones: int) -> bool:
+    """Whether sizes are the common ones, or of the first `ones` axes, one."""
     return len(got) == len(common) and all(
-        size in (1, wanted) for size, wanted in zip(got, common, strict=True)
+        size == wanted or (axis < ones and size == 1)
+        for axis, (size, wanted) in enumerate(zip(got, common, strict=True))
     )
 
 

@@ -8,6 +8,7 @@ ways lower the operation again for the part that a device has.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import math
 import weakref
@@ -15,20 +16,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import mlir
-from jax.interpreters.mlir import LoweringRule, ir
+from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape
 from xla_ffi_kit._jax_hooks import HloSharding, Sharding, XlaShape
-from xla_ffi_kit.primitive import reference_switch, sharding
+from xla_ffi_kit.primitive import (
+    custom_call,
+    reference_switch,
+    sharding,
+    shared_operands,
+)
+from xla_ffi_kit.primitive.attribute_values import AttributeValues
 from xla_ffi_kit.primitive.custom_call import Call
 from xla_ffi_kit.primitive.fallback import Lowered
 from xla_ffi_kit.primitive.sharding import AxisSpec
-from xla_ffi_kit.primitive.spec import Arrays
+from xla_ffi_kit.primitive.spec import Arrays, OpSpec
 
 _TARGET = "xla_ffi_kit.on_each_device"
 _Devices: TypeAlias = np.ndarray[Shape, np.dtype[np.int_]]
@@ -69,11 +77,137 @@ def split(call: Call) -> Sequence[ir.Value]:
     XLA calls back into Python for that, so an exported program cannot contain
     it. Batch axes that their devices do not divide are gathered.
     """
-    run, platform, lead = call.run, call.platform, call.lead
+    if call.spec.shared_results:
+        return _split_sums(call)
+    leads = [
+        call.lead[: call.spec.own_axes(i, x)] for i, x in enumerate(call.avals)
+    ]
+    leads += [call.lead] * len(call.results)
+    return _split(call, call.run, leads)
+
+
+def _split_sums(call: Call) -> Sequence[ir.Value]:
+    """`split` for a call with results that are sums over the rows.
+
+    The rows are so many groups, each with its sums, that every device has the
+    same number. The groups are the first axes. XLA splits them, and adds up.
+    """
+    spec, lead = call.spec, call.lead
+    first = lead[: call.depth]
+    counts = [math.gcd(n, call.devices) for n in lead[call.depth :]]
+    way = _Groups(first, tuple(counts), lead[call.depth :])
+
+    def in_groups(*operands: jax.Array) -> list[jax.Array]:
+        return [
+            x[(None,) * len(counts)] if i in spec.shared else way.divide(x)
+            for i, x in enumerate(operands)
+        ]
+
+    def added(*results: jax.Array) -> list[jax.Array]:
+        return [
+            jnp.sum(y, tuple(range(len(counts))))
+            if i in spec.shared_results
+            else way.restore(y)
+            for i, y in enumerate(results)
+        ]
+
+    run = functools.partial(_of_groups, spec, call.attributes, len(counts))
+    ctx, plain = call.ctx, [ShapedArray(a.shape, a.dtype) for a in call.avals]
+    operands = _lower_fun(in_groups, ctx, plain, call.operands)
+    parts = jax.eval_shape(in_groups, *map(_struct, plain))
+    results = jax.eval_shape(run, *parts)
+    ctx = ctx.replace(
+        avals_in=[ShapedArray(x.shape, x.dtype) for x in parts],
+        avals_out=[ShapedArray(x.shape, x.dtype) for x in results],
+    )
+    split_axes = (*counts, *first)
+    leads = [
+        split_axes[: len(counts) + spec.own_axes(i, x)]
+        for i, x in enumerate(call.avals)
+    ]
+    leads += [split_axes] * len(results)
+    made = dataclasses.replace(call, ctx=ctx, operands=operands)
+    values = _split(made, run, leads)
+    return _lower_fun(added, ctx, ctx.avals_out, values)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Groups:
+    """How the rows of a call are divided into groups.
+
+    Attributes:
+      first: the batch axes that shared operands have.
+      counts: the number of groups along each other batch axis.
+      rows: the sizes of these axes.
+    """
+
+    first: Shape
+    counts: Shape
+    rows: Shape
+
+    def divide(self, x: jax.Array) -> jax.Array:
+        """[first, rows, ...] as [counts, first, rows of a group, ...]."""
+        depth, count = len(self.first), len(self.counts)
+        pairs = [
+            size
+            for groups, n in zip(self.counts, self.rows, strict=True)
+            for size in (groups, n // groups)
+        ]
+        x = x.reshape(*x.shape[:depth], *pairs, *x.shape[depth + count :])
+        return jnp.moveaxis(x, range(depth, depth + 2 * count, 2), range(count))
+
+    def restore(self, y: jax.Array) -> jax.Array:
+        """The inverse of `divide`."""
+        depth, count = len(self.first), len(self.counts)
+        own = y.shape[2 * count + depth :]
+        y = jnp.moveaxis(y, range(count), range(depth, depth + 2 * count, 2))
+        return y.reshape(*self.first, *self.rows, *own)
+
+
+def _of_groups(
+    spec: OpSpec, attributes: AttributeValues, count: int, *parts: jax.Array
+) -> Arrays:
+    """The operation for each of the groups of rows that a device has."""
+    call: Callable[..., Arrays] = functools.partial(
+        custom_call.run, spec, attributes
+    )
+    axes = tuple(None if i in spec.shared else 0 for i in range(len(parts)))
+    for _ in range(count):
+        call = shared_operands.in_turn(call, axes)
+    return call(
+        *(
+            x.reshape(x.shape[count:]) if i in spec.shared else x
+            for i, x in enumerate(parts)
+        )
+    )
+
+
+def _lower_fun(
+    function: Callable[..., Sequence[jax.Array]],
+    ctx: LoweringRuleContext,
+    avals: Sequence[ShapedArray],
+    operands: Sequence[ir.Value],
+) -> Sequence[ir.Value]:
+    """The values of a function of JAX."""
+    lower = mlir.lower_fun(function, multiple_results=True)
+    found = lower(ctx.replace(avals_in=avals, avals_out=None), *operands)
+    return [value for (value,) in map(_flat, found)]
+
+
+def _flat(value: ir.Value | Sequence[ir.Value]) -> Sequence[ir.Value]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _split(
+    call: Call, run: Callable[..., Arrays], leads: Sequence[Shape]
+) -> Sequence[ir.Value]:
+    """`split`, for what a device runs and the axes of each array to split."""
+    platform = call.platform
     types, results = ([*map(_struct, x)] for x in (call.avals, call.results))
     names, replicated = sharding.batch_rule(
-        lead, [x.shape for x in (*types, *results)], call.spec.shared
+        leads, [x.shape for x in (*types, *results)]
     )
+    lead = max(leads, key=len)
     axes = [
         [axis for axis, name in enumerate(own) if name not in replicated]
         for own in names
@@ -227,20 +361,34 @@ def in_manual_region(call: Call, specs: Sequence[AxisSpec]) -> Lowered:
         }
     )
     avals = [ShapedArray(a.shape, a.dtype) for a in call.avals]
+    depth, sums = call.depth, call.spec.shared_results
 
     def spec_of(index: int, shape: Shape) -> PartitionSpec:
-        if index in call.spec.shared:
-            return PartitionSpec()
-        batch = zip(specs, shape, call.lead, strict=False)
+        own = shape[: call.spec.own_axes(index, avals[index])]
+        batch = zip(specs, own, call.lead, strict=False)
         return PartitionSpec(
             *(axis if size == whole else None for axis, size, whole in batch)
         )
 
+    named = tuple(jax.tree.leaves(list(specs[depth:])))
+
+    def run(*parts: jax.Array) -> Arrays:
+        found = call.run(*parts)
+        if not sums or not named:
+            return found
+        return tuple(
+            jax.lax.psum(y, named) if i in sums else y
+            for i, y in enumerate(found)
+        )
+
     mapped = jax.shard_map(
-        call.run,
+        run,
         mesh=mesh,
         in_specs=tuple(spec_of(i, a.shape) for i, a in enumerate(avals)),
-        out_specs=PartitionSpec(*specs),
+        out_specs=tuple(
+            PartitionSpec(*(specs[:depth] if i in sums else specs))
+            for i in range(len(call.results))
+        ),
         axis_names=set(mesh.axis_names) - manual,
         check_vma=False,
     )

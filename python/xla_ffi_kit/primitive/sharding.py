@@ -92,7 +92,9 @@ def annotate_batch(
     """
     if not lead or not _check.is_static(*operands, *results):
         return  # no batch, or a symbolic shape, which Shardy cannot take
-    names, replicated = batch_rule(lead, (*operands, *results), shared)
+    leads = [() if i in shared else lead for i in range(len(operands))]
+    leads += [lead] * len(results)
+    names, replicated = batch_rule(leads, (*operands, *results))
     for own, ends in zip(names, letters, strict=False):
         for axis, letter in enumerate(ends, len(own) - len(ends)):
             if own[axis] in replicated and ends.count(letter) == 1:
@@ -127,6 +129,16 @@ def is_explicit(mesh: AbstractMesh) -> bool:
     return not mesh.empty and AxisType.Auto not in mesh.axis_types
 
 
+def placed_like(x: jax.Array, aval: ShapedArray) -> jax.Array:
+    """`x` with the sharding that the type of an Explicit mesh's array says."""
+    wanted = aval.sharding
+    if wanted.mesh.empty or jax.typeof(x).sharding == wanted:
+        return x
+    if not all(kind == AxisType.Explicit for kind in wanted.mesh.axis_types):
+        return x
+    return jax.sharding.reshard(x, wanted)
+
+
 def divided(ctx: LoweringRuleContext, lead: Shape) -> Shape:
     """The first axes of a leading shape that XLA splits without padding them.
 
@@ -144,13 +156,19 @@ def divided(ctx: LoweringRuleContext, lead: Shape) -> Shape:
 
 
 def batch_rule(
-    lead: Shape, shapes: Sequence[Shape], shared: Sequence[int]
+    leads: Sequence[Shape], shapes: Sequence[Shape]
 ) -> tuple[list[list[str]], list[str]]:
-    """Returns names of all axes, and of those that do not shard."""
+    """Returns names of all axes, and of those that do not shard.
+
+    Args:
+      leads: for each array, how many of each batch axis there are, which it
+        has, or of which it has one.
+      shapes: the shapes of the arrays.
+    """
     replicated: list[str] = []
     return [
-        _axis_names(() if i in shared else lead, s, f"v{i}", replicated)
-        for i, s in enumerate(shapes)
+        _axis_names(lead, shape, f"v{i}", replicated)
+        for i, (lead, shape) in enumerate(zip(leads, shapes, strict=True))
     ], replicated
 
 

@@ -1,15 +1,17 @@
-"""Operands and results without batch axes, which all rows share.
+"""Batch axes that functions of a spec never see: `vmap` goes over them.
 
 A shared operand serves every row of a call, as a layer's weight does; a shared
 result is a sum over the rows, as that weight's gradient is. vmap gives either
 one batch axes after all. These are always the first ones of the call, so the
-first indices of a row find its shared operand.
+first indices of a row find its shared operand. Of a handler that cannot batch,
+they are all batch axes. Where a loop of calls runs these axes, an operand that
+`vmap` does not map has them with size one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +19,7 @@ import numpy as np
 from jax.interpreters import ad
 
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.primitive import rule_checks
+from xla_ffi_kit.primitive import operand_checks, rule_checks
 from xla_ffi_kit.primitive.attribute_values import AttributeValues
 from xla_ffi_kit.primitive.rule_checks import Cotangents
 from xla_ffi_kit.primitive.spec import Arrays, Function, OpSpec, flatten
@@ -27,7 +29,11 @@ Operand: TypeAlias = jax.Array | ad.UndefinedPrimal
 # The tangent of an integer operand is an array of float0.
 Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
 _EACH_RESULT = ", one for each result"
-_F = TypeVar("_F", bound=Callable[..., object])
+_R = TypeVar("_R")
+_X = TypeVar("_X", jax.Array, Tangent)
+# Of a function's operands, those that an axis of a batch is first of.
+Axes: TypeAlias = tuple[int | None, ...]
+Each: TypeAlias = Callable[[Callable[..., Any], Axes], Callable[..., Any]]
 
 
 def in_jax(
@@ -50,22 +56,65 @@ def in_jax(
     return over_batches(spec, call, operands)(*operands)
 
 
-def over_batches(spec: OpSpec, function: _F, operands: Sequence[Typed]) -> _F:
-    """`function`, vmapped over the batch axes that shared operands have."""
+def over_batches(
+    spec: OpSpec,
+    function: Callable[..., _R],
+    operands: Sequence[Typed],
+    each: Each = jax.vmap,
+) -> Callable[..., _R]:
+    """`function` for every element of the axes that `depth` counts.
+
+    Args:
+      spec: the operation.
+      function: called with operands that lack these axes.
+      operands: what the returned function is called with.
+      each: `jax.vmap`, or what does the same in another way.
+    """
     for axes in _batch_axes(spec, operands):
-        function = jax.vmap(function, axes)
-    return function
+        function = each(function, axes)
+    if not spec.loops:
+        return function
+
+    def call(*values: jax.Array) -> _R:
+        return function(*_without_ones(spec, operands, values))
+
+    return call
 
 
-def _batch_axes(
-    spec: OpSpec, operands: Sequence[Typed]
-) -> Iterator[tuple[int | None, ...]]:
-    """Per batch axis of shared operands, which operands have it; last first."""
+def in_turn(function: Callable[..., _R], axes: Axes) -> Callable[..., _R]:
+    """Does what `jax.vmap(function, axes)` does, by a call for each element."""
+
+    def call(*operands: jax.Array) -> _R:
+        mapped = {i: x for i, x in enumerate(operands) if axes[i] is not None}
+
+        def of_one(row: dict[int, jax.Array]) -> _R:
+            return function(*(row.get(i, x) for i, x in enumerate(operands)))
+
+        if all(x.shape[0] == 1 for x in mapped.values()):
+            one = of_one({i: x[0] for i, x in mapped.items()})
+            return jax.tree.map(lambda y: y[None], one)
+        return jax.lax.map(of_one, mapped)
+
+    return call
+
+
+def _lacking(spec: OpSpec, operands: Sequence[Typed]) -> list[tuple[int, ...]]:
+    """Which of the axes that `depth` counts an operand has not, or for all."""
+    levels = tuple(range(spec.depth(operands)))
+    lead = operand_checks.leading_shape(spec, operands) if levels else ()
+    return [
+        levels[spec.own_axes(i, x) :]
+        if i in spec.shared
+        else tuple(at for at in levels if x.shape[at] != lead[at])
+        for i, x in enumerate(operands)
+    ]
+
+
+def _batch_axes(spec: OpSpec, operands: Sequence[Typed]) -> Iterator[Axes]:
+    """For each axis that `depth` counts, which operands have it; last first."""
+    lacking = _lacking(spec, operands)
     for level in reversed(range(spec.depth(operands))):
-        yield tuple(
-            None if i in spec.shared and spec.own_axes(i, x) <= level else 0
-            for i, x in enumerate(operands)
-        )
+        yield tuple(None if level in axes else 0 for axes in lacking)
 
 
 def jvp(
@@ -96,7 +145,10 @@ def jvp(
 
     for axes in _batch_axes(spec, primals):
         call = jax.vmap(call, (axes, axes))
-    return call(tuple(primals), tuple(tangents))
+    return call(
+        tuple(_without_ones(spec, primals, primals)),
+        tuple(_without_ones(spec, primals, tangents)),
+    )
 
 
 def transpose(
@@ -133,13 +185,16 @@ def transpose(
 
     for axes in _batch_axes(spec, types):
         call = jax.vmap(call, (0, {i: axes[i] for i in known}))
-    out = call(tuple(cotangents), known)
-    levels = spec.depth(types)
+    lacking = _lacking(spec, types)
+    rows_of_known = {
+        i: x if i in spec.shared else x.squeeze(lacking[i])
+        for i, x in known.items()
+    }
+    out = call(tuple(cotangents), rows_of_known)
     return [
-        # A shared operand lacks some of the batch axes.
-        jnp.sum(ct, tuple(range(spec.own_axes(i, types[i]), levels)))
-        if ct is not None and i in spec.shared
-        else ct
+        ct
+        if ct is None
+        else jnp.sum(ct, lacking[i], keepdims=i not in spec.shared)
         for i, ct in zip(spec.linear, out, strict=True)
     ]
 
@@ -160,3 +215,16 @@ def row_types(
             own = min(spec.own_axes(i, x), levels)
         rows.append(jax.ShapeDtypeStruct(x.shape[own:], x.dtype))
     return rows
+
+
+def _without_ones(
+    spec: OpSpec, operands: Sequence[Typed], values: Sequence[_X]
+) -> list[_X]:
+    """Values like operands, without axes of size one that stand for no axis."""
+    if not spec.loops:
+        return list(values)
+    pairs = zip(values, _lacking(spec, operands), strict=True)
+    return [
+        x if i in spec.shared else x.squeeze(axes)
+        for i, (x, axes) in enumerate(pairs)
+    ]

@@ -63,8 +63,8 @@ class Advanced:
       vmap_method: what vmap does with operands that it does not map:
         "broadcast_all" repeats them; "expand_dims" gives them a leading axis of
         size one, which the handler must broadcast; "sequential" calls a handler
-        that cannot batch once for each element. Where the reference has a
-        collective over an axis that vmap names, the reference runs.
+        that cannot batch once for each element, in a loop. Where the reference
+        has a collective over an axis that vmap names, the reference runs.
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case; with "restore" it then shards the axes
@@ -73,13 +73,15 @@ class Advanced:
         several names. `use_reference` of such a name switches this operation
         off, too. Use it for the variants and derivatives of a function.
       shared_results: the results without batch axes. They are sums over the
-        rows, such as the gradient of a weight. Wherever XLA could split the
-        rows over devices, `partitioned` runs.
+        rows, such as the gradient of a weight, and over the devices of a mesh.
       batches_shared: whether the handler takes shared operands, and returns
         shared results, with the first batch axes of the call, which vmap adds.
         If not, such calls run `partitioned`.
       partitioned: a function with the reference's signature that calls other
-        operations. Default: the reference.
+        operations. It runs wherever XLA could split the rows of a call with
+        shared results, with shared operands that have batch axes or with a
+        workspace over devices. By default, each device calls the handler for
+        its rows, and the reference runs where none can: in an exported program.
       shape_attributes: `shape_attributes(*operands, **attributes)` returns a
         mapping of additional attributes of the handlers. It gets the shapes
         with which the handlers are called: with batch axes and, on a mesh,
@@ -94,8 +96,7 @@ class Advanced:
         operands that have only a shape and a dtype. Handlers of that platform
         get an additional last result, `uint8[bytes]`, which callers do not see.
         Unlike the FFI's scratch memory, it still exists when a CUDA graph runs,
-        so the handler can be captured. Wherever XLA could split the rows over
-        devices, `partitioned` runs.
+        so the handler can be captured.
       differentiate: makes the operations that compute derivatives, instead of
         `jvp` and `vjp`, as `derivatives="kernel"` of strings does.
     """
@@ -135,6 +136,7 @@ class Options(TypedDict, total=False):
     jvp: Callable[..., tuple[Result, Result]] | None
     vjp: tuple[Forward, Transpose] | None
     linear: str | Sequence[str]
+    bilinear: Sequence[str]
     transpose: Transpose | None
     advanced: Advanced
 
@@ -176,6 +178,7 @@ class OpSpec:
     jvp: Callable[..., tuple[Result, Result]] | None
     vjp: tuple[Forward, Transpose] | None
     linear_parameters: tuple[str, ...]
+    is_bilinear: bool  # linear in each of these two, and not in both together
     transpose: Transpose | None
     aliases: Mapping[str, str | int]
     advanced: Advanced
@@ -290,6 +293,13 @@ class OpSpec:
         return tuple(i for i in self.linear_slots if i is not None)
 
     @functools.cached_property
+    def linear_groups(self) -> tuple[tuple[int, ...], ...]:
+        """The linear operands: results are linear in each group together."""
+        if self.is_bilinear:
+            return tuple((i,) for i in self.linear)
+        return (self.linear,)
+
+    @functools.cached_property
     def input_layouts(self) -> dict[int, Sequence[int]]:
         """Operand -> the order of its kernel axes, where it is not usual."""
         own = self.advanced.input_layouts
@@ -300,9 +310,33 @@ class OpSpec:
         """Returns the number of batch axes of an operand."""
         return len(operand.shape) - self.kernel_axes[index]
 
+    @property
+    def is_sequential(self) -> bool:
+        """Whether every element of a batch is a call of the handler."""
+        return self.advanced.vmap_method == "sequential"
+
+    @functools.cached_property
+    def loops(self) -> bool:
+        """Whether nothing but a loop of calls runs the axes of `depth`.
+
+        `vmap` gives them to operands that it does not map, with size one.
+        """
+        advanced = self.advanced
+        return self.is_sequential or (
+            bool(self.shared)
+            and not advanced.batches_shared
+            and (self.partitioned is None or advanced.has_side_effect)
+        )
+
     def depth(self, operands: Sequence[Typed]) -> int:
-        """Returns how many of the first batch axes some shared operand has."""
-        own = (self.own_axes(i, operands[i]) for i in self.shared)
+        """The number of first batch axes that only `vmap` or a loop goes over.
+
+        A call that lacks them is what the reference and each rule computes.
+        They are those that some shared operand has, or all of a handler that
+        cannot batch.
+        """
+        indices = range(len(operands)) if self.is_sequential else self.shared
+        own = (self.own_axes(i, operands[i]) for i in indices)
         return max(own, default=0)
 
     @functools.cached_property
@@ -367,7 +401,11 @@ class OpSpec:
     @property
     def partitioned(self) -> Function | None:
         """What runs where XLA could split what a handler cannot."""
-        return self.advanced.partitioned or self.reference
+        own = self.advanced.partitioned
+        made = self.advanced.differentiate
+        if own is None and made is not None:
+            own = made.over_rows
+        return own or self.reference
 
     @functools.cached_property
     def switch_names(self) -> frozenset[str]:

@@ -12,10 +12,11 @@ from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.signature import Signature
 from xla_ffi_kit.primitive import axes as kernel
-from xla_ffi_kit.primitive import option_checks
+from xla_ffi_kit.primitive import declare, option_checks
 from xla_ffi_kit.primitive.spec import (
     Advanced,
     Options,
+    each,
     flatten,
 )
 from xla_ffi_kit.strings import derivative_cuda, element_types
@@ -45,6 +46,10 @@ def check(name: str, derivatives: object, options: Options) -> bool:
     if derivatives == "reference":
         return False
     _check_advanced(name, options.get("advanced") or Advanced())
+    linear = each(options.get("linear", ()))
+    if len(linear) > 1:
+        rule = "derivatives='kernel'"
+        raise ValueError(declare.linear_together(name, rule, linear))
     return True
 
 

@@ -45,6 +45,7 @@ class Differentiable:
         self._results = results
         self._made: dict[object, FfiOp[Result]] = {}
         self._kernels: list[Kernel] = []
+        self.over_rows: Callable[..., Value] | None = None
 
     def jvp(
         self, active: Sequence[int], result_axes: Sequence[int]
@@ -190,10 +191,11 @@ class Differentiable:
         if own is None:
             results = _named(function, shapes, string.decorated)
         made = Differentiable(string, function, own, results)
+        if function.shared:
+            made.over_rows = made._over_rows
         advanced = Advanced(
             part_of=string.body.name,
             shared_results=function.sums,
-            partitioned=made._over_rows if function.shared else None,
             differentiate=made,
         )
         spec = declare.declare(

@@ -14,7 +14,7 @@ import numpy as np
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import registration
-from xla_ffi_kit.primitive import batching, operand_checks
+from xla_ffi_kit.primitive import operand_checks
 from xla_ffi_kit.primitive.device_kernel import target_of
 from xla_ffi_kit.testing import _case, _host
 from xla_ffi_kit.testing import _programs as programs
@@ -232,8 +232,7 @@ def vmap(run: Runner) -> None:
         ]
     for axes in choices:
         run.same(Call.of(programs.vmapped, axes, in_axes=axes))
-        if not batching.calls_in_turn(run.spec, axes):
-            _one_call(run, Call.of(programs.vmapped_text, axes, in_axes=axes))
+        _one_call(run, Call.of(programs.vmapped_text, axes, in_axes=axes))
     first, second = (0,) * count, (1,) * count
     if all(x.ndim for x in run.case.operands()):
         run.same(Call.of(programs.vmapped, second, in_axes=1))

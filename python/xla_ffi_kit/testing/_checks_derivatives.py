@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import jax
 
-from xla_ffi_kit.testing import _case
+from xla_ffi_kit.testing import _case, _linear
 from xla_ffi_kit.testing import _programs as programs
-from xla_ffi_kit.testing._runner import Call, Runner, Skipped
+from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
 # Jacobians have a row per element: only for cases up to this size.
 _LARGEST_JACOBIAN = 64
+
+
+def _says_what_is_linear(
+    check: Callable[[Runner], None],
+) -> Callable[[Runner], None]:
+    """`check`, whose failure says if `linear=` or `bilinear=` is not so."""
+
+    @functools.wraps(check)
+    def run_check(run: Runner) -> None:
+        try:
+            check(run)
+        except Failure as failure:
+            text = f"{failure}{_linear.contradiction(run)}"
+            raise Failure(text, failure.snippet) from failure
+
+    return run_check
 
 
 def _count_differentiable(run: Runner) -> int:
@@ -22,6 +39,7 @@ def _count_differentiable(run: Runner) -> int:
     return count
 
 
+@_says_what_is_linear
 def jvp(run: Runner) -> None:
     """jvp and linearize, towards all operands and each alone."""
     if run.spec.vjp is not None:
@@ -34,6 +52,7 @@ def jvp(run: Runner) -> None:
         run.same(Call.of(programs.jvp_towards, index=i), factor=4)
 
 
+@_says_what_is_linear
 def grad(run: Runner) -> None:
     """grad towards all operands and each alone, jitted, under remat."""
     count = _count_differentiable(run)
@@ -45,6 +64,7 @@ def grad(run: Runner) -> None:
         run.same(call, want=want[i], factor=8)
 
 
+@_says_what_is_linear
 def second_order(run: Runner) -> None:
     """grad of grad, forward over reverse and reverse over forward."""
     _count_differentiable(run)
@@ -54,6 +74,7 @@ def second_order(run: Runner) -> None:
         run.same(Call(programs.grad_of_jvp), factor=64)
 
 
+@_says_what_is_linear
 def jacobians(run: Runner) -> None:
     """jacfwd, jacrev and hessian."""
     _count_differentiable(run)
@@ -71,6 +92,7 @@ def jacobians(run: Runner) -> None:
         run.same(Call(programs.hessian), factor=64)
 
 
+@_says_what_is_linear
 def batched_derivatives(run: Runner) -> None:
     """vmap of grad, grad of vmap, with and without None axes.
 

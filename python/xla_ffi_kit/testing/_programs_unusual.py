@@ -73,11 +73,14 @@ def without_elements(
 # --- Meshes -------------------------------------------------------------------
 
 
-def vmapped_on_mesh(f: F, x: Arrays, *, in_axes: Axes, kind: str) -> object:
+def vmapped_on_mesh(
+    f: F, x: Arrays, *, in_axes: Axes, kind: str
+) -> tuple[str, object]:
     mesh = mesh_of(kind)
     with jax.set_mesh(mesh):
         operands = placed(x, in_axes, mesh)
-        return jax.jit(jax.vmap(f, in_axes))(*operands)
+        program = jax.jit(jax.vmap(f, in_axes)).lower(*operands).compile()
+        return program.as_text() or "", program(*operands)
 
 
 def uneven_on_mesh(

@@ -302,6 +302,10 @@ class Runner:
                 want = self.run(call, reference=True)
         self.compare(call, got, want, factor=factor)
 
+    def agree(self, got: object, want: object) -> bool:
+        """Whether two results differ by rounding alone."""
+        return self._differs(got, want, 1) is None
+
     def _derived(self, factor: float) -> bool:
         """Whether what is wanted is a derivative of a host function."""
         return factor > 1 and self.spec.reference is None
