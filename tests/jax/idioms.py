@@ -6,7 +6,8 @@ line that the error must name ends with
 
     // lanes     it does not compile with lanes=True
     // slopes    it does not compile under derivatives="kernel"
-    // lanes?    it may compile, to what is right, or not (slopes? likewise)
+    // both      it does under either, and not under both
+    // lanes?    it may compile, to what is right, or not (so the others)
 
 Several lines may have a mark, of which the compiler names one.
 """
@@ -47,7 +48,7 @@ class Idiom:
     slope_tolerance: float = 2e-3
 
     def marks(self, form: str) -> list[str]:
-        """The lines that an error in "lanes" or "slopes" may name."""
+        """The lines that an error about `form`, "lanes" say, may name."""
         lines = (self.before + "\n" + self.code).splitlines()
         found = (re.search(r"(\S.*?) *//(.*)", line) for line in lines)
         return [
@@ -97,14 +98,14 @@ def _row(x, f):
 BOTH = (-2.0, 2.0)
 
 IDIOMS = [
-    # --- Bits ---------------------------------------------------------------
+    # --- Bits -----------------------------------------------------------------
     Idiom(
         "the exponent by memcpy",
         """
         for (int64_t i = 0; i < x.size(); ++i) {
           const T v = x[i];
           uint32_t bits;
-          std::memcpy(&bits, &v, sizeof(bits));  // lanes slopes
+          std::memcpy(&bits, &v, sizeof(bits));  // lanes slopes?
           out[i] = float(bits >> 23);
         }
         """,
@@ -128,7 +129,7 @@ IDIOMS = [
         """
         for (int64_t i = 0; i < x.size(); ++i) {
           T v = x[i];
-          const uint32_t bits = *(uint32_t*)&v;  // lanes slopes
+          const uint32_t bits = *(uint32_t*)&v;  // lanes slopes?
           out[i] = float(bits >> 23) - 127;
         }
         """,
@@ -182,14 +183,14 @@ IDIOMS = [
         "memset to zero",
         """
         A sums[4];
-        std::memset(sums, 0, sizeof(sums));  // lanes slopes
+        std::memset(sums, 0, sizeof(sums));  // lanes? slopes?
         for (int64_t i = 0; i < x.size(); ++i) sums[i % 4] += x[i];
         out[0] = sums[0] * sums[3];
         """,
         before="#include <cstring>",
         m=1,
     ),
-    # --- References ----------------------------------------------------------
+    # --- References -----------------------------------------------------------
     Idiom(
         "a reference to a result that is assigned later",
         """
@@ -200,9 +201,9 @@ IDIOMS = [
         out[1] = best;
         """,
         m=2,
-        numpy=lambda x: np.maximum(x[:, :1], x[:, 1:].max(-1)[:, None] * 0.9)
-        .repeat(2, 1)
-        .astype(np.float32),
+        numpy=lambda x: np.maximum(
+            x[:, :1], x[:, 1:].max(-1)[:, None] * 0.9
+        ).repeat(2, 1),
     ),
     Idiom(
         "auto& in a range-for over a result",
@@ -383,7 +384,9 @@ IDIOMS = [
         """,
         before="""
         template <typename N>
-        void sum_and_difference(N a, N b, N* s, N* d) { *s = a + b, *d = a - b; }
+        void sum_and_difference(N a, N b, N* s, N* d) {
+          *s = a + b, *d = a - b;
+        }
         """,
         m=1,
         numpy=lambda x: x[:, :1] ** 2 - x[:, 1:2] ** 2,
@@ -556,8 +559,10 @@ IDIOMS = [
         """,
         before="#include <complex>",
         m=1,
-        numpy=lambda x: (x[:, 0] ** 2 - x[:, 1] ** 2 + x[:, 2])[:, None]
-        + 4 * x[:, :1] * x[:, 1:2],
+        numpy=lambda x: (
+            (x[:, 0] ** 2 - x[:, 1] ** 2 + x[:, 2])[:, None]
+            + 4 * x[:, :1] * x[:, 1:2]
+        ),
     ),
     Idiom(
         "std::optional",
@@ -782,7 +787,8 @@ IDIOMS = [
         };
         struct Times {
           float by;
-          template <typename N> N operator()(N a, N b) const { return a * b / by; }
+          template <typename N>
+          N operator()(N a, N b) const { return a * b / by; }
         };
         template <typename R, typename F, typename N>
         N folded(const R& row, F f, N s) {
@@ -856,23 +862,24 @@ IDIOMS = [
         m=1,
         numpy=lambda x: x[:, :1],
     ),
-    # --- Questions about the type ----------------------------------------------
+    # --- Questions about the type ---------------------------------------------
     Idiom(
         "is_same_v<T, float>",
         """
-        A eps = 1e-12f;
-        if constexpr (std::is_same_v<T, float>) eps = 1;  // lanes slopes
-        out[0] = x[0] + eps;
+        A by = 2;
+        if constexpr (std::is_same_v<T, float>) by = 3;  // lanes slopes
+        out[0] = x[0] * by;
         """,
         before="#include <type_traits>",
         m=1,
-        numpy=lambda x: x[:, :1] + 1,
+        numpy=lambda x: x[:, :1] * 3,
     ),
     Idiom(
         "is_same of decltype",
         """
         using V = std::decay_t<decltype(x[0])>;
-        out[0] = x[0] * (std::is_same<V, float>::value ? 2 : 3);  // lanes slopes
+        const int by = std::is_same<V, float>::value ? 2 : 3;  // lanes slopes
+        out[0] = x[0] * by;
         """,
         before="#include <type_traits>",
         m=1,
@@ -891,11 +898,11 @@ IDIOMS = [
     Idiom(
         "sizeof(T) == 4",
         """
-        const A eps = sizeof(T) == 4 ? 1 : 2;  // lanes slopes
-        out[0] = x[0] + eps;
+        const A by = sizeof(T) == 4 ? 2 : 3;  // lanes slopes
+        out[0] = x[0] * by;
         """,
         m=1,
-        numpy=lambda x: x[:, :1] + 1,
+        numpy=lambda x: x[:, :1] * 2,
     ),
     Idiom(
         "sizeof(out[0])",
@@ -955,22 +962,23 @@ IDIOMS = [
         "FLT_MAX and HUGE_VAL",
         """
         A least = FLT_MAX, most = -HUGE_VALF;
-        for (auto v : x) least = std::min<A>(least, v), most = std::max<A>(most, v);
+        for (auto v : x) least = std::min<A>(least, v);  // lanes?
+        for (auto v : x) most = std::max<A>(most, v);  // lanes?
         out[0] = most - least;
         """,
         before="#include <cfloat>",
         m=1,
         numpy=lambda x: np.ptp(x, -1)[:, None],
     ),
-    # --- Tables and constants ---------------------------------------------------
+    # --- Tables and constants -------------------------------------------------
     Idiom(
         "a static const table of floats",
         """
         static const float taps[] = {0.25f, 0.5f, 0.25f};
         for (int64_t i = 0; i < x.size(); ++i) {
           A s = 0;
-          for (int64_t j = 0; j < 3; ++j)
-            if (i + j - 1 >= 0 && i + j - 1 < x.size()) s += taps[j] * x[i + j - 1];
+          for (int64_t j = i - 1; j < i + 2; ++j)
+            if (j >= 0 && j < x.size()) s += taps[j - i + 1] * x[j];
           out[i] = s;
         }
         """,
@@ -1044,11 +1052,22 @@ IDIOMS = [
         }
         """,
     ),
-    each("a double constant that float does not have", "v * 1e300 * 1e-300"),
+    each(
+        "a double constant that float does not have",
+        "v * 1e300 * 1e-300  // lanes? slopes?",
+    ),
     each("an integer constant that divides", "v * (1 / 2) + v * (3 / 2)"),
-    each("an integer that float does not have", "v * 16777217 - v * 16777216"),
+    each(
+        "an integer that float does not have",
+        "v * 16777217 - v * 16777216",
+        numpy=lambda x: 0 * x,
+    ),
     each("long double", "(long double)v * 3.0L  // lanes slopes"),
-    fold("a double accumulator", "0", "double d = s; d += v; s = d;  // lanes slopes"),
+    fold(
+        "a double accumulator",
+        "0",
+        "double d = s; d += v; s = d;  // lanes slopes",
+    ),
     Idiom(
         "double sum = 0",
         """
@@ -1059,7 +1078,7 @@ IDIOMS = [
         m=1,
         numpy=lambda x: x.mean(-1)[:, None],
     ),
-    # --- Jumps ------------------------------------------------------------------
+    # --- Jumps ----------------------------------------------------------------
     Idiom(
         "an early return",
         """
@@ -1157,7 +1176,9 @@ IDIOMS = [
         """
         A r = 1;
         int left = 9;
-        do r = 0.5f * (r + x[0] / r); while (--left && r * r - x[0] > 1e-7f);  // lanes
+        do {
+          r = 0.5f * (r + x[0] / r);
+        } while (--left && r * r - x[0] > 1e-7f);  // lanes
         out[0] = r;
         """,
         m=1,
@@ -1179,7 +1200,7 @@ IDIOMS = [
             (x[:, :-1] > 1) & (x[:, 1:] >= 1), x[:, 1:], 0
         ).sum(-1)[:, None],
     ),
-    # --- Algorithms ----------------------------------------------------------------
+    # --- Algorithms -----------------------------------------------------------
     Idiom(
         "std::swap of numbers",
         """
@@ -1207,9 +1228,10 @@ IDIOMS = [
         """
         std::vector<int64_t> at(x.size());
         std::iota(at.begin(), at.end(), 0);
-        std::stable_sort(at.begin(), at.end(), [&](int64_t i, int64_t j) {
+        const auto is_first = [&](int64_t i, int64_t j) {
           return x[i] > x[j];  // lanes
-        });
+        };
+        std::stable_sort(at.begin(), at.end(), is_first);  // lanes
         for (int64_t i = 0; i < x.size(); ++i) out[i] = x[at[i]] * at[i];
         """,
         before="#include <algorithm>\n#include <numeric>\n#include <vector>",
@@ -1256,7 +1278,8 @@ IDIOMS = [
         std::vector<A> v(x.size()), u(x.size());
         for (int64_t i = 0; i < x.size(); ++i) v[i] = x[i];
         std::partial_sum(v.begin(), v.end(), u.begin());
-        std::transform(u.begin(), u.end(), u.begin(), [](A a) { return A(a * a); });
+        const auto square = [](A a) { return A(a * a); };
+        std::transform(u.begin(), u.end(), u.begin(), square);
         out[0] = std::accumulate(u.begin(), u.end(), A(0)) +
                  std::inner_product(u.begin(), u.end(), v.begin(), A(0));
         """,
@@ -1281,8 +1304,10 @@ IDIOMS = [
         """,
         before="#include <numeric>\n#include <vector>",
         m=1,
-        numpy=lambda x: x[:, :1]
-        + np.floor(np.floor(np.floor(x[:, :1]) + x[:, 1:2]) + x[:, 2:3]),
+        numpy=lambda x: (
+            x[:, :1]
+            + np.floor(np.floor(np.floor(x[:, :1]) + x[:, 1:2]) + x[:, 2:3])
+        ),
     ),
     Idiom(
         "max_element and its place",
@@ -1299,9 +1324,11 @@ IDIOMS = [
     Idiom(
         "minmax, max of a list, clamp",
         """
-        const auto [low, high] = std::minmax({A(x[0]), A(x[1]), A(x[2])});  // lanes?
+        const A a = x[0], b = x[1], c = x[2];
+        const auto [low, high] = std::minmax({a, b, c});  // lanes?
         const A most = std::max({A(x[3]), A(x[4]), A(x[5])});  // lanes?
-        out[0] = most * std::clamp(A(x[0]), A(0.5f), A(1.5f)) + low - 2 * high;  // lanes?
+        const A clamped = std::clamp(a, A(0.5f), A(1.5f));  // lanes?
+        out[0] = most * clamped + low - 2 * high;
         """,
         before="#include <algorithm>",
         m=1,
@@ -1336,25 +1363,54 @@ IDIOMS = [
         for (int i = 0; i < 6; ++i) out[i] = u[i];
         """,
         before="#include <algorithm>",
-        numpy=lambda x: np.roll(np.c_[x[:, :5], 1 + 0 * x[:, 0]][:, ::-1], -2, 1),
+        numpy=lambda x: np.roll(
+            np.c_[x[:, :5], 1 + 0 * x[:, 0]][:, ::-1], -2, 1
+        ),
     ),
-    # --- Functions of numbers ---------------------------------------------------------
+    # --- Functions of numbers -------------------------------------------------
     each("hypot and atan2", "std::hypot(v, A(x[0])) + std::atan2(v, A(2))"),
     each("fma", "std::fma(v, v, A(1))", numpy=lambda x: x * x + 1),
     each("fmod", "std::fmod(v, A(0.7f)) * v"),
     each("remainder", "std::remainder(v, 0.7f) * v  // lanes slopes"),
-    each("round, floor, trunc", "std::round(v) + std::floor(v) * v + std::trunc(3 * v)",
-         x=BOTH),
-    each("lrint and lround", "v * std::lrint(v) + std::lround(v)  // lanes", x=BOTH),
-    each("pow with integers", "std::pow(v, 3) + std::pow(v, 2) + std::pow(v, -1)", x=(-2, -0.3)),
+    each(
+        "round, floor, trunc",
+        "std::round(v) + std::floor(v) * v + std::trunc(3 * v)",
+        x=BOTH,
+    ),
+    each(
+        "lrint and lround",
+        "v * std::lrint(v) + std::lround(v)  // lanes",
+        x=BOTH,
+    ),
+    each(
+        "pow with integers",
+        "std::pow(v, 3) + std::pow(v, 2) + std::pow(v, -1)",
+        x=(-2, -0.3),
+    ),
     each("pow with a float", "std::pow(v, 2.5f) + std::pow(2.0f, v)"),
     each("sqrtf and expf of C", "sqrtf(v) + expf(v)  // lanes slopes"),
-    each("fabs, fmax, fmin, copysign", "std::fmax(std::fabs(v), A(1)) * std::copysign(A(2), v) + std::fmin(v, A(0.5f))", x=BOTH),
-    each("unqualified functions", "exp(v) + sqrt(v) + fabs(v)  // lanes? slopes?"),
-    each("abs of a number", "std::abs(v) * abs(A(v))  // lanes?", x=BOTH),
-    each("isnan, isinf, isfinite", "std::isnan(v) || !std::isfinite(v) ? 0 : v  // lanes"),
-    # --- Casts ----------------------------------------------------------------------
-    each("static_cast<int>", "v - static_cast<int>(v)  // lanes slopes", x=BOTH),
+    each(
+        "fabs, fmax, fmin, copysign",
+        "std::fmax(std::fabs(v), A(1)) * std::copysign(A(2), v) + "
+        "std::fmin(v, A(0.5f))",
+        x=BOTH,
+    ),
+    each(
+        "unqualified functions", "exp(v) + sqrt(v) + fabs(v)  // lanes? slopes?"
+    ),
+    each(
+        "abs without std::",
+        "std::abs(v) * abs(A(v))  // lanes? slopes?",
+        x=BOTH,
+    ),
+    each(
+        "isnan, isinf, isfinite",
+        "std::isnan(v) || !std::isfinite(v) ? 0 : v  // lanes",
+    ),
+    # --- Casts ----------------------------------------------------------------
+    each(
+        "static_cast<int>", "v - static_cast<int>(v)  // lanes slopes", x=BOTH
+    ),
     each("(int)x and int(x)", "(int)v + int(2 * v)  // lanes slopes", x=BOTH),
     each("(A)x, T(x), static_cast<A>", "(A)v * T(v) + static_cast<A>(2)"),
     each("(float)x", "(float)v * v  // lanes slopes"),
@@ -1378,9 +1434,11 @@ IDIOMS = [
         """,
         numpy=lambda x: x * x,
     ),
-    each("a bool as a number", "v * (v > 1) + (v < 0.5f)  // lanes", x=(0.2, 2)),
+    each(
+        "a bool as a number", "v * (v > 1) + (v < 0.5f)  // lanes", x=(0.2, 2)
+    ),
     each("!!v and a number as a truth", "v ? 1 / v : 0  // lanes slopes?"),
-    # --- Integers --------------------------------------------------------------------
+    # --- Integers -------------------------------------------------------------
     Idiom(
         "a count of what is great",
         """
@@ -1416,7 +1474,8 @@ IDIOMS = [
         "a bool that remembers",
         """
         bool rising = true;
-        for (int64_t i = 1; i < x.size(); ++i) rising &= x[i] > x[i - 1];  // lanes
+        for (int64_t i = 1; i < x.size(); ++i)
+          rising &= x[i] > x[i - 1];  // lanes
         out[0] = rising ? x[0] : x[1];
         """,
         m=1,
@@ -1451,7 +1510,7 @@ IDIOMS = [
         }
         """,
     ),
-    # --- Attributes -----------------------------------------------------------------
+    # --- Attributes -----------------------------------------------------------
     Idiom(
         "attributes of every type",
         """
@@ -1491,7 +1550,7 @@ IDIOMS = [
         kind="attributes",
         numpy=lambda x: np.cumsum(x * 1.5 * 0.5 ** np.arange(6), -1),
     ),
-    # --- Operands and results ------------------------------------------------------------
+    # --- Operands and results -------------------------------------------------
     Idiom(
         "a shared operand",
         """
@@ -1506,7 +1565,7 @@ IDIOMS = [
         "a branch on a shared operand",
         """
         for (int64_t i = 0; i < x.size(); ++i) {
-          if (w[i] > 1) out[i] = x[i] * w[i]; else out[i] = -x[i];
+          if (w[i] > 1) out[i] = x[i] * w[i]; else out[i] = -x[i];  // both?
         }
         """,
         kind="shared",
@@ -1516,7 +1575,7 @@ IDIOMS = [
         "an index from a shared operand",
         """
         for (int64_t i = 0; i < x.size(); ++i)
-          out[i] = x[int(kit::value(w[i]))] * w[i];
+          out[i] = x[int(kit::value(w[i]))] * w[i];  // both?
         """,
         kind="shared",
         numpy=lambda x, w: x[:, w.astype(int)] * w,
@@ -1574,7 +1633,7 @@ IDIOMS = [
     Idiom(
         "std::fill of a result",
         """
-        std::fill(out.begin(), out.end(), A(1));  // lanes
+        std::fill(out.begin(), out.end(), A(1));  // lanes?
         for (int64_t i = 0; i < x.size(); i += 2) out[i] -= x[i];
         """,
         before="#include <algorithm>",
@@ -1604,7 +1663,9 @@ IDIOMS = [
         }
         out[0] = out[1] = out[2] * out[3];
         """,
-        numpy=lambda x: np.c_[((x[:, 2] + 2) * (x[:, 3] + 2))[:, None].repeat(2, 1), x[:, 2:] + 2],
+        numpy=lambda x: np.c_[
+            ((x[:, 2] + 2) * (x[:, 3] + 2))[:, None].repeat(2, 1), x[:, 2:] + 2
+        ],
     ),
     Idiom(
         "a copy of an element that is assigned",
@@ -1617,8 +1678,12 @@ IDIOMS = [
         m=2,
         numpy=lambda x: np.c_[x[:, 0], 2 * x[:, 0]],
     ),
-    Idiom("rows of one element", "out[0] = x[x.size() - 1] * x[0];", n=1,
-          numpy=lambda x: x * x),
+    Idiom(
+        "rows of one element",
+        "out[0] = x[x.size() - 1] * x[0];",
+        n=1,
+        numpy=lambda x: x * x,
+    ),
     Idiom(
         "rows of no elements",
         """
@@ -1634,7 +1699,8 @@ IDIOMS = [
         "in place, read before written",
         """
         for (int64_t i = 0; i + 1 < x.size(); ++i) out[i] = x[i] * x[i + 1];
-        """ "out[x.size() - 1] = x[x.size() - 1];\n",
+        """
+        "out[x.size() - 1] = x[x.size() - 1];\n",
         kind="in place",
         numpy=lambda x: np.c_[x[:, :-1] * x[:, 1:], x[:, -1:]],
     ),
@@ -1650,7 +1716,8 @@ IDIOMS = [
         "in place, the operand after the result was written",
         """
         out[0] = x[0] * 2;
-        for (int64_t i = 1; i < x.size(); ++i) out[i] = x[i - 1] + x[i];  // lanes? slopes?
+        for (int64_t i = 1; i < x.size(); ++i)
+          out[i] = x[i - 1] + x[i];  // lanes? slopes?
         """,
         kind="in place",
         numpy=lambda x: np.cumsum(x, -1) + x[:, :1],
@@ -1671,13 +1738,14 @@ IDIOMS = [
         """,
         numpy=lambda x: np.cumsum(x * x, -1),
     ),
-    # --- What is no number ------------------------------------------------------------
+    # --- What is no number ----------------------------------------------------
     Idiom(
         "x != x",
         """
         for (int64_t i = 0; i < x.size(); ++i) {
           const A v = x[i], bad = (v - v) / (v - v);
-          out[i] = kit::where(bad != bad, v, A(0)) + kit::where(v != v, A(1), v * v);
+          out[i] = kit::where(bad != bad, v, A(0));
+          out[i] += kit::where(v != v, A(1), v * v);
         }
         """,
         numpy=lambda x: x + x * x,
@@ -1692,10 +1760,11 @@ IDIOMS = [
         m=1,
         numpy=lambda x: (x * x - x).min(-1)[:, None],
     ),
-    each("denormal numbers", "v * 1e-30f * 1e-12f * 1e38f", tolerance=1e-3,
-         slope_tolerance=1e-2),
-    each("a guard of exp", "1 / (1 + std::exp(std::min(-40 * v, A(80))))", x=BOTH),
-    # --- Numerical recipes ------------------------------------------------------------
+    each("numbers near the least of float", "v * 1e-30f * 1e-4f * 1e34f"),
+    each(
+        "a guard of exp", "1 / (1 + std::exp(std::min(-40 * v, A(80))))", x=BOTH
+    ),
+    # --- Numerical recipes ----------------------------------------------------
     Idiom(
         "log-sum-exp and softmax",
         """
@@ -1707,8 +1776,11 @@ IDIOMS = [
           out[i] = std::exp(x[i] - most) / s + std::log(s) + most;
         """,
         x=BOTH,
-        numpy=lambda x: (lambda e: e / e.sum(-1, keepdims=True)
-                         + np.log(e.sum(-1, keepdims=True)))(np.exp(x)),
+        numpy=lambda x: (
+            lambda e: (
+                e / e.sum(-1, keepdims=True) + np.log(e.sum(-1, keepdims=True))
+            )
+        )(np.exp(x)),
     ),
     Idiom(
         "Welford's variance",
@@ -1752,14 +1824,17 @@ IDIOMS = [
         template <typename N> struct State {
           N p, v;
           State operator+(State o) const { return {p + o.p, v + o.v}; }
-          friend State operator*(float h, State s) { return {h * s.p, h * s.v}; }
+          friend State operator*(float h, State s) {
+            return {h * s.p, h * s.v};
+          }
         };
         template <typename N> State<N> slope_of(State<N> s, N k) {
           return {s.v, -k * std::sin(s.p)};
         }
         template <typename N> State<N> runge_kutta(State<N> s, float h, N k) {
           const State<N> a = slope_of(s, k), b = slope_of(s + h / 2 * a, k),
-                         c = slope_of(s + h / 2 * b, k), d = slope_of(s + h * c, k);
+                         c = slope_of(s + h / 2 * b, k),
+                         d = slope_of(s + h * c, k);
           return s + h / 6 * (a + 2.0f * b + 2.0f * c + d);
         }
         """,
@@ -1790,8 +1865,12 @@ IDIOMS = [
         for (int64_t i = n - 2; i >= 0; --i) out[i] = d[i] - c[i] * out[i + 1];
         """,
         before="#include <vector>",
-        numpy=lambda x: _row(x, lambda r: np.linalg.solve(
-            np.diag(2 + r) + 0.2 * np.eye(6, k=1) + 0.3 * np.eye(6, k=-1), r)),
+        numpy=lambda x: _row(
+            x,
+            lambda r: np.linalg.solve(
+                np.diag(2 + r) + 0.2 * np.eye(6, k=1) + 0.3 * np.eye(6, k=-1), r
+            ),
+        ),
     ),
     Idiom(
         "Levinson's recursion",
@@ -1859,10 +1938,12 @@ IDIOMS = [
         std::vector<int64_t> size;
         for (auto v : x) {
           mean.push_back(v), size.push_back(1);
-          while (mean.size() > 1 && mean[mean.size() - 2] > mean.back()) {  // lanes
+          while (mean.size() > 1 &&
+                 mean[mean.size() - 2] > mean.back()) {  // lanes
             const A m = mean.back(); const int64_t k = size.back();
             mean.pop_back(), size.pop_back();
-            mean.back() = (mean.back() * size.back() + m * k) / (size.back() + k);
+            A& to = mean.back();
+            to = (to * size.back() + m * k) / (size.back() + k);
             size.back() += k;
           }
         }
@@ -1890,9 +1971,13 @@ IDIOMS = [
         "union-find",
         """
         int parent[6] = {0, 1, 2, 3, 4, 5};
-        auto find = [&](int i) { while (parent[i] != i) i = parent[i]; return i; };
+        auto find = [&](int i) {
+          while (parent[i] != i) i = parent[i];
+          return i;
+        };
         for (int i = 0; i + 1 < 6; ++i)
-          if (std::abs(x[i] - x[i + 1]) < 0.5f) parent[find(i + 1)] = find(i);  // lanes
+          if (std::abs(x[i] - x[i + 1]) < 0.5f)  // lanes
+            parent[find(i + 1)] = find(i);
         for (int i = 0; i < 6; ++i) out[i] = x[find(i)];
         """,
     ),
@@ -1900,7 +1985,8 @@ IDIOMS = [
         "maxima of prefixes",
         """
         A most = -1e30f;
-        for (int64_t i = 0; i < x.size(); ++i) out[i] = most = std::max<A>(most, x[i]);
+        for (int64_t i = 0; i < x.size(); ++i)
+          out[i] = most = std::max<A>(most, x[i]);  // lanes?
         """,
         numpy=lambda x: np.maximum.accumulate(x, -1),
     ),
@@ -1958,8 +2044,9 @@ IDIOMS = [
         out[0] = 1 - 2 * (q[2] * q[2] + q[3] * q[3]);
         """,
         m=1,
-        numpy=lambda x: (1 - 2 * (x[:, 2] ** 2 + x[:, 3] ** 2)
-                         / (x[:, :4] ** 2).sum(-1))[:, None],
+        numpy=lambda x: (
+            1 - 2 * (x[:, 2] ** 2 + x[:, 3] ** 2) / (x[:, :4] ** 2).sum(-1)
+        )[:, None],
     ),
     Idiom(
         "the inverse of a matrix of 2 by 2",
@@ -1971,13 +2058,15 @@ IDIOMS = [
         """,
         m=4,
         numpy=lambda x: np.linalg.inv(
-            x[:, :4].reshape(-1, 2, 2) + 3 * np.eye(2)).reshape(-1, 4),
+            x[:, :4].reshape(-1, 2, 2) + 3 * np.eye(2)
+        ).reshape(-1, 4),
     ),
     Idiom(
         "Gauss with a pivot",
         """
         A m[2][3] = {{x[0], x[1], x[2]}, {x[3], x[4], x[5]}};
-        if (std::abs(m[1][0]) > std::abs(m[0][0])) std::swap(m[0], m[1]);  // lanes
+        if (std::abs(m[1][0]) > std::abs(m[0][0]))  // lanes
+          std::swap(m[0], m[1]);
         const A f = m[1][0] / m[0][0];
         for (int j = 0; j < 3; ++j) m[1][j] -= f * m[0][j];
         out[0] = m[1][1] + m[1][2];
@@ -1998,9 +2087,10 @@ IDIOMS = [
         "bisection",
         """
         A low = 0, high = 2;
-        for (int i = 0; i < 30; ++i) {
+        for (int i = 0; i < 8; ++i) {
           const A middle = (low + high) / 2;
-          if (middle * middle < x[0]) low = middle; else high = middle;  // lanes
+          const bool is_low = middle * middle < x[0];  // lanes
+          (is_low ? low : high) = middle;
         }
         out[0] = low + x[0];
         """,
@@ -2014,7 +2104,8 @@ IDIOMS = [
         for (int n = 4; n > 1; n /= 2) {
           A t[4];
           for (int i = 0; i < n / 2; ++i)
-            t[i] = (v[2 * i] + v[2 * i + 1]) / 2, t[n / 2 + i] = v[2 * i] - v[2 * i + 1];
+            t[i] = (v[2 * i] + v[2 * i + 1]) / 2,
+            t[n / 2 + i] = v[2 * i] - v[2 * i + 1];
           std::copy(t, t + n, v);
         }
         for (int i = 0; i < 4; ++i) out[i] = v[i] * v[i];

@@ -6,11 +6,14 @@ program, which an attribute chooses from, and have programs of their own where
 that one does not compile; others have their own. Programs run in other
 processes, as some would crash.
 
-    python idioms_test.py [NAME...]   prints all outcomes, with $CXX's compiler
+    python idioms_test.py [NAME...] [--forms="lanes; reverse"]
+
+prints the outcomes of these idioms in these forms, of $CXX's compiler.
 """
 
 from __future__ import annotations
 
+import argparse
 import collections
 import functools
 import json
@@ -22,10 +25,14 @@ import subprocess
 import sys
 import threading
 import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import idioms
 import numpy as np
 from idioms import IDIOMS, KINDS, Idiom
+
+if __name__ != "__main__":
+    import inline_data  # noqa: F401  a cache of the test's own
 
 _DERIVATIVES = ("forward", "reverse", "second")
 # Form -> the marks of idioms that are refused there.
@@ -33,11 +40,11 @@ FORMS = {
     "rows": (),
     "lanes": ("lanes",),
     **{form: ("slopes",) for form in _DERIVATIVES},
-    **{f"{form}, lanes": ("lanes", "slopes") for form in _DERIVATIVES},
+    **{f"{form}, lanes": ("lanes", "slopes", "both") for form in _DERIVATIVES},
 }
 _ROWS = 19
 _FLAGS = ["-march=native", "-O1"]
-_BATCH = 16
+_BATCH = 24
 _PROCESSES = 2
 _SECONDS = 120  # without a word from a process
 
@@ -52,10 +59,10 @@ def expected(idiom: Idiom, form: str) -> str:
         else "right"
         for mark in FORMS[form]
     ]
-    if form.startswith("second") and "refused" in says:
-        return ""  # nor is the first derivative
-    if form.endswith(", lanes") and "refused" in says:
-        return ""  # as one of the two
+    if form.startswith(("forward", "second")) and "refused" in says:
+        return ""  # as in reverse
+    if form.endswith(", lanes") and "refused" in says[:2]:
+        return ""  # as one of both
     return next((s for s in ("refused", "either") if s in says), "right")
 
 
@@ -133,6 +140,11 @@ def _operation(names: tuple[int, ...], lanes: bool, slopes: bool, dtypes: str):
     return op
 
 
+@functools.cache
+def _case(number: int) -> _Case:
+    return _Case(number)
+
+
 class _Case:
     """An idiom's data, and what is right."""
 
@@ -147,6 +159,7 @@ class _Case:
         self.t = [rng.uniform(-1, 1, s).astype(np.float32) for s in shapes]
         self.seed = rng.integers(1 << 30)
 
+    @functools.cache  # noqa: B019
     def jitted(self, op):
         import jax
 
@@ -164,6 +177,7 @@ class _Case:
         ]
         return np.asarray(self.jitted(op)(*x))
 
+    @functools.cache  # noqa: B019
     def right(self, plain, along=0.0):
         """The values in float64 at x + along * t."""
         if self.idiom.numpy is None:
@@ -225,8 +239,10 @@ def _difference(came, right, tolerance, least) -> str:
         came, right, rtol=0, atol=tolerance * most + least, equal_nan=True
     ):
         return "right"
-    with np.printoptions(precision=7):
-        return f"wrong: right {right.ravel()[:4]} came {came.ravel()[:4]}"
+    if came.shape != right.shape:
+        return f"wrong: shape {came.shape}, expected {right.shape}"
+    far = np.argsort(-np.nan_to_num(np.abs(came - right), nan=np.inf), None)[:3]
+    return f"wrong: right {right.flat[far]}, came {came.flat[far]}"
 
 
 def _outcome(case: _Case, form: str, op, plain) -> str:
@@ -243,23 +259,24 @@ def _outcome(case: _Case, form: str, op, plain) -> str:
     return _difference(came, right, idiom.slope_tolerance, 1e-5)
 
 
-def _run(names: tuple[int, ...], skipped: set[tuple[int, str]], tell) -> None:
+def _run(
+    names: tuple[int, ...],
+    skipped: set[tuple[int, str]],
+    tell: Callable[[object], None],
+    forms: Collection[str] = tuple(FORMS),
+) -> None:
     """Runs idioms of one kind in all forms; tells each before and after."""
     from xla_ffi_kit.errors import BuildError
 
     def outcome(i, form, names, plain_names):
         tell([i, form, None])
         try:
-            lanes, slopes = "lanes" in form, form not in ("rows", "lanes")
-            op = _operation(
-                names,
-                lanes,
-                slopes or names != plain_names,
-                "f32" if form != "rows" else "f32 f64",
-            )
-            plain = _operation(plain_names, False, False, "f32 f64")
+            plain = op = _operation(plain_names, False, False, "f32 f64")
+            if form != "rows":
+                slopes = form != "lanes"
+                op = _operation(names, "lanes" in form, slopes, "f32")
             _in_lanes(op, form)
-            return _outcome(_Case(i), form, op, plain)
+            return _outcome(_case(i), form, op, plain)
         except BuildError as error:
             return f"refused: {error}"
 
@@ -284,18 +301,15 @@ def _run(names: tuple[int, ...], skipped: set[tuple[int, str]], tell) -> None:
 
     for plain in programs(names):
         for form in FORMS:
+            if form not in forms:
+                continue
             wanted = {i: expected(IDIOMS[i], form) for i in plain}
-            apart = lambda i: "lanes" in FORMS[form] and (  # noqa: E731
-                IDIOMS[i].marks("slopes")
-            )
-            together = tuple(
-                i for i in plain if wanted[i] == "right" and not apart(i)
-            )
-            if form == "rows":
-                together = plain
-            try_all(form, together, plain)
+            for what in ("right", "either"):
+                try_all(
+                    form, tuple(i for i in plain if wanted[i] == what), plain
+                )
             for i in plain:
-                if wanted[i] and i not in together:
+                if wanted[i] == "refused":
                     try_all(form, (i,), plain)
 
 
@@ -320,24 +334,20 @@ def _serve() -> None:
     def tell(what):
         print(json.dumps(what), file=out, flush=True)
 
-    import inline_data  # noqa: F401  four devices
-
-    if "IDIOMS_CACHE" in os.environ:
-        os.environ["XLA_FFI_KIT_CACHE"] = os.environ["IDIOMS_CACHE"]
     import jax
 
     jax.config.update("jax_enable_x64", True)
     for line in sys.stdin:
-        names, skipped = json.loads(line)
+        names, skipped, forms = json.loads(line)
         try:
-            _run(tuple(names), set(map(tuple, skipped)), tell)
+            _run(tuple(names), set(map(tuple, skipped)), tell, forms)
         except Exception as error:
             tell([None, None, f"wrong: {type(error).__name__}: {error}"])
             raise
         tell("done")
 
 
-# --- In the test ----------------------------------------------------------------
+# --- In the test --------------------------------------------------------------
 
 
 class _Process:
@@ -346,10 +356,10 @@ class _Process:
     def __init__(self) -> None:
         self._process: subprocess.Popen | None = None
 
-    def run(self, names, outcomes) -> None:
+    def run(self, names, forms, outcomes) -> None:
         skipped: list[tuple[int, str]] = []
         while True:
-            at = self._ask(names, skipped, outcomes)
+            at = self._ask([names, skipped, forms], outcomes)
             if at is None:
                 return
             i, form, how = at
@@ -357,17 +367,18 @@ class _Process:
             skipped += [at[:2]]
             skipped += [k for k in outcomes if k[0] in names]
 
-    def _ask(self, names, skipped, outcomes):
+    def _ask(self, asked, outcomes):
         """Returns where it crashed, and how; None if it did not."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, "--serve"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                bufsize=0,  # what is there to read is seen by select
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             )
-        process, at = self._process, (names[0], "rows")
-        process.stdin.write(json.dumps([names, skipped]).encode() + b"\n")
+        process, at = self._process, (asked[0][0], "rows")
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
         process.stdin.flush()
         while True:
             ready, _, _ = select.select([process.stdout], [], [], _SECONDS)
@@ -405,7 +416,10 @@ def _tasks(numbers) -> list[list[int]]:
     ]
 
 
-def run(numbers=range(len(IDIOMS))) -> dict[tuple[int, str], str]:
+def run(
+    numbers: Iterable[int] = range(len(IDIOMS)),
+    forms: Collection[str] = tuple(FORMS),
+) -> dict[tuple[int, str], str]:
     """Number and form -> "right", or what is said or wrong."""
     outcomes: dict[tuple[int, str], str] = {}
     tasks: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
@@ -419,7 +433,7 @@ def run(numbers=range(len(IDIOMS))) -> dict[tuple[int, str], str]:
                 task = tasks.get_nowait()
             except queue.Empty:
                 return process.end()
-            process.run(task, outcomes)
+            process.run(task, forms, outcomes)
 
     threads = [threading.Thread(target=work) for _ in range(_PROCESSES)]
     for thread in threads:
@@ -444,7 +458,7 @@ def _names_line(idiom: Idiom, form: str, message: str) -> bool:
     return False
 
 
-def fault(idiom: Idiom, form: str, outcome: str | None) -> str:
+def _fault(idiom: Idiom, form: str, outcome: str | None) -> str:
     """What is not as the table has it; "" if all is."""
     wanted = expected(idiom, form)
     if outcome is None:
@@ -472,11 +486,16 @@ def report(outcomes) -> str:
     return f"{len(IDIOMS)} idioms\n" + "\n".join(lines)
 
 
-def faults(outcomes, numbers=range(len(IDIOMS))) -> list[str]:
+def faults(
+    outcomes: Mapping[tuple[int, str], str],
+    numbers: Iterable[int] = range(len(IDIOMS)),
+    forms: Collection[str] = tuple(FORMS),
+) -> list[str]:
+    """What is not as the table has it, a line for each idiom and form."""
     found = {
-        (i, form): fault(IDIOMS[i], form, outcomes.get((i, form)))
+        (i, form): _fault(IDIOMS[i], form, outcomes.get((i, form)))
         for i in numbers
-        for form in FORMS
+        for form in forms
     }
     return [
         f"{IDIOMS[i].name}, {form}: {text}"
@@ -491,22 +510,24 @@ def test_every_idiom_is_right_or_refused_in_every_form():
     assert not faults(outcomes), "\n".join(faults(outcomes))
 
 
+def _main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", help="words in idioms' names")
+    parser.add_argument("--forms", default="; ".join(FORMS))
+    asked = parser.parse_args()
+    forms = [form.strip() for form in asked.forms.split(";")]
+    numbers = [
+        i
+        for i, idiom in enumerate(IDIOMS)
+        if not asked.names or any(word in idiom.name for word in asked.names)
+    ]
+    outcomes = run(numbers, forms)
+    for i in numbers:
+        told = [outcomes.get((i, f), "-").split(":")[0] for f in forms]
+        print(f"{IDIOMS[i].name:50}", *told)
+    print(report(outcomes))
+    print("\n".join(faults(outcomes, numbers, forms)))
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--serve"]:
-        _serve()
-    else:
-        chosen = [
-            i
-            for i, idiom in enumerate(IDIOMS)
-            if not sys.argv[1:] or any(a in idiom.name for a in sys.argv[1:])
-        ]
-        came = run(chosen)
-        for i in chosen:
-            short = {
-                form: came[i, form].split(":")[0]
-                for form in FORMS
-                if (i, form) in came
-            }
-            print(f"{i:3} {IDIOMS[i].name:50}", *short.values())
-        print(report(came))
-        print("\n\n".join(faults(came, chosen)))
+    _serve() if sys.argv[1:] == ["--serve"] else _main()
