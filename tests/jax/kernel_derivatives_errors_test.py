@@ -41,7 +41,7 @@ _AUTO = (
     "declare variables and results of lambdas as A instead of auto, and write "
     "A(...) around the branches of `?:`"
 )
-_BYTES = "copy and assign numbers one by one, as std::copy does"
+_BYTES = "a number with slopes is not the bytes of a float; copy with std::copy"
 _SUM = "declare it as {} instead of double or float"
 # The decorator, the line of the mistake, the remedy.
 _MISTAKES = {
@@ -88,17 +88,15 @@ _MISTAKES = {
         _BYTES,
     ),
     "address": (
-        _rows("A y = x[0];\n*(unsigned*)&y ^= 1u << 31;\nout[0] = y;"),
+        _rows("A y = x[0];\nauto* at = &y;\nout[0] = *at;"),
         2,
         _BYTES,
     ),
-    "union": (
-        _rows(
-            "union { A y; unsigned bits; } z = {x[0]};\nz.bits ^= 1u << 31;"
-            "\nout[0] = z.y;"
-        ),
+    "constant": (
+        _rows("constexpr A two = 2;\nout[0] = two * x[0];"),
         1,
-        _BYTES,
+        "a number that knows its derivative is no constant of the compiler; "
+        "write const A",
     ),
     "switch": (
         _function("switch (int(x[0])) { default: out[0] = x[1]; }"),
@@ -106,6 +104,26 @@ _MISTAKES = {
         _VALUE,
     ),
 }
+
+
+_QUESTIONS = {
+    "A y = x[0];\n*(unsigned*)&y ^= 1u << 31;": "bytes are not a float's",
+    "const A a = 1;\nunion { A y; unsigned bits; } z = {a};": "bytes are not",
+    "A y = 1;\nif (sizeof(T) == 8) y = 2;": "ask kit::Plain<A>",
+    "A y = 1;\nif (std::is_same_v<A, float>) y = 2;": "ask kit::Plain<A>",
+}
+
+
+@pytest.mark.parametrize("code", _QUESTIONS)
+def test_a_question_about_the_type_is_refused(code):
+    said = 'f: derivatives="kernel": <[^>]*>:2: '
+    with pytest.raises(BuildError, match=said) as caught:
+
+        @_rows(code)
+        def f(x):
+            return x
+
+    assert _QUESTIONS[code] in str(caught.value)
 
 
 @pytest.mark.parametrize("mistake", _MISTAKES)

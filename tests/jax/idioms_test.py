@@ -1,0 +1,533 @@
+"""What people write in the code for a row, compiled in every form.
+
+A form gives the same numbers as C++ and its derivatives, or an error that names
+the author's line: idioms.py says which. Idioms that should compile share a
+program, which an attribute chooses from, and have programs of their own where
+that one does not compile; others have their own. Programs run in other
+processes, as some would crash.
+
+    python idioms_test.py [NAME...] [--forms="lanes; reverse"]
+
+prints the outcomes of these idioms in these forms, of $CXX's compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import functools
+import json
+import os
+import queue
+import re
+import select
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import idioms
+import numpy as np
+from idioms import IDIOMS, KINDS, Idiom
+
+if __name__ != "__main__":
+    import inline_data  # noqa: F401  a cache of the test's own
+
+_DERIVATIVES = ("forward", "reverse", "second")
+# Form -> the marks of idioms that are refused there.
+FORMS = {
+    "rows": (),
+    "lanes": ("lanes",),
+    **{form: ("slopes",) for form in _DERIVATIVES},
+    **{f"{form}, lanes": ("lanes", "slopes", "both") for form in _DERIVATIVES},
+}
+_ROWS = 19
+_FLAGS = ["-march=native", "-O1"]
+_BATCH = 24
+_PROCESSES = 2
+_SECONDS = 120  # without a word from a process
+
+
+def expected(idiom: Idiom, form: str) -> str:
+    """ "right", "refused" or "either"; or "" for what is not compiled."""
+    says = [
+        "either"
+        if idiom.marks(mark) and idiom.may_be_right(mark)
+        else "refused"
+        if idiom.marks(mark)
+        else "right"
+        for mark in FORMS[form]
+    ]
+    if form.startswith(("forward", "second")) and "refused" in says:
+        return ""  # as in reverse
+    if form.endswith(", lanes") and "refused" in says[:2]:
+        return ""  # as one of both
+    return next((s for s in ("refused", "either") if s in says), "right")
+
+
+# --- In a process of its own --------------------------------------------------
+
+
+def _batched(names: tuple[int, ...]) -> tuple[str, str]:
+    """One body for several idioms, and what is before it."""
+    includes, before, body = [], [], []
+    for i in names:
+        lines = idioms.IDIOMS[i].before.splitlines()
+        hashed = [line.strip() for line in lines if "#" in line]
+        rest = [line for line in lines if "#" not in line]
+        includes += hashed
+        before += [f"namespace idiom{i} {{", *rest, "}"]
+        body += [
+            f"if (idiom == {i}) [&]() -> void {{",
+            f"using namespace idiom{i};",
+            "do {",
+            IDIOMS[i].code,
+            "} while (false);",
+            "}();",
+        ]
+    return "\n".join(body), "\n".join([*includes, *before])
+
+
+@functools.cache
+def _operation(names: tuple[int, ...], lanes: bool, slopes: bool, dtypes: str):
+    """The operation of one idiom as it is, or of several."""
+    import jax
+
+    import xla_ffi_kit
+
+    first = IDIOMS[names[0]]
+    code, before = first.code, first.before
+    if len(names) > 1:
+        code, before = _batched(names)
+    kind = first.kind
+
+    def shape(x, idiom):
+        m = IDIOMS[idiom].m
+        size = x.shape[-1] if m is None else m
+        one = jax.ShapeDtypeStruct((*x.shape[:-1], size), x.dtype)
+        return (one, one) if kind == "two" else one
+
+    parameters = KINDS[kind]
+    star = ", " if "*" in parameters else ", *, "
+    scope = {"shape": shape}
+    exec(
+        f"def idiom({parameters}{star}idiom={names[0]}):\n"
+        "  return shape(x, idiom)",
+        scope,
+    )
+    options = {}
+    if kind == "in place":
+        options = {"aliases": {"x": "out"}}
+    if kind == "shared":
+        options = {"shared": "w"}
+    axes = "(n),(k)" if kind == "shared" else "(n)"
+    outs = "(n)" if kind == "in place" else "(m)"
+    if kind == "two":
+        outs = "(m),(m)"
+    op = xla_ffi_kit.rows(
+        code,
+        before=before,
+        dtypes=dtypes,
+        axes=f"{axes}->{outs}",
+        results="out also" if kind == "two" else "out",
+        lanes=lanes,
+        derivatives="kernel" if slopes else "reference",
+        has_reference=False,
+        flags=_FLAGS,
+        **options,
+    )(scope["idiom"])
+    return op
+
+
+@functools.cache
+def _case(number: int) -> _Case:
+    return _Case(number)
+
+
+class _Case:
+    """An idiom's data, and what is right."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.idiom = number, IDIOMS[number]
+        seed = zlib.crc32(self.idiom.name.encode())
+        rng = np.random.default_rng(seed)
+        n = self.idiom.n
+        shapes = [(_ROWS, n)] + [(n,)] * (self.idiom.kind == "shared")
+        low, high = self.idiom.x
+        self.x = [rng.uniform(low, high, s).astype(np.float32) for s in shapes]
+        self.t = [rng.uniform(-1, 1, s).astype(np.float32) for s in shapes]
+        self.seed = rng.integers(1 << 30)
+
+    @functools.cache  # noqa: B019
+    def jitted(self, op):
+        import jax
+
+        def function(*operands):
+            results = op(*operands, idiom=self.number)
+            return jax.numpy.concatenate(jax.tree.leaves(results), -1)
+
+        return jax.jit(function)
+
+    def values(self, op, dtype=np.float32, along=0.0):
+        """The results at x + along * t."""
+        x = [
+            v.astype(dtype) + dtype(along) * t.astype(dtype)
+            for v, t in zip(self.x, self.t, strict=True)
+        ]
+        return np.asarray(self.jitted(op)(*x))
+
+    @functools.cache  # noqa: B019
+    def right(self, plain, along=0.0):
+        """The values in float64 at x + along * t."""
+        if self.idiom.numpy is None:
+            return self.values(plain, np.float64, along)
+        x = [
+            v.astype(np.float64) + along * t
+            for v, t in zip(self.x, self.t, strict=True)
+        ]
+        return np.asarray(self.idiom.numpy(*x), np.float64)
+
+    def weights(self, shape):
+        rng = np.random.default_rng(self.seed)
+        return rng.uniform(0.5, 1.5, shape).astype(np.float32)
+
+    def slopes(self, form, op, plain):
+        """One number, or one of each row: what came and what is right."""
+        import jax
+
+        f, x, t = self.jitted(op), self.x, self.t
+        ends, order = form.partition(",")[0], 1
+        if ends == "second":
+            order = 2
+        h = (1e-6, 1e-4)[order - 1]
+        above, below = self.right(plain, h), self.right(plain, -h)
+        difference = (above - below) / (2 * h)
+        if order == 2:
+            difference = (above - 2 * self.right(plain) + below) / (h * h)
+        c = self.weights(difference.shape)
+        per_row = (difference * c).sum(-1)
+
+        def pulled(*x):
+            return jax.vjp(f, *x)[1](c)
+
+        if ends == "forward":
+            came = jax.jvp(f, tuple(x), tuple(t))[1]
+            return (np.asarray(came, np.float64) * c).sum(-1), per_row
+        if ends == "reverse":
+            slopes = pulled(*x)
+        else:
+            slopes = jax.jit(
+                lambda x, t: jax.jvp(pulled, tuple(x), tuple(t))[1]
+            )(x, t)
+        parts = [
+            (np.asarray(s, np.float64) * t).sum(-1)
+            for s, t in zip(slopes, t, strict=True)
+        ]
+        if len(parts) == 1:
+            return parts[0], per_row
+        return sum(p.sum() for p in parts), per_row.sum()
+
+
+def _difference(came, right, tolerance, least) -> str:
+    """ "right", or what came."""
+    right = np.asarray(right, np.float64)
+    came = np.asarray(came, np.float64)
+    finite = np.abs(right[np.isfinite(right)])
+    most = finite.max() if finite.size else 0.0
+    if came.shape == right.shape and np.allclose(
+        came, right, rtol=0, atol=tolerance * most + least, equal_nan=True
+    ):
+        return "right"
+    if came.shape != right.shape:
+        return f"wrong: shape {came.shape}, expected {right.shape}"
+    far = np.argsort(-np.nan_to_num(np.abs(came - right), nan=np.inf), None)[:3]
+    return f"wrong: right {right.flat[far]}, came {came.flat[far]}"
+
+
+def _outcome(case: _Case, form: str, op, plain) -> str:
+    idiom = case.idiom
+    if form in ("rows", "lanes"):
+        came = case.values(op)
+        told = "right"
+        if form == "lanes":
+            told = _difference(came, case.values(plain), idiom.tolerance, 1e-6)
+        if idiom.numpy is not None and told == "right":
+            return _difference(came, case.right(plain), idiom.tolerance, 1e-6)
+        return told
+    came, right = case.slopes(form, op, plain)
+    return _difference(came, right, idiom.slope_tolerance, 1e-5)
+
+
+def _run(
+    names: tuple[int, ...],
+    skipped: set[tuple[int, str]],
+    tell: Callable[[object], None],
+    forms: Collection[str] = tuple(FORMS),
+) -> None:
+    """Runs idioms of one kind in all forms; tells each before and after."""
+    from xla_ffi_kit.errors import BuildError
+
+    def outcome(i, form, names, plain_names):
+        tell([i, form, None])
+        try:
+            plain = op = _operation(plain_names, False, False, "f32 f64")
+            if form != "rows":
+                slopes = form != "lanes"
+                op = _operation(names, "lanes" in form, slopes, "f32")
+            _in_lanes(op, form)
+            return _outcome(_case(i), form, op, plain)
+        except BuildError as error:
+            return f"refused: {error}"
+
+    def try_all(form, group, plain_names):
+        for i in group:
+            if (i, form) in skipped:
+                continue
+            told = outcome(i, form, group, plain_names)
+            if told.startswith("refused") and len(group) > 1:
+                for j in group:
+                    try_all(form, (j,), plain_names)
+                return
+            tell([i, form, told])
+
+    def programs(names):
+        """The row-by-row programs, of all, or of each if that fails."""
+        try:
+            _operation(names, False, False, "f32 f64")
+            return [names]
+        except BuildError:
+            return [(i,) for i in names]
+
+    for plain in programs(names):
+        for form in FORMS:
+            if form not in forms:
+                continue
+            wanted = {i: expected(IDIOMS[i], form) for i in plain}
+            for what in ("right", "either"):
+                try_all(
+                    form, tuple(i for i in plain if wanted[i] == what), plain
+                )
+            for i in plain:
+                if wanted[i] == "refused":
+                    try_all(form, (i,), plain)
+
+
+def _in_lanes(op, form: str) -> None:
+    """Raises the reason why an operation does not run in lanes."""
+    from xla_ffi_kit.errors import BuildError
+
+    if "lanes" in form:
+        said = op.explain()
+        if form != "lanes":
+            said = said.partition("derivatives ")[2]
+        why = re.search(r"not in lanes, as (.*)", said)
+        if why:
+            raise BuildError(why[1])
+
+
+def _serve() -> None:
+    """Runs what is asked on standard input."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def tell(what):
+        print(json.dumps(what), file=out, flush=True)
+
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    for line in sys.stdin:
+        names, skipped, forms = json.loads(line)
+        try:
+            _run(tuple(names), set(map(tuple, skipped)), tell, forms)
+        except Exception as error:
+            tell([None, None, f"wrong: {type(error).__name__}: {error}"])
+            raise
+        tell("done")
+
+
+# --- In the test --------------------------------------------------------------
+
+
+class _Process:
+    """A process that runs idioms, and is started anew when it crashes."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen | None = None
+
+    def run(self, names, forms, outcomes) -> None:
+        skipped: list[tuple[int, str]] = []
+        while True:
+            at = self._ask([names, skipped, forms], outcomes)
+            if at is None:
+                return
+            i, form, how = at
+            outcomes[i, form] = how
+            skipped += [at[:2]]
+            skipped += [k for k in outcomes if k[0] in names]
+
+    def _ask(self, asked, outcomes):
+        """Returns where it crashed, and how; None if it did not."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, "--serve"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,  # what is there to read is seen by select
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+        process, at = self._process, (asked[0][0], "rows")
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        process.stdin.flush()
+        while True:
+            ready, _, _ = select.select([process.stdout], [], [], _SECONDS)
+            line = process.stdout.readline() if ready else b""
+            if not line:
+                if not ready:
+                    process.kill()
+                code = process.wait()
+                self._process = None
+                how = f"signal {-code}" if ready else f"{_SECONDS} s"
+                return (*at, f"crash: {how}")
+            told = json.loads(line)
+            if told == "done":
+                return None
+            i, form, outcome = told
+            if outcome is None:
+                at = (i, form)
+            else:
+                outcomes[(*at,) if i is None else (i, form)] = outcome
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.wait()
+
+
+def _tasks(numbers) -> list[list[int]]:
+    of_kind = collections.defaultdict(list)
+    for i in numbers:
+        of_kind[IDIOMS[i].kind].append(i)
+    return [
+        row[begin : begin + _BATCH]
+        for row in of_kind.values()
+        for begin in range(0, len(row), _BATCH)
+    ]
+
+
+def run(
+    numbers: Iterable[int] = range(len(IDIOMS)),
+    forms: Collection[str] = tuple(FORMS),
+) -> dict[tuple[int, str], str]:
+    """Number and form -> "right", or what is said or wrong."""
+    outcomes: dict[tuple[int, str], str] = {}
+    tasks: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+    for task in _tasks(numbers):
+        tasks.put(task)
+
+    def work():
+        process = _Process()
+        while True:
+            try:
+                task = tasks.get_nowait()
+            except queue.Empty:
+                return process.end()
+            process.run(task, forms, outcomes)
+
+    threads = [threading.Thread(target=work) for _ in range(_PROCESSES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def _names_line(idiom: Idiom, form: str, message: str) -> bool:
+    """Whether an error names a line that has the form's mark."""
+    for text in (idiom.before, idiom.code):
+        for number, line in enumerate(text.splitlines(), 1):
+            code, _, comment = line.partition("//")
+            marks = comment.replace("?", "").split()
+            if not set(FORMS[form]) & set(marks):
+                continue
+            if code.strip() in message or re.search(
+                rf"(:|line ){number}\b", message
+            ):
+                return True
+    return False
+
+
+def _fault(idiom: Idiom, form: str, outcome: str | None) -> str:
+    """What is not as the table has it; "" if all is."""
+    wanted = expected(idiom, form)
+    if outcome is None:
+        return "did not run" if wanted else ""
+    if outcome == "right":
+        return "compiles, and is right" if wanted == "refused" else ""
+    if not outcome.startswith("refused"):
+        return outcome
+    if wanted == "right":
+        return outcome
+    if not _names_line(idiom, form, outcome):
+        return f"names another line: {outcome}"
+    return ""
+
+
+def report(outcomes) -> str:
+    """A table: idioms, right, refused, wrong, by form."""
+    lines = [f"{'form':18} right  refused  wrong"]
+    for form in FORMS:
+        found = [v for (_, f), v in outcomes.items() if f == form]
+        right = sum(v == "right" for v in found)
+        refused = sum(v.startswith("refused") for v in found)
+        wrong = len(found) - right - refused
+        lines.append(f"{form:18} {right:5}  {refused:7}  {wrong:5}")
+    return f"{len(IDIOMS)} idioms\n" + "\n".join(lines)
+
+
+def faults(
+    outcomes: Mapping[tuple[int, str], str],
+    numbers: Iterable[int] = range(len(IDIOMS)),
+    forms: Collection[str] = tuple(FORMS),
+) -> list[str]:
+    """What is not as the table has it, a line for each idiom and form."""
+    found = {
+        (i, form): _fault(IDIOMS[i], form, outcomes.get((i, form)))
+        for i in numbers
+        for form in forms
+    }
+    return [
+        f"{IDIOMS[i].name}, {form}: {text}"
+        for (i, form), text in found.items()
+        if text
+    ]
+
+
+def test_every_idiom_is_right_or_refused_in_every_form():
+    outcomes = run()
+    print(report(outcomes))
+    assert not faults(outcomes), "\n".join(faults(outcomes))
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", help="words in idioms' names")
+    parser.add_argument("--forms", default="; ".join(FORMS))
+    asked = parser.parse_args()
+    forms = [form.strip() for form in asked.forms.split(";")]
+    numbers = [
+        i
+        for i, idiom in enumerate(IDIOMS)
+        if not asked.names or any(word in idiom.name for word in asked.names)
+    ]
+    outcomes = run(numbers, forms)
+    for i in numbers:
+        told = [outcomes.get((i, f), "-").split(":")[0] for f in forms]
+        print(f"{IDIOMS[i].name:50}", *told)
+    print(report(outcomes))
+    print("\n".join(faults(outcomes, numbers, forms)))
+
+
+if __name__ == "__main__":
+    _serve() if sys.argv[1:] == ["--serve"] else _main()
