@@ -16,6 +16,11 @@
 #ifndef XLA_FFI_INLINE_KIT_H_
 #define XLA_FFI_INLINE_KIT_H_
 
+// Of C++'s own headers, those that make abs(x) of a float a float's: without
+// them it is an int's.
+#include <math.h>    // NOLINT(modernize-deprecated-headers)
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers)
+
 #include <cmath>  // IWYU pragma: export
 #include <cstdint>
 #include <exception>
