@@ -2015,7 +2015,9 @@ IDIOMS = [
         out[0] = s;
         """,
         m=1,
-        numpy=lambda x: np.trapezoid(x * x, x, axis=-1)[:, None],
+        numpy=lambda x: (
+            np.diff(x, axis=-1) * (x[:, 1:] ** 2 + x[:, :-1] ** 2) / 2
+        ).sum(-1)[:, None],
     ),
     Idiom(
         "a natural cubic spline",
