@@ -279,6 +279,8 @@ def _run(
             return _outcome(_case(i), form, op, plain)
         except BuildError as error:
             return f"refused: {error}"
+        except Exception as error:
+            return f"wrong: {type(error).__name__}: {error}"
 
     def try_all(form, group, plain_names):
         for i in group:
@@ -339,11 +341,7 @@ def _serve() -> None:
     jax.config.update("jax_enable_x64", True)
     for line in sys.stdin:
         names, skipped, forms = json.loads(line)
-        try:
-            _run(tuple(names), set(map(tuple, skipped)), tell, forms)
-        except Exception as error:
-            tell([None, None, f"wrong: {type(error).__name__}: {error}"])
-            raise
+        _run(tuple(names), set(map(tuple, skipped)), tell, forms)
         tell("done")
 
 
@@ -365,7 +363,7 @@ class _Process:
             i, form, how = at
             outcomes[i, form] = how
             skipped += [at[:2]]
-            skipped += [k for k in outcomes if k[0] in names]
+            skipped += [k for k in list(outcomes) if k[0] in names]
 
     def _ask(self, asked, outcomes):
         """Returns where it crashed, and how; None if it did not."""
@@ -397,7 +395,7 @@ class _Process:
             if outcome is None:
                 at = (i, form)
             else:
-                outcomes[(*at,) if i is None else (i, form)] = outcome
+                outcomes[i, form] = outcome
 
     def end(self) -> None:
         if self._process is not None:
@@ -452,7 +450,7 @@ def _names_line(idiom: Idiom, form: str, message: str) -> bool:
             if not set(FORMS[form]) & set(marks):
                 continue
             if code.strip() in message or re.search(
-                rf"(:|line ){number}\b", message
+                rf"(>:|line ){number}\b", message
             ):
                 return True
     return False
