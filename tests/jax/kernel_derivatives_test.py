@@ -168,6 +168,119 @@ def test_kinks_are_jaxs():
     np.testing.assert_array_equal(got, jax.vmap(jax.grad(kinked.reference))(x))
 
 
+@pytest.mark.parametrize("lanes", [False, True])
+def test_a_row_in_place_reads_what_was_there(lanes):
+    @rows(
+        """
+        for (int64_t i = 0; i < x.size(); ++i) {
+          out[i] = 3 * out[i] * out[i];
+          out[i] += by[i] * out[i];
+        }
+        """,
+        dtypes="f32",
+        lanes=lanes,
+        aliases={"x": "out"},
+        has_reference=False,
+    )
+    def squared(by, x):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    x, by = jnp.float32([[1, 2]]), jnp.float32([[0.5, 1]])
+    np.testing.assert_array_equal(squared(by, x), [[4.5, 24]])
+    of_by, of_x = jax.grad(lambda *x: squared(*x).sum(), (0, 1))(by, x)
+    np.testing.assert_array_equal(of_by, [[3, 12]])
+    np.testing.assert_array_equal(of_x, [[9, 24]])
+
+
+_DOUBLES = (
+    "x * x * 1.05e-34 * 1.05e-34 / 1.05e-68",
+    "kit::where(x >= 0.7, 10 * x, -x)",  # as a float, 0.7 is less
+    "std::max(std::fmin(x * 1e-50, 0.3), 0.0) * 1e50",
+    "std::pow(x, 2) * 1e-60 * 1e60",
+)
+
+
+def _doubles(x):
+    return (jax.ShapeDtypeStruct(x.shape, x.dtype),) * len(_DOUBLES)
+
+
+_OF_DOUBLES = {
+    "elementwise": elementwise(*_DOUBLES, dtypes="f32", has_reference=False),
+    "rows": rows(
+        "const auto scaled = v[0] * 1.05e-34;\n"
+        "const A x = v[0];\nw0[0] = scaled * scaled / 1.05e-68;\n"
+        + "\n".join(f"w{k + 1}[0] = {d};" for k, d in enumerate(_DOUBLES[1:])),
+        results="w0 w1 w2 w3",
+        dtypes="f32",
+        has_reference=False,
+        lanes=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", _OF_DOUBLES)
+def test_a_double_beside_a_float_is_a_double(form):
+    """No float is as small as these squares, in values and in slopes."""
+    named = {
+        "elementwise": lambda x: _doubles(x),
+        "rows": lambda v: _doubles(v),
+    }
+    op = _OF_DOUBLES[form](named[form])
+    x = jnp.float32([0.7])
+    one = jnp.ones_like(x)
+
+    def first(x):
+        return jax.jvp(op, (x,), (one,))[1]
+
+    def pulled(x):
+        return [jax.grad(lambda x, k=k: op(x)[k].sum())(x) for k in range(4)]
+
+    of_square = 1.05e-34**2 / 1.05e-68
+    want = [
+        [of_square * 0.49, -0.7, 0.7, 0.49],
+        [of_square * 1.4, -1, 1, 1.4],
+        [of_square * 2, 0, 0, 2],
+    ]
+    found = [op(x), first(x), jax.jvp(first, (x,), (one,))[1]]
+    np.testing.assert_allclose(np.ravel(found), np.ravel(want), rtol=1e-6)
+    np.testing.assert_allclose(np.ravel(pulled(x)), want[1], rtol=1e-6)
+
+
+def test_what_does_not_change_has_no_part_in_an_infinite_slope():
+    """A constant that is declared, and an operand that is not active."""
+
+    @rows(
+        """
+        A s = 0;
+        const A two = 2;
+        for (int64_t i = 0; i < x.size(); ++i) {
+          out[i] = std::pow(x[i], two) / (std::sqrt(w[i]) + 1) + std::sqrt(s);
+          s += 1;
+        }
+        """,
+        dtypes="f32",
+        has_reference=False,
+        lanes=False,
+    )
+    def steps(x, w):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    x, w = jnp.float32([-2, 3]), jnp.float32([0, 4])
+    one = jnp.ones_like(x)
+
+    def first(x):
+        return jax.grad(lambda x: steps(x, w).sum())(x)
+
+    np.testing.assert_array_equal(first(x), [-4, 2])
+    pushed = jax.jvp(lambda x: steps(x, w), (x,), (one,))[1]
+    np.testing.assert_array_equal(pushed, [-4, 2])
+    for second in (
+        jax.jvp(first, (x,), (one,))[1],
+        jax.grad(lambda x: first(x).sum())(x),
+    ):
+        np.testing.assert_allclose(second, [2, 2 / 3], rtol=1e-6)
+
+
 _MATH = (
     "acos asin atan atanh cbrt cos cosh erf erfc exp exp2 expm1 fabs log "
     "log10 log1p log2 sin sinh sqrt tan tanh asinh"

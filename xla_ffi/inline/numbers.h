@@ -496,7 +496,7 @@ struct CommonOf<std::enable_if_t<(kIsNumber<X> || ...)>, X...> {
 template <typename X, IfNumber<X> = 0>
 auto ldexp(const X& x, int exponent) {
   using P = Plain<X>;
-  constexpr int kMost = 3 * (std::numeric_limits<P>::max_exponent - 2);
+  constexpr int kMost = sizeof(P) == sizeof(double) ? 3 * 1022 : 3 * 126;
   if (exponent > kMost) exponent = kMost;
   if (exponent < -kMost) exponent = -kMost;
   const int third = exponent / 3;
@@ -552,8 +552,8 @@ auto MinMaxOf(const X& x, const Y& y) {
   using H = Holder<X, Y>;
   const auto a = value(x);
   const auto b = value(y);
-  return std::pair<H, H>(Chosen<H>(a == b, !(b < a), x, y),
-                         Chosen<H>(a == b, b < a, x, y));
+  return std::pair<H, H>{Chosen<H>(a == b, !(b < a), x, y),
+                         Chosen<H>(a == b, b < a, x, y)};
 }
 template <typename N>
 Holder<N, N> MaxOfAll(std::initializer_list<N> all) {
@@ -614,7 +614,7 @@ using Same = typename SameType<N>::type;
   template <KIT_UNWRAP parameters>                                        \
   auto minmax(std::initializer_list<KIT_UNWRAP Number> all) {             \
     const auto least = MinOfAll(all), most = MaxOfAll(all);               \
-    return std::pair(least, most);                                        \
+    return std::pair{least, most};                                        \
   }
 KIT_CHOICES_OF((typename S, int kCount), (Dual<S, kCount>))
 KIT_CHOICES_OF((typename S), (Var<S>))

@@ -43,7 +43,9 @@ struct Expression {
     }
   }
   // NOLINTEND(google-explicit-constructor)
-  explicit Expression(const Var<OnTape>& x)
+  template <typename X,
+            std::enable_if_t<std::is_same_v<X, Var<OnTape>>, int> = 0>
+  explicit Expression(const X& x)
       : v(ScalarAs<S>(x.v)), slopes{S(1)}, ids{x.id} {}
   KIT_NUMBER_CLASS(Expression)
 
