@@ -19,6 +19,7 @@ import numpy as np
 from xla_ffi_kit.testing import _case, _checks_calls, _checks_unusual
 from xla_ffi_kit.testing import _programs_operands as programs
 from xla_ffi_kit.testing._case import Case
+from xla_ffi_kit.testing._compare import tolerance_of
 from xla_ffi_kit.testing._guard import GuardedCall
 from xla_ffi_kit.testing._programs import Arrays
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
@@ -45,14 +46,16 @@ class _Change:
     Attributes:
       what: what they are, for the text of a failure.
       call: the program with these operands.
-      operands: they themselves; None if the call has to be as it stands.
+      operands: they themselves.
       near: calls of which the results are as good.
+      in_place: whether the call has to be as it stands, without guarded memory.
     """
 
     what: str
     call: Call
-    operands: Callable[[], Arrays] | None
+    operands: Callable[[], Arrays]
     near: Sequence[Call] = ()
+    in_place: bool = False
 
 
 def _typed(run: Runner, *, floats: bool) -> tuple[int, ...]:
@@ -166,9 +169,16 @@ def equal_operands(run: Runner) -> None:
     if same == list(range(len(operands))):
         raise Skipped("no two operands of one type")
     of = functools.partial(Call.of, programs.of_equal, same=tuple(same))
-    # As it stands: guarded memory would have two copies.
-    near = [of(nudge=nudge) for nudge in (1.0, -1.0)]
-    _compare(run, _Change("one array as several operands", of(), None, near))
+    _compare(
+        run,
+        _Change(
+            "one array as several operands",
+            of(),
+            lambda: programs.chosen(operands, tuple(same), 0),
+            [of(nudge=nudge) for nudge in (1.0, -1.0)],
+            in_place=True,  # guarded memory would have two copies
+        ),
+    )
 
 
 def integers(run: Runner) -> None:
@@ -222,7 +232,6 @@ def _out_of_range(run: Runner, which: tuple[int, ...], size: int) -> None:
     if call is None:
         return
     change = _filled(run, (size,), which)
-    assert change.operands is not None
     operands = change.operands()
     try:
         results = [call.results(mark, operands) for mark in (0xFF, 0x00)]
@@ -370,14 +379,17 @@ def _compare(run: Runner, change: _Change) -> None:
     except (Failure, Skipped):
         return  # refused
     what = f"with {change.what}: "
-    if run.guarded is not None and change.operands is not None:
+    if run.guarded is not None and not change.in_place:
         problem = run.guarded.overflow()
         if problem:
             raise Failure(what + problem, run.snippet(change.call))
+    wide = _wide(run, change)
     slack, compared = [], []
     for i, y in enumerate(want):
         others = [np.asarray(one[i]) for one in near]
         seen, allowed = _rounding(np.asarray(y), others)
+        if wide is not None:
+            seen &= _is_close(y, wide[i])
         slack.append(allowed)
         is_alike = got[i].shape == y.shape and got[i].dtype == y.dtype
         compared.append(np.where(seen, got[i], y) if is_alike else got[i])
@@ -385,12 +397,45 @@ def _compare(run: Runner, change: _Change) -> None:
 
 
 def _results(run: Runner, change: _Change) -> list[np.ndarray]:
-    if run.guarded is None or change.operands is None:
+    if run.guarded is None or change.in_place:
         return [*map(np.asarray, jax.tree.leaves(run.run(change.call)))]
     try:
         return run.guarded.results(operands=change.operands())
     except Exception as error:
         raise Failure(str(error)) from None  # refused
+
+
+def _wide(run: Runner, change: _Change) -> list[np.ndarray] | None:
+    """The reference's results in 32 bits, if the operands have 16.
+
+    Large numbers and long sums overflow in a reference that computes in 16
+    bits, and a handler that does not is better. None if there are none.
+    """
+    operands = change.operands()
+    is_small = [_case.is_inexact(x) and x.dtype.itemsize < 4 for x in operands]
+    if not any(is_small):
+        return None
+    wide = [
+        x.astype(np.float32) if small else x
+        for x, small in zip(operands, is_small, strict=True)
+    ]
+    try:
+        results = jax.jit(run.reference)(*wide)
+    except Exception:  # it takes only 16 bits
+        return None
+    return [*map(np.asarray, jax.tree.leaves(results))]
+
+
+def _is_close(want: jax.Array, wide: np.ndarray) -> np.ndarray:
+    if wide.shape != want.shape or not _case.is_inexact(want):
+        return np.ones(want.shape, bool)
+    kind = np.complex128 if np.iscomplexobj(wide) else np.float64
+    first, second = np.asarray(want).astype(kind), wide.astype(kind)
+    with np.errstate(all="ignore"):
+        error = np.abs(first - second)
+        allowed = tolerance_of(want.dtype)
+        close: np.ndarray = error <= allowed * np.maximum(np.abs(second), 1)
+    return close
 
 
 def _rounding(
