@@ -202,6 +202,15 @@ def with_a_vjp(x, *, factor=2.0):
     return weighted(x, factor=factor)
 
 
+def turned(x):
+    """A reference of rows of three, which JAX lets read shorter ones."""
+    return jnp.stack([x[..., 1], -x[..., 0], x[..., 2]], -1)
+
+
+def turned_threes(x):
+    return turned(x) + (x.shape[-1] != 3)
+
+
 def first_block(x):
     at = jnp.arange(x.size).reshape(x.shape)
     return jnp.where(at < 4096, 2 * x, 0)
@@ -416,6 +425,9 @@ RIGHT = {
         )
         for dtype in ("int4", "uint4")
     },
+    "rows of three elements": (
+        *(turned, turned_threes, {}, Case("float32[2,3]")),
+    ),
     "a handler that refuses": (
         *(identity, "KPositive", {}, Case(np.float32([1, 2]))),
     ),

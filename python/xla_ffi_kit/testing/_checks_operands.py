@@ -28,10 +28,9 @@ from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 _LARGE = 1e3
 # Rounding may change a result by so many times what a nudge changes.
 _NUDGES = 8
-# A row of one element, one more than a vector register or a small buffer has,
-# and one more than a block.
-_LENGTHS = (1, 65, 4097)
-_LONG = 4097
+# One more element than a vector register or a small buffer has, a single one,
+# and one more than a block has.
+_LONGER, _SINGLE, _LONG = 65, 1, 4097
 # A cheap reference: so many operations for each long row, of which a loop may
 # have as many again for each element.
 _OPERATIONS = {False: 1e9, True: 1e6}
@@ -258,22 +257,45 @@ def _out_of_range(run: Runner, which: tuple[int, ...], size: int) -> None:
 def other_lengths(run: Runner) -> None:
     """Rows of one element, of 65, and of 4,097 if the reference is cheap.
 
-    Axes of one name, or else of one size, have one length. What the signature
-    says the length of stays as it is.
+    Axes of one name, or else of one size, have one length. It stays as it is if
+    the signature says it, or if the reference does not read the last element of
+    a longer row, as that of a product of quaternions.
     """
     _needs_standard(run)
-    groups = _axes(run)
-    if not groups:
+    is_free = False
+    for axes in _axes(run):
+        longer = run.with_case(_resized(run, axes, _LONGER))
+        if not _reads_the_last(longer, axes):
+            continue
+        is_free = True
+        _compare_length(longer, _LONGER)
+        single = run.with_case(_resized(run, axes, _SINGLE))
+        _compare_length(single, _SINGLE)
+        seconds = longer.seconds(reference=True)
+        longer = run.with_case(_resized(run, axes, _LONG))
+        if seconds < _SECONDS and _is_cheap(longer, axes):
+            _compare_length(longer, _LONG)
+    if not is_free:
         raise Skipped("no kernel axes of free length in operands by type")
-    for axes in groups:
-        seconds = 0.0
-        for length in _LENGTHS:
-            longer = run.with_case(_resized(run, axes, length))
-            if length == _LONG and not (
-                seconds < _SECONDS and _is_cheap(longer, axes)
-            ):
-                continue
-            seconds = _compare_length(longer, length)
+
+
+def _reads_the_last(run: Runner, axes: frozenset[tuple[int, int]]) -> bool:
+    """Whether the reference's results depend on all of a row."""
+    operands = list(run.case.operands())
+    for i, axis in axes:
+        x = np.array(operands[i])
+        last = (*(slice(None) for _ in range(axis)), -1)
+        x[last] = np.nan if _case.is_inexact(operands[i]) else x[last] + 1
+        operands[i] = jnp.asarray(x)
+    try:
+        want = jax.tree.leaves(run.wanted(_checks_calls.JITTED))
+        got = jax.tree.leaves(jax.jit(run.reference)(*operands))
+    except Exception:  # refused
+        return False
+    pairs = zip(want, got, strict=True)
+    return any(
+        np.asarray(a).tobytes() != np.asarray(b).tobytes() for a, b in pairs
+    )
 
 
 def _axes(run: Runner) -> list[frozenset[tuple[int, int]]]:
@@ -291,11 +313,8 @@ def _axes(run: Runner) -> list[frozenset[tuple[int, int]]]:
             if key is None:
                 key = x.shape[axis]
             groups.setdefault(key, set()).add((i, axis))
-            if (
-                not isinstance(given[i], str)
-                or str(key).isdecimal()
-                and (operand.letters)
-            ):
+            is_told = bool(operand.letters) and str(key).isdecimal()
+            if is_told or not isinstance(given[i], str):
                 fixed.add(key)
     return [frozenset(g) for key, g in groups.items() if key not in fixed]
 
@@ -337,13 +356,12 @@ def _is_cheap(run: Runner, axes: frozenset[tuple[int, int]]) -> bool:
     return bool(count <= _OPERATIONS[has_loop])
 
 
-def _compare_length(run: Runner, length: int) -> float:
-    """Compares calls of rows of a length; how long the reference takes."""
+def _compare_length(run: Runner, length: int) -> None:
+    """Compares calls of rows of a length."""
     try:
         run.wanted(_checks_calls.JITTED)
     except (Failure, Skipped):
-        return 0.0  # refused
-    seconds = run.seconds(reference=True) if length < _LONG else 0.0
+        return  # refused
     run.guarded = _guarded(run)
     what = f"rows of {length} elements"
     near = [Call.of(programs.of_nudged, nudge=n) for n in (1.0, -1.0)]
@@ -353,7 +371,6 @@ def _compare_length(run: Runner, length: int) -> float:
     if which:  # sums in 16 bits end early
         change = _filled(run, (1.0,), which)
         _compare(run, dataclasses.replace(change, what=f"{what}, all 1"))
-    return seconds
 
 
 def _guarded(run: Runner) -> GuardedCall | None:
