@@ -19,6 +19,7 @@ import numpy as np
 from xla_ffi_kit.testing import _case, _checks_calls, _checks_unusual
 from xla_ffi_kit.testing import _programs_operands as programs
 from xla_ffi_kit.testing._case import Case
+from xla_ffi_kit.testing._compare import tolerance_of
 from xla_ffi_kit.testing._guard import GuardedCall
 from xla_ffi_kit.testing._programs import Arrays
 from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
@@ -27,10 +28,9 @@ from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 _LARGE = 1e3
 # Rounding may change a result by so many times what a nudge changes.
 _NUDGES = 8
-# A row of one element, one more than a vector register or a small buffer has,
-# and one more than a block.
-_LENGTHS = (1, 65, 4097)
-_LONG = 4097
+# One more element than a vector register or a small buffer has, a single one,
+# and one more than a block has.
+_LONGER, _SINGLE, _LONG = 65, 1, 4097
 # A cheap reference: so many operations for each long row, of which a loop may
 # have as many again for each element.
 _OPERATIONS = {False: 1e9, True: 1e6}
@@ -45,14 +45,16 @@ class _Change:
     Attributes:
       what: what they are, for the text of a failure.
       call: the program with these operands.
-      operands: they themselves; None if the call has to be as it stands.
+      operands: they themselves.
       near: calls of which the results are as good.
+      in_place: whether the call has to be as it stands, without guarded memory.
     """
 
     what: str
     call: Call
-    operands: Callable[[], Arrays] | None
+    operands: Callable[[], Arrays]
     near: Sequence[Call] = ()
+    in_place: bool = False
 
 
 def _typed(run: Runner, *, floats: bool) -> tuple[int, ...]:
@@ -166,9 +168,16 @@ def equal_operands(run: Runner) -> None:
     if same == list(range(len(operands))):
         raise Skipped("no two operands of one type")
     of = functools.partial(Call.of, programs.of_equal, same=tuple(same))
-    # As it stands: guarded memory would have two copies.
-    near = [of(nudge=nudge) for nudge in (1.0, -1.0)]
-    _compare(run, _Change("one array as several operands", of(), None, near))
+    _compare(
+        run,
+        _Change(
+            "one array as several operands",
+            of(),
+            lambda: programs.chosen(operands, tuple(same), 0),
+            [of(nudge=nudge) for nudge in (1.0, -1.0)],
+            in_place=True,  # guarded memory would have two copies
+        ),
+    )
 
 
 def integers(run: Runner) -> None:
@@ -222,7 +231,6 @@ def _out_of_range(run: Runner, which: tuple[int, ...], size: int) -> None:
     if call is None:
         return
     change = _filled(run, (size,), which)
-    assert change.operands is not None
     operands = change.operands()
     try:
         results = [call.results(mark, operands) for mark in (0xFF, 0x00)]
@@ -249,22 +257,45 @@ def _out_of_range(run: Runner, which: tuple[int, ...], size: int) -> None:
 def other_lengths(run: Runner) -> None:
     """Rows of one element, of 65, and of 4,097 if the reference is cheap.
 
-    Axes of one name, or else of one size, have one length. What the signature
-    says the length of stays as it is.
+    Axes of one name, or else of one size, have one length. It stays as it is if
+    the signature says it, or if the reference does not read the last element of
+    a longer row, as that of a product of quaternions.
     """
     _needs_standard(run)
-    groups = _axes(run)
-    if not groups:
+    is_free = False
+    for axes in _axes(run):
+        longer = run.with_case(_resized(run, axes, _LONGER))
+        if not _reads_the_last(longer, axes):
+            continue
+        is_free = True
+        _compare_length(longer, _LONGER)
+        single = run.with_case(_resized(run, axes, _SINGLE))
+        _compare_length(single, _SINGLE)
+        seconds = longer.seconds(reference=True)
+        longer = run.with_case(_resized(run, axes, _LONG))
+        if seconds < _SECONDS and _is_cheap(longer, axes):
+            _compare_length(longer, _LONG)
+    if not is_free:
         raise Skipped("no kernel axes of free length in operands by type")
-    for axes in groups:
-        seconds = 0.0
-        for length in _LENGTHS:
-            longer = run.with_case(_resized(run, axes, length))
-            if length == _LONG and not (
-                seconds < _SECONDS and _is_cheap(longer, axes)
-            ):
-                continue
-            seconds = _compare_length(longer, length)
+
+
+def _reads_the_last(run: Runner, axes: frozenset[tuple[int, int]]) -> bool:
+    """Whether the reference's results depend on all of a row."""
+    operands = list(run.case.operands())
+    for i, axis in axes:
+        x = np.array(operands[i])
+        last = (*(slice(None) for _ in range(axis)), -1)
+        x[last] = np.nan if _case.is_inexact(operands[i]) else x[last] + 1
+        operands[i] = jnp.asarray(x)
+    try:
+        want = jax.tree.leaves(run.wanted(_checks_calls.JITTED))
+        got = jax.tree.leaves(jax.jit(run.reference)(*operands))
+    except Exception:  # refused
+        return False
+    pairs = zip(want, got, strict=True)
+    return any(
+        np.asarray(a).tobytes() != np.asarray(b).tobytes() for a, b in pairs
+    )
 
 
 def _axes(run: Runner) -> list[frozenset[tuple[int, int]]]:
@@ -282,11 +313,8 @@ def _axes(run: Runner) -> list[frozenset[tuple[int, int]]]:
             if key is None:
                 key = x.shape[axis]
             groups.setdefault(key, set()).add((i, axis))
-            if (
-                not isinstance(given[i], str)
-                or str(key).isdecimal()
-                and (operand.letters)
-            ):
+            is_told = bool(operand.letters) and str(key).isdecimal()
+            if is_told or not isinstance(given[i], str):
                 fixed.add(key)
     return [frozenset(g) for key, g in groups.items() if key not in fixed]
 
@@ -328,13 +356,12 @@ def _is_cheap(run: Runner, axes: frozenset[tuple[int, int]]) -> bool:
     return bool(count <= _OPERATIONS[has_loop])
 
 
-def _compare_length(run: Runner, length: int) -> float:
-    """Compares calls of rows of a length; how long the reference takes."""
+def _compare_length(run: Runner, length: int) -> None:
+    """Compares calls of rows of a length."""
     try:
         run.wanted(_checks_calls.JITTED)
     except (Failure, Skipped):
-        return 0.0  # refused
-    seconds = run.seconds(reference=True) if length < _LONG else 0.0
+        return  # refused
     run.guarded = _guarded(run)
     what = f"rows of {length} elements"
     near = [Call.of(programs.of_nudged, nudge=n) for n in (1.0, -1.0)]
@@ -344,7 +371,6 @@ def _compare_length(run: Runner, length: int) -> float:
     if which:  # sums in 16 bits end early
         change = _filled(run, (1.0,), which)
         _compare(run, dataclasses.replace(change, what=f"{what}, all 1"))
-    return seconds
 
 
 def _guarded(run: Runner) -> GuardedCall | None:
@@ -370,14 +396,17 @@ def _compare(run: Runner, change: _Change) -> None:
     except (Failure, Skipped):
         return  # refused
     what = f"with {change.what}: "
-    if run.guarded is not None and change.operands is not None:
+    if run.guarded is not None and not change.in_place:
         problem = run.guarded.overflow()
         if problem:
             raise Failure(what + problem, run.snippet(change.call))
+    wide = _wide(run, change)
     slack, compared = [], []
     for i, y in enumerate(want):
         others = [np.asarray(one[i]) for one in near]
         seen, allowed = _rounding(np.asarray(y), others)
+        if wide is not None:
+            seen &= _is_close(y, wide[i])
         slack.append(allowed)
         is_alike = got[i].shape == y.shape and got[i].dtype == y.dtype
         compared.append(np.where(seen, got[i], y) if is_alike else got[i])
@@ -385,12 +414,45 @@ def _compare(run: Runner, change: _Change) -> None:
 
 
 def _results(run: Runner, change: _Change) -> list[np.ndarray]:
-    if run.guarded is None or change.operands is None:
+    if run.guarded is None or change.in_place:
         return [*map(np.asarray, jax.tree.leaves(run.run(change.call)))]
     try:
         return run.guarded.results(operands=change.operands())
     except Exception as error:
         raise Failure(str(error)) from None  # refused
+
+
+def _wide(run: Runner, change: _Change) -> list[np.ndarray] | None:
+    """The reference's results in 32 bits, if the operands have 16.
+
+    Large numbers and long sums overflow in a reference that computes in 16
+    bits, and a handler that does not is better. None if there are none.
+    """
+    operands = change.operands()
+    is_small = [_case.is_inexact(x) and x.dtype.itemsize < 4 for x in operands]
+    if not any(is_small):
+        return None
+    wide = [
+        x.astype(np.float32) if small else x
+        for x, small in zip(operands, is_small, strict=True)
+    ]
+    try:
+        results = jax.jit(run.reference)(*wide)
+    except Exception:  # it takes only 16 bits
+        return None
+    return [*map(np.asarray, jax.tree.leaves(results))]
+
+
+def _is_close(want: jax.Array, wide: np.ndarray) -> np.ndarray:
+    if wide.shape != want.shape or not _case.is_inexact(want):
+        return np.ones(want.shape, bool)
+    kind = np.complex128 if np.iscomplexobj(wide) else np.float64
+    first, second = np.asarray(want).astype(kind), wide.astype(kind)
+    with np.errstate(all="ignore"):
+        error = np.abs(first - second)
+        allowed = tolerance_of(want.dtype)
+        close: np.ndarray = error <= allowed * np.maximum(np.abs(second), 1)
+    return close
 
 
 def _rounding(

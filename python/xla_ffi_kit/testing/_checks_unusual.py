@@ -213,6 +213,11 @@ def _has(value: str, results: object) -> _Masks:
     return found
 
 
+def _is_finite(results: object) -> bool:
+    floats = filter(_case.is_inexact, jax.tree.leaves(results))
+    return all(bool(np.isfinite(np.asarray(x)).all()) for x in floats)
+
+
 def _and(a: _Masks, b: _Masks) -> _Masks:
     return [x & y for x, y in zip(a, b, strict=True)]
 
@@ -414,7 +419,7 @@ def _differentiates(run: Runner, changed: Mapping[str, object]) -> None:
         got = run.run(call)
     except (Failure, Skipped):
         return  # they do not go together
-    if _any(_has("nan", want)):
+    if not _is_finite(want):
         return
     shown = ", ".join(f"{name}={value!r}" for name, value in changed.items())
     what = f"the derivative with {shown}: "
@@ -435,7 +440,7 @@ def _heeds(run: Runner, name: str, value: object) -> bool:
             return False
         if _compare.difference(before, want, 4) is None:
             continue  # nothing to see
-        if any(_any(_has("nan", y)) for y in (before, want)):
+        if not (_is_finite(before) and _is_finite(want)):
             return False
         try:
             got = run.run(call)
