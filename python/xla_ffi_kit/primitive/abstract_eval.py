@@ -63,10 +63,10 @@ def _evaluated(
     axes.check(spec, structs)
     contract.check_values(spec, attributes.items)
     if spec.advanced.check is not None:
-        given = structs
+        seen = structs
         if spec.is_sequential:
-            given = shared_operands.row_types(spec, structs)
-        spec.advanced.check(*spec.fill(given), **attributes.for_reference)
+            seen = shared_operands.row_types(spec, structs)
+        spec.advanced.check(*spec.fill(seen), **attributes.for_reference)
     if spec.reference is None:
         return _declared(spec, structs, attributes, lead)
     reference = spec.reference
