@@ -51,7 +51,8 @@ def in_jax(
 
     def call(*values: jax.Array) -> Arrays:
         full = spec.fill(values)
-        return flatten(function(*full, **attributes.for_reference))
+        found = flatten(function(*full, **attributes.for_reference))
+        return tuple(rule_checks.strong(jnp.asarray(y)) for y in found)
 
     return over_batches(spec, call, operands)(*operands)
 
