@@ -288,6 +288,24 @@ def test_expand_dims_does_not_repeat_operands(in_axes):
     assert "f32[4,4] = broadcast" not in str(jax.make_jaxpr(f)(x, y))
 
 
+@pytest.mark.parametrize("method", ["expand_dims", "sequential"])
+def test_a_result_in_the_place_of_what_is_not_mapped(method):
+    def add(x, y):
+        return x + y
+
+    op = operation(
+        add,
+        kernel_axes=1,
+        aliases={"x": 0},
+        advanced=xla_ffi_kit.Advanced(vmap_method=method),
+    )
+    x, y = rows(3), rows(4, 3)
+    for axes in ((None, 0), (0, None), (0, 0)):
+        args = [x if axis is None else y for axis in axes]
+        got = jax.vmap(op, axes)(*args)
+        np.testing.assert_array_equal(got, jax.vmap(add, axes)(*args))
+
+
 def test_sequential_refuses_batch_axes():
     op = handled(
         "test.sum_one",
