@@ -349,6 +349,32 @@ def test_a_reference_may_sum_over_an_axis_that_vmap_names(method):
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+class OtherError(ValueError):
+    """Its constructor is of its own."""
+
+    def __init__(self, number, text):
+        super().__init__(f"{number} {text}")
+
+
+def test_an_error_keeps_its_class_and_says_which_operation():
+    def refuse(x):
+        raise OtherError(1, "of mine")
+
+    branch = operation(lambda x: x if x > 0 else 0 * x)
+    mine = operation(refuse)
+    by_shape = operation(None, results=refuse, handlers={"cpu": "no"})
+    for op, kind, text in (
+        (branch, jax.errors.TracerBoolConversionError, "Attempted boolean"),
+        (mine, OtherError, "1 of mine"),
+        (by_shape, OtherError, "1 of mine"),
+    ):
+        for call in (op, jax.jit(op)):
+            with pytest.raises(kind, match=text) as caught:
+                call(jnp.float32(1))
+            (note,) = [n for n in caught.value.__notes__ if "test.op" in n]
+            assert note.endswith(" does not take operands x float32[]")
+
+
 @pytest.mark.parametrize("implementation", [None, "reference"])
 def test_operands_that_the_reference_refuses(implementation):
     got = said(add_rows, rows(2), rows(3), implementation=implementation)

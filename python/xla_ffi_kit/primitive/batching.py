@@ -129,7 +129,9 @@ def _with_batch_axes(
     return [
         x
         if d is None and _does_without(spec, i, x, at)
-        else _with_batch_axis(x, d, 1 if is_one and i not in whole else size, at)
+        else _with_batch_axis(
+            x, d, 1 if is_one and i not in whole else size, at
+        )
         for i, (x, d) in enumerate(zip(operands, dims, strict=True))
     ]
 
