@@ -10,7 +10,7 @@ from inline_data import program
 import xla_ffi_kit
 from xla_ffi_kit.__main__ import main
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.strings import nvcc
+from xla_ffi_kit.strings import compiler_flags, nvcc
 
 SCALE = """
 #include "xla_ffi/inline/kit.h"
@@ -147,6 +147,29 @@ def test_words_that_change_the_process(source, tmp_path, monkeypatch, word):
     said = said.replace("CXX", "flags")
     with pytest.raises(BuildError, match=said):
         xla_ffi_kit.elementwise("x", dtypes="f32", flags=[word])(lambda x: x)
+
+
+def test_a_library_that_is_missing_is_named(source, tmp_path):
+    flags = ["-O0", "-lnotthere"]
+    with pytest.raises(BuildError, match="lambda: does not .*notthere"):
+        xla_ffi_kit.elementwise("x", dtypes="f32", flags=flags)(lambda x: x)
+    handlers, output = {"scale": "ScaleHandler"}, tmp_path / "ops.so"
+    with pytest.raises(BuildError, match="ops: does not compile: .*notthere"):
+        xla_ffi_kit.build_library([source], handlers, output, flags=flags)
+
+
+def test_the_linker_gets_what_it_needs():
+    flags = [
+        "-O1",
+        "-fopenmp",
+        "-fopenmp-simd",
+        "-lm",
+        "-Da",
+        "-fopenmp=libomp",
+    ]
+    compiles, links = compiler_flags.split(flags)
+    assert compiles == [flag for flag in flags if flag != "-lm"]
+    assert links == ["-fopenmp", "-lm", "-fopenmp=libomp"]
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,24 @@ def test_expand_dims_does_not_repeat_operands(in_axes):
     assert "f32[4,4] = broadcast" not in str(jax.make_jaxpr(f)(x, y))
 
 
+@pytest.mark.parametrize("method", ["expand_dims", "sequential"])
+def test_a_result_in_the_place_of_what_is_not_mapped(method):
+    def add(x, y):
+        return x + y
+
+    op = operation(
+        add,
+        kernel_axes=1,
+        aliases={"x": 0},
+        advanced=xla_ffi_kit.Advanced(vmap_method=method),
+    )
+    x, y = rows(3), rows(4, 3)
+    for axes in ((None, 0), (0, None), (0, 0)):
+        args = [x if axis is None else y for axis in axes]
+        got = jax.vmap(op, axes)(*args)
+        np.testing.assert_array_equal(got, jax.vmap(add, axes)(*args))
+
+
 def test_sequential_refuses_batch_axes():
     op = handled(
         "test.sum_one",
@@ -329,6 +347,32 @@ def test_a_reference_may_sum_over_an_axis_that_vmap_names(method):
     ):
         got, want = transform(op)(x, y), transform(reference)(x, y)
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+class OtherError(ValueError):
+    """Its constructor is of its own."""
+
+    def __init__(self, number, text):
+        super().__init__(f"{number} {text}")
+
+
+def test_an_error_keeps_its_class_and_says_which_operation():
+    def refuse(x):
+        raise OtherError(1, "of mine")
+
+    branch = operation(lambda x: x if x > 0 else 0 * x)
+    mine = operation(refuse)
+    by_shape = operation(None, results=refuse, handlers={"cpu": "no"})
+    for op, kind, text in (
+        (branch, jax.errors.TracerBoolConversionError, "Attempted boolean"),
+        (mine, OtherError, "1 of mine"),
+        (by_shape, OtherError, "1 of mine"),
+    ):
+        for call in (op, jax.jit(op)):
+            with pytest.raises(kind, match=text) as caught:
+                call(jnp.float32(1))
+            (note,) = [n for n in caught.value.__notes__ if "test.op" in n]
+            assert note.endswith(" does not take operands x float32[]")
 
 
 @pytest.mark.parametrize("implementation", [None, "reference"])

@@ -1,7 +1,9 @@
 """Operations from strings: what they compute, and what a mistake says."""
 
 import inspect
+import pathlib
 import pickle
+import platform
 
 import inline_data
 import jax
@@ -63,6 +65,30 @@ def polynomial(x, *, factors, order="falling", negate=False):
     for factor in factors if order == "falling" else reversed(factors):
         value = value * x + factor
     return -value if negate else value
+
+
+_AVX2 = """
+void avx2(kit::In<float> x, kit::Out<float> y) {
+  y[0] = y[1] = x[0];
+#ifdef __AVX2__
+  y[1] += 1;
+#endif
+}"""
+
+
+@pytest.mark.parametrize("flag", ["-lm", "-march=x86-64"])
+def test_flags_add_to_the_defaults(flag):
+    """And a later one replaces the default."""
+    if platform.machine() != "x86_64":
+        pytest.skip("another processor")
+    known = "avx2" in pathlib.Path("/proc/cpuinfo").read_text()
+
+    @xla_ffi_kit.inline(_AVX2, kernel_axes=1, flags=["-O0", flag])
+    def avx2(x):
+        return x
+
+    first, second = avx2(jnp.zeros(2))
+    assert second - first == (known and flag == "-lm")
 
 
 # inline_derivatives_test and kernel_derivatives_test have more of them.

@@ -220,7 +220,6 @@ except jax.errors.JaxRuntimeError as error:
 print(compiled[0](few))
 """
 _KEEP_LITTLE = """
-<<<<<<< HEAD
 import ctypes, gc
 import jax, jax.numpy as jnp, numpy as np, xla_ffi_kit
 def operation(k):
@@ -245,23 +244,6 @@ for k, order in enumerate((0, 0, 0, 1, 2)):
 before = resident()
 for program, x in programs:
     program(x).block_until_ready().delete()
-=======
-x = np.ones((1, 1_500_000), "f4")
-gradient = jax.grad(lambda x: folded(x).sum())
-calls = [gradient, jax.grad(lambda x: gradient(x).sum())]
-for k in range(3):
-    other = xla_ffi_kit.rows(
-        f"A s = {k}; for (auto v : x) s = s * v + {k}; out[0] = s;",
-        dtypes="f32", derivatives="kernel", has_reference=False,
-        flags=["-O1"], lanes=False,
-    )(lambda x: jax.ShapeDtypeStruct((*x.shape[:-1], 1), x.dtype))
-    calls.append(jax.grad(lambda x, other=other: other(x).sum()))
-compiled = [jax.jit(call).lower(x).compile() for call in calls]
-resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096
-before = resident()
-for call in compiled:
-    call(x).block_until_ready().delete()
->>>>>>> slopes
 print(resident() - before)
 """
 
@@ -299,19 +281,11 @@ def test_export_to_a_new_process(tmp_path):
     np.testing.assert_array_equal(np.load(result), want)
 
 
-<<<<<<< HEAD
 def test_a_process_keeps_little_of_all_derivatives():
     """Of 48 MB for each of the first three, and more for the others."""
     done = run_python(_KEEP_LITTLE)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 100_000_000
-=======
-def test_operations_and_orders_keep_one_pool():
-    """Each has tapes of 40 to 120 MB, and is a library of its own."""
-    done = run_python(_FOLDED.format(lanes=False) + _KEEP_LITTLE)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 64 * 2**20 + 40_000_000  # and JAX's own arrays
->>>>>>> slopes
 
 
 @_of_rows("A s = 1; for (auto v : x) s = s * v; out[0] = s;")

@@ -1,5 +1,6 @@
 """The per-operation switch to the reference."""
 
+import functools
 import os
 import re
 import sys
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import run_python
+from common import operation, run_python
 
 import xla_ffi_kit
 from xla_ffi_kit.ops import relu
@@ -32,6 +33,42 @@ def test_switch_by_context():
     assert "@xla_ffi_kit.relu(" in both.lower(x).as_text()
 
 
+def twice_of(**rules):
+    """It takes more dtypes than one, so that a number's type stays weak."""
+    return operation(lambda x: 2 * x, dtypes=["f32", "bf16"], **rules)
+
+
+TWICES = {
+    "the reference's": twice_of(),
+    "jvp=": twice_of(jvp=lambda p, t: (2 * p[0], 2 * t[0])),
+    "vjp=": twice_of(vjp=(lambda x: (2 * x, None), lambda _, ct: 2 * ct)),
+    "linear=": twice_of(linear="x", transpose=lambda ct, x: 2 * ct),
+    "a function": twice_of(handlers={"cpu": lambda x: 2 * x}),
+}
+
+
+@pytest.mark.parametrize("rule", TWICES)
+def test_results_are_strong_whatever_runs(rule):
+    """The dtype of what is computed with them depends on it."""
+    op = TWICES[rule]
+    by_reference = functools.partial(op, implementation="reference")
+
+    def beside(f):
+        return [y.dtype.name for y in jax.tree.leaves((f(2.0), HALF + f(2.0)))]
+
+    def both(f):
+        found = beside(f) + beside(jax.vmap(f, axis_size=2, in_axes=None))
+        if rule != "vjp=":
+            found += beside(lambda x: jax.jvp(f, (x,), (1.0,))[0])
+        return found + beside(lambda x: jax.vjp(f, x)[0])
+
+    for f in (op, by_reference):
+        assert set(both(f)) == {"float32"}
+    with xla_ffi_kit.use_reference():
+        assert set(both(op)) == {"float32"}
+
+
+HALF = jnp.bfloat16(0.5)
 X, ROW = jnp.ones((3, 4)), jnp.ones(4)
 PUBLIC = {
     "relu": (xla_ffi_kit.relu, (X,)),

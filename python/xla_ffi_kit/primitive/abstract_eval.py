@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -63,10 +63,10 @@ def _evaluated(
     axes.check(spec, structs)
     contract.check_values(spec, attributes.items)
     if spec.advanced.check is not None:
-        given = structs
+        seen = structs
         if spec.is_sequential:
-            given = shared_operands.row_types(spec, structs)
-        spec.advanced.check(*spec.fill(given), **attributes.for_reference)
+            seen = shared_operands.row_types(spec, structs)
+        spec.advanced.check(*spec.fill(seen), **attributes.for_reference)
     if spec.reference is None:
         return _declared(spec, structs, attributes, lead)
     reference = spec.reference
@@ -79,12 +79,8 @@ def _evaluated(
             shared_operands.over_batches(spec, call, structs),
             return_shape=True,
         )(*structs)
-    except (TypeError, ValueError) as error:
-        given = operand_checks.describe(spec, structs)
-        raise type(error)(
-            f"{spec.name}: the reference does not take operands {given}: "
-            f"{error}"
-        ) from error
+    except Exception as error:
+        _reraise(spec, "reference", structs, error)
     types = flatten(returned)
     if not all(isinstance(t, jax.ShapeDtypeStruct) for t in types):
         what = "results of the reference"
@@ -110,12 +106,10 @@ def _declared(
     ]
     try:
         declared = spec.results(*spec.fill(rows), **attributes.for_reference)
+    except (AttributeError, LookupError) as error:  # of a shape or a type
+        _reraise(spec, "shape function", rows, TypeError(str(error)))
     except Exception as error:
-        given = operand_checks.describe(spec, rows)
-        raise TypeError(
-            f"{spec.name}: the shape function does not take operands {given}: "
-            f"{error}"
-        ) from error
+        _reraise(spec, "shape function", rows, error)
     found = []
     for i, result in enumerate(flatten(declared)):
         if not (hasattr(result, "shape") and hasattr(result, "dtype")):
@@ -132,6 +126,21 @@ def _declared(
         )
     axes.check(spec, operands, found)
     return Results(tuple(found), lead, isinstance(declared, tuple))
+
+
+def _reraise(
+    spec: OpSpec, what: str, operands: Sequence[Typed], error: Exception
+) -> NoReturn:
+    """Raises the error of a function that does not take operands.
+
+    Its class stays, as JAX's own have other constructors and say more.
+    """
+    given = operand_checks.describe(spec, operands)
+    text = f"{spec.name}: the {what} does not take operands {given}"
+    if type(error) in (TypeError, ValueError):
+        raise type(error)(f"{text}: {error}") from error
+    error.add_note(text)
+    raise error
 
 
 def abstract_eval(

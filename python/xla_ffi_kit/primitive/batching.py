@@ -124,11 +124,13 @@ def _with_batch_axes(
         # A loop goes over the axis.
         or (spec.loops and _is_of_shared(spec, dims))
     )
+    # A result in an operand's place is as large.
+    whole = {*spec.shared, *spec.input_output_aliases}
     return [
         x
         if d is None and _does_without(spec, i, x, at)
         else _with_batch_axis(
-            x, d, 1 if is_one and i not in spec.shared else size, at
+            x, d, 1 if is_one and i not in whole else size, at
         )
         for i, (x, d) in enumerate(zip(operands, dims, strict=True))
     ]

@@ -64,6 +64,10 @@ def jvp(
     """The rule of an operation's primitive for forward mode."""
     # Derivatives with respect to a Python number come with the number.
     primals = [jnp.asarray(x) for x in primals]
+    tangents = [
+        jnp.asarray(t) if isinstance(t, float | complex) else t
+        for t in tangents
+    ]
     active = {
         i: cast(jax.Array, t) for i, t in enumerate(tangents) if not _is_zero(t)
     }
@@ -226,7 +230,8 @@ def _custom_vjp(
             spec, "vjp: fwd", "(results, residuals)", returned
         )
         what, count = "vjp: fwd: results", len(results.types)
-        return rule_checks.arrays(spec, what, outs, count), residuals
+        found = rule_checks.arrays(spec, what, outs, count)
+        return tuple(map(rule_checks.strong, found)), residuals
 
     def bwd(residuals: object, cotangents: Arrays) -> Cotangents:
         out = backward(residuals, results.pack(cotangents), **given)

@@ -191,11 +191,8 @@ def _lower_fun(
     """The values of a function of JAX."""
     lower = mlir.lower_fun(function, multiple_results=True)
     found = lower(ctx.replace(avals_in=avals, avals_out=None), *operands)
-    return [value for (value,) in map(_flat, found)]
-
-
-def _flat(value: ir.Value | Sequence[ir.Value]) -> Sequence[ir.Value]:
-    return value if isinstance(value, list | tuple) else (value,)
+    # One value for each array, which some releases have in a list.
+    return [y[0] if isinstance(y, list | tuple) else y for y in found]
 
 
 def _split(

@@ -48,7 +48,7 @@ def cotangents(
 
 
 def like(spec: OpSpec, what: str, i: int, got: _T | None, want: Typed) -> _T:
-    """Returns `got`; TypeError if its shape or dtype is another."""
+    """Returns `got`, strong; TypeError if its shape or dtype is another."""
     if got is None or (got.shape, got.dtype) != (want.shape, want.dtype):
         raise TypeError(
             spec.error(
@@ -57,7 +57,17 @@ def like(spec: OpSpec, what: str, i: int, got: _T | None, want: Typed) -> _T:
                 got if got is None else operand_checks.type_name(got),
             )
         )
-    return got
+    return got if getattr(want, "weak_type", False) else strong(got)
+
+
+def strong(x: _T) -> _T:
+    """The same array with a strong type, as results of handlers have it.
+
+    Another one behind it would have another dtype with a weak one.
+    """
+    if not isinstance(x, jax.Array) or not jax.typeof(x).weak_type:
+        return x
+    return jax.lax.convert_element_type(x, x.dtype)
 
 
 def _check_each(

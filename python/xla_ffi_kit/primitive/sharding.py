@@ -136,7 +136,8 @@ def placed_like(x: jax.Array, aval: ShapedArray) -> jax.Array:
         return x
     if not all(kind == AxisType.Explicit for kind in wanted.mesh.axis_types):
         return x
-    return jax.sharding.reshard(x, wanted)
+    placed: jax.Array = jax.sharding.reshard(x, wanted)
+    return placed
 
 
 def divided(ctx: LoweringRuleContext, lead: Shape) -> Shape:

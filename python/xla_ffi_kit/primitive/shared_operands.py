@@ -11,7 +11,7 @@ they are all batch axes. Where a loop of calls runs these axes, an operand that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +51,8 @@ def in_jax(
 
     def call(*values: jax.Array) -> Arrays:
         full = spec.fill(values)
-        return flatten(function(*full, **attributes.for_reference))
+        found = flatten(function(*full, **attributes.for_reference))
+        return tuple(rule_checks.strong(jnp.asarray(y)) for y in found)
 
     return over_batches(spec, call, operands)(*operands)
 
@@ -90,10 +91,10 @@ def in_turn(function: Callable[..., _R], axes: Axes) -> Callable[..., _R]:
         def of_one(row: dict[int, jax.Array]) -> _R:
             return function(*(row.get(i, x) for i, x in enumerate(operands)))
 
-        if all(x.shape[0] == 1 for x in mapped.values()):
-            one = of_one({i: x[0] for i, x in mapped.items()})
-            return jax.tree.map(lambda y: y[None], one)
-        return jax.lax.map(of_one, mapped)
+        if any(x.shape[0] != 1 for x in mapped.values()):
+            return cast(_R, jax.lax.map(of_one, mapped))
+        one = of_one({i: x[0] for i, x in mapped.items()})
+        return cast(_R, jax.tree.map(lambda y: y[None], one))
 
     return call
 

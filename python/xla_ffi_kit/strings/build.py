@@ -50,8 +50,8 @@ def build_library(
       types: name of a state type -> the name given to XLA_FFI_KIT_DEFINE_TYPE.
       platform: "cpu" or "cuda".
       flags: options that are passed to the compiler after the kit's own. The
-        linker also gets those that begin with `-l`, `-L`, `-Wl,`, `-g` and
-        `-fsanitize=`.
+        linker gets those that it needs, such as `-lm`, `-Wl,-rpath,/opt/lib`
+        and `-fopenmp`.
       compute_capabilities: the compute capabilities for which CUDA sources are
         compiled, such as "90" or "100a". Newer GPUs run PTX of the newest.
 

@@ -37,6 +37,8 @@ _INTERRUPTED = re.compile(
 _IN_HEADER = re.compile(
     r"[^:]*(xla_ffi/inline/|/c\+\+/)|<(derivative|handler|loop) of "
 )
+# What says that the linker failed, after what it says itself.
+_SUMMARY = re.compile(r"collect2: error: |.*: error: linker command failed ")
 _FLAGS = (
     "-std=c++17",
     "-O3",
@@ -253,10 +255,21 @@ def compile_tracked(
         ]
         _run(name, command, work, file, depfile)
         read = dependencies.in_depfile(depfile.read_bytes())
+
+        def link(*more: str) -> str:
+            flags = [*link_flags, *more]
+            return _link(name, compiler, [file], exports, library, flags, work)
+
         # CXX may name libraries, too.
         if compiler_flags.split([*compiler.options, *flags])[1]:
-            link_flags = [*link_flags, "-Wl,--trace"]
-        said = _link(name, compiler, [file], exports, library, link_flags, work)
+            try:
+                said = link("-Wl,--trace")
+            except BuildError as error:
+                if "--trace" not in str(error):
+                    raise
+                said = link()  # zig's linker does not tell what it reads
+        else:
+            said = link()
         linked = map(os.path.abspath, said.splitlines())
         read += filter(os.path.isfile, linked)
     own = f"{library.parent}{os.sep}"
@@ -366,6 +379,7 @@ def first_error(text: str) -> str:
     if asserted:
         return asserted[1]
     lines = text.strip().splitlines()
+    lines = [line for line in lines if not _SUMMARY.match(line)] or lines
     for i, line in enumerate(lines):
         if "error:" in line or "undefined " in line:
             at = _instantiated_at(lines[:i], line)

@@ -45,6 +45,10 @@ _PLACELESS = (
     *("/", "-I/", "-L/"),
 )
 _WITH_PATHS = ("-fplugin", "-fprofile", "-Wp,", "-Wa,", "-Wl,")
+_OF_LINKER = ("-l", "-L", "-Wl,", "-fuse-ld=", "-static-lib")
+# The linker keeps debug information, and finds the libraries of the others.
+_OF_BOTH = ("-g", "-fsanitize=", "-pthread", "-flto", "-fprofile", "--coverage")
+_OPENMP = re.compile("-fopenmp(=.*)?")  # and not -fopenmp-simd
 _MAX_FILES_OF_WORDS = 100  # one may name itself
 
 
@@ -68,12 +72,13 @@ def check(name: str, flags: Sequence[str], command: Sequence[str]) -> None:
 
 def split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns the flags to compile with and the flags to link with."""
-    of_linker = ("-l", "-L", "-Wl,")
-    # Debug information is kept, and a sanitizer's library found, by the linker.
-    of_both = ("-g", "-fsanitize=")
     return (
-        [flag for flag in flags if not flag.startswith(of_linker)],
-        [flag for flag in flags if flag.startswith(of_linker + of_both)],
+        [flag for flag in flags if not flag.startswith(_OF_LINKER)],
+        [
+            flag
+            for flag in flags
+            if flag.startswith(_OF_LINKER + _OF_BOTH) or _OPENMP.fullmatch(flag)
+        ],
     )
 
 

@@ -27,8 +27,6 @@ from xla_ffi_kit.strings.element_types import DTypes, template_arguments
 from xla_ffi_kit.strings.places import place_of
 from xla_ffi_kit.strings.source import ROW_BY_ROW, Source
 
-# Compiled only for this machine; part of the cache's key.
-_NATIVE = ("-march=native",)
 _KERNEL = 'derivatives="kernel"'
 
 
@@ -38,7 +36,7 @@ def inline(
     kernel_axes: int | None = None,
     dtypes: DTypes | None = None,
     function: str | None = None,
-    flags: Sequence[str] = _NATIVE,
+    flags: Sequence[str] = (),
     fallback: str | None = None,
     derivatives: Literal["reference", "kernel"] = "reference",
     has_reference: bool = True,
@@ -82,7 +80,9 @@ def inline(
         also be a sequence as `FfiOp` takes it. Leave it out if the function is
         not a template.
       function: the name of the C++ function. It defaults to the reference's.
-      flags: options that are passed to the compiler after the kit's own.
+      flags: options that are passed to the compiler after the kit's own, of
+        which `-march=native` is one: `-march=x86-64-v3` replaces it. The linker
+        gets those that it needs, such as `-lm` and `-fopenmp`.
       fallback: "reference" runs the reference if there is no compiler. By
         default, a missing compiler is an error.
       derivatives: "reference" takes every derivative from the reference,
@@ -136,7 +136,7 @@ def elementwise(
     *expressions: str,
     dtypes: DTypes,
     before: str = "",
-    flags: Sequence[str] = _NATIVE,
+    flags: Sequence[str] = (),
     fallback: str | None = None,
     platforms: Sequence[str] | None = None,
     derivatives: Literal["reference", "kernel"] = "reference",
@@ -161,7 +161,9 @@ def elementwise(
       dtypes: the dtypes that the arrays may have, such as "f32 bf16".
       before: C++ code that is put before the generated function, such as
         includes and helper functions.
-      flags: options that are passed to the compiler after the kit's own.
+      flags: options that are passed to the compiler after the kit's own, of
+        which `-march=native` is one: `-march=x86-64-v3` replaces it. The linker
+        gets those that it needs, such as `-lm` and `-fopenmp`.
       fallback: "reference" runs the reference if there is no compiler. By
         default, a missing compiler is an error.
       platforms: the platforms, of "cpu" and "cuda", on which the expressions
@@ -227,7 +229,7 @@ def rows(
     kernel_axes: int | None = None,
     results: str | Sequence[str] = ("out",),
     before: str = "",
-    flags: Sequence[str] = _NATIVE,
+    flags: Sequence[str] = (),
     fallback: str | None = None,
     platforms: Sequence[str] | None = None,
     derivatives: Literal["reference", "kernel"] = "reference",
@@ -267,7 +269,9 @@ def rows(
         It may also be a sequence.
       before: C++ code that is put before the generated function, such as
         includes and helper functions.
-      flags: options that are passed to the compiler after the kit's own.
+      flags: options that are passed to the compiler after the kit's own, of
+        which `-march=native` is one: `-march=x86-64-v3` replaces it. The linker
+        gets those that it needs, such as `-lm` and `-fopenmp`.
       fallback: "reference" runs the reference if there is no compiler. By
         default, a missing compiler is an error.
       platforms: the platforms, of "cpu" and "cuda", on which the body must run;

@@ -35,6 +35,10 @@ from xla_ffi_kit.strings.references import attribute_types
 from xla_ffi_kit.strings.source import EXPORTS, Source
 from xla_ffi_kit.strings.targets import RenamedLibrary
 
+# Compiled only for this machine; part of the cache's key. An author's own comes
+# later, and counts.
+_NATIVE = ("-march=native",)
+
 
 @dataclasses.dataclass(frozen=True)
 class OnCuda:
@@ -109,7 +113,7 @@ def make(
             f"{source.name}: fallback: expected None, as there is no "
             f"reference, got {fallback!r}"
         )
-    flags = _check.sequence(f"{source.name}: flags", flags)
+    flags = (*_NATIVE, *_check.sequence(f"{source.name}: flags", flags))
     declared = options.get("attributes") or {}
     given = options.copy()
     handlers = dict(options.get("handlers", {}))
