@@ -86,14 +86,14 @@ struct Pool {
   }
 };
 // The number is that of this layout.
-extern "C" __attribute__((visibility("default"))) Pool xla_ffi_kit_pool_1;
+extern "C" __attribute__((visibility("default"))) Pool XlaFfiKit_pool_1;
 static_assert(sizeof(Pool) <= 4096);
-asm(".pushsection .bss.xla_ffi_kit_pool_1,\"aw\",%nobits\n"
-    ".globl xla_ffi_kit_pool_1\n"
-    ".type xla_ffi_kit_pool_1,%gnu_unique_object\n"
-    ".size xla_ffi_kit_pool_1,4096\n"
+asm(".pushsection .bss.XlaFfiKit_pool_1,\"aw\",%nobits\n"
+    ".globl XlaFfiKit_pool_1\n"
+    ".type XlaFfiKit_pool_1,%gnu_unique_object\n"
+    ".size XlaFfiKit_pool_1,4096\n"
     ".balign 64\n"
-    "xla_ffi_kit_pool_1: .zero 4096\n"
+    "XlaFfiKit_pool_1: .zero 4096\n"
     ".popsection");
 
 // What a thread has for one call: its tapes and rows of numbers, of any type. At
@@ -149,7 +149,7 @@ class Block {
     if (bytes < kLarge) {
       slot_.data = std::aligned_alloc(kAlign, bytes);
     } else {
-      slot_ = xla_ffi_kit_pool_1.Take(bytes);
+      slot_ = XlaFfiKit_pool_1.Take(bytes);
       if (slot_.data != nullptr) return data();
       slot_.data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -162,7 +162,7 @@ class Block {
     if (slot_.size < kLarge) {
       std::free(slot_.data);
     } else {
-      xla_ffi_kit_pool_1.Give(slot_);
+      XlaFfiKit_pool_1.Give(slot_);
     }
     slot_ = {nullptr, 0};
   }
