@@ -96,8 +96,8 @@ asm(".pushsection .bss.XlaFfiKit_pool_1,\"aw\",%nobits\n"
     "XlaFfiKit_pool_1: .zero 4096\n"
     ".popsection");
 
-// What a thread has for one call: its tapes and rows of numbers, of any type. At
-// the end of the call all of it is given back.
+// What a thread has for one call: its tapes and rows of numbers, of any type.
+// At the end of the call all of it is given back.
 class OfCall {
  public:
   // Gives all of the thread's back at its end.
