@@ -187,7 +187,7 @@ KIT_NUMBER_INLINE S Times(const S& slope, const S& d) {
 // The same where neither may be.
 template <typename S, IfNotNumber<S> = 0>
 KIT_NUMBER_INLINE S TimesOrZero(const S& a, const S& b) {
-  return where(a == S(0), S(0), Times(a, b));
+  return where((a == S(0)) | (b == S(0)), S(0), S(a * b));
 }
 template <typename S, int kCount>
 Dual<S, kCount> TimesOrZero(const Dual<S, kCount>& a,
