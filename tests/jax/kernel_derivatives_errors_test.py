@@ -87,6 +87,11 @@ _MISTAKES = {
         2,
         _BYTES,
     ),
+    "constexpr": (
+        _rows("constexpr A two = 2;\nout[0] = two * x[0];"),
+        1,
+        "declare it const instead of constexpr",
+    ),
     "address": (
         _rows("A y = x[0];\n*(unsigned*)&y ^= 1u << 31;\nout[0] = y;"),
         2,

@@ -15,6 +15,10 @@ _AUTO = (
 )
 _REMEDIES = (
     (
+        r"constexpr.*literal",
+        "declare it const instead of constexpr",
+    ),
+    (
         r"memaccess|nontrivial-memcall|union|operator ?&|deleted operator '&'",
         "copy and assign numbers one by one, as std::copy does, as their "
         "bytes are not all of a derivative; take the bits of kit::value(x)",
