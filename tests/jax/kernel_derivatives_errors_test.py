@@ -87,6 +87,11 @@ _MISTAKES = {
         2,
         _BYTES,
     ),
+    "constexpr": (
+        _rows("constexpr A two = 2;\nout[0] = two * x[0];"),
+        1,
+        "declare it const instead of constexpr",
+    ),
     "address": (
         _rows("A y = x[0];\nauto* at = &y;\nout[0] = *at;"),
         2,

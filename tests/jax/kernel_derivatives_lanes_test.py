@@ -168,39 +168,6 @@ def test_a_16_bit_float_beside_an_integer_stays_a_float(lanes):
     np.testing.assert_array_equal(slopes.astype(jnp.float32), [[1, 1]])
 
 
-def test_kinks_and_mathematics():
-    names = (
-        "abs acos asin atan cos cosh erf exp expm1 fabs floor log1p "
-        "sin sinh tan tanh asinh"
-    ).split()
-    sums = " + ".join(
-        f"{k + 1} * std::{name}(v)" for k, name in enumerate(names)
-    )
-    body = f"""
-    for (int64_t i = 0; i < x.size(); ++i) {{
-      const A v = x[i];
-      out[i] = {sums} + std::pow(v, 2.0) + std::pow(A(2) + v, v)
-          + 3 * std::max(v, A(0)) + std::min(A(0), v) + std::fmax(v, 0.25f)
-          + std::fmod(v, 0.3f) + std::copysign(v, -v) + std::hypot(v, A(1))
-          + std::atan2(v, A(2)) + std::sqrt(1 + v) * std::exp2(v)
-          + std::cbrt(2 + v);
-    }}
-    """
-    x = jnp.asarray([[0.5, -0.25, 0.7], [-0.5, 0.125, 0.0]])
-    given = {"dtypes": "f64", **_OPTIONS}
-    slopes = [
-        jax.grad(lambda x, op=op: op(x).sum())(x)
-        for op in (
-            xla_ffi_kit.rows(body, lanes=lanes, **given)(
-                lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
-            )
-            for lanes in (True, False)
-        )
-    ]
-    assert np.isfinite(slopes[1]).all()
-    np.testing.assert_allclose(*slopes, rtol=1e-12, atol=1e-12)
-
-
 def test_a_derivative_that_does_not_compile_in_lanes_is_an_error():
     """The same index for all rows, but not for numbers with derivatives."""
 

@@ -281,35 +281,6 @@ def test_what_does_not_change_has_no_part_in_an_infinite_slope():
         np.testing.assert_allclose(second, [2, 2 / 3], rtol=1e-6)
 
 
-_MATH = (
-    "acos asin atan atanh cbrt cos cosh erf erfc exp exp2 expm1 fabs log "
-    "log10 log1p log2 sin sinh sqrt tan tanh asinh"
-).split()
-
-
-def test_mathematics():
-    """Every function of one number, beside differences of it in double."""
-    sums = " + ".join(
-        f"{k + 1} * std::{name}(x)" for k, name in enumerate(_MATH)
-    )
-    pairs = "std::atan2(x, y) + std::hypot(x, y) + std::pow(x, y) + "
-    pairs += "std::fmod(y, x) + std::fma(x, y, x) + std::acosh(y) + "
-    pairs += "std::fmin(x, y) * std::max(x, y) + std::copysign(x, -y)"
-
-    @elementwise(f"{sums} + {pairs}", dtypes="f64", has_reference=False)
-    def every(x, y):
-        return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
-    with jax.enable_x64(True):
-        x, y, h = jnp.float64(0.3), jnp.float64(1.7), 1e-6
-        got = jax.grad(every, (0, 1))(x, y)
-        want = (
-            (every(x + h, y) - every(x - h, y)) / (2 * h),
-            (every(x, y + h) - every(x, y - h)) / (2 * h),
-        )
-        np.testing.assert_allclose(got, want, rtol=1e-7)
-
-
 def test_a_library_of_containers():
     """Sorting, heaps, lambdas and indices by value."""
 

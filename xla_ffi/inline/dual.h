@@ -43,7 +43,9 @@ template <Slopes kSlopes, typename S, typename Of, int kCount>
 Dual<S, kCount> Chain(const S& v, const Dual<Of, kCount>& x, const S& slope) {
   Dual<S, kCount> y;
   y.v = v;
-  for (int i = 0; i < kCount; ++i) y.d[i] = TimesSlope<kSlopes, S>(slope, ScalarAs<S>(x.d[i]));
+  for (int i = 0; i < kCount; ++i) {
+    y.d[i] = TimesSlope<kSlopes, S>(slope, ScalarAs<S>(x.d[i]));
+  }
   return y;
 }
 template <Slopes kSlopes, typename S, typename OfA, typename OfB, int kCount>

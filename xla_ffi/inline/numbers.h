@@ -3,8 +3,8 @@
 // A number is a class with a `KitScalar` in which its value `v` is, and a
 // function Chain<kSlopes>(value, x, slope) that makes the number with that
 // value whose slope towards x is given; and one of (value, a, slope_a, b,
-// slope_b). From these follow arithmetic, comparisons and the mathematics of <cmath>. A scalar
-// may itself be a number, for derivatives of higher orders.
+// slope_b). From these follow arithmetic, comparisons and the mathematics of
+// <cmath>. A scalar may itself be a number, for derivatives of higher orders.
 //
 // Beside a number of floats a double counts as double, as in C++: the result is
 // a number of doubles, which is rounded when it is assigned to one of floats.
@@ -166,7 +166,7 @@ KIT_NUMBER_INLINE S Times(const S& slope, const S& d) {
 // The same where neither may be.
 template <typename S, IfNotNumber<S> = 0>
 KIT_NUMBER_INLINE S TimesOrZero(const S& a, const S& b) {
-  return where(a == S(0), S(0), Times(a, b));
+  return where((a == S(0)) | (b == S(0)), S(0), S(a * b));
 }
 template <typename S, int kCount>
 Dual<S, kCount> TimesOrZero(const Dual<S, kCount>& a,
