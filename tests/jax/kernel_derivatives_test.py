@@ -405,6 +405,10 @@ _BESIDE = "derivatives: expected 'reference' beside {}, got 'kernel'"
             _BESIDE.format("vjp=, which is the derivative"),
         ),
         (
+            {"linear": ("x", "y")},
+            "linear: expected one operand beside derivatives='kernel', got x, ",
+        ),
+        (
             {"advanced": xla_ffi_kit.Advanced(output_layouts={0: (0, 1)})},
             _BESIDE.format("output_layouts"),
         ),

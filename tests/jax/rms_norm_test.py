@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import said
+from common import run_python, said
 
 import xla_ffi_kit
 from xla_ffi_kit import rms_norm
@@ -201,3 +201,45 @@ def test_traced_eps():
         "number, got a traced one; pass it as a Python number (jit: "
         "static_argnames)"
     )
+
+
+# --- JAX's strict modes -------------------------------------------------------
+
+_STRICT = """
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+from xla_ffi_kit import modular_add, relu, rms_norm, use_reference
+
+def total(results):
+    leaves = jax.tree.leaves(results)
+    return sum(jnp.sum(jnp.sin(jnp.real(y).astype(np.float32))) for y in leaves)
+
+def program(*operands):
+    def loss(x, w, h):
+        return (
+            total(rms_norm(x))
+            + total(rms_norm(x, w))
+            + total(rms_norm(x, w, residual=h))
+            + total(rms_norm(x, residual=h))
+            + total(relu(x))
+            + total(modular_add(h[..., :2], x))
+        )
+    def second(*operands):
+        return total(jax.grad(loss, (0, 1, 2))(*operands))
+    mapped = jax.vmap(jax.grad(loss, (0, 1, 2)))(*(x[None] for x in operands))
+    pushed = jax.jvp(loss, operands, operands)
+    return mapped, pushed, jax.grad(second, (0, 1, 2))(*operands)
+
+x = jnp.asarray(np.arange(1, 13).reshape(3, 4) / 10, "bfloat16")
+for y in jax.tree.leaves(jax.jit(program)(x, x[0], x)):
+    assert np.isfinite(np.asarray(y, np.float32)).all()
+z = x.astype(np.complex64)
+jax.vjp(lambda *z: rms_norm(*z[:2], residual=z[2]), z, z[0], z)[1]((z, z))
+"""
+
+
+def test_no_operation_promotes_ranks_or_dtypes():
+    """In a process of its own, as what is traced before would hide it."""
+    done = run_python(_STRICT)
+    assert done.returncode == 0, done.stderr

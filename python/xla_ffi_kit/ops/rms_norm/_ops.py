@@ -57,9 +57,9 @@ def _composed_jvp(
     x: _Array, dx: _Array, scale: _Array, weight: _Array, dweight: _Array
 ) -> tuple[_Array, _Array]:
     """Computes the same with the handler that has no weight."""
-    widen = _reference.widen
-    dy = widen(rms_norm_bwd_op(x, dx, scale)) * widen(weight)
-    dy = dy + widen(x) * scale[..., None] * widen(dweight)
+    widen, of_rows = _reference.widen, _reference.of_rows
+    dy = widen(rms_norm_bwd_op(x, dx, scale)) * of_rows(weight, x)
+    dy = dy + widen(x) * scale[..., None] * of_rows(dweight, x)
     return dy.astype(x.dtype), dx
 
 

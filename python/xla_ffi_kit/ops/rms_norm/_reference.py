@@ -12,7 +12,12 @@ import jax.numpy as jnp
 
 def widen(x: jax.Array) -> jax.Array:
     """Converts to the type that kernels compute in: f32 for 16-bit floats."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return x.astype(jnp.float32) if x.dtype.itemsize <= 2 else x
+
+
+def of_rows(weight: jax.Array, x: jax.Array) -> jax.Array:
+    """The weight, widened, with x's rank, which JAX may be told not to add."""
+    return jnp.expand_dims(widen(weight), range(x.ndim - weight.ndim))
 
 
 def rounded(x: jax.Array) -> jax.Array:
@@ -27,7 +32,7 @@ def finish(y: jax.Array, h: jax.Array, weight: jax.Array | None) -> jax.Array:
     """Multiplies the normalized h by the weight and rounds it once."""
     y = widen(y)
     if weight is not None:
-        y = y * widen(weight)
+        y = y * of_rows(weight, y)
     return y.astype(h.dtype)
 
 
@@ -43,7 +48,7 @@ def forward_with_scale(
     wide = widen(h)
     power = jnp.mean(jnp.real(wide * jnp.conj(wide)), axis=-1)
     scale = jax.lax.rsqrt(power + jnp.asarray(eps, power.dtype))
-    y = finish((wide * scale[..., None]).astype(wide.dtype), h, weight)
+    y = finish(wide * scale[..., None].astype(wide.dtype), h, weight)
     return (y, scale) if residual is None else (y, h, scale)
 
 
@@ -81,7 +86,7 @@ def backward_with_weight(
     ct_sum: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """The cotangents of x and weight, from those of y and the sum."""
-    dx = _backward(x, widen(weight) * widen(ct), scale)
+    dx = _backward(x, of_rows(weight, x) * widen(ct), scale)
     if ct_sum is not None:
         dx = dx + widen(ct_sum)
     return dx.astype(x.dtype), weight_backward(x, ct, scale)
@@ -110,7 +115,7 @@ def jvp(
     wide, wide_dx, scale = widen(x), widen(dx), scale[..., None]
     mean = jnp.mean(wide * wide_dx, axis=-1, keepdims=True)
     dy = scale * wide_dx - wide * (scale * scale * scale * mean)
-    dy = widen(weight) * dy + wide * scale * widen(dweight)
+    dy = of_rows(weight, x) * dy + wide * scale * of_rows(dweight, x)
     return dy.astype(x.dtype), dx
 
 
