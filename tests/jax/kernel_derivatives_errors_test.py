@@ -87,13 +87,8 @@ _MISTAKES = {
         2,
         _BYTES,
     ),
-    "constexpr": (
-        _rows("constexpr A two = 2;\nout[0] = two * x[0];"),
-        1,
-        "declare it const instead of constexpr",
-    ),
     "address": (
-        _rows("A y = x[0];\nauto* at = &y;\nout[0] = *at;"),
+        _rows("A y = x[0];\nconst void* at = &y;\nout[0] = at ? x[0] : y;"),
         2,
         _BYTES,
     ),

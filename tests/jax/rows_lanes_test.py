@@ -222,7 +222,7 @@ def test_special_values():
         )
 
 
-_ADDRESS = "has no address as a float"
+_ADDRESS = "its address is no other pointer's than A*"
 _BRANCH = "choose with kit::where(condition, a, b)"
 _BYTES = "a number in lanes is one of each row, not the bytes of a float"
 _DOUBLE = "write 0.5f or A(0.5)"
@@ -237,7 +237,7 @@ _NOT_IN_LANES = {
         _BYTES
     ),
     "A v[2];\nstd::memset(v, 0, 8); out[0] = v[0] + x[0];": _BYTES,
-    "A v = x[0];\nauto* at = &v; out[0] = *at;": _ADDRESS,
+    "A v = x[0];\nconst void* at = &v; out[0] = at ? v : x[1];": _ADDRESS,
     "out[0] =\n0.1 * x[0];": _DOUBLE,
     "A v = x[0];\nv += 0.1; out[0] = v;": _DOUBLE,
     "out[0] =\nkit::where(x[0] >= 0.7, x[0], x[1]);": _DOUBLE,
@@ -341,6 +341,9 @@ def test_what_is_as_in_cpp():
     for (int64_t i = 0; i < 8; ++i) kept[i] = x[0] + i;
     out[3] = kept[7];
     std::free(memory);
+    const A* first = &x[0];
+    A* const also = &out[3];
+    *also += first[1] - (&x[0])[1];
     out[4] = std::is_same_v<kit::Plain<T>, double> ? 8 : 4;
     """
     before = """

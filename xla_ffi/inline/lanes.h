@@ -100,8 +100,8 @@ struct Lanes {
     KIT_EACH_PART(v[p] = x.v[p])
     return *this;
   }
-  // Nor does a cast of its address.
-  void operator&() const = delete;  // NOLINT(google-runtime-operator)
+  Address<Lanes> operator&() { return Address<Lanes>(this); }
+  Address<const Lanes> operator&() const { return Address<const Lanes>(this); }
   // NOLINTNEXTLINE(google-explicit-constructor): constants convert implicitly
   template <typename X, std::enable_if_t<kIsPlain<X>, int> = 0>
   KIT_INLINE Lanes(X constant) {
@@ -269,6 +269,10 @@ KIT_INLINE Lanes<float> RoundTo(const Lanes<float>& x) {
 template <typename H>
 struct HalfLanes : Lanes<float> {
   HalfLanes() = default;
+  Address<HalfLanes> operator&() { return Address<HalfLanes>(this); }
+  Address<const HalfLanes> operator&() const {
+    return Address<const HalfLanes>(this);
+  }
   // NOLINTBEGIN(google-explicit-constructor): numbers convert implicitly
   template <typename X, std::enable_if_t<kIsPlain<X>, int> = 0>
   KIT_INLINE HalfLanes(X constant)

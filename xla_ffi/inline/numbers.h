@@ -644,10 +644,21 @@ auto clamp(const X& x, const Y& least, const Z& most) {
   return ClampOf(x, least, most);
 }
 
+// NVRTC, which has no strings of rows, has no Address.
+#ifdef __CUDACC_RTC__
+#define KIT_ADDRESS_OF(Class) const Class* operator&() const = delete;
+#else
+#define KIT_ADDRESS_OF(Class)                                    \
+  Address<Class> operator&() { return Address<Class>(this); }    \
+  Address<const Class> operator&() const {                       \
+    return Address<const Class>(this);                           \
+  }
+#endif
+
 // What a number's class has: its assignments, and what its bytes are not for.
 #define KIT_NUMBER_CLASS(Class)                \
   ~Class() {} /* so that no union has one */   \
-  const Class* operator&() const = delete;     \
+  KIT_ADDRESS_OF(Class)                        \
   template <typename X>                        \
   Class& operator+=(const X& x) {              \
     return *this = Class(*this + x);           \

@@ -32,6 +32,24 @@
 
 namespace kit {
 
+// Where such a number is: what & of it gives. It becomes a pointer to a number
+// of its own type, and to no other, nor to bytes.
+template <typename X>
+class Address {
+ public:
+  explicit Address(X* at) : at_(at) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): it stands for a pointer
+  operator X*() const { return at_; }
+  template <typename Y,
+            std::enable_if_t<!std::is_same_v<std::remove_cv_t<Y>,
+                                             std::remove_cv_t<X>>,
+                             int> = 0>
+  operator Y*() const = delete;
+
+ private:
+  X* at_;
+};
+
 // Not all compilers warn where bytes are read, and clang nowhere before 20.
 template <typename X>
 using IfNoBytes = std::enable_if_t<

@@ -23,7 +23,7 @@ from xla_ffi_kit.strings import compiler_flags, dependencies, headers, nvcc
 # Programs that start the compiler of the name by which they are called.
 _LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
 _ASSERTED = re.compile(
-    r"xla_ffi/inline/.*static assertion failed(?: due to requirement '.*')?: "
+    r".*xla_ffi/inline/.*static assertion failed(?: due to requirement '.*')?: "
     r"\"?([^\"\n]*)"
 )
 # A compiler that failed for another reason than its input.
@@ -35,7 +35,7 @@ _INTERRUPTED = re.compile(
 )
 # Where no author writes: the kit's headers, the compiler's, generated code.
 _IN_HEADER = re.compile(
-    r"[^:]*(xla_ffi/inline/|/c\+\+/)|<(derivative|handler|loop) of "
+    r"[^:]*(xla_ffi/inline/|/c\+\+/|/libcxx/)|<(derivative|handler|loop) of "
 )
 # What says that the linker failed, after what it says itself.
 _SUMMARY = re.compile(r"collect2: error: |.*: error: linker command failed ")
@@ -288,6 +288,8 @@ def _compile_command(compiler: Compiler, flags: Sequence[str]) -> list[str]:
         *compiler.command,
         *_FLAGS,
         "-Wfatal-errors",
+        # So that an error in a header has the author's line before it.
+        "-ftemplate-backtrace-limit=0",
         "-fdiagnostics-color=never",
         *flags,
     ]
@@ -356,12 +358,16 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
     return done.stdout + done.stderr
 
 
-def _instantiated_at(before: Sequence[str], error: str) -> list[str]:
-    """The author's line that makes a header fail, as gcc has it before it."""
-    if not _IN_HEADER.match(error):
+def _instantiated_at(lines: Sequence[str], i: int) -> list[str]:
+    """The author's line that makes a header fail in line `i`.
+
+    gcc has it before the error, and clang behind it.
+    """
+    if not _IN_HEADER.match(lines[i]):
         return []
-    lines = (line for line in before if "required from" in line)
-    return [line for line in lines if not _IN_HEADER.match(line)][:1]
+    found = [line for line in lines[:i] if "required from" in line]
+    found += [line for line in lines[i:] if "requested here" in line]
+    return [line for line in found if not _IN_HEADER.match(line)][:1]
 
 
 def shown_below(lines: Sequence[str]) -> list[str]:
@@ -372,16 +378,15 @@ def shown_below(lines: Sequence[str]) -> list[str]:
 def first_error(text: str) -> str:
     """Returns the compiler's first error with the lines that it shows.
 
-    Of one of the kit's own assertions, it returns only the sentence, because
-    the assertion is about an author's function but fails in the kit's code.
+    Of one of the kit's own assertions, it returns the sentence, and the author's
+    line if one needs what is asserted.
     """
-    asserted = _ASSERTED.search(text)
-    if asserted:
-        return asserted[1]
     lines = text.strip().splitlines()
     lines = [line for line in lines if not _SUMMARY.match(line)] or lines
     for i, line in enumerate(lines):
         if "error:" in line or "undefined " in line:
-            at = _instantiated_at(lines[:i], line)
+            at = _instantiated_at(lines, i)
+            if asserted := _ASSERTED.match(line):
+                return "\n".join([*at, asserted[1]])
             return "\n".join([*at, line, *shown_below(lines[i + 1 :])])
     return "\n".join(lines[-5:]) or "the compiler said nothing"

@@ -21,9 +21,9 @@ _REMEDIES = (
     ),
     (
         r"\bmem(cpy|move|set|cmp)\b|memaccess|memcall|\bunion\b"
-        r"|operator ?'?&[('\s]",
+        r"|\bAddress<",
         "a number with slopes is not the bytes of a float; copy with std::copy "
-        "or a loop, and take a reference instead of an address",
+        "or a loop, and its address is no other pointer's than A*",
     ),
     (
         r"operands to .*\?:|incompatible operand types|inconsistent|deduced"

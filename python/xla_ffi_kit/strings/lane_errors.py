@@ -23,9 +23,9 @@ _REMEDIES = (
         "with std::copy or a loop",
     ),
     (
-        r"operator ?'?&[('\s]",
-        "a number in lanes is one of each row, and has no address as a float; "
-        "take a reference, A&, or a pointer to an array's element, table + i",
+        r"\bAddress<",
+        "a number in lanes is one of each row, and its address is no other "
+        "pointer's than A*",
     ),
     (
         r"\bunion\b|nontrivial-destructor|has a non-trivial (destr|cop)|::~",

@@ -41,7 +41,8 @@ _SIZE = re.compile(
     rf"\b(?:sizeof|alignof)\b(?!\s*\.\.\.)(?!\s*\(\s*{_BUILT_IN}\s*\**\s*\))"
 )
 # sizeof(table) / sizeof(table[0])
-_COUNT = re.compile(r"\bsizeof\s*(\(?)[\w.\[\]]+\1\)?\s*/\s*sizeof[^;,]*?\]?\)")
+_OPERAND = r"\bsizeof\b\s*\(?\s*\*?[\w.\[\]]+\s*\)?"
+_COUNT = re.compile(rf"{_OPERAND}\s*/\s*{_OPERAND}")
 _LIMITS = re.compile(r"\bnumeric_limits\s*<\s*T\s*>")
 # The name of a template that has another meaning for floats.
 _SPECIALIZATION = re.compile(
