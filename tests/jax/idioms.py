@@ -369,7 +369,7 @@ IDIOMS = [
     Idiom(
         "&x[0]",
         """
-        const T* p = &x[0];  // lanes
+        const T* p = &x[0];
         out[0] = p[1] * p[2];
         """,
         m=1,
@@ -379,7 +379,7 @@ IDIOMS = [
         "a result by an out parameter",
         """
         A s, d;
-        sum_and_difference(A(x[0]), A(x[1]), &s, &d);  // lanes?
+        sum_and_difference(A(x[0]), A(x[1]), &s, &d);  // lanes slopes
         out[0] = s * d;
         """,
         before="""
@@ -662,8 +662,8 @@ IDIOMS = [
     Idiom(
         "a vector of bytes as memory",
         """
-        std::vector<char> bytes(x.size() * sizeof(A) + 1);
-        A* v = reinterpret_cast<A*>(bytes.data());  // lanes? slopes?
+        std::vector<char> bytes(x.size() * sizeof(A) + 1);  // lanes slopes
+        A* v = reinterpret_cast<A*>(bytes.data());
         for (int64_t i = 0; i < x.size(); ++i) v[i] = x[i];
         out[0] = v[1] - v[5];
         """,
@@ -675,7 +675,7 @@ IDIOMS = [
         "static memory kept between rows",
         """
         static thread_local std::vector<A> kept;
-        kept.assign(x.begin(), x.end());  // lanes
+        kept.assign(x.begin(), x.end());
         out[0] = kept[0] * kept[x.size() - 1];
         """,
         before="#include <vector>",
@@ -685,12 +685,12 @@ IDIOMS = [
     Idiom(
         "a large local array",
         """
-        A d[200][200];
-        for (int i = 0; i < 200; ++i)
-          for (int j = 0; j < 200; ++j)
+        A d[100][100];
+        for (int i = 0; i < 100; ++i)
+          for (int j = 0; j < 100; ++j)
             d[i][j] = i == 0 || j == 0 ? A(0) : A(0.5f * d[i - 1][j - 1]);
-        d[199][199] += x[0];
-        out[0] = d[199][199] * d[199][199];
+        d[99][99] += x[0];
+        out[0] = d[99][99] * d[99][99];
         """,
         m=1,
         numpy=lambda x: x[:, :1] ** 2,
@@ -835,11 +835,12 @@ IDIOMS = [
     Idiom(
         "a template specialized for float",
         """
-        for (int64_t i = 0; i < x.size(); ++i) out[i] = Step<A>::size * x[i];
+        for (int64_t i = 0; i < x.size(); ++i)
+          out[i] = Step<A>::size * x[i];  // lanes slopes
         """,
         before="""
         template <typename N> struct Step { static constexpr int size = 2; };
-        template <> struct Step<float> {  // lanes slopes
+        template <> struct Step<float> {
           static constexpr int size = 3;
         };
         """,
@@ -1036,7 +1037,7 @@ IDIOMS = [
         """,
         numpy=lambda x: _row(x, lambda r: np.interp(r, np.arange(6), r)),
     ),
-    each("a double constant", "v * 0.1 + M_PI", tolerance=1e-6),
+    each("a double constant", "v * 0.1 + M_PI  // lanes", tolerance=1e-6),
     each(
         "a threshold of a double constant",
         "kit::where(v >= 0.7, 10 * v, v)  // lanes? slopes?",
@@ -1048,7 +1049,7 @@ IDIOMS = [
         """
         for (int64_t i = 0; i < x.size(); ++i) {
           const A v = x[i] * 0 + 0.7f;
-          out[i] = kit::where(v >= 0.7, 10 * x[i], x[i]);
+          out[i] = kit::where(v >= 0.7, 10 * x[i], x[i]);  // lanes
         }
         """,
     ),
@@ -1516,7 +1517,7 @@ IDIOMS = [
         """
         for (int64_t i = 0; i < x.size(); ++i) {
           A y = scale * x[i] + k / 2;
-          if (flag) y *= factors[0];
+          if (flag) y *= factors[0];  // lanes
           for (auto f : factors) y += f * x[i];
           out[i] = mode == "mean" ? A(y / x.size()) : y;
         }

@@ -26,6 +26,8 @@ _ASSERTED = re.compile(
     r".*xla_ffi/inline/.*static assertion failed(?: due to requirement '.*')?: "
     r"\"?([^\"\n]*)"
 )
+# What gcc has of the places that need a template or a function.
+_NEEDED = re.compile(r": +(required from|in .constexpr. expansion of)")
 # A compiler that failed for another reason than its input.
 _INTERRUPTED = re.compile(
     r"Killed|Terminated|terminated by signal|out of memory|bad_alloc"
@@ -365,7 +367,7 @@ def _instantiated_at(lines: Sequence[str], i: int) -> list[str]:
     """
     if not _IN_HEADER.match(lines[i]):
         return []
-    found = [line for line in lines[:i] if "required from" in line]
+    found = [line for line in lines[:i] if _NEEDED.search(line)]
     found += [line for line in lines[i:] if "requested here" in line]
     return [line for line in found if not _IN_HEADER.match(line)][:1]
 
