@@ -37,9 +37,7 @@ def _filter_shape(x, w, *, gain=0.5):
 in_lanes = xla_ffi_kit.rows(_FILTER, lanes=True, **_FILTERS, **_OPTIONS)(
     _filter_shape
 )
-one_by_one = xla_ffi_kit.rows(_FILTER, **_FILTERS, **_OPTIONS)(
-    _filter_shape
-)
+one_by_one = xla_ffi_kit.rows(_FILTER, **_FILTERS, **_OPTIONS)(_filter_shape)
 _TOLERANCE = {"float32": 2e-5, "float64": 1e-13, "bfloat16": 2e-2}
 
 

@@ -49,9 +49,7 @@ def _shapes(x, w, shift, *, a=0.25):
 
 
 in_lanes = xla_ffi_kit.rows(_FILTER, lanes=True, **_OPTIONS)(_shapes)
-one_by_one = xla_ffi_kit.rows(_FILTER, **_FLAGS, **_OPTIONS)(
-    _shapes
-)
+one_by_one = xla_ffi_kit.rows(_FILTER, **_FLAGS, **_OPTIONS)(_shapes)
 _TOLERANCE = {
     "float32": 2e-6,
     "float64": 1e-14,

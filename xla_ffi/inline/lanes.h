@@ -80,8 +80,8 @@ inline constexpr bool kIsPlain<Half<Storage>> = true;
 
 // Whether a constant would make C++ compute in a type that is wider than F.
 template <typename F, typename X>
-inline constexpr bool kIsWider =
-    std::is_floating_point_v<X> && sizeof(X) > sizeof(F);
+inline constexpr bool kIsWider = std::is_floating_point_v<X> &&
+                                 sizeof(X) > sizeof(F);
 template <typename F, typename X>
 using IfWider = std::enable_if_t<kIsWider<F, X>, int>;
 
@@ -123,7 +123,7 @@ struct Lanes {
     return *this = *this op b;                                          \
   }                                                                     \
   template <typename X, IfWider<F, X> = 0>                              \
-  void operator op##=(X) = delete;
+  void operator op## = (X) = delete;
   KIT_LANES_OPERATOR(+)
   KIT_LANES_OPERATOR(-)
   KIT_LANES_OPERATOR(*)
@@ -155,10 +155,10 @@ struct Lanes {
   typename VectorOf<F>::stored v[kParts];
 };
 
-#define KIT_REFUSE_WIDER(op)                               \
-  template <typename F, typename X, IfWider<F, X> = 0>     \
-  void operator op(const Lanes<F>&, X) = delete;           \
-  template <typename F, typename X, IfWider<F, X> = 0>     \
+#define KIT_REFUSE_WIDER(op)                           \
+  template <typename F, typename X, IfWider<F, X> = 0> \
+  void operator op(const Lanes<F>&, X) = delete;       \
+  template <typename F, typename X, IfWider<F, X> = 0> \
   void operator op(X, const Lanes<F>&) = delete;
 KIT_REFUSE_WIDER(+)
 KIT_REFUSE_WIDER(-)
@@ -337,8 +337,8 @@ inline constexpr bool kIsLanes =
 
 // `a` for the rows in which the condition holds, else `b`.
 template <typename F, typename X, typename Y,
-          typename EnableIf<!kIsNumber<X> && !kIsNumber<Y> &&
-                            !kIsWider<F, X> && !kIsWider<F, Y>>::type = 0>
+          typename EnableIf<!kIsNumber<X> && !kIsNumber<Y> && !kIsWider<F, X> &&
+                            !kIsWider<F, Y>>::type = 0>
 KIT_INLINE Lanes<F> where(const Mask<F>& condition, const X& a, const Y& b) {
   static_assert(kIsLanes<X> || kIsLanes<Y> || !std::is_integral_v<X> ||
                     !std::is_integral_v<Y>,

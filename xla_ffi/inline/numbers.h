@@ -226,15 +226,15 @@ KIT_NUMBER_INLINE auto ChainBoth(const S& v, const A& a, const SlopeA& slope_a,
 
 // `name` of a and b, whose value is that of x and y, and its slopes.
 #define KIT_NUMBERS(name, kInFunction, kSlopes, its_value, slope_x, slope_y) \
-  template <typename X, typename Y, IfNumbers<X, Y> = 0>            \
-  KIT_NUMBER_INLINE auto name(const X& kit_x, const Y& kit_y) {     \
-    using S = Scalar<X, Y, kInFunction>;                            \
-    [[maybe_unused]] const S x = ScalarIn<S>(kit_x);                \
-    [[maybe_unused]] const S y = ScalarIn<S>(kit_y);                \
-    const S v = its_value;                                          \
-    return ChainBoth<kSlopes, S>(                                 \
-        v, kit_x, [&]() -> S { return slope_x; }, kit_y,            \
-        [&]() -> S { return slope_y; });                            \
+  template <typename X, typename Y, IfNumbers<X, Y> = 0>                     \
+  KIT_NUMBER_INLINE auto name(const X& kit_x, const Y& kit_y) {              \
+    using S = Scalar<X, Y, kInFunction>;                                     \
+    [[maybe_unused]] const S x = ScalarIn<S>(kit_x);                         \
+    [[maybe_unused]] const S y = ScalarIn<S>(kit_y);                         \
+    const S v = its_value;                                                   \
+    return ChainBoth<kSlopes, S>(                                            \
+        v, kit_x, [&]() -> S { return slope_x; }, kit_y,                     \
+        [&]() -> S { return slope_y; });                                     \
   }
 KIT_NUMBERS(operator+, false, Slopes::kOnes, x + y, S(1), S(1))
 KIT_NUMBERS(operator-, false, Slopes::kOnes, x - y, S(1), S(-1))
@@ -283,11 +283,11 @@ KIT_OF_SCALAR(SinOf, sin)
 KIT_OF_SCALAR(SinhOf, sinh)
 KIT_OF_SCALAR(TruncOf, trunc)
 #undef KIT_OF_SCALAR
-#define KIT_OF_SCALARS(Name, name)   \
-  template <typename S, typename Y>  \
-  S Name(const S& x, const Y& y) {   \
-    using std::name;                 \
-    return name(x, y);               \
+#define KIT_OF_SCALARS(Name, name)  \
+  template <typename S, typename Y> \
+  S Name(const S& x, const Y& y) {  \
+    using std::name;                \
+    return name(x, y);              \
   }
 KIT_OF_SCALARS(PowerOf, pow)
 KIT_OF_SCALARS(AngleOf, atan2)
@@ -319,8 +319,7 @@ S OneLessSquare(const S& x) {
 template <typename S>
 S AreaSlopeOf(const S& x, int sign) {
   const S size = x * SignOf(x);
-  const S square =
-      sign > 0 ? S(x * x + S(1)) : S((x - S(1)) * (x + S(1)));
+  const S square = sign > 0 ? S(x * x + S(1)) : S((x - S(1)) * (x + S(1)));
   return S(where(value(size) > Plain<S>(1e9), S(S(1) / size),
                  S(S(1) / RootOf(square))));
 }
@@ -359,15 +358,15 @@ S CbrtSlopeOf(const S& v) {
   F(sqrt, S(Plain<S>(0.5)) / v)             \
   F(tan, S(1) + v * v)                      \
   F(tanh, OneLessSquare(v))
-#define KIT_NUMBER(name, slope_x)                       \
-  template <typename X, IfNumber<X> = 0>                \
-  KIT_NUMBER_INLINE auto name(const X& kit_x) {         \
-    using S = typename X::KitScalar;                    \
-    using std::name;                                    \
-    [[maybe_unused]] const S x = kit_x.v;               \
-    const S v = name(x);                                \
-    const S slope = slope_x;                            \
-    return Chain<Slopes::kOthers>(v, kit_x, slope);     \
+#define KIT_NUMBER(name, slope_x)                   \
+  template <typename X, IfNumber<X> = 0>            \
+  KIT_NUMBER_INLINE auto name(const X& kit_x) {     \
+    using S = typename X::KitScalar;                \
+    using std::name;                                \
+    [[maybe_unused]] const S x = kit_x.v;           \
+    const S v = name(x);                            \
+    const S slope = slope_x;                        \
+    return Chain<Slopes::kOthers>(v, kit_x, slope); \
   }
 KIT_FUNCTIONS(KIT_NUMBER)
 #undef KIT_NUMBER
@@ -378,9 +377,9 @@ template <typename S>
 S HypotSlopeOf(const S& x, const S& v) {
   using P = Plain<S>;
   const auto size = value(v);
-  return S(where(size == P(0), S(P(0.5)),
-                 S(where(size == std::numeric_limits<P>::infinity(), S(0),
-                         S(x / v)))));
+  return S(where(
+      size == P(0), S(P(0.5)),
+      S(where(size == std::numeric_limits<P>::infinity(), S(0), S(x / v)))));
 }
 // x / (x * x + y * y), whose squares neither overflow nor vanish.
 template <typename S>
@@ -390,10 +389,10 @@ S Atan2SlopeOf(const S& x, const S& y) {
 }
 
 // The functions of two numbers: name, value, slope towards x, towards y.
-#define KIT_FUNCTIONS_OF_TWO(F)                                              \
-  F(atan2, AngleOf(x, y), Atan2SlopeOf(y, x), -Atan2SlopeOf(x, y))           \
-  F(copysign, WithSignOf(x, y), SignOf(x) * WithSignOf(S(1), y), S(0))       \
-  F(fmod, RestOf(x, y), S(1), S(-TruncOf(value(x) / value(y))))              \
+#define KIT_FUNCTIONS_OF_TWO(F)                                        \
+  F(atan2, AngleOf(x, y), Atan2SlopeOf(y, x), -Atan2SlopeOf(x, y))     \
+  F(copysign, WithSignOf(x, y), SignOf(x) * WithSignOf(S(1), y), S(0)) \
+  F(fmod, RestOf(x, y), S(1), S(-TruncOf(value(x) / value(y))))        \
   F(hypot, LengthOf(x, y), HypotSlopeOf(x, v), HypotSlopeOf(y, v))
 #define KIT_FUNCTION_OF_TWO(name, its_value, slope_x, slope_y) \
   KIT_NUMBERS(name, true, Slopes::kOthers, its_value, slope_x, slope_y)
@@ -585,36 +584,36 @@ struct SameType {
 template <typename N>
 using Same = typename SameType<N>::type;
 #define KIT_UNWRAP(...) __VA_ARGS__
-#define KIT_CHOICES_OF(parameters, Number)                                \
-  template <KIT_UNWRAP parameters>                                        \
-  auto max(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {      \
-    return MaxOf(x, y);                                                   \
-  }                                                                       \
-  template <KIT_UNWRAP parameters>                                        \
-  auto min(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {      \
-    return MinOf(x, y);                                                   \
-  }                                                                       \
-  template <KIT_UNWRAP parameters>                                        \
-  auto minmax(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {   \
-    return MinMaxOf(x, y);                                                \
-  }                                                                       \
-  template <KIT_UNWRAP parameters>                                        \
-  auto clamp(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& least,  \
-             const KIT_UNWRAP Number& most) {                             \
-    return ClampOf(x, least, most);                                       \
-  }                                                                       \
-  template <KIT_UNWRAP parameters>                                        \
-  auto max(std::initializer_list<KIT_UNWRAP Number> all) {                \
-    return MaxOfAll(all);                                                 \
-  }                                                                       \
-  template <KIT_UNWRAP parameters>                                        \
-  auto min(std::initializer_list<KIT_UNWRAP Number> all) {                \
-    return MinOfAll(all);                                                 \
-  }                                                                       \
-  template <KIT_UNWRAP parameters>                                        \
-  auto minmax(std::initializer_list<KIT_UNWRAP Number> all) {             \
-    const auto least = MinOfAll(all), most = MaxOfAll(all);               \
-    return std::pair{least, most};                                        \
+#define KIT_CHOICES_OF(parameters, Number)                               \
+  template <KIT_UNWRAP parameters>                                       \
+  auto max(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {     \
+    return MaxOf(x, y);                                                  \
+  }                                                                      \
+  template <KIT_UNWRAP parameters>                                       \
+  auto min(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {     \
+    return MinOf(x, y);                                                  \
+  }                                                                      \
+  template <KIT_UNWRAP parameters>                                       \
+  auto minmax(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& y) {  \
+    return MinMaxOf(x, y);                                               \
+  }                                                                      \
+  template <KIT_UNWRAP parameters>                                       \
+  auto clamp(const KIT_UNWRAP Number& x, const KIT_UNWRAP Number& least, \
+             const KIT_UNWRAP Number& most) {                            \
+    return ClampOf(x, least, most);                                      \
+  }                                                                      \
+  template <KIT_UNWRAP parameters>                                       \
+  auto max(std::initializer_list<KIT_UNWRAP Number> all) {               \
+    return MaxOfAll(all);                                                \
+  }                                                                      \
+  template <KIT_UNWRAP parameters>                                       \
+  auto min(std::initializer_list<KIT_UNWRAP Number> all) {               \
+    return MinOfAll(all);                                                \
+  }                                                                      \
+  template <KIT_UNWRAP parameters>                                       \
+  auto minmax(std::initializer_list<KIT_UNWRAP Number> all) {            \
+    const auto least = MinOfAll(all), most = MaxOfAll(all);              \
+    return std::pair{least, most};                                       \
   }
 KIT_CHOICES_OF((typename S, int kCount), (Dual<S, kCount>))
 KIT_CHOICES_OF((typename S), (Var<S>))
@@ -636,10 +635,10 @@ auto minmax(const X& x, const Y& y) {
   return MinMaxOf(x, y);
 }
 template <typename X, typename Y, typename Z,
-          std::enable_if_t<!std::is_same_v<X, Y> || !std::is_same_v<Y, Z>,
-                           std::enable_if_t<kIsNumber<X> || kIsNumber<Y> ||
-                                                kIsNumber<Z>,
-                                            int>> = 0>
+          std::enable_if_t<
+              !std::is_same_v<X, Y> || !std::is_same_v<Y, Z>,
+              std::enable_if_t<kIsNumber<X> || kIsNumber<Y> || kIsNumber<Z>,
+                               int>> = 0>
 auto clamp(const X& x, const Y& least, const Z& most) {
   return ClampOf(x, least, most);
 }
@@ -648,35 +647,33 @@ auto clamp(const X& x, const Y& least, const Z& most) {
 #ifdef __CUDACC_RTC__
 #define KIT_ADDRESS_OF(Class) const Class* operator&() const = delete;
 #else
-#define KIT_ADDRESS_OF(Class)                                    \
-  Address<Class> operator&() { return Address<Class>(this); }    \
-  Address<const Class> operator&() const {                       \
-    return Address<const Class>(this);                           \
-  }
+#define KIT_ADDRESS_OF(Class)                                 \
+  Address<Class> operator&() { return Address<Class>(this); } \
+  Address<const Class> operator&() const { return Address<const Class>(this); }
 #endif
 
 // What a number's class has: its assignments, and what its bytes are not for.
-#define KIT_NUMBER_CLASS(Class)                \
-  ~Class() {} /* so that no union has one */   \
-  KIT_ADDRESS_OF(Class)                        \
-  template <typename X>                        \
-  Class& operator+=(const X& x) {              \
-    return *this = Class(*this + x);           \
-  }                                            \
-  template <typename X>                        \
-  Class& operator-=(const X& x) {              \
-    return *this = Class(*this - x);           \
-  }                                            \
-  template <typename X>                        \
-  Class& operator*=(const X& x) {              \
-    return *this = Class(*this * x);           \
-  }                                            \
-  template <typename X>                        \
-  Class& operator/=(const X& x) {              \
-    return *this = Class(*this / x);           \
-  }                                            \
-  Class& operator++() { return *this += 1; }   \
-  Class& operator--() { return *this -= 1; }   \
+#define KIT_NUMBER_CLASS(Class)              \
+  ~Class() {} /* so that no union has one */ \
+  KIT_ADDRESS_OF(Class)                      \
+  template <typename X>                      \
+  Class& operator+=(const X& x) {            \
+    return *this = Class(*this + x);         \
+  }                                          \
+  template <typename X>                      \
+  Class& operator-=(const X& x) {            \
+    return *this = Class(*this - x);         \
+  }                                          \
+  template <typename X>                      \
+  Class& operator*=(const X& x) {            \
+    return *this = Class(*this * x);         \
+  }                                          \
+  template <typename X>                      \
+  Class& operator/=(const X& x) {            \
+    return *this = Class(*this / x);         \
+  }                                          \
+  Class& operator++() { return *this += 1; } \
+  Class& operator--() { return *this -= 1; } \
   explicit operator bool() const { return ::kit::value(*this) != 0; }
 
 }  // namespace kit

@@ -40,10 +40,10 @@ class Address {
   explicit Address(X* at) : at_(at) {}
   // NOLINTNEXTLINE(google-explicit-constructor): it stands for a pointer
   operator X*() const { return at_; }
-  template <typename Y,
-            std::enable_if_t<!std::is_same_v<std::remove_cv_t<Y>,
-                                             std::remove_cv_t<X>>,
-                             int> = 0>
+  template <
+      typename Y,
+      std::enable_if_t<
+          !std::is_same_v<std::remove_cv_t<Y>, std::remove_cv_t<X>>, int> = 0>
   operator Y*() const = delete;
 
  private:

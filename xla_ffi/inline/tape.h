@@ -36,8 +36,8 @@ inline constexpr size_t kKeptBytes = size_t{1} << 26;
 }  // namespace kit
 
 // Blocks of memory that later calls take again, of this library or of another
-// one. Their layout is the same in all of them, and a change of it takes another
-// name.
+// one. Their layout is the same in all of them, and a change of it takes
+// another name.
 struct XlaFfiKit_Tapes {
   static constexpr int kMost = 128;
 
@@ -53,17 +53,17 @@ struct XlaFfiKit_Tapes {
 extern "C" {
 // The pool of this library, until Python lets it share the one of all libraries
 // of the process.
-__attribute__((visibility("default"))) inline XlaFfiKit_Tapes
-    XlaFfiKit_own_tapes;
+__attribute__((
+    visibility("default"))) inline XlaFfiKit_Tapes XlaFfiKit_own_tapes;
 __attribute__((visibility("default"))) inline std::atomic<XlaFfiKit_Tapes*>
     XlaFfiKit_tapes = &XlaFfiKit_own_tapes;
 }
 
 namespace kit {
 
-// Takes the smallest block of at least so many bytes from the pool, or gives one
-// to it, for which those that are there longest go; false if that cannot be. A
-// thread that would wait goes on without the pool.
+// Takes the smallest block of at least so many bytes from the pool, or gives
+// one to it, for which those that are there longest go; false if that cannot
+// be. A thread that would wait goes on without the pool.
 class PoolOfTapes {
  public:
   PoolOfTapes()
@@ -113,9 +113,9 @@ class PoolOfTapes {
   const bool is_mine_;
 };
 
-// What a thread has for one call: its tapes and rows of numbers, of any type. At
-// the end of the call all of it is given back. Each operation is a library of
-// its own; what they kept would add up, for every thread.
+// What a thread has for one call: its tapes and rows of numbers, of any type.
+// At the end of the call all of it is given back. Each operation is a library
+// of its own; what they kept would add up, for every thread.
 class OfCall {
  public:
   // Gives all of the thread's back at its end.
@@ -470,9 +470,8 @@ class Tape : public OfCall {
     const size_t wanted = used + used / 4 + 4096;
     const size_t size = wanted < most ? wanted : most;
     Free();
-    slopes_ =
-        Allocate(&slope_block_,
-                 size * (is_one_row_ ? kStep<OneRow> : kStep<S>));
+    slopes_ = Allocate(&slope_block_,
+                       size * (is_one_row_ ? kStep<OneRow> : kStep<S>));
     if (!kPacked<OneRow> || !kPacked<S>)
       ids_ = Allocate(&id_block_, size * sizeof(uint32_t));
     limit_ = size - kRoom;

@@ -16,8 +16,8 @@ long TestNumber(...);  // NOLINT(runtime/int): another size than char
 // Whether it is a number of numbers.h.
 template <typename X>
 inline constexpr bool kIsNumber = sizeof(TestNumber<X>(nullptr)) == 1;
-// The type of a number's value, which is no class of the kit: what a string asks
-// instead of T or A, as in std::is_same_v<kit::Plain<A>, double>.
+// The type of a number's value, which is no class of the kit: what a string
+// asks instead of T or A, as in std::is_same_v<kit::Plain<A>, double>.
 template <typename X, bool kIsOne = kIsNumber<X>>
 struct PlainType {
   using type = X;

@@ -32,9 +32,8 @@ struct Expression {
   Expression(N constant) : v(ConstantOf<S>(constant)), slopes{}, ids{} {}
   template <typename W, int kOfX,
             std::enable_if_t<(kOfX < kCount) || !std::is_same_v<W, S>, int> = 0,
-            std::enable_if_t<kOfX <= kCount &&
-                                 (std::is_same_v<W, S> ||
-                                  std::is_same_v<W, OnTape>),
+            std::enable_if_t<kOfX <= kCount && (std::is_same_v<W, S> ||
+                                                std::is_same_v<W, OnTape>),
                              int> = 0>
   Expression(const Expression<W, kOfX, OnTape>& x)
       : v(ScalarAs<S>(x.v)), slopes{}, ids{} {
@@ -145,8 +144,7 @@ KIT_NUMBER_INLINE Expression<S, kCount, OnTapeOf<X>> Chain(const S& v,
 // The expression is declared in the function's outermost block: elsewhere, gcc
 // before 14 copies what is returned, and through memory.
 template <Slopes kSlopes, typename S, typename A, typename B,
-          int kOfA = kSlopesOf<A>,
-          int kOfB = kSlopesOf<B>,
+          int kOfA = kSlopesOf<A>, int kOfB = kSlopesOf<B>,
           std::enable_if_t<(kOfA + kOfB <= kMostSlopes), int> = 0>
 KIT_NUMBER_INLINE Expression<S, kOfA + kOfB, OnTapeOf<A>> Chain(
     const S& v, const A& a, const S& slope_a, const B& b, const S& slope_b) {
@@ -157,8 +155,7 @@ KIT_NUMBER_INLINE Expression<S, kOfA + kOfB, OnTapeOf<A>> Chain(
   return y;
 }
 template <Slopes kSlopes, typename S, typename A, typename B,
-          int kOfA = kSlopesOf<A>,
-          int kOfB = kSlopesOf<B>,
+          int kOfA = kSlopesOf<A>, int kOfB = kSlopesOf<B>,
           std::enable_if_t<(kOfA + kOfB > kMostSlopes), int> = 0>
 KIT_NUMBER_INLINE Expression<S, 2, OnTapeOf<A>> Chain(const S& v, const A& a,
                                                       const S& slope_a,

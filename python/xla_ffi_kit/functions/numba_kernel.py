@@ -86,10 +86,11 @@ def numba_kernel(
     The decorated function is the reference of an `FfiOp`. The kernel computes
     the operation on CPUs. It takes the operands and attributes in the
     reference's order, then the results, and writes the results, which are not
-    zero before. Attributes are numbers or arrays of numbers. Operands and results are contiguous arrays
-    with `kernel_axes + 1` axes: the batch axes are flattened into the first
-    one. With `kernel_axes=0`, the kernel gets all elements in one axis. An
-    exception in the kernel becomes the error of the call.
+    zero before. Attributes are numbers or arrays of numbers. Operands and
+    results are contiguous arrays with `kernel_axes + 1` axes: the batch axes
+    are flattened into the first one. With `kernel_axes=0`, the kernel gets all
+    elements in one axis. An exception in the kernel becomes the error of the
+    call.
 
     Example:
       def scale_kernel(x, factor, y):

@@ -67,7 +67,7 @@ def strong(x: _T) -> _T:
     """
     if not isinstance(x, jax.Array) or not jax.typeof(x).weak_type:
         return x
-    return jax.lax.convert_element_type(x, x.dtype)
+    return cast(_T, jax.lax.convert_element_type(x, x.dtype))
 
 
 def _check_each(

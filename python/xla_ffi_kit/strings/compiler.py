@@ -380,8 +380,8 @@ def shown_below(lines: Sequence[str]) -> list[str]:
 def first_error(text: str) -> str:
     """Returns the compiler's first error with the lines that it shows.
 
-    Of one of the kit's own assertions, it returns the sentence, and the author's
-    line if one needs what is asserted.
+    Of one of the kit's own assertions, it returns the sentence, and the
+    author's line if one needs what is asserted.
     """
     lines = text.strip().splitlines()
     lines = [line for line in lines if not _SUMMARY.match(line)] or lines

@@ -59,8 +59,8 @@ _REMEDIES = (
     ),
 )
 _LANES = re.compile(
-    r"\b(Half)?Lanes<|\bLaneRow<|\bMask<|inline/(lane|refusals)|stack frame|frame size|return-local-addr"
-    r"|return-stack-address|dangling|kit_row"
+    r"\b(Half)?Lanes<|\bLaneRow<|\bMask<|inline/(lane|refusals)|stack frame"
+    r"|frame size|return-local-addr|return-stack-address|dangling|kit_row"
 )
 
 

@@ -284,8 +284,8 @@ def _reads_the_last(run: Runner, axes: frozenset[tuple[int, int]]) -> bool:
     operands = list(run.case.operands())
     for i, axis in axes:
         x = np.array(operands[i])
-        last = (*(slice(None) for _ in range(axis)), -1)
-        x[last] = np.nan if _case.is_inexact(operands[i]) else x[last] + 1
+        last = np.moveaxis(x, axis, 0)[-1:]
+        last[...] = np.nan if _case.is_inexact(operands[i]) else last + 1
         operands[i] = jnp.asarray(x)
     try:
         want = jax.tree.leaves(run.wanted(_checks_calls.JITTED))
