@@ -10,10 +10,11 @@
 #include <cstring>
 #include <type_traits>
 
-// What would be a warning is an error in a string: a copy of bytes, and a
-// reference to what is gone.
+// What would be a warning is an error in a string: a copy of bytes, a reference
+// to what is gone, and printf of a number.
 #ifdef __clang__
 #pragma clang diagnostic error "-Wdangling"
+#pragma clang diagnostic error "-Wformat"
 #pragma clang diagnostic error "-Wframe-larger-than"
 #pragma clang diagnostic error "-Wreturn-stack-address"
 #if __has_warning("-Wnontrivial-memcall")
@@ -21,6 +22,7 @@
 #endif
 #else
 #pragma GCC diagnostic error "-Wclass-memaccess"
+#pragma GCC diagnostic error "-Wformat"
 #pragma GCC diagnostic error "-Wreturn-local-addr"
 #if __GNUC__ >= 12
 #pragma GCC diagnostic error "-Wdangling-pointer"

@@ -15,6 +15,10 @@ _AUTO = (
 )
 _REMEDIES = (
     (
+        r"\[-Werror=format|variadic",
+        "write double(kit::value(x)) in the arguments of printf",
+    ),
+    (
         r"constexpr|constant expression|literal type",
         "a number that knows its derivative is no constant of the compiler; "
         "write const A",

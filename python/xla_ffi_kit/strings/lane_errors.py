@@ -7,6 +7,10 @@ import re
 # What the error says -> what it means, and the remedy.
 _REMEDIES = (
     (
+        r"\[-Werror=format|variadic",
+        "a number in lanes is one of each row, which printf does not know",
+    ),
+    (
         r"\bMask<|'operator bool' has been",
         "a branch on data is not the same for all rows; choose with "
         "kit::where(condition, a, b), of which both are computed",
