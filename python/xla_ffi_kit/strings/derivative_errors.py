@@ -15,7 +15,7 @@ _AUTO = (
 )
 _REMEDIES = (
     (
-        r"\[-Werror=format|variadic",
+        r"-Wformat\]|-Werror=format|variadic",
         "write double(kit::value(x)) in the arguments of printf",
     ),
     (

@@ -7,7 +7,7 @@ import re
 # What the error says -> what it means, and the remedy.
 _REMEDIES = (
     (
-        r"\[-Werror=format|variadic",
+        r"-Wformat\]|-Werror=format|variadic",
         "a number in lanes is one of each row, which printf does not know",
     ),
     (
