@@ -71,7 +71,7 @@ class Case:
         )
 
 
-def _array(x: np.ndarray[Shape, np.dtype[Any]]) -> str:
+def _array(x: np.ndarray[Shape, np.dtype[np.generic]]) -> str:
     """An array as Python, with `...` in place of many values."""
     dtype = x.dtype.name
     if not x.size:
@@ -84,7 +84,7 @@ def _array(x: np.ndarray[Shape, np.dtype[Any]]) -> str:
     return f"np.array({' '.join(values.split())}, {dtype!r})"
 
 
-def _parse(operand: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+def _parse(operand: str) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
     """The dtype and the shape of a type such as "float32[3,17]"."""
     match = _OPERAND.fullmatch(operand)
     if match is None:
@@ -145,7 +145,7 @@ def differentiable(
     return g, tuple(operands[i] for i in which)
 
 
-def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def wide_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     """The dtype itself, or float32 for a float of fewer bits."""
     return dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
 

@@ -323,10 +323,9 @@ def _resized(
     run: Runner, axes: frozenset[tuple[int, int]], length: int
 ) -> Case:
     operands = iter(enumerate(run.case.operands()))
-    given: list[Any] = []
-    for one in run.case.given:
+    given = list(run.case.given)
+    for k, one in enumerate(given):
         if one is None:
-            given.append(one)
             continue
         i, x = next(operands)
         if isinstance(one, str):
@@ -334,8 +333,7 @@ def _resized(
                 length if (i, axis) in axes else n
                 for axis, n in enumerate(x.shape)
             ]
-            one = f"{x.dtype.name}[{','.join(map(str, sizes))}]"
-        given.append(one)
+            given[k] = f"{x.dtype.name}[{','.join(map(str, sizes))}]"
     return Case(*given, **run.case.attributes)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +26,7 @@ TOLERANCES = {
 FINITE_DIFFERENCES = {"float64": 1e-6, "complex128": 1e-6}
 
 
-def tolerance_of(dtype: np.dtype[Any]) -> float:
+def tolerance_of(dtype: np.dtype[np.generic]) -> float:
     """The allowed error of a type; of a float of 8 bits, two units."""
     if dtype.name in TOLERANCES or not jnp.issubdtype(dtype, np.inexact):
         return TOLERANCES.get(dtype.name, 0.0)
