@@ -28,6 +28,10 @@ INDICES = "an integer may be an index, and empty rows have none"
 SKIPPABLE = {
     "aliases": ("the operation has no aliases",),
     "empty kernel axis": (INDICES,),
+    "equal operands": ("no two operands of one type",),
+    "large values": INTEGERS,
+    "integers": ("no integer operand of 32 or 64 bits",),
+    "ties": INTEGERS,
     "special values": ("no real floating-point operand",),
     "attributes": ("the operation has no attributes",),
     "vmap on meshes": ("vmap repeats operands: see auto mesh, explicit mesh",),

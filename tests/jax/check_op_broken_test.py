@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from common import LIBRARY, failure_of, handled, run_snippet, said, twice
+from jax.sharding import PartitionSpec
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp, testing
@@ -286,8 +287,11 @@ def test_gather_under_sharding_is_caught(check, monkeypatch):
 
 
 def test_unsharded_result_is_caught():
-    zeros = {"cpu": lambda x: jnp.zeros(x.shape, x.dtype)}
-    op = kit_op("", twice, handlers=zeros)
+    def whole(x):  # It says itself how devices split it.
+        zeros = jnp.zeros(x.shape, x.dtype)
+        return jax.lax.with_sharding_constraint(zeros, PartitionSpec())
+
+    op = kit_op("", twice, handlers={"cpu": whole})
     assert "a result is sharded as" in failure_of(op, ROWS, "auto mesh").message
 
 

@@ -296,6 +296,15 @@ _EXCEPTIONS = (
         lambda x, y: ~np.isfinite(x),
         "in lanes the factors of a product are not tested",
     ),
+    (
+        "lanes",
+        r"std::pow\((2.0f, x|x, y)\)",
+        "second",
+        lambda x, y: (
+            (x == 0) | np.isnan(x) | (np.fmax(np.abs(x), np.abs(y)) > 1e29)
+        ),
+        "the same, where a factor is infinite",
+    ),
 )
 
 

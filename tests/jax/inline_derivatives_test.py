@@ -67,7 +67,11 @@ def test_contract():
     These are not in alphabetical order, in which a call has them.
     """
     operands = ("f32[2,4]", "s32[2,4]", "f32[4]")
-    report = check_op(gather, [Case(*operands, decay=0.5, bias=-0.75)])
+    report = check_op(
+        gather,
+        [Case(*operands, decay=0.5, bias=-0.75)],
+        skip=["other lengths"],  # It reads two elements of each row.
+    )
     passed = {row.check for row in report.rows if row.status == "passed"}
     assert {"jvp", "grad", "second order", "jacobians"} <= passed
     assert "vmap of grad" in passed
