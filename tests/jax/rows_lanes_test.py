@@ -20,7 +20,7 @@ const A first = x[0];
 for (int64_t i = 0; i < x.size(); ++i)
   state = level[i] = a * x[i] * w[i] + (1 - a) * state + shift[0];
 for (int64_t i = x.size() - 1; i > 0; --i)
-  level[i] = level[i] + kit::where(level[i - 1] > first && x[i] != 2,
+  level[i] = level[i] + kit::where((level[i - 1] > first) & (x[i] != 2),
                                    0.5f * x[0], first);
 change[0] = std::max(state, A(0)) / x.size();
 """
@@ -163,7 +163,7 @@ _FUNCTIONS = {
     "sqrt": ("std::sqrt(v)", np.sqrt, (0, 9), 0.51),
     "pow": ("std::pow(v, 1.5f)", lambda v: v**1.5, (0, 99), 1),
     "floor": ("std::floor(v)", np.floor, (-9, 9), 0),
-    "atan2": ("std::atan2(v, 2)", lambda v: np.arctan2(v, 2), (-9, 9), 1),
+    "atan2": ("std::atan2(v, A(2))", lambda v: np.arctan2(v, 2), (-9, 9), 1),
     "clip": (
         "std::min(std::max(v, A(-1)), A(2))",
         lambda v: np.clip(v, -1, 2),
@@ -240,6 +240,22 @@ _NOT_IN_LANES = {
     "A v = x[0];\nv += 0.1; out[0] = v;": _DOUBLE,
     "out[0] =\nkit::where(x[0] >= 0.7, x[0], x[1]);": _DOUBLE,
     "out[0] = x[1];\nout[0] = std::pow(x[0], 2.5);": _DOUBLE,
+    "out[0] = x[1];\nout[0] = std::pow(x[0], 2);": "and A(2) for 2",
+    "out[0] =\nkit::where(x[0] > 0 && x[1] > 0, x[0], x[1]);": "write & and |",
+    "out[0] =\nkit::where(x.size() > 1 || x[1] > 0, x[0], x[1]);": (
+        "write & and |"
+    ),
+    "A v = x[0];\nconst A& most = std::max(v, x[1]); v = 9; out[0] = most;": (
+        "a copy here"
+    ),
+    "A v = x[0];\nint i = (int&)v; out[0] = i;": "bytes are not a float's",
+    "A v = x[0];\nout[0] = x.size() > 1 ? v : 0.1;": "is a double",
+    "const int n = 4;\nA* v = (A*)malloc(4 * n); out[0] = v[0] = x[0];": (
+        "another size than a float"
+    ),
+    "A v = x[0];\nstatic A kept = 0; kept += v; out[0] = kept;": (
+        "outlives a row"
+    ),
     "const A one = 1;\nconstexpr A two = 2; out[0] = two * x[0];": (
         "write const A"
     ),
@@ -287,6 +303,26 @@ def test_what_does_not_run_in_lanes(code):
     # arrays the function's end.
     if "first" not in code and "fill" not in code:
         assert ">:2:" in said
+
+
+_FUNCTIONS_OF_ONES_OWN = {
+    "template <typename N>\nN tanh(N v) { return v; }": "rename it",
+    "int sign(...) { return 2; }\nint sign(float v) { return v < 0; }": (
+        "choose within the template"
+    ),
+    "template <typename N> N of(N v) { return v; }\ninline float of(double v) "
+    "{ return v; }": "choose within the template",
+}
+
+
+@pytest.mark.parametrize("before", _FUNCTIONS_OF_ONES_OWN)
+def test_functions_that_lanes_would_choose_otherwise(before):
+    with pytest.raises(xla_ffi_kit.errors.BuildError) as caught:
+        xla_ffi_kit.rows("out[0] = 1;", lanes=True, before=before, **_SHAPE)(
+            _same
+        )
+    said = str(caught.value)
+    assert ":2: `" in said and _FUNCTIONS_OF_ONES_OWN[before] in said
 
 
 def test_the_line_is_that_of_the_file():

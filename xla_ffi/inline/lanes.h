@@ -189,13 +189,21 @@ KIT_REFUSE_WIDER(!=)
   KIT_INLINE Mask<F> operator op(bool a, const Mask<F>& b) {           \
     return b op a;                                                     \
   }
-KIT_MASKS_OPERATOR(&&, &)
-KIT_MASKS_OPERATOR(||, |)
 KIT_MASKS_OPERATOR(&, &)
 KIT_MASKS_OPERATOR(|, |)
 KIT_MASKS_OPERATOR(==, ==)
 KIT_MASKS_OPERATOR(!=, !=)
 #undef KIT_MASKS_OPERATOR
+// C++ computes the right side of these only where the left one does not decide,
+// which cannot be the same for every row.
+#define KIT_REFUSE_SHORT(op)                           \
+  template <typename F, typename X>                    \
+  void operator op(const Mask<F>&, const X&) = delete; \
+  template <typename F>                                \
+  void operator op(bool, const Mask<F>&) = delete;
+KIT_REFUSE_SHORT(&&)
+KIT_REFUSE_SHORT(||)
+#undef KIT_REFUSE_SHORT
 template <typename F>
 KIT_INLINE Mask<F> operator!(const Mask<F>& a) {
   Mask<F> c;

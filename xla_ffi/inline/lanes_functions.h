@@ -146,10 +146,10 @@ KIT_INLINE Lanes<float> Power(const Lanes<float>& x, const Lanes<float>& y) {
   Lanes<float> power = PositivePower(abs(x), y);
   const Lanes<float> half = y * Lanes<float>(0.5f);
   const Mask<float> is_whole = trunc(y) == y, is_even = trunc(half) == half;
-  power = Select(signbit(x) && is_whole && !is_even, -power, power);
-  power = Select(x < 0.f && !is_whole && isfinite(x), Lanes<float>(kNaN<float>),
+  power = Select(signbit(x) & is_whole & !is_even, -power, power);
+  power = Select((x < 0.f) & !is_whole & isfinite(x), Lanes<float>(kNaN<float>),
                  power);
-  const Mask<float> is_one = y == 0.f || x == 1.f || (x == -1.f && isinf(y));
+  const Mask<float> is_one = (y == 0.f) | (x == 1.f) | ((x == -1.f) & isinf(y));
   return Select(is_one, Lanes<float>(1), power);
 }
 KIT_INLINE Lanes<double> Power(const Lanes<double>& x, const Lanes<double>& y) {
@@ -192,7 +192,10 @@ template <typename X, typename Y>
 inline constexpr bool kAreLanes = [] {
   if constexpr (kIsLanes<X> || kIsLanes<Y>) {
     using F = FloatOfEither<X, Y>;
-    return !kIsWider<F, X> && !kIsWider<F, Y>;
+    // C++ takes an integer as double in these.
+    constexpr bool kIsFloat = std::is_same_v<F, float>;
+    return !kIsWider<F, X> && !kIsWider<F, Y> &&
+           !(kIsFloat && (std::is_integral_v<X> || std::is_integral_v<Y>));
   } else {
     return false;
   }
@@ -208,8 +211,8 @@ inline constexpr bool kAreLanes = [] {
     return Two_##name<FloatOfEither<X, Y>>(x, y);                        \
   }
 KIT_OF_TWO(pow, return Power(a, b);)
-KIT_OF_TWO(fmax, return Select(a < b || a != a, b, a);)
-KIT_OF_TWO(fmin, return Select(b < a || a != a, b, a);)
+KIT_OF_TWO(fmax, return Select((a < b) | (a != a), b, a);)
+KIT_OF_TWO(fmin, return Select((b < a) | (a != a), b, a);)
 KIT_OF_TWO(atan2,
            return EachLane<F>([](F c, F d) { return std::atan2(c, d); }, a, b);)
 KIT_OF_TWO(hypot,

@@ -207,7 +207,7 @@ KIT_INLINE Lanes<F> log(const Lanes<F>& whole) {
     y = (tail * (z * f) + e * kLow - z * F(0.5)) + f + e * kHigh;
   }
   y = Select(whole == F(0), Lanes<F>(-kInfinity<F>), y);
-  y = Select(whole < F(0) || whole != whole, Lanes<F>(kNaN<F>), y);
+  y = Select((whole < F(0)) | (whole != whole), Lanes<F>(kNaN<F>), y);
   return Select(whole == kInfinity<F>, whole, y);
 }
 template <typename F>
@@ -224,7 +224,7 @@ KIT_INLINE Lanes<F> log1p(const Lanes<F>& x) {
   const Lanes<F> u = x + Lanes<F>(1), less = u - Lanes<F>(1);
   const Lanes<F> y = log(u) * (x / less);
   return Select(less == F(0), x,
-                Select(u == kInfinity<F> || u == F(0), log(u), y));
+                Select((u == kInfinity<F>) | (u == F(0)), log(u), y));
 }
 
 template <typename F>

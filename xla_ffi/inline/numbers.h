@@ -509,13 +509,13 @@ template <typename X, typename Y, IfNumbers<X, Y> = 0>
 auto fmax(const X& x, const Y& y) {
   const auto a = value(x);
   const auto b = value(y);
-  return OneOf<Holder<X, Y, true>>(a > b || b != b, x, y);
+  return OneOf<Holder<X, Y, true>>((a > b) | (b != b), x, y);
 }
 template <typename X, typename Y, IfNumbers<X, Y> = 0>
 auto fmin(const X& x, const Y& y) {
   const auto a = value(x);
   const auto b = value(y);
-  return OneOf<Holder<X, Y, true>>(a < b || b != b, x, y);
+  return OneOf<Holder<X, Y, true>>((a < b) | (b != b), x, y);
 }
 
 // Those of C++: of equal ones each has half of the slope, as in JAX.

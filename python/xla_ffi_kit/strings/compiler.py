@@ -28,6 +28,10 @@ _ASSERTED = re.compile(
 )
 # What gcc has of the places that need a template or a function.
 _NEEDED = re.compile(r": +(required from|in .constexpr. expansion of)")
+# What clang has of them behind an error, and both of macros.
+_NEEDS = re.compile(
+    r"note: .*(requested here|in expansion of macro|from macro)"
+)
 # A compiler that failed for another reason than its input.
 _INTERRUPTED = re.compile(
     r"Killed|Terminated|terminated by signal|out of memory|bad_alloc"
@@ -347,7 +351,7 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
                 f"{name}: the compiler was interrupted, which is not the "
                 f"code's fault: {said or signal.strsignal(-done.returncode)}"
             )
-        if said.startswith("<loop of ") and "frame size" not in said:
+        if re.match("<loop of .*(expected|before|end of)", said):
             said += "; are the brackets of the string balanced?"
         message = f"{name}: does not compile: {said}"
         raise CompilerError(message, done.stderr)
@@ -368,7 +372,7 @@ def _instantiated_at(lines: Sequence[str], i: int) -> list[str]:
     if not _IN_HEADER.match(lines[i]):
         return []
     found = [line for line in lines[:i] if _NEEDED.search(line)]
-    found += [line for line in lines[i:] if "requested here" in line]
+    found += [line for line in lines[i:] if _NEEDS.search(line)]
     return [line for line in found if not _IN_HEADER.match(line)][:1]
 
 

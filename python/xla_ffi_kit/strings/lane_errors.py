@@ -7,6 +7,15 @@ import re
 # What the error says -> what it means, and the remedy.
 _REMEDIES = (
     (
+        r"constexpr|constant expression|literal type",
+        "a number in lanes is no constant of the compiler; write const A",
+    ),
+    (
+        r"deleted.*operator ?'?(&&|\|\|)",
+        "C++ computes the right side of && and || only where the left one does "
+        "not decide, which is not the same for all rows; write & and |",
+    ),
+    (
         r"-Wformat\]|-Werror=format|variadic",
         "a number in lanes is one of each row, which printf does not know",
     ),
@@ -39,18 +48,16 @@ _REMEDIES = (
     (
         r"deleted (function|operator).*(\bdouble|operator ?[-+*/<>=!])"
         r"|deleted operator '[-+*/<>=!]"
-        r"|no matching function.*\bdouble\b|\b[XY] = double\b",
+        r"|no matching function.*\b(double|int|long|unsigned)\b"
+        r"|\b[XY] = (double|int|long|unsigned)\b",
         "in lanes, a double does not stand beside a float, where C++ computes "
-        "in double; write 0.5f or A(0.5)",
+        "in double, as functions of two arguments do with an integer; write "
+        "0.5f or A(0.5), and A(2) for 2",
     ),
     (
         r"return-local-addr|return-stack-address|dangling",
         "an operand's element is a number of its own here; return it by value, "
         "as auto",
-    ),
-    (
-        r"constexpr|constant expression|literal type",
-        "a number in lanes is no constant of the compiler; write const A",
     ),
     (
         r"operand types are|invalid operands",

@@ -13,6 +13,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import cpp
 from xla_ffi_kit.strings.source import Place
@@ -48,19 +50,83 @@ _LIMITS = re.compile(r"\bnumeric_limits\s*<\s*T\s*>")
 _SPECIALIZATION = re.compile(
     r"\btemplate\s*<\s*>[^;{(]*?\b(\w+)\s*<[^;{(>]*\b(?:float|double)\b"
 )
-_TEMPLATE_FUNCTION = re.compile(
-    r"\btemplate\s*<[^;{}()]*>[^;{}()]*?\b(\w+)\s*\("
+# The names of functions that take any type.
+_ANY_TYPE = re.compile(
+    r"\btemplate\s*<[^;{}()]*>[^;{}()]*?\b(\w+|operator\s*\(\s*\))\s*\("
+    r"|\b(\w+)\s*\(\s*\.\.\.\s*\)"
+)
+_LAMBDA = r"\]\s*\(\s*(?:const\s+)?"
+# A reference to what std::max returns, which is a copy of the kit's types.
+_REFERENCE = re.compile(
+    r"&\s*\w+\s*=\s*(?:std::)?(?:max|min|minmax|clamp)\b"
+    r"|\bauto\s+\w+\s*=\s*(?:std::)?minmax\b"
+)
+_STATIC = re.compile(
+    r"\bthread_local\b"
+    r"|\bstatic\s+(?!const|inline|_?[Aa]ssert)[\w:<>, *&]+?\s\w+\s*[=;\[{]"
+    r"|\bstatic\s+const\s+\w+\s+\w+\s*=[^;]*\w\s*\["
+)
+# Functions of the kit that C++ finds by the types of arguments.
+_NAMES = (
+    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil clamp copysign cos "
+    "cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod hypot isfinite "
+    "isinf isnan ldexp lgamma log log10 log1p log2 max min minmax nearbyint "
+    "pow results rint round signbit sin sinh sqrt tan tanh tgamma trunc value "
+    "where "
+    "After Any Append BitsOf Bounded Chain Choice Chosen Count Gather Has "
+    "IsFar Load MaxOf MinOf Polynomial Power Scale Scatter Select SignOf Store "
+    "Times Transpose"
+).split()
+_OWN_FUNCTION = re.compile(
+    rf"[\w>&*]\s+(?<!return\s)(?<!else\s)({'|'.join(_NAMES)})\s*"
+    r"\(\s*(?:const\s+)?\w[\w:<>]*\s*[&*]*\s+[&*]*\s*\w+[^;{}]*\)\s*"
+    r"(?:noexcept\s*)?\{"
 )
 _BYTES = re.compile(
     r"\bunion\b|\breinterpret_cast\b|\bbit_cast\b|\b__builtin_mem\w+"
     r"|\bstatic_cast\s*<[^>]*\b(?:void|char)\b[^>]*\*\s*>"
-    rf"(?!{_MEMORY})|\((?:\s*const\b)?\s*(?:void|{_BUILT_IN})\s*(?:const\s*)?\*+\s*\)"
+    rf"(?!{_MEMORY})|\((?:\s*const\b)?\s*(?:void|{_BUILT_IN})\s*"
+    r"(?:const\s*)?[*&]+\s*\)"
     r"\s*[&\w(]"
 )
 
 _ASKS = (
     "{number} is a class of the kit here; ask kit::Plain<{number}>, the type "
     "of its values"
+)
+
+_ALLOCATION = re.compile(
+    r"(?:\(\s*[AT]\s*\*\s*\)|<\s*[AT]\s*\*\s*>\s*\()\s*(?:std::)?"
+    r"(?:malloc|calloc|realloc|aligned_alloc|alloca)\s*\("
+    r"(?![^;]*\bsizeof\s*\(?\s*(?:[AT]\b|\*))"
+)
+# A number as a branch of `?:`.
+_BRANCH = re.compile(
+    r"(?:\?|(?<!:):(?!:))\s*[-+]?((?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?"
+    r"|\d+[eE][-+]?\d+)(?![\w.])"
+)
+
+_REFUSED = (
+    (
+        _ALLOCATION,
+        "a number has another size than a float here; allocate "
+        "count * sizeof({number}), or a std::vector<{number}>",
+    ),
+    (
+        _REFERENCE,
+        "what std::max and its like return is a copy here, which does not "
+        "change with its arguments; declare it as {number}",
+    ),
+    (
+        _STATIC,
+        "what outlives a row has numbers of another one; declare it local, or "
+        "static const with constants",
+    ),
+    (
+        _OWN_FUNCTION,
+        "a function of this name is the kit's too, and C++ would choose that "
+        "for a class of the kit; rename it",
+    ),
 )
 
 
@@ -136,11 +202,14 @@ def _found(text: str, whole: str, form: Form) -> Iterator[tuple[int, str]]:
                     "specialization for float or double does not serve; take "
                     "kit::Plain<{number}> as the argument of the template",
                 )
-    for match in _TEMPLATE_FUNCTION.finditer(whole):
-        overload = re.compile(
-            rf"\b\w+[\s&*]+{re.escape(match[1])}\s*\(\s*(?:const\s+)?"
-            r"(?:float|double)\b"
-        )
+    overloads = [
+        rf"\b\w+[\s&*]+{re.escape(match[1] or match[2])}\s*\(\s*(?:const\s+)?"
+        for match in _ANY_TYPE.finditer(whole)
+    ]
+    if re.search(rf"{_LAMBDA}auto\b", whole):
+        overloads.append(_LAMBDA)
+    for start in overloads:
+        overload = re.compile(rf"{start}(?:float|double)\b")
         for other in overload.finditer(text):
             yield (
                 other.start(),
@@ -148,6 +217,16 @@ def _found(text: str, whole: str, form: Form) -> Iterator[tuple[int, str]]:
                 "the template instead of this overload; choose within the "
                 "template, by kit::Plain<{number}>",
             )
+    for match in _BRANCH.finditer(text):
+        if float(np.float32(match[1])) != float(match[1]):
+            yield (
+                match.start(),
+                "this branch of ?: is a double, which is rounded to a float "
+                "beside a number of the kit; write {number}(...) around it",
+            )
+    for pattern, remedy in _REFUSED:
+        for match in pattern.finditer(text):
+            yield match.start(), remedy
     for match in _BYTES.finditer(text):
         yield (
             match.start(),
