@@ -674,7 +674,7 @@ IDIOMS = [
     Idiom(
         "static memory kept between rows",
         """
-        static thread_local std::vector<A> kept;
+        static thread_local std::vector<A> kept;  // lanes slopes
         kept.assign(x.begin(), x.end());
         out[0] = kept[0] * kept[x.size() - 1];
         """,
@@ -1385,7 +1385,7 @@ IDIOMS = [
     ),
     each(
         "pow with integers",
-        "std::pow(v, 3) + std::pow(v, 2) + std::pow(v, -1)",
+        "std::pow(v, 3) + std::pow(v, 2) + std::pow(v, -1)  // lanes",
         x=(-2, -0.3),
     ),
     each("pow with a float", "std::pow(v, 2.5f) + std::pow(2.0f, v)"),
@@ -1485,8 +1485,8 @@ IDIOMS = [
         "auto of a comparison, as a mask",
         """
         for (int64_t i = 0; i < x.size(); ++i) {
-          const auto is_great = x[i] > 1 && x[i] < 1.7f;
-          out[i] = kit::where(!is_great || x[i] == 2, x[i], x[i] * x[i]);
+          const auto is_great = (x[i] > 1) & (x[i] < 1.7f);
+          out[i] = kit::where(!is_great | (x[i] == 2), x[i], x[i] * x[i]);
         }
         """,
         numpy=lambda x: np.where((x > 1) & (x < 1.7), x * x, x),
@@ -1531,7 +1531,7 @@ IDIOMS = [
         switch (k) {
           case 3:
             for (int64_t i = 0; i < x.size(); ++i)
-              out[i] = std::pow(x[i], k) + std::pow(x[i], scale);
+              out[i] = std::pow(x[i], k) + std::pow(x[i], scale);  // lanes
             break;
           default:
             for (int64_t i = 0; i < x.size(); ++i) out[i] = 0;
@@ -2201,6 +2201,127 @@ IDIOMS = [
         before="#include <unordered_map>",
         m=1,
         numpy=lambda x: x[:, :1] * 6,
+    ),
+    Idiom(
+        "&& that guards an element",
+        """
+        for (int64_t i = 0; i < x.size(); ++i)
+          out[i] = kit::where(i > 0 && x[i - 1] > 1, x[i], -x[i]);  // lanes
+        """,
+        numpy=lambda x: np.where(
+            np.pad(x, ((0, 0), (1, 0)))[:, :-1] > 1, x, -x
+        ),
+    ),
+    Idiom(
+        "|| with an effect",
+        """
+        int count = 0;
+        for (int64_t i = 0; i < x.size(); ++i)
+          out[i] = kit::where(x[i] > 0 || ++count > 0, x[i], A(0));  // lanes
+        out[0] *= 1 + count;
+        """,
+        numpy=lambda x: x,
+    ),
+    Idiom(
+        "a reference to the greater one",
+        """
+        A a = x[0], b = x[1];
+        const A& most = std::max(a, b);  // lanes slopes
+        a = b = 3 * x[2];
+        out[0] = most * most;
+        """,
+        before="#include <algorithm>",
+        m=1,
+        numpy=lambda x: 9 * x[:, 2:3] ** 2,
+    ),
+    Idiom(
+        "a memo of the last row",
+        """
+        static thread_local A last = -1, cube = 0;  // lanes slopes
+        if (x[0] != last) last = x[0], cube = x[0] * x[0] * x[0];
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = cube * x[i];
+        """,
+        numpy=lambda x: x[:, :1] ** 3 * x,
+    ),
+    Idiom(
+        "a static constant from data",
+        """
+        static const A first = x[0] * 0;  // lanes slopes
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = first + x[i];
+        """,
+        numpy=lambda x: x,
+    ),
+    Idiom(
+        "malloc by the size of a float",
+        """
+        A* v = (A*)std::malloc(sizeof(float) * x.size());  // lanes slopes
+        for (int64_t i = 0; i < x.size(); ++i) v[i] = 2 * x[i];
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = v[i] * v[i];
+        std::free(v);
+        """,
+        before="#include <cstdlib>",
+        numpy=lambda x: 4 * x * x,
+    ),
+    Idiom(
+        "a cast to a reference of an integer",
+        """
+        for (int64_t i = 0; i < x.size(); ++i) {
+          A v = x[i];
+          const int bits = (int&)v;  // lanes slopes
+          out[i] = v * (1 + (bits < 0));
+        }
+        """,
+        x=BOTH,
+    ),
+    Idiom(
+        "call operators for float and for any type",
+        """
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = Twice()(T(x[i]));
+        """,
+        before="""
+        struct Twice {
+          float operator()(float v) const { return v; }  // lanes slopes
+          double operator()(double v) const { return v; }  // lanes slopes
+          template <typename N> N operator()(N v) const { return v * 2; }
+        };
+        """,
+        numpy=lambda x: x,
+    ),
+    Idiom(
+        "a function for float beside one for anything",
+        """
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = x[i] * kind(x[i]);
+        """,
+        before="""
+        inline int kind(float) { return 1; }  // lanes slopes
+        inline int kind(double) { return 1; }  // lanes slopes
+        inline int kind(...) { return 2; }
+        """,
+        numpy=lambda x: x,
+    ),
+    Idiom(
+        "a function of one's own named as one of C++",
+        """
+        for (int64_t i = 0; i < x.size(); ++i) out[i] = fast::twice(T(x[i]));
+        """,
+        before="""
+        namespace fast {
+        template <typename N> N exp(N v) { return 1 + v; }  // lanes slopes
+        template <typename N> N twice(N v) { return exp(v) * 2; }
+        }
+        """,
+        numpy=lambda x: 2 + 2 * x,
+    ),
+    Idiom(
+        "a double in a choice",
+        """
+        for (int64_t i = 0; i < x.size(); ++i) {
+          auto v = x.size() > 9 ? x[i] : 1e-50;  // lanes slopes
+          out[i] = v * 1e30f * 1e20f * x[i];
+        }
+        """,
+        numpy=lambda x: x,
+        tolerance=1e-4,
     ),
     Idiom(
         "volatile",

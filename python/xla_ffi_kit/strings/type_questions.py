@@ -52,7 +52,7 @@ _SPECIALIZATION = re.compile(
 )
 # The names of functions that take any type.
 _ANY_TYPE = re.compile(
-    r"\btemplate\s*<[^;{}()]*>[^;{}()]*?\b(\w+|operator\s*\(\s*\))\s*\("
+    r"\btemplate\s*<[^;{}()]*>[^;{}()]*?\b(operator\s*\(\s*\)|\w+)\s*\("
     r"|\b(\w+)\s*\(\s*\.\.\.\s*\)"
 )
 _LAMBDA = r"\]\s*\(\s*(?:const\s+)?"
