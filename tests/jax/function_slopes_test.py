@@ -112,7 +112,12 @@ def _functions(in_lanes):
     found = {f"std::{n}(x)": lambda x, y, f=f: f(x) for n, f in _ONE.items()}
     found |= {f"std::{n}(x, y)": f for n, f in _TWO.items()}
     found |= {f"std::{code}": f for code, f in _OTHERS.items()}
-    if not in_lanes:
+    if in_lanes:  # An integer would make it a double.
+        found = {
+            re.sub(r"(pow\(x, )(-?\d)\)", r"\1A(\2))", code): f
+            for code, f in found.items()
+        }
+    else:
         found |= {f"std::{code}": f for code, f in _NOT_IN_LANES.items()}
     return found | _OPERATORS
 
@@ -204,7 +209,7 @@ def _derivatives(f, count):
 
 @functools.cache
 def _of_jax(dtype, is_flushed=False):
-    functions = _functions(False)
+    functions = _functions(False) | _functions(True)
 
     def f(x, y):
         return [jnp.broadcast_to(g(x, y), x.shape) for g in functions.values()]
@@ -295,6 +300,20 @@ _EXCEPTIONS = (
         "forward",
         lambda x, y: ~np.isfinite(x),
         "in lanes the factors of a product are not tested",
+    ),
+    (
+        "lanes",
+        r"std::pow\(x, A\(-1\)\)",
+        "second",
+        lambda x, y: (x == 0) | _is_tiny(x, y),
+        "the same, where a factor is infinite",
+    ),
+    (
+        "lanes",
+        r"std::pow\(x, A\([23]\)\)",
+        "second",
+        lambda x, y: ~(np.abs(x) < 1e29),
+        "the same, where a factor is infinite",
     ),
     (
         "lanes",
