@@ -106,6 +106,7 @@ _CUDA_HEADERS = (
     "xla_ffi/inline/for_each.h",
     "xla_ffi/inline/half.h",
     "xla_ffi/inline/numbers.h",
+    "xla_ffi/inline/refusals.h",
     "xla_ffi/inline/value.h",
 )
 # Each of these names includes the whole of the kit's standard library.
