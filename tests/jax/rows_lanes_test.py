@@ -253,6 +253,10 @@ _NOT_IN_LANES = {
     "const int n = 4;\nA* v = (A*)malloc(4 * n); out[0] = v[0] = x[0];": (
         "another size than a float"
     ),
+    "A v = x[0];\nout[0] = std::clamp(v, A(0), A(1));": (
+        "write std::max and std::min of two"
+    ),
+    "A v = 0;\nv += kit::where(x[0] > 0, 1, 0); out[0] = v;": "write A(1)",
     "A v = x[0];\nstatic A kept = 0; kept += v; out[0] = kept;": (
         "outlives a row"
     ),
@@ -274,6 +278,7 @@ _NOT_IN_LANES = {
     ),
 }
 _BEFORE = """
+#include <algorithm>
 #include <cstring>
 template <typename A>
 const A& first(const A* v) { return v[0] + 0; }
@@ -302,7 +307,7 @@ def test_what_does_not_run_in_lanes(code):
     # Of what is wrong in a helper, the helper's line is named, and of too many
     # arrays the function's end.
     if "first" not in code and "fill" not in code:
-        assert ">:2:" in said
+        assert ">:2:" in said, said
 
 
 _FUNCTIONS_OF_ONES_OWN = {
@@ -378,6 +383,10 @@ def test_what_is_as_in_cpp():
     const A* first = &x[0];
     A* const also = &out[3];
     *also += first[1] - (&x[0])[1];
+    auto any = x[0] > x[1];
+    any |= x[0] < x[1];
+    any &= x[0] == x[0];
+    out[3] += kit::where(any, A(0), A(1));
     out[4] = std::is_same_v<kit::Plain<T>, double> ? 8 : 4;
     """
     before = """

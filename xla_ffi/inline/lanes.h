@@ -194,6 +194,14 @@ KIT_MASKS_OPERATOR(|, |)
 KIT_MASKS_OPERATOR(==, ==)
 KIT_MASKS_OPERATOR(!=, !=)
 #undef KIT_MASKS_OPERATOR
+template <typename F>
+KIT_INLINE Mask<F>& operator&=(Mask<F>& a, const Mask<F>& b) {
+  return a = a & b;
+}
+template <typename F>
+KIT_INLINE Mask<F>& operator|=(Mask<F>& a, const Mask<F>& b) {
+  return a = a | b;
+}
 // C++ computes the right side of these only where the left one does not decide,
 // which cannot be the same for every row.
 #define KIT_REFUSE_SHORT(op)                           \

@@ -15,6 +15,12 @@ _AUTO = (
 )
 _REMEDIES = (
     (
+        r"could not convert .*Expression|Expression<.*> to .*Expression<",
+        "a helper's template takes the type of an expression here; call it as "
+        "f<A>(x - y), or let it return auto",
+    ),
+    (r"\bmodf\b", "write std::trunc(x), and x - std::trunc(x)"),
+    (
         r"-Wformat\]|-Werror=format|variadic",
         "write double(kit::value(x)) in the arguments of printf",
     ),

@@ -7,6 +7,15 @@ import re
 # What the error says -> what it means, and the remedy.
 _REMEDIES = (
     (
+        r"does not choose between integers",
+        "write A(1) and A(0), where a number in lanes is meant",
+    ),
+    (
+        r"stl_algo|predefined_ops|__algorithm/",
+        "an algorithm of C++ compares and branches, which is not the same for "
+        "all rows; write std::max and std::min of two, or kit::where",
+    ),
+    (
         r"constexpr|constant expression|literal type",
         "a number in lanes is no constant of the compiler; write const A",
     ),
