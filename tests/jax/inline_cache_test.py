@@ -111,6 +111,14 @@ def test_a_compiler_that_fails_once_is_asked_again(folder, monkeypatch, fails):
     assert compiles(folder) == 1
 
 
+def test_words_of_the_code_are_no_interruption(folder, monkeypatch):
+    code = 'const char* why = "Killed, out of memory" + nothing_there;\n'
+    monkeypatch.chdir(folder)  # The compiler shows the line of the file.
+    (folder / "f.cc").write_text(code)
+    with pytest.raises(BuildError, match="f: does not compile: "):
+        build(code)
+
+
 @pytest.mark.parametrize("damage", ["truncate", "other", "entry", "library"])
 def test_a_damaged_entry_is_compiled_again(folder, damage):
     target, library = build()

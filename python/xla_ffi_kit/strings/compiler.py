@@ -32,12 +32,15 @@ _NEEDED = re.compile(r": +(required from|in .constexpr. expansion of)")
 _NEEDS = re.compile(
     r"note: .*(requested here|in expansion of macro|from macro)"
 )
-# A compiler that failed for another reason than its input.
+# A compiler that failed for another reason than its input. Lines of the input,
+# which may have the same words, are indented.
 _INTERRUPTED = re.compile(
-    r"Killed|Terminated|terminated by signal|out of memory|bad_alloc"
-    r"|[Vv]irtual memory exhausted|[Cc]annot allocate memory"
-    r"|No space left on device|Disk quota exceeded|Too many open files"
-    r"|[Ii]nput/output error|internal compiler error|PLEASE submit a bug report"
+    r"^\S.*(?:Killed|Terminated|terminated by signal|out of memory"
+    r"|instance of .std::bad_alloc|[Vv]irtual memory exhausted"
+    r"|[Cc]annot allocate memory|No space left on device|Disk quota exceeded"
+    r"|Too many open files|[Ii]nput/output error|internal compiler error"
+    r"|PLEASE submit a bug report)",
+    re.MULTILINE,
 )
 # Where no author writes: the kit's headers, the compiler's, generated code.
 _IN_HEADER = re.compile(
