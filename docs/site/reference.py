@@ -1,7 +1,7 @@
 """The pages of the site that are made of code: Python, headers and commands.
 
-autodoc reads what the page of Python names. docs/defs.md is the reference of
-Starlark, and docs/handlers.md that of handlers.
+autodoc reads what the page of Python names. docs/handlers.md is the reference of
+handlers.
 """
 
 from __future__ import annotations

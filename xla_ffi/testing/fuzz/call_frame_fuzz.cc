@@ -1,12 +1,14 @@
 // Calls of every handler of a library, of the kinds that signatures_test makes,
 // which bytes choose: those of clang's libFuzzer, or, without it, of main().
 //
-// A call that fits its signature succeeds, one with a mistake is refused, and one
-// whose operands have any bits does either; none writes anything but its results.
-// Else the program ends. No dimension is negative, and where there is data, there
-// are as many bytes as dtype and dimensions say: XLA guarantees both.
+// A call that fits its signature succeeds, one with a mistake is refused, and
+// one whose operands have any bits does either; none writes anything but its
+// results. Else the program ends. No dimension is negative, and where there is
+// data, there are as many bytes as dtype and dimensions say: XLA guarantees
+// both.
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -92,9 +94,15 @@ bool Donate(CallFrame& frame, Choices& choices) {
   return true;
 }
 
+// The call that runs.
+std::string& Running() {
+  static auto& text = *new std::string;
+  return text;
+}
+
 // Makes the call that the bytes choose. Returns what was wrong with what the
-// handler did, empty if nothing. With `shown`, prints the call before.
-std::string Test(Choices& choices, bool shown) {
+// handler did, empty if nothing.
+std::string Test(Choices& choices) {
   const HandlerUnderTest& h = AnyHandler(choices);
   const uint8_t kind = choices.Byte(), size = choices.Byte();
   const bool is_mistaken = kind < 80, has_any_bits = kind >= 160;
@@ -103,11 +111,10 @@ std::string Test(Choices& choices, bool shown) {
   // Some fit the signature alone, but no large ones: a window as large as the
   // images that it is moved over takes hours.
   const bool is_hooked = is_large || !has_any_bits || kind % 8 != 7;
-  CallFrame frame =
-      is_empty    ? h.FitEmpty(choices)
-      : is_large  ? h.FitLarge(choices, kLarge, kForms[size % 3])
-      : is_hooked ? h.Fit(choices)
-                  : Fit(h.signature(), choices);
+  CallFrame frame = is_empty    ? h.FitEmpty(choices)
+                    : is_large  ? h.FitLarge(choices, kLarge, kForms[size % 3])
+                    : is_hooked ? h.Fit(choices)
+                                : Fit(h.signature(), choices);
   FrameMemory memory =
       is_hooked && !is_empty ? h.GiveMemory(frame) : FrameMemory(frame);
   std::string what = h.name();
@@ -123,8 +130,7 @@ std::string Test(Choices& choices, bool shown) {
     memory.Keep();
     is_donated = choices.Below(4) == 0 && Donate(frame, choices);
   }
-  what += ToText(frame);
-  if (shown) std::printf("%s\n", what.c_str());
+  Running() = what + ToText(frame);
   const std::string results = memory.Results();
   const int64_t threads = choices.Below(4);
   const Status status = h.Run(frame, has_any_bits ? threads : 1 + threads);
@@ -139,14 +145,14 @@ std::string Test(Choices& choices, bool shown) {
   } else if (!has_any_bits && !is_empty && !status.ok()) {
     wrong += "; it fits, but: " + status.message;
   }
-  return wrong.empty() ? "" : what + ": " + wrong;
+  return wrong;
 }
 
-void Run(const uint8_t* data, size_t size, bool shown = false) {
+void Run(const uint8_t* data, size_t size) {
   Choices choices(data, size);
-  const std::string wrong = Test(choices, shown);
+  const std::string wrong = Test(choices);
   if (wrong.empty()) return;
-  std::fprintf(stderr, "%s\n", wrong.c_str());
+  std::fprintf(stderr, "%s: %s\n", Running().c_str(), wrong.c_str());
   std::abort();
 }
 
@@ -162,14 +168,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 #else
 
-// Runs the files that are its arguments, and prints their calls; else seeds.
+// Runs the files that are its arguments; else seeds.
 int main(int argc, char** argv) {
   using namespace xla_ffi_kit::testing;  // NOLINT: main
   constexpr size_t kSeedsOfHandler = 400;
+  // Good enough for a program that dies.
+  std::signal(SIGSEGV, [](int) {
+    std::fprintf(stderr, "%s: crashes\n", Running().c_str());
+    std::abort();
+  });
   for (int i = 1; i < argc; ++i) {
     std::ifstream file(argv[i], std::ios::binary);
     const std::vector<char> input{std::istreambuf_iterator<char>(file), {}};
-    Run(reinterpret_cast<const uint8_t*>(input.data()), input.size(), true);
+    Run(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   }
   const size_t handlers = TableUnderTest().num_handlers;
   for (size_t i = 0; argc == 1 && i < kSeedsOfHandler * handlers; ++i) {
