@@ -18,8 +18,10 @@ SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
 WALKED = "docs/adding_an_op.md"
 # //accelerate/examples:explained_test compares it with what it prints.
 COMPARED = "accelerate/docs/explained.md"
-BUILT = ("consumer/MODULE.bazel", "consumer/BUILD", "own_xla/MODULE.bazel")
-BUILT += ("own_xla/WORKSPACE",)
+BUILT = (
+    *("consumer/MODULE.bazel", "consumer/BUILD"),
+    *("own_xla/MODULE.bazel", "own_xla/WORKSPACE"),
+)
 
 
 def commands(script: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The site: what Sphinx warns of fails its build; and the reference is there."""
+"""The site: warnings of Sphinx fail its build; and the reference is there."""
 
 import pathlib
 import re

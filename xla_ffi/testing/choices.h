@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <string>
 
 namespace xla_ffi_kit::testing {
 
@@ -33,12 +32,6 @@ class Choices {
   int64_t Below(int64_t n) {
     const uint64_t value = n <= 256 ? Byte() : Bytes8();
     return static_cast<int64_t>(value % static_cast<uint64_t>(n));
-  }
-
-  std::string Text(size_t size) {
-    std::string text(size, '\0');
-    for (char& c : text) c = static_cast<char>(Byte());
-    return text;
   }
 
  private:
