@@ -66,8 +66,7 @@ int main(void) {
 
   /* Taken by another before: an error that names the target. */
   const XlaFfiKit_Handler* first = &table->handlers[0];
-  TakeMessage(api, Register(api, first->name, Taken), text,
-              sizeof text);
+  TakeMessage(api, Register(api, first->name, Taken), text, sizeof text);
   Expect(strcmp(text, "") == 0, text);
   TakeMessage(api, XlaFfiKit_RegisterCpuHandlers(api), text, sizeof text);
   printf("taken: %s\n", text);
