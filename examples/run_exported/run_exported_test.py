@@ -122,8 +122,8 @@ def test_an_error_is_one_sentence(tmp_path, has_result):
         ([], "expected PLUGIN.so PROGRAM [LIBRARY.so]... [SHAPE]..."),
         ([KIT, "x"], f"{KIT} exports no GetPjrtApi"),
         ([PLUGIN, "no_file"], "cannot read no_file"),
-        ([PLUGIN, PROGRAM, PLUGIN], f"{PLUGIN} exports no XlaFfiKit_GetHandler"),
-        ([PLUGIN, PROGRAM, "f8[1]"], "expected a shape such as f32[4,256], got"),
+        ([PLUGIN, PROGRAM, PLUGIN], f"{PLUGIN} exports no XlaFfiKit_"),
+        ([PLUGIN, PROGRAM, "f8[1]"], "expected a shape such as f32[4,256]"),
     ],
     ids=["none", "no plugin", "no program", "no handlers", "no shape"],
 )
