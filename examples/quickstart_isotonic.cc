@@ -55,13 +55,12 @@ ffi::Error Fit(const IsotonicCall& call, const kit::Executor& executor) {
     const T* in = call.get<x>().as(tag);
     T* out = call.get<y>().as(tag);
     // An element takes about as long as moving 64 bytes.
-    kit::ParallelFor(
-        executor, shape.rows, 64 * n,
-        [&](int64_t begin, int64_t end, int64_t worker) noexcept {
-          for (int64_t i = begin * n; i < end * n; i += n) {
-            FitRow(n, in + i, blocks.of(worker), out + i);
-          }
-        });
+    kit::ParallelFor(executor, shape.rows, 64 * n,
+                     [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                       for (int64_t i = begin * n; i < end * n; i += n) {
+                         FitRow(n, in + i, blocks.of(worker), out + i);
+                       }
+                     });
     return ffi::Error::Success();
   });
 }

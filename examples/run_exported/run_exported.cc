@@ -4,10 +4,10 @@
 //
 // PROGRAM is StableHLO, as `Exported.mlir_module_serialized` of jax.export, or,
 // in a file that ends with .hlo, a serialized HloModuleProto. A LIBRARY has
-// handlers that it calls. Each SHAPE, such as f32[4,256], is that of an argument,
-// whose bytes stand in IN, row by row, one argument after the other; so do the
-// results in OUT. A start for programs of your own: this one ends after a run,
-// and so gives nothing back that the plugin made.
+// handlers that it calls. Each SHAPE, such as f32[4,256], is that of an
+// argument, whose bytes stand in IN, row by row, one argument after the other;
+// so do the results in OUT. A start for programs of your own: this one ends
+// after a run, and so gives nothing back that the plugin made.
 
 #include <dlfcn.h>
 

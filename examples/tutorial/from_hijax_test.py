@@ -148,7 +148,7 @@ TABLE = """
 | `grad` of `vmap` | yes | yes |
 | `jacrev` | yes | yes |
 | `jacfwd` | yes | yes |
-| `linearize` | no | no | yes |
+| `linearize` | no | yes |
 | `grad` of `grad` | no | yes |
 | `hessian` | no | yes |
 | `grad` of `scan` | yes | yes |

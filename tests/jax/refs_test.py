@@ -1,4 +1,4 @@
-"""A ref is updated in place by an operation with aliases, however JAX runs it."""
+"""An operation with aliases updates a ref in place, however JAX runs it."""
 
 import os
 import tempfile
