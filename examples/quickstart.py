@@ -201,12 +201,12 @@ def measure(text: str) -> list[Row]:
         return Row(name, *programs, *operands)
 
     words = re.findall("[a-z]+", text)
-    bits = spell(words)[:2000]
+    bits = spell(words)[:1000]
     weights = np.cos(np.arange(bits.size))
     losses = [lambda x, f=f: weights @ f(x) for f in (plain, isotonic)]
     # One row for each eighth of the text, and two for each of four devices.
-    parts = [spell([*part]) for part in np.array_split(words, 8)]
-    parts = np.stack([part[: min(map(len, parts))] for part in parts])
+    parts = np.array_split(words, 8)
+    parts = np.stack([spell([*part])[:400] for part in parts])
     mesh = jax.make_mesh((4,), ("parts",))
     on_devices = jax.device_put(parts, NamedSharding(mesh, P("parts")))
     by_row = [jax.vmap(f) for f in (best_plain, isotonic)]
