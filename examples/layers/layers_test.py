@@ -56,7 +56,6 @@ def flax_models(flax):
     return plain, kit
 
 
-@pytest.mark.ci
 def test_flax_trains_alike(flax):
     from flax import nnx
 

@@ -61,7 +61,6 @@ def test_it_is_readmes():
     )
 
 
-@pytest.mark.ci  # python_blocks_test runs README's code
 def test_it_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path))
     scope = {}

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import in_ci
 
 import xla_ffi_kit
 from xla_ffi_kit.errors import BuildError
@@ -51,17 +50,10 @@ def decaying(x, weight, *, decay=0.5):
 
 
 # kernel_derivatives_contract_test has more, of 16 bits and without a reference.
-@pytest.mark.parametrize(
-    ("op", "case"),
-    [
-        (gate, Case("f32[2,3]", "f32[2,3]", scale=0.5)),
-        in_ci(decaying, Case("f32[2,5]", "f32[5]", decay=0.5)),
-    ],
-    ids=["elements", "rows"],
-)
-def test_contract(op, case):
+def test_contract():
     # Below, derivatives of any order are.
-    print(check_op(op, [case], skip=("second order", "jacobians")))
+    case = Case("f32[2,3]", "f32[2,3]", scale=0.5)
+    print(check_op(gate, [case], skip=("second order", "jacobians")))
 
 
 def _loss(f, *x):

@@ -31,18 +31,10 @@ KINDS = [("Auto", name) for name in PROGRAMS]
 KINDS += [("Explicit", name) for name in ON_EXPLICIT]
 
 
-@pytest.mark.parametrize(
-    "devices",
-    [
-        pytest.param(2, marks=pytest.mark.release),
-        4,
-        pytest.param(8, marks=pytest.mark.release),
-    ],
-)
 @pytest.mark.parametrize(("kind", "name"), KINDS)
-def test_values_are_those_of_one_device(kind, name, devices):
+def test_values_are_those_of_one_device(kind, name):
     program, *operands = PROGRAMS[name]
-    mesh = mesh_of(kind, devices)
+    mesh = mesh_of(kind)
     with jax.set_mesh(mesh):
         got = jax.jit(program)(*placed(mesh, operands))
     check(got, program, operands)
