@@ -8,7 +8,6 @@ import io
 import json
 
 import pages
-import pytest
 
 NOTEBOOK = pages.ROOT / "examples/isotonic.ipynb"
 _SAYS = """\

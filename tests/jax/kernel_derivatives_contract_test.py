@@ -10,12 +10,12 @@ import dataclasses
 import functools
 import heapq
 
+import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from common import run_python
-import inline_data  # noqa: F401  a cache of the test's own
 from jax import export
 
 import xla_ffi_kit

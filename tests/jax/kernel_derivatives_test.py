@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import operation
 from xla_ffi_kit.testing import Case, check_op
 
@@ -359,61 +358,6 @@ def test_a_tape_over_its_bound_is_an_error(monkeypatch, lanes, said):
         jax.block_until_ready(gradient(jnp.ones((2, 200_000))))
     assert said in str(caught.value)
     np.testing.assert_array_equal(gradient(jnp.ones((2, 3))), 2 * [[0, 1, 2]])
-
-
-inline = functools.partial(xla_ffi_kit.inline, **_OPTIONS, kernel_axes=1)
-_SAME = """
-template <typename T>
-void same(kit::In<T> x, kit::Out<T> y) { y[0] = x[0]; }
-"""
-_OF_EACH = (
-    (elementwise, "x"),
-    (rows, "out[0] = x[0];"),
-    (functools.partial(inline, function="same"), _SAME),
-)
-
-
-def _pull(x, ct):
-    raise AssertionError
-
-
-_BESIDE = "derivatives: expected 'reference' beside {}, got 'kernel'"
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            {"derivatives": True},
-            "derivatives: expected 'reference' or 'kernel', got True",
-        ),
-        (
-            {"has_reference": False, "fallback": "reference"},
-            "fallback: expected None, as there is no reference",
-        ),
-        ({"jvp": _pull}, _BESIDE.format("jvp=, which is the derivative")),
-        (
-            {"vjp": (_pull, _pull)},
-            _BESIDE.format("vjp=, which is the derivative"),
-        ),
-        (
-            {"linear": ("x", "y")},
-            "linear: expected one operand beside derivatives='kernel', got x, ",
-        ),
-        (
-            {"advanced": xla_ffi_kit.Advanced(output_layouts={0: (0, 1)})},
-            _BESIDE.format("output_layouts"),
-        ),
-        (
-            {"advanced": xla_ffi_kit.Advanced(vmap_method="expand_dims")},
-            _BESIDE.format("vmap_method='expand_dims'"),
-        ),
-    ],
-)
-def test_options_that_contradict_each_other(options, said):
-    for make, code in _OF_EACH:
-        with pytest.raises((ValueError, BuildError), match=said):
-            make(code, dtypes="f32", **options)(lambda x: x)
 
 
 def test_integers_have_no_derivative():

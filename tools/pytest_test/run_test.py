@@ -21,6 +21,7 @@ def test_it():
     assert helper_beside_it.__file__.count("//") == 0
 """
 
+
 def run(folder, program):
     packages = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
