@@ -138,51 +138,6 @@ def test_results_of_another_rank_have_another_derivative():
         np.testing.assert_array_equal(slope, [[6] * 3, [24] * 3])
 
 
-def test_kinks_are_jaxs():
-    @elementwise(
-        "std::abs(x) + 2 * std::max(x, A(0)) + (x > 0 ? 4 * x : 0) + "
-        "kit::where(x < 0, x, 8 * x) + std::pow(x, 2.0) + std::floor(x)",
-        dtypes="f32",
-    )
-    def kinked(x):
-        return (
-            jnp.abs(x)
-            + 2 * jnp.maximum(x, 0)
-            + 4 * jax.nn.relu(x)
-            + jnp.where(x < 0, x, 8 * x)
-            + x**2
-            + jnp.floor(x)
-        )
-
-    x = jnp.float32([-1.5, 0, 2])
-    got = jax.vmap(jax.grad(kinked))(x)
-    np.testing.assert_array_equal(got, jax.vmap(jax.grad(kinked.reference))(x))
-
-
-@pytest.mark.parametrize("lanes", [False, True])
-def test_a_row_in_place_reads_what_was_there(lanes):
-    @rows(
-        """
-        for (int64_t i = 0; i < x.size(); ++i) {
-          out[i] = 3 * out[i] * out[i];
-          out[i] += by[i] * out[i];
-        }
-        """,
-        dtypes="f32",
-        lanes=lanes,
-        aliases={"x": "out"},
-        has_reference=False,
-    )
-    def squared(by, x):
-        return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
-    x, by = jnp.float32([[1, 2]]), jnp.float32([[0.5, 1]])
-    np.testing.assert_array_equal(squared(by, x), [[4.5, 24]])
-    of_by, of_x = jax.grad(lambda *x: squared(*x).sum(), (0, 1))(by, x)
-    np.testing.assert_array_equal(of_by, [[3, 12]])
-    np.testing.assert_array_equal(of_x, [[9, 24]])
-
-
 _DOUBLES = (
     "x * x * 1.05e-34 * 1.05e-34 / 1.05e-68",
     "kit::where(x >= 0.7, 10 * x, -x)",  # as a float, 0.7 is less
@@ -270,41 +225,6 @@ def test_what_does_not_change_has_no_part_in_an_infinite_slope():
         jax.grad(lambda x: first(x).sum())(x),
     ):
         np.testing.assert_allclose(second, [2, 2 / 3], rtol=1e-6)
-
-
-def test_a_library_of_containers():
-    """Sorting, heaps, lambdas and indices by value."""
-
-    @rows(
-        """
-        std::vector<A> sorted(x.begin(), x.end());
-        std::sort(sorted.begin(), sorted.end());
-        std::priority_queue<std::pair<A, int>> heap;
-        for (int i = 0; i < x.size(); ++i) heap.push({x[i] * x[i], i});
-        const auto mix = [&](A a, A b) -> A { return a < b ? a * b : a; };
-        const int at = int(kit::value(x[0])) & 1;
-        A run = 0;
-        kit::for_each(x, out, [&](auto v) { return run = run * 0.5f + v; });
-        for (int i = 0; i < x.size(); ++i) {
-          out[i] += mix(sorted[i], heap.top().first) * x[at] + scale;
-          heap.pop();
-        }
-        """,
-        before="#include <algorithm>\n#include <queue>\n#include <vector>",
-        dtypes="f32",
-    )
-    def mixed(x, *, scale=1.0):
-        a, b = jnp.sort(x), jnp.sort(x * x)[..., ::-1]
-        run = [x[..., 0]]
-        for i in range(1, x.shape[-1]):
-            run.append(run[-1] * 0.5 + x[..., i])
-        y = jnp.where(a < b, a * b, a) * x[..., :1] + scale
-        return jnp.stack(run, -1) + y
-
-    x = jnp.float32([0.5, -1.25, 2, 0.75])
-    got = jax.grad(functools.partial(_loss, mixed))(x)
-    want = jax.grad(functools.partial(_loss, mixed.reference))(x)
-    np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
 
 
 def test_shared_slopes_are_the_same_bits_in_every_call():
