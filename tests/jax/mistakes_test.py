@@ -4,6 +4,8 @@ A row is a definition or a call, and behind `!` what its error says: its class,
 then "operation: argument: expected this, got that". `...` stands for any text.
 """
 
+# ruff: noqa: F401  rows have names that nothing else has
+
 import ctypes
 import ctypes.util
 import functools
@@ -11,20 +13,30 @@ import pathlib
 import re
 import tempfile
 
-import inline_data  # noqa: F401  a cache of the test's own
+import inline_data
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import handled, operation, rows, same, twice
+from common import LIBRARY, handled, operation, rows, same, twice
+from numpy.ctypeslib import ndpointer
+from scipy.linalg import cython_lapack
 from scipy.special import cython_special
 
 import xla_ffi_kit
 from xla_ffi_kit import (
     Advanced,
     FfiOp,
+    HandlerLibrary,
+    _dtypes,
     c_function,
+    export_checks,
+    modular_add,
+    relu,
+    rms_norm,
 )
+from xla_ffi_kit.strings import element_types
+from xla_ffi_kit.testing import Case, check_op
 
 KIT = xla_ffi_kit.ops.LIBRARIES[0]
 ONE = jnp.float32(1)
