@@ -136,27 +136,6 @@ def test_there_is_no_reference_to_switch_to():
         np.testing.assert_array_equal(op(x), 2 * x)
 
 
-def test_a_derivative_that_there_is_not():
-    x = rows(1, 3)
-    only = "test.double: no forward mode .* is for reverse mode alone"
-    for derivative, message in (
-        (
-            jax.grad(lambda x: black_box()(x).sum()),
-            "respect to operand x: the operation has no reference, .*"
-            "if it is a string of C\\+\\+, derivatives='kernel'",
-        ),
-        (
-            jax.grad(lambda x: black_box(linear="x")(x).sum()),
-            "give it transpose=",
-        ),
-        (lambda x: jax.jvp(by_vjp, (x,), (x,)), only),
-        (jax.jit(jax.jacfwd(by_vjp)), only),
-        (jax.jit(jax.vmap(jax.jacfwd(by_vjp))), only),
-    ):
-        with pytest.raises(TypeError, match=message):
-            derivative(x)
-
-
 def test_a_derivative_of_a_part():
     # c is linear, x is not; both at once take the rule.
     def slopes(saved, ct):
@@ -244,23 +223,6 @@ def test_results_in_a_tuple():
     np.testing.assert_array_equal(got, 2 * np.ones(3))
 
 
-@pytest.mark.parametrize(
-    ("cases", "options", "message"),
-    [
-        ([ROW], {"host": 3}, "TypeError: check_op: argument host: expected a "),
-        ([ROW], {"host": lambda: 1}, "got one of (): too many positional"),
-        ([3], {"host": twice}, "cases: expected Case(...), got 3"),
-        (
-            [ROW],
-            {"host": twice, "tolerance_factor": "2"},
-            "TypeError: check_op: argument tolerance_factor: expected a number",
-        ),
-    ],
-)
-def test_check_op_needs_a_host_function(cases, options, message):
-    assert message in said(check_op, double, cases, **options)
-
-
 @pytest.mark.parametrize("lead", [(), (2,)])
 def test_layouts(lead):
     # The handler reverses rows of memory, which are columns here.
@@ -308,25 +270,6 @@ def test_attributes_from_shapes():
     x = jnp.zeros(5, jnp.float32)
     got = describe(of_shape)(x, text="abc")
     np.testing.assert_array_equal(got, [5, 3, 4, 0.5, 1])
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (3, "expected a mapping, got 3"),
-        ({"text": "a"}, "expected no name that `attributes` has, got text"),
-        ({3: 1}, "expected names, got 3"),
-        (
-            {"n": None},
-            "n: expected a NumPy scalar or array, a string, bool, int, float "
-            "or a mapping of such, got None",
-        ),
-    ],
-)
-def test_bad_attributes_from_shapes(given, message):
-    got = said(describe(lambda x, text: given), rows(5), text="abc")
-    assert got.partition(": ")[2].startswith("test.describe: shape_attributes")
-    assert got.endswith(message)
 
 
 def test_attributes_from_sizes_that_are_not_known():

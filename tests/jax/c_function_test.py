@@ -446,3 +446,38 @@ def test_an_exported_program_names_the_function(define, tmp_path):
             "defined, got none of that name; make its operation, by "
             "xla_ffi_kit.c_function or numba_kernel, before the program runs"
         ) in run.stderr
+
+
+def test_a_derivative_that_is_missing_is_refused():
+    """As docs/external_library.md says it."""
+
+    @jax.custom_jvp
+    def constant(x):
+        return x
+
+    @constant.defjvp
+    def refuse(primals, tangents):
+        raise NotImplementedError("no derivative with respect to y")
+
+    def of_x(primals, tangents):
+        (x, y), (dx, _) = primals, tangents
+        return power(x, y), y * power(x, y - 1) * dx
+
+    power = c_function(
+        "float(float x, float y)",
+        library=LIBM,
+        symbol="powf",
+        name="power",
+        jvp=of_x,
+    )
+
+    def op(x, y):
+        return power(x, constant(y))
+
+    for wrap in (lambda f: f, jax.jit):
+        slope = jax.grad(wrap(op))
+        assert slope(3.0, 2.0) == jax.jit(slope)(3.0, 2.0) == 6
+        assert jax.grad(slope)(3.0, 2.0) == 2
+        for argnums in (1, (0, 1)):
+            with pytest.raises(NotImplementedError, match="respect to y"):
+                jax.grad(wrap(op), argnums)(3.0, 2.0)

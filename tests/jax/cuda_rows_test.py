@@ -5,14 +5,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import close, in_ci
+from inline_data import close
 
 import xla_ffi_kit
 
-# Of each size one, but that of 4 bytes, which other tests have; with
-# --config=ci all.
+# Of each size one, but that of 4 bytes, which other tests have.
 _DTYPES = ["float64", "bfloat16", "int8"]
-_DTYPES += map(in_ci, ("float32", "float16", "uint16", "bool"))
 _SIZES = [1, 3, 8, 17, 32, 67]
 
 

@@ -89,15 +89,6 @@ def test_an_operand_has_no_default():
     )
 
 
-def test_an_attribute_that_is_not_keyword_only():
-    attributes = {"eps": np.float64}
-    assert said(operation, lambda x, eps=1e-6: x, attributes=attributes) == (
-        "TypeError: test.op: attributes: expected those of the "
-        "reference's signature, none, got ['eps']; make them keyword-only: (x, "
-        "*, eps=1e-06)"
-    )
-
-
 # --- Results ------------------------------------------------------------------
 
 
@@ -132,22 +123,6 @@ def test_one_result_in_a_tuple_stays_a_tuple():
     for function in (op, jax.jit(op), jax.vmap(op)):
         (y,) = function(rows(2, 3))
         np.testing.assert_array_equal(y, 2 * rows(2, 3))
-
-
-def test_reference_that_returns_no_arrays():
-    op = operation(lambda x: {"y": x})
-    assert said(op, rows(3)) == (
-        "TypeError: test.op: results of the reference: expected an array "
-        "or a tuple of arrays, got PyTreeDef({'y': *})"
-    )
-
-
-def test_reference_that_drops_the_batch_axes():
-    op = operation(lambda x: jnp.sum(x), kernel_axes=1)
-    assert said(op, rows(2, 3)) == (
-        "ValueError: test.op: result 0 of the reference: expected batch "
-        "dimensions [2] as the operands have, got shape []"
-    )
 
 
 def test_result_types_follow_the_64_bit_setting():

@@ -1,4 +1,4 @@
-"""What operations from strings say of a mistake, before and after C++."""
+"""The text of strings of C++: its lines in errors, its names, and paths."""
 
 import functools
 import inspect
@@ -10,7 +10,6 @@ import inline_data
 import jax
 import numpy as np
 import pytest
-from common import raises
 from inline_data import error_of
 
 import xla_ffi_kit
@@ -25,157 +24,6 @@ inline = functools.partial(xla_ffi_kit.inline, kernel_axes=0, flags=["-O0"])
 
 
 no_compiler = inline_data.no_compiler
-
-
-def _argument(expected, got):
-    return f"f: argument: expected {expected}, got {got!r}"
-
-
-_EXPRESSIONS = (
-    "f: expressions: expected at least one string of C++, and only strings, "
-    "got "
-)
-
-
-@pytest.mark.parametrize(
-    ("decorate", "said"),
-    [
-        (
-            rows("", results=None),
-            "f: results: expected a sequence, got None",
-        ),
-        (
-            rows("", kernel_axes="1"),
-            "f: kernel_axes: expected a number >= 0 for all operands "
-            "(axes='(),(n)->(n)' tells them apart), got '1'",
-        ),
-        (
-            rows("", shared="0"),
-            "f: shared: expected a name of the operands x, y, got '0'",
-        ),
-        (
-            rows("", axes="(n)->(n)"),
-            "f: axes: expected the axes of 2 operands (x, y), got 1: (n)->(n)",
-        ),
-        (
-            elementwise("x", flags="-O0"),
-            "f: flags: expected a sequence, got '-O0'",
-        ),
-        (inline("", flags="-O0"), "f: flags: expected a sequence, got '-O0'"),
-        (elementwise(["x", "y"]), _EXPRESSIONS + "[['x', 'y']]"),
-        (elementwise(), _EXPRESSIONS + "[]"),
-        (rows("", derivative="kernel"), _argument("derivatives", "derivative")),
-        (elementwise("x", flag=""), _argument("flags", "flag")),
-        (inline("", dtype="f32"), _argument("dtypes", "dtype")),
-        (
-            rows("", has_side_effect=True),
-            _argument(
-                "advanced=xla_ffi_kit.Advanced(has_side_effect=...)",
-                "has_side_effect",
-            ),
-        ),
-    ],
-)
-def test_a_string_is_no_sequence(no_compiler, decorate, said):
-    with raises((TypeError, ValueError), said):
-
-        @decorate
-        def f(x, y):
-            return x
-
-
-def test_a_keyword_that_there_is_not(no_compiler):
-    """All that the decorator takes are named, its own first."""
-    said = error_of(rows("", zzz=1), TypeError)
-    assert said.startswith("f: argument: expected one of dtypes, kernel_axes, ")
-    for name in ("derivatives", "has_reference", "lanes", "flags", "jvp"):
-        assert f" {name}," in said
-
-
-_NO_NAME = "expected the name of a variable in C++, where this is "
-_NO_FUNCTION = "function: expected the name of the function in C++, got "
-
-
-@pytest.mark.parametrize(
-    ("decorate", "reference", "said"),
-    [
-        (
-            rows(""),
-            lambda x, *, default=1: x,
-            f"attribute default: {_NO_NAME}a keyword",
-        ),
-        (
-            rows(""),
-            lambda A: A,
-            f"operand A: {_NO_NAME}the type to compute in",
-        ),
-        (
-            rows(""),
-            lambda kit_i: kit_i,
-            f"operand kit_i: {_NO_NAME}the kit's, as all that begins with kit_",
-        ),
-        (
-            rows("", results=["y", "y"]),
-            lambda x: x,
-            f"result y: {_NO_NAME}another parameter",
-        ),
-        (
-            rows("", results=["x"]),
-            lambda x: x,
-            f"result x: {_NO_NAME}another parameter",
-        ),
-        (
-            rows("", results=["y) {} //"]),
-            lambda x: x,
-            f"result y) {{}} //: {_NO_NAME}no name",
-        ),
-        (
-            rows("", shared="x"),
-            lambda x: x,
-            "operands: expected at least one that is not shared, whose rows "
-            "are looped over, got none",
-        ),
-        (
-            rows("", attributes={"z": "c64"}),
-            lambda x, *, z=1: x,
-            "attribute z: expected one of pred, s8, s16, s32, s64, u8, u16, "
-            "u32, u64, f32, f64, got complex64",
-        ),
-        (
-            inline(""),
-            lambda x: x,
-            f"{_NO_FUNCTION}''; pass it as function=",
-        ),
-        (
-            inline("", function="f();"),
-            lambda x: x,
-            f"{_NO_FUNCTION}'f();'; pass it as function=",
-        ),
-    ],
-)
-def test_names_that_cpp_cannot_have(no_compiler, decorate, reference, said):
-    name = "f();" if "'f();'" in said else "lambda"
-    with raises(BuildError, f"{name}: {said}"):
-        decorate(reference)
-
-
-@pytest.mark.parametrize("code", ["", " \n", "/* x */", "// x\n /* \n*/"])
-def test_code_that_is_blank(no_compiler, code):
-    for decorate, what in (
-        (elementwise("x", code), "expressions[1]"),
-        (rows(code), "body"),
-    ):
-        said = f"f: {what}: expected C++ code, got {code!r}"
-        assert error_of(decorate) == said
-
-
-def test_a_surrogate_is_no_character():
-    said = (
-        "f: expected characters in the C++ code and its flags, got the "
-        "surrogate '\\ud800'"
-    )
-    assert error_of(elementwise("x /* \ud800 */")) == said
-    assert error_of(elementwise("x", flags=["-DA=\ud800"])) == said
 
 
 @pytest.mark.parametrize(
@@ -279,39 +127,6 @@ def test_a_string_in_the_call_is_found_before_its_double():
         frame,
     )
     assert (place.file, place.line) == (__file__, frame.f_lineno - 3)
-
-
-@pytest.mark.parametrize(
-    ("expression", "header"),
-    [
-        ("std::vector<T>(1, T(x))[0]", "vector"),
-        ("std::unordered_map<int, T>{{1, T(x)}}[1]", "unordered_map"),
-        ("std::list<T>(1, T(x)).front()", "list"),
-        ("(std::ofstream(), x)", "fstream"),
-        ("(assert(x > 0), x)", "cassert"),
-    ],
-)
-def test_a_missing_header_is_named(expression, header):
-    said = error_of(elementwise(expression))
-    assert said.endswith(f'\npass before="#include <{header}>"')
-    op = elementwise(expression, before=f"#include <{header}>")(lambda x: x)
-    assert float(op(np.float32(3))) == 3
-
-
-@pytest.mark.parametrize("choice", ["x[0] : 0", "1 : x[0]", "x[0] : x.size()"])
-def test_a_choice_of_a_16_bit_float_or_an_integer(choice):
-    code = f"out[0] = x[0] > 0 ? {choice};"
-    said = error_of(rows(code, dtypes="f16"))
-    assert "write 0.0f for 0, or kit::where(c, x, 0)" in said
-
-
-def test_a_missing_header_of_inline():
-    code = """
-void f(kit::In<float> x, kit::Out<float> y) {
-  std::vector<float> v(1);
-}"""
-    said = error_of(inline(code))
-    assert said.endswith("\nbegin the code with #include <vector>")
 
 
 # --- Names and paths as C++ has them ------------------------------------------
