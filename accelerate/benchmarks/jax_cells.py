@@ -279,7 +279,10 @@ CASES: dict[str, Case] = {
         *(_image, _IMAGES),
     ),
     "matmul": Case(
-        jnp.matmul, np.matmul, _two, ((10, 4, 4), (10_000, 4, 4), (10_000, 6, 6))
+        jnp.matmul,
+        np.matmul,
+        _two,
+        ((10, 4, 4), (10_000, 4, 4), (10_000, 6, 6)),
     ),
     "solve": Case(jnp.linalg.solve, np.linalg.solve, _system, _MATRICES),
     "inv": Case(

@@ -5,12 +5,13 @@ import os
 import sys
 
 import jax
-import jax_cells
-import jax_loops
 import numpy as np
 import page
 import pytest
 import run
+
+import jax_cells
+import jax_loops
 
 # Another one in each mode, and the same in plain JAX.
 WRONG = """
@@ -36,7 +37,11 @@ def rows(tmp_path_factory):
         (folder / f"{name}.py").write_text(text)
     items = [run.Item("programs", name, (name, "program")) for name in texts]
     items += run.chosen(["loops"], ["sort of 8"])
-    items += [i for i in run.chosen(["cells"], ["sort f32"]) if i.name == "sort f32/1000"]
+    items += [
+        i
+        for i in run.chosen(["cells"], ["sort f32"])
+        if i.name == "sort f32/1000"
+    ]
     contestants = {
         mode: run.Contestant(sys.executable, setting)
         for mode, setting in page.MODES.items()
@@ -89,7 +94,9 @@ def test_a_page_of_it(rows, tmp_path):
 
 def test_another_wheel_takes_turns(rows):
     row = rows["sort of 8"]
-    twice = {"us": row["us"] | {page.BEFORE: [2 * t for t in row["us"]["exact"]]}}
+    twice = {
+        "us": row["us"] | {page.BEFORE: [2 * t for t in row["us"]["exact"]]}
+    }
     found = page.figures([row | twice])
     assert "Beside the other wheel: 2.000, least 2.000" in page.summary(found)
     assert "exact 2.00 x the other" in page.line(row | twice)

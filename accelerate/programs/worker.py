@@ -131,6 +131,7 @@ def _first(run: Callable[[], Any]) -> dict[str, Any]:
 
 def _times(run: Callable[[], Any], seconds: float) -> tuple[float, float]:
     import jax
+
     from turns import turns
 
     found = turns({"": lambda: jax.block_until_ready(run())}, seconds)[""]

@@ -89,8 +89,8 @@ def _why(call: Call) -> str:
         if not isinstance(found, str):
             kind = "exact" if rule.exact else "close"
             return f'off; enable("{name}") replaces it, with {kind} results'
-    reasons = call.reasons or [why for *_, why in call.others]
-    return "; ".join(dict.fromkeys(map(str, reasons)))
+    reasons = call.reasons or [str(why) for *_, why in call.others]
+    return "; ".join(dict.fromkeys(reasons))
 
 
 def _types(avals: Sequence[ShapedArray]) -> str:
