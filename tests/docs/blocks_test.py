@@ -16,8 +16,6 @@ from pages import ROOT, Block
 SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
 # e2e/new_op_run does what it says.
 WALKED = "docs/adding_an_op.md"
-# //accelerate/examples:explained_test compares it with what it prints.
-COMPARED = "accelerate/docs/explained.md"
 BUILT = (
     *("consumer/MODULE.bazel", "consumer/BUILD"),
     *("own_xla/MODULE.bazel", "own_xla/WORKSPACE"),
@@ -57,7 +55,7 @@ PROGRAMS = [
 def not_run(block: Block) -> list[str]:
     """What of a block nothing runs or builds."""
     is_excused = re.fullmatch(r"<!-- not run: .+ -->\s*", block.above)
-    if is_excused or block.page in (WALKED, COMPARED):
+    if is_excused or block.page == WALKED:
         return []
     in_tutorial = block.page.startswith(pages.TUTORIAL)
     if in_tutorial or block.language in ("c++", "cmake"):

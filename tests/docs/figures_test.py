@@ -7,13 +7,12 @@ import markdown_it
 import pages
 import pytest
 
-from accelerate_page import ACCELERATE
 from bench import page as figures
 from kit_page import KIT
 
 FILES = {
     publication.data: json.loads((pages.ROOT / publication.data).read_text())
-    for publication in (KIT, ACCELERATE)
+    for publication in (KIT,)
 }
 MARKER = re.compile(r"<!-- (?:times?|machine) [^>]*-->[^<\n]*")
 
