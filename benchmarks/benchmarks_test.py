@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import compare
-import page
 import strings
+import tables
 from turns import turns
 
 
@@ -64,11 +64,11 @@ def test_a_page_keeps_its_sentences(tmp_path, monkeypatch):
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
     file = tmp_path / "a.md"
     file.write_text("# A\n\nA sentence.\n\nMeasured on 2020-01-01: old.\n")
-    page.publish("a.md", page.table(["a", "b"], [["c", "1"]]))
+    tables.publish("a.md", tables.table(["a", "b"], [["c", "1"]]))
     assert file.read_text().startswith("# A\n\nA sentence.\n\nMeasured on 20")
     assert file.read_text().endswith("\n| a | b |\n| --- | --- |\n| c | 1 |\n")
     assert "old" not in file.read_text()
-    assert [page.duration(t) for t in (2, 0.0123, 4.56e-7)] == [
+    assert [tables.duration(t) for t in (2, 0.0123, 4.56e-7)] == [
         "2.00 s",
         "12.3 ms",
         "0.456 us",

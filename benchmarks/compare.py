@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import page
+import tables
 import xla_ffi_kit
 from turns import turns
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
@@ -165,7 +165,7 @@ def calls(cell: str) -> dict[str, Callable[[], Any]]:
             function = _gradient(function)
             operands = (x, cotangent)
         made[who] = functools.partial(
-            lambda call, operands: page.ready(call(*operands)),
+            lambda call, operands: tables.ready(call(*operands)),
             jax.jit(function),
             operands,
         )
@@ -182,7 +182,7 @@ def _donated(function: Function, x: jax.Array) -> Callable[[], Any]:
     state = [x.copy()]
 
     def run() -> Any:
-        state[0] = page.ready(call(state[0]))
+        state[0] = tables.ready(call(state[0]))
         return state[0]
 
     return run
@@ -217,10 +217,10 @@ def measure(cell: str, seconds: float) -> dict[str, float]:
 def row(cell: str, times: Mapping[str, float]) -> list[str]:
     """A line of the table."""
     ratios = [
-        page.digits(times[who] / times["kit"]) if who in times else "-"
+        tables.digits(times[who] / times["kit"]) if who in times else "-"
         for who in ("xla", "tutorial", "copy")
     ]
-    durations = [page.duration(times[who]) for who in ("xla", "kit")]
+    durations = [tables.duration(times[who]) for who in ("xla", "kit")]
     return [f"`{cell}`", *durations, *ratios]
 
 
@@ -263,14 +263,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         print("  ".join(row(cell, measured[cell])), flush=True)
     if options.json:
-        about = {"machine": page.machine(), "seconds": measured}
+        about = {"machine": tables.machine(), "seconds": measured}
         pathlib.Path(options.json).write_text(json.dumps(about, indent=1))
     if options.plot:
         plot(options.plot, measured)
     if options.publish:
         heading = ("cell", "XLA", "kit", "x XLA", "x loop", "x copy")
         rows = [row(cell, times) for cell, times in measured.items()]
-        page.publish(PAGE, page.table(heading, rows))
+        tables.publish(PAGE, tables.table(heading, rows))
     return 0
 
 

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import page
+import tables
 from strings_kernels import Kernel, kernels
 from turns import turns
 
@@ -52,7 +52,7 @@ def calls(kernel: Kernel, rows: int) -> dict[str, _Calls]:
 
     def call(function: Callable[..., Any]) -> Callable[[], Any]:
         jitted = jax.jit(function)
-        return lambda: page.ready(jitted(*operands))
+        return lambda: tables.ready(jitted(*operands))
 
     def pulled(function: Callable[..., Any]) -> Callable[[], Any]:
         return call(functools.partial(_pulled, function, ct))
@@ -95,7 +95,7 @@ def measure(kernel: Kernel, rows: int, seconds: float) -> list[str]:
         compare(name, contestants["JAX"](), contestants["kit"]())
         times = turns(contestants, seconds)
         ours, theirs = times["kit"].least, times["JAX"].least
-        line += [page.duration(ours), page.digits(theirs / ours)]
+        line += [tables.duration(ours), tables.digits(theirs / ours)]
     return line
 
 
@@ -120,14 +120,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lines.append(measure(kernel, rows, options.seconds))
             print("  ".join(lines[-1]), flush=True)
     if options.json:
-        about = {"machine": page.machine(), "lines": lines}
+        about = {"machine": tables.machine(), "lines": lines}
         pathlib.Path(options.json).write_text(json.dumps(about, indent=1))
     if options.publish:
         heading = ("kernel", "rows", "value", "x JAX", "gradient", "x JAX")
         forms = ((k.name, k.form) for k in kernels().values())
-        tables = page.table(heading, lines)
-        tables += f"\n{page.table(('kernel', 'its form in JAX'), forms)}"
-        page.publish(PAGE, tables)
+        text = tables.table(heading, lines)
+        text += f"\n{tables.table(('kernel', 'its form in JAX'), forms)}"
+        tables.publish(PAGE, text)
     return 0
 
 
