@@ -13,12 +13,11 @@ import pytest
 from pages import ROOT, Block
 
 # Commands have to be in one of these, word for word.
-SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
-# e2e/new_op_run does what it says.
-WALKED = "docs/adding_an_op.md"
+SCRIPTS = (".ci/run", "e2e/run", "e2e/mistakes_run")
 BUILT = (
     *("consumer/MODULE.bazel", "consumer/BUILD"),
     *("own_xla/MODULE.bazel", "own_xla/WORKSPACE"),
+    "author/MODULE.bazel",
 )
 
 
@@ -41,6 +40,7 @@ def unindented(text: str) -> str:
 RUN = "\n".join(c for s in SCRIPTS for c in commands((ROOT / s).read_text()))
 STARLARK = "".join(normalized((ROOT / "e2e" / f).read_text()) for f in BUILT)
 OPTIONS = (ROOT / "e2e/own_xla/.bazelrc").read_text()
+OPTIONS += (ROOT / "e2e/author/.bazelrc").read_text()
 OPTIONS += OPTIONS.replace(":workspace ", " ")
 PROGRAMS = [
     unindented(file.read_text())
@@ -55,7 +55,7 @@ PROGRAMS = [
 def not_run(block: Block) -> list[str]:
     """What of a block nothing runs or builds."""
     is_excused = re.fullmatch(r"<!-- not run: .+ -->\s*", block.above)
-    if is_excused or block.page == WALKED:
+    if is_excused:
         return []
     in_tutorial = block.page.startswith(pages.TUTORIAL)
     if in_tutorial or block.language in ("c++", "cmake"):

@@ -1,11 +1,11 @@
-#include "@HEADER@"
+#include "tempered.h"
 
 #include <cmath>
 #include <cstdint>
 
 #include "xla_ffi/core/handler.h"
 
-namespace @NAMESPACE@ {
+namespace author::tempered {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -35,8 +35,8 @@ ffi::Error Run(const OpCall& call, const kit::Executor& executor) {
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(@SYMBOL@Cpu, kit::Checked<Run>,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(AuthorTemperedCpu, kit::Checked<Run>,
                               kit::BindCall<Run>());
-XLA_FFI_KIT_DEFINE_SIGNATURE(@SYMBOL@Cpu, OpCall);
+XLA_FFI_KIT_DEFINE_SIGNATURE(AuthorTemperedCpu, OpCall);
 
-}  // namespace @NAMESPACE@
+}  // namespace author::tempered

@@ -1,10 +1,10 @@
-#include "@HEADER@"
+#include "tempered.h"
 
 #include <cstdint>
 
 #include "xla_ffi/core/cuda/handler.h"
 
-namespace @NAMESPACE@ {
+namespace author::tempered {
 namespace {
 
 namespace ffi = ::xla::ffi;
@@ -35,9 +35,9 @@ ffi::Error Run(const OpCall& call, cudaStream_t stream) {
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(@SYMBOL@Cuda, kit::Checked<Run>,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(AuthorTemperedCuda, kit::Checked<Run>,
                               kit::BindCall<Run>(),
                               {ffi::Traits::kCmdBufferCompatible});
-XLA_FFI_KIT_DEFINE_SIGNATURE(@SYMBOL@Cuda, OpCall);
+XLA_FFI_KIT_DEFINE_SIGNATURE(AuthorTemperedCuda, OpCall);
 
-}  // namespace @NAMESPACE@
+}  // namespace author::tempered

@@ -1,15 +1,16 @@
-"""@NAME@: x * sigmoid(beta * x)."""
+"""tempered: x * sigmoid(beta * x)."""
 
 import jax
-@IMPORTS@
+from xla_ffi_kit import FfiOp, HandlerLibrary
+
 
 def _reference(x: jax.Array, *, beta: float) -> jax.Array:  # what it means
     return x * jax.nn.sigmoid(beta * x)
 
 
 # Dtypes, axes and the type of `beta` are those of the handler.
-@NAME@ = FfiOp(
-    "@TARGET@",
+tempered = FfiOp(
+    "author.tempered",
     _reference,
-    libraries=@LIBRARIES@,
+    libraries=HandlerLibrary.beside(__file__, "tempered"),
 )

@@ -1,14 +1,14 @@
-// @NAME@: y = x * sigmoid(beta * x).
+// tempered: y = x * sigmoid(beta * x).
 //
 // What its handlers take: they check every call by it, and the FfiOp takes over
 // dtypes, axes and attributes.
 
-#ifndef @GUARD@
-#define @GUARD@
+#ifndef AUTHOR_TEMPERED_H_
+#define AUTHOR_TEMPERED_H_
 
 #include "xla_ffi/core/call.h"
 
-namespace @NAMESPACE@ {
+namespace author::tempered {
 
 namespace kit = ::xla_ffi_kit;
 
@@ -18,9 +18,9 @@ inline constexpr kit::Operand x{"x", kit::RealFloatTypes(), "(...)"};
 inline constexpr kit::Result y{"y", x};  // like x
 inline constexpr kit::Attribute<double> beta{"beta"};
 
-inline constexpr char kName[] = "@TARGET@";
+inline constexpr char kName[] = "author.tempered";
 using OpCall = kit::Call<kName, x, beta, y>;
 
-}  // namespace @NAMESPACE@
+}  // namespace author::tempered
 
-#endif  // @GUARD@
+#endif  // AUTHOR_TEMPERED_H_
