@@ -1,7 +1,6 @@
 """The pages of the site that are made of code: Python, headers and commands.
 
-autodoc reads what the page of Python names. docs/defs.md is the reference of
-Starlark, and docs/handlers.md that of handlers.
+autodoc reads the page of Python. docs/handlers.md is that of handlers.
 """
 
 from __future__ import annotations
