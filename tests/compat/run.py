@@ -81,8 +81,6 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
                     "tests/jax",
                     "tests/gpu",
                     "accelerate/tests",
-                    "benchmarks",
-                    "tools/new_op",
                 )
             ),
         }

@@ -82,22 +82,11 @@ BROKEN = {
         "the operation promises float32[6] for one row, the host function "
         "returns float32[5]",
     ),
-    "another function": (
-        *(black_box("test.reverse"), twice, "values", "result 0: element"),
-    ),
     "a library that does not batch": (
         black_box(handlers={"cpu": wrong_batch}, libraries=()),
         lambda x: x[::-1],
         "vmap",
         "result 0: element",
-    ),
-    "a wrong jvp": (
-        black_box(jvp=lambda p, t: (double(*p), 3 * t[0])),
-        *(twice, "jvp", "element"),
-    ),
-    "a wrong vjp": (
-        black_box(vjp=(lambda x: (double(x), None), lambda _, ct: (ct,))),
-        *(twice, "grad", "element"),
     ),
 }
 
@@ -297,19 +286,3 @@ def test_modules_that_offer_one_target():
     np.testing.assert_array_equal(op("test.double")(x), 2 * x)
     with pytest.raises(RuntimeError, match="is already registered from an ext"):
         op("test.reverse")(x)
-
-
-def test_the_doctor_on_a_black_box():
-    from xla_ffi_kit.doctor import _environment
-    from xla_ffi_kit.primitive import implementation
-
-    op = black_box("test.to_be_registered", libraries=())
-    state = implementation.of(op.spec, "cpu", ["cpu"])
-    assert state.runs == "nothing: an error"
-    handler = LIBRARY.handler("test.double").stages["execute"]
-    capsules = {"f": jax.ffi.pycapsule(handler)}
-    library = xla_ffi_kit.HandlerLibrary.from_capsules(capsules)
-    state = _environment._library(library, None)
-    major, minor = LIBRARY.api_version
-    version = f"{major}.{minor}"
-    assert (state["handlers"], state["api_version"]) == (1, version)

@@ -507,23 +507,3 @@ def test_any_path_and_most_targets_work(tmp_path, monkeypatch):
         target, lambda x: 2 * x, kernel_axes=0, libraries=library
     )
     assert scale(np.float32(2)) == 4
-
-
-def test_the_error_of_a_source_names_any_path(tmp_path):
-    source = tmp_path / "mod\U0001f600, \udcff.cc"
-    source.write_text("int f() { return nowhere; }")
-    with pytest.raises(BuildError, match="mod\U0001f600, .*nowhere"):
-        build(source, tmp_path / "ops.so")
-
-
-def test_a_comma_in_the_path_of_the_cache(tmp_path):
-    code = (
-        "import sys, xla_ffi_kit, numpy as np\n"
-        "@xla_ffi_kit.elementwise('2 * x', dtypes='f32', flags=['-O0'])\n"
-        "def f(x): return 2 * x\n"
-        "print(f(np.float32(2)))\n"
-    )
-    cache = tmp_path / 'c,a "c" $h #é\U0001f600 '
-    done = run_python(code, XLA_FFI_KIT_CACHE=str(cache))
-    assert (done.returncode, done.stdout) == (0, "4.0\n"), done.stderr
-    assert list(cache.glob("*/*.so"))

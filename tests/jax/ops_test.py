@@ -144,3 +144,13 @@ def test_the_gradient_of_rms_norm_is_that_of_the_reference(dtype):
 def test_half_precision_does_not_overflow():
     x = jnp.full((2, 16), 300.0, jnp.float16)
     np.testing.assert_array_equal(rms_norm(x), jnp.ones_like(x))
+
+
+def test_integer_operands_have_float0_tangents():
+    b, c = jnp.arange(3), jnp.arange(7)
+    zero = np.zeros(3, jax.dtypes.float0), np.zeros(7, jax.dtypes.float0)
+    out, tangent = jax.jvp(modular_add, (b, c), zero)
+    assert tangent.dtype == jax.dtypes.float0
+    np.testing.assert_array_equal(out, modular_add(b, c))
+    (got,) = jax.vjp(modular_add, b, c)[1](np.zeros(7, jax.dtypes.float0))[:1]
+    assert got.dtype == jax.dtypes.float0

@@ -78,14 +78,6 @@ PUBLIC = {
         lambda x, w, h: xla_ffi_kit.rms_norm(x, w, residual=h),
         (X, ROW, X),
     ),
-    "rms_norm of a residual alone": (
-        lambda x, h: xla_ffi_kit.rms_norm(x, residual=h),
-        (X, X),
-    ),
-    "rms_norm in place": (
-        lambda x, w: xla_ffi_kit.rms_norm(x, w, in_place=True),
-        (X, ROW),
-    ),
     "rms_norm of a residual in place": (
         lambda x, w, h: xla_ffi_kit.rms_norm(x, w, residual=h, in_place=True),
         (X, ROW, X),
