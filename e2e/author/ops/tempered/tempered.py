@@ -1,6 +1,7 @@
 """tempered: x * sigmoid(beta * x)."""
 
 import jax
+
 from xla_ffi_kit import FfiOp, HandlerLibrary
 
 

@@ -5,6 +5,7 @@ import unittest
 import jax
 import numpy as np
 from tempered import tempered
+
 from xla_ffi_kit.testing import Case, check_op
 
 jax.config.update("jax_enable_x64", True)
