@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerate_data import DTYPES, bits, rows, specials
-from ci_cases import examples
 from hypothesis import strategies as st
 
 import xla_ffi_accelerate.numpy as xnp
@@ -199,7 +198,7 @@ def compiled(name, shape, dtype):
 
 
 @hypothesis.settings(
-    max_examples=examples(120),
+    max_examples=40,
     deadline=None,
     derandomize=True,
     database=None,

@@ -14,7 +14,6 @@ from accelerate_data import bits, both, program, rows
 from loops_data import in_loop
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import explain
 
 jax.config.update("jax_enable_x64", True)
 
@@ -124,18 +123,3 @@ def test_a_function_of_ones_own():
         *(x, at),
         is_written_out=False,
     )
-
-
-def test_explained():
-    """A scatter keeps a loop from being one function, and says what helps."""
-
-    def loop(x, at):
-        return jax.lax.scan(lambda c, i: (c.at[i].max(2) + 1, None), x, at)[0]
-
-    x, at = np.zeros(8, np.int32), indices(2, 8)
-    (found,) = explain(loop)(x, at).loops
-    assert list(found.calls) == ["scatter-max"]
-    assert 'enable("scatter")' in found.advice
-    with xla_ffi_accelerate.enabled("scatter"):
-        (found,) = explain(loop)(x, at).loops
-    assert found.is_one_function

@@ -5,12 +5,10 @@ import ctypes
 import dataclasses
 import json
 import os
-import pathlib
 import random
 import shutil
 import signal
 import stat
-import subprocess
 import time
 
 import inline_data
@@ -162,16 +160,6 @@ def test_a_read_only_folder(folder):
         (folder / "cache").chmod(0o700)
 
 
-def test_a_full_disk_is_one_sentence(folder, monkeypatch):
-    def full(*args):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "rename", full)
-    said = r"cannot be used \(No space left on device\); set"
-    with pytest.raises(BuildError, match=said):
-        build()
-
-
 def test_listing_and_clearing(folder, capsys):
     target, library = build()
     assert commands.cache([]) == 0
@@ -244,30 +232,3 @@ def test_of_many_entries_the_last_used_stay(folder, monkeypatch):
     assert build("int b;\n")[1] == libraries[1]
     build("int d;\n")
     assert [path.exists() for path in libraries] == [False, True, False]
-
-
-def test_a_use_is_noted_once_a_day(folder):
-    _, library = build()
-    entry = age(library, 0.9)
-    before = entry.stat()
-    build()
-    assert entry.stat().st_mtime_ns == before.st_mtime_ns
-    age(library, 1.1)
-    build()
-    assert time.time() - entry.stat().st_mtime < 1000
-    assert compiles(folder) == 1
-
-
-def test_debug_information_is_kept_if_flags_ask_for_it(folder):
-    def symbols(*flags):
-        return b".debug_info" in pathlib.Path(build("", *flags)[1]).read_bytes()
-
-    assert [symbols(), symbols("-g0"), symbols("-g", "-O0")] == [0, 0, 1]
-
-
-def test_a_sanitizer_is_linked(folder):
-    version = subprocess.check_output(["c++", "--version"], text=True)
-    if "Free Software" not in version:
-        pytest.skip("clang links a sanitizer into programs, not into libraries")
-    library = pathlib.Path(build("", "-fsanitize=undefined")[1])
-    assert b"libubsan" in library.read_bytes()

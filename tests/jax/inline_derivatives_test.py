@@ -152,16 +152,6 @@ def test_integers_have_no_derivative():
     assert slope.dtype == jax.dtypes.float0
 
 
-def test_a_function_of_fixed_types_has_no_derivative():
-    code = "void same(kit::In<float> x, kit::Out<float> y) { y[0] = x[0]; }"
-    said = (
-        "derivatives: expected a function template and dtypes=, for 'kernel', "
-        "got a function of fixed types"
-    )
-    with pytest.raises(BuildError, match=said):
-        inline(code, kernel_axes=1, function="same")(lambda x: x)
-
-
 def test_an_operand_of_a_fixed_type_has_no_derivative():
     @inline(
         """

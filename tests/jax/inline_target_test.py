@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 from common import run_python
-from inline_data import compiles, released
+from inline_data import compiles
 
 import xla_ffi_kit
 from xla_ffi_kit.strings import operation
@@ -23,7 +23,7 @@ import numpy as np, xla_ffi_kit
 def times(number):
     @xla_ffi_kit.inline(
         f"void times(kit::In<float> x, kit::Out<float> y)"
-        f" {{ y[0] = {NUMBER} * x[0]; }}", kernel_axes=0FLAGS)
+        f" {{ y[0] = {number} * x[0]; }}", kernel_axes=0)
     def times(x):
         return number * x
     return times
@@ -88,20 +88,11 @@ def test_an_exported_program_runs_whatever_compiles(folder, is_module):
     assert compiles(folder) == 2
 
 
-@pytest.mark.parametrize(
-    "order",
-    ["(2, 3)", "(3, 4)", released("(3, 2)"), released("(3,)")],
-)
-@pytest.mark.parametrize("by", ["source", released("macro")])
-def test_no_order_of_definitions_takes_another_function(folder, order, by):
-    if by == "source":
-        code = TIMES.replace("NUMBER", "number").replace("FLAGS", "")
-    else:
-        flags = ', flags=["-DBY=%d" % number]'
-        code = TIMES.replace("{NUMBER}", "BY").replace("FLAGS", flags)
-    save = code + "times(5); OP = times(2)\n" + EXPORT
+@pytest.mark.parametrize("order", ["(2, 3)", "(3, 4)"])
+def test_no_order_of_definitions_takes_another_function(folder, order):
+    save = TIMES + "times(5); OP = times(2)\n" + EXPORT
     result(run_python(save, cwd=folder))
-    load = code + f"all = [times(i) for i in {order}]\n" + RUN
+    load = TIMES + f"all = [times(i) for i in {order}]\n" + RUN
     done = run_python(load, cwd=folder)
     if "2" in order:
         assert result(done) == "2.0"

@@ -51,7 +51,6 @@ def scale():
     return xla_ffi_kit.numba_kernel(scale_kernel, **options)(scale_reference)
 
 
-@pytest.mark.ci
 @with_numba
 def test_the_contract_of_operations_holds(scale):
     check_op(scale, [Case("float32[2,3]", factor=1.5)])
