@@ -63,7 +63,4 @@ TARGETS = (
     _jax("eigh", "10000x4x4", 10, None),
     _jax("sort_f32", "1000000x8", 3, None),
     _jax("matmul,_small", "10000x4x4", 20, None),
-    _jax("BCSR_@_vector", "20000x20", 6, None),
-    _jax("BCOO_@_matrix", "20000x20", 12, None),
-    _jax("BCOO_@_vector", "20000x20", 1.5, None),
 )

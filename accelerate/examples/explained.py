@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import moe_router
-import pagerank
 import particle_filter
 
 import xla_ffi_accelerate
@@ -15,7 +14,6 @@ import xla_ffi_accelerate
 PROGRAMS = {
     "particle filter": particle_filter,
     "mixture of experts": moe_router,
-    "personal PageRank": pagerank,
 }
 _HEAD = """# Three programs, explained
 

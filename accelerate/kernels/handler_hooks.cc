@@ -165,38 +165,6 @@ void FitTopK(CallFrame& frame, Choices& choices) {
   for (Buffer& result : frame.rets()) result.dims.back() = k;
 }
 
-void FitSparse(CallFrame& frame, Choices& choices) {
-  std::vector<Buffer>& operands = frame.args();
-  Dims& out = frame.rets()[0].dims;
-  Dims& dense = operands.back().dims;
-  int64_t& entries = operands[0].dims[1];
-  // One matrix, in place of many small ones.
-  if (IsLarge(operands[0]) && choices.Below(2) == 0) {
-    entries = 1 << 15;
-    out = {1, 1 << 11, 16};
-    dense = {1, 1 << 10, 16};
-  }
-  operands[1].dims[1] = entries;
-  for (Buffer& operand : operands) {
-    operand.dims[0] = choices.Below(4) == 0 ? 1 : out[0];
-  }
-  if (operands.size() == 4) operands[2].dims[1] = out[1] + 1;
-}
-
-// Writes where the rows of a BCSR matrix begin.
-void FillRowStarts(CallFrame& frame) {
-  const Buffer& starts = frame.args()[2];
-  const int64_t entries = CountOf(frame.args()[0]), rows = CountOf(starts);
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t begin = i * entries / rows;
-    if (starts.dtype == XLA_FFI_DataType_S64) {
-      static_cast<int64_t*>(starts.data)[i] = begin;
-    } else {
-      static_cast<int32_t*>(starts.data)[i] = static_cast<int32_t>(begin);
-    }
-  }
-}
-
 // --- Scratch -----------------------------------------------------------------
 
 int64_t ScratchOfSort(CallFrame& frame) {
@@ -238,8 +206,6 @@ HandlerHooks GetHandlerHooks() {
   const auto at = [&](const std::string& op) -> HandlerHook& {
     return of["xla_ffi_accelerate." + op];
   };
-  at("bcoo_dot_general").fit = FitSparse;
-  at("bcsr_dot_general") = {FitSparse, FillRowStarts};
   at("conv_general_dilated") = {FitConv, nullptr, 0, ScratchOfConv};
   at("conv_general_dilated_kernel_gradient") = {FitConvGradient, nullptr, 0,
                                                 ScratchOfConvGradient};

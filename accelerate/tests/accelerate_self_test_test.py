@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerate_data import off, own_cache, python, self_test
-from jax.experimental import sparse
 from jax.sharding import AxisType
 
 from xla_ffi_accelerate import (
@@ -152,7 +151,7 @@ def test_under_any_configuration(unverified, own_orders, name):
         warnings.simplefilter("error")
         with CONFIGURATIONS[name](), enabled():
             on = set(status())
-    assert on >= {"sort", "cumsum", "bcoo_dot_general", "dot_general"}
+    assert on >= {"sort", "cumsum", "dot_general"}
     assert status() == {}
     assert "xla_ffi_kit" not in jax.jit(jnp.sort).lower(np.ones(40)).as_text()
 
@@ -168,14 +167,15 @@ def test_a_self_test_that_raises_leaves_the_others_on(monkeypatch, unverified):
     def fails(_):
         raise ZeroDivisionError("by design")
 
-    replace_test(monkeypatch, "bcoo_dot_general", fails)
-    m = sparse.BCOO.fromdense(np.eye(40, dtype=np.float32))
-    x = np.ones((40, 40), np.float32)
-    with pytest.warns(RuntimeWarning, match="bcoo_dot_general.*by design"):
+    name = "select_and_scatter_add"
+    replace_test(monkeypatch, name, fails)
+    f, x, y = _comparisons.pool_gradient, *_comparisons.images()
+    want = np.asarray(f(x, y))
+    with pytest.warns(RuntimeWarning, match=f"{name}.*by design"):
         enable()
-        np.testing.assert_array_equal(m @ x, x)
-    assert "bcoo_dot_general" not in status()
-    assert {"sort", "cumsum", "bcsr_dot_general"} <= set(status())
+        np.testing.assert_array_equal(jax.jit(f)(x, y), want)
+    assert name not in status()
+    assert {"sort", "cumsum"} <= set(status())
     disable()
     assert status() == {}
     assert "xla_ffi_kit" not in jax.jit(jnp.sort).lower(np.ones(40)).as_text()
@@ -193,7 +193,7 @@ def test_self_tests_run_on_the_cpu(monkeypatch):
 
     monkeypatch.setattr(jax.stages.Compiled, "__call__", call)
     with jax.default_device(jax.devices("cpu")[1]):
-        assert self_test(TESTED["bcoo_dot_general"]) == {}
+        assert self_test(TESTED["select_and_scatter_add"]) == {}
     assert devices == {jax.local_devices(backend="cpu")[0]}
 
 
@@ -319,7 +319,6 @@ import xla_ffi_accelerate
 from jax._src import xla_bridge
 from xla_ffi_accelerate import _comparisons, _self_tests
 _self_tests.VERIFIED = {}
-import jax.experimental.sparse
 xla_ffi_accelerate.enable()
 assert not xla_bridge._backends
 jax.config.update("jax_num_cpu_devices", 3)

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerate_data import program
-from jax.experimental import sparse
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -143,14 +142,6 @@ def test_shard_map_over_some_axes_of_the_mesh():
         assert "xla_ffi_accelerate." not in text
     y = jax.device_put(X, NamedSharding(m, P("i", "j")))
     assert not check(lambda y: f(y, 2), y)
-
-
-def test_sparse_products_of_sharded_operands_are_left_to_jax():
-    lhs = sparse.BCOO.fromdense(X[:, 0])
-    rhs = np.tile(X[0, 0], (64, 1)).T
-    for x, called in ((rhs, True), (put(rhs, None, "i"), False)):
-        text = program(lambda x: lhs @ x, x)
-        assert ("xla_ffi_accelerate." in text) == called
 
 
 CONV, K = ["conv_general_dilated"], np.ones((3, 3, 1, 32), "f")

@@ -26,7 +26,6 @@ LOG = logging.getLogger("xla_ffi_accelerate")
 LOG.addHandler(logging.NullHandler())
 
 _primitives: dict[Rule, Primitive] = {}  # those that ask
-_awaited: dict[Rule, str] = {}  # and the name, until a module is imported
 _reasons: dict[str, dict[str, None]] = {}  # name -> why JAX's own stays
 
 
@@ -120,14 +119,8 @@ def _has_wide(ctx: LoweringRuleContext) -> bool:
 def install(name: str, rule: Rule) -> None:
     """Makes the rule's primitive ask the setting, unless it does already.
 
-    A primitive of a module that the program has not imported yet asks as soon
-    as that module gives it a lowering. Warns once for each name if this JAX has
-    changed.
+    Warns once for each name if this JAX has changed.
     """
-    if _jax.is_awaited(rule.primitive):
-        _awaited[rule] = name
-        _jax.at_registration(_arrived)
-        return
     try:
         _ask(rule, _jax.primitive(rule.primitive))
     except ChangedJaxError as error:
@@ -147,31 +140,9 @@ def _ask(rule: Rule, primitive: Primitive) -> None:
     _primitives[rule] = primitive
 
 
-def _arrived(primitive: Primitive) -> None:
-    """Called for each primitive that gets a lowering."""
-    for rule in list(_awaited):
-        if rule.primitive.endswith(f".{primitive.name}_p"):
-            with contextlib.suppress(ChangedJaxError):  # `is_installed` says it
-                _ask(rule, primitive)
-
-
-def install_awaited() -> None:
-    """Installs the rules whose modules are imported by now, if JAX has them."""
-    for rule, name in list(_awaited.items()):
-        if not _jax.is_awaited(rule.primitive):
-            install(name, rule)
-            # Not earlier: another thread may lower in the meantime.
-            _awaited.pop(rule, None)
-
-
 def is_installed(rule: Rule) -> bool:
-    """Whether the rule's primitive asks, and no self-test has failed.
-
-    One of a module that the program has not imported yet would ask.
-    """
-    install_awaited()
-    is_there = rule in _primitives or rule in _awaited
-    return is_there and not _self_tests.has_failed(rule)
+    """Whether the rule's primitive asks, and no self-test has failed."""
+    return rule in _primitives and not _self_tests.has_failed(rule)
 
 
 def reasons(name: str) -> list[str]:

@@ -47,8 +47,6 @@ VERIFIED: Mapping[str, Mapping[str, Found | None]] = {
     "depthwise convolution, AVX2": _DEPTHWISE,
     # The windows of an element in row-major order.
     "gradient of pooling": _AGREES,
-    # Products are rounded, and added in the order of the elements.
-    "sparse product": _AGREES,
 }
 
 

@@ -16,7 +16,6 @@ from xla_ffi_accelerate.rules import (
     scatter,
     small,
     sorting,
-    sparse,
 )
 
 # A name may replace several primitives. The first rule of a primitive that
@@ -24,8 +23,6 @@ from xla_ffi_accelerate.rules import (
 RULES: dict[str, Sequence[Rule]] = {
     "argmax": [lines.ARGMAX],
     "argmin": [lines.ARGMIN],
-    "bcoo_dot_general": [sparse.BCOO],
-    "bcsr_dot_general": [sparse.BCSR],
     "conv_general_dilated": [convolution.EXACT],
     "cumlogsumexp": [sorting.CUMLOGSUMEXP],
     "cummax": [lines.CUMMAX],
@@ -62,7 +59,6 @@ RULES: dict[str, Sequence[Rule]] = {
 # A group stands for its names.
 GROUPS: dict[str, Sequence[str]] = {
     "cumulative": ["cummax", "cummin", "cumprod", "cumsum"],
-    "sparse": ["bcoo_dot_general", "bcsr_dot_general"],
 }
 
 

@@ -144,8 +144,7 @@ def state() -> dict[str, str]:
         reasons = _lowering.reasons(name)
         for rule in rules:
             try:
-                if not _jax.is_awaited(rule.primitive):
-                    _jax.primitive(rule.primitive)
+                _jax.primitive(rule.primitive)
             except ChangedJaxError as error:
                 reasons.append(str(error))
         is_on = "on" if name in on else "off"

@@ -22,8 +22,6 @@ from hypothesis import strategies as st
 OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "argmax": ops_rows.argmax,
     "argmin": ops_rows.argmin,
-    "bcoo_dot_general": ops_products.bcoo,
-    "bcsr_dot_general": ops_products.bcsr,
     "conv_general_dilated": ops_windows.exact,
     "cumlogsumexp": ops_close.cumlogsumexp,
     "cummax": ops_rows.cummax,
@@ -53,7 +51,6 @@ _GRADIENTS_IN_LOOPS = (("grad", "scan"), ("scan", "grad"))
 _HAVE_GRADIENTS = {
     *("depthwise", "linalg", "loops", "dot_general", "conv_general_dilated"),
     *("sort", "cumsum", "top_k", "cummax", "cummin", "cumprod"),
-    *("bcoo_dot_general", "bcsr_dot_general"),
 }
 # What is before them and after them is drawn, too.
 _HAVE_NEIGHBORS = {

@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from fuzz_draw import Draw
-from jax.experimental import sparse
 
-NAMESPACE = {"jax": jax, "jnp": jnp, "np": np, "sparse": sparse}
+NAMESPACE = {"jax": jax, "jnp": jnp, "np": np}
 # Each program runs with so many sets of values.
 ROUNDS = 3
 

@@ -158,29 +158,13 @@ def _below(stream: Stream, shape: tuple[int, ...], limit: int) -> np.ndarray:
     return stream.below(max(limit, 1), *shape)
 
 
-def _places(
-    stream: Stream, shape: tuple[int, ...], rows: int, columns: int, order: int
-) -> np.ndarray:
-    """Rows and columns of a BCOO matrix, sorted by row if `order`."""
-    row, column = (_below(stream, shape[:1], n) for n in (rows, columns))
-    return np.stack([np.sort(row) if order else row, column], 1)
-
-
-def _starts(stream: Stream, shape: tuple[int, ...], entries: int) -> np.ndarray:
-    """Where the rows of a BCSR matrix start."""
-    inner = np.sort(stream.below(entries + 1, max(shape[0] - 2, 0)))
-    return np.array([0, *inner, entries][-shape[0] :])
-
-
 _STRUCTURED = {
     "below": _below,
     "definite": _definite,
     "diagonal": _diagonal,
     "equal": _equal,
-    "places": _places,
     "singular": _singular,
     "spread": _spread,
-    "starts": _starts,
     "symmetric": _symmetric,
     "triangular": _triangular,
     "well": _well,
