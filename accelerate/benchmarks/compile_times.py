@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         case.name: case
         for case in cases()
         # Those of other data are the same programs.
-        if case.kit_function is None and case not in DATA_CASES
+        if case not in DATA_CASES
     }
     rows = {}
     for name in modes.chosen(parser, found, options.only):

@@ -26,11 +26,10 @@ class Case:
 
     Attributes:
       name: of the cells.
-      jax_function: with and without `accelerate()`, or without it.
+      jax_function: with and without `accelerate()`.
       numpy_function: what NumPy has for it.
       arguments: makes what they are given, of a shape.
-      shapes: the first is also measured eagerly, if there is a kit_function.
-      kit_function: the kit's own, in place of JAX's with `accelerate()`.
+      shapes: of the arguments.
       tolerance: of the results; 0 is bit for bit.
     """
 
@@ -39,7 +38,6 @@ class Case:
     numpy_function: Callable[..., Any]
     arguments: Arguments
     shapes: tuple[Shape, ...]
-    kit_function: Callable[..., Any] | None = None
     tolerance: float = 0
 
 

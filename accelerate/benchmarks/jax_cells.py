@@ -1,4 +1,4 @@
-"""JAX's functions with and without the package, or beside its own functions."""
+"""JAX's functions with and without the package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from array_cases import ARRAY_CASES
 from bench.measure import Cell
 from data_cases import DATA_CASES
 from jax_cases import CASES, Case
-from kit_function_cases import KIT_CASES
 from math_cases import MATH_CASES
 from matrix_cases import MATRIX_CASES
 from random_cases import RANDOM_CASES
@@ -23,25 +22,23 @@ from random_cases import RANDOM_CASES
 def cases() -> tuple[Case, ...]:
     """All cases."""
     of_arrays = (*CASES, *DATA_CASES, *ARRAY_CASES, *MATH_CASES)
-    return (*of_arrays, *MATRIX_CASES, *RANDOM_CASES, *KIT_CASES)
+    return (*of_arrays, *MATRIX_CASES, *RANDOM_CASES)
 
 
 def jax_cells() -> Iterator[Cell]:
-    """Every case in every shape; the kit's functions also called eagerly."""
+    """Every case in every shape."""
     for case in cases():
         for shape in case.shapes:
-            yield _cell(case, shape, "fresh", _accelerated)
-        if case.kit_function is not None:
-            yield _cell(case, case.shapes[0], "eager", _eager)
+            yield _cell(case, shape)
 
 
-def _cell(case: Case, shape: tuple[int, ...], regime: str, make: Any) -> Cell:
+def _cell(case: Case, shape: tuple[int, ...]) -> Cell:
     name = case.name.replace(" ", "_").replace("/", "_")
     size = "x".join(map(str, shape))
     return Cell(
-        f"accelerate/{name}/{size}/{regime}",
+        f"accelerate/{name}/{size}/fresh",
         0,  # what they move depends on the algorithm
-        functools.partial(make, case, shape),
+        functools.partial(_accelerated, case, shape),
         tolerance=case.tolerance,
     )
 
@@ -55,13 +52,9 @@ def _accelerated(case: Case, shape: tuple[int, ...]) -> dict[str, Any]:
     host, device = _operands(case, shape)
     made: dict[str, Any] = {}
     enabled = xla_ffi_accelerate.enabled(exact=not case.tolerance)
-    own = case.kit_function
     functions = {
         "xla": (case.jax_function, xla_ffi_accelerate.disabled()),
-        "kit": (
-            own or case.jax_function,
-            xla_ffi_accelerate.disabled() if own else enabled,
-        ),
+        "kit": (case.jax_function, enabled),
     }
     for name, (function, setting) in functions.items():
         with setting:
@@ -71,10 +64,3 @@ def _accelerated(case: Case, shape: tuple[int, ...]) -> dict[str, Any]:
     return made | {"numpy": (case.numpy_function, host)}
 
 
-def _eager(case: Case, shape: tuple[int, ...]) -> dict[str, Any]:
-    host, device = _operands(case, shape)
-    return {
-        "xla": (case.jax_function, device),
-        "kit": (case.kit_function, device),
-        "numpy": (case.numpy_function, host),
-    }

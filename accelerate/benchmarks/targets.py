@@ -27,19 +27,11 @@ TARGETS = (
     _jax("permutation", "1000000", 15, None),
     _jax("choice", "1000000", 15, None),
     _jax("unique", "1000000", 8, None),
-    # JAX's own, under accelerate(), beside those of the kit.
     _jax("isin", "1000000", 8, None),
     _jax("isin,_by_default", "100000", 1.0, None),
-    _jax("isin_of_the_kit", "1000000", 100, None),
     _jax("median_of_rows", "1000000x8", 3, None),
-    _jax("unique_of_the_kit", "1000000", 8, None),
-    *(
-        Target(f"accelerate/{name}_of_the_kit/16/eager", {"xla": 1.0})
-        for name in ("unique", "isin", "nonzero")
-    ),
     _jax("nonzero,_accelerated", "16", 1.0, None),
     _jax("nonzero,_accelerated", "1000000", 2.5, None),
-    _jax("nonzero_of_the_kit", "1000000", 8, 1.0),
     _jax("argmax_f32", "1000000", 8, 1.0),
     _jax("cumsum_f32", "1000000", 1.5, 1.0),
     _jax("random_bits", "1000000", 3, None),

@@ -185,11 +185,6 @@ int64_t ScratchOfTopK(CallFrame& frame) {
          (n >= 333 * k ? 32 * (2 * k + 256) : 12 * n);
 }
 
-// A table of up to 4 times the tests, and the tests.
-int64_t ScratchOfIsin(CallFrame& frame) {
-  return 5 * static_cast<int64_t>(BytesOf(frame.args()[1]));
-}
-
 // A row of zeros; and the results that are summed.
 int64_t ScratchOfConv(CallFrame& frame) {
   return static_cast<int64_t>(BytesOf(frame.args()[0])) /
@@ -211,7 +206,6 @@ HandlerHooks GetHandlerHooks() {
                                                 ScratchOfConvGradient};
   at("cumulative").fit = FitCumulative;
   at("dot_general").fit = FitDotGeneral;
-  at("isin").scratch = ScratchOfIsin;
   at("linalg_triangular_solve").fit = FitSolve;
   at("random_bits").fit = FitRandomBits;
   at("select_and_scatter_add").fit = FitPool;
