@@ -1,4 +1,4 @@
-"""JAX's random numbers and float scans, for the benchmark of `accelerate()`."""
+"""JAX's random numbers, for the benchmark of `accelerate()`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax_cases import MILLION, Case, Shape, floats
+from jax_cases import MILLION, Case, Shape
 
 _100K: tuple[Shape, ...] = ((100_000,),)
 _KEY = np.array([1, 2], np.uint32)
@@ -112,26 +112,4 @@ RANDOM_CASES = (
         ((2,), (16,), (1_000,), (100_000,)),
     ),
     _case("random walk", _walk, _numpy_walk, ((1_000,),)),
-    Case(
-        "cummax f32",
-        jax.lax.cummax,
-        np.maximum.accumulate,
-        floats,
-        (*MILLION, (1_000,), (1024, 1024), (125_000, 8)),
-    ),
-    Case(
-        "cummin f32, from the end",
-        lambda x: jax.lax.cummin(x, reverse=True),
-        lambda x: np.minimum.accumulate(x[::-1])[::-1],
-        floats,
-        MILLION,
-    ),
-    Case(
-        "cumlogsumexp f32",
-        jax.lax.cumlogsumexp,
-        np.logaddexp.accumulate,
-        floats,
-        (*MILLION, (1_000,), (1024, 1024)),
-        tolerance=2e-5,
-    ),
 )

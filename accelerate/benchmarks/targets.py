@@ -43,8 +43,6 @@ TARGETS = (
     _jax("beta_f32", "100000", 1.7, None),
     _jax("categorical", "10000x100", 1.0, None),
     _jax("poisson,_30", "10000", 1.0, None),
-    _jax("cummax_f32", "1000000", 5, None),
-    _jax("cumlogsumexp_f32", "1000000", 15, None),
     *(
         _jax(f"{name}_f32", "1000000", 4, None)
         for name in ("sin", "cos", "tan", "asin", "acos", "atan2", "cbrt")

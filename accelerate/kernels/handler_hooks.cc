@@ -87,7 +87,7 @@ void FitCumulative(CallFrame& frame, Choices&) {
   const bool is_float = dtype == ffi::F16 || dtype == ffi::BF16 ||
                         dtype == ffi::F32 || dtype == ffi::F64;
   if (is_float && frame.attributes().Integer("reverse") != 0) {
-    frame.Attr("op", "max");
+    frame.Attr("reverse", int64_t{0});
   }
 }
 

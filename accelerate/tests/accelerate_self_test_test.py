@@ -197,8 +197,8 @@ def test_self_tests_run_on_the_cpu(monkeypatch):
     assert devices == {jax.local_devices(backend="cpu")[0]}
 
 
-@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
-def test_sums_of_floats_test_themselves(unverified, monkeypatch, name):
+def test_sums_of_floats_test_themselves(unverified, monkeypatch):
+    name = "cumsum"
     assert self_test(TESTED[name]) == {}
     x = np.ones(500, np.float32)
     assert "cumulative" in lowered(name, x)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from accelerate_data import both
 
-CALLS = ("custom_call", "stablehlo.sort", "chlo.top_k", "stablehlo.fft")
+CALLS = ("custom_call", "stablehlo.sort", "chlo.top_k")
 
 
 def in_loop(f):

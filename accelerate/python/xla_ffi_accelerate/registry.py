@@ -24,10 +24,6 @@ RULES: dict[str, Sequence[Rule]] = {
     "argmax": [lines.ARGMAX],
     "argmin": [lines.ARGMIN],
     "conv_general_dilated": [convolution.EXACT],
-    "cumlogsumexp": [sorting.CUMLOGSUMEXP],
-    "cummax": [lines.CUMMAX],
-    "cummin": [lines.CUMMIN],
-    "cumprod": lines.CUMPROD,
     "cumsum": lines.CUMSUM,
     "depthwise": [
         convolution.EXACT,
@@ -38,7 +34,6 @@ RULES: dict[str, Sequence[Rule]] = {
     "loops": [products.WRITTEN_OUT, *scatter.CLOSE],
     "dot_general": [products.DOT_GENERAL],
     "eigh": [linalg.EIGH_WRITTEN_OUT, linalg.EIGH],
-    "fft": [small.FFT],
     "gamma": [random.GAMMA],
     "linalg": [
         *linalg.WRITTEN_OUT,
@@ -58,7 +53,6 @@ RULES: dict[str, Sequence[Rule]] = {
 
 # A group stands for its names.
 GROUPS: dict[str, Sequence[str]] = {
-    "cumulative": ["cummax", "cummin", "cumprod", "cumsum"],
 }
 
 

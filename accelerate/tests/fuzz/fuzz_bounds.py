@@ -152,30 +152,6 @@ def ulp(run: Run) -> Bounds:
     return wants, bounds
 
 
-def logsum(run: Run) -> Bounds:
-    """8 eps (m + log n); of f64, JAX's own error is added, n eps (m + log n).
-
-    What f32 is compared with is of double precision.
-    """
-    (x,) = run.arguments
-    m = np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0)
-    n = max(x.shape, default=1)
-    unit = _eps(x) * (m + np.log(max(n, 2)))
-    if x.dtype == np.float64:
-        return run.want, [(8 + n) * unit]
-    with run.program.options():
-        exact = np.asarray(run.program.function()(x.astype(np.float64)))
-    return [exact], [8 * unit]
-
-
-def transform(run: Run) -> Bounds:
-    """4 n eps times the sum of a row's magnitudes."""
-    (x,) = run.arguments
-    n = max(x.shape[-1] * 2, 1)
-    size = np.abs(x).sum(-1).max(initial=0)
-    return run.want, [4 * n * _eps(w) * size for w in run.want]
-
-
 def samples(run: Run) -> Bounds:
     """Some eps, but for one sample in a hundred: at the limit of acceptance."""
     wants: list[np.ndarray] = []

@@ -23,15 +23,10 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "argmax": ops_rows.argmax,
     "argmin": ops_rows.argmin,
     "conv_general_dilated": ops_windows.exact,
-    "cumlogsumexp": ops_close.cumlogsumexp,
-    "cummax": ops_rows.cummax,
-    "cummin": ops_rows.cummin,
-    "cumprod": ops_rows.cumprod,
     "cumsum": ops_rows.cumsum,
     "depthwise": ops_windows.depthwise,
     "dot_general": ops_products.dot_general,
     "eigh": ops_close.eigh,
-    "fft": ops_close.fft,
     "gamma": ops_random.gamma,
     "linalg": ops_close.linalg,
     "loops": ops_products.loops,
@@ -50,18 +45,18 @@ _GRADIENTS = (("grad",), ("grad", "vmap"))
 _GRADIENTS_IN_LOOPS = (("grad", "scan"), ("scan", "grad"))
 _HAVE_GRADIENTS = {
     *("depthwise", "linalg", "loops", "dot_general", "conv_general_dilated"),
-    *("sort", "cumsum", "top_k", "cummax", "cummin", "cumprod"),
+    *("sort", "cumsum", "top_k"),
 }
 # What is before them and after them is drawn, too.
 _HAVE_NEIGHBORS = {
-    *("argmax", "argmin", "cummax", "cummin", "cumprod", "cumsum", "sort"),
+    *("argmax", "argmin", "cumsum", "sort"),
     *("argsort", "top_k", "select_and_scatter_add", "conv_general_dilated"),
 }
 # XLA of jax 0.9 aborts while it compiles some of these.
 if jax.__version_info__[:2] == (0, 9):
     _HAVE_GRADIENTS -= {"depthwise", "conv_general_dilated"}
 # In how many of three programs the operation is in a loop.
-_IN_LOOPS = {"fft": 3, "loops": 2, "math": 0, "scatter": 3}
+_IN_LOOPS = {"loops": 2, "math": 0, "scatter": 3}
 
 
 @st.composite

@@ -2,7 +2,6 @@
 
 import jax
 from fuzz_program import Builder
-from fuzz_values import FINITE
 from ops_rows import dtypes
 
 _FLOATS = ["float32", "float64"]
@@ -95,23 +94,6 @@ def eigh(b: Builder) -> None:
         b.line(f"tuple(jnp.linalg.eigh({a}))")
 
 
-def fft(b: Builder) -> None:
-    """Transforms of up to 8 elements; they are written out in loops."""
-    b.program.judge = "transform"
-    n = b.draw.one_of((4, 8, 2, 3, 1, 5, 7))
-    lead = b.draw.one_of(((), (2,), (3,)))
-    wide = b.draw.below(2) and b.program.x64
-    real = "float64" if wide else "float32"
-    name = b.draw.one_of(("fft", "rfft", "ifft", "irfft"))
-    is_complex = name == "irfft" or (name != "rfft" and b.draw.below(2))
-    dtype = ("complex128" if wide else "complex64") if is_complex else real
-    length, more = n, ""
-    if name == "irfft":
-        length, more = n // 2 + 1, f", n={n}"
-    x = b.array((*lead, length), dtype, *FINITE)
-    b.line(f"jnp.fft.{name}({x}{more})")
-
-
 _SHAPES = ((65536,), (257, 256), (8, 64, 129), (40, 1024), (64, 64), (3, 5))
 _MATH_VALUES = (
     *("small", "normal", "zeros", "specials", "bits", "wide", "subnormal"),
@@ -135,12 +117,3 @@ def math(b: Builder) -> None:
     b.program.symbolic = b.draw.rarely(4)
 
 
-def cumlogsumexp(b: Builder) -> None:
-    b.program.judge = "logsum"
-    b.program.x64 = True
-    shape = b.draw.one_of(((5,), (4, 9), (40,), (2, 300), (3, 4, 5), (7, 0)))
-    d = b.draw.below(len(shape))
-    kinds = ("small", "normal", "ties", "sorted", "wide", "specials")
-    x = b.array(shape, b.draw.one_of(_FLOATS), *kinds)
-    reverse = bool(b.draw.below(2))
-    b.line(f"jax.lax.cumlogsumexp({x}, {d}, reverse={reverse})")

@@ -1,14 +1,13 @@
 """Operations on a few elements, written out in plain HLO.
 
 XLA's CPU compiler compiles a small loop to one function, unless an operation of
-its body calls something: a sort, LAPACK, an FFT, a library's matrix product.
+its body calls something: a sort, LAPACK, a library's matrix product.
 Each operation of the body is then a task, which costs far more. An operation
 that is written out stays in the function, and XLA fuses it with its neighbors.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -19,19 +18,15 @@ from jax import lax
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _dtypes, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, params
+from xla_ffi_accelerate._rule import Reason, Rule, SelfTest
 from xla_ffi_accelerate.rules import sorting
 from xla_ffi_kit import extend
-
-Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 
 # Beyond these sizes the kit's kernels, or XLA's own, are as fast in a loop.
 _MAX_SORTED = 8
 _MAX_ELEMENTS_SORTED = 32
 _KEYS = frozenset(_dtypes.KEPT)
 _PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
-_MAX_FFT = 8
-_MAX_ELEMENTS_FFT = 32
 # In a loop of few steps: elements, times the longest axis.
 _MAX_PRODUCTS = 32
 
@@ -206,57 +201,6 @@ def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
     return [jnp.moveaxis(y, -1, axis) for y in found]
 
 
-# A transform is linear: the product with a matrix of numbers.
-
-
-def _covers_fft(
-    x: ShapedArray, *, fft_lengths: tuple[int, ...], **_: object
-) -> Reason:
-    if len(fft_lengths) != 1:
-        return "it is written out in one dimension"
-    return unless_up_to(_MAX_FFT, fft_lengths, "elements") or unless_up_to(
-        _MAX_ELEMENTS_FFT, x.shape, "elements"
-    )
-
-
-def _fft(
-    x: jax.Array, *, fft_lengths: tuple[int, ...], fft_type: object, **_: object
-) -> jax.Array:
-    is_complex = jnp.issubdtype(x.dtype, np.complexfloating)
-    parts = [lax.real(x), lax.imag(x)] if is_complex else [x]
-    flat = lax.concatenate(parts, x.ndim - 1)
-    kind = str(getattr(fft_type, "name", fft_type)).lower().rpartition(".")[2]
-    matrix = _transform(kind, fft_lengths[0], flat.shape[-1])
-    wide = (*flat.shape, matrix.shape[1])
-    spread = lax.broadcast_in_dim(flat, wide, range(flat.ndim))
-    factors = lax.broadcast_in_dim(
-        matrix.astype(flat.dtype), wide, (flat.ndim - 1, flat.ndim)
-    )
-    sums = jnp.sum(spread * factors, -2)
-    found: jax.Array = lax.optimization_barrier(sums)
-    if kind == "irfft":
-        return found
-    half = found.shape[-1] // 2
-    real, imag = (
-        lax.slice_in_dim(found, half * i, half * i + half, axis=-1)
-        for i in range(2)
-    )
-    return lax.complex(real, imag)
-
-
-@functools.cache
-def _transform(kind: str, length: int, size: int) -> Array:
-    """The results of each unit, real parts first; so are the operands."""
-    units = np.eye(size)
-    if kind != "rfft":
-        units = units[:, : size // 2] + 1j * units[:, size // 2 :]
-    n = () if kind == "rfft" else (length,)
-    found = getattr(np.fft, kind)(units, *n)
-    if kind == "irfft":
-        return np.asarray(found)
-    return np.concatenate([found.real, found.imag], -1)
-
-
 SORT = rule(
     *(sorting.SORT.primitive, sorting.SORT.params),
     *(_covers_sort, _sort),
@@ -266,7 +210,4 @@ TOP_K = rule(
     *(sorting.TOP_K.primitive, sorting.TOP_K.params),
     *(_covers_top_k, _top_k),
     exact=True,
-)
-FFT = rule(
-    "jax.lax.fft_p", params("fft_lengths", "fft_type"), _covers_fft, _fft
 )

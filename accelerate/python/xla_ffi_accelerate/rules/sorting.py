@@ -25,8 +25,6 @@ from xla_ffi_kit import Advanced, FfiOp
 _FEW_F32 = 16
 _MIN_SIZE_F32 = 8192
 _MIN_K_F32 = 256
-# Break-even length: XLA does the work of each element's window anew.
-_MIN_LENGTH_LOGSUMEXP = 4
 _KEYS = frozenset(_dtypes.REAL)
 _PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
 _cast = jax.lax.bitcast_convert_type
@@ -45,12 +43,8 @@ def _largest(x: Typed, *, k: int) -> tuple[Typed, Typed]:
     return jax.ShapeDtypeStruct(shape, x.dtype), indices
 
 
-def _like(x: Typed, *, reverse: bool) -> Typed:
-    return x
-
-
 _RESTORE = Advanced(sharded_kernel_axes="restore")
-_sort_op, _top_k_op, _cumlogsumexp_op = (
+_sort_op, _top_k_op = (
     FfiOp(
         f"xla_ffi_accelerate.{name}",
         results=results,
@@ -62,7 +56,6 @@ _sort_op, _top_k_op, _cumlogsumexp_op = (
     for name, results, axes, attributes in (
         ("sort", _sorted, "(n)->(n)", {}),
         ("top_k", _largest, "(n)->(k),(k)", {"k": None}),
-        ("cumlogsumexp", _like, "(n)->(n)", {}),
     )
 )
 
@@ -91,9 +84,9 @@ def _laid_out(x: jax.Array) -> jax.Array:
         return jax.lax.complex(*map(_laid_out, (x.real, x.imag)))
     if not jnp.issubdtype(x.dtype, np.floating):  # any order has the same sum
         return x
-    # The largest of each one; only what calls a kernel has a layout of its own.
+    # The sum of each one; only what calls a kernel has a layout of its own.
     bits = _cast(x, f"uint{x.dtype.itemsize * 8}")[..., None]
-    copied = lines.cumulative(1)(bits, op="max", reverse=0)
+    copied = lines.cumulative(1)(bits, op="sum", reverse=0)
     return _cast(copied[..., 0], x.dtype)
 
 
@@ -180,17 +173,6 @@ def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
     return _along(axis, functools.partial(_top_k_op, k=k), [x])
 
 
-def _covers_cumlogsumexp(x: ShapedArray, *, axis: int, **_: object) -> Reason:
-    if x.shape[axis] < _MIN_LENGTH_LOGSUMEXP:
-        return f"XLA is as fast along fewer than {_MIN_LENGTH_LOGSUMEXP}"
-    return _dtypes.unless_in(_dtypes.WIDE, x.dtype)
-
-
-def _cumlogsumexp(x: jax.Array, *, axis: int, reverse: bool) -> list[jax.Array]:
-    rows = functools.partial(_cumlogsumexp_op, reverse=reverse)
-    return _along(axis, rows, [x])
-
-
 # Stable, which is one of the orders that `is_stable=False` allows.
 SORT = Rule(
     "jax.lax.sort_p",
@@ -209,15 +191,4 @@ TOP_K = Rule(
     _top_k,
     target=_top_k_op.name,
     partitions=True,
-)
-# The sums are of double precision, where XLA takes a logarithm and an
-# exponential for each addition. JAX's derivatives do not use the primitive.
-CUMLOGSUMEXP = Rule(
-    "jax.lax.cumlogsumexp_p",
-    params("axis", "reverse"),
-    _covers_cumlogsumexp,
-    _cumlogsumexp,
-    exact=False,
-    target=_cumlogsumexp_op.name,
-    partitions=lambda x, **_: len(x.shape) > 1,
 )
