@@ -11,7 +11,6 @@ import numpy as np
 
 from jax_cases import MILLION, Case, Shape
 
-_100K: tuple[Shape, ...] = ((100_000,),)
 _KEY = np.array([1, 2], np.uint32)
 
 
@@ -80,18 +79,6 @@ RANDOM_CASES = (
         "bernoulli",
         lambda k, s: jax.random.bernoulli(k, jnp.float32(0.3), s),
         lambda r, s: r.random(s, np.float32) < 0.3,
-    ),
-    _case(
-        "gamma f32",
-        lambda k, s: jax.random.gamma(k, jnp.float32(2.5), s, np.float32),
-        lambda r, s: r.standard_gamma(2.5, s, np.float32),
-        _100K,
-    ),
-    _case(
-        "beta f32",
-        lambda k, s: jax.random.beta(k, 2.5, 0.5, s, np.float32),
-        lambda r, s: r.beta(2.5, 0.5, s),
-        _100K,
     ),
     _case(
         "categorical",

@@ -39,8 +39,6 @@ TARGETS = (
     _jax("normal_f32", "1000000", 1.5, None),
     _jax("randint_i32", "1000000", 4, None),
     _jax("bernoulli", "1000000", 4, None),
-    _jax("gamma_f32", "100000", 1.7, None),
-    _jax("beta_f32", "100000", 1.7, None),
     _jax("categorical", "10000x100", 1.0, None),
     _jax("poisson,_30", "10000", 1.0, None),
     *(

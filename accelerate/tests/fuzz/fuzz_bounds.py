@@ -152,14 +152,3 @@ def ulp(run: Run) -> Bounds:
     return wants, bounds
 
 
-def samples(run: Run) -> Bounds:
-    """Some eps, but for one sample in a hundred: at the limit of acceptance."""
-    wants: list[np.ndarray] = []
-    bounds: list[object] = []
-    for g, w in zip(run.got, run.want, strict=True):
-        bound = 64 * _eps(w) * np.maximum(np.abs(w), 1)
-        is_other = ~(np.abs(g - w) <= bound) & np.isfinite(w)
-        is_rare = is_other.sum() <= w.size / 100
-        wants.append(np.where(is_other, g, w) if is_rare else w)
-        bounds.append(bound)
-    return wants, bounds

@@ -27,7 +27,6 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "depthwise": ops_windows.depthwise,
     "dot_general": ops_products.dot_general,
     "eigh": ops_close.eigh,
-    "gamma": ops_random.gamma,
     "linalg": ops_close.linalg,
     "loops": ops_products.loops,
     "math": ops_close.math,

@@ -44,8 +44,7 @@ def test_kept(session, name, choices):
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_programs(session, name):
-    is_large = name == "gamma"  # XLA takes seconds for each
-    session.search(name, SEED, 1 if is_large else COUNT)
+    session.search(name, SEED, COUNT)
     check(session)
 
 
