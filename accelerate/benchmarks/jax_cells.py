@@ -14,14 +14,13 @@ from array_cases import ARRAY_CASES
 from bench.measure import Cell
 from data_cases import DATA_CASES
 from jax_cases import CASES, Case
-from math_cases import MATH_CASES
 from matrix_cases import MATRIX_CASES
 from random_cases import RANDOM_CASES
 
 
 def cases() -> tuple[Case, ...]:
     """All cases."""
-    of_arrays = (*CASES, *DATA_CASES, *ARRAY_CASES, *MATH_CASES)
+    of_arrays = (*CASES, *DATA_CASES, *ARRAY_CASES)
     return (*of_arrays, *MATRIX_CASES, *RANDOM_CASES)
 
 

@@ -173,18 +173,6 @@ def test_convolutions(axis_type):
         assert called in program(conv, alone, K, names=CONV)
 
 
-@TYPES
-def test_elementary_functions(axis_type):
-    x = np.linspace(-1, 1, 1 << 17, dtype=np.float32)
-    sharded = put(x, "i", axis_type=axis_type)
-    with xla_ffi_accelerate.enabled("math"):
-        got, collectives, _ = run(jnp.arcsin, sharded)
-    assert not collectives
-    assert "xf64>" in program(jnp.arcsin, sharded, names=["math"])
-    assert got.sharding.is_equivalent_to(sharded.sharding, 1)
-    np.testing.assert_allclose(got, np.arcsin(x), rtol=1e-6, atol=1e-7)
-
-
 def test_each_device_draws_its_part():
     keys = put(jax.random.split(jax.random.key(7), 8), "i")
 

@@ -122,33 +122,3 @@ def eigenvectors(run: Run) -> Bounds:
     return [run.want[0], np.where(is_right, run.got[1], np.inf)], [bound, 0]
 
 
-def ulp(run: Run) -> Bounds:
-    """0.501 ulp of what JAX's own code gives in double precision."""
-    wide = []
-    for x in run.arguments:
-        y = x.astype(np.float64)
-        tiny = float(np.finfo(np.float32).tiny)
-        wide.append(np.where(np.abs(y) < tiny, np.copysign(0, y), y))
-    with run.program.options():
-        exact = [np.asarray(run.program.function()(*wide))]
-        # Of a negative base, also a subnormal one, some powers are NaN.
-        kept = run.program.function()(
-            *(x.astype(np.float64) for x in run.arguments)
-        )
-        is_nan = np.isnan(run.got[0]) & np.isnan(np.asarray(kept))
-        exact[0] = np.where(is_nan, np.nan, exact[0])
-    bounds: list[object] = []
-    wants: list[np.ndarray] = []
-    for g, e in zip(run.got, exact, strict=True):
-        info = jax.numpy.finfo(g.dtype)
-        scale = np.maximum(np.abs(e), float(info.tiny))
-        unit = 2.0 ** np.floor(np.log2(scale)) * float(info.eps)
-        tiny = float(np.finfo(np.float32).tiny)
-        bound = 0.501 * unit + np.where(np.abs(e) < tiny, tiny, 0)
-        # What is beyond the largest number is infinite.
-        most = float(info.max) * (1 + float(info.eps) / 4)
-        wants.append(np.where(np.abs(e) > most, np.copysign(np.inf, e), e))
-        bounds.append(bound)
-    return wants, bounds
-
-

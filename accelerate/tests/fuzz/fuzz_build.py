@@ -29,7 +29,6 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "eigh": ops_close.eigh,
     "linalg": ops_close.linalg,
     "loops": ops_products.loops,
-    "math": ops_close.math,
     "random": ops_random.random,
     "select_and_scatter_add": ops_windows.pooling,
     "sort": ops_rows.sort,
@@ -55,7 +54,7 @@ _HAVE_NEIGHBORS = {
 if jax.__version_info__[:2] == (0, 9):
     _HAVE_GRADIENTS -= {"depthwise", "conv_general_dilated"}
 # In how many of three programs the operation is in a loop.
-_IN_LOOPS = {"loops": 2, "math": 0, "scatter": 3}
+_IN_LOOPS = {"loops": 2, "scatter": 3}
 
 
 @st.composite

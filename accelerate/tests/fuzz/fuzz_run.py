@@ -229,13 +229,6 @@ def rules() -> list[tuple[str, Rule]]:
 
 def is_refused(rule: Rule) -> bool:
     """Whether the rule does not apply to this release of JAX or of XLA."""
-    is_sine = rule.primitive in (
-        "jax.lax.sin_p",
-        "jax.lax.cos_p",
-        "jax.lax.tan_p",
-    )
-    if is_sine and jax.__version_info__ >= (0, 11):
-        return True
     if rule.test is None:
         return False
     known = _self_tests.verified(rule.test)

@@ -1,6 +1,5 @@
 """Programs of names whose results are close: factorizations and functions."""
 
-import jax
 from fuzz_program import Builder
 from ops_rows import dtypes
 
@@ -92,28 +91,5 @@ def eigh(b: Builder) -> None:
     else:
         b.program.judge = "eigenvectors"
         b.line(f"tuple(jnp.linalg.eigh({a}))")
-
-
-_SHAPES = ((65536,), (257, 256), (8, 64, 129), (40, 1024), (64, 64), (3, 5))
-_MATH_VALUES = (
-    *("small", "normal", "zeros", "specials", "bits", "wide", "subnormal"),
-)
-_ONE = ("asin", "acos", "cbrt", "sin", "cos", "tan")
-
-
-def math(b: Builder) -> None:
-    b.program.judge = "ulp"
-    b.program.x64 = True  # the reference is of double precision
-    # Smaller arrays have a rule too, but not of each function.
-    shape = b.draw.one_of(_SHAPES[: 6 if b.draw.rarely(3) else 3])
-    dtype = b.draw.one_of(("float32", "bfloat16", "float16"))
-    # Sines have a rule up to jax 0.10.
-    ones = _ONE if jax.__version_info__ < (0, 11) else _ONE[:3]
-    name = b.draw.one_of((*ones, "atan2", "pow"))
-    operands = [b.array(shape, dtype, *_MATH_VALUES)]
-    if name in ("atan2", "pow"):
-        operands.append(b.array(shape, dtype, *_MATH_VALUES))
-    b.line(f"jax.lax.{name}({', '.join(operands)})")
-    b.program.symbolic = b.draw.rarely(4)
 
 
