@@ -139,14 +139,6 @@ ARRAY_CASES = (
         tolerance=_FACTORS,
     ),
     Case(
-        "eigh",
-        lambda a: jnp.linalg.eigh(a)[0],  # vectors may have other signs
-        lambda a: np.linalg.eigh(a)[0],
-        _definite,
-        ((10_000, 3, 3), (10_000, 4, 4)),
-        tolerance=_FACTORS,
-    ),
-    Case(
         "depthwise",
         _depthwise,
         _numpy_depthwise,

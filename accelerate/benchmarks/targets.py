@@ -41,8 +41,6 @@ TARGETS = (
     _jax("bernoulli", "1000000", 4, None),
     _jax("categorical", "10000x100", 1.0, None),
     _jax("poisson,_30", "10000", 1.0, None),
-    _jax("eigh", "10000x3x3", 10, None),
-    _jax("eigh", "10000x4x4", 10, None),
     _jax("sort_f32", "1000000x8", 3, None),
     _jax("matmul,_small", "10000x4x4", 20, None),
 )

@@ -32,7 +32,6 @@ RULES: dict[str, Sequence[Rule]] = {
     ],
     "loops": [products.WRITTEN_OUT, *scatter.CLOSE],
     "dot_general": [products.DOT_GENERAL],
-    "eigh": [linalg.EIGH_WRITTEN_OUT, linalg.EIGH],
     "linalg": [
         *linalg.WRITTEN_OUT,
         linalg.LU,

@@ -97,28 +97,3 @@ def solved(run: Run) -> Bounds:
     return wants, bounds
 
 
-def _eigen_bound(a: np.ndarray, batch: int) -> np.ndarray:
-    size = np.abs(np.linalg.eigvalsh(a.astype(np.float64)))
-    return 16 * _eps(a) * size.max(-1, initial=0)
-
-
-def eigenvalues(run: Run) -> Bounds:
-    """16 eps of the largest."""
-    bound = _eigen_bound(run.arguments[0], run.program.batch)
-    return run.want, [bound[..., None]]
-
-
-def eigenvectors(run: Run) -> Bounds:
-    """Values as above; residuals and right angles of vectors in the same bound.
-
-    What is returned to compare the vectors with is themselves, or else nothing.
-    """
-    a = run.arguments[0].astype(np.float64)
-    bound = _eigen_bound(run.arguments[0], run.program.batch)[..., None]
-    w, v = (x.astype(np.float64) for x in run.got)
-    residual = np.abs(a @ v - v * w[..., None, :])
-    unit = np.abs(np.swapaxes(v, -1, -2) @ v - np.eye(a.shape[-1]))
-    is_right = (residual <= bound[..., None]) & (unit <= 16 * _eps(run.got[1]))
-    return [run.want[0], np.where(is_right, run.got[1], np.inf)], [bound, 0]
-
-

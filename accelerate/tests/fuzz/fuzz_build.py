@@ -26,7 +26,6 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "cumsum": ops_rows.cumsum,
     "depthwise": ops_windows.depthwise,
     "dot_general": ops_products.dot_general,
-    "eigh": ops_close.eigh,
     "linalg": ops_close.linalg,
     "loops": ops_products.loops,
     "random": ops_random.random,

@@ -119,22 +119,6 @@ def _symmetric(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
     return a + a.T
 
 
-def _spread(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
-    """A symmetric matrix whose eigenvalues are apart, for derivatives."""
-    a = stream.bell(*shape) / 8
-    return a + a.T + np.diag(2.0 * np.arange(shape[0]))
-
-
-def _equal(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
-    """A symmetric matrix with equal eigenvalues."""
-    a = np.outer(*(stream.below(3, shape[0]) - 1.0,) * 2)
-    return a + np.eye(shape[0])
-
-
-def _diagonal(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
-    return np.diag(stream.below(5, shape[0]) - 2.0)
-
-
 def _triangular(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
     """Both of its triangles make well-conditioned systems, of any diagonal."""
     a = stream.bell(*shape) / (4 * shape[0])
@@ -161,10 +145,7 @@ def _below(stream: Stream, shape: tuple[int, ...], limit: int) -> np.ndarray:
 _STRUCTURED = {
     "below": _below,
     "definite": _definite,
-    "diagonal": _diagonal,
-    "equal": _equal,
     "singular": _singular,
-    "spread": _spread,
     "symmetric": _symmetric,
     "triangular": _triangular,
     "well": _well,

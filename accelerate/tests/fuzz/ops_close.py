@@ -1,4 +1,4 @@
-"""Programs of names whose results are close: factorizations and functions."""
+"""Programs of factorizations, whose results are close."""
 
 from fuzz_program import Builder
 from ops_rows import dtypes
@@ -78,18 +78,5 @@ def _orthogonal(b: Builder, lead: tuple[int, ...], dtype: str) -> None:
     mode = b.draw.one_of(modes)
     a = b.array((*lead, m, n), dtype, "well", lead=len(lead))
     b.line(f"jnp.linalg.qr({a}, mode='{mode}')")
-
-
-def eigh(b: Builder) -> None:
-    lead, n = _batch(b), b.draw.one_of((2, 3, 1, 4))
-    dtype = dtypes(b, _FLOATS)
-    kinds = ["symmetric", "spread", "equal", "diagonal"]
-    a = b.array((*lead, n, n), dtype, *kinds, lead=len(lead))
-    if b.draw.below(2):
-        b.program.judge = "eigenvalues"
-        b.line(f"jnp.linalg.eigvalsh({a})")
-    else:
-        b.program.judge = "eigenvectors"
-        b.line(f"tuple(jnp.linalg.eigh({a}))")
 
 

@@ -23,8 +23,6 @@ from xla_ffi_kit import FfiOp
 
 # The kernels keep a vector of matrices in the first-level cache.
 _MAX_ROWS = 16
-# Rotations take the cube of the rows, and more sweeps.
-_MAX_EIGH_ROWS = 4
 # Fewer matrices are written out, so that a loop stays one function.
 _MAX_WRITTEN_OUT = 48  # elements in all
 _MAX_ROWS_WRITTEN_OUT = 4
@@ -33,7 +31,6 @@ _MAX_QR_WRITTEN_OUT = 3
 _MIN_MANY_QR = 256
 _MAX_MANY_QR_ROWS = 8
 _MAX_MANY_QR_COLUMNS = 4
-_MAX_EIGH_WRITTEN_OUT = 3
 _MAX_VECTORS_WRITTEN_OUT = 12
 # The kernel takes each vector of a matrix by itself.
 _MAX_VECTORS = 64
@@ -66,24 +63,6 @@ def _covers_solve(
     if not 1 <= _num_vectors(b, left_side) <= _MAX_VECTORS:
         return f"the kernel is for up to {_MAX_VECTORS} vectors"
     return _covers(a)
-
-
-def _unless_plain(
-    a: ShapedArray,
-    *,
-    algorithm: object,
-    subset_by_index: object,
-    **_: object,
-) -> Reason:
-    if algorithm is None and subset_by_index in (None, (0, a.shape[-1])):
-        return None
-    return "there is no choice of algorithm or subset"
-
-
-def _covers_eigh(a: ShapedArray, **parameters: object) -> Reason:
-    if a.shape[-1] > _MAX_EIGH_ROWS:
-        return f"the matrices have more than {_MAX_EIGH_ROWS} rows"
-    return _unless_plain(a, **parameters) or _covers(a)
 
 
 def _most(rows: int) -> int:
@@ -150,11 +129,6 @@ def _covers_many_qr(
     )
 
 
-def _covers_few_eigh(a: ShapedArray, **parameters: object) -> Reason:
-    most = _most(_MAX_EIGH_WRITTEN_OUT)
-    return _unless_plain(a, **parameters) or _covers_few(a, most=most)
-
-
 def _covers_permutation(
     pivots: ShapedArray, *, permutation_size: int
 ) -> Reason:
@@ -176,7 +150,6 @@ def _op(
 
 _cholesky_op = _op("cholesky", lambda a: a)
 _lu_op = _op("lu", lambda a: (a, *[_vector(a, np.int32)] * 2))
-_eigh_op = _op("eigh", lambda a, **_: (a, _vector(a)))
 _solve_op: FfiOp[jax.Array] = _op("triangular_solve", lambda a, b, **_: b)
 
 
@@ -234,13 +207,6 @@ _QR = (
     params("full_matrices", "pivoting", "use_magma"),
 )
 MANY_QR = small.rule(*_QR, _covers_many_qr, _matrices.qr, in_loops=False)
-# The vectors may have other signs than LAPACK's.
-EIGH = _rule(
-    "eigh",
-    params("algorithm", "lower", "sort_eigenvalues", "subset_by_index"),
-    _covers_eigh,
-    lambda a, *, lower, **_: _eigh_op(a, is_lower=int(lower)),
-)
 
 WRITTEN_OUT = [
     small.rule(LU.primitive, LU.params, _covers_few_lu, _matrices.lu),
@@ -259,6 +225,3 @@ WRITTEN_OUT = [
         _matrices.permutation,
     ),
 ]
-EIGH_WRITTEN_OUT = small.rule(
-    EIGH.primitive, EIGH.params, _covers_few_eigh, _matrices.eigh
-)
