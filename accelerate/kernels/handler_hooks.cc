@@ -44,7 +44,6 @@ void MaybeFewImages(CallFrame& frame, Choices& choices) {
 CallFrame& ChooseStrides(CallFrame& frame, Choices& choices) {
   return frame.Attr("strides", Axes{1 + choices.Below(2), 1})
       .Attr("padding", Axes{choices.Below(3), 1})
-      .Attr("base_dilation", Axes{1, 1 + choices.Below(2)})
       .Attr("window_dilation", Axes{1 + choices.Below(2), 1});
 }
 
@@ -56,13 +55,6 @@ void FitConv(CallFrame& frame, Choices& choices) {
     int64_t& size = frame.args()[1].dims[axis];
     size = std::min<int64_t>(size, 3);
   }
-  ChooseStrides(frame, choices);
-}
-
-void FitConvGradient(CallFrame& frame, Choices& choices) {
-  MaybeFewImages(frame, choices);
-  frame.args()[1].dims = frame.args()[0].dims;
-  frame.rets()[0].dims = {3, 3, frame.args()[0].dims[3]};
   ChooseStrides(frame, choices);
 }
 
@@ -185,13 +177,10 @@ int64_t ScratchOfTopK(CallFrame& frame) {
          (n >= 333 * k ? 32 * (2 * k + 256) : 12 * n);
 }
 
-// A row of zeros; and the results that are summed.
+// A row of zeros.
 int64_t ScratchOfConv(CallFrame& frame) {
   return static_cast<int64_t>(BytesOf(frame.args()[0])) /
          std::max<int64_t>(RowsOf(frame.args()[0]), 1);
-}
-int64_t ScratchOfConvGradient(CallFrame& frame) {
-  return 16 * static_cast<int64_t>(BytesOf(frame.rets()[0]));
 }
 
 }  // namespace
@@ -202,8 +191,6 @@ HandlerHooks GetHandlerHooks() {
     return of["xla_ffi_accelerate." + op];
   };
   at("conv_general_dilated") = {FitConv, nullptr, 0, ScratchOfConv};
-  at("conv_general_dilated_kernel_gradient") = {FitConvGradient, nullptr, 0,
-                                                ScratchOfConvGradient};
   at("cumulative").fit = FitCumulative;
   at("dot_general").fit = FitDotGeneral;
   at("linalg_triangular_solve").fit = FitSolve;

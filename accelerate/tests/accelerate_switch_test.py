@@ -138,7 +138,7 @@ def with_self_test(verdict):
 
 
 def test_names_that_are_close():
-    close = "depthwise linalg loops"
+    close = "linalg loops"
     with enabled(exact=False):
         found = [name for name, kind in status().items() if kind == "close"]
     assert sorted(found) == close.split()

@@ -24,12 +24,6 @@ RULES: dict[str, Sequence[Rule]] = {
     "argmin": [lines.ARGMIN],
     "conv_general_dilated": [convolution.EXACT],
     "cumsum": lines.CUMSUM,
-    "depthwise": [
-        convolution.EXACT,
-        convolution.OTHER,
-        convolution.FEW_CHANNELS,
-        convolution.KERNEL_GRADIENT,
-    ],
     "loops": [products.WRITTEN_OUT, *scatter.CLOSE],
     "dot_general": [products.DOT_GENERAL],
     "linalg": [

@@ -24,7 +24,6 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "argmin": ops_rows.argmin,
     "conv_general_dilated": ops_windows.exact,
     "cumsum": ops_rows.cumsum,
-    "depthwise": ops_windows.depthwise,
     "dot_general": ops_products.dot_general,
     "linalg": ops_close.linalg,
     "loops": ops_products.loops,
@@ -41,7 +40,7 @@ _LOOPS = (("scan",), ("vmap", "scan"), ("scan", "vmap"), ("scan",))
 _GRADIENTS = (("grad",), ("grad", "vmap"))
 _GRADIENTS_IN_LOOPS = (("grad", "scan"), ("scan", "grad"))
 _HAVE_GRADIENTS = {
-    *("depthwise", "linalg", "loops", "dot_general", "conv_general_dilated"),
+    *("linalg", "loops", "dot_general", "conv_general_dilated"),
     *("sort", "cumsum", "top_k"),
 }
 # What is before them and after them is drawn, too.
@@ -51,7 +50,7 @@ _HAVE_NEIGHBORS = {
 }
 # XLA of jax 0.9 aborts while it compiles some of these.
 if jax.__version_info__[:2] == (0, 9):
-    _HAVE_GRADIENTS -= {"depthwise", "conv_general_dilated"}
+    _HAVE_GRADIENTS -= {"conv_general_dilated"}
 # In how many of three programs the operation is in a loop.
 _IN_LOOPS = {"loops": 2, "scatter": 3}
 
