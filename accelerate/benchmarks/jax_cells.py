@@ -61,5 +61,3 @@ def _accelerated(case: Case, shape: tuple[int, ...]) -> dict[str, Any]:
             jitted = jax.jit(function).lower(*device).compile()
         made[name] = (jitted, device)
     return made | {"numpy": (case.numpy_function, host)}
-
-

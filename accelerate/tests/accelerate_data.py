@@ -246,5 +246,3 @@ def matrices(n, dtype=np.float32, count=37, seed=0):
 def definite(n, dtype=np.float32):
     a = matrices(n, np.float64)
     return (a @ a.swapaxes(1, 2) + np.eye(n)).astype(dtype)
-
-

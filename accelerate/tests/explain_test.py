@@ -10,8 +10,6 @@ import pytest
 from accelerate_data import off, python
 
 from xla_ffi_accelerate import (
-    _explain_loops,
-    _loops,
     _scopes,
     enabled,
     explain,
@@ -192,21 +190,3 @@ def test_a_result_is_no_function(given, named):
         f"explain: argument function: expected a function, got {named}; write "
         "explain(f)(x), not explain(f(x))"
     )
-
-
-_BEFORE = 'enable("loops") before JAX starts'
-
-
-@pytest.mark.parametrize(
-    ("has_room", "on", "said"),
-    [
-        (False, ["scatter"], f"{_BEFORE} writes small ones out"),
-        (False, ["scatter", "loops"], f"{_BEFORE} writes small ones out"),
-        (True, ["scatter"], 'enable("loops") writes small ones out'),
-        (False, [], f'enable("scatter") and {_BEFORE} write small ones out'),
-    ],
-)
-def test_loops_are_enabled_once(has_room, on, said, monkeypatch):
-    monkeypatch.setattr(_loops, "has_room", lambda: has_room)
-    advice = _explain_loops._advice(["scatter-add"], 0, frozenset(on))
-    assert advice == said

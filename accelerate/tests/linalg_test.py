@@ -135,5 +135,3 @@ def test_what_is_left_to_xla():
         assert TARGET not in program(jax.lax.linalg.lu, other, names=LINALG)
     text = program(jnp.linalg.cholesky, definite(17), names=LINALG)
     assert TARGET not in text
-
-

@@ -89,5 +89,3 @@ def test_cumulative_sums_of_bools_are_refused():
     for rule in registry.RULES["cumsum"]:
         covers = rule.covers(jax.typeof(jnp.asarray(x)), axis=1, reverse=False)
         assert covers is not None
-
-

@@ -12,7 +12,6 @@ from xla_ffi_accelerate.rules import (
     pooling,
     products,
     random,
-    scatter,
     small,
     sorting,
 )
@@ -24,7 +23,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "argmin": [lines.ARGMIN],
     "conv_general_dilated": [convolution.EXACT],
     "cumsum": lines.CUMSUM,
-    "loops": [products.WRITTEN_OUT, *scatter.CLOSE],
+    "loops": [products.WRITTEN_OUT],
     "dot_general": [products.DOT_GENERAL],
     "linalg": [
         *linalg.WRITTEN_OUT,
@@ -35,15 +34,13 @@ RULES: dict[str, Sequence[Rule]] = {
         linalg.MANY_QR,
     ],
     "random": [random.THREEFRY, random.UNROLLED_THREEFRY, random.RANDOM_BITS],
-    "scatter": scatter.EXACT,
     "select_and_scatter_add": [pooling.SELECT_AND_SCATTER_ADD],
     "sort": [small.SORT, sorting.SORT],
     "top_k": [small.TOP_K, sorting.TOP_K],
 }
 
 # A group stands for its names.
-GROUPS: dict[str, Sequence[str]] = {
-}
+GROUPS: dict[str, Sequence[str]] = {}
 
 
 def result(name: str) -> Result:

@@ -95,5 +95,3 @@ def solved(run: Run) -> Bounds:
         wants.append(np.where(is_singular & (np.isfinite(w) == ok), g, w))
         bounds.append(bound)
     return wants, bounds
-
-

@@ -12,7 +12,6 @@ import ops_close
 import ops_products
 import ops_random
 import ops_rows
-import ops_scatter
 import ops_windows
 from fuzz_draw import Draw
 from fuzz_program import Builder, Program
@@ -32,7 +31,6 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "sort": ops_rows.sort,
     "top_k": ops_rows.top_k,
     "argsort": ops_rows.argsort,
-    "scatter": ops_scatter.scatter,
 }
 # Wrappers, the simplest first; those of loops make what is written out.
 _ANY = ((), ("vmap",), (), ("vmap", "vmap"))
@@ -52,7 +50,7 @@ _HAVE_NEIGHBORS = {
 if jax.__version_info__[:2] == (0, 9):
     _HAVE_GRADIENTS -= {"conv_general_dilated"}
 # In how many of three programs the operation is in a loop.
-_IN_LOOPS = {"loops": 2, "scatter": 3}
+_IN_LOOPS = {"loops": 2}
 
 
 @st.composite
@@ -90,8 +88,7 @@ def build(name: str, draw: Draw) -> Program:
     is_close = program.judge not in fuzz_judge.BY_BITS
     # Of these, close names replace what exact ones leave.
     has_close = name in ("conv_general_dilated", "dot_general")
-    every = 2 if name == "scatter" else 4
-    program.exact = not is_close and (has_close or not draw.rarely(every))
+    program.exact = not is_close and (has_close or not draw.rarely(4))
     program.choices = draw.choices
     return program
 

@@ -56,11 +56,9 @@ def test_every_rule_is_met(session):
     for name, rule in fuzz_run.rules():
         if session.counter.programs[name, rule] or fuzz_run.is_refused(rule):
             continue
-        # Scatters of floats are close, and have the name "loops".
-        is_scatter = name == "loops" and "scatter" in rule.primitive
         try:
             program = hypothesis.find(
-                programs("scatter" if is_scatter else name),
+                programs(name),
                 lambda p, at=(name, rule): at in fuzz_run.met(p),
                 settings=hypothesis.settings(
                     fuzz.SETTINGS,

@@ -78,5 +78,3 @@ def _orthogonal(b: Builder, lead: tuple[int, ...], dtype: str) -> None:
     mode = b.draw.one_of(modes)
     a = b.array((*lead, m, n), dtype, "well", lead=len(lead))
     b.line(f"jnp.linalg.qr({a}, mode='{mode}')")
-
-

@@ -45,5 +45,3 @@ def loops(b: Builder) -> None:
     sides = [b.draw.one_of((8, 4, 12, 9, 5, 2, 1)) for _ in range(3)]
     b.program.judge = "linear"
     _product(b, count, sides, *FINITE)
-
-

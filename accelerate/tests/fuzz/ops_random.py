@@ -37,5 +37,3 @@ def random(b: Builder) -> None:
     kind = dtypes(b, ["uint32", "uint8", "uint16", "uint64"])
     expression = expression.replace("{u}", kind)
     b.line(expression.replace("{key}", "{x}"))
-
-

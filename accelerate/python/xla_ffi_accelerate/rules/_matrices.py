@@ -227,5 +227,3 @@ def _reflect(
     column = [m[k + i][j] - part * v[i] for i in range(len(v))]
     for i, x in enumerate(_kept(*column)):
         m[k + i][j] = x
-
-

@@ -129,9 +129,7 @@ def _covers_scan(
     return _dtypes.unless_in(dtypes, x.dtype)
 
 
-def _accumulate(
-    x: jax.Array, *, axis: int, reverse: bool
-) -> jax.Array:
+def _accumulate(x: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
     return cumulative(x.ndim - int(axis))(x, reverse=int(reverse))
 
 

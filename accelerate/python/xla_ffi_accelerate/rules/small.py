@@ -39,7 +39,6 @@ def rule(
     *,
     exact: bool = False,
     in_loops: bool = True,
-    is_cheap: bool = False,
     test: SelfTest | None = None,
 ) -> Rule:
     """A rule of plain HLO for static shapes that `covers` finds small.
@@ -47,8 +46,7 @@ def rule(
     Outside of loops (`in_loops`), XLA's own code is as fast. XLA runs a program
     in the caller's thread if it counts fewer than 1,000 operations on floats in
     it; operations in a sort or in LAPACK do not count. So a loop of few steps
-    loses more than it gains by many operations, unless they are cheaper than
-    those of a sort or of a product of matrices (`is_cheap`).
+    loses more than it gains by many operations.
     """
 
     def covers_static(*avals: ShapedArray, **parameters: object) -> Reason:
@@ -59,7 +57,7 @@ def rule(
             return reason
         if not _loops.inside():
             return "a few elements are only faster in a loop"
-        return None if is_cheap else _unless_few_steps(avals[0].shape)
+        return _unless_few_steps(avals[0].shape)
 
     return Rule(primitive, params, covers_static, call, exact, test=test)
 
