@@ -224,7 +224,10 @@ def test_a_block_of_one_thread_is_never_the_process_s():
 
     block = enabled("sort")
     check_off()
-    with block, pytest.raises(ValueError, match="enabled: names: expected"):
+    with (
+        block,
+        pytest.raises(ValueError, match="enabled: names: 'sorts' is no"),
+    ):
         assert on() == {"sort"}
         run_all(check_off)
         enable("top_k")  # within a block: of the block

@@ -87,5 +87,6 @@ def test_cumulative_sums_of_bools_are_refused():
     with pytest.raises(TypeError, match="bool"), xla_ffi_accelerate.enabled():
         jax.lax.cumsum(x, 1)
     for rule in registry.RULES["cumsum"]:
-        covers = rule.covers(jax.typeof(jnp.asarray(x)), axis=1, reverse=False)
+        parameters = {"axis": 1, "reverse": False}
+        covers = rule.reason([jax.typeof(jnp.asarray(x))], parameters)
         assert covers is not None

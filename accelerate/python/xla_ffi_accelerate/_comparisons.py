@@ -164,7 +164,7 @@ POOLED = SelfTest(
 MULTIPLIED = SelfTest(
     "product of small matrices",
     _multiplied,
-    lambda lhs, rhs, *, dimension_numbers, **_: (
+    lambda lhs, rhs, *, dimension_numbers: (
         lhs.dtype,
         *product_sizes(lhs, rhs, dimension_numbers)[1:],
     ),

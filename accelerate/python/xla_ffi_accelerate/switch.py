@@ -12,6 +12,7 @@ from xla_ffi_accelerate import (
     _jax,
     _loops,
     _lowering,
+    _operands,
     _scopes,
     _setting,
     registry,
@@ -172,6 +173,7 @@ def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
 def install(names: Iterable[str]) -> None:
     """Makes the lowerings of the names' primitives read the setting."""
     _loops.install()
+    _operands.install()
     for name in sorted(names):
         for rule in registry.RULES[name]:
             _lowering.install(name, rule)

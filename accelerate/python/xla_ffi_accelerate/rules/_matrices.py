@@ -157,7 +157,6 @@ def triangular_solve(
     lower: bool,
     transpose_a: bool,
     unit_diagonal: bool,
-    **_: object,
 ) -> jax.Array:
     """Returns the solution of `triangular_solve_p`, for real matrices."""
     m = elements(a)
@@ -181,7 +180,7 @@ def _wide(x: jax.Array, like: jax.Array) -> jax.Array:
     return lax.broadcast_in_dim(x, like.shape, range(x.ndim))
 
 
-def qr(a: jax.Array, *, full_matrices: bool, **_: object) -> list[jax.Array]:
+def qr(a: jax.Array, *, full_matrices: bool) -> list[jax.Array]:
     """Returns the factors of `qr_p`, by reflections, with LAPACK's signs."""
     m = elements(a)
     rows, columns = len(m), len(m[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,8 +18,8 @@ from jax.core import ShapedArray
 from jax.lax import ConvDimensionNumbers
 
 from xla_ffi_accelerate import _break_even, _comparisons, _loops
-from xla_ffi_accelerate._pads import Pad
-from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate._operands import Pad
+from xla_ffi_accelerate._rule import Operation, Reason, Rule
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_kit import FfiOp
 
@@ -147,31 +147,20 @@ def _covers(
     )
 
 
-def _covers_padded(
-    pad: Pad,
-    base: ShapedArray,
-    window: ShapedArray,
-    *,
-    dimension_numbers: ConvDimensionNumbers,
-    padding: Sequence[tuple[int, int]],
-    lhs_dilation: Sequence[int],
-    **parameters: Any,
-) -> Reason:
-    """As `_covers`, of the convolution that XLA folds the pad into."""
-    axes = dimension_numbers.lhs_spec[2:]
-    return _covers(
-        *(ShapedArray(pad.shape, base.dtype), window),
-        dimension_numbers=dimension_numbers,
-        padding=[
-            (low + pad.low[axis], high + pad.high[axis])
-            for axis, (low, high) in zip(axes, padding, strict=True)
-        ],
-        lhs_dilation=[
-            n * (1 + pad.interior[axis])
-            for axis, n in zip(axes, lhs_dilation, strict=True)
-        ],
+def _with_pad(
+    pad: Pad, avals: Sequence[ShapedArray], parameters: Mapping[str, Any]
+) -> Operation:
+    base, window = avals
+    axes = parameters["dimension_numbers"].lhs_spec[2:]
+    padding = zip(axes, parameters["padding"], strict=True)
+    dilation = zip(axes, parameters["lhs_dilation"], strict=True)
+    return [ShapedArray(pad.shape, base.dtype), window], {
         **parameters,
-    )
+        "padding": [
+            (low + pad.low[i], high + pad.high[i]) for i, (low, high) in padding
+        ],
+        "lhs_dilation": [n * (1 + pad.interior[i]) for i, n in dilation],
+    }
 
 
 def _convolve(
@@ -183,7 +172,6 @@ def _convolve(
     padding: Sequence[tuple[int, int]],
     rhs_dilation: Sequence[int],
     window_strides: Sequence[int],
-    **_: object,
 ) -> jax.Array:
     """`is_fused`: what the self-test has found."""
     lhs, rhs, out = dimension_numbers
@@ -208,21 +196,10 @@ def _convolve(
 
 EXACT = Rule(
     "jax.lax.conv_general_dilated_p",
-    params(
-        "batch_group_count",
-        "dimension_numbers",
-        "feature_group_count",
-        "lhs_dilation",
-        "out_sharding",
-        "padding",
-        "precision",
-        "preferred_element_type",
-        "rhs_dilation",
-        "window_strides",
-    ),
     _covers,
     _convolve,
-    padded=_covers_padded,
+    folds=True,
+    with_pad=_with_pad,
     target=_op.name,
     test=_comparisons.CONVOLVED,
 )

@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _break_even, _comparisons, _dtypes
-from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, Typed, params
+from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_kit import Advanced, FfiOp
 
@@ -136,22 +136,22 @@ def _accumulate(x: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
 def _search_rule(of: str) -> Rule:
     return Rule(
         f"jax.lax.arg{of}_p",
-        params("axes", "index_dtype"),
         _covers_search,
         functools.partial(_search, of=of),
         target="xla_ffi_accelerate.argmax",
-        partitions=lambda x, *, axes, **_: _splits(axes[0], len(x.shape)),
+        folds=True,
+        partitions=lambda x, *, axes: _splits(axes[0], len(x.shape)),
     )
 
 
 def _cumsum(dtypes: Sequence[str], test: SelfTest | None = None) -> Rule:
     return Rule(
         "jax.lax.cumsum_p",
-        params("axis", "reverse"),
         functools.partial(_covers_scan, dtypes=dtypes, is_float=bool(test)),
         _accumulate,
         target="xla_ffi_accelerate.cumulative",
-        partitions=lambda x, *, axis, **_: _splits(axis, len(x.shape)),
+        folds=True,
+        partitions=lambda x, *, axis: _splits(axis, len(x.shape)),
         test=test,
     )
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _jax, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, Typed, params
+from xla_ffi_accelerate._rule import Reason, Rule, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_kit import Advanced, FfiOp, extend
 
@@ -162,14 +162,12 @@ def _reduced(words: jax.Array) -> jax.Array:
 # XLA has each device draw its own part of what one key makes.
 RANDOM_BITS = Rule(
     "random_bits",
-    params("bit_width", "shape"),
     _covers_bits,
     _bits,
     target=_bits_op.name,
 )
 THREEFRY = Rule(
     "threefry2x32",
-    params(),
     _covers_hash,
     _hash,
     target=_hash_op.name,
@@ -177,8 +175,8 @@ THREEFRY = Rule(
 # For programs that have to be plain HLO.
 UNROLLED_THREEFRY = Rule(
     "threefry2x32",
-    params(),
     _covers_in_place,
     _hash_in_place,
     partitions=True,
+    priority=-1,
 )

@@ -8,6 +8,7 @@ that is written out stays in the function, and XLA fuses it with its neighbors.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -18,7 +19,7 @@ from jax import lax
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _dtypes, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, SelfTest
+from xla_ffi_accelerate._rule import Reason, Rule
 from xla_ffi_accelerate.rules import sorting
 from xla_ffi_kit import extend
 
@@ -33,13 +34,12 @@ _MAX_PRODUCTS = 32
 
 def rule(
     primitive: str,
-    params: Sequence[frozenset[str]],
     covers: Callable[..., Reason],
     call: Callable[..., jax.Array | Sequence[jax.Array]],
     *,
     exact: bool = False,
     in_loops: bool = True,
-    test: SelfTest | None = None,
+    priority: int = 1,
 ) -> Rule:
     """A rule of plain HLO for static shapes that `covers` finds small.
 
@@ -49,6 +49,7 @@ def rule(
     loses more than it gains by many operations.
     """
 
+    @functools.wraps(covers)
     def covers_static(*avals: ShapedArray, **parameters: object) -> Reason:
         if not extend.is_static(*(aval.shape for aval in avals)):
             return "its shape is symbolic"
@@ -59,7 +60,7 @@ def rule(
             return "a few elements are only faster in a loop"
         return _unless_few_steps(avals[0].shape)
 
-    return Rule(primitive, params, covers_static, call, exact, test=test)
+    return Rule(primitive, covers_static, call, exact, priority=priority)
 
 
 def unless_up_to(most: int, sizes: Sequence[int], of: str) -> Reason:
@@ -77,8 +78,9 @@ def _unless_few_steps(shape: Sequence[int]) -> Reason:
 
 
 def _covers_sort(
-    *avals: ShapedArray, dimension: int, num_keys: int, **_: object
+    *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
 ) -> Reason:
+    del is_stable  # as `sorting.SORT`
     shape = avals[0].shape
     if num_keys != 1 or str(avals[0].dtype) not in _KEYS:
         return "it is written out for one key, which is real, but not bf16"
@@ -93,7 +95,7 @@ def _unless_few(shape: Sequence[int], axis: int) -> Reason:
     return unless_up_to(_MAX_ELEMENTS_SORTED, shape, "elements")
 
 
-def _sort(*operands: jax.Array, dimension: int, **_: object) -> list[jax.Array]:
+def _sort(*operands: jax.Array, dimension: int) -> list[jax.Array]:
     """Sorts as JAX does: zeros of both signs, and all NaNs, are equal."""
     rows = [jnp.moveaxis(x, dimension, -1) for x in operands]
     key = rows[0]
@@ -175,8 +177,9 @@ def _placed(x: jax.Array, place: jax.Array, count: int = 0) -> jax.Array:
 
 
 def _covers_top_k(
-    x: ShapedArray, *, axis: int, k: object, **_: object
+    x: ShapedArray, *, axis: int, k: object, is_stable: bool = True
 ) -> Reason:
+    del is_stable  # as `sorting.TOP_K`
     if str(x.dtype) not in _KEYS:
         return f"it is not written out for {x.dtype}"
     if not isinstance(k, int) or not k:
@@ -184,7 +187,7 @@ def _covers_top_k(
     return _unless_few(x.shape, axis)
 
 
-def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
+def _top_k(x: jax.Array, *, axis: int, k: int) -> list[jax.Array]:
     """Orders floats by their bits, the sign first, as XLA does."""
     x = jnp.moveaxis(x, axis, -1)
     key = x
@@ -200,12 +203,10 @@ def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
 
 
 SORT = rule(
-    *(sorting.SORT.primitive, sorting.SORT.params),
-    *(_covers_sort, _sort),
+    *(sorting.SORT.primitive, _covers_sort, _sort),
     exact=True,
 )
 TOP_K = rule(
-    *(sorting.TOP_K.primitive, sorting.TOP_K.params),
-    *(_covers_top_k, _top_k),
+    *(sorting.TOP_K.primitive, _covers_top_k, _top_k),
     exact=True,
 )

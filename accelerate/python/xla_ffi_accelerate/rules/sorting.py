@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _break_even, _dtypes
-from xla_ffi_accelerate._rule import Reason, Rule, Typed, params
+from xla_ffi_accelerate._rule import Reason, Rule, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import lines
 from xla_ffi_kit import Advanced, FfiOp
@@ -91,8 +91,9 @@ def _laid_out(x: jax.Array) -> jax.Array:
 
 
 def _covers_sort(
-    *avals: ShapedArray, dimension: int, num_keys: int, **_: object
+    *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
 ) -> Reason:
+    del is_stable  # a stable order is one of those that it may have
     if avals[0].shape[dimension] < 2:
         return "XLA leaves out a sort of rows of one element"
     dtypes = [str(aval.dtype) for aval in avals]
@@ -106,7 +107,7 @@ def _covers_sort(
 
 
 def _sort(
-    *operands: jax.Array, dimension: int, num_keys: int, **_: object
+    *operands: jax.Array, dimension: int, num_keys: int
 ) -> list[jax.Array]:
     rows = functools.partial(_sort_op, num_keys=num_keys)
     if not KEEPS_BF16_NANS:
@@ -145,8 +146,10 @@ def _narrowed(x: jax.Array) -> jax.Array:
 
 
 def _covers_top_k(
-    x: ShapedArray, *, axis: int, k: object, **_: object
+    x: ShapedArray, *, axis: int, k: object, is_stable: bool = True
 ) -> Reason:
+    """`is_stable`: since jax 0.12."""
+    del is_stable  # equal elements come by their index
     dtype = str(x.dtype)
     if not isinstance(k, int):
         return "k is symbolic"
@@ -169,26 +172,25 @@ def _covers_top_k(
     return _dtypes.unless_in(_KEYS, dtype)
 
 
-def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
+def _top_k(x: jax.Array, *, axis: int, k: int) -> list[jax.Array]:
     return _along(axis, functools.partial(_top_k_op, k=k), [x])
 
 
 # Stable, which is one of the orders that `is_stable=False` allows.
 SORT = Rule(
     "jax.lax.sort_p",
-    params("dimension", "is_stable", "num_keys"),
     _covers_sort,
     _sort,
     target=_sort_op.name,
+    folds=True,
     partitions=True,
 )
 # Equal elements come by their index; likewise.
 TOP_K = Rule(
     "jax.lax.top_k_p",
-    # The second one since jax 0.12.
-    (frozenset({"axis", "k"}), frozenset({"axis", "is_stable", "k"})),
     _covers_top_k,
     _top_k,
     target=_top_k_op.name,
+    folds=True,
     partitions=True,
 )
