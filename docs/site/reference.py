@@ -23,7 +23,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "xla_ffi_kit.errors": (),
     "xla_ffi_kit.extend": (),
     "xla_ffi_accelerate": (),
-    "xla_ffi_accelerate.numpy": (),
 }
 # What authors of handlers include, and what that includes of the kit.
 HEADERS = (

@@ -16,7 +16,6 @@ MODULES = {
     "xla_ffi_kit.errors": "python",
     "xla_ffi_kit.extend": "python",
     "xla_ffi_accelerate": "accelerate/python",
-    "xla_ffi_accelerate.numpy": "accelerate/python",
 }
 _ABOUT = """\
 # Names of Python

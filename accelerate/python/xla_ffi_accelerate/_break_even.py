@@ -24,7 +24,6 @@ SIZES: Mapping[str, int] = {
     "sort of floats": 16,
     "sort of integers": 33,
     "sort with payload": 17,
-    "sparse product": 256,  # products
     "top_k": 17,
 }
 # What differs without AVX-512, whose vectors sort twice as many at once.

@@ -123,8 +123,7 @@ def _is_written_out(
     return any(
         rule.target is None
         and rule.primitive_name == name
-        and frozenset(parameters) in rule.params
-        and rule.covers(*avals, **parameters) is None
+        and rule.reason(avals, parameters) is None
         for _, rule in _setting.current().rules
     )
 

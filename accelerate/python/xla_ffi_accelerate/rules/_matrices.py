@@ -19,9 +19,6 @@ Matrix: TypeAlias = list[list[jax.Array]]
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 Vector: TypeAlias = Sequence[jax.Array]
 
-# Newton steps from a line that is at most 0.014 off.
-_NEWTON_STEPS = {"float32": 2, "float64": 3}
-
 
 def elements(a: jax.Array) -> Matrix:
     """The elements of matrices."""
@@ -160,7 +157,6 @@ def triangular_solve(
     lower: bool,
     transpose_a: bool,
     unit_diagonal: bool,
-    **_: object,
 ) -> jax.Array:
     """Returns the solution of `triangular_solve_p`, for real matrices."""
     m = elements(a)
@@ -184,7 +180,7 @@ def _wide(x: jax.Array, like: jax.Array) -> jax.Array:
     return lax.broadcast_in_dim(x, like.shape, range(x.ndim))
 
 
-def qr(a: jax.Array, *, full_matrices: bool, **_: object) -> list[jax.Array]:
+def qr(a: jax.Array, *, full_matrices: bool) -> list[jax.Array]:
     """Returns the factors of `qr_p`, by reflections, with LAPACK's signs."""
     m = elements(a)
     rows, columns = len(m), len(m[0])
@@ -230,133 +226,3 @@ def _reflect(
     column = [m[k + i][j] - part * v[i] for i in range(len(v))]
     for i, x in enumerate(_kept(*column)):
         m[k + i][j] = x
-
-
-def eigh(a: jax.Array, *, lower: bool, **_: object) -> list[jax.Array]:
-    """Returns the vectors and values of `eigh_p`, in ascending order."""
-    m = elements(a)
-    n = len(m)
-    half = [m[max(i, j)][min(i, j)] for i in range(n) for j in range(n)]
-    if not lower:
-        half = [m[min(i, j)][max(i, j)] for i in range(n) for j in range(n)]
-    (size,) = _kept(_or_one(_largest(half)))
-    half = _kept(*(x / size for x in half))
-    s = [half[n * i : n * i + n] for i in range(n)]
-    values, vectors = {1: _one, 2: _two, 3: _three}[n](s)
-    columns = [[v[i] for v in vectors] for i in range(n)]
-    return [matrix(columns), stacked([x * size for x in values], n)]
-
-
-def _one(s: Matrix) -> tuple[list[jax.Array], Matrix]:
-    return [s[0][0]], [[full(s[0][0], 1)]]
-
-
-def _two(s: Matrix) -> tuple[list[jax.Array], Matrix]:
-    """Rotates once."""
-    tangent, cosine, sine = _rotation(s[0][0], s[1][1], s[0][1])
-    x, y = s[0][0] - tangent * s[0][1], s[1][1] + tangent * s[0][1]
-    # A first vector, and one that is a quarter turn ahead.
-    is_more = x > y
-    x, y = _swap(is_more, x, y)
-    u, w = [cosine, -sine], [sine, cosine]
-    both = [_swap(is_more, p, q) for p, q in zip(u, w, strict=True)]
-    return [x, y], [[p for p, _ in both], [q for _, q in both]]
-
-
-def _rotation(
-    x: jax.Array, y: jax.Array, off: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Tangent, cosine and sine of what makes [[x, off], [off, y]] diagonal."""
-    half = (y - x) * 0.5
-    root = lax.sqrt(half * half + off * off)
-    (tangent,) = _kept(off / _or_one(half + lax.select(half < 0, -root, root)))
-    (cosine,) = _kept(lax.rsqrt(tangent * tangent + 1))
-    return tangent, cosine, tangent * cosine
-
-
-def _three(s: Matrix) -> tuple[list[jax.Array], Matrix]:
-    """The value that is furthest from the mean, then two in its plane.
-
-    After its mean is taken and its size is one, a matrix has an eigenvalue of
-    between sqrt(3) and 2, or of minus that, and sqrt(3) from the others: its
-    vector is a well conditioned cross product, whatever the matrix (Eberly,
-    "A Robust Eigensolver for 3 x 3 Symmetric Matrices").
-    """
-    (mean,) = _kept((s[0][0] + s[1][1] + s[2][2]) / 3)
-    c = [
-        [s[i][j] - mean if i == j else s[i][j] for j in range(3)]
-        for i in range(3)
-    ]
-    (size,) = _kept(_or_one(lax.sqrt(_dot(sum(c, []), sum(c, [])) / 6)))
-    flat = _kept(*(x / size for x in sum(c, [])))
-    c = [flat[:3], flat[3:6], flat[6:]]
-    half = _dot(c[0], _cross(c[1], c[2])) * 0.5
-    is_up = half >= 0
-    size_half = lax.min(lax.abs(half), full(half, 1))
-    root = size_half * (2 - math.sqrt(3)) + math.sqrt(3)
-    for _ in range(_NEWTON_STEPS[str(half.dtype)]):
-        square = root * root
-        step = (root * (square - 3) - 2 * size_half) / (3 * square - 3)
-        root = root - step
-    (root,) = _kept(lax.select(is_up, root, -root))
-    v = _null(
-        [
-            [c[i][j] - root if i == j else c[i][j] for j in range(3)]
-            for i in range(3)
-        ]
-    )
-    u = _across(v)
-    w = _cross(v, u)
-    cu, cw = ([_dot(row, x) for row in c] for x in (u, w))
-    values, turns = _two(
-        [[_dot(u, cu), _dot(u, cw)], [_dot(u, cw), _dot(w, cw)]]
-    )
-    low, high = (
-        [p * t[0] + q * t[1] for p, q in zip(u, w, strict=True)] for t in turns
-    )
-    own = _dot(v, [_dot(row, v) for row in c])
-    found = [[*_kept(*low), values[0]], [*_kept(*high), values[1]], [*v, own]]
-    first = [[found[i][j] for j in range(4)] for i in (0, 1, 2)]
-    last = [[found[i][j] for j in range(4)] for i in (2, 0, 1)]
-    chosen = [
-        [lax.select(is_up, x, y) for x, y in zip(p, q, strict=True)]
-        for p, q in zip(first, last, strict=True)
-    ]
-    return [p[3] * size + mean for p in chosen], [p[:3] for p in chosen]
-
-
-def _cross(x: Vector, y: Vector) -> list[jax.Array]:
-    return [
-        x[(i + 1) % 3] * y[(i + 2) % 3] - x[(i + 2) % 3] * y[(i + 1) % 3]
-        for i in range(3)
-    ]
-
-
-def _unit(x: Vector, square: jax.Array) -> list[jax.Array]:
-    (scale,) = _kept(lax.rsqrt(square))
-    return _kept(*(y * scale for y in x))
-
-
-def _null(m: Matrix) -> list[jax.Array]:
-    """The vector that a matrix of rank two maps to zero."""
-    best = _kept(*_cross(m[0], m[1]))
-    square = _dot(best, best)
-    for rows in ((m[0], m[2]), (m[1], m[2])):
-        other = _kept(*_cross(*rows))
-        other_square = _dot(other, other)
-        is_more = other_square > square
-        square = lax.select(is_more, other_square, square)
-        pairs = zip(best, other, strict=True)
-        best = [lax.select(is_more, y, x) for x, y in pairs]
-    return _unit(best, square)
-
-
-def _across(v: Vector) -> list[jax.Array]:
-    """A vector at right angles to one of length one."""
-    zero = full(v[0], 0)
-    is_first = lax.abs(v[0]) > lax.abs(v[1])
-    x = [
-        lax.select(is_first, p, q)
-        for p, q in zip((-v[2], zero, v[0]), (zero, v[2], -v[1]), strict=True)
-    ]
-    return _unit(x, _dot(x, x))

@@ -8,7 +8,7 @@ for each matrix, which rounds as its build does: results are close.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,15 +16,13 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _break_even, _dtypes, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, Typed, params
+from xla_ffi_accelerate._rule import Reason, Rule, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import _matrices, small
 from xla_ffi_kit import FfiOp
 
 # The kernels keep a vector of matrices in the first-level cache.
 _MAX_ROWS = 16
-# Rotations take the cube of the rows, and more sweeps.
-_MAX_EIGH_ROWS = 4
 # Fewer matrices are written out, so that a loop stays one function.
 _MAX_WRITTEN_OUT = 48  # elements in all
 _MAX_ROWS_WRITTEN_OUT = 4
@@ -33,7 +31,6 @@ _MAX_QR_WRITTEN_OUT = 3
 _MIN_MANY_QR = 256
 _MAX_MANY_QR_ROWS = 8
 _MAX_MANY_QR_COLUMNS = 4
-_MAX_EIGH_WRITTEN_OUT = 3
 _MAX_VECTORS_WRITTEN_OUT = 12
 # The kernel takes each vector of a matrix by itself.
 _MAX_VECTORS = 64
@@ -43,7 +40,7 @@ _MIN_LONG = 8192
 _MAX_ROWS_LONG = 5
 
 
-def _covers(a: ShapedArray, **_: object) -> Reason:
+def _covers(a: ShapedArray) -> Reason:
     rows, columns = a.shape[-2:]
     if rows != columns or not 1 <= rows <= _MAX_ROWS:
         return f"the matrices have more than {_MAX_ROWS} rows, or other columns"
@@ -59,8 +56,16 @@ def _num_vectors(b: ShapedArray, left_side: bool) -> int:
 
 
 def _covers_solve(
-    a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
+    a: ShapedArray,
+    b: ShapedArray,
+    *,
+    conjugate_a: bool,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    unit_diagonal: bool,
 ) -> Reason:
+    del conjugate_a, lower, transpose_a, unit_diagonal  # any, of real ones
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2]:
         return "the operands' dtypes or batches differ"
     if not 1 <= _num_vectors(b, left_side) <= _MAX_VECTORS:
@@ -68,32 +73,12 @@ def _covers_solve(
     return _covers(a)
 
 
-def _unless_plain(
-    a: ShapedArray,
-    *,
-    algorithm: object,
-    subset_by_index: object,
-    **_: object,
-) -> Reason:
-    if algorithm is None and subset_by_index in (None, (0, a.shape[-1])):
-        return None
-    return "there is no choice of algorithm or subset"
-
-
-def _covers_eigh(a: ShapedArray, **parameters: object) -> Reason:
-    if a.shape[-1] > _MAX_EIGH_ROWS:
-        return f"the matrices have more than {_MAX_EIGH_ROWS} rows"
-    return _unless_plain(a, **parameters) or _covers(a)
-
-
 def _most(rows: int) -> int:
     """So many rows; one less where XLA's limit for a loop is tight."""
     return rows if _loops.has_room() else rows - 1
 
 
-def _covers_few(
-    a: ShapedArray, *, most: int | None = None, **_: object
-) -> Reason:
+def _covers_few(a: ShapedArray, most: int | None = None) -> Reason:
     most = most or _most(_MAX_ROWS_WRITTEN_OUT)
     return (
         _dtypes.unless_in(_dtypes.WIDE, a.dtype)
@@ -102,15 +87,23 @@ def _covers_few(
     )
 
 
-def _covers_few_lu(a: ShapedArray, **_: object) -> Reason:
+def _covers_few_lu(a: ShapedArray) -> Reason:
     if a.shape[-2] != a.shape[-1]:
         return "it is written out for square matrices"
     return _covers_few(a)
 
 
 def _covers_few_solve(
-    a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
+    a: ShapedArray,
+    b: ShapedArray,
+    *,
+    conjugate_a: bool,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    unit_diagonal: bool,
 ) -> Reason:
+    del conjugate_a, lower, transpose_a, unit_diagonal  # any, of real ones
     vectors = [_num_vectors(b, left_side)]
     return _covers_few(a) or small.unless_up_to(
         _MAX_VECTORS_WRITTEN_OUT, vectors, "vectors"
@@ -118,8 +111,16 @@ def _covers_few_solve(
 
 
 def _covers_long_solve(
-    a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: object
+    a: ShapedArray,
+    b: ShapedArray,
+    *,
+    conjugate_a: bool,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    unit_diagonal: bool,
 ) -> Reason:
+    del conjugate_a, lower, transpose_a, unit_diagonal  # any, of real ones
     rows = _MAX_ROWS_LONG if left_side else _MAX_ROWS_WRITTEN_OUT
     if _num_vectors(b, left_side) < _MIN_LONG:
         return f"LAPACK is as fast for fewer than {_MIN_LONG} vectors"
@@ -129,16 +130,18 @@ def _covers_long_solve(
 
 
 def _covers_few_qr(
-    a: ShapedArray, *, pivoting: bool = False, **_: object
+    a: ShapedArray, *, full_matrices: bool, pivoting: bool, use_magma: object
 ) -> Reason:
+    del full_matrices, use_magma  # the latter is about GPUs
     if pivoting:
         return "it is written out without pivots"
     return _covers_few(a, most=_MAX_QR_WRITTEN_OUT)
 
 
 def _covers_many_qr(
-    a: ShapedArray, *, pivoting: bool = False, **_: object
+    a: ShapedArray, *, full_matrices: bool, pivoting: bool, use_magma: object
 ) -> Reason:
+    del full_matrices, use_magma  # the latter is about GPUs
     if pivoting:
         return "it is written out without pivots"
     if math.prod(a.shape[:-2]) < _break_even.at_least(_MIN_MANY_QR):
@@ -148,11 +151,6 @@ def _covers_many_qr(
         or small.unless_up_to(_MAX_MANY_QR_ROWS, a.shape[-2:-1], "rows")
         or small.unless_up_to(_MAX_MANY_QR_COLUMNS, a.shape[-1:], "columns")
     )
-
-
-def _covers_few_eigh(a: ShapedArray, **parameters: object) -> Reason:
-    most = _most(_MAX_EIGH_WRITTEN_OUT)
-    return _unless_plain(a, **parameters) or _covers_few(a, most=most)
 
 
 def _covers_permutation(
@@ -176,7 +174,6 @@ def _op(
 
 _cholesky_op = _op("cholesky", lambda a: a)
 _lu_op = _op("lu", lambda a: (a, *[_vector(a, np.int32)] * 2))
-_eigh_op = _op("eigh", lambda a, **_: (a, _vector(a)))
 _solve_op: FfiOp[jax.Array] = _op("triangular_solve", lambda a, b, **_: b)
 
 
@@ -188,7 +185,6 @@ def _solve(
     lower: bool,
     transpose_a: bool,
     unit_diagonal: bool,
-    **_: object,
 ) -> jax.Array:
     return _solve_op(
         *(a, b),
@@ -200,65 +196,36 @@ def _solve(
 
 
 def _rule(
-    name: str,
-    params: Sequence[frozenset[str]],
-    covers: Callable[..., Reason],
-    call: Callable[..., Any],
+    name: str, covers: Callable[..., Reason], call: Callable[..., Any]
 ) -> Rule:
     return Rule(
-        *(f"jax.lax.linalg.{name}_p", params, covers, call),
+        *(f"jax.lax.linalg.{name}_p", covers, call),
         exact=False,
         target=f"xla_ffi_accelerate.linalg_{name}",
         # The batch stays where it is sharded.
-        partitions=lambda a, *_, **__: len(a.shape) > 2,
+        partitions=lambda a, *_: len(a.shape) > 2,
     )
 
 
-LU = _rule(*("lu", params(), _covers, _lu_op))
-CHOLESKY = _rule(
-    *("cholesky", params(), _covers),
-    _cholesky_op,
+_LU, _CHOLESKY, _SOLVE, _QR = (
+    f"jax.lax.linalg.{name}_p"
+    for name in ("lu", "cholesky", "triangular_solve", "qr")
 )
-TRIANGULAR_SOLVE = _rule(
-    "triangular_solve",
-    params("conjugate_a", "left_side", "lower", "transpose_a", "unit_diagonal"),
-    *(_covers_solve, _solve),
-)
-LONG_SOLVE = small.rule(
-    *(TRIANGULAR_SOLVE.primitive, TRIANGULAR_SOLVE.params),
-    *(_covers_long_solve, _matrices.triangular_solve),
-    in_loops=False,
-)
-_QR = (
-    "jax.lax.linalg.qr_p",
-    params("full_matrices", "pivoting", "use_magma"),
-)
-MANY_QR = small.rule(*_QR, _covers_many_qr, _matrices.qr, in_loops=False)
-# The vectors may have other signs than LAPACK's.
-EIGH = _rule(
-    "eigh",
-    params("algorithm", "lower", "sort_eigenvalues", "subset_by_index"),
-    _covers_eigh,
-    lambda a, *, lower, **_: _eigh_op(a, is_lower=int(lower)),
-)
-
-WRITTEN_OUT = [
-    small.rule(LU.primitive, LU.params, _covers_few_lu, _matrices.lu),
+RULES = [
+    _rule("lu", _covers, lambda a: _lu_op(a)),
+    _rule("cholesky", _covers, lambda a: _cholesky_op(a)),
+    _rule("triangular_solve", _covers_solve, _solve),
+    small.rule(_LU, _covers_few_lu, _matrices.lu),
+    small.rule(_CHOLESKY, _covers_few, _matrices.cholesky),
+    small.rule(_SOLVE, _covers_few_solve, _matrices.triangular_solve),
+    small.rule(_QR, _covers_few_qr, _matrices.qr),
     small.rule(
-        CHOLESKY.primitive, CHOLESKY.params, _covers_few, _matrices.cholesky
-    ),
-    small.rule(
-        *(TRIANGULAR_SOLVE.primitive, TRIANGULAR_SOLVE.params),
-        *(_covers_few_solve, _matrices.triangular_solve),
-    ),
-    small.rule(*_QR, _covers_few_qr, _matrices.qr),
-    small.rule(
-        "lu_pivots_to_permutation",
-        params("permutation_size"),
-        _covers_permutation,
+        *("lu_pivots_to_permutation", _covers_permutation),
         _matrices.permutation,
     ),
+    small.rule(
+        *(_SOLVE, _covers_long_solve, _matrices.triangular_solve),
+        in_loops=False,
+    ),
+    small.rule(_QR, _covers_many_qr, _matrices.qr, in_loops=False),
 ]
-EIGH_WRITTEN_OUT = small.rule(
-    EIGH.primitive, EIGH.params, _covers_few_eigh, _matrices.eigh
-)

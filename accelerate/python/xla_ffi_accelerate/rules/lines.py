@@ -1,4 +1,4 @@
-"""Searches and cumulative operations along any axis, without transposing."""
+"""Searches and cumulative sums along any axis, without transposing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _break_even, _comparisons, _dtypes
-from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, Typed, params
+from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_kit import Advanced, FfiOp
 
@@ -60,9 +60,9 @@ def _argmax(num_axes: int) -> FfiOp[jax.Array]:
 
 @functools.cache
 def cumulative(num_axes: int) -> FfiOp[jax.Array]:
-    """Accumulates along the first of the last so many axes."""
+    """Adds along the first of the last so many axes."""
 
-    def like(x: Typed, *, op: str, reverse: int) -> Typed:
+    def like(x: Typed, *, reverse: int) -> Typed:
         return x
 
     axes = ",".join(f"n{i}" for i in range(num_axes))
@@ -112,12 +112,12 @@ def _covers_scan(
     x: ShapedArray,
     *,
     dtypes: Sequence[str],
-    is_sum: bool,
+    is_float: bool,
     axis: int,
     reverse: bool,
 ) -> Reason:
-    """`is_sum`: of floats, whose order matters."""
-    if is_sum and reverse:  # it starts again for each element
+    """`is_float`: whether the order of the sums matters."""
+    if is_float and reverse:  # it starts again for each element
         return "XLA adds in another order from the end"
     if reason := _break_even.unless_worth("cumulative", x.size):
         return reason
@@ -129,57 +129,35 @@ def _covers_scan(
     return _dtypes.unless_in(dtypes, x.dtype)
 
 
-def _accumulate(
-    x: jax.Array, *, op: str, axis: int, reverse: bool
-) -> jax.Array:
-    return cumulative(x.ndim - int(axis))(x, op=op, reverse=int(reverse))
+def _accumulate(x: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
+    return cumulative(x.ndim - int(axis))(x, reverse=int(reverse))
 
 
 def _search_rule(of: str) -> Rule:
     return Rule(
         f"jax.lax.arg{of}_p",
-        params("axes", "index_dtype"),
         _covers_search,
         functools.partial(_search, of=of),
         target="xla_ffi_accelerate.argmax",
-        partitions=lambda x, *, axes, **_: _splits(axes[0], len(x.shape)),
+        folds=True,
+        partitions=lambda x, *, axes: _splits(axes[0], len(x.shape)),
     )
 
 
-def _cumulative_rule(
-    name: str,
-    op: str,
-    dtypes: Sequence[str],
-    test: SelfTest | None = None,
-    exact: bool = True,
-) -> Rule:
+def _cumsum(dtypes: Sequence[str], test: SelfTest | None = None) -> Rule:
     return Rule(
-        f"jax.lax.{name}_p",
-        params("axis", "reverse"),
-        functools.partial(_covers_scan, dtypes=dtypes, is_sum=test is not None),
-        functools.partial(_accumulate, op=op),
-        exact,
+        "jax.lax.cumsum_p",
+        functools.partial(_covers_scan, dtypes=dtypes, is_float=bool(test)),
+        _accumulate,
         target="xla_ffi_accelerate.cumulative",
-        partitions=lambda x, *, axis, **_: _splits(axis, len(x.shape)),
+        folds=True,
+        partitions=lambda x, *, axis: _splits(axis, len(x.shape)),
         test=test,
     )
 
 
-def _sums(
-    name: str, op: str, test: SelfTest, exact: bool = True
-) -> tuple[Rule, Rule]:
-    return (
-        _cumulative_rule(name, op, _dtypes.INTEGERS),
-        _cumulative_rule(name, op, _dtypes.FLOATS, test, exact),
-    )
-
-
 ARGMAX, ARGMIN = _search_rule("max"), _search_rule("min")
-# One that meets a NaN is one; its sign depends on the processor that XLA
-# compiles for, and on the release.
-_ORDERED = (*_dtypes.INTEGERS, *_dtypes.FLOATS)
-CUMMAX = _cumulative_rule("cummax", "max", _ORDERED)
-CUMMIN = _cumulative_rule("cummin", "min", _ORDERED)
-# Close: XLA may round its last product and a sum that uses it once, together.
-CUMPROD = _sums("cumprod", "product", _comparisons.PRODUCTS, exact=False)
-CUMSUM = _sums("cumsum", "sum", _comparisons.SUMS)
+CUMSUM = (
+    _cumsum(_dtypes.INTEGERS),
+    _cumsum(_dtypes.FLOATS, _comparisons.SUMS),
+)

@@ -11,7 +11,7 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _break_even, _comparisons, _dtypes
 from xla_ffi_accelerate._jax import Primitive
-from xla_ffi_accelerate._rule import Reason, Rule, params
+from xla_ffi_accelerate._rule import Reason, Rule
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_kit import FfiOp
 
@@ -121,9 +121,9 @@ def _scatter(
 
 SELECT_AND_SCATTER_ADD = Rule(
     "select_and_scatter_add",
-    params("padding", "select_prim", "window_dimensions", "window_strides"),
     _covers,
     _scatter,
     target=_op.name,
+    folds=True,
     test=_comparisons.POOLED,
 )

@@ -20,7 +20,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _comparisons, _loops
-from xla_ffi_accelerate._rule import Axes, Reason, Rule, Typed, params
+from xla_ffi_accelerate._rule import Axes, Reason, Rule, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import small
 from xla_ffi_kit import Advanced, FfiOp
@@ -157,7 +157,6 @@ def _multiply(
     *,
     dimension_numbers: DimensionNumbers,
     order: str,
-    **_: object,
 ) -> jax.Array:
     contracting, batch = dimension_numbers
     count = 0
@@ -176,7 +175,6 @@ def _write_out(
     rhs: jax.Array,
     *,
     dimension_numbers: DimensionNumbers,
-    **_: object,
 ) -> jax.Array:
     contracting, batch = dimension_numbers
     sides: list[jax.Array] = []
@@ -211,23 +209,19 @@ def _splits(numbers: DimensionNumbers) -> bool:
 
 DOT_GENERAL = Rule(
     "jax.lax.dot_general_p",
-    params(
-        "dimension_numbers",
-        "out_sharding",
-        "precision",
-        "preferred_element_type",
-    ),
     functools.partial(_covers, why_not=_why_not_called),
     _multiply,
     target=_TARGET,
-    partitions=lambda *_, dimension_numbers, **__: _splits(dimension_numbers),
+    folds=True,
+    partitions=lambda *_, dimension_numbers: _splits(dimension_numbers),
     test=_comparisons.MULTIPLIED,
 )
 # Whether a product and its sum are rounded once, together, is LLVM's choice for
 # each size, and depends on the processor and on what is beside them.
 WRITTEN_OUT = small.rule(
-    *(DOT_GENERAL.primitive, DOT_GENERAL.params),
+    DOT_GENERAL.primitive,
     functools.partial(_covers, why_not=_why_not_written_out),
     _write_out,
     in_loops=False,
+    priority=-1,
 )

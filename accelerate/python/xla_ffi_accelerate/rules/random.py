@@ -17,9 +17,8 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _jax, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, Typed, params
+from xla_ffi_accelerate._rule import Reason, Rule, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
-from xla_ffi_accelerate.rules import _gamma
 from xla_ffi_kit import Advanced, FfiOp, extend
 
 # The dtype of Threefry's keys, as JAX writes it.
@@ -160,27 +159,15 @@ def _reduced(words: jax.Array) -> jax.Array:
     return found
 
 
-def _covers_gamma(
-    keys: ShapedArray, alpha: ShapedArray, *, log_space: bool
-) -> Reason:
-    if str(keys.dtype) != _THREEFRY:
-        return f"it is not written out for {keys.dtype}"
-    if alpha.shape in ((), (1,)) and not _loops.inside():
-        return "JAX's own loop is as fast for one sample outside of loops"
-    return _gamma.covers(keys, alpha, log_space=log_space)
-
-
 # XLA has each device draw its own part of what one key makes.
 RANDOM_BITS = Rule(
     "random_bits",
-    params("bit_width", "shape"),
     _covers_bits,
     _bits,
     target=_bits_op.name,
 )
 THREEFRY = Rule(
     "threefry2x32",
-    params(),
     _covers_hash,
     _hash,
     target=_hash_op.name,
@@ -188,15 +175,8 @@ THREEFRY = Rule(
 # For programs that have to be plain HLO.
 UNROLLED_THREEFRY = Rule(
     "threefry2x32",
-    params(),
     _covers_in_place,
     _hash_in_place,
     partitions=True,
-)
-GAMMA = Rule(
-    "jax.random.random_gamma_p",
-    params("log_space"),
-    _covers_gamma,
-    _gamma.call,
-    exact=False,
+    priority=-1,
 )

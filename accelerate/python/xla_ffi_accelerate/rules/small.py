@@ -1,7 +1,7 @@
 """Operations on a few elements, written out in plain HLO.
 
 XLA's CPU compiler compiles a small loop to one function, unless an operation of
-its body calls something: a sort, LAPACK, an FFT, a library's matrix product.
+its body calls something: a sort, LAPACK, a library's matrix product.
 Each operation of the body is then a task, which costs far more. An operation
 that is written out stays in the function, and XLA fuses it with its neighbors.
 """
@@ -19,43 +19,37 @@ from jax import lax
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _dtypes, _loops
-from xla_ffi_accelerate._rule import Reason, Rule, SelfTest, params
+from xla_ffi_accelerate._rule import Reason, Rule
 from xla_ffi_accelerate.rules import sorting
 from xla_ffi_kit import extend
-
-Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 
 # Beyond these sizes the kit's kernels, or XLA's own, are as fast in a loop.
 _MAX_SORTED = 8
 _MAX_ELEMENTS_SORTED = 32
 _KEYS = frozenset(_dtypes.KEPT)
 _PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
-_MAX_FFT = 8
-_MAX_ELEMENTS_FFT = 32
 # In a loop of few steps: elements, times the longest axis.
 _MAX_PRODUCTS = 32
 
 
 def rule(
     primitive: str,
-    params: Sequence[frozenset[str]],
     covers: Callable[..., Reason],
     call: Callable[..., jax.Array | Sequence[jax.Array]],
     *,
     exact: bool = False,
     in_loops: bool = True,
-    is_cheap: bool = False,
-    test: SelfTest | None = None,
+    priority: int = 1,
 ) -> Rule:
     """A rule of plain HLO for static shapes that `covers` finds small.
 
     Outside of loops (`in_loops`), XLA's own code is as fast. XLA runs a program
     in the caller's thread if it counts fewer than 1,000 operations on floats in
     it; operations in a sort or in LAPACK do not count. So a loop of few steps
-    loses more than it gains by many operations, unless they are cheaper than
-    those of a sort or of a product of matrices (`is_cheap`).
+    loses more than it gains by many operations.
     """
 
+    @functools.wraps(covers)
     def covers_static(*avals: ShapedArray, **parameters: object) -> Reason:
         if not extend.is_static(*(aval.shape for aval in avals)):
             return "its shape is symbolic"
@@ -64,9 +58,9 @@ def rule(
             return reason
         if not _loops.inside():
             return "a few elements are only faster in a loop"
-        return None if is_cheap else _unless_few_steps(avals[0].shape)
+        return _unless_few_steps(avals[0].shape)
 
-    return Rule(primitive, params, covers_static, call, exact, test=test)
+    return Rule(primitive, covers_static, call, exact, priority=priority)
 
 
 def unless_up_to(most: int, sizes: Sequence[int], of: str) -> Reason:
@@ -84,8 +78,9 @@ def _unless_few_steps(shape: Sequence[int]) -> Reason:
 
 
 def _covers_sort(
-    *avals: ShapedArray, dimension: int, num_keys: int, **_: object
+    *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
 ) -> Reason:
+    del is_stable  # as `sorting.SORT`
     shape = avals[0].shape
     if num_keys != 1 or str(avals[0].dtype) not in _KEYS:
         return "it is written out for one key, which is real, but not bf16"
@@ -100,7 +95,7 @@ def _unless_few(shape: Sequence[int], axis: int) -> Reason:
     return unless_up_to(_MAX_ELEMENTS_SORTED, shape, "elements")
 
 
-def _sort(*operands: jax.Array, dimension: int, **_: object) -> list[jax.Array]:
+def _sort(*operands: jax.Array, dimension: int) -> list[jax.Array]:
     """Sorts as JAX does: zeros of both signs, and all NaNs, are equal."""
     rows = [jnp.moveaxis(x, dimension, -1) for x in operands]
     key = rows[0]
@@ -182,8 +177,9 @@ def _placed(x: jax.Array, place: jax.Array, count: int = 0) -> jax.Array:
 
 
 def _covers_top_k(
-    x: ShapedArray, *, axis: int, k: object, **_: object
+    x: ShapedArray, *, axis: int, k: object, is_stable: bool = True
 ) -> Reason:
+    del is_stable  # as `sorting.TOP_K`
     if str(x.dtype) not in _KEYS:
         return f"it is not written out for {x.dtype}"
     if not isinstance(k, int) or not k:
@@ -191,7 +187,7 @@ def _covers_top_k(
     return _unless_few(x.shape, axis)
 
 
-def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
+def _top_k(x: jax.Array, *, axis: int, k: int) -> list[jax.Array]:
     """Orders floats by their bits, the sign first, as XLA does."""
     x = jnp.moveaxis(x, axis, -1)
     key = x
@@ -206,67 +202,11 @@ def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
     return [jnp.moveaxis(y, -1, axis) for y in found]
 
 
-# A transform is linear: the product with a matrix of numbers.
-
-
-def _covers_fft(
-    x: ShapedArray, *, fft_lengths: tuple[int, ...], **_: object
-) -> Reason:
-    if len(fft_lengths) != 1:
-        return "it is written out in one dimension"
-    return unless_up_to(_MAX_FFT, fft_lengths, "elements") or unless_up_to(
-        _MAX_ELEMENTS_FFT, x.shape, "elements"
-    )
-
-
-def _fft(
-    x: jax.Array, *, fft_lengths: tuple[int, ...], fft_type: object, **_: object
-) -> jax.Array:
-    is_complex = jnp.issubdtype(x.dtype, np.complexfloating)
-    parts = [lax.real(x), lax.imag(x)] if is_complex else [x]
-    flat = lax.concatenate(parts, x.ndim - 1)
-    kind = str(getattr(fft_type, "name", fft_type)).lower().rpartition(".")[2]
-    matrix = _transform(kind, fft_lengths[0], flat.shape[-1])
-    wide = (*flat.shape, matrix.shape[1])
-    spread = lax.broadcast_in_dim(flat, wide, range(flat.ndim))
-    factors = lax.broadcast_in_dim(
-        matrix.astype(flat.dtype), wide, (flat.ndim - 1, flat.ndim)
-    )
-    sums = jnp.sum(spread * factors, -2)
-    found: jax.Array = lax.optimization_barrier(sums)
-    if kind == "irfft":
-        return found
-    half = found.shape[-1] // 2
-    real, imag = (
-        lax.slice_in_dim(found, half * i, half * i + half, axis=-1)
-        for i in range(2)
-    )
-    return lax.complex(real, imag)
-
-
-@functools.cache
-def _transform(kind: str, length: int, size: int) -> Array:
-    """The results of each unit, real parts first; so are the operands."""
-    units = np.eye(size)
-    if kind != "rfft":
-        units = units[:, : size // 2] + 1j * units[:, size // 2 :]
-    n = () if kind == "rfft" else (length,)
-    found = getattr(np.fft, kind)(units, *n)
-    if kind == "irfft":
-        return np.asarray(found)
-    return np.concatenate([found.real, found.imag], -1)
-
-
 SORT = rule(
-    *(sorting.SORT.primitive, sorting.SORT.params),
-    *(_covers_sort, _sort),
+    *(sorting.SORT.primitive, _covers_sort, _sort),
     exact=True,
 )
 TOP_K = rule(
-    *(sorting.TOP_K.primitive, sorting.TOP_K.params),
-    *(_covers_top_k, _top_k),
+    *(sorting.TOP_K.primitive, _covers_top_k, _top_k),
     exact=True,
-)
-FFT = rule(
-    "jax.lax.fft_p", params("fft_lengths", "fft_type"), _covers_fft, _fft
 )

@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _break_even, _dtypes
-from xla_ffi_accelerate._rule import Reason, Rule, Typed, params
+from xla_ffi_accelerate._rule import Reason, Rule, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.rules import lines
 from xla_ffi_kit import Advanced, FfiOp
@@ -25,8 +25,6 @@ from xla_ffi_kit import Advanced, FfiOp
 _FEW_F32 = 16
 _MIN_SIZE_F32 = 8192
 _MIN_K_F32 = 256
-# Break-even length: XLA does the work of each element's window anew.
-_MIN_LENGTH_LOGSUMEXP = 4
 _KEYS = frozenset(_dtypes.REAL)
 _PAYLOAD = _KEYS.union(_dtypes.COMPLEX)
 _cast = jax.lax.bitcast_convert_type
@@ -45,12 +43,8 @@ def _largest(x: Typed, *, k: int) -> tuple[Typed, Typed]:
     return jax.ShapeDtypeStruct(shape, x.dtype), indices
 
 
-def _like(x: Typed, *, reverse: bool) -> Typed:
-    return x
-
-
 _RESTORE = Advanced(sharded_kernel_axes="restore")
-_sort_op, _top_k_op, _cumlogsumexp_op = (
+_sort_op, _top_k_op = (
     FfiOp(
         f"xla_ffi_accelerate.{name}",
         results=results,
@@ -62,7 +56,6 @@ _sort_op, _top_k_op, _cumlogsumexp_op = (
     for name, results, axes, attributes in (
         ("sort", _sorted, "(n)->(n)", {}),
         ("top_k", _largest, "(n)->(k),(k)", {"k": None}),
-        ("cumlogsumexp", _like, "(n)->(n)", {}),
     )
 )
 
@@ -91,15 +84,16 @@ def _laid_out(x: jax.Array) -> jax.Array:
         return jax.lax.complex(*map(_laid_out, (x.real, x.imag)))
     if not jnp.issubdtype(x.dtype, np.floating):  # any order has the same sum
         return x
-    # The largest of each one; only what calls a kernel has a layout of its own.
+    # The sum of each one; only what calls a kernel has a layout of its own.
     bits = _cast(x, f"uint{x.dtype.itemsize * 8}")[..., None]
-    copied = lines.cumulative(1)(bits, op="max", reverse=0)
+    copied = lines.cumulative(1)(bits, op="sum", reverse=0)
     return _cast(copied[..., 0], x.dtype)
 
 
 def _covers_sort(
-    *avals: ShapedArray, dimension: int, num_keys: int, **_: object
+    *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
 ) -> Reason:
+    del is_stable  # a stable order is one of those that it may have
     if avals[0].shape[dimension] < 2:
         return "XLA leaves out a sort of rows of one element"
     dtypes = [str(aval.dtype) for aval in avals]
@@ -113,7 +107,7 @@ def _covers_sort(
 
 
 def _sort(
-    *operands: jax.Array, dimension: int, num_keys: int, **_: object
+    *operands: jax.Array, dimension: int, num_keys: int
 ) -> list[jax.Array]:
     rows = functools.partial(_sort_op, num_keys=num_keys)
     if not KEEPS_BF16_NANS:
@@ -152,8 +146,10 @@ def _narrowed(x: jax.Array) -> jax.Array:
 
 
 def _covers_top_k(
-    x: ShapedArray, *, axis: int, k: object, **_: object
+    x: ShapedArray, *, axis: int, k: object, is_stable: bool = True
 ) -> Reason:
+    """`is_stable`: since jax 0.12."""
+    del is_stable  # equal elements come by their index
     dtype = str(x.dtype)
     if not isinstance(k, int):
         return "k is symbolic"
@@ -176,48 +172,25 @@ def _covers_top_k(
     return _dtypes.unless_in(_KEYS, dtype)
 
 
-def _top_k(x: jax.Array, *, axis: int, k: int, **_: object) -> list[jax.Array]:
+def _top_k(x: jax.Array, *, axis: int, k: int) -> list[jax.Array]:
     return _along(axis, functools.partial(_top_k_op, k=k), [x])
-
-
-def _covers_cumlogsumexp(x: ShapedArray, *, axis: int, **_: object) -> Reason:
-    if x.shape[axis] < _MIN_LENGTH_LOGSUMEXP:
-        return f"XLA is as fast along fewer than {_MIN_LENGTH_LOGSUMEXP}"
-    return _dtypes.unless_in(_dtypes.WIDE, x.dtype)
-
-
-def _cumlogsumexp(x: jax.Array, *, axis: int, reverse: bool) -> list[jax.Array]:
-    rows = functools.partial(_cumlogsumexp_op, reverse=reverse)
-    return _along(axis, rows, [x])
 
 
 # Stable, which is one of the orders that `is_stable=False` allows.
 SORT = Rule(
     "jax.lax.sort_p",
-    params("dimension", "is_stable", "num_keys"),
     _covers_sort,
     _sort,
     target=_sort_op.name,
+    folds=True,
     partitions=True,
 )
 # Equal elements come by their index; likewise.
 TOP_K = Rule(
     "jax.lax.top_k_p",
-    # The second one since jax 0.12.
-    (frozenset({"axis", "k"}), frozenset({"axis", "is_stable", "k"})),
     _covers_top_k,
     _top_k,
     target=_top_k_op.name,
+    folds=True,
     partitions=True,
-)
-# The sums are of double precision, where XLA takes a logarithm and an
-# exponential for each addition. JAX's derivatives do not use the primitive.
-CUMLOGSUMEXP = Rule(
-    "jax.lax.cumlogsumexp_p",
-    params("axis", "reverse"),
-    _covers_cumlogsumexp,
-    _cumlogsumexp,
-    exact=False,
-    target=_cumlogsumexp_op.name,
-    partitions=lambda x, **_: len(x.shape) > 1,
 )
