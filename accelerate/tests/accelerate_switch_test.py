@@ -25,7 +25,7 @@ from xla_ffi_accelerate import (
     switch,
 )
 from xla_ffi_accelerate._rule import Rule, SelfTest
-from xla_ffi_accelerate.rules import sorting
+from xla_ffi_accelerate.rules.handlers import sorting
 
 X = np.array([3.0, 1, 2] * 7, np.float32)
 

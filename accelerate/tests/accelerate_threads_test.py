@@ -23,7 +23,7 @@ from xla_ffi_accelerate import (
     registry,
     status,
 )
-from xla_ffi_accelerate.rules import sorting
+from xla_ffi_accelerate.rules.handlers import sorting
 
 X = np.arange(300, dtype=np.int32)[::-1].copy()
 FUNCTIONS = {
@@ -182,7 +182,7 @@ def test_many_threads_each_with_its_own():
 
 
 def test_an_exception_in_a_lowering(monkeypatch):
-    def fails(*_, **__):
+    def fails(*_):
         raise ZeroDivisionError("by design")
 
     wrong = dataclasses.replace(sorting.SORT, call=fails)
