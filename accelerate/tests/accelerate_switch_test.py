@@ -42,7 +42,7 @@ from xla_ffi_accelerate import (
     switch,
 )
 from xla_ffi_accelerate._rule import Rule, SelfTest
-from xla_ffi_accelerate.rules import sorting
+from xla_ffi_accelerate.rules.handlers import sorting
 
 X = np.array([3.0, 1, 2] * 30, np.float32)
 FUNCTIONS = {
@@ -330,6 +330,7 @@ def test_self_tests_find_the_same_under_any_configuration():
 def test_a_self_test_fails_where_the_bits_differ(rule):
     rule = TESTED[rule]
 
+    @functools.wraps(rule.call)
     def twice(*operands, **parameters):
         (one,) = jax.tree.leaves(rule.call(*operands, **parameters))
         return one + one
@@ -489,9 +490,7 @@ def test_a_block_of_one_thread_is_never_the_process_s():
         with block:
             entered.wait()
             assert on() == {"sort"}
-            with pytest.raises(
-                ValueError, match="'sorts' is no name"
-            ):
+            with pytest.raises(ValueError, match="'sorts' is no name"):
                 enabled("sorts")
         assert on() == set()
         left.wait()
@@ -574,7 +573,7 @@ def test_threads_sort_at_once():
 
 
 def test_an_exception_in_a_lowering(monkeypatch):
-    def fails(*_, **__):
+    def fails(*_):
         raise ZeroDivisionError("by design")
 
     wrong = dataclasses.replace(sorting.SORT, call=fails)

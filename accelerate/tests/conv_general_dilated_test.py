@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import xla_ffi_accelerate
 from xla_ffi_accelerate import _comparisons, _jax, _self_tests, registry
-from xla_ffi_accelerate.rules import convolution
+from xla_ffi_accelerate.rules.handlers import convolution
 
 jax.config.update("jax_enable_x64", True)
 

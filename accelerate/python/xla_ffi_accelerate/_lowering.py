@@ -103,7 +103,7 @@ def lower(
         )
     )
     # A program keeps the types of its tracing, wherever it is lowered.
-    wide = rule.x64 or _has_wide(ctx)
+    wide = _has_wide(ctx)
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
         lowered: Lowered = call(ctx.replace(avals_in=plain), *operands)
     return lowered
@@ -131,11 +131,13 @@ def install(name: str, rule: Rule) -> None:
 
 
 def _ask(rule: Rule, primitive: Primitive) -> None:
-    own = _jax.own_lowering(primitive)
-    if not isinstance(own, _Lowering):
-        asking = _Lowering(primitive, own)
-        # Otherwise JAX lowers an operation once for all its places in a
-        # program, whatever its operands.
+    asking = _jax.own_lowering(primitive)
+    is_new = not isinstance(asking, _Lowering)
+    if is_new:
+        asking = _Lowering(primitive, asking)
+    if is_new or rule.sees_operands:
+        # Unless told otherwise, JAX lowers an operation once for all its places
+        # in a program, whatever its operands.
         mlir.register_lowering(
             *(primitive, asking, "cpu"), cacheable=not rule.sees_operands
         )

@@ -60,9 +60,9 @@ _CALLS = (
 
 
 class _Thread(threading.local):
-    """What the operands of the innermost call are made by."""
+    """The types of the operands of the innermost call, and what makes them."""
 
-    sources: Sequence[Source] = ()
+    operands: Sequence[tuple[ir.Type, Source]] = ()
 
 
 _thread = _Thread()
@@ -83,12 +83,15 @@ def are_constants(ctx: LoweringRuleContext, values: Sequence[ir.Value]) -> bool:
 
 def _argument(argument: ir.BlockArgument) -> Source:
     """What the innermost call was given, if it is that call's function."""
-    block, sources = argument.owner, _thread.sources
+    block, operands = argument.owner, _thread.operands
     if block.owner.operation.name != "func.func":  # a loop or a branch
         return None
     # Tokens and sizes come first.
     place = argument.arg_number - len(block.arguments)
-    return sources[place] if -place <= len(sources) else None
+    if -place > len(operands):
+        return None
+    type_, found = operands[place]
+    return found if type_ == argument.type else None
 
 
 class _Finder:
@@ -171,12 +174,9 @@ class _Lowering:
     ) -> Sequence[ir.Value]:
         if not _setting.current().rules:
             return self._own(ctx, *operands, **parameters)
-        before = _thread.sources
-        sources = [
-            source(ctx, x) if isinstance(x, ir.Value) else None
-            for x in operands
-        ]
-        _thread.sources = sources
+        before, sources = _thread.operands, [source(ctx, x) for x in operands]
+        types = (x.type for x in operands)
+        _thread.operands = list(zip(types, sources, strict=True))
         # A function that is called elsewhere too is lowered once more.
         own: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if any(sources):
@@ -185,7 +185,7 @@ class _Lowering:
             with own:
                 return self._own(ctx, *operands, **parameters)
         finally:
-            _thread.sources = before
+            _thread.operands = before
 
 
 def install() -> None:

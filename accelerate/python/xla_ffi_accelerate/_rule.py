@@ -105,7 +105,6 @@ class Rule:
         parameters of what XLA makes of the operation and of a `Pad` of its
         first operand. The rule has to cover that, too.
       test: the test that it has to pass on an unverified release of jaxlib.
-      x64: whether `call` computes in double precision.
       priority: of two rules that cover an operation, the one with the higher
         priority is used.
 
@@ -122,7 +121,6 @@ class Rule:
     folds: bool = False
     with_pad: Callable[..., Operation] | None = None
     test: SelfTest | None = None
-    x64: bool = False
     priority: int = 0
 
     def __post_init__(self) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_ffi_accelerate._rule import Result, Rule
-from xla_ffi_accelerate.rules import (
+from xla_ffi_accelerate.rules.handlers import (
     convolution,
     linalg,
     lines,
     pooling,
     products,
     random,
-    small,
     sorting,
 )
+from xla_ffi_accelerate.rules.loops import linalg as loops_linalg
+from xla_ffi_accelerate.rules.loops import products as loops_products
+from xla_ffi_accelerate.rules.loops import random as loops_random
+from xla_ffi_accelerate.rules.loops import sorting as loops_sorting
 
 # A name may replace several primitives.
 RULES: dict[str, Sequence[Rule]] = {
@@ -23,12 +26,12 @@ RULES: dict[str, Sequence[Rule]] = {
     "conv_general_dilated": [convolution.EXACT],
     "cumsum": lines.CUMSUM,
     "dot_general": [products.DOT_GENERAL],
-    "linalg": linalg.RULES,
-    "loops": [products.WRITTEN_OUT],
-    "random": [random.THREEFRY, random.UNROLLED_THREEFRY, random.RANDOM_BITS],
+    "linalg": [*linalg.RULES, *loops_linalg.RULES],
+    "loops": [loops_products.WRITTEN_OUT],
+    "random": [random.THREEFRY, loops_random.UNROLLED, random.RANDOM_BITS],
     "select_and_scatter_add": [pooling.SELECT_AND_SCATTER_ADD],
-    "sort": [small.SORT, sorting.SORT],
-    "top_k": [small.TOP_K, sorting.TOP_K],
+    "sort": [loops_sorting.SORT, sorting.SORT],
+    "top_k": [loops_sorting.TOP_K, sorting.TOP_K],
 }
 
 

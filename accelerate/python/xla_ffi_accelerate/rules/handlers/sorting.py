@@ -17,7 +17,7 @@ from jax.core import ShapedArray
 from xla_ffi_accelerate import _break_even, _dtypes
 from xla_ffi_accelerate._rule import Reason, Rule, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
-from xla_ffi_accelerate.rules import lines
+from xla_ffi_accelerate.rules.handlers import lines
 from xla_ffi_kit import Advanced, FfiOp
 
 # XLA does not sort f32 for top_k: it has a selection of its own, which is as
@@ -86,7 +86,7 @@ def _laid_out(x: jax.Array) -> jax.Array:
         return x
     # The sum of each one; only what calls a kernel has a layout of its own.
     bits = _cast(x, f"uint{x.dtype.itemsize * 8}")[..., None]
-    copied = lines.cumulative(1)(bits, op="sum", reverse=0)
+    copied = lines.cumulative(1)(bits, reverse=0)
     return _cast(copied[..., 0], x.dtype)
 
 

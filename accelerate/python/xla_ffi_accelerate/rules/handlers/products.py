@@ -4,14 +4,11 @@ XLA calls a library for each of them. The order in which the library adds
 depends on its release, the processor, the dtype and the sizes. When a program
 is lowered, XLA's own code is therefore run once for each dtype and sizes. If
 XLA adds in an order that the handler does not have, the product stays with XLA.
-
-A few products are written out instead, for loops.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -22,7 +19,6 @@ from jax.core import ShapedArray
 from xla_ffi_accelerate import _comparisons, _loops
 from xla_ffi_accelerate._rule import Axes, Reason, Rule, Typed
 from xla_ffi_accelerate.libraries import LIBRARIES
-from xla_ffi_accelerate.rules import small
 from xla_ffi_kit import Advanced, FfiOp
 
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
@@ -41,14 +37,9 @@ _MIN_COUNT = 8
 _MIN_PRODUCTS = 4
 _MIN_ROWS_OR_COLUMNS = 4
 _MAX_SIZE = 7
-# Written out, a few products stay in a loop that XLA makes one function of. Up
-# to 3 rows and columns XLA itself writes them out.
-_MIN_SIDE = 4
-_MAX_SIDE = 12
-_MAX_PRODUCTS = 4096
 
 
-def _covers(
+def covers(
     lhs: ShapedArray,
     rhs: ShapedArray,
     *,
@@ -58,6 +49,7 @@ def _covers(
     precision: object,
     preferred_element_type: np.dtype[np.generic] | None,
 ) -> Reason:
+    """As `Rule.covers`, if `why_not` has no reason for the sizes and dtype."""
     dtype = str(lhs.dtype)
     preferred = str(np.dtype(preferred_element_type or dtype))
     if {dtype, str(rhs.dtype), preferred} not in ({"float32"}, {"float64"}):
@@ -83,7 +75,7 @@ def _why_not_called(sizes: Sizes, dtype: str) -> Reason:
         or max(m, n) < _MIN_ROWS_OR_COLUMNS
         or k < _MIN_PRODUCTS
     ):
-        return _as_fast(*sizes)
+        return as_fast(*sizes)
     # The self-test has no such loop, in which XLA writes the product out.
     elements = count * (m * k + k * n + m * n)
     size = elements * np.dtype(dtype).itemsize
@@ -93,16 +85,8 @@ def _why_not_called(sizes: Sizes, dtype: str) -> Reason:
     return None
 
 
-def _why_not_written_out(sizes: Sizes, _: str) -> Reason:
-    sides = sizes[1:]
-    if max(sides) < _MIN_SIDE or min(sides) < 2:
-        return "XLA writes products of this size out itself"
-    if max(sides) > _MAX_SIDE or math.prod(sizes) > _MAX_PRODUCTS:
-        return _as_fast(*sizes)
-    return None
-
-
-def _as_fast(count: int, m: int, k: int, n: int) -> str:
+def as_fast(count: int, m: int, k: int, n: int) -> str:
+    """The reason of sizes that XLA is fast for."""
     return f"XLA is as fast for {count} products of {m} x {k} and {k} x {n}"
 
 
@@ -118,7 +102,7 @@ def _op(lhs_axes: int, rhs_axes: int) -> FfiOp[jax.Array]:
     ) -> Typed:
         shape = [lhs.shape[i] for i in numbers[1][0]]
         for x, *axes in zip((lhs, rhs), *numbers, strict=True):
-            shape += [x.shape[i] for i in _others(x, *axes[0], *axes[1])]
+            shape += [x.shape[i] for i in others(x, *axes[0], *axes[1])]
         return jax.ShapeDtypeStruct(shape, lhs.dtype)
 
     def attributes(
@@ -170,34 +154,8 @@ def _multiply(
     return op(lhs, rhs, numbers=numbers, order=order)
 
 
-def _write_out(
-    lhs: jax.Array,
-    rhs: jax.Array,
-    *,
-    dimension_numbers: DimensionNumbers,
-) -> jax.Array:
-    contracting, batch = dimension_numbers
-    sides: list[jax.Array] = []
-    shape = [lhs.shape[i] for i in batch[0]]
-    for x, summed, shared in zip((lhs, rhs), contracting, batch, strict=True):
-        kept = _others(x, *summed, *shared)
-        shape += [x.shape[i] for i in kept]
-        groups = (shared, kept, summed)
-        sizes = [math.prod(x.shape[i] for i in axes) for axes in groups]
-        order = [i for axes in groups for i in axes]
-        sides.append(jax.lax.transpose(x, order).reshape(sizes))
-    left, right = sides
-    # XLA adds along columns, several of them at once.
-    terms = (*left.shape, right.shape[1])
-    wide = jax.lax.broadcast_in_dim(left, terms, (0, 1, 2))
-    columns = jax.lax.transpose(right, (0, 2, 1))
-    deep = jax.lax.broadcast_in_dim(columns, terms, (0, 2, 3))
-    # Without the barrier, each use of the product would compute it again.
-    product: jax.Array = jax.lax.optimization_barrier((wide * deep).sum(2))
-    return product.reshape(shape)
-
-
-def _others(x: Typed, *axes: int) -> list[int]:
+def others(x: Typed, *axes: int) -> list[int]:
+    """All other axes."""
     return [i for i in range(len(x.shape)) if i not in axes]
 
 
@@ -209,19 +167,10 @@ def _splits(numbers: DimensionNumbers) -> bool:
 
 DOT_GENERAL = Rule(
     "jax.lax.dot_general_p",
-    functools.partial(_covers, why_not=_why_not_called),
+    functools.partial(covers, why_not=_why_not_called),
     _multiply,
     target=_TARGET,
     folds=True,
     partitions=lambda *_, dimension_numbers: _splits(dimension_numbers),
     test=_comparisons.MULTIPLIED,
-)
-# Whether a product and its sum are rounded once, together, is LLVM's choice for
-# each size, and depends on the processor and on what is beside them.
-WRITTEN_OUT = small.rule(
-    DOT_GENERAL.primitive,
-    functools.partial(_covers, why_not=_why_not_written_out),
-    _write_out,
-    in_loops=False,
-    priority=-1,
 )

@@ -7,9 +7,7 @@ hash to a loop over its rounds, which other platforms get unrolled.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -29,15 +27,13 @@ _MAX_WORDS = 2**32 - 2
 # Since jax 0.12 XLA compiles JAX's own hash to a part of a loop's function, and
 # leaves apart what is on two sides of a barrier. Before, it hashes again for
 # each element of a larger array that the words are fused into.
-_SINCE_0_12 = jax.__version_info__ >= (0, 12)
+SINCE_0_12 = jax.__version_info__ >= (0, 12)
 # In a loop, which a call would keep from being one function, up to so many
 # words are hashed in place.
-_MAX_IN_PLACE = 64 if _SINCE_0_12 else 16
+MAX_IN_PLACE = 64 if SINCE_0_12 else 16
 # Break-even size: from here on a call is faster than JAX's own hash there.
-_MIN_CALLED = 128 if _SINCE_0_12 else 0
-# A key is split in up to so many keys, as a rule; more words are drawn.
-_MAX_KEYS = 3
-_OWN = "XLA has JAX's own hash in the function of the loop"
+_MIN_CALLED = 128 if SINCE_0_12 else 0
+OWN = "XLA has JAX's own hash in the function of the loop"
 
 
 def _drawn(
@@ -70,12 +66,12 @@ _hash_op: FfiOp[tuple[jax.Array, ...]] = FfiOp(
 )
 
 
-def _why_not_called(size: int) -> Reason:
+def _why_not_called(count: int) -> Reason:
     if not _loops.inside():
         return None
-    if size <= _MAX_IN_PLACE:
-        return f"in a loop, up to {_MAX_IN_PLACE} words are hashed in place"
-    return _OWN if size < _MIN_CALLED else None
+    if count <= MAX_IN_PLACE:
+        return f"in a loop, up to {MAX_IN_PLACE} words are hashed in place"
+    return OWN if count < _MIN_CALLED else None
 
 
 def _covers_bits(
@@ -85,11 +81,11 @@ def _covers_bits(
         return f"the kernel has no {keys.dtype}"
     if not extend.is_static(shape):
         return "its shape is symbolic"
-    size = math.prod(shape)
-    is_blocked = size * bit_width // 32 >= _MAX_WORDS
+    count = math.prod(shape)
+    is_blocked = count * bit_width // 32 >= _MAX_WORDS
     if is_blocked and not _jax.is_threefry_partitionable():
         return "JAX draws so many words in blocks"
-    return _why_not_called(size * math.prod(keys.shape))
+    return _why_not_called(count * math.prod(keys.shape))
 
 
 def _bits(
@@ -104,10 +100,10 @@ def _bits(
 
 
 def _covers_hash(*avals: ShapedArray) -> Reason:
-    return _why_not_called(_size(*avals))
+    return _why_not_called(size(*avals))
 
 
-def _size(*avals: ShapedArray) -> int:
+def size(*avals: ShapedArray) -> int:
     """How many counters are hashed."""
     return math.prod(np.broadcast_shapes(*(aval.shape for aval in avals)))
 
@@ -119,44 +115,6 @@ def _hash(*words: jax.Array) -> tuple[jax.Array, ...]:
         keys = tuple(jnp.broadcast_to(k, shape) for k in keys)
     counters = tuple(jnp.broadcast_to(c, shape) for c in counters)
     return _hash_op(*keys, *counters)
-
-
-@functools.cache
-def _unrolled() -> _jax.Function:
-    return _jax.as_on_other_platforms("threefry2x32")
-
-
-def _covers_in_place(*avals: ShapedArray) -> Reason:
-    if _loops.few_steps():
-        return _loops.SO_FEW_STEPS
-    if not (_SINCE_0_12 and _loops.inside()):
-        return None
-    is_static = extend.is_static(*(aval.shape for aval in avals))
-    is_small = is_static and _size(*avals) <= _MAX_IN_PLACE
-    return None if is_small else _OWN
-
-
-def _hash_in_place(*words: jax.Array) -> Sequence[jax.Array]:
-    """Hashes so that XLA does not compile it again for each use of the words.
-
-    There are many uses of keys. XLA repeats no reduction.
-    """
-    hashed = _unrolled()(*words)
-    shape = hashed[0].shape
-    is_small = extend.is_static(shape) and math.prod(shape) <= _MAX_KEYS
-    if is_small and _loops.inside() and not _SINCE_0_12:
-        return [_reduced(word) for word in hashed]
-    kept: Sequence[jax.Array] = jax.lax.optimization_barrier(hashed)
-    return kept
-
-
-def _reduced(words: jax.Array) -> jax.Array:
-    """The same words, by a reduction."""
-    rows = jnp.stack([words, jnp.zeros_like(words)])
-    found: jax.Array = jax.lax.reduce(
-        rows, np.uint32(0), jax.lax.bitwise_or, [0]
-    )
-    return found
 
 
 # XLA has each device draw its own part of what one key makes.
@@ -171,12 +129,4 @@ THREEFRY = Rule(
     _covers_hash,
     _hash,
     target=_hash_op.name,
-)
-# For programs that have to be plain HLO.
-UNROLLED_THREEFRY = Rule(
-    "threefry2x32",
-    _covers_in_place,
-    _hash_in_place,
-    partitions=True,
-    priority=-1,
 )
