@@ -111,8 +111,9 @@ struct RowOfResult {
 };
 
 template <bool kFused>
-void ConvRowsAs(const DepthwiseConv& conv, const float* base, const float* window,
-                const float* zeros, float* result, int64_t begin, int64_t end) {
+void ConvRowsAs(const DepthwiseConv& conv, const float* base,
+                const float* window, const float* zeros, float* result,
+                int64_t begin, int64_t end) {
   const int64_t base_size = conv.rows.base * conv.columns.base * conv.channels;
   const int64_t columns = conv.columns.result;
   const Interior interior(conv.columns);
@@ -120,15 +121,18 @@ void ConvRowsAs(const DepthwiseConv& conv, const float* base, const float* windo
     const RowOfResult<kFused> row{
         conv,  base + i / conv.rows.result * base_size, window,
         zeros, result + i * columns * conv.channels,    i % conv.rows.result};
-    ForBlocks<float>(conv.channels, [&](const auto& channels, int64_t c) HWY_ATTR {
-      int64_t j = 0;
-      for (; j < interior.begin; ++j) row.Anywhere(channels, c, j);
-      for (; j + kColumns <= interior.end; j += kColumns) {
-        row.template Inside<kColumns>(channels, c, j);
-      }
-      for (; j < interior.end; ++j) row.template Inside<1>(channels, c, j);
-      for (; j < columns; ++j) row.Anywhere(channels, c, j);
-    });
+    ForBlocks<float>(conv.channels,
+                     [&](const auto& channels, int64_t c) HWY_ATTR {
+                       int64_t j = 0;
+                       for (; j < interior.begin; ++j)
+                         row.Anywhere(channels, c, j);
+                       for (; j + kColumns <= interior.end; j += kColumns) {
+                         row.template Inside<kColumns>(channels, c, j);
+                       }
+                       for (; j < interior.end; ++j)
+                         row.template Inside<1>(channels, c, j);
+                       for (; j < columns; ++j) row.Anywhere(channels, c, j);
+                     });
   }
 }
 
@@ -166,9 +170,9 @@ DepthwiseConv ConvOf(const ConvCall& call) {
                    window_dims = call.get<window>().dims(),
                    out_dims = call.get<out>().dims();
   const auto dimension = [&](size_t i) -> ConvDimension {
-    return {base_dims[1 + i],         window_dims[i],
-            out_dims[1 + i],          call.get<strides>()[i],
-            call.get<padding>()[i],   call.get<window_dilation>()[i]};
+    return {base_dims[1 + i],       window_dims[i],
+            out_dims[1 + i],        call.get<strides>()[i],
+            call.get<padding>()[i], call.get<window_dilation>()[i]};
   };
   return {base_dims[0], base_dims[3], dimension(0), dimension(1)};
 }

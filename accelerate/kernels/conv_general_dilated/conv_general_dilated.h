@@ -51,10 +51,10 @@ struct DepthwiseConv {
 // row-major order of the window, begun with 0.0, zeros outside the base
 // included. With `is_fused` each product and sum is
 // rounded once, where the CPU can, and otherwise twice.
-inline constexpr auto base = Operand{"base", TypeList<float>(),
-                                     "(batch, base_rows, base_columns, c)"}
-                                 .Where("base_rows", 0, kMaxConvSize)
-                                 .Where("base_columns", 0, kMaxConvSize);
+inline constexpr auto base =
+    Operand{"base", TypeList<float>(), "(batch, base_rows, base_columns, c)"}
+        .Where("base_rows", 0, kMaxConvSize)
+        .Where("base_columns", 0, kMaxConvSize);
 inline constexpr auto window =
     Operand{"window", SameDtype(base), "(rows, columns, c)"}
         .Where("rows", 0, kMaxConvSize)

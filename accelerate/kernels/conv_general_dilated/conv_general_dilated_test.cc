@@ -48,13 +48,14 @@ std::vector<DepthwiseConv> Convs() {
 std::vector<float> Values(int64_t n, std::mt19937_64& random) {
   std::normal_distribution<float> normal;
   std::vector<float> values(n);
-  for (float& value : values) value = random() % 9 == 0 ? -0.0f : normal(random);
+  for (float& value : values)
+    value = random() % 9 == 0 ? -0.0f : normal(random);
   return values;
 }
 
 // Element [b, y, x, c], or a zero.
 float At(const DepthwiseConv& conv, const std::vector<float>& base, int64_t b,
-     int64_t y, int64_t x, int64_t c) {
+         int64_t y, int64_t x, int64_t c) {
   const ConvDimension &rows = conv.rows, &columns = conv.columns;
   if (!rows.IsInside(y) || !columns.IsInside(x)) return 0;
   return base[((b * rows.base + y) * columns.base + x) * conv.channels + c];
@@ -74,8 +75,9 @@ void ForEach(int64_t batch, int64_t rows, int64_t columns, int64_t channels,
 }
 
 // In the order that the header promises.
-std::vector<float> Want(const DepthwiseConv& conv, const std::vector<float>& base,
-                    const std::vector<float>& window, bool is_fused) {
+std::vector<float> Want(const DepthwiseConv& conv,
+                        const std::vector<float>& base,
+                        const std::vector<float>& window, bool is_fused) {
   std::vector<float> want;
   ForEach(conv.batch, conv.rows.result, conv.columns.result, conv.channels,
           [&](int64_t b, int64_t y, int64_t x, int64_t c) {
@@ -83,7 +85,7 @@ std::vector<float> Want(const DepthwiseConv& conv, const std::vector<float>& bas
             for (int64_t p = 0; p < conv.rows.window; ++p) {
               for (int64_t q = 0; q < conv.columns.window; ++q) {
                 const float value = At(conv, base, b, conv.rows.At(y, p),
-                                   conv.columns.At(x, q), c);
+                                       conv.columns.At(x, q), c);
                 const float weight =
                     window[(p * conv.columns.window + q) * conv.channels + c];
                 const volatile float product = value * weight;
@@ -108,8 +110,8 @@ CallFrame FrameOf(const DepthwiseConv& conv) {
 }
 
 std::vector<float> RunConv(const DepthwiseConv& conv, std::vector<float> base,
-                       std::vector<float> window, bool is_fused,
-                       int64_t threads = 1) {
+                           std::vector<float> window, bool is_fused,
+                           int64_t threads = 1) {
   const int64_t batch = conv.batch, c = conv.channels;
   const ConvDimension &rows = conv.rows, &columns = conv.columns;
   std::vector<float> got(batch * rows.result * columns.result * c, -1);

@@ -147,8 +147,7 @@ bool SumShared(const CumulativeProblem& p, const Task& task, int64_t parts,
           U before = 0;
           for (int64_t k = 0; k < parts; ++k) {
             U& total = totals[(p.reverse ? parts - 1 - k : k) * columns + j];
-            before =
-                static_cast<U>(before + std::exchange(total, before));
+            before = static_cast<U>(before + std::exchange(total, before));
           }
         }
       },

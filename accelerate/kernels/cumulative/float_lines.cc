@@ -40,8 +40,7 @@ void ScanShortColumns(const R* in, int64_t n, int64_t stride, int64_t count,
     ForEachOneVector(d, count, [&](auto access, int64_t j) HWY_ATTR {
       const auto total =
           k == 0 ? hn::Set(d, 0) : access.Load(d, out - stride + j);
-      access.Store(ToBeStored<R>(total, access.Load(d, in + j)), d,
-                   out + j);
+      access.Store(ToBeStored<R>(total, access.Load(d, in + j)), d, out + j);
     });
   }
 }
@@ -79,8 +78,8 @@ HWY_INLINE void ReduceChunk(D d, const Access& access, const R* in,
       hn::Vec<D> totals[kChains] = {identity, identity, identity, identity};
       for (int64_t k = 0; k < kScanBlock; ++k, in += stride) {
         for (int64_t c = 0; c < kChains; ++c) {
-          totals[c] = Rounded<R>(
-              totals[c], access.Load(d, in + c * kScanBlock * stride));
+          totals[c] = Rounded<R>(totals[c],
+                                 access.Load(d, in + c * kScanBlock * stride));
         }
       }
       in += (kChains - 1) * kScanBlock * stride;
@@ -95,7 +94,7 @@ HWY_INLINE void ReduceChunk(D d, const Access& access, const R* in,
 
 template <typename R>
 void ReduceChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
-                    const ChunkEnds<R>& ends) {
+                  const ChunkEnds<R>& ends) {
   const WideTag<R> d;
   const int64_t count = lines.count;
   const R* in = lines.in + begin * kScanChunk * lines.stride;
@@ -103,7 +102,7 @@ void ReduceChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
     const auto reduce = [&](auto tag, const auto& access, int64_t j) HWY_ATTR {
       const int64_t at = i * count + j;
       ReduceChunk(tag, access, in + j, lines.stride, ends.before_last + at,
-                      ends.last + at, ends.total + at);
+                  ends.last + at, ends.total + at);
     };
     if (count < static_cast<int64_t>(hn::Lanes(d))) {
       for (int64_t j = 0; j < count; ++j) reduce(OneTag<R>(), WholeVector(), j);
@@ -122,8 +121,7 @@ void SetBeforeChunk(int64_t count, int64_t i, const ChunkEnds<R>& ends,
   using Wide = AccumulationType<R>;
   // After a chunk; there is none before the first.
   const auto result = [&](int64_t chunk, int64_t j) -> Wide {
-    return chunk < 0 ? Wide{0}
-                     : LoadOne(ends.results + chunk * count + j);
+    return chunk < 0 ? Wide{0} : LoadOne(ends.results + chunk * count + j);
   };
   for (int64_t j = 0; j < count && i > 0; ++j) {
     const int64_t at = (i - 1) * count + j;
@@ -132,15 +130,14 @@ void SetBeforeChunk(int64_t count, int64_t i, const ChunkEnds<R>& ends,
     scan->SetBefore(1, j, RoundedOne<R>(LoadOne(ends.total + at), before));
     scan->SetBefore(
         0, j,
-        RoundedOne<R>(
-            LoadOne(ends.last + at),
-            RoundedOne<R>(LoadOne(ends.before_last + at), before)));
+        RoundedOne<R>(LoadOne(ends.last + at),
+                      RoundedOne<R>(LoadOne(ends.before_last + at), before)));
   }
 }
 
 template <typename R>
 void ScanChunks(const FloatLines<R>& lines, int64_t begin, int64_t end,
-                  const ChunkEnds<R>& ends) {
+                const ChunkEnds<R>& ends) {
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = i * kScanChunk, at = first * lines.stride;
     const int64_t n = std::min(kScanChunk, lines.length - first);

@@ -156,8 +156,7 @@ class LineScan {
   // all of them so far. Inline: for level 1, after each block.
   HWY_INLINE Wide Push(int level, Wide total) {
     Wide& run = run_[level];
-    run =
-        RoundedOne<R>(fill_[level] == 0 ? Wide{0} : run, total);
+    run = RoundedOne<R>(fill_[level] == 0 ? Wide{0} : run, total);
     const Wide result = RoundedOne<R>(run, before_[level]);
     if (++fill_[level] == kScanBlock) {
       fill_[level] = 0;
@@ -206,7 +205,7 @@ class ColumnScan {
     const WideTag<R> d;
     ForEachOneVector(d, columns_, [&](auto access, int64_t j) HWY_ATTR {
       const auto sum = Rounded<R>(access.Load(d, run.data() + j),
-                                      access.Load(d, totals + j));
+                                  access.Load(d, totals + j));
       access.Store(sum, d, run.data() + j);
       access.Store(Rounded<R>(sum, access.Load(d, before.data() + j)), d,
                    results + j);

@@ -64,5 +64,7 @@ def unless_at_least(least: int, count: int, unit: str) -> str | None:
     """Returns why a rule is not used, unless the count is large enough."""
     if count >= least:
         return None
-    where = " in a loop that is one function" if _loops.cost_of_call() > 1 else ""
+    where = (
+        " in a loop that is one function" if _loops.cost_of_call() > 1 else ""
+    )
     return f"XLA is as fast for fewer than {least} {unit}{where}"
