@@ -124,9 +124,8 @@ class Rule:
     priority: int = 0
 
     def __post_init__(self) -> None:
-        functions = [self.covers, self.call, self.partitions]
-        functions.append(self.test and self.test.key)
-        for function in functions:
+        key = self.test and self.test.key
+        for function in (self.covers, self.call, self.partitions, key):
             if callable(function):
                 _keywords(function)
 
