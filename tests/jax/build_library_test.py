@@ -18,7 +18,7 @@ import xla_ffi_kit
 from xla_ffi_kit.__main__ import main
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.library import releases
-from xla_ffi_kit.strings import compiler_flags, nvcc
+from xla_ffi_kit.compile import flags as compiler_flags, nvcc
 
 SCALE = """
 #include "helper.h"

@@ -11,7 +11,7 @@ import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp, testing
 from xla_ffi_kit.ops import LIBRARIES, modular_add
 from xla_ffi_kit.ops.rms_norm import rms_norm_weight_bwd_op
-from xla_ffi_kit.primitive import lowering
+from xla_ffi_kit.rules import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op
 
 jax.config.update("jax_enable_x64", True)

@@ -15,7 +15,7 @@ from common import failure_of, run_snippet
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
-from xla_ffi_kit.primitive import lowering
+from xla_ffi_kit.rules import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op, scalar
 
 jax.config.update("jax_enable_x64", True)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import xla_ffi_kit
-from xla_ffi_kit.strings import headers
+from xla_ffi_kit.compile import headers
 
 jax.config.update("jax_enable_x64", True)
 

@@ -12,7 +12,7 @@ import pytest
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import operation
-from xla_ffi_kit.strings.source import Place, Source
+from xla_ffi_kit.strings.text.source import Place, Source
 
 _folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
 os.environ["XLA_FFI_KIT_CACHE"] = _folder.name

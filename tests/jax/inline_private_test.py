@@ -10,7 +10,7 @@ from common import raises
 from inline_data import build
 
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.strings import cache, commands
+from xla_ffi_kit.compile import cache, commands
 
 folder = inline_data.folder
 

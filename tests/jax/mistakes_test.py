@@ -35,7 +35,7 @@ from xla_ffi_kit import (
     relu,
     rms_norm,
 )
-from xla_ffi_kit.strings import element_types
+from xla_ffi_kit.strings.text import element_types
 from xla_ffi_kit.testing import Case, check_op
 
 KIT = xla_ffi_kit.ops.LIBRARIES[0]

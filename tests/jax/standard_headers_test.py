@@ -2,7 +2,7 @@
 
 import pytest
 
-from xla_ffi_kit.strings import standard_headers
+from xla_ffi_kit.strings.text import standard_headers
 
 # The header, and the error's own words.
 _GCC = """

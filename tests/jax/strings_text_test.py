@@ -14,7 +14,8 @@ from inline_data import error_of
 
 import xla_ffi_kit
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.strings import cpp, places
+from xla_ffi_kit.compile import cpp
+from xla_ffi_kit.strings.text import places
 
 elementwise = functools.partial(
     xla_ffi_kit.elementwise, dtypes="f32", flags=["-O0"]

@@ -17,9 +17,9 @@ from xla_ffi_kit.functions import (
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
 from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.functions.pointer import Pointer
-from xla_ffi_kit.primitive.device_kernel import Attributes, Request
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Options, Result
+from xla_ffi_kit.op.device_kernel import Attributes, Request
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.op.spec import Options, Result
 
 _OF_SIGNATURE = "none, as the signature says them"
 # Options of `FfiOp` that it does not take, and why.

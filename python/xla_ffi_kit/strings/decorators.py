@@ -9,23 +9,22 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
 
-from xla_ffi_kit.primitive import axes as kernel
-from xla_ffi_kit.primitive import option_checks
-from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.primitive.spec import Options
-from xla_ffi_kit.strings import (
-    cuda_source,
-    derivable,
-    derivative_loops,
+from xla_ffi_kit.op import axes as kernel
+from xla_ffi_kit.op import option_checks
+from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
+from xla_ffi_kit.op.spec import Options
+from xla_ffi_kit.strings import operation
+from xla_ffi_kit.strings.cuda import source as cuda_source
+from xla_ffi_kit.strings.derive import derivable, loops as derivative_loops
+from xla_ffi_kit.strings.text import (
     lane_loops,
     loops,
-    operation,
     references,
     type_questions,
 )
-from xla_ffi_kit.strings.element_types import DTypes, template_arguments
-from xla_ffi_kit.strings.places import place_of
-from xla_ffi_kit.strings.source import ROW_BY_ROW, Source
+from xla_ffi_kit.strings.text.element_types import DTypes, template_arguments
+from xla_ffi_kit.strings.text.places import place_of
+from xla_ffi_kit.strings.text.source import ROW_BY_ROW, Source
 
 _KERNEL = 'derivatives="kernel"'
 

@@ -14,26 +14,28 @@ from xla_ffi_kit import _check
 from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.signature import Signature
-from xla_ffi_kit.primitive.ffi_op import FfiOp, R
-from xla_ffi_kit.primitive.spec import Advanced, AttributeType, Options
-from xla_ffi_kit.strings import (
+from xla_ffi_kit.ffi_op import FfiOp, R
+from xla_ffi_kit.op.spec import Advanced, AttributeType, Options
+from xla_ffi_kit.compile import (
     cache,
     compiler,
-    compiler_flags,
     cpp,
-    derivable,
-    element_types,
+    flags as compiler_flags,
     headers,
+)
+from xla_ffi_kit.strings.cuda import nvrtc
+from xla_ffi_kit.strings.derive import derivable
+from xla_ffi_kit.strings.text import (
+    element_types,
     loops,
-    nvrtc,
     targets,
 )
-from xla_ffi_kit.strings.cuda_kernel import LoopKernel, Sources
-from xla_ffi_kit.strings.derivative_function import Find
-from xla_ffi_kit.strings.element_types import DTypes
-from xla_ffi_kit.strings.references import attribute_types
-from xla_ffi_kit.strings.source import EXPORTS, Source
-from xla_ffi_kit.strings.targets import RenamedLibrary
+from xla_ffi_kit.strings.cuda.kernel import LoopKernel, Sources
+from xla_ffi_kit.strings.derive.function import Find
+from xla_ffi_kit.strings.text.element_types import DTypes
+from xla_ffi_kit.strings.text.references import attribute_types
+from xla_ffi_kit.strings.text.source import EXPORTS, Source
+from xla_ffi_kit.strings.text.targets import RenamedLibrary
 
 # Compiled only for this machine; part of the cache's key. An author's own comes
 # later, and counts.
