@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 from jax import export
 
+from xla_ffi_kit import ffi_op
 from xla_ffi_kit.errors import HandlerLibraryError
+from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
 )
-from xla_ffi_kit import ffi_op
 from xla_ffi_kit.op.device_kernel import target_of
-from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.op.spec import Result
 
 

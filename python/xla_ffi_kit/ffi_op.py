@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
+    TYPE_CHECKING,
     Any,
     Generic,
     Literal,
     Protocol,
     Self,
-    TypeVar,
-    Unpack,
     cast,
-    overload,
 )
 
 import jax
 from jax.typing import ArrayLike
 
-from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit import _jax_hooks, report
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.errors import HandlerLibraryError
-from xla_ffi_kit import report as explain
+from xla_ffi_kit.library.handler_library import Library
 from xla_ffi_kit.op import (
     attribute_values,
     declare,
@@ -33,18 +32,30 @@ from xla_ffi_kit.op import (
     scalars,
     shared_operands,
 )
-from xla_ffi_kit.rules import abstract_eval, install as rules
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import (
+    Advanced,
     Arrays,
+    AttributeType,
+    Forward,
     Function,
+    Handlers,
     OpSpec,
     Options,
     Result,
     ShapeFunction,
+    Transpose,
 )
+from xla_ffi_kit.rules import abstract_eval
+from xla_ffi_kit.rules import install as rules
 
-R = TypeVar("R", bound=Result, covariant=True)
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # Without a reference nothing tells what a call returns.
+    R = TypeVar("R", bound=Result, covariant=True, default=Any)
+else:
+    R = typing.TypeVar("R")
 
 _operations: set[FfiOp[Result]] = set()
 
@@ -159,37 +170,26 @@ class FfiOp(Generic[R]):
 
     spec: OpSpec
 
-    @overload
-    def __init__(
-        self,
-        name: str,
-        reference: Callable[..., R],
-        *,
-        kernel_axes: int | None = None,
-        dtypes: Sequence[DType | Sequence[DType]] | None = None,
-        **options: Unpack[Options],
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self: FfiOp[Any],
-        name: str,
-        *,
-        results: ShapeFunction,
-        kernel_axes: int | None = None,
-        dtypes: Sequence[DType | Sequence[DType]] | None = None,
-        **options: Unpack[Options],
-    ) -> None: ...
-
     def __init__(
         self,
         name: str,
         reference: Callable[..., R] | None = None,
         *,
         results: ShapeFunction | None = None,
+        axes: str | None = None,
         kernel_axes: int | None = None,
+        libraries: Library | Sequence[Library] = (),
+        handlers: Handlers | None = None,
+        attributes: Mapping[str, AttributeType] | None = None,
         dtypes: Sequence[DType | Sequence[DType]] | None = None,
-        **options: Unpack[Options],
+        shared: str | Sequence[str] | None = None,
+        aliases: Mapping[str, str | int] | None = None,
+        jvp: Callable[..., tuple[Result, Result]] | None = None,
+        vjp: tuple[Forward, Transpose] | None = None,
+        linear: str | Sequence[str] = (),
+        bilinear: Sequence[str] = (),
+        transpose: Transpose | None = None,
+        advanced: Advanced | None = None,
     ) -> None:
         self._declare = functools.partial(
             declare.declare,
@@ -198,7 +198,20 @@ class FfiOp(Generic[R]):
             results,
             kernel_axes,
             dtypes,
-            options,
+            Options(
+                axes=axes,
+                libraries=libraries,
+                handlers=handlers,
+                attributes=attributes,
+                shared=shared,
+                aliases=aliases,
+                jvp=jvp,
+                vjp=vjp,
+                linear=linear,
+                bilinear=bilinear,
+                transpose=transpose,
+                advanced=advanced,
+            ),
         )
         self._set(self._declare())
         _operations.add(self)
@@ -242,7 +255,7 @@ class FfiOp(Generic[R]):
 
         It compiles nothing. It may start JAX's backends.
         """
-        return explain.explain(self._resolved())
+        return report.report(self._resolved())
 
     def __call__(
         self,

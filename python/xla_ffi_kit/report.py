@@ -9,14 +9,14 @@ import numpy as np
 
 from xla_ffi_kit import _dtypes
 from xla_ffi_kit.library import handler_library
-from xla_ffi_kit.rules import fallback
 from xla_ffi_kit.op.device_kernel import DeviceKernel
 from xla_ffi_kit.op.spec import Function, Operand, OpSpec
+from xla_ffi_kit.rules import fallback
 
 _SHORT = {name: short for short, name in _dtypes.SHORT_NAMES.items()}
 
 
-def explain(spec: OpSpec) -> str:
+def report(spec: OpSpec) -> str:
     """The operation in some lines: its call, and a topic each."""
     topics = dict(_topics(spec))
     width = max(map(len, topics))

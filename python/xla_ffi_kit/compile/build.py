@@ -10,14 +10,16 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xla_ffi_kit import _check
-from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.compile import (
     compiler,
     cpp,
-    flags as compiler_flags,
     nvcc,
 )
+from xla_ffi_kit.compile import (
+    flags as compiler_flags,
+)
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.library.handler_library import HandlerLibrary
 
 _PLATFORMS = {"cpu": "Host", "cuda": "CUDA"}
 _STAGES = ("instantiate", "prepare", "initialize", "execute")

@@ -23,9 +23,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.compile import dependencies
 from xla_ffi_kit.compile.dependencies import File, digest_of
+from xla_ffi_kit.errors import BuildError
 
 FOLDER_VARIABLE = "XLA_FFI_KIT_CACHE"
 # Entries beyond these limits are removed when something is compiled.

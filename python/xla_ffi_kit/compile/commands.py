@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.library import describe
 from xla_ffi_kit.compile import cache as cache_folder
 from xla_ffi_kit.compile import headers
 from xla_ffi_kit.compile.build import build_library
 from xla_ffi_kit.compile.nvcc import COMPUTE_CAPABILITIES
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.library import describe
 
 _PROGRAM = "python -m xla_ffi_kit"
 

@@ -17,13 +17,15 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from xla_ffi_kit.errors import BuildError, NoCompilerError
 from xla_ffi_kit.compile import (
     dependencies,
-    flags as compiler_flags,
     headers,
     nvcc,
 )
+from xla_ffi_kit.compile import (
+    flags as compiler_flags,
+)
+from xla_ffi_kit.errors import BuildError, NoCompilerError
 
 # Programs that start the compiler of the name by which they are called.
 _LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")

@@ -57,7 +57,7 @@ def declare(
     if not isinstance(name, str):
         raise TypeError(f"FfiOp: name: expected a string, got {name!r}")
     option_checks.check(name, options)
-    advanced = options.get("advanced", Advanced())
+    advanced = options.get("advanced") or Advanced()
     parameters = python_signature.parameters(name, reference, results)
     libraries = handler_library.all_of(
         options.get("libraries", ()), f"{name}: libraries"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from xla_ffi_kit.op.device_kernel import target_of
 from xla_ffi_kit.op.spec import Advanced, Options, each, message
 
-_OWN = ("kernel_axes", "dtypes", "results")  # arguments beside the options
-
 
 def check(name: str, options: Options) -> None:
-    """Raises TypeError for an option that there is not, or of another kind."""
-    check_names(name, options, _OWN)
+    """Raises TypeError for an option of another kind."""
     for what, kind, noun in (
         ("handlers", Mapping, "a mapping"),
         ("attributes", Mapping, "a mapping"),
@@ -33,16 +29,10 @@ def check(name: str, options: Options) -> None:
             raise TypeError(message(name, "part_of", expected, repr(part)))
 
 
-def check_names(name: str, options: Options, own: Sequence[str]) -> None:
-    """TypeError for an option that is none, nor one of a function's `own`."""
-    known = (*own, *Options.__annotations__)
-    special = [field.name for field in dataclasses.fields(Advanced)]
-    for wrong in sorted(options.keys() - set(known)):
-        near = _near(wrong, known)
-        expected = near[0] if near else f"one of {', '.join(known)}"
-        if wrong in special:
-            expected = f"advanced=xla_ffi_kit.Advanced({wrong}=...)"
-        raise TypeError(message(name, "argument", expected, repr(wrong)))
+def check_names(name: str, options: Options) -> None:
+    """TypeError for a keyword that a decorator cannot pass on to `FfiOp`."""
+    for wrong in sorted(options.keys() - Options.__annotations__.keys()):
+        raise TypeError(f"{name}: got an unexpected keyword argument {wrong!r}")
 
 
 def _check_functions(name: str, options: Options, advanced: Advanced) -> None:

@@ -121,24 +121,24 @@ class Advanced:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments of `FfiOp`, which explains them.
+    """The keyword arguments of `FfiOp` that decorators pass on to it.
 
-    `kernel_axes`, `dtypes` and `results` are not among them, because functions
-    that pass on the others have these three in a different form.
+    `kernel_axes`, `dtypes` and `results` are not among them, because the
+    decorators have these three in a different form.
     """
 
-    axes: str
-    handlers: Handlers
+    axes: str | None
     libraries: Library | Sequence[Library]
-    attributes: Mapping[str, AttributeType]
-    shared: str | Sequence[str]
-    aliases: Mapping[str, str | int]
+    handlers: Handlers | None
+    attributes: Mapping[str, AttributeType] | None
+    shared: str | Sequence[str] | None
+    aliases: Mapping[str, str | int] | None
     jvp: Callable[..., tuple[Result, Result]] | None
     vjp: tuple[Forward, Transpose] | None
     linear: str | Sequence[str]
     bilinear: Sequence[str]
     transpose: Transpose | None
-    advanced: Advanced
+    advanced: Advanced | None
 
 
 @dataclasses.dataclass(frozen=True)

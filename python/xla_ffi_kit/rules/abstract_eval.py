@@ -17,9 +17,9 @@ from xla_ffi_kit.op import (
     operand_checks,
     shared_operands,
 )
-from xla_ffi_kit.rules import partitioning as sharding
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import OpSpec, Result, flatten
+from xla_ffi_kit.rules import partitioning as sharding
 
 _Type = tuple[Shape, np.dtype[np.generic]]
 

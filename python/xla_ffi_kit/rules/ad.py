@@ -24,13 +24,14 @@ from xla_ffi_kit.op import (
     rule_checks,
     shared_operands,
 )
-from xla_ffi_kit.rules import abstract_eval, partitioning as sharding
-from xla_ffi_kit.rules.abstract_eval import Results
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.differentiate import Differentiate
 from xla_ffi_kit.op.rule_checks import Cotangents
 from xla_ffi_kit.op.shared_operands import Operand
 from xla_ffi_kit.op.spec import Arrays, OpSpec, flatten
+from xla_ffi_kit.rules import abstract_eval
+from xla_ffi_kit.rules import partitioning as sharding
+from xla_ffi_kit.rules.abstract_eval import Results
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.op import shared_operands
-from xla_ffi_kit.rules import abstract_eval, fallback
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.rules import abstract_eval, fallback
 
 Values: TypeAlias = Sequence[jax.Array]
 Dims: TypeAlias = Sequence[int | None]

@@ -18,10 +18,10 @@ from xla_ffi_kit.op import (
     operand_checks,
     shared_operands,
 )
-from xla_ffi_kit.rules import partitioning as sharding
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.device_kernel import Attributes, DeviceKernel
 from xla_ffi_kit.op.spec import Arrays, OpSpec
+from xla_ffi_kit.rules import partitioning as sharding
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,13 +8,15 @@ from jax.interpreters import ad, mlir
 from jax.interpreters.batching import fancy_primitive_batchers
 
 from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit.op.spec import OpSpec
 from xla_ffi_kit.rules import (
     abstract_eval,
-    ad as derivatives,
     batching,
     lowering,
 )
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.rules import (
+    ad as derivatives,
+)
 
 
 def install(spec: OpSpec) -> None:

@@ -16,23 +16,25 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.op import attribute_values, shared_operands
-from xla_ffi_kit.rules import (
-    custom_call,
-    fallback,
-    partitioning as sharding,
-    per_device,
-)
 from xla_ffi_kit.op.attribute_values import AttributeValues
-from xla_ffi_kit.rules.custom_call import Call
 from xla_ffi_kit.op.device_kernel import (
     Attributes,
     DeviceKernel,
     Request,
     target_of,
 )
-from xla_ffi_kit.rules.fallback import Lowered
 from xla_ffi_kit.op.reference_switch import runs_reference
 from xla_ffi_kit.op.spec import Arrays, Function, OpSpec
+from xla_ffi_kit.rules import (
+    custom_call,
+    fallback,
+    per_device,
+)
+from xla_ffi_kit.rules import (
+    partitioning as sharding,
+)
+from xla_ffi_kit.rules.custom_call import Call
+from xla_ffi_kit.rules.fallback import Lowered
 
 
 def rules(spec: OpSpec) -> Iterator[tuple[LoweringRule, str | None]]:

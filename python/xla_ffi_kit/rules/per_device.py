@@ -27,12 +27,13 @@ from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape
 from xla_ffi_kit._jax_hooks import HloSharding, Sharding, XlaShape
 from xla_ffi_kit.op import reference_switch, shared_operands
-from xla_ffi_kit.rules import custom_call, partitioning as sharding
 from xla_ffi_kit.op.attribute_values import AttributeValues
+from xla_ffi_kit.op.spec import Arrays, OpSpec
+from xla_ffi_kit.rules import custom_call
+from xla_ffi_kit.rules import partitioning as sharding
 from xla_ffi_kit.rules.custom_call import Call
 from xla_ffi_kit.rules.fallback import Lowered
 from xla_ffi_kit.rules.partitioning import AxisSpec
-from xla_ffi_kit.op.spec import Arrays, OpSpec
 
 _TARGET = "xla_ffi_kit.on_each_device"
 _Devices: TypeAlias = np.ndarray[Shape, np.dtype[np.int_]]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
 
+from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.op import axes as kernel
 from xla_ffi_kit.op import option_checks
-from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.op.spec import Options
 from xla_ffi_kit.strings import operation
 from xla_ffi_kit.strings.cuda import source as cuda_source
-from xla_ffi_kit.strings.derive import derivable, loops as derivative_loops
+from xla_ffi_kit.strings.derive import derivable
+from xla_ffi_kit.strings.derive import loops as derivative_loops
 from xla_ffi_kit.strings.text import (
     lane_loops,
     loops,
@@ -101,7 +101,7 @@ def inline(
         called, name = references.names(
             reference, function, "the function in C++"
         )
-        _check_names(name, inline, options)
+        option_checks.check_names(name, options)
         operands, attributes = references.parameter_names(reference)
         source = Source(
             name=name,
@@ -186,7 +186,7 @@ def elementwise(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, len(expressions), declared)
-        _check_names(loop.name, elementwise, options)
+        option_checks.check_names(loop.name, options)
         if not expressions or len(places) != len(expressions):
             raise TypeError(
                 f"{loop.name}: expressions: expected at least one string of "
@@ -295,7 +295,7 @@ def rows(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, results, declared)
-        _check_names(loop.name, rows, options)
+        option_checks.check_names(loop.name, options)
         axes = options.get("axes")
         whole = 1 if kernel_axes is None and axes is None else kernel_axes
         counts, *_ = kernel.declared(loop.name, loop.operands, whole, axes)
@@ -303,7 +303,7 @@ def rows(
             loop.name,
             "shared",
             "operands",
-            options.get("shared", ()),
+            options.get("shared") or (),
             loop.operands,
         )
         shared = tuple(map(loop.operands.index, names))
@@ -352,12 +352,3 @@ def _form(
     types = ", ".join(template_arguments("", dtypes))
     has_halves = "kit::bf16" in types or "kit::f16" in types
     return type_questions.Form(option, number, has_halves)
-
-
-def _check_names(
-    name: str, decorator: Callable[..., object], options: Options
-) -> None:
-    """TypeError for a keyword that a decorator does not take."""
-    parameters = inspect.signature(decorator).parameters.values()
-    own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    option_checks.check_names(name, options, own)

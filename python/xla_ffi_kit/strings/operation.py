@@ -11,27 +11,29 @@ from typing import Any, cast
 import jax
 
 from xla_ffi_kit import _check
-from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
-from xla_ffi_kit.library import handler_library, registration
-from xla_ffi_kit.library.signature import Signature
-from xla_ffi_kit.ffi_op import FfiOp, R
-from xla_ffi_kit.op.spec import Advanced, AttributeType, Options
 from xla_ffi_kit.compile import (
     cache,
     compiler,
     cpp,
-    flags as compiler_flags,
     headers,
 )
+from xla_ffi_kit.compile import (
+    flags as compiler_flags,
+)
+from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
+from xla_ffi_kit.ffi_op import FfiOp, R
+from xla_ffi_kit.library import handler_library, registration
+from xla_ffi_kit.library.signature import Signature
+from xla_ffi_kit.op.spec import Advanced, AttributeType, Options
 from xla_ffi_kit.strings.cuda import nvrtc
+from xla_ffi_kit.strings.cuda.kernel import LoopKernel, Sources
 from xla_ffi_kit.strings.derive import derivable
+from xla_ffi_kit.strings.derive.function import Find
 from xla_ffi_kit.strings.text import (
     element_types,
     loops,
     targets,
 )
-from xla_ffi_kit.strings.cuda.kernel import LoopKernel, Sources
-from xla_ffi_kit.strings.derive.function import Find
 from xla_ffi_kit.strings.text.element_types import DTypes
 from xla_ffi_kit.strings.text.references import attribute_types
 from xla_ffi_kit.strings.text.source import EXPORTS, Source
@@ -118,7 +120,7 @@ def make(
     flags = (*_NATIVE, *_check.sequence(f"{source.name}: flags", flags))
     declared = options.get("attributes") or {}
     given = options.copy()
-    handlers = dict(options.get("handlers", {}))
+    handlers = dict(options.get("handlers") or {})
     if on_cuda is not None and on_cuda.kernel is not None:
         handlers.setdefault("cuda", on_cuda.kernel)
 

@@ -18,8 +18,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.op import operand_checks
 from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.op import operand_checks
 from xla_ffi_kit.op.spec import Arrays, Result, flatten
 from xla_ffi_kit.testing._case import is_inexact, wide_dtype
 

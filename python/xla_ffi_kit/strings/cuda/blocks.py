@@ -14,12 +14,12 @@ import numpy as np
 from xla_ffi_kit import _check
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.op.device_kernel import Request
 from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
+from xla_ffi_kit.op.device_kernel import Request
 from xla_ffi_kit.op.spec import Advanced, Options
 from xla_ffi_kit.strings.cuda import source as cuda_source
-from xla_ffi_kit.strings.text import element_types, references
 from xla_ffi_kit.strings.cuda.kernel import StringKernel, sizes
+from xla_ffi_kit.strings.text import element_types, references
 from xla_ffi_kit.strings.text.element_types import DTypes
 from xla_ffi_kit.strings.text.places import place_of
 from xla_ffi_kit.strings.text.source import Place
@@ -106,7 +106,7 @@ def cuda(
         called, name = references.names(reference, function, "the kernel")
         operands, _ = references.parameter_names(reference)
         declared = options.get("attributes") or {}
-        advanced = options.get("advanced", Advanced())
+        advanced = options.get("advanced") or Advanced()
         types = references.attribute_types(name, reference, declared)
         kernel = BlockKernel(
             name=name,
@@ -130,7 +130,7 @@ def cuda(
         )
         given = options.copy()
         given["attributes"] = types
-        given["handlers"] = {"cuda": kernel, **options.get("handlers", {})}
+        given["handlers"] = {"cuda": kernel, **(options.get("handlers") or {})}
         allowed = None
         if dtypes is not None:
             instances = element_types.instances(name, dtypes)

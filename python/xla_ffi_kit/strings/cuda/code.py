@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import jax
 
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.compile import cache, headers
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.cuda import nvrtc
 from xla_ffi_kit.strings.cuda.source import Kernel
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.errors import BuildError, CudaStringWarning, NoCompilerError
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
 from xla_ffi_kit.op.device_kernel import (
@@ -20,10 +21,13 @@ from xla_ffi_kit.op.device_kernel import (
     DeviceKernel,
     Request,
 )
-from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.strings.cuda import (
     code as cuda_code,
+)
+from xla_ffi_kit.strings.cuda import (
     errors as cuda_errors,
+)
+from xla_ffi_kit.strings.cuda import (
     source as cuda_source,
 )
 from xla_ffi_kit.strings.text import element_types

@@ -15,8 +15,8 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
-from xla_ffi_kit.errors import BuildError, NoCompilerError
 from xla_ffi_kit.compile.compiler import shown_below
+from xla_ffi_kit.errors import BuildError, NoCompilerError
 
 # CUDA's major version -> where its wheel has the library below "nvidia", what
 # the wheel is called, and JAX's plugin that needs it.

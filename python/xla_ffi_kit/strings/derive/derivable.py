@@ -19,9 +19,9 @@ from xla_ffi_kit.op.spec import (
     each,
     flatten,
 )
-from xla_ffi_kit.strings.derive import cuda as derivative_cuda
-from xla_ffi_kit.strings.text import element_types
 from xla_ffi_kit.strings.cuda.kernel import LoopKernel
+from xla_ffi_kit.strings.derive import cuda as derivative_cuda
+from xla_ffi_kit.strings.derive.derivatives import Differentiable, is_float
 from xla_ffi_kit.strings.derive.function import (
     OWN,
     Attributes,
@@ -32,7 +32,7 @@ from xla_ffi_kit.strings.derive.function import (
 from xla_ffi_kit.strings.derive.inline import InlineBody, Instance, refuse
 from xla_ffi_kit.strings.derive.kernel import Load, String
 from xla_ffi_kit.strings.derive.loops import LoopBody
-from xla_ffi_kit.strings.derive.derivatives import Differentiable, is_float
+from xla_ffi_kit.strings.text import element_types
 from xla_ffi_kit.strings.text.element_types import DTypes
 from xla_ffi_kit.strings.text.source import Source
 
@@ -109,7 +109,7 @@ def of_inline(
         name, source.operands, kernel_axes, options.get("axes")
     )
     shared = option_checks.among(
-        name, "shared", "operands", options.get("shared", ()), source.operands
+        name, "shared", "operands", options.get("shared") or (), source.operands
     )
     indices = tuple(map(source.operands.index, shared))
     aliases = options.get("aliases") or {}

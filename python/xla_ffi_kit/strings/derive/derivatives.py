@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit import ffi_op
+from xla_ffi_kit._dtypes import DType
+from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.op import declare
 from xla_ffi_kit.op.device_kernel import DeviceKernel, target_of
-from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.op.spec import Advanced, Result, flatten
 from xla_ffi_kit.strings.derive.function import Function
 from xla_ffi_kit.strings.derive.kernel import Kernel, String

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from xla_ffi_kit.strings.derive import (
     derivatives,
+)
+from xla_ffi_kit.strings.derive import (
     errors as derivative_errors,
+)
+from xla_ffi_kit.strings.derive import (
     function as derivative_function,
 )
-from xla_ffi_kit.strings.text import element_types, lane_loops
 from xla_ffi_kit.strings.derive.function import (
     OF,
     OWN,
@@ -18,6 +21,7 @@ from xla_ffi_kit.strings.derive.function import (
     Find,
     Function,
 )
+from xla_ffi_kit.strings.text import element_types, lane_loops
 from xla_ffi_kit.strings.text.element_types import DTypes
 from xla_ffi_kit.strings.text.loops import Elements, Loop, Rows
 from xla_ffi_kit.strings.text.source import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.compile import cpp
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.text import lane_errors
 from xla_ffi_kit.strings.text.loops import OF, OWN, Rows
 from xla_ffi_kit.strings.text.source import LANES, STACK_FLAGS, Place, Source

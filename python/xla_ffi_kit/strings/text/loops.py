@@ -8,9 +8,9 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xla_ffi_kit import _check
+from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.op.spec import AttributeType
-from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.strings.derive import function as derivative_function
 from xla_ffi_kit.strings.text import element_types, references
 from xla_ffi_kit.strings.text.element_types import DTypes

@@ -9,9 +9,9 @@ from typing import cast
 
 import numpy as np
 
+from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.op.spec import AttributeType
-from xla_ffi_kit.compile import cpp
 
 
 def name_of(reference: Callable[..., object], default: str = "") -> str:

@@ -23,10 +23,10 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
+from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.library import handler_library, rows
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.library.rows import Handler
-from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.strings.text.source import LANES, ROW_BY_ROW, Source
 
 _MAIN = ("__main__", "__mp_main__")

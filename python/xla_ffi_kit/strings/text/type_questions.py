@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.compile import cpp
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.text.source import Place
 
 # What stays what it is.
