@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 import jax
 import numpy as np
@@ -17,7 +17,6 @@ from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library.handler_library import HandlerLibrary, Library
 from xla_ffi_kit.library.signature import Argument, Signature
 from xla_ffi_kit.op.device_kernel import DeviceKernel
-from xla_ffi_kit.op.differentiate import Differentiate
 
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
@@ -44,6 +43,39 @@ AttributeType: TypeAlias = (
 Handlers: TypeAlias = Mapping[str, str | Function | DeviceKernel]
 VmapMethod = Literal["broadcast_all", "expand_dims", "sequential"]
 ShardedKernelAxes = Literal["error", "gather", "restore"]
+
+
+class OwnDerivatives(Protocol):
+    """Makes operations that are derivatives of an operation.
+
+    Attributes:
+      over_rows: what runs instead of an operation that is a derivative itself,
+        where its shared operands have batch axes. None for others.
+    """
+
+    over_rows: Callable[..., Result] | None
+
+    def jvp(
+        self, active: Sequence[int], result_axes: Sequence[int], /
+    ) -> Callable[..., Result]:
+        """The tangents of the results, linear in those of active operands.
+
+        Only results that are floats have tangents.
+
+        Args:
+          active: the operands that have tangents.
+          result_axes: the number of kernel axes of each such result.
+
+        Returns:
+          A function of all operands and then of the active ones' tangents. It
+          returns an array or a tuple of arrays.
+        """
+
+    def targets(self) -> list[str]:
+        """The custom call targets of all derivatives that are compiled."""
+
+    def explain(self) -> str:
+        """Where the derivatives come from, and those made so far."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,7 +149,7 @@ class Advanced:
         default_factory=dict
     )
     workspace: Mapping[str, Workspace] = dataclasses.field(default_factory=dict)
-    differentiate: Differentiate | None = None
+    differentiate: OwnDerivatives | None = None
 
 
 class Options(TypedDict, total=False):

@@ -25,10 +25,9 @@ from xla_ffi_kit.op import (
     shared_operands,
 )
 from xla_ffi_kit.op.attribute_values import AttributeValues
-from xla_ffi_kit.op.differentiate import Differentiate
 from xla_ffi_kit.op.rule_checks import Cotangents
 from xla_ffi_kit.op.shared_operands import Operand
-from xla_ffi_kit.op.spec import Arrays, OpSpec, flatten
+from xla_ffi_kit.op.spec import Arrays, OpSpec, OwnDerivatives, flatten
 from xla_ffi_kit.rules import abstract_eval
 from xla_ffi_kit.rules import partitioning as sharding
 from xla_ffi_kit.rules.abstract_eval import Results
@@ -109,7 +108,7 @@ def jvp(
 
 def _own_jvp(
     spec: OpSpec,
-    differentiate: Differentiate,
+    differentiate: OwnDerivatives,
     primals: Values,
     active: Mapping[int, jax.Array],
     attributes: AttributeValues,

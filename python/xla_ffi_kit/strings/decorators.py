@@ -12,10 +12,10 @@ from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.op import axes as kernel
 from xla_ffi_kit.op import option_checks
 from xla_ffi_kit.op.spec import Options
-from xla_ffi_kit.strings import operation
 from xla_ffi_kit.strings.cuda import source as cuda_source
 from xla_ffi_kit.strings.derive import derivable
 from xla_ffi_kit.strings.derive import loops as derivative_loops
+from xla_ffi_kit.strings.operation import StringOp, on_cuda
 from xla_ffi_kit.strings.text import (
     lane_loops,
     loops,
@@ -117,16 +117,16 @@ def inline(
             form = _form(_KERNEL, "kit::Accumulate<T>", dtypes)
             type_questions.check(name, form, [(code, place)])
             find = derivable.of_inline(source, dtypes, kernel_axes, options)
-        return operation.make(
+        return StringOp(
             source,
             reference,
+            has_reference,
             flags,
             fallback,
             kernel_axes,
             options,
             find=find,
-            has_reference=has_reference,
-        )
+        ).op()
 
     return decorate
 
@@ -198,7 +198,7 @@ def elementwise(
             code.on_cpu(), dtypes, before_place, shapes, "element by element"
         )
         kernels = functools.partial(cuda_source.of_elements, code)
-        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        cuda = on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
             form = _form(_KERNEL, "A", dtypes)
@@ -206,17 +206,17 @@ def elementwise(
             pieces += zip(expressions, places, strict=True)
             type_questions.check(loop.name, form, pieces)
             find = derivative_loops.of_elements(code, dtypes)
-        return operation.make(
+        return StringOp(
             source,
             reference,
+            has_reference,
             flags,
             fallback,
             0,
             options,
-            on_cuda,
+            cuda,
             find,
-            has_reference,
-        )
+        ).op()
 
     return decorate
 
@@ -325,22 +325,22 @@ def rows(
             how = source.how + lane_loops.hint(code, source)
             source = dataclasses.replace(source, how=how)
         kernels = functools.partial(cuda_source.of_rows, code)
-        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        cuda = on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if is_derived:
             aliases = options.get("aliases") or {}
             find = derivative_loops.of_rows(code, dtypes, lanes, aliases)
-        return operation.make(
+        return StringOp(
             source,
             reference,
+            has_reference,
             flags,
             fallback,
             whole,
             options,
-            on_cuda,
+            cuda,
             find,
-            has_reference,
-        )
+        ).op()
 
     return decorate
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xla_ffi_kit.strings.text import element_types
-from xla_ffi_kit.strings.text.loops import OF, Elements, Loop, Rows
-from xla_ffi_kit.strings.text.source import Place, without_places
+from xla_ffi_kit.strings.text.loops import Elements, Loop, Rows
+from xla_ffi_kit.strings.text.source import OF, Place, without_places
 
 SYMBOL = "kit_kernel"
 _ROWS_OF_BLOCK = 32  # one warp, which kit::for_each requires

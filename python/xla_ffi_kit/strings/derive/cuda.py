@@ -10,9 +10,10 @@ import numpy as np
 from xla_ffi_kit.strings.cuda import source as cuda_source
 from xla_ffi_kit.strings.cuda.kernel import LoopKernel
 from xla_ffi_kit.strings.derive import function as derivative_function
-from xla_ffi_kit.strings.derive.function import OWN, Function
+from xla_ffi_kit.strings.derive.function import Function
 from xla_ffi_kit.strings.derive.loops import LoopBody
 from xla_ffi_kit.strings.text import element_types
+from xla_ffi_kit.strings.text.source import OWN
 
 
 def kernel(body: LoopBody, own: LoopKernel, function: Function) -> LoopKernel:

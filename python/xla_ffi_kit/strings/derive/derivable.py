@@ -22,19 +22,13 @@ from xla_ffi_kit.op.spec import (
 from xla_ffi_kit.strings.cuda.kernel import LoopKernel
 from xla_ffi_kit.strings.derive import cuda as derivative_cuda
 from xla_ffi_kit.strings.derive.derivatives import Differentiable, is_float
-from xla_ffi_kit.strings.derive.function import (
-    OWN,
-    Attributes,
-    Body,
-    Find,
-    Function,
-)
+from xla_ffi_kit.strings.derive.function import Attributes, Body, Find, Function
 from xla_ffi_kit.strings.derive.inline import InlineBody, Instance, refuse
 from xla_ffi_kit.strings.derive.kernel import Load, String
 from xla_ffi_kit.strings.derive.loops import LoopBody
 from xla_ffi_kit.strings.text import element_types
 from xla_ffi_kit.strings.text.element_types import DTypes
-from xla_ffi_kit.strings.text.source import Source
+from xla_ffi_kit.strings.text.source import OWN, Source
 
 
 def check(name: str, derivatives: object, options: Options) -> bool:

@@ -8,10 +8,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from xla_ffi_kit.library.signature import Signature
 from xla_ffi_kit.op.spec import AttributeType
-from xla_ffi_kit.strings.text.source import Source
+from xla_ffi_kit.strings.text.source import OF, OWN, Source
 
-OWN = "kit_"
-OF = "kit_of_"
 STRUCT = f"{OWN}string"
 
 

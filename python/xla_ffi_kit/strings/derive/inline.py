@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.derive import errors as derivative_errors
 from xla_ffi_kit.strings.derive import function as derivative_function
-from xla_ffi_kit.strings.derive.function import OF, OWN, STRUCT, Function
-from xla_ffi_kit.strings.text.source import STACK_FLAGS, Place, Source
+from xla_ffi_kit.strings.derive.function import STRUCT, Function
+from xla_ffi_kit.strings.text.source import OF, OWN, STACK_FLAGS, Place, Source
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,17 +14,13 @@ from xla_ffi_kit.strings.derive import (
 from xla_ffi_kit.strings.derive import (
     function as derivative_function,
 )
-from xla_ffi_kit.strings.derive.function import (
-    OF,
-    OWN,
-    STRUCT,
-    Find,
-    Function,
-)
+from xla_ffi_kit.strings.derive.function import STRUCT, Find, Function
 from xla_ffi_kit.strings.text import element_types, lane_loops
 from xla_ffi_kit.strings.text.element_types import DTypes
 from xla_ffi_kit.strings.text.loops import Elements, Loop, Rows
 from xla_ffi_kit.strings.text.source import (
+    OF,
+    OWN,
     ROW_BY_ROW,
     STACK_FLAGS,
     Place,

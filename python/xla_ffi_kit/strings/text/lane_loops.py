@@ -8,8 +8,14 @@ import re
 from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.text import lane_errors
-from xla_ffi_kit.strings.text.loops import OF, OWN, Rows
-from xla_ffi_kit.strings.text.source import LANES, STACK_FLAGS, Place, Source
+from xla_ffi_kit.strings.text.loops import OWN, Rows
+from xla_ffi_kit.strings.text.source import (
+    LANES,
+    OF,
+    STACK_FLAGS,
+    Place,
+    Source,
+)
 
 _FLOATS = ("float", "double", "kit::bf16", "kit::f16")
 # What may branch on data; a loop's condition mostly does not.

@@ -11,15 +11,11 @@ from xla_ffi_kit import _check
 from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.op.spec import AttributeType
-from xla_ffi_kit.strings.derive import function as derivative_function
 from xla_ffi_kit.strings.text import element_types, references
 from xla_ffi_kit.strings.text.element_types import DTypes
-from xla_ffi_kit.strings.text.source import Place, Source
+from xla_ffi_kit.strings.text.source import OF, OWN, Place, Source
 
-# Names in generated code begin with OWN, on CPUs and on CUDA; an author's name
-# must not. The names of arrays and attributes of the handler (OF), and of
-# values to write (NEW), end with the author's name.
-OWN, OF = derivative_function.OWN, derivative_function.OF
+# Names of values to write end with the author's name.
 NEW = "kit_new_"
 _TYPES = {
     "T": "the type of the arrays",

@@ -24,6 +24,10 @@ STACK_FLAGS = (
     "-Wno-unknown-warning-option",
 )
 _SYMBOL = "XlaFfiKit_Inline"
+# Names in generated code begin with OWN, on CPUs and on CUDA; an author's name
+# must not. Those of the handler's arrays and attributes are OF and the author's.
+OWN = "kit_"
+OF = "kit_of_"
 # The exports: the table, the parallel loop's variable, the handler.
 EXPORTS = ("XlaFfiKit_*",)
 # Ends the directives that say where code stands, which the cache does not hash.
