@@ -181,7 +181,7 @@ class StringOp(Generic[R]):
     def without_compiler(
         self, error: NoCompilerError | None = None
     ) -> FfiOp[R]:
-        """The operation where CPUs run the reference, or refuse with `error`."""
+        """The operation if CPUs run the reference, or raise `error`."""
         handlers = self._handlers()
         if error is not None and self.fallback is None:
             way = ", or pass fallback='reference'" if self.has_reference else ""

@@ -8,10 +8,11 @@ import re
 from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.text import lane_errors
-from xla_ffi_kit.strings.text.loops import OWN, Rows
+from xla_ffi_kit.strings.text.loops import Rows
 from xla_ffi_kit.strings.text.source import (
     LANES,
     OF,
+    OWN,
     STACK_FLAGS,
     Place,
     Source,

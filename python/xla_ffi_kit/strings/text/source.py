@@ -25,7 +25,7 @@ STACK_FLAGS = (
 )
 _SYMBOL = "XlaFfiKit_Inline"
 # Names in generated code begin with OWN, on CPUs and on CUDA; an author's name
-# must not. Those of the handler's arrays and attributes are OF and the author's.
+# must not. Those of the handler's arrays and attributes begin with OF.
 OWN = "kit_"
 OF = "kit_of_"
 # The exports: the table, the parallel loop's variable, the handler.
