@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NoReturn, TypeAlias
 
 import jax
@@ -102,20 +102,23 @@ def _lower(
 ) -> Lowered:
     """The lowering for a platform with a handler."""
     call = Call(spec, platform, ctx, operands, attributes)
+    lowered: Callable[[], Lowered]
     if isinstance(handler, str | DeviceKernel):
         prepared = _prepare(call.rows if _loops(call) else call, handler)
         if prepared is None:
             return _default(spec)(ctx, *operands, attributes=attributes)
+        target = target_of(handler)
+        assert target is not None
+        lowered = functools.partial(custom_call.build, call, target, prepared)
         way = _way(call)
-        if way == "call":
-            target = target_of(handler)
-            assert target is not None
-            return custom_call.build(call, target, prepared)
     else:
+        in_jax = _in_jax(spec, handler)
+        lowered = functools.partial(
+            in_jax, ctx, *operands, attributes=attributes
+        )
         way = _way_of_function(call, handler)
-        if way == "call":
-            rule = _in_jax(spec, handler)
-            return rule(ctx, *operands, attributes=attributes)
+    if way == "call":
+        return lowered()
     if way == "in turn":
         return _in_turn(call)
     if way == "partitioned":
@@ -192,16 +195,17 @@ _Way: TypeAlias = Literal[
 
 
 def _way(call: Call) -> _Way:
-    """How to run a call that XLA may split over devices.
+    """How to run a call of a handler: the first line whose condition holds.
 
-    "call": by its own partitioner, or not at all. "in turn": a loop of calls.
-    "partitioned": the function of the spec. "each device": lowered again when
-    XLA knows the shardings. "sharded", "whole": in a `shard_map`, with the
-    shardings of an Explicit mesh or without any.
+    "call": the custom call, which XLA splits by its own partitioner, or not at
+    all. "in turn": a loop of calls. "partitioned": the function of the spec.
+    "each device": lowered again when XLA knows the shardings. "sharded",
+    "whole": in a `shard_map`, with the shardings of an Explicit mesh or without
+    any.
     """
     spec, advanced = call.spec, call.spec.advanced
     has_side_effect = advanced.has_side_effect
-    if call.devices == 1 or not call.lead:
+    if call.devices == 1 or not call.lead:  # Nothing is split.
         if _loops(call):
             return "in turn"
         if call.depth and not advanced.batches_shared:
@@ -210,36 +214,30 @@ def _way(call: Call) -> _Way:
         return "whole" if has_side_effect and call.devices > 1 else "call"
     if spec.shared_results and has_side_effect:
         return "whole"  # No function of JAX has it, and it is not repeated.
-    is_author = advanced.partitioned is not None and not has_side_effect
-    if is_author and _needs_more_than_rows(call):
+    needs_more = _needs_more_than_rows(call)
+    if needs_more and advanced.partitioned is not None and not has_side_effect:
         return "partitioned"
-    if not _check.is_static(*(a.shape for a in call.avals)):
-        # Gathered by XLA, which cannot refine sizes inside of a `shard_map`.
-        if has_side_effect:
-            _refuse_unknown_sizes(spec)
-        return _way_without_devices(call, "call")
-    return _way_of_rows(call)
-
-
-def _way_of_rows(call: Call) -> _Way:
-    """How to run a call whose rows XLA may split."""
-    is_carried = _is_carried(call)
-    if is_carried and sharding.divided(call.ctx, call.lead) == call.lead:
-        return "call"
-    if not is_carried and sharding.is_explicit(_jax_hooks.mesh_of(call.ctx)):
-        return "sharded"
-    if _may_ask(call.ctx):
-        return "each device"
-    if is_carried or call.spec.advanced.has_side_effect:
-        return "call" if is_carried else "whole"
-    return _way_without_devices(call, "whole")
-
-
-def _way_without_devices(call: Call, otherwise: _Way) -> _Way:
-    """How to run rows if nobody tells which device has them."""
+    # Unknown sizes are gathered by XLA, which cannot refine them inside of a
+    # `shard_map`.
+    is_static = _check.is_static(*(a.shape for a in call.avals))
+    if has_side_effect and not is_static:
+        _refuse_unknown_sizes(spec)
+    if is_static:
+        is_carried = _is_carried(call)
+        if is_carried and sharding.divided(call.ctx, call.lead) == call.lead:
+            return "call"
+        is_explicit = sharding.is_explicit(_jax_hooks.mesh_of(call.ctx))
+        if is_explicit and not is_carried:
+            return "sharded"
+        if _may_ask(call.ctx):
+            return "each device"
+        if is_carried or has_side_effect:
+            return "call" if is_carried else "whole"
     if _loops(call):
         return "in turn"
-    return "partitioned" if _needs_more_than_rows(call) else otherwise
+    if needs_more:
+        return "partitioned"
+    return "whole" if is_static else "call"
 
 
 def _way_of_function(call: Call, function: Function) -> _Way:
