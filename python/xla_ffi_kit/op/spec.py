@@ -461,3 +461,17 @@ def each(given: Any) -> tuple[Any, ...]:
 def flatten(results: _T | tuple[_T, ...]) -> tuple[_T, ...]:
     """Results of a function as a tuple, also if there is only one."""
     return results if isinstance(results, tuple) else (results,)
+
+
+def of_active(
+    function: Callable[..., _T], operands: Sequence[Any], active: Sequence[int]
+) -> Callable[..., _T]:
+    """The function of only the `active` operands, the others being fixed."""
+
+    def call(*values: jax.Array) -> _T:
+        full = list(operands)
+        for i, value in zip(active, values, strict=True):
+            full[i] = value
+        return function(*full)
+
+    return call

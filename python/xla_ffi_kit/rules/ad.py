@@ -27,7 +27,13 @@ from xla_ffi_kit.op import (
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.rule_checks import Cotangents
 from xla_ffi_kit.op.shared_operands import Operand
-from xla_ffi_kit.op.spec import Arrays, OpSpec, OwnDerivatives, flatten
+from xla_ffi_kit.op.spec import (
+    Arrays,
+    OpSpec,
+    OwnDerivatives,
+    flatten,
+    of_active,
+)
 from xla_ffi_kit.rules import abstract_eval
 from xla_ffi_kit.rules import partitioning as sharding
 from xla_ffi_kit.rules.abstract_eval import Results
@@ -43,14 +49,10 @@ def _reference_of(
     attributes: AttributeValues,
 ) -> Callable[..., Arrays]:
     """The reference as a function of only the `active` operands."""
-
-    def call(*values: jax.Array) -> Arrays:
-        full = cast(list[jax.Array], list(operands))
-        for i, value in zip(active, values, strict=True):
-            full[i] = value
-        return shared_operands.in_jax(spec, spec.reference, attributes, *full)
-
-    return call
+    run = functools.partial(
+        shared_operands.in_jax, spec, spec.reference, attributes
+    )
+    return of_active(run, operands, active)
 
 
 def jvp(

@@ -22,7 +22,7 @@ from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.op import declare
 from xla_ffi_kit.op.device_kernel import DeviceKernel, target_of
-from xla_ffi_kit.op.spec import Advanced, Result, flatten
+from xla_ffi_kit.op.spec import Advanced, Result, flatten, of_active
 from xla_ffi_kit.strings.derive.function import Function
 from xla_ffi_kit.strings.derive.kernel import Kernel, String
 
@@ -106,7 +106,9 @@ class Differentiable:
         function = self._function.jvp(active, result_axes)
 
         def of_reference(*values: Value, **attributes: Value) -> Value:
-            call, moving = self._of_active(active, values[:count], attributes)
+            call, moving = self._reference_of(
+                active, values[:count], attributes
+            )
             return jax.jvp(call, moving, tuple(values[count:]))[1]
 
         def shapes(*values: Value, **attributes: Value) -> Value:
@@ -131,7 +133,9 @@ class Differentiable:
         function = self._function.vjp(active, result_axes)
 
         def of_reference(*values: Value, **attributes: Value) -> Value:
-            call, moving = self._of_active(active, values[:count], attributes)
+            call, moving = self._reference_of(
+                active, values[:count], attributes
+            )
             outs, pull = jax.vjp(call, *moving)
             given = values[count:]
             found = pull(given if isinstance(outs, tuple) else given[0])
@@ -159,7 +163,7 @@ class Differentiable:
 
         return self._make(function, of_reference, shapes, transpose)
 
-    def _of_active(
+    def _reference_of(
         self,
         active: Sequence[int],
         values: Sequence[Value],
@@ -169,13 +173,11 @@ class Differentiable:
         reference = self._reference
         assert reference is not None
 
-        def call(*moving: Value) -> Value:
-            full = list(values)
-            for i, value in zip(active, moving, strict=True):
-                full[i] = value
-            return floats(reference(*full, **attributes))
+        def results(*operands: Value) -> Value:
+            return floats(reference(*operands, **attributes))
 
-        return call, tuple(values[i] for i in active)
+        moving = tuple(values[i] for i in active)
+        return of_active(results, values, active), moving
 
     def _make(
         self,
