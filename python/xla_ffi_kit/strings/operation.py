@@ -301,7 +301,7 @@ def _compile(
             source.name, found, file, EXPORTS, library, flags
         )
     except compiler.CompilerError as error:
-        message = source.explain(str(error), error.output)
+        message = source.with_remedy(str(error), error.output)
         raise BuildError(message) from None
 
 

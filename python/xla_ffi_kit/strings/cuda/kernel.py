@@ -25,12 +25,9 @@ from xla_ffi_kit.strings.cuda import (
     code as cuda_code,
 )
 from xla_ffi_kit.strings.cuda import (
-    errors as cuda_errors,
-)
-from xla_ffi_kit.strings.cuda import (
     source as cuda_source,
 )
-from xla_ffi_kit.strings.text import element_types
+from xla_ffi_kit.strings.text import element_types, remedies
 
 TARGET = "xla_ffi_kit.launch"
 # The numbers of parameters are those of xla_ffi/launch/launch.h.
@@ -135,7 +132,7 @@ class StringKernel(DeviceKernel):
         except NoCompilerError:
             raise
         except BuildError as error:
-            raise BuildError(cuda_errors.explain(str(error))) from None
+            raise BuildError(remedies.of_cuda(str(error))) from None
         parameters = [
             *range(self.operands),
             *(_FIRST_CONSTANT - offset for offset in offsets),

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.strings.derive import errors as derivative_errors
 from xla_ffi_kit.strings.derive import function as derivative_function
 from xla_ffi_kit.strings.derive.function import STRUCT, Function
+from xla_ffi_kit.strings.text import remedies
 from xla_ffi_kit.strings.text.source import OF, OWN, STACK_FLAGS, Place, Source
 
 
@@ -88,7 +88,7 @@ class InlineBody:
 
     def explained(self, error: str) -> str:
         """A compiler's error in a derivative, with the remedy."""
-        return derivative_errors.explain(error, "kit::Accumulate<T>")
+        return remedies.of_slopes(error, "kit::Accumulate<T>")
 
     def source(self, function: Function) -> Source:
         """The file to compile for a derivative."""

@@ -9,13 +9,10 @@ from xla_ffi_kit.strings.derive import (
     derivatives,
 )
 from xla_ffi_kit.strings.derive import (
-    errors as derivative_errors,
-)
-from xla_ffi_kit.strings.derive import (
     function as derivative_function,
 )
 from xla_ffi_kit.strings.derive.function import STRUCT, Find, Function
-from xla_ffi_kit.strings.text import element_types, lane_loops
+from xla_ffi_kit.strings.text import element_types, lane_loops, remedies
 from xla_ffi_kit.strings.text.element_types import DTypes
 from xla_ffi_kit.strings.text.loops import Elements, Loop, Rows
 from xla_ffi_kit.strings.text.source import (
@@ -80,7 +77,7 @@ class LoopBody:
 
     def explained(self, error: str) -> str:
         """A compiler's error in a derivative, with the remedy."""
-        return derivative_errors.explain(error, "A")
+        return remedies.of_slopes(error, "A")
 
     @property
     def _here(self) -> Place:

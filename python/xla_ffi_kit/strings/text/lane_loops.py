@@ -7,7 +7,7 @@ import re
 
 from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.strings.text import lane_errors
+from xla_ffi_kit.strings.text import remedies
 from xla_ffi_kit.strings.text.loops import Rows
 from xla_ffi_kit.strings.text.source import (
     LANES,
@@ -68,7 +68,7 @@ def in_lanes(source: Source) -> Source:
         source,
         code=source.code + export,
         flags=STACK_FLAGS,
-        remedy=lane_errors.explain,
+        remedy=remedies.of_lanes,
     )
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from xla_ffi_kit.compile import cpp
-from xla_ffi_kit.strings.text import mixed_choice, standard_headers
+from xla_ffi_kit.strings.text import remedies
 
 # How rows run that have no lanes, as `Source.how` begins.
 ROW_BY_ROW = "row by row"
@@ -54,6 +54,10 @@ class Place:
         return f"#line {self.line} {cpp.literal(self.file)}{_PLACE}\n"
 
 
+def _remedy(error: str, output: str) -> str:
+    return remedies.of_string(error)
+
+
 @dataclasses.dataclass(frozen=True)
 class Source:
     """A function in C++, and the operation's names of its parameters.
@@ -89,7 +93,7 @@ class Source:
     results: Sequence[str] = ()
     shapes: Sequence[tuple[str, int] | None] | None = None
     flags: Sequence[str] = ()
-    remedy: Callable[[str, str], str] = mixed_choice.explain
+    remedy: Callable[[str, str], str] = _remedy
 
     def text(self, with_place: bool = True) -> str:
         """Returns the file to compile; the cache hashes it without the place.
@@ -135,14 +139,14 @@ class Source:
     def _glue(self) -> str:
         return f"<handler of {self.name}>"
 
-    def explain(self, error: str, output: str) -> str:
+    def with_remedy(self, error: str, output: str) -> str:
         """A compiler's error; in generated code it is about the function.
 
         Args:
           error: the error.
           output: all that the compiler said.
         """
-        header = standard_headers.missing(error)
+        header = remedies.missing_header(output)
         if header:
             return f"{error}\n{self.including.format(f'#include <{header}>')}"
         if self._glue() not in error:
