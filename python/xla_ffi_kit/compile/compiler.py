@@ -54,7 +54,10 @@ _IN_HEADER = re.compile(
     r"[^:]*(xla_ffi/inline/|/c\+\+/|/libcxx/)|<(derivative|handler|loop) of "
 )
 # What says that the linker failed, after what it says itself.
-_SUMMARY = re.compile(r"collect2: error: |.*: error: linker command failed ")
+_SUMMARY = re.compile(
+    r"collect2: error: |.*: error: linker command failed "
+    r"|compilation terminated"
+)
 _FLAGS = (
     "-std=c++17",
     "-O3",
@@ -303,7 +306,9 @@ def _compile_command(compiler: Compiler, flags: Sequence[str]) -> list[str]:
     return [
         *compiler.command,
         *_FLAGS,
-        "-Wfatal-errors",
+        # gcc ends there, after the error's notes; clang does not know it.
+        "-fmax-errors=1",
+        "-Wno-unused-command-line-argument",
         # So that an error in a header has the author's line before it.
         "-ftemplate-backtrace-limit=0",
         "-fdiagnostics-color=never",
@@ -364,7 +369,7 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
         if re.match("<loop of .*(expected|before|end of)", said):
             said += "; are the brackets of the string balanced?"
         message = f"{name}: does not compile: {said}"
-        raise CompilerError(message, done.stderr)
+        raise CompilerError(message, _before_next_error(done.stderr))
     for file in files:
         if not file.exists():
             raise BuildError(
@@ -372,6 +377,12 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
                 f"{file.suffix} file; set CXX to a C++ compiler such as g++"
             )
     return done.stdout + done.stderr
+
+
+def _before_next_error(text: str) -> str:
+    """What a compiler says up to its second error."""
+    errors = [*re.finditer(r"^.*\berror: ", text, re.MULTILINE)]
+    return text[: errors[1].start()] if len(errors) > 1 else text
 
 
 def _instantiated_at(lines: Sequence[str], i: int) -> list[str]:
