@@ -16,9 +16,10 @@ from inline_data import program
 
 import xla_ffi_kit
 from xla_ffi_kit.__main__ import main
+from xla_ffi_kit.compile import flags as compiler_flags
+from xla_ffi_kit.compile import nvcc
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.library import releases
-from xla_ffi_kit.compile import flags as compiler_flags, nvcc
 
 SCALE = """
 #include "helper.h"

@@ -16,10 +16,10 @@ import pytest
 from common import raises
 from inline_data import answer, build, compiles, program, source
 
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.compile import cache, commands
-from xla_ffi_kit.strings import operation
 from xla_ffi_kit.compile.dependencies import digest_of
+from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.strings import operation
 from xla_ffi_kit.strings.text.source import Place
 
 folder = inline_data.folder

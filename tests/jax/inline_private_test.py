@@ -9,8 +9,8 @@ import pytest
 from common import raises
 from inline_data import build
 
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.compile import cache, commands
+from xla_ffi_kit.errors import BuildError
 
 folder = inline_data.folder
 

@@ -15,8 +15,8 @@ from common import operation, run_python, said
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
-from xla_ffi_kit.ops import LIBRARIES
 from xla_ffi_kit.op.spec import Options
+from xla_ffi_kit.ops import LIBRARIES
 
 CPU = LIBRARIES[0]
 

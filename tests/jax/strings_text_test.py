@@ -13,8 +13,8 @@ import pytest
 from inline_data import error_of
 
 import xla_ffi_kit
-from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.compile import cpp
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.text import places
 
 elementwise = functools.partial(
