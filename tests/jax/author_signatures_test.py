@@ -11,7 +11,7 @@ from common import said
 import xla_ffi_kit
 
 TWICE = """
-#include "xla_ffi/inline/kit.h"
+#include "xla_ffi/strings/kit.h"
 template <typename T>
 void Scale(kit::In<T> x, kit::In<int32_t> times, double factor, kit::Out<T> y) {
   for (int64_t i = 0; i < x.size(); ++i) y[i] = T(times[i] * factor * x[i]);

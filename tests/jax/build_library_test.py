@@ -23,7 +23,7 @@ from xla_ffi_kit.library import releases
 
 SCALE = """
 #include "helper.h"
-#include "xla_ffi/inline/kit.h"
+#include "xla_ffi/strings/kit.h"
 template <typename T>
 void Scale(kit::In<T> x, double factor, kit::Out<T> y) {
   for (int64_t i = 0; i < x.size(); ++i) y[i] = T(helper::Times(x[i], factor));
@@ -32,7 +32,7 @@ KIT_DEFINE_HANDLER(ScaleHandler, "x", "factor", Scale<float>, Scale<double>);
 """
 
 PLAIN = """
-#include "xla_ffi/inline/kit.h"
+#include "xla_ffi/strings/kit.h"
 void Scale(kit::In<float> x, kit::Out<float> y) { y[0] = 2 * x[0]; }
 KIT_DEFINE_HANDLER(ScaleHandler, "x", "", Scale);
 """

@@ -27,7 +27,7 @@ SOURCE = r"""
 #include <mutex>
 #include <vector>
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/inline/kit.h"
+#include "xla_ffi/strings/kit.h"
 using In = kit::In<float>;
 using Out = kit::Out<float>;
 void Copy(In x, Out y) {

@@ -1152,7 +1152,7 @@ by_kernel("out[0] = x[0];", has_reference=False, fallback="reference")
 
 SOURCES = pathlib.Path(tempfile.mkdtemp())
 (SOURCES / "scale.cc").write_text("""
-#include "xla_ffi/inline/kit.h"
+#include "xla_ffi/strings/kit.h"
 void Scale(kit::In<float> x, kit::Out<float> y) { y[0] = 2 * x[0]; }
 KIT_DEFINE_HANDLER(ScaleHandler, "x", "", Scale);
 """)

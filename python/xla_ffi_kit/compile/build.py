@@ -40,7 +40,7 @@ def build_library(
 
     Nothing is taken from a cache, and no flag depends on this machine, so the
     library may be part of a wheel. The sources may include "xla/ffi/api/ffi.h",
-    "xla_ffi/core/handler.h" and "xla_ffi/inline/kit.h".
+    "xla_ffi/core/handler.h" and "xla_ffi/strings/kit.h".
 
     Args:
       sources: C++ sources. For the platform "cuda", they may include CUDA

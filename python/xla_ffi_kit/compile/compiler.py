@@ -30,7 +30,7 @@ from xla_ffi_kit.errors import BuildError, NoCompilerError
 # Programs that start the compiler of the name by which they are called.
 _LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
 _ASSERTED = re.compile(
-    r".*xla_ffi/inline/.*static assertion failed(?: due to requirement '.*')?: "
+    r".*xla_ffi/strings/.*static assertion failed(?: due to requirement '.*')?: "
     r"\"?([^\"\n]*)"
 )
 # What gcc has of the places that need a template or a function.
@@ -51,7 +51,7 @@ _INTERRUPTED = re.compile(
 )
 # Where no author writes: the kit's headers, the compiler's, generated code.
 _IN_HEADER = re.compile(
-    r"[^:]*(xla_ffi/inline/|/c\+\+/|/libcxx/)|<(derivative|handler|loop) of "
+    r"[^:]*(xla_ffi/strings/|/c\+\+/|/libcxx/)|<(derivative|handler|loop) of "
 )
 # What says that the linker failed, after what it says itself.
 _SUMMARY = re.compile(
@@ -293,7 +293,7 @@ def compile_tracked(
         read += filter(os.path.isfile, linked)
     own = f"{library.parent}{os.sep}"
     # gcc names a header by the shorter of its path and what links stand for.
-    known = set(map(os.path.realpath, headers.of_inline()))
+    known = set(map(os.path.realpath, headers.of_strings()))
     return [
         p
         for p in dict.fromkeys(read)

@@ -14,7 +14,7 @@ def include_dir() -> str:
     It contains XLA's FFI headers of the oldest version that the kit supports
     ("xla/ffi/api/ffi.h"), the kit's helpers ("xla_ffi/core/handler.h",
     "xla_ffi/core/call.h"), and the headers of `inline`
-    ("xla_ffi/inline/kit.h"). A library of handlers that include call.h also
+    ("xla_ffi/strings/kit.h"). A library of handlers that include call.h also
     compiles "xla_ffi/core/call.cc".
     """
     # Not resolved: under Bazel the package is links in the runfiles.
@@ -27,16 +27,22 @@ def sources() -> list[pathlib.Path]:
     return sorted(pathlib.Path(include_dir(), "xla_ffi", "core").glob("*.cc"))
 
 
-def of_inline() -> list[str]:
-    """Paths of the headers that `inline` includes, directly or not."""
-    return [os.path.join(include_dir(), path) for path in _INLINE_HEADERS]
+@functools.cache
+def of_strings() -> list[str]:
+    """Paths of the headers that strings include, directly or not."""
+    kit = pathlib.Path(include_dir(), "xla_ffi")
+    return [
+        os.path.join(include_dir(), "xla/ffi/api/c_api.h"),
+        *(str(kit / "core" / f"{name}.h") for name in _CORE),
+        *map(str, sorted(kit.glob("strings/**/*.h"))),
+    ]
 
 
 @functools.cache
 def digest() -> bytes:
-    """A hash of the headers that `inline` includes."""
+    """A hash of the headers that strings include."""
     hashed = hashlib.sha256()
-    for path in of_inline():
+    for path in of_strings():
         with open(path, "rb") as file:
             hashed.update(hashlib.sha256(file.read()).digest())
     return hashed.digest()
@@ -44,71 +50,19 @@ def digest() -> bytes:
 
 @functools.cache
 def of_cuda() -> dict[str, str]:
-    """The headers for CUDA that NVRTC compiles: name -> content."""
+    """The headers that NVRTC compiles: name -> content."""
     found = {}
-    for path in _CUDA_HEADERS:
-        with open(os.path.join(include_dir(), path), encoding="utf-8") as file:
-            found[path] = file.read()
+    for path in of_strings():
+        name = os.path.relpath(path, include_dir())
+        found[name] = pathlib.Path(path).read_text(encoding="utf-8")
     every = f'#include "{_CUDA_STANDARD}"\n'
     return found | dict.fromkeys(_CUDA_STANDARD_NAMES.split(), every)
 
 
-_INLINE_HEADERS = (
-    "xla/ffi/api/c_api.h",
-    "xla_ffi/core/define_table.h",
-    "xla_ffi/core/half.h",
-    "xla_ffi/core/handler_signature.h",
-    "xla_ffi/core/handler_table.h",
-    "xla_ffi/core/host_device.h",
-    "xla_ffi/inline/check.h",
-    "xla_ffi/inline/derived.h",
-    "xla_ffi/inline/derived_elements.h",
-    "xla_ffi/inline/derived_lanes.h",
-    "xla_ffi/inline/differentiate.h",
-    "xla_ffi/inline/dual.h",
-    "xla_ffi/inline/for_each.h",
-    "xla_ffi/inline/function.h",
-    "xla_ffi/inline/half.h",
-    "xla_ffi/inline/kit.h",
-    "xla_ffi/inline/lane_rows.h",
-    "xla_ffi/inline/lanes.h",
-    "xla_ffi/inline/lanes_functions.h",
-    "xla_ffi/inline/lanes_math.h",
-    "xla_ffi/inline/numbers.h",
-    "xla_ffi/inline/parameters.h",
-    "xla_ffi/inline/refusals.h",
-    "xla_ffi/inline/rows.h",
-    "xla_ffi/inline/tape.h",
-    "xla_ffi/inline/threads.h",
-    "xla_ffi/inline/types.h",
-    "xla_ffi/inline/value.h",
-    "xla_ffi/inline/var.h",
-)
-
-_CUDA_STANDARD = "xla_ffi/inline/cuda/standard.h"
-_CUDA_HEADERS = (
-    "xla_ffi/core/half.h",
-    "xla_ffi/core/host_device.h",
-    "xla_ffi/inline/cuda/array.h",
-    "xla_ffi/inline/cuda/block.h",
-    "xla_ffi/inline/cuda/element.h",
-    "xla_ffi/inline/cuda/elements.h",
-    "xla_ffi/inline/cuda/kit.h",
-    "xla_ffi/inline/cuda/pack.h",
-    "xla_ffi/inline/cuda/rows.h",
-    _CUDA_STANDARD,
-    "xla_ffi/inline/cuda/standard_algorithms.h",
-    "xla_ffi/inline/cuda/standard_math.h",
-    "xla_ffi/inline/cuda/standard_types.h",
-    "xla_ffi/inline/cuda/tiles.h",
-    "xla_ffi/inline/derived_elements.h",
-    "xla_ffi/inline/dual.h",
-    "xla_ffi/inline/for_each.h",
-    "xla_ffi/inline/half.h",
-    "xla_ffi/inline/numbers.h",
-    "xla_ffi/inline/refusals.h",
-    "xla_ffi/inline/value.h",
-)
+# What strings include of core, on CPUs and on CUDA.
+_CORE = """define_table half handler_signature handler_table
+    host_device""".split()
+_CUDA_STANDARD = "xla_ffi/strings/cuda/standard.h"
 # Each of these names includes the whole of the kit's standard library.
 _CUDA_STANDARD_NAMES = """algorithm array assert.h cassert cfloat climits cmath
     cstddef cstdint cstdio cstdlib cstring float.h initializer_list limits

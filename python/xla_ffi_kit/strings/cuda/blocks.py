@@ -181,7 +181,7 @@ class BlockKernel(StringKernel):
         pointer = f"static_cast<void (*)({', '.join(types)})>(&{self.function})"
         text = "\n".join(
             [
-                '#include "xla_ffi/inline/cuda/kit.h"',
+                '#include "xla_ffi/strings/cuda/kit.h"',
                 f"{self.place.directive()}{self.code}",
                 # An error here is about the parameters.
                 Place(f"<kernel of {self.name}>", 1).directive()

@@ -30,7 +30,7 @@ from xla_ffi_kit.strings.cuda import (
 from xla_ffi_kit.strings.text import element_types, remedies
 
 TARGET = "xla_ffi_kit.launch"
-# The numbers of parameters are those of xla_ffi/launch/launch.h.
+# The numbers of parameters are those of xla_ffi/runtime/launch.h.
 _NUMBER_OF_ITEMS = -1
 _FIRST_CONSTANT = -2
 _BYTES_OF_ARRAY = 96

@@ -41,7 +41,7 @@ class Kernel:
 
 
 def _head(loop: Loop, before: str, place: Place | None) -> list[str]:
-    lines = ['#include "xla_ffi/inline/cuda/kit.h"']
+    lines = ['#include "xla_ffi/strings/cuda/kit.h"']
     if before:
         assert place is not None
         lines.append(f"{place.directive()}{before}")

@@ -49,8 +49,8 @@ def _kernel(
     ins = ", ".join(f"{OWN}in{i}.data()" for i in range(operands))
     outs = ", ".join(f"{OWN}out{k}.data()" for k in range(results))
     text = (
-        '#include "xla_ffi/inline/cuda/kit.h"\n'
-        '#include "xla_ffi/inline/derived_elements.h"\n'
+        '#include "xla_ffi/strings/cuda/kit.h"\n'
+        '#include "xla_ffi/strings/derive/derived_elements.h"\n'
         f"{body.struct(types)}"
         f'extern "C" __global__ void __launch_bounds__('
         f"{cuda_source.THREADS}) {cuda_source.SYMBOL}({given}) {{\n"

@@ -3,7 +3,7 @@
 The string is compiled again, for numbers that know their derivatives, when a
 program that needs it is lowered. Each derivative is an operation, with the
 derivative of the reference as its reference, and of which the derivatives are
-such operations again: xla_ffi/inline/derived.h.
+such operations again: xla_ffi/strings/derive/derived.h.
 """
 
 from __future__ import annotations

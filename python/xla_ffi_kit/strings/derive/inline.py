@@ -105,7 +105,7 @@ class InlineBody:
             f"typename {t}" for t in (*self._template("t"), *types)
         )
         code = (
-            '#include "xla_ffi/inline/function.h"\n'
+            '#include "xla_ffi/strings/function.h"\n'
             f"{self.code.place.directive()}{self.code.code}\n"
             f"{here.directive()}{self._struct()}"
             f"template <{both}>\n"

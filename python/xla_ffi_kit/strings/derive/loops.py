@@ -103,7 +103,7 @@ class LoopBody:
         # The functions of std:: come first: a template of the author's finds
         # those that stand before it.
         code = (
-            f'#include "xla_ffi/inline/{header}"\n'
+            f'#include "xla_ffi/strings/derive/{header}"\n'
             f"{self.struct(self.attributes)}"
             "template <typename T>\n"
             f"void {OWN}derivative({', '.join(parameters)}, "

@@ -35,7 +35,7 @@ def source(code: Rows, one_by_one: Source) -> Source:
     # that stand before it.
     lanes = dataclasses.replace(
         one_by_one,
-        code=f'#include "xla_ffi/inline/lane_rows.h"\n{_loop(code)}',
+        code=f'#include "xla_ffi/strings/lane_rows.h"\n{_loop(code)}',
         place=Place(f"<loop of {name}>", 1),
     )
     return in_lanes(lanes)

@@ -98,7 +98,7 @@ _OF_LANES = (
     ),
 )
 _LANES = re.compile(
-    r"\b(Half)?Lanes<|\bLaneRow<|\bMask<|inline/(lane|refusals)|stack frame"
+    r"\b(Half)?Lanes<|\bLaneRow<|\bMask<|strings/(lane|refusals)|stack frame"
     r"|frame size|return-local-addr|return-stack-address|dangling|kit_row"
 )
 

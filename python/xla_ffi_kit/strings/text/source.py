@@ -119,8 +119,8 @@ class Source:
         text = "".join(
             [
                 '#include "xla_ffi/core/define_table.h"\n',
-                '#include "xla_ffi/inline/kit.h"\n',
-                '#include "xla_ffi/inline/rows.h"\n',
+                '#include "xla_ffi/strings/kit.h"\n',
+                '#include "xla_ffi/strings/rows.h"\n',
                 self.place.directive(),
                 self.code,
                 "\n",
