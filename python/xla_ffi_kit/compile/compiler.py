@@ -30,7 +30,8 @@ from xla_ffi_kit.errors import BuildError, NoCompilerError
 # Programs that start the compiler of the name by which they are called.
 _LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
 _ASSERTED = re.compile(
-    r".*xla_ffi/strings/.*static assertion failed(?: due to requirement '.*')?: "
+    r".*xla_ffi/strings/.*static assertion failed"
+    r"(?: due to requirement '.*')?: "
     r"\"?([^\"\n]*)"
 )
 # What gcc has of the places that need a template or a function.

@@ -9,9 +9,9 @@
 #include <cstdint>
 
 #include "xla_ffi/strings/derive/derived_elements.h"
-#include "xla_ffi/strings/rows.h"
 #include "xla_ffi/strings/derive/tape.h"
 #include "xla_ffi/strings/derive/var.h"
+#include "xla_ffi/strings/rows.h"
 
 namespace kit {
 

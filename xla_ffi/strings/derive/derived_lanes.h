@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "xla_ffi/strings/lanes.h"
 #include "xla_ffi/strings/derive/numbers.h"
+#include "xla_ffi/strings/lanes.h"
 
 namespace kit {
 
@@ -29,10 +29,10 @@ struct WithPlain<Lanes<F>, P> {
 
 #include "xla_ffi/strings/derive/differentiate.h"
 #include "xla_ffi/strings/derive/dual.h"
-#include "xla_ffi/strings/lane_rows.h"
-#include "xla_ffi/strings/lanes_functions.h"
 #include "xla_ffi/strings/derive/tape.h"
 #include "xla_ffi/strings/derive/var.h"
+#include "xla_ffi/strings/lane_rows.h"
+#include "xla_ffi/strings/lanes_functions.h"
 
 namespace kit {
 

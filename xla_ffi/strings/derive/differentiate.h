@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "xla_ffi/strings/derive/derived.h"
+#include "xla_ffi/strings/derive/tape.h"
 #include "xla_ffi/strings/half.h"
 #include "xla_ffi/strings/rows.h"
-#include "xla_ffi/strings/derive/tape.h"
 #include "xla_ffi/strings/threads.h"
 
 namespace kit {

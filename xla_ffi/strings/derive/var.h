@@ -12,9 +12,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "xla_ffi/strings/for_each.h"
 #include "xla_ffi/strings/derive/numbers.h"
 #include "xla_ffi/strings/derive/tape.h"
+#include "xla_ffi/strings/for_each.h"
 
 namespace kit {
 
