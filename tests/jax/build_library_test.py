@@ -479,18 +479,6 @@ def test_an_nvcc_that_is_a_script_is_asked_for_its_toolkit(tmp_path):
     assert nvcc.Nvcc(script).root == tmp_path
 
 
-def test_commas_in_flags_for_nvcc(tmp_path):
-    flags = ["-Da", "-Db=f(1, 2)", "-Ic", "-Id,e", "-fsanitize=f,g"]
-    found = nvcc.Nvcc(tmp_path / "nvcc").command("c++", [], flags, ["90"])
-    assert found[-5:] == [
-        "-Da",
-        "-Db=f(1\\, 2)",
-        "-Ic",
-        "-Xcompiler=-Id\\,e",
-        "-Xcompiler=-fsanitize=f\\,g",
-    ]
-
-
 NAME = 'a, b "c" \\ $x #\U0001f600 é;\n'
 
 

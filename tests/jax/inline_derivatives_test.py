@@ -96,28 +96,6 @@ def test_its_error_is_that_of_the_derivative():
     assert "gather.vjp1: decay is negative" in str(caught.value)
 
 
-def test_a_result_in_the_memory_of_its_operand():
-    @inline(
-        """
-        template <typename T>
-        void square(kit::In<T> x, kit::Out<T> y) {
-          for (int64_t i = 0; i < x.size(); ++i) {
-            y[i] = x[i] * x[i];
-            y[i] += x[i];  // in place, which is y[i]
-          }
-        }""",
-        dtypes="f32",
-        kernel_axes=0,
-        aliases={"x": 0},
-    )
-    def square(x):
-        return 2 * x * x
-
-    x = jnp.arange(3.0)
-    np.testing.assert_array_equal(square(x), 2 * x * x)
-    np.testing.assert_array_equal(jax.grad(lambda x: square(x).sum())(x), 4 * x)
-
-
 def test_without_a_reference_and_with_two_types():
     @inline(
         """

@@ -12,7 +12,6 @@ from common import run_python
 from inline_data import compiles
 
 import xla_ffi_kit
-from xla_ffi_kit.strings import operation
 
 pytest.importorskip("flatbuffers", reason="jax.export serializes with it")
 folder = inline_data.folder
@@ -153,18 +152,3 @@ def test_a_live_operation_stays_what_it_is(folder, change):
     # The same source once more, in a cache that has it no more.
     assert "custom_call" in lowered(triple(folder), 6)
     assert float(double_of("another_module", 3)(np.float32(1))) == 3
-
-
-def test_a_library_that_goes_between_is_compiled_again(folder, monkeypatch):
-    build, times = operation.build, []
-
-    def build_and_lose(*args):
-        times.append(1)
-        found = build(*args)
-        if len(times) == 1:
-            os.unlink(found[1])
-        return found
-
-    monkeypatch.setattr(operation, "build", build_and_lose)
-    assert "custom_call" in lowered(triple(folder), 2)
-    assert len(times) == 2

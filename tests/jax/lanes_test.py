@@ -198,19 +198,6 @@ def test_the_line_is_that_of_the_file():
     assert f"lanes_test.py:{at}:" in str(caught.value)
 
 
-def test_explain_says_when_lanes_might_pay():
-    plain = "out[0] = x[0] + 1;  // ?"
-    branch = "if (x[0] > 1) {\n  out[0] = 1;\n}"
-    for code, end in (
-        (plain, "many rows"),
-        (branch, "many rows, if `if (x[0] > 1) {` does not branch on data"),
-    ):
-        op = xla_ffi_kit.rows(code, **_SHAPE)(_same)
-        assert _rows(op).endswith(f"; lanes=True might pay for {end}")
-    op = xla_ffi_kit.rows(plain, **_SHAPE | {"dtypes": "s32"})(_same)
-    assert "lanes" not in _rows(op)
-
-
 _THROWS = """
 #include <string>
 void double_it(kit::In<float> x, kit::Out<float> y) {

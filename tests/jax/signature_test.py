@@ -98,12 +98,6 @@ def test_operands_may_be_missing_and_a_number_have_two_dtypes(operands, dtype):
     define_rms_norm(operands, {"eps": dtype})
 
 
-def test_an_operand_takes_the_place_of_an_attribute():
-    backward = "xla_ffi_kit.rms_norm_bwd"
-    define_rms_norm("xc", {"eps": np.float64}, backward)
-    define_rms_norm("xcs", {}, backward)
-
-
 # --- `python -m xla_ffi_kit describe`: lines and a page -----------------------
 
 
