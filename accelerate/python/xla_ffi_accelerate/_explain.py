@@ -132,7 +132,6 @@ def explain(function: Callable[P, object]) -> Callable[P, Explanation]:
                     *args, **kwargs
                 )
             except (TypeError, IndexError):  # it needs values, or is wrong
-                recorder.rows.clear()
                 function(*args, **kwargs)
         explanation = Explanation(recorder.rows)
         recorder.rows.clear()  # JAX keeps it, in the key of what was compiled

@@ -79,7 +79,7 @@ def test_kept(session, what):
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_programs(session, name):
-    assert session.search(name, SEED, COUNT) is None
+    assert session.search(name, COUNT, SEED) is None
 
 
 def test_every_rule_is_met(session):
@@ -122,16 +122,17 @@ def test_a_fault_is_found_made_simple_and_kept(monkeypatch, capsys, tmp_path):
     wrong = dataclasses.replace(rule, call=last)
     monkeypatch.setitem(registry.RULES, "argmax", [wrong])
     command = ["--only", "argmax", "--database", str(tmp_path)]
-    assert fuzz.main([*command, "--seed", "1", "--seconds", "900"]) == 1
+    assert fuzz.main([*command, "--seconds", "900"]) == 1
     said = capsys.readouterr().out
     source = said.partition("def f0(")[2].partition("---")[0]
-    assert "x1" not in source  # one operation, and at most one wrapper
-    assert source.count(" = ") <= 3
+    assert source.count(" = ") <= 3  # of an operation, a wrapper, and f
     assert "expected" in said and "Array(name='a0'" in said
     # Another run begins with it.
-    assert fuzz.main([*command, "--seed", "2", "--seconds", "0.1"]) == 1
+    kept = hypothesis.settings(fuzz.SETTINGS, phases=[hypothesis.Phase.reuse])
+    monkeypatch.setattr(fuzz, "SETTINGS", kept)
+    assert fuzz.main([*command, "--seconds", "0.1"]) == 1
     assert f"def f0({source}" in capsys.readouterr().out
     monkeypatch.undo()
-    assert fuzz.main([*command, "--seconds", "0.1"]) == 0
+    assert fuzz.main([*command, "--seed", "7", "--seconds", "0.1"]) == 0
     count = int(re.search(r"(\d+) programs, jax", capsys.readouterr().out)[1])
     assert count >= fuzz.BATCH
