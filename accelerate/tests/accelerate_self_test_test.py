@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
@@ -220,6 +221,7 @@ def lowered(name, x):
 def test_a_self_test_fails_where_the_bits_differ(rule):
     rule = TESTED[rule]
 
+    @functools.wraps(rule.call)
     def twice(*operands, **parameters):
         (one,) = jax.tree.leaves(rule.call(*operands, **parameters))
         return one + one
