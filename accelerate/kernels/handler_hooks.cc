@@ -39,7 +39,6 @@ void MaybeFewImages(CallFrame& frame, Choices& choices) {
 CallFrame& ChooseStrides(CallFrame& frame, Choices& choices) {
   return frame.Attr("strides", Axes{1 + choices.Below(2), 1})
       .Attr("padding", Axes{choices.Below(3), 1})
-      .Attr("base_dilation", Axes{1, 1 + choices.Below(2)})
       .Attr("window_dilation", Axes{1 + choices.Below(2), 1});
 }
 
@@ -51,13 +50,6 @@ void FitConv(CallFrame& frame, Choices& choices) {
     int64_t& size = frame.args()[1].dims[axis];
     size = std::min<int64_t>(size, 3);
   }
-  ChooseStrides(frame, choices);
-}
-
-void FitConvGradient(CallFrame& frame, Choices& choices) {
-  MaybeFewImages(frame, choices);
-  frame.args()[1].dims = frame.args()[0].dims;
-  frame.rets()[0].dims = {3, 3, frame.args()[0].dims[3]};
   ChooseStrides(frame, choices);
 }
 
@@ -82,7 +74,7 @@ void FitCumulative(CallFrame& frame, Choices&) {
   const bool is_float = dtype == ffi::F16 || dtype == ffi::BF16 ||
                         dtype == ffi::F32 || dtype == ffi::F64;
   if (is_float && frame.attributes().Integer("reverse") != 0) {
-    frame.Attr("op", "max");
+    frame.Attr("reverse", int64_t{0});
   }
 }
 
@@ -160,38 +152,6 @@ void FitTopK(CallFrame& frame, Choices& choices) {
   for (Buffer& result : frame.rets()) result.dims.back() = k;
 }
 
-void FitSparse(CallFrame& frame, Choices& choices) {
-  std::vector<Buffer>& operands = frame.args();
-  Dims& out = frame.rets()[0].dims;
-  Dims& dense = operands.back().dims;
-  int64_t& entries = operands[0].dims[1];
-  // One matrix, in place of many small ones.
-  if (IsLarge(operands[0]) && choices.Below(2) == 0) {
-    entries = 1 << 15;
-    out = {1, 1 << 11, 16};
-    dense = {1, 1 << 10, 16};
-  }
-  operands[1].dims[1] = entries;
-  for (Buffer& operand : operands) {
-    operand.dims[0] = choices.Below(4) == 0 ? 1 : out[0];
-  }
-  if (operands.size() == 4) operands[2].dims[1] = out[1] + 1;
-}
-
-// Writes where the rows of a BCSR matrix begin.
-void FillRowStarts(CallFrame& frame) {
-  const Buffer& starts = frame.args()[2];
-  const int64_t entries = CountOf(frame.args()[0]), rows = CountOf(starts);
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t begin = i * entries / rows;
-    if (starts.dtype == XLA_FFI_DataType_S64) {
-      static_cast<int64_t*>(starts.data)[i] = begin;
-    } else {
-      static_cast<int32_t*>(starts.data)[i] = static_cast<int32_t>(begin);
-    }
-  }
-}
-
 }  // namespace
 
 HandlerHooks GetHandlerHooks() {
@@ -199,10 +159,7 @@ HandlerHooks GetHandlerHooks() {
   const auto at = [&](const std::string& op) -> HandlerHook& {
     return of["xla_ffi_accelerate." + op];
   };
-  at("bcoo_dot_general").fit = FitSparse;
-  at("bcsr_dot_general") = {FitSparse, FillRowStarts};
   at("conv_general_dilated").fit = FitConv;
-  at("conv_general_dilated_kernel_gradient").fit = FitConvGradient;
   at("cumulative").fit = FitCumulative;
   at("dot_general").fit = FitDotGeneral;
   at("linalg_triangular_solve").fit = FitSolve;
@@ -210,6 +167,7 @@ HandlerHooks GetHandlerHooks() {
   at("select_and_scatter_add").fit = FitPool;
   at("sort").fit = FitSort;
   at("threefry2x32").fit = FitThreefry;
+  at("top_k").fit = FitTopK;
   return of;
 }
 

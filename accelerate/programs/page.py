@@ -253,7 +253,7 @@ that of exact names ([`jax_cells.py`](../benchmarks/jax_cells.py)). A call of 16
 elements is mostly the call from Python. NumPy shuffles in place where JAX sorts
 random keys, and looks small integers up in a table.""",
     "loops": """\
-`lax.scan` over small states ([`jax_loops.py`](../benchmarks/jax_loops.py)). With all
-names on, results are within 0.001 of the largest value. A loop that was one
-function already gains nothing.""",
+`lax.scan` over small states ([`jax_loops.py`](../benchmarks/jax_loops.py)).
+With all names on, results are within 0.001 of the largest value. A loop that
+was one function already gains nothing.""",
 }

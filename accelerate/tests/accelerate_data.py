@@ -237,17 +237,3 @@ def matrices(n, dtype=np.float32, count=37, seed=0):
 def definite(n, dtype=np.float32):
     a = matrices(n, np.float64)
     return (a @ a.swapaxes(1, 2) + np.eye(n)).astype(dtype)
-
-
-def symmetric(n, dtype, count=37, seed=0):
-    a = matrices(n, np.float64, count, seed)
-    return (a + a.swapaxes(1, 2)).astype(dtype)
-
-
-def one_triangle(n, lower):
-    """Symmetric matrices of which one triangle is NaN, and the eigenvalues."""
-    a = symmetric(n, np.float64)
-    values = np.linalg.eigvalsh(a)
-    hidden = np.triu(np.ones((n, n), bool), 1)
-    a[:, hidden if lower else hidden.T] = np.nan
-    return a, values

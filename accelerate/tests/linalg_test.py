@@ -1,4 +1,4 @@
-"""accelerate: small matrices, factorized, solved, and their eigenvectors.
+"""accelerate: small matrices, factorized and solved.
 
 The fuzzer draws matrices, functions of numpy and derivatives; beside the
 kernels are tests of every size, flag and pivot.
@@ -10,12 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import both, definite, matrices, one_triangle, program
+from accelerate_data import both, definite, matrices, program
 
 jax.config.update("jax_enable_x64", True)
 
 TARGET = "@xla_ffi_accelerate.linalg_"
-EIGH = f"{TARGET}eigh("
 LINALG = ["linalg"]
 
 
@@ -121,12 +120,10 @@ def test_what_is_called():
 
     text = program(every, a, b, names=LINALG)
     assert TARGET in text and "lapack" not in text
-    called = program(jnp.linalg.eigh, matrices(4), names=["eigh"])
-    assert EIGH in called and "lapack" not in called
 
 
 def test_what_is_left_to_xla():
-    a, names = matrices(4), ["linalg", "eigh"]
+    a = matrices(4)
     for other in (
         matrices(17),
         a[:3],
@@ -135,41 +132,6 @@ def test_what_is_left_to_xla():
         a[:0],
         a.astype(np.complex64),
     ):
-        assert TARGET not in program(jax.lax.linalg.lu, other, names=names)
-        if other.shape[-1] == other.shape[-2]:
-            text = program(jnp.linalg.eigh, other, names=names)
-            assert TARGET not in text
-    assert TARGET not in program(jnp.linalg.cholesky, definite(17), names=names)
-    assert TARGET not in program(jnp.linalg.eigh, matrices(5), names=names)
-    assert TARGET not in program(jnp.linalg.eigh, a, names=LINALG)
-    some = functools.partial(jax.lax.linalg.eigh, subset_by_index=(0, 4))
-    assert EIGH in program(some, a, names=names)  # those are all
-
-
-def eigh(f, *arguments):
-    """The results under `enable("eigh")`, which calls the kernel."""
-    _, got, text = both(f, *arguments, names=["eigh"])
-    assert EIGH in text
-    return got
-
-
-@pytest.mark.parametrize("lower", [True, False])
-def test_one_triangle_is_read(lower):
-    a, want = one_triangle(4, lower)
-    f = functools.partial(
-        jax.lax.linalg.eigh, lower=lower, symmetrize_input=False
-    )
-    v, w = eigh(f, a)
-    np.testing.assert_allclose(w, want, rtol=1e-12, atol=1e-13)
-    assert np.isfinite(v).all()
-
-
-def test_symmetrized_and_unsorted():
-    a = np.random.default_rng(0).standard_normal((9, 3, 3))
-    want = np.linalg.eigvalsh((a + a.swapaxes(1, 2)) / 2)
-    np.testing.assert_allclose(
-        eigh(jnp.linalg.eigvalsh, a)[0], want, atol=1e-13
-    )
-    f = functools.partial(jax.lax.linalg.eigh, sort_eigenvalues=False)
-    w = np.sort(eigh(f, a)[1])
-    np.testing.assert_allclose(w, want, atol=1e-13)
+        assert TARGET not in program(jax.lax.linalg.lu, other, names=LINALG)
+    text = program(jnp.linalg.cholesky, definite(17), names=LINALG)
+    assert TARGET not in text

@@ -54,10 +54,7 @@ EXPECTED = {
         (1.0, 2.8),
     ),
     "xla_ffi_accelerate": Expected(
-        (
-            "xla_ffi_accelerate_plugin.py",
-            "xla_ffi_accelerate/numpy/__init__.py",
-        ),
+        ("xla_ffi_accelerate_plugin.py",),
         (f"xla_ffi_kit=={VERSION}",),
         (),
         "[jax_plugins]\nxla_ffi_accelerate = xla_ffi_accelerate_plugin\n\n"

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
-#include "accelerate/core/ordered_key.h"
-#include "accelerate/kernels/cumulative/cumulative_ops.h"
 #include "accelerate/kernels/cumulative/float_lines.h"
 #include "accelerate/kernels/cumulative/sum_line.h"
 #include "hwy/base.h"
@@ -53,161 +52,112 @@ Task TaskAt(const CumulativeProblem& p, int64_t i) {
           std::min(lines, p.inner - first)};
 }
 
-// The type of an element's bits as the kernels here scan them, whether signed
-// or not, and the operation on them: of floats the maximum and the minimum
-// only.
+// Integers of any sign have the sums of unsigned ones, which wrap.
 template <typename T>
-using Scanned = std::make_signed_t<BitsOf<T>>;
-
-template <typename T, class Fn>
-void VisitOp(const CumulativeProblem& p, const Fn& fn) {
-  using K = Scanned<T>;
-  const bool is_min = p.op == CumulativeOp::kMin;
-  if constexpr (std::is_integral_v<T>) {
-    if (p.op == CumulativeOp::kSum) return fn(Add<K>());
-    if (p.op == CumulativeOp::kProduct) return fn(Mul<K>());
-    fn(IntegerExtreme<K>(is_min, std::is_signed_v<T>));
-  } else {
-    fn(FloatExtreme<K>::template Of<T>(is_min, p.subnormals_are_zero));
-  }
-}
-
-// Functions with a loop take the operation by value: behind a reference its
-// fields might change with every element that is written, and clang does not
-// vectorize what reads them where a condition holds.
-
-// out[k] = before op in[0] op ... op in[k]; with `reverse`, from the end.
-// `before` is a code.
-template <class Op, typename T>
-void ScanLine(Op op, const T* in, int64_t n, bool reverse, T before, T* out) {
-  if constexpr (std::is_same_v<Op, Add<T>>) {
-    using U = std::make_unsigned_t<T>;
-    return SumLine(reinterpret_cast<const U*>(in), n, reverse,
-                   static_cast<U>(before), reinterpret_cast<U*>(out));
-  }
-  // Blocks where codes are worth being computed by vectors, so that only the
-  // scan itself goes element by element.
-  constexpr int64_t kBlock = Op::kIsOfFloats ? 256 : 1;
-  std::array<T, kBlock> codes;
-  T total = before;
-  for (int64_t first = 0, count; first < n; first += count) {
-    count = std::min(kBlock, n - first);
-    const int64_t begin = reverse ? n - first - count : first;
-    for (int64_t i = 0; i < count; ++i) codes[i] = op.Encode(in[begin + i]);
-    for (int64_t k = 0; k < count; ++k) {
-      T& code = codes[reverse ? count - 1 - k : k];
-      code = total = op.Apply(total, code);
-    }
-    for (int64_t i = 0; i < count; ++i) out[begin + i] = op.Decode(codes[i]);
-  }
-}
+using Summed = std::make_unsigned_t<T>;
 
 // Lines one after the other, too short for anything that is done once a line.
-template <class Op, typename T>
-void ScanShortLines(Op op, const T* in, int64_t n, int64_t lines, bool reverse,
-                    T* out) {
-  for (const T* const end = in + lines * n; in < end; in += n, out += n) {
-    T total = Op::kIdentity;
+template <typename U>
+void SumShortLines(const U* in, int64_t n, int64_t lines, bool reverse,
+                   U* out) {
+  for (const U* const end = in + lines * n; in < end; in += n, out += n) {
+    U total = 0;
     for (int64_t k = 0; k < n; ++k) {
       const int64_t i = reverse ? n - 1 - k : k;
-      total = op.Apply(total, op.Encode(in[i]));
-      out[i] = op.Decode(total);
+      total = static_cast<U>(total + in[i]);
+      out[i] = total;
     }
   }
 }
 
 // Lines that are columns; `before_all` is null where there is nothing before
 // them.
-template <class Op, typename T>
-void ScanColumns(Op op, const T* in, int64_t n, int64_t stride, int64_t columns,
-                 bool reverse, const T* before_all, T* out) {
+template <typename U>
+void SumColumns(const U* in, int64_t n, int64_t stride, int64_t columns,
+                bool reverse, const U* before_all, U* out) {
   if (reverse) {
     in += (n - 1) * stride;
     out += (n - 1) * stride;
     stride = -stride;
   }
   for (int64_t j = 0; j < columns; ++j) {
-    const T before = before_all == nullptr ? Op::kIdentity : before_all[j];
-    out[j] = op.Decode(op.Apply(before, op.Encode(in[j])));
+    const U before = before_all == nullptr ? U{0} : before_all[j];
+    out[j] = static_cast<U>(before + in[j]);
   }
   for (int64_t k = 1; k < n; ++k) {
     in += stride;
-    const T* before = out;
+    const U* before = out;
     out += stride;
     for (int64_t j = 0; j < columns; ++j) {
-      out[j] = op.Decode(op.Apply(op.Encode(before[j]), op.Encode(in[j])));
+      out[j] = static_cast<U>(before[j] + in[j]);
     }
   }
 }
 
-// in[0] op ... op in[n - 1], as a code, of each column.
-template <class Op, typename T>
-void TotalsOf(Op op, const T* in, int64_t n, int64_t stride, int64_t columns,
-              T* totals) {
+// in[0] + ... + in[n - 1] of each column.
+template <typename U>
+void TotalsOf(const U* in, int64_t n, int64_t stride, int64_t columns,
+              U* totals) {
   if (columns == 1 && stride == 1) {  // no array: a sum in registers
-    T total = Op::kIdentity;
-    for (int64_t i = 0; i < n; ++i) total = op.Apply(total, op.Encode(in[i]));
-    *totals = total;
+    *totals = std::accumulate(in, in + n, U{0});
     return;
   }
   // Columns that are all there is are one row of several of them, and long
   // enough for vectors.
   constexpr int64_t kWide = 2 * kMaxScanColumns;
-  std::array<T, kWide> wide;
-  wide.fill(Op::kIdentity);
+  std::array<U, kWide> wide = {};
   const int64_t rows =
       stride == columns ? std::max(kWide / columns, int64_t{1}) : 1;
   const int64_t width = rows * columns;
   for (; n >= rows; n -= rows, in += rows * stride) {
     for (int64_t j = 0; j < width; ++j) {
-      wide[j] = op.Apply(wide[j], op.Encode(in[j]));
+      wide[j] = static_cast<U>(wide[j] + in[j]);
     }
   }
   for (int64_t j = 0; j < n * columns; ++j) {
-    wide[j] = op.Apply(wide[j], op.Encode(in[j]));
+    wide[j] = static_cast<U>(wide[j] + in[j]);
   }
-  std::fill_n(totals, columns, Op::kIdentity);
+  std::fill_n(totals, columns, U{0});
   for (int64_t j = 0; j < width; ++j) {
-    T& total = totals[j % columns];
-    total = op.Apply(total, wide[j]);
+    U& total = totals[j % columns];
+    total = static_cast<U>(total + wide[j]);
   }
 }
 
-// One task's lines by all threads. Any order of these operations gives the same
-// (integers wrap): first what each part comes to, then each part from what is
-// before it. False if there is no memory for as many.
-template <class Op, typename T>
-bool ScanShared(const Op& op, const CumulativeProblem& p, const Task& task,
-                int64_t parts, const Executor& executor, TypeTag<T>) {
-  const T* const in = static_cast<const T*>(p.in) + task.offset;
-  T* const out = static_cast<T*>(p.out) + task.offset;
+// One task's lines by all threads. Any order of the additions gives the same:
+// first what each part comes to, then each part from what is before it. False
+// if there is no memory for as many.
+template <typename U>
+bool SumShared(const CumulativeProblem& p, const Task& task, int64_t parts,
+               const Executor& executor) {
+  const U* const in = static_cast<const U*>(p.in) + task.offset;
+  U* const out = static_cast<U*>(p.out) + task.offset;
   const int64_t columns = task.lines;
-  const HostScratch<T> memory(parts * columns);
-  T* const totals = memory.get();  // codes
+  const HostScratch<U> memory(parts * columns);
+  U* const totals = memory.get();
   if (totals == nullptr) return false;
   ReduceThenApply(
       executor, p.length, parts,
       [&](int64_t part, int64_t begin, int64_t end) noexcept {
-        TotalsOf(op, in + begin * p.inner, end - begin, p.inner, columns,
+        TotalsOf(in + begin * p.inner, end - begin, p.inner, columns,
                  totals + part * columns);
       },
       [&] {
         for (int64_t j = 0; j < columns; ++j) {
-          T before = Op::kIdentity;
+          U before = 0;
           for (int64_t k = 0; k < parts; ++k) {
-            T& total = totals[(p.reverse ? parts - 1 - k : k) * columns + j];
-            before = op.Apply(before, std::exchange(total, before));
+            U& total = totals[(p.reverse ? parts - 1 - k : k) * columns + j];
+            before = static_cast<U>(before + std::exchange(total, before));
           }
         }
       },
       [&](int64_t part, int64_t begin, int64_t end) noexcept {
         const int64_t at = begin * p.inner, n = end - begin;
-        const T* const before = totals + part * columns;
+        const U* const before = totals + part * columns;
         if (p.inner == 1) {
-          return ScanLine(op, in + at, n, p.reverse, *before, out + at);
+          return SumLine(in + at, n, p.reverse, *before, out + at);
         }
-        ScanColumns(op, in + at, n, p.inner, columns, p.reverse, before,
-                    out + at);
+        SumColumns(in + at, n, p.inner, columns, p.reverse, before, out + at);
       });
   return true;
 }
@@ -242,32 +192,24 @@ bool ScanShared(const FloatLines<R>& lines, int64_t parts,
 }
 
 // Separate from its callers, because they exist once for each element type.
-template <class Op, typename K>
-void ScanTask(const CumulativeProblem& p, const Op& op, const Task& task,
-              TypeTag<K>) {
-  const K* in = static_cast<const K*>(p.in) + task.offset;
-  K* out = static_cast<K*>(p.out) + task.offset;
+template <typename U>
+void SumTask(const CumulativeProblem& p, const Task& task) {
+  const U* in = static_cast<const U*>(p.in) + task.offset;
+  U* out = static_cast<U*>(p.out) + task.offset;
   const int64_t n = p.length;
   if (p.inner > 1) {
-    ScanColumns<Op, K>(op, in, n, p.inner, task.lines, p.reverse, nullptr, out);
+    SumColumns<U>(in, n, p.inner, task.lines, p.reverse, nullptr, out);
   } else if (IsShort(p)) {
-    ScanShortLines(op, in, n, task.lines, p.reverse, out);
+    SumShortLines(in, n, task.lines, p.reverse, out);
   } else {
-    ScanLine(op, in, n, p.reverse, Op::kIdentity, out);
+    SumLine(in, n, p.reverse, U{0}, out);
   }
-}
-
-// Whether XLA's order of operations matters.
-template <typename T>
-bool IsRounded(const CumulativeProblem& p) {
-  return !std::is_integral_v<T> && p.op <= CumulativeOp::kProduct;
 }
 
 // The lines of a task as ScanFloatLines() has them.
 template <typename T>
 FloatLines<T> FloatLinesOf(const CumulativeProblem& p, const Task& task) {
   FloatLines<T> lines;
-  lines.is_product = p.op == CumulativeOp::kProduct;
   lines.in = static_cast<const T*>(p.in) + task.offset;
   lines.out = static_cast<T*>(p.out) + task.offset;
   lines.length = p.length;
@@ -278,27 +220,22 @@ FloatLines<T> FloatLinesOf(const CumulativeProblem& p, const Task& task) {
 
 template <typename T>
 void RunTask(const CumulativeProblem& p, const Task& task) {
-  if constexpr (!std::is_integral_v<T>) {
-    if (IsRounded<T>(p)) return ScanFloatLines(FloatLinesOf<T>(p, task));
+  if constexpr (std::is_integral_v<T>) {
+    SumTask<Summed<T>>(p, task);
+  } else {
+    ScanFloatLines(FloatLinesOf<T>(p, task));
   }
-  VisitOp<T>(
-      p, [&](const auto& op) { ScanTask(p, op, task, TypeTag<Scanned<T>>()); });
 }
 
 // Runs one task by all threads.
 template <typename T>
 bool RunShared(const CumulativeProblem& p, const Task& task, int64_t parts,
                const Executor& executor) {
-  if constexpr (!std::is_integral_v<T>) {
-    if (IsRounded<T>(p)) {
-      return ScanShared(FloatLinesOf<T>(p, task), parts, executor);
-    }
+  if constexpr (std::is_integral_v<T>) {
+    return SumShared<Summed<T>>(p, task, parts, executor);
+  } else {
+    return ScanShared(FloatLinesOf<T>(p, task), parts, executor);
   }
-  bool is_done = false;
-  VisitOp<T>(p, [&](const auto& op) {
-    is_done = ScanShared(op, p, task, parts, executor, TypeTag<Scanned<T>>());
-  });
-  return is_done;
 }
 
 // Returns the cost of an element.
@@ -309,14 +246,12 @@ LineWork WorkOf(const CumulativeProblem& p) {
   LineWork work;
   work.lines = TaskCount(p);
   work.length = p.length * lines;
-  const bool is_rounded = IsRounded<T>(p);
-  const bool is_sum = p.op == CumulativeOp::kSum && !is_rounded;
+  constexpr bool is_rounded = !std::is_integral_v<T>;
   // Rows of columns are each begun anew.
   const double row_ns = p.inner == 1 ? 0 : is_rounded ? 8 : 2;
   work.element_ns = (p.inner > 1  ? 0.8
                      : is_rounded ? 0.65
-                     : is_sum     ? 0.1 * sizeof(T)
-                                  : 1.2) +
+                                  : 0.1 * sizeof(T)) +
                     row_ns / static_cast<double>(lines);
   // Includes the first pass, which uses vectors for columns.
   if (!IsShort(p)) {
@@ -355,15 +290,13 @@ ffi::Error Run(const CumulativeCall& call, const Executor& executor) {
   problem.outer = shape.outer;
   problem.length = shape.length;
   problem.inner = shape.inner;
-  problem.op = static_cast<CumulativeOp>(call.get<op>());
   problem.reverse = call.get<reverse>() != 0;
-  problem.subnormals_are_zero = SubnormalsAreZero();
   problem.in = call.get<x>().data();
   problem.out = call.get<y>().data();
   return call.Dispatch<x>([&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (problem.reverse && IsRounded<T>(problem)) {
-      return call.Invalid<x>("integers for a sum or a product from the end",
+    if (problem.reverse && !std::is_integral_v<T>) {
+      return call.Invalid<x>("integers for a sum from the end",
                              "dtype " + DtypeName(call.get<x>().dtype()));
     }
     Cumulative<T>(problem, executor);

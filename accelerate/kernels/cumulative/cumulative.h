@@ -1,4 +1,4 @@
-// Cumulative sums, products, maxima and minima along an axis, on the CPU.
+// Cumulative sums along an axis, on the CPU.
 
 #ifndef ACCELERATE_KERNELS_CUMULATIVE_CUMULATIVE_H_
 #define ACCELERATE_KERNELS_CUMULATIVE_CUMULATIVE_H_
@@ -11,27 +11,21 @@ namespace xla_ffi_accelerate::cumulative {
 
 using namespace xla_ffi_kit;  // its types and threads
 
-// y[k] = x[0] op ... op x[k] along `axis`; with `reverse` = 1,
-// x[k] op ... op x[n - 1]. Integers wrap. Floats: sums and products, which are
-// not reversed, in the order of XLA's CPU backend (float_lines.h); maxima and
-// minima as in cumulative_ops.h, a NaN as jnp.nan. y may be x.
+// y[k] = x[0] + ... + x[k] along `axis`; with `reverse` = 1,
+// x[k] + ... + x[n - 1]. Integers wrap. Floats, which are not reversed, are
+// added in the order of XLA's CPU backend (float_lines.h). y may be x.
 inline constexpr Operand x{"x", RealTypes(), "(...)"};
 inline constexpr Axis axis{"axis", x};
-inline constexpr Word op{"op", "sum", "product", "max", "min"};
 inline constexpr Attribute<int64_t> reverse{"reverse"};
 inline constexpr Result y{"y", x};
 inline constexpr char kName[] = "xla_ffi_accelerate.cumulative";
-using CumulativeCall = Call<kName, x, axis, op, reverse, y>;
-
-enum class CumulativeOp { kSum, kProduct, kMax, kMin };  // as `op` has them
+using CumulativeCall = Call<kName, x, axis, reverse, y>;
 
 struct CumulativeProblem {
   int64_t outer = 1;  // the arrays are [outer, length, inner]
   int64_t length = 1;
   int64_t inner = 1;
-  CumulativeOp op = CumulativeOp::kSum;
   bool reverse = false;
-  bool subnormals_are_zero = false;
   const void* in = nullptr;
   void* out = nullptr;
 };

@@ -1,11 +1,11 @@
-// Cumulative sums and products of floats, rounded as XLA's CPU backend rounds.
+// Cumulative sums of floats, rounded as XLA's CPU backend rounds.
 //
 // XLA makes a reduce-window over everything before an element into a tree: the
 // elements in blocks of 16, in each block one after the other; the blocks'
 // totals treated like elements, and so on; and to each element of a block the
 // result for the blocks before it is added. All levels of that tree advance
-// together here, so that an array is read once. f16 and bf16 are added and
-// multiplied as f32, and every result is rounded to the dtype.
+// together here, so that an array is read once. f16 and bf16 are added
+// as f32, and every result is rounded to the dtype.
 //
 // Where two NaNs meet, whose bits remain depends on the order in which a
 // compiler gives them to the processor, in XLA's code as in this.
@@ -25,7 +25,6 @@ inline constexpr int64_t kMaxScanColumns = 64;
 // R is Float16, BFloat16, float or double.
 template <typename R>
 struct FloatLines {
-  bool is_product = false;  // or a sum
   const R* in = nullptr;
   R* out = nullptr;    // may be `in`
   int64_t length = 0;  // of a line
@@ -33,7 +32,7 @@ struct FloatLines {
   int64_t count = 0;   // one after the other if `stride` is 1, else columns
 };
 
-// out[k] = in[0] op ... op in[k] for each line.
+// out[k] = in[0] + ... + in[k] for each line.
 template <typename R>
 void ScanFloatLines(const FloatLines<R>& lines);
 

@@ -35,22 +35,6 @@ using namespace xla_ffi_kit::HWY_NAMESPACE;  // simd_float-inl.h
 
 inline constexpr int kScanLevels = 16;  // 16^16 elements
 
-struct FloatAdd {
-  static constexpr int kIdentity = 0;
-  template <class V>
-  static HWY_INLINE V Apply(V a, V b) {
-    return hn::Add(a, b);
-  }
-};
-
-struct FloatMul {
-  static constexpr int kIdentity = 1;
-  template <class V>
-  static HWY_INLINE V Apply(V a, V b) {
-    return hn::Mul(a, b);
-  }
-};
-
 // XLA keeps only the sign of a bf16 NaN.
 template <typename R, class V>
 HWY_INLINE V WithItsNan(V v) {
@@ -64,16 +48,16 @@ HWY_INLINE V WithItsNan(V v) {
   }
 }
 
-// a op b, rounded to the elements' type R.
-template <class Op, typename R, class V>
+// a + b, rounded to the elements' type R.
+template <typename R, class V>
 HWY_INLINE V Rounded(V a, V b) {
-  return WithItsNan<R>(RoundTo<R>(Op::Apply(a, b)));
+  return WithItsNan<R>(RoundTo<R>(hn::Add(a, b)));
 }
 
 // The same, for a store that rounds.
-template <class Op, typename R, class V>
+template <typename R, class V>
 HWY_INLINE V ToBeStored(V a, V b) {
-  return WithItsNan<R>(Op::Apply(a, b));
+  return WithItsNan<R>(hn::Add(a, b));
 }
 
 // An element by itself, as the type it is computed in.
@@ -89,11 +73,11 @@ HWY_INLINE void StoreOne(AccumulationType<R> value, R* p) {
   const OneTag<R> d;
   WholeVector().Store(hn::Set(d, value), d, p);
 }
-template <class Op, typename R>
+template <typename R>
 HWY_INLINE AccumulationType<R> RoundedOne(AccumulationType<R> a,
                                           AccumulationType<R> b) {
   const OneTag<R> d;
-  const auto v = Op::Apply(hn::Set(d, a), hn::Set(d, b));
+  const auto v = hn::Add(hn::Set(d, a), hn::Set(d, b));
   if constexpr (std::is_same_v<R, BFloat16>) {
     // No instruction set used here rounds to bf16, and for one number scalar
     // code is faster than vectors.
@@ -113,10 +97,10 @@ HWY_INLINE void ForEachOneVector(D d, int64_t count, const Body& body) {
 }
 
 // One line.
-template <class Op, typename R>
+template <typename R>
 class LineScan {
  public:
-  LineScan() { before_.fill(Op::kIdentity); }
+  LineScan() { before_.fill(0); }
 
   // Sets the value before a line's first element, at `level`.
   void SetBefore(int level, int64_t /*column*/, AccumulationType<R> before) {
@@ -129,12 +113,12 @@ class LineScan {
       // Blocks do not depend on each other: several at a time hide the latency
       // of the operations.
       std::array<Wide, kChains> total;
-      total.fill(Op::kIdentity);
+      total.fill(0);
       for (int64_t j = 0; j < kScanBlock; ++j) {
         HWY_UNROLL(8)  // all: clang keeps bf16's totals in memory otherwise
         for (int64_t c = 0; c < kChains; ++c) {
           total[c] =
-              RoundedOne<Op, R>(total[c], LoadOne(in + i + c * kScanBlock + j));
+              RoundedOne<R>(total[c], LoadOne(in + i + c * kScanBlock + j));
           values_[c * kScanBlock + j] = total[c];
         }
       }
@@ -145,9 +129,9 @@ class LineScan {
     }
     for (; i < n; i += kScanBlock) {
       const int64_t count = std::min(kScanBlock, n - i);
-      Wide total = Op::kIdentity;
+      Wide total = 0;
       for (int64_t j = 0; j < count; ++j) {
-        values_[j] = total = RoundedOne<Op, R>(total, LoadOne(in + i + j));
+        values_[j] = total = RoundedOne<R>(total, LoadOne(in + i + j));
       }
       Write(0, count, out + i);
       before_[0] = Push(1, total);
@@ -163,7 +147,7 @@ class LineScan {
     const Wide* values = values_.data() + from;
     const auto before = hn::Set(d, before_[0]);
     ForEachOneVector(d, n, [&](auto access, int64_t i) HWY_ATTR {
-      access.Store(ToBeStored<Op, R>(access.Load(d, values + i), before), d,
+      access.Store(ToBeStored<R>(access.Load(d, values + i), before), d,
                    out + i);
     });
   }
@@ -172,9 +156,8 @@ class LineScan {
   // all of them so far. Inline: for level 1, after each block.
   HWY_INLINE Wide Push(int level, Wide total) {
     Wide& run = run_[level];
-    run =
-        RoundedOne<Op, R>(fill_[level] == 0 ? Wide{Op::kIdentity} : run, total);
-    const Wide result = RoundedOne<Op, R>(run, before_[level]);
+    run = RoundedOne<R>(fill_[level] == 0 ? Wide{0} : run, total);
+    const Wide result = RoundedOne<R>(run, before_[level]);
     if (++fill_[level] == kScanBlock) {
       fill_[level] = 0;
       before_[level] = PushRarely(level + 1, run);
@@ -192,11 +175,11 @@ class LineScan {
 };
 
 // Columns, at most kMaxScanColumns.
-template <class Op, typename R>
+template <typename R>
 class ColumnScan {
  public:
   explicit ColumnScan(int64_t columns) : columns_(columns) {
-    for (auto& line : before_) line.fill(Op::kIdentity);
+    for (auto& line : before_) line.fill(0);
   }
 
   void SetBefore(int level, int64_t column, AccumulationType<R> before) {
@@ -218,13 +201,13 @@ class ColumnScan {
   void Push(int level, const E* totals, E* results) {
     Line& run = run_[level];
     Line& before = before_[level];
-    if (fill_[level] == 0) run.fill(Op::kIdentity);
+    if (fill_[level] == 0) run.fill(0);
     const WideTag<R> d;
     ForEachOneVector(d, columns_, [&](auto access, int64_t j) HWY_ATTR {
-      const auto sum = Rounded<Op, R>(access.Load(d, run.data() + j),
-                                      access.Load(d, totals + j));
+      const auto sum = Rounded<R>(access.Load(d, run.data() + j),
+                                  access.Load(d, totals + j));
       access.Store(sum, d, run.data() + j);
-      access.Store(Rounded<Op, R>(sum, access.Load(d, before.data() + j)), d,
+      access.Store(Rounded<R>(sum, access.Load(d, before.data() + j)), d,
                    results + j);
     });
     if (++fill_[level] == kScanBlock) {

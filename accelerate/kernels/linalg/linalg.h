@@ -37,22 +37,12 @@ inline constexpr Result l{"l", a};
 inline constexpr char kCholeskyName[] = "xla_ffi_accelerate.linalg_cholesky";
 using CholeskyCall = Call<kCholeskyName, a, l>;
 
-// Eigenvalues w of symmetric matrices, rising, and eigenvectors, the columns of
-// v, by Jacobi's rotations. Of `a` one triangle is read. All of a matrix that
-// is not finite is NaN. Eigenvalues are within 16 eps of the largest, 4 n eps
-// where n > 4; rows and columns that are coupled with no others have theirs as
-// if they were a matrix of their own.
-inline constexpr Result v{"v", a};
-inline constexpr Result w{"w", SameDtype(a), "(..., n)"};
-inline constexpr Attribute<int64_t> is_lower{"is_lower"};
-inline constexpr char kEighName[] = "xla_ffi_accelerate.linalg_eigh";
-using EighCall = Call<kEighName, a, v, w, is_lower>;
-
 // Solves a x = b, or x a = b, for x. A zero in the diagonal gives what dividing
 // by it does.
 inline constexpr Operand b{"b", SameDtype(a), "(..., rows, columns)"};
 inline constexpr Result x{"x", b};
 inline constexpr Attribute<int64_t> is_left{"is_left"};
+inline constexpr Attribute<int64_t> is_lower{"is_lower"};
 inline constexpr Attribute<int64_t> is_transposed{"is_transposed"};
 inline constexpr Attribute<int64_t> is_diagonal_one{"is_diagonal_one"};
 inline constexpr char kSolveName[] =
@@ -75,7 +65,6 @@ struct TriangularSolve {
 
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgLuCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgCholeskyCpu);
-XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgEighCpu);
 XLA_FFI_DECLARE_HANDLER_SYMBOL(XlaFfiAccelerateLinalgTriangularSolveCpu);
 
 #endif  // ACCELERATE_KERNELS_LINALG_LINALG_H_

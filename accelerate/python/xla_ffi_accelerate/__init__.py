@@ -15,7 +15,6 @@ if xla_ffi_kit.__version__ != __version__:
         f"got {xla_ffi_kit.__version__}: install both in one version"
     )
 
-from xla_ffi_accelerate import numpy
 from xla_ffi_accelerate._explain import explain
 from xla_ffi_accelerate.libraries import LIBRARIES
 from xla_ffi_accelerate.switch import disable, disabled, enable, enabled, status
@@ -32,6 +31,5 @@ __all__ = [
     "enable",
     "enabled",
     "explain",
-    "numpy",
     "status",
 ]

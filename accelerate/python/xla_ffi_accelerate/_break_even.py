@@ -24,7 +24,6 @@ SIZES: Mapping[str, int] = {
     "sort of floats": 16,
     "sort of integers": 33,
     "sort with payload": 17,
-    "sparse product": 256,  # products
     "top_k": 17,
 }
 # What differs without AVX-512, whose vectors sort twice as many at once.
@@ -48,7 +47,7 @@ def size(name: str) -> int:
     count = SIZES[name]
     if not _processor.has_avx512():
         count = _WITHOUT_AVX512.get(name, count)
-    return at_least(math.ceil(count * _loops.price()))
+    return at_least(math.ceil(count * _loops.cost_of_call()))
 
 
 def at_least(count: int) -> int:
@@ -65,5 +64,7 @@ def unless_at_least(least: int, count: int, unit: str) -> str | None:
     """Returns why a rule is not used, unless the count is large enough."""
     if count >= least:
         return None
-    where = " in a loop that is one function" if _loops.price() > 1 else ""
+    where = (
+        " in a loop that is one function" if _loops.cost_of_call() > 1 else ""
+    )
     return f"XLA is as fast for fewer than {least} {unit}{where}"

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import importlib
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import jax
 from jax._src import xla_bridge
 from jax._src.core import Primitive as Primitive
-from jax._src.interpreters import mlir as registering
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext
 
@@ -44,35 +41,6 @@ def set_global_value(context: object, value: object) -> None:
     """
     own = context if hasattr(context, "set_global") else context._obj  # type: ignore[attr-defined]
     own.set_global(value)
-
-
-def is_awaited(path: str) -> bool:
-    """Whether a primitive's module is not imported before the program does.
-
-    This is only `jax.experimental.sparse`, which takes a second to import.
-    """
-    module = "jax.experimental.sparse"
-    return path.startswith(f"{module}.") and module not in sys.modules
-
-
-def at_registration(listen: Callable[[Primitive], None]) -> None:
-    """Calls `listen` after each primitive that gets a lowering, from now on.
-
-    Asked for again, it does nothing. Modules of JAX register by an attribute of
-    a module, which anything may replace; JAX's own events tell it too, until a
-    program clears their listeners.
-    """
-    own = registering.register_lowering
-    if getattr(own, "listen", None) is listen:
-        return
-
-    @functools.wraps(own)
-    def register(prim: Primitive, *args: Any, **kwargs: Any) -> None:
-        own(prim, *args, **kwargs)
-        listen(prim)
-
-    register.listen = listen  # type: ignore[attr-defined]
-    registering.register_lowering = register
 
 
 def primitive(path: str) -> Primitive:

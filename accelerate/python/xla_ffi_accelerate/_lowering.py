@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import jax
@@ -14,9 +13,9 @@ from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 
-from xla_ffi_accelerate import _jax, _pads, _self_tests, _setting
+from xla_ffi_accelerate import _jax, _operands, _self_tests, _setting
 from xla_ffi_accelerate._jax import ChangedJaxError, Primitive
-from xla_ffi_accelerate._rule import Found, Rule
+from xla_ffi_accelerate._rule import Found, Reason, Rule, call_with
 from xla_ffi_accelerate._setting import Call, Setting
 from xla_ffi_kit import extend
 
@@ -26,7 +25,6 @@ LOG = logging.getLogger("xla_ffi_accelerate")
 LOG.addHandler(logging.NullHandler())
 
 _primitives: dict[Rule, Primitive] = {}  # those that ask
-_awaited: dict[Rule, str] = {}  # and the name, until a module is imported
 _reasons: dict[str, dict[str, None]] = {}  # name -> why JAX's own stays
 
 
@@ -99,10 +97,13 @@ def lower(
         ShapedArray(aval.shape, aval.dtype)
         for aval in extend.shaped(ctx.avals_in)
     ]
-    function = functools.partial(rule.call, **parameters)
-    call = mlir.lower_fun(lambda *x: jax.tree.leaves(function(*x)))
+    call = mlir.lower_fun(
+        lambda *x: jax.tree.leaves(
+            call_with(rule.call, *x, parameters=parameters)
+        )
+    )
     # A program keeps the types of its tracing, wherever it is lowered.
-    wide = rule.x64 or _has_wide(ctx)
+    wide = _has_wide(ctx)
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
         lowered: Lowered = call(ctx.replace(avals_in=plain), *operands)
     return lowered
@@ -120,14 +121,8 @@ def _has_wide(ctx: LoweringRuleContext) -> bool:
 def install(name: str, rule: Rule) -> None:
     """Makes the rule's primitive ask the setting, unless it does already.
 
-    A primitive of a module that the program has not imported yet asks as soon
-    as that module gives it a lowering. Warns once for each name if this JAX has
-    changed.
+    Warns once for each name if this JAX has changed.
     """
-    if _jax.is_awaited(rule.primitive):
-        _awaited[rule] = name
-        _jax.at_registration(_arrived)
-        return
     try:
         _ask(rule, _jax.primitive(rule.primitive))
     except ChangedJaxError as error:
@@ -136,42 +131,22 @@ def install(name: str, rule: Rule) -> None:
 
 
 def _ask(rule: Rule, primitive: Primitive) -> None:
-    own = _jax.own_lowering(primitive)
-    if not isinstance(own, _Lowering):
-        asking = _Lowering(primitive, own)
-        # What is before it counts, if there is a pad to find: otherwise JAX
-        # lowers a call once for all its places in a program.
+    asking = _jax.own_lowering(primitive)
+    is_new = not isinstance(asking, _Lowering)
+    if is_new:
+        asking = _Lowering(primitive, asking)
+    if is_new or rule.sees_operands:
+        # Unless told otherwise, JAX lowers an operation once for all its places
+        # in a program, whatever its operands.
         mlir.register_lowering(
-            *(primitive, asking, "cpu"), cacheable=rule.padded is None
+            *(primitive, asking, "cpu"), cacheable=not rule.sees_operands
         )
     _primitives[rule] = primitive
 
 
-def _arrived(primitive: Primitive) -> None:
-    """Called for each primitive that gets a lowering."""
-    for rule in list(_awaited):
-        if rule.primitive.endswith(f".{primitive.name}_p"):
-            with contextlib.suppress(ChangedJaxError):  # `is_installed` says it
-                _ask(rule, primitive)
-
-
-def install_awaited() -> None:
-    """Installs the rules whose modules are imported by now, if JAX has them."""
-    for rule, name in list(_awaited.items()):
-        if not _jax.is_awaited(rule.primitive):
-            install(name, rule)
-            # Not earlier: another thread may lower in the meantime.
-            _awaited.pop(rule, None)
-
-
 def is_installed(rule: Rule) -> bool:
-    """Whether the rule's primitive asks, and no self-test has failed.
-
-    One of a module that the program has not imported yet would ask.
-    """
-    install_awaited()
-    is_there = rule in _primitives or rule in _awaited
-    return is_there and not _self_tests.has_failed(rule)
+    """Whether the rule's primitive asks, and no self-test has failed."""
+    return rule in _primitives and not _self_tests.has_failed(rule)
 
 
 def reasons(name: str) -> list[str]:
@@ -201,9 +176,10 @@ def _decide(
     parameters: dict[str, object],
 ) -> str | Found:
     """Returns why a rule is not used, or what it needs to know about XLA."""
-    if frozenset(parameters) not in rule.params:
-        warn(name, f"its parameters are {sorted(parameters)}")
-        return "its parameters have changed"
+    unknown = rule.unless_known(parameters)
+    if unknown is not None:
+        warn(name, unknown)
+        return unknown
     avals = extend.shaped(ctx.avals_in)
     if rule.target is not None:
         is_asked_for = name in _setting.current().exported
@@ -211,16 +187,13 @@ def _decide(
             return "an exported program must run without the package"
         if not extend.is_static(*(a.shape for a in avals)):
             return "its shape is symbolic"
-    reason = rule.covers(*avals, **parameters)
-    if reason is None and rule.padded is not None:
-        pad = _pads.find(ctx, operands[0])
-        reason = rule.padded(pad, *avals, **parameters) if pad else None
+    reason = rule.reason(avals, parameters)
+    if reason is None and rule.sees_operands:
+        reason = _unless_kept(rule, ctx, operands, parameters)
     if reason is not None:
         return reason
-    if extend.xla_may_partition(ctx):
-        splits = rule.partitions
-        if not (splits(*avals, **parameters) if callable(splits) else splits):
-            return "XLA's own code communicates less between several devices"
+    if extend.xla_may_partition(ctx) and not rule.splits(avals, parameters):
+        return "XLA's own code communicates less between several devices"
     trial = _setting.current().trial
     if trial is not None:  # the test itself
         return trial
@@ -230,3 +203,21 @@ def _decide(
             warn(name, found.reason)
         return found.reason
     return found
+
+
+def _unless_kept(
+    rule: Rule,
+    ctx: LoweringRuleContext,
+    operands: Sequence[ir.Value],
+    parameters: Mapping[str, object],
+) -> Reason:
+    """Why the rule is not used of operands that XLA folds into the call."""
+    if rule.folds and _operands.are_constants(ctx, operands):
+        return "XLA computes it of constants when it compiles"
+    if rule.with_pad is None:
+        return None
+    pad = _operands.source(ctx, operands[0])
+    if not isinstance(pad, _operands.Pad):
+        return None
+    avals = extend.shaped(ctx.avals_in)
+    return rule.reason(*rule.with_pad(pad, avals, parameters))

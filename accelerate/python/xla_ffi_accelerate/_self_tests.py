@@ -20,7 +20,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _jax, _processor, _setting
-from xla_ffi_accelerate._rule import Found, Rule, SelfTest
+from xla_ffi_accelerate._rule import Found, Rule, SelfTest, call_with
 from xla_ffi_accelerate._setting import OFF, Setting
 
 T = TypeVar("T")
@@ -46,8 +46,6 @@ VERIFIED: Mapping[str, Mapping[str, Found | None]] = {
     "depthwise convolution, AVX2": _DEPTHWISE,
     # The windows of an element in row-major order.
     "gradient of pooling": _AGREES,
-    # Products are rounded, and added in the order of the elements.
-    "sparse product": _AGREES,
 }
 
 
@@ -80,7 +78,7 @@ def find(
         if found is None:
             return Failure("this XLA sums in another order", False)
         return found
-    at = rule, test.key(*avals, **parameters)
+    at = rule, call_with(test.key, *avals, parameters=parameters)
     if at not in _found:
         if not _jax.backend_is_up():
             return Failure("it tests itself once JAX has started", False)

@@ -2,67 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xla_ffi_accelerate._rule import Result, Rule
-from xla_ffi_accelerate.rules import (
+from xla_ffi_accelerate.rules.handlers import (
     convolution,
     linalg,
     lines,
-    math,
     pooling,
     products,
     random,
-    scatter,
-    small,
     sorting,
-    sparse,
 )
+from xla_ffi_accelerate.rules.loops import linalg as loops_linalg
+from xla_ffi_accelerate.rules.loops import products as loops_products
+from xla_ffi_accelerate.rules.loops import random as loops_random
+from xla_ffi_accelerate.rules.loops import sorting as loops_sorting
 
-# A name may replace several primitives. The first rule of a primitive that
-# covers a call is taken; of two names, the later one is asked first.
+# A name may replace several primitives.
 RULES: dict[str, Sequence[Rule]] = {
     "argmax": [lines.ARGMAX],
     "argmin": [lines.ARGMIN],
-    "bcoo_dot_general": [sparse.BCOO],
-    "bcsr_dot_general": [sparse.BCSR],
     "conv_general_dilated": [convolution.EXACT],
-    "cumlogsumexp": [sorting.CUMLOGSUMEXP],
-    "cummax": [lines.CUMMAX],
-    "cummin": [lines.CUMMIN],
-    "cumprod": lines.CUMPROD,
     "cumsum": lines.CUMSUM,
-    "depthwise": [
-        convolution.EXACT,
-        convolution.OTHER,
-        convolution.FEW_CHANNELS,
-        convolution.KERNEL_GRADIENT,
-    ],
-    "loops": [products.WRITTEN_OUT, *scatter.CLOSE],
     "dot_general": [products.DOT_GENERAL],
-    "eigh": [linalg.EIGH_WRITTEN_OUT, linalg.EIGH],
-    "fft": [small.FFT],
-    "gamma": [random.GAMMA],
-    "linalg": [
-        *linalg.WRITTEN_OUT,
-        linalg.LU,
-        linalg.CHOLESKY,
-        linalg.TRIANGULAR_SOLVE,
-        linalg.LONG_SOLVE,
-        linalg.MANY_QR,
-    ],
-    "math": math.RULES,
-    "random": [random.THREEFRY, random.UNROLLED_THREEFRY, random.RANDOM_BITS],
-    "scatter": scatter.EXACT,
+    "linalg": [*linalg.RULES, *loops_linalg.RULES],
+    "loops": [loops_products.WRITTEN_OUT],
+    "random": [random.THREEFRY, loops_random.UNROLLED, random.RANDOM_BITS],
     "select_and_scatter_add": [pooling.SELECT_AND_SCATTER_ADD],
-    "sort": [small.SORT, sorting.SORT],
-    "top_k": [small.TOP_K, sorting.TOP_K],
-}
-
-# A group stands for its names.
-GROUPS: dict[str, Sequence[str]] = {
-    "cumulative": ["cummax", "cummin", "cumprod", "cumsum"],
-    "sparse": ["bcoo_dot_general", "bcsr_dot_general"],
+    "sort": [loops_sorting.SORT, sorting.SORT],
+    "top_k": [loops_sorting.TOP_K, sorting.TOP_K],
 }
 
 
@@ -71,24 +40,23 @@ def result(name: str) -> Result:
     return "exact" if all(rule.exact for rule in RULES[name]) else "close"
 
 
-def rules(names: frozenset[str]) -> Iterator[tuple[str, Rule]]:
+def rules(names: frozenset[str]) -> list[tuple[str, Rule]]:
     """Returns the rules of the names, in the order in which they are tried."""
-    for name in reversed(RULES):
-        if name in names:
-            yield from ((name, rule) for rule in RULES[name])
+    found = [(name, r) for name in RULES if name in names for r in RULES[name]]
+    return sorted(found, key=lambda pair: -pair[1].priority)
 
 
 def names(function: str, *given: str, exact: bool) -> frozenset[str]:
-    """Expands groups of names; without names, returns all names.
+    """Returns the names that are given; without any, all names.
 
     Raises ValueError if a name is not known.
     """
     if not given:
         return frozenset(n for n in RULES if not exact or result(n) == "exact")
     for name in given:
-        if not isinstance(name, str) or name not in {*RULES, *GROUPS}:
+        if not isinstance(name, str) or name not in RULES:
             raise ValueError(
-                f"{function}: names: expected any of "
-                f"{', '.join(sorted([*RULES, *GROUPS]))}, got {name!r}"
+                f"{function}: names: {name!r} is no name of a rule, and JAX's "
+                f"own code runs; expected any of {', '.join(sorted(RULES))}"
             )
-    return frozenset(m for n in given for m in GROUPS.get(n, (n,)))
+    return frozenset(given)

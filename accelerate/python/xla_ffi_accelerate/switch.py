@@ -12,6 +12,7 @@ from xla_ffi_accelerate import (
     _jax,
     _loops,
     _lowering,
+    _operands,
     _scopes,
     _setting,
     registry,
@@ -126,8 +127,7 @@ def state() -> dict[str, str]:
         reasons = _lowering.reasons(name)
         for rule in rules:
             try:
-                if not _jax.is_awaited(rule.primitive):
-                    _jax.primitive(rule.primitive)
+                _jax.primitive(rule.primitive)
             except ChangedJaxError as error:
                 reasons.append(str(error))
         is_on = "on" if name in on else "off"
@@ -155,6 +155,7 @@ def _change(function: str, names: tuple[str, ...], exact: bool) -> Change:
 def install(names: Iterable[str]) -> None:
     """Makes the lowerings of the names' primitives read the setting."""
     _loops.install()
+    _operands.install()
     for name in sorted(names):
         for rule in registry.RULES[name]:
             _lowering.install(name, rule)

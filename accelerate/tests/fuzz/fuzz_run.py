@@ -20,7 +20,8 @@ from xla_ffi_accelerate import _break_even, _self_tests, registry
 from xla_ffi_accelerate._rule import Rule
 from xla_ffi_accelerate._scopes import Block, Change
 from xla_ffi_accelerate._setting import Call
-from xla_ffi_accelerate.rules import linalg, lines, sorting
+from xla_ffi_accelerate.rules.handlers import lines, sorting
+from xla_ffi_accelerate.rules.loops import linalg
 
 Compiled = Callable[..., Any]
 # Break-even sizes that `_break_even.forced` does not know: short axes, and

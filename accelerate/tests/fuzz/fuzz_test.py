@@ -30,7 +30,7 @@ KEPT = {
         ],
         ["x0 = jnp.einsum('bkm,bkn->bmn', a0, a1)"],
         [
-            "f1 = lambda w, *a: jax.grad(lambda *a: jnp.sum(f0(*a) * w), 0)(*a)",
+            "f1 = lambda w, a, b: jax.grad(lambda a: jnp.sum(f0(a, b) * w))(a)",
             "f2 = lambda *a: jax.lax.scan(lambda _, a: (0, f1(*a)), 0, a)[1]",
         ],
         judge="nans",

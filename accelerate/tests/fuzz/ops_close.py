@@ -1,8 +1,6 @@
-"""Programs of names whose results are close: factorizations and functions."""
+"""Programs of factorizations, whose results are close."""
 
-import jax
 from fuzz_program import Builder
-from fuzz_values import FINITE
 from ops_rows import dtypes
 
 _FLOATS = ["float32", "float64"]
@@ -80,67 +78,3 @@ def _orthogonal(b: Builder, lead: tuple[int, ...], dtype: str) -> None:
     mode = b.draw.one_of(modes)
     a = b.array((*lead, m, n), dtype, "well", lead=len(lead))
     b.line(f"jnp.linalg.qr({a}, mode='{mode}')")
-
-
-def eigh(b: Builder) -> None:
-    lead, n = _batch(b), b.draw.one_of((2, 3, 1, 4))
-    dtype = dtypes(b, _FLOATS)
-    kinds = ["symmetric", "spread", "equal", "diagonal"]
-    a = b.array((*lead, n, n), dtype, *kinds, lead=len(lead))
-    if b.draw.below(2):
-        b.program.judge = "eigenvalues"
-        b.line(f"jnp.linalg.eigvalsh({a})")
-    else:
-        b.program.judge = "eigenvectors"
-        b.line(f"tuple(jnp.linalg.eigh({a}))")
-
-
-def fft(b: Builder) -> None:
-    """Transforms of up to 8 elements; they are written out in loops."""
-    b.program.judge = "transform"
-    n = b.draw.one_of((4, 8, 2, 3, 1, 5, 7))
-    lead = b.draw.one_of(((), (2,), (3,)))
-    wide = b.draw.below(2) and b.program.x64
-    real = "float64" if wide else "float32"
-    name = b.draw.one_of(("fft", "rfft", "ifft", "irfft"))
-    is_complex = name == "irfft" or (name != "rfft" and b.draw.below(2))
-    dtype = ("complex128" if wide else "complex64") if is_complex else real
-    length, more = n, ""
-    if name == "irfft":
-        length, more = n // 2 + 1, f", n={n}"
-    x = b.array((*lead, length), dtype, *FINITE)
-    b.line(f"jnp.fft.{name}({x}{more})")
-
-
-_SHAPES = ((65536,), (257, 256), (8, 64, 129), (40, 1024), (64, 64), (3, 5))
-_MATH_VALUES = (
-    *("small", "normal", "zeros", "specials", "bits", "wide", "subnormal"),
-)
-_ONE = ("asin", "acos", "cbrt", "sin", "cos", "tan")
-
-
-def math(b: Builder) -> None:
-    b.program.judge = "ulp"
-    b.program.x64 = True  # the reference is of double precision
-    # Smaller arrays have a rule too, but not of each function.
-    shape = b.draw.one_of(_SHAPES[: 6 if b.draw.rarely(3) else 3])
-    dtype = b.draw.one_of(("float32", "bfloat16", "float16"))
-    # Sines have a rule up to jax 0.10.
-    ones = _ONE if jax.__version_info__ < (0, 11) else _ONE[:3]
-    name = b.draw.one_of((*ones, "atan2", "pow"))
-    operands = [b.array(shape, dtype, *_MATH_VALUES)]
-    if name in ("atan2", "pow"):
-        operands.append(b.array(shape, dtype, *_MATH_VALUES))
-    b.line(f"jax.lax.{name}({', '.join(operands)})")
-    b.program.symbolic = b.draw.rarely(4)
-
-
-def cumlogsumexp(b: Builder) -> None:
-    b.program.judge = "logsum"
-    b.program.x64 = True
-    shape = b.draw.one_of(((5,), (4, 9), (40,), (2, 300), (3, 4, 5), (7, 0)))
-    d = b.draw.below(len(shape))
-    kinds = ("small", "normal", "ties", "sorted", "wide", "specials")
-    x = b.array(shape, b.draw.one_of(_FLOATS), *kinds)
-    reverse = bool(b.draw.below(2))
-    b.line(f"jax.lax.cumlogsumexp({x}, {d}, reverse={reverse})")

@@ -1,4 +1,4 @@
-"""Programs of products: of small matrices, and of sparse ones."""
+"""Programs of products of small matrices."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,6 @@ from fuzz_program import Builder
 from fuzz_values import FINITE
 from ops_rows import dtypes
 
-_VALUES = ("small", "normal", "ties", "zeros", "subnormal", "specials")
 # XLA's own products that are subnormal depend on the thread: some flush them.
 _NOT_SMALL = ("small", "normal", "ties", "zeros", "large")
 _FLOATS = ["float32", "float64"]
@@ -46,56 +45,3 @@ def loops(b: Builder) -> None:
     sides = [b.draw.one_of((8, 4, 12, 9, 5, 2, 1)) for _ in range(3)]
     b.program.judge = "linear"
     _product(b, count, sides, *FINITE)
-
-
-def _sizes(b: Builder) -> tuple[int, int, int]:
-    rows = b.draw.one_of((4, 1, 9, 40))
-    columns = b.draw.one_of((5, 1, 8, 30))
-    return rows, columns, b.draw.one_of((6, 300, 1, 0, 1100))
-
-
-def _dense(b: Builder, length: int) -> tuple[int, ...]:
-    width = b.draw.one_of((3, 0, 1, 17, -1))
-    return (length,) if width < 0 else (length, width)
-
-
-def bcoo(b: Builder) -> None:
-    rows, columns, entries = _sizes(b)
-    is_sorted = not b.draw.rarely(3)
-    is_wide = b.draw.rarely(5)  # some elements are out of range
-    lead = (2,) if b.draw.rarely(4) else ()
-    dtype, index = dtypes(b, _FLOATS), dtypes(b, ["int32", "int64"])
-    b.program.judge = "nans"
-    data = b.array((*lead, entries), dtype, *_VALUES)
-    kind = f"places:{rows + is_wide}:{columns + is_wide}:{int(is_sorted)}"
-    at = b.array((*lead, entries, 2), index, kind, lead=len(lead))
-    transposed = b.draw.rarely(3) and not lead
-    length = rows if transposed else columns
-    dense = b.array((*lead, *_dense(b, length)), dtype, *_VALUES)
-    matrix = (
-        f"sparse.BCOO(({data}, {at}), shape={(*lead, rows, columns)}, "
-        f"indices_sorted={is_sorted})"
-    )
-    turned = ".T" if transposed else ""
-    if lead:
-        numbers = "(((2,), (1,)), ((0,), (0,)))"
-        b.line(
-            f"sparse.bcoo_dot_general({matrix}, {dense}, "
-            f"dimension_numbers={numbers})"
-        )
-    else:
-        b.line(f"{matrix}{turned} @ {dense}")
-
-
-def bcsr(b: Builder) -> None:
-    rows, columns, entries = _sizes(b)
-    dtype, index = dtypes(b, _FLOATS), dtypes(b, ["int32", "int64"])
-    b.program.judge = "nans"
-    data = b.array((entries,), dtype, *_VALUES)
-    at = b.array((entries,), index, f"below:{columns}")
-    starts = b.array((rows + 1,), index, f"starts:{entries}")
-    dense = b.array(_dense(b, columns), dtype, *_VALUES)
-    b.line(
-        f"sparse.BCSR(({data}, {at}, {starts}), shape={(rows, columns)}) "
-        f"@ {dense}"
-    )

@@ -37,17 +37,3 @@ def random(b: Builder) -> None:
     kind = dtypes(b, ["uint32", "uint8", "uint16", "uint64"])
     expression = expression.replace("{u}", kind)
     b.line(expression.replace("{key}", "{x}"))
-
-
-def gamma(b: Builder) -> None:
-    b.program.judge = "samples"
-    b.program.partitionable = not b.draw.rarely(3)
-    words = b.array((2,), "uint32", "bits", lead=0)
-    kind = dtypes(b, ["float32", "float64"])
-    size = b.draw.one_of((300, 33, 2, 1001))
-    alpha = b.array((size,), kind, "small", "normal", "specials")
-    name = b.draw.one_of(("gamma", "loggamma", "chisquare"))
-    key = f"jax.random.wrap_key_data({words})"
-    # From small ones, which reject most, to large ones.
-    positive = f"jnp.abs({alpha}) + jnp.asarray(0.01, {alpha}.dtype)"
-    b.line(f"jax.random.{name}({key}, {positive}, dtype='{kind}')")

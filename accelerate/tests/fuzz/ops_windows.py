@@ -1,63 +1,43 @@
 """Programs of windows: depthwise convolutions, and the gradients of pooling."""
 
 from fuzz_program import Builder
-from fuzz_values import FINITE
 from ops_rows import dtypes
 
 _VALUES = ("small", "normal", "ties", "zeros", "subnormal")
 _PADDINGS = ("'SAME'", "'VALID'")
 
 
-def _convolution(b: Builder, rank: int, channels: int, *kinds: str) -> None:
-    dtype = dtypes(b, ["float32", "float64"]) if rank == 1 else "float32"
-    if b.program.judge == "linear":
-        dtype = dtypes(b, ["float32", "float64"])
-    batch = b.draw.one_of((1, 2, 3))
-    image = [b.draw.one_of((6, 4, 9, 1, 13)) for _ in range(rank)]
-    window = [b.draw.one_of((3, 2, 1, 4)) for _ in range(rank)]
-    strides = tuple(b.draw.one_of((1, 2, 3)) for _ in range(rank))
-    padding = b.draw.one_of(_PADDINGS)
-    if b.draw.rarely(3):
-        ends = [(b.draw.below(3), b.draw.below(3)) for _ in range(rank)]
-        padding = repr(ends)
-    dilation = (1,) * rank
-    if b.draw.rarely(4):
-        dilation = tuple(1 + b.draw.below(2) for _ in range(rank))
-    base = (1,) * rank
-    if b.draw.rarely(4) and b.program.judge == "linear":
-        base = tuple(1 + b.draw.below(2) for _ in range(rank))
-    order = b.draw.below(2)
-    letters = "HW"[:rank]
-    lhs = f"N{letters}C" if not order else f"NC{letters}"
-    rhs = f"{letters}IO" if not order else f"OI{letters}"
-    of = {"N": batch, "C": channels, "I": 1, "O": channels}
-    of |= dict(zip(letters, image, strict=True))
-    x = b.array(tuple(of[c] for c in lhs), dtype, *kinds)
-    if b.program.judge == "nans" and b.draw.rarely(3):
-        ends = ["(1, 2)" if c in letters else "(0, 0)" for c in lhs]
-        b.line(f"jnp.pad({x}, ({', '.join(ends)}))")
-        x = b.last
-    of |= dict(zip(letters, window, strict=True))
-    k = b.array(tuple(of[c] for c in rhs), dtype, *kinds)
-    if base != (1,) * rank and padding.startswith("'"):
-        padding = repr([(1, 0)] * rank)  # JAX has no names for it
-    b.line(
-        f"jax.lax.conv_general_dilated({x}, {k}, {strides}, {padding}, "
-        f"{base}, {dilation}, {(lhs, rhs, lhs)}, {channels})"
-    )
-
-
 def exact(b: Builder) -> None:
+    """Depthwise convolutions in two dimensions."""
     b.program.judge = "nans"
     channels = b.draw.one_of((17, 18, 32, 35, 4))
-    _convolution(b, 2, channels, *_VALUES)
-
-
-def depthwise(b: Builder) -> None:
-    b.program.judge = "linear"
-    rank = 1 + b.draw.below(2)
-    channels = b.draw.one_of((4, 5, 1, 17, 33, 3, 8))
-    _convolution(b, rank, channels, *FINITE)
+    batch = b.draw.one_of((1, 2, 3))
+    image = [b.draw.one_of((6, 4, 9, 1, 13)) for _ in "HW"]
+    window = [b.draw.one_of((3, 2, 1, 4)) for _ in "HW"]
+    strides = tuple(b.draw.one_of((1, 2, 3)) for _ in "HW")
+    padding = b.draw.one_of(_PADDINGS)
+    if b.draw.rarely(3):
+        ends = [(b.draw.below(3), b.draw.below(3)) for _ in "HW"]
+        padding = repr(ends)
+    dilation = (1, 1)
+    if b.draw.rarely(4):
+        dilation = tuple(1 + b.draw.below(2) for _ in "HW")
+    order = b.draw.below(2)
+    lhs = "NHWC" if not order else "NCHW"
+    rhs = "HWIO" if not order else "OIHW"
+    of = {"N": batch, "C": channels, "I": 1, "O": channels}
+    of |= dict(zip("HW", image, strict=True))
+    x = b.array(tuple(of[c] for c in lhs), "float32", *_VALUES)
+    if b.draw.rarely(3):
+        ends = ["(1, 2)" if c in "HW" else "(0, 0)" for c in lhs]
+        b.line(f"jnp.pad({x}, ({', '.join(ends)}))")
+        x = b.last
+    of |= dict(zip("HW", window, strict=True))
+    k = b.array(tuple(of[c] for c in rhs), "float32", *_VALUES)
+    b.line(
+        f"jax.lax.conv_general_dilated({x}, {k}, {strides}, {padding}, "
+        f"(1, 1), {dilation}, {(lhs, rhs, lhs)}, {channels})"
+    )
 
 
 def pooling(b: Builder) -> None:

@@ -106,8 +106,8 @@ std::string Test(Choices& choices) {
   const HandlerUnderTest& h = AnyHandler(choices);
   const uint8_t kind = choices.Byte(), size = choices.Byte();
   const bool is_mistaken = kind < 80, has_any_bits = kind >= 160;
-  const bool is_empty = !is_mistaken && size >= 248;
-  const bool is_large = !is_empty && size >= 240;
+  const bool is_empty = !is_mistaken && size >= 248 && size < 252;
+  const bool is_large = size >= 252;
   // Some fit the signature alone, but no large ones: a window as large as the
   // images that it is moved over takes hours.
   const bool is_hooked = is_large || !has_any_bits || kind % 8 != 7;

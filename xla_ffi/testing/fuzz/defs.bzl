@@ -25,7 +25,7 @@ def xla_ffi_fuzz_test(name, handlers, library, hooks = None, **kwargs):
         args = select({
             with_libfuzzer: [
                 "-len_control=0",
-                "-max_len=256",
+                "-max_len=16",
                 "-max_total_time=10",
                 "-print_final_stats=1",
                 "-rss_limit_mb=4096",

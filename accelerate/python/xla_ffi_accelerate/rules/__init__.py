@@ -1,1 +1,1 @@
-"""The rules; `registry` maps names to them."""
+"""The rules, by what they are lowered to; `registry` maps names to them."""

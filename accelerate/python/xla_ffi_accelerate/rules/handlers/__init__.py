@@ -1,0 +1,1 @@
+"""Rules that call a handler of the package; one file for each kernel."""
