@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -35,6 +36,12 @@ def test_small_ones_of_each_kind(cell):
     (name,) = {c for c in compare.CELLS if c.startswith(cell)}
     small = f"{name.rpartition('/')[0]}/16x64"
     assert compare.measure(small, 0).keys() == {"xla", "kit", "copy"}
+    results = {who: call() for who, call in compare.calls(small).items()}
+    moved = {
+        who: [x.shape for x in jax.tree.leaves(arrays)]
+        for who, arrays in results.items()
+    }
+    assert moved["copy"] == moved["kit"]
 
 
 def test_a_result_that_is_not_xlas():

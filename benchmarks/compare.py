@@ -19,6 +19,7 @@ import argparse
 import functools
 import json
 import pathlib
+import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -89,9 +90,13 @@ void copy(kit::In<T> x, kit::Threads threads, kit::Out<T> y) {
 
 @functools.cache
 def _tutorial() -> Function:
-    """The tutorial's loop, on one thread."""
+    """The tutorial's loop, on one thread, for any processor of the kind."""
+    is_x86 = platform.machine() == "x86_64"
+    generic = f"-march={'x86-64' if is_x86 else 'armv8-a'}"
 
-    @xla_ffi_kit.inline(_TUTORIAL, dtypes="f32 bf16", kernel_axes=1)
+    @xla_ffi_kit.inline(
+        _TUTORIAL, dtypes="f32 bf16", kernel_axes=1, flags=[generic]
+    )
     def tutorial(x: Any, *, eps: float = 1e-6) -> Any:
         return rms_norm_op.reference(x, eps=eps)
 
@@ -107,6 +112,13 @@ def _copy() -> Function:
         return x
 
     return copy
+
+
+def _copies(x: Any, *others: Any) -> Any:
+    """Moves the bytes that an operation moves: one result for each large x."""
+    if not others:
+        return _copy()(x)
+    return [_copy()(y) for y in (x, *others) if y.shape == x.shape]
 
 
 def _xla_norm(x: Any) -> Any:
@@ -147,7 +159,7 @@ def calls(cell: str) -> dict[str, Callable[[], Any]]:
     if name == "rms_norm" and direction in ("fwd", "overhead"):
         functions["tutorial"] = _tutorial()
     if direction in ("fwd", "donated"):
-        functions["copy"] = lambda x, *others: _copy()(x)
+        functions["copy"] = _copies
     if direction == "donated":
         functions["kit"] = functools.partial(kit, in_place=True)
         return {who: _donated(f, x) for who, f in functions.items()}
