@@ -12,6 +12,15 @@ import tables
 from turns import turns
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _cache(tmp_path_factory):
+    """A cache of the test's own: operations are kept between tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("XLA_FFI_KIT_CACHE", str(folder))
+        yield
+
+
 def test_turns():
     called = []
     functions = {name: lambda name=name: called.append(name) for name in "ab"}
@@ -53,7 +62,6 @@ def test_a_result_that_is_not_xlas():
 
 
 def test_strings_beside_jax(tmp_path, monkeypatch):
-    monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("XLA_FLAGS", "")
     monkeypatch.setenv("XLA_FFI_KIT_THREADS", "1")
     monkeypatch.setattr(strings, "ROWS", (1, 3))
