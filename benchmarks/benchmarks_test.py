@@ -13,11 +13,11 @@ from turns import turns
 
 
 @pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory):
-    """A cache of strings of the test's own."""
-    folder = str(tmp_path_factory.mktemp("cache"))
+def _cache(tmp_path_factory):
+    """A cache of the test's own: operations are kept between tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_FFI_KIT_CACHE", folder)
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("XLA_FFI_KIT_CACHE", str(folder))
         yield
 
 
