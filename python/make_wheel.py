@@ -89,38 +89,6 @@ def standalone(page: str) -> str:
     return "".join(prose_and_code)
 
 
-def metadata(spec: dict, description: str) -> str:
-    """The file METADATA (core metadata 2.4)."""
-    lines = [
-        "Metadata-Version: 2.4",
-        f"Name: {spec['name']}",
-        f"Version: {spec['version']}",
-        f"Summary: {spec['summary']}",
-        f"License-Expression: {spec['license']}",
-        *(f"License-File: {name}" for name in sorted(spec["license_files"])),
-        *(f"Classifier: {name}" for name in spec["classifiers"]),
-        f"Requires-Python: {spec['requires_python']}",
-        *(f"Requires-Dist: {name}" for name in spec["requires"]),
-        *(f"Provides-Extra: {extra}" for extra in spec["extras"]),
-        *(
-            f"Requires-Dist: {name}; extra == '{extra}'"
-            for extra, name in spec["extras"].items()
-        ),
-        "Description-Content-Type: text/markdown",
-        "",
-        standalone(description),
-    ]
-    return "\n".join(lines)
-
-
-def entry_points(groups: dict[str, list[str]]) -> str:
-    """The file entry_points.txt: groups, and the entry points of each."""
-    return "\n".join(
-        "\n".join([f"[{group}]", *lines, ""])
-        for group, lines in sorted(groups.items())
-    )
-
-
 def record(files: dict[str, bytes], place: str) -> bytes:
     """The file RECORD: every file's hash and size, its own left out."""
     lines = []
@@ -133,33 +101,20 @@ def record(files: dict[str, bytes], place: str) -> bytes:
 def main(spec_path: str, output: str) -> None:
     """Writes the wheel that the file `spec_path` describes to `output`."""
     spec = json.loads(pathlib.Path(spec_path).read_text())
+    info, texts = spec["info"], spec["texts"]
+    texts[f"{info}METADATA"] += standalone(
+        pathlib.Path(spec["page"]).read_text()
+    )
     files = {
         place: pathlib.Path(path).read_bytes()
-        for place, path in sorted(spec["files"].items())
+        for place, path in spec["files"].items()
     }
     check_libraries(files, spec["glibc"])
-    info = f"{spec['name']}-{spec['version']}.dist-info"
-    description = pathlib.Path(spec["description"]).read_text()
-    python, abi, platforms = spec["tag"].split("-")
-    tags = "".join(
-        f"Tag: {python}-{abi}-{platform}\n" for platform in platforms.split(".")
-    )
-    about = {
-        f"{info}/METADATA": metadata(spec, description).encode(),
-        f"{info}/WHEEL": (
-            "Wheel-Version: 1.0\n"
-            "Generator: xla_ffi_kit\n"
-            "Root-Is-Purelib: false\n"
-            f"{tags}"
-        ).encode(),
-    }
-    if spec["entry_points"]:
-        text = entry_points(spec["entry_points"])
-        about[f"{info}/entry_points.txt"] = text.encode()
-    for place, path in sorted(spec["license_files"].items()):
-        about[f"{info}/licenses/{place}"] = pathlib.Path(path).read_bytes()
-    files |= about  # last, as the format recommends
-    files[f"{info}/RECORD"] = record(files, f"{info}/RECORD")
+    files |= {place: text.encode() for place, text in texts.items()}
+    # What describes the wheel is last, as the format recommends.
+    names = sorted(files, key=lambda name: (name.startswith(info), name))
+    files = {name: files[name] for name in names}
+    files[f"{info}RECORD"] = record(files, f"{info}RECORD")
     with zipfile.ZipFile(output, "w") as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, _TIME)

@@ -1,8 +1,7 @@
-"""python_wheel() and stripped_library(): a Python package with handler libraries
-as a wheel, the kit's or your own.
+"""python_wheel() and stripped_library(): the wheels of both packages.
 
-rules_python's py_wheel is no alternative: the offline rules_python of
-tools/bazel comes without it, and it neither checks the tag nor sets file modes.
+rules_python's py_wheel is no alternative: the oldest that serves, 0.22.1, writes
+the time of the build into a wheel, and neither a summary nor an SPDX license.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
@@ -56,63 +55,54 @@ _pinned = transition(
     ],
 )
 
-def _file(target):
-    """Returns the one file of a target."""
-    files = target.files.to_list()
-    if len(files) != 1:
-        fail("expected one file of %s, got %d" % (target.label, len(files)))
-    return files[0]
+def _platforms(glibc, architecture):
+    """The platforms of the wheel's tag: manylinux2014 is the older name of one."""
+    name = "manylinux_%s_%s" % (glibc.replace(".", "_"), architecture)
+    return (["manylinux2014_" + architecture] if glibc == "2.17" else []) + [name]
 
-def _platform_tag(glibc, architecture):
-    """Returns the wheel's platform tag, with the older name that it may have."""
-    tag = "manylinux_%s_%s" % (glibc.replace(".", "_"), architecture)
-    if glibc == "2.17":
-        return "manylinux2014_%s.%s" % (architecture, tag)
-    return tag
+def _paths(places):
+    """Where each file is, by its place in the wheel."""
+    return {place: target.files.to_list()[0].path for target, place in places.items()}
 
 def _python_wheel_impl(ctx):
-    tag = _platform_tag(ctx.attr.glibc, ctx.attr.architecture)
-    wheel = ctx.actions.declare_file("%s-%s-py3-none-%s.whl" % (
-        ctx.attr.distribution,
-        ctx.attr.version,
-        tag,
-    ))
-    files = {}
-    prefix = ctx.label.package + "/"
-    if ctx.attr.root:
-        prefix += ctx.attr.root + "/"
-    for source in ctx.files.srcs:
-        if not source.short_path.startswith(prefix):
-            fail("%s: srcs: expected files below %s, got %s" % (ctx.label, prefix, source.short_path))
-        files[source.short_path.removeprefix(prefix)] = source
-    for library, place in (ctx.attr.libraries | ctx.attr.machines_libraries).items():
-        files[place] = _file(library)
+    attr = ctx.attr
+    platforms = _platforms(attr.glibc, attr.architecture)
+    package = "%s-%s" % (attr.distribution, attr.version)
+    info = package + ".dist-info/"
+    prefix = ctx.label.package + "/" + attr.root
+    files = {file.short_path.removeprefix(prefix): file.path for file in ctx.files.srcs}
+    files |= _paths(attr.libraries) | _paths(attr.machines_libraries)
+    files |= {
+        info + "licenses/" + place: path
+        for place, path in _paths(attr.license_files).items()
+    }
     texts = {
-        place: _file(license)
-        for license, place in ctx.attr.license_files.items()
+        "METADATA": [
+            "Metadata-Version: 2.4",
+            "Name: " + attr.distribution,
+            "Version: " + attr.version,
+        ] + attr.metadata + ["Description-Content-Type: text/markdown", ""],
+        "WHEEL": [
+            "Wheel-Version: 1.0",
+            "Generator: xla_ffi_kit",
+            "Root-Is-Purelib: false",
+        ] + ["Tag: py3-none-" + platform for platform in platforms],
+        "entry_points.txt": attr.entry_points,
     }
     spec = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(spec, json.encode({
-        "classifiers": ctx.attr.classifiers,
-        "description": ctx.file.description.path,
-        "entry_points": ctx.attr.entry_points,
-        "extras": ctx.attr.extras,
-        "files": {place: file.path for place, file in files.items()},
-        "glibc": ctx.attr.glibc,
-        "license": ctx.attr.license,
-        "license_files": {place: file.path for place, file in texts.items()},
-        "name": ctx.attr.distribution,
-        "requires": ctx.attr.requires,
-        "requires_python": ctx.attr.requires_python,
-        "summary": ctx.attr.summary,
-        "tag": "py3-none-" + tag,
-        "version": ctx.attr.version,
+        "files": files,
+        "glibc": attr.glibc,
+        "info": info,
+        "page": ctx.file.description.path,
+        "texts": {info + name: "\n".join(lines + [""]) for name, lines in texts.items()},
     }))
+    wheel = ctx.actions.declare_file("%s-py3-none-%s.whl" % (package, ".".join(platforms)))
     ctx.actions.run(
         arguments = [spec.path, wheel.path],
         executable = ctx.executable._make_wheel,
-        inputs = [spec, ctx.file.description] + files.values() +
-                 texts.values(),
+        inputs = [spec, ctx.file.description] + ctx.files.srcs + ctx.files.libraries +
+                 ctx.files.machines_libraries + ctx.files.license_files,
         mnemonic = "PythonWheel",
         outputs = [wheel],
     )
@@ -132,23 +122,13 @@ more than the wheel's tag promises.""",
             doc = "As in the tag: x86_64, aarch64.",
             mandatory = True,
         ),
-        "classifiers": attr.string_list(doc = "Trove classifiers."),
         "description": attr.label(
             doc = "Markdown: the project's page; of links into the repository, the text stays.",
             allow_single_file = [".md"],
             mandatory = True,
         ),
-        "distribution": attr.string(
-            doc = "The distribution's name.",
-            mandatory = True,
-        ),
-        "entry_points": attr.string_list_dict(
-            doc = """Groups, such as console_scripts, and the entry points of each,
-`name = module:function`.""",
-        ),
-        "extras": attr.string_dict(
-            doc = "Names of extras, and what each requires.",
-        ),
+        "distribution": attr.string(mandatory = True),
+        "entry_points": attr.string_list(doc = "Lines of entry_points.txt."),
         "glibc": attr.string(
             doc = "Oldest glibc that the tag promises, such as 2.27.",
             mandatory = True,
@@ -159,10 +139,6 @@ compiler of //third_party/cc builds them.""",
             allow_files = [".so"],
             cfg = _pinned,
         ),
-        "license": attr.string(
-            doc = "An SPDX license expression.",
-            mandatory = True,
-        ),
         "license_files": attr.label_keyed_string_dict(
             doc = "Texts of licenses, and their places in the license folder.",
             allow_files = True,
@@ -171,23 +147,17 @@ compiler of //third_party/cc builds them.""",
             doc = "The same, for libraries that the host compiler builds.",
             allow_files = [".so"],
         ),
-        "requires": attr.string_list(doc = "Requirements."),
-        "requires_python": attr.string(
-            doc = "Versions of Python.",
-            mandatory = True,
+        "metadata": attr.string_list(
+            doc = "Lines of METADATA after the version, as the core metadata defines them.",
         ),
         "root": attr.string(
-            doc = "The folder of this package that holds the Python packages.",
+            doc = "The folder of this package with the Python packages, such as `python/`.",
         ),
         "srcs": attr.label_list(
             doc = "Files below `root`, at the same places in the wheel.",
             allow_files = True,
         ),
-        "summary": attr.string(doc = "One line.", mandatory = True),
-        "version": attr.string(
-            doc = "The distribution's version.",
-            mandatory = True,
-        ),
+        "version": attr.string(mandatory = True),
         "_allowlist_function_transition": attr.label(
             default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
         ),
