@@ -112,3 +112,19 @@ def test_what_is_exported_is_jax_own(checks):
         again = jax.export.deserialize(exported(X).serialize())
         np.testing.assert_array_equal(again.call(X), np.sort(X))
     assert "xla_ffi_accelerate" not in module
+
+
+def test_a_function_for_several_platforms_is_exported_once():
+    def nested(x):
+        for _ in range(6):
+            x = jax.jit(jnp.negative)(jax.jit(lambda x: x + 1)(x))
+        return x
+
+    def exported():
+        f = jax.jit(lambda x: jax.jit(nested)(x))
+        return jax.export.export(f, platforms=("cpu", "cuda"))(X).mlir_module()
+
+    with disabled():
+        want = exported()
+    with enabled():
+        assert exported().count("stablehlo.case") == want.count("case") == 0
