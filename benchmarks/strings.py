@@ -1,19 +1,17 @@
-"""Kernels as strings beside JAX, numba, Warp and adjoints by hand.
+"""Ten kernels as strings beside the best plain JAX.
 
     tools/bazel run -c opt //benchmarks:strings [-- --only isotonic]
     tools/bazel run -c opt //benchmarks:strings -- --publish
 
 Value, and value and gradient (`derivatives="kernel"`), in f32, of one row and
-of 391, all on one thread: XLA's, numba's and Warp's. They take turns in this
-process, and the least time counts. Before, their results are compared. Warp
-takes part if it can be imported.
+of 391, all on one thread. They take turns in this process, and the least time
+counts. Before, their results are compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import json
 import os
 import pathlib
@@ -25,13 +23,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import strings_by_hand
-import strings_page
-from bench import modes
-from bench.measure import least, prepared
-from bench.page import environment
+import tables
 from strings_kernels import Kernel, kernels
+from turns import turns
 
+PAGE = "docs/strings_measured.md"
 ROWS = (1, 391)
 _ONE_THREAD = (
     " --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
@@ -41,91 +37,30 @@ TOLERANCE = 2e-3
 _Calls = dict[str, Callable[[], Any]]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures; an AssertionError says whose results differ."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--only", nargs="*", default=[], metavar="WORD", help="of a name")
-    add("--seconds", type=float, default=2.0, help="of each comparison")
-    add("--json", metavar="FILE", help="write the figures to this file")
-    add("--publish", action="store_true", help="write page and picture")
-    options = parser.parse_args(arguments)
-    # Both are read later: when there is a first array, and a first library.
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + _ONE_THREAD
-    os.environ["XLA_FFI_KIT_THREADS"] = "1"
-    found = []
-    for name in modes.chosen(parser, kernels(), options.only):
-        for rows in ROWS:
-            found.append(measured(kernels()[name], rows, options.seconds))
-            print(strings_page.line(found[-1]), flush=True)
-    about = environment(jax=jax.__version__, **_versions())
-    data = {"environment": about, "kernels": found}
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(data, indent=1))
-    if options.publish:
-        root = os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")
-        strings_page.write(pathlib.Path(root), data)
-    return 0
-
-
-def _has(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
-
-
-def _versions() -> dict[str, str]:
-    from importlib import metadata
-
-    packages = {"numba": "numba", "warp": "warp-lang"}
-    return {p: metadata.version(p) for m, p in packages.items() if _has(m)}
-
-
-def measured(kernel: Kernel, rows: int, seconds: float) -> dict[str, Any]:
-    """The least microseconds of each, by "value" and "gradient"."""
+def calls(kernel: Kernel, rows: int) -> dict[str, _Calls]:
+    """ "value" and "gradient" -> who -> a call that waits for its results."""
     shape = (rows,) if rows > 1 else ()
     random = np.random.default_rng(7)
     made = kernel.operands(random, shape, kernel.size)
-    host = [x.astype(np.float32) for x in made]
-    row: dict[str, Any] = {"name": kernel.name, "rows": rows}
-    for what, calls in _calls(kernel, host, bool(shape), random).items():
-        _compare(f"{kernel.name}, {what}", {w: f() for w, f in calls.items()})
-        times = least(calls, seconds)
-        row[what] = {who: float(f"{us:.4g}") for who, us in times.items()}
-    return row
-
-
-def _calls(
-    kernel: Kernel, host: list[Any], is_many: bool, random: np.random.Generator
-) -> dict[str, _Calls]:
-    device = tuple(jnp.asarray(x) for x in host)
-    batched = kernel.of_rows if is_many else lambda function: function
-    lanes = {"lanes": True} if is_many and kernel.lanes else {}
-    op, plain = kernel.operation(dtypes="f32", **lanes), batched(kernel.jax)
-    first = jax.tree.leaves(jax.eval_shape(plain, *device))[0]
-    ct = np.float32(random.normal(size=first.shape))
+    operands = tuple(jnp.asarray(x, jnp.float32) for x in made)
+    batched = kernel.of_rows if shape else lambda function: function
+    lanes = {"lanes": True} if shape and kernel.lanes else {}
+    op = kernel.operation(dtypes="f32", **lanes)
+    plain, value = batched(kernel.jax), batched(kernel.value or kernel.jax)
+    first = jax.tree.leaves(jax.eval_shape(plain, *operands))[0]
+    ct = jnp.asarray(random.normal(size=first.shape), jnp.float32)
 
     def call(function: Callable[..., Any]) -> Callable[[], Any]:
-        return prepared(jax.jit(function), device, "")[1]
+        jitted = jax.jit(function)
+        return lambda: tables.ready(jitted(*operands))
 
     def pulled(function: Callable[..., Any]) -> Callable[[], Any]:
         return call(functools.partial(_pulled, function, ct))
 
-    value = {"kit": call(op), "JAX": call(batched(kernel.value or kernel.jax))}
-    gradient = {"kit": pulled(op), "JAX": pulled(plain)}
-    if kernel.name in strings_by_hand.ADJOINTS:
-        gradient["by hand"] = pulled(strings_by_hand.ADJOINTS[kernel.name]())
-    if _has("numba"):
-        import strings_numba
-
-        function = strings_numba.function(kernel.name, kernel.axes)
-        value["numba"] = functools.partial(function, *host)
-    if _has("warp"):
-        import strings_warp
-
-        rows = [host[0] if is_many else host[0][None], *host[1:]]
-        slope = ct if is_many else ct[None]
-        if calls := strings_warp.calls(kernel.name, rows, slope):
-            value["Warp"], gradient["Warp"] = calls
-    return {"value": value, "gradient": gradient}
+    return {
+        "value": {"kit": call(op), "JAX": call(value)},
+        "gradient": {"kit": pulled(op), "JAX": pulled(plain)},
+    }
 
 
 def _pulled(function: Callable[..., Any], ct: Any, *operands: Any) -> Any:
@@ -135,21 +70,65 @@ def _pulled(function: Callable[..., Any], ct: Any, *operands: Any) -> Any:
         return jax.tree.leaves(function(*x))[0]
 
     value, back = jax.vjp(result, *operands)
-    return value, back(jnp.asarray(ct))
+    return value, back(ct)
 
 
-def _compare(name: str, results: dict[str, Any]) -> None:
-    wanted = jax.tree.leaves(results["kit"])
-    for who, result in results.items():
-        for got, want in zip(jax.tree.leaves(result), wanted, strict=True):
-            want = np.asarray(want)
-            np.testing.assert_allclose(
-                np.reshape(got, want.shape),
-                want,
-                rtol=0,
-                atol=TOLERANCE * np.abs(want).max(),
-                err_msg=f"{name}: {who} and the kit disagree",
-            )
+def compare(name: str, got: Any, wanted: Any) -> None:
+    """Raises AssertionError if results differ."""
+    pairs = zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True)
+    for y, want in pairs:
+        want = np.asarray(want)
+        np.testing.assert_allclose(
+            np.asarray(y),
+            want,
+            rtol=0,
+            atol=TOLERANCE * np.abs(want).max(),
+            err_msg=f"{name}: JAX and the kit disagree",
+        )
+
+
+def measure(kernel: Kernel, rows: int, seconds: float) -> list[str]:
+    """A line of the table; results are compared."""
+    line = [kernel.name, str(rows)]
+    for what, contestants in calls(kernel, rows).items():
+        name = f"{kernel.name}, {what} of {rows}"
+        compare(name, contestants["JAX"](), contestants["kit"]())
+        times = turns(contestants, seconds)
+        ours, theirs = times["kit"].least, times["JAX"].least
+        line += [tables.duration(ours), tables.digits(theirs / ours)]
+    return line
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures; an AssertionError says whose results differ."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--only", default="", metavar="WORD", help="of a name")
+    add("--seconds", type=float, default=2.0, help="of each comparison")
+    add("--json", metavar="FILE", help="write the table to this file")
+    add("--publish", action="store_true", help=f"write {PAGE}")
+    options = parser.parse_args(arguments)
+    # Both are read later: when there is a first array, and a first library.
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + _ONE_THREAD
+    os.environ["XLA_FFI_KIT_THREADS"] = "1"
+    chosen = [k for k in kernels().values() if options.only in k.name]
+    if not chosen:
+        parser.error(f"--only: expected a part of one of {[*kernels()]}")
+    lines = []
+    for kernel in chosen:
+        for rows in ROWS:
+            lines.append(measure(kernel, rows, options.seconds))
+            print("  ".join(lines[-1]), flush=True)
+    if options.json:
+        about = {"machine": tables.machine(), "lines": lines}
+        pathlib.Path(options.json).write_text(json.dumps(about, indent=1))
+    if options.publish:
+        heading = ("kernel", "rows", "value", "x JAX", "gradient", "x JAX")
+        forms = ((k.name, k.form) for k in kernels().values())
+        text = tables.table(heading, lines)
+        text += f"\n{tables.table(('kernel', 'its form in JAX'), forms)}"
+        tables.publish(PAGE, text)
+    return 0
 
 
 if __name__ == "__main__":

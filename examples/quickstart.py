@@ -1,188 +1,248 @@
-"""What the kit is for, on English text, each time beside plain JAX.
+"""What the kit does, on the words of Python's own manual, beside plain JAX.
 
-1. RMS norm, a page of C++ loops (tutorial/rms_norm.cc), becomes an operation;
-   `check_op` compares it with plain JAX under every transformation. A
-   character-level transformer learns the text with it, data-parallel over 4
-   virtual CPU devices, and with plain JAX's norm. Both runs start from the same
-   weights and see the same batches, so their losses must agree.
-2. Isotonic regression, a sort and a loop over a stack, calibrates the trained
-   model's confidence: an algorithm that JAX cannot express well.
-3. The suffix array of the text, and the longest passage that it repeats: the
-   same program without and with `xla_ffi_accelerate`, the same results.
+Is the spelling of rare words harder to guess than that of frequent ones?
+Isotonic regression answers that: it finds the nondecreasing sequence that is
+nearest to a given one, by a loop over a stack, which JAX expresses badly. Here
+it is an operation from a string of C++, and from a C++ file, with the
+derivative, batches and devices of any JAX operation. The last row is of JAX
+code that stays as it is: one line makes its loop faster.
 
-One table at the end compares them.
+    tools/bazel run //examples:quickstart
+    python quickstart.py    # with both wheels and a C++ compiler
 
-    tools/bazel run //examples:quickstart                  # a minute
-    tools/bazel run //examples:quickstart -- --short       # half of it
-    tools/bazel run //examples:quickstart -- --plot a.png  # and a picture
-    python examples/quickstart.py     # with both wheels and a C++ compiler
+Prints a table; ends with status 1 if results differ.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import resource
+import importlib
+import pathlib
+import re
+import statistics
 import sys
+import tempfile
 import time
+from collections import Counter
+from itertools import pairwise
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
-import quickstart_calibrate as calibrate
-import quickstart_model as model
-import quickstart_ops as ops
-import quickstart_repeats as repeats
-import quickstart_report as report
-import quickstart_text as text
-import quickstart_train as train
 import xla_ffi_accelerate
+import xla_ffi_kit
 from xla_ffi_kit.testing import Case, check_op
 
-DEVICES = 4
-BATCH, LENGTH = 16, 128  # sequences per step, characters per sequence
-SEED = 0
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_enable_x64", True)
+xla_ffi_accelerate.enable("loops")  # the one line: see `trend`
+
+# --- A kernel in a string -----------------------------------------------------
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Runs the parts; returns 0 if they hold what they say, else 1."""
-    args = parse(argv)
-    start = time.monotonic()
-    # Before the first JAX call: devices are made once. CPU only, so that the
-    # program shows the same on every machine.
-    jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", DEVICES)
-
-    corpus = text.read_text(args.text)
-    check()
-    learned, params = learn(corpus, args.steps)
-    results = [learned, calibrate_model(corpus, params), find_repeats(corpus)]
-    print("\n" + report.table([row for r in results for row in r.rows]))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"\n{time.monotonic() - start:.0f} s, at most {memory:.2f} GiB.")
-    if args.plot:
-        report.plot(args.plot, results)
-    sys.stdout.flush()
-    problems = [problem for r in results for problem in r.problems]
-    for problem in problems:
-        print(f"quickstart: {problem}", file=sys.stderr)
-    return 1 if problems else 0
-
-
-def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        prog="quickstart", description=__doc__.partition("\n")[0]
-    )
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, default=200, help="default: 200")
-    length.add_argument(
-        "--short", dest="steps", action="store_const", const=60, help="60 steps"
-    )
-    parser.add_argument("--text", metavar="FILE", help="English text, UTF-8")
-    parser.add_argument("--plot", metavar="FILE", help="a picture: .png, .svg")
-    args = parser.parse_args(argv)
-    if args.steps < 1:
-        parser.error(f"--steps: expected at least 1, got {args.steps}")
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--plot: expected matplotlib to be installed: install it")
-    return args
+@xla_ffi_kit.rows(
+    """
+    std::vector<std::pair<A, int64_t>> blocks;  // sum and length of each
+    for (int64_t i = 0; i < x.size(); ++i) {
+      A sum = x[i];
+      int64_t length = 1;
+      while (!blocks.empty() &&
+             !(blocks.back().first * length < sum * blocks.back().second)) {
+        sum += blocks.back().first;
+        length += blocks.back().second;
+        blocks.pop_back();
+      }
+      blocks.push_back({sum, length});
+    }
+    int64_t i = 0;
+    for (auto [sum, length] : blocks)
+      for (int64_t end = i + length; i < end; ++i) out[i] = sum / length;
+    """,
+    before="#include <vector>",
+    dtypes="f32 f64",
+    derivatives="kernel",  # the string differentiates itself
+)
+def isotonic(x):
+    """The same in plain JAX, in quadratic time: it defines the operation."""
+    sums, at = jnp.cumsum(x, -1), jnp.arange(x.shape[-1])
+    lengths = at - at[:, None] + 1
+    means = sums[..., None, :] - (sums - x)[..., None]
+    means = jnp.where(lengths > 0, means / jnp.maximum(lengths, 1), jnp.inf)
+    lowest = lax.cummin(means, axis=means.ndim - 1, reverse=True)
+    return jnp.where(lengths > 0, lowest, -jnp.inf).max(-2)
 
 
-def check() -> None:
-    """Compares the operation with its reference; raises if they differ."""
+# --- The same in a library of handlers ----------------------------------------
+
+SOURCE = pathlib.Path(__file__).absolute().with_name("quickstart_isotonic.cc")
+LIBRARY = SOURCE.with_name("quickstart_handlers.so")  # if Bazel built it
+if not LIBRARY.exists():
+    folder = tempfile.TemporaryDirectory()
+    LIBRARY = pathlib.Path(folder.name, LIBRARY.name)
+    handlers = {"examples.isotonic": "QuickstartIsotonic"}
+    xla_ffi_kit.build_library([SOURCE], handlers, LIBRARY)
+
+# Dtypes, and that a row is the last axis, come from the handler's signature.
+from_library = xla_ffi_kit.FfiOp(
+    "examples.isotonic", isotonic.reference, libraries=[LIBRARY]
+)
+
+# --- Plain JAX ----------------------------------------------------------------
+
+plain = isotonic.reference
+
+
+def best_plain(x: jax.Array) -> jax.Array:
+    """One row by the fastest plain JAX that we found: a stack, never copied."""
+    n = x.size
+
+    def push(i, state):
+        sums, lengths, top = state
+
+        def falls(block):
+            total, length, top = block
+            last = jnp.maximum(top - 1, 0)
+            return (top > 0) & ~(sums[last] * length < total * lengths[last])
+
+        def join(block):
+            total, length, top = block
+            return total + sums[top - 1], length + lengths[top - 1], top - 1
+
+        total, length, top = lax.while_loop(falls, join, (x[i], 1, top))
+        return sums.at[top].set(total), lengths.at[top].set(length), top + 1
+
+    start = jnp.zeros_like(x), jnp.zeros(n, int), 0
+    sums, lengths, top = lax.fori_loop(0, n, push, start)
+    lengths = jnp.where(jnp.arange(n) < top, lengths, 0)
+    block = jnp.repeat(jnp.arange(n), lengths, total_repeat_length=n)
+    return (sums / jnp.maximum(lengths, 1))[block]
+
+
+def trend(y: jax.Array) -> jax.Array:
+    """The level of a series by a Kalman filter with a memory of 8 steps."""
+    move = jnp.eye(8, k=-1) + jnp.eye(8, 1) / 8  # the mean of them
+
+    def step(state, value):
+        mean, cov = state
+        mean, cov = move @ mean, move @ cov @ move.T + jnp.eye(8)
+        gain = cov[0] / (cov[0, 0] + 100)
+        mean = mean + gain * (value - mean[0])
+        return (mean, cov - jnp.outer(gain, cov[0])), mean[0]
+
+    return lax.scan(step, (jnp.zeros(8), 100 * jnp.eye(8)), y)[1]
+
+
+# --- Data ---------------------------------------------------------------------
+
+
+def read_manual() -> str:
+    """The language reference that comes with Python, in lower case."""
+    topics = importlib.import_module("pydoc_data.topics").topics
+    return "\n".join(topics[name] for name in sorted(topics)).lower()
+
+
+def spell(words: list[str]) -> np.ndarray:
+    """The bits of each distinct word's letters, the most frequent word first.
+
+    What a letter's probability is after another, all words say.
+    """
+    pairs = Counter(pair for w in words for pair in pairwise(" " + w))
+    firsts = Counter("".join(" " + w[:-1] for w in words))
+    bits = {pair: np.log2(firsts[pair[0]] / n) for pair, n in pairs.items()}
+    ranked = [w for w, _ in Counter(words).most_common()]
+    return np.array([sum(map(bits.get, pairwise(" " + w))) for w in ranked])
+
+
+# --- Side by side -------------------------------------------------------------
+
+
+def compiled(function: Any, *operands: Any) -> Any:
+    """The function, compiled for these operands."""
+    return jax.jit(function).lower(*operands).compile()
+
+
+def seconds(program: Any, *operands: Any) -> float:
+    """The median of what calls take, after one that does not count."""
+    times: list[float] = []
+    end = time.perf_counter() + 0.1
+    while time.perf_counter() < end or len(times) < 4:
+        start = time.perf_counter()
+        jax.block_until_ready(program(*operands))
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+class Row:
+    """A line of the table: what plain JAX and the kit make of operands."""
+
+    def __init__(self, name: str, by_jax: Any, by_kit: Any, *operands: Any):
+        self.name = name
+        self.results = by_jax(*operands), by_kit(*operands)
+        self.same = np.allclose(*self.results, rtol=1e-9, atol=1e-9)
+        self.seconds = [seconds(f, *operands) for f in (by_jax, by_kit)]
+
+    def __str__(self) -> str:
+        plain, kit = self.seconds
+        times = f"{1e3 * plain:10,.2f} ms{1e3 * kit:8.2f} ms"
+        same = "the same" if self.same else "DIFFERENT"
+        return f"{self.name:34}{times}{plain / kit:8,.0f} x  {same}"
+
+
+def measure(text: str) -> list[Row]:
+    """All lines of the table, on a text in lower case."""
+
+    def row(name: str, by_jax: Any, by_kit: Any, *operands: Any) -> Row:
+        programs = [compiled(f, *operands) for f in (by_jax, by_kit)]
+        return Row(name, *programs, *operands)
+
+    words = re.findall("[a-z]+", text)
+    bits = spell(words)[:1000]
+    weights = np.cos(np.arange(bits.size))
+    losses = [lambda x, f=f: weights @ f(x) for f in (plain, isotonic)]
+    # One row for each eighth of the text, and two for each of four devices.
+    parts = np.array_split(words, 8)
+    parts = np.stack([spell([*part])[:400] for part in parts])
+    mesh = jax.make_mesh((4,), ("parts",))
+    on_devices = jax.device_put(parts, NamedSharding(mesh, P("parts")))
+    by_row = [jax.vmap(f) for f in (best_plain, isotonic)]
+    lengths = [len(s.split()) for s in re.split(r"[.:!?]\s", text)]
+    lengths = np.array(lengths, float)
+    with xla_ffi_accelerate.disabled():
+        plain_trend = compiled(trend, lengths)
+    return [
+        row(f"isotonic, {bits.size:,} words", plain, isotonic, bits),
+        row("  the best plain JAX, no gradient", best_plain, isotonic, bits),
+        row("  by a handler in a library", plain, from_library, bits),
+        row("  its gradient", *map(jax.grad, losses), bits),
+        row(f"  vmap over {parts.shape}", *by_row, parts),
+        row("  on four devices", plain, isotonic, on_devices),
+        Row(
+            f"Kalman filter, {lengths.size:,} sentences",
+            *(plain_trend, compiled(trend, lengths), lengths),
+        ),
+    ]
+
+
+def main() -> int:
+    """Prints the table; returns 1 if a result is another one, else 0."""
+    slow = ["second order", "jacobians", "vmap of grad"]  # to compile
+    report = check_op(isotonic, [Case("f64[2,5]")], skip=slow)
+    passed = [row.check for row in report.rows if row.status == "passed"]
+    rows = measure(read_manual())
+    fitted = rows[0].results[1]
     print(
-        "1. RMS norm in C++, an operation. check_op compares it with plain JAX:"
+        f"check_op: {len(passed)} checks of the string passed.\n"
+        f"A word's letters take {fitted[0]:.1f} bits where it is frequent, "
+        f"{fitted[-1]:.1f} where it is rare.\n\n"
+        f"{'':34}{'plain JAX':>13}{'the kit':>11}"
     )
-    print(report.checks(check_op(ops.rms_norm, [Case("f32[2,8]")])))
-
-
-def learn(corpus: text.Text, steps: int) -> tuple[report.Result, model.Params]:
-    """Trains the model with the operation and with plain JAX's norm."""
-    print(
-        f"\nA transformer learns {corpus.source} with it: "
-        f"{len(corpus.train):,} characters, {len(corpus.alphabet)} different "
-        "ones."
-    )
-    kit, plain = make_runs(len(corpus.alphabet), steps)
-    held_out = next(text.batches(corpus.held_out, 64, LENGTH + 1, SEED))
-    before = kit.evaluate(held_out), plain.evaluate(held_out)
-    train_both(kit, plain, corpus, steps)
-    after = kit.evaluate(held_out), plain.evaluate(held_out)
-    print("\n" + report.handlers(kit))
-    print("\nThe trained model, asked to go on:\n")
-    print(report.sample(kit.params, corpus, LENGTH))
-    return report.training(kit, plain, before, after), kit.params
-
-
-def calibrate_model(corpus: text.Text, params: model.Params) -> report.Result:
-    """Calibrates the model by the C++ handler, and beside it by plain JAX."""
-    # One copy on one device is enough here.
-    params = jax.device_put(params, jax.devices()[0])
-    data = calibrate.predict(params, corpus.held_out, LENGTH, ops.rms_norm)
-    size = data.right.size
-    print(f"\n2. Isotonic regression on {size:,} predictions.")
-    say = "plain JAX, as one writes it first"
-    first = calibrate.fit(ops.first_isotonic, data, say, rounds=1)
-    best = calibrate.fit(ops.plain_isotonic, data, "the best plain JAX")
-    kit = calibrate.fit(ops.isotonic, data, "a C++ handler")
-    half = size // 2
-    known = calibrate.Predictions(*(x[:half] for x in data))
-    confidence, right = (x[half:] for x in data)
-    better = calibrate.calibrate(known, confidence)
-    print(
-        "On the second half of the held-out text the model's confidence is off "
-        f"by\n{100 * calibrate.error(confidence, right):.1f} %, calibrated on "
-        f"the first half by {100 * calibrate.error(better, right):.1f} %."
-    )
-    return calibrate.result(kit, first, best)
-
-
-def find_repeats(corpus: text.Text) -> report.Result:
-    """Finds the longest repeated passage without and with accelerate."""
-    whole = np.concatenate([corpus.train, corpus.held_out])
-    print(f"\n3. The suffix array of all {whole.size:,} characters.")
-    plain = repeats.suffix_array(whole, "plain JAX")
-    with xla_ffi_accelerate.enabled():
-        kit = repeats.suffix_array(whole, "with accelerate")
-    first, second, length = repeats.longest_repeat(kit)
-    print(
-        f"\nThe longest passage that is there twice, at {first:,} and at "
-        f"{second:,}, has {length:,} characters:\n"
-    )
-    print(report.shorten(corpus.decode(whole[first : first + length])))
-    return repeats.result(kit, plain)
-
-
-def make_runs(alphabet: int, steps: int) -> tuple[train.Trainer, train.Trainer]:
-    """Compiles both runs: (with the C++ norm, with plain JAX's)."""
-    print(f"Compiling both training steps for {DEVICES} devices ...")
-    mesh = jax.make_mesh(
-        (DEVICES,), ("batch",), axis_types=(jax.sharding.AxisType.Auto,)
-    )
-    params = model.init_params(
-        jax.random.key(SEED), alphabet=alphabet, width=128, blocks=2, heads=4
-    )
-    shape = (BATCH, LENGTH + 1)
-    return (
-        train.Trainer(ops.rms_norm, params, mesh, shape, steps),
-        train.Trainer(ops.plain_rms_norm, params, mesh, shape, steps),
-    )
-
-
-def train_both(
-    kit: train.Trainer, plain: train.Trainer, corpus: text.Text, steps: int
-) -> None:
-    """Trains both in step, so that a busy machine slows both alike."""
-    progress = report.Progress(steps)
-    batches = text.batches(corpus.train, BATCH, LENGTH + 1, SEED)
-    for step in range(1, steps + 1):
-        windows = next(batches)
-        # Each goes first every other time: the second finds warmer caches.
-        runs = (kit, plain) if step % 2 else (plain, kit)
-        for run in runs:
-            run.step(windows)
-        progress.show(step, kit.losses[-1], plain.losses[-1])
+    print("\n".join(map(str, rows)))
+    return 0 if all(row.same for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -19,11 +19,6 @@ using Axes = std::vector<int64_t>;
 using Buffer = CallFrame::Buffer;
 using Dims = CallFrame::Dims;
 
-int64_t RowsOf(const Buffer& buffer) {
-  const int64_t length = buffer.dims.back();
-  return length == 0 ? 0 : CountOf(buffer) / length;
-}
-
 // A large array of which threads have parts.
 bool IsLarge(const Buffer& buffer) { return CountOf(buffer) > 1 << 15; }
 
@@ -157,32 +152,6 @@ void FitTopK(CallFrame& frame, Choices& choices) {
   for (Buffer& result : frame.rets()) result.dims.back() = k;
 }
 
-// --- Scratch -----------------------------------------------------------------
-
-int64_t ScratchOfSort(CallFrame& frame) {
-  // Keys of 32 and 64 bits are sorted where they are; others as pairs.
-  const auto& x = frame.args()[0];
-  const int64_t count = CountOf(x);
-  const int64_t width = ffi::ByteWidth(static_cast<ffi::DataType>(x.dtype));
-  if (frame.args().size() == 1) return width >= 4 ? 0 : 8 * count;
-  return (width > 4 ? 16 : 8) * count;
-}
-
-// Of a line: few candidates, or the line with its indices.
-int64_t ScratchOfTopK(CallFrame& frame) {
-  const auto& x = frame.args()[0];
-  const int64_t n = x.dims.back(), k = frame.rets()[0].dims.back();
-  const int64_t lines = std::min(RowsOf(x), kScratchThreads);
-  return std::max<int64_t>(lines, 1) *
-         (n >= 333 * k ? 32 * (2 * k + 256) : 12 * n);
-}
-
-// A row of zeros.
-int64_t ScratchOfConv(CallFrame& frame) {
-  return static_cast<int64_t>(BytesOf(frame.args()[0])) /
-         std::max<int64_t>(RowsOf(frame.args()[0]), 1);
-}
-
 }  // namespace
 
 HandlerHooks GetHandlerHooks() {
@@ -190,15 +159,15 @@ HandlerHooks GetHandlerHooks() {
   const auto at = [&](const std::string& op) -> HandlerHook& {
     return of["xla_ffi_accelerate." + op];
   };
-  at("conv_general_dilated") = {FitConv, nullptr, 0, ScratchOfConv};
+  at("conv_general_dilated").fit = FitConv;
   at("cumulative").fit = FitCumulative;
   at("dot_general").fit = FitDotGeneral;
   at("linalg_triangular_solve").fit = FitSolve;
   at("random_bits").fit = FitRandomBits;
   at("select_and_scatter_add").fit = FitPool;
-  at("sort") = {FitSort, nullptr, 0, ScratchOfSort};
+  at("sort").fit = FitSort;
   at("threefry2x32").fit = FitThreefry;
-  at("top_k") = {FitTopK, nullptr, 0, ScratchOfTopK};
+  at("top_k").fit = FitTopK;
   return of;
 }
 

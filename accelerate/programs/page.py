@@ -1,192 +1,259 @@
-"""The page and the picture of the public programs, from their figures."""
+"""The figures of public programs, functions and loops, and their page.
+
+A row is of a program: the medians of each run by mode, in microseconds, the
+least times, and the seconds of first calls.
+"""
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
+import os
 import pathlib
+import platform
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench import modes
-from bench.modes import Row, ratio
-from bench.page import machine, table, written
-
+TABLES = ("programs", "cells", "loops")
+# What a process has in XLA_FFI_ACCELERATE.
+MODES = {"plain": "", "exact": "exact", "all": "all"}
+# Exact names of another wheel.
+BEFORE = "before"
+# Less than that is slower than JAX's own code, and no noise.
+LEAST = 0.97
 DATA = "accelerate/programs/measured.json"
-# On a processor without AVX-512, on one core of it, and on another release.
-OTHERS = {
-    "AVX2": "accelerate/programs/measured_avx2.json",
-    "one core": "accelerate/programs/measured_one_core.json",
-    "newest JAX": "accelerate/programs/measured_newest.json",
-}
-PAGE = "accelerate/docs/programs.md"
-PICTURE = "accelerate/docs/programs.svg"
-_REQUIREMENTS = pathlib.Path(__file__).absolute().parent / "requirements.in"
+PAGE = "accelerate/docs/measured.md"
+
+Row = Mapping[str, Any]
+
+
+def ordered(modes: Iterable[str]) -> Iterable[str]:
+    """Those that there are, in one order."""
+    found = set(modes)
+    return (mode for mode in (*MODES, BEFORE) if mode in found)
+
+
+def median(row: Row, mode: str) -> float:
+    """Microseconds: of the runs' medians, the median."""
+    return statistics.median(row["us"][mode])
+
+
+def ratio(row: Row, mode: str, than: str = "plain") -> float:
+    """How many times as fast a mode is as another one."""
+    return median(row, than) / median(row, mode)
+
+
+def mean(ratios: Iterable[float]) -> float:
+    """The geometric mean."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
 def is_wrong(row: Row) -> bool:
     """Whether it failed, or an exact name changed what plain JAX repeats."""
     if "failed" in row:
         return True
-    return bool(row["differs"]["exact"] and not row["differs"]["plain"])
+    other = row["differs"]["exact"] and not row["differs"]["plain"]
+    return bool(other or row["is far"])
 
 
 def line(row: Row) -> str:
     """A row as text."""
     if "failed" in row:
-        return f"{row['name']:22} FAILED: {row['failed']}"
-    exact, every = modes.both(row)
+        return f"{row['name']:28} FAILED: {row['failed']}"
+    ratios = [f"{m} {ratio(row, m):.2f} x" for m in ("exact", "all")]
+    if BEFORE in row["us"]:
+        ratios.append(f"exact {ratio(row, 'exact', BEFORE):.2f} x the other")
+    wrong = "  beyond the tolerance" if row["is far"] else ""
     return (
-        f"{row['name']:22} {modes.least(row, 'plain'):10.2f} ms  exact "
-        f"{exact:>6} x  all {every:>6} x  first calls {_first(row)} s  arrays "
-        f"with other bits: {_differences(row)}"
+        f"{row['name']:28} {_time(median(row, 'plain')):>9}  "
+        f"{'  '.join(ratios)}  first calls {_first(row)} s  arrays with other "
+        f"bits: {_differences(row)}{wrong}"
     )
 
 
-def write(root: pathlib.Path, found: Mapping[str, Any]) -> None:
-    """Writes figures, page and picture."""
-    e = found["environment"]
-    file = DATA if e["vectors"] == "avx512f" else OTHERS["AVX2"]
-    if e["cores"] == 1:
-        file = OTHERS["one core"]
-    if f"jax=={e['jax']}" not in _REQUIREMENTS.read_text().split():
-        file = OTHERS["newest JAX"]
-        # Some packages do not know it yet.
-        some = [row for row in found["programs"] if "failed" not in row]
-        found = {**found, "programs": some}
-    (root / file).write_text(written(found, "programs"))
-    (root / PAGE).write_text(page(root))
-    draw(root / PICTURE, root)
+def summary(found: Mapping[str, Any]) -> str:
+    """Means, and what is below `LEAST` in each run, of each table."""
+    texts = []
+    for table in TABLES:
+        if rows := found["tables"].get(table):
+            good = [row for row in rows if "failed" not in row]
+            failed = len(rows) - len(good)
+            texts.append(f"{table}: {len(good)}, {failed} failed.")
+            texts += [_means(good)] if good else []
+            if good and BEFORE in good[0]["us"]:
+                ratios = {r["name"]: ratio(r, "exact", BEFORE) for r in good}
+                worst = min(ratios, key=lambda name: ratios[name])
+                texts.append(
+                    f"Beside the other wheel: {mean(ratios.values()):.3f}, "
+                    f"least {ratios[worst]:.3f} ({worst})."
+                )
+    return "\n".join(texts)
 
 
-def page(root: pathlib.Path) -> str:
-    """The page's text, of the figures below `root`."""
-    data = json.loads((root / DATA).read_text())
-    others = [json.loads((root / file).read_text()) for file in OTHERS.values()]
-    rows_of = [{row["name"]: row for row in o["programs"]} for o in others]
-    rows = sorted(data["programs"], key=lambda row: -ratio(row, "exact"))
-    heading = ["program", "what it does", "ms", "exact", "all", *OTHERS]
-    cells = [[*heading, "first call, s", "replaced", "arrays with other bits"]]
-    for row in rows:
-        name, replaced = row["name"], sorted(row["replaced"].items())
-        file = f"programs/public/{name}.py"
-        about = (root / "accelerate" / file).read_text().split('"""')[1]
-        cells.append(
-            [
-                f"[{name}](../{file})",
-                about.strip().rstrip("."),
-                f"{modes.least(row, 'plain'):.3g}",
-                *modes.both(row),
-                *(_both(found.get(name)) for found in rows_of),
-                _first(row),
-                ", ".join(f"`{k}` {n}" for k, n in replaced),
-                _differences(row),
-            ]
+def _means(rows: Sequence[Row]) -> str:
+    parts = []
+    for mode in ("exact", "all"):
+        ratios = {row["name"]: ratio(row, mode) for row in rows}
+        worst = min(ratios, key=lambda name: ratios[name])
+        parts.append(
+            f"{mode} names {mean(ratios.values()):.2f} in the geometric mean, "
+            f"{ratios[worst]:.2f} at least (`{worst}`)"
         )
-    first = [modes.first(row) for row in rows]
-    measured = (
-        f"{_measured(data)} First calls take "
-        f"{modes.mean(first):.2f} times as long with exact names in the "
-        f"geometric mean, and {max(first):.2f} times at most. "
-        f"{' '.join(map(_measured, others))}"
-    )
-    return f"{_INTRODUCTION}\n{measured}\n\n{table(cells)}\n"
+    slower = [
+        f"`{row['name']}` ({mode})"
+        for mode in ("exact", "all")
+        for row in rows
+        if _is_slower(row, mode)
+    ]
+    lost = ", ".join(slower) or "none"
+    return f"{'; '.join(parts)}. Below {LEAST} in each run: {lost}."
 
 
-def _measured(found: Mapping[str, Any]) -> str:
-    """Where and when, the means and the least."""
-    e, rows = found["environment"], found["programs"]
-    exact, every, least_exact, least_every = modes.means(rows)
-    cores = "one core" if e["cores"] == 1 else f"{e['cores']} cores"
+def _is_slower(row: Row, mode: str) -> bool:
+    pairs = zip(row["us"]["plain"], row["us"][mode], strict=True)
+    return all(plain < LEAST * time for plain, time in pairs)
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Rows by their tables, with the machine and the day."""
+    tables: dict[str, list[Row]] = {}
+    for row in rows:
+        tables.setdefault(row["table"], []).append(row)
+    (jax,) = {row["jax"] for row in rows if "jax" in row}
+    return {"jax": jax, "on": _machine(), "tables": tables}
+
+
+def _machine() -> str:
+    """The day, the processor, its vectors, and how busy it was."""
+    info = pathlib.Path("/proc/cpuinfo")
+    text = info.read_text() if info.exists() else ""
+    models = [s for s in text.splitlines() if s.startswith("model name")]
+    model = models[0].partition(": ")[2] if models else platform.machine()
+    isa = [i for i in ("avx512f", "avx2") if f" {i} " in text][:1]
+    cores = len(os.sched_getaffinity(0))
     return (
-        f"Measured on {e['day']} with jax {e['jax']} on {cores} ({e['cpu']}, "
-        f"{e['vectors']}): the geometric mean of {len(rows)} programs is "
-        f"{exact} for exact names, and {every} for all; the least are "
-        f"{least_exact} and {least_every}. {_slower(rows)}"
+        f"{datetime.date.today().isoformat()}, {cores} "
+        f"core{'s' if cores > 1 else ''} ({', '.join([model, *isa])}), load "
+        f"{os.getloadavg()[0]:.1f}"
     )
 
 
-def _slower(rows: list[Row]) -> str:
-    """Those that lose in each run."""
-    found = modes.slower(rows, "`")
-    verb = "are" if "," in found else "is"
-    runs = len(rows[0]["ms"]["plain"])
-    where = f"each of {runs} runs" if runs > 1 else "the only run"
-    return f"Below {modes.LEAST} in {where} {verb} {found or 'none'}."
+def written(found: Mapping[str, Any]) -> str:
+    """A file's text, with a line for each row."""
+    text = json.dumps(found)
+    return text.replace('{"table"', '\n{"table"') + "\n"
 
 
-def _both(row: Row | None) -> str:
-    """Exact and all, of a program that runs there."""
-    return ", ".join(modes.both(row)) if row else "-"
+def publish(root: pathlib.Path, found: Mapping[str, Any]) -> None:
+    """Puts figures in the file, each table of a release whole, and the page."""
+    file = root / DATA
+    data = json.loads(file.read_text()) if file.exists() else {}
+    of = data.setdefault(found["jax"], {})
+    for table, rows in found["tables"].items():
+        of[table] = {"on": found["on"], "rows": rows}
+    file.write_text(written(data))
+    (root / PAGE).write_text(page(data))
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The page's text, of figures by release of JAX and table."""
+    releases = sorted(data, key=lambda v: [int(part) for part in v.split(".")])
+    parts = [_INTRODUCTION]
+    for table in TABLES:
+        of = {jax: data[jax][table] for jax in releases if table in data[jax]}
+        if of:
+            parts.append(f"## {table.capitalize()}\n\n{_ABOUT[table]}")
+            parts += [
+                f"jax {jax}, {found['on']}: {_means(_good(found['rows']))}"
+                for jax, found in of.items()
+            ]
+            parts.append(_table(table, of))
+    return "\n\n".join(parts) + "\n"
+
+
+def _good(rows: Iterable[Row]) -> list[Row]:
+    """Some packages do not know the newest JAX yet."""
+    return [row for row in rows if "failed" not in row]
+
+
+def _table(table: str, of: Mapping[str, Any]) -> str:
+    rows_of = {
+        jax: {row["name"]: row for row in _good(found["rows"])}
+        for jax, found in of.items()
+    }
+    first, *others = rows_of
+    more = {
+        "programs": ["first call, s", "replaced", "arrays with other bits"],
+        "cells": ["x NumPy"],
+    }.get(table, [])
+    heading = ["", "JAX", "exact", "all", *(f"{jax}" for jax in others), *more]
+    lines = [heading, ["---"] * len(heading)]
+    for name, row in rows_of[first].items():
+        cells = [f"`{name}`", _time(median(row, "plain")), *_both(row)]
+        for jax in others:
+            other = rows_of[jax].get(name)
+            cells.append(", ".join(_both(other)) if other else "-")
+        if table == "programs":
+            replaced = sorted(row["replaced"].items())
+            cells.append(_first(row))
+            cells.append(", ".join(f"`{k}` {n}" for k, n in replaced))
+            cells.append(_differences(row))
+        elif table == "cells":
+            cells.append(f"{ratio(row, 'exact', 'NumPy'):.2f}")
+        lines.append(cells)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _both(row: Row) -> list[str]:
+    return [f"{ratio(row, mode):.2f}" for mode in ("exact", "all")]
+
+
+def _time(us: float) -> str:
+    return f"{us:.3g} us" if us < 1000 else f"{us / 1000:.4g} ms"
 
 
 def _first(row: Row) -> str:
-    medians = (statistics.median(row["first"][mode]) for mode in modes.MODES)
+    """Seconds of first calls: by JAX, exact and all."""
+    medians = (statistics.median(row["first"][mode]) for mode in MODES)
     return ", ".join(f"{seconds:.1f}" for seconds in medians)
 
 
 def _differences(row: Row) -> str:
-    names = {"plain": "plain JAX twice", "exact": "exact", "all": "all"}
     parts = [
-        f"{name}: {row['differs'][mode]} of {row['arrays']}"
-        for mode, name in names.items()
-        if row["differs"][mode]
+        f"{'plain JAX twice' if mode == 'plain' else mode}: {count} of "
+        f"{row['arrays']}"
+        for mode, count in row["differs"].items()
+        if count
     ]
     return "; ".join(parts) or "none"
 
 
-def draw(path: pathlib.Path, root: pathlib.Path) -> None:
-    """Writes how many times as fast each program is: SVG."""
-    from bench import plot
-
-    data = json.loads((root / DATA).read_text())
-    rows = sorted(data["programs"], key=lambda row: ratio(row, "exact"))
-    plot.of_modes(
-        path,
-        {
-            "exact: JAX's own bits": [ratio(row, "exact") for row in rows],
-            "all": [ratio(row, "all") for row in rows],
-        },
-        [row["name"] for row in rows],
-        machine(data["environment"]),
-    )
-
-
 _INTRODUCTION = """\
-# Public programs
+# Measured
 
-These programs are of packages that nobody here wrote, from PyPI, with a real
-size and without a changed line: `XLA_FFI_ACCELERATE` switches the package on
-from outside. The list was chosen before the first measurement, and every
-program stays on it, also where nothing is gained.
-
-![Speedup over JAX's own CPU code](programs.svg)
-
-Columns are milliseconds by JAX's own code; how many times as fast exact names
-and all names are, by the least times of all runs; the same on a processor
-without AVX-512, on one core of it, and with the newest JAX, which not all
-packages know yet; seconds of the first call, with compilation, by JAX, exact
-and all, the medians; which primitives were replaced, and how often; and how
-many arrays of the result have other bits than plain JAX's. Each run has new
-processes, since a program is faster in some than in others.
-
-Exact names keep every bit. With all names, results are close. Where plain JAX
-differs from itself in another process, so may the others: in `numpyro_svi`, XLA
-writes the operations of the fused computation that adds the terms of the loss
-in another order in each process, and LLVM then rounds other products together
-with their sums.
-
-Two threads can hinder each other in a loop of small tasks. In `numpyro_nuts`, a
-process of plain JAX that has one core of the Intel processor takes 12 ms, with
-exact names 10.4; one that has both takes 18.8 in the mean, with exact names
-18.7. The least times, which the table has, are luckier without them.
-
-A program gains where it sorts, selects, accumulates, draws random numbers,
-pools, or factorizes and multiplies small matrices, most of all inside loops.
-It gains nothing where large matrix products, gathers, segment sums, FFTs or
-fused elementwise operations take its time.
-
-`tools/bazel run //accelerate/programs:run -- --publish` writes this page; with
-`--python PYTHON`, a Python that has the packages, another JAX and both wheels,
-its column.
-"""
+`tools/bazel run //accelerate/programs:run -- --publish` writes this page and
+[`measured.json`](../programs/measured.json). Processes take turns: one by JAX's
+own code, one with exact names, one with all. There are several runs, each with
+new processes, since a program is faster in some than in others; the medians of
+runs count. A number without a unit is JAX's time divided by that of exact names
+and of all names. Columns of another release of JAX have both."""
+_ABOUT = {
+    "programs": """\
+These are of packages that nobody here wrote, from PyPI, with a real size and
+without a changed line ([`public`](../programs/public)). The list was chosen
+before the first measurement, and every program stays on it, also where nothing
+is gained. Exact names keep every bit. Where plain JAX differs from itself in
+another process, so may the others. First calls, with compilation, are by JAX,
+exact and all.""",
+    "cells": """\
+Functions of JAX, with the shape of their operand, and NumPy's time divided by
+that of exact names ([`jax_cells.py`](../benchmarks/jax_cells.py)). A call of 16
+elements is mostly the call from Python. NumPy shuffles in place where JAX sorts
+random keys, and looks small integers up in a table.""",
+    "loops": """\
+`lax.scan` over small states ([`jax_loops.py`](../benchmarks/jax_loops.py)).
+With all names on, results are within 0.001 of the largest value. A loop that
+was one function already gains nothing.""",
+}

@@ -1,22 +1,23 @@
-"""Public programs with and without the package.
+"""What the package gains: public programs, single functions, small loops.
 
-    tools/bazel run //accelerate/programs:run [-- --only ott numpyro_nuts]
-    tools/bazel run //accelerate/programs:run -- --publish [--one-core]
+    tools/bazel run //accelerate/programs:run [-- --tables programs --only ott]
+    tools/bazel run //accelerate/programs:run -- --publish
+    tools/bazel run //accelerate/programs:run -- --against WHEEL
 
-The packages are installed from the lock, by hash, into an environment of their
-own, once; what runs downloads nothing. Each program runs in processes that take
-turns: by JAX's own code, with XLA_FFI_ACCELERATE=exact, and with
-XLA_FFI_ACCELERATE=all. That is a run, and there are several, each with new
-processes, since one and the same program is faster in some processes than in
-others. Of each mode the least time of all rounds counts, since other work on
-the machine only adds, and the median of the first calls. Every array of the
-results is compared, bit for bit; what differs between two plain processes
-differs by itself.
+The public programs' packages are installed from the lock, by hash, into an
+environment of their own, once; what runs downloads nothing. Each program runs
+in processes that take turns: by JAX's own code, with XLA_FFI_ACCELERATE=exact
+and with all. That is a run, and there are several, each with new processes,
+since one and the same program is faster in some processes than in others. The
+medians of turns and of runs count. Every array of the results is compared, bit
+for bit; what differs between two plain processes differs by itself.
 
-With pip alone: install requirements_lock.txt with --no-deps and both wheels,
-then
-`PYTHONPATH=tests/compat:benchmarks python accelerate/programs/run.py
---python PYTHON`.
+With --python, a Python that has the packages and any release of JAX, what is
+published is that release's columns. With --against, another wheel of the
+package, exact names of that wheel take turns too.
+
+With pip alone: `PYTHONPATH=tests/compat:benchmarks python
+accelerate/programs/run.py --python PYTHON --wheels KIT ACCELERATE`.
 """
 
 from __future__ import annotations
@@ -24,112 +25,222 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import hashlib
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import packages
+import environments
+import numpy as np
 import page
+from worker import Worker
 
-from bench import modes
-from bench.modes import MODES
-from bench.page import environment, written
-from bench.worker import Worker, take_turns
+import turns
 
 HERE = pathlib.Path(__file__).absolute().parent
+# The folders that a process imports from: the tables' modules, and the timer.
+FOLDERS = [
+    str(HERE / "public"),
+    str(HERE.parent / "benchmarks"),
+    str(pathlib.Path(turns.__file__).absolute().parent),
+]
+PYTHONS = ("3.11", "3.12", "3.13")
+# f32: what is summed in another order is off by so much of the largest.
+TOLERANCE = 1e-3
+
+
+class Contestant(NamedTuple):
+    """The Python of an environment, and the variable's value there."""
+
+    python: str
+    setting: str
+
+
+class Item(NamedTuple):
+    """A program: of which table, its name, and what makes its call."""
+
+    table: str
+    name: str
+    call: tuple[str, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs them; the number that failed or have other bits."""
-    parser = modes.parser(__doc__, rounds=2, seconds=0.5)
-    parser.add_argument("--python", help="that has the packages and the wheels")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", nargs="+", choices=page.TABLES, default=[])
+    parser.add_argument("--only", nargs="*", default=[], metavar="WORD")
+    parser.add_argument("--runs", type=int, default=3, help="of new processes")
+    parser.add_argument("--rounds", type=int, default=3, help="of each run")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of a turn")
+    parser.add_argument("--python", help="that has the packages")
+    parser.add_argument("--wheels", nargs="+", default=[], help="not Bazel's")
+    parser.add_argument("--against", nargs="+", default=[], metavar="WHEEL")
     parser.add_argument("--one-core", action="store_true")
+    parser.add_argument("--json", help="write the figures to this file")
+    parser.add_argument("--publish", action="store_true")
     options = parser.parse_args(arguments)
-    all_names = [program.stem for program in programs()]
-    names = modes.chosen(parser, all_names, options.only)
+    items = list(chosen(options.tables or page.TABLES, options.only))
+    if not items:
+        parser.error(f"--only: no program has any of {options.only}")
     if options.one_core:  # also of the processes that are started
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as folder:
-        python = options.python or packages.installed(
-            HERE / "requirements_lock.txt", "programs", folder
-        )
-        rows, jax = [], ""
-        for name in names:
-            row = measured(python, HERE / "public", name, options)
-            jax = row.pop("jax", jax)
-            print(page.line(row), flush=True)
-            rows.append(row)
-    print(modes.summary(rows))
-    about = environment(jax=jax)
-    wide = [v for v in about["isa"] if v in ("avx512f", "avx2")]
-    about["vectors"] = wide[0] if wide else "none"
-    found = {"environment": about, "programs": rows}
+    # Public programs share no process; functions and loops do in each run.
+    groups: dict[Item | str, list[Item]] = {}
+    for item in items:
+        key = item if item.table == "programs" else item.table
+        groups.setdefault(key, []).append(item)
+    rows = []
+    with contestants_of(options) as contestants:
+        for group in groups.values():
+            rows += measured(group, contestants, options)
+    found = page.figures(rows)
+    print(page.summary(found))
     if options.json:
-        pathlib.Path(options.json).write_text(written(found, "programs"))
+        pathlib.Path(options.json).write_text(page.written(found))
     if options.publish:
         root = os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")
-        page.write(pathlib.Path(root), found)
+        page.publish(pathlib.Path(root), found)
     return sum(page.is_wrong(row) for row in rows)
 
 
-def programs() -> list[pathlib.Path]:
-    """All of them."""
-    found = (HERE / "public").glob("*.py")
-    return sorted(p for p in found if p.stem != "__init__")  # Bazel's own
+def chosen(tables: Sequence[str], words: Sequence[str]) -> Iterator[Item]:
+    """The programs of some tables that have any of the words in their name."""
+    # They are imported here: they import JAX.
+    import jax_cells
+    import jax_loops
+
+    of = {
+        "programs": {name: (name, "program") for name in programs()},
+        "cells": {n: ("jax_cells", "program", n) for n in jax_cells.names()},
+        "loops": {n: ("jax_loops", "program", n) for n in jax_loops.loops()},
+    }
+    for table in tables:
+        for name, call in of[table].items():
+            if not words or any(word in name for word in words):
+                yield Item(table, name, call)
+
+
+def programs() -> list[str]:
+    """The public programs."""
+    found = sorted(file.stem for file in (HERE / "public").glob("*.py"))
+    return [name for name in found if name != "__init__"]  # Bazel's own
+
+
+@contextlib.contextmanager
+def contestants_of(
+    options: argparse.Namespace,
+) -> Iterator[dict[str, Contestant]]:
+    """Name -> contestant; their environments last as long as the block."""
+    wheels = [pathlib.Path(w) for w in options.wheels] or environments.wheels()
+    base = pathlib.Path(options.python) if options.python else _locked()
+    with contextlib.ExitStack() as stack:
+
+        def installed(some: Sequence[pathlib.Path]) -> str:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            return str(environments.install(some, base, folder))
+
+        python = installed(wheels)
+        found = {m: Contestant(python, s) for m, s in page.MODES.items()}
+        if options.against:
+            other = {_project(w): pathlib.Path(w) for w in options.against}
+            own = {_project(w): w for w in wheels}
+            before = installed([*(own | other).values()])
+            found[page.BEFORE] = Contestant(before, "exact")
+        yield found
+
+
+def _project(wheel: str | pathlib.Path) -> str:
+    return pathlib.Path(wheel).name.split("-")[0]
+
+
+def _locked() -> pathlib.Path:
+    lock = HERE / "requirements_lock.txt"
+    python = environments.find_python(PYTHONS)
+    return environments.filled(lock, python, "programs")
 
 
 def measured(
-    python: str, folder: pathlib.Path, name: str, options: argparse.Namespace
-) -> dict[str, Any]:
-    """The row of a program."""
+    group: Sequence[Item],
+    contestants: Mapping[str, Contestant],
+    options: argparse.Namespace,
+) -> Iterator[dict[str, Any]]:
+    """The rows of programs that share their processes, of each run."""
+    runs: dict[Item, list[dict[str, Any]]] = {item: [] for item in group}
+    said = ""
     with tempfile.TemporaryFile() as log:
-
-        def start(mode: str) -> Worker:
-            return Worker(MODES[mode], [str(folder)], python, log)
-
         try:
-            runs = [_run(start, name, options, i) for i in range(options.runs)]
+            for i in range(options.runs):
+                # Another one starts first in each run: the first call of those
+                # that start later may be slower, with processes beside them.
+                order = collections.deque(contestants.items())
+                order.rotate(i)
+                with _workers(order, log) as workers:
+                    for item in group:
+                        runs[item].append(_run(item, workers, options))
         except EOFError:
             log.seek(0)
             text = log.read().decode(errors="replace").strip()
-            last = text.splitlines()[-1:] or ["it said nothing"]
-            return {"name": name, "failed": last[0]}
-    return {"name": name, **_row(runs)}
+            (said,) = text.splitlines()[-1:] or ["it said nothing"]
+    for item in group:
+        row: dict[str, Any] = {"table": item.table, "name": item.name}
+        row |= {"failed": said} if said else _row(runs[item])
+        if item.table == "cells" and not said:
+            row["us"]["NumPy"] = [_numpy(item.name, options.seconds)]
+        print(page.line(row), flush=True)
+        yield row
+
+
+@contextlib.contextmanager
+def _workers(
+    order: Iterable[tuple[str, Contestant]], log: Any
+) -> Iterator[dict[str, Worker]]:
+    with contextlib.ExitStack() as stack:
+        workers = {}
+        for mode, of in order:
+            worker = Worker(of.setting, FOLDERS, of.python, log)
+            workers[mode] = stack.enter_context(contextlib.closing(worker))
+        yield workers
 
 
 def _run(
-    start: Callable[[str], Worker],
-    name: str,
-    options: argparse.Namespace,
-    run: int,
+    item: Item, workers: Mapping[str, Worker], options: argparse.Namespace
 ) -> dict[str, Any]:
-    # Another one starts first in each run: the first call of those that start
-    # later may be slower, with processes beside them.
-    order = collections.deque(MODES)
-    order.rotate(run)
-    workers, found = {}, {}
-    with contextlib.ExitStack() as stack:
-        for mode in order:
-            closing = contextlib.closing(start(mode))
-            workers[mode] = stack.enter_context(closing)
-            found[mode] = workers[mode].first(name, "program")
-        least = take_turns(workers, options.rounds, options.seconds)
-    return {mode: one | {"least": least[mode]} for mode, one in found.items()}
+    """What each mode shows in a run; arrays become digests."""
+    found = {mode: w.first(*item.call) for mode, w in workers.items()}
+    plain, every = (found[mode]["leaves"] for mode in ("plain", "all"))
+    is_far = item.table != "programs" and not _are_close(plain, every)
+    for one in found.values():
+        one["leaves"] = [_digest(x) for x in one["leaves"]]
+    times: dict[str, list[tuple[float, float]]] = {m: [] for m in workers}
+    for _ in range(options.rounds):
+        for mode, worker in workers.items():
+            times[mode].append(worker.times(options.seconds))
+    for mode, rounds in times.items():
+        medians, leasts = zip(*rounds, strict=True)
+        found[mode]["median"] = statistics.median(medians)
+        found[mode]["least"] = min(leasts)
+    found["all"]["is far"] = is_far
+    return found
 
 
 def _row(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    want = runs[0]["plain"]["leaves"]
-    return {
-        "ms": {m: [_short(r[m]["least"] * 1e3) for r in runs] for m in MODES},
-        "first": {m: [_short(r[m]["first"]) for r in runs] for m in MODES},
+    want, modes = runs[0]["plain"]["leaves"], list(page.ordered(runs[0]))
+    times = {
+        key: {m: [_short(run[m][of] * 1e6) for run in runs] for m in modes}
+        for key, of in (("us", "median"), ("least", "least"))
+    }
+    return times | {
+        "first": {m: [_short(run[m]["first"]) for run in runs] for m in modes},
         "arrays": len(want),
         "differs": {
             mode: max(_differ(want, run[mode]["leaves"]) for run in runs)
-            for mode in MODES
+            for mode in modes
         },
+        "is far": any(run["all"]["is far"] for run in runs),
         "replaced": runs[0]["all"]["replaced"],
         "jax": runs[0]["plain"]["jax"],
     }
@@ -140,12 +251,32 @@ def _short(time: float) -> float:
     return float(f"{time:.6g}")
 
 
-def _differ(xs: Sequence[Any], ys: Sequence[Any]) -> int:
+def _digest(x: Any) -> tuple[str, tuple[int, ...], str]:
+    digest = hashlib.sha256(np.ascontiguousarray(x).view(np.uint8))
+    return str(x.dtype), x.shape, digest.hexdigest()
+
+
+def _differ(xs: Sequence[object], ys: Sequence[object]) -> int:
     """How many arrays differ in a bit."""
-    return sum(
-        x.dtype != y.dtype or x.shape != y.shape or x.tobytes() != y.tobytes()
-        for x, y in zip(xs, ys, strict=True)
-    )
+    return sum(x != y for x, y in zip(xs, ys, strict=True))
+
+
+def _are_close(xs: Sequence[Any], ys: Sequence[Any]) -> bool:
+    return all(_is_close(x, y) for x, y in zip(xs, ys, strict=True))
+
+
+def _is_close(x: Any, y: Any) -> bool:
+    if not np.issubdtype(x.dtype, np.inexact):
+        return bool(x.tobytes() == y.tobytes())
+    size = np.abs(x).max(initial=1e-6)
+    return bool(np.abs(x - y).max(initial=0) <= TOLERANCE * size)
+
+
+def _numpy(name: str, seconds: float) -> float:
+    import jax_cells
+
+    found = turns.turns({"": jax_cells.numpy(name)}, seconds)[""]
+    return _short(found.median * 1e6)
 
 
 if __name__ == "__main__":

@@ -12,21 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import _kept_tests, _lowering
+from xla_ffi_accelerate import _lowering
 
 DTYPES = (
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
     "float16 bfloat16 float32 float64".split()
 )
-
-
-def own_cache(tmp_path: Any, monkeypatch: Any) -> Iterator[None]:
-    """What self-tests find in a test is not kept for other processes."""
-    with monkeypatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        _kept_tests.read.cache_clear()
-        yield
-    _kept_tests.read.cache_clear()
 
 
 def off() -> Iterator[None]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import bits, both, check_equal, own_cache, program
+from accelerate_data import bits, both, check_equal, program
 
 import xla_ffi_accelerate
 from xla_ffi_accelerate import _comparisons, _processor, _self_tests, registry
@@ -166,10 +166,6 @@ def test_others_are_left_to_jax():
     assert not is_called(wide, x, x)
 
 
-_cache = pytest.fixture(own_cache)
-
-
-@pytest.mark.usefixtures("_cache")
 def test_an_order_that_the_handler_lacks_is_left_to_jax(monkeypatch):
     x = random(9, 5, 4)
     y = x.swapaxes(1, 2)

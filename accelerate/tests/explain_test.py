@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 from accelerate_data import off, python
 
-from xla_ffi_accelerate import (
-    _scopes,
-    enabled,
-    explain,
-)
+from xla_ffi_accelerate import _scopes, enabled, explain
 
 X = np.random.default_rng(0).standard_normal(4000).astype(np.float32)
 MATRICES = X[:2000].reshape(125, 4, 4)
@@ -43,9 +39,9 @@ def test_what_is_on_off_and_not_covered():
         table = explain(program)(X, MATRICES)
         assert jax.jit(program).lower(X, MATRICES).as_text() == before
     sort = row(table, "sort", "f32[4000]")
-    assert (sort.count, sort.lowered_to) == (2, "xla_ffi_accelerate.sort")
+    assert (sort.lowered_to, sort.reason) == ("xla_ffi_accelerate.sort", "")
     few = row(table, "sort", "f32[5]")
-    assert (few.count, few.lowered_to) == (1, "JAX's own")
+    assert few.lowered_to == "JAX's own"
     assert few.reason == (
         "a few elements are only faster in a loop; "
         "XLA is as fast for fewer than 16 elements"
@@ -53,13 +49,10 @@ def test_what_is_on_off_and_not_covered():
     cholesky = row(table, "cholesky", "f32[125,4,4]")
     assert 'off; enable("linalg")' in cholesky.reason
     assert "close" in cholesky.reason
-    assert table.others["add"] >= 2 and "sort" not in table.others
-    text = str(table)
-    assert "xla_ffi_accelerate.cumulative" in text
-    assert "No rule replaces: " in text
-    html = table._repr_html_()
-    assert html.count("<tr>") == len(table.rows) + 1
-    assert "JAX&#x27;s own" in html
+    heading, *lines = str(table).splitlines()
+    assert heading.split() == "primitive operands lowered to why".split()
+    assert len(lines) == len(table.rows)
+    assert any("xla_ffi_accelerate.cumulative" in line for line in lines)
 
 
 def test_nothing_is_on_and_everything_could_be():
@@ -69,34 +62,15 @@ def test_nothing_is_on_and_everything_could_be():
     assert "xla_ffi" not in jax.jit(program).lower(X, MATRICES).as_text()
 
 
-def test_times_of_what_is_replaced_or_could_be():
-    with enabled("sort"):
-        table = explain(lambda x, m: program(x, m), measure=True)(X, MATRICES)
-    for found in table.rows:
-        covered = found.lowered_to != "JAX's own" or "enable(" in found.reason
-        assert (found.own_ms is not None) == covered
-        assert (found.rule_ms is not None) == covered
-    sort = row(table, "sort", "f32[4000]")
-    assert sort.own_ms > 2 * sort.rule_ms  # some 30 times, elsewhere
-    assert "JAX ms" in str(table)
-
-
-def test_random_operands_of_every_kind():
-    keys = jax.random.split(jax.random.key(0), 3)
-    draw = jax.vmap(lambda key: jax.random.bits(key, (50,)))
-    table = explain(draw, measure=True)(keys)
-    assert row(table, "random_bits", "key<fry>[3]").rule_ms is not None
-
-
 def test_a_function_that_needs_values_is_run():
     def branches(x):
         return jnp.sort(x) if x[0] > 10 else jnp.cumsum(x) + jnp.cumsum(x)
 
     with enabled():
         table = explain(branches)(X)
-    assert [r.lowered_to for r in table.rows if r.primitive == "cumsum"] == [
+    assert row(table, "cumsum", "f32[4000]").lowered_to == (
         "xla_ffi_accelerate.cumulative"
-    ]
+    )
     with pytest.raises(ZeroDivisionError), enabled():
         explain(lambda x: 1 // 0)(X)
     assert "xla_ffi" not in jax.jit(jnp.sort).lower(X).as_text()
@@ -116,16 +90,6 @@ def test_every_reason_is_a_sentence():
             rows = explain(function)(x).rows
         (found,) = [r for r in rows if r.primitive == name]
         assert found.lowered_to == "JAX's own" and len(found.reason) > 15
-
-
-def test_what_jax_lowers_in_another_way_is_left_out():
-    def f(x):
-        ref = jax.new_ref(x)
-        ref[...] = jnp.sort(ref[...]) * 2
-        return ref[...]
-
-    others = explain(f)(X).others
-    assert "mul" in others and not {"get", "swap"} & others.keys()
 
 
 def test_nothing_is_kept_for_each_call():
@@ -154,13 +118,10 @@ from helper import SIZE
 import xla_ffi_accelerate
 assert sys.argv[1:] == ["--flag"], sys.argv
 jnp.sort(np.ones(SIZE, np.float32))
-for _ in range(3):
-    with xla_ffi_accelerate.enabled("argmax"):
-        jnp.argmax(np.ones(SIZE, np.float32))
+with xla_ffi_accelerate.enabled("argmax"):
+    jnp.argmax(np.ones(SIZE, np.float32))
 with xla_ffi_accelerate.enabled("top_k"):
-    jnp.cumsum(np.ones(SIZE, np.int32))
     xla_ffi_accelerate.enable("cumsum")
-    jnp.cumsum(np.ones(SIZE, np.int32) * 2)
     jnp.cumsum(np.ones(SIZE + 1, np.int32))
 print("the script's own words")
 """
@@ -174,7 +135,7 @@ def test_the_command_explains_a_script(tmp_path):
     done = python(*command, str(script), "--flag")
     assert done.stdout == "the script's own words\n"
     lines = {tuple(line.split()[:2]): line for line in done.stderr.splitlines()}
-    assert " 1      xla_ffi" in lines["argmax", "f32[300]"]
+    assert "xla_ffi_accelerate.argmax" in lines["argmax", "f32[300]"]
     assert 'enable("sort")' in lines["sort", "f32[300]"]
     assert "xla_ffi_accelerate.cumulative" in lines["cumsum", "i32[301]"]
 

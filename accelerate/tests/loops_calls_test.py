@@ -1,12 +1,13 @@
-"""accelerate: no call in a loop that is one function, unless it pays."""
+"""accelerate: calls in loops that XLA makes one function of, and its option."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerate_data import bits, program
+from accelerate_data import bits, program, python
 
 import xla_ffi_accelerate
+from xla_ffi_accelerate import _loops
 
 CALL = "@xla_ffi_accelerate."
 
@@ -91,16 +92,61 @@ def test_the_same_operation_in_two_places():
         assert calls(lambda x, f=first, g=second: fori(g, fori(f, x))) == 1
 
 
-def test_explain_says_whose_call_it_is():
-    q = np.zeros(4096, np.float32)
+def filtered(p, _):
+    """Of five states: products, and more than 1,024 bytes a step."""
+    a = jnp.eye(5) + 0.1 * jnp.eye(5, k=1)
+    p = a @ p @ a.T + jnp.eye(5)
+    gain = p[:, :2] @ jnp.linalg.inv(p[:2, :2] + jnp.eye(2))
+    return p - gain @ p[:2], p[0, 0]
 
-    def one(x):
-        return scan(jnp.argmax, x)
 
-    with xla_ffi_accelerate.enabled():
-        (loop,) = xla_ffi_accelerate.explain(one)(q[:128]).loops
-        assert loop.is_one_function
-        table = xla_ffi_accelerate.explain(one)(q)
-    (loop,) = table.loops
-    assert not loop.is_one_function
-    assert "only this package's calls are to blame" in loop.advice
+def is_one_function():
+    f = jax.jit(lambda p: jax.lax.scan(filtered, p, None, 64))
+    text = f.lower(jnp.eye(5)).compile().as_text()
+    return text.count(" while(") == 1 and "xla_cpu_small_call" in text
+
+
+IMPORTS = """
+import os, warnings
+import jax, jax.numpy
+warnings.simplefilter("error")
+import xla_ffi_accelerate
+"""
+
+
+def words(code, XLA_FLAGS=""):
+    """What a process of its own prints."""
+    return python("-c", code, XLA_FLAGS=XLA_FLAGS).stdout.split()
+
+
+def test_a_filter_is_one_function():
+    assert not is_one_function()
+    code = "xla_ffi_accelerate.enable(exact=False)\nprint(is_one_function())"
+    imports = f"from loops_calls_test import is_one_function\n{IMPORTS}"
+    assert words(imports + code) == ["True"]
+
+
+def test_the_users_flags_stay():
+    """And a block sets nothing."""
+    code = (
+        "with xla_ffi_accelerate.enabled('loops'):\n"
+        "    print(os.environ.get('XLA_FLAGS', ''))\n"
+        "xla_ffi_accelerate.enable('loops')\njax.devices()\n"
+        "print(os.environ.get('XLA_FLAGS', ''))"
+    )
+    other = "--xla_cpu_enable_fast_math=false"
+    own = f"--xla_backend_extra_options={_loops.OPTION}="
+    has_room = jax.__version_info__ >= (0, 11)
+    flags = words(IMPORTS + code, XLA_FLAGS=other)
+    added = [] if has_room else [f"{own}{_loops.BYTES}"]
+    assert flags == [other, other, *added]
+    flags = words(IMPORTS + code, XLA_FLAGS=f"{own}2048")
+    assert flags == [f"{own}2048"] * 2
+
+
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="has room")
+def test_too_late():
+    jax.devices()
+    with pytest.warns(RuntimeWarning, match="before the first array"):
+        xla_ffi_accelerate.enable("loops")
+    xla_ffi_accelerate.disable()

@@ -180,3 +180,20 @@ def test_long_programs_are_lowered_in_time():
     with xla_ffi_accelerate.enabled():
         text = jax.jit(f).lower(normal(16, 16)).as_text()
     assert "@xla_ffi_accelerate.sort(" in text
+
+
+def test_a_function_for_several_platforms_is_exported_once():
+    """Calls have one lowering, so that none is in a branch for each."""
+
+    def nested(x):
+        for _ in range(6):
+            x = jax.jit(jnp.negative)(jax.jit(lambda x: x + 1)(x))
+        return x
+
+    def exported():
+        f = jax.jit(lambda x: jax.jit(nested)(x))
+        export = jax.export.export(f, platforms=("cpu", "cuda"))
+        return export(normal(9)).mlir_module()
+
+    with xla_ffi_accelerate.enabled():
+        assert "stablehlo.case" not in exported()

@@ -18,7 +18,7 @@ from sphinx.cmd.build import build_main
 
 _SITE = "docs/site/"
 # Pages that are not in the tree.
-_WRITTEN = ["python", "headers", "commands"]
+_WRITTEN = ["python", "commands"]
 
 
 def _at_root(text: str) -> str:

@@ -71,7 +71,7 @@ def by_cmake(folder):
 
 @pytest.fixture(
     scope="module",
-    params=[by_bazel, by_command, pytest.param(by_cmake, marks=pytest.mark.ci)],
+    params=[by_bazel, by_command, by_cmake],
 )
 def call(request, tmp_path_factory):
     """`jax.ffi.ffi_call` of a handler of the library, by its symbol."""

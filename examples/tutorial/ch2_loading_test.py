@@ -49,7 +49,7 @@ XLA_FFI_KIT_DEFINE_TABLE("rms_norm", XLA_FFI_KIT_HANDLER("rms_norm", RmsNorm));
 
 def compiled(folder, source):
     """A shared library by the compiler alone, without a table of the kit's."""
-    from xla_ffi_kit.strings import compiler
+    from xla_ffi_kit.compile import compiler
 
     file = folder / "own.cc"
     file.write_text(source)

@@ -1,5 +1,4 @@
-// RMS normalization whose handler checks its calls: chapter 11 of
-// docs/tutorial.
+// RMS normalization whose handler checks its calls: docs/signatures.md.
 
 #include <cmath>
 #include <cstdint>

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from xla_ffi_kit import errors as errors
 from xla_ffi_kit import ops as ops
+from xla_ffi_kit.compile.build import build_library
+from xla_ffi_kit.compile.headers import include_dir
+from xla_ffi_kit.export import export_checks
+from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.functions.c_function import c_function
 from xla_ffi_kit.functions.numba_kernel import numba_kernel
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
 from xla_ffi_kit.library.registration import register, register_early
+from xla_ffi_kit.op.reference_switch import use_reference
+from xla_ffi_kit.op.spec import Advanced
 from xla_ffi_kit.ops import modular_add, relu, rms_norm
-from xla_ffi_kit.primitive.export import export_checks
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.reference_switch import use_reference
-from xla_ffi_kit.primitive.spec import Advanced
-from xla_ffi_kit.strings.build import build_library
-from xla_ffi_kit.strings.cuda_blocks import cuda
+from xla_ffi_kit.strings.cuda.blocks import cuda
 from xla_ffi_kit.strings.decorators import elementwise, inline, rows
-from xla_ffi_kit.strings.headers import include_dir
 
 __version__ = "0.1.0"
 

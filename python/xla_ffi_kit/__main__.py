@@ -20,19 +20,19 @@ _COMMANDS = (
     ),
     (
         "build",
-        "strings.commands",
+        "compile.commands",
         "build",
         "build a handler library from C++ files",
     ),
     (
         "cache",
-        "strings.commands",
+        "compile.commands",
         "cache",
         "list or clear the cache of strings",
     ),
     (
         "include",
-        "strings.commands",
+        "compile.commands",
         "include",
         "print the folder of the headers",
     ),

@@ -20,7 +20,7 @@ Example:
 
 from xla_ffi_kit._check import is_static
 from xla_ffi_kit._jax_hooks import shaped, xla_may_partition
-from xla_ffi_kit.primitive.sharding import annotate, annotate_batch, divided
+from xla_ffi_kit.rules.partitioning import annotate, annotate_batch, divided
 
 __all__ = [
     "annotate",

@@ -1,20 +1,11 @@
-"""A file, built with other flags than the rest of the build."""
+"""A file, built for other GPUs than the rest of the build."""
 
-_FLAGS = {
-    "capabilities": "//third_party/cuda:compute_capabilities",
-    "ffi_api": "//third_party/xla:ffi_api",
-}
-
-def _transition_impl(settings, attr):
-    return {
-        flag: getattr(attr, name) or settings[flag]
-        for name, flag in _FLAGS.items()
-    }
+_FLAG = "//third_party/cuda:compute_capabilities"
 
 _transition = transition(
-    implementation = _transition_impl,
-    inputs = _FLAGS.values(),
-    outputs = _FLAGS.values(),
+    implementation = lambda _, attr: {_FLAG: attr.capabilities},
+    inputs = [],
+    outputs = [_FLAG],
 )
 
 def _built_with_impl(ctx):
@@ -23,14 +14,12 @@ def _built_with_impl(ctx):
     return [DefaultInfo(files = depset([output]))]
 
 built_with = rule(
-    doc = "Builds `src`, with the flags that are named, under this target's name.",
+    doc = "Builds `src` for some GPUs, under this target's name.",
     implementation = _built_with_impl,
     attrs = {
         "capabilities": attr.string_list(
-            doc = "GPUs: //third_party/cuda:compute_capabilities.",
-        ),
-        "ffi_api": attr.label(
-            doc = "FFI headers: //third_party/xla:ffi_api.",
+            doc = "//third_party/cuda:compute_capabilities.",
+            mandatory = True,
         ),
         "src": attr.label(
             doc = "What is built: one file.",

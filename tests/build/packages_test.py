@@ -72,12 +72,12 @@ def test_a_private_import_is_found():
     text = """
 from xla_ffi_kit import FfiOp, _check, extend
 from xla_ffi_kit.extend import divided
-from xla_ffi_kit.primitive.ffi_op import FfiOp
+from xla_ffi_kit.ffi_op import FfiOp
 import xla_ffi_kit.library
 """
     assert [*private_imports(text)] == [
         "xla_ffi_kit._check",
-        "xla_ffi_kit.primitive.ffi_op.FfiOp",
+        "xla_ffi_kit.ffi_op.FfiOp",
         "xla_ffi_kit.library",
     ]
 

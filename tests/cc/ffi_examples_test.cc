@@ -1,5 +1,5 @@
 // The examples of examples/ffi in XLA computations made with XlaBuilder: what
-// JAX cannot express, or expresses otherwise.
+// JAX cannot express.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,6 @@
 #include "tests/cc/runner.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla/hlo/builder/xla_builder.h"
-#include "xla/layout_util.h"
 #include "xla/literal.h"
 #include "xla/literal_util.h"
 #include "xla/shape_util.h"
@@ -28,7 +27,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using xla::F32;
-using xla::F64;
 using xla::Literal;
 using xla::LiteralUtil;
 using xla::S32;
@@ -40,15 +38,14 @@ using xla::XlaOp;
 struct Options {
   std::string attributes;
   bool has_side_effect = false;
-  std::vector<std::pair<xla::ShapeIndex, std::pair<int64_t, xla::ShapeIndex>>>
-      aliases;
 };
 
 XlaOp Call(xla::XlaBuilder& builder, const std::string& target,
            const std::vector<XlaOp>& operands, const Shape& result,
            const Options& options = {}) {
   return xla::CustomCall(&builder, target, operands, result, options.attributes,
-                         options.has_side_effect, options.aliases,
+                         options.has_side_effect,
+                         /*output_operand_aliasing=*/{},
                          /*literal=*/nullptr,
                          xla::CustomCallSchedule::SCHEDULE_NONE,
                          xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
@@ -124,52 +121,6 @@ TEST(FfiExamplesLocalClientTest, NestedTupleParameterIsFlattened) {
       MakeLocalClientRunner()->Run(*computation, arguments);
   ASSERT_TRUE(sums.ok()) << sums.status();
   EXPECT_EQ(*sums, LiteralUtil::CreateR1<float>({600, 30, 15}));
-}
-
-TEST_P(FfiExamplesTest, ColumnMajorOperand) {
-  const XlaOp a = xla::ConstantR2<float>(
-      &builder_, {{0.0f, 1.0f, 2.0f}, {3.0f, 4.0f, 5.0f}});
-  const Shape columns =
-      ShapeUtil::MakeShapeWithDenseLayout(F32, {2, 3}, {0, 1});
-  xla::CustomCallWithLayout(&builder_, "examples.column_sums", {a},
-                            ShapeUtil::MakeShapeWithDenseLayout(F32, {3}, {0}),
-                            {columns}, "", false, {}, nullptr,
-                            xla::CustomCallSchedule::SCHEDULE_NONE,
-                            xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
-  const Literal sums = Run();
-  ASSERT_EQ(sums.element_count(), 3);
-  EXPECT_EQ(sums.Get<float>({0}), 3);
-  EXPECT_EQ(sums.Get<float>({1}), 5);
-  EXPECT_EQ(sums.Get<float>({2}), 7);
-}
-
-// Attributes are the text of an MLIR dictionary.
-TEST_P(FfiExamplesTest, NestedDictionary) {
-  const XlaOp x = xla::ConstantR1<double>(&builder_, {0, 1, 2});
-  Options options;
-  options.attributes =
-      "{x1 = 1.0 : f64, options = {shift = 1.0 : f64, output = {scale = 10.0 "
-      ": f64}}}";
-  Call(builder_, "examples.polynomial", {x}, Vector(F64, 3), options);
-  const Literal y = Run();
-  ASSERT_EQ(y.element_count(), 3);
-  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(y.Get<double>({i}), 10 * (i + 1));
-}
-
-TEST_P(FfiExamplesTest, ResultInTheMemoryOfAnOperand) {
-  const XlaOp x = xla::Parameter(&builder_, 0, Vector(S32, 2), "x");
-  Options options;
-  options.aliases = {{{0}, {0, {}}}};  // result {0} is operand 0
-  const Shape result = ShapeUtil::MakeTupleShape(
-      {Vector(S32, 2), ShapeUtil::MakeShape(xla::PRED, {})});
-  Call(builder_, "examples.add_one",
-       {x + xla::ConstantR0<int32_t>(&builder_, 1)}, result, options);
-  std::vector<Literal> arguments;
-  arguments.push_back(LiteralUtil::CreateR1<int32_t>({1, 2}));
-  std::vector<Literal> y = Run(std::move(arguments)).DecomposeTuple();
-  ASSERT_EQ(y.size(), 2u);
-  EXPECT_EQ(y[0].Get<int32_t>({1}), 4);
-  EXPECT_TRUE(y[1].Get<bool>({}));
 }
 
 TEST_P(FfiExamplesTest, StateOfATypeThatWasRegisteredAtStartUp) {

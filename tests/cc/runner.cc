@@ -4,18 +4,13 @@
 #include "tests/cc/runner.h"
 
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/log/check.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "examples/pjrt_server/pjrt/array.h"
-#include "examples/pjrt_server/pjrt/plugin.h"
 #include "xla/client/client_library.h"
 #include "xla/client/local_client.h"
 #include "xla/ffi/execution_context.h"
@@ -25,11 +20,8 @@
 #include "xla/pjrt/pjrt_executable.h"
 #include "xla/pjrt/plugin/xla_cpu/cpu_client_options.h"
 #include "xla/pjrt/plugin/xla_cpu/xla_cpu_pjrt_client.h"
-#include "xla/primitive_util.h"
 #include "xla/service/platform_util.h"
 #include "xla/service/service.h"
-#include "xla/shape_util.h"
-#include "xla_ffi/core/handler_table.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -117,76 +109,7 @@ class PjRtRunner : public Runner {
   xla::ExecuteContext context_;
 };
 
-pjrt::Array ToArray(const xla::Literal& literal) {
-  pjrt::Array array = {{nullptr, {}}, ""};
-  for (const pjrt::Dtype& dtype : pjrt::kDtypes) {
-    if (dtype.name == xla::primitive_util::LowercasePrimitiveTypeName(
-                          literal.shape().element_type())) {
-      array.shape.dtype = &dtype;
-    }
-  }
-  for (const int64_t dim : literal.shape().dimensions()) {
-    array.shape.dims.push_back(dim);
-  }
-  array.bytes.assign(static_cast<const char*>(literal.untyped_data()),
-                     static_cast<size_t>(literal.size_bytes()));
-  return array;
-}
-
-xla::Literal ToLiteral(const pjrt::Array& array) {
-  xla::Literal literal =
-      xla::Literal::CreateFromShape(xla::ShapeUtil::MakeShape(
-          *xla::primitive_util::StringToPrimitiveType(array.shape.dtype->name),
-          array.shape.dims));
-  std::memcpy(literal.untyped_data(), array.bytes.data(), array.bytes.size());
-  return literal;
-}
-
-class PluginRunner : public Runner {
- public:
-  explicit PluginRunner(const pjrt::Plugin& plugin) : plugin_(plugin) {}
-
-  absl::StatusOr<xla::Literal> Run(
-      const xla::XlaComputation& computation,
-      const std::vector<xla::Literal>& arguments) override {
-    std::vector<pjrt::Array> arrays;
-    for (const xla::Literal& argument : arguments) {
-      arrays.push_back(ToArray(argument));
-    }
-    std::vector<const pjrt::Array*> pointers;
-    for (const pjrt::Array& array : arrays) pointers.push_back(&array);
-    try {
-      std::vector<xla::Literal> parts;
-      for (const pjrt::Array& result :
-           plugin_.Compile(computation.proto().SerializeAsString(), "hlo")
-               .Run(pointers)) {
-        parts.push_back(ToLiteral(result));
-      }
-      if (parts.size() == 1) return std::move(parts[0]);
-      return xla::Literal::MoveIntoTuple(absl::MakeSpan(parts));
-    } catch (const pjrt::Error& error) {
-      return absl::InternalError(error.what());
-    }
-  }
-
- private:
-  const pjrt::Plugin& plugin_;
-};
-
 }  // namespace
-
-std::unique_ptr<Runner> MakePluginRunner(const XlaFfiKit_HandlerTable& table) {
-  // For the life of the process, as XLA's own client.
-  static pjrt::Plugin* const plugin = [&] {
-    const char* path = std::getenv("PJRT_PLUGIN");
-    CHECK(path != nullptr) << "PJRT_PLUGIN names no plugin";
-    auto* started = new pjrt::Plugin(path);
-    started->Start();
-    return started;
-  }();
-  plugin->Register(table);
-  return std::make_unique<PluginRunner>(*plugin);
-}
 
 std::unique_ptr<Runner> MakeLocalClientRunner() {
   return std::make_unique<LocalClientRunner>(

@@ -1,5 +1,5 @@
-// Runs a computation: on the CPU, through either of XLA's two clients or a PJRT
-// plugin, or on CUDA.
+// Runs a computation: on the CPU, through either of XLA's two clients, or on
+// CUDA.
 
 #ifndef TESTS_CC_RUNNER_H_
 #define TESTS_CC_RUNNER_H_
@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "xla/hlo/builder/xla_computation.h"
 #include "xla/literal.h"
-#include "xla_ffi/core/handler_table.h"
 
 namespace xla_ffi_kit {
 
@@ -41,11 +40,6 @@ std::unique_ptr<Runner> MakePjRtRunner();
 // The same, with `data`, which outlives it, as the user data of that FFI type
 // in the context of every run.
 std::unique_ptr<Runner> MakePjRtRunnerWithUserData(int64_t type_id, void* data);
-
-// The PJRT plugin that the environment variable PJRT_PLUGIN names, whose XLA is
-// another one than that of the other runners: computations go to it as HLO.
-// The handlers of `table` are registered with it.
-std::unique_ptr<Runner> MakePluginRunner(const XlaFfiKit_HandlerTable& table);
 
 }  // namespace xla_ffi_kit
 

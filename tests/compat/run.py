@@ -72,8 +72,6 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.xml"
         options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        # All cases run here, those too that Bazel leaves out.
-        options += ["-W", "ignore::pytest.PytestUnknownMarkWarning"]
         environ = os.environ | {
             "PYTHONDONTWRITEBYTECODE": "1",
             # The tests' own helpers; the packages come from the wheels.
@@ -83,8 +81,6 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
                     "tests/jax",
                     "tests/gpu",
                     "accelerate/tests",
-                    "benchmarks",
-                    "tools/new_op",
                 )
             ),
         }

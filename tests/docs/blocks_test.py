@@ -1,8 +1,9 @@
-"""Every block of the documentation is run, or is what is built and run.
+"""Every block of the pages is run, or is part of what is built and run.
 
-Those of the tutorial stand in its programs. Elsewhere python_blocks_test runs
-Python, e2e/new_op_run what the pages on adding an operation say. A block that
-nothing can run has a comment above it: `<!-- not run: WHY -->`.
+python_blocks_test runs Python. A command is in a script of the CI, a line of
+Starlark in a codebase of e2e, a block of the tutorial or of C++ in a program of
+examples/tutorial. A block that nothing can run has `<!-- not run: WHY -->`
+above it.
 """
 
 import re
@@ -12,18 +13,18 @@ import pytest
 from pages import ROOT, Block
 
 # Commands have to be in one of these, word for word.
-SCRIPTS = (".ci/run", "e2e/run", "e2e/new_op_run", "e2e/mistakes_run")
-WALKED = ("docs/adding_an_op.md",)
-# //accelerate/examples:explained_test compares it with what it prints.
-COMPARED = ("accelerate/docs/explained.md",)
+SCRIPTS = (".ci/run", "e2e/run", "e2e/mistakes_run")
+BUILT = (
+    *("consumer/MODULE.bazel", "consumer/BUILD"),
+    *("own_xla/MODULE.bazel", "own_xla/WORKSPACE"),
+    "author/MODULE.bazel",
+)
 
 
 def commands(script: str) -> list[str]:
     """The commands of a shell script, without comments, one to a string."""
-    joined = script.replace("\\\n", " ")
-    stripped = (re.sub(r"(^|\s+)#.*", "", s) for s in joined.splitlines())
-    found = [re.sub(r"\s+", " ", s).strip() for s in stripped]
-    return [s for s in found if s]
+    joined = re.sub(r"(?m)(^|\s+)#.*", "", script.replace("\\\n", " "))
+    return [" ".join(s.split()) for s in joined.splitlines() if s.split()]
 
 
 def normalized(text: str) -> str:
@@ -31,118 +32,58 @@ def normalized(text: str) -> str:
     return re.sub(r"#.*|\s+|,(?=\s*(\)|$))", "", text)
 
 
-RUN = "\n".join(c for s in SCRIPTS for c in commands((ROOT / s).read_text()))
-CONSUMER = ROOT / "e2e/consumer"
-OWN_XLA = ROOT / "e2e/own_xla"
-BUILT = "".join(
-    normalized((folder / file).read_text())
-    for folder, file in (
-        (CONSUMER, "MODULE.bazel"),
-        (CONSUMER, "BUILD"),
-        (OWN_XLA, "MODULE.bazel"),
-        (OWN_XLA, "WORKSPACE"),
-    )
-)
-
-
 def unindented(text: str) -> str:
     lines = text.replace("@xla_ffi_kit//", "//").splitlines()
     return "\n" + "".join(f"{line.strip()}\n" for line in lines)
 
 
+RUN = "\n".join(c for s in SCRIPTS for c in commands((ROOT / s).read_text()))
+STARLARK = "".join(normalized((ROOT / "e2e" / f).read_text()) for f in BUILT)
+OPTIONS = (ROOT / "e2e/own_xla/.bazelrc").read_text()
+OPTIONS += (ROOT / "e2e/author/.bazelrc").read_text()
+OPTIONS += OPTIONS.replace(":workspace ", " ")
 PROGRAMS = [
     unindented(file.read_text())
-    for file in [*(ROOT / "examples/tutorial").glob("*"), CONSUMER / "BUILD"]
+    for file in [
+        *(ROOT / "examples/tutorial").glob("*"),
+        ROOT / "e2e" / BUILT[1],
+    ]
     if file.suffix in (".cc", ".h", ".py", ".txt") or file.name == "BUILD"
 ]
 
 
-def stands_in_programs(text: str) -> bool:
-    """Whether each paragraph stands in a file of examples/tutorial."""
-    paragraphs = [unindented(p) for p in text.split("\n\n")]
-    return all(any(p in program for program in PROGRAMS) for p in paragraphs)
-
-
-def not_checked(block: Block) -> list[str]:
+def not_run(block: Block) -> list[str]:
     """What of a block nothing runs or builds."""
-    if re.fullmatch(r"<!-- not run: .+ -->\s*", block.above):
+    is_excused = re.fullmatch(r"<!-- not run: .+ -->\s*", block.above)
+    if is_excused:
         return []
-    if block.page.startswith(pages.TUTORIAL) or block.language in (
-        "c++",
-        "cmake",
-    ):
-        return [] if stands_in_programs(block.text) else [block.text]
+    in_tutorial = block.page.startswith(pages.TUTORIAL)
+    if in_tutorial or block.language in ("c++", "cmake"):
+        paragraphs = [unindented(p) for p in block.text.split("\n\n")]
+        return [p for p in paragraphs if not any(p in q for q in PROGRAMS)]
     if block.language in ("python", "output"):
-        return []
-    if block.page in WALKED + COMPARED:
         return []
     if block.language == "sh":
         return [c for c in commands(block.text) if c not in RUN]
+    lines = block.text.splitlines()
     if block.language == "bazelrc":
-        own = (OWN_XLA / ".bazelrc").read_text().splitlines()
-        own += [line.replace(":workspace ", " ") for line in own]
-        return [line for line in block.text.splitlines() if line not in own]
-    if block.language == "starlark":
-        # Where the kit is differs.
+        return [line for line in lines if line not in OPTIONS.splitlines()]
+    if block.language == "starlark":  # where the kit is differs
         lines = re.sub("local_repository.*", "", block.text).splitlines()
-        return [line for line in lines if normalized(line) not in BUILT]
+        return [line for line in lines if normalized(line) not in STARLARK]
     return [block.text]
 
 
-@pytest.mark.parametrize(
-    "block", [b for p in pages.pages() for b in pages.blocks(p)], ids=str
-)
-def test_something_runs_or_builds_it(block):
-    assert not_checked(block) == [], (
+@pytest.mark.parametrize("page", pages.pages())
+def test_something_runs_or_builds_every_block(page):
+    found = {str(b): rest for b in pages.blocks(page) if (rest := not_run(b))}
+    assert found == {}, (
         "let a test or a script run it, or write `<!-- not run: WHY -->` above"
     )
 
 
-def test_each_row_of_the_older_spellings_is_asserted():
-    page = (ROOT / pages.TUTORIAL / "from_jax_extend_ffi.md").read_text()
-    rows = re.findall(r"(?m)^\| `([^`]+)` \| `([^`]+)`", page)
-    assert len(rows) > 15
-    program = "examples/tutorial/from_jax_extend_ffi_test.py"
-    text = " ".join((ROOT / program).read_text().split())
-    asserted = [r for r in rows if f'"{r[0]}", "{r[1]}"' in text]
-    # Two rows are calls, which test_calls makes.
-    assert [r[0][:9] for r in rows if r not in asserted] == ["ffi_call("] * 2
-
-
-def test_the_table_of_hijax_is_its_program_s():
-    text = (ROOT / "examples/tutorial/from_hijax_test.py").read_text()
-    page = (ROOT / "docs/tutorial/from_hijax.md").read_text()
-    rows = re.findall(r"^\|.*\| (?:yes|no|gathers) \|$", page, re.MULTILINE)
-    assert len(rows) == 20
-    assert "\n".join(rows) in text
-
-
-def test_the_walk_is_in_the_ci():
-    walk = (ROOT / "e2e/new_op_run").read_text()
-    assert f"page={' '.join(WALKED)}\n" in walk
-    assert ':walk_through \\\n  -- "$page" ' in walk
-    assert "./new_op_run" in (ROOT / "e2e/run").read_text()
-    assert "e2e/run" in (ROOT / ".ci/run").read_text()
-
-
-@pytest.mark.parametrize("command", ["test //...", "run //examples:quickstart"])
-def test_the_ci_runs_the_commands_of_the_readme(command):
-    shown = [b for b in pages.blocks("README.md") if b.language == "sh"]
-    assert any(f"tools/bazel {command}\n" in block.text for block in shown)
-    assert f"tools/bazel {command} " in (ROOT / ".ci/run").read_text()
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("```sh\ntools/bazel test //...   # all\nrm -rf /\n```", ["rm -rf /"]),
-        ("<!-- not run: no -->\n```sh\nrm -rf /\n```", []),
-        ("```c++\nint x;\n```", ["int x;\n"]),
-        ("```starlark\nno_rule(1)\n```", ["no_rule(1)"]),
-        ("* a\n\n  ```\n  b\n  ```\n", ["b\n"]),
-        ("```python\nx\n```\n\n    indented\n", []),
-    ],
-)
-def test_what_nothing_runs_is_found(text, found):
-    (block,) = pages.blocks("docs/page.md", text)
-    assert not_checked(block) == found
+def test_the_ci_runs_the_commands_of_the_readme():
+    shown = "".join(b.text for b in pages.blocks("README.md"))
+    for command in ("test //...", "run //examples:quickstart"):
+        assert f"tools/bazel {command}\n" in shown
+        assert f"tools/bazel {command} " in RUN

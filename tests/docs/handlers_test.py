@@ -5,14 +5,12 @@ import re
 
 import pytest
 
-import xla_ffi_accelerate
 import xla_ffi_kit
 from xla_ffi_kit.library import describe
 
 ROOT = pathlib.Path(".").absolute()
 PAGES = {
     "docs/handlers.md": xla_ffi_kit.ops.LIBRARIES[0],
-    "accelerate/docs/handlers.md": xla_ffi_accelerate.LIBRARIES[0],
 }
 
 

@@ -6,7 +6,6 @@ A block `output` is what the Python above it prints.
 import contextlib
 import io
 import os
-import re
 
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
@@ -50,15 +49,3 @@ def test_it_runs(page):
         with contextlib.redirect_stdout(io.StringIO()) as output:
             exec(compile(text, page, "exec"), scope)
         printed = output.getvalue()
-
-
-def test_an_operation_is_at_most_40_lines():
-    specs = [
-        block.text
-        for page in ("docs/ffi_op.md", "docs/derivatives.md")
-        for block in python_blocks(page)
-        if re.search(r"FfiOp\(|Norm\(", block.text)
-    ]
-    assert len(specs) >= 8
-    # Blank lines are counted too; one has its own derivative.
-    assert max(len(spec.splitlines()) for spec in specs) <= 40

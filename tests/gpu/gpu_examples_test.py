@@ -70,12 +70,6 @@ def table(index):
     return call("table", result)(index, table=np.array([0.5, 1.5, 2.5]))
 
 
-def matmul(a, b):
-    # By its name: JAX's own is loaded.
-    result = array(np.float32, a.shape[0], b.shape[1])
-    return call("matmul", result)(a, b, library="libcublas.so.13")
-
-
 @pytest.mark.parametrize(
     ("function", "operands"),
     [
@@ -85,7 +79,6 @@ def matmul(a, b):
         (scratch, []),
         (stages, []),
         (table, [array(S32, 4)]),
-        (matmul, [array(np.float32, 2, 3), array(np.float32, 3, 4)]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -141,11 +134,3 @@ def test_a_table_stays_on_the_device_values():
         want = np.array([np.nan, 0.5, 1.5, 2.5, np.nan])[index + 1]
         got = function(jnp.asarray(index))
         np.testing.assert_array_equal(np.asarray(got), want)
-
-
-@NEEDS_GPU
-def test_cublas_multiplies_values():
-    random = np.random.default_rng(0)
-    a = random.integers(-9, 9, (3, 5)).astype(np.float32)
-    b = random.integers(-9, 9, (5, 7)).astype(np.float32)
-    np.testing.assert_array_equal(jax.jit(matmul)(a, b), a @ b)

@@ -16,7 +16,6 @@ import pytest
 import string_kernels
 from gpu_data import CPU, DEVICE, PLATFORM
 from gpu_examples_test import scratch
-from gpu_thunks import read_dump
 
 import xla_ffi_kit
 from xla_ffi_kit.ops import relu
@@ -37,6 +36,25 @@ CAPTURED = {
     "examples.scratch": False,
     "xla_ffi_kit.launch": True,
 }
+
+
+# A thunk a line, as `002: kCustomCall`; those that it runs are below it.
+_THUNK = re.compile(r"( *)(\d+): +(k\w+)")
+
+
+def custom_calls(thunks):
+    """The number of each custom call's thunk -> whether it is captured."""
+    found = {}
+    around = []  # indents and kinds of the thunks that run this one
+    for thunk in filter(None, map(_THUNK.match, thunks.splitlines())):
+        indent, kind = len(thunk[1]), thunk[3]
+        while around and around[-1][0] >= indent:
+            around.pop()
+        if kind == "kCustomCall":
+            outer = [kind for _, kind in around]
+            found[int(thunk[2])] = "kCommandBuffer" in outer
+        around.append((indent, kind))
+    return found
 
 
 def program(x, w):
@@ -97,7 +115,18 @@ def test_which_handlers_are_captured(tmp_path):
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         },
     )
-    # The program for the CPU, of the same name, has no such files.
-    assert read_dump(tmp_path, "jit_program") == {
-        handler: {captured} for handler, captured in CAPTURED.items()
-    }
+    # The program for the CPU, of the same name, has no such file.
+    name = "module_*.jit_program.thunk_sequence_after_thunk_passes.txt"
+    (file,) = tmp_path.glob(name)
+    calls = custom_calls(file.read_text())
+    assert sorted(calls.values()) == sorted(CAPTURED.values())
+
+
+def test_a_call_below_a_command_buffer_calls_nothing_else():
+    thunks = """\
+000: kCommandBuffer
+  001: kCustomCall  (a)
+  002: kKernel
+003: kCustomCall  (b)
+"""
+    assert custom_calls(thunks) == {1: True, 3: False}

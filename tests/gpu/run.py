@@ -5,8 +5,8 @@
 Needs Python 3.11 or newer with JAX and its CUDA plugin (`jax[cuda13]`) and
 pytest; everything else lies beside this script. --sanitize also runs the tests
 of values under each tool of compute-sanitizer, where that is installed. When
-all tests have passed, the benchmarks write benchmark.json, benchmark.svg and
-strings.json into the current folder.
+all tests have passed, the benchmark writes benchmark.json into the current
+folder.
 
 Exits with 0 if all tests pass, 3 if there is no GPU to run them on, and with
 the code of what failed otherwise: pytest's, compute-sanitizer's or the
@@ -48,20 +48,9 @@ def sanitize(command: list[str]) -> int:
 
 
 def benchmark() -> int:
-    """Runs the benchmarks; the first failure's exit code."""
-    for command in (
-        ["gpu_benchmark.py", "--plot", "benchmark.svg", "--json"],
-        ["gpu_strings.py", "--json"],
-    ):
-        name, *options = command
-        is_first = name == "gpu_benchmark.py"
-        file = "benchmark.json" if is_first else "strings.json"
-        code = subprocess.run(
-            [sys.executable, str(HERE / name), *options, file], check=False
-        ).returncode
-        if code:
-            return code
-    return 0
+    """Runs the benchmark; returns its exit code."""
+    command = [str(HERE / "gpu_bench.py"), "--json", "benchmark.json"]
+    return subprocess.run([sys.executable, *command], check=False).returncode
 
 
 def main(options: list[str]) -> int:

@@ -94,43 +94,6 @@ def gates(a, b):
     return _over_last(step, jnp.zeros_like(a[..., 0]), a, b)
 
 
-@_rows(
-    r"""
-    int64_t states = 1;
-    while (states * states < transition.size()) ++states;
-    const int64_t steps = seen.size() / states;
-    for (int64_t t = 0; t < steps; ++t) {
-      A sum = 0;
-      for (int64_t j = 0; j < states; ++j) {
-        A p = t == 0 ? A(1) / states : A(0);
-        for (int64_t i = 0; t > 0 && i < states; ++i) {
-          p += out[(t - 1) * states + i] * transition[i * states + j];
-        }
-        out[t * states + j] = p * seen[t * states + j];
-        sum += out[t * states + j];
-      }
-      for (int64_t j = 0; j < states; ++j) out[t * states + j] /= sum;
-    }
-    """,
-    kernel_axes=2,
-    shared="transition",
-)
-def hmm_forward(seen, transition):
-    """p(state at t | what was seen until t), of a hidden Markov model."""
-    states = seen.shape[-1]
-    steps = jnp.moveaxis(seen, -2, 0)
-    uniform = jnp.full_like(seen[..., 0, :], 1 / states)
-
-    def step(carry, likelihood):
-        prior, is_first = carry
-        prior = jnp.where(is_first, uniform, prior @ transition) * likelihood
-        prior /= jnp.sum(prior, -1, keepdims=True)
-        return (prior, False), prior
-
-    _, out = lax.scan(step, (uniform, True), steps)
-    return jnp.moveaxis(out, 0, -2)
-
-
 def _argmax(x, axis):
     """jnp.argmax, which XLA of jax 0.12 refuses to compile in a nested vmap."""
     index = lax.broadcasted_iota(jnp.int32, x.shape, x.ndim + axis)
@@ -386,7 +349,6 @@ SHOWN = (
     Shown(recurrence, ("f32[3,45]",)),
     Shown(gates, ("f32[3,45]", "f32[3,45]")),
     Shown(gates_backward, ("f32[3,45]",) * 3),
-    Shown(hmm_forward, ("f32[3,9,4]", "f32[4,4]")),
     Shown(viterbi, ("f32[3,9,4]", "f32[4,4]")),
     Shown(edit_distance, ("s32[3,7]", "s32[3,9]")),
     Shown(running_max, ("f32[3,45]", "f32[3,45]")),

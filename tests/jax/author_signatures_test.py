@@ -1,21 +1,17 @@
 """What the handlers of authors say that they take, and who reads it: those of
-new_op's template, of KIT_DEFINE_HANDLER in a file, and of strings."""
-
-import importlib.util
+kit::Call and KIT_DEFINE_HANDLER in files, and of strings."""
 
 import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
-import new_op
 import numpy as np
 import pytest
 from common import said
 
 import xla_ffi_kit
-from xla_ffi_kit.__main__ import main
 
 TWICE = """
-#include "xla_ffi/inline/kit.h"
+#include "xla_ffi/strings/kit.h"
 template <typename T>
 void Scale(kit::In<T> x, kit::In<int32_t> times, double factor, kit::Out<T> y) {
   for (int64_t i = 0; i < x.size(); ++i) y[i] = T(times[i] * factor * x[i]);
@@ -23,42 +19,54 @@ void Scale(kit::In<T> x, kit::In<int32_t> times, double factor, kit::Out<T> y) {
 KIT_DEFINE_HANDLER(ScaleHandler, "x times -> y", "factor", Scale<float>,
                    Scale<double>);
 """
+SWISH = """
+#include <cmath>
+#include "xla_ffi/core/call.h"
+#include "xla_ffi/core/handler.h"
+namespace kit = xla_ffi_kit;
+constexpr kit::Operand x{"x", kit::RealFloatTypes(), "(...)"};
+constexpr kit::Result y{"y", x};
+constexpr kit::Attribute<double> beta{"beta"};
+constexpr char kName[] = "author.swish";
+using SwishCall = kit::Call<kName, x, beta, y>;
+xla::ffi::Error Run(const SwishCall& call, const kit::Executor&) {
+  return call.Dispatch<x>([&](auto tag) {
+    const auto* in = call.get<x>().as(tag);
+    auto* out = call.get<y>().as(tag);
+    for (int64_t i = 0; i < call.get<x>().count(); ++i) {
+      const float v = static_cast<float>(in[i]);
+      out[i] = static_cast<std::decay_t<decltype(*out)>>(
+          v / (1 + std::exp(-float(call.get<beta>()) * v)));
+    }
+    return xla::ffi::Error();
+  });
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Swish, kit::Checked<Run>,
+                              kit::BindCall<Run>());
+XLA_FFI_KIT_DEFINE_SIGNATURE(Swish, SwishCall);
+"""
 FROM = "as the handler author.{} of swish_cpu.so takes"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The author's, with the files of new_op and the library."""
+def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("author")
-    written = new_op.files_of_user("author", ".", "swish", False)
-    for path, text in written.items():
-        (folder / path).write_text(text)
+    (folder / "swish.cc").write_text(SWISH)
     (folder / "scale.cc").write_text(TWICE)
-    status = main(
-        [
-            "build",
-            *(str(folder / file) for file in ("swish.cc", "scale.cc")),
-            *("-o", str(folder / "swish_cpu.so")),
-            *("--handler", "author.swish=AuthorSwishCpu"),
-            *("--handler", "author.scale=ScaleHandler"),
-        ]
+    handlers = {"author.swish": "Swish", "author.scale": "ScaleHandler"}
+    return xla_ffi_kit.build_library(
+        [folder / "swish.cc", folder / "scale.cc"],
+        handlers,
+        folder / "swish_cpu.so",
     )
-    assert status == 0
-    return folder
 
 
-def define(folder, text):
-    """The operation of a module with this text, beside the library."""
-    path = folder / f"module_{abs(hash(text))}.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def swish_of(library, reference):
+    return xla_ffi_kit.FfiOp("author.swish", reference, libraries=library)
 
 
-def test_the_template_is_an_operation_with_pip_alone(folder):
-    swish = define(folder, (folder / "swish.py").read_text()).swish
+def test_name_reference_and_library_are_an_operation(library):
+    swish = swish_of(library, lambda x, *, beta: x * jax.nn.sigmoid(beta * x))
     x = np.linspace(-9, 9, 12).reshape(3, 4)
     want = x / (1 + np.exp(-1.5 * x))
     np.testing.assert_allclose(swish(np.float32(x), beta=1.5), want, 1e-5)
@@ -66,21 +74,13 @@ def test_the_template_is_an_operation_with_pip_alone(folder):
     assert "@author.swish(" in text
     with pytest.raises(TypeError, match="swish: operand x: expected dtype"):
         swish(np.int32([1]), beta=1.5)
-
-
-def test_what_does_not_fit_the_template_is_an_error_where_it_is_defined(folder):
-    """signature_test has the other mistakes."""
-    text = (folder / "swish.py").read_text()
-    assert "*, beta: float" in text
-    mistyped = text.replace("*, beta: float", "*, beat: float")
-    assert said(define, folder, mistyped) == (
+    assert said(swish_of, library, lambda x, *, beat: x) == (
         "ValueError: author.swish: attributes: expected {beta}, "
         f"{FROM.format('swish')} them, got {{beat}}"
     )
 
 
-def test_a_handler_of_plain_functions_says_it_too(folder):
-    library = xla_ffi_kit.HandlerLibrary(folder / "swish_cpu.so")
+def test_a_handler_of_plain_functions_says_it_too(library):
     told = library.signature("author.scale")
     assert str(told) == (
         "ScaleHandler(x: f32|f64[any shape], times: s32[any shape], *, factor: "
@@ -106,7 +106,7 @@ def test_a_handler_of_plain_functions_says_it_too(folder):
     )
 
 
-def refuses(folder, target, operands, like, **attributes):
+def refuses(target, operands, like, **attributes):
     """The error of a call that no operation has seen before."""
     call = jax.ffi.ffi_call(target, like)
     with pytest.raises(Exception) as caught:
@@ -114,13 +114,13 @@ def refuses(folder, target, operands, like, **attributes):
     return str(caught.value)
 
 
-def test_handlers_refuse_other_calls(folder):
-    swish = define(folder, (folder / "swish.py").read_text()).swish
+def test_handlers_refuse_other_calls(library):
+    swish = swish_of(library, lambda x, *, beta: x)
     x = np.float32([1, 2])
     swish(x, beta=1.0)  # registers it
     three = jax.ShapeDtypeStruct((3,), x.dtype)
     assert "result y: expected shape (2) like operand x, got shape (3)" in (
-        refuses(folder, "author.swish", [x], three, beta=1.0)
+        refuses("author.swish", [x], three, beta=1.0)
     )
     product = xla_ffi_kit.elementwise("x * y", dtypes="f32 f64")(
         lambda x, y: x * y
@@ -133,7 +133,7 @@ def test_handlers_refuse_other_calls(folder):
     assert (
         "lambda: result result: expected shape (...), with the batch axes of "
         "those before it, got shape (3)"
-    ) in refuses(folder, library.target, [x, x], three)
+    ) in refuses(library.target, [x, x], three)
 
 
 def test_rows_say_the_axes_of_a_row():

@@ -82,22 +82,11 @@ BROKEN = {
         "the operation promises float32[6] for one row, the host function "
         "returns float32[5]",
     ),
-    "another function": (
-        *(black_box("test.reverse"), twice, "values", "result 0: element"),
-    ),
     "a library that does not batch": (
         black_box(handlers={"cpu": wrong_batch}, libraries=()),
         lambda x: x[::-1],
         "vmap",
         "result 0: element",
-    ),
-    "a wrong jvp": (
-        black_box(jvp=lambda p, t: (double(*p), 3 * t[0])),
-        *(twice, "jvp", "element"),
-    ),
-    "a wrong vjp": (
-        black_box(vjp=(lambda x: (double(x), None), lambda _, ct: (ct,))),
-        *(twice, "grad", "element"),
     ),
 }
 
@@ -134,27 +123,6 @@ def test_there_is_no_reference_to_switch_to():
             pass
     with xla_ffi_kit.use_reference():  # all that have one
         np.testing.assert_array_equal(op(x), 2 * x)
-
-
-def test_a_derivative_that_there_is_not():
-    x = rows(1, 3)
-    only = "test.double: no forward mode .* is for reverse mode alone"
-    for derivative, message in (
-        (
-            jax.grad(lambda x: black_box()(x).sum()),
-            "respect to operand x: the operation has no reference, .*"
-            "if it is a string of C\\+\\+, derivatives='kernel'",
-        ),
-        (
-            jax.grad(lambda x: black_box(linear="x")(x).sum()),
-            "give it transpose=",
-        ),
-        (lambda x: jax.jvp(by_vjp, (x,), (x,)), only),
-        (jax.jit(jax.jacfwd(by_vjp)), only),
-        (jax.jit(jax.vmap(jax.jacfwd(by_vjp))), only),
-    ):
-        with pytest.raises(TypeError, match=message):
-            derivative(x)
 
 
 def test_a_derivative_of_a_part():
@@ -244,23 +212,6 @@ def test_results_in_a_tuple():
     np.testing.assert_array_equal(got, 2 * np.ones(3))
 
 
-@pytest.mark.parametrize(
-    ("cases", "options", "message"),
-    [
-        ([ROW], {"host": 3}, "TypeError: check_op: argument host: expected a "),
-        ([ROW], {"host": lambda: 1}, "got one of (): too many positional"),
-        ([3], {"host": twice}, "cases: expected Case(...), got 3"),
-        (
-            [ROW],
-            {"host": twice, "tolerance_factor": "2"},
-            "TypeError: check_op: argument tolerance_factor: expected a number",
-        ),
-    ],
-)
-def test_check_op_needs_a_host_function(cases, options, message):
-    assert message in said(check_op, double, cases, **options)
-
-
 @pytest.mark.parametrize("lead", [(), (2,)])
 def test_layouts(lead):
     # The handler reverses rows of memory, which are columns here.
@@ -310,25 +261,6 @@ def test_attributes_from_shapes():
     np.testing.assert_array_equal(got, [5, 3, 4, 0.5, 1])
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (3, "expected a mapping, got 3"),
-        ({"text": "a"}, "expected no name that `attributes` has, got text"),
-        ({3: 1}, "expected names, got 3"),
-        (
-            {"n": None},
-            "n: expected a NumPy scalar or array, a string, bool, int, float "
-            "or a mapping of such, got None",
-        ),
-    ],
-)
-def test_bad_attributes_from_shapes(given, message):
-    got = said(describe(lambda x, text: given), rows(5), text="abc")
-    assert got.partition(": ")[2].startswith("test.describe: shape_attributes")
-    assert got.endswith(message)
-
-
 def test_attributes_from_sizes_that_are_not_known():
     types = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 5"), np.float32)
     exported = jax.export.export(
@@ -354,19 +286,3 @@ def test_modules_that_offer_one_target():
     np.testing.assert_array_equal(op("test.double")(x), 2 * x)
     with pytest.raises(RuntimeError, match="is already registered from an ext"):
         op("test.reverse")(x)
-
-
-def test_the_doctor_on_a_black_box():
-    from xla_ffi_kit.doctor import _environment
-    from xla_ffi_kit.primitive import implementation
-
-    op = black_box("test.to_be_registered", libraries=())
-    state = implementation.of(op.spec, "cpu", ["cpu"])
-    assert state.runs == "nothing: an error"
-    handler = LIBRARY.handler("test.double").stages["execute"]
-    capsules = {"f": jax.ffi.pycapsule(handler)}
-    library = xla_ffi_kit.HandlerLibrary.from_capsules(capsules)
-    state = _environment._library(library, None)
-    major, minor = LIBRARY.api_version
-    version = f"{major}.{minor}"
-    assert (state["handlers"], state["api_version"]) == (1, version)

@@ -1,7 +1,7 @@
 """Handler libraries from files, and a pip package made of one."""
 
 import os
-import re
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -11,21 +11,30 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import pytest
-from common import run_python
+from common import raises, run_python
+from inline_data import program
 
 import xla_ffi_kit
 from xla_ffi_kit.__main__ import main
+from xla_ffi_kit.compile import flags as compiler_flags
+from xla_ffi_kit.compile import nvcc
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.library import releases
 
 SCALE = """
 #include "helper.h"
-#include "xla_ffi/inline/kit.h"
+#include "xla_ffi/strings/kit.h"
 template <typename T>
 void Scale(kit::In<T> x, double factor, kit::Out<T> y) {
   for (int64_t i = 0; i < x.size(); ++i) y[i] = T(helper::Times(x[i], factor));
 }
 KIT_DEFINE_HANDLER(ScaleHandler, "x", "factor", Scale<float>, Scale<double>);
+"""
+
+PLAIN = """
+#include "xla_ffi/strings/kit.h"
+void Scale(kit::In<float> x, kit::Out<float> y) { y[0] = 2 * x[0]; }
+KIT_DEFINE_HANDLER(ScaleHandler, "x", "", Scale);
 """
 
 # A handler with state, as one writes it against XLA's own headers.
@@ -128,44 +137,6 @@ def test_it_exports_nothing_but_handlers_types_and_table(library):
         "XlaFfiKit_GetHandlerTable",
         "XlaFfiKit_parallel_for",
     ]
-
-
-@pytest.mark.parametrize(
-    ("handlers", "said"),
-    [
-        ({}, "broken: handlers: expected at least one, got none"),
-        (
-            {"a": "Absent"},
-            'broken: handlers["a"]: no source defines Absent: define it with '
-            "XLA_FFI_DEFINE_HANDLER_SYMBOL(Absent, ...) or correct the name",
-        ),
-        (
-            {"a": {"instantiate": "ScaleHandler"}},
-            "broken: handlers: a: expected the stage execute",
-        ),
-    ],
-)
-def test_mistakes(library, tmp_path, handlers, said):
-    folder = os.path.dirname(library.path)
-    sources = [os.path.join(folder, f) for f in ("scale.cc", "helper.cc")]
-    with pytest.raises(BuildError, match=re.escape(said)):
-        xla_ffi_kit.build_library(sources, handlers, tmp_path / "broken.so")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("absent.cc", "there is no file .*absent"),
-        ("a.cu", "got the CUDA source"),
-    ],
-)
-def test_a_source_that_is_not_there_or_is_not_cpp(tmp_path, source, said):
-    (tmp_path / "a.cu").touch()
-    with pytest.raises(BuildError, match=said):
-        xla_ffi_kit.build_library(
-            [tmp_path / source], {"a": "A"}, tmp_path / "a.so"
-        )
 
 
 # --- CUDA sources -------------------------------------------------------------
@@ -350,3 +321,178 @@ def test_the_command_line(library, tmp_path, capsys):
         main(["--help"])
     assert caught.value.code == 0
     assert "COMMAND" in capsys.readouterr().out
+
+
+# --- Names and paths that are not plain ---------------------------------------
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "scale.cc"
+    path.write_text(PLAIN)
+    return path
+
+
+def build(source, output, target="scale", symbol="ScaleHandler", **options):
+    return xla_ffi_kit.build_library(
+        [source], {target: symbol}, output, flags=["-O0"], **options
+    )
+
+
+@pytest.mark.parametrize(
+    "target", ['a"b', "a\\b", "a\nb", "a\0b", "a\u2028b", "", 3]
+)
+def test_targets_and_types_that_cpp_cannot_have(source, tmp_path, target):
+    output = tmp_path / "out" / "ops.so"
+    said = (
+        f"expected printable names without quotes and backslashes, got "
+        f"{target!r}"
+    )
+    with raises(BuildError, f"ops: handlers: {said}"):
+        build(source, output, target)
+    with raises(BuildError, f"ops: types: {said}"):
+        build(source, output, types={target: "Scale"})
+    assert not output.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "symbol", ["", "A::B", "a;}; evil", "1a", "a\n", "new", "é", None]
+)
+def test_symbols_that_are_no_names(source, tmp_path, symbol):
+    output = tmp_path / "out" / "ops.so"
+    said = f"expected the name of a C function, got {symbol!r}"
+    for handlers in (symbol, {"execute": symbol}):
+        with raises(BuildError, f"ops: handlers: scale: {said}"):
+            build(source, output, symbol=handlers)
+    with raises(BuildError, f"ops: types: state: {said}"):
+        build(source, output, types={"state": symbol})
+    assert not output.parent.exists()
+
+
+def test_the_command_refuses_them_too(source, tmp_path, capsys):
+    output = str(tmp_path / "ops.so")
+    arguments = ["build", str(source), "-o", output, "--handler"]
+    for handler, said in (
+        ('a"=ScaleHandler', "ops: handlers: expected printable names"),
+        ("a=Scale Handler", "ops: handlers: a: expected the name of a C"),
+        ("a=execute:S,execute:T", "a: the stage execute is given twice"),
+        ("a", "expected NAME=SYMBOL, got 'a'"),
+    ):
+        assert main([*arguments, handler]) == 1
+        assert capsys.readouterr().err.startswith(said)
+    twice = ["a=ScaleHandler", "--handler", "a=OtherHandler"]
+    assert main([*arguments, *twice]) == 1
+    assert capsys.readouterr().err == "a is given twice\n"
+
+
+def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    said = f"folder: output: expected a file to write, got the folder {folder}"
+    with raises(BuildError, said):
+        build(source, folder)
+    handler = ["--handler", "scale=ScaleHandler"]
+    assert main(["build", str(source), "-o", str(folder), *handler]) == 1
+    assert "expected a file to write" in capsys.readouterr().err
+    for output in (source / "ops.so", "/proc/none/ops.so"):
+        said = f"^ops: output: {output} cannot be written: "
+        with pytest.raises(BuildError, match=said):
+            build(source, output)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["source", "link", "hard link", "header", "object"]
+)
+def test_an_output_that_is_no_library_stays(source, tmp_path, kind, capsys):
+    output = tmp_path / "ops"
+    if kind == "source":
+        output = source
+    elif kind == "link":
+        output.symlink_to(source)
+    elif kind == "hard link":
+        output.hardlink_to(source)
+    elif kind == "header":
+        output.write_text("#pragma once\n")
+    else:
+        output.write_bytes(b"\x7fELF" + bytes(12) + b"\1\0")
+    before = output.read_bytes()
+    handler = ["--handler", "scale=ScaleHandler"]
+    assert main(["build", str(source), "-o", str(output), *handler]) == 1
+    assert capsys.readouterr().err == (
+        f"{output.stem}: output: expected a new file, or an older library to "
+        f"replace, got {output}, which is neither\n"
+    )
+    assert output.read_bytes() == before
+    assert output.is_symlink() == (kind == "link")
+
+
+def test_an_output_that_is_a_library_or_empty_is_replaced(source, tmp_path):
+    output = tmp_path / "ops.so"
+    output.touch()
+    build(source, output)
+    assert build(source, output).targets == ["scale"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["-ffast-math", "-Ofast", "-mdaz-ftz", "-ffp-model=fast", "@{}/words"],
+)
+def test_words_that_change_the_process(source, tmp_path, monkeypatch, word):
+    (tmp_path / "words").write_text("-O2 -funsafe-math-optimizations")
+    word = word.format(tmp_path)
+    monkeypatch.setenv("CXX", f"c++ {word}")
+    said = "ops: CXX: .* makes denormals zero in all of the process; use only"
+    with pytest.raises(BuildError, match=said):
+        build(source, tmp_path / "ops.so")
+    said = said.replace("ops: CXX", "lambda: CXX")
+    with pytest.raises(BuildError, match=said):
+        xla_ffi_kit.elementwise("x", dtypes="f32")(lambda x: x)
+    monkeypatch.delenv("CXX")
+    said = said.replace("CXX", "flags")
+    with pytest.raises(BuildError, match=said):
+        xla_ffi_kit.elementwise("x", dtypes="f32", flags=[word])(lambda x: x)
+
+
+def test_the_linker_gets_what_it_needs():
+    flags = [
+        "-O1",
+        "-fopenmp",
+        "-fopenmp-simd",
+        "-lm",
+        "-Da",
+        "-fopenmp=libomp",
+    ]
+    compiles, links = compiler_flags.split(flags)
+    assert compiles == [flag for flag in flags if flag != "-lm"]
+    assert links == ["-fopenmp", "-lm", "-fopenmp=libomp"]
+
+
+def test_an_nvcc_that_is_a_script_is_asked_for_its_toolkit(tmp_path):
+    script = program(tmp_path / "bin/nvcc", "echo '#$ TOP=/toolkit/bin/..' >&2")
+    assert nvcc.Nvcc(script).include == pathlib.Path("/toolkit/include")
+    with pytest.raises(BuildError, match="unset it and `pip inst"):
+        nvcc.Nvcc(script).link_flags()
+    beside = tmp_path / "include/cuda_runtime.h"
+    beside.parent.mkdir()
+    beside.touch()
+    assert nvcc.Nvcc(script).root == tmp_path
+
+
+NAME = 'a, b "c" \\ $x #\U0001f600 é;\n'
+
+
+def test_any_path_and_most_targets_work(tmp_path, monkeypatch):
+    folder = tmp_path / NAME
+    folder.mkdir()
+    source = folder / f"source{NAME}.cc"
+    source.write_text(PLAIN)
+    monkeypatch.chdir(folder)
+    target = "m\u00fc.scale=, \U0001f600 %s ??/ {x}"
+    library = build(source.name, f"ops{NAME}.so", target)
+    assert library.targets == [target]
+    assert pathlib.Path(library.path) == folder / f"ops{NAME}.so"
+    scale = xla_ffi_kit.FfiOp(
+        target, lambda x: 2 * x, kernel_axes=0, libraries=library
+    )
+    assert scale(np.float32(2)) == 4

@@ -245,12 +245,6 @@ def test_a_library_that_was_replaced_runs_its_old_code(tmp_path):
     assert caught[0].filename == __file__
 
 
-def test_a_shared_number():
-    op = from_libm("double(double base, double x)", "pow", shared="base")
-    np.testing.assert_allclose(op(2.0, X), 2.0**X)
-    np.testing.assert_allclose(jax.vmap(op, in_axes=(None, 0))(2.0, X), 2.0**X)
-
-
 # --- numba --------------------------------------------------------------------
 
 
@@ -309,16 +303,9 @@ def half(x):
     return x / 2
 
 
-def row_sums(a, y, rows, columns):
-    for i in range(rows):
-        y[i] = 0
-        for j in range(columns):
-            y[i] += a[i * columns + j]
-
-
 @with_numba
 def test_cfuncs_declared_anew():
-    """With other types, other options of numba's, and other axes."""
+    """With other types, and other options of numba's."""
     import numba
     from numba import types
 
@@ -335,32 +322,6 @@ def test_cfuncs_declared_anew():
     # That of a function it calls, which takes given types.
     called = [numba.njit(f"{t}({t})")(half) for t in ("float32", "float64")]
     assert len(set(map(numba_identity.digest, called))) == 2
-
-    pointer, size = types.CPointer(types.float64), types.int64
-    sums = numba.cfunc(types.void(pointer, pointer, size, size))(row_sums)
-    for first, second in (("n", "m"), ("m", "n")):
-        op = c_function(
-            f"void(const double* a, double* y, int64_t {first}, "
-            f"int64_t {second})",
-            sums,
-            axes=f"({first},{second})->({first})",
-            name=None if first == "n" else "row_sums_of_m",
-        )
-        np.testing.assert_allclose(op(X), X.sum(1))
-    with pytest.raises(ValueError, match="expected one of its own"):
-        c_function(
-            "void(const double* a, double* y, int64_t n, int64_t m)",
-            sums,
-            axes="(m,n)->(m)",
-            name="row_sums_of_m",
-        )
-    op = c_function(
-        "void(const double* a, double* y, int64_t n, int64_t m)",
-        sums,
-        axes="(n,m)->(n)",
-        thread_safe=False,
-    )
-    np.testing.assert_allclose(op(X), X.sum(1))
 
 
 # --- The contract -------------------------------------------------------------
@@ -446,3 +407,38 @@ def test_an_exported_program_names_the_function(define, tmp_path):
             "defined, got none of that name; make its operation, by "
             "xla_ffi_kit.c_function or numba_kernel, before the program runs"
         ) in run.stderr
+
+
+def test_a_derivative_that_is_missing_is_refused():
+    """As docs/external_library.md says it."""
+
+    @jax.custom_jvp
+    def constant(x):
+        return x
+
+    @constant.defjvp
+    def refuse(primals, tangents):
+        raise NotImplementedError("no derivative with respect to y")
+
+    def of_x(primals, tangents):
+        (x, y), (dx, _) = primals, tangents
+        return power(x, y), y * power(x, y - 1) * dx
+
+    power = c_function(
+        "float(float x, float y)",
+        library=LIBM,
+        symbol="powf",
+        name="power",
+        jvp=of_x,
+    )
+
+    def op(x, y):
+        return power(x, constant(y))
+
+    for wrap in (lambda f: f, jax.jit):
+        slope = jax.grad(wrap(op))
+        assert slope(3.0, 2.0) == jax.jit(slope)(3.0, 2.0) == 6
+        assert jax.grad(slope)(3.0, 2.0) == 2
+        for argnums in (1, (0, 1)):
+            with pytest.raises(NotImplementedError, match="respect to y"):
+                jax.grad(wrap(op), argnums)(3.0, 2.0)

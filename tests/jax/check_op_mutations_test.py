@@ -15,7 +15,7 @@ from common import failure_of, run_snippet
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp
-from xla_ffi_kit.primitive import lowering
+from xla_ffi_kit.rules import lowering
 from xla_ffi_kit.testing import CHECKS, Case, CheckError, check_op, scalar
 
 jax.config.update("jax_enable_x64", True)
@@ -27,7 +27,7 @@ SOURCE = r"""
 #include <mutex>
 #include <vector>
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/inline/kit.h"
+#include "xla_ffi/strings/kit.h"
 using In = kit::In<float>;
 using Out = kit::Out<float>;
 void Copy(In x, Out y) {

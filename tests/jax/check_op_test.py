@@ -89,28 +89,20 @@ GOOD = {
 }
 
 
-# The derivatives of these are second order of the operations they belong to.
-INNER = ("rms_norm_weight_fwd", "rms_norm_weight_residual_fwd")
-INNER += ("rms_norm_weight_jvp",)
-# Of these, that of another handler shows as much: "rms_norm_weight", "double in
-# place".
+# One of each kind; of the others, which share its rules, what their handler is.
+ALL = ("rms_norm_weight", "modular_add", "relu", "double in place")
+HANDLER = {"values", "batch axes", "vmap", "jvp", "grad", "memory of operands"}
+# Of these, that of another operation shows as much.
 LINEAR = ("modular_add", "relu")
-SLOW = ("second order", "jacobians", "control flow")
-# One of each kind; the others run with --config=ci alone.
-ALWAYS = ("rms_norm_weight", "modular_add", "relu", "double in place")
-ALWAYS += ("rms_norm_in_place",)
+SLOW = {"second order", "jacobians", "control flow"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in ALWAYS else pytest.mark.ci)
-        for name in GOOD
-    ],
-)
+@pytest.mark.parametrize("name", GOOD)
 def test_operation(name):
     op, *cases = GOOD[name]
-    skip = SLOW if name in INNER + LINEAR else ()
+    skip = SLOW if name in LINEAR else set()
+    if name not in ALL:
+        skip = set(CHECKS) - HANDLER
     if name == "rms_norm_in_place":  # otherwise it is rms_norm
         skip = set(CHECKS) - {"values", "repeatable", "aliases", "grad"}
     report = check_op(op, cases, skip=skip)

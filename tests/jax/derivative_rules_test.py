@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import assert_close, failure_of, operation, said
+from common import assert_close, failure_of, operation
 
 from xla_ffi_kit import FfiOp
 from xla_ffi_kit.testing import CHECKS, Case, check_op
@@ -151,15 +151,6 @@ def test_bilinear_on_meshes():
     check_op(op, [Case("int32[]", "float32[2,4]", "float32[4]")], skip=skip)
 
 
-def test_what_is_bilinear_is_not_linear_together():
-    op = PRODUCTS["bilinear"]
-    assert said(jax.linear_transpose(op, ONE, ONE), ONE) == (
-        "TypeError: test.op: cannot transpose with respect to x and y "
-        "together: the operation is bilinear, which is linear in one of them "
-        "while the other is fixed"
-    )
-
-
 # A product is linear in each, and says that it is linear in both together.
 @pytest.mark.parametrize("check", ["jvp", "grad"])
 def test_check_op_tells_linear_together_from_bilinear(check):
@@ -179,81 +170,3 @@ def test_check_op_tells_what_is_not_bilinear():
         "; bilinear=('x', 'y') says that op(0, y) and op(x, 0) are 0, which "
         "the reference's are not"
     )
-
-
-def two(x, y):
-    return x * y, x + y
-
-
-def vjp(fwd=lambda x, y: (two(x, y), None), bwd=lambda _, ct: (ct[0], ct[1])):
-    return {"vjp": (fwd, bwd)}
-
-
-def transposed(returned):
-    linear = {"linear": ("x", "y"), "transpose": lambda *_: returned}
-    return linear | {"reference": lambda x, y: x + y}
-
-
-def jvp(rule):
-    return {"jvp": rule}
-
-
-ARRAYS = "expected an array or a tuple of arrays"
-EACH = "(None for one without)"
-# What the error says -> the rule that it is about.
-WRONG = {
-    "jvp: expected (results, tangents), got an array": jvp(lambda p, t: t[0]),
-    "jvp: expected (results, tangents), got a tuple of 3": jvp(
-        lambda p, t: (p, t, ())
-    ),
-    "jvp: results: expected 2, got 1": jvp(lambda p, t: (p[0], t)),
-    "jvp: tangents: expected 2, one for each result, got 3": jvp(
-        lambda p, t: (p, (*t, t[0]))
-    ),
-    f"jvp: results: {ARRAYS}, got a list of 2": jvp(lambda p, t: (list(p), t)),
-    f"jvp: tangents: {ARRAYS}, got 0.0": jvp(lambda p, t: (p, (0.0, t[1]))),
-    "vjp: fwd: expected (results, residuals), got an array": vjp(
-        lambda x, y: two(x, y)[0]
-    ),
-    "vjp: fwd: results: expected 2, got 1": vjp(lambda x, y: (x, None)),
-    f"vjp: fwd: results: {ARRAYS}, got a list of 2": vjp(
-        lambda x, y: ([x, y], None)
-    ),
-    "vjp: fwd: result 0: expected float32[], got int32[]": vjp(
-        lambda x, y: ((x.astype(int), y), None)
-    ),
-    f"vjp: bwd: cotangents: expected 2, one for each operand {EACH}, got 1": (
-        vjp(bwd=lambda _, ct: ct[0])
-    ),
-    "vjp: bwd: cotangents: expected arrays or None, got a dict of 1": vjp(
-        bwd=lambda _, ct: {"x": ct[0]}
-    ),
-    "vjp: bwd: cotangents: expected arrays or None, got 3": vjp(
-        bwd=lambda _, ct: 3
-    ),
-    "vjp: bwd: cotangent 0: expected float32[], got float32[1]": vjp(
-        bwd=lambda _, ct: (ct[0][None], ct[1])
-    ),
-    f"transpose: cotangents: expected 2, one for each linear operand {EACH}, "
-    "got 1": transposed((ONE,)),
-    "transpose: cotangents: expected arrays or None, got 1.0": transposed(
-        (ONE, 1.0)
-    ),
-    "transpose: cotangent of operand 1: expected float32[], got None": (
-        transposed((ONE, None))
-    ),
-}
-
-
-@pytest.mark.parametrize("message", WRONG)
-def test_a_rule_that_returns_something_else(message):
-    op = operation(**{"reference": two} | WRONG[message])
-
-    def gradient(*x):
-        return jax.grad(lambda *x: sum(jax.tree.leaves(op(*x))), (0, 1))(*x)
-
-    def pushed(*x):
-        return jax.jvp(op, x, x)
-
-    derivative = pushed if message.startswith("jvp") else gradient
-    assert said(derivative, ONE, ONE) == f"TypeError: test.op: {message}"

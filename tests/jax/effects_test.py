@@ -11,12 +11,10 @@ from common import (
     handled,
     rows,
     run_python,
-    said,
     twice,
 )
 
 import xla_ffi_kit
-from xla_ffi_kit import FfiOp
 
 # --- Aliases ------------------------------------------------------------------
 
@@ -51,39 +49,6 @@ def test_alias_under_scan_and_vmap():
     f = jax.vmap(double, 1, 1)
     np.testing.assert_array_equal(f(x), 2 * x)
     assert " copy(" in compiled(f, x)
-
-
-def test_alias_of_unlike_arrays():
-    op = handled("test.double", lambda x: jnp.sum(x, -1), aliases={"x": 0})
-    assert said(op, rows(2, 3)) == (
-        "ValueError: test.double: aliases: operand x is float32[2, 3], "
-        "expected float32[2] as result 0 is"
-    )
-
-
-ONE = "take one of them out of aliases"
-
-
-def many(x, *more):
-    return x + sum(more)
-
-
-@pytest.mark.parametrize(
-    ("reference", "aliases", "message"),
-    [
-        (lambda x, y: x + y, {"x": 0, "y": 0}, f"x and y; {ONE}"),
-        # Wrong only in calls with both, which nothing else tells apart.
-        (lambda x, y=None: x, {"y": 0, "x": 0}, f"x and y; {ONE}"),
-        (many, {"more": 0}, "more[0] and more[1]; take more out of aliases"),
-        (many, {"x": 0, "more": 0}, f"x and more[0]; {ONE}"),
-    ],
-)
-def test_two_operands_have_no_result_in_common(reference, aliases, message):
-    got = said(FfiOp, "test.two", reference, kernel_axes=1, aliases=aliases)
-    assert got == (
-        "ValueError: test.two: aliases: expected one operand for the buffer of "
-        f"result 0, got {message}"
-    )
 
 
 # --- Side effects -------------------------------------------------------------

@@ -13,9 +13,8 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 
-from xla_ffi_kit import FfiOp, HandlerLibrary, include_dir
-from xla_ffi_kit.primitive import ffi_op
-from xla_ffi_kit.strings import compiler
+from xla_ffi_kit import FfiOp, HandlerLibrary, ffi_op, include_dir
+from xla_ffi_kit.compile import compiler
 
 _DRIVER = "xla_ffi/testing/cuda/driver/fake_driver.so"
 _LAUNCH = "xla_ffi/testing/cuda/driver/emulated_launch.so"

@@ -11,7 +11,7 @@ from common import operation, said
 import xla_ffi_kit
 from xla_ffi_kit import FfiOp
 from xla_ffi_kit.ops import LIBRARIES
-from xla_ffi_kit.primitive import fallback
+from xla_ffi_kit.rules import fallback
 
 X = jnp.arange(-2.0, 2.0)
 

@@ -1,7 +1,6 @@
 """What tests of strings share: a cache of their own, builds, comparisons."""
 
 import ctypes
-import functools
 import os
 import shutil
 import tempfile
@@ -13,13 +12,10 @@ import pytest
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings import operation
-from xla_ffi_kit.strings.source import Place, Source
+from xla_ffi_kit.strings.text.source import Place, Source
 
 _folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
 os.environ["XLA_FFI_KIT_CACHE"] = _folder.name
-
-released = functools.partial(pytest.param, marks=pytest.mark.release)
-in_ci = functools.partial(pytest.param, marks=pytest.mark.ci)
 
 
 def error_of(decorate, error=BuildError):

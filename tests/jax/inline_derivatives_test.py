@@ -96,28 +96,6 @@ def test_its_error_is_that_of_the_derivative():
     assert "gather.vjp1: decay is negative" in str(caught.value)
 
 
-def test_a_result_in_the_memory_of_its_operand():
-    @inline(
-        """
-        template <typename T>
-        void square(kit::In<T> x, kit::Out<T> y) {
-          for (int64_t i = 0; i < x.size(); ++i) {
-            y[i] = x[i] * x[i];
-            y[i] += x[i];  // in place, which is y[i]
-          }
-        }""",
-        dtypes="f32",
-        kernel_axes=0,
-        aliases={"x": 0},
-    )
-    def square(x):
-        return 2 * x * x
-
-    x = jnp.arange(3.0)
-    np.testing.assert_array_equal(square(x), 2 * x * x)
-    np.testing.assert_array_equal(jax.grad(lambda x: square(x).sum())(x), 4 * x)
-
-
 def test_without_a_reference_and_with_two_types():
     @inline(
         """
@@ -150,16 +128,6 @@ def test_integers_have_no_derivative():
         X, AT, WEIGHT
     )
     assert slope.dtype == jax.dtypes.float0
-
-
-def test_a_function_of_fixed_types_has_no_derivative():
-    code = "void same(kit::In<float> x, kit::Out<float> y) { y[0] = x[0]; }"
-    said = (
-        "derivatives: expected a function template and dtypes=, for 'kernel', "
-        "got a function of fixed types"
-    )
-    with pytest.raises(BuildError, match=said):
-        inline(code, kernel_axes=1, function="same")(lambda x: x)
 
 
 def test_an_operand_of_a_fixed_type_has_no_derivative():

@@ -5,10 +5,7 @@ import subprocess
 
 import inline_data
 import pytest
-from inline_data import ANSWER, answer, build, compiles, program, released
-
-import xla_ffi_kit
-from xla_ffi_kit.strings import cache, compiler_flags
+from inline_data import answer, compiles, program
 
 folder = inline_data.folder
 
@@ -63,12 +60,7 @@ def test_the_compiler_is_part_of_the_key(folder, monkeypatch, behind):
     ("code", "flags", "variable"),
     [
         (INCLUDED, ["-I{}"], None),
-        released(INCLUDED, ["-isystem", "{}"], None),
-        released(INCLUDED, ["-idirafter", "{}"], None),
-        released('#include "constants.h"\n', ["-iquote", "{}"], None),
         ("", ["-include", "{}/constants.h"], None),
-        released("", ["-imacros", "{}/constants.h"], None),
-        released(INCLUDED, [], "CPATH"),
         (INCLUDED, [], "CPLUS_INCLUDE_PATH"),
         ('#define H "{}/constants.h"\n#include H\n', [], None),
     ],
@@ -92,13 +84,6 @@ def test_a_header_that_changes(folder, monkeypatch, code, flags, variable):
     write(inner / "constants.h", 2)
     assert answer(code, *flags) == 2
     assert compiles(folder) == before
-
-
-def test_a_variable_that_leads_to_other_headers(folder, monkeypatch):
-    for number in (1, 2):
-        write(folder / str(number) / "constants.h", number)
-        monkeypatch.setenv("CPLUS_INCLUDE_PATH", f"{folder}/{number}")
-        expect(folder, number, INCLUDED)
 
 
 def test_a_header_that_changes_while_it_is_compiled(folder, monkeypatch):
@@ -135,54 +120,7 @@ def test_a_relative_path_is_that_of_the_folder(
         expect(folder, number, code, *flags)
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        *("-Iinner", "-I inner", "-isystem inner", "-isysteminner", "-Linner"),
-        *("-idirafter inner", "-iquote inner", "-Wp,-Iinner", "@words", "@{}"),
-        *("CPATH=inner", "CPATH=/nowhere:inner", "LIBRARY_PATH=:/nowhere"),
-        *("-include inner/constants.h", "-fprofile-use=a", "inner/a.o"),
-    ],
-)
-def test_so_is_that_of_any_other_flag_or_variable(tmp_path, monkeypatch, flags):
-    (tmp_path / "words").write_text("-Iinner")
-    if "=" in flags and not flags.startswith("-"):
-        monkeypatch.setenv(*flags.split("="))
-        flags = ""
-    flags = flags.format(tmp_path / "words").split()
-    found = []
-    for current in (tmp_path, "/"):
-        monkeypatch.chdir(current)
-        found.append(compiler_flags.surroundings(flags))
-    assert found[0] != found[1]
-
-
-def test_without_relative_paths_all_folders_have_one_entry(folder, monkeypatch):
-    flags = ["-O1", "-DANSWER=1", f"-I{folder}", "-march=native", "-Wall"]
-    for number in (1, 2):
-        (folder / str(number)).mkdir()
-        monkeypatch.chdir(folder / str(number))
-        assert answer("", *flags) == 1
-    assert compiles(folder) == 1
-
-
-def test_a_file_of_flags_that_changes(folder):
-    for number in (1, 2):
-        (folder / "inner").write_text(f"-DANSWER={number}")
-        (folder / "words").write_text(f"-O1 @{folder}/inner")
-        expect(folder, number, "", f"@{folder}/words")
-
-
 # --- Other files --------------------------------------------------------------
-
-
-def test_other_headers_of_the_kit_are_tracked(folder):
-    build('#include "xla_ffi/core/handler.h"\n')
-    (entry,) = cache.entries()
-    tracked = {os.path.basename(path) for path in entry.files}
-    # Beside those that every string includes, which are in the key.
-    assert {"handler.h", "cmath"} <= tracked
-    assert "kit.h" not in tracked
 
 
 @pytest.mark.parametrize("named", ["by flags", "by variables", "by CXX"])
@@ -210,36 +148,3 @@ def test_a_library_to_link_with(folder, monkeypatch, named):
     expect(folder, 1, code, *flags)
     archive(second, 2)
     expect(folder, 2, code, *flags)
-
-
-# --- What is no part of the key -----------------------------------------------
-
-LOOPS = """
-@xla_ffi_kit.rows("for (int64_t i = 0; i < x.size(); ++i)\\n  y[i] = x[i];",
-                  results=["y"], dtypes="f32")
-def copied(x):
-    return x
-
-@xla_ffi_kit.elementwise("2 * x", dtypes="f32")
-def doubled(x):
-    return 2 * x
-"""
-
-
-def test_loops_that_move_are_not_compiled_again(folder):
-    libraries = set()
-    for lines, file in ((0, "a.py"), (5, "a.py"), (5, "/tmp/cell 7/\\b.py")):
-        names = {"xla_ffi_kit": xla_ffi_kit, "__name__": "loops"}
-        exec(compile("\n" * lines + LOOPS, file, "exec"), names)
-        libraries |= {
-            names[name].spec.libraries[0].path for name in ("copied", "doubled")
-        }
-    assert len(libraries) == 2
-    assert compiles(folder) == 2
-
-
-def test_a_directive_of_the_author_is_part_of_the_key(folder):
-    code = '#line 3 "a.cc"\n#define ANSWER __LINE__\n'
-    assert answer(code) == 4
-    assert answer(code.replace("3", "7")) == 8
-    assert build(ANSWER, "-DANSWER=1") and compiles(folder) == 3

@@ -1,47 +1,63 @@
-"""The ten kernels of //benchmarks:strings, which differentiate themselves.
-
-In each dtype, those programs of `check_op` that depend on a kernel; more of the
-three algorithms that JAX has not, beside Python's values and differences; and
-what needs a process, or many threads.
-"""
+"""Strings that differentiate themselves: the contract of an algorithm that JAX
+has not; and what needs a process, or many threads."""
 
 import concurrent.futures
-import dataclasses
 import functools
-import heapq
 
+import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from common import run_python
-from inline_data import in_ci
 from jax import export
 
 import xla_ffi_kit
-from strings_kernels import kernels
 from xla_ffi_kit.testing import CHECKS, Case, check_op
 
-# --- The algorithms of which there is no reference: one row, NumPy arrays -----
+_OPTIONS = {
+    "derivatives": "kernel",
+    "has_reference": False,
+    "flags": ["-O1"],
+}
 
 
-def _shortest_path(grid):
-    height, width = grid.shape
-    best = np.full(grid.shape, np.inf)
-    best[0, 0] = grid[0, 0] ** 2
-    queue = [(best[0, 0], 0, 0)]
-    while queue:
-        so_far, y, x = heapq.heappop(queue)
-        for i, j in ((y, x - 1), (y, x + 1), (y - 1, x), (y + 1, x)):
-            if 0 <= i < height and 0 <= j < width:
-                path = so_far + grid[i, j] ** 2
-                if path < best[i, j]:
-                    best[i, j] = path
-                    heapq.heappush(queue, (path, i, j))
-    return best[-1, -1]
+@xla_ffi_kit.inline(
+    """
+    #include <vector>
+    template <typename A>
+    struct Block { A sum, weight; int64_t end; };
+    template <typename T>
+    void isotonic(kit::In<T> x, kit::In<T> weight, kit::Out<T> y) {
+      using A = kit::Accumulate<T>;
+      for (int64_t r = 0; r < x.rows(); ++r) {
+        std::vector<Block<A>> stack;
+        for (int64_t i = 0; i < x.columns(); ++i) {
+          const A w = weight.row(r)[i];
+          Block<A> block = {x.row(r)[i] * w, w, i + 1};
+          while (!stack.empty() && stack.back().sum * block.weight >=
+                                       block.sum * stack.back().weight) {
+            block.sum += stack.back().sum;
+            block.weight += stack.back().weight;
+            stack.pop_back();
+          }
+          stack.push_back(block);
+        }
+        int64_t i = 0;
+        for (const Block<A>& block : stack)
+          while (i < block.end) y.row(r)[i++] = T(block.sum / block.weight);
+      }
+    }""",
+    function="isotonic",
+    kernel_axes=1,
+    dtypes="f32 f64",
+    **_OPTIONS,
+)
+def isotonic(x, weight):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
-def _isotonic(x, weight):
+def _isotonic_of_host(x, weight):
     """The least of the means to the right of each of those to the left."""
     n = len(x)
     means = np.full((n, n), -np.inf)
@@ -54,121 +70,40 @@ def _isotonic(x, weight):
     )
 
 
-def _simulate(arrival, service, *, servers=2):
-    """How long each customer waits, and for which server."""
-    free, waiting = np.zeros(servers), np.zeros_like(arrival)
-    server = np.zeros(arrival.shape, np.int32)
-    for i in np.argsort(arrival):
-        server[i] = first = np.argmin(free)
-        begin = max(free[first], arrival[i])
-        waiting[i] = begin - arrival[i]
-        free[first] = begin + service[i] ** 2
-    return waiting, server
-
-
-_CHECKS = {"host function", "values", "batch axes", "jvp", "grad"}
-_MORE_CHECKS = {"second order", "vmap of grad"}  # of each kernel once
-_WITHOUT_REFERENCE = {
-    "isotonic regression": _isotonic,
-    "shortest path": _shortest_path,
-    "queue with two servers": _simulate,
-}
-# Without --config=ci: in lanes, with a shared operand, and row after row.
-_FIRST = {
-    ("exponential smoothing", "bfloat16"),
-    ("Kalman filter, 2 x 2", "float64"),
-    *((name, "float32") for name in _WITHOUT_REFERENCE),
-    *((name, "float64") for name in _WITHOUT_REFERENCE),
-}
-_SIZES = {"shortest path": 18, "soft-DTW": 3}
-# Of bf16, one unit in the last place: what is computed in f32 is rounded once.
-_FACTORS = {"bfloat16": 2**-7 / 3e-2}
-
-
 @pytest.fixture(autouse=True)
 def _doubles():
     with jax.enable_x64(True):
         yield
 
 
-def _wide(function):
-    """The function, which computes operands of 16 bits in f32."""
+def _operands(rows):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(rows, 5)) + np.arange(5) / 64
+    return x, rng.uniform(0.5, 2, x.shape)
 
-    @functools.wraps(function)
-    def rounded_once(*operands, **attributes):
-        (dtype,) = {x.dtype for x in operands}
-        if dtype.itemsize > 2:
-            return function(*operands, **attributes)
-        results = function(
-            *(x.astype(jnp.float32) for x in operands), **attributes
+
+def test_contract():
+    checks = {"host function", "values", "batch axes", "jvp", "grad"}
+    checks |= {"second order", "auto mesh"}
+    print(
+        check_op(
+            isotonic,
+            [Case(*_operands(2))],
+            host=_isotonic_of_host,
+            skip=set(CHECKS) - checks,
         )
-        return jax.tree.map(
-            lambda y: (
-                y.astype(dtype) if jnp.issubdtype(y.dtype, jnp.floating) else y
-            ),
-            results,
-        )
-
-    return rounded_once
-
-
-def _operands(name, dtype, rows=(2,)):
-    random = np.random.default_rng(3)
-    made = kernels()[name].operands(random, rows, _SIZES.get(name, 5))
-    return [jnp.asarray(x, dtype) for x in made]
-
-
-@functools.cache
-def _operation(name):
-    """Of all dtypes, so that the compiler reads the headers once."""
-    kernel = kernels()[name]
-    return dataclasses.replace(kernel, jax=_wide(kernel.jax)).operation(
-        dtypes="f32 f64 bf16",
-        flags=["-O1"],
-        has_reference=name not in _WITHOUT_REFERENCE,
-        **({"lanes": True} if kernel.lanes else {}),
     )
-
-
-def _in_double(function):
-    return lambda *x: function(*(v.astype(np.float64) for v in x))
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        (name, dtype) if (name, dtype) in _FIRST else in_ci(name, dtype)
-        for name in kernels()
-        for dtype in ("float32", "float64", "bfloat16")
-    ],
-)
-def test_contract(name, dtype):
-    host, checks = _WITHOUT_REFERENCE.get(name), _CHECKS
-    if dtype == "float64":
-        checks = _CHECKS | _MORE_CHECKS
-    if dtype == "float64" and host:
-        checks |= {"auto mesh", "explicit mesh"}
-    report = check_op(
-        _operation(name),
-        [Case(*_operands(name, dtype))],
-        host=host and _in_double(host),
-        skip=set(CHECKS) - checks,
-        tolerance_factor=_FACTORS.get(dtype, 1),
-    )
-    print(report)
 
 
 def _loss(f):
     return lambda *x: jnp.sum(jnp.sin(f(*x)))
 
 
-@pytest.mark.parametrize("name", ["HMM, 4 states", "isotonic regression"])
-def test_16_threads(name):
+def test_16_threads():
     """Each has tapes of its own, whoever calls at the same time."""
-    operands = _operands(name, "float64", (64,))
-    with jax.enable_x64(True):
-        gradient = jax.jit(jax.grad(_loss(_operation(name))))
-        want = np.asarray(gradient(*operands))
+    operands = _operands(64)
+    gradient = jax.jit(jax.grad(_loss(isotonic)))
+    want = np.asarray(gradient(*operands))
 
     def call(_):
         with jax.enable_x64(True):
@@ -180,38 +115,27 @@ def test_16_threads(name):
                 np.testing.assert_array_equal(got, want)
 
 
-_READ = """
-import importlib, sys
-import jax
-jax.config.update("jax_enable_x64", True)
-import numpy as np
-from jax import export
-name, program, operand, result = sys.argv[1:]
-test = importlib.import_module(name)  # which is in the string's own name
-operands = [np.load(operand)]
-# Lowered once, the derivative is registered; its string is in the cache.
-jax.jit(jax.grad(test._loss(test._folded))).lower(*operands)
-program = export.deserialize(bytearray(open(program, "rb").read()))
-np.save(result, program.call(*operands))
-"""
+# --- Processes ----------------------------------------------------------------
+
 _FOLDED = """
-import resource
-import jax, numpy as np, xla_ffi_kit
-@xla_ffi_kit.rows(
-    "A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;",
+import ctypes, gc, resource
+import jax, jax.numpy as jnp, numpy as np, xla_ffi_kit
+def gradient(k):
+  @xla_ffi_kit.rows(
+    f"A s = {{k}}; for (auto v : x) s = s * v + 1; out[0] = s;",
     dtypes="f32", derivatives="kernel", has_reference=False, flags=["-O1"],
     lanes={lanes},
 )
-def folded(x):
+  def folded(x):
     return jax.ShapeDtypeStruct((*x.shape[:-1], 1), x.dtype)
+  return jax.jit(jax.grad(lambda x: folded(x).sum()))
+def pages(which):
+    return int(open("/proc/self/statm").read().split()[which]) * 4096
 """
 _LACK_MEMORY = """
-gradient = jax.jit(jax.grad(lambda x: folded(x).sum()))
 few, many = np.ones((1, 3), "f4"), np.ones((1, 10_000_000), "f4")
-pages = int(open("/proc/self/statm").read().split()[0])
-compiled = [gradient.lower(x).compile() for x in (few, many)]
-pages = int(open("/proc/self/statm").read().split()[0])
-limit = pages * resource.getpagesize() + 150_000_000
+compiled = [gradient(0).lower(x).compile() for x in (few, many)]
+limit = pages(0) + 150_000_000
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 try:
     compiled[1](many).block_until_ready()
@@ -220,97 +144,24 @@ except jax.errors.JaxRuntimeError as error:
 print(compiled[0](few))
 """
 _KEEP_LITTLE = """
-import ctypes, gc
-import jax, jax.numpy as jnp, numpy as np, xla_ffi_kit
-def operation(k):
-    return xla_ffi_kit.rows(
-        f"A s = {k}; for (auto v : x) s = s * v + 1; out[0] = s;",
-        dtypes="f32", derivatives="kernel", has_reference=False, flags=["-O1"],
-    )(lambda x: jax.ShapeDtypeStruct((*x.shape[:-1], 1), x.dtype))
-def gradient(f, order):
-    for _ in range(order):
-        f = lambda x, f=f: jnp.sum(jax.grad(f)(x))
-    return jax.jit(jax.grad(f))
 def resident():
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
-programs = []
-for k, order in enumerate((0, 0, 0, 1, 2)):
-    x = np.ones((1, 2_000_000 >> 2 * order), "f4")
-    op = operation(k)
-    f = gradient(lambda x, op=op: op(x).sum(), order)
-    programs.append((f.lower(x).compile(), x))
+    return pages(1)
+x = np.ones((1, 2_000_000), "f4")
+programs = [gradient(k).lower(x).compile() for k in range(4)]
 before = resident()
-for program, x in programs:
+for program in programs:
     program(x).block_until_ready().delete()
 print(resident() - before)
 """
 
 
-_of_rows = functools.partial(
-    xla_ffi_kit.rows,
-    axes="(n)->()",
-    dtypes="f64",
-    derivatives="kernel",
-    has_reference=False,
-    flags=["-O1"],
-)
-
-
-@_of_rows("A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;")
-def _folded(x):
-    return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
-
-
-def test_export_to_a_new_process(tmp_path):
-    pytest.importorskip("flatbuffers", reason="jax.export serializes with it")
-    x = np.random.default_rng(3).normal(size=(4, 5))
-    gradient = jax.jit(jax.grad(_loss(_folded)))
-    want = gradient(x)  # registers the derivative, so that its export may be
-    exported = export.export(
-        gradient, disabled_checks=xla_ffi_kit.export_checks()
-    )(x)
-    program, operand, result = (
-        tmp_path / name for name in ("program", "x.npy", "result.npy")
-    )
-    program.write_bytes(exported.serialize())
-    np.save(operand, x)
-    done = run_python(_READ, __name__, program, operand, result)
-    assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(np.load(result), want)
-
-
 def test_a_process_keeps_little_of_all_derivatives():
-    """Of 48 MB for each of the first three, and more for the others."""
-    done = run_python(_KEEP_LITTLE)
+    """Of 48 MB for each of four."""
+    done = run_python(_FOLDED.format(lanes=False) + _KEEP_LITTLE)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 100_000_000
-
-
-@_of_rows("A s = 1; for (auto v : x) s = s * v; out[0] = s;")
-def _multiplied(x):
-    return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
-
-
-def test_the_checks_of_an_operation_are_those_of_its_derivatives_too():
-    """Of those that are compiled: the others have no target yet."""
-
-    def allowed():
-        return len(xla_ffi_kit.export_checks(_multiplied))
-
-    x = np.arange(6.0).reshape(2, 3)
-    before = allowed()
-    jax.make_jaxpr(jax.grad(_loss(_multiplied)))(x)
-    assert allowed() == before
-    gradient = jax.jit(jax.grad(_loss(_multiplied)))
-    second = jax.jit(jax.grad(_loss(jax.grad(_loss(_multiplied)))))
-    for function in (gradient, second):
-        function.lower(x)
-        assert allowed() > before
-        before = allowed()
-        checks = xla_ffi_kit.export_checks(_multiplied)
-        export.export(function, disabled_checks=checks)(x)
 
 
 def test_a_tape_that_gets_no_memory_is_an_error():
@@ -319,3 +170,67 @@ def test_a_tape_that_gets_no_memory_is_an_error():
     assert done.returncode == 0, done.stderr
     assert "folded.vjp1" in said and "bad_alloc" in said
     assert said.endswith("[[0. 1. 2.]]\n")
+
+
+# --- Exported programs --------------------------------------------------------
+
+_of_rows = functools.partial(
+    xla_ffi_kit.rows, axes="(n)->()", dtypes="f64", **_OPTIONS
+)
+
+
+@_of_rows("A s = 0; for (auto v : x) s = s * v + 1; out[0] = s;")
+def folded(x):
+    return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
+
+
+_READ = """
+import importlib, sys
+import jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from jax import export
+test = importlib.import_module(sys.argv[1])  # part of the target's name
+# Lowered once, the derivative is registered; its string is in the cache.
+x = np.load(sys.argv[3])
+jax.jit(jax.grad(test._loss(test.folded))).lower(x)
+program = export.deserialize(bytearray(open(sys.argv[2], "rb").read()))
+np.save(sys.argv[3], program.call(x))
+"""
+
+
+def test_export_to_a_new_process(tmp_path):
+    pytest.importorskip("flatbuffers", reason="jax.export serializes with it")
+    x = np.random.default_rng(3).normal(size=(4, 5))
+    gradient = jax.jit(jax.grad(_loss(folded)))
+    want = gradient(x)  # registers the derivative, so that its export may be
+    checks = xla_ffi_kit.export_checks()
+    exported = export.export(gradient, disabled_checks=checks)(x)
+    program, values = tmp_path / "program", tmp_path / "x.npy"
+    program.write_bytes(exported.serialize())
+    np.save(values, x)
+    done = run_python(_READ, __name__, program, values)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(values), want)
+
+
+@_of_rows("A s = 1; for (auto v : x) s = s * v; out[0] = s;")
+def multiplied(x):
+    return jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
+
+
+def test_the_checks_of_an_operation_are_those_of_its_derivatives_too():
+    """Of those that are compiled: the others have no target yet."""
+
+    def allowed():
+        return len(xla_ffi_kit.export_checks(multiplied))
+
+    x = np.arange(6.0).reshape(2, 3)
+    before = allowed()
+    jax.make_jaxpr(jax.grad(_loss(multiplied)))(x)
+    assert allowed() == before
+    gradient = jax.jit(jax.grad(_loss(multiplied)))
+    gradient.lower(x)
+    assert allowed() > before
+    checks = xla_ffi_kit.export_checks(multiplied)
+    export.export(gradient, disabled_checks=checks)(x)

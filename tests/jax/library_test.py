@@ -230,14 +230,6 @@ def test_handler_newer_than_the_runtime(tmp_path, monkeypatch):
         op(np.float32(1))
 
 
-def test_one_library_with_two_paths(tmp_path):
-    xla_ffi_kit.relu(np.float32(1))
-    path = tmp_path / "link.so"
-    path.symlink_to(os.path.realpath(CPU.path))
-    op = op_of(xla_ffi_kit.HandlerLibrary(path))
-    np.testing.assert_array_equal(op(np.float32(-1)), 0)
-
-
 def test_the_first_library_with_the_handler_is_used(tmp_path):
     absent = xla_ffi_kit.HandlerLibrary(tmp_path / "absent.so", optional=True)
     text = jax.jit(op_of(absent, CPU)).lower(jnp.ones(3)).as_text()

@@ -14,8 +14,10 @@ import pytest
 from common import run_python
 
 import xla_ffi_kit
+from xla_ffi_kit.compile import cache
 from xla_ffi_kit.errors import BuildError, CudaStringWarning
-from xla_ffi_kit.strings import cache, cuda_code, nvrtc
+from xla_ffi_kit.strings.cuda import code as cuda_code
+from xla_ffi_kit.strings.cuda import nvrtc
 
 # Nothing here runs on CPUs, and so nothing is compiled for them.
 os.environ["CXX"] = "no-such-compiler"

@@ -1,5 +1,6 @@
 """What an operation takes as operands and gives as results."""
 
+import ctypes.util
 import dataclasses
 import functools
 import inspect
@@ -12,6 +13,7 @@ from common import operation, rows, said
 from jax.experimental import hijax
 
 import xla_ffi_kit
+from xla_ffi_kit import FfiOp, c_function
 
 
 @pytest.mark.parametrize("implementation", [None, "reference"])
@@ -89,15 +91,6 @@ def test_an_operand_has_no_default():
     )
 
 
-def test_an_attribute_that_is_not_keyword_only():
-    attributes = {"eps": np.float64}
-    assert said(operation, lambda x, eps=1e-6: x, attributes=attributes) == (
-        "TypeError: test.op: attributes: expected those of the "
-        "reference's signature, none, got ['eps']; make them keyword-only: (x, "
-        "*, eps=1e-06)"
-    )
-
-
 # --- Results ------------------------------------------------------------------
 
 
@@ -134,22 +127,6 @@ def test_one_result_in_a_tuple_stays_a_tuple():
         np.testing.assert_array_equal(y, 2 * rows(2, 3))
 
 
-def test_reference_that_returns_no_arrays():
-    op = operation(lambda x: {"y": x})
-    assert said(op, rows(3)) == (
-        "TypeError: test.op: results of the reference: expected an array "
-        "or a tuple of arrays, got PyTreeDef({'y': *})"
-    )
-
-
-def test_reference_that_drops_the_batch_axes():
-    op = operation(lambda x: jnp.sum(x), kernel_axes=1)
-    assert said(op, rows(2, 3)) == (
-        "ValueError: test.op: result 0 of the reference: expected batch "
-        "dimensions [2] as the operands have, got shape []"
-    )
-
-
 def test_result_types_follow_the_64_bit_setting():
     op = operation(lambda x: x * 1.0 + jnp.ones((), float))
     x = jnp.ones(3, jnp.int32)
@@ -176,3 +153,68 @@ def test_a_program_keeps_the_64_bit_setting_of_its_tracing(wide, has_handler):
                 got = compiled(x)
                 assert got.dtype == want.dtype
                 np.testing.assert_array_equal(got, want)
+
+
+# --- Python's numbers have the dtype that the operation takes -----------------
+
+LIBM = ctypes.util.find_library("m")
+jn = c_function("double(int n, double x)", library=LIBM, symbol="jn")
+cbrtf = c_function(
+    "float(float x)",
+    library=LIBM,
+    symbol="cbrtf",
+    jvp=lambda xs, ts: (cbrtf(*xs), ts[0] / (3 * cbrtf(*xs) ** 2)),
+)
+
+
+def small_sum(x, y):
+    return x + y.astype(x.dtype)
+
+
+small = FfiOp(
+    "small",
+    small_sum,
+    kernel_axes=0,
+    dtypes=["f32,i8", "f64,i8"],
+    handlers={},
+)
+
+
+@pytest.fixture(params=[False, True])
+def x64(request):
+    with jax.enable_x64(request.param):
+        yield request.param
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+def test_a_number_has_the_parameters_dtype(wrap, x64):
+    assert wrap(cbrtf)(8.0) == wrap(cbrtf)(8) == 2
+    assert wrap(cbrtf)(8).dtype == np.float32
+    assert jax.grad(wrap(cbrtf))(8.0) == np.float32(1 / 12)
+    if x64:
+        assert abs(wrap(jn)(2, 1.0) - 0.114903484931900) < 1e-14
+        assert abs(wrap(jn)(2, 1) - 0.114903484931900) < 1e-14
+
+
+def test_a_weak_array_is_such_a_number(x64):
+    for x in (jnp.asarray(8.0), jnp.asarray(8)):
+        assert x.weak_type
+        assert cbrtf(x).dtype == np.float32
+        assert jax.vmap(cbrtf)(x[None]).tolist() == [2]
+
+
+def test_only_an_operand_of_one_dtype_tells_it(x64):
+    wide = np.float64 if x64 else np.float32
+    for implementation in (None, "reference"):
+        for x, y in [(2.0, 3), (jnp.asarray(2.0), jnp.asarray(3))]:
+            got = small(x, y, implementation=implementation)
+            assert (got, got.dtype) == (5, wide)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_double_needs_x64(x64):
+    if not x64:
+        assert said(jn, 2, 1.0) == (
+            "TypeError: jn: operand x: expected dtype float64 as operand n "
+            "has, got float32; JAX has no float64 unless jax_enable_x64 is set"
+        )

@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from common import LIBRARY, handled, said
+from common import LIBRARY, handled
 
 import xla_ffi_kit
 from xla_ffi_kit import __main__, doctor
@@ -19,7 +19,6 @@ ATTRIBUTES = {
     "mode": str,
     "strides": (np.int64,),
 }
-SOURCE = "the handler test.signed of test_handlers.so takes"
 
 
 def test_a_handler_is_one_line_to_call_it_by():
@@ -63,71 +62,6 @@ def test_an_operation_that_fits_is_defined():
     assert define(attributes=ATTRIBUTES).spec.attributes == ATTRIBUTES
 
 
-MISFITS = {
-    f"reference: expected 2 operands, (x, weight), as {SOURCE} them, got 1: "
-    "(x)": {"reference": lambda x, *, axis, count, eps, mode, strides: x},
-    "attributes: expected {axis, count, eps, mode, strides}, as "
-    f"{SOURCE} them, got {{axis}}": {
-        "reference": lambda x, weight, *, axis: x,
-        "attributes": {"axis": np.int64},
-    },
-    f"attribute eps: expected the type f64, as {SOURCE} it, got f32": {
-        "attributes": ATTRIBUTES | {"eps": np.float32}
-    },
-    "attribute strides: expected the type array of s64, as "
-    f"{SOURCE} it, got s64": {"attributes": ATTRIBUTES | {"strides": np.int64}},
-    f"attribute mode: expected the type string, as {SOURCE} it, got s64": {
-        "attributes": ATTRIBUTES | {"mode": np.int64}
-    },
-    f"dtypes: expected one of f32, f64 for operand x, as {SOURCE} it, got "
-    "bf16": {"dtypes": ("f32", "bf16")},
-}
-
-
-@pytest.mark.parametrize("message", MISFITS)
-def test_an_operation_that_does_not_fit_is_an_error_where_it_is_defined(
-    message,
-):
-    got = said(define, **MISFITS[message])
-    assert got == f"ValueError: test.signed: {message}"
-
-
-GIVEN = {"axis": 0, "count": 1, "eps": 0.5, "mode": "fast", "strides": (1, 2)}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"count": -1}, "count: expected 0 to 9, got -1"),
-        ({"count": 10}, "count: expected 0 to 9, got 10"),
-        ({"mode": "slow"}, "mode: expected fast or exact, got slow"),
-        ({"strides": (1, 0)}, "strides: expected 1 to 2^30, got 0"),
-        ({"strides": (1,)}, "strides: expected 2 elements, got 1"),
-    ],
-)
-def test_the_reference_does_not_see_an_attribute_that_is_out_of_bounds(
-    wrong, message
-):
-    def picky(x, weight, *, axis, count, eps, mode, strides):
-        rows = {"fast": 9 % (10 - count), "exact": 1}[mode] // strides[1]
-        return x, x[..., : rows * 0 + count].astype(np.int32)
-
-    op, x = define(picky), np.ones((2, 6), np.float32)
-    for implementation in (None, "reference"):
-        got = said(op, x, x, **GIVEN | wrong, implementation=implementation)
-        assert got == f"ValueError: test.signed: attribute {message}"
-
-
-@pytest.mark.parametrize("eps", [-0.5, float("nan"), float("inf")])
-def test_a_float_that_is_out_of_bounds(eps):
-    name = "xla_ffi_kit.rms_norm"
-    op = xla_ffi_kit.FfiOp(name, lambda x, *, eps: x, libraries=KIT)
-    assert said(op, np.ones(3, np.float32), eps=eps) == (
-        f"ValueError: {name}: attribute eps: expected a finite value >= 0, got "
-        f"{eps:g}"
-    )
-
-
 def test_what_an_older_librarys_structs_end_before_is_zero():
     of_kit = reader._Signature.from_address(
         KIT.handler("xla_ffi_kit.rms_norm").signature_at
@@ -162,25 +96,6 @@ def define_rms_norm(operands, attributes, name="xla_ffi_kit.rms_norm"):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_operands_may_be_missing_and_a_number_have_two_dtypes(operands, dtype):
     define_rms_norm(operands, {"eps": dtype})
-
-
-def test_too_many_operands_and_an_attribute_of_neither_dtype():
-    assert said(define_rms_norm, "xwrs", {"eps": np.float64}) == (
-        "ValueError: xla_ffi_kit.rms_norm: reference: expected 1 to 3 "
-        "operands, (x, weight?, residual?), as the handler "
-        "xla_ffi_kit.rms_norm of xla_ffi_kit_cpu.so takes them, got 4: (x, w, "
-        "r, s)"
-    )
-    with pytest.raises(ValueError, match="the type f32 or f64, as the handler"):
-        define_rms_norm("x", {"eps": np.int64})
-
-
-def test_an_operand_takes_the_place_of_an_attribute():
-    backward = "xla_ffi_kit.rms_norm_bwd"
-    define_rms_norm("xc", {"eps": np.float64}, backward)
-    define_rms_norm("xcs", {}, backward)
-    with pytest.raises(ValueError, match="attributes: expected {}, as the"):
-        define_rms_norm("xcs", {"eps": np.float64}, backward)
 
 
 # --- `python -m xla_ffi_kit describe`: lines and a page -----------------------

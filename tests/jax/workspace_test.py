@@ -101,14 +101,3 @@ def test_export_with_rows_that_are_not_known(on_gpu):
     )(*operands(rows, 8))
     assert TARGET in exported.mlir_module()
     assert [a.shape for a in exported.out_avals] == [(rows, 8), (8,)]
-
-
-def test_a_platform_without_a_handler_is_an_error():
-    with pytest.raises(ValueError, match="workspace: expected platforms with"):
-        xla_ffi_kit.FfiOp(
-            "test.nothing",
-            lambda x: x,
-            kernel_axes=0,
-            handlers={"cpu": "test.nothing"},
-            advanced=xla_ffi_kit.Advanced(workspace={"cuda": lambda x: 1}),
-        )

@@ -3,9 +3,6 @@
 # Names the interpreter to use; otherwise it is the `python3` on PATH.
 PYTHON_ENV = "XLA_FFI_KIT_PYTHON"
 
-# What it says with --config=hermetic_python: the one rules_python downloads.
-_HERMETIC = "hermetic"
-
 _MIN_VERSION = (3, 11)  # the oldest Python that the locked JAX supports
 
 _PROBE = "import sys; print(*sys.version_info[:2], sys.executable, sep='\\n')"
@@ -21,9 +18,6 @@ def find_python(rctx):
       (so that shims which depend on the environment are seen through).
     """
     name = rctx.os.environ.get(PYTHON_ENV) or "python3"
-    if name == _HERMETIC:
-        # Only the kit's own tree has it: named here, no consumer looks for it.
-        name = str(rctx.path(Label("@python_3_11_host//:python")))
     found = name if name.startswith("/") else rctx.which(name)
     if not found:
         fail("No `%s` on PATH: install Python >= %d.%d, or set %s to one." %

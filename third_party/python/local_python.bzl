@@ -6,10 +6,6 @@ wheels which were fetched for it are the wheels it runs with.
 
 load(":find_python.bzl", "PYTHON_ENV", "find_python")
 
-# Where the interpreter lies on the machines that actions run on, if that is
-# elsewhere. It has to be the same version: the wheels are those of this machine's.
-_EXEC_ENV = "XLA_FFI_KIT_EXEC_PYTHON"
-
 _BUILD = """\
 load("@rules_python//python:py_runtime.bzl", "py_runtime")
 load("@rules_python//python:py_runtime_pair.bzl", "py_runtime_pair")
@@ -51,9 +47,7 @@ toolchain(
 def _local_python_impl(rctx):
     interpreter = find_python(rctx)
     rctx.symlink(interpreter, "python3")
-    build = _BUILD.format(
-        interpreter = rctx.os.environ.get(_EXEC_ENV) or interpreter,
-    )
+    build = _BUILD.format(interpreter = interpreter)
     rules_python = rctx.path(Label("@rules_python//python:defs.bzl")).dirname
     if rules_python.get_child("py_exec_tools_toolchain.bzl").exists:
         build += _EXEC_TOOLS
@@ -63,5 +57,5 @@ local_python = repository_rule(
     doc = """Declares the machine's Python as `//:python3` and as toolchains.""",
     implementation = _local_python_impl,
     configure = True,
-    environ = [PYTHON_ENV, _EXEC_ENV, "PATH"],
+    environ = [PYTHON_ENV, "PATH"],
 )

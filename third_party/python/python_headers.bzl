@@ -26,8 +26,8 @@ def _python_headers_impl(rctx):
     else:
         # buildifier: disable=print
         print(("%s has no Python.h in %s, so extension modules are skipped; " +
-               "install the headers (package python3-dev), name a Python that " +
-               "has them in %s, or build with --config=hermetic_python.") %
+               "install the headers (package python3-dev), or name a Python " +
+               "that has them in %s.") %
               (python, include, PYTHON_ENV))
     compatible = [] if found else ["@platforms//:incompatible"]
     rctx.file("BUILD.bazel", _BUILD.format(compatible = repr(compatible)))

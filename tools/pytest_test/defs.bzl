@@ -13,8 +13,7 @@ def pytest_test(name, srcs = None, main = None, size = "small", args = [], data 
     """A `py_test` whose main program is pytest.
 
     `--test_filter` is pytest's -k; `--test_env=PYTEST_ADDOPTS=...` passes any
-    other option. `shard_count` splits the cases among the shards. Cases marked
-    `pytest.mark.ci` run only with --config=ci.
+    other option. `shard_count` splits the cases among the shards.
 
     Args:
       name: of the target.

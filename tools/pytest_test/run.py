@@ -11,15 +11,6 @@ import pathlib
 import sys
 
 NO_TESTS = 5
-WITHOUT_CI_CASES = "XLA_FFI_KIT_WITHOUT_CI_CASES"
-
-
-class Marks:
-    """The marks of the kit's tests."""
-
-    def pytest_configure(self, config):
-        config.addinivalue_line("markers", "ci: runs with --config=ci alone")
-        config.addinivalue_line("markers", "release: runs in //tests/compat")
 
 
 class Shard:
@@ -53,10 +44,8 @@ def main() -> int:
         options.append(f"--junitxml={report}")
     if wanted := os.environ.get("TESTBRIDGE_TEST_ONLY"):
         options += ["-k", wanted]
-    without_ci = " and not ci" if os.environ.get(WITHOUT_CI_CASES) else ""
-    options += ["-m", "not release" + without_ci]
     shard = Shard()
-    status = pytest.main([file, *options], [Marks(), shard])
+    status = pytest.main([file, *options], [shard])
     return 0 if status == NO_TESTS and shard.total > 1 else int(status)
 
 

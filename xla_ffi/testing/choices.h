@@ -1,5 +1,5 @@
 // Where the tests' random numbers come from: a seed, or the bytes of a fuzzing
-// engine.
+// engine, and after those numbers that the bytes seed.
 
 #ifndef XLA_FFI_TESTING_CHOICES_H_
 #define XLA_FFI_TESTING_CHOICES_H_
@@ -7,19 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <string>
 
 namespace xla_ffi_kit::testing {
 
 class Choices {
  public:
   explicit Choices(uint32_t seed) : random_(seed) {}
-  // After the last byte come zeros.
-  Choices(const uint8_t* data, size_t size) : next_(data), left_(size) {}
+  Choices(const uint8_t* data, size_t size)
+      : random_(Sum(data, size)), next_(data), left_(size) {}
 
   uint8_t Byte() {
-    if (next_ == nullptr) return static_cast<uint8_t>(random_() >> 8);
-    if (left_ == 0) return 0;
+    if (left_ == 0) return static_cast<uint8_t>(random_() >> 8);
     --left_;
     return *next_++;
   }
@@ -36,13 +34,13 @@ class Choices {
     return static_cast<int64_t>(value % static_cast<uint64_t>(n));
   }
 
-  std::string Text(size_t size) {
-    std::string text(size, '\0');
-    for (char& c : text) c = static_cast<char>(Byte());
-    return text;
+ private:
+  static uint32_t Sum(const uint8_t* data, size_t size) {  // FNV-1a
+    uint32_t sum = 2166136261;
+    for (size_t i = 0; i < size; ++i) sum = (sum ^ data[i]) * 16777619;
+    return sum;
   }
 
- private:
   std::minstd_rand random_;
   const uint8_t* next_ = nullptr;
   size_t left_ = 0;

@@ -51,8 +51,6 @@ CallFrame FitEmpty(const XlaFfiKit_Signature& signature, Choices& choices);
 // A dimension: the product of two, modulo 2^64, is no zero.
 inline constexpr int64_t kHugeDim = (int64_t{1} << 40) + 1;
 
-inline constexpr int64_t kScratchThreads = 3;
-
 // What no signature says of a handler.
 struct HandlerHook {
   // Makes a call that fits the signature one that the handler takes.
@@ -62,9 +60,6 @@ struct HandlerHook {
   // How far results may differ where another number of threads computes them,
   // relative to the largest.
   float tolerance = 0;
-  // The most bytes that a call on kScratchThreads threads allocates, beside
-  // what threads need whatever the operands are.
-  std::function<int64_t(CallFrame&)> scratch = nullptr;
 };
 
 // By custom call target.

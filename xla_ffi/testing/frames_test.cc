@@ -64,19 +64,6 @@ TEST(FitTest, IsWhatTheSignatureSays) {
   EXPECT_EQ(shared_ranks, (std::set<size_t>{1, 2, 3}));
 }
 
-TEST(FitTest, ASeedIsACall) {
-  const auto text = [](uint32_t seed) {
-    Choices choices(seed);
-    CallFrame frame = Fit(kSignature, choices);
-    std::string dims;
-    for (const auto& b : frame.args()) {
-      for (const int64_t dim : b.dims) dims += std::to_string(dim) + " ";
-    }
-    return dims;
-  };
-  EXPECT_EQ(text(3), text(3));
-}
-
 TEST(FitTest, LargeOnesAreAsLargeAsAsked) {
   constexpr int64_t kElements = 1 << 20;
   for (const Form form : kForms) {

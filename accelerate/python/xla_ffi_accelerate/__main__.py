@@ -8,7 +8,7 @@ import runpy
 import sys
 
 from xla_ffi_accelerate import _scopes, registry, switch
-from xla_ffi_accelerate._explain import Recorder
+from xla_ffi_accelerate._explain import Explanation, Recorder
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,21 +20,18 @@ def main(arguments: list[str] | None = None) -> int:
         help="run a script, and print what its operations were lowered to",
         description="XLA_FFI_ACCELERATE says what is on: exact, all or names.",
     )
-    explain.add_argument(
-        "--measure", action="store_true", help="time each of them too"
-    )
     explain.add_argument("script")
     explain.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(arguments)
     recorder = Recorder()
     switch.install(registry.RULES)
-    _scopes.record_all(recorder)
+    _scopes.add(_scopes.Change(record=recorder))
     sys.argv = [given.script, *given.arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(given.script))
     try:
         runpy.run_path(given.script, run_name="__main__")
     finally:
-        print(recorder.explanation({}, given.measure), file=sys.stderr)
+        print(Explanation(recorder.rows), file=sys.stderr)
     return 0
 
 

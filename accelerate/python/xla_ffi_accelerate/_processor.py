@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
 from pathlib import Path
 
 
@@ -15,14 +14,6 @@ def _description() -> str:
         return Path("/proc/cpuinfo").read_text()
     except OSError:
         return ""
-
-
-def model() -> str:
-    """Returns the name of the model, or else of the architecture."""
-    for line in _description().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def has_avx512() -> bool:

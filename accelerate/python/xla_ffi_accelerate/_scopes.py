@@ -1,25 +1,23 @@
-"""Changes of the setting, by the process and by blocks of a thread.
+"""What is on: in the process, and in the blocks of a thread.
 
-The names that are on in a thread result from applying all changes in order:
-those of the process, then those of the thread's blocks, from the outermost one
-on. Blocks may end in any order. When one ends, only its changes are removed.
+A block is a context manager around JAX's own user context, which holds the
+setting. A change outside of blocks is the process's; inside, it ends with the
+block.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 from xla_ffi_accelerate import _setting, registry
-from xla_ffi_accelerate._rule import Rule
 from xla_ffi_accelerate._setting import OFF, Record, Setting
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Change:
     """Names to switch on, in addition to earlier ones or instead of them.
 
@@ -27,7 +25,7 @@ class Change:
       names: the names.
       replaces: whether earlier names are switched off.
       exported: the names whose handlers exported programs call, too.
-      record: collects what is lowered in the block.
+      record: collects what is lowered from now on.
     """
 
     names: frozenset[str] = frozenset()
@@ -35,42 +33,45 @@ class Change:
     exported: frozenset[str] = frozenset()
     record: Record | None = None
 
-    def then(self, later: Change) -> Change:
-        """Returns both changes as one."""
-        kept = Change() if later.replaces else self
-        return Change(
-            kept.names | later.names,
-            self.replaces or later.replaces,
-            kept.exported | later.exported,
-            later.record or self.record,
+    def of(self, before: Setting) -> Setting:
+        """The setting after the change."""
+        kept = OFF if self.replaces else before
+        return _setting_of(
+            kept.names | self.names,
+            kept.exported | self.exported,
+            self.record or before.record,
         )
 
 
-@dataclasses.dataclass(eq=False)
-class _Block:
-    """A block, and the changes that it and what is in it have made.
+class Block:
+    """Applies a change to the thread that enters it, until it leaves it.
 
-    Attributes:
-      opened: the change that it was opened with.
-      change: that and the later ones, as one.
+    It is reentrant, and several threads may enter it.
     """
 
-    opened: Change
-    change: Change
+    def __init__(self, change: Change) -> None:
+        self._change = change
+
+    def __enter__(self) -> Block:
+        stack = contextlib.ExitStack()
+        setting = self._change.of(_setting.current())
+        stack.enter_context(_setting.using(setting))
+        _thread.blocks.append(stack)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _thread.blocks.pop().close()
 
 
 class _Thread(threading.local):
-    """A thread's blocks, and the context that ends when the last one does."""
+    """The contexts that end with each of a thread's blocks."""
 
     def __init__(self) -> None:
-        self.blocks: list[_Block] = []
-        self.context: AbstractContextManager[None] | None = None
+        self.blocks: list[contextlib.ExitStack] = []
 
 
-_process = _Block(Change(), Change())
 _thread = _Thread()
-# Held for a moment only. A forked child finds it free, and the process's
-# changes as its setting has them.
+# Held for a moment only; a forked child finds it free.
 _lock = threading.RLock()
 os.register_at_fork(
     before=_lock.acquire,
@@ -81,66 +82,25 @@ os.register_at_fork(
 
 def add(change: Change) -> None:
     """Changes the thread's innermost block, or else the process."""
-    block = _thread.blocks[-1] if _thread.blocks else _process
+    if _thread.blocks:
+        setting = change.of(_setting.current())
+        _thread.blocks[-1].enter_context(_setting.using(setting))
+        return
     with _lock:
-        block.change = block.change.then(change)
-        _apply()
+        _setting.set_process(change.of(_setting.current()))
 
 
-def record_all(record: Record) -> None:
-    """Lets `record` collect what all threads lower after this call."""
-    with _lock:
-        _process.change = _process.change.then(Change(record=record))
-        _apply()
-
-
-def open_block(change: Change) -> None:
-    """Begins a block of this thread."""
-    _thread.blocks.append(_Block(change, change))
-    _apply()
-
-
-def close_block(change: Change) -> None:
-    """Ends the last block of this thread that began with `change`."""
-    for block in reversed(_thread.blocks):
-        if block.opened is change:
-            _thread.blocks.remove(block)
-            _apply()
-            return
-
-
-def _new(
-    names: frozenset[str],
-    rules: tuple[tuple[str, Rule], ...],
-    exported: frozenset[str],
-    record: Record | None,
+def _setting_of(
+    names: frozenset[str], exported: frozenset[str], record: Record | None
 ) -> Setting:
+    """The one setting of these; JAX compares settings by identity."""
     if not (names or record):
         return OFF
-    return Setting(names, rules, exported=exported, record=record)
+    rules = tuple(registry.rules(names))
+    find = _recording if record else _interned
+    return find(names, rules, exported=exported, record=record)
 
 
-_interned = functools.cache(_new)
+_interned = functools.cache(Setting)
 # Nobody asks for a record's again once it has ended.
-_recording = functools.lru_cache(maxsize=8)(_new)
-
-
-def _setting_of(blocks: Sequence[_Block]) -> Setting:
-    all_ = functools.reduce(Change.then, (block.change for block in blocks))
-    rules = tuple(registry.rules(all_.names))
-    find = _recording if all_.record else _interned
-    return find(all_.names, rules, all_.exported, all_.record)
-
-
-def _apply() -> None:
-    with _lock:
-        _setting.set_process(_setting_of([_process]))
-        own = _setting_of([_process, *_thread.blocks])
-    if _thread.blocks:
-        context = _setting.using(own)
-        context.__enter__()
-        # The first one knows what was before all of them.
-        _thread.context = _thread.context or context
-    elif _thread.context is not None:
-        _thread.context.__exit__(None, None, None)
-        _thread.context = None
+_recording = functools.lru_cache(maxsize=8)(Setting)

@@ -1,10 +1,9 @@
 """Tests how this release of XLA computes, if a rule's bits depend on it.
 
 The table lists what is verified. On any other release, a rule is compared with
-XLA's own code when a program that it covers is first lowered, and what this
-finds is kept for later processes. The test runs on the CPU with JAX's defaults,
-on a separate thread, so that contexts of the caller (a mesh, a trace, a
-transfer guard) do not affect it.
+XLA's own code when a process first lowers a program that it covers. The test
+runs on the CPU with JAX's defaults, on a separate thread, so that contexts of
+the caller (a mesh, a trace, a transfer guard) do not affect it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import jaxlib
 import numpy as np
 from jax.core import ShapedArray
 
-from xla_ffi_accelerate import _jax, _kept_tests, _processor, _setting
+from xla_ffi_accelerate import _jax, _processor, _setting
 from xla_ffi_accelerate._rule import Found, Rule, SelfTest, call_with
 from xla_ffi_accelerate._setting import OFF, Setting
 
@@ -107,16 +106,10 @@ def has_failed(rule: Rule) -> bool:
 def _run(
     rule: Rule, test: SelfTest, key: tuple[object, ...], is_expected: bool
 ) -> Found | Failure:
-    text = ", ".join(map(str, (test.name, rule.primitive, *key)))
-    kept = _kept_tests.read()
-    if text in kept:
-        found = kept[text]
-    else:
-        try:
-            found = test.run(rule, *key)
-        except Exception as error:  # the program has JAX's own code
-            return Failure(f"the self-test of the {test.name}: {error!r}", True)
-        _kept_tests.keep(text, found)
+    try:
+        found = test.run(rule, *key)
+    except Exception as error:  # the program has JAX's own code
+        return Failure(f"the self-test of the {test.name}: {error!r}", True)
     if found is None:
         return Failure(
             "XLA computes in another order", is_news=not (key or is_expected)

@@ -19,26 +19,8 @@ from xla_ffi_accelerate import (
 )
 from xla_ffi_accelerate._jax import ChangedJaxError
 from xla_ffi_accelerate._rule import Result
-from xla_ffi_accelerate._scopes import Change
+from xla_ffi_accelerate._scopes import Block, Change
 from xla_ffi_accelerate.libraries import CPU_LIBRARY
-
-
-class Enabled:
-    """The context manager that `enabled` and `disabled` return.
-
-    It applies to the thread that enters it. It is reentrant, and several
-    threads may enter it.
-    """
-
-    def __init__(self, change: Change) -> None:
-        self._change = change
-
-    def __enter__(self) -> Enabled:
-        _scopes.open_block(self._change)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _scopes.close_block(self._change)
 
 
 def enable(*names: str, exact: bool = True) -> None:
@@ -91,11 +73,11 @@ def disable() -> None:
     _scopes.add(_off())
 
 
-def enabled(*names: str, exact: bool = True, export: bool = False) -> Enabled:
+def enabled(*names: str, exact: bool = True, export: bool = False) -> Block:
     """Enables names in one thread, until the block ends.
 
-    Blocks nest, and may end in any order. Threads that a block starts have the
-    setting of the process.
+    Blocks nest, and end in the reverse order. A block adds to what is on where
+    it is entered; threads that it starts have the setting of the process.
 
     Args:
       *names: the same as for `enable`.
@@ -114,12 +96,12 @@ def enabled(*names: str, exact: bool = True, export: bool = False) -> Enabled:
     """
     change = _change("enabled", names, exact)
     exported = change.names if export else frozenset[str]()
-    return Enabled(Change(change.names, exported=exported))
+    return Block(Change(change.names, exported=exported))
 
 
-def disabled() -> Enabled:
+def disabled() -> Block:
     """Switches everything off in one thread, until the block ends."""
-    return Enabled(_off())
+    return Block(_off())
 
 
 def status() -> dict[str, Result]:

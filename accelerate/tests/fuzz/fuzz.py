@@ -1,48 +1,45 @@
 """Random programs with JAX's own CPU code and with the package's.
 
-    tools/bazel run //accelerate/tests/fuzz -- --seconds 60 --seed 7
+    tools/bazel run //accelerate/tests/fuzz -- --seconds 60
     python accelerate/tests/fuzz/fuzz.py --seconds 60 --only sort
-    python accelerate/tests/fuzz/fuzz.py --replay sort 1,0,2,5,0,7
 
-The exit status is the number of failures.
+A failure is made simple, printed, and what the next run begins with. Put it in
+fuzz_test when you mend it. The exit status is the number of names that failed.
+With --seed, the same programs are drawn in each run, and nothing is kept.
 """
 
 import argparse
 import collections
 import itertools
+import os
+import pprint
+import random
 import sys
 import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-import fuzz_report
 import hypothesis
 import jax
-from fuzz_build import OPERATIONS, given, kept, programs
+from fuzz_build import OPERATIONS, programs
 from fuzz_program import Program
-from fuzz_run import Counter, Outcome, run
-from hypothesis import HealthCheck, Phase, Verbosity
+from fuzz_run import Counter, rule_name, rules, run
+from hypothesis import HealthCheck
+from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 
 from xla_ffi_accelerate import _loops
 
 # Before JAX starts: loops of small states, as "loops" has them.
 _loops.widen()
-# Programs that have failed once, or are rare.
-KEPT = Path(__file__).parent / "kept.txt"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+DATABASE = CACHE / "xla_ffi_kit" / "fuzz"
 SETTINGS = hypothesis.settings(
-    database=None,
     deadline=None,
-    phases=[Phase.generate, Phase.shrink],
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
-    verbosity=Verbosity.quiet,
 )
 BATCH = 20  # programs of a name that hypothesis draws at once
-
-
-class DiffersError(Exception):
-    """Tells hypothesis that a program fails."""
 
 
 class Session:
@@ -51,95 +48,79 @@ class Session:
     Attributes:
       counter: the programs of each rule.
       programs: name -> programs, also those that met no rule.
-      failures: the failures, as simple as they were made.
       excused: why results may differ -> programs.
+      database: of failures; hypothesis has none beside a seed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, database: ExampleDatabase | None = None) -> None:
         self.counter = Counter()
         self.programs = collections.Counter[str]()
-        self.failures: list[Outcome] = []
         self.excused = collections.Counter[str]()
+        self.database = database
 
-    def run(self, program: Program) -> Outcome:
-        """Runs a program."""
-        try:
-            outcome = run(program, self.counter)
-        except Exception as error:
-            error.add_note(f"in the program {program.told()}")
-            raise
+    def failure(self, program: Program) -> str | None:
+        """Runs a program, and says what is wrong with its results."""
+        outcome = run(program, self.counter)
         self.programs[program.name] += 1
         if outcome.excuse:
             self.excused[outcome.excuse] += 1
-            print(f"({program.told()}: {outcome.excuse})", flush=True)
-        return outcome
+        return outcome.difference if outcome.is_failure else None
 
-    def keep(self, outcome: Outcome) -> Outcome:
-        """Prints an outcome and keeps it if it is a failure."""
-        if outcome.is_failure:
-            print(fuzz_report.failure(outcome), flush=True)
-            self.failures.append(outcome)
-        return outcome
-
-    def search(self, name: str, seed: int, count: int) -> None:
-        """Draws so many programs; of those that fail, keeps the simplest."""
-        found: list[Outcome] = []
-
-        @hypothesis.seed(seed)
-        @hypothesis.settings(SETTINGS, max_examples=count)
-        @hypothesis.given(programs(name))
-        def each(program: Program) -> None:
-            outcome = self.run(program)
-            if outcome.is_failure:
-                found[:] = [outcome]
-                raise DiffersError(outcome.difference)
-
+    def search(self, name: str, count: int, seed: int | None) -> str | None:
+        """Draws so many programs; of those that fail, tells the simplest."""
+        settings = hypothesis.settings(
+            SETTINGS, max_examples=count, database=self.database
+        )
         try:
-            each()
-        except DiffersError:
-            self.keep(found[0])
+            program = hypothesis.find(
+                programs(name),
+                lambda program: self.failure(program) is not None,
+                settings=settings,
+                random=None if seed is None else random.Random(seed),
+                database_key=name.encode(),
+            )
+        except hypothesis.errors.NoSuchExample:
+            return None
+        difference = self.failure(program)
+        told = f"{pprint.pformat(program)}\n{program.source()}"
+        return f"--- {name}, jax {jax.__version__}: {difference}\n{told}\n---"
 
     def summary(self) -> str:
-        """The table, and what differed."""
-        lines = [fuzz_report.table(self.counter)]
+        """The programs of each rule, and what differed."""
+        lines = [
+            f"{self.counter.programs[name, rule]:7d}  {rule_name(name, rule)}"
+            for name, rule in rules()
+        ]
         lines += [f"{n:7d}  excused: {why}" for why, n in self.excused.items()]
-        lines.append(
-            f"{sum(self.programs.values())} programs, "
-            f"{len(self.failures)} failures, jax {jax.__version__}"
-        )
-        return "\n".join(lines)
+        count = sum(self.programs.values())
+        return "\n".join([*lines, f"{count} programs, jax {jax.__version__}"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the number of failures."""
+    """Runs the command line; returns the number of names with a failure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int)
     parser.add_argument("--only", nargs="+", choices=OPERATIONS, default=[])
-    parser.add_argument("--replay", nargs=2, metavar=("NAME", "CHOICES"))
+    parser.add_argument("--database", type=Path, default=DATABASE)
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", message="Some donated buffers")
-    session = Session()
-    if options.replay:
-        program = given(*options.replay)
-        print(program.source())
-        session.keep(session.run(program))
-        print(session.summary())
-        return len(session.failures)
-    names = options.only or list(OPERATIONS)
-    for name, choices in kept(KEPT):
-        if name in names:
-            session.keep(session.run(given(name, choices)))
+    session = Session(DirectoryBasedExampleDatabase(options.database))
+    failed = set[str]()
     end = time.monotonic() + options.seconds
-    # Not itertools.product, which takes all of the seeds first.
-    seeds = itertools.count(options.seed)
-    for seed, name in ((seed, name) for seed in seeds for name in names):
-        if time.monotonic() > end:
+    names = options.only or list(OPERATIONS)
+    for turn, name in ((i, name) for i in itertools.count() for name in names):
+        if time.monotonic() > end or failed.issuperset(names):
             break
-        session.search(name, seed, BATCH)
-    print(session.summary())
-    return len(session.failures)
+        if name in failed:
+            continue
+        seed = None if options.seed is None else options.seed + turn
+        if said := session.search(name, BATCH, seed):
+            failed.add(name)
+            print(said, flush=True)
+    print(session.summary(), f"{len(failed)} failures", sep=", ")
+    return len(failed)
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(), 255))
+    sys.exit(main())

@@ -1,7 +1,6 @@
 """Draws a program: its operations, its modes and what wraps it."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import fuzz_judge
 import fuzz_values
@@ -13,8 +12,7 @@ import ops_products
 import ops_random
 import ops_rows
 import ops_windows
-from fuzz_draw import Draw
-from fuzz_program import Builder, Program
+from fuzz_program import Builder, Draw, Program
 from hypothesis import strategies as st
 
 # Name of accelerate -> writes an operation that it is to replace.
@@ -30,6 +28,7 @@ OPERATIONS: dict[str, Callable[[Builder], None]] = {
     "select_and_scatter_add": ops_windows.pooling,
     "sort": ops_rows.sort,
     "top_k": ops_rows.top_k,
+    # One more of "sort".
     "argsort": ops_rows.argsort,
 }
 # Wrappers, the simplest first; those of loops make what is written out.
@@ -43,53 +42,32 @@ _HAVE_GRADIENTS = {
 }
 # What is before them and after them is drawn, too.
 _HAVE_NEIGHBORS = {
-    *("argmax", "argmin", "cumsum", "sort"),
-    *("argsort", "top_k", "select_and_scatter_add", "conv_general_dilated"),
+    *("argmax", "argmin", "cumsum", "sort", "argsort", "top_k"),
+    *("select_and_scatter_add", "conv_general_dilated"),
 }
 # XLA of jax 0.9 aborts while it compiles some of these.
 if jax.__version_info__[:2] == (0, 9):
     _HAVE_GRADIENTS -= {"conv_general_dilated"}
-# In how many of three programs the operation is in a loop.
-_IN_LOOPS = {"loops": 2}
 
 
 @st.composite
 def programs(draw: st.DrawFn, name: str) -> Program:
-    """Programs of a name; hypothesis draws their choices."""
-    return build(name, Draw(lambda limit: draw(st.integers(0, limit - 1))))
-
-
-def given(name: str, choices: str) -> Program:
-    """The program of choices, as `--replay` has them."""
-    return build(name, Draw.given([int(c) for c in choices.split(",")]))
-
-
-def kept(file: Path) -> list[tuple[str, str]]:
-    """The names and choices that a file has, one program a line."""
-    lines = file.read_text().splitlines()
-    found = (line.partition("#")[0].split() for line in lines)
-    return [(words[0], words[1]) for words in found if words]
-
-
-def build(name: str, draw: Draw) -> Program:
-    """Returns the program of some choices."""
-    program = Program(name)
-    program.x64 = draw.below(3) > 0
-    program.forced = draw.below(3) > 0
-    b = Builder(program, draw)
+    """Programs of a name."""
+    program, choices = Program(name), Draw(draw)
+    program.x64 = choices.below(3) > 0
+    program.forced = choices.below(3) > 0
+    b = Builder(program, choices)
     # What is written out in loops has few elements.
-    b.in_loop = draw.below(3) < _IN_LOOPS.get(name, 1)
-    prefix = draw.below(4)
-    count = 1 + max(prefix - 1, 0)
+    b.in_loop = choices.below(3) < (2 if name == "loops" else 1)
+    prefix = choices.below(4)
     with program.options():
-        _write(b, name, count)
+        _write(b, name, 1 + max(prefix - 1, 0))
     with program.options():  # some operations set an option
         _wrap(b, name)
     is_close = program.judge not in fuzz_judge.BY_BITS
     # Of these, close names replace what exact ones leave.
     has_close = name in ("conv_general_dilated", "dot_general")
-    program.exact = not is_close and (has_close or not draw.rarely(4))
-    program.choices = draw.choices
+    program.exact = not is_close and (has_close or not choices.rarely())
     return program
 
 
@@ -130,8 +108,6 @@ def _one(b: Builder) -> None:
 def _wrap(b: Builder, name: str) -> None:
     """What transforms the function; the result of a gradient is one array."""
     program, draw = b.program, b.draw
-    if program.symbolic:
-        return
     wrappers = draw.one_of(_LOOPS if b.in_loop else _ANY)
     if name in _HAVE_GRADIENTS and draw.rarely(3) and _is_differentiable(b):
         wrappers = draw.one_of(_GRADIENTS_IN_LOOPS if b.in_loop else _GRADIENTS)

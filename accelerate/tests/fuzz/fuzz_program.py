@@ -2,14 +2,16 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import fuzz_values
 import jax
 import jax.numpy as jnp
 import numpy as np
-from fuzz_draw import Draw
+from hypothesis import strategies as st
+
+T = TypeVar("T")
 
 NAMESPACE = {"jax": jax, "jnp": jnp, "np": np}
 # Each program runs with so many sets of values.
@@ -57,8 +59,6 @@ class Program:
       partitionable: JAX's option of random numbers.
       forced: whether break-even sizes are 1.
       exact: whether only exact names are on.
-      symbolic: whether it is exported with a symbolic first axis.
-      choices: those of its `Draw`.
     """
 
     name: str
@@ -71,12 +71,6 @@ class Program:
     partitionable: bool = True
     forced: bool = False
     exact: bool = True
-    symbolic: bool = False
-    choices: list[int] = dataclasses.field(default_factory=list)
-
-    def told(self) -> str:
-        """Its name and its choices, as `--replay` takes them."""
-        return f"{self.name} {','.join(map(str, self.choices))}"
 
     def source(self, keeps: bool = False) -> str:
         """The program as Python, which defines `f`.
@@ -113,6 +107,25 @@ class Program:
             jax.threefry_partitionable(self.partitionable),
         ):
             yield
+
+
+class Draw:
+    """Choices that hypothesis makes; the first one is the simplest."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def below(self, limit: int) -> int:
+        """An integer from 0 to `limit` - 1."""
+        return self._draw(st.integers(0, limit - 1))
+
+    def one_of(self, options: Sequence[T]) -> T:
+        """One of the options."""
+        return self._draw(st.sampled_from(options))
+
+    def rarely(self, of: int = 4) -> bool:
+        """True once in so many times."""
+        return self.below(of) == of - 1
 
 
 class Builder:

@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
+from fuzz_build import OPERATIONS
 from fuzz_program import ROUNDS, Program
-from jax import export
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import _break_even, _scopes, _self_tests, registry
+from xla_ffi_accelerate import _break_even, _self_tests, registry
 from xla_ffi_accelerate._rule import Rule
-from xla_ffi_accelerate._scopes import Change
+from xla_ffi_accelerate._scopes import Block, Change
 from xla_ffi_accelerate._setting import Call
 from xla_ffi_accelerate.rules.handlers import lines, sorting
 from xla_ffi_accelerate.rules.loops import linalg
@@ -73,14 +73,12 @@ class Outcome:
       program: that ran.
       rules: how many rules it was lowered to.
       difference: how the results differ; None if they do not.
-      arguments: for which they differ.
       excuse: why that is no fault of the package; empty if it may be one.
     """
 
     program: Program
     rules: int = 0
     difference: str | None = None
-    arguments: list[np.ndarray] = dataclasses.field(default_factory=list)
     excuse: str = ""
 
     @property
@@ -91,7 +89,6 @@ class Outcome:
 @contextlib.contextmanager
 def package(program: Program, counter: Counter) -> Iterator[None]:
     """The package as the program has it."""
-    block = Change(frozenset(), replaces=False, record=counter)
     with contextlib.ExitStack() as stack:
         if program.forced:
             stack.enter_context(_break_even.forced())
@@ -99,8 +96,7 @@ def package(program: Program, counter: Counter) -> Iterator[None]:
                 patch = mock.patch.object(module, name, value)
                 stack.enter_context(patch)
         stack.enter_context(xla_ffi_accelerate.enabled(exact=program.exact))
-        _scopes.open_block(block)
-        stack.callback(_scopes.close_block, block)
+        stack.enter_context(Block(Change(record=counter)))
         yield
 
 
@@ -111,20 +107,6 @@ def lower(program: Program, keeps: bool = False) -> Any:
         jax.ShapeDtypeStruct(a.shape, jnp.dtype(a.dtype))
         for a in program.arrays
     ]
-    if program.symbolic:
-        scope = export.SymbolicScope()
-        arrays = [
-            jax.ShapeDtypeStruct(
-                export.symbolic_shape(
-                    ", ".join(["n", *map(str, x.shape[1:])]), scope=scope
-                ),
-                x.dtype,
-            )
-            for x in arrays
-        ]
-        exported = export.export(jax.jit(function), platforms=["cpu"])(*arrays)
-        arrays = program.arguments(0)
-        function = exported.call
     return jax.jit(function).lower(*arrays)
 
 
@@ -209,23 +191,29 @@ def run(program: Program, counter: Counter) -> Outcome:
         pair = Pair(program, counter)
     except RaisedError as error:
         text = f"the package raises {error}"
-        return Outcome(program, 0, text, program.arguments(0))
+        return Outcome(program, 0, text)
     outcome = Outcome(program, pair.rules)
     for round_ in range(ROUNDS):
         arguments = program.arguments(round_)
         found = pair.difference(arguments)
         if found is not None:
-            excuse = pair.excuse(arguments)
             outcome.difference = found
-            outcome.arguments, outcome.excuse = arguments, excuse
-            if not excuse:
+            outcome.excuse = pair.excuse(arguments)
+            if not outcome.excuse:
                 break
     return outcome
 
 
 def rules() -> list[tuple[str, Rule]]:
-    """All rules, each with its name."""
-    return [(name, r) for name in registry.RULES for r in registry.RULES[name]]
+    """The rules of names that have programs, each with its name."""
+    names = (name for name in registry.RULES if name in OPERATIONS)
+    return [(name, rule) for name in names for rule in registry.RULES[name]]
+
+
+def rule_name(name: str, rule: Rule) -> str:
+    """A rule's primitive and what it is lowered to."""
+    target = (rule.target or "plain HLO").rpartition(".")[2]
+    return f"{name}: {rule.primitive_name} -> {target}"
 
 
 def is_refused(rule: Rule) -> bool:

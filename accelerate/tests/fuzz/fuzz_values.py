@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from fuzz_draw import Stream
+from numpy.random import Generator
 
 # Of arrays that are compared by bits, the simplest first.
 ANY = (
@@ -22,21 +22,16 @@ def make(kind: str, shape: tuple[int, ...], dtype: str, seed: int, lead: int):
     """An array.
 
     Args:
-      kind: of ANY, or one of `_STRUCTURED` and its parameters, after colons.
+      kind: of ANY, or one of `_STRUCTURED`.
       shape: of the array.
       dtype: the name of its dtype.
       seed: of its values.
       lead: how many axes come before those that the structure is about.
     """
-    stream = Stream(seed)
-    name, *parameters = kind.split(":")
-    if name in _STRUCTURED:
+    random = np.random.default_rng(seed)
+    if kind in _STRUCTURED:
         count = int(np.prod(shape[:lead], dtype=np.int64))
-        numbers = [int(p) for p in parameters]
-        parts = [
-            _STRUCTURED[name](stream, shape[lead:], *numbers)
-            for _ in range(count)
-        ]
+        parts = [_STRUCTURED[kind](random, shape[lead:]) for _ in range(count)]
         whole = np.array(parts) if parts else np.zeros(shape)
         return whole.reshape(shape).astype(jnp.dtype(dtype))
     size = int(np.prod(shape, dtype=np.int64))
@@ -44,37 +39,37 @@ def make(kind: str, shape: tuple[int, ...], dtype: str, seed: int, lead: int):
         if dtype.startswith("complex"):
             part = "float32" if dtype == "complex64" else "float64"
             real, imag = (
-                _flat(kind, jnp.dtype(part), stream, size) for _ in range(2)
+                _flat(kind, jnp.dtype(part), random, size) for _ in range(2)
             )
             flat = np.zeros(size, dtype)
             flat.real, flat.imag = real, imag
         else:
-            flat = _flat(kind, jnp.dtype(dtype), stream, size)
+            flat = _flat(kind, jnp.dtype(dtype), random, size)
     return flat.reshape(shape)
 
 
-def _flat(kind: str, dtype: np.dtype, stream: Stream, n: int) -> np.ndarray:
+def _flat(kind: str, dtype: np.dtype, random: Generator, n: int) -> np.ndarray:
     if kind == "bits" or (kind == "normal" and not is_float(dtype)):
         if dtype.kind == "b":
-            return stream.below(2, n).astype(bool)
-        return stream.words(n).astype(f"u{dtype.itemsize}").view(dtype)
+            return random.integers(2, size=n).astype(bool)
+        return np.frombuffer(random.bytes(n * dtype.itemsize), dtype)
     if kind == "normal":
-        return stream.bell(n).astype(dtype)
+        return random.standard_normal(n).astype(dtype)
     if kind == "wide":
-        scale = 10.0 ** (stream.below(9, n) - 4)
-        return (stream.bell(n) * scale).astype(dtype)
+        scale = 10.0 ** (random.integers(9, size=n) - 4)
+        return (random.standard_normal(n) * scale).astype(dtype)
     if kind in _SPECIAL and dtype.kind != "b":
         values = _special(dtype, kind)
-        return values[stream.below(len(values), n)]
-    few = stream.below(5, n) - (0 if dtype.kind in ("b", "u") else 2)
+        return values[random.integers(len(values), size=n)]
+    few = random.integers(5, size=n) - (0 if dtype.kind in ("b", "u") else 2)
     if kind == "ties":
-        few = stream.below(2, n)
+        few = random.integers(2, size=n)
     if kind in ("sorted", "reversed"):
-        few = np.sort(stream.below(1 + n, n) % 100)
+        few = np.sort(random.integers(1 + n, size=n) % 100)
         few = few[::-1] if kind == "reversed" else few
     flat = few.astype(dtype)
     if kind == "one nan" and n and is_float(dtype):
-        flat[stream.below(n, 1)] = np.nan
+        flat[random.integers(n)] = np.nan
     return flat
 
 
@@ -102,48 +97,43 @@ def _special(dtype: np.dtype, kind: str) -> np.ndarray:
     return np.concatenate([values, -values])
 
 
-def _well(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
+def _well(random: Generator, shape: tuple[int, ...]) -> np.ndarray:
     """A matrix of small condition, with its pivots in any row."""
     rows, columns = shape
-    a = stream.bell(*shape) / 4 + 3 * np.eye(rows, columns)
-    return a[np.argsort(stream.words(rows), kind="stable")]
+    a = random.standard_normal(shape) / 4 + 3 * np.eye(rows, columns)
+    return random.permutation(a)
 
 
-def _definite(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
-    a = stream.bell(*shape) / 2
+def _definite(random: Generator, shape: tuple[int, ...]) -> np.ndarray:
+    a = random.standard_normal(shape) / 2
     return a @ a.T + np.eye(shape[0])
 
 
-def _symmetric(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
-    a = stream.bell(*shape)
+def _symmetric(random: Generator, shape: tuple[int, ...]) -> np.ndarray:
+    a = random.standard_normal(shape)
     return a + a.T
 
 
-def _triangular(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
+def _triangular(random: Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Both of its triangles make well-conditioned systems, of any diagonal."""
-    a = stream.bell(*shape) / (4 * shape[0])
-    return a + np.eye(shape[0]) * (1 + stream.uniform(shape[0]))
+    a = random.standard_normal(shape) / (4 * shape[0])
+    return a + np.eye(shape[0]) * (1 + random.random(shape[0]))
 
 
-def _singular(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
+def _singular(random: Generator, shape: tuple[int, ...]) -> np.ndarray:
     """A matrix with a row, a column or all of it zero; or a sound one."""
-    a = _well(stream, shape)
-    kind = int(stream.below(4, 1)[0])
+    a = _well(random, shape)
+    kind = random.integers(4)
     if kind == 0:
         a[:] = 0
     elif kind == 1:
-        a[int(stream.below(len(a), 1)[0])] = 0
+        a[random.integers(len(a))] = 0
     elif kind == 2:
-        a[:, int(stream.below(len(a), 1)[0])] = 0
+        a[:, random.integers(len(a))] = 0
     return a
 
 
-def _below(stream: Stream, shape: tuple[int, ...], limit: int) -> np.ndarray:
-    return stream.below(max(limit, 1), *shape)
-
-
 _STRUCTURED = {
-    "below": _below,
     "definite": _definite,
     "singular": _singular,
     "symmetric": _symmetric,

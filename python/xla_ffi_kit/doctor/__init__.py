@@ -24,8 +24,8 @@ from xla_ffi_kit.doctor import _environment, _library_report, _text
 from xla_ffi_kit.doctor._environment import Loading
 from xla_ffi_kit.doctor._library_report import Report
 from xla_ffi_kit.errors import HandlerLibraryError
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Result
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.op.spec import Result
 
 # To load a package, which may compile strings; and to load a library.
 _SECONDS = [600, 60]

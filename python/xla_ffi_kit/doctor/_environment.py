@@ -13,15 +13,16 @@ import jax
 import jaxlib
 import numpy as np
 
+from xla_ffi_kit import ffi_op
 from xla_ffi_kit.doctor import _library_report
 from xla_ffi_kit.doctor._library_report import Report, Runtime
 from xla_ffi_kit.doctor.known_faults import FAULTS, RAN
 from xla_ffi_kit.errors import HandlerLibraryError
+from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.library import registration, releases
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
-from xla_ffi_kit.primitive import ffi_op, implementation, reference_switch
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Result
+from xla_ffi_kit.op import implementation, reference_switch
+from xla_ffi_kit.op.spec import Result
 
 Loading = Callable[[str], None]  # gets the name of what is loaded next
 

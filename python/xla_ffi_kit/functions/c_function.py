@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.functions import declaration as declarations
 from xla_ffi_kit.functions import (
     function_table,
@@ -17,9 +18,8 @@ from xla_ffi_kit.functions import (
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
 from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.functions.pointer import Pointer
-from xla_ffi_kit.primitive.device_kernel import Attributes, Request
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Options, Result
+from xla_ffi_kit.op.device_kernel import Attributes, Request
+from xla_ffi_kit.op.spec import Options, Result
 
 _OF_SIGNATURE = "none, as the signature says them"
 # Options of `FfiOp` that it does not take, and why.
@@ -180,7 +180,7 @@ def c_function(
     )
     given = options.copy()
     given["axes"] = laid_out.axes
-    given["handlers"] = {**options.get("handlers", {}), "cpu": kernel}
+    given["handlers"] = {**(options.get("handlers") or {}), "cpu": kernel}
     dtypes = [tuple(a.dtype.name for a in laid_out.operands)]
     if reference is not None:
         return FfiOp(own, reference, dtypes=dtypes, **given)

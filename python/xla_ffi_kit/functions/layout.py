@@ -17,9 +17,9 @@ from xla_ffi_kit.functions.declaration import (
     Declaration,
     Parameter,
 )
-from xla_ffi_kit.primitive import axes as kernel
-from xla_ffi_kit.primitive.axes import Letters
-from xla_ffi_kit.primitive.spec import ShapeFunction
+from xla_ffi_kit.op import axes as kernel
+from xla_ffi_kit.op.axes import Letters
+from xla_ffi_kit.op.spec import ShapeFunction
 
 # What registers pass: see xla_ffi/call/registers.h.
 _MOST_INTEGERS, _MOST_FLOATS = 6, 8

@@ -15,16 +15,16 @@ from typing import Unpack, cast
 import numpy as np
 
 from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.functions import function_table, numba_identity, numba_source
 from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.functions.layout import Kind
 from xla_ffi_kit.functions.pointer import Pointer
-from xla_ffi_kit.primitive import axes as kernel_of
-from xla_ffi_kit.primitive.device_kernel import Attributes, Request
-from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.primitive.spec import AttributeType, Options
-from xla_ffi_kit.strings import element_types, references
-from xla_ffi_kit.strings.element_types import DTypes
+from xla_ffi_kit.op import axes as kernel_of
+from xla_ffi_kit.op.device_kernel import Attributes, Request
+from xla_ffi_kit.op.spec import AttributeType, Options
+from xla_ffi_kit.strings.text import element_types, references
+from xla_ffi_kit.strings.text.element_types import DTypes
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
 
@@ -143,7 +143,7 @@ def numba_kernel(
             attributes=attributes,
             dtypes=_dtypes(name, dtypes),
         )
-        chosen = options.get("handlers", {})
+        chosen = options.get("handlers") or {}
         function = _define(numba, kernel, arrays, chosen.get("cpu"))
         called = NumbaKernel(name=name, function=function, arrays=arrays)
         given = options.copy()

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 
 from xla_ffi_kit import _check
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Advanced
+from xla_ffi_kit.op.spec import Advanced
 
 _NAME = "xla_ffi_kit.modular_add"
 

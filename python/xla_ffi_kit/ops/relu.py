@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax
 
+from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
-from xla_ffi_kit.primitive.ffi_op import FfiOp
 
 
 def _relu(x: jax.Array) -> jax.Array:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
 
-from xla_ffi_kit.primitive import axes as kernel
-from xla_ffi_kit.primitive import option_checks
-from xla_ffi_kit.primitive.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.primitive.spec import Options
-from xla_ffi_kit.strings import (
-    cuda_source,
-    derivable,
-    derivative_loops,
+from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
+from xla_ffi_kit.op import axes as kernel
+from xla_ffi_kit.op import option_checks
+from xla_ffi_kit.op.spec import Options
+from xla_ffi_kit.strings.cuda import source as cuda_source
+from xla_ffi_kit.strings.derive import derivable
+from xla_ffi_kit.strings.derive import loops as derivative_loops
+from xla_ffi_kit.strings.operation import StringOp, on_cuda
+from xla_ffi_kit.strings.text import (
     lane_loops,
     loops,
-    operation,
     references,
     type_questions,
 )
-from xla_ffi_kit.strings.element_types import DTypes, template_arguments
-from xla_ffi_kit.strings.places import place_of
-from xla_ffi_kit.strings.source import ROW_BY_ROW, Source
+from xla_ffi_kit.strings.text.element_types import DTypes, template_arguments
+from xla_ffi_kit.strings.text.places import place_of
+from xla_ffi_kit.strings.text.source import ROW_BY_ROW, Source
 
 _KERNEL = 'derivatives="kernel"'
 
@@ -102,7 +101,7 @@ def inline(
         called, name = references.names(
             reference, function, "the function in C++"
         )
-        _check_names(name, inline, options)
+        option_checks.check_names(name, options)
         operands, attributes = references.parameter_names(reference)
         source = Source(
             name=name,
@@ -118,16 +117,16 @@ def inline(
             form = _form(_KERNEL, "kit::Accumulate<T>", dtypes)
             type_questions.check(name, form, [(code, place)])
             find = derivable.of_inline(source, dtypes, kernel_axes, options)
-        return operation.make(
+        return StringOp(
             source,
             reference,
+            has_reference,
             flags,
             fallback,
             kernel_axes,
             options,
             find=find,
-            has_reference=has_reference,
-        )
+        ).op()
 
     return decorate
 
@@ -187,7 +186,7 @@ def elementwise(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, len(expressions), declared)
-        _check_names(loop.name, elementwise, options)
+        option_checks.check_names(loop.name, options)
         if not expressions or len(places) != len(expressions):
             raise TypeError(
                 f"{loop.name}: expressions: expected at least one string of "
@@ -199,7 +198,7 @@ def elementwise(
             code.on_cpu(), dtypes, before_place, shapes, "element by element"
         )
         kernels = functools.partial(cuda_source.of_elements, code)
-        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        cuda = on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(loop.name, derivatives, options):
             form = _form(_KERNEL, "A", dtypes)
@@ -207,17 +206,17 @@ def elementwise(
             pieces += zip(expressions, places, strict=True)
             type_questions.check(loop.name, form, pieces)
             find = derivative_loops.of_elements(code, dtypes)
-        return operation.make(
+        return StringOp(
             source,
             reference,
+            has_reference,
             flags,
             fallback,
             0,
             options,
-            on_cuda,
+            cuda,
             find,
-            has_reference,
-        )
+        ).op()
 
     return decorate
 
@@ -296,7 +295,7 @@ def rows(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, results, declared)
-        _check_names(loop.name, rows, options)
+        option_checks.check_names(loop.name, options)
         axes = options.get("axes")
         whole = 1 if kernel_axes is None and axes is None else kernel_axes
         counts, *_ = kernel.declared(loop.name, loop.operands, whole, axes)
@@ -304,7 +303,7 @@ def rows(
             loop.name,
             "shared",
             "operands",
-            options.get("shared", ()),
+            options.get("shared") or (),
             loop.operands,
         )
         shared = tuple(map(loop.operands.index, names))
@@ -326,22 +325,22 @@ def rows(
             how = source.how + lane_loops.hint(code, source)
             source = dataclasses.replace(source, how=how)
         kernels = functools.partial(cuda_source.of_rows, code)
-        on_cuda = operation.on_cuda(loop, kernels, dtypes, flags, platforms)
+        cuda = on_cuda(loop, kernels, dtypes, flags, platforms)
         find = None
         if is_derived:
             aliases = options.get("aliases") or {}
             find = derivative_loops.of_rows(code, dtypes, lanes, aliases)
-        return operation.make(
+        return StringOp(
             source,
             reference,
+            has_reference,
             flags,
             fallback,
             whole,
             options,
-            on_cuda,
+            cuda,
             find,
-            has_reference,
-        )
+        ).op()
 
     return decorate
 
@@ -353,12 +352,3 @@ def _form(
     types = ", ".join(template_arguments("", dtypes))
     has_halves = "kit::bf16" in types or "kit::f16" in types
     return type_questions.Form(option, number, has_halves)
-
-
-def _check_names(
-    name: str, decorator: Callable[..., object], options: Options
-) -> None:
-    """TypeError for a keyword that a decorator does not take."""
-    parameters = inspect.signature(decorator).parameters.values()
-    own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    option_checks.check_names(name, options, own)

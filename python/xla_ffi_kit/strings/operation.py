@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Generic
 
 import jax
 
 from xla_ffi_kit import _check
-from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
-from xla_ffi_kit.library import handler_library, registration
-from xla_ffi_kit.library.signature import Signature
-from xla_ffi_kit.primitive.ffi_op import FfiOp, R
-from xla_ffi_kit.primitive.spec import Advanced, AttributeType, Options
-from xla_ffi_kit.strings import (
+from xla_ffi_kit.compile import (
     cache,
     compiler,
-    compiler_flags,
     cpp,
-    derivable,
-    element_types,
     headers,
+)
+from xla_ffi_kit.compile import (
+    flags as compiler_flags,
+)
+from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
+from xla_ffi_kit.ffi_op import FfiOp, R
+from xla_ffi_kit.library import handler_library, registration
+from xla_ffi_kit.library.signature import Signature
+from xla_ffi_kit.op.device_kernel import DeviceKernel
+from xla_ffi_kit.op.spec import (
+    Advanced,
+    AttributeType,
+    Function,
+    Options,
+    OwnDerivatives,
+)
+from xla_ffi_kit.strings.cuda import nvrtc
+from xla_ffi_kit.strings.cuda.kernel import LoopKernel, Sources
+from xla_ffi_kit.strings.derive import derivable
+from xla_ffi_kit.strings.derive.function import Attributes, Find
+from xla_ffi_kit.strings.text import (
+    element_types,
     loops,
-    nvrtc,
     targets,
 )
-from xla_ffi_kit.strings.cuda_kernel import LoopKernel, Sources
-from xla_ffi_kit.strings.derivative_function import Find
-from xla_ffi_kit.strings.element_types import DTypes
-from xla_ffi_kit.strings.references import attribute_types
-from xla_ffi_kit.strings.source import EXPORTS, Source
-from xla_ffi_kit.strings.targets import RenamedLibrary
+from xla_ffi_kit.strings.text.element_types import DTypes
+from xla_ffi_kit.strings.text.references import attribute_types
+from xla_ffi_kit.strings.text.source import EXPORTS, Source
+from xla_ffi_kit.strings.text.targets import RenamedLibrary
 
 # Compiled only for this machine; part of the cache's key. An author's own comes
 # later, and counts.
@@ -88,84 +100,148 @@ def on_cuda(
     )
 
 
-def make(
-    source: Source,
-    reference: Callable[..., R],
-    flags: Sequence[str],
-    fallback: str | None,
-    kernel_axes: int | None,
-    options: Options,
-    on_cuda: OnCuda | None = None,
-    find: Find | None = None,
-    has_reference: bool = True,
-) -> FfiOp[R]:
-    """Compiles the source for CPUs and makes the operation.
+@dataclasses.dataclass(frozen=True)
+class StringOp(Generic[R]):
+    """A string and all that makes an operation of it.
 
-    With `find`, its derivatives come from what that finds to differentiate.
+    Attributes:
+      source: the C++ file, which is compiled for CPUs.
+      decorated: the function that the author decorated.
+      has_reference: whether it is a reference, and not a shape function.
+      flags: the author's compiler flags.
+      fallback: "reference" if that runs without a compiler.
+      kernel_axes: as `FfiOp` takes it.
+      options: the author's other keywords.
+      on_cuda: what runs on CUDA, and where; None for the reference.
+      find: the function in C++ to differentiate; None if derivatives are the
+        reference's.
     """
-    if fallback not in (None, "reference"):
-        raise ValueError(
-            f"{source.name}: fallback: expected None or 'reference', got "
-            f"{fallback!r}"
-        )
-    if not has_reference and fallback is not None:
-        raise ValueError(
-            f"{source.name}: fallback: expected None, as there is no "
-            f"reference, got {fallback!r}"
-        )
-    flags = (*_NATIVE, *_check.sequence(f"{source.name}: flags", flags))
-    declared = options.get("attributes") or {}
-    given = options.copy()
-    handlers = dict(options.get("handlers", {}))
-    if on_cuda is not None and on_cuda.kernel is not None:
-        handlers.setdefault("cuda", on_cuda.kernel)
 
-    def made(given: Any, signature: Signature | None = None) -> FfiOp[R]:
-        if find is not None:
-            differentiate = derivable.differentiable(
-                find(signature, given["attributes"]),
-                reference,
-                given["attributes"],
-                flags,
-                fallback is not None,
-                has_reference,
-                load,
-                None if on_cuda is None else on_cuda.kernel,
-            )
-            given["advanced"] = dataclasses.replace(
-                given.get("advanced") or Advanced(), differentiate=differentiate
-            )
-        function = "reference" if has_reference else "results"
-        given |= {function: reference, "kernel_axes": kernel_axes}
-        return cast(FfiOp[R], FfiOp(source.name, **given))
+    source: Source
+    decorated: Callable[..., R]
+    has_reference: bool
+    flags: Sequence[str]
+    fallback: str | None
+    kernel_axes: int | None
+    options: Options
+    on_cuda: OnCuda | None = None
+    find: Find | None = None
 
-    own = None
-    try:
-        if on_cuda is None or on_cuda.and_on_cpu:
-            own = load(source, reference, flags)
-    except NoCompilerError as error:
-        if fallback is None:
-            way = ", or pass fallback='reference'" if has_reference else ""
-            without = NoCompilerError(f"{source.name}: {error}{way}")
+    def __post_init__(self) -> None:
+        allowed = (None, "reference") if self.has_reference else (None,)
+        if self.fallback not in allowed:
+            expected = "None or 'reference'"
+            if not self.has_reference:
+                expected = "None, as there is no reference"
+            raise ValueError(
+                f"{self.name}: fallback: expected {expected}, got "
+                f"{self.fallback!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of the operation."""
+        return self.source.name
+
+    @functools.cached_property
+    def all_flags(self) -> tuple[str, ...]:
+        """The compiler's flags, the author's last."""
+        return *_NATIVE, *_check.sequence(f"{self.name}: flags", self.flags)
+
+    @functools.cached_property
+    def attributes(self) -> Mapping[str, AttributeType]:
+        """The types of attributes that the author declared."""
+        return self.options.get("attributes") or {}
+
+    def op(self) -> FfiOp[R]:
+        """The operation, compiled for CPUs if it runs there."""
+        if self.on_cuda is not None and not self.on_cuda.and_on_cpu:
+            return self.without_compiler()
+        try:
+            library = load(self.source, self.decorated, self.all_flags)
+        except NoCompilerError as error:
+            return self.without_compiler(error)
+        return self.compiled(library)
+
+    def compiled(self, library: RenamedLibrary) -> FfiOp[R]:
+        """The operation of a library, whose signature says the types."""
+        signature = library.signature(library.target)
+        assert signature is not None  # KIT_DEFINE_HANDLER defines it
+        types = _types(self.name, signature)
+        _check_attributes(self.name, types, self.attributes)
+        # An exported program runs where the operation is defined.
+        registration.register_early(library)
+        others = handler_library.all_of(self.options.get("libraries", ()))
+        options = self.options.copy()
+        options["handlers"] = {"cpu": library.target, **self._handlers()}
+        options["libraries"] = (library, *others)
+        options["attributes"] = types
+        return self._made(options, types, signature)
+
+    def without_compiler(
+        self, error: NoCompilerError | None = None
+    ) -> FfiOp[R]:
+        """The operation if CPUs run the reference, or raise `error`."""
+        handlers = self._handlers()
+        if error is not None and self.fallback is None:
+            way = ", or pass fallback='reference'" if self.has_reference else ""
+            refusal = NoCompilerError(f"{self.name}: {error}{way}")
             if "cuda" not in handlers or not nvrtc.is_installed():
-                raise without from None
-            handlers.setdefault("cpu", _refuse(without))
-    if own is None:
-        given["handlers"] = handlers
-        types = attribute_types(source.name, reference, declared)
-        given["attributes"] = {**declared, **types}
-        return made({"dtypes": on_cuda.dtypes, **given} if on_cuda else given)
-    found = own.signature(own.target)
-    assert found is not None  # KIT_DEFINE_HANDLER defines it
-    types = _types(source.name, found)
-    _check_attributes(source.name, types, declared)
-    # An exported program runs where the operation is defined.
-    registration.register_early(own)
-    given["handlers"] = {"cpu": own.target, **handlers}
-    others = handler_library.all_of(options.get("libraries", ()))
-    given["libraries"] = (own, *others)
-    given["attributes"] = types
-    return made(given, found)
+                raise refusal from None
+            handlers.setdefault("cpu", _refuse(refusal))
+        types = attribute_types(self.name, self.decorated, self.attributes)
+        types = {**self.attributes, **types}
+        options = self.options.copy()
+        options["handlers"] = handlers
+        options["attributes"] = types
+        dtypes = None if self.on_cuda is None else self.on_cuda.dtypes
+        return self._made(options, types, dtypes=dtypes)
+
+    def derivative(
+        self, attributes: Attributes, signature: Signature | None
+    ) -> OwnDerivatives | None:
+        """What makes the operations that are derivatives by the string."""
+        function = self.find and self.find(signature, attributes)
+        if not function:
+            return None
+        return derivable.differentiable(
+            function,
+            self.decorated,
+            attributes,
+            self.all_flags,
+            self.fallback is not None,
+            self.has_reference,
+            load,
+            None if self.on_cuda is None else self.on_cuda.kernel,
+        )
+
+    def _handlers(self) -> dict[str, str | Function | DeviceKernel]:
+        """The handlers but that of the string for CPUs."""
+        handlers = dict(self.options.get("handlers") or {})
+        if self.on_cuda is not None and self.on_cuda.kernel is not None:
+            handlers.setdefault("cuda", self.on_cuda.kernel)
+        return handlers
+
+    def _made(
+        self,
+        options: Options,
+        attributes: Attributes,
+        signature: Signature | None = None,
+        dtypes: Sequence[str] | None = None,
+    ) -> FfiOp[R]:
+        if self.find is not None:
+            options["advanced"] = dataclasses.replace(
+                options.get("advanced") or Advanced(),
+                differentiate=self.derivative(attributes, signature),
+            )
+        return FfiOp(
+            self.name,
+            self.decorated if self.has_reference else None,
+            results=None if self.has_reference else self.decorated,
+            kernel_axes=self.kernel_axes,
+            dtypes=dtypes,
+            **options,
+        )
 
 
 def _refuse(error: NoCompilerError) -> Callable[..., jax.Array]:
@@ -225,7 +301,7 @@ def _compile(
             source.name, found, file, EXPORTS, library, flags
         )
     except compiler.CompilerError as error:
-        message = source.explain(str(error), error.output)
+        message = source.with_remedy(str(error), error.output)
         raise BuildError(message) from None
 
 

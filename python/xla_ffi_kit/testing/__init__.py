@@ -6,8 +6,8 @@ import inspect
 import time
 from collections.abc import Callable, Iterable
 
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Result
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.op.spec import Result
 from xla_ffi_kit.testing import (
     _checks_calls,
     _checks_derivatives,

@@ -14,8 +14,8 @@ from jax.typing import ArrayLike
 
 from xla_ffi_kit import _dtypes
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Result
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.op.spec import Result
 
 _T = TypeVar("_T")
 # So many values of an array a text shows.

@@ -14,8 +14,8 @@ import numpy as np
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import registration
-from xla_ffi_kit.primitive import operand_checks
-from xla_ffi_kit.primitive.device_kernel import target_of
+from xla_ffi_kit.op import operand_checks
+from xla_ffi_kit.op.device_kernel import target_of
 from xla_ffi_kit.testing import _case, _host
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing import _programs_unusual as unusual

@@ -17,7 +17,7 @@ import numpy as np
 from xla_ffi_kit import _dtypes
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.functions.function_table import FunctionKernel
-from xla_ffi_kit.primitive import python_signature
+from xla_ffi_kit.op import python_signature
 from xla_ffi_kit.testing import _case, _checks_calls, _compare, _guard
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing import _programs_unusual as unusual

@@ -18,9 +18,9 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.primitive import operand_checks
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Arrays, Result, flatten
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.op import operand_checks
+from xla_ffi_kit.op.spec import Arrays, Result, flatten
 from xla_ffi_kit.testing._case import is_inexact, wide_dtype
 
 HostArray: TypeAlias = np.ndarray[Shape, np.dtype[Any]]

@@ -17,8 +17,8 @@ from jax import export
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.primitive.export import export_checks
-from xla_ffi_kit.primitive.spec import Result
+from xla_ffi_kit.export import export_checks
+from xla_ffi_kit.op.spec import Result
 from xla_ffi_kit.testing._case import differentiable, scalar
 
 Arrays: TypeAlias = tuple[jax.Array, ...]

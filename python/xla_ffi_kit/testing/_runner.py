@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 import jax
 
 from xla_ffi_kit.errors import NotDifferentiableError
-from xla_ffi_kit.primitive import python_signature
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Result
+from xla_ffi_kit.ffi_op import FfiOp
+from xla_ffi_kit.op import python_signature
+from xla_ffi_kit.op.spec import Result
 from xla_ffi_kit.testing import _programs
 from xla_ffi_kit.testing._case import Case
 from xla_ffi_kit.testing._compare import difference

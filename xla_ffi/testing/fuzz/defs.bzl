@@ -1,22 +1,21 @@
-"""xla_ffi_fuzz_test(): random call frames for every handler of a library."""
+"""xla_ffi_fuzz_test(): libFuzzer's calls of every handler of a library."""
 
 load("@rules_cc//cc:defs.bzl", "cc_test")
 
 def xla_ffi_fuzz_test(name, handlers, library, hooks = None, **kwargs):
-    """Calls every handler of a library with random call frames.
+    """Calls every handler of a library as its signature says, or not quite so.
 
-    A handler must return success or an error, and write nothing but its results.
-    By default the test runs every seed, and fails if a handler with a
-    signature never succeeds or never refuses. With --config=fuzz, clang's
-    libFuzzer searches until its time limit.
+    A call that fits must succeed, one with a mistake must be refused, and none
+    may write anything but its results. By default the test makes 400 calls of
+    each handler. With --config=fuzz, clang's libFuzzer searches until its time
+    limit.
 
     Args:
       name: name of the `cc_test`.
       handlers: the xla_ffi_library.
       library: its `library`, or its name if it has none.
       hooks: a library that defines GetHandlerHooks(), as for
-        xla_ffi_handler_tests(). Needed only if a handler refuses calls that
-        fit its signature.
+        xla_ffi_handler_tests().
       **kwargs: passed to the `cc_test`.
     """
     with_libfuzzer = Label("//xla_ffi/testing/fuzz:with_libfuzzer")
@@ -26,7 +25,7 @@ def xla_ffi_fuzz_test(name, handlers, library, hooks = None, **kwargs):
         args = select({
             with_libfuzzer: [
                 "-len_control=0",
-                "-max_len=256",
+                "-max_len=16",
                 "-max_total_time=10",
                 "-print_final_stats=1",
                 "-rss_limit_mb=4096",

@@ -6,7 +6,6 @@ load("@rules_cc//cc:defs.bzl", "cc_test")
 _TESTS = {
     "empty_arrays_test": ("small", False),
     "memory_failure_test": ("large", True),
-    "scratch_bounds_test": ("medium", True),
     "signatures_test": ("medium", False),
 }
 
@@ -19,7 +18,6 @@ def xla_ffi_handler_tests(name, handlers, library, hooks = None, on_cpu = True, 
         one mistake, of every kind that the signature names;
       * `<name>_empty_arrays_test`: arrays without elements are accepted or
         refused at once, whatever their other dimensions are;
-      * `<name>_scratch_bounds_test`: no call allocates more than its hook says;
       * `<name>_memory_failure_test`: if any allocation fails during a call, the
         call is right or returns an error, and so does the next one; the
         environment may change while handlers run.
@@ -31,7 +29,7 @@ def xla_ffi_handler_tests(name, handlers, library, hooks = None, on_cpu = True, 
       hooks: a library that defines GetHandlerHooks() of
         xla_ffi/testing/handlers/handlers.h: what signatures do not say of
         handlers. Needed only if a handler refuses calls that fit its
-        signature, or allocates memory.
+        signature.
       on_cpu: whether they are handlers on the CPU. For CUDA handlers that the
         emulator runs, only the first two tests are declared.
       **kwargs: passed to the `cc_test` targets.

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jax.core import max_dim, min_dim
 
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES
+from xla_ffi_kit.op.spec import Advanced, Result
 from xla_ffi_kit.ops.rms_norm import _reference
-from xla_ffi_kit.primitive.ffi_op import FfiOp
-from xla_ffi_kit.primitive.spec import Advanced, Result
 
 _NAME = "xla_ffi_kit.rms_norm"
 _Array = jax.Array

@@ -1,11 +1,11 @@
-// The handler of //xla_ffi/launch for CPUs, whose programs have no stream.
+// The handler of //xla_ffi/runtime for CPUs, whose programs have no stream.
 
 #include <cstdint>
 #include <string_view>
 
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/launch/bindings.h"
-#include "xla_ffi/launch/launch.h"
+#include "xla_ffi/runtime/bindings.h"
+#include "xla_ffi/runtime/launch.h"
 
 namespace xla_ffi_kit::launch {
 namespace {

@@ -1,0 +1,1 @@
+"""Files, flags and compilers; nothing here knows an operation."""

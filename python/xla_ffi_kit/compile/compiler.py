@@ -1,0 +1,420 @@
+"""Finds, identifies and runs the host's C++ compiler."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import itertools
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+
+from xla_ffi_kit.compile import (
+    dependencies,
+    headers,
+    nvcc,
+)
+from xla_ffi_kit.compile import (
+    flags as compiler_flags,
+)
+from xla_ffi_kit.errors import BuildError, NoCompilerError
+
+# Programs that start the compiler of the name by which they are called.
+_LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
+_ASSERTED = re.compile(
+    r".*xla_ffi/strings/.*static assertion failed"
+    r"(?: due to requirement '.*')?: "
+    r"\"?([^\"\n]*)"
+)
+# What gcc has of the places that need a template or a function.
+_NEEDED = re.compile(r": +(required from|in .constexpr. expansion of)")
+# What clang has of them behind an error, and both of macros.
+_NEEDS = re.compile(
+    r"note: .*(requested here|in expansion of macro|from macro)"
+)
+# A compiler that failed for another reason than its input. Lines of the input,
+# which may have the same words, are indented.
+_INTERRUPTED = re.compile(
+    r"^\S.*(?:Killed|Terminated|terminated by signal|out of memory"
+    r"|instance of .std::bad_alloc|[Vv]irtual memory exhausted"
+    r"|[Cc]annot allocate memory|No space left on device|Disk quota exceeded"
+    r"|Too many open files|[Ii]nput/output error|internal compiler error"
+    r"|PLEASE submit a bug report)",
+    re.MULTILINE,
+)
+# Where no author writes: the kit's headers, the compiler's, generated code.
+_IN_HEADER = re.compile(
+    r"[^:]*(xla_ffi/strings/|/c\+\+/|/libcxx/)|<(derivative|handler|loop) of "
+)
+# What says that the linker failed, after what it says itself.
+_SUMMARY = re.compile(
+    r"collect2: error: |.*: error: linker command failed "
+    r"|compilation terminated"
+)
+_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    # The linker decides what the library exports, so functions are inlined as
+    # if it exported none.
+    "-fno-semantic-interposition",
+    # Neither errno nor the floating-point flags are read, and both keep loops
+    # from being vectorized.
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    # `#pragma omp simd` lets a loop's sum be vectorized.
+    "-fopenmp-simd",
+)
+# What an object refers to whose handlers have a signature.
+_CHECKS_CALLS = b"_ZN11xla_ffi_kit7AnyCall5CheckEv"
+_LINK_FLAGS = (
+    "-shared",
+    # XLA keeps the addresses of handlers.
+    "-Wl,-z,nodelete",
+    "-Wl,-z,defs",
+    "-Wl,--as-needed",
+)
+
+
+class CompilerError(BuildError):
+    """Code does not compile; `output` is all that the compiler said."""
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
+        self.output = output
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiler:
+    """A command, and what distinguishes it from other compilers.
+
+    Attributes:
+      command: the words of the command.
+      identity: these words, and the files of the programs among them.
+      options: the words after the last program.
+    """
+
+    command: tuple[str, ...]
+    identity: str
+    options: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuda:
+    """The compiler of CUDA sources, and the GPUs that it compiles for."""
+
+    nvcc: nvcc.Nvcc
+    compute_capabilities: tuple[str, ...]
+
+    def command(self, host: Compiler, flags: Sequence[str]) -> list[str]:
+        """nvcc's, which lacks the source and the object."""
+        return self.nvcc.command(
+            host.command[0], ["-fPIC"], flags, self.compute_capabilities
+        )
+
+
+def find() -> Compiler:
+    """Returns CXX if it is set, else c++, g++ or clang++, else ziglang."""
+    chosen = os.environ.get("CXX", "").strip()
+    if chosen:
+        try:
+            command = shlex.split(chosen)
+        except ValueError as error:  # a quote that does not end
+            raise BuildError(
+                "the environment variable CXX: expected the words of a "
+                f"command, got {chosen!r} ({error})"
+            ) from None
+        program = shutil.which(command[0])
+        if program is None:
+            raise NoCompilerError(
+                f"the environment variable CXX is {chosen!r}, but there is no "
+                f"program {command[0]!r}; correct it, or unset it"
+            )
+        last = max(i for i, w in enumerate(command) if _program(w))
+        return Compiler(
+            (program, *command[1:]),
+            _identity(command),
+            tuple(command[last + 1 :]),
+        )
+    for name in ("c++", "g++", "clang++"):
+        program = shutil.which(name)
+        if program is not None:
+            return Compiler((program,), _identity((name,)))
+    if importlib.util.find_spec("ziglang") is not None:
+        version = importlib.metadata.version("ziglang")
+        command = [sys.executable, "-m", "ziglang", "c++"]
+        return Compiler(tuple(command), f"ziglang {version}")
+    raise NoCompilerError(
+        "there is no C++ compiler; install one (`apt install g++`, or "
+        "`pip install ziglang`) or set CXX"
+    )
+
+
+def _program(word: str) -> str | None:
+    """Returns the program that a word of a command names, if it names one."""
+    return None if word.startswith("-") else shutil.which(word)
+
+
+def _identity(command: Sequence[str]) -> str:
+    """Identifies a command and each program in it by their files.
+
+    Asking for the version takes as long as the rest of a start.
+    """
+    parts = list(command)
+    for word in command:
+        program = _program(word)
+        if program is None:
+            continue
+        path = os.path.realpath(program)
+        parts.append(_file_identity(path))
+        if os.path.basename(path) in _LAUNCHERS:
+            # It is found by the name of the compiler that it starts.
+            name = os.path.basename(program)
+            for folder in os.get_exec_path():
+                parts.append(_file_identity(os.path.join(folder, name)))
+    return "\0".join(parts)
+
+
+def _file_identity(path: str) -> str:
+    path = os.path.realpath(path)
+    try:
+        about = os.stat(path)
+    except OSError:
+        return ""
+    return f"{path} {about.st_size} {about.st_mtime_ns}"
+
+
+def identity(compiler: Compiler, flags: Sequence[str]) -> str:
+    """Returns what identifies the output of a compiler with these flags.
+
+    Headers and libraries are not part of it: only a run of the compiler tells
+    which ones it finds.
+    """
+    around = compiler_flags.surroundings([*compiler.options, *flags])
+    return "\0".join(
+        [compiler.identity, *_FLAGS, *_LINK_FLAGS, *flags, *around]
+    )
+
+
+def compile_library(
+    name: str,
+    compiler: Compiler,
+    sources: Sequence[pathlib.Path],
+    exports: Sequence[str],
+    library: pathlib.Path,
+    flags: Sequence[str],
+    cuda: Cuda | None = None,
+) -> None:
+    """Compiles the sources and links them to a library.
+
+    Args:
+      name: the name of the operation or library, for errors.
+      compiler: the compiler.
+      sources: C++ sources, and with `cuda` CUDA sources.
+      exports: the symbols that the library exports, or patterns with a "*".
+      library: the file to write.
+      flags: more flags. Those of a library to link with come last.
+      cuda: the CUDA compiler, whose headers C++ sources find, too.
+    """
+    compile_flags, link_flags = compiler_flags.split(flags)
+    includes = ["-isystem", headers.include_dir()]
+    if cuda is not None:
+        includes += ["-isystem", str(cuda.nvcc.include)]
+        link_flags = [*cuda.nvcc.link_flags(), *link_flags]
+    with tempfile.TemporaryDirectory(dir=library.parent) as work:
+        objects: list[pathlib.Path] = []
+
+        def compile_each(sources: Sequence[pathlib.Path]) -> None:
+            for source in sources:
+                file = pathlib.Path(work, f"{len(objects)}.o")
+                objects.append(file)
+                if cuda is not None and nvcc.is_cuda(source):
+                    command = cuda.command(compiler, compile_flags)
+                else:
+                    command = _compile_command(compiler, compile_flags)
+                ends = ["-c", str(source), "-o", str(file)]
+                _run(name, [*command, *includes, *ends], work, file)
+
+        compile_each(sources)
+        if any(_CHECKS_CALLS in file.read_bytes() for file in objects):
+            compile_each(
+                [own for own in headers.sources() if own not in sources]
+            )
+        _link(name, compiler, objects, exports, library, link_flags, work)
+
+
+def compile_tracked(
+    name: str,
+    compiler: Compiler,
+    source: pathlib.Path,
+    exports: Sequence[str],
+    library: pathlib.Path,
+    flags: Sequence[str],
+) -> list[str]:
+    """Compiles and links one C++ source; returns the files that were read.
+
+    They do not include the source itself and the kit's headers, which are part
+    of the key.
+    """
+    compile_flags, link_flags = compiler_flags.split(flags)
+    with tempfile.TemporaryDirectory(dir=library.parent) as work:
+        file, depfile = pathlib.Path(work, "0.o"), pathlib.Path(work, "0.d")
+        command = [
+            *_compile_command(compiler, compile_flags),
+            *("-isystem", headers.include_dir()),
+            *("-MD", "-MT", "read", "-MF", str(depfile)),
+            *("-c", str(source), "-o", str(file)),
+        ]
+        _run(name, command, work, file, depfile)
+        read = dependencies.in_depfile(depfile.read_bytes())
+
+        def link(*more: str) -> str:
+            flags = [*link_flags, *more]
+            return _link(name, compiler, [file], exports, library, flags, work)
+
+        # CXX may name libraries, too.
+        if compiler_flags.split([*compiler.options, *flags])[1]:
+            try:
+                said = link("-Wl,--trace")
+            except BuildError as error:
+                if "--trace" not in str(error):
+                    raise
+                said = link()  # zig's linker does not tell what it reads
+        else:
+            said = link()
+        linked = map(os.path.abspath, said.splitlines())
+        read += filter(os.path.isfile, linked)
+    own = f"{library.parent}{os.sep}"
+    # gcc names a header by the shorter of its path and what links stand for.
+    known = set(map(os.path.realpath, headers.of_strings()))
+    return [
+        p
+        for p in dict.fromkeys(read)
+        if os.path.realpath(p) not in known and not p.startswith(own)
+    ]
+
+
+def _compile_command(compiler: Compiler, flags: Sequence[str]) -> list[str]:
+    """A command that lacks the source and the object."""
+    return [
+        *compiler.command,
+        *_FLAGS,
+        # gcc ends there, after the error's notes; clang does not know it.
+        "-fmax-errors=1",
+        "-Wno-unused-command-line-argument",
+        # So that an error in a header has the author's line before it.
+        "-ftemplate-backtrace-limit=0",
+        "-fdiagnostics-color=never",
+        *flags,
+    ]
+
+
+def _link(
+    name: str,
+    compiler: Compiler,
+    objects: Sequence[pathlib.Path],
+    exports: Sequence[str],
+    library: pathlib.Path,
+    flags: Sequence[str],
+    work: str,
+) -> str:
+    """Links a library with these exports; returns the linker's output."""
+    script = pathlib.Path(work, "exports.lds")
+    names = " ".join(f"{symbol};" for symbol in exports)
+    script.write_text(f"{{ global: {names} local: *; }};\n")
+    command = [
+        *compiler.command,
+        *_LINK_FLAGS,
+        *compiler_flags.strip(flags),
+        # `-Wl,` would split a path at its commas.
+        *("-Xlinker", f"--version-script={script}"),
+        *("-Xlinker", "-soname", "-Xlinker", library.name),
+        "-o",
+        str(library),
+        *map(str, objects),
+        *flags,
+    ]
+    return _run(name, command, work, library)
+
+
+def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
+    """Runs a compiler, which makes some files, and returns its output."""
+    environment = os.environ | {"TMPDIR": work, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+            env=environment,
+        )
+    except (OSError, ValueError) as error:
+        raise BuildError(
+            f"{name}: the compiler {command[0]} cannot be run: {error}"
+        ) from error
+    if done.returncode != 0:
+        said = first_error(done.stderr)
+        if done.returncode < 0 or _INTERRUPTED.search(done.stderr):
+            raise BuildError(
+                f"{name}: the compiler was interrupted, which is not the "
+                f"code's fault: {said or signal.strsignal(-done.returncode)}"
+            )
+        if re.match("<loop of .*(expected|before|end of)", said):
+            said += "; are the brackets of the string balanced?"
+        message = f"{name}: does not compile: {said}"
+        raise CompilerError(message, _before_next_error(done.stderr))
+    for file in files:
+        if not file.exists():
+            raise BuildError(
+                f"{name}: {command[0]} says that it compiled, but made no "
+                f"{file.suffix} file; set CXX to a C++ compiler such as g++"
+            )
+    return done.stdout + done.stderr
+
+
+def _before_next_error(text: str) -> str:
+    """What a compiler says up to its second error."""
+    errors = [*re.finditer(r"^.*\berror: ", text, re.MULTILINE)]
+    return text[: errors[1].start()] if len(errors) > 1 else text
+
+
+def _instantiated_at(lines: Sequence[str], i: int) -> list[str]:
+    """The author's line that makes a header fail in line `i`.
+
+    gcc has it before the error, and clang behind it.
+    """
+    if not _IN_HEADER.match(lines[i]):
+        return []
+    found = [line for line in lines[:i] if _NEEDED.search(line)]
+    found += [line for line in lines[i:] if _NEEDS.search(line)]
+    return [line for line in found if not _IN_HEADER.match(line)][:1]
+
+
+def shown_below(lines: Sequence[str]) -> list[str]:
+    """Returns what a compiler shows of the code below its error."""
+    return [*itertools.takewhile(lambda line: line.startswith(" "), lines[:3])]
+
+
+def first_error(text: str) -> str:
+    """Returns the compiler's first error with the lines that it shows.
+
+    Of one of the kit's own assertions, it returns the sentence, and the
+    author's line if one needs what is asserted.
+    """
+    lines = text.strip().splitlines()
+    lines = [line for line in lines if not _SUMMARY.match(line)] or lines
+    for i, line in enumerate(lines):
+        if "error:" in line or "undefined " in line:
+            at = _instantiated_at(lines, i)
+            if asserted := _ASSERTED.match(line):
+                return "\n".join([*at, asserted[1]])
+            return "\n".join([*at, line, *shown_below(lines[i + 1 :])])
+    return "\n".join(lines[-5:]) or "the compiler said nothing"

@@ -1,0 +1,1 @@
+"""What JAX asks of an operation, by JAX's words."""

@@ -1,0 +1,150 @@
+"""Batches an operation under vmap by one call with another batch axis."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from xla_ffi_kit import _jax_hooks
+from xla_ffi_kit._check import Typed
+from xla_ffi_kit.op import shared_operands
+from xla_ffi_kit.op.attribute_values import AttributeValues
+from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.rules import abstract_eval, fallback
+
+Values: TypeAlias = Sequence[jax.Array]
+Dims: TypeAlias = Sequence[int | None]
+
+
+class Axis(Protocol):
+    """What JAX tells of the axis that `vmap` maps."""
+
+    name: object
+    size: int
+
+
+def batch(
+    spec: OpSpec,
+    axis: Axis,
+    operands: Values,
+    dims: Dims,
+    *,
+    attributes: AttributeValues,
+) -> tuple[Values, Dims]:
+    """The rule of an operation's primitive."""
+    # A derivative with respect to a Python number brings the number.
+    operands = [jnp.asarray(x) for x in operands]
+    rows = [_row_type(x, d) for x, d in zip(operands, dims, strict=True)]
+    found = abstract_eval.results(spec, rows, attributes)
+    if axis.name in found.named_axes:
+        if attributes.insists:
+            why = f"it has a collective over the axis {axis.name} of vmap"
+            fallback.refuse(spec, "every platform", why)
+        return _batch_reference(spec, axis, operands, dims, attributes)
+    if all(d is None for d in dims):
+        outs = _jax_hooks.bind(spec.primitive, operands, attributes)
+        return outs, [None] * len(outs)
+    at = _same_batch_axis(spec, operands, dims)
+    if at is None:
+        at = _place_of_new_axis(spec, operands, dims)
+        operands = _with_batch_axes(spec, operands, dims, at, axis.size)
+    outs = _jax_hooks.bind(spec.primitive, operands, attributes)
+    return outs, [at] * len(outs)
+
+
+def _batch_reference(
+    spec: OpSpec,
+    axis: Axis,
+    operands: Values,
+    dims: Dims,
+    attributes: AttributeValues,
+) -> tuple[Values, Dims]:
+    """Runs the reference, which has a collective over the mapped axis.
+
+    A handler sees rows, and not which of them belong together.
+    """
+    call = jax.vmap(
+        functools.partial(
+            shared_operands.in_jax, spec, spec.reference, attributes
+        ),
+        tuple(dims),
+        axis_name=axis.name,
+        axis_size=axis.size,
+    )
+    outs = call(*operands)
+    return outs, [0] * len(outs)
+
+
+def _does_without(spec: OpSpec, index: int, operand: Typed, at: int) -> bool:
+    """Whether an operand may lack the batch axis `at`, being shared."""
+    return (
+        index in spec.shared
+        # These are a sum for each element of that axis.
+        and not spec.shared_results
+        and spec.own_axes(index, operand) <= at
+    )
+
+
+def _place_of_new_axis(spec: OpSpec, operands: Values, dims: Dims) -> int:
+    """Returns 0, or the place after the batch axes of shared operands."""
+    if spec.is_sequential or _is_of_shared(spec, dims):
+        return 0
+    return spec.depth(operands)
+
+
+def _is_of_shared(spec: OpSpec, dims: Dims) -> bool:
+    """Whether shared operands or results have the new axis."""
+    return bool(spec.shared_results) or any(
+        dims[i] is not None for i in spec.shared
+    )
+
+
+def _same_batch_axis(spec: OpSpec, operands: Values, dims: Dims) -> int | None:
+    """The axis, if it is one that all operands batch over already."""
+    known = {d for d in dims if d is not None}
+    if len(known) != 1:
+        return None
+    (at,) = known
+    for i, (x, d) in enumerate(zip(operands, dims, strict=True)):
+        if d is None and not _does_without(spec, i, x, at):
+            return None
+        if d is not None and at >= spec.own_axes(i, x):
+            return None
+    return at
+
+
+def _with_batch_axes(
+    spec: OpSpec, operands: Values, dims: Dims, at: int, size: int
+) -> Values:
+    is_one = (
+        spec.advanced.vmap_method != "broadcast_all"
+        # A loop goes over the axis.
+        or (spec.loops and _is_of_shared(spec, dims))
+    )
+    # A result in an operand's place is as large.
+    whole = {*spec.shared, *spec.input_output_aliases}
+    return [
+        x
+        if d is None and _does_without(spec, i, x, at)
+        else _with_batch_axis(
+            x, d, 1 if is_one and i not in whole else size, at
+        )
+        for i, (x, d) in enumerate(zip(operands, dims, strict=True))
+    ]
+
+
+def _row_type(x: jax.Array, dim: int | None) -> jax.ShapeDtypeStruct:
+    shape = tuple(n for axis, n in enumerate(x.shape) if axis != dim)
+    return jax.ShapeDtypeStruct(shape, x.dtype)
+
+
+def _with_batch_axis(
+    x: jax.Array, dim: int | None, size: int, at: int
+) -> jax.Array:
+    if dim is None:
+        x, dim = jax.lax.broadcast(x, (size,)), 0
+    return jnp.moveaxis(x, dim, at) if dim != at else x

@@ -1,0 +1,1 @@
+"""Grids and images: CUDA kernels of strings."""

@@ -1,0 +1,1 @@
+"""Derivatives by the string itself: numbers with slopes."""

@@ -1,0 +1,1 @@
+"""The C++ text that is made of strings, and what it says."""

@@ -1,0 +1,507 @@
+// Reverse mode: what the numbers of var.h record.
+//
+// An assignment is a statement of the tape: the numbers that stand on its
+// right, and the slope towards each. Going back from the last statement to the
+// first adds up, for each number, the slope of the results towards it.
+//
+// Source: A. Griewank, A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
+// chapters 3 and 4 (statement-level preaccumulation).
+
+#ifndef XLA_FFI_STRINGS_DERIVE_TAPE_H_
+#define XLA_FFI_STRINGS_DERIVE_TAPE_H_
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <new>
+#include <type_traits>
+
+#include "xla_ffi/strings/derive/numbers.h"
+
+namespace kit {
+
+// Most bytes of the tape of a thread, which has one row at a time, or those of
+// a group in lanes.
+inline constexpr size_t kTapeBytes = size_t{1} << 30;
+inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
+// Bytes of tapes that a process keeps for later calls.
+inline constexpr size_t kKeptBytes = size_t{1} << 26;
+
+}  // namespace kit
+
+// Blocks of memory that later calls take again, of this library or of another
+// one. Their layout is the same in all of them, and a change of it takes
+// another name.
+struct XlaFfiKit_Tapes {
+  static constexpr int kMost = 128;
+
+  std::atomic_flag is_taken = ATOMIC_FLAG_INIT;
+  int count = 0;
+  size_t bytes = 0;
+  struct {
+    void* data;
+    size_t size;
+  } blocks[kMost] = {};
+};
+
+extern "C" {
+// The pool of this library, until Python lets it share the one of all libraries
+// of the process.
+__attribute__((
+    visibility("default"))) inline XlaFfiKit_Tapes XlaFfiKit_own_tapes;
+__attribute__((visibility("default"))) inline std::atomic<XlaFfiKit_Tapes*>
+    XlaFfiKit_tapes = &XlaFfiKit_own_tapes;
+}
+
+namespace kit {
+
+// Takes the smallest block of at least so many bytes from the pool, or gives
+// one to it, for which those that are there longest go; false if that cannot
+// be. A thread that would wait goes on without the pool.
+class PoolOfTapes {
+ public:
+  PoolOfTapes()
+      : pool_(*XlaFfiKit_tapes.load(std::memory_order_acquire)),
+        is_mine_(!pool_.is_taken.test_and_set(std::memory_order_acquire)) {}
+  PoolOfTapes(const PoolOfTapes&) = delete;
+  PoolOfTapes& operator=(const PoolOfTapes&) = delete;
+  ~PoolOfTapes() {
+    if (is_mine_) pool_.is_taken.clear(std::memory_order_release);
+  }
+
+  bool Take(size_t bytes, void** data, size_t* size) {
+    if (!is_mine_) return false;
+    int best = -1;
+    for (int i = 0; i < pool_.count; ++i) {
+      const size_t has = pool_.blocks[i].size;
+      if (has < bytes) continue;
+      if (best < 0 || has < pool_.blocks[best].size) best = i;
+    }
+    if (best < 0) return false;
+    *data = pool_.blocks[best].data;
+    *size = pool_.blocks[best].size;
+    Remove(best);
+    return true;
+  }
+  bool Give(void* data, size_t size) {
+    if (!is_mine_ || size > kKeptBytes) return false;
+    while (pool_.count == XlaFfiKit_Tapes::kMost ||
+           pool_.bytes + size > kKeptBytes) {
+      munmap(pool_.blocks[0].data, pool_.blocks[0].size);
+      Remove(0);
+    }
+    pool_.blocks[pool_.count++] = {data, size};
+    pool_.bytes += size;
+    return true;
+  }
+
+ private:
+  void Remove(int i) {
+    pool_.bytes -= pool_.blocks[i].size;
+    for (--pool_.count; i < pool_.count; ++i) {
+      pool_.blocks[i] = pool_.blocks[i + 1];
+    }
+  }
+
+  XlaFfiKit_Tapes& pool_;
+  const bool is_mine_;
+};
+
+// What a thread has for one call: its tapes and rows of numbers, of any type.
+// At the end of the call all of it is given back. Each operation is a library
+// of its own; what they kept would add up, for every thread.
+class OfCall {
+ public:
+  // Gives all of the thread's back at its end.
+  struct Scope {
+    Scope() = default;
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() {
+      for (; first_ != nullptr; first_ = first_->next_) {
+        first_->is_listed_ = false;
+        first_->Free();
+      }
+    }
+  };
+
+ protected:
+  OfCall() = default;
+  ~OfCall() = default;
+  void List() {
+    if (is_listed_) return;
+    is_listed_ = true;
+    next_ = first_;
+    first_ = this;
+  }
+  virtual void Free() = 0;
+
+ private:
+  static inline thread_local OfCall* first_ = nullptr;
+  OfCall* next_ = nullptr;
+  bool is_listed_ = false;
+};
+
+// Memory for any number. Large blocks come from the pool and go back to it, or
+// to the system at once, where malloc would keep some for each thread.
+class Block {
+ public:
+  static constexpr size_t kAlign = 64, kLarge = size_t{1} << 16;
+
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { Free(); }
+
+  char* data() const { return data_; }
+  size_t size() const { return size_; }
+  // Of at least so many bytes; null if there is no memory.
+  char* Allocate(size_t bytes) {
+    Free();
+    bytes = (bytes + kAlign - 1) / kAlign * kAlign;
+    void* made = nullptr;
+    if (bytes < kLarge) {
+      made = std::aligned_alloc(kAlign, bytes);
+    } else if (!PoolOfTapes().Take(bytes, &made, &bytes)) {
+      made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (made == MAP_FAILED) made = nullptr;
+    }
+    if (made != nullptr) data_ = static_cast<char*>(made), size_ = bytes;
+    return data_;
+  }
+  void Free() {
+    if (size_ < kLarge) {
+      std::free(data_);
+    } else if (!PoolOfTapes().Give(data_, size_)) {
+      munmap(data_, size_);
+    }
+    data_ = nullptr;
+    size_ = 0;
+  }
+
+ private:
+  char* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+class TapeError : public std::exception {
+ public:
+  TapeError(int rows, const char* why, size_t bytes) {
+    char of[32] = "one row", remedy[16] = "";
+    if (rows > 1) {
+      snprintf(of, sizeof(of), "%d rows in lanes", rows);
+      snprintf(remedy, sizeof(remedy), "lanes=False, ");
+    }
+    snprintf(text_, sizeof(text_),
+             "derivatives=\"kernel\": the tape of %s %s %zu bytes; take "
+             "shorter rows, %sor the reference's derivative, or set %s (%zu "
+             "by default)",
+             of, why, bytes, remedy, kTapeVariable, kTapeBytes);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[320];
+};
+
+// Rows of numbers, one behind the other.
+template <typename Number>
+class Cells : public OfCall {
+ public:
+  // So many zeros.
+  Number* Assign(size_t count) {
+    List();
+    const size_t bytes = count * sizeof(Number);
+    if (bytes > block_.size() && block_.Allocate(bytes) == nullptr) {
+      throw std::bad_alloc();
+    }
+    for (size_t i = 0; i < count; ++i) {
+      new (block_.data() + i * sizeof(Number)) Number();
+    }
+    return reinterpret_cast<Number*>(block_.data());
+  }
+
+ private:
+  void Free() override { block_.Free(); }
+
+  Block block_;
+};
+
+// The rows that a scalar has numbers of, and the scalar of one of them.
+template <typename S>
+inline constexpr int kRowsOf = 1;
+template <typename S>
+struct RowOfScalar {
+  using type = S;
+};
+
+// In an id on a tape of several rows: the number is chosen in some of them. In
+// the others the slope towards it is 0, and it takes nothing from there.
+inline constexpr uint32_t kChoice = uint32_t{1} << 31;
+
+// Makes `y` zero where `x` is.
+template <typename S>
+void ClearWhereZero(const S& x, S& y) {
+  if (x == 0) y = S();
+}
+// The slope of one row, or that of all.
+template <typename N, typename S>
+N SlopeAs(const S& slope) {
+  return slope;
+}
+
+// The statements that a thread has recorded, one after the other: an entry for
+// each number on the right, with its slope and its id, and then one that is the
+// statement's own, with the slope of the results towards it, which the sweep
+// adds up, and where it begins. The place of the latter is its id. Entry 0 is
+// every constant, and those behind it are the inputs.
+template <typename S>
+class Tape : public OfCall {
+ public:
+  // The tape of this thread, which is the current one until the next call.
+  static Tape& OfThread() {
+    static thread_local Tape tape;
+    tape.List();
+    current = &tape;
+    return tape;
+  }
+  // A plain pointer: a thread_local object would be looked at whether it is
+  // there already, for each statement.
+  static __thread Tape* current;
+
+  Tape() {
+    const char* const given = std::getenv(kTapeVariable);
+    if (given != nullptr) most_ = std::strtoull(given, nullptr, 10);
+  }
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  // Whether only one row of the scalars counts: its numbers alone are kept
+  // then.
+  void SetOneRow(bool is_one_row) { is_one_row_ = is_one_row; }
+
+  // Forgets all statements; the first `inputs` numbers are inputs.
+  void Begin(size_t inputs) {
+    inputs_ = inputs + 1;
+    if (inputs_ + needed_ > limit_ || BytesOfSlope() > slope_bytes_) Resize();
+    is_again_ = false;
+    lost_ = 0;
+    next_ = inputs_;
+    for (size_t i = 0; i < inputs_; ++i) {
+      if (is_one_row_) {
+        At<OneRow>(i) = OneRow();
+      } else {
+        At<S>(i) = S();
+      }
+    }
+  }
+
+  // Whether all statements are there. If not, begin again, and there is room.
+  bool IsWhole() {
+    needed_ = lost_ + (next_ - inputs_);
+    is_again_ = lost_ != 0;
+    return !is_again_;
+  }
+
+  // Records a number with some parts; returns its id, 0 if it has none.
+  template <typename W, int... i>
+  KIT_NUMBER_INLINE uint32_t Record(const W* slopes, const uint32_t* ids,
+                                    for_each_internal::Indices<i...>) {
+    static_assert(sizeof...(i) < kRoom);
+    size_t begin = next_;
+    // A full tape grows later: a call from here would make the compiler load
+    // all members again behind each statement.
+    if (__builtin_expect(begin >= limit_, 0)) {
+      lost_ += begin - inputs_;
+      begin = inputs_;
+    }
+    size_t at = begin;
+    if (kHasRows && is_one_row_) {
+      (Put(&at, SlopeAs<OneRow>(slopes[i]), ids[i]), ...);
+      if (at == begin) return 0;
+      At<OneRow>(at) = OneRow();
+      Id<OneRow>(at) = static_cast<uint32_t>(begin);
+    } else {
+      (Put(&at, ScalarAs<S>(slopes[i]), ids[i]), ...);
+      if (at == begin) return 0;
+      At<S>(at) = S();
+      Id<S>(at) = static_cast<uint32_t>(begin);
+    }
+    next_ = at + 1;
+    return static_cast<uint32_t>(at);
+  }
+
+  // The slope of the results towards a number.
+  void AddSlope(uint32_t id, const S& slope) {
+    if (kHasRows && is_one_row_) {
+      At<OneRow>(id) += SlopeAs<OneRow>(slope);
+    } else {
+      At<S>(id) += slope;
+    }
+  }
+  S SlopeOf(uint32_t id) const {
+    if (kHasRows && is_one_row_) return S(At<OneRow>(id));
+    return At<S>(id);
+  }
+
+  void Sweep() {
+    if (kHasRows && is_one_row_) {
+      SweepAs<OneRow>();
+    } else {
+      SweepAs<S>();
+    }
+  }
+
+  Cells<Var<S>> cells;  // the arrays of a row
+
+ private:
+  using OneRow = typename RowOfScalar<S>::type;
+  static constexpr bool kHasRows = !std::is_same_v<OneRow, S>;
+  // Whether slope and id of an entry are neighbors, which a CPU stores faster
+  // than to two arrays; not where that takes padding. N is the type of slopes,
+  // S or OneRow.
+  template <typename N>
+  static constexpr bool kPacked =
+      kRowsOf<N> == 1 && alignof(N) == alignof(uint32_t);
+  template <typename N>
+  static constexpr size_t kStep =
+      sizeof(N) + (kPacked<N> ? sizeof(uint32_t) : 0);
+
+  template <typename N>
+  N& At(size_t at) const {
+    return *reinterpret_cast<N*>(slopes_ + at * kStep<N>);
+  }
+  template <typename N>
+  uint32_t& Id(size_t at) const {
+    if constexpr (kPacked<N>) {
+      return *reinterpret_cast<uint32_t*>(slopes_ + at * kStep<N> + sizeof(N));
+    } else {
+      return reinterpret_cast<uint32_t*>(ids_)[at];
+    }
+  }
+  template <typename N>
+  KIT_NUMBER_INLINE void Put(size_t* at, const N& slope, uint32_t id) {
+    At<N>(*at) = slope;
+    Id<N>(*at) = id;
+    *at += id != 0;
+  }
+
+  template <typename N>
+  void SweepAs() {
+    for (size_t end = next_; end > inputs_;) {
+      const size_t own = end - 1;
+      const N slope = At<N>(own);
+      size_t k = end = Id<N>(own);
+      if constexpr (std::is_arithmetic_v<N>) {
+        if (slope == 0) continue;
+      }
+      // Most statements have few parts: without a loop.
+      for (; own - k > 4; ++k) AddPart(k, slope);
+      switch (own - k) {
+        case 4:
+          AddPart(own - 4, slope);
+          [[fallthrough]];
+        case 3:
+          AddPart(own - 3, slope);
+          [[fallthrough]];
+        case 2:
+          AddPart(own - 2, slope);
+          [[fallthrough]];
+        case 1:
+          AddPart(own - 1, slope);
+          break;
+        default:
+          __builtin_unreachable();
+      }
+    }
+  }
+  // Adds to a number's slope what it gets of a statement. There is one sum, so
+  // that compilers fuse it with the product for one row as for several: a row
+  // has the same bits among any.
+  template <typename N>
+  KIT_NUMBER_INLINE void AddPart(size_t k, const N& slope) {
+    const uint32_t id = Id<N>(k);
+    N part = At<N>(k), from = slope;
+    if constexpr (kRowsOf<S> > 1) {
+      if ((id & kChoice) != 0) {
+        ClearWhereZero(part, from);
+        if constexpr (kIsNumber<N>) {
+          At<N>(id & kIdBits) += value(part) * from;
+          return;
+        }
+      } else if constexpr (!kIsNumber<N>) {
+        ClearWhereZero(from, part);
+      }
+    }
+    if constexpr (kIsNumber<N>) {
+      At<N>(id & kIdBits) += Times(part, from);
+    } else {
+      At<N>(id & kIdBits) += part * from;
+    }
+  }
+
+  static constexpr uint32_t kIdBits = kRowsOf<S> > 1 ? ~kChoice : ~uint32_t{0};
+  // Entries behind the limit: any statement fits there.
+  static constexpr size_t kRoom = 16;
+
+  size_t BytesOfSlope() const {
+    return is_one_row_ ? sizeof(OneRow) : sizeof(S);
+  }
+  TapeError Error(const char* why, size_t bytes) const {
+    return TapeError(is_one_row_ ? 1 : kRowsOf<S>, why, bytes);
+  }
+
+  // To what is needed, and some more.
+  __attribute__((cold, noinline)) void Resize() {
+    size_t used = inputs_ + needed_;
+    size_t most = most_ / (BytesOfSlope() + sizeof(uint32_t));
+    if (most > kChoice - 1) most = kChoice - 1;
+    // Of another row it is a guess.
+    if (used + kRoom >= most && !is_again_) used = inputs_;
+    is_again_ = false;
+    if (used + kRoom >= most) throw Error("needs more than", most_);
+    const size_t wanted = used + used / 4 + 4096;
+    const size_t size = wanted < most ? wanted : most;
+    Free();
+    slopes_ = Allocate(&slope_block_,
+                       size * (is_one_row_ ? kStep<OneRow> : kStep<S>));
+    if (!kPacked<OneRow> || !kPacked<S>)
+      ids_ = Allocate(&id_block_, size * sizeof(uint32_t));
+    limit_ = size - kRoom;
+    slope_bytes_ = BytesOfSlope();
+  }
+  char* Allocate(Block* block, size_t bytes) const {
+    static_assert(alignof(S) <= Block::kAlign);
+    char* const made = block->Allocate(bytes);
+    if (made == nullptr) throw Error("gets no", bytes);
+    return made;
+  }
+  void Free() override {
+    slope_block_.Free();
+    id_block_.Free();
+    slopes_ = ids_ = nullptr;
+    limit_ = slope_bytes_ = 0;
+  }
+
+  // Pointers and sizes are of types that no store of an entry can change, so
+  // that the compiler keeps them in registers from one statement to the next.
+  size_t next_ = 0, limit_ = 0, inputs_ = 0, lost_ = 0;
+  char* slopes_ = nullptr;
+  char* ids_ = nullptr;
+  Block slope_block_, id_block_;
+  size_t needed_ = 0, slope_bytes_ = 0, most_ = kTapeBytes;
+  bool is_one_row_ = false, is_again_ = false;
+};
+template <typename S>
+__thread Tape<S>* Tape<S>::current;
+
+}  // namespace kit
+
+#endif  // XLA_FFI_STRINGS_DERIVE_TAPE_H_
