@@ -166,3 +166,34 @@ def test_what_llvm_rounds_with_a_neighbor(name):
         got = np.asarray(jax.jit(lambda *a: f(*a))(*arguments))
     assert got.tobytes() != want.tobytes()
     np.testing.assert_allclose(got, want, 2e-5, 2e-5)
+
+
+def test_long_programs_are_lowered_in_time():
+    """What makes an operand is looked for in a few operations only."""
+
+    def f(x):
+        for _ in range(60):
+            x = jax.nn.relu(x @ x + x * x)
+            x = jnp.where(x > 3, x, jnp.sort(x, 0) + x)
+        return x
+
+    with xla_ffi_accelerate.enabled():
+        text = jax.jit(f).lower(normal(16, 16)).as_text()
+    assert "@xla_ffi_accelerate.sort(" in text
+
+
+def test_a_function_for_several_platforms_is_exported_once():
+    """Calls have one lowering, so that none is in a branch for each."""
+
+    def nested(x):
+        for _ in range(6):
+            x = jax.jit(jnp.negative)(jax.jit(lambda x: x + 1)(x))
+        return x
+
+    def exported():
+        f = jax.jit(lambda x: jax.jit(nested)(x))
+        export = jax.export.export(f, platforms=("cpu", "cuda"))
+        return export(normal(9)).mlir_module()
+
+    with xla_ffi_accelerate.enabled():
+        assert "stablehlo.case" not in exported()

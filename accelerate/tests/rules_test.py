@@ -10,9 +10,9 @@ import pytest
 from accelerate_data import definite, matrices, off
 
 import xla_ffi_accelerate
-from xla_ffi_accelerate import _lowering, _scopes, _self_tests, registry
+from xla_ffi_accelerate import _lowering, _self_tests, registry
 from xla_ffi_accelerate._rule import Rule
-from xla_ffi_accelerate._scopes import Change
+from xla_ffi_accelerate._scopes import Block, Change
 
 _off = pytest.fixture(autouse=True)(off)
 
@@ -109,14 +109,10 @@ class Record:
 def met(name):
     """What the programs of a name are lowered to."""
     record = Record()
-    block = Change(record=record)
-    with xla_ffi_accelerate.enabled(name):
-        _scopes.open_block(block)
-        try:
-            for f, *arguments in PROGRAMS[name]:
-                jax.jit(lambda *x, f=f: f(*x)).lower(*arguments)
-        finally:
-            _scopes.close_block(block)
+    block = Block(Change(record=record))
+    with xla_ffi_accelerate.enabled(name), block:
+        for f, *arguments in PROGRAMS[name]:
+            jax.jit(lambda *x, f=f: f(*x)).lower(*arguments)
     return record
 
 

@@ -51,7 +51,7 @@ _KEPT = frozenset(
         *("replica_id", "rng", "rng_bit_generator"),
     )
 )
-_MAX_DEPTH = 16  # of an expression of constants
+_MOST = 32  # operations that are looked at for an operand
 # They call a function with their operands.
 _CALLS = (
     *("jit", "pjit", "closed_call", "core_call", "custom_jvp_call"),
@@ -73,7 +73,7 @@ def source(ctx: LoweringRuleContext, value: ir.Value) -> Source:
 
     A pad may be in a function, as that of `jnp.pad` is, or transposed.
     """
-    return _Finder(ctx).source(value, _argument, _MAX_DEPTH)
+    return _Finder(ctx).source(value, _argument)
 
 
 def are_constants(ctx: LoweringRuleContext, values: Sequence[ir.Value]) -> bool:
@@ -95,45 +95,44 @@ def _argument(argument: ir.BlockArgument) -> Source:
 
 
 class _Finder:
+    """Looks for what makes one operand."""
+
     def __init__(self, ctx: LoweringRuleContext) -> None:
         self._ctx = ctx
+        self._left = _MOST
 
-    def source(
-        self, value: ir.Value, arguments: _Arguments, depth: int
-    ) -> Source:
+    def source(self, value: ir.Value, arguments: _Arguments) -> Source:
         owner = value.owner
         if isinstance(owner, ir.Block):
             return arguments(ir.BlockArgument(value))
+        self._left -= 1
         operation = owner.opview.operation
-        operands, name = operation.operands, operation.name
-
-        def of(operand: ir.Value) -> Source:
-            return self.source(operand, arguments, depth - 1)
-
+        name = operation.name
+        if self._left < 0:
+            return None
         if name in ("func.call", "call"):
-            return self._of_result(operation, value, of)
-        if not name.startswith("stablehlo.") or name in _KEPT:
+            return self._of_result(operation, value, arguments)
+        is_folded = name.startswith("stablehlo.") and name not in _KEPT
+        if not is_folded or len(operation.regions):
             return None
-        if operation.regions or depth < 1:
-            return None
-        if all(of(x) == "constant" for x in operands):
+        operands = operation.operands
+        first = self.source(operands[0], arguments) if operands else "constant"
+        if first == "constant" and all(
+            self.source(x, arguments) == "constant" for x in operands[1:]
+        ):
             return "constant"
         if name == "stablehlo.pad":
             return _pad(operation)
-        found = of(operands[0]) if operands else None
-        if not isinstance(found, Pad):
+        if not isinstance(first, Pad):
             return None
         if name == "stablehlo.transpose":
             order = operation.attributes["permutation"]
-            return found.transposed(tuple(map(int, order)))
+            return first.transposed(tuple(map(int, order)))
         is_same = operands[0].type == value.type
-        return found if name == "stablehlo.convert" and is_same else None
+        return first if name == "stablehlo.convert" and is_same else None
 
     def _of_result(
-        self,
-        call: ir.Operation,
-        value: ir.Value,
-        of: Callable[[ir.Value], Source],
+        self, call: ir.Operation, value: ir.Value, arguments: _Arguments
     ) -> Source:
         callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
         function = self._ctx.module_context.symbol_table[callee]
@@ -142,8 +141,7 @@ class _Finder:
         place = ir.OpResult(value).result_number
         return self.source(
             end.operands[place],
-            lambda argument: of(call.operands[argument.arg_number]),
-            _MAX_DEPTH,
+            lambda x: self.source(call.operands[x.arg_number], arguments),
         )
 
 
@@ -195,7 +193,7 @@ def install() -> None:
             primitive = _jax.primitive(name)
             own = _jax.own_lowering(primitive)
             if not isinstance(own, _Lowering):
+                # For every platform: of two rules, a program for several
+                # platforms would have both, and so has each function in it.
                 lowering = _Lowering(own)
-                mlir.register_lowering(
-                    *(primitive, lowering, "cpu"), cacheable=False
-                )
+                mlir.register_lowering(primitive, lowering, cacheable=False)
