@@ -2,6 +2,7 @@
 
 import functools
 
+import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
 import numpy as np

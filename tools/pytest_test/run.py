@@ -32,6 +32,9 @@ def main() -> int:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     import pytest
 
+    # Strings of tests are compiled anew, where a test may write.
+    if folder := os.environ.get("TEST_TMPDIR"):
+        os.environ.setdefault("XLA_FFI_KIT_CACHE", f"{folder}/strings")
     file = sys.argv[1]
     sys.argv = sys.argv[1:]
     # Not __file__'s folder: on a machine that runs tests in /, that begins with
