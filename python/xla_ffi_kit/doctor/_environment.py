@@ -16,7 +16,6 @@ import numpy as np
 from xla_ffi_kit import ffi_op
 from xla_ffi_kit.doctor import _library_report
 from xla_ffi_kit.doctor._library_report import Report, Runtime
-from xla_ffi_kit.doctor.known_faults import FAULTS, RAN
 from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.library import registration, releases
@@ -52,8 +51,7 @@ def examine(
         for spec in specs
         for name in sorted(spec.handlers)
     ]
-    release, ours = runtime()
-    faults = {f.issue: f.what for f in FAULTS if release in f.releases}
+    _, ours = runtime()
     return {
         "versions": _versions(),  # of Python and the packages that matter
         "runtime": ours and releases.dots(ours),  # FFI version of jaxlib
@@ -67,8 +65,6 @@ def examine(
         # Title -> what a package built on the kit says of itself, by name.
         "sections": dict(_sections(loading)),
         "switched": os.environ.get(reference_switch.ENVIRONMENT_VARIABLE, ""),
-        # Issue -> what the running jaxlib does wrong; None: it never ran.
-        "jaxlib_faults": faults if release in RAN else None,
         "loads": not any(s["problem"] for s in (*libraries, *states)),
     }
 

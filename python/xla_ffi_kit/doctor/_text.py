@@ -84,12 +84,6 @@ def environment(report: Report) -> str:
         lines += [f"{title}:", columns(rows.items())]
     if report["switched"]:
         lines.append(f"XLA_FFI_KIT_REFERENCE={report['switched']}")
-    lines.append("known faults of this jaxlib itself, on CPUs:")
-    faults = report["jaxlib_faults"]
-    if faults is None:
-        lines.append("  unknown: this release has not been tried")
-    else:
-        lines.append(columns(faults.items()) or "  none")
     loads = report["loads"]
     return "\n".join([*lines, f"{'e' if loads else 'NOT e'}verything loads"])
 
