@@ -20,7 +20,7 @@ from xla_ffi_kit.compile import headers
 
 jax.config.update("jax_enable_x64", True)
 
-_HEADERS = pathlib.Path(headers.include_dir(), "xla_ffi", "inline")
+_HEADERS = pathlib.Path(headers.include_dir(), "xla_ffi", "strings", "derive")
 _NUMBERS = (_HEADERS / "numbers.h").read_text()
 
 
