@@ -1316,6 +1316,8 @@ in_lanes("out[0] = x[1];", "out[0] = std::pow(x[0], 2);")
 ! and A(2) for 2
 in_lanes("out[0] =", "kit::where(x[0] > 0 && x[1] > 0, x[0], x[1]);")
 ! write & and |
+in_lanes("out[0] =", "kit::where(x.size() > 1 || x[1] > 0, x[0], x[1]);")
+! write & and |
 in_lanes("A v = x[0];", "const A& b = std::max(v, x[1]); v = 9; out[0] = b;")
 ! a copy here
 in_lanes("A v = x[0];", "int i = (int&)v; out[0] = i;")
