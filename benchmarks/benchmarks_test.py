@@ -12,15 +12,6 @@ import tables
 from turns import turns
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory):
-    """A cache of the test's own: operations are kept between tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("XLA_FFI_KIT_CACHE", str(folder))
-        yield
-
-
 def test_turns():
     called = []
     functions = {name: lambda name=name: called.append(name) for name in "ab"}

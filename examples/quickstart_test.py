@@ -6,11 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-
-os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
-    dir=os.environ.get("TEST_TMPDIR")
-)
 
 import jax
 import numpy as np

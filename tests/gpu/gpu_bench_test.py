@@ -1,14 +1,6 @@
 """The GPU's benchmark runs, on the CPU."""
 
-import os
-import tempfile
-
-# Strings are compiled as they are imported.
-os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
-    dir=os.environ.get("TEST_TMPDIR")
-)
-
-import gpu_bench  # noqa: E402
+import gpu_bench
 
 
 def test_a_cell_of_each_kind_is_measured():

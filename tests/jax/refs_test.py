@@ -1,16 +1,6 @@
 """An operation with aliases updates a ref in place, however JAX runs it."""
 
-import os
-import tempfile
-
-os.environ["XLA_FFI_KIT_CACHE"] = tempfile.mkdtemp(
-    dir=os.environ.get("TEST_TMPDIR")
-)
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "")
-    + " --xla_force_host_platform_device_count=4"
-)
-
+import inline_data  # noqa: F401  four devices, a cache of the test's own
 import jax
 import jax.numpy as jnp
 import numpy as np
