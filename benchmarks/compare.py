@@ -177,7 +177,7 @@ def calls(cell: str) -> dict[str, Callable[[], Any]]:
             function = _gradient(function)
             operands = (x, cotangent)
         made[who] = functools.partial(
-            lambda call, operands: tables.ready(call(*operands)),
+            lambda call, operands: jax.block_until_ready(call(*operands)),
             jax.jit(function),
             operands,
         )
@@ -194,7 +194,7 @@ def _donated(function: Function, x: jax.Array) -> Callable[[], Any]:
     state = [x.copy()]
 
     def run() -> Any:
-        state[0] = tables.ready(call(state[0]))
+        state[0] = jax.block_until_ready(call(state[0]))
         return state[0]
 
     return run

@@ -52,7 +52,7 @@ def calls(kernel: Kernel, rows: int) -> dict[str, _Calls]:
 
     def call(function: Callable[..., Any]) -> Callable[[], Any]:
         jitted = jax.jit(function)
-        return lambda: tables.ready(jitted(*operands))
+        return lambda: jax.block_until_ready(jitted(*operands))
 
     def pulled(function: Callable[..., Any]) -> Callable[[], Any]:
         return call(functools.partial(_pulled, function, ct))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime
 import os
 import pathlib
+import platform
 from collections.abc import Iterable, Sequence
 from importlib import metadata
-
-import jax
 
 _MEASURED = "\nMeasured on "
 
@@ -34,14 +33,22 @@ def duration(seconds: float) -> str:
     return f"{digits(seconds / size)} {unit}"
 
 
-def machine() -> str:
-    """Cores, processor and the release of JAX, in one line."""
-    cpu = pathlib.Path("/proc/cpuinfo")
-    lines = cpu.read_text().splitlines() if cpu.exists() else []
-    models = [line for line in lines if line.startswith("model name")]
-    model = models[0].partition(": ")[2] if models else "unknown processor"
+def processor() -> str:
+    """Cores, the processor's name and its vectors."""
+    info = pathlib.Path("/proc/cpuinfo")
+    text = info.read_text() if info.exists() else ""
+    models = [s for s in text.splitlines() if s.startswith("model name")]
+    model = models[0].partition(": ")[2] if models else platform.machine()
+    isa = [i for i in ("avx512f", "avx2") if f" {i} " in text][:1]
     cores = len(os.sched_getaffinity(0))
-    return f"{cores} cores ({model}), jax {metadata.version('jax')}"
+    return (
+        f"{cores} core{'s' if cores > 1 else ''} ({', '.join([model, *isa])})"
+    )
+
+
+def machine() -> str:
+    """The processor and the release of JAX, in one line."""
+    return f"{processor()}, jax {metadata.version('jax')}"
 
 
 def publish(path: str, tables: str) -> None:
@@ -51,8 +58,3 @@ def publish(path: str, tables: str) -> None:
     sentences = page.read_text().partition(_MEASURED)[0]
     today = datetime.date.today()
     page.write_text(f"{sentences}{_MEASURED}{today}: {machine()}.\n\n{tables}")
-
-
-def ready(result: object) -> object:
-    """The result, when its arrays are computed."""
-    return jax.block_until_ready(result)

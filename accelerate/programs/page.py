@@ -11,10 +11,11 @@ import json
 import math
 import os
 import pathlib
-import platform
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import tables
 
 TABLES = ("programs", "cells", "loops")
 # What a process has in XLA_FFI_ACCELERATE.
@@ -118,26 +119,17 @@ def _is_slower(row: Row, mode: str) -> bool:
 
 def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Rows by their tables, with the machine and the day."""
-    tables: dict[str, list[Row]] = {}
+    by_table: dict[str, list[Row]] = {}
     for row in rows:
-        tables.setdefault(row["table"], []).append(row)
+        by_table.setdefault(row["table"], []).append(row)
     (jax,) = {row["jax"] for row in rows if "jax" in row}
-    return {"jax": jax, "on": _machine(), "tables": tables}
+    return {"jax": jax, "on": _machine(), "tables": by_table}
 
 
 def _machine() -> str:
-    """The day, the processor, its vectors, and how busy it was."""
-    info = pathlib.Path("/proc/cpuinfo")
-    text = info.read_text() if info.exists() else ""
-    models = [s for s in text.splitlines() if s.startswith("model name")]
-    model = models[0].partition(": ")[2] if models else platform.machine()
-    isa = [i for i in ("avx512f", "avx2") if f" {i} " in text][:1]
-    cores = len(os.sched_getaffinity(0))
-    return (
-        f"{datetime.date.today().isoformat()}, {cores} "
-        f"core{'s' if cores > 1 else ''} ({', '.join([model, *isa])}), load "
-        f"{os.getloadavg()[0]:.1f}"
-    )
+    """The day, the processor, and how busy it was."""
+    day, load = datetime.date.today().isoformat(), os.getloadavg()[0]
+    return f"{day}, {tables.processor()}, load {load:.1f}"
 
 
 def written(found: Mapping[str, Any]) -> str:
@@ -189,7 +181,7 @@ def _table(table: str, of: Mapping[str, Any]) -> str:
         "cells": ["x NumPy"],
     }.get(table, [])
     heading = ["", "JAX", "exact", "all", *(f"{jax}" for jax in others), *more]
-    lines = [heading, ["---"] * len(heading)]
+    lines = []
     for name, row in rows_of[first].items():
         cells = [f"`{name}`", _time(median(row, "plain")), *_both(row)]
         for jax in others:
@@ -203,7 +195,7 @@ def _table(table: str, of: Mapping[str, Any]) -> str:
         elif table == "cells":
             cells.append(f"{ratio(row, 'exact', 'NumPy'):.2f}")
         lines.append(cells)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return tables.table(heading, lines).rstrip()
 
 
 def _both(row: Row) -> list[str]:

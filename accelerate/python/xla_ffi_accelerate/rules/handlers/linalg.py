@@ -36,7 +36,8 @@ def _covers(a: ShapedArray) -> Reason:
     return _dtypes.unless_in(_dtypes.WIDE, a.dtype)
 
 
-def _num_vectors(b: ShapedArray, left_side: bool) -> int:
+def num_vectors(b: ShapedArray, left_side: bool) -> int:
+    """Of how many right sides a solve is."""
     count: int = b.shape[-1 if left_side else -2]
     return count
 
@@ -54,7 +55,7 @@ def _covers_solve(
     del conjugate_a, lower, transpose_a, unit_diagonal  # any, of real ones
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2]:
         return "the operands' dtypes or batches differ"
-    if not 1 <= _num_vectors(b, left_side) <= _MAX_VECTORS:
+    if not 1 <= num_vectors(b, left_side) <= _MAX_VECTORS:
         return f"the kernel is for up to {_MAX_VECTORS} vectors"
     return _covers(a)
 

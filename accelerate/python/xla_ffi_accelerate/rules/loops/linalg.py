@@ -12,6 +12,7 @@ from jax.core import ShapedArray
 
 from xla_ffi_accelerate import _break_even, _dtypes, _loops
 from xla_ffi_accelerate._rule import Reason
+from xla_ffi_accelerate.rules.handlers.linalg import num_vectors
 from xla_ffi_accelerate.rules.loops import matrices, written_out
 
 # Fewer matrices are written out, so that a loop stays one function.
@@ -27,11 +28,6 @@ _MAX_MANY_QR_COLUMNS = 4
 # are the rows of an array, only for matrices of few rows.
 _MIN_LONG = 8192
 _MAX_ROWS_LONG = 5
-
-
-def _num_vectors(b: ShapedArray, left_side: bool) -> int:
-    count: int = b.shape[-1 if left_side else -2]
-    return count
 
 
 def _most(rows: int) -> int:
@@ -65,7 +61,7 @@ def _covers_few_solve(
     unit_diagonal: bool,
 ) -> Reason:
     del conjugate_a, lower, transpose_a, unit_diagonal  # any, of real ones
-    vectors = [_num_vectors(b, left_side)]
+    vectors = [num_vectors(b, left_side)]
     return _covers_few(a) or written_out.unless_up_to(
         _MAX_VECTORS_WRITTEN_OUT, vectors, "vectors"
     )
@@ -83,7 +79,7 @@ def _covers_long_solve(
 ) -> Reason:
     del conjugate_a, lower, transpose_a, unit_diagonal  # any, of real ones
     rows = _MAX_ROWS_LONG if left_side else _MAX_ROWS_WRITTEN_OUT
-    if _num_vectors(b, left_side) < _MIN_LONG:
+    if num_vectors(b, left_side) < _MIN_LONG:
         return f"LAPACK is as fast for fewer than {_MIN_LONG} vectors"
     return written_out.unless_up_to(
         rows, a.shape[-1:], "rows"
