@@ -22,9 +22,7 @@ from xla_ffi_kit.compile import (
     headers,
     nvcc,
 )
-from xla_ffi_kit.compile import (
-    flags as compiler_flags,
-)
+from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.errors import BuildError, NoCompilerError
 
 # Programs that start the compiler of the name by which they are called.
@@ -361,7 +359,8 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
             f"{name}: the compiler {command[0]} cannot be run: {error}"
         ) from error
     if done.returncode != 0:
-        said = first_error(done.stderr)
+        output = _before_next_error(done.stderr)
+        said = first_error(output)
         if done.returncode < 0 or _INTERRUPTED.search(done.stderr):
             raise BuildError(
                 f"{name}: the compiler was interrupted, which is not the "
@@ -370,7 +369,7 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
         if re.match("<loop of .*(expected|before|end of)", said):
             said += "; are the brackets of the string balanced?"
         message = f"{name}: does not compile: {said}"
-        raise CompilerError(message, _before_next_error(done.stderr))
+        raise CompilerError(message, output)
     for file in files:
         if not file.exists():
             raise BuildError(
