@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
@@ -46,8 +45,7 @@ from xla_ffi_kit.op.spec import (
     ShapeFunction,
     Transpose,
 )
-from xla_ffi_kit.rules import abstract_eval
-from xla_ffi_kit.rules import install as rules
+from xla_ffi_kit.rules import abstract_eval, install
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -55,7 +53,9 @@ if TYPE_CHECKING:
     # Without a reference nothing tells what a call returns.
     R = TypeVar("R", bound=Result, covariant=True, default=Any)
 else:
-    R = typing.TypeVar("R")
+    from typing import TypeVar
+
+    R = TypeVar("R")
 
 _operations: set[FfiOp[Result]] = set()
 
@@ -362,7 +362,7 @@ class FfiOp(Generic[R]):
     def _bind_attributes(self) -> attribute_values.Binder:
         """Checks attributes. Every call begins with it, so it comes first."""
         spec = self._resolved()
-        rules.install(spec)
+        install.install(spec)
         return attribute_values.Binder(
             *(spec.name, spec.attributes, python_signature.defaults(spec)),
             python_signature.without_value(spec),

@@ -280,7 +280,9 @@ def test_what_the_reference_alone_raises_is_told():
 
 @pytest.mark.parametrize("check", ["auto mesh", "explicit mesh"])
 def test_gather_under_sharding_is_caught(check, monkeypatch):
-    monkeypatch.setattr(lowering.sharding, "annotate_batch", lambda *args: None)
+    monkeypatch.setattr(
+        lowering.partitioning, "annotate_batch", lambda *args: None
+    )
     op = kit_op("test.double", twice, linear="x")
     # Of batches that the devices divide.
     assert "all-gather" in failure_of(op, ROW, check).message

@@ -401,9 +401,9 @@ ON_MESHES = {
 
 @pytest.mark.parametrize("name", ON_MESHES)
 def test_what_xla_splits_wrong_is_caught(name, library, monkeypatch):
-    monkeypatch.setattr(lowering, "_way", lambda *_: "call", raising=False)
+    monkeypatch.setattr(lowering, "_way", lambda *_: "call")
     monkeypatch.setattr(
-        lowering.sharding, "divided", lambda ctx, lead: lead, raising=False
+        lowering.partitioning, "divided", lambda ctx, lead: lead
     )
     caught(library, *ON_MESHES[name])
 

@@ -15,9 +15,7 @@ from xla_ffi_kit.compile import (
     cpp,
     nvcc,
 )
-from xla_ffi_kit.compile import (
-    flags as compiler_flags,
-)
+from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 

@@ -19,7 +19,7 @@ from xla_ffi_kit.op import (
 )
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import OpSpec, Result, flatten
-from xla_ffi_kit.rules import partitioning as sharding
+from xla_ffi_kit.rules import partitioning
 
 _Type = tuple[Shape, np.dtype[np.generic]]
 
@@ -154,4 +154,4 @@ def abstract_eval(
     if not avals:
         shaped = jax.core.ShapedArray
         return [shaped(t.shape, t.dtype) for t in types], effects
-    return sharding.result_avals(spec, avals, types, lead), effects
+    return partitioning.result_avals(spec, avals, types, lead), effects

@@ -34,8 +34,7 @@ from xla_ffi_kit.op.spec import (
     flatten,
     of_active,
 )
-from xla_ffi_kit.rules import abstract_eval
-from xla_ffi_kit.rules import partitioning as sharding
+from xla_ffi_kit.rules import abstract_eval, partitioning
 from xla_ffi_kit.rules.abstract_eval import Results
 
 Values: TypeAlias = Sequence[jax.Array]
@@ -305,7 +304,7 @@ def transpose(
     result: list[Tangent | None] = [None] * len(operands)
     for i, aval in unknown.items():
         found = rule_checks.like(spec, what, i, values[i], aval)
-        result[i] = sharding.placed_like(found, aval)
+        result[i] = partitioning.placed_like(found, aval)
     return result
 
 

@@ -21,7 +21,7 @@ from xla_ffi_kit.op import (
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.device_kernel import Attributes, DeviceKernel
 from xla_ffi_kit.op.spec import Arrays, OpSpec
-from xla_ffi_kit.rules import partitioning as sharding
+from xla_ffi_kit.rules import partitioning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +102,7 @@ def build(
     """Calls the handler `target`, with attributes from the operands' types."""
     spec, ctx, avals, operands = call.spec, call.ctx, call.avals, call.operands
     # The first axes of operands and results that XLA may split.
-    batch = sharding.divided(ctx, call.lead) if call.devices > 1 else ()
+    batch = partitioning.divided(ctx, call.lead) if call.devices > 1 else ()
     units = _unit_axes(spec, avals, batch) if batch else (0, 0)
     if any(units):
         avals = [
@@ -134,13 +134,13 @@ def build(
     )
     made = lower(ctx, *operands, **attributes(avals))
     if batch:
-        sharding.annotate_batch(
+        partitioning.annotate_batch(
             made,
             (*batch, *(1,) * units[0]),
             [a.shape for a in avals],
             [a.shape for a in _jax_hooks.shaped(ctx.avals_out)],
             spec.shared,
-            sharding.restored_axes(spec, len(ctx.avals_out)),
+            partitioning.restored_axes(spec, len(ctx.avals_out)),
         )
     values: Sequence[ir.Value] = list(made.results)[: len(call.results)]
     if any(units):

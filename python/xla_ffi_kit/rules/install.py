@@ -14,9 +14,7 @@ from xla_ffi_kit.rules import (
     batching,
     lowering,
 )
-from xla_ffi_kit.rules import (
-    ad as derivatives,
-)
+from xla_ffi_kit.rules import ad as derivatives
 
 
 def install(spec: OpSpec) -> None:

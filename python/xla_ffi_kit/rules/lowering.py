@@ -28,10 +28,8 @@ from xla_ffi_kit.op.spec import Arrays, Function, OpSpec
 from xla_ffi_kit.rules import (
     custom_call,
     fallback,
+    partitioning,
     per_device,
-)
-from xla_ffi_kit.rules import (
-    partitioning as sharding,
 )
 from xla_ffi_kit.rules.custom_call import Call
 from xla_ffi_kit.rules.fallback import Lowered
@@ -126,7 +124,9 @@ def _lower(
     if way == "each device":
         return per_device.split(call)
     is_whole = way == "whole"
-    specs = [] if is_whole else sharding.lead_specs(spec, call.avals, call.lead)
+    specs = (
+        [] if is_whole else partitioning.lead_specs(spec, call.avals, call.lead)
+    )
     return per_device.in_manual_region(call, specs)
 
 
@@ -224,9 +224,12 @@ def _way(call: Call) -> _Way:
         _refuse_unknown_sizes(spec)
     if is_static:
         is_carried = _is_carried(call)
-        if is_carried and sharding.divided(call.ctx, call.lead) == call.lead:
+        if (
+            is_carried
+            and partitioning.divided(call.ctx, call.lead) == call.lead
+        ):
             return "call"
-        is_explicit = sharding.is_explicit(_jax_hooks.mesh_of(call.ctx))
+        is_explicit = partitioning.is_explicit(_jax_hooks.mesh_of(call.ctx))
         if is_explicit and not is_carried:
             return "sharded"
         if _may_ask(call.ctx):
@@ -253,7 +256,7 @@ def _way_of_function(call: Call, function: Function) -> _Way:
         or _partitions_itself(call, function)
     ):
         return "call"
-    if sharding.is_explicit(_jax_hooks.mesh_of(call.ctx)):
+    if partitioning.is_explicit(_jax_hooks.mesh_of(call.ctx)):
         return "sharded"
     return "each device" if _may_ask(call.ctx) else "call"
 

@@ -29,8 +29,7 @@ from xla_ffi_kit._jax_hooks import HloSharding, Sharding, XlaShape
 from xla_ffi_kit.op import reference_switch, shared_operands
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import Arrays, OpSpec
-from xla_ffi_kit.rules import custom_call
-from xla_ffi_kit.rules import partitioning as sharding
+from xla_ffi_kit.rules import custom_call, partitioning
 from xla_ffi_kit.rules.custom_call import Call
 from xla_ffi_kit.rules.fallback import Lowered
 from xla_ffi_kit.rules.partitioning import AxisSpec
@@ -198,7 +197,7 @@ def _split(
     """`split`, for what a device runs and the axes of each array to split."""
     platform = call.platform
     types, results = ([*map(_struct, x)] for x in (call.avals, call.results))
-    names, replicated = sharding.batch_rule(
+    names, replicated = partitioning.batch_rule(
         leads, [x.shape for x in (*types, *results)]
     )
     lead = max(leads, key=len)
@@ -227,7 +226,7 @@ def _split(
         has_side_effect=call.spec.advanced.has_side_effect,
     )
     count = len(types)
-    sharding.set_rule(lowered, names[:count], names[count:], replicated)
+    partitioning.set_rule(lowered, names[:count], names[count:], replicated)
     values: Sequence[ir.Value] = lowered.results
     return values
 

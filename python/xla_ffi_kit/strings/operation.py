@@ -18,9 +18,7 @@ from xla_ffi_kit.compile import (
     cpp,
     headers,
 )
-from xla_ffi_kit.compile import (
-    flags as compiler_flags,
-)
+from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
 from xla_ffi_kit.ffi_op import FfiOp, R
 from xla_ffi_kit.library import handler_library, registration
@@ -176,7 +174,7 @@ class StringOp(Generic[R]):
         options["handlers"] = {"cpu": library.target, **self._handlers()}
         options["libraries"] = (library, *others)
         options["attributes"] = types
-        return self._made(options, types, signature)
+        return self._made(options, signature)
 
     def without_compiler(
         self, error: NoCompilerError | None = None
@@ -190,12 +188,11 @@ class StringOp(Generic[R]):
                 raise refusal from None
             handlers.setdefault("cpu", _refuse(refusal))
         types = attribute_types(self.name, self.decorated, self.attributes)
-        types = {**self.attributes, **types}
         options = self.options.copy()
         options["handlers"] = handlers
-        options["attributes"] = types
+        options["attributes"] = {**self.attributes, **types}
         dtypes = None if self.on_cuda is None else self.on_cuda.dtypes
-        return self._made(options, types, dtypes=dtypes)
+        return self._made(options, dtypes=dtypes)
 
     def derivative(
         self, attributes: Attributes, signature: Signature | None
@@ -225,14 +222,15 @@ class StringOp(Generic[R]):
     def _made(
         self,
         options: Options,
-        attributes: Attributes,
         signature: Signature | None = None,
         dtypes: Sequence[str] | None = None,
     ) -> FfiOp[R]:
         if self.find is not None:
             options["advanced"] = dataclasses.replace(
                 options.get("advanced") or Advanced(),
-                differentiate=self.derivative(attributes, signature),
+                differentiate=self.derivative(
+                    options["attributes"] or {}, signature
+                ),
             )
         return FfiOp(
             self.name,

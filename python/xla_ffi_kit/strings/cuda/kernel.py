@@ -21,12 +21,8 @@ from xla_ffi_kit.op.device_kernel import (
     DeviceKernel,
     Request,
 )
-from xla_ffi_kit.strings.cuda import (
-    code as cuda_code,
-)
-from xla_ffi_kit.strings.cuda import (
-    source as cuda_source,
-)
+from xla_ffi_kit.strings.cuda import code as cuda_code
+from xla_ffi_kit.strings.cuda import source as cuda_source
 from xla_ffi_kit.strings.text import element_types, remedies
 
 TARGET = "xla_ffi_kit.launch"

@@ -5,12 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from xla_ffi_kit.strings.derive import (
-    derivatives,
-)
-from xla_ffi_kit.strings.derive import (
-    function as derivative_function,
-)
+from xla_ffi_kit.strings.derive import derivatives
+from xla_ffi_kit.strings.derive import function as derivative_function
 from xla_ffi_kit.strings.derive.function import STRUCT, Find, Function
 from xla_ffi_kit.strings.text import element_types, lane_loops, remedies
 from xla_ffi_kit.strings.text.element_types import DTypes
