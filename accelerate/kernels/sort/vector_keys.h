@@ -1,9 +1,12 @@
-// Codes of arrays of keys, with the widest vectors of this CPU.
+// Arrays of keys, with the widest vectors of this CPU: their codes, and their
+// parts below a bound.
 
-#ifndef ACCELERATE_KERNELS_SORT_VECTOR_CODES_H_
-#define ACCELERATE_KERNELS_SORT_VECTOR_CODES_H_
+#ifndef ACCELERATE_KERNELS_SORT_VECTOR_KEYS_H_
+#define ACCELERATE_KERNELS_SORT_VECTOR_KEYS_H_
 
 #include <cstdint>
+
+#include "accelerate/core/packed_key.h"
 
 namespace xla_ffi_accelerate::sort {
 
@@ -31,6 +34,22 @@ template <typename Code, typename Packed>
 void UnpackKeys(const Code& code, const Packed* packed, int64_t n,
                 typename Code::Key* keys);
 
+// A vector of the narrowest keys: SplitKeys writes whole ones.
+inline constexpr int64_t kSplitSlack = 16;
+
+// Below, Packed is uint32_t, uint64_t or Pair64.
+
+// How many of keys[0, n) are below `bound`.
+template <typename Packed>
+int64_t CountBelow(const Packed* keys, int64_t n, Packed bound);
+
+// Writes the keys of keys[0, n) below `bound` to `low` and the others to
+// `high`, in their order, and returns the number of the former. Both have room
+// for n + kSplitSlack keys, and are written all over.
+template <typename Packed>
+int64_t SplitKeys(const Packed* keys, int64_t n, Packed bound, Packed* low,
+                  Packed* high);
+
 }  // namespace xla_ffi_accelerate::sort
 
-#endif  // ACCELERATE_KERNELS_SORT_VECTOR_CODES_H_
+#endif  // ACCELERATE_KERNELS_SORT_VECTOR_KEYS_H_
