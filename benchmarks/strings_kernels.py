@@ -73,9 +73,7 @@ class Kernel:
         if self.shared:
             options["shared"] = self.shared
         if self.function:
-            make = functools.partial(
-                xla_ffi_kit.inline, function=self.function
-            )
+            make = functools.partial(xla_ffi_kit.inline, function=self.function)
         else:
             make = functools.partial(xla_ffi_kit.rows, before=self.before)
         return make(self.code, **options)(shapes)

@@ -37,9 +37,8 @@ from typing import Any, NamedTuple
 import environments
 import numpy as np
 import page
-from worker import Worker
-
 import turns
+from worker import Worker
 
 HERE = pathlib.Path(__file__).absolute().parent
 # The folders that a process imports from: the tables' modules, and the timer.

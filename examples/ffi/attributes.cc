@@ -202,11 +202,10 @@ ffi::Error Lookup(ffi::BufferR1<ffi::S32> i, ffi::ResultBufferR1<ffi::F64> y,
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    ExampleLookup, Lookup,
-    ffi::Ffi::Bind()
-        .Arg<ffi::BufferR1<ffi::S32>>()  // i
-        .Ret<ffi::BufferR1<ffi::F64>>()  // y
-        .Attr<ffi::Pointer<const Table>>("table"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleLookup, Lookup,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::BufferR1<ffi::S32>>()  // i
+                                  .Ret<ffi::BufferR1<ffi::F64>>()  // y
+                                  .Attr<ffi::Pointer<const Table>>("table"));
 
 }  // namespace ffi_examples

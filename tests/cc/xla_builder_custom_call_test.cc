@@ -1,8 +1,8 @@
 // Custom calls in XLA computations made with XlaBuilder: the kit's, which
 // register themselves through //xla_ffi/registry:register_cpu when this program
-// starts, and of the examples of examples/ffi what JAX cannot express. No Python
-// is involved. Each computation runs through LocalClient and through the PjRt
-// CPU client.
+// starts, and of the examples of examples/ffi what JAX cannot express. No
+// Python is involved. Each computation runs through LocalClient and through the
+// PjRt CPU client.
 
 #include <cmath>
 #include <cstddef>

@@ -81,7 +81,7 @@ def test_more_than_2_to_the_31_elements():
     assert int(y[-1]) == 5 and int(y[-2]) == 0 and int(y[0]) == 0
 
 
-# --- rms_norm with a weight and a residual -------------------------------------
+# --- rms_norm with a weight and a residual ------------------------------------
 
 
 def with_weight(x, w, r):

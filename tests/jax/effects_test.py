@@ -6,9 +6,11 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import pytest
+from common import LIBRARY, compiled, handled, rows, run_python, twice
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
 import xla_ffi_kit
-from common import (LIBRARY, compiled, handled, rows, run_python, twice)
-from jax.sharding import (AxisType, NamedSharding, PartitionSpec as P)
 
 # --- Aliases ------------------------------------------------------------------
 
@@ -45,7 +47,7 @@ def test_alias_under_scan_and_vmap():
     assert " copy(" in compiled(f, x)
 
 
-# --- A ref that is updated in place, however JAX runs it -----------------------
+# --- A ref that is updated in place, however JAX runs it ----------------------
 
 BATCH, LENGTH, N = 8, 48, 16
 

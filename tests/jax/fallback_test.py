@@ -1,23 +1,25 @@
-"""When the handler does not run: a warning, an error, a switch, XLA's own words."""
+"""When no handler runs: a warning, an error, a switch, XLA's own words."""
 
 import ctypes
 import functools
-import jax
-import jax.numpy as jnp
-import numpy as np
 import os
 import pathlib
-import pytest
 import re
 import sys
 import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from common import operation, run_python, said
+from jax import export
+
 import xla_ffi_kit
-from common import (operation, run_python, said)
-from jax import (export)
-from xla_ffi_kit import (FfiOp)
-from xla_ffi_kit.ops import (LIBRARIES)
-from xla_ffi_kit.ops.rms_norm import (rms_norm_op)
-from xla_ffi_kit.rules import (fallback)
+from xla_ffi_kit import FfiOp
+from xla_ffi_kit.ops import LIBRARIES
+from xla_ffi_kit.ops.rms_norm import rms_norm_op
+from xla_ffi_kit.rules import fallback
 
 X = jnp.arange(-2.0, 2.0)
 
@@ -137,7 +139,7 @@ def test_what_else_keeps_a_handler_from_running():
         jax.vmap(insists(total), axis_name="i")(X)
 
 
-# --- The switch of each operation to its reference -----------------------------
+# --- The switch of each operation to its reference ----------------------------
 
 
 def test_switch_by_context():
@@ -307,7 +309,7 @@ def test_switch_checks_as_the_kernel_does():
         rms_norm_op(jnp.float32(1), eps=1e-6)
 
 
-# --- What XLA says if it has no handler, as docs/errors.md quotes it ------------
+# --- What XLA says if it has no handler, as docs/errors.md quotes it ----------
 
 PAGE = pathlib.Path(__file__).absolute().parents[2] / "docs" / "errors.md"
 NEWER = 99  # than any XLA's FFI

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import strings_kernels
 from common import run_python
 from jax import export
 
+import strings_kernels
 import xla_ffi_kit
 from xla_ffi_kit.testing import CHECKS, Case, check_op
 

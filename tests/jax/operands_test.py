@@ -4,18 +4,21 @@ import ctypes.util
 import dataclasses
 import functools
 import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import assert_close, operation, rows, said
+from jax.experimental import hijax
+
 import xla_ffi_kit
-from common import (assert_close, operation, rows, said)
-from jax.experimental import (hijax)
-from xla_ffi_kit import (Advanced, FfiOp, _dtypes, c_function)
-from xla_ffi_kit.op.operand_checks import (check_dtypes)
-from xla_ffi_kit.ops.rms_norm import (rms_norm_bwd_op, rms_norm_op)
-from xla_ffi_kit.strings.text import (element_types)
-from xla_ffi_kit.testing import (CHECKS, Case, check_op)
+from xla_ffi_kit import Advanced, FfiOp, _dtypes, c_function
+from xla_ffi_kit.op.operand_checks import check_dtypes
+from xla_ffi_kit.ops.rms_norm import rms_norm_bwd_op, rms_norm_op
+from xla_ffi_kit.strings.text import element_types
+from xla_ffi_kit.testing import CHECKS, Case, check_op
+
 
 @pytest.mark.parametrize("implementation", [None, "reference"])
 def test_a_ref_is_read_first(implementation):
@@ -221,7 +224,7 @@ def test_a_double_needs_x64(x64):
         )
 
 
-# --- Dtypes, which every place reads in one way ---------------------------------
+# --- Dtypes, which every place reads in one way -------------------------------
 
 
 @pytest.mark.parametrize(
@@ -289,7 +292,7 @@ def test_dtypes_of_attributes_in_cpp():
             element_types.cpp_attribute("f: attribute a", declared)
 
 
-# --- Operands that a call may leave out ----------------------------------------
+# --- Operands that a call may leave out ---------------------------------------
 
 
 def scaled(x, w=None, b=None, *, times=2.0):

@@ -1,16 +1,18 @@
 """rms_norm: its forms, and what calls which handler; ops_test has values."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import re
+from common import compiled, count, mesh_of, on, run_python
+from jax import export
+from jax.sharding import PartitionSpec as P
+
 import xla_ffi_kit
-from common import (compiled, count, mesh_of, on, run_python)
-from jax import (export)
-from jax.sharding import (PartitionSpec as P)
-from xla_ffi_kit import (FfiOp, rms_norm)
-from xla_ffi_kit.ops.rms_norm import (rms_norm_op, rms_norm_weight_bwd_op)
+from xla_ffi_kit import FfiOp, rms_norm
+from xla_ffi_kit.ops.rms_norm import rms_norm_op, rms_norm_weight_bwd_op
 
 jax.config.update("jax_enable_x64", True)
 
@@ -332,7 +334,7 @@ def test_shard_map_runs_the_fused_handlers_on_each_shard(check):
     assert_near(jax.jit(grad)(*args), want, 5e-5)
 
 
-# --- The workspace on CUDA: one result more, which nobody sees -----------------
+# --- The workspace on CUDA: one result more, which nobody sees ----------------
 
 WEIGHT_BWD = "xla_ffi_kit.rms_norm_weight_bwd"
 

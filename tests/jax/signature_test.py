@@ -1,15 +1,18 @@
 """What handlers say of themselves, who prints it, and what does not fit."""
 
 import ctypes
+
 import inline_data  # noqa: F401  a cache of the test's own
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common import LIBRARY, handled, said
+
 import xla_ffi_kit
-from common import (LIBRARY, handled, said)
-from xla_ffi_kit import (__main__, doctor)
-from xla_ffi_kit.library import (c_api, describe, rows, signature as reader)
+from xla_ffi_kit import __main__, doctor
+from xla_ffi_kit.library import c_api, describe, rows
+from xla_ffi_kit.library import signature as reader
 
 KIT = xla_ffi_kit.ops.LIBRARIES[0]
 ATTRIBUTES = {
@@ -182,7 +185,7 @@ def test_what_cannot_be_described(capsys, tmp_path):
     assert "has no handler 'no.such'" in capsys.readouterr().err
 
 
-# --- The handlers of authors: kit::Call and KIT_DEFINE_HANDLER, and strings -----
+# --- The handlers of authors: kit::Call and KIT_DEFINE_HANDLER, and strings ---
 
 TWICE = """
 #include "xla_ffi/strings/kit.h"

@@ -72,7 +72,7 @@ def platforms(folder, *expected):
 
 
 def accelerate(folder):
-    """Both wheels fit each other, and a sort of many elements calls a handler."""
+    """Both wheels fit each other, and a large sort calls a handler."""
     import xla_ffi_accelerate
 
     assert xla_ffi_accelerate.__file__.startswith(folder)

@@ -339,7 +339,7 @@ def random(b: Builder) -> None:
     b.line(expression.replace("{key}", "{x}"))
 
 
-# --- Windows: depthwise convolutions, gradients of pooling ---------------------
+# --- Windows: depthwise convolutions, gradients of pooling --------------------
 
 _VALUES = ("small", "normal", "ties", "zeros", "subnormal")
 _PADDINGS = ("'SAME'", "'VALID'")

@@ -289,8 +289,8 @@ ffi::Error Upload(cudaStream_t stream, int32_t device, CudaTable* table) {
 }
 
 ffi::Error LookUpInTable(cudaStream_t stream, int32_t device, CudaTable* table,
-                   ffi::BufferR1<ffi::S32> index,
-                   ffi::ResultBufferR1<ffi::F64> y) {
+                         ffi::BufferR1<ffi::S32> index,
+                         ffi::ResultBufferR1<ffi::F64> y) {
   if (index.element_count() != y->element_count()) {
     return ffi::Error::InvalidArgument(
         "examples.table: result y: expected as many elements as operand index");
