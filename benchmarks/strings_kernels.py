@@ -1,7 +1,7 @@
 """Ten kernels as strings of C++, each with its form in JAX.
 
-The rows of the first five take the same steps; the others search, branch or keep
-stacks and queues. Constants are exact in f32.
+The rows of the first five take the same steps; the others search, branch or
+keep stacks and queues. Constants are exact in f32.
 """
 
 from __future__ import annotations

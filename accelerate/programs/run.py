@@ -35,9 +35,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import environments
+import measuring
 import numpy as np
 import page
-import turns
 from worker import Worker
 
 HERE = pathlib.Path(__file__).absolute().parent
@@ -45,7 +45,7 @@ HERE = pathlib.Path(__file__).absolute().parent
 FOLDERS = [
     str(HERE / "public"),
     str(HERE.parent / "benchmarks"),
-    str(pathlib.Path(turns.__file__).absolute().parent),
+    str(pathlib.Path(measuring.__file__).absolute().parent),
 ]
 PYTHONS = ("3.11", "3.12", "3.13")
 # f32: what is summed in another order is off by so much of the largest.
@@ -274,7 +274,7 @@ def _is_close(x: Any, y: Any) -> bool:
 def _numpy(name: str, seconds: float) -> float:
     import jax_cells
 
-    found = turns.turns({"": jax_cells.numpy(name)}, seconds)[""]
+    found = measuring.turns({"": jax_cells.numpy(name)}, seconds)[""]
     return _short(found.median * 1e6)
 
 
