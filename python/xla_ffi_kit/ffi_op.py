@@ -16,6 +16,7 @@ from typing import (
 )
 
 import jax
+from jax.interpreters import ad, batching, mlir
 from jax.typing import ArrayLike
 
 from xla_ffi_kit import _jax_hooks, report
@@ -24,13 +25,12 @@ from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library.handler_library import Library
 from xla_ffi_kit.op import (
     attribute_values,
+    batch_axes,
     declare,
-    operand_checks,
     python_signature,
     reference_switch,
-    scalars,
-    shared_operands,
 )
+from xla_ffi_kit.op import operands as call_operands
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import (
     Advanced,
@@ -45,7 +45,9 @@ from xla_ffi_kit.op.spec import (
     ShapeFunction,
     Transpose,
 )
-from xla_ffi_kit.rules import abstract_eval, install
+from xla_ffi_kit.rules import abstract_eval, lowering
+from xla_ffi_kit.rules import ad as derivative_rules
+from xla_ffi_kit.rules import batching as batching_rule
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -67,9 +69,33 @@ def operations() -> list[FfiOp[Result]]:
 
 def of_spec(spec: OpSpec) -> FfiOp[Result]:
     """An operation that `operations` does not list."""
-    made: FfiOp[Result] = FfiOp.__new__(FfiOp)
-    made._set(spec)
-    return made
+    op: FfiOp[Result] = FfiOp.__new__(FfiOp)
+    op._set(spec)
+    return op
+
+
+def _install_rules(spec: OpSpec) -> None:
+    """Gives the primitive its rules, each a function of the spec.
+
+    To install them again changes nothing.
+    """
+    primitive, rule = spec.primitive, functools.partial
+    primitive.def_effectful_abstract_eval(
+        rule(abstract_eval.abstract_eval, spec)
+    )
+    _jax_hooks.define_eager_call(primitive)
+    ad.primitive_jvps[primitive] = rule(derivative_rules.jvp, spec)
+    if spec.linear:
+        ad.primitive_transposes[primitive] = rule(
+            derivative_rules.transpose, spec
+        )
+    # JAX passes the axis that `vmap` maps, with its name, only to the rules in
+    # this table, and not to those in `primitive_batchers`.
+    batching.fancy_primitive_batchers[primitive] = rule(
+        batching_rule.batch, spec
+    )
+    for lower, platform in lowering.rules(spec):
+        mlir.register_lowering(primitive, lower, platform=platform)
 
 
 class FfiOp(Generic[R]):
@@ -286,24 +312,24 @@ class FfiOp(Generic[R]):
           NotImplementedError: the call insists on a handler that does not run,
             or there is neither a handler nor a reference.
         """
-        op, given = self, cast(Sequence[Any], operands)
+        op, present = self, cast(Sequence[Any], operands)
         if len(operands) != self._count or (
             attributes and not self._names.isdisjoint(attributes)
         ):
-            op, given = self._choose(operands, attributes)
+            op, present = self._choose(operands, attributes)
         values = op._bind_attributes(attributes)
         spec = op.spec
-        arrays = scalars.arrays(spec, given)
+        arrays = call_operands.arrays(spec, present)
         if implementation is None:
             by_reference = reference_switch.runs_reference(spec)
         else:
             by_reference = op._is_reference(implementation)
             values = values if by_reference else values.insisting
         if by_reference:
-            operand_checks.check_no_batch(spec, arrays)
-            arrays = scalars.strengthened(spec, arrays)
-            found = abstract_eval.results(spec, arrays, values)
-            return cast(R, found.pack(op._run_reference(values, *arrays)))
+            batch_axes.check_none(spec, arrays)
+            arrays = call_operands.in_own_dtypes(spec, arrays)
+            results = abstract_eval.results(spec, arrays, values)
+            return cast(R, results.pack(op._run_reference(values, *arrays)))
         if _jax_hooks.is_eager():
             return cast(R, op._compiled(values)(*arrays))
         return cast(R, op._bind(arrays, values))
@@ -314,15 +340,15 @@ class FfiOp(Generic[R]):
         """The operation for a call's operands, and those that are there."""
         key = tuple([x is None for x in operands])
         by_name = not self._names.isdisjoint(attributes)
-        known = None if by_name else self._chosen.get(key)
-        if known is not None:
-            return known, [x for x in operands if x is not None]
-        every = python_signature.every_operand(self.spec, operands, attributes)
-        op = self.given(*every)
-        there = [every[operand.place] for operand in op.spec.operands]
-        if not by_name and all(x is not None for x in there):
+        variant = None if by_name else self._chosen.get(key)
+        if variant is not None:
+            return variant, [x for x in operands if x is not None]
+        values = python_signature.all_operands(self.spec, operands, attributes)
+        op = self.given(*values)
+        present = [values[operand.place] for operand in op.spec.operands]
+        if not by_name and all(x is not None for x in present):
             self._chosen[key] = op
-        return op, there
+        return op, present
 
     def given(self, *operands: object) -> FfiOp[R]:
         """The operation for calls with these operands, None for those left out.
@@ -331,7 +357,7 @@ class FfiOp(Generic[R]):
         own, which has only these operands. TypeError if their number is wrong.
         """
         spec = self.spec
-        operands = (*python_signature.every_operand(spec, operands, {}),)
+        operands = (*python_signature.all_operands(spec, operands, {}),)
         last = len(spec.operands) - 1
         places = tuple(
             i
@@ -344,25 +370,25 @@ class FfiOp(Generic[R]):
         ):
             return self
         if places not in self._variants:
-            made = of_spec(self._resolved().given(places))
-            self._variants.setdefault(places, cast(FfiOp[R], made))
+            variant = of_spec(self._resolved().with_places(places))
+            self._variants.setdefault(places, cast(FfiOp[R], variant))
         return self._variants[places]
 
     def _resolved(self) -> OpSpec:
         """The spec, with all that the library tells."""
         with self._lock:  # one spec has one primitive, with its rules
             if self.spec.problem:
-                found = self._declare()
-                if found.problem:
-                    raise HandlerLibraryError(found.problem)
-                self.spec = found
+                spec = self._declare()
+                if spec.problem:
+                    raise HandlerLibraryError(spec.problem)
+                self.spec = spec
             return self.spec
 
     @functools.cached_property
     def _bind_attributes(self) -> attribute_values.Binder:
         """Checks attributes. Every call begins with it, so it comes first."""
         spec = self._resolved()
-        install.install(spec)
+        _install_rules(spec)
         return attribute_values.Binder(
             *(spec.name, spec.attributes, python_signature.defaults(spec)),
             python_signature.without_value(spec),
@@ -376,7 +402,8 @@ class FfiOp(Generic[R]):
     @functools.cached_property
     def _run_reference(self) -> Callable[..., Arrays]:
         spec = self.spec
-        run = functools.partial(shared_operands.in_jax, spec, spec.reference)
+        assert spec.reference is not None
+        run = functools.partial(batch_axes.in_jax, spec, spec.reference)
         return cast(Callable[..., Arrays], jax.jit(run, static_argnums=0))
 
     def _is_reference(self, implementation: str) -> bool:
@@ -396,8 +423,8 @@ class FfiOp(Generic[R]):
         self, operands: Sequence[jax.Array], attributes: AttributeValues
     ) -> Result:
         spec = self.spec
-        operand_checks.check_no_batch(spec, operands)
-        operands = scalars.strengthened(spec, operands)
+        batch_axes.check_none(spec, operands)
+        operands = call_operands.in_own_dtypes(spec, operands)
         results = _jax_hooks.bind(spec.primitive, operands, attributes)
         return abstract_eval.results(spec, operands, attributes).pack(results)
 

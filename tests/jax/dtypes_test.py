@@ -7,7 +7,7 @@ from common import said
 
 import xla_ffi_kit
 from xla_ffi_kit import _dtypes
-from xla_ffi_kit.op.operand_checks import check_dtypes
+from xla_ffi_kit.op.operands import check_dtypes
 from xla_ffi_kit.strings.text import element_types
 
 

@@ -74,23 +74,24 @@ def check(
         return  # nothing names axes
     if results and len(spec.result_letters) > len(results):
         _check_count(spec, len(results))
-    known: dict[str, tuple[str, int]] = {}
-    every = [
+    # By its name, what first has an axis, and its size.
+    sizes: dict[str, tuple[str, int]] = {}
+    arrays = [
         *((f"operand {o.name}", o.letters) for o in spec.operands),
         *(
             (f"result {i}", letters)
             for i, letters in enumerate(spec.result_letters)
         ),
     ]
-    for (what, letters), x in zip(every, (*operands, *results), strict=False):
+    for (what, letters), x in zip(arrays, (*operands, *results), strict=False):
         if len(x.shape) < len(letters):
             rank = f"rank >= {len(letters)}, axes ({','.join(letters)})"
             raise ValueError(spec.error(what, rank, f"rank {len(x.shape)}"))
-        own = x.shape[len(x.shape) - len(letters) :]
-        for at, (letter, size) in enumerate(zip(letters, own, strict=True)):
+        kernel = x.shape[len(x.shape) - len(letters) :]
+        for at, (letter, size) in enumerate(zip(letters, kernel, strict=True)):
             if not isinstance(size, int):
                 continue  # symbolic
-            other, expected = known.setdefault(letter, (what, size))
+            other, expected = sizes.setdefault(letter, (what, size))
             if letter.isdecimal():
                 other, expected = "", int(letter)
             if size != expected:

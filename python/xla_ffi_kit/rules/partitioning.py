@@ -95,12 +95,12 @@ def annotate_batch(
     leads = [() if i in shared else lead for i in range(len(operands))]
     leads += [lead] * len(results)
     names, replicated = batch_rule(leads, (*operands, *results))
-    for own, ends in zip(names, letters, strict=False):
-        for axis, letter in enumerate(ends, len(own) - len(ends)):
-            if own[axis] in replicated and ends.count(letter) == 1:
-                replicated.remove(own[axis])
-                own[axis] = f"n{letter}"
-    restored = (name for own in names for name in own if name[0] == "n")
+    for axes, ends in zip(names, letters, strict=False):
+        for axis, letter in enumerate(ends, len(axes) - len(ends)):
+            if axes[axis] in replicated and ends.count(letter) == 1:
+                replicated.remove(axes[axis])
+                axes[axis] = f"n{letter}"
+    restored = (name for axes in names for name in axes if name[0] == "n")
     replicated += dict.fromkeys(restored)
     count = len(operands)
     annotate(
@@ -117,8 +117,8 @@ def restored_axes(spec: OpSpec, results: int) -> list[Sequence[str]]:
     last = spec.result_letters
     if spec.advanced.sharded_kernel_axes != "restore" or not last:
         return []
-    own = [last[min(i, len(last) - 1)] for i in range(results)]
-    return [*(o.letters for o in spec.operands), *own]
+    of_results = [last[min(i, len(last) - 1)] for i in range(results)]
+    return [*(o.letters for o in spec.operands), *of_results]
 
 
 def is_explicit(mesh: AbstractMesh) -> bool:
@@ -131,12 +131,12 @@ def is_explicit(mesh: AbstractMesh) -> bool:
 
 def placed_like(x: jax.Array, aval: ShapedArray) -> jax.Array:
     """`x` with the sharding that the type of an Explicit mesh's array says."""
-    wanted = aval.sharding
-    if wanted.mesh.empty or jax.typeof(x).sharding == wanted:
+    sharding = aval.sharding
+    if sharding.mesh.empty or jax.typeof(x).sharding == sharding:
         return x
-    if not all(kind == AxisType.Explicit for kind in wanted.mesh.axis_types):
+    if not all(kind == AxisType.Explicit for kind in sharding.mesh.axis_types):
         return x
-    placed: jax.Array = jax.sharding.reshard(x, wanted)
+    placed: jax.Array = jax.sharding.reshard(x, sharding)
     return placed
 
 
@@ -205,11 +205,11 @@ def result_avals(
         _check_kernel_axes(spec, operands)
     template = next(a for a in operands if not a.sharding.mesh.empty)
     mesh = template.sharding.mesh
-    every = lead_specs(spec, operands, lead)
-    first = every[: spec.depth(operands)]
+    batch = lead_specs(spec, operands, lead)
+    first = batch[: spec.depth(operands)]
     avals = []
     for i, x in enumerate(results):
-        specs = first if i in spec.shared_results else every
+        specs = first if i in spec.shared_results else batch
         whole = (None,) * (len(x.shape) - len(specs))
         aval: ShapedArray = template.update(
             shape=tuple(x.shape),
@@ -256,7 +256,7 @@ def _check_kernel_axes(spec: OpSpec, operands: Sequence[ShapedArray]) -> None:
         zip(spec.operand_names, operands, strict=True)
     ):
         axes = _specs_of(aval)
-        for axis in range(spec.own_axes(i, aval), len(axes)):
+        for axis in range(spec.batch_rank(i, aval), len(axes)):
             if axes[axis] is not None:
                 raise ValueError(
                     f"{spec.name}: operand {name}: axis {axis - len(axes)} is "
