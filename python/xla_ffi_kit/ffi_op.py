@@ -249,7 +249,7 @@ class FfiOp(Generic[R]):
         self._names = {operand.parameter for operand in spec.operands}
         # Of a call that needs no choice.
         self._count = -1 if spec.has_choices else len(spec.operands)
-        # By the places of the operands, and by which of a call are None.
+        # By the positions of the operands, and by which of a call are None.
         self._variants: dict[tuple[int, ...], FfiOp[R]] = {}
         self._chosen: dict[tuple[bool, ...], FfiOp[R]] = {}
         python_signature.resemble(self, spec)
@@ -345,7 +345,7 @@ class FfiOp(Generic[R]):
             return variant, [x for x in operands if x is not None]
         values = python_signature.all_operands(self.spec, operands, attributes)
         op = self.given(*values)
-        present = [values[operand.place] for operand in op.spec.operands]
+        present = [values[operand.position] for operand in op.spec.operands]
         if not by_name and all(x is not None for x in present):
             self._chosen[key] = op
         return op, present
@@ -359,20 +359,20 @@ class FfiOp(Generic[R]):
         spec = self.spec
         operands = (*python_signature.all_operands(spec, operands, {}),)
         last = len(spec.operands) - 1
-        places = tuple(
+        positions = tuple(
             i
             for i, operand in enumerate(operands)
             if operand is not None
             or not spec.operands[min(i, last)].is_optional
         )
         if not spec.has_choices or (
-            len(places) == last + 1 and not spec.operands[last].is_repeated
+            len(positions) == last + 1 and not spec.operands[last].is_repeated
         ):
             return self
-        if places not in self._variants:
-            variant = of_spec(self._resolved().with_places(places))
-            self._variants.setdefault(places, cast(FfiOp[R], variant))
-        return self._variants[places]
+        if positions not in self._variants:
+            variant = of_spec(self._resolved().with_positions(positions))
+            self._variants.setdefault(positions, cast(FfiOp[R], variant))
+        return self._variants[positions]
 
     def _resolved(self) -> OpSpec:
         """The spec, with all that the library tells."""

@@ -106,7 +106,7 @@ def _check_count(spec: OpSpec, results: int) -> None:
 
     Without some operands, or for some attributes, there may be fewer.
     """
-    if not spec.attributes and len(spec.operands) == spec.places:
+    if not spec.attributes and len(spec.operands) == spec.full_count:
         expected = f"the axes of {results} results or fewer"
         got = f"{len(spec.result_letters or ())}"
         raise ValueError(spec.error("axes", expected, got))

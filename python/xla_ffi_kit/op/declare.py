@@ -64,7 +64,7 @@ def declare(
     if handlers is None:
         handlers = dict.fromkeys(_platforms(name, libraries), name)
     contract = contracts.find(libraries, handlers)
-    reader = _Reader(name, parameters, contract)
+    reader = _OptionReader(name, parameters, contract)
     operands, result_letters = reader.operands(
         kernel_axes, options.get("axes"), options.get("shared")
     )
@@ -189,7 +189,7 @@ def _pair(name: str, vjp: object) -> Any:
 # --- With the reference's parameters and the handler's signature --------------
 
 
-class _Reader:
+class _OptionReader:
     """Reads what names operands and attributes, or follows from a signature.
 
     Attributes:
@@ -269,7 +269,7 @@ class _Reader:
             Operand(
                 name=name,
                 parameter=name,
-                place=i,
+                position=i,
                 axes=counts[i],
                 letters=letters[i] if letters else (),
                 is_optional=name in optional,
@@ -389,7 +389,7 @@ class _Reader:
         raise TypeError(spec.error("attributes", expected, got))
 
 
-def _check_names(spec: OpSpec, reader: _Reader) -> None:
+def _check_names(spec: OpSpec, reader: _OptionReader) -> None:
     """Checks names of operands and results, and what is said of them."""
     advanced = spec.advanced
     reader.among_operands("aliases", spec.aliases)

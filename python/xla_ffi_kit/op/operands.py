@@ -96,9 +96,11 @@ def check_dtypes(spec: OpSpec, operands: Sequence[Typed]) -> None:
         return
     entries = spec.dtypes
     for i, (operand, x) in enumerate(zip(spec.operands, operands, strict=True)):
-        place = min(operand.place, len(entries[0]) - 1)
-        allowed = list(dict.fromkeys(entry[place] for entry in entries))
-        entries = [entry for entry in entries if entry[place] == x.dtype.name]
+        position = min(operand.position, len(entries[0]) - 1)
+        allowed = list(dict.fromkeys(entry[position] for entry in entries))
+        entries = [
+            entry for entry in entries if entry[position] == x.dtype.name
+        ]
         if not entries:
             like = f" as operand {spec.operand_names[0]} has" if i else ""
             expected = f"dtype {', '.join(allowed)}{like}"

@@ -249,7 +249,7 @@ class Operand:
 
     name: str  # "xs[2]" for one of `*xs`
     parameter: str  # the reference's
-    place: int  # among all operands of the reference
+    position: int  # among all operands of the reference
     axes: int = 0  # the kernel's
     letters: tuple[str, ...] = ()  # of these axes, if `axes` names them
     is_optional: bool = False
@@ -263,7 +263,7 @@ class OpSpec:
 
     `declare.declare` makes it. The indices of operands and results are those of
     a call with `operands`, which may be some of the reference's: see
-    `with_places`.
+    `with_positions`.
     """
 
     name: str
@@ -300,16 +300,18 @@ class OpSpec:
 
     # --- Operands -------------------------------------------------------------
 
-    def with_places(self, places: Sequence[int]) -> OpSpec:
+    def with_positions(self, positions: Sequence[int]) -> OpSpec:
         """The same for a call with only some operands, and repeated ones."""
-        by_place = {operand.place: operand for operand in self.operands}
+        by_position = {operand.position: operand for operand in self.operands}
         last = self.operands[-1]
         operands = []
-        for place in places:
-            operand = by_place.get(place, last)
+        for position in positions:
+            operand = by_position.get(position, last)
             if operand.is_repeated:
-                name = f"{last.parameter}[{place - last.place}]"
-                operand = dataclasses.replace(last, name=name, place=place)
+                name = f"{last.parameter}[{position - last.position}]"
+                operand = dataclasses.replace(
+                    last, name=name, position=position
+                )
             operands.append(
                 dataclasses.replace(
                     operand, is_optional=False, is_repeated=False
@@ -321,7 +323,8 @@ class OpSpec:
             by_number = self.contract.operands_of(len(operands))
             if by_number is None or (
                 not arguments[-1].is_repeated
-                and by_number != tuple(arguments[place] for place in places)
+                and by_number
+                != tuple(arguments[position] for position in positions)
             ):
                 names = " and ".join(a.name for a in by_number or arguments)
                 raise TypeError(
@@ -340,19 +343,19 @@ class OpSpec:
         return any(o.is_optional or o.is_repeated for o in self.operands)
 
     @functools.cached_property
-    def places(self) -> int:
+    def full_count(self) -> int:
         """The number of operands that the reference has in a call."""
         fixed = sum(
             p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
             for p in self.parameters.parameters.values()
         )
-        return max((fixed, *(o.place + 1 for o in self.operands)))
+        return max((fixed, *(o.position + 1 for o in self.operands)))
 
     def fill(self, values: Sequence[_T]) -> list[_T | None]:
         """A value for each operand of the reference; None for one left out."""
-        full: list[_T | None] = [None] * self.places
+        full: list[_T | None] = [None] * self.full_count
         for operand, value in zip(self.operands, values, strict=True):
-            full[operand.place] = value
+            full[operand.position] = value
         return full
 
     @functools.cached_property
@@ -371,7 +374,7 @@ class OpSpec:
         entries = self.dtypes or [[""]]
         last = len(entries[0]) - 1
         names = (
-            {entry[min(operand.place, last)] for entry in entries} - {""}
+            {entry[min(operand.position, last)] for entry in entries} - {""}
             for operand in self.operands
         )
         return tuple(np.dtype(n.pop()) if len(n) == 1 else None for n in names)

@@ -263,12 +263,12 @@ def _custom_vjp(
     def bwd(residuals: object, cotangents: Arrays) -> Cotangents:
         returned = backward(residuals, results.pack(cotangents), **keywords)
         what = "vjp: bwd: cotangents"
-        slopes = _cotangents(spec, what, returned, spec.places, "operand")
+        slopes = _cotangents(spec, what, returned, spec.full_count, "operand")
         what = "vjp: bwd: cotangent"
         return tuple(
             None
-            if slopes[operand.place] is None or not _is_inexact(row)
-            else _like(spec, what, i, slopes[operand.place], row)
+            if slopes[operand.position] is None or not _is_inexact(row)
+            else _like(spec, what, i, slopes[operand.position], row)
             for i, (operand, row) in enumerate(
                 zip(spec.operands, rows, strict=True)
             )

@@ -29,7 +29,7 @@ Lowered: TypeAlias = Sequence[ir.Value | Sequence[ir.Value]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class HandlerCall:
     """A call that the rule of a platform with a handler lowers."""
 
     spec: OpSpec
@@ -74,7 +74,7 @@ class Call:
         )
 
     @functools.cached_property
-    def rows(self) -> Call:
+    def rows(self) -> HandlerCall:
         """The call for one element of the axes that `depth` counts."""
         operands = batch_axes.row_types(self.spec, self.avals)
         results = [
@@ -101,7 +101,7 @@ def run(spec: OpSpec, attributes: AttributeValues, *parts: jax.Array) -> Arrays:
 
 
 def build(
-    call: Call, target: str, attributes: KernelAttributes
+    call: HandlerCall, target: str, attributes: KernelAttributes
 ) -> Sequence[ir.Value]:
     """Calls the handler `target`, with attributes from the operands' types."""
     spec, ctx, avals, operands = call.spec, call.ctx, call.avals, call.operands

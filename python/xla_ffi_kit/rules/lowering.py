@@ -31,7 +31,7 @@ from xla_ffi_kit.op.spec import (
     target_of,
 )
 from xla_ffi_kit.rules import custom_call, partitioning, per_device
-from xla_ffi_kit.rules.custom_call import Call, Lowered
+from xla_ffi_kit.rules.custom_call import HandlerCall, Lowered
 
 
 def rules(spec: OpSpec) -> Iterator[tuple[LoweringRule, str | None]]:
@@ -100,7 +100,7 @@ def _lower(
     attributes: AttributeValues,
 ) -> Lowered:
     """The lowering for a platform with a handler."""
-    call = Call(spec, platform, ctx, operands, attributes)
+    call = HandlerCall(spec, platform, ctx, operands, attributes)
     handler_attributes: KernelAttributes | None = None
     # A call looks at the switch to the reference itself. But a program, or the
     # backward pass of `jax.vjp`, may be traced outside of `use_reference` and
@@ -141,7 +141,7 @@ _Way: TypeAlias = Literal[
 ]
 
 
-def _way(call: Call, handler: PlatformHandler) -> _Way:
+def _way(call: HandlerCall, handler: PlatformHandler) -> _Way:
     """How a call runs: the first line whose condition holds decides.
 
     "call": the custom call, which XLA splits by its own partitioner, or not at
@@ -216,7 +216,7 @@ def _way(call: Call, handler: PlatformHandler) -> _Way:
 _SPLITS = (" custom_partitioning[", " shard_map[", " sharding_constraint[")
 
 
-def _partitions_itself(call: Call, function: Function) -> bool:
+def _partitions_itself(call: HandlerCall, function: Function) -> bool:
     """Whether a function says itself how devices split its work."""
     run = functools.partial(
         batch_axes.in_jax, call.spec, function, call.attributes
@@ -229,7 +229,7 @@ def _partitions_itself(call: Call, function: Function) -> bool:
     return any(word in text for word in _SPLITS)
 
 
-def _is_loop(call: Call) -> bool:
+def _is_loop(call: HandlerCall) -> bool:
     """Whether nothing but a loop runs the axes that `depth` counts."""
     return call.spec.loops and call.depth > 0
 
@@ -239,7 +239,7 @@ def _is_loop(call: Call) -> bool:
 _MAX_REPEATED = 4
 
 
-def _repeats_much(call: Call) -> bool:
+def _repeats_much(call: HandlerCall) -> bool:
     """Whether `partitioned` would make large copies of shared operands.
 
     That of a derivative by the kernel itself makes one for each row.
@@ -262,7 +262,7 @@ def _bytes(x: Typed) -> int:
     return math.prod(x.shape) * x.dtype.itemsize
 
 
-def _needs_more_than_rows(call: Call) -> bool:
+def _needs_more_than_rows(call: HandlerCall) -> bool:
     """Whether a part of the rows is not a call of the same kind.
 
     XLA splits the same axes of all operands or none, and sums up nothing.
@@ -275,7 +275,7 @@ def _needs_more_than_rows(call: Call) -> bool:
     )
 
 
-def _is_carried(call: Call) -> bool:
+def _is_carried(call: HandlerCall) -> bool:
     """Whether XLA's own partitioner keeps all that a call needs."""
     spec, lead = call.spec, call.lead
     return not (
@@ -296,7 +296,7 @@ def _is_carried(call: Call) -> bool:
 
 
 def _prepare(
-    call: Call, handler: str | DeviceKernel
+    call: HandlerCall, handler: str | DeviceKernel
 ) -> KernelAttributes | None:
     """Registers a handler, and returns the attributes that it gets.
 
@@ -330,7 +330,7 @@ def _prepare(
     return lambda _: attributes
 
 
-def _in_turn(call: Call) -> Lowered:
+def _in_turn(call: HandlerCall) -> Lowered:
     """Lowers to a loop of calls without the batch axes that it goes over."""
     run = batch_axes.over_batches(
         call.spec, call.run, call.avals, batch_axes.in_turn
@@ -339,7 +339,7 @@ def _in_turn(call: Call) -> Lowered:
     return lower(call.ctx, *call.operands)
 
 
-def _partitioned(call: Call) -> Lowered:
+def _partitioned(call: HandlerCall) -> Lowered:
     """Lowers to the spec's function for calls that no handler can split."""
     spec = call.spec
     if spec.partitioned is None:

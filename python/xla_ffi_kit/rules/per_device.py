@@ -30,7 +30,7 @@ from xla_ffi_kit.op import batch_axes, reference_switch
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import Arrays, OpSpec
 from xla_ffi_kit.rules import custom_call, partitioning
-from xla_ffi_kit.rules.custom_call import Call, Lowered
+from xla_ffi_kit.rules.custom_call import HandlerCall, Lowered
 from xla_ffi_kit.rules.partitioning import AxisSpec
 
 _TARGET = "xla_ffi_kit.on_each_device"
@@ -66,7 +66,7 @@ _programs: weakref.WeakValueDictionary[str, _Program] = (
 )
 
 
-def split(call: Call) -> Sequence[ir.Value]:
+def split(call: HandlerCall) -> Sequence[ir.Value]:
     """Lowers to a call that XLA splits by asking for one device's program.
 
     XLA calls back into Python for that, so an exported program cannot contain
@@ -82,7 +82,7 @@ def split(call: Call) -> Sequence[ir.Value]:
     return _split(call, call.run, leads)
 
 
-def _split_sums(call: Call) -> Sequence[ir.Value]:
+def _split_sums(call: HandlerCall) -> Sequence[ir.Value]:
     """`split` for a call with results that are sums over the rows.
 
     The rows are so many groups, each with its sums, that every device has the
@@ -192,7 +192,7 @@ def _lower_fun(
 
 
 def _split(
-    call: Call, run: Callable[..., Arrays], leads: Sequence[Shape]
+    call: HandlerCall, run: Callable[..., Arrays], leads: Sequence[Shape]
 ) -> Sequence[ir.Value]:
     """`split`, for what a device runs and the axes of each array to split."""
     platform = call.platform
@@ -333,7 +333,7 @@ def _sharding(shape: Shape, axes: Sequence[int], devices: _Devices) -> Sharding:
 _jax_hooks.register_partitioner(_TARGET, _partition)
 
 
-def in_manual_region(call: Call, specs: Sequence[AxisSpec]) -> Lowered:
+def in_manual_region(call: HandlerCall, specs: Sequence[AxisSpec]) -> Lowered:
     """Lowers to a `shard_map` over all axes of the mesh that are not in one.
 
     Args:
