@@ -12,12 +12,12 @@ import numpy as np
 DType: TypeAlias = str | type | np.dtype[np.generic]
 
 _WIDE = ("int64", "uint64", "float64", "complex128")
-# In the order that messages list them.
+# Messages list dtypes in this order.
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 SIGNED = ("int8", "int16", "int32", "int64")
 
-# HLO's names, and what NumPy calls the same.
+# HLO's name of a dtype -> NumPy's.
 SHORT_NAMES = {
     "pred": "bool",
     "s8": "int8",

@@ -202,7 +202,7 @@ def xla_may_partition(ctx: LoweringRuleContext) -> bool:
     return partition_count(ctx) > 1
 
 
-# Neither has types.
+# jaxlib has no annotations for these two.
 XlaShape: TypeAlias = Any
 HloSharding: Any = xla_client.HloSharding
 Sharding: TypeAlias = Any
@@ -239,7 +239,8 @@ def register_partitioner(target: str, partition: Partition) -> None:
         name=target,
         prop_user_sharding=lambda sharding, shape, key: sharding,
         partition=partition,
-        # Shardy has the rule; without Shardy, calls are not split.
+        # Shardy splits calls by their rule. XLA's older propagation, which asks
+        # here, gets an answer by which nothing is split.
         infer_sharding_from_operands=replicated,
         can_side_effecting_have_replicated_sharding=True,
     )

@@ -76,7 +76,7 @@ def _targets(
         if op.spec.advanced.differentiate is not None:
             targets += op.spec.advanced.differentiate.targets()
     for library in by_id.values():
-        # An unusable library raises when an operation is lowered.
+        # If a library cannot be read, the lowering of its operation says so.
         with contextlib.suppress(HandlerLibraryError):
             targets += library.targets if library.exists else ()
     return targets

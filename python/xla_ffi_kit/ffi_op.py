@@ -52,7 +52,7 @@ from xla_ffi_kit.rules import batching as batching_rule
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    # Without a reference nothing tells what a call returns.
+    # A shape function does not tell a type checker what a call returns.
     R = TypeVar("R", bound=Result, covariant=True, default=Any)
 else:
     from typing import TypeVar
@@ -247,9 +247,10 @@ class FfiOp(Generic[R]):
         self.spec = spec
         self._lock = threading.Lock()
         self._names = {operand.parameter for operand in spec.operands}
-        # Of a call that needs no choice.
+        # A call with so many operands needs no choice among variants.
         self._count = -1 if spec.has_choices else len(spec.operands)
-        # By the positions of the operands, and by which of a call are None.
+        # The operations for calls that leave operands out: by the positions of
+        # the operands that are there, and by which of a call's are None.
         self._variants: dict[tuple[int, ...], FfiOp[R]] = {}
         self._chosen: dict[tuple[bool, ...], FfiOp[R]] = {}
         python_signature.resemble(self, spec)
@@ -376,7 +377,7 @@ class FfiOp(Generic[R]):
 
     def _resolved(self) -> OpSpec:
         """The spec, with all that the library tells."""
-        with self._lock:  # one spec has one primitive, with its rules
+        with self._lock:  # A spec has one primitive, which two threads share.
             if self.spec.problem:
                 spec = self._declare()
                 if spec.problem:
@@ -396,7 +397,8 @@ class FfiOp(Generic[R]):
 
     @functools.cached_property
     def _compiled(self) -> Callable[[AttributeValues], Callable[..., object]]:
-        # Eager calls go past the primitive, which would take as long again.
+        # An eager call runs a compiled program of its own. By the primitive, it
+        # would take twice as long.
         return functools.lru_cache(maxsize=1024)(self._compile)
 
     @functools.cached_property

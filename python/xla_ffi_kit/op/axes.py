@@ -71,10 +71,10 @@ def check(
 ) -> None:
     """ValueError if axes of one name differ in size."""
     if spec.result_letters is None:
-        return  # nothing names axes
+        return  # There are numbers of axes alone, and no names.
     if results and len(spec.result_letters) > len(results):
         _check_count(spec, len(results))
-    # By its name, what first has an axis, and its size.
+    # For each name, which operand or result has it first, and of what size.
     sizes: dict[str, tuple[str, int]] = {}
     arrays = [
         *((f"operand {o.name}", o.letters) for o in spec.operands),
@@ -90,7 +90,7 @@ def check(
         kernel = x.shape[len(x.shape) - len(letters) :]
         for at, (letter, size) in enumerate(zip(letters, kernel, strict=True)):
             if not isinstance(size, int):
-                continue  # symbolic
+                continue  # An export with any size checks it when it is called.
             other, expected = sizes.setdefault(letter, (what, size))
             if letter.isdecimal():
                 other, expected = "", int(letter)

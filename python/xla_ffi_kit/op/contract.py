@@ -113,7 +113,7 @@ def _check_attributes(spec: OpSpec, source: str, names: Sequence[str]) -> None:
     }
     taken = possible(spec)
     passed = {n for n in names if n in declared or n not in spec.all_attributes}
-    # Others follow from the shapes of a call.
+    # The attributes that are missing follow from the shapes of a call.
     computed = spec.advanced.shape_attributes and passed <= taken.keys()
     if passed != taken.keys() and not computed:
         more = sorted(passed - taken.keys()) if passed > taken.keys() else []

@@ -59,7 +59,7 @@ def declare(
         options.get("libraries", ()), f"{name}: libraries"
     )
     handlers = options.get("handlers")
-    # If nothing names the platforms, it may be registered on any of them.
+    # The program may register the target through `jax.ffi`, on any platform.
     if_registered = handlers is None and not libraries
     if handlers is None:
         handlers = dict.fromkeys(_platforms(name, libraries), name)

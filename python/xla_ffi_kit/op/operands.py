@@ -55,8 +55,8 @@ def _number(
 
 def _takes(x: ArrayLike, dtype: np.dtype[np.generic]) -> bool:
     """Whether JAX would compute with x in this dtype: no float as an int."""
-    if _dtypes.remedy((dtype.name,)):  # else JAX warns, beside our error
-        return False
+    if _dtypes.remedy((dtype.name,)):
+        return False  # JAX would warn of the dtype, and we raise an error.
     return bool(jnp.result_type(x, dtype) == dtype)
 
 

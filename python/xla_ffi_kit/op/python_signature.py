@@ -45,7 +45,8 @@ def resemble(op: Callable[..., object], spec: OpSpec) -> None:
     implementation = inspect.Parameter(
         "implementation", inspect.Parameter.KEYWORD_ONLY, default=None
     )
-    # Operands have no defaults but None.
+    # None says that an operand may be left out. Another default would be that of
+    # an attribute, so the signature does not show it.
     operands = {operand.parameter for operand in spec.operands}
     shown = [
         p
@@ -151,7 +152,8 @@ def with_keywords(
 
 def reduce(op: Any) -> str | tuple[Callable[..., object], tuple[str, str]]:
     """For pickle: where the operation is a global, not what it is made of."""
-    # Its reference may be another module's.
+    # `__module__` is that of the reference, which may be in another module than
+    # the operation.
     home = sys.modules.get(op.__module__)
     for module in (home, *list(sys.modules.values())):
         for name, value in list(getattr(module, "__dict__", {}).items()):

@@ -50,6 +50,10 @@ def use_reference(*names: str) -> Iterator[None]:
     effect from the start. An operation without a reference always runs its
     handler, and its name is not accepted.
 
+    Raises:
+      TypeError: a name is not a string.
+      ValueError: no operation with a reference has the name.
+
     Example:
       with xla_ffi_kit.use_reference("rms_norm"):
           y = step(x)

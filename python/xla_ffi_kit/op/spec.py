@@ -29,7 +29,7 @@ from xla_ffi_kit.library.signature import Argument, Signature
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
 Result: TypeAlias = jax.Array | Arrays
-# Returns the cotangents of the linear operands; None for one not wanted.
+# Returns the cotangents of the linear operands, None for one that is a value.
 Transpose: TypeAlias = Callable[
     ..., jax.Array | Sequence[jax.Array | None] | None
 ]
@@ -286,7 +286,7 @@ class OpSpec:
     aliases: Mapping[str, str | int]
     advanced: Advanced
     problem: str = ""  # what is not declared and no library tells yet
-    # It has the rules that `FfiOp` gives it before the first use.
+    # `FfiOp` installs its rules before the first use.
     primitive: _jax_hooks.Primitive = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:

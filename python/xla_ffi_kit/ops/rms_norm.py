@@ -166,8 +166,8 @@ rms_norm_bwd_op: FfiOp[_Array] = FfiOp(
 )
 
 # --- With a weight ------------------------------------------------------------
-# The jvp operation is there to be transposed: reverse mode then is the backward
-# handler, which gives the gradients of x and weight together.
+# For reverse mode JAX transposes the jvp operation. Its transpose is the
+# backward handler, which gives the gradients of x and weight together.
 
 
 def _composed_backward(
@@ -213,7 +213,8 @@ def _transpose_weight_jvp(
     ct, ct_sum = cts
     if ct is None:
         return ct_sum, jnp.zeros_like(weight)
-    if not isinstance(dx, jax.ShapeDtypeStruct):  # a value: x is a constant
+    if not isinstance(dx, jax.ShapeDtypeStruct):
+        # A value stands for dx: nobody asks for the cotangent of x.
         return None, _weight_backward(x, ct, scale)
     return rms_norm_weight_bwd_op(x, ct, scale, weight, ct_sum)
 
@@ -337,12 +338,11 @@ def _make_forward(
     )
 
 
-rms_norm_op: FfiOp[Any] = _make_forward(
-    ""
-)  # gives y, with a residual `(y, sum)`
+# It gives y, with a residual `(y, sum)`.
+rms_norm_op: FfiOp[Any] = _make_forward("")
 # It gives the scale too, which the backward takes.
 rms_norm_fwd_op: FfiOp[Any] = _make_forward("_fwd", has_scale=True)
-# y in x's memory, the sum in the residual's.
+# It writes y to x's memory, and the sum to the residual's.
 rms_norm_in_place_op = _make_forward(
     "_in_place", aliases={"x": "y", "residual": "sum"}
 )
@@ -357,7 +357,7 @@ _DTYPES = frozenset(map(jnp.dtype, _NAMES))
 def check(op: str, x: ArrayLike, eps: object) -> tuple[jax.Array, float]:
     """Checks the arguments that all variants of the operation share."""
     x = _check.array(op, "x", x)
-    if x.dtype not in _DTYPES:  # which is faster than to ask for its name
+    if x.dtype not in _DTYPES:  # This is faster than to compare its name.
         _check.dtype(op, "x", x, _NAMES)
     _check.min_rank(op, "x", x, 1)
     _check.non_empty_axis(op, "x", x, -1)
@@ -434,7 +434,9 @@ def rms_norm(
         residual = _check.array(_NAME, "residual", residual)
         _check.same_dtype(_NAME, "residual", residual, "x", x)
         _check.shape(_NAME, "residual", residual, x.shape)
-        if weight is None:  # one pass, and the product is exact
+        if weight is None:
+            # The handler takes a residual only with a weight. A product with 1
+            # is exact, and one pass is faster than two.
             weight = jnp.ones(x.shape[-1:], x.dtype)
     run: Callable[..., Any] = rms_norm_in_place_op if in_place else rms_norm_op
     if x.dtype.kind == "c":

@@ -45,7 +45,8 @@ def results(
 def _evaluate(
     spec: OpSpec, operands: tuple[_Type, ...], attributes: AttributeValues
 ) -> Results:
-    # A reference may make 64-bit results of its own where they are on.
+    # Where 64-bit types are on, a reference may make 64-bit results of 32-bit
+    # operands. So the types depend on the setting of the call's trace.
     with jax.enable_x64(attributes.x64):
         return _evaluated(spec, operands, attributes)
 
@@ -102,7 +103,8 @@ def _by_shape_function(
     ]
     try:
         declared = spec.results(*spec.fill(rows), **attributes.for_reference)
-    except (AttributeError, LookupError) as error:  # of a shape or a type
+    except (AttributeError, LookupError) as error:
+        # A shape function that asks a shape or a dtype for what it has not.
         _reraise(spec, "shape function", rows, TypeError(str(error)))
     except Exception as error:
         _reraise(spec, "shape function", rows, error)

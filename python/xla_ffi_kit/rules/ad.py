@@ -51,7 +51,7 @@ def jvp(
     attributes: AttributeValues,
 ) -> tuple[Values, Sequence[Tangent]]:
     """The rule of an operation's primitive for forward mode."""
-    # Derivatives with respect to a Python number come with the number.
+    # In `jax.grad(op)(2.0)`, JAX passes the Python number itself.
     primals = [jnp.asarray(x) for x in primals]
     tangents = [
         jnp.asarray(t) if isinstance(t, float | complex) else t
@@ -128,7 +128,9 @@ def _kernel_jvp(
     if not axes:
         return outs, list(map(_no_tangent, outs))
     operands = [*primals, *active.values()]
-    if spec.loops:  # and operands may have axes of size one
+    if spec.loops:
+        # `vmap` has left axes of size one, which the operation of the tangents
+        # would not know from batch axes.
         indices = (*range(len(primals)), *active)
         operands = [
             x

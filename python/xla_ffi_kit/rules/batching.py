@@ -36,7 +36,7 @@ def batch(
     attributes: AttributeValues,
 ) -> tuple[Values, Dims]:
     """The rule of an operation's primitive."""
-    # A derivative with respect to a Python number brings the number.
+    # In `vmap` of `jax.grad(op)(2.0, y)`, JAX passes the Python number itself.
     operands = [jnp.asarray(x) for x in operands]
     rows = [_row_type(x, d) for x, d in zip(operands, dims, strict=True)]
     results = abstract_eval.results(spec, rows, attributes)
@@ -82,7 +82,7 @@ def _does_without(spec: OpSpec, index: int, operand: Typed, at: int) -> bool:
     """Whether an operand may lack the batch axis `at`, being shared."""
     return (
         index in spec.shared
-        # These are a sum for each element of that axis.
+        # With a batch axis, they are a sum for each element of it.
         and not spec.shared_results
         and spec.batch_rank(index, operand) <= at
     )
@@ -121,10 +121,10 @@ def _with_batch_axes(
 ) -> Values:
     is_one = (
         spec.advanced.vmap_method != "broadcast_all"
-        # A loop goes over the axis.
+        # The axis is one that a loop goes over: nothing has to be repeated.
         or (spec.loops and _is_of_shared(spec, dims))
     )
-    # A result in an operand's place is as large.
+    # An operand in whose memory a result is has to be as large as the result.
     whole = {*spec.shared, *spec.input_output_aliases}
     return [
         x

@@ -105,7 +105,7 @@ def build(
 ) -> Sequence[ir.Value]:
     """Calls the handler `target`, with attributes from the operands' types."""
     spec, ctx, avals, operands = call.spec, call.ctx, call.avals, call.operands
-    # The first axes of operands and results that XLA may split.
+    # XLA may split these axes, the first ones of operands and results.
     batch = partitioning.divided(ctx, call.lead) if call.devices > 1 else ()
     units = _unit_axes(spec, avals, batch) if batch else (0, 0)
     if any(units):

@@ -160,7 +160,8 @@ def _way(call: HandlerCall, handler: PlatformHandler) -> _Way:
     # of a `shard_map`.
     is_static = _check.is_static(*(a.shape for a in call.avals))
     is_explicit = partitioning.is_explicit(_jax_hooks.mesh_of(call.ctx))
-    # In an exported program, and inside of a `shard_map`, XLA asks nobody.
+    # XLA asks Python while it compiles. An exported program may be compiled
+    # without Python, and inside of a `shard_map` the mesh is split already.
     xla_asks = not (
         _jax_hooks.is_for_export(call.ctx) or _jax_hooks.manual_axes(call.ctx)
     )
@@ -186,7 +187,9 @@ def _way(call: HandlerCall, handler: PlatformHandler) -> _Way:
     is_carried = is_static and _is_carried(call)
     is_even = partitioning.divided(call.ctx, call.lead) == call.lead
     if has_side_effect and spec.shared_results:
-        return "whole"  # No function of JAX has it, and it is not repeated.
+        # A function of JAX, as in "partitioned", has no side effect, and parts
+        # of the rows would repeat it.
+        return "whole"
     if has_side_effect and not is_static:
         raise NotImplementedError(
             f"{spec.name}: batch axes: expected known sizes, as XLA exports no "
@@ -212,7 +215,7 @@ def _way(call: HandlerCall, handler: PlatformHandler) -> _Way:
     return "whole" if is_static else "call"
 
 
-# What says in a jaxpr how devices split the work.
+# A jaxpr with one of these says itself how devices split its work.
 _SPLITS = (" custom_partitioning[", " shard_map[", " sharding_constraint[")
 
 
@@ -224,8 +227,10 @@ def _partitions_itself(call: HandlerCall, function: Function) -> bool:
     types = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in call.avals]
     try:
         text = str(jax.make_jaxpr(run)(*types))
-    except Exception:  # It may need the mesh; its own lowering says what.
-        return True
+    except Exception:
+        return (
+            True  # It may need the mesh. Its lowering will raise, if it does.
+        )
     return any(word in text for word in _SPLITS)
 
 

@@ -91,7 +91,7 @@ def annotate_batch(
         sharded along these axes as operands are.
     """
     if not lead or not _check.is_static(*operands, *results):
-        return  # no batch, or a symbolic shape, which Shardy cannot take
+        return  # There is no batch, or a size that Shardy cannot take.
     leads = [() if i in shared else lead for i in range(len(operands))]
     leads += [lead] * len(results)
     names, replicated = batch_rule(leads, (*operands, *results))
@@ -180,7 +180,7 @@ def _axis_names(
     for axis, size in enumerate(shape):
         if axis < len(lead) and size == lead[axis]:
             names.append(f"b{axis}")
-        else:  # the kernel's own, or a batch axis of size one
+        else:  # It is a kernel axis, or a batch axis of size one.
             names.append(f"{prefix}k{axis}")
             replicated.append(names[-1])
     return names
@@ -196,7 +196,7 @@ def result_avals(
 
     Raises ValueError if an Explicit mesh shards a kernel axis.
     """
-    if all(a.sharding.mesh.empty for a in operands):  # most often: no detour
+    if all(a.sharding.mesh.empty for a in operands):  # This is most often so.
         space = operands[0].memory_space
         return [
             ShapedArray(t.shape, t.dtype, memory_space=space) for t in results

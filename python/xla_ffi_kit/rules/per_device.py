@@ -59,8 +59,9 @@ class _Program:
     references: frozenset[str]
 
 
-# By the hash of their program, which a program's cache key contains. A program
-# that is not compiled yet keeps its calls alive.
+# By the hash of their text. XLA's callback gets the hash, which is in the call,
+# and so in the key of JAX's compilation cache too. A program that is lowered,
+# and may be compiled later, keeps the entries of its calls alive.
 _programs: weakref.WeakValueDictionary[str, _Program] = (
     weakref.WeakValueDictionary()
 )
@@ -187,7 +188,7 @@ def _lower_fun(
     """The values of a function of JAX."""
     lower = mlir.lower_fun(function, multiple_results=True)
     values = lower(ctx.replace(avals_in=avals, avals_out=None), *operands)
-    # One value for each array, which some releases have in a list.
+    # Some releases of JAX return the value of each array in a list.
     return [y[0] if isinstance(y, list | tuple) else y for y in values]
 
 
@@ -207,7 +208,9 @@ def _split(
     ]
     program = _jax_hooks.module_of(run, types, platform)
     text = f"{platform} {axes} {program}"
-    if call.needs_shapes:  # Two functions may agree on the whole alone.
+    if call.needs_shapes:
+        # Two operations may have the same attributes for the whole, and others
+        # for a part.
         for parts in _some_parts(types, axes, lead, call.devices):
             text += str(_jax_hooks.module_of(run, parts, platform))
     key = hashlib.sha256(text.encode()).hexdigest()
@@ -342,10 +345,10 @@ def in_manual_region(call: HandlerCall, specs: Sequence[AxisSpec]) -> Lowered:
         operands are gathered, and each device computes the same.
     """
     mesh = _jax_hooks.mesh_of(call.ctx)
-    if mesh.empty:  # Only the number of devices is known.
+    if mesh.empty:  # JAX tells only the number of devices.
         mesh = AbstractMesh((call.devices,), ("devices",))
     manual = _jax_hooks.manual_axes(call.ctx)
-    # Types with shardings could not be gathered.
+    # JAX gathers operands only if their types have no shardings.
     mesh = mesh.update_axis_types(
         {
             name: AxisType.Manual if name in manual else AxisType.Auto
