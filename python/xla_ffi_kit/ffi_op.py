@@ -280,7 +280,8 @@ class FfiOp(Generic[R]):
     def explain(self) -> str:
         """How it runs on each platform, and where its derivatives come from.
 
-        It compiles nothing. It may start JAX's backends.
+        It compiles nothing. It may start JAX's backends. Raises
+        HandlerLibraryError if the library cannot be used.
         """
         return report.report(self._resolved())
 

@@ -202,12 +202,12 @@ class _OptionReader:
         self._name = name
         self._contract = contract
         self.problem = ""
-        all_ = parameters.parameters.values()
-        self.keywords = [p.name for p in all_ if p.kind is p.KEYWORD_ONLY]
-        self._positional = [p for p in all_ if p.kind in _POSITIONAL]
-        repeated = [p for p in all_ if p.kind is p.VAR_POSITIONAL]
+        members = parameters.parameters.values()
+        self.keywords = [p.name for p in members if p.kind is p.KEYWORD_ONLY]
+        self._positional = [p for p in members if p.kind in _POSITIONAL]
+        repeated = [p for p in members if p.kind is p.VAR_POSITIONAL]
         self._is_variadic = bool(repeated)
-        self._takes_any = any(p.kind is p.VAR_KEYWORD for p in all_)
+        self._takes_any = any(p.kind is p.VAR_KEYWORD for p in members)
         self.names = [p.name for p in (*self._positional, *repeated)]
         if "implementation" in self.keywords:
             raise TypeError(

@@ -146,6 +146,11 @@ def divided(ctx: LoweringRuleContext, lead: Shape) -> Shape:
     Args:
       ctx: the context of the rule that lowers the call.
       lead: the leading shape that operands and results have.
+
+    Returns:
+      The sizes of these axes, none if a size is not known. Axes behind them
+      must not be split: XLA would call the handler with rows that are no
+      operand's.
     """
     if is_explicit(_jax_hooks.mesh_of(ctx)):
         return lead
