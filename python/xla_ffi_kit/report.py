@@ -25,7 +25,7 @@ def report(spec: OpSpec) -> str:
 def _topics(spec: OpSpec) -> Iterator[tuple[str, str]]:
     yield "dtypes", _dtypes_of(spec)
     for platform in spec.handlers:
-        yield platform, _on(spec, platform)
+        yield platform, runs_on(spec, platform)
     others = "other platforms" if spec.handlers else "every platform"
     yield others, "the reference" if spec.reference else "an error"
     yield "vmap", _under_vmap(spec)
@@ -63,8 +63,11 @@ def _dtypes_of(spec: OpSpec) -> str:
     return " ".join(entries)
 
 
-def _on(spec: OpSpec, platform: str) -> str:
-    """What runs on a platform that has a handler."""
+def runs_on(spec: OpSpec, platform: str) -> str:
+    """What runs on a platform that has a handler.
+
+    Raises HandlerLibraryError if the library of the handler cannot be used.
+    """
     why = implementation.reason(spec, platform)
     if why is not None:
         runs = "the reference" if spec.reference else "nothing"

@@ -81,12 +81,12 @@ def test_name_reference_and_library_are_an_operation(library):
 
 
 def test_a_handler_of_plain_functions_says_it_too(library):
-    signature = library.signature("author.scale")
-    assert str(signature) == (
+    told = library.signature("author.scale")
+    assert str(told) == (
         "ScaleHandler(x: f32|f64[any shape], times: s32[any shape], *, factor: "
         "f64) -> y: f32|f64[any shape]"
     )
-    assert signature.combinations == (("f32", "s32"), ("f64", "s32"))
+    assert told.combinations == (("f32", "s32"), ("f64", "s32"))
 
     def reference(x, times, *, factor):
         return times * factor * x

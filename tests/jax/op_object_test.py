@@ -140,7 +140,7 @@ def test_a_name_that_no_operation_has():
     assert (
         stderr.count("XLA_FFI_KIT_REFERENCE: there is no operation typo") == 1
     )
-    assert "operation relu" not in warnings
+    assert "operation relu" not in stderr
     assert run_python(code, XLA_FFI_KIT_REFERENCE="relu").stderr == ""
 
 

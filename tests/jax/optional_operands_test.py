@@ -54,11 +54,11 @@ def test_none_is_left_out(operands):
         scale(*operands, times=3.0, implementation="reference"),
         reference(*operands, times=3.0),
     )
-    present = [x for x in operands if x is not None]
+    given = [x for x in operands if x is not None]
     jaxpr = jax.make_jaxpr(lambda *xs: scale(*xs))(*operands)
     (call,) = jaxpr.eqns
     assert call.primitive.name == "test.scale"
-    assert len(call.invars) == len(present)
+    assert len(call.invars) == len(given)
 
 
 def test_by_name_and_as_it_looks():
@@ -103,12 +103,12 @@ def test_the_rules_of_an_author_get_none_for_it():
     def bwd(saved, ct, *, times):
         return ct * saved, None, ct  # the last one is of no operand
 
-    types = {"attributes": {"times": np.float64}}
-    op = operation(reference, jvp=jvp, **types)
+    made = {"attributes": {"times": np.float64}}
+    op = operation(reference, jvp=jvp, **made)
     _, tangent = jax.jvp(op, (X, X), (X, 2 * X))
     close(tangent, 3 * X)
     vjp = (lambda x, w, b, *, times: (reference(x, w, times=times), w), bwd)
-    op = operation(reference, vjp=vjp, **types)
+    op = operation(reference, vjp=vjp, **made)
     close(jax.grad(lambda x: op(x, 3 * X).sum())(X), 3 * X)
 
 
@@ -166,9 +166,9 @@ def test_operands_are_told_apart_by_which_of_them_are_none():
         want = weigh(*operands)
         for f in (weighed, jitted, mapped, jax.jit(mapped), jax.vmap(jitted)):
             close(f(*operands), want)
-        present = [i for i, v in enumerate(operands) if v is not None]
-        grads = jax.grad(lambda *xs: weighed(*xs).sum(), present)(*operands)
-        close(grads, [np.full_like(X, 10.0**i) for i in present])
+        given = [i for i, v in enumerate(operands) if v is not None]
+        grads = jax.grad(lambda *xs: weighed(*xs).sum(), given)(*operands)
+        close(grads, [np.full_like(X, 10.0**i) for i in given])
 
 
 @pytest.mark.parametrize("operands", [(X, X, None), (X, X, None, X)])

@@ -56,10 +56,10 @@ def test_results_are_strong_whatever_runs(rule):
         return [y.dtype.name for y in jax.tree.leaves((f(2.0), HALF + f(2.0)))]
 
     def both(f):
-        dtypes = beside(f) + beside(jax.vmap(f, axis_size=2, in_axes=None))
+        found = beside(f) + beside(jax.vmap(f, axis_size=2, in_axes=None))
         if rule != "vjp=":
-            dtypes += beside(lambda x: jax.jvp(f, (x,), (1.0,))[0])
-        return dtypes + beside(lambda x: jax.vjp(f, x)[0])
+            found += beside(lambda x: jax.jvp(f, (x,), (1.0,))[0])
+        return found + beside(lambda x: jax.vjp(f, x)[0])
 
     for f in (op, by_reference):
         assert set(both(f)) == {"float32"}
@@ -92,19 +92,19 @@ def programs(function, arguments):
         leaves = jax.tree.leaves(function(*values))
         return sum((y**2).sum() for y in leaves)
 
-    positions = tuple(range(len(arguments)))
+    every = tuple(range(len(arguments)))
 
     def second(*values):
-        gradients = jax.grad(loss, positions)(*values)
+        gradients = jax.grad(loss, every)(*values)
         return sum((g**2).sum() for g in gradients)
 
     stacked = tuple(jnp.stack([a, a]) for a in arguments)
     return {
         "forward": (function, arguments),
         "jvp": (lambda *a: jax.jvp(function, a, a), arguments),
-        "grad of grad": (jax.grad(second, positions), arguments),
-        "vmap of grad": (jax.vmap(jax.grad(loss, positions)), stacked),
-        "remat": (jax.grad(jax.checkpoint(loss), positions), arguments),
+        "grad of grad": (jax.grad(second, every), arguments),
+        "vmap of grad": (jax.vmap(jax.grad(loss, every)), stacked),
+        "remat": (jax.grad(jax.checkpoint(loss), every), arguments),
     }
 
 
@@ -116,12 +116,12 @@ def targets(lowered):
 def test_a_public_name_reaches_all_that_its_function_runs(case):
     function, arguments = PUBLIC[case]
     name = case.partition(" ")[0]
-    for what, (program, operands) in programs(function, arguments).items():
-        traced = jax.jit(program).trace(*operands)
+    for what, (program, given) in programs(function, arguments).items():
+        traced = jax.jit(program).trace(*given)
         if what == "forward":
             assert targets(traced.lower()), what
         with xla_ffi_kit.use_reference(name):
-            left = targets(jax.jit(program).lower(*operands))
+            left = targets(jax.jit(program).lower(*given))
             assert not left, (what, left)
             # Traced without the switch, and lowered with it.
             left = targets(traced.lower())
@@ -149,11 +149,11 @@ def test_the_environment_reaches_the_same(names, left):
     code = """if True:
         import jax
         from switch_test import PUBLIC, programs, targets
-        called = set()
+        found = set()
         for function, arguments in PUBLIC.values():
-            for program, operands in programs(function, arguments).values():
-                called |= targets(jax.jit(program).lower(*operands))
-        print(*sorted(called))
+            for program, given in programs(function, arguments).values():
+                found |= targets(jax.jit(program).lower(*given))
+        print(*sorted(found))
     """
     here = os.path.dirname(os.path.abspath(__file__))
     path = os.pathsep.join([here, *sys.path])

@@ -26,12 +26,12 @@ def on_gpu(monkeypatch):
 
     find = handler_library.find
 
-    def find_cuda(libraries, platform, target):
+    def found(libraries, platform, target):
         if platform == "cuda":
             return libraries[0]
         return find(libraries, platform, target)
 
-    monkeypatch.setattr(handler_library, "find", find_cuda)
+    monkeypatch.setattr(handler_library, "find", found)
     monkeypatch.setattr(registration, "register_handler", lambda *_: None)
 
 

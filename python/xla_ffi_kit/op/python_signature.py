@@ -45,8 +45,8 @@ def resemble(op: Callable[..., object], spec: OpSpec) -> None:
     implementation = inspect.Parameter(
         "implementation", inspect.Parameter.KEYWORD_ONLY, default=None
     )
-    # None says that an operand may be left out. An operand has no other default,
-    # so the signature does not show one that the reference has.
+    # None says that an operand may be left out. Operands have no other default,
+    # so the signature shows none that the reference has.
     operands = {operand.parameter for operand in spec.operands}
     shown = [
         p

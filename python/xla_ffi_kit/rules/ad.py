@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,10 @@ from jax.interpreters import ad
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import NotDifferentiableError
-from xla_ffi_kit.op import batch_axes
+from xla_ffi_kit.op import batch_axes, rule_checks
 from xla_ffi_kit.op.attribute_values import AttributeValues
-from xla_ffi_kit.op.operands import strong, type_name
+from xla_ffi_kit.op.operands import strong
+from xla_ffi_kit.op.rule_checks import Cotangents
 from xla_ffi_kit.op.spec import (
     Arrays,
     OpSpec,
@@ -34,10 +35,8 @@ from xla_ffi_kit.rules.abstract_eval import Results
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero
-Cotangents: TypeAlias = tuple[jax.Array | None, ...]
 # An operand, or what stands for one whose cotangent is asked for.
 LinearOperand: TypeAlias = jax.Array | ad.UndefinedPrimal
-_T = TypeVar("_T", bound=Typed)
 
 
 # --- Forward mode -------------------------------------------------------------
@@ -166,11 +165,13 @@ def _author_jvp(
             tuple(spec.fill(tangents)),
             **attributes.for_reference,
         )
-        outs, slopes = _pair(spec, "jvp", "(results, tangents)", returned)
+        outs, slopes = rule_checks.pair(
+            spec, "jvp", "(results, tangents)", returned
+        )
         each = ", one for each result"
         return (
-            _arrays(spec, "jvp: results", outs, count),
-            _arrays(spec, "jvp: tangents", slopes, count, each),
+            rule_checks.arrays(spec, "jvp: results", outs, count),
+            rule_checks.arrays(spec, "jvp: tangents", slopes, count, each),
         )
 
     for axes in batch_axes.mapped_axes(spec, primals):
@@ -181,11 +182,11 @@ def _author_jvp(
         tuple(batch_axes.without_ones(spec, primals, full)),
     )
     checked = [
-        _like(spec, "jvp: primal result", i, out, type_)
+        rule_checks.like(spec, "jvp: primal result", i, out, type_)
         for i, (out, type_) in enumerate(zip(outs, types, strict=True))
     ]
     return checked, [
-        _like(spec, "jvp: tangent result", i, slope, out)
+        rule_checks.like(spec, "jvp: tangent result", i, slope, out)
         if _is_inexact(out)
         else _no_tangent(out)
         for i, (slope, out) in enumerate(zip(slopes, checked, strict=True))
@@ -229,7 +230,7 @@ def _author_vjp(
             "vjp=(fwd, bwd) is for reverse mode alone, so give it jvp="
         ) from None
     for i, (out, type_) in enumerate(zip(outs, results.types, strict=True)):
-        _like(spec, "vjp: fwd: result", i, out, type_)
+        rule_checks.like(spec, "vjp: fwd: result", i, out, type_)
     return outs, [
         t if _is_inexact(o) else _no_tangent(o)
         for t, o in zip(slopes, outs, strict=True)
@@ -255,22 +256,24 @@ def _custom_vjp(
     def fwd(*operands: jax.Array) -> tuple[Arrays, object]:
         returned = forward(*spec.fill(operands), **keywords)
         form = "(results, residuals)"
-        outs, residuals = _pair(spec, "vjp: fwd", form, returned)
+        outs, residuals = rule_checks.pair(spec, "vjp: fwd", form, returned)
         what, count = "vjp: fwd: results", len(results.types)
         return (
-            tuple(map(strong, _arrays(spec, what, outs, count))),
+            tuple(map(strong, rule_checks.arrays(spec, what, outs, count))),
             residuals,
         )
 
     def bwd(residuals: object, cotangents: Arrays) -> Cotangents:
         returned = backward(residuals, results.pack(cotangents), **keywords)
         what = "vjp: bwd: cotangents"
-        slopes = _cotangents(spec, what, returned, spec.full_count, "operand")
+        slopes = rule_checks.cotangents(
+            spec, what, returned, spec.full_count, "operand"
+        )
         what = "vjp: bwd: cotangent"
         return tuple(
             None
             if slopes[operand.position] is None or not _is_inexact(row)
-            else _like(spec, what, i, slopes[operand.position], row)
+            else rule_checks.like(spec, what, i, slopes[operand.position], row)
             for i, (operand, row) in enumerate(
                 zip(spec.operands, rows, strict=True)
             )
@@ -330,7 +333,7 @@ def transpose(
     what = "transpose: cotangent of operand"
     result: list[Tangent | None] = [None] * len(operands)
     for i, aval in linear.items():
-        cotangent = _like(spec, what, i, values[i], aval)
+        cotangent = rule_checks.like(spec, what, i, values[i], aval)
         result[i] = partitioning.placed_like(cotangent, aval)
     return result
 
@@ -364,7 +367,7 @@ def _author_transpose(
         what, each = "transpose: cotangents", "linear operand"
         slots = zip(
             spec.linear_slots,
-            _cotangents(spec, what, returned, count, each),
+            rule_checks.cotangents(spec, what, returned, count, each),
             strict=True,
         )
         return tuple(ct for slot, ct in slots if slot is not None)
@@ -383,73 +386,6 @@ def _author_transpose(
         else jnp.sum(ct, absent[i], keepdims=i not in spec.shared)
         for i, ct in zip(spec.linear, call(nonzero, row_values), strict=True)
     }
-
-
-# --- What an author's rule returns --------------------------------------------
-
-
-def _pair(
-    spec: OpSpec, what: str, expected: str, returned: object
-) -> tuple[object, object]:
-    """Both parts; TypeError if it is anything but a pair."""
-    if not isinstance(returned, tuple | list) or len(returned) != 2:
-        raise TypeError(spec.error(what, expected, _form(returned)))
-    return returned[0], returned[1]
-
-
-def _arrays(
-    spec: OpSpec, what: str, returned: object, count: int, each: str = ""
-) -> Arrays:
-    """An array or a tuple of them as a tuple of `count`."""
-    results = flatten(returned)
-    _check_each(spec, what, "an array or a tuple of arrays", results)
-    _check_count(spec, what, results, count, each)
-    return cast(Arrays, results)
-
-
-def _cotangents(
-    spec: OpSpec, what: str, returned: Any, count: int, operand: str
-) -> Cotangents:
-    """Cotangents as a tuple of `count`, one per `operand`."""
-    is_one = not isinstance(returned, tuple | list)
-    slopes = cast(Cotangents, (returned,) if is_one else tuple(returned))
-    arrays = [x for x in slopes if x is not None]
-    _check_each(spec, what, "arrays or None", arrays)
-    each = f", one for each {operand} (None for one without)"
-    _check_count(spec, what, slopes, count, each)
-    return slopes
-
-
-def _like(spec: OpSpec, what: str, i: int, got: _T | None, like: Typed) -> _T:
-    """`got`, strong; TypeError if its shape or dtype is not that of `like`."""
-    if got is None or (got.shape, got.dtype) != (like.shape, like.dtype):
-        text = got if got is None else type_name(got)
-        raise TypeError(spec.error(f"{what} {i}", type_name(like), text))
-    return got if getattr(like, "weak_type", False) else strong(got)
-
-
-def _check_each(
-    spec: OpSpec, what: str, expected: str, values: Sequence[object]
-) -> None:
-    for value in values:
-        if not hasattr(value, "dtype"):
-            raise TypeError(spec.error(what, expected, _form(value)))
-
-
-def _check_count(
-    spec: OpSpec, what: str, values: Sequence[object], count: int, each: str
-) -> None:
-    if len(values) != count:
-        raise TypeError(spec.error(what, f"{count}{each}", len(values)))
-
-
-def _form(value: object) -> str:
-    """A value, for a message: what an array holds does not matter."""
-    if hasattr(value, "dtype"):
-        return "an array"
-    if isinstance(value, tuple | list | dict):
-        return f"a {type(value).__name__} of {len(value)}"
-    return repr(value)
 
 
 # --- Tangents -----------------------------------------------------------------
