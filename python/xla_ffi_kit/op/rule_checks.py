@@ -47,12 +47,12 @@ def cotangents(
     return slopes
 
 
-def like(spec: OpSpec, what: str, i: int, got: _T | None, like: Typed) -> _T:
-    """`got`, strong; TypeError if its shape or dtype is not that of `like`."""
-    if got is None or (got.shape, got.dtype) != (like.shape, like.dtype):
+def like(spec: OpSpec, what: str, i: int, got: _T | None, type_: Typed) -> _T:
+    """`got`, strong; TypeError if its shape or dtype is not that of `type_`."""
+    if got is None or (got.shape, got.dtype) != (type_.shape, type_.dtype):
         text = got if got is None else type_name(got)
-        raise TypeError(spec.error(f"{what} {i}", type_name(like), text))
-    return got if getattr(like, "weak_type", False) else strong(got)
+        raise TypeError(spec.error(f"{what} {i}", type_name(type_), text))
+    return got if getattr(type_, "weak_type", False) else strong(got)
 
 
 def _check_each(

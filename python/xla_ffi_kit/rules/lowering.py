@@ -112,7 +112,8 @@ def _lower(
         runs_handler = handler_attributes is not None
     if not runs_handler:
         return _lower_reference(spec, ctx, *operands, attributes=attributes)
-    match _way(call, handler):
+    way = _way(call, handler)
+    match way:
         case "call" if handler_attributes is not None:
             target = target_of(handler)
             assert target is not None
