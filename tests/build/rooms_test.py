@@ -56,7 +56,7 @@ def room_of(name):
     parts = name.split(".")[1:]
     if parts[0] in ("ffi_op", "report", "export"):
         return "ffi_op"
-    return ".".join(parts[:-1]).replace("ops.rms_norm", "ops")
+    return ".".join(parts[:-1])
 
 
 def test_no_circle():

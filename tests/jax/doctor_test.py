@@ -254,7 +254,10 @@ def test_environment_with_a_package_and_a_switch(tmp_path):
     states = {(o["name"], o["platform"]): o for o in report["operations"]}
     assert states["author.op", "cpu"]["problem"]
     assert "missing.so does not exist" in states["author.op", "cpu"]["why"]
-    assert states["xla_ffi_kit.relu", "cpu"]["why"] == "switched to it"
+    assert (
+        states["xla_ffi_kit.relu", "cpu"]["why"]
+        == "use_reference switches it off"
+    )
     cosine = states["author.cos", "cpu"]
     assert cosine["runs"] == "a C function"
     assert "cos of libm.so.6, double(double x)" in cosine["why"]

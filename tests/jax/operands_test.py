@@ -14,7 +14,7 @@ from jax.experimental import hijax
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced, FfiOp, _dtypes, c_function
-from xla_ffi_kit.op.operand_checks import check_dtypes
+from xla_ffi_kit.op.operands import check_dtypes
 from xla_ffi_kit.ops.rms_norm import rms_norm_bwd_op, rms_norm_op
 from xla_ffi_kit.strings.text import element_types
 from xla_ffi_kit.testing import CHECKS, Case, check_op

@@ -18,8 +18,7 @@ from xla_ffi_kit.functions import (
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
 from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.functions.pointer import Pointer
-from xla_ffi_kit.op.device_kernel import Attributes, Request
-from xla_ffi_kit.op.spec import Options, Result
+from xla_ffi_kit.op.spec import KernelAttributes, Options, Request, Result
 
 _OF_SIGNATURE = "none, as the signature says them"
 # Options of `FfiOp` that it does not take, and why.
@@ -47,7 +46,7 @@ class _TypedKernel(FunctionKernel):
     declaration: Declaration
     dtypes: tuple[str, ...]
 
-    def prepare(self, request: Request) -> Attributes:
+    def prepare(self, request: Request) -> KernelAttributes:
         """The attributes of a call: the name of the function."""
         got = tuple(_dtype(result) for result in request.results)
         if got != self.dtypes:
@@ -58,9 +57,9 @@ class _TypedKernel(FunctionKernel):
             )
         return lambda _: {"name": self.function}
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """The function, and the handler that calls it."""
-        return f"{self.told}, {self.declaration}, by {super().explain()}"
+        return f"{self.told}, {self.declaration}, by {super().report()}"
 
 
 def _dtype(x: Typed) -> str:

@@ -14,7 +14,7 @@ from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.functions.layout import Kind, Layout
 from xla_ffi_kit.functions.pointer import Pointer
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
-from xla_ffi_kit.op.device_kernel import DeviceKernel
+from xla_ffi_kit.op.spec import DeviceKernel
 from xla_ffi_kit.strings.text import element_types
 
 TARGET = "xla_ffi_kit.call"

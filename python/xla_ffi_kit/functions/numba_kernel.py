@@ -21,8 +21,12 @@ from xla_ffi_kit.functions.function_table import FunctionKernel
 from xla_ffi_kit.functions.layout import Kind
 from xla_ffi_kit.functions.pointer import Pointer
 from xla_ffi_kit.op import axes as kernel_of
-from xla_ffi_kit.op.device_kernel import Attributes, Request
-from xla_ffi_kit.op.spec import AttributeType, Options
+from xla_ffi_kit.op.spec import (
+    AttributeType,
+    KernelAttributes,
+    Options,
+    Request,
+)
 from xla_ffi_kit.strings.text import element_types, references
 from xla_ffi_kit.strings.text.element_types import DTypes
 
@@ -39,7 +43,7 @@ class NumbaKernel(FunctionKernel):
 
     arrays: numba_source.Arrays
 
-    def prepare(self, request: Request) -> Attributes:
+    def prepare(self, request: Request) -> KernelAttributes:
         """The attributes of a call: the function of its dtype, and values."""
         types = {x.dtype.name for x in (*request.operands, *request.results)}
         known = {dtype.name for dtype in self.arrays.dtypes}

@@ -1,16 +1,27 @@
-"""What runs an operation on a platform, and why: what lowering decides."""
+"""What runs an operation on a platform, and why: what lowering decides by.
+
+On a platform without a handler the reference runs in silence, because this is
+what it is for. If the target is registered nowhere, there is a warning, and if
+the call insists on the handler, an error.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import sys
+import threading
+import warnings
 from collections.abc import Container
 
 from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library import handler_library, registration
-from xla_ffi_kit.op import reference_switch
-from xla_ffi_kit.op.device_kernel import DeviceKernel
-from xla_ffi_kit.op.spec import OpSpec
+from xla_ffi_kit.library.handler_library import HandlerLibrary
+from xla_ffi_kit.op.reference_switch import runs_reference
+from xla_ffi_kit.op.spec import DeviceKernel, OpSpec, target_of
+
+_lock = threading.Lock()
+_names_warned_of: set[str] = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,39 +36,130 @@ class Implementation:
     problem: bool = False  # using the operation there is an error
 
 
-def of(op: OpSpec, platform: str, here: Container[str]) -> Implementation:
-    """Returns what an operation runs on a platform.
+def of(spec: OpSpec, platform: str, devices: Container[str]) -> Implementation:
+    """What an operation runs on a platform that it has a handler for.
 
     Args:
-      op: the operation.
-      platform: JAX's name of a platform that it has a handler for.
-      here: the platforms that have a device.
+      spec: the operation.
+      platform: JAX's name of the platform.
+      devices: the platforms that have a device.
     """
-    return Implementation(op.name, platform, *_of(op, platform, here))
-
-
-def _of(
-    op: OpSpec, platform: str, here: Container[str]
-) -> tuple[str] | tuple[str, str] | tuple[str, str, bool]:
-    if reference_switch.runs_reference(op):
-        return "reference", "switched to it"
-    otherwise = "reference" if op.reference else "nothing: an error"
-    target = op.handlers[platform]
-    if isinstance(target, DeviceKernel):
-        return target.runs, target.explain()
-    if not isinstance(target, str):
-        return ("other operations",)
-    if not handler_library.serves(op.libraries, platform):
-        if op.if_registered and not registration.is_registered(
-            target, platform
-        ):
-            return otherwise, f"no handler {target} is registered"
-        return ("a handler that the program registers",)
+    problem = False
     try:
-        library = handler_library.find(op.libraries, platform, target)
+        runs, why = _describe(spec, platform, devices)
     except HandlerLibraryError as error:
-        return "error", str(error), True
+        runs, why, problem = "error", str(error), True
+    return Implementation(spec.name, platform, runs, why, problem)
+
+
+def _describe(
+    spec: OpSpec, platform: str, devices: Container[str]
+) -> tuple[str, str]:
+    why = reason(spec, platform)
+    if why is not None:
+        return "reference" if spec.reference else "nothing: an error", why
+    handler = spec.handlers[platform]
+    if isinstance(handler, DeviceKernel):
+        return handler.runs, handler.report()
+    if not isinstance(handler, str):
+        return "other operations", ""
+    library = library_of(spec, platform)
     if library is None:
-        return otherwise, f"no library for {platform}"
-    why = "" if platform in here else f"no {platform} device"
+        return "a handler that the program registers", ""
+    why = "" if platform in devices else f"no {platform} device"
     return os.path.basename(library.path), why
+
+
+def reason(spec: OpSpec, platform: str) -> str | None:
+    """Why no call of an operation runs a handler on a platform.
+
+    None if handlers run. A single call may run the reference nevertheless. May
+    start JAX's backends.
+    """
+    if runs_reference(spec):
+        return "use_reference switches it off"
+    handler = spec.handlers.get(platform)
+    if handler is None:
+        platforms = f"{', '.join(spec.handlers)} alone"
+        return f"it has handlers for {platforms if spec.handlers else _NONE}"
+    target = target_of(handler)
+    if (
+        spec.if_registered
+        and target is not None
+        and not registration.is_registered(target, platform)
+    ):
+        return (
+            f"no target {target!r} is registered; give libraries= or register "
+            "it with jax.ffi.register_ffi_target (as api_version=1) before the "
+            "first call"
+        )
+    if (
+        not isinstance(handler, str)
+        or not handler_library.serves(spec.libraries, platform)
+        or library_of(spec, platform) is not None
+    ):
+        return None
+    missing = [
+        os.path.basename(library.path)
+        for library in spec.libraries
+        if not library.exists
+    ]
+    if missing:
+        return f"its library {', '.join(missing)} is missing"
+    return f"its libraries have no {target!r} for {platform}"
+
+
+_NONE = "no platform"
+
+
+def library_of(spec: OpSpec, platform: str) -> HandlerLibrary | None:
+    """The library with an operation's handler for a platform, if one has it.
+
+    Raises HandlerLibraryError as `handler_library.find` does.
+    """
+    target = spec.handlers[platform]
+    if not isinstance(target, str) or not handler_library.serves(
+        spec.libraries, platform
+    ):
+        return None
+    return handler_library.find(spec.libraries, platform, target)
+
+
+def refuse(spec: OpSpec, platforms: str, why: str | None = None) -> None:
+    """Raises NotImplementedError for a call that insists on the handler."""
+    reasons = [reason(spec, platform) for platform in platforms.split(", ")]
+    why = why or next(filter(None, reasons), None)
+    raise NotImplementedError(
+        f"{spec.name}: implementation: expected the handler on {platforms}, "
+        "but the reference would run: "
+        f"{why or 'this call runs what partitioned= or the kernel asks for'}"
+    )
+
+
+def warn_if_unregistered(spec: OpSpec, platforms: str) -> None:
+    """Warns once of an operation whose target is registered on no platform."""
+    if not spec.if_registered or runs_reference(spec):
+        return
+    reasons = [reason(spec, platform) for platform in spec.handlers]
+    with _lock:
+        if None in reasons or spec.name in _names_warned_of:
+            return
+        _names_warned_of.add(spec.name)
+    warnings.warn(
+        f"{spec.name}: the reference runs on {platforms}, because "
+        f"{reasons[0]}; handlers={{}} says that the reference is meant",
+        stacklevel=_level_of_user(),
+    )
+
+
+def _level_of_user() -> int:
+    """The `stacklevel`, in the calling function, of the user's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").split(".")[0] not in _INNER:
+            break
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+_INNER = {"contextlib", "functools", "jax", "jaxlib", "xla_ffi_kit"}

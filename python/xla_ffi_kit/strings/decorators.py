@@ -10,7 +10,7 @@ from typing import Literal, Unpack
 
 from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.op import axes as kernel
-from xla_ffi_kit.op import option_checks
+from xla_ffi_kit.op import declare
 from xla_ffi_kit.op.spec import Options
 from xla_ffi_kit.strings.cuda import source as cuda_source
 from xla_ffi_kit.strings.derive import derivable
@@ -101,7 +101,7 @@ def inline(
         called, name = references.names(
             reference, function, "the function in C++"
         )
-        option_checks.check_names(name, options)
+        declare.check_names(name, options)
         operands, attributes = references.parameter_names(reference)
         source = Source(
             name=name,
@@ -186,7 +186,7 @@ def elementwise(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, len(expressions), declared)
-        option_checks.check_names(loop.name, options)
+        declare.check_names(loop.name, options)
         if not expressions or len(places) != len(expressions):
             raise TypeError(
                 f"{loop.name}: expressions: expected at least one string of "
@@ -295,11 +295,11 @@ def rows(
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
         loop = loops.Loop(reference, results, declared)
-        option_checks.check_names(loop.name, options)
+        declare.check_names(loop.name, options)
         axes = options.get("axes")
         whole = 1 if kernel_axes is None and axes is None else kernel_axes
         counts, *_ = kernel.declared(loop.name, loop.operands, whole, axes)
-        names = option_checks.among(
+        names = declare.among(
             loop.name,
             "shared",
             "operands",

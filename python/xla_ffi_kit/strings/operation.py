@@ -23,10 +23,10 @@ from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
 from xla_ffi_kit.ffi_op import FfiOp, R
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.signature import Signature
-from xla_ffi_kit.op.device_kernel import DeviceKernel
 from xla_ffi_kit.op.spec import (
     Advanced,
     AttributeType,
+    DeviceKernel,
     Function,
     Options,
     OwnDerivatives,

@@ -14,8 +14,8 @@ import numpy as np
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import registration
-from xla_ffi_kit.op import operand_checks
-from xla_ffi_kit.op.device_kernel import target_of
+from xla_ffi_kit.op.operands import type_name
+from xla_ffi_kit.op.spec import target_of
 from xla_ffi_kit.testing import _case, _host
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing import _programs_unusual as unusual
@@ -31,9 +31,9 @@ def host_function(run: Runner) -> None:
     assert run.host is not None
     whole = run.case.operands()
     rows = _host.row_types(whole, run.op)
-    own_axes = run.spec.own_axes
+    batch_rank = run.spec.batch_rank
     operands = [
-        np.asarray(x)[(0,) * own_axes(i, x)] for i, x in enumerate(whole)
+        np.asarray(x)[(0,) * batch_rank(i, x)] for i, x in enumerate(whole)
     ]
     f = functools.partial(run.op, **run.case.attributes)
     wanted = jax.tree.leaves(jax.eval_shape(f, *rows))
@@ -57,7 +57,7 @@ def _kind(x: Typed) -> list[bool]:
 
 
 def _described(types: Iterable[Typed]) -> str:
-    return ", ".join(map(operand_checks.type_name, types))
+    return ", ".join(map(type_name, types))
 
 
 def values(run: Runner) -> None:

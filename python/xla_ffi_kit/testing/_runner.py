@@ -178,7 +178,7 @@ class Runner:
     ) -> None:
         self._every = op
         # Of these operands alone, if others may be given.
-        every = python_signature.every_operand(op.spec, case.given, {})
+        every = python_signature.all_operands(op.spec, case.given, {})
         self.op = op = op.given(*every)
         self.spec = op.spec
         self.case = case

@@ -15,8 +15,7 @@ from xla_ffi_kit import _check
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.op.device_kernel import Request
-from xla_ffi_kit.op.spec import Advanced, Options
+from xla_ffi_kit.op.spec import Advanced, Options, Request
 from xla_ffi_kit.strings.cuda import source as cuda_source
 from xla_ffi_kit.strings.cuda.kernel import StringKernel, sizes
 from xla_ffi_kit.strings.text import element_types, references

@@ -16,9 +16,9 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.errors import BuildError, CudaStringWarning, NoCompilerError
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
-from xla_ffi_kit.op.device_kernel import (
-    Attributes,
+from xla_ffi_kit.op.spec import (
     DeviceKernel,
+    KernelAttributes,
     Request,
 )
 from xla_ffi_kit.strings.cuda import code as cuda_code
@@ -84,7 +84,7 @@ class StringKernel(DeviceKernel):
         """Returns the number of results that the kernel writes."""
         return len(request.results)
 
-    def prepare(self, request: Request) -> Attributes | None:
+    def prepare(self, request: Request) -> KernelAttributes | None:
         """Compiles the kernel for the dtypes of a call."""
         try:
             return self._prepare(request)
@@ -102,12 +102,12 @@ class StringKernel(DeviceKernel):
         """Returns the same kernel for another handler, which is registered."""
         return dataclasses.replace(self, target=target, library=None)
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """How it runs, in a few words."""
         or_else = "" if self.is_required else ", or else the reference"
         return f"the string, by NVRTC when a program is lowered{or_else}"
 
-    def _prepare(self, request: Request) -> Attributes:
+    def _prepare(self, request: Request) -> KernelAttributes:
         if self.library is not None and not self.library.exists:
             raise NoCompilerError(
                 f"there is no {self.library.path}, which launches kernels; "

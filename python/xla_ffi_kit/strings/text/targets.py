@@ -62,7 +62,7 @@ class RenamedLibrary(HandlerLibrary):
         self.version = version
         self._how = how
 
-    def explain(self, target: str) -> str:
+    def report(self, target: str) -> str:
         """How a handler runs, in a few words."""
         return f"the string, compiled as {target}: {self.rows()}"
 
