@@ -3,8 +3,8 @@
 // Both functions may be called more than once, and from several threads: XLA
 // accepts a target again as long as it is the same handler.
 
-#ifndef XLA_FFI_REGISTRY_REGISTRY_H_
-#define XLA_FFI_REGISTRY_REGISTRY_H_
+#ifndef XLA_FFI_REGISTRATION_REGISTRY_H_
+#define XLA_FFI_REGISTRATION_REGISTRY_H_
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/handler_table.h"
@@ -31,4 +31,4 @@ XLA_FFI_Error* XlaFfiKit_RegisterCpuHandlers(const XLA_FFI_Api* api);
 }  // extern "C"
 #endif
 
-#endif  // XLA_FFI_REGISTRY_REGISTRY_H_
+#endif  // XLA_FFI_REGISTRATION_REGISTRY_H_

@@ -1,8 +1,8 @@
 // registry.h for the handlers of CUDA devices. Registering them needs neither a
 // GPU nor a driver; running one does.
 
-#ifndef XLA_FFI_REGISTRY_REGISTRY_CUDA_H_
-#define XLA_FFI_REGISTRY_REGISTRY_CUDA_H_
+#ifndef XLA_FFI_REGISTRATION_REGISTRY_CUDA_H_
+#define XLA_FFI_REGISTRATION_REGISTRY_CUDA_H_
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/handler_table.h"
@@ -21,4 +21,4 @@ XLA_FFI_Error* XlaFfiKit_RegisterCudaHandlers(const XLA_FFI_Api* api);
 }  // extern "C"
 #endif
 
-#endif  // XLA_FFI_REGISTRY_REGISTRY_CUDA_H_
+#endif  // XLA_FFI_REGISTRATION_REGISTRY_CUDA_H_
