@@ -305,14 +305,14 @@ def xla_ffi_op(
       **kwargs: passed to the `xla_ffi_library` of the CPU handlers.
     """
     op = name.removesuffix("_cpu")
-    for needed, argument, given in [
+    for needed, argument, sources in [
         (handlers, "srcs", srcs),
         (cuda_handlers, "cuda_srcs", cuda_srcs),
         (cuda_handlers, "cuda_kernel_srcs", cuda_kernel_srcs),
         (cuda_handlers, "emulated_tests", emulated_tests),
         (cuda_handlers, "cuda_tests", cuda_tests),
     ]:
-        if given and not needed:
+        if sources and not needed:
             fail("%s: %s: no handlers are listed that these belong to: set `%s`" % (
                 native.package_relative_label(name),
                 argument,

@@ -1,7 +1,5 @@
 // The CUDA handlers with a real XLA, on a machine that needs no GPU.
 
-#include "xla_ffi/registration/registry_cuda.h"
-
 #include <cstddef>
 #include <set>
 #include <string>

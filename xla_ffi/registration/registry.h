@@ -1,6 +1,6 @@
 // Registers the kit's handlers with an XLA, from C or C++ and without Python.
 //
-// Both functions may be called more than once, and from several threads: XLA
+// The functions may be called more than once, and from several threads: XLA
 // accepts a target again as long as it is the same handler.
 
 #ifndef XLA_FFI_REGISTRATION_REGISTRY_H_
@@ -26,6 +26,11 @@ const XlaFfiKit_HandlerTable* XlaFfiKit_CpuHandlerTable(void);
 // has for every version of the FFI, and frees it with
 // `api->XLA_FFI_Error_Destroy`.
 XLA_FFI_Error* XlaFfiKit_RegisterCpuHandlers(const XLA_FFI_Api* api);
+
+// The same for CUDA devices, in the library :registry_cuda. Registering these
+// handlers needs neither a GPU nor a driver; running one does.
+const XlaFfiKit_HandlerTable* XlaFfiKit_CudaHandlerTable(void);
+XLA_FFI_Error* XlaFfiKit_RegisterCudaHandlers(const XLA_FFI_Api* api);
 
 #ifdef __cplusplus
 }  // extern "C"

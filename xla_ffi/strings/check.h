@@ -92,8 +92,8 @@ KIT_COLD inline bool AnswersMetadata(const XLA_FFI_CallFrame* frame) {
 }
 
 // The error of a call with more or fewer values than the signature.
-KIT_COLD inline XLA_FFI_Error* CountsError(const XLA_FFI_CallFrame* frame,
-                                           const XlaFfiKit_Signature& signature) {
+KIT_COLD inline XLA_FFI_Error* CountsError(
+    const XLA_FFI_CallFrame* frame, const XlaFfiKit_Signature& signature) {
   Text text;
   text << signature.operation << ": call: expected " << signature.num_operands
        << " operands, " << signature.num_results << " results and "
@@ -102,14 +102,15 @@ KIT_COLD inline XLA_FFI_Error* CountsError(const XLA_FFI_CallFrame* frame,
   return MakeError(frame, text);
 }
 
-KIT_COLD inline XLA_FFI_Error* AttributeError(const XLA_FFI_CallFrame* frame,
-                                              const XlaFfiKit_Signature& signature,
-                                              size_t i) {
+KIT_COLD inline XLA_FFI_Error* AttributeError(
+    const XLA_FFI_CallFrame* frame, const XlaFfiKit_Signature& signature,
+    size_t i) {
   const XlaFfiKit_Attribute& attribute = signature.attributes[i];
   const XLA_FFI_ByteSpan* span = frame->attrs.names[i];
   const std::string_view name(span->ptr, span->len);
   Text text;
-  text << signature.operation << ": attribute " << attribute.name << ": expected ";
+  text << signature.operation << ": attribute " << attribute.name
+       << ": expected ";
   if (attribute.type == XLA_FFI_AttrType_STRING) {
     text << "a string";
   } else {
@@ -213,7 +214,8 @@ inline XLA_FFI_Error* CheckCall(const XLA_FFI_CallFrame* frame,
 
 // Whether operands and results have the dtypes of an instance.
 inline bool TakesBuffers(const XLA_FFI_CallFrame* frame,
-                         const XlaFfiKit_Signature& signature, int64_t instance) {
+                         const XlaFfiKit_Signature& signature,
+                         int64_t instance) {
   for (size_t i = 0; i < signature.num_operands + signature.num_results; ++i) {
     const int32_t dtype = signature.arguments[i].dtypes[instance];
     if (BufferOf(frame, i).dtype != dtype) return false;
@@ -234,8 +236,8 @@ KIT_COLD inline void WriteTypes(Text& text, const XLA_FFI_CallFrame* frame,
 }
 
 // The error of a call that none of the handler's functions takes.
-KIT_COLD inline XLA_FFI_Error* TypesError(const XLA_FFI_CallFrame* frame,
-                                          const XlaFfiKit_Signature& signature) {
+KIT_COLD inline XLA_FFI_Error* TypesError(
+    const XLA_FFI_CallFrame* frame, const XlaFfiKit_Signature& signature) {
   Text text;
   text << signature.operation << ": types: expected ";
   for (size_t i = 0; i < signature.num_combinations; ++i) {

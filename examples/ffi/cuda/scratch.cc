@@ -5,13 +5,13 @@
 // on the same stream. A graph would use them later; hence no
 // kCmdBufferCompatible.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include "cuda_runtime.h"
 #include "examples/ffi/cuda/kernels.h"
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/cuda/device_scratch.h"
 #include "xla_ffi/core/cuda/status.h"
 
 namespace ffi_examples {
@@ -20,14 +20,16 @@ namespace {
 namespace ffi = ::xla::ffi;
 namespace kit = ::xla_ffi_kit;
 
+// XLA refuses a larger one; what it gives begins at a multiple of 256 anyway.
+constexpr size_t kAlignment = 16;
+
 ffi::Error Allocate(cudaStream_t stream, ffi::ScratchAllocator scratch,
                     ffi::ResultBufferR0<ffi::S32> given, int32_t count,
                     int64_t size) {
   int32_t blocks = 0;
   cudaError_t status = cudaSuccess;
   for (; blocks < count && status == cudaSuccess; ++blocks) {
-    const std::optional<void*> block =
-        scratch.Allocate(size, kit::kMaxScratchAlignment);
+    const std::optional<void*> block = scratch.Allocate(size, kAlignment);
     if (!block.has_value()) break;
     status = cudaMemsetAsync(*block, 0, size, stream);
     // Not for whoever asks for the last error next.
