@@ -79,16 +79,16 @@ TEST(ForEachLineTest, DividesLinesOrEachLine) {
   ThreadedPool pool(3);
   std::mutex mutex;
   const auto ranges = [&](int64_t lines, const LinePlan& plan) {
-    Ranges found;
+    Ranges ranges_of_lines;
     ForEachLine(
         pool, lines, plan,
         [&](int64_t begin, int64_t end) noexcept {
           const std::lock_guard<std::mutex> lock(mutex);
-          found.push_back({begin, end});
+          ranges_of_lines.push_back({begin, end});
         },
-        [&](int64_t line) { found.push_back({line}); });
-    std::sort(found.begin(), found.end());
-    return found;
+        [&](int64_t line) { ranges_of_lines.push_back({line}); });
+    std::sort(ranges_of_lines.begin(), ranges_of_lines.end());
+    return ranges_of_lines;
   };
   EXPECT_EQ(ranges(5, {1, false}), (Ranges{{0, 5}}));
   EXPECT_EQ(ranges(5, {3, false}), (Ranges{{0, 2}, {2, 4}, {4, 5}}));

@@ -92,11 +92,11 @@ struct Part {
     return product;
   }
   XLA_FFI_Buffer WithData(void* its_data) const {
-    XLA_FFI_Buffer made = {};
-    made.data = its_data;
-    made.dims = const_cast<int64_t*>(dims);
-    made.rank = rank;
-    return made;
+    XLA_FFI_Buffer buffer = {};
+    buffer.data = its_data;
+    buffer.dims = const_cast<int64_t*>(dims);
+    buffer.rank = rank;
+    return buffer;
   }
 };
 

@@ -23,6 +23,7 @@ namespace xla_ffi_kit {
 namespace {
 
 using rms_norm_testing::ExpectRight;
+using rms_norm_testing::Narrow;
 using rms_norm_testing::Platform;
 using rms_norm_testing::Random;
 using rms_norm_testing::Shape;
@@ -30,7 +31,6 @@ using rms_norm_testing::Value;
 using rms_norm_testing::Wide;
 using testing::CallFrame;
 using testing::ForEachSimdTarget;
-using testing::Narrow;
 
 Platform Cpu(int64_t threads = 1) {
   return {{XlaFfiKitRmsNormCpu, XlaFfiKitRmsNormBwdCpu,

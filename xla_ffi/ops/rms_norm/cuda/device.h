@@ -309,9 +309,10 @@ template <typename Sum>
 __device__ inline Sum SumOverCluster(Sum value, Sum* of_blocks) {
 #ifdef XLA_FFI_KIT_HAS_CLUSTERS
   const unsigned blocks = __clusterSizeInBlocks();
-  Sum* own = of_blocks + __clusterRelativeBlockRank();
+  Sum* of_this_block = of_blocks + __clusterRelativeBlockRank();
   if (threadIdx.x < blocks) {
-    *static_cast<Sum*>(__cluster_map_shared_rank(own, threadIdx.x)) = value;
+    *static_cast<Sum*>(__cluster_map_shared_rank(of_this_block, threadIdx.x)) =
+        value;
   }
   __cluster_barrier_arrive();
   __cluster_barrier_wait();

@@ -7,8 +7,8 @@
 //   Args               the kernels' arguments, Rows
 //   kHasOther, kHasWeight, kIsAny
 //                      the inputs beside x, or whether pointers say which
-//   kAddsOther         whether x + other, Added(in), takes the place of x, and
-//                      is stored in args.sum
+//   kAddsOther         whether x + other, which is Added(in), is stored in
+//                      args.sum and takes the place of x
 //   TermsOf(args, in)  the Terms of a vector, which are added up to a Sum: at
 //                      most kTerms of them before it goes on in double
 //   Row(args, row, sum)

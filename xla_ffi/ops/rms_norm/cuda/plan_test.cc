@@ -197,24 +197,6 @@ TEST(PlanFormsTest, OfThePipeline) {
   }
 }
 
-TEST(PlanFormsTest, WhatDoesNotFitADeviceIsReadTwice) {
-  // The longest row of each device, in KiB, and in vectors in the pipeline.
-  const int64_t longest[] = {128, 96, 2048, 512};
-  const int64_t in_pipeline[] = {1024, 1024, 16384, 4096};
-  for (int device = 0; device < 4; ++device) {
-    SCOPED_TRACE(kDevices[device].name);
-    const BlockLimits& limits = kDevices[device].limits;
-    const auto once = [&](int64_t kib) {
-      return PlanReadOnce(kMany, kib * 1024 / kPackBytes, 1, limits).form;
-    };
-    EXPECT_EQ(once(longest[device]), RowForm::kShared);
-    EXPECT_EQ(once(longest[device] + 32), RowForm::kReadTwice);
-    const int64_t most = in_pipeline[device];
-    EXPECT_EQ(Pipeline(kMany, most, limits).form, RowForm::kShared);
-    EXPECT_EQ(Pipeline(kMany, most + 1, limits).form, RowForm::kReadTwice);
-  }
-}
-
 // --- Partial sums ------------------------------------------------------------
 
 TEST(PartialSumsTest, HaveRowsAndNoMoreThanAFewOfAThread) {

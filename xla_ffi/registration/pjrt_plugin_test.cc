@@ -1,6 +1,6 @@
 // Registration with a PJRT plugin: what is accepted, what is refused and how.
 
-#include "xla_ffi/pjrt/register.h"
+#include "xla_ffi/registration/pjrt_plugin.h"
 
 #include <dlfcn.h>
 
@@ -15,7 +15,7 @@
 #include "xla/pjrt/c/pjrt_c_api_ffi_extension.h"
 #include "xla_ffi/core/handler_table.h"
 #include "xla_ffi/core/register_table.h"
-#include "xla_ffi/registry/registry.h"
+#include "xla_ffi/registration/registry.h"
 
 namespace xla_ffi_kit {
 namespace {
