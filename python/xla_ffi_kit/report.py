@@ -27,7 +27,7 @@ def report(spec: OpSpec) -> str:
 def _topics(spec: OpSpec) -> Iterator[tuple[str, str]]:
     yield "dtypes", _dtypes_of(spec)
     for platform in spec.handlers:
-        yield platform, _on(spec, platform)
+        yield platform, runs_on(spec, platform)
     known = "other platforms" if spec.handlers else "every platform"
     yield known, "the reference" if spec.reference else "an error"
     yield "vmap", _under_vmap(spec)
@@ -65,8 +65,11 @@ def _dtypes_of(spec: OpSpec) -> str:
     return " ".join(found)
 
 
-def _on(spec: OpSpec, platform: str) -> str:
-    """What runs on a platform that has a handler."""
+def runs_on(spec: OpSpec, platform: str) -> str:
+    """What runs on a platform that has a handler.
+
+    Raises HandlerLibraryError if the library of the handler cannot be used.
+    """
     why = fallback.reason(spec, platform)
     if why is not None:
         runs = "the reference" if spec.reference else "nothing"
