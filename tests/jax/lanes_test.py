@@ -292,7 +292,7 @@ def test_both_modes_are_those_of_one_row_after_the_other(dtype, rows):
         pushed = jax.jvp(op, (x, w), (jnp.cos(x), jnp.sin(w)))[1]
         found.append((slopes, pushed))
         told = "in lanes of" if op is sloped else "row by row"
-        assert told in op.spec.advanced.differentiate.explain()
+        assert told in op.spec.advanced.differentiate.report()
     _close(*found, _OF_SLOPES[dtype])
 
 

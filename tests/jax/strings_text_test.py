@@ -15,7 +15,7 @@ from inline_data import error_of
 import xla_ffi_kit
 from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.strings.text import places
+from xla_ffi_kit.strings.text import source
 
 elementwise = functools.partial(
     xla_ffi_kit.elementwise, dtypes="f32", flags=["-O0"]
@@ -123,7 +123,7 @@ def test_a_string_that_is_in_no_file_has_lines_of_its_own():
 
 def test_a_string_in_the_call_is_found_before_its_double():
     frame = inspect.currentframe()
-    place = places.place_of(
+    place = source.place_of(
         "nowhere(x)",
         frame,
     )
