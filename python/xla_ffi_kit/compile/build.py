@@ -64,6 +64,8 @@ def build_library(
       The library, for `FfiOp(libraries=...)`.
 
     Raises:
+      TypeError, ValueError: `platform` is no platform, or an argument that is
+        a sequence is none.
       BuildError: a source does not compile, a symbol is not defined, a name
         cannot stand in C++, the output cannot be written, or there is no
         compiler (NoCompilerError).

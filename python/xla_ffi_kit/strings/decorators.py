@@ -84,9 +84,15 @@ def inline(
         is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`, whose handler follows XLA's FFI
+      (https://openxla.org/xla/custom_call).
+
     Raises:
-      BuildError: the code does not compile, there is no compiler, or the cache
-        cannot be written.
+      BuildError: the code does not compile, the cache cannot be written, or
+        there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     place = place_of(code, sys._getframe(1))
 
@@ -168,9 +174,15 @@ def elementwise(
         is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`. Operands and results have one shape of
+      any rank and one of `dtypes`.
+
     Raises:
-      BuildError: an expression does not compile, there is no compiler, or the
-        cache cannot be written.
+      BuildError: an expression does not compile, the cache cannot be written,
+        or there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     frame = sys._getframe(1)
     places = [place_of(x, frame) for x in expressions if isinstance(x, str)]
@@ -277,9 +289,16 @@ def rows(
         such as one with a branch on data, is an error: see docs/pip.md.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`. Operands have the shape (..., kernel
+      axes), those in `shared` (kernel axes), and results those of the
+      reference; all have one of `dtypes`.
+
     Raises:
-      BuildError: the body does not compile, there is no compiler, or the cache
-        cannot be written.
+      BuildError: the body does not compile, the cache cannot be written, or
+        there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     frame = sys._getframe(1)
     place = place_of(body, frame)

@@ -94,10 +94,17 @@ def cuda(
       flags: options for NVRTC, such as "-DSTEPS=4".
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`. Its operands have the shape (...,
+      kernel axes) and one of `dtypes`; its results are the reference's.
+
     Raises:
       BuildError: the code does not compile, the kernel takes other parameters,
-        or NVRTC is missing. It is raised when the operation is lowered for
-        CUDA.
+        or NVRTC (https://docs.nvidia.com/cuda/nvrtc) is missing. It is raised
+        when the operation is lowered for CUDA.
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`, when it is decorated; when it is lowered, a grid, a block or
+        shared memory that no GPU has.
     """
     place = place_of(code, sys._getframe(1))
 
