@@ -34,7 +34,7 @@ from idioms import IDIOMS, KINDS, Idiom
 if __name__ != "__main__":
     import inline_data  # noqa: F401  a cache of the test's own
 
-_DERIVATIVES = ("forward", "reverse", "second")
+_DERIVATIVES = ("reverse", "forward", "second")
 # Form -> the marks of idioms that are refused there.
 FORMS = {
     "rows": (),
@@ -42,9 +42,18 @@ FORMS = {
     **{form: ("slopes",) for form in _DERIVATIVES},
     **{f"{form}, lanes": ("lanes", "slopes", "both") for form in _DERIVATIVES},
 }
+# Form -> those before it. What a compiler refuses in one of these, it refuses
+# here too, and is not asked again.
+_BEFORE = {
+    "forward": ("reverse",),
+    "second": ("reverse",),
+    "reverse, lanes": ("lanes", "reverse"),
+    "forward, lanes": ("reverse, lanes",),
+    "second, lanes": ("reverse, lanes",),
+}
 _ROWS = 19
 _FLAGS = ["-march=native", "-O1"]
-_BATCH = 24
+_BATCH = 40
 _PROCESSES = 2
 _SECONDS = 120  # without a word from a process
 
@@ -249,12 +258,13 @@ def _outcome(case: _Case, form: str, op, plain) -> str:
     idiom = case.idiom
     if form in ("rows", "lanes"):
         came = case.values(op)
-        told = "right"
+        outcome = "right"
         if form == "lanes":
-            told = _difference(came, case.values(plain), idiom.tolerance, 1e-6)
-        if idiom.numpy is not None and told == "right":
+            by_rows = case.values(plain)
+            outcome = _difference(came, by_rows, idiom.tolerance, 1e-6)
+        if idiom.numpy is not None and outcome == "right":
             return _difference(came, case.right(plain), idiom.tolerance, 1e-6)
-        return told
+        return outcome
     came, right = case.slopes(form, op, plain)
     return _difference(came, right, idiom.slope_tolerance, 1e-5)
 
@@ -268,30 +278,35 @@ def _run(
     """Runs idioms of one kind in all forms; tells each before and after."""
     from xla_ffi_kit.errors import BuildError
 
-    def outcome(i, form, names, plain_names):
+    outcomes: dict[tuple[int, str], str] = {}
+
+    def outcome_of(i, form, names, plain_names):
         tell([i, form, None])
         try:
             plain = op = _operation(plain_names, False, False, "f32 f64")
             if form != "rows":
                 slopes = form != "lanes"
                 op = _operation(names, "lanes" in form, slopes, "f32")
-            _in_lanes(op, form)
             return _outcome(_case(i), form, op, plain)
         except BuildError as error:
             return f"refused: {error}"
         except Exception as error:
             return f"wrong: {type(error).__name__}: {error}"
 
+    def settle(i, form, outcome):
+        outcomes[i, form] = outcome
+        tell([i, form, outcome])
+
     def try_all(form, group, plain_names):
         for i in group:
             if (i, form) in skipped:
                 continue
-            told = outcome(i, form, group, plain_names)
-            if told.startswith("refused") and len(group) > 1:
+            outcome = outcome_of(i, form, group, plain_names)
+            if outcome.startswith("refused") and len(group) > 1:
                 for j in group:
                     try_all(form, (j,), plain_names)
                 return
-            tell([i, form, told])
+            settle(i, form, outcome)
 
     def programs(names):
         """The row-by-row programs, of all, or of each if that fails."""
@@ -302,34 +317,26 @@ def _run(
             return [(i,) for i in names]
 
     for plain in programs(names):
-        for form in FORMS:
-            if form not in forms:
-                continue
-            wanted = {i: expected(IDIOMS[i], form) for i in plain}
-            for what in ("right", "either"):
-                try_all(
-                    form, tuple(i for i in plain if wanted[i] == what), plain
-                )
+        for form in filter(forms.__contains__, FORMS):
+            groups = collections.defaultdict(list)
             for i in plain:
-                if wanted[i] == "refused":
-                    try_all(form, (i,), plain)
-
-
-def _in_lanes(op, form: str) -> None:
-    """Raises the reason why an operation does not run in lanes."""
-    from xla_ffi_kit.errors import BuildError
-
-    if "lanes" in form:
-        said = op.explain()
-        if form != "lanes":
-            said = said.partition("derivatives ")[2]
-        why = re.search(r"not in lanes, as (.*)", said)
-        if why:
-            raise BuildError(why[1])
+                before = [outcomes.get((i, f)) for f in _BEFORE.get(form, ())]
+                refused = [s for s in before if s and s.startswith("refused")]
+                kind = expected(IDIOMS[i], form)
+                if kind == "either" and refused:
+                    settle(i, form, refused[0])
+                    continue
+                if kind == "either" and before == ["right"]:
+                    kind = "right"  # it most likely compiles here, too
+                groups[kind].append(i)
+            try_all(form, tuple(groups["right"]), plain)
+            try_all(form, tuple(groups["either"]), plain)
+            for i in groups["refused"]:
+                try_all(form, (i,), plain)
 
 
 def _serve() -> None:
-    """Runs what is asked on standard input."""
+    """Runs the tasks of standard input."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -365,7 +372,7 @@ class _Process:
             skipped += [at[:2]]
             skipped += [k for k in list(outcomes) if k[0] in names]
 
-    def _ask(self, asked, outcomes):
+    def _ask(self, task, outcomes):
         """Returns where it crashed, and how; None if it did not."""
         if self._process is None:
             self._process = subprocess.Popen(
@@ -375,8 +382,8 @@ class _Process:
                 bufsize=0,  # what is there to read is seen by select
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             )
-        process, at = self._process, (asked[0][0], "rows")
-        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        process, at = self._process, (task[0][0], "rows")
+        process.stdin.write(json.dumps(task).encode() + b"\n")
         process.stdin.flush()
         while True:
             ready, _, _ = select.select([process.stdout], [], [], _SECONDS)
@@ -388,10 +395,10 @@ class _Process:
                 self._process = None
                 how = f"signal {-code}" if ready else f"{_SECONDS} s"
                 return (*at, f"crash: {how}")
-            told = json.loads(line)
-            if told == "done":
+            message = json.loads(line)
+            if message == "done":
                 return None
-            i, form, outcome = told
+            i, form, outcome = message
             if outcome is None:
                 at = (i, form)
             else:
@@ -458,14 +465,12 @@ def _names_line(idiom: Idiom, form: str, message: str) -> bool:
 
 def _fault(idiom: Idiom, form: str, outcome: str | None) -> str:
     """What is not as the table has it; "" if all is."""
-    wanted = expected(idiom, form)
+    kind = expected(idiom, form)
     if outcome is None:
-        return "did not run" if wanted else ""
+        return "did not run" if kind else ""
     if outcome == "right":
-        return "compiles, and is right" if wanted == "refused" else ""
-    if not outcome.startswith("refused"):
-        return outcome
-    if wanted == "right":
+        return "compiles, and is right" if kind == "refused" else ""
+    if not outcome.startswith("refused") or kind == "right":
         return outcome
     if not _names_line(idiom, form, outcome):
         return f"names another line: {outcome}"
@@ -512,17 +517,17 @@ def _main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="words in idioms' names")
     parser.add_argument("--forms", default="; ".join(FORMS))
-    asked = parser.parse_args()
-    forms = [form.strip() for form in asked.forms.split(";")]
+    options = parser.parse_args()
+    forms = [form.strip() for form in options.forms.split(";")]
     numbers = [
         i
         for i, idiom in enumerate(IDIOMS)
-        if not asked.names or any(word in idiom.name for word in asked.names)
+        if not options.names or any(word in idiom.name for word in options.names)
     ]
     outcomes = run(numbers, forms)
     for i in numbers:
-        told = [outcomes.get((i, f), "-").split(":")[0] for f in forms]
-        print(f"{IDIOMS[i].name:50}", *told)
+        words = [outcomes.get((i, f), "-").split(":")[0] for f in forms]
+        print(f"{IDIOMS[i].name:50}", *words)
     print(report(outcomes))
     print("\n".join(faults(outcomes, numbers, forms)))
 

@@ -107,6 +107,11 @@ inline float Twice(float v) {
         (inline(FILLED % 3), "filled", 3),
         (elementwise("x", EXPRESSION), "expression", 0),
         (elementwise("Twice(x)", before=BEFORE), "before", 2),
+        (
+            rows("out[0] = Twice(1);", before=BEFORE, lanes=True),
+            "before",
+            2,
+        ),
     ],
 )
 def test_a_string_in_a_variable_has_lines_of_its_own(decorate, comment, line):
