@@ -18,9 +18,7 @@ import collections
 import functools
 import json
 import os
-import queue
 import re
-import select
 import subprocess
 import sys
 import threading
@@ -53,9 +51,9 @@ _BEFORE = {
 }
 _ROWS = 19
 _FLAGS = ["-march=native", "-O1"]
-_BATCH = 40
+_BATCH = 33
 _PROCESSES = 2
-_SECONDS = 120  # without a word from a process
+_SECONDS = 800  # of a process that does not end
 
 
 def expected(idiom: Idiom, form: str) -> str:
@@ -271,14 +269,12 @@ def _outcome(case: _Case, form: str, op, plain) -> str:
 
 def _run(
     names: tuple[int, ...],
-    skipped: set[tuple[int, str]],
+    outcomes: dict[tuple[int, str], str],
     tell: Callable[[object], None],
-    forms: Collection[str] = tuple(FORMS),
+    forms: Collection[str],
 ) -> None:
     """Runs idioms of one kind in all forms; tells each before and after."""
     from xla_ffi_kit.errors import BuildError
-
-    outcomes: dict[tuple[int, str], str] = {}
 
     def outcome_of(i, form, names, plain_names):
         tell([i, form, None])
@@ -299,7 +295,7 @@ def _run(
 
     def try_all(form, group, plain_names):
         for i in group:
-            if (i, form) in skipped:
+            if (i, form) in outcomes:
                 continue
             outcome = outcome_of(i, form, group, plain_names)
             if outcome.startswith("refused") and len(group) > 1:
@@ -317,7 +313,7 @@ def _run(
             return [(i,) for i in names]
 
     for plain in programs(names):
-        for form in filter(forms.__contains__, FORMS):
+        for form in forms:
             groups = collections.defaultdict(list)
             for i in plain:
                 before = [outcomes.get((i, f)) for f in _BEFORE.get(form, ())]
@@ -336,78 +332,23 @@ def _run(
 
 
 def _serve() -> None:
-    """Runs the tasks of standard input."""
+    """Runs the tasks of standard input, but for outcomes that are there."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def tell(what):
-        print(json.dumps(what), file=out, flush=True)
+    def tell(message):
+        print(json.dumps(message), file=out, flush=True)
 
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    for line in sys.stdin:
-        names, skipped, forms = json.loads(line)
-        _run(tuple(names), set(map(tuple, skipped)), tell, forms)
-        tell("done")
+    tasks, rows, forms = json.load(sys.stdin)
+    outcomes = {(i, form): outcome for i, form, outcome in rows}
+    for names in tasks:
+        _run(tuple(names), outcomes, tell, forms)
 
 
 # --- In the test --------------------------------------------------------------
-
-
-class _Process:
-    """A process that runs idioms, and is started anew when it crashes."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen | None = None
-
-    def run(self, names, forms, outcomes) -> None:
-        skipped: list[tuple[int, str]] = []
-        while True:
-            at = self._ask([names, skipped, forms], outcomes)
-            if at is None:
-                return
-            i, form, how = at
-            outcomes[i, form] = how
-            skipped += [at[:2]]
-            skipped += [k for k in list(outcomes) if k[0] in names]
-
-    def _ask(self, task, outcomes):
-        """Returns where it crashed, and how; None if it did not."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, "--serve"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,  # what is there to read is seen by select
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            )
-        process, at = self._process, (task[0][0], "rows")
-        process.stdin.write(json.dumps(task).encode() + b"\n")
-        process.stdin.flush()
-        while True:
-            ready, _, _ = select.select([process.stdout], [], [], _SECONDS)
-            line = process.stdout.readline() if ready else b""
-            if not line:
-                if not ready:
-                    process.kill()
-                code = process.wait()
-                self._process = None
-                how = f"signal {-code}" if ready else f"{_SECONDS} s"
-                return (*at, f"crash: {how}")
-            message = json.loads(line)
-            if message == "done":
-                return None
-            i, form, outcome = message
-            if outcome is None:
-                at = (i, form)
-            else:
-                outcomes[i, form] = outcome
-
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.stdin.close()
-            self._process.wait()
 
 
 def _tasks(numbers) -> list[list[int]]:
@@ -427,25 +368,45 @@ def run(
 ) -> dict[tuple[int, str], str]:
     """Number and form -> "right", or what is said or wrong."""
     outcomes: dict[tuple[int, str], str] = {}
-    tasks: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
-    for task in _tasks(numbers):
-        tasks.put(task)
-
-    def work():
-        process = _Process()
-        while True:
-            try:
-                task = tasks.get_nowait()
-            except queue.Empty:
-                return process.end()
-            process.run(task, forms, outcomes)
-
-    threads = [threading.Thread(target=work) for _ in range(_PROCESSES)]
+    tasks = _tasks(numbers)
+    ordered = [form for form in FORMS if form in forms]
+    threads = [
+        threading.Thread(
+            target=_run_elsewhere, args=(tasks[k::_PROCESSES], ordered, outcomes)
+        )
+        for k in range(_PROCESSES)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     return outcomes
+
+
+def _run_elsewhere(tasks, forms, outcomes) -> None:
+    """Runs tasks in a process, and after a crash the others in a new one."""
+    names = {i for task in tasks for i in task}
+    while True:
+        rows = [[*k, v] for k, v in list(outcomes.items()) if k[0] in names]
+        try:
+            process = subprocess.run(
+                [sys.executable, __file__, "--serve"],
+                input=json.dumps([tasks, rows, forms]).encode(),
+                stdout=subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                timeout=_SECONDS,
+            )
+            output, how = process.stdout, f"signal {-process.returncode}"
+        except subprocess.TimeoutExpired as error:
+            output, how = error.stdout or b"", f"{_SECONDS} s"
+        at = None
+        for i, form, outcome in map(json.loads, output.splitlines()):
+            at = (i, form) if outcome is None else None
+            if outcome is not None:
+                outcomes[i, form] = outcome
+        if at is None:
+            return
+        outcomes[at] = f"crash: {how}"
 
 
 def _names_line(idiom: Idiom, form: str, message: str) -> bool:
@@ -481,10 +442,10 @@ def report(outcomes) -> str:
     """A table: idioms, right, refused, wrong, by form."""
     lines = [f"{'form':18} right  refused  wrong"]
     for form in FORMS:
-        found = [v for (_, f), v in outcomes.items() if f == form]
-        right = sum(v == "right" for v in found)
-        refused = sum(v.startswith("refused") for v in found)
-        wrong = len(found) - right - refused
+        of_form = [v for (_, f), v in outcomes.items() if f == form]
+        right = sum(v == "right" for v in of_form)
+        refused = sum(v.startswith("refused") for v in of_form)
+        wrong = len(of_form) - right - refused
         lines.append(f"{form:18} {right:5}  {refused:7}  {wrong:5}")
     return f"{len(IDIOMS)} idioms\n" + "\n".join(lines)
 
@@ -495,14 +456,14 @@ def faults(
     forms: Collection[str] = tuple(FORMS),
 ) -> list[str]:
     """What is not as the table has it, a line for each idiom and form."""
-    found = {
+    texts = {
         (i, form): _fault(IDIOMS[i], form, outcomes.get((i, form)))
         for i in numbers
         for form in forms
     }
     return [
         f"{IDIOMS[i].name}, {form}: {text}"
-        for (i, form), text in found.items()
+        for (i, form), text in texts.items()
         if text
     ]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import ctypes
-import dataclasses
 import functools
 import hashlib
 import importlib.metadata
@@ -235,28 +234,10 @@ def _folders() -> list[pathlib.Path]:
     return [pathlib.Path(place) for place in places or ()]
 
 
-@dataclasses.dataclass(frozen=True)
-class Architectures:
-    """The GPUs that a kernel is compiled for.
-
-    Attributes:
-      machine: compute capabilities to make machine code for.
-      ptx: one to make PTX for; None for none.
-    """
-
-    machine: tuple[int, ...]
-    ptx: int | None = None
-
-    def names(self) -> list[str]:
-        """NVRTC's names of the architectures."""
-        ptx = [] if self.ptx is None else [f"compute_{self.ptx}"]
-        return [*(f"sm_{n}" for n in self.machine), *ptx]
-
-
 def architectures_for(
     name: str, gpus: Sequence[int], supported: Sequence[int]
-) -> Architectures:
-    """Returns what to compile for GPUs of these compute capabilities.
+) -> list[str]:
+    """NVRTC's names of what to compile for GPUs of these compute capabilities.
 
     A GPU that is newer than NVRTC gets PTX for the newest that NVRTC knows.
     """
@@ -267,10 +248,12 @@ def architectures_for(
             f"{min(supported) / 10} or newer, as NVRTC compiles for, got "
             f"{old[0] / 10}; use JAX with an older CUDA"
         )
-    machine = tuple(sorted({n for n in gpus if n in supported}))
-    others = [n for n in gpus if n not in supported]
-    older = [n for n in supported if others and n < min(others)]
-    return Architectures(machine, max(older) if older else None)
+    names = [f"sm_{n}" for n in sorted({*gpus} & {*supported})]
+    newer = [n for n in gpus if n not in supported]
+    if newer:
+        ptx = max(n for n in supported if n < min(newer))
+        names.append(f"compute_{ptx}")
+    return names
 
 
 def local_gpus() -> tuple[int, ...]:
@@ -303,14 +286,13 @@ def compile_for_gpus(
     gpus = local_gpus()
     if for_export or not gpus:
         exported = [n for n in _EXPORTED if n in compiler.architectures]
-        architectures = Architectures(
-            tuple(sorted({*exported, *gpus} & {*compiler.architectures})),
-            max(exported),
-        )
+        machine = sorted({*exported, *gpus} & {*compiler.architectures})
+        architectures = [f"sm_{n}" for n in machine]
+        architectures.append(f"compute_{max(exported)}")
     else:
         architectures = architectures_for(name, gpus, compiler.architectures)
     lines, symbol = [], ""
-    for architecture in architectures.names():
+    for architecture in architectures:
         symbol, code = _compiled(name, source, tuple(options), architecture)
         lines.append(f"{architecture} {code}")
     return symbol, "\n".join(lines)
