@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 _Table = Iterable[tuple[str, str]]
 
-_FOR_STRINGS = (
+_OF_STRINGS = (
     (
         r"(operands to .\?:|conditional expression is ambig|"
         r"ambiguous \"\?\" op).*kit::Half<",
@@ -25,7 +25,7 @@ _HEADER = re.compile(r"is defined in header '<(\w+)>'")
 
 # --- Numbers in lanes ---------------------------------------------------------
 
-_FOR_LANES = (
+_OF_LANES = (
     (
         r"does not choose between integers",
         "write A(1) and A(0), where a number in lanes is meant",
@@ -98,8 +98,8 @@ _FOR_LANES = (
         "a number in lanes does not become one number, as for an index",
     ),
 )
-# What an error has that may be one of numbers in lanes: other errors of such a
-# string are the author's alone.
+# What the output has where an error may be about numbers in lanes. Other errors
+# of such a string are shown as they are.
 _IS_OF_LANES = re.compile(
     r"\b(Half)?Lanes<|\bMask<|strings/(lane|refusals)|stack frame|frame size"
     r"|return-local-addr|return-stack-address|dangling|kit_string"
@@ -115,7 +115,7 @@ _AUTO = (
     "declare variables and results of lambdas as A instead of auto, and write "
     "A(...) around the branches of `?:`, or kit::where(c, a, b)"
 )
-_FOR_SLOPES = (
+_OF_SLOPES = (
     (
         r"could not convert .*Expression|Expression<.*> to .*Expression<",
         "a helper's template takes the type of an expression here; call it as "
@@ -164,7 +164,7 @@ _FOR_SLOPES = (
         "a number that knows its derivative does not become another: " + _VALUE,
     ),
 )
-# A static_assert of numbers.h begins so, and has the remedy.
+# What a static_assert of numbers.h has said.
 _HAS_REMEDY = "a double does not stand beside a float"
 _NUMBER = re.compile(r"\b(Dual|Var|Expression)<")
 _STACK = re.compile(r"stack frame size|the frame size of")
@@ -172,7 +172,7 @@ _STACK = re.compile(r"stack frame size|the frame size of")
 # --- CUDA ---------------------------------------------------------------------
 
 # {} is the pattern's group.
-_FOR_CUDA = (
+_OF_CUDA = (
     (
         r"could not open source file \"([^\"]+)\"",
         "there is no header {} on CUDA: of C++'s standard library there are "
@@ -210,7 +210,7 @@ _FOR_CUDA = (
 
 def of_string(error: str) -> str:
     """The error, and the remedy if it is known."""
-    return _joined(error, _remedy(_FOR_STRINGS, error))
+    return _joined(error, _remedy(_OF_STRINGS, error))
 
 
 def of_lanes(error: str, output: str) -> str:
@@ -222,7 +222,7 @@ def of_lanes(error: str, output: str) -> str:
     """
     if not _IS_OF_LANES.search(output):
         return error
-    remedy = _remedy(_FOR_LANES, error) or _remedy(_FOR_LANES, output)
+    remedy = _remedy(_OF_LANES, error) or _remedy(_OF_LANES, output)
     if not remedy and not _IS_OF_LANES.search(error):
         return error
     remedy = remedy or "this is not the same for all rows"
@@ -244,13 +244,13 @@ def of_slopes(error: str, number: str) -> str:
         )
     if not _NUMBER.search(error) or _HAS_REMEDY in error:
         return error
-    remedy = re.sub(r"\bA\b", number, _remedy(_FOR_SLOPES, error) or _VALUE)
+    remedy = re.sub(r"\bA\b", number, _remedy(_OF_SLOPES, error) or _VALUE)
     return f'{error}\nderivatives="kernel" takes types of the kit: {remedy}'
 
 
 def of_cuda(error: str) -> str:
     """The same of NVRTC's error, in code that compiles on CPUs."""
-    return _joined(error, _remedy((*_FOR_CUDA, *_FOR_STRINGS), error))
+    return _joined(error, _remedy((*_OF_CUDA, *_OF_STRINGS), error))
 
 
 def missing_header(output: str) -> str | None:
