@@ -147,7 +147,8 @@ def get(
         with _locked(top, key):
             found = _current(place)  # what another process compiled meanwhile
             if found is None:
-                found = _compile(place, name + suffix, compile_library)
+                file_name = name.replace(os.sep, "_") + suffix
+                found = _compile(place, file_name, compile_library)
                 _evict(top)
             return found
     except _UnusableError as error:

@@ -59,5 +59,7 @@ def _of(
         return "error", str(error), True
     if library is None:
         return otherwise, f"no library for {platform}"
-    why = "" if platform in here else f"no {platform} device"
-    return os.path.basename(library.path), why
+    if platform not in here:
+        return library.runs, f"no {platform} device"
+    is_file = library.runs == os.path.basename(library.path)
+    return library.runs, "" if is_file else library.explain(target)
