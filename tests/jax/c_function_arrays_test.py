@@ -211,6 +211,11 @@ void pxp(const double a[3], const double b[3], double axb[3]) {
 void scale(double x[], int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] *= 2;
 }
+/* It overwrites what it adds up. */
+void drain(double x[], int64_t n, double *sum) {
+  *sum = 0;
+  for (int64_t i = 0; i < n; ++i) *sum += x[i], x[i] = 0;
+}
 /* As spglib: a number that is no status, and text. */
 int count(const double *x, double above, const char *how, int n, double *most) {
   int found = 0;
@@ -269,6 +274,13 @@ def test_an_array_that_is_overwritten(own):
     check_op(rx, [Case(phi, r)], host=lambda phi, r: np.array(rx(phi, r)))
 
 
+def test_an_operand_that_is_overwritten_is_copied(own):
+    signature = "void drain(in double x[n], int64_t n, out double* sum)"
+    x = jnp.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(own(signature)(x), x.sum(1))
+    np.testing.assert_array_equal(x, np.arange(12.0).reshape(3, 4))
+
+
 def test_arrays_of_given_sizes(own):
     pxp = own(
         "void pxp(const double a[3], const double b[3], out double axb[3])"
@@ -280,10 +292,9 @@ def test_arrays_of_given_sizes(own):
 
 
 def test_a_donated_operand_is_overwritten(own):
-    scale = own(
-        "void scale(inout double x[n], int64_t n)", aliases={"x": "x"}
-    )
+    scale = own("void scale(inout double x[n], int64_t n)", aliases={"x": "x"})
     x = jnp.arange(1024.0)
+    assert "output_operand_alias" in jax.jit(scale).lower(x).as_text()
     address = x.unsafe_buffer_pointer()
     y = jax.jit(scale, donate_argnums=0)(x)
     assert y.unsafe_buffer_pointer() == address
@@ -340,8 +351,10 @@ def test_any_number_of_parameters(own):
 
 
 def test_what_a_function_does_not_write_is_nan(own):
-    forgets = own("void forgets(const double* x, out double* y, out double* z)",
-                  axes="()->(),()")
+    forgets = own(
+        "void forgets(const double* x, out double* y, out double* z)",
+        axes="()->(),()",
+    )
     y, z = forgets(np.arange(3.0))
     assert y.tolist() == [0, 1, 2] and np.isnan(z).all()
 
@@ -349,7 +362,9 @@ def test_what_a_function_does_not_write_is_nan(own):
 def test_names_of_one_process(own):
     """The same is the same; another declaration is another function."""
     signature = "void scale(inout double x[n], int64_t n)"
-    assert own(signature, name="twice").name == own(signature, name="twice").name
+    assert (
+        own(signature, name="twice").name == own(signature, name="twice").name
+    )
     with pytest.raises(ValueError, match="another signature: 'twice'"):
         own(signature.replace("x[n]", "x[n][2]"), name="twice")
 

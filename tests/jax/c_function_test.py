@@ -47,7 +47,10 @@ sin = c_function(
     jvp=lambda primals, tangents: (sin(*primals), cos(*primals) * tangents[0]),
 )
 frexp = c_function(
-    "double(double x, out int* e)", library=LIBM, symbol="frexp", axes="()->(),()"
+    "double(double x, out int* e)",
+    library=LIBM,
+    symbol="frexp",
+    axes="()->(),()",
 )
 
 
@@ -151,7 +154,7 @@ def python_log(x, y, n):
 
 
 gemv = c_function(
-    "void(const double* a, const double* x, out double* y, int64_t m, int64_t n)",
+    "void(const double* a, const double* x, out double* y, int64_t m, long n)",
     ctypes.CFUNCTYPE(None, DOUBLES, DOUBLES, DOUBLES, INT, INT)(python_gemv),
     name="gemv",
     axes="(m,n),(n)->(m)",

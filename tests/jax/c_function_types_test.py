@@ -47,7 +47,10 @@ AGREE = [
     ((DOUBLE, ctypes.c_void_p, DOUBLES, LONG), DOT),
     ((DOUBLE, ndpointer(np.float64), DOUBLE * 3, LONG), DOT),
     ((DOUBLE, ndpointer(), ndpointer(ndim=1), ctypes.c_int64), DOT),
-    ((None, FLOATS, FLOATS, SIZE), "void(const float* x, out float* y, size_t n)"),
+    (
+        (None, FLOATS, FLOATS, SIZE),
+        "void(const float* x, out float* y, size_t n)",
+    ),
     ((ctypes.c_bool, ctypes.c_uint8), "bool(uint8_t)"),
 ]
 

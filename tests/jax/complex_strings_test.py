@@ -55,10 +55,7 @@ def parts(z):
 
 @pytest.mark.parametrize("op", [product, filtered], ids=str)
 def test_contract(op):
-    cases = [
-        Case(f"{dtype}[2,3]", f"{dtype}[2,3]")
-        for dtype in DTYPES
-    ]
+    cases = [Case(f"{dtype}[2,3]", f"{dtype}[2,3]") for dtype in DTYPES]
     report = check_op(op, cases)
     passed = {row.check for row in report.rows if row.status == "passed"}
     assert {"values", "vmap", "grad", "explicit mesh", "export"} <= passed
@@ -107,7 +104,10 @@ def test_a_file(tmp_path):
         [source], {"test.conjugate": "Handler"}, tmp_path / "conjugate.so"
     )
     op = FfiOp(
-        "test.conjugate", lambda x: jnp.conj(x), kernel_axes=0, libraries=library
+        "test.conjugate",
+        lambda x: jnp.conj(x),
+        kernel_axes=0,
+        libraries=library,
     )
     assert library.signature("test.conjugate").operands[0].dtypes == (
         "c64",

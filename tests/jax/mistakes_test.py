@@ -1030,8 +1030,8 @@ c_function("double(double, int)", SPECIAL["__pyx_fuse_1xlogy"])
 ! ...signature: expected double(double, double), which the function says itself,
 ! got double(double, int)...
 c_function("double(double, double)", SPECIAL["__pyx_fuse_0xlogy"])
-! ...signature: expected double _Complex(double _Complex, double _Complex), which
-! the function says itself, got double(double, double)
+! ...signature: expected double _Complex(double _Complex, double _Complex),
+! which the function says itself, got double(double, double)
 c_function("double(double, float)", cython_lapack.__pyx_capi__["dlapy2"])
 ! ...signature: expected double(double*, double*), which the function says
 ! itself, got double(double, float)...
@@ -1223,9 +1223,9 @@ COMPILED = r"""
 function("void f(kit::In<float> x, kit::f16 a, kit::Out<float> y) {}")
 ! BuildError: f: attribute a: expected one of ...f32, f64, got float16
 by_kernel("out[0] = x[0];", dtypes="f32 c64")
-! BuildError: f: derivatives="kernel": expected dtypes of real numbers, got float,
-! std::complex<float>; leave it out for those, in an operation of their own, which
-! has the reference's derivatives, or jvp=
+! BuildError: f: derivatives="kernel": expected dtypes of real numbers, got
+! float, std::complex<float>; leave it out for those, in an operation of their
+! own, which has the reference's derivatives, or jvp=
 of_rows("out[0] = x[0];", dtypes="c64", lanes=True)
 ! BuildError: f: lanes=True: expected dtypes of real numbers, got
 ! std::complex<float>; leave it out for those, in an operation of their own

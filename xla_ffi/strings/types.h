@@ -27,8 +27,8 @@ constexpr XLA_FFI_DataType ComplexType(...) {
 }
 
 template <typename T>
-inline constexpr bool kIsComplex = ComplexType<T>(nullptr) !=
-                                   XLA_FFI_DataType_INVALID;
+inline constexpr bool kIsComplex =
+    ComplexType<T>(nullptr) != XLA_FFI_DataType_INVALID;
 
 // XLA's number of a C++ type; INVALID for a type that no array has.
 template <typename T>

@@ -36,7 +36,6 @@ _NOT_OPTIONS = {
 }
 
 
-
 def c_function(
     signature: str,
     function: object = None,

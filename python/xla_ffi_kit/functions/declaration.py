@@ -7,8 +7,8 @@ What C does not say of a parameter stands beside it, as little as there is:
   Fortran's order in memory;
 * a value that it always gets, `char* uplo = 'U'` or `int* lda = max(1, n)`.
 
-A subroutine of Fortran is declared by Fortran's types, which are pointers of C's:
-"subroutine dpotrf_(character uplo = 'U', integer n, ...)".
+A subroutine of Fortran is declared by Fortran's types, which are pointers of
+C's: "subroutine dpotrf_(character uplo = 'U', integer n, ...)".
 """
 
 from __future__ import annotations

@@ -442,4 +442,3 @@ class _Reader:
             for size in a.sizes
         )
         return dataclasses.replace(a, letters=letters)
-
