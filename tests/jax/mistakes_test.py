@@ -1165,6 +1165,8 @@ elements("x", "")
 elements("x", dtypes="f8")
 ! BuildError: ...dtypes: expected one of pred, ..., got 'f8', which is float64
 ! to...
+c_function("double(double)", 1, name="none")
+! NoCompilerError: none: there is no C++ compiler; install one (...
 elements("x", dtypes="float8_e5m2")
 ! BuildError: ...dtypes: expected one of pred, ..., c64, c128, got float8_e5m2
 elements("x", dtypes=np.float32)
