@@ -338,6 +338,30 @@ def test_complex_numbers_by_value(own):
     )
 
 
+@pytest.mark.parametrize("thread_safe", [True, False])
+def test_what_a_function_throws_is_the_calls_error(tmp_path, thread_safe):
+    source, path = tmp_path / "throws.cc", tmp_path / "libthrows.so"
+    source.write_text(
+        "#include <stdexcept>\n"
+        'extern "C" double throws(double x) {\n'
+        '  if (x > 4e4) throw std::range_error("too large");\n'
+        "  return x;\n}\n"
+    )
+    command = [*compiler.find().command, "-shared", "-fPIC", source]
+    subprocess.run([*command, "-o", path], check=True)
+    throws = c_function(
+        "double(double x)",
+        library=path,
+        symbol="throws",
+        name=f"throws_{thread_safe}",
+        thread_safe=thread_safe,
+    )
+    said = f"throws_{thread_safe}: too large"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=said):
+        jax.block_until_ready(throws(jnp.arange(5e4)))
+    assert throws(1.0) == 1  # and the lock is free
+
+
 def test_any_number_of_parameters(own):
     numbers = ", ".join(f"double {x}" for x in "ghijklm")
     many = own(

@@ -88,7 +88,7 @@ def c_function(
       function: the function: an address, a function pointer of ctypes or cffi,
         a `numba.cfunc`, or a capsule, such as of a Cython module's
         `__pyx_capi__` or f2py's `_cpointer`. If it knows its own type, that is
-        compared. It must not throw C++ exceptions.
+        compared. What it throws in C++ is the error of the call.
       library: instead of `function`, the shared library that has it: a name or
         path for the dynamic linker, or a `ctypes.CDLL`.
       symbol: the function's name in the library.
