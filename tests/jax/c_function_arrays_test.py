@@ -11,7 +11,7 @@ import pytest
 import scipy.linalg
 from common import run_python
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_blas, cython_lapack
 
 from xla_ffi_kit import c_function, export_checks
 from xla_ffi_kit.compile import compiler
@@ -148,6 +148,27 @@ def test_what_a_status_means():
     *_, x = gtsv(zero, d, zero, b)
     np.testing.assert_array_equal(x[0, :, 0], [1, 0.5])
     assert np.isnan(x[1]).all()
+
+
+def test_constants_by_reference():
+    axpy = c_function(
+        """void daxpy(int* n, double* a = 2.5, const double x[n], int* incx = 1,
+                      inout double y[n], int* incy = 1)""",
+        cython_blas.__pyx_capi__["daxpy"],
+        name="daxpy",
+    )
+    x, y = normal(3, 4), normal(3, 4)
+    np.testing.assert_allclose(axpy(x, y), 2.5 * x + y)
+
+
+def test_a_program_with_arrays_of_other_sizes():
+    """As one that another process exported may be."""
+    call = jax.ffi.ffi_call(
+        "xla_ffi_kit.c_function.solve", jax.ShapeDtypeStruct((4, 1), float)
+    )
+    said = "solve: operand b: expected axis -2 of size n = 3, got 4"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=said):
+        jax.block_until_ready(call(jnp.eye(3), jnp.ones((4, 1))))
 
 
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])
@@ -360,6 +381,12 @@ def test_what_a_function_throws_is_the_calls_error(tmp_path, thread_safe):
     with pytest.raises(jax.errors.JaxRuntimeError, match=said):
         jax.block_until_ready(throws(jnp.arange(5e4)))
     assert throws(1.0) == 1  # and the lock is free
+
+
+def test_a_size_beyond_its_type(own):
+    short = own("void scale(inout double x[n], int8_t n)", name="short")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="its type, got 200"):
+        jax.block_until_ready(short(np.ones(200)))
 
 
 def test_any_number_of_parameters(own):
