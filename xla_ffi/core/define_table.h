@@ -97,8 +97,7 @@ inline XLA_FFI_Error* Register(const XLA_FFI_Api* api,
           return xla_ffi_kit::define_table_internal::Register(              \
               api, *XlaFfiKit_GetHandlerTable());                           \
         },                                                                  \
-        &XlaFfiKit_parallel_for,                                            \
-        nullptr};                                                           \
+        &XlaFfiKit_parallel_for};                                           \
     return &table;                                                          \
   }                                                                         \
   static_assert(true, "a semicolon follows")

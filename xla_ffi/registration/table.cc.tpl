@@ -11,10 +11,6 @@ const XlaFfiKit_HandlerTable* @LIBRARY@_handler_table();
 
 // Where the library has a parallel loop to lend, or borrows one.
 __attribute__((weak)) extern XlaFfiKit_ParallelForFn* XlaFfiKit_parallel_for;
-
-// Where it has the handler of C functions.
-__attribute__((weak)) extern XlaFfiKit_DefineFunctionFn
-    XlaFfiKit_define_function;
 }
 
 namespace {
@@ -47,7 +43,6 @@ extern "C" const XlaFfiKit_HandlerTable* @LIBRARY@_handler_table() {
       types.data(),
       &RegisterAll,
       &XlaFfiKit_parallel_for,
-      &XlaFfiKit_define_function,
   };
   return &table;
 }

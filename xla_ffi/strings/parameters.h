@@ -110,8 +110,9 @@ struct Code {
 template <typename T>
 constexpr XLA_FFI_DataType TypeOf() {
   static_assert(kDataType<T> != XLA_FFI_DataType_INVALID,
-                "elements are float, double, kit::bf16, kit::f16, bool, "
-                "int8_t to int64_t or uint8_t to uint64_t");
+                "elements are float, double, std::complex of these, "
+                "kit::bf16, kit::f16, bool, int8_t to int64_t or uint8_t to "
+                "uint64_t");
   return kDataType<T>;
 }
 

@@ -45,11 +45,14 @@ Row<T> SharedRow(const Buffer<T>& buffer) {
 }
 
 // A real attribute in the type that rows compute in, so that a double does not
-// widen a loop of floats; any other attribute as it is.
+// widen a loop of floats, and C++ multiplies it with complex numbers; any other
+// attribute as it is.
 template <typename A, typename V>
 auto AttributeFor(const V& value) {
   if constexpr (std::is_same_v<V, double> && std::is_floating_point_v<A>) {
     return A(value);
+  } else if constexpr (std::is_same_v<V, double> && kIsComplex<A>) {
+    return typename A::value_type(value);
   } else {
     return value;
   }

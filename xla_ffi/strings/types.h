@@ -5,6 +5,7 @@
 #define XLA_FFI_STRINGS_TYPES_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/strings/half.h"  // IWYU pragma: export
@@ -27,9 +28,27 @@ namespace kit {
   X(float, F32, "f32")    \
   X(double, F64, "f64")
 
+// That of std::complex, which is a class with imag(): its header takes as long
+// to compile as a kernel, and who names the class includes it.
+template <typename T>
+constexpr XLA_FFI_DataType ComplexType(decltype(T().imag())*) {
+  using Real = decltype(T().imag());
+  return std::is_same_v<Real, float>    ? XLA_FFI_DataType_C64
+         : std::is_same_v<Real, double> ? XLA_FFI_DataType_C128
+                                        : XLA_FFI_DataType_INVALID;
+}
+template <typename T>
+constexpr XLA_FFI_DataType ComplexType(...) {
+  return XLA_FFI_DataType_INVALID;
+}
+
+template <typename T>
+inline constexpr bool kIsComplex =
+    ComplexType<T>(nullptr) != XLA_FFI_DataType_INVALID;
+
 // XLA's number of a C++ type; INVALID for a type that no array has.
 template <typename T>
-inline constexpr XLA_FFI_DataType kDataType = XLA_FFI_DataType_INVALID;
+inline constexpr XLA_FFI_DataType kDataType = ComplexType<T>(nullptr);
 #define KIT_DATA_TYPE(T, name, text) \
   template <>                        \
   inline constexpr XLA_FFI_DataType kDataType<T> = XLA_FFI_DataType_##name;
@@ -44,6 +63,10 @@ inline const char* TypeName(int type) {
     return text;
     KIT_TYPES(KIT_TYPE_NAME)
 #undef KIT_TYPE_NAME
+    case XLA_FFI_DataType_C64:
+      return "c64";
+    case XLA_FFI_DataType_C128:
+      return "c128";
     default:
       return "another type";
   }

@@ -111,6 +111,11 @@ class HandlerLibrary:
         return f"the handler {target} of {os.path.basename(self.path)}"
 
     @property
+    def runs(self) -> str:
+        """What runs, for the doctor: the file's name."""
+        return os.path.basename(self.path)
+
+    @property
     def is_file(self) -> bool:
         """Whether it is a shared library, rather than capsules."""
         return self._kept is None
@@ -164,14 +169,6 @@ class HandlerLibrary:
         """The address of the library's parallel loop."""
         slot = _parallel_for(self._table)
         return slot[0] if slot else None
-
-    @property
-    def define_function(self) -> int | None:
-        """The address of what tells `xla_ffi_kit.call` of a C function."""
-        if self._table.struct_size < ctypes.sizeof(c_api.HandlerTable):
-            return None
-        found: int | None = self._table.define_function
-        return found
 
     def handler(self, target: str, platform: str | None = None) -> Handler:
         """The handler of `target`; HandlerLibraryError if there is none.
@@ -247,7 +244,7 @@ def _parallel_for(
     table: c_api.HandlerTable,
 ) -> ctypes._Pointer[ctypes.c_void_p] | None:
     """Finds where the library keeps the address of its parallel loop."""
-    if table.struct_size < c_api.HandlerTable.define_function.offset:
+    if table.struct_size < ctypes.sizeof(c_api.HandlerTable):
         return None
     return table.parallel_for or None
 

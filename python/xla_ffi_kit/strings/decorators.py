@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
 
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.op import axes as kernel
 from xla_ffi_kit.op import declare
@@ -113,7 +114,7 @@ def inline(
         )
         find = None
         if derivable.check(name, derivatives, options):
-            form = _form(_KERNEL, "kit::Accumulate<T>", dtypes)
+            form = _form(name, _KERNEL, "kit::Accumulate<T>", dtypes)
             type_questions.check(name, form, [(code, place)])
             find = derivable.of_inline(source, dtypes, kernel_axes, options)
         return StringOp(
@@ -206,7 +207,7 @@ def elementwise(
         cuda = on_cuda(parameters, kernels, dtypes, flags, platforms)
         find = None
         if derivable.check(name, derivatives, options):
-            form = _form(_KERNEL, "A", dtypes)
+            form = _form(name, _KERNEL, "A", dtypes)
             pieces = [(before, before_place)]
             pieces += zip(expressions, places, strict=True)
             type_questions.check(name, form, pieces)
@@ -328,7 +329,7 @@ def rows(
         is_derived = derivable.check(name, derivatives, options)
         for option, is_on in (("lanes=True", lanes), (_KERNEL, is_derived)):
             if is_on:
-                form = _form(option, "A", dtypes)
+                form = _form(name, option, "A", dtypes)
                 pieces = [(before, before_place), (body, place)]
                 type_questions.check(name, form, pieces)
         kernels = functools.partial(cuda_source.of_rows, code)
@@ -353,9 +354,17 @@ def rows(
 
 
 def _form(
-    option: str, number: str, dtypes: DTypes | None
+    name: str, option: str, number: str, dtypes: DTypes | None
 ) -> type_questions.Form:
-    """The types that a string is compiled for besides those of its arrays."""
-    types = ", ".join(template_arguments("", dtypes))
+    """What a string is compiled for, besides its value row by row."""
+    types = ", ".join(template_arguments(name, dtypes))
+    if "std::complex" in types:
+        remedy = "leave it out for those, in an operation of their own"
+        if option == _KERNEL:
+            remedy += ", which has the reference's derivatives, or jvp="
+        raise BuildError(
+            f"{name}: {option}: expected dtypes of real numbers, got {types}; "
+            f"{remedy}"
+        )
     has_halves = "kit::bf16" in types or "kit::f16" in types
     return type_questions.Form(option, number, has_halves)

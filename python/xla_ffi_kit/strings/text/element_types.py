@@ -15,24 +15,27 @@ from xla_ffi_kit.op.spec import AttributeType
 # "f32 bf16", or what `FfiOp` takes.
 DTypes: TypeAlias = str | Sequence[DType | Sequence[DType]]
 
-# NumPy's name -> C++ type, number in XLA_FFI_DataType.
+# NumPy's name -> C++ type.
 _TYPES = {
-    "bool": ("bool", 1),
-    "int8": ("int8_t", 2),
-    "int16": ("int16_t", 3),
-    "int32": ("int32_t", 4),
-    "int64": ("int64_t", 5),
-    "uint8": ("uint8_t", 6),
-    "uint16": ("uint16_t", 7),
-    "uint32": ("uint32_t", 8),
-    "uint64": ("uint64_t", 9),
-    "float16": ("kit::f16", 10),
-    "bfloat16": ("kit::bf16", 16),
-    "float32": ("float", 11),
-    "float64": ("double", 12),
+    "bool": "bool",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "kit::f16",
+    "bfloat16": "kit::bf16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "std::complex<float>",
+    "complex128": "std::complex<double>",
 }
-# Types that XLA does not take as an attribute, and as the elements of one.
-_NO_SCALARS = ("float16", "bfloat16")
+COMPLEX = ("complex64", "complex128")
+# What XLA does not take as an attribute, and as the elements of one.
+_NO_SCALARS = ("float16", "bfloat16", *COMPLEX)
 _NO_ARRAYS = (*_NO_SCALARS, "bool")
 
 
@@ -61,24 +64,19 @@ def template_arguments(name: str, dtypes: DTypes | None) -> list[str]:
     if dtypes is None:
         return []
     return [
-        ", ".join(_TYPES[dtype.name][0] for dtype in entry)
+        ", ".join(_TYPES[dtype.name] for dtype in entry)
         for entry in instances(name, dtypes)
     ]
 
 
 def names() -> tuple[str, ...]:
-    """NumPy's names of all types that there are."""
-    return tuple(_TYPES)
+    """NumPy's names of all types that CUDA has too: no complex numbers."""
+    return tuple(name for name in _TYPES if name not in COMPLEX)
 
 
 def cpp_type(dtype: np.dtype[np.generic]) -> str:
     """The C++ type of a NumPy type."""
-    return _TYPES[dtype.name][0]
-
-
-def number_of(dtype: np.dtype[np.generic]) -> int:
-    """The number in XLA_FFI_DataType of a NumPy type."""
-    return _TYPES[dtype.name][1]
+    return _TYPES[dtype.name]
 
 
 def attribute(
@@ -103,8 +101,8 @@ def cpp_attribute(where: str, declared: AttributeType) -> str:
     if isinstance(type_, type):
         return "std::string_view"
     if isinstance(type_, tuple):
-        return f"kit::Array<{cpp_type(type_[0])}>"
-    return cpp_type(type_)
+        return f"kit::Array<{_TYPES[type_[0].name]}>"
+    return _TYPES[type_.name]
 
 
 def _check_type(

@@ -167,6 +167,11 @@ class Source:
     flags: Sequence[str] = ()
     remedy: Callable[[str, str], str] = _remedy
 
+    @property
+    def has_complex(self) -> bool:
+        """Whether it is compiled for complex numbers."""
+        return any("std::complex" in types for types in self.instances)
+
     def text(self, with_place: bool = True) -> str:
         """Returns the file to compile; the cache hashes it without the place.
 
@@ -193,6 +198,7 @@ class Source:
                 '#include "xla_ffi/core/define_table.h"\n',
                 '#include "xla_ffi/strings/kit.h"\n',
                 f'#include "{self.header}"\n',
+                "#include <complex>\n" * self.has_complex,
                 self.place.directive(),
                 self.code,
                 "\n",
