@@ -16,7 +16,7 @@ load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 # quarter of its speed, does not depend on what is linked before it.
 _ALIGNED = ["-falign-functions=64"]
 
-# -O2 of gcc leaves loops of kernels unvectorised.
+# -O2 of gcc leaves loops of kernels unvectorized.
 _COPTS = _ALIGNED + ["-O3"]
 
 _KIT = Label("//:BUILD").workspace_root

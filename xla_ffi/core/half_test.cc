@@ -49,7 +49,7 @@ TEST(HalfTest, EveryFinitePatternHasTheStandardsValue) {
   }
 }
 
-// Between two neighbours `low` and `low + 1` the midpoint goes to the even
+// Between two neighbors `low` and `low + 1` the midpoint goes to the even
 // one, and anything else to the nearer one; this covers every interval.
 template <typename Half>
 void ExpectNearestEven(uint16_t last_finite) {

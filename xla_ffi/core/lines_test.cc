@@ -15,7 +15,8 @@ namespace {
 
 using testing::ThreadedPool;
 
-// Of a kernel whose threads can share a line for half as much again.
+// The plan of a kernel whose threads can share a line at one and a half times
+// the cost.
 LinePlan Plan(int64_t threads, int64_t lines, int64_t length) {
   return PlanLines(threads, {lines, length, /*element_ns=*/1,
                              /*shared_ns=*/1.5});

@@ -246,7 +246,7 @@ Result(const char*, TypeList<Ts...>, Shape) -> Result<TypeList<Ts...>>;
 
 namespace signature_internal {
 
-// Of T, which a number is, and of a span of T.
+// The FFI's type of an attribute, and its dtype. T is a number.
 template <typename T>
 struct AttributeType {
   static constexpr XLA_FFI_AttrType kType = XLA_FFI_AttrType_SCALAR;

@@ -119,7 +119,7 @@ TEST(RegisterWithPluginTest, PluginThatAsksForNoMetadata) {
   };
   PJRT_Api plugin = {};
   plugin.extension_start = &ffi.base;
-  // What an earlier plugin showed is forgotten.
+  // This call does not return the API of the plugin before.
   EXPECT_NE(PluginFfiApi(Plugin()), nullptr);
   EXPECT_EQ(Register(plugin, "register_test.target", &HandlerOfVersion<2>),
             kNoFfi);

@@ -52,11 +52,16 @@ class Text {
     const char digit = static_cast<char>('0' + number % 10);
     return *this << std::string_view(&digit, 1);
   }
-  // A text that is too long ends with a byte below 0x80, and so never within a
-  // character of UTF-8, of which Python would make another error.
+  // A text that is too long ends before its last character of several bytes in
+  // UTF-8, which may be cut, and of which Python would then make another error.
   KIT_COLD const char* c_str() {
-    const bool is_full = size_ + 1 == sizeof(text_);
-    while (is_full && size_ > 0 && (text_[size_ - 1] & 0x80) != 0) --size_;
+    const auto ends_with = [this](int mask, int bits) {
+      return size_ > 0 && (text_[size_ - 1] & mask) == bits;
+    };
+    if (size_ + 1 == sizeof(text_)) {
+      while (ends_with(0xc0, 0x80)) --size_;
+      if (ends_with(0x80, 0x80)) --size_;
+    }
     text_[size_] = 0;
     return text_;
   }

@@ -16,8 +16,8 @@
 #ifndef XLA_FFI_STRINGS_KIT_H_
 #define XLA_FFI_STRINGS_KIT_H_
 
-// Of C++'s own headers, those that make abs(x) of a float a float's: without
-// them it is an int's.
+// These of C++'s headers make abs(x) of a float a float; without them it is an
+// int.
 #include <math.h>    // NOLINT(modernize-deprecated-headers)
 #include <stdlib.h>  // NOLINT(modernize-deprecated-headers)
 

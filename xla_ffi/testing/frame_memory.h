@@ -68,7 +68,8 @@ class GuardedMemory {
   std::unique_ptr<unsigned char, Free> all_;
 };
 
-// Of an array: 0 if a product of its dimensions does not fit 64 bits.
+// An array's elements, and its bytes: 0 if a product of its dimensions does not
+// fit 64 bits.
 int64_t CountOf(const CallFrame::Buffer& buffer);
 size_t BytesOf(const CallFrame::Buffer& buffer);
 

@@ -68,9 +68,9 @@ class Choices {
 
 // --- Good calls --------------------------------------------------------------
 
-// Calls that fit the signature. Their arrays have no memory yet.
-//
-// Of a few elements:
+// Each returns a call that fits the signature, whose arrays have no memory yet.
+
+// A call with arrays of a few elements.
 CallFrame Fit(const XlaFfiKit_Signature& signature, Choices& choices);
 
 // How a large array is divided into rows.
@@ -78,18 +78,20 @@ enum class Form { kOneRow, kThousandRows, kShortRows };
 inline constexpr Form kForms[] = {Form::kOneRow, Form::kThousandRows,
                                   Form::kShortRows};
 
-// Of up to `elements` in each array, and nearly as many in the largest:
+// A call with at most `elements` elements in each array, and nearly as many in
+// the largest one.
 CallFrame FitLarge(const XlaFfiKit_Signature& signature, Choices& choices,
                    int64_t elements, Form form);
 
-// Of arrays without elements, some of whose dimensions' products 64 bits do not
-// hold. An array may also have elements, few or more than there is memory for.
+// A call in which arrays have no elements, and some have dimensions whose
+// product 64 bits do not hold. An array may also have elements: a few, or more
+// than there is memory for.
 CallFrame FitEmpty(const XlaFfiKit_Signature& signature, Choices& choices);
 
 // A dimension: the product of two, modulo 2^64, is no zero.
 inline constexpr int64_t kHugeDim = (int64_t{1} << 40) + 1;
 
-// What no signature says of a handler.
+// What a signature cannot say of its handler.
 struct HandlerHook {
   // Makes a call that fits the signature one that the handler takes.
   std::function<void(CallFrame&, Choices&)> fit = nullptr;
@@ -103,7 +105,8 @@ struct HandlerHook {
 // By custom call target.
 using HandlerHooks = std::map<std::string, HandlerHook>;
 
-// What a package defines: the hooks of those of its handlers that need one.
+// Every package whose handlers are tested defines it: the hooks of those of its
+// handlers that need one.
 HandlerHooks GetHandlerHooks();
 
 // --- Calls beside what the signature says of them ----------------------------

@@ -18,8 +18,8 @@ struct Plan {
   LaunchShape shape;
 };
 
-// As another thread's launch may come between what a launch asks for and the
-// launch itself.
+// Else a launch on another thread, which asks for less, could come between what
+// a launch asks for and the launch itself.
 TEST(LaunchTest, AKernelMayHaveAllSharedMemoryThatThereIs) {
   Plan plan;
   ASSERT_EQ(PlanOnDevice(

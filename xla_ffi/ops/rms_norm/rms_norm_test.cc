@@ -164,8 +164,9 @@ TEST(RmsNormAccuracyTest, DoubleIsRightTo1e15AtAnyLength) {
   ExpectErrorsOfAtMost<double>(1e-15);
 }
 
-// But where an exact result is as near to a neighbour, or nearly so: lengths
-// are no squares, else there are many, and equal numbers would all be so.
+// At most one number in 10,000 may be rounded to its other neighbor, because
+// the exact result is as near to that, or nearly so. Lengths are no squares, of
+// which there would be many such results.
 template <typename T>
 void ExpectRoundedRight() {
   ForHardRows<T>({1009, 65521, 1000003},

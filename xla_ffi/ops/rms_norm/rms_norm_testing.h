@@ -54,7 +54,8 @@ enum Handler { kForward, kBackward, kWeightBackward };
 struct Platform {
   XLA_FFI_Handler* handlers[3];
   int64_t threads = 1;
-  // Of each weight, for which the workspace has room; 0 for no workspace.
+  // How many partial sums of each weight the workspace has room for; 0: there
+  // is no workspace.
   int64_t partial_sums = 0;
 };
 

@@ -353,7 +353,7 @@ struct FirstStep {
                   plan.lanes);
   }
 
-  // As in PlanPipeline().
+  // Chooses the pipeline whose plan PlanPipeline() makes for such rows.
   template <typename V, bool kHasCtSum>
   cudaError_t OfFullVectors(const Rows<Args>& rows) {
     constexpr int kOfBlock = PipelineVectors(1) * MaxPipelineThreads(1);

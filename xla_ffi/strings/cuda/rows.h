@@ -173,7 +173,7 @@ class Row : public Place<T> {
   }
 
   mutable T* held_ = nullptr;                      // the pack in the window
-  mutable T* before_ = nullptr;                    // the pack in last_
+  mutable T* before_ = nullptr;                    // the one that was, in last_
   mutable unsigned known_ = 0, known_before_ = 0;  // elements that were set
   mutable unsigned changed_ = 0;  // those of the window that memory lacks
   mutable Pack<T> window_, last_;

@@ -11,7 +11,7 @@
 
 namespace xla_ffi_kit {
 
-// What a kernel leaves out, for the tests that want to see it found.
+// What a kernel leaves out, in tests that the emulator notices it.
 enum class Fault {
   kNone,
   kSync,

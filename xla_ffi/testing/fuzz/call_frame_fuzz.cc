@@ -25,7 +25,6 @@
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/testing/call_frame.h"
-#include "xla_ffi/testing/choices.h"
 #include "xla_ffi/testing/frame_memory.h"
 #include "xla_ffi/testing/frames.h"
 #include "xla_ffi/testing/handlers/handlers.h"

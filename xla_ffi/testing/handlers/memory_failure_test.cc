@@ -39,9 +39,9 @@ namespace ffi = ::xla::ffi;
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kThreads = 4;
 
-// Of arrays that every handler divides among threads.
+// Nearly every handler divides arrays of so many elements among threads ...
 constexpr int64_t kElements = 1 << 18;
-// Of bytes, some need more.
+// ... but for arrays of bytes some need more.
 constexpr int64_t kMoreElements = 1 << 21;
 constexpr uint32_t kCallsOfForm = 2;
 
@@ -183,7 +183,7 @@ int64_t TestCalls(const HandlerUnderTest& h, int64_t elements) {
 
 TEST(MemoryFailureTest, IsAnErrorOfEveryHandler) {
   ForEachHandler([](const HandlerUnderTest& h) {
-    // What one more thread takes.
+    // The allocations that one more thread takes.
     constexpr int64_t kOfThread = 3;
     if (TestCalls(h, kElements) >= kOfThread) return;
     EXPECT_GE(TestCalls(h, kMoreElements), kOfThread)

@@ -217,8 +217,9 @@ inline PartialSums DividedFurther(PartialSums sums, int64_t rows_per_step,
   return sums;
 }
 
-// As many splits as the device runs `units` at a time, for which there is room
-// and each of which has `least` rows.
+// The number of splits: one for each of the `units` that the device runs at a
+// time, but no more than the workspace has room for (`most`), and none of fewer
+// than `least` rows.
 inline int64_t SplitsFor(int64_t rows, int64_t units, int64_t most,
                          int64_t least) {
   return std::clamp<int64_t>(std::min(units, most), 1,

@@ -12,7 +12,7 @@
 namespace xla_ffi_kit::rms_norm_internal {
 namespace {
 
-// What devices offer, less what a kernel's own sums take.
+// The limits of devices, without the shared memory of a kernel's own sums.
 constexpr int64_t kOwn = 2560;
 struct FakeDevice {
   const char* name;
@@ -51,7 +51,7 @@ void ExpectWholeWarps(const RowPlan& plan, int64_t vectors, int most_threads,
   ASSERT_GE(lanes * plan.vectors, vectors) << "all vectors are kept";
 }
 
-// As many blocks as rows need, and no block without a row.
+// There are blocks for all rows, and there is no block without a row.
 void ExpectBlocksForRows(const RowPlan& plan, int64_t rows) {
   ASSERT_GE(plan.shape.blocks, 1);
   ASSERT_LE(plan.shape.blocks, kMaxBlocks);
