@@ -372,7 +372,8 @@ def run(
     ordered = [form for form in FORMS if form in forms]
     threads = [
         threading.Thread(
-            target=_run_elsewhere, args=(tasks[k::_PROCESSES], ordered, outcomes)
+            target=_run_elsewhere,
+            args=(tasks[k::_PROCESSES], ordered, outcomes),
         )
         for k in range(_PROCESSES)
     ]
@@ -483,7 +484,8 @@ def _main() -> None:
     numbers = [
         i
         for i, idiom in enumerate(IDIOMS)
-        if not options.names or any(word in idiom.name for word in options.names)
+        if not options.names
+        or any(word in idiom.name for word in options.names)
     ]
     outcomes = run(numbers, forms)
     for i in numbers:

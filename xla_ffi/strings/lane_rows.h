@@ -203,9 +203,8 @@ void RunRowsInLanes(const F& f, const Threads& threads, int64_t rows,
         const int64_t first = group * L::kCount, left = rows - first;
         const int count = static_cast<int>(left < L::kCount ? left : L::kCount);
         const auto gather = [&](const T* data, int64_t size, const L* lanes) {
-          lanes_internal::Gather(
-              data + first * size, size, count, size,
-              reinterpret_cast<S*>(const_cast<L*>(lanes)));
+          lanes_internal::Gather(data + first * size, size, count, size,
+                                 reinterpret_cast<S*>(const_cast<L*>(lanes)));
         };
         for (int k = 0; k < kIns; ++k) {
           if (!is_read[k]) continue;

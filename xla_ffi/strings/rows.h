@@ -1,5 +1,5 @@
-// The loop over the rows of `xla_ffi_kit.rows`, and what `elementwise` and `rows`
-// need besides.
+// The loop over the rows of `xla_ffi_kit.rows`, and what `elementwise` and
+// `rows` need besides.
 
 #ifndef XLA_FFI_STRINGS_ROWS_H_
 #define XLA_FFI_STRINGS_ROWS_H_

@@ -119,9 +119,7 @@ def surroundings(flags: Sequence[str]) -> list[str]:
     ]
 
 
-def _expanded(
-    words: Sequence[str], response_files: list[str]
-) -> Iterator[str]:
+def _expanded(words: Sequence[str], response_files: list[str]) -> Iterator[str]:
     """Returns the words and those of response files, `@FILE`.
 
     The files' contents are added to `response_files`.

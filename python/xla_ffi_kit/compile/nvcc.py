@@ -50,7 +50,9 @@ class Nvcc:
             errors="backslashreplace",
             check=False,
         )
-        top = re.search(r"^#\$ TOP=(.*)$", process.stdout + process.stderr, re.M)
+        top = re.search(
+            r"^#\$ TOP=(.*)$", process.stdout + process.stderr, re.M
+        )
         return pathlib.Path(os.path.abspath(top[1])) if top else beside
 
     @property

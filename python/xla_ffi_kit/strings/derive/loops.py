@@ -139,9 +139,7 @@ def of_elements(code: Elements, dtypes: DTypes) -> Find:
     ]
     body = _body(code, lines, dtypes)
     none = [0] * len(parameters.operands)
-    function = body.own(
-        parameters.operands, none, (), len(parameters.results)
-    )
+    function = body.own(parameters.operands, none, (), len(parameters.results))
     return lambda *_: (body, function)
 
 
