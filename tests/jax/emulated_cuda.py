@@ -72,7 +72,7 @@ def threads_backwards(is_backwards: bool = True) -> Iterator[None]:
 
 
 def compile_for_emulator(name, source, options, for_export):
-    """What `nvrtc.compile_for_gpus` returns; the emulator stands for any GPU."""
+    """As `nvrtc.compile_for_gpus`: the emulator stands for any GPU."""
     driver()
     text = (
         f'{source.text}{_CALL}extern "C" void kit_kernel_emulated(void** at) '

@@ -37,8 +37,8 @@ from xla_ffi_kit.strings.text.references import attribute_types
 from xla_ffi_kit.strings.text.source import EXPORTS, Source
 from xla_ffi_kit.strings.text.targets import RenamedLibrary
 
-# What is compiled here runs only here: the processor is part of the cache's key.
-# An author's -march comes later, and counts.
+# Code for this machine alone: the processor is part of the cache's key. An
+# author's -march comes later, and counts.
 _NATIVE = ("-march=native",)
 _PLATFORMS = ("cpu", "cuda")
 
