@@ -58,9 +58,9 @@ class FunctionLibrary(RenamedLibrary):
         self._set_variables()
 
     @property
-    def runs(self) -> str:
-        """What runs, for the doctor."""
-        return self._runs
+    def runs(self) -> tuple[str, str]:
+        """What runs, for the doctor: the kind of function, and which."""
+        return self._runs, self._how
 
     def explain(self, target: str) -> str:
         """The function that a handler calls."""

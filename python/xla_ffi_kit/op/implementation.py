@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Container
 
 from xla_ffi_kit.errors import HandlerLibraryError
@@ -59,7 +58,5 @@ def _of(
         return "error", str(error), True
     if library is None:
         return otherwise, f"no library for {platform}"
-    if platform not in here:
-        return library.runs, f"no {platform} device"
-    is_file = library.runs == os.path.basename(library.path)
-    return library.runs, "" if is_file else library.explain(target)
+    runs, which = library.runs
+    return runs, which if platform in here else f"no {platform} device"
