@@ -4,16 +4,14 @@ import functools
 import subprocess
 
 import jax
-import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from common import run_python
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from scipy.linalg import cython_blas, cython_lapack
 
-from xla_ffi_kit import c_function, export_checks
+from xla_ffi_kit import c_function
 from xla_ffi_kit.compile import compiler
 from xla_ffi_kit.testing import Case, check_op
 
@@ -430,24 +428,3 @@ def test_f2pys_functions_have_a_pointer_without_a_type():
     np.testing.assert_allclose(
         solve(a, b)[2], np.linalg.solve(a, b), rtol=1e-10
     )
-
-
-# --- Exported programs --------------------------------------------------------
-
-RUN = """
-import sys, jax, jax.export, numpy as np
-jax.config.update("jax_enable_x64", True)
-from c_function_arrays_test import gesv
-exported = jax.export.deserialize(bytearray(open(sys.argv[1], "rb").read()))
-print(exported.call(2 * np.eye(3), np.ones((3, 1)))[2].ravel().tolist())
-"""
-
-
-def test_an_exported_program_solves_in_another_process(tmp_path):
-    solve = gesv["float64"]
-    exported = jax.export.export(
-        jax.jit(solve), disabled_checks=export_checks(solve)
-    )(np.eye(3), np.ones((3, 1)))
-    (tmp_path / "program").write_bytes(exported.serialize())
-    run = run_python(RUN, tmp_path / "program")
-    assert run.stdout == "[0.5, 0.5, 0.5]\n", run.stderr

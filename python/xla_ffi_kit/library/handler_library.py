@@ -111,9 +111,9 @@ class HandlerLibrary:
         return f"the handler {target} of {os.path.basename(self.path)}"
 
     @property
-    def runs(self) -> str:
-        """What runs, for the doctor: the file's name."""
-        return os.path.basename(self.path)
+    def runs(self) -> tuple[str, str]:
+        """What runs, for the doctor: the file's name, and nothing more."""
+        return os.path.basename(self.path), ""
 
     @property
     def is_file(self) -> bool:
