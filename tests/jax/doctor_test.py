@@ -166,8 +166,12 @@ def test_what_is_no_handler_library(tmp_path, stranger, report):
     os.mkfifo(tmp_path / "pipe.so")
     assert "is not a regular file" in report(tmp_path / "pipe.so").err
     (tmp_path / "none.cc").write_text('extern "C" int one() { return 1; }')
+    # The name of a version is a symbol too, of nothing.
+    (tmp_path / "versions").write_text("VERSION_1 { global: one; };")
     flags = ["-shared", "-fPIC", tmp_path / "none.cc", "-o", absent]
+    flags.append(f"-Wl,--version-script={tmp_path}/versions")
     subprocess.run(["c++", *flags], check=True)
+    assert rows_of(absent)[0].other_exports == ["one"]
     assert report(absent).err == f"doctor: {absent} offers no FFI handler\n"
     lacking = tmp_path / "lacking.so"
     data = stranger.read_bytes()

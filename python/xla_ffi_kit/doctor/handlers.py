@@ -80,9 +80,9 @@ def of_library(library: HandlerLibrary) -> Contents:
         kind = "exported functions"
         handlers = _of_functions(library, symbols.functions)
     entries = {at for row in handlers for at in row.handler.stages.values()}
-    others = [
+    others = symbols.objects + [
         name
-        for name in (*symbols.functions, *symbols.objects)
+        for name in symbols.functions
         if name not in (c_api.TABLE_SYMBOL, module)
         and _address(library, name) not in entries
     ]
@@ -179,15 +179,21 @@ def _stages(capsules: object) -> dict[str, int]:
 
 def _of_functions(library: HandlerLibrary, names: Sequence[str]) -> list[Row]:
     answers = _ask(
-        Handler(name, "?", {"?": _address(library, name)})
+        Handler(name, "?", {"?": address})
         for name in names
         if not name.startswith("_")  # C++ names, and the linker's own
+        and (address := _address(library, name))
     )
     return [row for row in answers if row.problem != _NO_ANSWER]
 
 
 def _address(library: HandlerLibrary, name: str) -> int:
-    return ctypes.cast(library.function(name), ctypes.c_void_p).value or 0
+    """The address of a function; 0 for an older version of one."""
+    try:
+        function = library.function(name)
+    except AttributeError:
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 # --- Metadata ----------------------------------------------------------------

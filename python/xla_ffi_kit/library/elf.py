@@ -23,8 +23,10 @@ _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # their table comes last
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SHT_DYNSYM = 11
+_RESERVED = 0xFF00  # SHN_LORESERVE: numbers from there on are no sections
 _FUNCTION = 2  # STT_FUNC
 _GLOBAL_OR_WEAK = (1, 2)
+_HIDDEN = (1, 2)  # STV_INTERNAL, STV_HIDDEN
 # glibc's message if no library defines a symbol.
 _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\w+)")
 # glibc's message if a library needs a newer system.
@@ -104,7 +106,8 @@ def exports(path: str) -> Exports:
     functions: list[str] = []
     objects: list[str] = []
     for at, info, other, section, _, _ in _SYMBOL.iter_unpack(symbols):
-        if section and info >> 4 in _GLOBAL_OR_WEAK and not other & 3:
+        is_exported = info >> 4 in _GLOBAL_OR_WEAK and other & 3 not in _HIDDEN
+        if is_exported and 0 < section < _RESERVED:
             name = names[at : names.index(b"\0", at)].decode()
             (functions if info & 15 == _FUNCTION else objects).append(name)
     return Exports(sorted(functions), sorted(objects), _newest(names, "GLIBC"))
