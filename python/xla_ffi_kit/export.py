@@ -15,7 +15,7 @@ from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
 )
-from xla_ffi_kit.op.device_kernel import target_of
+from xla_ffi_kit.op.device_kernel import targets_of
 from xla_ffi_kit.op.spec import Result
 
 
@@ -73,8 +73,8 @@ def _targets(
     every = {id(library): library for library in libraries}
     for op in operations:
         every |= {id(library): library for library in op.spec.libraries}
-        called = map(target_of, op.spec.handlers.values())
-        targets += [target for target in called if target is not None]
+        for handler in op.spec.handlers.values():
+            targets += targets_of(handler)
         if op.spec.advanced.differentiate is not None:
             targets += op.spec.advanced.differentiate.targets()
     for library in every.values():

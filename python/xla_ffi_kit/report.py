@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit import _dtypes
 from xla_ffi_kit.library import handler_library
-from xla_ffi_kit.op.device_kernel import DeviceKernel
+from xla_ffi_kit.op.device_kernel import DeviceKernel, TargetsByDtypes
 from xla_ffi_kit.op.spec import Function, Operand, OpSpec
 from xla_ffi_kit.rules import fallback
 
@@ -58,11 +58,13 @@ def _dtypes_of(spec: OpSpec) -> str:
     if spec.dtypes is None:
         told = [f"{argument.name} {argument.dtype}" for argument in spec.told]
         return ", ".join(told) or "any"
-    found = []
-    for entry in spec.dtypes:
-        names = [_SHORT.get(name, name) for name in entry]
-        found.append(",".join(names) if len(set(names)) > 1 else names[0])
-    return " ".join(found)
+    return " ".join(map(_names, spec.dtypes))
+
+
+def _names(dtypes: Sequence[str]) -> str:
+    """Short names: one, if all are the same."""
+    names = [_SHORT.get(name, name) for name in dtypes]
+    return ",".join(names) if len(set(names)) > 1 else names[0]
 
 
 def _on(spec: OpSpec, platform: str) -> str:
@@ -74,14 +76,24 @@ def _on(spec: OpSpec, platform: str) -> str:
     handler = spec.handlers[platform]
     if isinstance(handler, DeviceKernel):
         return handler.explain()
+    if isinstance(handler, TargetsByDtypes):
+        return "; ".join(
+            f"for {_names(dtypes)} {_of(spec, platform, target)}"
+            for dtypes, target in handler.targets.items()
+        )
     if not isinstance(handler, str):
         return f"the function {_name_of(handler)} of the spec"
+    return _of(spec, platform, handler)
+
+
+def _of(spec: OpSpec, platform: str, target: str) -> str:
+    """The handler of a target, and where it is from."""
     library = None
     if handler_library.serves(spec.libraries, platform):
-        library = handler_library.find(spec.libraries, platform, handler)
+        library = handler_library.find(spec.libraries, platform, target)
     if library is None:
-        return f"the handler {handler} that is registered"
-    return library.explain(handler)
+        return f"the handler {target} that is registered"
+    return library.explain(target)
 
 
 def _under_vmap(spec: OpSpec) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, get_args
 
 from xla_ffi_kit import _check, _dtypes
@@ -24,11 +24,12 @@ from xla_ffi_kit.op import (
 from xla_ffi_kit.op import axes as kernel
 from xla_ffi_kit.op import contract as contracts
 from xla_ffi_kit.op.contract import Contract
-from xla_ffi_kit.op.device_kernel import target_of
+from xla_ffi_kit.op.device_kernel import TargetsByDtypes, targets_of
 from xla_ffi_kit.op.spec import (
     Advanced,
     AttributeType,
     Function,
+    Handler,
     Operand,
     OpSpec,
     Options,
@@ -73,6 +74,7 @@ def declare(
     operands, result_letters = reader.operands(
         kernel_axes, options.get("axes"), options.get("shared")
     )
+    dtypes, handlers = reader.targets_by_dtypes(dtypes, handlers)
     declared = dict(options.get("attributes") or {})
     bilinear = reader.bilinear(options)
     linear = reader.among_operands("linear", options.get("linear", ()))
@@ -286,6 +288,32 @@ class _Reader:
             raise ValueError(f"{where}: expected at least one, got none")
         return allowed
 
+    def targets_by_dtypes(
+        self,
+        dtypes: Sequence[DType | Sequence[DType]] | None,
+        handlers: Mapping[str, Any],
+    ) -> tuple[Any, dict[str, Handler]]:
+        """The dtypes that targets are given for, and the handlers with them.
+
+        Raises ValueError if a platform has other dtypes than the operation.
+        """
+        found = dict(handlers)
+        for platform, targets in handlers.items():
+            if not isinstance(targets, Mapping):
+                continue
+            dtypes = list(targets) if dtypes is None else dtypes
+            names = self.dtypes(list(targets)) or []
+            by_name = dict(zip(names, targets.values(), strict=True))
+            known = self.dtypes(dtypes) or []
+            if missing := [entry for entry in known if entry not in by_name]:
+                expected = f"a target for {', '.join(missing[0])}"
+                what = f"handlers: {platform}"
+                raise ValueError(
+                    message(self._name, what, expected, list(targets))
+                )
+            found[platform] = TargetsByDtypes(by_name)
+        return dtypes, found
+
     def attributes(self, spec: OpSpec) -> dict[str, AttributeType]:
         """The types of the attributes, declared or from the signature."""
         declared = dict(spec.every_attribute)
@@ -361,7 +389,7 @@ def _check_together(spec: OpSpec) -> None:
         expected = "operands that the results are linear in, for transpose"
         raise ValueError(spec.error("linear", expected, "none"))
     for platform in advanced.workspace:
-        if target_of(spec.handlers.get(platform)) is None:
+        if not targets_of(spec.handlers.get(platform)):
             expected = "platforms with a handler"
             raise ValueError(spec.error("workspace", expected, repr(platform)))
     if each(advanced.shared_results) and not spec.shared:
@@ -369,6 +397,7 @@ def _check_together(spec: OpSpec) -> None:
         raise ValueError(
             spec.error("shared_results", expected, advanced.shared_results)
         )
+    _check_one_batch_axis(spec)
     if spec.shared and advanced.vmap_method != "broadcast_all":
         expected = "'broadcast_all' with shared operands"
         raise ValueError(
@@ -377,6 +406,20 @@ def _check_together(spec: OpSpec) -> None:
     if spec.reference is None and not spec.handlers:
         expected = "at least one, as there is no reference to run"
         raise ValueError(spec.error("handlers", expected, "none"))
+
+
+def _check_one_batch_axis(spec: OpSpec) -> None:
+    """Refuses what has no batch axes that could become one."""
+    advanced = spec.advanced
+    for what, is_other in (
+        ("vmap_method='expand_dims'", advanced.vmap_method == "expand_dims"),
+        ("batches_shared", advanced.batches_shared),
+        ("shared_results", bool(each(advanced.shared_results))),
+    ):
+        if advanced.one_batch_axis and is_other:
+            raise ValueError(
+                spec.error("one_batch_axis", f"no {what} beside it", "both")
+            )
 
 
 def _check_linear(spec: OpSpec) -> None:

@@ -62,8 +62,38 @@ class DeviceKernel(abc.ABC):
         return f"the handler {self.target}"
 
 
+@dataclasses.dataclass(frozen=True)
+class TargetsByDtypes:
+    """Custom call targets, one for each combination of the operands' dtypes.
+
+    Attributes:
+      targets: names of the dtypes of all operands -> the target.
+    """
+
+    targets: Mapping[tuple[str, ...], str]
+
+    def of(self, dtypes: Mapping[int, str]) -> str:
+        """The target for operands of these dtypes, by their places."""
+        return next(
+            target
+            for names, target in self.targets.items()
+            if all(
+                names[min(place, len(names) - 1)] == dtype
+                for place, dtype in dtypes.items()
+            )
+        )
+
+
+def targets_of(handler: object) -> tuple[str, ...]:
+    """The custom call targets of what an operation has for a platform."""
+    if isinstance(handler, TargetsByDtypes):
+        return tuple(dict.fromkeys(handler.targets.values()))
+    target = target_of(handler)
+    return () if target is None else (target,)
+
+
 def target_of(handler: object) -> str | None:
-    """The custom call target of what an operation has for a platform."""
+    """The one custom call target of what an operation has for a platform."""
     if isinstance(handler, DeviceKernel):
         return handler.target
     return handler if isinstance(handler, str) else None

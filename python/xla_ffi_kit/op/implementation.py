@@ -9,7 +9,7 @@ from collections.abc import Container
 from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.op import reference_switch
-from xla_ffi_kit.op.device_kernel import DeviceKernel
+from xla_ffi_kit.op.device_kernel import DeviceKernel, targets_of
 from xla_ffi_kit.op.spec import OpSpec
 
 
@@ -45,8 +45,10 @@ def _of(
     target = op.handlers[platform]
     if isinstance(target, DeviceKernel):
         return target.runs, target.explain()
-    if not isinstance(target, str):
+    targets = targets_of(target)
+    if not targets:
         return ("other operations",)
+    target, *_ = targets
     if not handler_library.serves(op.libraries, platform):
         if op.if_registered and not registration.is_registered(
             target, platform

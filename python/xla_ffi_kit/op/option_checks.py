@@ -51,8 +51,12 @@ def _check_functions(name: str, options: Options, advanced: Advanced) -> None:
         if function is not None and not callable(function):
             raise TypeError(message(name, what, "a function", repr(function)))
     for platform, handler in (options.get("handlers") or {}).items():
-        if target_of(handler) is None and not callable(handler):
-            expected = "a custom call target or a function"
+        if isinstance(handler, Mapping):
+            is_known = all(isinstance(t, str) for t in handler.values())
+        else:
+            is_known = target_of(handler) is not None or callable(handler)
+        if not is_known:
+            expected = "a custom call target, one for each dtype, or a function"
             what = f"handlers: {platform}"
             raise TypeError(message(name, what, expected, repr(handler)))
 

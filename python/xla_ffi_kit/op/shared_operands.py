@@ -30,7 +30,7 @@ Operand: TypeAlias = jax.Array | ad.UndefinedPrimal
 Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
 _EACH_RESULT = ", one for each result"
 _R = TypeVar("_R")
-_X = TypeVar("_X", jax.Array, Tangent)
+_X = TypeVar("_X", jax.Array, Tangent, Tangent | None)
 # Of a function's operands, those that an axis of a batch is first of.
 Axes: TypeAlias = tuple[int | None, ...]
 Each: TypeAlias = Callable[[Callable[..., Any], Axes], Callable[..., Any]]
@@ -121,7 +121,7 @@ def _batch_axes(spec: OpSpec, operands: Sequence[Typed]) -> Iterator[Axes]:
 def jvp(
     spec: OpSpec,
     primals: Sequence[jax.Array],
-    tangents: Sequence[Tangent],
+    tangents: Sequence[Tangent | None],
     attributes: AttributeValues,
     count: int,
 ) -> tuple[Arrays, Arrays]:
@@ -130,7 +130,7 @@ def jvp(
     assert rule is not None
 
     def call(
-        primals: Arrays, tangents: tuple[Tangent, ...]
+        primals: Arrays, tangents: tuple[Tangent | None, ...]
     ) -> tuple[Arrays, Arrays]:
         full = tuple(spec.fill(primals)), tuple(spec.fill(tangents))
         returned = rule(*full, **attributes.for_reference)
@@ -226,6 +226,6 @@ def _without_ones(
         return list(values)
     pairs = zip(values, _lacking(spec, operands), strict=True)
     return [
-        x if i in spec.shared else x.squeeze(axes)
+        x if x is None or i in spec.shared else x.squeeze(axes)
         for i, (x, axes) in enumerate(pairs)
     ]

@@ -16,7 +16,7 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library.handler_library import HandlerLibrary, Library
 from xla_ffi_kit.library.signature import Argument, Signature
-from xla_ffi_kit.op.device_kernel import DeviceKernel
+from xla_ffi_kit.op.device_kernel import DeviceKernel, TargetsByDtypes
 
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
@@ -39,8 +39,13 @@ Workspace: TypeAlias = Callable[..., int]
 AttributeType: TypeAlias = (
     DType | tuple[DType] | Mapping[str, "AttributeType"] | None
 )
-# For each platform a custom call target, a function or a kernel.
-Handlers: TypeAlias = Mapping[str, str | Function | DeviceKernel]
+# What runs an operation on a platform: a custom call target, or one for each
+# combination of dtypes, a function or a kernel.
+Handler: TypeAlias = str | TargetsByDtypes | Function | DeviceKernel
+# For each platform what runs there, as authors give it.
+Handlers: TypeAlias = Mapping[
+    str, str | Mapping[str, str] | Function | DeviceKernel
+]
 VmapMethod = Literal["broadcast_all", "expand_dims", "sequential"]
 ShardedKernelAxes = Literal["error", "gather", "restore"]
 
@@ -97,6 +102,11 @@ class Advanced:
         size one, which the handler must broadcast; "sequential" calls a handler
         that cannot batch once for each element, in a loop. Where the reference
         has a collective over an axis that vmap names, the reference runs.
+      one_batch_axis: whether the handler takes exactly one batch axis. The batch
+        axes of a call, none or several, become one, and results get theirs
+        back; on a mesh each device does so with its rows.
+      symbolic_zeros: whether `jvp` gets None instead of a tangent that is zero,
+        as that of an operand that is not differentiated is.
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case; with "restore" it then shards the axes
@@ -136,6 +146,8 @@ class Advanced:
     check: Callable[..., None] | None = None
     has_side_effect: bool = False
     vmap_method: VmapMethod = "broadcast_all"
+    one_batch_axis: bool = False
+    symbolic_zeros: bool = False
     sharded_kernel_axes: ShardedKernelAxes = "error"
     part_of: str | Sequence[str] = ()
     shared_results: str | int | Sequence[str | int] = ()
@@ -203,7 +215,7 @@ class OpSpec:
     every_attribute: Mapping[str, AttributeType]  # of any set of operands
     dtypes: Sequence[Sequence[str]] | None  # combinations for all operands
     result_letters: Sequence[Sequence[str]] | None
-    handlers: Handlers
+    handlers: Mapping[str, Handler]
     libraries: tuple[HandlerLibrary, ...]
     if_registered: bool  # the handlers are on whatever platform has them
     contract: Signature | None  # the handler's, if its library states one

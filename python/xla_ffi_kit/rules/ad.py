@@ -150,7 +150,11 @@ def _author_jvp(
     tangents: Sequence[Tangent],
     attributes: AttributeValues,
 ) -> tuple[Values, Sequence[Tangent]]:
+    full: Sequence[shared_operands.Tangent | None]
     full = _instantiated(primals, tangents)
+    if spec.advanced.symbolic_zeros:
+        zeros = map(_is_zero, tangents)
+        full = [None if z else t for z, t in zip(zeros, full, strict=True)]
     expected = abstract_eval.results(spec, primals, attributes).types
     outs, out_tangents = shared_operands.jvp(
         spec, primals, full, attributes, len(expected)

@@ -18,7 +18,7 @@ from jax.interpreters.mlir import LoweringRule, LoweringRuleContext, ir
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.op.attribute_values import AttributeValues
-from xla_ffi_kit.op.device_kernel import target_of
+from xla_ffi_kit.op.device_kernel import DeviceKernel, targets_of
 from xla_ffi_kit.op.reference_switch import runs_reference
 from xla_ffi_kit.op.spec import OpSpec
 
@@ -39,24 +39,23 @@ def reason(spec: OpSpec, platform: str) -> str | None:
     if handler is None:
         known = ", ".join(spec.handlers)
         return f"it has handlers for {f'{known} alone' if known else _NONE}"
-    target = target_of(handler)
-    if (
-        spec.if_registered
-        and target is not None
-        and not registration.is_registered(target, platform)
-    ):
+    for target in targets_of(handler):
+        if isinstance(handler, DeviceKernel):
+            continue
+        why = _without(spec, platform, target)
+        if why is not None:
+            return why
+    return None
+
+
+def _without(spec: OpSpec, platform: str, target: str) -> str | None:
+    """Why no handler runs as a target of an operation."""
+    if spec.if_registered and not registration.is_registered(target, platform):
         return (
             f"no target {target!r} is registered; give libraries= or register "
             "it with jax.ffi.register_ffi_target (as api_version=1) before the "
             "first call"
         )
-    if isinstance(handler, str) and spec.libraries:
-        return _without_library(spec, platform, handler)
-    return None
-
-
-def _without_library(spec: OpSpec, platform: str, target: str) -> str | None:
-    """Why no library of an operation has its target for a platform."""
     libraries = spec.libraries
     if not handler_library.serves(libraries, platform) or handler_library.find(
         libraries, platform, target

@@ -21,10 +21,12 @@ from xla_ffi_kit.op.device_kernel import (
     Attributes,
     DeviceKernel,
     Request,
+    TargetsByDtypes,
     target_of,
+    targets_of,
 )
 from xla_ffi_kit.op.reference_switch import runs_reference
-from xla_ffi_kit.op.spec import Arrays, Function, OpSpec
+from xla_ffi_kit.op.spec import Arrays, Function, Handler, OpSpec
 from xla_ffi_kit.rules import (
     custom_call,
     fallback,
@@ -93,7 +95,7 @@ def _in_jax(spec: OpSpec, function: Function) -> LoweringRule:
 def _lower(
     spec: OpSpec,
     platform: str,
-    handler: str | DeviceKernel | Function,
+    handler: Handler,
     ctx: LoweringRuleContext,
     *operands: ir.Value,
     attributes: AttributeValues,
@@ -101,8 +103,12 @@ def _lower(
     """The lowering for a platform with a handler."""
     call = Call(spec, platform, ctx, operands, attributes)
     lowered: Callable[[], Lowered]
+    if isinstance(handler, TargetsByDtypes):
+        dtypes = zip(spec.operands, call.avals, strict=True)
+        handler = handler.of({o.place: a.dtype.name for o, a in dtypes})
     if isinstance(handler, str | DeviceKernel):
-        prepared = _prepare(call.rows if _loops(call) else call, handler)
+        called = call.rows if _loops(call) else call
+        prepared = _prepare(called.as_handler_takes_it, handler)
         if prepared is None:
             return _default(spec)(ctx, *operands, attributes=attributes)
         target = target_of(handler)
@@ -337,6 +343,7 @@ def _is_carried(call: Call) -> bool:
         or spec.input_output_aliases
         or spec.advanced.has_side_effect
         or call.needs_shapes
+        or call.as_handler_takes_it is not call
         or any(
             tuple(a.shape[: len(lead)]) != lead
             for i, a in enumerate(call.avals)
@@ -374,7 +381,7 @@ def _refuse(
         known = "targets registered by jax.ffi.register_ffi_target"
     else:
         known = ", ".join(
-            f"{target_of(handler) or handler} for {platform}"
+            f"{', '.join(targets_of(handler)) or handler} for {platform}"
             for platform, handler in spec.handlers.items()
         )
     raise NotImplementedError(
