@@ -100,9 +100,7 @@ def test_each_dtype_has_its_target_and_axes_become_one(library, dtype, lead):
 
 
 def test_every_transformation_keeps_it(library):
-    check_op(
-        operation(library), [Case("f64[3]", "f64[2,3,4]")]
-    )
+    check_op(operation(library), [Case("f64[3]", "f64[2,3,4]")])
 
 
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])
@@ -149,8 +147,8 @@ def test_what_is_refused(library):
         "float16, float16, got ['f32', 'f64', 'c128']"
     )
     assert said(operation, library, handlers={"cpu": {"f32": 3}}) == (
-        "TypeError: others.scale: handlers: cpu: expected a custom call target, "
-        "one for each dtype, or a function, got {'f32': 3}"
+        "TypeError: others.scale: handlers: cpu: expected a custom call "
+        "target, one for each dtype, or a function, got {'f32': 3}"
     )
     both = Advanced(one_batch_axis=True, batches_shared=True)
     assert said(operation, library, advanced=both) == (

@@ -30,6 +30,7 @@ from xla_ffi_kit.op.spec import (
     AttributeType,
     Function,
     Handler,
+    Handlers,
     Operand,
     OpSpec,
     Options,
@@ -64,17 +65,16 @@ def declare(
         options.get("libraries", ()), f"{name}: libraries"
     )
     given = options.get("handlers")
-    handlers = (
-        dict.fromkeys(_platforms(name, libraries), name)
-        if given is None
-        else dict(given)
-    )
-    contract = contracts.find(libraries, handlers)
+    if given is None:
+        by_platform: Handlers = dict.fromkeys(_platforms(name, libraries), name)
+    else:
+        by_platform = dict(given)
+    contract = contracts.find(libraries, by_platform)
     reader = _Reader(name, parameters, contract)
     operands, result_letters = reader.operands(
         kernel_axes, options.get("axes"), options.get("shared")
     )
-    dtypes, handlers = reader.targets_by_dtypes(dtypes, handlers)
+    dtypes, handlers = reader.targets_by_dtypes(dtypes, by_platform)
     declared = dict(options.get("attributes") or {})
     bilinear = reader.bilinear(options)
     linear = reader.among_operands("linear", options.get("linear", ()))
