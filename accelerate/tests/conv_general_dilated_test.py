@@ -95,9 +95,10 @@ def test_layouts_and_transformations():
     [
         {"strides": (2**31, 1)},
         {"padding": ((-(2**30) - 4, 2**30 + 4), (1, 1))},
+        {"lhs_dilation": (2, 1), "padding": [(1, 1), (1, 1)]},
     ],
 )
-def test_sizes_that_the_kernels_do_not_take(changed):
+def test_windows_that_the_kernels_do_not_take(changed):
     x, k = floats(2, 9, 10, 24), floats(3, 3, 1, 24)
 
     def f(x, k):

@@ -152,7 +152,9 @@ class FfiOp(Generic[R]):
         error at the first use. Nothing is registered before. Without
         libraries, register the targets through `jax.ffi`.
       handlers: platform ("cpu", "cuda") -> custom call target, or a function
-        with the reference's signature that calls other operations. Default:
+        with the reference's signature that calls other operations, or a mapping
+        of dtypes to targets, in the notation of `dtypes`:
+        `{"cpu": {"f32": "solve_f32", "f64": "solve_f64"}}`. Default:
         `name` on the platforms of `libraries`; without libraries, on the
         platforms for which `jax.ffi` has registered it when a program is
         lowered. If that is none, the reference runs with a warning; {} says

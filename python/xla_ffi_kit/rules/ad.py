@@ -158,7 +158,7 @@ def _author_jvp(
     count = len(types)
 
     def call(
-        primals: Arrays, tangents: tuple[batch_axes.Tangent, ...]
+        primals: Arrays, tangents: tuple[batch_axes.Tangent | None, ...]
     ) -> tuple[Arrays, Arrays]:
         returned = rule(
             tuple(spec.fill(primals)),
@@ -176,7 +176,11 @@ def _author_jvp(
 
     for axes in batch_axes.mapped_axes(spec, primals):
         call = jax.vmap(call, (axes, axes))
+    full: Sequence[batch_axes.Tangent | None]
     full = _instantiated(primals, tangents)
+    if spec.advanced.symbolic_zeros:
+        zeros = map(_is_zero, tangents)
+        full = [None if z else t for z, t in zip(zeros, full, strict=True)]
     outs, slopes = call(
         tuple(batch_axes.without_ones(spec, primals, primals)),
         tuple(batch_axes.without_ones(spec, primals, full)),
