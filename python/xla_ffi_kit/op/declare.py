@@ -95,6 +95,8 @@ def declare(
         linear_parameters=bilinear or linear,
         is_bilinear=bool(bilinear),
         transpose=options.get("transpose"),
+        solves=options.get("solves"),
+        linear_solve=options.get("linear_solve"),
         aliases=dict(options.get("aliases") or {}),
         advanced=advanced,
     )
@@ -356,6 +358,7 @@ def _check_together(spec: OpSpec) -> None:
         what, given = "derivatives", "jvp" if spec.jvp else "vjp"
         expected = f"'reference' beside {given}=, which is the derivative"
         raise ValueError(spec.error(what, expected, "'kernel'"))
+    _check_solves(spec)
     _check_linear(spec)
     if spec.transpose is not None and not spec.linear_parameters:
         expected = "operands that the results are linear in, for transpose"
@@ -377,6 +380,28 @@ def _check_together(spec: OpSpec) -> None:
     if spec.reference is None and not spec.handlers:
         expected = "at least one, as there is no reference to run"
         raise ValueError(spec.error("handlers", expected, "none"))
+
+
+def _check_solves(spec: OpSpec) -> None:
+    """Refuses a second source of what the equation gives."""
+    if spec.solves is None:
+        if spec.linear_solve is not None:
+            expected = "none without solves=, whose systems it solves"
+            raise ValueError(spec.error("linear_solve", expected, "one"))
+        return
+    for what, is_given in (
+        ("jvp", spec.jvp is not None),
+        ("vjp", spec.vjp is not None),
+        ("bilinear" if spec.is_bilinear else "linear", spec.linear_parameters),
+        ("derivatives='kernel'", spec.advanced.differentiate is not None),
+    ):
+        if is_given:
+            expected = f"none beside {what}, which is the derivative"
+            raise ValueError(spec.error("solves", expected, "an equation"))
+    if each(spec.advanced.shared_results):
+        expected = "results of each row, which an equation of the row gives"
+        got = spec.advanced.shared_results
+        raise ValueError(spec.error("shared_results", expected, repr(got)))
 
 
 def _check_linear(spec: OpSpec) -> None:

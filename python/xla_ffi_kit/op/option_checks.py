@@ -42,6 +42,8 @@ def _check_functions(name: str, options: Options, advanced: Advanced) -> None:
     functions = {
         "jvp": options.get("jvp"),
         "transpose": options.get("transpose"),
+        "solves": options.get("solves"),
+        "linear_solve": options.get("linear_solve"),
         "check": advanced.check,
         "partitioned": advanced.partitioned,
         "shape_attributes": advanced.shape_attributes,
