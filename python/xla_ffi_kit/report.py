@@ -144,6 +144,9 @@ def _of_rules(spec: OpSpec) -> str:
         return f"{names}, its vjp=, in reverse mode alone"
     if spec.advanced.differentiate is not None:
         return spec.advanced.differentiate.report()
+    if spec.solves is not None:
+        by = spec.linear_solve and f", solved by {_name_of(spec.linear_solve)}"
+        return f"by the equation {_name_of(spec.solves)}, its solves={by or ''}"
     if spec.reference is not None:
         return "the reference's"
     return "none, as there is no reference, jvp= or vjp="

@@ -92,6 +92,8 @@ def declare(
         linear_parameters=bilinear or linear,
         is_bilinear=bool(bilinear),
         transpose=options.get("transpose"),
+        solves=options.get("solves"),
+        linear_solve=options.get("linear_solve"),
         aliases=dict(options.get("aliases") or {}),
         advanced=advanced,
     )
@@ -161,6 +163,8 @@ def _check_kinds(name: str, options: Options) -> None:
     functions = {
         "jvp": options.get("jvp"),
         "transpose": options.get("transpose"),
+        "solves": options.get("solves"),
+        "linear_solve": options.get("linear_solve"),
         "check": advanced.check,
         "partitioned": advanced.partitioned,
         "shape_attributes": advanced.shape_attributes,
@@ -460,6 +464,7 @@ def _check_together(spec: OpSpec) -> None:
         rule = "jvp" if spec.jvp else "vjp"
         expected = f"'reference' beside {rule}=, which is the derivative"
         raise ValueError(spec.error("derivatives", expected, "'kernel'"))
+    _check_solves(spec)
     _check_linear(spec)
     if spec.transpose is not None and not spec.linear_parameters:
         expected = "operands that the results are linear in, for transpose"
@@ -496,6 +501,28 @@ def _check_one_batch_axis(spec: OpSpec) -> None:
             raise ValueError(
                 spec.error("one_batch_axis", f"no {what} beside it", "both")
             )
+
+
+def _check_solves(spec: OpSpec) -> None:
+    """Refuses a second source of what the equation gives."""
+    if spec.solves is None:
+        if spec.linear_solve is not None:
+            expected = "none without solves=, whose systems it solves"
+            raise ValueError(spec.error("linear_solve", expected, "one"))
+        return
+    for what, is_given in (
+        ("jvp", spec.jvp is not None),
+        ("vjp", spec.vjp is not None),
+        ("bilinear" if spec.is_bilinear else "linear", spec.linear_parameters),
+        ("derivatives='kernel'", spec.advanced.differentiate is not None),
+    ):
+        if is_given:
+            expected = f"none beside {what}, which is the derivative"
+            raise ValueError(spec.error("solves", expected, "an equation"))
+    if each(spec.advanced.shared_results):
+        expected = "results of each row, which an equation of the row gives"
+        got = spec.advanced.shared_results
+        raise ValueError(spec.error("shared_results", expected, repr(got)))
 
 
 def _check_linear(spec: OpSpec) -> None:

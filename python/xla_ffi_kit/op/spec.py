@@ -281,6 +281,8 @@ class Options(TypedDict, total=False):
     linear: str | Sequence[str]
     bilinear: Sequence[str]
     transpose: Transpose | None
+    solves: Function | None
+    linear_solve: Callable[..., Result] | None
     advanced: Advanced | None
 
 
@@ -324,6 +326,8 @@ class OpSpec:
     linear_parameters: tuple[str, ...]
     is_bilinear: bool  # linear in each of these two, and not in both together
     transpose: Transpose | None
+    solves: Function | None  # the residual that the results make zero
+    linear_solve: Callable[..., Result] | None
     aliases: Mapping[str, str | int]
     advanced: Advanced
     problem: str = ""  # what is not declared and no library tells yet

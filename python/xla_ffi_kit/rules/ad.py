@@ -30,7 +30,7 @@ from xla_ffi_kit.op.spec import (
     flatten,
     of_active,
 )
-from xla_ffi_kit.rules import abstract_eval, partitioning
+from xla_ffi_kit.rules import abstract_eval, partitioning, solves
 from xla_ffi_kit.rules.abstract_eval import Results
 
 Values: TypeAlias = Sequence[jax.Array]
@@ -67,6 +67,12 @@ def jvp(
     if nonlinear and spec.advanced.differentiate is not None:
         derivatives = spec.advanced.differentiate
         return _kernel_jvp(spec, derivatives, primals, active, attributes)
+    if nonlinear and spec.solves is not None:
+        outs, slopes = solves.jvp(spec, primals, active, attributes)
+        return outs, [
+            _no_tangent(y) if t is None else t
+            for y, t in zip(outs, slopes, strict=True)
+        ]
     if nonlinear and spec.reference is None:
         names = ", ".join(spec.operand_names[i] for i in nonlinear)
         raise NotDifferentiableError(
