@@ -15,7 +15,7 @@ from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
 )
-from xla_ffi_kit.op.spec import Result, target_of
+from xla_ffi_kit.op.spec import Result, targets_of
 
 
 def export_checks(
@@ -72,7 +72,8 @@ def _targets(
     by_id = {id(library): library for library in libraries}
     for op in operations:
         by_id |= {id(library): library for library in op.spec.libraries}
-        targets += filter(None, map(target_of, op.spec.handlers.values()))
+        for handler in op.spec.handlers.values():
+            targets += targets_of(handler)
         if op.spec.advanced.differentiate is not None:
             targets += op.spec.advanced.differentiate.targets()
     for library in by_id.values():

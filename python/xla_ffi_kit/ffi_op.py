@@ -48,6 +48,7 @@ from xla_ffi_kit.op.spec import (
 from xla_ffi_kit.rules import abstract_eval, lowering
 from xla_ffi_kit.rules import ad as derivative_rules
 from xla_ffi_kit.rules import batching as batching_rule
+from xla_ffi_kit.rules import solves as equations
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -152,7 +153,9 @@ class FfiOp(Generic[R]):
         error at the first use. Nothing is registered before. Without
         libraries, register the targets through `jax.ffi`.
       handlers: platform ("cpu", "cuda") -> custom call target, or a function
-        with the reference's signature that calls other operations. Default:
+        with the reference's signature that calls other operations, or a mapping
+        of dtypes to targets, in the notation of `dtypes`:
+        `{"cpu": {"f32": "solve_f32", "f64": "solve_f64"}}`. Default:
         `name` on the platforms of `libraries`; without libraries, on the
         platforms for which `jax.ffi` has registered it when a program is
         lowered. If that is none, the reference runs with a warning; {} says
@@ -190,6 +193,18 @@ class FfiOp(Generic[R]):
         cotangents of the linear or bilinear operands, None for one that is a
         value. It gets the types of those that are wanted instead of their
         values. Default: the transpose of the reference.
+      solves: `solves(*results, *operands, **attributes)` in JAX is the residual
+        of the equation that defines the results: an array, or several, that the
+        results make zero. It is called for one row, without batch axes, and
+        returns as many numbers as the results have that are floats. Derivatives
+        of any order, of the reference too, follow by the implicit function
+        theorem.
+      linear_solve: `linear_solve(product, b, transposed, *results, *operands,
+        **attributes)` returns the v for which `product(v)` is b. The product is
+        that with the derivative of the residual towards the results, or with
+        its transpose; v is like the results and b like the residual, or the
+        other way round. By default up to 512 numbers are solved by a matrix,
+        and more by GMRES, with NaN where that does not converge.
       advanced: `xla_ffi_kit.Advanced(...)`, the options that few operations
         need.
     """
@@ -215,6 +230,8 @@ class FfiOp(Generic[R]):
         linear: str | Sequence[str] = (),
         bilinear: Sequence[str] = (),
         transpose: Transpose | None = None,
+        solves: Function | None = None,
+        linear_solve: Callable[..., Result] | None = None,
         advanced: Advanced | None = None,
     ) -> None:
         self._declare = functools.partial(
@@ -236,6 +253,8 @@ class FfiOp(Generic[R]):
                 linear=linear,
                 bilinear=bilinear,
                 transpose=transpose,
+                solves=solves,
+                linear_solve=linear_solve,
                 advanced=advanced,
             ),
         )
@@ -406,7 +425,11 @@ class FfiOp(Generic[R]):
     def _run_reference(self) -> Callable[..., Arrays]:
         spec = self.spec
         assert spec.reference is not None
-        run = functools.partial(batch_axes.in_jax, spec, spec.reference)
+        run: Callable[..., Arrays] = functools.partial(
+            batch_axes.in_jax, spec, spec.reference
+        )
+        if spec.solves is not None:
+            run = equations.of_reference(spec)
         return cast(Callable[..., Arrays], jax.jit(run, static_argnums=0))
 
     def _is_reference(self, implementation: str) -> bool:

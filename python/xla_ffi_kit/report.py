@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit import _dtypes
 from xla_ffi_kit.op import implementation
-from xla_ffi_kit.op.spec import DeviceKernel, Function, Operand, OpSpec
+from xla_ffi_kit.op.spec import (
+    DeviceKernel,
+    Function,
+    Operand,
+    OpSpec,
+    TargetsByDtypes,
+)
 
 _SHORT = {name: short for short, name in _dtypes.SHORT_NAMES.items()}
 
@@ -56,11 +62,13 @@ def _dtypes_of(spec: OpSpec) -> str:
     if spec.dtypes is None:
         dtypes = [f"{a.name} {a.dtype}" for a in spec.signature_operands]
         return ", ".join(dtypes) or "any"
-    entries = []
-    for entry in spec.dtypes:
-        names = [_SHORT.get(name, name) for name in entry]
-        entries.append(",".join(names) if len(set(names)) > 1 else names[0])
-    return " ".join(entries)
+    return " ".join(map(_names, spec.dtypes))
+
+
+def _names(dtypes: Sequence[str]) -> str:
+    """Short names: one, if all are the same."""
+    names = [_SHORT.get(name, name) for name in dtypes]
+    return ",".join(names) if len(set(names)) > 1 else names[0]
 
 
 def runs_on(spec: OpSpec, platform: str) -> str:
@@ -75,12 +83,22 @@ def runs_on(spec: OpSpec, platform: str) -> str:
     handler = spec.handlers[platform]
     if isinstance(handler, DeviceKernel):
         return handler.report()
+    if isinstance(handler, TargetsByDtypes):
+        return "; ".join(
+            f"for {_names(dtypes)} {_of(spec, platform, target)}"
+            for dtypes, target in handler.targets.items()
+        )
     if not isinstance(handler, str):
         return f"the function {_name_of(handler)} of the spec"
-    library = implementation.library_of(spec, platform)
+    return _of(spec, platform, handler)
+
+
+def _of(spec: OpSpec, platform: str, target: str) -> str:
+    """The handler of a target, and where it is from."""
+    library = implementation.library_of(spec, platform, target)
     if library is None:
-        return f"the handler {handler} that is registered"
-    return library.report(handler)
+        return f"the handler {target} that is registered"
+    return library.report(target)
 
 
 def _under_vmap(spec: OpSpec) -> str:
@@ -126,6 +144,9 @@ def _of_rules(spec: OpSpec) -> str:
         return f"{names}, its vjp=, in reverse mode alone"
     if spec.advanced.differentiate is not None:
         return spec.advanced.differentiate.report()
+    if spec.solves is not None:
+        by = spec.linear_solve and f", solved by {_name_of(spec.linear_solve)}"
+        return f"by the equation {_name_of(spec.solves)}, its solves={by or ''}"
     if spec.reference is not None:
         return "the reference's"
     return "none, as there is no reference, jvp= or vjp="

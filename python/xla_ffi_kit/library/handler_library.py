@@ -111,11 +111,6 @@ class HandlerLibrary:
         return f"the handler {target} of {os.path.basename(self.path)}"
 
     @property
-    def runs(self) -> tuple[str, str]:
-        """What runs, for the doctor: the file's name, and nothing more."""
-        return os.path.basename(self.path), ""
-
-    @property
     def is_file(self) -> bool:
         """Whether it is a shared library, rather than capsules."""
         return self._kept is None

@@ -32,7 +32,7 @@ Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
 # first, or None.
 MappedAxes: TypeAlias = tuple[int | None, ...]
 _R = TypeVar("_R")
-_X = TypeVar("_X", jax.Array, Tangent)
+_X = TypeVar("_X", jax.Array, Tangent, Tangent | None)
 
 
 # --- The leading shape --------------------------------------------------------
@@ -222,7 +222,7 @@ def without_ones(
         return list(values)
     pairs = zip(values, absent_axes(spec, operands), strict=True)
     return [
-        x if i in spec.shared else x.squeeze(axes)
+        x if x is None or i in spec.shared else x.squeeze(axes)
         for i, (x, axes) in enumerate(pairs)
     ]
 

@@ -27,12 +27,15 @@ from xla_ffi_kit.op.spec import (
     Operand,
     OpSpec,
     Options,
+    PlatformHandler,
     ShapeFunction,
     ShardedKernelAxes,
+    TargetsByDtypes,
     VmapMethod,
     each,
     message,
     target_of,
+    targets_of,
 )
 
 _POSITIONAL = (
@@ -68,6 +71,7 @@ def declare(
     operands, result_letters = reader.operands(
         kernel_axes, options.get("axes"), options.get("shared")
     )
+    dtypes, by_dtypes = reader.targets_by_dtypes(dtypes, handlers)
     bilinear = reader.bilinear(options)
     linear = reader.among_operands("linear", options.get("linear", ()))
     spec = OpSpec(
@@ -79,7 +83,7 @@ def declare(
         all_attributes=dict(options.get("attributes") or {}),
         dtypes=reader.dtypes(dtypes),
         result_letters=result_letters,
-        handlers=dict(handlers),
+        handlers=by_dtypes,
         libraries=libraries,
         if_registered=if_registered,
         contract=contract.signature,
@@ -88,6 +92,8 @@ def declare(
         linear_parameters=bilinear or linear,
         is_bilinear=bool(bilinear),
         transpose=options.get("transpose"),
+        solves=options.get("solves"),
+        linear_solve=options.get("linear_solve"),
         aliases=dict(options.get("aliases") or {}),
         advanced=advanced,
     )
@@ -157,6 +163,8 @@ def _check_kinds(name: str, options: Options) -> None:
     functions = {
         "jvp": options.get("jvp"),
         "transpose": options.get("transpose"),
+        "solves": options.get("solves"),
+        "linear_solve": options.get("linear_solve"),
         "check": advanced.check,
         "partitioned": advanced.partitioned,
         "shape_attributes": advanced.shape_attributes,
@@ -166,8 +174,12 @@ def _check_kinds(name: str, options: Options) -> None:
         if function is not None and not callable(function):
             raise TypeError(message(name, what, "a function", repr(function)))
     for platform, handler in (options.get("handlers") or {}).items():
-        if target_of(handler) is None and not callable(handler):
-            expected = "a custom call target or a function"
+        if isinstance(handler, Mapping):
+            is_handler = all(isinstance(t, str) for t in handler.values())
+        else:
+            is_handler = target_of(handler) is not None or callable(handler)
+        if not is_handler:
+            expected = "a custom call target, one for each dtype, or a function"
             what = f"handlers: {platform}"
             raise TypeError(message(name, what, expected, repr(handler)))
     for part in each(advanced.part_of):
@@ -356,6 +368,32 @@ class _OptionReader:
             raise ValueError(f"{where}: expected at least one, got none")
         return allowed
 
+    def targets_by_dtypes(
+        self,
+        dtypes: Sequence[DType | Sequence[DType]] | None,
+        handlers: Mapping[str, Any],
+    ) -> tuple[Any, dict[str, PlatformHandler]]:
+        """The dtypes that targets are given for, and the handlers with them.
+
+        Raises ValueError if a platform has other dtypes than the operation.
+        """
+        by_platform = dict(handlers)
+        for platform, targets in handlers.items():
+            if not isinstance(targets, Mapping):
+                continue
+            dtypes = list(targets) if dtypes is None else dtypes
+            names = self.dtypes(list(targets)) or []
+            by_names = dict(zip(names, targets.values(), strict=True))
+            for entry in self.dtypes(dtypes) or []:
+                if entry not in by_names:
+                    expected = f"a target for {', '.join(entry)}"
+                    what = f"handlers: {platform}"
+                    raise ValueError(
+                        message(self._name, what, expected, list(targets))
+                    )
+            by_platform[platform] = TargetsByDtypes(by_names)
+        return dtypes, by_platform
+
     def attributes(self, spec: OpSpec) -> dict[str, AttributeType]:
         """The types of the attributes, declared or from the signature."""
         declared = dict(spec.all_attributes)
@@ -426,12 +464,13 @@ def _check_together(spec: OpSpec) -> None:
         rule = "jvp" if spec.jvp else "vjp"
         expected = f"'reference' beside {rule}=, which is the derivative"
         raise ValueError(spec.error("derivatives", expected, "'kernel'"))
+    _check_solves(spec)
     _check_linear(spec)
     if spec.transpose is not None and not spec.linear_parameters:
         expected = "operands that the results are linear in, for transpose"
         raise ValueError(spec.error("linear", expected, "none"))
     for platform in advanced.workspace:
-        if target_of(spec.handlers.get(platform)) is None:
+        if not targets_of(spec.handlers.get(platform)):
             expected = "platforms with a handler"
             raise ValueError(spec.error("workspace", expected, repr(platform)))
     if each(advanced.shared_results) and not spec.shared:
@@ -439,6 +478,7 @@ def _check_together(spec: OpSpec) -> None:
         raise ValueError(
             spec.error("shared_results", expected, advanced.shared_results)
         )
+    _check_one_batch_axis(spec)
     if spec.shared and advanced.vmap_method != "broadcast_all":
         expected = "'broadcast_all' with shared operands"
         raise ValueError(
@@ -447,6 +487,42 @@ def _check_together(spec: OpSpec) -> None:
     if spec.reference is None and not spec.handlers:
         expected = "at least one, as there is no reference to run"
         raise ValueError(spec.error("handlers", expected, "none"))
+
+
+def _check_one_batch_axis(spec: OpSpec) -> None:
+    """Refuses what has no batch axes that could become one."""
+    advanced = spec.advanced
+    for what, is_other in (
+        ("vmap_method='expand_dims'", advanced.vmap_method == "expand_dims"),
+        ("batches_shared", advanced.batches_shared),
+        ("shared_results", bool(each(advanced.shared_results))),
+    ):
+        if advanced.one_batch_axis and is_other:
+            raise ValueError(
+                spec.error("one_batch_axis", f"no {what} beside it", "both")
+            )
+
+
+def _check_solves(spec: OpSpec) -> None:
+    """Refuses a second source of what the equation gives."""
+    if spec.solves is None:
+        if spec.linear_solve is not None:
+            expected = "none without solves=, whose systems it solves"
+            raise ValueError(spec.error("linear_solve", expected, "one"))
+        return
+    for what, is_given in (
+        ("jvp", spec.jvp is not None),
+        ("vjp", spec.vjp is not None),
+        ("bilinear" if spec.is_bilinear else "linear", spec.linear_parameters),
+        ("derivatives='kernel'", spec.advanced.differentiate is not None),
+    ):
+        if is_given:
+            expected = f"none beside {what}, which is the derivative"
+            raise ValueError(spec.error("solves", expected, "an equation"))
+    if each(spec.advanced.shared_results):
+        expected = "results of each row, which an equation of the row gives"
+        got = spec.advanced.shared_results
+        raise ValueError(spec.error("shared_results", expected, repr(got)))
 
 
 def _check_linear(spec: OpSpec) -> None:

@@ -15,39 +15,48 @@ import warnings
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.op.reference_switch import runs_reference
-from xla_ffi_kit.op.spec import OpSpec, target_of
+from xla_ffi_kit.op.spec import OpSpec, PlatformHandler, targets_of
 
 _lock = threading.Lock()
 _names_warned_of: set[str] = set()
 
 
-def reason(spec: OpSpec, platform: str) -> str | None:
+def reason(
+    spec: OpSpec, platform: str, handler: PlatformHandler | None = None
+) -> str | None:
     """Why no call of an operation runs a handler on a platform.
 
     None if handlers run. A single call may run the reference nevertheless. May
     start JAX's backends.
+
+    Args:
+      spec: the operation.
+      platform: JAX's name of the platform.
+      handler: one of its targets there; by default all that it has.
     """
     if runs_reference(spec):
         return "use_reference switches it off"
-    handler = spec.handlers.get(platform)
+    handler = handler or spec.handlers.get(platform)
     if handler is None:
         platforms = f"{', '.join(spec.handlers)} alone"
         return f"it has handlers for {platforms if spec.handlers else _NONE}"
-    target = target_of(handler)
-    if (
-        spec.if_registered
-        and target is not None
-        and not registration.is_registered(target, platform)
-    ):
+    if isinstance(handler, DeviceKernel):
+        return None
+    reasons = (_without(spec, platform, t) for t in targets_of(handler))
+    return next(filter(None, reasons), None)
+
+
+def _without(spec: OpSpec, platform: str, target: str) -> str | None:
+    """Why no handler runs as a target of an operation."""
+    if spec.if_registered and not registration.is_registered(target, platform):
         return (
             f"no target {target!r} is registered; give libraries= or register "
             "it with jax.ffi.register_ffi_target (as api_version=1) before the "
             "first call"
         )
     if (
-        not isinstance(handler, str)
-        or not handler_library.serves(spec.libraries, platform)
-        or library_of(spec, platform) is not None
+        not handler_library.serves(spec.libraries, platform)
+        or library_of(spec, platform, target) is not None
     ):
         return None
     missing = [
@@ -63,15 +72,14 @@ def reason(spec: OpSpec, platform: str) -> str | None:
 _NONE = "no platform"
 
 
-def library_of(spec: OpSpec, platform: str) -> HandlerLibrary | None:
-    """The library with an operation's handler for a platform, if one has it.
+def library_of(
+    spec: OpSpec, platform: str, target: str
+) -> HandlerLibrary | None:
+    """The library with a target of an operation, if one has it.
 
     Raises HandlerLibraryError as `handler_library.find` does.
     """
-    target = spec.handlers[platform]
-    if not isinstance(target, str) or not handler_library.serves(
-        spec.libraries, platform
-    ):
+    if not handler_library.serves(spec.libraries, platform):
         return None
     return handler_library.find(spec.libraries, platform, target)
 

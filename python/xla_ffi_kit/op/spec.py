@@ -100,14 +100,48 @@ class DeviceKernel(abc.ABC):
         return f"the handler {self.target}"
 
 
-# What an operation has for a platform: a custom call target, a kernel, or a
-# function of the reference's signature that calls other operations.
-PlatformHandler: TypeAlias = str | Function | DeviceKernel
-Handlers: TypeAlias = Mapping[str, PlatformHandler]
+@dataclasses.dataclass(frozen=True)
+class TargetsByDtypes:
+    """Custom call targets, one for each combination of the operands' dtypes.
+
+    Attributes:
+      targets: names of the dtypes of all operands -> the target.
+    """
+
+    targets: Mapping[tuple[str, ...], str]
+
+    def of(self, dtypes: Mapping[int, str]) -> str:
+        """The target for operands of these dtypes, by their positions."""
+        return next(
+            target
+            for names, target in self.targets.items()
+            if all(
+                names[min(position, len(names) - 1)] == dtype
+                for position, dtype in dtypes.items()
+            )
+        )
+
+
+# What runs an operation on a platform: a custom call target, or one for each
+# combination of dtypes, a kernel, or a function of the reference's signature
+# that calls other operations.
+PlatformHandler: TypeAlias = str | TargetsByDtypes | Function | DeviceKernel
+# For each platform what runs there, as authors give it.
+Handlers: TypeAlias = Mapping[
+    str, str | Mapping[str, str] | Function | DeviceKernel
+]
+
+
+def targets_of(handler: object) -> tuple[str, ...]:
+    """The custom call targets of what an operation has for a platform."""
+    if isinstance(handler, TargetsByDtypes):
+        return tuple(dict.fromkeys(handler.targets.values()))
+    target = target_of(handler)
+    return () if target is None else (target,)
 
 
 def target_of(handler: object) -> str | None:
-    """The custom call target of what an operation has for a platform."""
+    """The one custom call target of what an operation has for a platform."""
     if isinstance(handler, DeviceKernel):
         return handler.target
     return handler if isinstance(handler, str) else None
@@ -165,6 +199,11 @@ class Advanced:
         size one, which the handler must broadcast; "sequential" calls a handler
         that cannot batch once for each element, in a loop. Where the reference
         has a collective over an axis that vmap names, the reference runs.
+      one_batch_axis: whether the handler takes exactly one batch axis. The
+        batch axes of a call, none or several, become one, and results get
+        theirs back; on a mesh each device does so with its rows.
+      symbolic_zeros: whether `jvp` gets None instead of a tangent that is zero,
+        as that of an operand that is not differentiated is.
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case; with "restore" it then shards the axes
@@ -204,6 +243,8 @@ class Advanced:
     check: Callable[..., None] | None = None
     has_side_effect: bool = False
     vmap_method: VmapMethod = "broadcast_all"
+    one_batch_axis: bool = False
+    symbolic_zeros: bool = False
     sharded_kernel_axes: ShardedKernelAxes = "error"
     part_of: str | Sequence[str] = ()
     shared_results: str | int | Sequence[str | int] = ()
@@ -238,6 +279,8 @@ class Options(TypedDict, total=False):
     linear: str | Sequence[str]
     bilinear: Sequence[str]
     transpose: Transpose | None
+    solves: Function | None
+    linear_solve: Callable[..., Result] | None
     advanced: Advanced | None
 
 
@@ -272,7 +315,7 @@ class OpSpec:
     all_attributes: Mapping[str, AttributeType]  # of any set of operands
     dtypes: Sequence[Sequence[str]] | None  # combinations for all operands
     result_letters: Sequence[Sequence[str]] | None
-    handlers: Handlers
+    handlers: Mapping[str, PlatformHandler]
     libraries: tuple[HandlerLibrary, ...]
     if_registered: bool  # the handlers are on whatever platform has them
     contract: Signature | None  # the handler's, if its library states one
@@ -281,6 +324,8 @@ class OpSpec:
     linear_parameters: tuple[str, ...]
     is_bilinear: bool  # linear in each of these two, and not in both together
     transpose: Transpose | None
+    solves: Function | None  # the residual that the results make zero
+    linear_solve: Callable[..., Result] | None
     aliases: Mapping[str, str | int]
     advanced: Advanced
     problem: str = ""  # what is not declared and no library tells yet

@@ -30,7 +30,7 @@ from xla_ffi_kit.op.spec import (
     flatten,
     of_active,
 )
-from xla_ffi_kit.rules import abstract_eval, partitioning
+from xla_ffi_kit.rules import abstract_eval, partitioning, solves
 from xla_ffi_kit.rules.abstract_eval import Results
 
 Values: TypeAlias = Sequence[jax.Array]
@@ -67,6 +67,12 @@ def jvp(
     if nonlinear and spec.advanced.differentiate is not None:
         derivatives = spec.advanced.differentiate
         return _kernel_jvp(spec, derivatives, primals, active, attributes)
+    if nonlinear and spec.solves is not None:
+        outs, slopes = solves.jvp(spec, primals, active, attributes)
+        return outs, [
+            _no_tangent(y) if t is None else t
+            for y, t in zip(outs, slopes, strict=True)
+        ]
     if nonlinear and spec.reference is None:
         names = ", ".join(spec.operand_names[i] for i in nonlinear)
         raise NotDifferentiableError(
@@ -158,7 +164,7 @@ def _author_jvp(
     count = len(types)
 
     def call(
-        primals: Arrays, tangents: tuple[batch_axes.Tangent, ...]
+        primals: Arrays, tangents: tuple[batch_axes.Tangent | None, ...]
     ) -> tuple[Arrays, Arrays]:
         returned = rule(
             tuple(spec.fill(primals)),
@@ -176,7 +182,11 @@ def _author_jvp(
 
     for axes in batch_axes.mapped_axes(spec, primals):
         call = jax.vmap(call, (axes, axes))
+    full: Sequence[batch_axes.Tangent | None]
     full = _instantiated(primals, tangents)
+    if spec.advanced.symbolic_zeros:
+        zeros = map(_is_zero, tangents)
+        full = [None if z else t for z, t in zip(zeros, full, strict=True)]
     outs, slopes = call(
         tuple(batch_axes.without_ones(spec, primals, primals)),
         tuple(batch_axes.without_ones(spec, primals, full)),

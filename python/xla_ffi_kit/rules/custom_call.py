@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
+from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
@@ -86,6 +89,27 @@ class HandlerCall:
         )
         return dataclasses.replace(self, ctx=ctx)
 
+    @functools.cached_property
+    def as_handler_takes_it(self) -> HandlerCall:
+        """The call with one batch axis, if the handler takes exactly one."""
+        if not self.spec.advanced.one_batch_axis or len(self.lead) == 1:
+            return self
+        types = [
+            [
+                a
+                if i in shared
+                else ShapedArray((rows, *a.shape[len(self.lead) :]), a.dtype)
+                for i, a in enumerate(avals)
+            ]
+            for avals, shared in (
+                (self.avals, self.spec.shared),
+                (self.results, ()),
+            )
+            for rows in [math.prod(self.lead)]
+        ]
+        ctx = self.ctx.replace(avals_in=types[0], avals_out=types[1])
+        return dataclasses.replace(self, ctx=ctx)
+
     @property
     def run(self) -> Callable[..., Arrays]:
         """The operation, for the part of each operand that a device has.
@@ -104,6 +128,12 @@ def build(
     call: HandlerCall, target: str, attributes: KernelAttributes
 ) -> Sequence[ir.Value]:
     """Calls the handler `target`, with attributes from the operands' types."""
+    taken = call.as_handler_takes_it
+    if taken is not call:
+        operands = _reshaped(call, call.operands, call.avals, taken.avals)
+        taken = dataclasses.replace(taken, operands=operands)
+        results = build(taken, target, attributes)
+        return _reshaped(call, results, taken.results, call.results)
     spec, ctx, avals, operands = call.spec, call.ctx, call.avals, call.operands
     # XLA may split these axes, the first ones of operands and results.
     batch = partitioning.divided(ctx, call.lead) if call.devices > 1 else ()
@@ -150,6 +180,24 @@ def build(
         pairs = zip(values, call.results, strict=True)
         values = [_reshape(x, a.shape) for x, a in pairs]
     return values
+
+
+def _reshaped(
+    call: HandlerCall,
+    values: Sequence[ir.Value],
+    avals: Sequence[ShapedArray],
+    others: Sequence[ShapedArray],
+) -> Sequence[ir.Value]:
+    """The values with other shapes, of which axes may be symbolic."""
+
+    def reshape(*xs: jax.Array) -> Arrays:
+        pairs = zip(xs, others, strict=True)
+        return tuple(jnp.reshape(x, a.shape) for x, a in pairs)
+
+    lower = mlir.lower_fun(reshape, multiple_results=True)
+    ctx = call.ctx.replace(avals_in=avals, avals_out=others)
+    found: Sequence[ir.Value] = lower(ctx, *values)
+    return found
 
 
 def _layouts(

@@ -28,7 +28,9 @@ from xla_ffi_kit.op.spec import (
     OpSpec,
     PlatformHandler,
     Request,
+    TargetsByDtypes,
     target_of,
+    targets_of,
 )
 from xla_ffi_kit.rules import custom_call, partitioning, per_device
 from xla_ffi_kit.rules.custom_call import HandlerCall, Lowered
@@ -66,7 +68,7 @@ def _lower_reference(
     platforms = _jax_hooks.platforms(ctx)
     if spec.reference is None:
         handlers = ", ".join(
-            f"{target_of(handler) or handler} for {platform}"
+            f"{', '.join(targets_of(handler)) or handler} for {platform}"
             for platform, handler in spec.handlers.items()
         )
         if spec.if_registered:
@@ -102,13 +104,16 @@ def _lower(
     """The lowering for a platform with a handler."""
     call = HandlerCall(spec, platform, ctx, operands, attributes)
     handler_attributes: KernelAttributes | None = None
+    if isinstance(handler, TargetsByDtypes):
+        dtypes = zip(spec.operands, call.avals, strict=True)
+        handler = handler.of({o.position: a.dtype.name for o, a in dtypes})
     # A call looks at the switch to the reference itself. But a program, or the
     # backward pass of `jax.vjp`, may be traced outside of `use_reference` and
     # compiled inside, so the reason is asked for again.
-    runs_handler = implementation.reason(spec, platform) is None
+    runs_handler = implementation.reason(spec, platform, handler) is None
     if runs_handler and isinstance(handler, str | DeviceKernel):
         one_call = call.rows if _is_loop(call) else call
-        handler_attributes = _prepare(one_call, handler)
+        handler_attributes = _prepare(one_call.as_handler_takes_it, handler)
         runs_handler = handler_attributes is not None
     if not runs_handler:
         return _lower_reference(spec, ctx, *operands, attributes=attributes)
@@ -142,7 +147,7 @@ _Way: TypeAlias = Literal[
 ]
 
 
-def _way(call: HandlerCall, handler: PlatformHandler) -> _Way:
+def _way(call: HandlerCall, handler: str | DeviceKernel | Function) -> _Way:
     """How a call runs: the first line whose condition holds decides.
 
     "call": the custom call, which XLA splits by its own partitioner, or not at
@@ -290,6 +295,7 @@ def _is_carried(call: HandlerCall) -> bool:
         or spec.input_output_aliases
         or spec.advanced.has_side_effect
         or call.needs_shapes
+        or call.as_handler_takes_it is not call
         or any(
             tuple(a.shape[: len(lead)]) != lead
             for i, a in enumerate(call.avals)
@@ -323,7 +329,7 @@ def _prepare(
                 handler.library, handler.target, platform
             )
         return prepared
-    library = implementation.library_of(spec, platform)
+    library = implementation.library_of(spec, platform, handler)
     if library is not None:
         try:
             registration.register_handler(library, handler, platform)

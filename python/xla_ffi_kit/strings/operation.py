@@ -7,7 +7,7 @@ import functools
 import hashlib
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic
+from typing import Any, Generic
 
 import jax
 
@@ -21,8 +21,6 @@ from xla_ffi_kit.library.signature import Signature
 from xla_ffi_kit.op.spec import (
     Advanced,
     AttributeType,
-    DeviceKernel,
-    Function,
     Options,
     OwnDerivatives,
 )
@@ -216,9 +214,9 @@ class StringOp(Generic[R]):
             None if self.on_cuda is None else self.on_cuda.kernel,
         )
 
-    def _handlers(self) -> dict[str, str | Function | DeviceKernel]:
+    def _handlers(self) -> dict[str, Any]:
         """The handlers but that of the string for CPUs."""
-        handlers = dict(self.options.get("handlers") or {})
+        handlers = {**(self.options.get("handlers") or {})}
         if self.on_cuda is not None and self.on_cuda.kernel is not None:
             handlers.setdefault("cuda", self.on_cuda.kernel)
         return handlers

@@ -27,7 +27,7 @@ from xla_ffi_kit.op.spec import (
     Result,
     flatten,
     of_active,
-    target_of,
+    targets_of,
 )
 from xla_ffi_kit.strings.derive.function import Function
 from xla_ffi_kit.strings.derive.kernel import Kernel, String
@@ -79,8 +79,7 @@ class Differentiable:
             for handler in op.spec.handlers.values():
                 if isinstance(handler, Kernel) and not handler.is_ready:
                     continue
-                target = target_of(handler)
-                found += [] if target is None else [target]
+                found += targets_of(handler)
             made = op.spec.advanced.differentiate
             found += [] if made is None else made.targets()
         return found
