@@ -113,9 +113,7 @@ def load(
         library = _libraries.get(target)
         if library is None:
             try:
-                library = FunctionLibrary(
-                    path, target, version, told, pointers
-                )
+                library = FunctionLibrary(path, target, version, told, pointers)
             except HandlerLibraryError:
                 if path.exists():
                     raise

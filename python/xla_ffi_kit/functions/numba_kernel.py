@@ -217,7 +217,9 @@ def _compile(
         ) from error
 
 
-def _source(target: str, arrays: numba_source.Arrays, parameters: Parameters) -> Source:
+def _source(
+    target: str, arrays: numba_source.Arrays, parameters: Parameters
+) -> Source:
     """The handler's function, which calls that of the dtype of its arrays."""
     data: list[str] = []
     sizes: list[str] = []

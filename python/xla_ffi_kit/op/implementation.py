@@ -15,7 +15,12 @@ import warnings
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.op.reference_switch import runs_reference
-from xla_ffi_kit.op.spec import OpSpec, PlatformHandler, targets_of
+from xla_ffi_kit.op.spec import (
+    DeviceKernel,
+    OpSpec,
+    PlatformHandler,
+    targets_of,
+)
 
 _lock = threading.Lock()
 _names_warned_of: set[str] = set()
