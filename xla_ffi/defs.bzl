@@ -8,8 +8,7 @@ Python all follow from it.
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
 load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "CUDA_SOURCES", "cuda_library")
-load("//xla_ffi/registration:handler_library.bzl", "handler_library", "handler_list")
-load("//xla_ffi/registration:handler_table.bzl", "handler_table")
+load("//xla_ffi/registration:handlers.bzl", "handler_library", "handler_table")
 load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 
 # Functions begin on a cache line: where a loop lies, which decides up to a
@@ -122,24 +121,18 @@ def xla_ffi_library(
         "visibility": visibility,
     }
     private = common | {"visibility": ["//visibility:private"]}
-    handler_list(
-        name = name + "_handlers",
-        handlers = json.encode(handlers),
-        platform = platform,
-        tags = tags,
-        types = json.encode(types),
-        deps = deps,
-        **private
-    )
     handler_table(
         name = name + "_exports",
         entry = name + "_entry.cc",
-        handlers = ":" + name + "_handlers",
+        handlers = json.encode(handlers),
         library = library,
+        platform = platform,
         register = name + "_register.cc",
         table = name + "_table.cc",
         tags = tags,
+        types = json.encode(types),
         version_script = name + ".lds",
+        deps = deps,
         **common
     )
     cuda_srcs = _cuda_sources(name, platform, srcs)
@@ -165,7 +158,7 @@ def xla_ffi_library(
     )
     handler_library(
         name = name,
-        handlers = ":" + name + "_handlers",
+        handlers = ":" + name + "_exports",
         library = ":" + name + "_cc",
         tags = tags,
         **common
