@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from common import mesh_of, on
+from common import collectives, mesh_of, on
 from scipy.linalg import cython_blas, cython_lapack
 
 from xla_ffi_kit import c_function
@@ -178,6 +178,7 @@ def test_devices_solve_their_rows(kind):
     with jax.set_mesh(mesh):
         x = jax.jit(solve)(rows, on(mesh, b, "x"))
         _, w = jax.jit(syevd)(rows)
+        assert not collectives(solve, rows, on(mesh, b, "x"))
     for y in (x, w):
         assert y.sharding.spec[0] == "x" and len(y.addressable_shards) == 4
     np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-8)
