@@ -135,6 +135,22 @@ def test_syevd():
     )
 
 
+def test_a_result_whose_size_is_computed():
+    getrf = lapack(
+        """subroutine dgetrf(
+            integer m, integer n, inout double precision a(m, n),
+            integer lda = max(1, m), out integer ipiv(min(m, n)),
+            status integer info
+        )"""
+    )
+    a = normal(2, 4, 3)
+    lu, pivots = getrf(a)
+    for i in range(2):
+        want_lu, want_pivots = scipy.linalg.lu_factor(a[i])
+        np.testing.assert_allclose(lu[i], want_lu, rtol=1e-10)
+        np.testing.assert_array_equal(pivots[i], want_pivots + 1)
+
+
 def test_what_a_status_means():
     a, b = np.stack([np.eye(2), np.zeros((2, 2))]), np.ones((2, 2, 1))
     said = "dgesv: status: expected 0, got 1 for row 1: the matrix is singular"
