@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from common import collectives, mesh_of, on
 from scipy.linalg import cython_blas, cython_lapack
 
 from xla_ffi_kit import c_function
@@ -135,6 +135,22 @@ def test_syevd():
     )
 
 
+def test_a_result_whose_size_is_computed():
+    getrf = lapack(
+        """subroutine dgetrf(
+            integer m, integer n, inout double precision a(m, n),
+            integer lda = max(1, m), out integer ipiv(min(m, n)),
+            status integer info
+        )"""
+    )
+    a = normal(2, 4, 3)
+    lu, pivots = getrf(a)
+    for i in range(2):
+        want_lu, want_pivots = scipy.linalg.lu_factor(a[i])
+        np.testing.assert_allclose(lu[i], want_lu, rtol=1e-10)
+        np.testing.assert_array_equal(pivots[i], want_pivots + 1)
+
+
 def test_what_a_status_means():
     a, b = np.stack([np.eye(2), np.zeros((2, 2))]), np.ones((2, 2, 1))
     said = "dgesv: status: expected 0, got 1 for row 1: the matrix is singular"
@@ -171,14 +187,18 @@ def test_a_program_with_arrays_of_other_sizes():
 
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])
 def test_devices_solve_their_rows(kind):
-    mesh = jax.make_mesh((4,), ("x",), axis_types=(getattr(AxisType, kind),))
-    rows = NamedSharding(mesh, PartitionSpec("x"))
+    mesh = mesh_of(kind, (4,), ("x",))
     a, b = normal(8, 3, 3), normal(8, 3, 1)
+    a += a.swapaxes(1, 2)
+    rows = on(mesh, a, "x")
     with jax.set_mesh(mesh):
-        run = jax.jit(lambda a, b: gesv["float64"](a, b)[2])
-        x = run(jax.device_put(a, rows), jax.device_put(b, rows))
-    assert x.sharding.is_equivalent_to(rows, 3)
-    np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-10)
+        x = jax.jit(solve)(rows, on(mesh, b, "x"))
+        _, w = jax.jit(syevd)(rows)
+        assert not collectives(solve, rows, on(mesh, b, "x"))
+    for y in (x, w):
+        assert y.sharding.spec[0] == "x" and len(y.addressable_shards) == 4
+    np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-8)
+    np.testing.assert_allclose(w, np.linalg.eigvalsh(a), rtol=1e-8)
 
 
 def test_contract_of_lapack():

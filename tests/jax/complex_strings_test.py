@@ -1,5 +1,6 @@
 """Complex numbers in strings and files."""
 
+import common  # noqa: F401  four devices
 import jax
 import jax.numpy as jnp
 import numpy as np
