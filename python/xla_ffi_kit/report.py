@@ -73,7 +73,7 @@ def _on(spec: OpSpec, platform: str) -> str:
         return f"{runs}, as {why}"
     handler = spec.handlers[platform]
     if isinstance(handler, DeviceKernel):
-        return handler.explain()
+        return handler.report()
     if not isinstance(handler, str):
         return f"the function {_name_of(handler)} of the spec"
     library = None
@@ -81,7 +81,7 @@ def _on(spec: OpSpec, platform: str) -> str:
         library = handler_library.find(spec.libraries, platform, handler)
     if library is None:
         return f"the handler {handler} that is registered"
-    return library.explain(handler)
+    return library.report(handler)
 
 
 def _under_vmap(spec: OpSpec) -> str:
@@ -126,7 +126,7 @@ def _of_rules(spec: OpSpec) -> str:
         names = " and ".join(map(_name_of, spec.vjp))
         return f"{names}, its vjp=, in reverse mode alone"
     if spec.advanced.differentiate is not None:
-        return spec.advanced.differentiate.explain()
+        return spec.advanced.differentiate.report()
     if spec.reference is not None:
         return "the reference's"
     return "none, as there is no reference, jvp= or vjp="

@@ -58,9 +58,9 @@ class _TypedKernel(FunctionKernel):
             )
         return lambda _: {"name": self.function}
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """The function, and the handler that calls it."""
-        return f"{self.told}, {self.declaration}, by {super().explain()}"
+        return f"{self.told}, {self.declaration}, by {super().report()}"
 
 
 def _dtype(x: Typed) -> str:
@@ -174,7 +174,7 @@ def c_function(
     kernel = _TypedKernel(
         name=own,
         function=target,
-        told=found.explain(),
+        told=found.report(),
         declaration=declared,
         dtypes=tuple(a.dtype.name for a in laid_out.results),
     )

@@ -106,7 +106,7 @@ class HandlerLibrary:
     def __repr__(self) -> str:
         return f"HandlerLibrary({self.path!r})"
 
-    def explain(self, target: str) -> str:
+    def report(self, target: str) -> str:
         """How a handler runs, in a few words."""
         return f"the handler {target} of {os.path.basename(self.path)}"
 

@@ -57,7 +57,7 @@ class DeviceKernel(abc.ABC):
     def by(self, target: str) -> DeviceKernel:
         """Returns the same kernel for another handler, which is registered."""
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """How it runs, in a few words."""
         return f"the handler {self.target}"
 

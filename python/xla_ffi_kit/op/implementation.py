@@ -44,7 +44,7 @@ def _of(
     otherwise = "reference" if op.reference else "nothing: an error"
     target = op.handlers[platform]
     if isinstance(target, DeviceKernel):
-        return target.runs, target.explain()
+        return target.runs, target.report()
     if not isinstance(target, str):
         return ("other operations",)
     if not handler_library.serves(op.libraries, platform):

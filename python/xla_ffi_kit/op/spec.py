@@ -74,7 +74,7 @@ class OwnDerivatives(Protocol):
     def targets(self) -> list[str]:
         """The custom call targets of all derivatives that are compiled."""
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """Where the derivatives come from, and those made so far."""
 
 

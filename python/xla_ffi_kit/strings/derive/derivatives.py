@@ -79,7 +79,7 @@ class Differentiable:
             found += [] if made is None else made.targets()
         return found
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """Where the derivatives come from, and those made so far."""
         way = "all slopes of an element in one pass"
         if self._function.form == "Row":

@@ -99,7 +99,7 @@ class Kernel(DeviceKernel):
                 return False
             raise NoCompilerError(f"{self._function.name}: {error}") from None
         except BuildError as error:
-            raise BuildError(string.body.explained(str(error))) from None
+            raise BuildError(string.body.with_remedy(str(error))) from None
         self.library, self.target = own, own.target
         return True
 
@@ -110,7 +110,7 @@ class Kernel(DeviceKernel):
             way = self.library.rows()
         return f"{self._function.name} ({way})"
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """How it runs, in a few words."""
         when = "when a program is lowered"
         if self.is_ready:
