@@ -23,9 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import tables
+import measuring
 from strings_kernels import Kernel, kernels
-from turns import turns
 
 PAGE = "docs/strings_measured.md"
 ROWS = (1, 391)
@@ -93,9 +92,9 @@ def measure(kernel: Kernel, rows: int, seconds: float) -> list[str]:
     for what, contestants in calls(kernel, rows).items():
         name = f"{kernel.name}, {what} of {rows}"
         compare(name, contestants["JAX"](), contestants["kit"]())
-        times = turns(contestants, seconds)
+        times = measuring.turns(contestants, seconds)
         ours, theirs = times["kit"].least, times["JAX"].least
-        line += [tables.duration(ours), tables.digits(theirs / ours)]
+        line += [measuring.duration(ours), measuring.digits(theirs / ours)]
     return line
 
 
@@ -120,14 +119,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lines.append(measure(kernel, rows, options.seconds))
             print("  ".join(lines[-1]), flush=True)
     if options.json:
-        about = {"machine": tables.machine(), "lines": lines}
+        about = {"machine": measuring.machine(), "lines": lines}
         pathlib.Path(options.json).write_text(json.dumps(about, indent=1))
     if options.publish:
         heading = ("kernel", "rows", "value", "x JAX", "gradient", "x JAX")
         forms = ((k.name, k.form) for k in kernels().values())
-        text = tables.table(heading, lines)
-        text += f"\n{tables.table(('kernel', 'its form in JAX'), forms)}"
-        tables.publish(PAGE, text)
+        text = measuring.table(heading, lines)
+        text += f"\n{measuring.table(('kernel', 'its form in JAX'), forms)}"
+        measuring.publish(PAGE, text)
     return 0
 
 

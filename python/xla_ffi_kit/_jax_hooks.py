@@ -78,16 +78,6 @@ def registered_stages(target: str, platform: str) -> dict[str, object] | None:
     return {stage: capsule for stage, capsule in stages.items() if capsule}
 
 
-def lowers_with_devices(primitive: Primitive) -> None:
-    """Gives the primitive's lowering rules the devices of the program.
-
-    A rule that runs `custom_partitioning` needs them, and JAX looks for its own
-    primitive in a program, not for one that is lowered to it; there is no
-    public way to ask.
-    """
-    dispatch.prim_requires_devices_during_lowering.add(primitive)
-
-
 def is_eager() -> bool:
     """Whether no transformation is tracing.
 

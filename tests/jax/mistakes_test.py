@@ -1173,9 +1173,6 @@ def library(handlers="ScaleHandler", source="scale.cc", **options):
     )
 
 
-X_Y = "kit::In<float> x, {} kit::Out<float> y"
-
-
 def parameters(of_x="kit::In<float> x", of_a="double a", name="f", **options):
     code = f"void {name}({of_x}, {of_a}, kit::Out<float> y) {{}}"
     return function(code.replace("(, ", "(").replace(", ,", ","), **options)

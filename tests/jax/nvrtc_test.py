@@ -80,7 +80,7 @@ def test_each_loop_compiles(shown):
         name, _, shape = text.rstrip("]").partition("[")
         dtype = {"f": jnp.float32, "s": jnp.int32}[name[0]]
         operands.append(jnp.ones(tuple(map(int, shape.split(","))), dtype))
-    program = _lower(shown.op, *operands, **shown.attributes)
+    program = _lower(shown.op, *operands)
     assert "@xla_ffi_kit.launch(" in program
     assert _architectures(program) == ["sm_90"]
 
