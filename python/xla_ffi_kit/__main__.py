@@ -11,31 +11,11 @@ from xla_ffi_kit import __version__
 
 # Each command is imported when it runs, because it needs nothing of others.
 _COMMANDS = (
-    ("doctor", "doctor", "main", "report what is installed and what loads"),
-    (
-        "describe",
-        "library.describe",
-        "main",
-        "print what a library's handlers take",
-    ),
-    (
-        "build",
-        "compile.commands",
-        "build",
-        "build a handler library from C++ files",
-    ),
-    (
-        "cache",
-        "compile.commands",
-        "cache",
-        "list or clear the cache of strings",
-    ),
-    (
-        "include",
-        "compile.commands",
-        "include",
-        "print the folder of the headers",
-    ),
+    ("doctor", "doctor:main", "report what is installed and what loads"),
+    ("describe", "library.describe:main", "write a page of a library"),
+    ("build", "compile.commands:build", "build a library from C++ files"),
+    ("cache", "compile.commands:cache", "list or clear the cache of strings"),
+    ("include", "compile.commands:include", "print the folder of the headers"),
 )
 
 
@@ -43,8 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command named first on the command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments[:1])
-    module = importlib.import_module(f"xla_ffi_kit.{options.module}")
-    return int(getattr(module, options.function)(arguments[1:]))
+    module, _, function = options.function.partition(":")
+    command = getattr(
+        importlib.import_module(f"xla_ffi_kit.{module}"), function
+    )
+    return int(command(arguments[1:]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,9 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, module, function, help_text in _COMMANDS:
+    for name, function, help_text in _COMMANDS:
         command = commands.add_parser(name, help=help_text, add_help=False)
-        command.set_defaults(module=module, function=function)
+        command.set_defaults(function=function)
     return parser
 
 

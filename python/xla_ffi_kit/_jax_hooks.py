@@ -6,9 +6,10 @@ all four). Each function says why no public hook does.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 import jax
@@ -76,6 +77,37 @@ def registered_stages(target: str, platform: str) -> dict[str, object] | None:
     if not isinstance(stages, dict) or "execute" not in stages:
         return None
     return {stage: capsule for stage, capsule in stages.items() if capsule}
+
+
+# Target, capsule or capsules by stage, platform and version of each.
+Registration: TypeAlias = tuple[str, object, str, int]
+
+
+@contextlib.contextmanager
+def registrations() -> Iterator[list[Registration]]:
+    """Records the targets that packages register meanwhile.
+
+    XLA tells the targets of a platform once its backend has started, and not
+    which of them a package has brought.
+    """
+    register = xla_client.register_custom_call_target
+    recorded: list[Registration] = []
+
+    def record(
+        name: str,
+        fn: object,
+        platform: str = "cpu",
+        api_version: int = 0,
+        **options: object,
+    ) -> None:
+        recorded.append((name, fn, platform, api_version))
+        register(name, fn, platform, api_version, **options)
+
+    xla_client.register_custom_call_target = record
+    try:
+        yield recorded
+    finally:
+        xla_client.register_custom_call_target = register
 
 
 def is_eager() -> bool:

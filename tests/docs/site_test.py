@@ -40,9 +40,9 @@ def test_the_reference_has_each_layer(page, said):
 
 def test_the_page_of_handlers_is_current(capsys):
     library = xla_ffi_kit.ops.LIBRARIES[0]
-    assert describe.main([library.path, "--markdown"]) == 0
+    assert describe.main([library.path]) == 0
     page = pathlib.Path("docs/handlers.md")
     assert page.read_text() == capsys.readouterr().out, (
-        f"run python -m xla_ffi_kit describe LIBRARY.so --markdown >{page}"
+        f"run python -m xla_ffi_kit describe LIBRARY.so >{page}"
     )
     assert len(library.targets) >= 5

@@ -8,7 +8,7 @@ from common import operation, run_python
 from jax import export
 
 import xla_ffi_kit
-from xla_ffi_kit import doctor, export_checks, relu
+from xla_ffi_kit import export_checks, relu
 from xla_ffi_kit.library import registration
 from xla_ffi_kit.ops import modular_add
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
@@ -160,20 +160,6 @@ def test_without_arguments_what_no_operation_has(monkeypatch):
     """A library that is only registered, as where a program is read back."""
     monkeypatch.setitem(registration._handlers, ("other.one", "cpu"), "a.so")
     assert targets() >= {RELU, allowed("other.one")}
-
-
-def test_the_doctor_reports_on_one_operation(capsys):
-    assert doctor.main(["xla_ffi_kit:relu"]) == 0
-    printed = capsys.readouterr().out
-    assert "xla_ffi_kit.relu " in printed
-    assert "xla_ffi_kit.rms_norm " not in printed
-    for path, problem in {
-        "xla_ffi_kit:rms_norm": "expected an operation, got <function ",
-        "xla_ffi_kit:absent": "has no attribute 'absent'",
-    }.items():
-        assert doctor.main([path]) == 1
-        said = capsys.readouterr().err
-        assert said.startswith(f"doctor: {path}: ") and problem in said
 
 
 # --- The persistent cache ---------------------------------------------------

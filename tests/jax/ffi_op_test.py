@@ -88,26 +88,13 @@ def test_the_handler_gets_every_bit():
         assert np.signbit(got) == np.signbit(scale)
 
 
-class Secret(str):
-    """A string whose repr does not tell it."""
-
-    def __repr__(self):
-        return "Secret"
-
-
-def test_attributes_are_compared_by_value_and_not_as_they_are_printed():
-    for text in ("abc", "abcdef", "a"):
-        got = describe(rows(5), **GOOD | {"text": Secret(text)})
-        assert got[1] == len(text)
-
-
 NAN = float("nan")
 # A type -> values that Python finds equal, or prints alike.
 ALIKE = [
     (np.float32, [0.0, -0.0, NAN, -NAN]),
     ((np.float64,), [[0.0], [-0.0], [NAN], [-NAN]]),
 ]
-for values in ((1, True, 1.0, 1 + 0j), (0.0, -0.0, 0j, -0j, False)):
+for values in ((1, True, 1.0), (0.0, -0.0, False)):
     ALIKE.append((None, values))
     ALIKE.append((None, [(None, (v,)) for v in values]))
 

@@ -183,7 +183,7 @@ def test_the_package_says_its_version_and_its_commands():
     for arguments, text in (
         (["--version"], xla_ffi_kit.__version__),
         (["--help"], "doctor"),
-        (["doctor", "xla_ffi_kit:relu"], "xla_ffi_kit.relu"),
+        (["include", "--help"], "headers"),
     ):
         done = run_python(RUN, *arguments)
         assert done.returncode == 0, done.stderr

@@ -101,28 +101,12 @@ def test_operands_may_be_missing_and_a_number_have_two_dtypes(operands, dtype):
     define_rms_norm(operands, {"eps": dtype})
 
 
-# --- `python -m xla_ffi_kit describe`: lines and a page -----------------------
-
-
-def described(capsys, *arguments):
-    assert __main__.main(["describe", *arguments]) == 0
-    return capsys.readouterr().out
-
-
-def test_a_line_for_each_handler(capsys):
-    lines = described(capsys, KIT.path).splitlines()
-    signatures = map(KIT.signature, KIT.targets)
-    assert lines == [str(signature) for signature in signatures if signature]
-
-
-def test_handlers_by_name(capsys):
-    assert described(capsys, KIT.path, "xla_ffi_kit.relu") == (
-        f"{KIT.signature('xla_ffi_kit.relu')}\n"
-    )
+# --- A page by `python -m xla_ffi_kit describe`, and names --------------------
 
 
 def test_a_page_says_what_may_be_missing(capsys):
-    page = described(capsys, KIT.path, "--markdown")
+    assert __main__.main(["describe", KIT.path]) == 0
+    page = capsys.readouterr().out
     assert page.startswith("# Handlers of xla_ffi_kit_cpu.so\n")
     _, _, backward = page.partition("| `xla_ffi_kit.rms_norm_bwd` |")
     assert backward.splitlines()[:5] == [
@@ -135,11 +119,9 @@ def test_a_page_says_what_may_be_missing(capsys):
     ]
 
 
-def test_a_handler_without_a_signature_is_told_apart(capsys):
-    assert describe.main([LIBRARY.path, "test.add_rows"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == "describe: test.add_rows: no signature\n"
-    assert captured.out.strip() == ""
+def test_what_has_no_page(capsys, tmp_path):
+    assert __main__.main(["describe", str(tmp_path / "none.so")]) == 1
+    assert "none.so does not exist" in capsys.readouterr().err
 
 
 NAMED = """
@@ -166,23 +148,15 @@ def test_a_name_in_cpp_that_is_not_the_target(capsys, tmp_path):
     build = ["build", str(source), "-o", library, "--handler"]
     assert __main__.main([*build, "my.scale=Scale", "--", "-O0"]) == 0
     assert capsys.readouterr().err == said
-    assert __main__.main(["describe", library]) == 0
-    assert capsys.readouterr().err == f"describe: {said}"
+    assert doctor.main([library]) == 0
+    assert said in capsys.readouterr().out
     right = str(tmp_path / "right.so")
     build[3] = right
     # One of two targets has the name; the other is another name of it.
     both = ["my.scael=Scale", "--handler", "my.scale=Scale"]
     assert __main__.main([*build, *both, "--", "-O0"]) == 0
     assert capsys.readouterr().err == ""
-    described(capsys, KIT.path)
     assert describe.wrong_names(KIT) == {}
-
-
-def test_what_cannot_be_described(capsys, tmp_path):
-    assert describe.main([str(tmp_path / "none.so")]) == 1
-    assert "none.so" in capsys.readouterr().err
-    assert describe.main([KIT.path, "no.such"]) == 1
-    assert "has no handler 'no.such'" in capsys.readouterr().err
 
 
 # --- The handlers of authors: kit::Call and KIT_DEFINE_HANDLER, and strings ---

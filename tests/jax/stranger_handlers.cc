@@ -2,6 +2,7 @@
 // that are no handlers. doctor_test compiles it with the headers of the jaxlib
 // it runs on.
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -35,6 +36,18 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 XLA_FFI_DEFINE_HANDLER_SYMBOL(MakeCounterHandler, MakeCounter,
                               ffi::Ffi::BindInstantiate());
 
+// What handlers in other languages do: they answer the metadata call
+// themselves.
+static XLA_FFI_Error* ByHand(XLA_FFI_CallFrame* frame) {
+  auto* metadata =
+      reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)
+          ->metadata;
+  metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+  metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+  return nullptr;
+}
+extern "C" void* by_hand() { return reinterpret_cast<void*>(&ByHand); }
+
 extern "C" void aborts() { std::abort(); }
 extern "C" void writes_anywhere(int** address) { *address[5] = 3; }
 extern "C" void loops() {
@@ -42,6 +55,10 @@ extern "C" void loops() {
   }
 }
 extern "C" void* answers_nothing(void*) { return nullptr; }
+extern "C" int writes_a_file() {
+  FILE* file = std::fopen("written", "w");
+  return file == nullptr ? 0 : std::fprintf(file, "by mistake");
+}
 
 #ifdef DIES_WHEN_LOADED  // how
 const int dies = (DIES_WHEN_LOADED, 0);

@@ -1,10 +1,11 @@
 """Keeps compiled code on disk; many processes may ask for it at once.
 
 An entry is a folder, named by its key, with a library and `entry.json`, which
-holds the library's hash. It is made under another name and renamed. If a
-process is killed or a file is damaged, a reader therefore finds a whole entry
-or none. Who compiles holds a flock, which the operating system frees when its
-holder dies. The time of `entry.json` is that of the last use, within a day.
+has the hashes of the library and of the files that it was compiled from. It is
+made under another name and renamed. If a process is killed or a file is
+damaged, a reader therefore finds a whole entry or none. Who compiles holds a
+flock, which the operating system frees when its holder dies. The time of
+`entry.json` is that of the last use, within a day.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -21,10 +23,8 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
-from xla_ffi_kit.compile import dependencies
-from xla_ffi_kit.compile.dependencies import File, digest_of
 from xla_ffi_kit.errors import BuildError
 
 FOLDER_VARIABLE = "XLA_FFI_KIT_CACHE"
@@ -48,28 +48,12 @@ class Entry:
     Attributes:
       library: the shared library.
       name: the name of the operation for which it was compiled.
-      version: a hash of everything from which it was made, which is a part of
-        the library's name.
-      digest: the hash of the library itself.
-      files: the files from which it was made, in addition to its key.
+      version: a hash of the library, which is a part of its name.
     """
 
     library: pathlib.Path
     name: str
     version: str
-    digest: str
-    files: Mapping[str, File]
-
-    def write(self, folder: pathlib.Path) -> None:
-        """Writes what `_read` reads."""
-        about = {
-            "file": self.library.name,
-            "sha256": self.digest,
-            "name": self.name,
-            "version": self.version,
-            "files": {p: (f.digest, f.stamp) for p, f in self.files.items()},
-        }
-        (folder / _ENTRY).write_text(json.dumps(about))
 
 
 # Compiles into a file; returns the files that were read.
@@ -80,13 +64,7 @@ def folder() -> pathlib.Path:
     """Returns XLA_FFI_KIT_CACHE, or a folder in the user's cache folder."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     if chosen:
-        place = os.path.expanduser(chosen)
-        if place.startswith("~"):
-            raise _UnusableError(
-                f"{FOLDER_VARIABLE}: expected a folder, got {chosen!r}, where "
-                "there is no such user"
-            )
-        return pathlib.Path(place).absolute()
+        return pathlib.Path(os.path.expanduser(chosen)).absolute()
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return pathlib.Path(home, "xla_ffi_kit", "inline").absolute()
 
@@ -140,16 +118,15 @@ def get(
     """
     try:
         top = _own_folder()
-        place = top / key
-        found = _current(place)
-        if found is not None:
-            return found
-        with _locked(top, key):
-            found = _current(place)  # what another process compiled meanwhile
-            if found is None:
-                found = _compile(place, name + suffix, compile_library)
-                _evict(top)
-            return found
+        entry = _current(top / key)
+        if entry is None:
+            with _locked(top, key):
+                # What another process may have compiled meanwhile.
+                entry = _current(top / key)
+                if entry is None:
+                    entry = _compile(top / key, name, suffix, compile_library)
+                    _evict(top)
+        return entry
     except _UnusableError as error:
         raise BuildError(f"{name}: {error}") from None
     except OSError as error:
@@ -161,40 +138,50 @@ def get(
 
 
 def _compile(
-    place: pathlib.Path, file_name: str, compile_library: Compile
+    place: pathlib.Path, name: str, suffix: str, compile_library: Compile
 ) -> Entry:
-    """Compiles again until no file that was read has changed meanwhile."""
-    prefix = _new_name(place.name)
+    prefix, begin = _new_name(place.name), time.time_ns() - _TICK_NS
     with tempfile.TemporaryDirectory(prefix=prefix, dir=place.parent) as made:
         work, new = pathlib.Path(made, "work"), pathlib.Path(made, "entry")
         work.mkdir()
         new.mkdir()
         library = work / "library.so"
-        begin = time.time_ns()
-        read = list(compile_library(library))
-        files = {path: File.at(path) for path in read}
-        # Files that are older than that are what the compiler read. For others
-        # it takes two looks at their content, one before it and one after.
-        while dependencies.newest(read) > begin - _TICK_NS:
-            before = dependencies.digests(files)
-            read = list(compile_library(library))
-            files = {path: File.at(path) for path in read}
-            if dependencies.digests(files) == before:
-                break
-        text = json.dumps([place.name, dependencies.digests(files)])
-        version = hashlib.sha256(text.encode()).hexdigest()[:16]
-        name, suffix = os.path.splitext(file_name)
+        read = compile_library(library)
+        # Of a file that changes meanwhile, nobody knows what was read: with no
+        # hash, the entry is compiled again when it is next asked for.
+        files = {path: _digest(path, unless_after=begin) for path in read}
+        version = (_digest(library) or "")[:16]
         # A file's name has room for 255 bytes.
         short = os.fsencode(name)[:_NAME_BYTES].decode(errors="ignore")
-        file = new / f"{short}-{version}{suffix}"
-        entry = Entry(
-            place / file.name, name, version, digest_of(library) or "", files
-        )
-        os.rename(library, file)
-        entry.write(new)
+        file = f"{short}-{version}{suffix}"
+        files[file] = _digest(library)
+        os.rename(library, new / file)
+        about = {"name": name, "file": file, "files": files}
+        (new / _ENTRY).write_text(json.dumps(about))
         shutil.rmtree(place, ignore_errors=True)
         os.rename(new, place)
-    return entry
+    return Entry(place / file, name, version)
+
+
+def _digest(
+    path: str | os.PathLike[str], unless_after: int | None = None
+) -> str | None:
+    """The hash of a file's content; None if there is none, or it is newer."""
+    try:
+        about = os.stat(path)
+        if unless_after is not None and about.st_ctime_ns > unless_after:
+            return None
+        times = about.st_mtime_ns, about.st_ctime_ns
+        return _digest_of(os.fspath(path), about.st_size, *times)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest_of(path: str, *stamp: int) -> str:
+    """The same, for as long as size and times stay; the last nobody can set."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _new_name(key: str) -> str:
@@ -203,8 +190,12 @@ def _new_name(key: str) -> str:
 
 def _current(place: pathlib.Path) -> Entry | None:
     """Returns the entry in a folder if it is whole and current, else None."""
-    entry = _read(place)
-    if entry is None or not all(f.is_at(p) for p, f in entry.files.items()):
+    about = _read(place)
+    if about is None:
+        return None
+    entry, files = about
+    # The library stands beside `entry.json`, and the others have whole paths.
+    if not all(h and _digest(place / path) == h for path, h in files.items()):
         return None
     with contextlib.suppress(OSError):  # read-only
         if time.time() - _used(place) > _DAY:
@@ -216,21 +207,14 @@ def _used(place: pathlib.Path) -> float:
     return os.stat(place / _ENTRY).st_mtime
 
 
-def _read(place: pathlib.Path) -> Entry | None:
-    """Returns the entry in a folder if it is whole, else None."""
+def _read(place: pathlib.Path) -> tuple[Entry, dict[str, str]] | None:
+    """The entry in a folder and the hashes of its files, if it is an entry."""
     try:
         about = json.loads((place / _ENTRY).read_bytes())
         library = place / os.path.basename(about["file"])
-        if digest_of(library) != about["sha256"]:
-            return None
-        files = {
-            str(path): File(str(digest), tuple(stamp) if stamp else None)
-            for path, (digest, stamp) in about["files"].items()
-        }
-        return Entry(
-            library, about["name"], about["version"], about["sha256"], files
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        version = library.stem.rpartition("-")[2]
+        return Entry(library, about["name"], version), about["files"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -252,25 +236,27 @@ def _make_folder(path: pathlib.Path) -> None:
     path.mkdir(0o700, exist_ok=True)
 
 
+def entries() -> list[Entry]:
+    """The entries, by name."""
+    listed = [_read(place) for place in _places(_own_folder())]
+    found = [about[0] for about in listed if about]
+    return sorted(found, key=lambda e: (e.name, e.version))
+
+
 def _places(top: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The folders that may be entries."""
+    """The folders of entries. What the kit has not made is none."""
     for place in top.iterdir() if top.is_dir() else ():
-        if _KEY.fullmatch(place.name) and not place.is_symlink():
+        is_key = _KEY.fullmatch(place.name) and not place.is_symlink()
+        if is_key and _read(place):
             yield place
 
 
-def entries() -> list[Entry]:
-    """The entries that are whole, by name."""
-    found = map(_read, _places(_own_folder()))
-    return sorted((e for e in found if e), key=lambda e: (e.name, e.version))
-
-
 def clear() -> int:
-    """Removes all entries that are whole; returns their number.
+    """Removes all entries; returns their number.
 
     Loaded libraries stay loaded. Files that the kit has not made stay.
     """
-    return sum(_remove(entry.library.parent) for entry in entries())
+    return sum(map(_remove, [*_places(_own_folder())]))
 
 
 def _remove(place: pathlib.Path) -> bool:
@@ -285,10 +271,10 @@ def _evict(top: pathlib.Path) -> None:
     """Removes the entries that have not been used for long."""
     used = []
     for place in _places(top):
-        with contextlib.suppress(OSError):  # removed meanwhile, or no entry
+        with contextlib.suppress(OSError):  # removed meanwhile
             used.append((_used(place), place))
     used.sort(reverse=True)
     oldest = time.time() - UNUSED_DAYS * _DAY
     for i, (last, place) in enumerate(used):
-        if (i >= MOST_ENTRIES or last < oldest) and _read(place):
+        if i >= MOST_ENTRIES or last < oldest:
             _remove(place)

@@ -17,16 +17,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from xla_ffi_kit.compile import (
-    dependencies,
-    headers,
-    nvcc,
-)
 from xla_ffi_kit.compile import flags as compiler_flags
+from xla_ffi_kit.compile import headers, nvcc
 from xla_ffi_kit.errors import BuildError, NoCompilerError
 
-# Programs that start the compiler of the name by which they are called.
-_LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
 _ASSERTED = re.compile(
     r".*xla_ffi/strings/.*static assertion failed"
     r"(?: due to requirement '.*')?: "
@@ -167,27 +161,11 @@ def _identity(command: Sequence[str]) -> str:
     Asking for the version takes as long as the rest of a start.
     """
     parts = list(command)
-    for word in command:
-        program = _program(word)
-        if program is None:
-            continue
-        path = os.path.realpath(program)
-        parts.append(_file_identity(path))
-        if os.path.basename(path) in _LAUNCHERS:
-            # It is found by the name of the compiler that it starts.
-            name = os.path.basename(program)
-            for folder in os.get_exec_path():
-                parts.append(_file_identity(os.path.join(folder, name)))
-    return "\0".join(parts)
-
-
-def _file_identity(path: str) -> str:
-    path = os.path.realpath(path)
-    try:
+    for path in filter(None, map(_program, command)):
         about = os.stat(path)
-    except OSError:
-        return ""
-    return f"{path} {about.st_size} {about.st_mtime_ns}"
+        file = os.path.realpath(path)
+        parts.append(f"{file} {about.st_size} {about.st_mtime_ns}")
+    return "\0".join(parts)
 
 
 def identity(compiler: Compiler, flags: Sequence[str]) -> str:
@@ -272,7 +250,7 @@ def compile_tracked(
             *("-c", str(source), "-o", str(file)),
         ]
         _run(name, command, work, file, depfile)
-        read = dependencies.in_depfile(depfile.read_bytes())
+        read = _in_depfile(depfile.read_bytes())
 
         def link(*more: str) -> str:
             flags = [*link_flags, *more]
@@ -298,6 +276,16 @@ def compile_tracked(
         for p in dict.fromkeys(read)
         if os.path.realpath(p) not in known and not p.startswith(own)
     ]
+
+
+def _in_depfile(depfile: bytes) -> list[str]:
+    """Absolute paths of the files that a depfile names."""
+    text = os.fsdecode(depfile).replace("\\\n", " ")
+    _, _, files = text.partition(": ")
+    names = files.replace("\\ ", "\0").replace("\\#", "#").replace("$$", "$")
+    # Not normalized: a folder before ".." may be a symbolic link.
+    here = os.getcwd()
+    return [os.path.join(here, p.replace("\0", " ")) for p in names.split()]
 
 
 def _compile_command(compiler: Compiler, flags: Sequence[str]) -> list[str]:

@@ -1,89 +1,63 @@
 """`python -m xla_ffi_kit doctor` reports what is there and what will load.
 
 It reports on a handler library or on the running environment: docs/doctor.md.
-Another process loads everything. It writes down what it loads before it does,
-so that this one has a sentence for it if that ends the process.
+A child process loads everything, so that there is a sentence if that ends it.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
-import json
-import operator
+import importlib.metadata
 import os
-import resource
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
-from xla_ffi_kit.doctor import _environment, _library_report, _text
-from xla_ffi_kit.doctor._environment import Loading
-from xla_ffi_kit.doctor._library_report import Report
+import jax
+import jaxlib
+
+import xla_ffi_kit
+from xla_ffi_kit import _jax_hooks, ffi_op, report
+from xla_ffi_kit.doctor import handlers
 from xla_ffi_kit.errors import HandlerLibraryError
-from xla_ffi_kit.ffi_op import FfiOp
-from xla_ffi_kit.op.spec import Result
+from xla_ffi_kit.library import describe, registration, releases
+from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
+from xla_ffi_kit.op.spec import OpSpec
 
-# To load a package, which may compile strings; and to load a library.
-_SECONDS = [600, 60]
-_WORK = "from xla_ffi_kit import doctor; doctor._work()"
+_LIBRARY_SECONDS, _PACKAGE_SECONDS = 60, 600  # a package may compile strings
+_HEADING = ("handler", "platform", "stages", "FFI", "traits", "state", "jaxlib")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns 0 if everything loads, else 1."""
-    options = vars(_parser().parse_args(arguments))
-    with (
-        tempfile.TemporaryFile("w+") as output,
-        tempfile.TemporaryFile("w+", errors="replace") as log,
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", _WORK]
-            + [str(output.fileno()), json.dumps(options)],
-            # Under Bazel the packages are not where Python looks itself.
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            pass_fds=[output.fileno()],
-        )
-        output.seek(0)
-        log.seek(0)
-        said = [json.loads(line) for line in output] or [{"path": __package__}]
-        answer, lines = said[-1], log.read().splitlines()
-    if not options["library"]:
-        sys.stderr.writelines(f"{line}\n" for line in lines)  # JAX warns
-    if "text" in answer:
-        print("\n".join(map(_printable, answer["text"].split("\n"))))
-        return int(answer["status"])
-    path = answer["path"]
-    problem = answer.get("problem") or _ending(done.returncode, answer, lines)
-    if options["json"]:
-        print(json.dumps({"path": path, "problem": problem}))
-    else:
-        about = "" if problem.startswith(f"{path} ") else f"{path}: "
-        print(f"doctor: {_printable(about + problem)}", file=sys.stderr)
-    return 1
+    options = _parser().parse_args(arguments)
+    seconds = _LIBRARY_SECONDS if options.library else _PACKAGE_SECONDS
+
+    def work(emit: handlers.Emit) -> None:
+        signal.alarm(seconds)
+        os.dup2(2, 1)  # what a library prints is no part of the report
+        emit(_report(options))
+
+    results, status = handlers.run_apart(work)
+    lines, problems = results[0] if results else ([], [])
+    for line in lines:
+        print(_printable(line))
+    if not results:
+        what = options.library or ", ".join(options.imports) or "JAX"
+        how = signal.Signals(-status).name if status < 0 else f"exit {status}"
+        problems = [f"{what} ends the process that loads it ({how})"]
+        if -status == signal.SIGALRM:
+            problems = [f"{what} was not read and loaded within {seconds} s"]
+    for problem in problems:
+        print(f"doctor: {_printable(problem)}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _printable(line: str) -> str:
     """A line without control codes, which a terminal would obey."""
     return line if line.isprintable() else ascii(line)[1:-1]
-
-
-def _ending(status: int, loading: dict[str, str], log: list[str]) -> str:
-    """Says what ended the process that loads everything."""
-    path = loading["path"]
-    if status == -signal.SIGALRM:
-        return f"{path} was not read and loaded within {loading['seconds']} s"
-    how = f"signal {-status}" if status < 0 else f"exit status {status}"
-    if -status in set(signal.Signals):
-        how = signal.Signals(-status).name
-    # The linker, for one, says why it gives up.
-    because = f": {log[-1].strip()}" if log and status > 0 else ""
-    return f"{path} ends the process that loads it ({how}){because}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,97 +67,153 @@ def _parser() -> argparse.ArgumentParser:
         "With one, loads it in a process of its own, which runs its code.",
         epilog="Exit status: 0 if everything loads, 1 if something does not.",
     )
-    library = parser.add_argument("library", nargs="?")
-    library.help = "a handler library (.so), or MODULE:OPERATION, to report "
-    library.help += "only on that, such as xla_ffi_kit:relu"
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    imports = parser.add_argument("--import", dest="imports", action="append")
-    imports.metavar, imports.default = "MODULE", []
-    imports.help = "import MODULE first, to see its operations as well"
+    parser.add_argument("library", nargs="?", help="a handler library (.so)")
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="import PACKAGE first, and report on its operations and on the "
+        "handlers that it registers",
+    )
     return parser
 
 
 # --- The process that loads everything ---------------------------------------
 
+# The lines to print, and a sentence for what does not load.
+_Report: TypeAlias = tuple[list[str], list[str]]
 
-class _RefusedError(Exception):
-    """What is asked for is not there; the arguments are path and problem."""
 
-
-def _work() -> None:
-    output = open(int(sys.argv[1]), "w", encoding="utf-8")
-    options = json.loads(sys.argv[2])
-
-    def loading(path: str) -> None:
-        seconds = _SECONDS[os.path.isfile(path)]
-        told = json.dumps({"path": path, "seconds": seconds})
-        print(told, file=output, flush=True)
-        signal.alarm(seconds)  # ends this process
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def _report(options: argparse.Namespace) -> _Report:
     sys.path.insert(0, os.getcwd())  # as for any module named on a line
     try:
-        answer = _answer(options, loading)
-    except _RefusedError as error:
-        answer = dict(zip(("path", "problem"), error.args, strict=True))
+        packages = [*map(_import, options.imports)]
+        if options.library:
+            return _library(HandlerLibrary(options.library))
+        return _environment(packages)
     except HandlerLibraryError as error:
-        answer = {"path": options["library"] or "", "problem": str(error)}
-    print(json.dumps(answer), file=output, flush=True)
-    os._exit(0)  # without what a library does at the end
-
-
-def _answer(options: Report, loading: Loading) -> Report:
-    for name in options["imports"]:
-        _import(name, "--import", loading)
-    path = options["library"] or ""
-    if path and (":" not in path or os.path.exists(path)):
-        loading(path)
-        _check_is_no_module(path)
-        found = _library_report.examine(path, _environment.runtime())
-        text = _text.library(found)
-    else:
-        operations = [_operation(path, loading)] if path else None
-        found = _environment.examine(operations, loading)
-        text = _text.environment(found)
-    if options["json"]:
-        text = json.dumps(found, indent=2)
-    return {"text": text, "status": 0 if found["loads"] else 1}
-
-
-def _check_is_no_module(path: str) -> None:
-    """Refuses the name of a module, which is not a file's."""
-    if os.path.exists(path) or not all(map(str.isidentifier, path.split("."))):
-        return
-    try:
-        found = importlib.util.find_spec(path)  # imports the packages it is in
-    except ImportError:
-        return
-    if found is not None:
-        raise _RefusedError(
-            path,
-            f"expected a file, got the name of a module: `--import {path}` "
-            f"reports on its operations, `{path}:OPERATION` on one",
-        )
-
-
-def _operation(path: str, loading: Loading) -> FfiOp[Result]:
-    module, _, name = path.partition(":")
-    try:
-        found = operator.attrgetter(name)(_import(module, path, loading))
-    except AttributeError as error:
-        raise _RefusedError(path, str(error)) from None
-    if isinstance(found, FfiOp):
-        return found
-    other = f"--import {module} without a name reports on every operation"
-    raise _RefusedError(path, f"expected an operation, got {found!r}; {other}")
-
-
-def _import(name: str, path: str, loading: Loading) -> object:
-    loading(name)
-    try:
-        return importlib.import_module(name)
+        return [], [str(error)]
     # Another project's module may raise anything, even SystemExit.
     except (Exception, SystemExit) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        problem = f"cannot import {name!r}: {reason}"
-        raise _RefusedError(path, problem) from None
+        return [], [" ".join(f"{type(error).__name__}: {error}".split())]
+
+
+def _import(name: str) -> tuple[str, list[_jax_hooks.Registration]]:
+    with _jax_hooks.registrations() as registered:
+        importlib.import_module(name)
+    return name, registered
+
+
+def _columns(table: Iterable[Sequence[str]]) -> list[str]:
+    """Rows as lines with aligned columns."""
+    rows = [*table]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)) for row in rows)
+    return [f"  {line}".rstrip() for line in lines]
+
+
+def _table(rows: Iterable[handlers.Row]) -> list[str]:
+    return _columns([_HEADING, *(row.cells for row in rows)])
+
+
+def _problems(rows: Iterable[handlers.Row]) -> list[str]:
+    return [f"{r.handler.name} {r.problem}" for r in rows if r.problem]
+
+
+def _count(number: int) -> str:
+    return f"{number} handler{'s' * (number != 1)}"
+
+
+def _here() -> str:
+    version = registration.runtime_api_version()
+    spoken = releases.dots(version) if version else "unknown"
+    return f"jaxlib {jaxlib.__version__} (FFI {spoken})"
+
+
+def _library(library: HandlerLibrary) -> _Report:
+    contents = handlers.of_library(library)
+    rows, others = contents.rows, contents.other_exports
+    if not rows:
+        raise HandlerLibraryError(f"{library.path} offers no FFI handler")
+    lines = [
+        f"{os.path.basename(library.path)}: {_count(len(rows))} (found by: "
+        f"{contents.kind}); needs glibc >= {contents.glibc or 'any'}",
+        *_table(rows),
+    ]
+    if contents.kind == handlers.TABLE:
+        lines.append("signatures:")
+        for handler in (row.handler for row in rows):
+            signature = handler.signature()
+            lines.append(f"  {signature or f'{handler.name}: no signature'}")
+        lines += describe.wrong_names(library).values()
+    shown = ", ".join(others[:5]) or "none"
+    if len(others) > 5:
+        shown += f" and {len(others) - 5} more"
+    problems = _problems(rows)
+    lines += [f"other exports: {shown}", *_verdict(problems)]
+    return lines, problems
+
+
+def _verdict(problems: Sequence[str]) -> list[str]:
+    return [] if problems else [f"{_here()} loads everything"]
+
+
+def _environment(
+    packages: Iterable[tuple[str, list[_jax_hooks.Registration]]],
+) -> _Report:
+    operations = [op.spec for op in ffi_op.operations()]
+    libraries = {library.path: library for library in KIT_LIBRARIES}
+    for spec in operations:
+        libraries |= {library.path: library for library in spec.libraries}
+    problems: list[str] = []
+    # Child processes ask handlers; they come before the threads of a backend.
+    summaries = [_summary(lib, problems) for lib in libraries.values()]
+    registered = {p: handlers.of_registrations(r) for p, r in packages}
+    lines = [
+        *(jax.print_environment_info(return_string=True) or "").splitlines(),
+        f"xla_ffi_kit: {xla_ffi_kit.__version__}; {_here()}",
+        "libraries:",
+        *_columns(summaries),
+        "operations:",
+        *_columns(
+            (spec.name, platform, _runs_on(spec, platform, problems))
+            for spec in operations
+            for platform in sorted(spec.handlers)
+        ),
+    ]
+    for package, rows in registered.items():
+        lines.append(f"{package} registers {_count(len(rows))}:")
+        lines += _table(rows) if rows else []
+        problems += _problems(rows)
+    # What a package built on the kit says of itself: a function without
+    # arguments that returns a section's lines, name -> state.
+    entries = importlib.metadata.entry_points(group="xla_ffi_kit.doctor")
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        lines += [f"{entry.name}:", *_columns(entry.load()().items())]
+    return [*lines, *_verdict(problems)], [*dict.fromkeys(problems)]
+
+
+def _summary(library: HandlerLibrary, problems: list[str]) -> tuple[str, str]:
+    name = os.path.basename(library.path)
+    if library.optional and not library.exists:
+        return name, "absent: operations run their reference"
+    try:
+        rows = handlers.of_library(library).rows
+    except HandlerLibraryError as error:
+        problems.append(str(error))
+        return name, "cannot be used"
+    problems += _problems(rows)
+    built = [releases.dots(row.version) for row in rows if row.version]
+    platforms = ", ".join(library.platforms())
+    said = f"{_count(len(rows))} for {platforms}, FFI {max(built, default='?')}"
+    return name, said
+
+
+def _runs_on(spec: OpSpec, platform: str, problems: list[str]) -> str:
+    try:
+        return report.runs_on(spec, platform)
+    except HandlerLibraryError as error:
+        problems.append(str(error))
+        return "an error"

@@ -6,7 +6,6 @@ import ctypes
 import dataclasses
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_void_p
-from typing import ClassVar
 
 import numpy as np
 
@@ -65,8 +64,6 @@ class FunctionKernel(DeviceKernel):
       library: the library of the handler.
       target: the custom call target of the handler.
     """
-
-    runs: ClassVar[str] = "a C function"
 
     name: str
     function: str

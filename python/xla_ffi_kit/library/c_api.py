@@ -27,8 +27,6 @@ TABLE_SYMBOL = "XlaFfiKit_GetHandlerTable"
 # zeroed tail lets this reader ask handlers built with them as well.
 _SPARE_BYTES = 64
 
-_SECONDS = 2  # that an unknown function may take; metadata takes microseconds
-
 METADATA_EXTENSION = 1  # XLA_FFI_Extension_Metadata
 _STAGE_EXECUTE = 3  # XLA_FFI_ExecutionStage_EXECUTE
 
@@ -195,10 +193,25 @@ def read_metadata(address: int) -> Metadata:
     Raises ValueError with the handler's own message if it answers with an
     error (a stateful handler does so before its type is registered).
     """
-    messages: list[str] = []
+    metadata, returned, message = metadata_call(address)
+    if returned:
+        raise ValueError(message or "unknown error")
+    return metadata
+
+
+def metadata_call(address: int) -> tuple[Metadata, int, str]:
+    """Calls a function as XLA asks a handler for its metadata.
+
+    Returns:
+      The metadata, which is zero if the function is no handler; what the
+      function returns, the address of an error if it is one; and the message of
+      the error that it made.
+    """
+    message = ""
 
     def create_error(args: ctypes._Pointer[ErrorCreateArgs]) -> int:
-        messages.append((args.contents.message or b"").decode())
+        nonlocal message
+        message = (args.contents.message or b"").decode(errors="replace")
         return 1  # any non-null pointer: an error that nobody frees
 
     def unavailable(_: int) -> int:
@@ -224,30 +237,14 @@ def read_metadata(address: int) -> Metadata:
     frame.api = ctypes.pointer(api)
     frame.stage = _STAGE_EXECUTE
 
-    if _Handler(address)(ctypes.byref(frame)):
-        raise ValueError(messages[0] if messages else "unknown error")
+    returned: int | None = _Handler(address)(ctypes.byref(frame))
     version = metadata.api_version
-    return Metadata(
-        (version.major_version, version.minor_version),
-        metadata.traits,
-        metadata.state_type_id,
+    return (
+        Metadata(
+            (version.major_version, version.minor_version),
+            metadata.traits,
+            metadata.state_type_id,
+        ),
+        returned or 0,
+        message,
     )
-
-
-def read_metadata_apart(address: int) -> Metadata:
-    """Asks a function that may be no handler, in a process of its own.
-
-    Raises ValueError too if that ends the process, or takes two seconds.
-    """
-    # Only the doctor needs them.
-    import multiprocessing
-    import signal
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-
-    fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(1, fork, signal.alarm, (_SECONDS,)) as child:
-        try:
-            return child.submit(read_metadata, address).result()
-        except BrokenProcessPool:
-            raise ValueError("it ends the process") from None

@@ -1,52 +1,32 @@
-"""`python -m xla_ffi_kit describe` prints what a library's handlers take.
-
-It prints lines or a reference page in Markdown, which follow from the
-signatures in the handler table.
-"""
+"""`python -m xla_ffi_kit describe` writes a reference page of handlers."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xla_ffi_kit.errors import HandlerLibraryError
-from xla_ffi_kit.library import elf
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.library.signature import Argument, Attribute, Signature
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints what the handlers of a library take; 1 if it cannot be loaded."""
+    """Prints the page of a library; 1 if the library cannot be loaded."""
     parser = argparse.ArgumentParser(
         prog="python -m xla_ffi_kit describe",
-        description="What the handlers of a library take. Loads the library, "
-        "which runs its code.",
+        description="Writes a reference page, in Markdown, of what the "
+        "handlers of a library take. Loads the library, which runs its code.",
     )
     parser.add_argument("library", help="a handler library (.so)")
-    parser.add_argument("targets", nargs="*", help="handlers (default: all)")
-    parser.add_argument(
-        "--markdown", action="store_true", help="print a reference page"
-    )
-    options = parser.parse_args(arguments)
-    library = HandlerLibrary(options.library)
+    library = HandlerLibrary(parser.parse_args(arguments).library)
     try:
-        targets = options.targets or library.targets
-        found = {target: library.signature(target) for target in targets}
-        misnamed = wrong_names(library)
-    except (HandlerLibraryError, OSError) as error:
+        signatures = map(library.signature, library.targets)
+        print(page(os.path.basename(library.path), signatures), end="")
+    except HandlerLibraryError as error:
         print(f"describe: {error}", file=sys.stderr)
         return 1
-    for target in (t for t, signature in found.items() if signature is None):
-        print(f"describe: {target}: no signature", file=sys.stderr)
-    for line in (line for t, line in misnamed.items() if t in found):
-        print(f"describe: {line}", file=sys.stderr)
-    signatures = [signature for signature in found.values() if signature]
-    if options.markdown:
-        print(page(os.path.basename(library.path), signatures), end="")
-    else:
-        print("\n".join(map(str, signatures)))
     return 0
 
 
@@ -63,7 +43,7 @@ def wrong_names(library: HandlerLibrary) -> dict[str, str]:
     """
     rows = [h for h in library.handlers.values() if h.signature_at]
     named = {(row.signature_at, row.name) for row in rows}
-    symbols = elf.read(library.path).functions
+    symbols = library.exports().functions
     found = {}
     for row in rows:
         signature = row.signature()
@@ -77,17 +57,14 @@ def wrong_names(library: HandlerLibrary) -> dict[str, str]:
     return found
 
 
-# --- A page ------------------------------------------------------------------
-
-
-def page(library: str, signatures: Sequence[Signature]) -> str:
-    """A reference page of handlers, in Markdown: a table of all of them."""
+def page(library: str, signatures: Iterable[Signature | None]) -> str:
+    """A table, in Markdown, of the handlers that have a signature."""
     head = (
         f"# Handlers of {library}\n\n"
         "| handler |  | name | dtype | shape or values |\n"
         "|---|---|---|---|---|\n"
     )
-    return head + "".join(map(_rows, signatures))
+    return head + "".join(_rows(s) for s in signatures if s)
 
 
 def _rows(signature: Signature) -> str:

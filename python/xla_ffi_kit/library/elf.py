@@ -22,15 +22,11 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # their table comes last
 _SYMBOL = struct.Struct("<IBBHQQ")
-_DYNAMIC = struct.Struct("<qQ")
-_SHT_DYNAMIC, _SHT_DYNSYM = 6, 11
-_DT_NEEDED = 1
+_SHT_DYNSYM = 11
+_RESERVED = 0xFF00  # SHN_LORESERVE: numbers from there on are no sections
 _FUNCTION = 2  # STT_FUNC
 _GLOBAL_OR_WEAK = (1, 2)
 _HIDDEN = (1, 2)  # STV_INTERNAL, STV_HIDDEN
-# Every handler checks its call frame's size and names the struct if it is not
-# what it expects, whatever else was stripped from the library.
-_FFI_MARK = b"XLA_FFI_CallFrame\0"
 # glibc's message if no library defines a symbol.
 _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\w+)")
 # glibc's message if a library needs a newer system.
@@ -83,72 +79,38 @@ def _problem(path: str) -> str | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Contents:
-    """What the dynamic linker reads in a library."""
+class Exports:
+    """The symbols that other libraries can see."""
 
-    functions: tuple[str, ...]  # exported
-    objects: tuple[str, ...]  # what else is exported
-    needed: tuple[str, ...]  # the libraries it is linked against
-    glibc: str | None  # the newest version of glibc's symbols it asks for
-    calls_ffi: bool  # it contains code of XLA's FFI headers
+    functions: list[str]
+    objects: list[str]
+    glibc: str | None  # the newest version that the library asks for, "2.34"
 
 
-def read(path: str) -> Contents:
-    """Reads the shared library at `path`, without loading it.
-
-    Raises ValueError if it cannot be loaded; says why in a few words.
-    """
-    found = problem(path)
-    if found:
-        raise ValueError(found)
+def exports(path: str) -> Exports:
+    """Reads the symbols of a library that can be loaded (`problem`)."""
     with (
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        try:
-            return _contents(data)
-        except (struct.error, IndexError, ValueError) as error:
-            raise ValueError(f"is malformed ({error})") from None
-
-
-def _contents(data: mmap.mmap) -> Contents:
-    symbols, names = _table(data, _SHT_DYNSYM, _SYMBOL)
-    exports = {
-        _name(names, name): info & 15 == _FUNCTION
-        for name, info, other, index, _, _ in symbols
-        if index and info >> 4 in _GLOBAL_OR_WEAK and other & 3 not in _HIDDEN
-    }
-    dynamic, names = _table(data, _SHT_DYNAMIC, _DYNAMIC)
-    needed = [_name(names, at) for tag, at in dynamic if tag == _DT_NEEDED]
-    return Contents(
-        tuple(sorted(name for name in exports if exports[name])),
-        tuple(sorted(name for name in exports if not exports[name])),
-        tuple(needed),
-        _newest(names, "GLIBC"),
-        data.find(_FFI_MARK) >= 0,
-    )
-
-
-def _table(
-    data: mmap.mmap, kind: int, row: struct.Struct
-) -> tuple[list[tuple[int, ...]], bytes]:
-    """The rows of a section, and the strings that they name."""
-    header = _HEADER.unpack_from(data)
-    at, count = header[6], header[12]
-    sections = list(_SECTION.iter_unpack(data[at : at + count * _SECTION.size]))
-    for _, its_kind, _, _, at, size, link, *_ in sections:
-        if its_kind == kind:
-            names_at, names_size = sections[link][4:6]
-            names = data[names_at : names_at + names_size]
-            return list(row.iter_unpack(data[at : at + size])), names
-    return [], b""
-
-
-def _name(names: bytes, at: int) -> str:
-    end = names.find(b"\0", at)
-    if end < 0:
-        raise ValueError("a name lies outside its table")
-    return names[at:end].decode()
+        header = _HEADER.unpack_from(data)
+        at, count = header[6], header[12]
+        table = data[at : at + count * _SECTION.size]
+        sections = [*_SECTION.iter_unpack(table)]
+        symbols = names = b""
+        for _, kind, _, _, at, size, link, *_ in sections:
+            if kind == _SHT_DYNSYM:
+                symbols = data[at : at + size]
+                at, size = sections[link][4:6]
+                names = data[at : at + size]
+    functions: list[str] = []
+    objects: list[str] = []
+    for at, info, other, section, _, _ in _SYMBOL.iter_unpack(symbols):
+        is_exported = info >> 4 in _GLOBAL_OR_WEAK and other & 3 not in _HIDDEN
+        if is_exported and 0 < section < _RESERVED:
+            name = names[at : names.index(b"\0", at)].decode()
+            (functions if info & 15 == _FUNCTION else objects).append(name)
+    return Exports(sorted(functions), sorted(objects), _newest(names, "GLIBC"))
 
 
 def too_old_a_system(error: str) -> str | None:

@@ -206,6 +206,11 @@ class HandlerLibrary:
         found: ctypes._FuncPointer = getattr(self._library, name)
         return found
 
+    def exports(self) -> elf.Exports:
+        """The symbols that the library exports; loads it."""
+        self._library  # noqa: B018
+        return elf.exports(self.path)
+
     @functools.cached_property
     def _library(self) -> ctypes.CDLL:
         return _open(self.path)

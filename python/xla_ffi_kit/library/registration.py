@@ -187,8 +187,6 @@ def _blaming(what: str) -> Iterator[None]:
 def _check_version(
     library: HandlerLibrary, handler: Handler, has_types: bool
 ) -> None:
-    runtime = runtime_api_version()
-    jaxlib_version = jaxlib.__version__
     try:
         built = handler.metadata().api_version
     except ValueError as error:
@@ -196,27 +194,16 @@ def _check_version(
             f"handler {handler.name!r} of {library.path} does not answer the "
             f"metadata call: {error}"
         ) from None
-    keeps_state = has_types and "instantiate" in handler.stages
-    if keeps_state and releases.crashes(built, jaxlib_version):
+    problem = releases.problem(
+        built,
+        jaxlib.__version__,
+        runtime_api_version(),
+        state=has_types and "instantiate" in handler.stages,
+    )
+    if problem:
         raise HandlerLibraryError(
-            f"handler {handler.name!r} of {library.path} keeps state and is "
-            f"built for XLA FFI {built[0]}.{built[1]}; jaxlib "
-            f"{jaxlib_version} crashes on such handlers; use jaxlib 0.9.0 or "
-            "older, or 0.10.0 or newer"
+            f"handler {handler.name!r} of {library.path} {problem}"
         )
-    oldest = releases.OLDEST
-    if runtime is None or oldest <= built <= runtime:
-        return
-    advice = (
-        "update jaxlib, or build the library with older XLA headers"
-        if built > runtime
-        else "rebuild the library with newer XLA headers"
-    )
-    raise HandlerLibraryError(
-        f"handler {handler.name!r} of {library.path} is built for XLA FFI "
-        f"{built[0]}.{built[1]}, but jaxlib {jaxlib_version} takes "
-        f"{oldest[0]}.{oldest[1]} to {runtime[0]}.{runtime[1]}; {advice}"
-    )
 
 
 def _backend_is_up(platform: str) -> bool:

@@ -27,32 +27,32 @@ STATE_MOVED: Version = (0, 3)
 NO_OLD_STATE = ("0.9.1", "0.9.2")
 
 
-def crashes(built: Version, jaxlib: str) -> bool:
-    """Whether a jaxlib release crashes on a CPU handler with state."""
-    return built < STATE_MOVED and jaxlib in NO_OLD_STATE
-
-
 def problem(
-    built: Version, jaxlib: str | None, ours: Version | None, *, state: bool
+    built: Version, jaxlib: str, spoken: Version | None, *, state: bool
 ) -> str | None:
-    """Returns why a jaxlib does not load a handler, or None.
+    """Returns why a jaxlib does not take a handler, or None.
 
     Args:
       built: the FFI version of the headers it was built with.
       jaxlib: the release of jaxlib.
-      ours: the FFI version of that, if it is known.
-      state: whether it is a CPU handler with state.
+      spoken: the FFI version of that, if it is known.
+      state: whether the handler keeps state.
     """
-    if built < OLDEST:
-        return "built for FFI 0.0, which XLA refuses"
-    if ours and built > ours:
+    if state and built < STATE_MOVED and jaxlib in NO_OLD_STATE:
         return (
-            f"built for FFI {dots(built)}, jaxlib {jaxlib} speaks "
-            f"{dots(ours)}: update jaxlib, or build with older headers"
+            f"keeps state and is built for XLA FFI {dots(built)}; jaxlib "
+            f"{jaxlib} crashes on such handlers; use jaxlib 0.9.0 or older, or "
+            "0.10.0 or newer"
         )
-    if state and crashes(built, jaxlib or ""):
-        return f"jaxlib {jaxlib} crashes on state of FFI < 0.3"
-    return None
+    if spoken is None or OLDEST <= built <= spoken:
+        return None
+    advice = "rebuild the library with newer XLA headers"
+    if built > spoken:
+        advice = "update jaxlib, or build the library with older XLA headers"
+    return (
+        f"is built for XLA FFI {dots(built)}, but jaxlib {jaxlib} takes "
+        f"{dots(OLDEST)} to {dots(spoken)}; {advice}"
+    )
 
 
 def dots(version: Version) -> str:
@@ -60,14 +60,8 @@ def dots(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def loads_in(built: Version, *, old_state: bool = False) -> str:
-    """Names the jaxlib releases that load a handler.
-
-    Args:
-      built: the FFI version of the headers it was built with.
-      old_state: whether it is a CPU handler with state; the releases in
-        `NO_OLD_STATE` crash on those built for FFI 0.2 or older.
-    """
+def loads_in(built: Version, *, state: bool = False) -> str:
+    """Names the jaxlib releases that load a handler; see `problem`."""
     if built < OLDEST:
         return "none: XLA refuses FFI 0.0"
     newest = max(FIRST_JAXLIB)
@@ -75,6 +69,6 @@ def loads_in(built: Version, *, old_state: bool = False) -> str:
         return f"newer than {FIRST_JAXLIB[newest]}"
     first = min(v for v in FIRST_JAXLIB if v >= built)
     text = f">= {FIRST_JAXLIB[first]}"
-    if old_state and built < STATE_MOVED:
+    if state and built < STATE_MOVED:
         text += f" except {', '.join(NO_OLD_STATE)}"
     return text

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import importlib.machinery
-import importlib.util
-import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
@@ -17,9 +14,6 @@ from xla_ffi_kit.library.signature import Signature, read
 PLATFORMS = {"Host": "cpu", "CUDA": "cuda", "ROCM": "rocm"}
 
 STAGES = ("instantiate", "prepare", "initialize", "execute")
-
-# A pybind11 or nanobind function without arguments that returns a capsule.
-_RETURNS_CAPSULE = re.compile(r"\w+\(\) -> (capsule|types\.CapsuleType)")
 
 # Target -> a capsule, or stage -> capsule, as `jax.ffi.register_ffi_target`
 # takes them.
@@ -101,37 +95,6 @@ def of_capsules(registrations: Registrations, platform: str) -> list[Handler]:
         Handler(target, platform, _stages(f"{where}: target {target!r}", given))
         for target, given in registrations.items()
     ]
-
-
-def of_module(name: str, path: str) -> Iterator[Handler]:
-    """The handlers of an extension module, for a platform "?".
-
-    Their capsules are those of `registrations()`, as jaxlib's modules have it,
-    or of every function whose signature is `name() -> capsule`.
-
-    Args:
-      name: the module's name.
-      path: its file, which is loaded.
-    """
-    loader = importlib.machinery.ExtensionFileLoader(name, path)
-    spec = importlib.util.spec_from_loader(name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    if hasattr(module, "registrations"):
-        found = module.registrations()
-    else:
-        found = {
-            name: {"?": function()}
-            for name, function in vars(module).items()
-            if callable(function)
-            and _RETURNS_CAPSULE.match(function.__doc__ or "")
-        }
-    for target, given in found.items():
-        stages = given if isinstance(given, Mapping) else {"execute": given}
-        yield Handler(
-            target, "?", {s: address_of(c) for s, c in stages.items()}
-        )
 
 
 def _stages(where: str, given: object) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import math
@@ -26,12 +27,12 @@ _EXPECTED = (
 _WITHOUT = ("float16", "bfloat16", *_dtypes.COMPLEX)
 _SCALARS = {k: v for k, v in _dtypes.SHORT_NAMES.items() if v not in _WITHOUT}
 _ELEMENTS = {k: v for k, v in _SCALARS.items() if v != "bool"}
-_MOST = 2**63 - 1
 # Authors of strings write `k=3`, and may not think of C++.
 _FRACTIONS = (
     "; a string of C++ has the type from the default: write that with a "
     "point, such as 3.0, to pass fractions"
 )
+_MOST = 2**63 - 1
 _REMEMBERED = 1024  # attribute values per operation
 
 
@@ -89,16 +90,10 @@ def _key(value: object) -> tuple[object, ...]:
         return value.dtype, value.tobytes()
     if isinstance(value, float):
         return type(value), value.hex()
-    if isinstance(value, complex):
-        return type(value), value.real.hex(), value.imag.hex()
     # (1,) == (True,) == (1.0,), but a reference may tell them apart.
     if isinstance(value, tuple):
         return type(value), tuple(map(_key, value))
-    if isinstance(value, frozenset):
-        return type(value), frozenset(map(_key, value))
-    # A subclass of str may print, and even compare, as it likes.
-    own = str.__str__(value) if isinstance(value, str) else value
-    return type(value), own
+    return type(value), value
 
 
 def kind_of(op: str, name: str, declared: AttributeType) -> Kind:
@@ -107,24 +102,19 @@ def kind_of(op: str, name: str, declared: AttributeType) -> Kind:
         return declared
     if isinstance(declared, Mapping):
         return {k: kind_of(op, f"{name}.{k}", t) for k, t in declared.items()}
-    where = f"{op}: attribute {name}"
+    scalar: object = declared
     if isinstance(declared, tuple) and len(declared) == 1:
-        element = _dtypes.parse(where, declared[0], _EXPECTED)
-        _check_known(where, element, "an array of one of ", _ELEMENTS)
-        return (element,)
-    found = _dtypes.parse(where, declared, _EXPECTED)
-    _check_known(where, found, "one of ", _SCALARS)
-    return found
-
-
-def _check_known(
-    where: str, dtype: _DType, what: str, known: Mapping[str, str]
-) -> None:
+        scalar = declared[0]
+    is_array = scalar is not declared
+    where = f"{op}: attribute {name}"
+    dtype = _dtypes.parse(where, scalar, _EXPECTED)
+    known = _ELEMENTS if is_array else _SCALARS
     if dtype.name not in known.values():
         raise TypeError(
-            f"{where}: expected {what}{', '.join(known)}, which XLA gives "
-            f"handlers, got {dtype.name}"
+            f"{where}: expected {'an array of ' if is_array else ''}one of "
+            f"{', '.join(known)}, which XLA gives handlers, got {dtype.name}"
         )
+    return (dtype,) if is_array else dtype
 
 
 class Binder:
@@ -292,15 +282,15 @@ def _convert(op: str, name: str, kind: Kind, value: object) -> object:
         got = f"a traced one; {remedy}"
         raise TypeError(message(op, what, "a static value", got))
     if kind is None:
-        return _hashable(op, name, value)
+        try:
+            hash(value)
+        except TypeError:
+            expected = "a hashable value, such as a tuple"
+            raise _mismatch(op, name, expected, value) from None
+        return value
     if isinstance(kind, type):
         if not isinstance(value, str):
             raise _mismatch(op, name, "a string", value)
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            got = f"the surrogate {value[error.start]!r}"
-            raise ValueError(message(op, what, "characters", got)) from None
         return value
     if isinstance(kind, dict):
         if not isinstance(value, Mapping) or value.keys() != kind.keys():
@@ -308,22 +298,21 @@ def _convert(op: str, name: str, kind: Kind, value: object) -> object:
         return {
             k: _convert(op, f"{name}.{k}", t, value[k]) for k, t in kind.items()
         }
-    if isinstance(kind, tuple):
-        return _array(op, name, kind[0], value)
-    found = _scalar(op, name, kind, value)
-    if isinstance(found, np.uint64) and found > _MOST:
-        why = "since JAX takes single numbers as signed ones"
-        raise ValueError(message(op, what, f"at most {_MOST}, {why}", found))
-    return found
-
-
-def _hashable(op: str, name: str, value: object) -> object:
-    try:
-        hash(value)
-    except TypeError:
-        expected = "a hashable value, such as a tuple"
-        raise _mismatch(op, name, expected, value) from None
-    return value
+    if isinstance(kind, np.dtype):
+        number = _scalar(op, name, kind, value)
+        if isinstance(number, np.uint64) and number > _MOST:
+            why = "since JAX takes single numbers as signed ones"
+            expected = f"at most {_MOST}, {why}"
+            raise ValueError(message(op, what, expected, f"{number}"))
+        return number
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        raise _mismatch(op, name, f"a sequence of {kind[0].name}", value)
+    return np.array(
+        [_scalar(op, f"{name}[{i}]", kind[0], v) for i, v in enumerate(value)],
+        kind[0],
+    )
 
 
 def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
@@ -340,39 +329,17 @@ def _scalar(op: str, name: str, dtype: _DType, value: object) -> object:
         raise _mismatch(op, name, expected, value, _FRACTIONS)
     if dtype.kind == "b" or not isinstance(value, accepted):
         raise _mismatch(op, name, expected, value)
-    if dtype.kind == "f":
-        limits = np.finfo(dtype.name)
-        least, most = str(limits.min), str(limits.max)
-        fits = not _overflows(dtype, value)
-    else:
-        whole = np.iinfo(dtype.name)
-        least, most = str(whole.min), str(whole.max)
-        fits = whole.min <= int(value) <= whole.max
-    if not fits:
-        expected = f"{dtype.name}, {least} to {most}"
-        raise ValueError(
-            message(op, f"attribute {name}", expected, f"{value!s}")
-        )
-    return dtype.type(value)
-
-
-def _overflows(dtype: _DType, value: float) -> bool:
-    """Whether a finite number is rounded to infinity; it may be infinite."""
-    try:
-        with np.errstate(over="ignore"):
-            is_infinite = np.isinf(dtype.type(value))
-    except OverflowError:  # an integer beyond Python's floats
-        return True
-    return bool(is_infinite) and not math.isinf(value)
-
-
-def _array(op: str, name: str, dtype: _DType, value: object) -> object:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, list | tuple):
-        raise _mismatch(op, name, f"a sequence of {dtype.name}", value)
-    items = [_scalar(op, f"{name}[{i}]", dtype, v) for i, v in enumerate(value)]
-    return np.array(items, dtype)
+    is_float = dtype.kind == "f"
+    bounds = np.finfo(dtype.name) if is_float else np.iinfo(dtype.name)
+    with contextlib.suppress(OverflowError), np.errstate(over="ignore"):
+        # NumPy checks the bounds of Python's integers alone.
+        whole = isinstance(value, np.integer)
+        number = dtype.type(int(value) if whole else value)
+        # A float may be infinite, and is not to become it.
+        if not np.isinf(number) or math.isinf(value):
+            return number
+    expected = f"{dtype.name}, {bounds.min!s} to {bounds.max!s}"
+    raise ValueError(message(op, f"attribute {name}", expected, f"{value!s}"))
 
 
 def _mismatch(

@@ -7,14 +7,11 @@ the call insists on the handler, an error.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 import threading
 import warnings
-from collections.abc import Container
 
-from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.op.reference_switch import runs_reference
@@ -27,53 +24,6 @@ from xla_ffi_kit.op.spec import (
 
 _lock = threading.Lock()
 _names_warned_of: set[str] = set()
-
-
-@dataclasses.dataclass(frozen=True)
-class Implementation:
-    """The implementation that an operation runs on one platform."""
-
-    name: str  # the operation's
-    platform: str  # "cpu", "cuda"
-    runs: str  # file name of the library that serves it, or "reference"
-    # The reason for the reference, what stands in the way, or which kernel.
-    why: str = ""
-    problem: bool = False  # using the operation there is an error
-
-
-def of(spec: OpSpec, platform: str, devices: Container[str]) -> Implementation:
-    """What an operation runs on a platform that it has a handler for.
-
-    Args:
-      spec: the operation.
-      platform: JAX's name of the platform.
-      devices: the platforms that have a device.
-    """
-    problem = False
-    try:
-        runs, why = _describe(spec, platform, devices)
-    except HandlerLibraryError as error:
-        runs, why, problem = "error", str(error), True
-    return Implementation(spec.name, platform, runs, why, problem)
-
-
-def _describe(
-    spec: OpSpec, platform: str, devices: Container[str]
-) -> tuple[str, str]:
-    why = reason(spec, platform)
-    if why is not None:
-        return "reference" if spec.reference else "nothing: an error", why
-    handler = spec.handlers[platform]
-    if isinstance(handler, DeviceKernel):
-        return handler.runs, handler.report()
-    targets = targets_of(handler)
-    if not targets:
-        return "other operations", ""
-    library = library_of(spec, platform, targets[0])
-    if library is None:
-        return "a handler that the program registers", ""
-    why = "" if platform in devices else f"no {platform} device"
-    return os.path.basename(library.path), why
 
 
 def reason(

@@ -79,14 +79,12 @@ class DeviceKernel(abc.ABC):
     Attributes:
       library: the handler's library; None if it is registered already.
       target: the handler's custom call target.
-      runs: what runs, for the doctor.
       needs_shapes: whether its attributes depend on the sizes of axes. If they
         do, the sizes must be known, and on a mesh they are one device's.
     """
 
     library: HandlerLibrary | None
     target: str
-    runs: ClassVar[str] = "a kernel that NVRTC compiles"
     needs_shapes: ClassVar[bool] = False
 
     @abc.abstractmethod

@@ -216,7 +216,6 @@ def of_reference(spec: OpSpec) -> Callable[..., Arrays]:
 
     Iterations that JAX cannot differentiate backwards may be a reference then.
     """
-
     reference = spec.reference
     assert reference is not None
 

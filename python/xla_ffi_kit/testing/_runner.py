@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import dis
 import functools
 import inspect
+import re
 import textwrap
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 
@@ -31,7 +30,9 @@ _DIFFERENCES = (
     "where it has a kink nearby: if it has, try another case"
 )
 
+# Its annotations name types that nothing imports.
 _SNIPPET = """\
+from __future__ import annotations
 import functools
 import jax
 import jax.numpy as jnp
@@ -105,12 +106,13 @@ class Call:
         if self.batch is not None:
             operands = f"case.batched({self.batch}, {self.size})"
         options = [f"{name}={value!r}" for name, value in self.options]
+        assert isinstance(self.program, types.FunctionType)
         like = 'f, implementation="reference"'
         if op.spec.reference is None:
             like = "on_host(op, host), **case.attributes"
         return _SNIPPET.format(
             like=like,
-            sources="\n\n".join(map(_source, _needed(self.program))),
+            sources="\n\n".join(_sources(self.program, {}).values()),
             name=op.name,
             case=case,
             operands=operands,
@@ -118,52 +120,24 @@ class Call:
         )
 
 
-class _Plain(ast.NodeTransformer):
-    """Leaves out types: a copy of the code would have to import their names."""
+def _sources(
+    program: types.FunctionType, sources: dict[str, str]
+) -> dict[str, str]:
+    """Adds the source of a program, after those of programs that it calls.
 
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.annotation = None
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        assert node.value is not None
-        return ast.Assign([node.target], node.value, lineno=node.lineno)
-
-
-def _source(program: Program) -> str:
-    """The source of a function, without types."""
-    return ast.unparse(_Plain().visit(ast.parse(inspect.getsource(program))))
-
-
-def _needed(program: Program) -> list[Program]:
-    """A program and those like it that it calls, these first."""
-    found: dict[str, Program] = {}
-
-    def add(function: Program) -> None:
-        assert isinstance(function, types.FunctionType)
-        for name in _names_in(function.__code__):
-            called = function.__globals__.get(name)
-            if inspect.isfunction(called) and called.__name__ not in found:
-                if called.__module__.startswith(_programs.__name__):
-                    add(called)
-        found[function.__name__] = function
-
-    add(program)
-    return list(found.values())
-
-
-def _names_in(code: types.CodeType) -> Iterator[str]:
-    """The globals that code, and code inside it, loads."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "LOAD_GLOBAL":
-            yield instruction.argval
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_in(constant)
+    They are the words of its source that are no attributes.
+    """
+    source = inspect.getsource(program)
+    for name in re.findall(r"(?<![.\w])\w+", source):
+        called = program.__globals__.get(name)
+        if (
+            isinstance(called, types.FunctionType)
+            and called.__module__.startswith(_programs.__name__)
+            and called.__name__ not in (program.__name__, *sources)
+        ):
+            _sources(called, sources)
+    sources[program.__name__] = source
+    return sources
 
 
 class Runner:
