@@ -352,8 +352,8 @@ IDIOMS = [
         "walking over an operand by pointers",
         """
         A s = 0;
-        const T* end = x.data() + x.size();  // lanes
-        for (const T* p = x.data(); p < end; ++p) s = s * 0.5f + *p;  // lanes
+        const T* end = x.data() + x.size();
+        for (const T* p = x.data(); p < end; ++p) s = s * 0.5f + *p;
         out[0] = s;
         """,
         m=1,
@@ -361,7 +361,7 @@ IDIOMS = [
     Idiom(
         "walking over a result by a pointer",
         """
-        T* p = out.data();  // lanes
+        T* p = out.data();
         for (auto v : x) *p++ = v * v;
         """,
         numpy=lambda x: x * x,

@@ -80,14 +80,14 @@ def test_flags_add_to_the_defaults(flag):
     """And a later one replaces the default."""
     if platform.machine() != "x86_64":
         pytest.skip("another processor")
-    known = "avx2" in pathlib.Path("/proc/cpuinfo").read_text()
+    has_avx2 = "avx2" in pathlib.Path("/proc/cpuinfo").read_text()
 
     @xla_ffi_kit.inline(_AVX2, kernel_axes=1, flags=["-O0", flag])
     def avx2(x):
         return x
 
     first, second = avx2(jnp.zeros(2))
-    assert second - first == (known and flag == "-lm")
+    assert second - first == (has_avx2 and flag == "-lm")
 
 
 # inline_derivatives_test and kernel_derivatives_test have more of them.
@@ -219,9 +219,9 @@ void f(kit::In<float> x, double a, kit::Out<float> y) {}"""
 
 def error_of(code, **options):
     with pytest.raises(BuildError) as caught:
-        given = {"kernel_axes": 0, "flags": ["-O0"], **options}
+        options = {"kernel_axes": 0, "flags": ["-O0"], **options}
 
-        @xla_ffi_kit.inline(code, **given)
+        @xla_ffi_kit.inline(code, **options)
         def f(x, *, a=1.0):
             return x
 
@@ -244,9 +244,9 @@ def test_without_a_compiler(no_compiler, monkeypatch):
     assert f(np.float32(2)) == 2
     assert "custom_call" not in jax.jit(f).lower(jnp.ones(3)).as_text()
     monkeypatch.setenv("CXX", "no-such-compiler")
-    given = (
+    reason = (
         "the environment variable CXX is 'no-such-compiler', but there is no "
     )
-    given += "program 'no-such-compiler'; correct it, or unset it"
-    assert error_of(GOOD) == f"f: {given}, or pass fallback='reference'"
-    assert error_of(GOOD, has_reference=False) == f"f: {given}"
+    reason += "program 'no-such-compiler'; correct it, or unset it"
+    assert error_of(GOOD) == f"f: {reason}, or pass fallback='reference'"
+    assert error_of(GOOD, has_reference=False) == f"f: {reason}"

@@ -173,7 +173,7 @@ def c_function(
     kernel = _TypedKernel(
         name=own,
         function=target,
-        told=found.explain(),
+        told=found.report(),
         declaration=declared,
         dtypes=tuple(a.dtype.name for a in laid_out.results),
     )

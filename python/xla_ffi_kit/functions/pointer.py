@@ -51,7 +51,7 @@ class Pointer:
     identity: str = ""
     told: Declaration | None = None
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """Which function it is, in a few words."""
         name = f"the C function {self.name}" if self.name else "a C function"
         return f"{name} of {self.library}" if self.library else name

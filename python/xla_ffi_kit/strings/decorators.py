@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Sequence
@@ -16,15 +15,9 @@ from xla_ffi_kit.strings.cuda import source as cuda_source
 from xla_ffi_kit.strings.derive import derivable
 from xla_ffi_kit.strings.derive import loops as derivative_loops
 from xla_ffi_kit.strings.operation import StringOp, on_cuda
-from xla_ffi_kit.strings.text import (
-    lane_loops,
-    loops,
-    references,
-    type_questions,
-)
+from xla_ffi_kit.strings.text import loops, references, type_questions
 from xla_ffi_kit.strings.text.element_types import DTypes, template_arguments
-from xla_ffi_kit.strings.text.places import place_of
-from xla_ffi_kit.strings.text.source import ROW_BY_ROW, Source
+from xla_ffi_kit.strings.text.source import Source, place_of
 
 _KERNEL = 'derivatives="kernel"'
 
@@ -91,14 +84,20 @@ def inline(
         is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`, whose handler follows XLA's FFI
+      (https://openxla.org/xla/custom_call).
+
     Raises:
-      BuildError: the code does not compile, there is no compiler, or the cache
-        cannot be written.
+      BuildError: the code does not compile, the cache cannot be written, or
+        there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     place = place_of(code, sys._getframe(1))
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        called, name = references.names(
+        symbol, name = references.names(
             reference, function, "the function in C++"
         )
         declare.check_names(name, options)
@@ -106,7 +105,7 @@ def inline(
         source = Source(
             name=name,
             code=code,
-            function=called,
+            function=symbol,
             instances=template_arguments(name, dtypes),
             operands=operands,
             attributes=tuple(attributes),
@@ -175,9 +174,15 @@ def elementwise(
         is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`. Operands and results have one shape of
+      any rank and one of `dtypes`.
+
     Raises:
-      BuildError: an expression does not compile, there is no compiler, or the
-        cache cannot be written.
+      BuildError: an expression does not compile, the cache cannot be written,
+        or there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     frame = sys._getframe(1)
     places = [place_of(x, frame) for x in expressions if isinstance(x, str)]
@@ -185,26 +190,26 @@ def elementwise(
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
-        loop = loops.Loop(reference, len(expressions), declared)
-        declare.check_names(loop.name, options)
+        parameters = loops.Parameters(reference, len(expressions), declared)
+        name = parameters.name
+        declare.check_names(name, options)
         if not expressions or len(places) != len(expressions):
             raise TypeError(
-                f"{loop.name}: expressions: expected at least one string of "
-                f"C++, and only strings, got {list(expressions)}"
+                f"{name}: expressions: expected at least one string of C++, "
+                f"and only strings, got {list(expressions)}"
             )
-        code = loops.Elements(loop, expressions, places, before, before_place)
-        shapes = loops.shapes_of_elements(loop)
-        source = loop.source(
-            code.on_cpu(), dtypes, before_place, shapes, "element by element"
+        code = loops.Elements(
+            parameters, expressions, places, before, before_place
         )
+        source = code.source(dtypes)
         kernels = functools.partial(cuda_source.of_elements, code)
-        cuda = on_cuda(loop, kernels, dtypes, flags, platforms)
+        cuda = on_cuda(parameters, kernels, dtypes, flags, platforms)
         find = None
-        if derivable.check(loop.name, derivatives, options):
+        if derivable.check(name, derivatives, options):
             form = _form(_KERNEL, "A", dtypes)
             pieces = [(before, before_place)]
             pieces += zip(expressions, places, strict=True)
-            type_questions.check(loop.name, form, pieces)
+            type_questions.check(name, form, pieces)
             find = derivative_loops.of_elements(code, dtypes)
         return StringOp(
             source,
@@ -284,9 +289,16 @@ def rows(
         such as one with a branch on data, is an error: see docs/pip.md.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`. Operands have the shape (..., kernel
+      axes), those in `shared` (kernel axes), and results those of the
+      reference; all have one of `dtypes`.
+
     Raises:
-      BuildError: the body does not compile, there is no compiler, or the cache
-        cannot be written.
+      BuildError: the body does not compile, the cache cannot be written, or
+        there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     frame = sys._getframe(1)
     place = place_of(body, frame)
@@ -294,38 +306,33 @@ def rows(
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
-        loop = loops.Loop(reference, results, declared)
-        declare.check_names(loop.name, options)
+        parameters = loops.Parameters(reference, results, declared)
+        name, operands = parameters.name, parameters.operands
+        declare.check_names(name, options)
         axes = options.get("axes")
-        whole = 1 if kernel_axes is None and axes is None else kernel_axes
-        counts, *_ = kernel.declared(loop.name, loop.operands, whole, axes)
-        names = declare.among(
-            loop.name,
-            "shared",
-            "operands",
-            options.get("shared") or (),
-            loop.operands,
+        trailing = 1 if kernel_axes is None and axes is None else kernel_axes
+        counts, *_ = kernel.declared(name, operands, trailing, axes)
+        shared = declare.among(
+            name, "shared", "operands", options.get("shared") or (), operands
         )
-        shared = tuple(map(loop.operands.index, names))
         code = loops.Rows(
-            loop, body, place, counts, shared, before, before_place
+            parameters,
+            body,
+            place,
+            counts,
+            tuple(map(operands.index, shared)),
+            before,
+            before_place,
         )
-        source = loop.source(
-            code.on_cpu(), dtypes, before_place, code.shapes(), ROW_BY_ROW
-        )
-        is_derived = derivable.check(loop.name, derivatives, options)
+        source = code.source(dtypes, lanes)
+        is_derived = derivable.check(name, derivatives, options)
         for option, is_on in (("lanes=True", lanes), (_KERNEL, is_derived)):
             if is_on:
                 form = _form(option, "A", dtypes)
                 pieces = [(before, before_place), (body, place)]
-                type_questions.check(loop.name, form, pieces)
-        if lanes:
-            source = lane_loops.source(code, source)
-        else:
-            how = source.how + lane_loops.hint(code, source)
-            source = dataclasses.replace(source, how=how)
+                type_questions.check(name, form, pieces)
         kernels = functools.partial(cuda_source.of_rows, code)
-        cuda = on_cuda(loop, kernels, dtypes, flags, platforms)
+        cuda = on_cuda(parameters, kernels, dtypes, flags, platforms)
         find = None
         if is_derived:
             aliases = options.get("aliases") or {}
@@ -336,7 +343,7 @@ def rows(
             has_reference,
             flags,
             fallback,
-            whole,
+            trailing,
             options,
             cuda,
             find,
@@ -348,7 +355,7 @@ def rows(
 def _form(
     option: str, number: str, dtypes: DTypes | None
 ) -> type_questions.Form:
-    """What a string is compiled for, besides its value row by row."""
+    """The types that a string is compiled for besides those of its arrays."""
     types = ", ".join(template_arguments("", dtypes))
     has_halves = "kit::bf16" in types or "kit::f16" in types
     return type_questions.Form(option, number, has_halves)

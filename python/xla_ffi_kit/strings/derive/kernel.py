@@ -99,7 +99,7 @@ class Kernel(DeviceKernel):
                 return False
             raise NoCompilerError(f"{self._function.name}: {error}") from None
         except BuildError as error:
-            raise BuildError(string.body.explained(str(error))) from None
+            raise BuildError(string.body.with_remedy(str(error))) from None
         self.library, self.target = own, own.target
         return True
 

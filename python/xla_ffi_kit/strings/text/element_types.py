@@ -31,7 +31,7 @@ _TYPES = {
     "float32": ("float", 11),
     "float64": ("double", 12),
 }
-# What XLA does not take as an attribute, and as the elements of one.
+# Types that XLA does not take as an attribute, and as the elements of one.
 _NO_SCALARS = ("float16", "bfloat16")
 _NO_ARRAYS = (*_NO_SCALARS, "bool")
 
@@ -43,17 +43,17 @@ def instances(
     where = f"{name}: dtypes"
     entries = dtypes.split() if isinstance(dtypes, str) else dtypes
     try:
-        found = [
+        dtypes_of_each = [
             _dtypes.parse_each(where, entry)
             for entry in _check.sequence(where, entries)
         ]
     except TypeError as error:
         raise BuildError(str(error)) from None
-    if not found:
+    if not dtypes_of_each:
         raise BuildError(f"{where}: expected at least one, got none")
-    for dtype in (dtype for entry in found for dtype in entry):
-        _check_known(where, dtype)
-    return found
+    for dtype in (dtype for entry in dtypes_of_each for dtype in entry):
+        _check_type(where, dtype)
+    return dtypes_of_each
 
 
 def template_arguments(name: str, dtypes: DTypes | None) -> list[str]:
@@ -93,27 +93,27 @@ def attribute(
         dtype = _dtypes.parse(where, number)
     except TypeError as error:
         raise BuildError(str(error)) from None
-    _check_known(where, dtype, _NO_ARRAYS if is_array else _NO_SCALARS)
+    _check_type(where, dtype, _NO_ARRAYS if is_array else _NO_SCALARS)
     return (dtype,) if is_array else dtype
 
 
 def cpp_attribute(where: str, declared: AttributeType) -> str:
     """The C++ type of an attribute that is declared as for `FfiOp`."""
-    found = attribute(where, declared)
-    if isinstance(found, type):
+    type_ = attribute(where, declared)
+    if isinstance(type_, type):
         return "std::string_view"
-    if isinstance(found, tuple):
-        return f"kit::Array<{_TYPES[found[0].name][0]}>"
-    return _TYPES[found.name][0]
+    if isinstance(type_, tuple):
+        return f"kit::Array<{cpp_type(type_[0])}>"
+    return cpp_type(type_)
 
 
-def _check_known(
+def _check_type(
     where: str, dtype: np.dtype[np.generic], without: Sequence[str] = ()
 ) -> None:
     """Refuses a dtype that the C++ side has no type for, or `without`."""
-    known = _TYPES.keys() - without
-    if dtype.name not in known:
-        names = (k for k, v in _dtypes.SHORT_NAMES.items() if v in known)
+    allowed = _TYPES.keys() - without
+    if dtype.name not in allowed:
+        names = (k for k, v in _dtypes.SHORT_NAMES.items() if v in allowed)
         raise BuildError(
             f"{where}: expected one of {', '.join(names)}, got {dtype.name}"
         )

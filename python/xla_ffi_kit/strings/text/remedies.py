@@ -1,7 +1,8 @@
-"""What to write instead, of a compiler's error in a string.
+"""What to write instead, where a string does not compile.
 
-A table for each kind of code that a string is compiled as: a pattern of what
-gcc, clang or NVRTC say -> the remedy. The first that is found counts.
+There is a table for each kind of code that a string is compiled as: a pattern
+of what gcc, clang or NVRTC print -> the remedy. The first one that matches
+counts. xla_ffi_kit.compile.messages takes the error out of the output.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _OF_STRINGS = (
         "0.0f for 0, or kit::where(c, x, 0)",
     ),
 )
-# gcc's note, which has the header.
+# gcc's note names the header that a function of C++'s library needs.
 _HEADER = re.compile(r"is defined in header '<(\w+)>'")
 
 # --- Numbers in lanes ---------------------------------------------------------
@@ -97,9 +98,11 @@ _OF_LANES = (
         "a number in lanes does not become one number, as for an index",
     ),
 )
-_LANES = re.compile(
-    r"\b(Half)?Lanes<|\bLaneRow<|\bMask<|strings/(lane|refusals)|stack frame"
-    r"|frame size|return-local-addr|return-stack-address|dangling|kit_row"
+# What the output has where an error may be about numbers in lanes. Other errors
+# of such a string are shown as they are.
+_IS_OF_LANES = re.compile(
+    r"\b(Half)?Lanes<|\bMask<|strings/(lane|refusals)|stack frame|frame size"
+    r"|return-local-addr|return-stack-address|dangling|kit_string"
 )
 
 # --- Numbers with slopes ------------------------------------------------------
@@ -207,7 +210,7 @@ _OF_CUDA = (
 
 def of_string(error: str) -> str:
     """The error, and the remedy if it is known."""
-    return _joined(error, _first(_OF_STRINGS, error))
+    return _joined(error, _remedy(_OF_STRINGS, error))
 
 
 def of_lanes(error: str, output: str) -> str:
@@ -215,15 +218,15 @@ def of_lanes(error: str, output: str) -> str:
 
     Args:
       error: the compiler's first error.
-      output: all that it said: clang names types in notes below an error.
+      output: all that it printed: clang names types in notes below an error.
     """
-    if not _LANES.search(output):
+    if not _IS_OF_LANES.search(output):
         return error
-    remedy = _first(_OF_LANES, error) or _first(_OF_LANES, output)
-    if not remedy and not _LANES.search(error):
+    remedy = _remedy(_OF_LANES, error) or _remedy(_OF_LANES, output)
+    if not remedy and not _IS_OF_LANES.search(error):
         return error
-    means = remedy or "this is not the same for all rows"
-    return f"{error}\nlanes=True: {means}; or leave lanes=True out"
+    remedy = remedy or "this is not the same for all rows"
+    return f"{error}\nlanes=True: {remedy}; or leave lanes=True out"
 
 
 def of_slopes(error: str, number: str) -> str:
@@ -241,27 +244,27 @@ def of_slopes(error: str, number: str) -> str:
         )
     if not _NUMBER.search(error) or _HAS_REMEDY in error:
         return error
-    remedy = re.sub(r"\bA\b", number, _first(_OF_SLOPES, error) or _VALUE)
+    remedy = re.sub(r"\bA\b", number, _remedy(_OF_SLOPES, error) or _VALUE)
     return f'{error}\nderivatives="kernel" takes types of the kit: {remedy}'
 
 
 def of_cuda(error: str) -> str:
     """The same of NVRTC's error, in code that compiles on CPUs."""
-    return _joined(error, _first((*_OF_CUDA, *_OF_STRINGS), error))
+    return _joined(error, _remedy((*_OF_CUDA, *_OF_STRINGS), error))
 
 
 def missing_header(output: str) -> str | None:
     """The header of C++'s standard library that gcc says is missing."""
-    found = _HEADER.search(output)
-    return found and found[1]
+    note = _HEADER.search(output)
+    return note and note[1]
 
 
-def _first(table: _Table, said: str) -> str:
-    """The remedy of the first pattern that is found, or nothing."""
+def _remedy(table: _Table, text: str) -> str:
+    """The remedy of the first pattern that matches, or nothing."""
     for pattern, remedy in table:
-        found = re.search(pattern, said)
-        if found:
-            return remedy.format(*found.groups())
+        match = re.search(pattern, text)
+        if match:
+            return remedy.format(*match.groups())
     return ""
 
 
