@@ -18,7 +18,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/handler_table.h"
 
-// Set if the library has a parallel loop, or needs one (inline/threads.h).
+// Set if the library has a parallel loop, or needs one (strings/threads.h).
 extern "C" {
 __attribute__((weak)) extern XlaFfiKit_ParallelForFn* XlaFfiKit_parallel_for;
 }

@@ -74,7 +74,7 @@ KIT_INLINE void Transpose(Square<double>::Vector (&v)[2]) {
 #undef KIT_SHUFFLE
 
 // Copies `size` elements of each row into lanes. Lanes without a row get the
-// last one: they compute what is thrown away.
+// last row, and nobody reads what they compute.
 template <typename E, typename F>
 void Gather(const E* row, int64_t stride, int rows, int64_t size, F* lanes) {
   constexpr int kCount = Lanes<F>::kCount, kSide = Square<F>::kSide;

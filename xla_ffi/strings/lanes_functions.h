@@ -34,8 +34,9 @@ KIT_INLINE Lanes<F> EachLane(const Function& function, const X&... x) {
   return y;
 }
 
-// The sine and the cosine, from the rest after quarters of a turn; libm's where
-// so many of them leave too few bits.
+// The sine and the cosine of what is left of x after whole quarters of a turn.
+// Where x has so many of them that what is left has too few bits, libm's
+// functions compute them: see IsFar().
 template <typename F>
 struct Turn {
   Lanes<F> sine, cosine;

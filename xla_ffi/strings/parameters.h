@@ -13,7 +13,7 @@
 
 namespace kit {
 
-// A function asks for an axis that the array has not.
+// What dim() throws for an axis that the array does not have.
 struct AxisError : std::exception {
   const char* what() const noexcept override {
     return "dim: expected an axis of the array, of which the last is dim(-1)";
@@ -93,7 +93,7 @@ class Array {
   size_t size_;
 };
 
-// What a parameter is, and its type if it has elements.
+// The kind of a parameter and, if it has elements or is an attribute, its type.
 struct Code {
   enum Kind { kEnd, kOperand, kResult, kAttribute, kThreads };
 

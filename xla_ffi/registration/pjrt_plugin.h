@@ -6,8 +6,8 @@
 // metadata, and shows it the C API of its FFI: through that, every stage and
 // type is registered, and every error is returned.
 
-#ifndef XLA_FFI_PJRT_REGISTER_H_
-#define XLA_FFI_PJRT_REGISTER_H_
+#ifndef XLA_FFI_REGISTRATION_PJRT_PLUGIN_H_
+#define XLA_FFI_REGISTRATION_PJRT_PLUGIN_H_
 
 #include <cstddef>
 #include <string>
@@ -118,4 +118,4 @@ inline std::string RegisterWithPlugin(const PJRT_Api& plugin,
 
 }  // namespace xla_ffi_kit
 
-#endif  // XLA_FFI_PJRT_REGISTER_H_
+#endif  // XLA_FFI_REGISTRATION_PJRT_PLUGIN_H_

@@ -1,10 +1,10 @@
 // Registers the kit's handlers with an XLA, from C or C++ and without Python.
 //
-// Both functions may be called more than once, and from several threads: XLA
+// The functions may be called more than once, and from several threads: XLA
 // accepts a target again as long as it is the same handler.
 
-#ifndef XLA_FFI_REGISTRY_REGISTRY_H_
-#define XLA_FFI_REGISTRY_REGISTRY_H_
+#ifndef XLA_FFI_REGISTRATION_REGISTRY_H_
+#define XLA_FFI_REGISTRATION_REGISTRY_H_
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/handler_table.h"
@@ -27,8 +27,13 @@ const XlaFfiKit_HandlerTable* XlaFfiKit_CpuHandlerTable(void);
 // `api->XLA_FFI_Error_Destroy`.
 XLA_FFI_Error* XlaFfiKit_RegisterCpuHandlers(const XLA_FFI_Api* api);
 
+// The same for CUDA devices, in the library :registry_cuda. Registering these
+// handlers needs neither a GPU nor a driver; running one does.
+const XlaFfiKit_HandlerTable* XlaFfiKit_CudaHandlerTable(void);
+XLA_FFI_Error* XlaFfiKit_RegisterCudaHandlers(const XLA_FFI_Api* api);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif
 
-#endif  // XLA_FFI_REGISTRY_REGISTRY_H_
+#endif  // XLA_FFI_REGISTRATION_REGISTRY_H_

@@ -116,7 +116,7 @@ def _handler_table_impl(ctx):
 
 def _template(name):
     return attr.label(
-        default = "//xla_ffi/private:%s.tpl" % name,
+        default = "//xla_ffi/registration:%s.tpl" % name,
         allow_single_file = True,
     )
 

@@ -1,4 +1,4 @@
-#include "xla_ffi/registry/registry_cuda.h"
+#include "xla_ffi/registration/registry.h"
 
 // Generated with the list of handlers in //xla_ffi:cuda.
 extern "C" const XlaFfiKit_HandlerTable* xla_ffi_kit_cuda_handler_table();

@@ -1,4 +1,4 @@
-#include "xla_ffi/registry/registry.h"
+#include "xla_ffi/registration/registry.h"
 
 // Generated with the list of handlers in //xla_ffi:cpu.
 extern "C" const XlaFfiKit_HandlerTable* xla_ffi_kit_cpu_handler_table();

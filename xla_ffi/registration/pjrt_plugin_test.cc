@@ -1,6 +1,6 @@
 // Registration with a PJRT plugin: what is accepted, what is refused and how.
 
-#include "xla_ffi/pjrt/register.h"
+#include "xla_ffi/registration/pjrt_plugin.h"
 
 #include <dlfcn.h>
 
@@ -15,7 +15,7 @@
 #include "xla/pjrt/c/pjrt_c_api_ffi_extension.h"
 #include "xla_ffi/core/handler_table.h"
 #include "xla_ffi/core/register_table.h"
-#include "xla_ffi/registry/registry.h"
+#include "xla_ffi/registration/registry.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -119,7 +119,7 @@ TEST(RegisterWithPluginTest, PluginThatAsksForNoMetadata) {
   };
   PJRT_Api plugin = {};
   plugin.extension_start = &ffi.base;
-  // What an earlier plugin showed is forgotten.
+  // This call does not return the API of the plugin before.
   EXPECT_NE(PluginFfiApi(Plugin()), nullptr);
   EXPECT_EQ(Register(plugin, "register_test.target", &HandlerOfVersion<2>),
             kNoFfi);

@@ -81,23 +81,23 @@ def _handler_list_impl(ctx):
     if ctx.attr.platform not in _PLATFORMS:
         fail("%s: platform: expected one of %s, as XLA spells them, got %r" %
              (ctx.label, _PLATFORMS, ctx.attr.platform))
-    own = [
+    handlers = [
         _parse_handler(target, stages, ctx)
         for target, stages in json.decode(ctx.attr.handlers).items()
     ]
-    own_types = [
+    types = [
         _parse_type(name, symbols, ctx)
         for name, symbols in json.decode(ctx.attr.types).items()
     ]
     below = [dep[HandlersInfo] for dep in ctx.attr.deps if HandlersInfo in dep]
     return [HandlersInfo(
         handlers = depset(
-            own,
+            handlers,
             transitive = [info.handlers for info in below],
             order = "postorder",
         ),
         types = depset(
-            own_types,
+            types,
             transitive = [info.types for info in below],
             order = "postorder",
         ),
@@ -152,10 +152,10 @@ def _check_once(ctx):
             if file.path.endswith("/" + header):
                 repositories[header]["@" + file.owner.workspace_name] = True
     for header, (what, remedy) in _ONCE.items():
-        found = sorted(repositories[header])
-        if len(found) > 1:
+        names = sorted(repositories[header])
+        if len(names) > 1:
             fail("%s: deps: %s come from %s: %s" %
-                 (ctx.label, what, " and ".join(found), remedy))
+                 (ctx.label, what, " and ".join(names), remedy))
 
 def _handler_library_impl(ctx):
     _check_once(ctx)
