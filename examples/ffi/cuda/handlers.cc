@@ -16,7 +16,6 @@
 #include "cuda_runtime.h"
 #include "examples/ffi/cuda/kernels.h"
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/core/cuda/device_scratch.h"
 #include "xla_ffi/core/cuda/status.h"
 #include "xla_ffi/core/define_type.h"
 
@@ -110,14 +109,16 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleScalarsCuda, Scalars,
 
 namespace {
 
+// XLA refuses a larger one; what it gives begins at a multiple of 256 anyway.
+constexpr size_t kAlignment = 16;
+
 ffi::Error Allocate(cudaStream_t stream, ffi::ScratchAllocator scratch,
                     ffi::ResultBufferR0<ffi::S32> given, int32_t count,
                     int64_t size) {
   int32_t blocks = 0;
   cudaError_t status = cudaSuccess;
   for (; blocks < count && status == cudaSuccess; ++blocks) {
-    const std::optional<void*> block =
-        scratch.Allocate(size, kit::kMaxScratchAlignment);
+    const std::optional<void*> block = scratch.Allocate(size, kAlignment);
     if (!block.has_value()) break;
     status = cudaMemsetAsync(*block, 0, size, stream);
     // Not for whoever asks for the last error next.
