@@ -18,8 +18,6 @@ from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.compile import headers, messages, nvcc
 from xla_ffi_kit.errors import BuildError, NoCompilerError
 
-# Programs that start the compiler of the name by which they are called.
-_LAUNCHERS = ("ccache", "distcc", "icecc", "sccache")
 _FLAGS = (
     "-std=c++17",
     "-O3",
