@@ -35,6 +35,7 @@ class Kernel:
       shared: the operands that all rows share.
       value: the JAX form of one row, where one without a gradient is faster.
       lanes: whether the string of `rows` has no branch on data.
+      scan: the decorator of the form whose loop is a `kit::scan`.
     """
 
     name: str
@@ -47,12 +48,16 @@ class Kernel:
     shared: tuple[str, ...] = ()
     value: Callable[..., Any] | None = None
     lanes: bool = False
+    scan: Callable[..., Any] | None = None
 
-    def operation(self, *, has_reference: bool = False, **options: Any) -> Any:
+    def operation(
+        self, *, has_reference: bool = False, scan: bool = False, **options: Any
+    ) -> Any:
         """The operation; the reference, if it has one, is the JAX form.
 
         Args:
           has_reference: see there, as for the other keywords.
+          scan: whether the loop is a `kit::scan`.
           **options: of `rows` or `inline`; `dtypes` is one.
         """
 
@@ -66,7 +71,8 @@ class Kernel:
         given = {"axes": self.axes, "derivatives": "kernel"}
         if self.shared:
             given["shared"] = self.shared
-        make = self.decorator(has_reference=has_reference, **given | options)
+        decorator = self.scan if scan and self.scan else self.decorator
+        make = decorator(has_reference=has_reference, **given | options)
         return make(function)
 
     def of_rows(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,6 +95,33 @@ def with_shared(*values: float) -> Callable[..., list[Any]]:
     return lambda *of: [*series(*of), np.array(values)]
 
 
+class _Loop:
+    """The code of a loop over x with variables: plainly, and by kit::scan.
+
+    Args:
+      begin: what is before it.
+      variables: name -> its parameter of the step.
+      step: the code for one step.
+      end: what follows.
+    """
+
+    def __init__(
+        self, begin: str, variables: Mapping[str, str], step: str, end: str = ""
+    ) -> None:
+        self.plain = (
+            f"{begin}for (int64_t i = 0; i < x.size(); ++i) {{{step}}}\n{end}"
+        )
+        self.scan = (
+            f"{begin}kit::scan(x.size(), {', '.join(variables)}, "
+            "[&]<typename A>(int64_t i, "
+            f"{', '.join(variables.values())}) {{{step}}});\n{end}"
+        )
+
+
+def _numbers(*names: str) -> dict[str, str]:
+    return {name: f"A& {name}" for name in names}
+
+
 def _smoothing(x: Any) -> Any:
     def step(state: Any, value: Any) -> Any:
         state = state + 0.125 * (value - state)
@@ -97,11 +130,11 @@ def _smoothing(x: Any) -> Any:
     return lax.scan(step, jnp.zeros((), x.dtype), x)[1]
 
 
-_SMOOTHING = """
-A state = 0;
-for (int64_t i = 0; i < x.size(); ++i)
-  out[i] = state += 0.125f * (x[i] - state);
-"""
+_SMOOTHING = _Loop(
+    "A state = 0;\n",
+    _numbers("state"),
+    "out[i] = state += 0.125f * (x[i] - state);",
+)
 
 
 def _lotka_volterra(x: Any) -> Any:
@@ -125,13 +158,13 @@ def _lotka_volterra(x: Any) -> Any:
     return lax.scan(step, (one, one), x)[1]
 
 
-_LOTKA_VOLTERRA = """
-const float h = 6.0f / 512;
-const auto slope = [](A u, A w) {
-  return std::pair<A, A>(1.5f * u - u * w, u * w - 3 * w);
-};
-A u = 1, w = 1;
-for (int64_t i = 0; i < x.size(); ++i) {
+_LOTKA_VOLTERRA = _Loop(
+    "const float h = 6.0f / 512;\nA u = 1, w = 1;\n",
+    _numbers("u", "w"),
+    """
+  const auto slope = [](A u, A w) {
+    return std::pair<A, A>(1.5f * u - u * w, u * w - 3 * w);
+  };
   u += 0.0078125f * x[i];
   const auto [a, b] = slope(u, w);
   const auto [c, d] = slope(u + h / 2 * a, w + h / 2 * b);
@@ -140,8 +173,8 @@ for (int64_t i = 0; i < x.size(); ++i) {
   u += h / 6 * (a + 2 * c + 2 * e + p);
   w += h / 6 * (b + 2 * d + 2 * f + q);
   out[i] = u;
-}
-"""
+""",
+)
 
 
 def _hmm(x: Any) -> Any:
@@ -161,9 +194,10 @@ def _hmm(x: Any) -> Any:
     return lax.scan(step, start, x)[1]
 
 
-_HMM = """
-A alpha[4] = {0.25f, 0.25f, 0.25f, 0.25f}, total = 0;
-for (int64_t i = 0; i < x.size(); ++i) {
+_HMM = _Loop(
+    "A alpha[4] = {0.25f, 0.25f, 0.25f, 0.25f}, total = 0;\n",
+    {"alpha": "A (&alpha)[4]", "total": "A& total"},
+    """
   A next[4], scale = 0;
   for (int k = 0; k < 4; ++k) {
     A sum = 0;
@@ -174,8 +208,8 @@ for (int64_t i = 0; i < x.size(); ++i) {
   }
   for (int k = 0; k < 4; ++k) alpha[k] = next[k] / scale;
   out[i] = total += std::log(scale);
-}
-"""
+""",
+)
 
 
 def _kalman(x: Any, noise: Any) -> Any:
@@ -193,9 +227,10 @@ def _kalman(x: Any, noise: Any) -> Any:
     return lax.scan(step, (zero, zero, one, zero, one), x)[1]
 
 
-_KALMAN = """
-A m = 0, n = 0, a = 1, b = 0, c = 1;  // means, and {a, b; b, c}
-for (int64_t i = 0; i < x.size(); ++i) {
+_KALMAN = _Loop(
+    "A m = 0, n = 0, a = 1, b = 0, c = 1;  // means, and {a, b; b, c}\n",
+    _numbers("m", "n", "a", "b", "c"),
+    """
   m += n;
   a += 2 * b + c + noise[0];
   b += c;
@@ -208,8 +243,8 @@ for (int64_t i = 0; i < x.size(); ++i) {
   b -= g * b;
   a -= g * a;
   out[i] = m;
-}
-"""
+""",
+)
 
 
 def _garch(x: Any, p: Any) -> Any:
@@ -222,70 +257,59 @@ def _garch(x: Any, p: Any) -> Any:
     return -0.5 * lax.scan(step, start, x)[0][1]
 
 
-_GARCH = """
-A variance = 1, fit = 0;
-for (int64_t i = 0; i < x.size(); ++i) {
+_GARCH = _Loop(
+    "A variance = 1, fit = 0;\n",
+    _numbers("variance", "fit"),
+    """
   fit += std::log(variance) + x[i] * x[i] / variance;
   variance = p[0] + p[1] * x[i] * x[i] + p[2] * variance;
-}
-out[0] = -0.5f * fit;
-"""
+""",
+    "out[0] = -0.5f * fit;\n",
+)
 
 
-def _rows(code: str, **options: Any) -> Callable[..., Any]:
-    return functools.partial(xla_ffi_kit.rows, code, **options)
+def _both(name: str, form: str, loop: _Loop, *row: Any, **more: Any) -> Kernel:
+    """A kernel of both forms of a loop."""
+    plain, scan = (
+        functools.partial(xla_ffi_kit.rows, code)
+        for code in (loop.plain, loop.scan)
+    )
+    return Kernel(name, form, plain, *row, lanes=True, scan=scan, **more)
 
 
 def _even() -> list[Kernel]:
     scan = "`vmap` of `lax.scan`"
     along = "(n)->(n)"
     return [
-        Kernel(
-            "exponential smoothing",
-            scan,
-            _rows(_SMOOTHING),
-            _smoothing,
-            along,
-            series,
-            lanes=True,
+        _both(
+            "exponential smoothing", scan, _SMOOTHING, _smoothing, along, series
         ),
-        Kernel(
+        _both(
             "Lotka-Volterra, RK4",
             scan,
-            _rows(_LOTKA_VOLTERRA),
+            _LOTKA_VOLTERRA,
             _lotka_volterra,
             along,
             series,
-            lanes=True,
         ),
-        Kernel(
-            "HMM, 4 states",
-            scan,
-            _rows(_HMM),
-            _hmm,
-            along,
-            series,
-            lanes=True,
-        ),
-        Kernel(
+        _both("HMM, 4 states", scan, _HMM, _hmm, along, series),
+        _both(
             "Kalman filter, 2 x 2",
             f"{scan}, of numbers",
-            _rows(_KALMAN),
+            _KALMAN,
             _kalman,
             "(n),(k)->(n)",
             with_shared(0.0625, 0.015625, 0.5),
             shared=("noise",),
-            lanes=True,
         ),
-        Kernel(
+        _both(
             "GARCH(1, 1)",
             scan,
-            _rows(_GARCH),
+            _GARCH,
             _garch,
             "(n),(k)->()",
             with_shared(0.125, 0.125, 0.75),
             shared=("p",),
-            lanes=True,
         ),
     ]
 

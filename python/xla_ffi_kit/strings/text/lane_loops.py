@@ -77,7 +77,8 @@ def _loop(code: Rows) -> str:
     loop = code.loop
     names = [*loop.operands, *loop.results, *loop.attributes]
     types = [f"{OWN}type{i}" for i in range(len(names))]
-    template = ", ".join(f"typename {type_}" for type_ in ("T", "A", *types))
+    numbers = (f"{OWN}N", f"{OWN}A")
+    template = ", ".join(f"typename {type_}" for type_ in (*numbers, *types))
     parameters = ", ".join(
         f"const {type_}& {name}"
         for type_, name in zip(types, names, strict=True)
@@ -90,6 +91,9 @@ def _loop(code: Rows) -> str:
     lines = [
         f"{code.before}\n{here}template <{template}>",
         f"void {OWN}row({parameters}) {{",
+        # No parameters of the template, so that one of the author's may have
+        # their names.
+        f"using T = {OWN}N;\nusing A = {OWN}A;",
         *code.code(here),
         "}",
         f"template <typename {OWN}T>",
