@@ -198,11 +198,12 @@ _HMM = _Loop(
     "A alpha[4] = {0.25f, 0.25f, 0.25f, 0.25f}, total = 0;\n",
     {"alpha": "A (&alpha)[4]", "total": "A& total"},
     """
+  const A v = x[i];
   A next[4], scale = 0;
   for (int k = 0; k < 4; ++k) {
     A sum = 0;
     for (int j = 0; j < 4; ++j) sum += alpha[j] * (j == k ? 0.625f : 0.125f);
-    const A off = x[i] - k;
+    const A off = v - k;
     next[k] = sum * std::exp(-0.5f * off * off);
     scale += next[k];
   }
@@ -261,8 +262,9 @@ _GARCH = _Loop(
     "A variance = 1, fit = 0;\n",
     _numbers("variance", "fit"),
     """
-  fit += std::log(variance) + x[i] * x[i] / variance;
-  variance = p[0] + p[1] * x[i] * x[i] + p[2] * variance;
+  const A v = x[i], square = v * v;
+  fit += std::log(variance) + square / variance;
+  variance = p[0] + p[1] * square + p[2] * variance;
 """,
     "out[0] = -0.5f * fit;\n",
 )

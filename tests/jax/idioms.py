@@ -1896,7 +1896,7 @@ IDIOMS = [
         A s = 0, product = 1;
         kit::scan(3, s, [&]<typename A>(int64_t i, A& s) {
           kit::scan(2, product, [&]<typename B>(int64_t j, B& product) {
-            product *= x[2 * i + j] + s;
+            product *= x[2 * i + j] + s;  // slopes?
           });
           s += 0.5f;
         });

@@ -115,11 +115,11 @@ Call<F, Var<T>> Recorded(const F& f, const Row<const T>* x,
 // Whether no slope of the active x is infinite or NaN.
 template <typename T>
 bool AreFinite(const Row<T>* slopes, int count) {
-  bool are_finite = true;
+  int others = 0;  // a sum, which compilers vectorize
   for (int i = 0; i < count; ++i) {
-    for (const T slope : slopes[i]) are_finite &= slope - slope == T(0);
+    for (const T slope : slopes[i]) others += slope - slope == T(0) ? 0 : 1;
   }
-  return are_finite;
+  return others == 0;
 }
 
 // Computes F at x, and the cotangents of active x from those of the results;

@@ -15,6 +15,7 @@
 #ifndef XLA_FFI_STRINGS_DERIVE_JET_H_
 #define XLA_FFI_STRINGS_DERIVE_JET_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -23,13 +24,15 @@
 #include "xla_ffi/strings/derive/numbers.h"
 #include "xla_ffi/strings/derive/tape.h"
 #include "xla_ffi/strings/derive/var.h"
+#include "xla_ffi/strings/for_each.h"
 #include "xla_ffi/strings/scan.h"
 
 namespace kit {
 
-// The slots of a step with so many states: four or more are for what it reads.
-constexpr int SlotsFor(int states) { return states > 4 ? 16 : 8; }
-inline constexpr int kMostStates = 12;
+// The slots of a step: of one with few states eight, and twice as many if it
+// was seen to read more than that.
+inline constexpr int kSlots = 8, kMostSlots = 16;
+inline constexpr int kFewStates = 6, kMostStates = 12;
 
 // A slope towards each slot, in vectors of the compiler.
 template <typename S, int kCount>
@@ -98,21 +101,26 @@ template <typename X>
 using IfRead = std::enable_if_t<kIsRead<X>, int>;
 
 // The slopes of what a step reads.
+template <int kCount, typename S, typename OnTape>
+KIT_NUMBER_INLINE JetSlopes<S, kCount> SlopesOfId(uint32_t id) {
+  if (id == 0) return JetSlopes<S, kCount>::Zero();
+  return JetSlopes<S, kCount>::Unit(Tape<OnTape>::current->steps.SlotOf(id));
+}
 template <int kCount, typename S>
 KIT_NUMBER_INLINE JetSlopes<S, kCount> SlopesOfRead(const Var<S>& x) {
-  if (x.id == 0) return JetSlopes<S, kCount>::Zero();
-  return JetSlopes<S, kCount>::Unit(Tape<S>::current->steps.SlotOf(x.id));
+  return SlopesOfId<kCount, S, S>(x.id);
+}
+template <int kCount, typename S, int kOfX, typename OnTape, int... i>
+KIT_NUMBER_INLINE JetSlopes<S, kCount> SlopesOfReads(
+    const Expression<S, kOfX, OnTape>& x, for_each_internal::Indices<i...>) {
+  auto y = JetSlopes<S, kCount>::Zero();
+  (y.AddTimes(x.slopes[i], SlopesOfId<kCount, S, OnTape>(x.ids[i])), ...);
+  return y;
 }
 template <int kCount, typename S, int kOfX, typename OnTape>
 KIT_NUMBER_INLINE JetSlopes<S, kCount> SlopesOfRead(
     const Expression<S, kOfX, OnTape>& x) {
-  auto y = JetSlopes<S, kCount>::Zero();
-  for (int i = 0; i < kOfX; ++i) {
-    if (x.ids[i] == 0) continue;
-    const int slot = Tape<OnTape>::current->steps.SlotOf(x.ids[i]);
-    y.AddTimes(x.slopes[i], JetSlopes<S, kCount>::Unit(slot));
-  }
-  return y;
+  return SlopesOfReads<kCount>(x, for_each_internal::IndicesBelow<kOfX>());
 }
 
 template <typename S, int kCount>
@@ -191,17 +199,17 @@ struct HolderFor<Expression<Of, kOfX, OnTape>, X, Jet<OfY, kCount>, S> {
 // A jet becomes a number of the tape; returns its id.
 template <typename S, typename W, int kCount>
 KIT_NUMBER_INLINE uint32_t RecordJet(Tape<S>& tape, const Jet<W, kCount>& x) {
-  tape.steps.Push(x.d.template As<S>());
+  using OfSlots = JetSlopes<S, kCount>;
+  *tape.steps.template Push<OfSlots>() = x.d.template As<S>();
   return tape.Mark(0);
 }
 
 // Goes back over the steps of a scan with so many states, from its end on. A
 // jet's entry begins where it is; that of a step behind it, the first one's
 // two entries.
-template <typename S, int kStates>
+template <typename S, int kStates, int kCount>
 size_t SweepSteps(Tape<S>& tape, size_t end) {
-  constexpr int kSlots = SlotsFor(kStates), kReads = kSlots - kStates;
-  using OfSlots = JetSlopes<S, kSlots>;
+  using OfSlots = JetSlopes<S, kCount>;
   // The slopes of the results towards the slots of a step.
   OfSlots sums = OfSlots::Zero();
   for (;;) {
@@ -217,8 +225,8 @@ size_t SweepSteps(Tape<S>& tape, size_t end) {
       continue;
     }
     const auto* const reads = reinterpret_cast<const uint32_t*>(
-        tape.steps.template Pop<char>(Steps::BytesOfReads(kReads)));
-    S of_slot[kSlots];
+        tape.steps.template Pop<char>(Steps::BytesOfReads(kCount - kStates)));
+    S of_slot[kCount];
     *reinterpret_cast<OfSlots*>(of_slot) = sums;
     for (uint32_t i = 0; i < reads[0]; ++i) {
       tape.AddSlope(reads[i + 1], of_slot[kStates + i]);
@@ -247,24 +255,24 @@ template <template <typename, size_t> class Array, typename X, size_t kSize,
           typename S>
 inline constexpr int kVars<Array<X, kSize>, S> = int{kSize} * kVars<X, S>;
 
-template <typename X, int kSlots>
+template <typename X, int kCount>
 struct OfJets;
-template <typename S, int kSlots>
-struct OfJets<Var<S>, kSlots> {
-  using type = Jet<S, kSlots>;
+template <typename S, int kCount>
+struct OfJets<Var<S>, kCount> {
+  using type = Jet<S, kCount>;
 };
-template <typename X, size_t kSize, int kSlots>
-struct OfJets<X[kSize], kSlots> {
-  using type = typename OfJets<X, kSlots>::type[kSize];
+template <typename X, size_t kSize, int kCount>
+struct OfJets<X[kSize], kCount> {
+  using type = typename OfJets<X, kCount>::type[kSize];
 };
 template <template <typename, size_t> class Array, typename X, size_t kSize,
-          int kSlots>
-struct OfJets<Array<X, kSize>, kSlots> {
-  using type = Array<typename OfJets<X, kSlots>::type, kSize>;
+          int kCount>
+struct OfJets<Array<X, kSize>, kCount> {
+  using type = Array<typename OfJets<X, kCount>::type, kSize>;
 };
 
 // A variable's copy of jets, or of another type.
-template <typename X, typename S, int kSlots, bool kHasJets>
+template <typename X, typename S, int kCount, bool kHasJets>
 class HeldJets {
  public:
   explicit HeldJets(X& of) : of_(of) {}
@@ -275,11 +283,11 @@ class HeldJets {
   }
   void Write() {}
 
-  typename OfJets<X, kSlots>::type at;
+  typename OfJets<X, kCount>::type at;
 
  private:
   template <typename Use>
-  KIT_NUMBER_INLINE static void Visit(Var<S>& of, Jet<S, kSlots>& jet,
+  KIT_NUMBER_INLINE static void Visit(Var<S>& of, Jet<S, kCount>& jet,
                                       const Use& use) {
     use(of, jet);
   }
@@ -292,8 +300,8 @@ class HeldJets {
 
   X& of_;
 };
-template <typename X, typename S, int kSlots>
-class HeldJets<X, S, kSlots, false> : public Held<X> {
+template <typename X, typename S, int kCount>
+class HeldJets<X, S, kCount, false> : public Held<X> {
  public:
   using Held<X>::Held;
   template <typename Use>
@@ -303,49 +311,63 @@ class HeldJets<X, S, kSlots, false> : public Held<X> {
 template <typename S, typename... States>
 struct JetRunner {
   static constexpr int kStates = (kVars<States, S> + ...);
-  static constexpr int kSlots = SlotsFor(kStates), kReads = kSlots - kStates;
-  using OfSlots = JetSlopes<S, kSlots>;
 
   template <typename Step>
   static void Run(int64_t n, Step& step, States&... states) {
+    static std::atomic<bool> is_wide = kStates > kFewStates;
     if (n <= 0) return;
-    Tape<S>& tape = *Tape<S>::current;
-    if (tape.steps.AreLoops()) {
+    if (Tape<S>::current->steps.AreLoops()) {
       Runner<Tape<S>, States...>::Run(n, step, states...);
-      return;
+    } else if (is_wide.load(std::memory_order_relaxed)) {
+      RunJets<kMostSlots>(n, step, nullptr, states...);
+    } else if constexpr (kStates <= kFewStates) {
+      RunJets<kSlots>(n, step, &is_wide, states...);
     }
-    RunHeld(
-        n, step, tape,
-        HeldJets<States, S, kSlots, (kVars<States, S> > 0)>(states)...);
   }
 
  private:
-  template <typename Step, typename... H>
+  // All that a step calls becomes part of this function, so that the compiler
+  // keeps jets in registers.
+  template <int kCount, typename Step>
+  __attribute__((flatten)) static void RunJets(int64_t n, Step& step,
+                                               std::atomic<bool>* is_wide,
+                                               States&... states) {
+    RunHeld<kCount>(
+        n, step, *Tape<S>::current, is_wide,
+        HeldJets<States, S, kCount, (kVars<States, S> > 0)>(states)...);
+  }
+
+  template <int kCount, typename Step, typename... H>
   KIT_NUMBER_INLINE static void RunHeld(int64_t n, Step& step, Tape<S>& tape,
+                                        std::atomic<bool>* is_wide,
                                         H&&... held) {
+    constexpr int kReads = kCount - kStates;
+    using OfSlots = JetSlopes<S, kCount>;
     Steps& steps = tape.steps;
-    tape.BeginScan(n,
+    tape.BeginScan(kStates, kReads, is_wide, n,
                    Steps::BytesOfReads(kReads) + kStates * sizeof(OfSlots),
                    sizeof(OfSlots));
     (held.Each([&](Var<S>& of, auto& jet) {
       jet.v = of.v;
-      steps.Push(uint64_t{of.id});
+      *steps.Push<uint64_t>() = of.id;
     }),
      ...);
     tape.Mark(2);
     for (int64_t i = 0;;) {
-      steps.BeginStep(tape.size(), kStates, kReads);
+      steps.BeginStep(tape.size(), kReads);
       int slot = 0;
       (held.Each([&](Var<S>&, auto& jet) { jet.d = OfSlots::Unit(slot++); }),
        ...);
       step(i, held.at...);
       if (++i == n) break;
-      (held.Each([&](Var<S>&, auto& jet) { steps.Push(jet.d); }), ...);
+      OfSlots* row = steps.Push<OfSlots>(kStates);
+      (held.Each([&](Var<S>&, auto& jet) { *row++ = jet.d; }), ...);
       tape.Mark(1);
     }
     (held.Each([](Var<S>& of, auto& jet) { of = jet; }), ...);
     (held.Write(), ...);
-    steps.Push(typename Tape<S>::SweepFrom{&SweepSteps<S, kStates>});
+    *steps.Push<typename Tape<S>::SweepFrom>() =
+        &SweepSteps<S, kStates, kCount>;
     tape.Mark(0, S(1));
     steps.EndScan();
   }

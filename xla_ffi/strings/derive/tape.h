@@ -229,15 +229,22 @@ class Steps {
   void SetLoops(bool are_loops) { are_loops_ = are_loops; }
   bool AreUsed() const { return is_used_; }
 
-  // The bytes that are there for so many steps, with one row of slopes or more
-  // beside those of the states; false if that is not enough memory.
-  bool BeginScan(size_t count, size_t of_step, size_t of_row, size_t most) {
+  // Begins a scan, whose steps have slots for what they read from `first` on, at
+  // most so many. `is_wide` is told if there are too few, and null if more are
+  // not to be had. Then there are the bytes for `count` steps, with one row of
+  // slopes or more beside those of the states; false if that is more than
+  // `most_bytes`, or there is no memory.
+  bool BeginScan(int first, int most, std::atomic<bool>* is_wide, size_t count,
+                 size_t of_step, size_t of_row, size_t most_bytes) {
     is_in_step_ = is_used_ = true;
+    first_ = first;
+    most_ = most;
+    is_wide_ = is_wide;
     const size_t used = top_ - block().data();
     size_t size = used + (count + 1) * (of_step + rows_each_ * of_row) + 4096;
     if (size <= block().size()) return true;
     if (size < 2 * block().size()) size = 2 * block().size();
-    if (size > most || other().Allocate(size) == nullptr) return false;
+    if (size > most_bytes || other().Allocate(size) == nullptr) return false;
     std::memcpy(other().data(), block().data(), used);
     block().Free();
     which_ = 1 - which_;
@@ -247,12 +254,10 @@ class Steps {
   }
   void EndScan() { is_in_step_ = false; }
 
-  // The reads of a step, which have the slots from `first` on: how many, and
-  // the ids of the numbers. Those from `begin` on are the step's own.
-  KIT_NUMBER_INLINE void BeginStep(size_t begin, int first, int most) {
+  // The reads of a step: how many, and the ids of the numbers. Those from
+  // `begin` on are the step's own.
+  KIT_NUMBER_INLINE void BeginStep(size_t begin, int most) {
     begin_ = begin;
-    first_ = first;
-    most_ = most;
     // An even number, so that what follows is aligned.
     reads_ = reinterpret_cast<uint32_t*>(Extend(BytesOfReads(most)));
     reads_[0] = 0;
@@ -263,7 +268,7 @@ class Steps {
     for (int i = 0; i < count; ++i) {
       if (reads_[i + 1] == id) return first_ + i;
     }
-    if (__builtin_expect(count == most_ || id >= begin_, 0)) Misfit();
+    if (__builtin_expect(count == most_ || id >= begin_, 0)) Misfit(id);
     reads_[count + 1] = id;
     reads_[0] = count + 1;
     return first_ + count;
@@ -273,9 +278,10 @@ class Steps {
     return (most + 2) / 2 * 2 * sizeof(uint32_t);
   }
 
+  // Room for so many more, which are written at once.
   template <typename X>
-  KIT_NUMBER_INLINE void Push(const X& x) {
-    *reinterpret_cast<X*>(Extend(sizeof(X))) = x;
+  KIT_NUMBER_INLINE X* Push(size_t count = 1) {
+    return reinterpret_cast<X*>(Extend(count * sizeof(X)));
   }
   // The last `count` of what was pushed, which is there until the next push.
   template <typename X>
@@ -295,8 +301,12 @@ class Steps {
 
   // These do not return, so that the compiler keeps a step's numbers in
   // registers.
-  [[noreturn]] __attribute__((cold, noinline)) void Misfit() {
-    are_loops_ = true;
+  [[noreturn]] __attribute__((cold, noinline)) void Misfit(uint32_t id) {
+    if (id < begin_ && is_wide_ != nullptr) {
+      is_wide_->store(true, std::memory_order_relaxed);
+    } else {
+      are_loops_ = true;
+    }
     throw Again();
   }
   [[noreturn]] __attribute__((cold, noinline)) void Full() {
@@ -312,6 +322,7 @@ class Steps {
 
   char *top_ = nullptr, *end_ = nullptr;
   uint32_t* reads_ = nullptr;
+  std::atomic<bool>* is_wide_ = nullptr;
   size_t begin_ = 0, rows_each_ = 1;
   Block blocks_[2];
   int which_ = 0, first_ = 0, most_ = 0;
@@ -451,9 +462,10 @@ class Tape : public OfCall {
   // What goes back from such an entry: it returns where the entries begin that
   // it knows. A pointer to it was pushed last.
   using SweepFrom = size_t (*)(Tape&, size_t at);
-  // Whether there is room for a scan's steps: see Steps::BeginScan().
-  void BeginScan(size_t count, size_t of_step, size_t of_row) {
-    if (!steps.BeginScan(count, of_step, of_row, most_)) {
+  // Steps::BeginScan(); an error if there is no room.
+  void BeginScan(int first, int most, std::atomic<bool>* is_wide, size_t count,
+                 size_t of_step, size_t of_row) {
+    if (!steps.BeginScan(first, most, is_wide, count, of_step, of_row, most_)) {
       throw Error("needs more than", most_);
     }
   }
