@@ -21,6 +21,12 @@
 
 #include "xla_ffi/strings/for_each.h"
 
+#ifdef __CUDACC_RTC__
+#define KIT_FLATTEN
+#else
+#define KIT_FLATTEN __attribute__((flatten))
+#endif
+
 namespace kit {
 namespace scan_internal {
 
@@ -61,8 +67,9 @@ class Held<X[kCount]> {
 // own.
 template <typename Enabled, typename... States>
 struct Runner {
+  // All that a step calls becomes part of this function, as in a loop.
   template <typename Step>
-  static void Run(int64_t n, Step& step, States&... states) {
+  KIT_FLATTEN static void Run(int64_t n, Step& step, States&... states) {
     RunHeld(n, step, Held<States>(states)...);
   }
 

@@ -329,9 +329,9 @@ struct JetRunner {
   // All that a step calls becomes part of this function, so that the compiler
   // keeps jets in registers.
   template <int kCount, typename Step>
-  __attribute__((flatten)) static void RunJets(int64_t n, Step& step,
-                                               std::atomic<bool>* is_wide,
-                                               States&... states) {
+  KIT_FLATTEN static void RunJets(int64_t n, Step& step,
+                                  std::atomic<bool>* is_wide,
+                                  States&... states) {
     RunHeld<kCount>(
         n, step, *Tape<S>::current, is_wide,
         HeldJets<States, S, kCount, (kVars<States, S> > 0)>(states)...);
