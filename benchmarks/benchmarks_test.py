@@ -59,6 +59,7 @@ def test_strings_beside_jax(tmp_path, monkeypatch):
     assert strings.main(options) == 0
     lines = json.loads(file.read_text())["lines"]
     assert [line[1] for line in lines] == ["1", "3"]
+    assert all(map(all, lines))  # with kit::scan
     x = np.ones(3)
     with pytest.raises(AssertionError, match="a: JAX and the kit disagree"):
         strings.compare("a", [x * 1.01], [x])

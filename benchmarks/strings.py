@@ -4,7 +4,7 @@
     tools/bazel run -c opt //benchmarks:strings -- --publish
 
 Value, and value and gradient (`derivatives="kernel"`), in f32, of one row and
-of 391, all on one thread. They take turns in this process, and the least time
+of 391, all on one thread; of loops over a state also in the form of kit::scan. They take turns in this process, and the least time
 counts. Before, their results are compared.
 """
 
@@ -28,6 +28,16 @@ from strings_kernels import Kernel, kernels
 
 PAGE = "docs/strings_measured.md"
 ROWS = (1, 391)
+HEADING = (
+    "kernel",
+    "rows",
+    "value",
+    "x JAX",
+    "gradient",
+    "x JAX",
+    "by `kit::scan`",
+    "x JAX",
+)
 _ONE_THREAD = (
     " --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
@@ -45,6 +55,7 @@ def calls(kernel: Kernel, rows: int) -> dict[str, _Calls]:
     batched = kernel.of_rows if shape else lambda function: function
     lanes = {"lanes": True} if shape and kernel.lanes else {}
     op = kernel.operation(dtypes="f32", **lanes)
+    scan = kernel.scan and kernel.operation(scan=True, dtypes="f32", **lanes)
     plain, value = batched(kernel.jax), batched(kernel.value or kernel.jax)
     first = jax.tree.leaves(jax.eval_shape(plain, *operands))[0]
     ct = jnp.asarray(random.normal(size=first.shape), jnp.float32)
@@ -58,7 +69,8 @@ def calls(kernel: Kernel, rows: int) -> dict[str, _Calls]:
 
     return {
         "value": {"kit": call(op), "JAX": call(value)},
-        "gradient": {"kit": pulled(op), "JAX": pulled(plain)},
+        "gradient": {"kit": pulled(op), "JAX": pulled(plain)}
+        | ({"kit::scan": pulled(scan)} if scan else {}),
     }
 
 
@@ -91,11 +103,16 @@ def measure(kernel: Kernel, rows: int, seconds: float) -> list[str]:
     line = [kernel.name, str(rows)]
     for what, contestants in calls(kernel, rows).items():
         name = f"{kernel.name}, {what} of {rows}"
-        compare(name, contestants["JAX"](), contestants["kit"]())
+        right = contestants["JAX"]()
+        ours = [who for who in contestants if who != "JAX"]
+        for who in ours:
+            compare(name, right, contestants[who]())
         times = measuring.turns(contestants, seconds)
-        ours, theirs = times["kit"].least, times["JAX"].least
-        line += [measuring.duration(ours), measuring.digits(theirs / ours)]
-    return line
+        for who in ours:
+            line.append(measuring.duration(times[who].least))
+            ratio = times["JAX"].least / times[who].least
+            line.append(measuring.digits(ratio))
+    return line + [""] * (len(HEADING) - len(line))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -122,9 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         about = {"machine": measuring.machine(), "lines": lines}
         pathlib.Path(options.json).write_text(json.dumps(about, indent=1))
     if options.publish:
-        heading = ("kernel", "rows", "value", "x JAX", "gradient", "x JAX")
         forms = ((k.name, k.form) for k in kernels().values())
-        text = measuring.table(heading, lines)
+        text = measuring.table(HEADING, lines)
         text += f"\n{measuring.table(('kernel', 'its form in JAX'), forms)}"
         measuring.publish(PAGE, text)
     return 0

@@ -38,6 +38,7 @@ class Kernel:
       function: the name of one that loops over rows, for `inline`; without it,
         the code is for `rows`.
       before: what stands before the code of a row.
+      scan: the code whose loop is a `kit::scan`; empty without one.
     """
 
     name: str
@@ -52,11 +53,13 @@ class Kernel:
     lanes: bool = False
     function: str = ""
     before: str = ""
+    scan: str = ""
 
-    def operation(self, **options: Any) -> Any:
+    def operation(self, *, scan: bool = False, **options: Any) -> Any:
         """The operation, without a reference.
 
         Args:
+          scan: whether the loop is a `kit::scan`.
           **options: of `rows` or `inline`; `dtypes` is one.
         """
 
@@ -76,7 +79,8 @@ class Kernel:
             make = functools.partial(xla_ffi_kit.inline, function=self.function)
         else:
             make = functools.partial(xla_ffi_kit.rows, before=self.before)
-        return make(self.code, **options)(shapes)
+        code = self.scan if scan else self.code
+        return make(code, **options)(shapes)
 
     def of_rows(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of one row as one of many."""
@@ -98,6 +102,33 @@ def with_shared(*values: float) -> Callable[..., list[Any]]:
     return lambda *of: [*series(*of), np.array(values)]
 
 
+class _Loop:
+    """The code of a loop over x with variables: plainly, and by kit::scan.
+
+    Args:
+      begin: what is before it.
+      variables: name -> its parameter of the step.
+      step: the code for one step.
+      end: what follows.
+    """
+
+    def __init__(
+        self, begin: str, variables: Mapping[str, str], step: str, end: str = ""
+    ) -> None:
+        self.plain = (
+            f"{begin}for (int64_t i = 0; i < x.size(); ++i) {{{step}}}\n{end}"
+        )
+        self.scan = (
+            f"{begin}kit::scan(x.size(), {', '.join(variables)}, "
+            "[&]<typename A>(int64_t i, "
+            f"{', '.join(variables.values())}) {{{step}}});\n{end}"
+        )
+
+
+def _numbers(*names: str) -> dict[str, str]:
+    return {name: f"A& {name}" for name in names}
+
+
 def _smoothing(x: Any) -> Any:
     def step(state: Any, value: Any) -> Any:
         state = state + 0.125 * (value - state)
@@ -106,11 +137,11 @@ def _smoothing(x: Any) -> Any:
     return lax.scan(step, jnp.zeros((), x.dtype), x)[1]
 
 
-_SMOOTHING = """
-A state = 0;
-for (int64_t i = 0; i < x.size(); ++i)
-  out[i] = state += 0.125f * (x[i] - state);
-"""
+_SMOOTHING = _Loop(
+    "A state = 0;\n",
+    _numbers("state"),
+    "out[i] = state += 0.125f * (x[i] - state);",
+)
 
 
 def _lotka_volterra(x: Any) -> Any:
@@ -134,13 +165,13 @@ def _lotka_volterra(x: Any) -> Any:
     return lax.scan(step, (one, one), x)[1]
 
 
-_LOTKA_VOLTERRA = """
-const float h = 6.0f / 512;
-const auto slope = [](A u, A w) {
-  return std::pair<A, A>(1.5f * u - u * w, u * w - 3 * w);
-};
-A u = 1, w = 1;
-for (int64_t i = 0; i < x.size(); ++i) {
+_LOTKA_VOLTERRA = _Loop(
+    "const float h = 6.0f / 512;\nA u = 1, w = 1;\n",
+    _numbers("u", "w"),
+    """
+  const auto slope = [](A u, A w) {
+    return std::pair<A, A>(1.5f * u - u * w, u * w - 3 * w);
+  };
   u += 0.0078125f * x[i];
   const auto [a, b] = slope(u, w);
   const auto [c, d] = slope(u + h / 2 * a, w + h / 2 * b);
@@ -149,8 +180,8 @@ for (int64_t i = 0; i < x.size(); ++i) {
   u += h / 6 * (a + 2 * c + 2 * e + p);
   w += h / 6 * (b + 2 * d + 2 * f + q);
   out[i] = u;
-}
-"""
+""",
+)
 
 
 def _hmm(x: Any) -> Any:
@@ -170,21 +201,23 @@ def _hmm(x: Any) -> Any:
     return lax.scan(step, start, x)[1]
 
 
-_HMM = """
-A alpha[4] = {0.25f, 0.25f, 0.25f, 0.25f}, total = 0;
-for (int64_t i = 0; i < x.size(); ++i) {
+_HMM = _Loop(
+    "A alpha[4] = {0.25f, 0.25f, 0.25f, 0.25f}, total = 0;\n",
+    {"alpha": "A (&alpha)[4]", "total": "A& total"},
+    """
+  const A v = x[i];
   A next[4], scale = 0;
   for (int k = 0; k < 4; ++k) {
     A sum = 0;
     for (int j = 0; j < 4; ++j) sum += alpha[j] * (j == k ? 0.625f : 0.125f);
-    const A off = x[i] - k;
+    const A off = v - k;
     next[k] = sum * std::exp(-0.5f * off * off);
     scale += next[k];
   }
   for (int k = 0; k < 4; ++k) alpha[k] = next[k] / scale;
   out[i] = total += std::log(scale);
-}
-"""
+""",
+)
 
 
 def _kalman(x: Any, noise: Any) -> Any:
@@ -202,9 +235,10 @@ def _kalman(x: Any, noise: Any) -> Any:
     return lax.scan(step, (zero, zero, one, zero, one), x)[1]
 
 
-_KALMAN = """
-A m = 0, n = 0, a = 1, b = 0, c = 1;  // means, and {a, b; b, c}
-for (int64_t i = 0; i < x.size(); ++i) {
+_KALMAN = _Loop(
+    "A m = 0, n = 0, a = 1, b = 0, c = 1;  // means, and {a, b; b, c}\n",
+    _numbers("m", "n", "a", "b", "c"),
+    """
   m += n;
   a += 2 * b + c + noise[0];
   b += c;
@@ -217,8 +251,8 @@ for (int64_t i = 0; i < x.size(); ++i) {
   b -= g * b;
   a -= g * a;
   out[i] = m;
-}
-"""
+""",
+)
 
 
 def _garch(x: Any, p: Any) -> Any:
@@ -231,14 +265,16 @@ def _garch(x: Any, p: Any) -> Any:
     return -0.5 * lax.scan(step, start, x)[0][1]
 
 
-_GARCH = """
-A variance = 1, fit = 0;
-for (int64_t i = 0; i < x.size(); ++i) {
-  fit += std::log(variance) + x[i] * x[i] / variance;
-  variance = p[0] + p[1] * x[i] * x[i] + p[2] * variance;
-}
-out[0] = -0.5f * fit;
-"""
+_GARCH = _Loop(
+    "A variance = 1, fit = 0;\n",
+    _numbers("variance", "fit"),
+    """
+  const A v = x[i], square = v * v;
+  fit += std::log(variance) + square / variance;
+  variance = p[0] + p[1] * square + p[2] * variance;
+""",
+    "out[0] = -0.5f * fit;\n",
+)
 
 
 def _spline(x: Any, t: Any, y: Any, s: Any) -> Any:
@@ -528,39 +564,31 @@ def _customers(random: Any, rows: Any, size: int) -> list[Any]:
     return [arrival, random.uniform(0.8, 1.5, arrival.shape)]
 
 
+def _both(name: str, form: str, loop: _Loop, *row: Any, **more: Any) -> Kernel:
+    """A kernel of both forms of a loop."""
+    return Kernel(
+        name, form, loop.plain, *row, lanes=True, scan=loop.scan, **more
+    )
+
+
 @functools.cache
 def kernels() -> Mapping[str, Kernel]:
     """All ten by their names, in the page's order."""
     scan, along = "`vmap` of `lax.scan`", "(n)->(n)"
     ten = [
-        Kernel(
-            "exponential smoothing",
-            scan,
-            _SMOOTHING,
-            _smoothing,
-            along,
-            series,
-            lanes=True,
+        _both(
+            "exponential smoothing", scan, _SMOOTHING, _smoothing, along, series
         ),
-        Kernel(
+        _both(
             "Lotka-Volterra, RK4",
             scan,
             _LOTKA_VOLTERRA,
             _lotka_volterra,
             along,
             series,
-            lanes=True,
         ),
-        Kernel(
-            "HMM, 4 states",
-            scan,
-            _HMM,
-            _hmm,
-            along,
-            series,
-            lanes=True,
-        ),
-        Kernel(
+        _both("HMM, 4 states", scan, _HMM, _hmm, along, series),
+        _both(
             "Kalman filter, 2 x 2",
             f"{scan}, of numbers",
             _KALMAN,
@@ -568,9 +596,8 @@ def kernels() -> Mapping[str, Kernel]:
             "(n),(k)->(n)",
             with_shared(0.0625, 0.015625, 0.5),
             shared=("noise",),
-            lanes=True,
         ),
-        Kernel(
+        _both(
             "GARCH(1, 1)",
             scan,
             _GARCH,
@@ -578,7 +605,6 @@ def kernels() -> Mapping[str, Kernel]:
             "(n),(k)->()",
             with_shared(0.125, 0.125, 0.75),
             shared=("p",),
-            lanes=True,
         ),
         Kernel(
             "cubic spline, 33 knots",

@@ -32,6 +32,7 @@
 #include "xla_ffi/core/handler_signature.h"
 #include "xla_ffi/strings/check.h"
 #include "xla_ffi/strings/parameters.h"  // IWYU pragma: export
+#include "xla_ffi/strings/scan.h"        // IWYU pragma: export
 #include "xla_ffi/strings/threads.h"     // IWYU pragma: export
 
 namespace kit {

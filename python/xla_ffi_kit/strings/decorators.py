@@ -248,7 +248,9 @@ def rows(
     the body, an array is its part of one row, with `size()` and `[i]`; an
     operand in `shared` is the whole operand. `T` is the type of the arrays, and
     `A` the type to compute in, which is `float` for 16-bit floats. `return;`
-    ends the row. Rows are distributed over XLA's threads.
+    ends the row. Rows are distributed over XLA's threads. `kit::scan(n, state,
+    [&]<typename A>(int64_t i, A& state) { ... })` is a loop that is faster in
+    reverse mode.
 
     On CUDA, NVRTC compiles the same body, and each thread computes one row. If
     all rows take the same steps, write the loop as `kit::for_each(x, out,

@@ -117,6 +117,12 @@ _AUTO = (
 )
 _OF_SLOPES = (
     (
+        r"Jet<(.|\n)*Var<|Var<(.|\n)*Jet<",
+        "the numbers in a step of kit::scan have a type of their own: begin it "
+        "as [&]<typename N>(int64_t i, N& state), declare its numbers as N, "
+        "and let what it calls be a template",
+    ),
+    (
         r"could not convert .*Expression|Expression<.*> to .*Expression<",
         "a helper's template takes the type of an expression here; call it as "
         "f<A>(x - y), or let it return auto",
@@ -166,7 +172,7 @@ _OF_SLOPES = (
 )
 # What a static_assert of numbers.h has said.
 _HAS_REMEDY = "a double does not stand beside a float"
-_NUMBER = re.compile(r"\b(Dual|Var|Expression)<")
+_NUMBER = re.compile(r"\b(Dual|Jet|Var|Expression)<")
 _STACK = re.compile(r"stack frame size|the frame size of")
 
 # --- CUDA ---------------------------------------------------------------------
