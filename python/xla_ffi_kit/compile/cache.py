@@ -141,8 +141,8 @@ def _compile(
     place: pathlib.Path, name: str, suffix: str, compile_library: Compile
 ) -> Entry:
     prefix, begin = _new_name(place.name), time.time_ns() - _TICK_NS
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=place.parent) as made:
-        work, new = pathlib.Path(made, "work"), pathlib.Path(made, "entry")
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place.parent) as folder:
+        work, new = pathlib.Path(folder, "work"), pathlib.Path(folder, "entry")
         work.mkdir()
         new.mkdir()
         library = work / "library.so"
@@ -239,9 +239,9 @@ def _make_folder(path: pathlib.Path) -> None:
 
 def entries() -> list[Entry]:
     """The entries, by name."""
-    listed = [_read(place) for place in _places(_own_folder())]
-    found = [about[0] for about in listed if about]
-    return sorted(found, key=lambda e: (e.name, e.version))
+    contents = map(_read, _places(_own_folder()))
+    listed = [about[0] for about in contents if about]
+    return sorted(listed, key=lambda e: (e.name, e.version))
 
 
 def _places(top: pathlib.Path) -> Iterator[pathlib.Path]:

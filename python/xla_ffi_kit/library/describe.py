@@ -44,17 +44,17 @@ def wrong_names(library: HandlerLibrary) -> dict[str, str]:
     rows = [h for h in library.handlers.values() if h.signature_at]
     named = {(row.signature_at, row.name) for row in rows}
     symbols = library.exports().functions
-    found = {}
+    problems = {}
     for row in rows:
         signature = row.signature()
         name = signature.target if signature is not None else row.name
         if (row.signature_at, name) not in named and name not in symbols:
-            found[row.name] = (
+            problems[row.name] = (
                 f"{row.name}: the name in its kit::Call: expected "
                 f'"{row.name}", as the library offers it, got "{name}", by '
                 "which its errors call it"
             )
-    return found
+    return problems
 
 
 def page(library: str, signatures: Iterable[Signature | None]) -> str:

@@ -119,14 +119,14 @@ def too_old_a_system(error: str) -> str | None:
     Args:
       error: the error message of dlopen().
     """
-    found = _VERSION_NOT_FOUND.search(error)
-    if found is None:
+    match = _VERSION_NOT_FOUND.search(error)
+    if match is None:
         return None
-    name = found["name"]
-    system = os.path.basename(found["file"])
+    name = match["name"]
+    system = os.path.basename(match["file"])
     return (
-        f"needs {name}_{found['version']} of {system}, but this machine's "
-        f"{system} has {_offered(found['file'], name)}: use a newer system, or "
+        f"needs {name}_{match['version']} of {system}, but this machine's "
+        f"{system} has {_offered(match['file'], name)}: use a newer system, or "
         "build the library on one that is as old as this"
     )
 
@@ -137,10 +137,10 @@ def undefined(error: str) -> str | None:
     Args:
       error: the error message of dlopen().
     """
-    found = _UNDEFINED.search(error)
-    if found is None:
+    match = _UNDEFINED.search(error)
+    if match is None:
         return None
-    name = found["name"]
+    name = match["name"]
     shown = _demangled(name)
     if shown != name:
         shown = f"{shown} ({name})"

@@ -70,13 +70,13 @@ class HandlerLibrary:
           platform: JAX's name of the handlers' platform.
           name: the name of the module, for errors.
         """
-        found = rows.of_capsules(registrations, platform)
+        handlers = rows.of_capsules(registrations, platform)
         # Distinguishes it from other modules, because two may offer one target.
         library = cls.__new__(cls)
-        library.path = f"{name} at {found[0].stages['execute']:#x}"
+        library.path = f"{name} at {handlers[0].stages['execute']:#x}"
         library.optional, library._was_seen = False, True
         library._kept = registrations  # a capsule may free what it points to
-        library.handlers = {(h.name, platform): h for h in found}
+        library.handlers = {(h.name, platform): h for h in handlers}
         library.types = ()
         return library
 
@@ -131,8 +131,8 @@ class HandlerLibrary:
     @functools.cached_property
     def handlers(self) -> dict[tuple[str, str], Handler]:
         """The handlers by custom call target and JAX's name of a platform."""
-        found = rows.handlers_in(self._table)
-        return {(handler.name, handler.platform): handler for handler in found}
+        table = rows.handlers_in(self._table)
+        return {(handler.name, handler.platform): handler for handler in table}
 
     @property
     def targets(self) -> list[str]:
@@ -149,10 +149,10 @@ class HandlerLibrary:
           target: only the platforms that it has this target for.
         """
         try:
-            found = self.handlers
+            keys = self.handlers
         except HandlerLibraryError:
             return ["cpu", "cuda"]
-        return list(dict.fromkeys([p for t, p in found if target in (None, t)]))
+        return list(dict.fromkeys([p for t, p in keys if target in (None, t)]))
 
     @functools.cached_property
     def types(self) -> tuple[StateType, ...]:
@@ -173,15 +173,19 @@ class HandlerLibrary:
           platform: JAX's name of the platform; by default, the first that has
             the target.
         """
-        named = self.platforms(target)
-        found = self.handlers.get((target, platform or (named or [""])[0]))
-        if found is not None:
-            return found
+        platforms = self.platforms(target)
+        handler = self.handlers.get(
+            (target, platform or (platforms or [""])[0])
+        )
+        if handler is not None:
+            return handler
         message = f"handler library {self.path} has no handler {target!r}"
         if platform:
             message += f" for {platform}"
-        if named:
-            raise HandlerLibraryError(f"{message}, only for {', '.join(named)}")
+        if platforms:
+            raise HandlerLibraryError(
+                f"{message}, only for {', '.join(platforms)}"
+            )
         offered = ", ".join(sorted(self.targets)) or "nothing"
         raise HandlerLibraryError(f"{message}; it offers: {offered}")
 
@@ -195,8 +199,8 @@ class HandlerLibrary:
 
     def function(self, name: str) -> ctypes._FuncPointer:
         """A C function that the library exports."""
-        found: ctypes._FuncPointer = getattr(self._library, name)
-        return found
+        function: ctypes._FuncPointer = getattr(self._library, name)
+        return function
 
     def exports(self) -> elf.Exports:
         """The symbols that the library exports; loads it."""
@@ -250,8 +254,8 @@ _loaded: dict[str, tuple[ctypes.CDLL, tuple[int, ...]]] = {}
 
 def loaded(path: str) -> ctypes.CDLL | None:
     """Returns what this process loaded from a path, even if it is gone now."""
-    found = _loaded.get(path)
-    return found[0] if found else None
+    entry = _loaded.get(path)
+    return entry[0] if entry else None
 
 
 def _open(path: str) -> ctypes.CDLL:
@@ -304,13 +308,13 @@ def find(
     Raises HandlerLibraryError if none has it and a library cannot be read, or
     if a library for the platform has it for no other platform either.
     """
-    known = [lib for lib in libraries if lib.exists or not lib.optional]
-    for library in known:
+    present = [lib for lib in libraries if lib.exists or not lib.optional]
+    for library in present:
         with contextlib.suppress(HandlerLibraryError):
             if (target, platform) in library.handlers:
                 return library
-    targets = {offered for library in known for offered in library.targets}
-    for library in known:
+    targets = {offered for library in present for offered in library.targets}
+    for library in present:
         if target not in targets and platform in library.platforms():
             library.handler(target)  # raises, naming file and target
     return None
@@ -322,10 +326,10 @@ def all_of(
     """Returns one or several libraries or paths as a tuple of libraries."""
     if isinstance(libraries, HandlerLibrary | str | os.PathLike):
         libraries = (libraries,)
-    every = tuple(libraries) if isinstance(libraries, Iterable) else ()
-    wrong = not isinstance(libraries, Iterable)
-    if wrong or not all(
-        isinstance(lib, HandlerLibrary | str | os.PathLike) for lib in every
+    sequence = tuple(libraries) if isinstance(libraries, Iterable) else ()
+    is_single = not isinstance(libraries, Iterable)
+    if is_single or not all(
+        isinstance(lib, HandlerLibrary | str | os.PathLike) for lib in sequence
     ):
         raise TypeError(
             f"{where}: expected handler libraries or their paths, got "
@@ -333,7 +337,7 @@ def all_of(
         )
     return tuple(
         lib if isinstance(lib, HandlerLibrary) else HandlerLibrary(lib)
-        for lib in every
+        for lib in sequence
     )
 
 

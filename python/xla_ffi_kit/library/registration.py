@@ -59,8 +59,8 @@ def runtime_api_version() -> tuple[int, int] | None:
     except OSError:
         return None
     parts = r"#define\s+XLA_FFI_API_(MAJOR|MINOR)\s+(\d+)"
-    found = {name: int(number) for name, number in re.findall(parts, text)}
-    return (found["MAJOR"], found["MINOR"]) if len(found) == 2 else None
+    version = {name: int(number) for name, number in re.findall(parts, text)}
+    return (version["MAJOR"], version["MINOR"]) if len(version) == 2 else None
 
 
 def register(*libraries: Library) -> None:

@@ -92,13 +92,13 @@ def of_capsules(registrations: Registrations, platform: str) -> list[Handler]:
             f"to capsules, got {registrations!r}"
         )
     return [
-        Handler(target, platform, _stages(f"{where}: target {target!r}", given))
-        for target, given in registrations.items()
+        Handler(target, platform, _stages(f"{where}: target {target!r}", value))
+        for target, value in registrations.items()
     ]
 
 
-def _stages(where: str, given: object) -> dict[str, int]:
-    capsules = given if isinstance(given, Mapping) else {"execute": given}
+def _stages(where: str, value: object) -> dict[str, int]:
+    capsules = value if isinstance(value, Mapping) else {"execute": value}
     if not {"execute"} <= capsules.keys() <= set(STAGES):
         raise TypeError(
             f"{where}: expected stages of {', '.join(STAGES)}, execute among "

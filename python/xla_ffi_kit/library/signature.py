@@ -159,8 +159,8 @@ class Argument:
         """The bounds of its sizes, in words; none if it is like another."""
         if not self.shape.startswith("("):
             return ()
-        found = (size.bounds for size in self.sizes or ())
-        return tuple(dict.fromkeys(filter(None, found)))
+        bounds = (size.bounds for size in self.sizes or ())
+        return tuple(dict.fromkeys(filter(None, bounds)))
 
     def __str__(self) -> str:
         name = self.name + ("?" if self.is_optional else "")
@@ -172,8 +172,8 @@ class Argument:
             return f"{name}: {self.dtype}"
         shape = (self.shape or "any shape").strip("()") or "()"
         # Those of what it is like are not told twice.
-        own = () if shape.startswith("like ") else self.bounds
-        notes = "; ".join((shape, *own))
+        bounds = () if shape.startswith("like ") else self.bounds
+        notes = "; ".join((shape, *bounds))
         return f"{name}: {self.dtype}[{notes}]"
 
 
@@ -225,45 +225,55 @@ class Signature:
         if any(operand.is_repeated for operand in self.operands):
             return self.operands * count if count > 0 else None
         left = count - sum(not operand.is_optional for operand in self.operands)
-        given = []
+        present = []
         for operand in self.operands:
             if operand.is_optional:
                 left -= 1
             if not operand.is_optional or left >= 0:
-                given.append(operand)
-        return tuple(given) if len(given) == count else None
+                present.append(operand)
+        return tuple(present) if len(present) == count else None
 
     def __str__(self) -> str:
         stars = ("*",) if self.attributes else ()
-        taken = (*self.operands, *stars, *self.attributes)
-        given = ", ".join(map(str, self.results))
-        return f"{self.target}({', '.join(map(str, taken))}) -> {given}"
+        parameters = (*self.operands, *stars, *self.attributes)
+        results = ", ".join(map(str, self.results))
+        return f"{self.target}({', '.join(map(str, parameters))}) -> {results}"
 
 
 def read(address: int) -> Signature:
     """Reads the signature at an address from a handler table."""
-    found = _Signature.from_address(address)
-    count = found.num_operands + found.num_results
-    arguments = _rows(_Argument, found.arguments, count, found.argument_size)
-    attributes = _rows(
-        _Attribute, found.attributes, found.num_attributes, found.attribute_size
+    struct = _Signature.from_address(address)
+    count = struct.num_operands + struct.num_results
+    argument_rows = _rows(
+        _Argument, struct.arguments, count, struct.argument_size
     )
-    size = ctypes.sizeof(_Size)
-    sizes = _rows(_Size, found.sizes, found.num_sizes, size)
-    names = [a.name.decode() for a in arguments]
-    attribute_names = [a.name.decode() for a in attributes]
-    sized = [_size(row, attribute_names) for row in sizes]
-    known: list[Argument] = []
-    for argument in arguments:
-        known.append(_argument(argument, names, attribute_names, sized, known))
-    operands = tuple(known[: found.num_operands])
+    attribute_rows = _rows(
+        _Attribute,
+        struct.attributes,
+        struct.num_attributes,
+        struct.attribute_size,
+    )
+    names = [row.name.decode() for row in argument_rows]
+    attribute_names = [row.name.decode() for row in attribute_rows]
+    sizes = [
+        _size(row, attribute_names)
+        for row in _rows(
+            _Size, struct.sizes, struct.num_sizes, ctypes.sizeof(_Size)
+        )
+    ]
+    arguments: list[Argument] = []
+    for row in argument_rows:
+        arguments.append(
+            _argument(row, names, attribute_names, sizes, arguments)
+        )
+    operands = tuple(arguments[: struct.num_operands])
     combinations = zip(*(o.dtypes for o in operands), strict=True)
     return Signature(
-        found.operation.decode(),
+        struct.operation.decode(),
         operands,
-        tuple(known[found.num_operands :]),
-        tuple(_attribute(a, names) for a in attributes),
-        tuple(combinations) if found.num_combinations else (),
+        tuple(arguments[struct.num_operands :]),
+        tuple(_attribute(row, names) for row in attribute_rows),
+        tuple(combinations) if struct.num_combinations else (),
     )
 
 
@@ -274,68 +284,68 @@ def _rows(row: type[_Row], at: int, count: int, size: int) -> list[_Row]:
     if count > _MOST:
         raise ValueError("its handler table has a signature of too many rows")
     # Zeros where the library's struct ends earlier.
-    rows = [row() for _ in range(count)]
-    known = min(size, ctypes.sizeof(row))
-    for i, one in enumerate(rows):
-        ctypes.memmove(ctypes.addressof(one), at + i * size, known)
-    return rows
+    structs = [row() for _ in range(count)]
+    size_read = min(size, ctypes.sizeof(row))
+    for i, struct in enumerate(structs):
+        ctypes.memmove(ctypes.addressof(struct), at + i * size, size_read)
+    return structs
 
 
 def _at(names: Sequence[str], index: int) -> str | None:
     return names[index] if index >= 0 else None
 
 
-def _size(found: _Size, attributes: Sequence[str]) -> Size:
+def _size(row: _Size, attributes: Sequence[str]) -> Size:
     name = None
-    if found.name_size:
-        name = ctypes.string_at(found.name, found.name_size).decode()
-    of = _at(attributes, found.attribute)
-    return Size(name, found.min, _most(found.max), of)
+    if row.name_size:
+        name = ctypes.string_at(row.name, row.name_size).decode()
+    attribute = _at(attributes, row.attribute)
+    return Size(name, row.min, _most(row.max), attribute)
 
 
 def _argument(
-    found: _Argument,
+    row: _Argument,
     names: Sequence[str],
     attributes: Sequence[str],
     sizes: Sequence[Size],
     earlier: Sequence[Argument],
 ) -> Argument:
-    if max(found.num_dtypes, found.num_sizes) > _MOST:
+    if max(row.num_dtypes, row.num_sizes) > _MOST:
         raise ValueError("its handler table has a signature of too many dtypes")
-    numbers = (c_int32 * found.num_dtypes).from_address(found.dtypes or 1)
-    own: tuple[Size, ...] | None = None
+    numbers = (c_int32 * row.num_dtypes).from_address(row.dtypes or 1)
+    kernel_axes: tuple[Size, ...] | None = None
     shape, is_shared, is_batched = "", False, True
-    if found.shape_form not in list(_Form):
+    if row.shape_form not in list(_Form):
         raise ValueError(
-            f"its handler table has the argument {found.name.decode()} in an "
-            f"unknown form, {found.shape_form}: update xla_ffi_kit"
+            f"its handler table has the argument {row.name.decode()} in an "
+            f"unknown form, {row.shape_form}: update xla_ffi_kit"
         )
-    form = _Form(found.shape_form)
+    form = _Form(row.shape_form)
     if form == _Form.SIZES:
-        places = (c_int32 * found.num_sizes).from_address(found.sizes or 1)
-        own = tuple(sizes[place] for place in places)
-        shape = found.shape.decode()
-        is_shared = found.batch == _SHARED
-        is_batched = found.batch != 0
+        places = (c_int32 * row.num_sizes).from_address(row.sizes or 1)
+        kernel_axes = tuple(sizes[place] for place in places)
+        shape = row.shape.decode()
+        is_shared = row.batch == _SHARED
+        is_batched = row.batch != 0
     elif form == _Form.LIKE:
-        model = earlier[found.shape_of]
-        own, shape = model.sizes, f"like {model.name}"
+        model = earlier[row.shape_of]
+        kernel_axes, shape = model.sizes, f"like {model.name}"
         is_shared, is_batched = model.is_shared, model.is_batched
     elif form == _Form.WITHOUT_AXIS:
-        axis = attributes[found.without_axis]
-        shape = f"like {names[found.shape_of]} without its {axis}"
+        axis = attributes[row.without_axis]
+        shape = f"like {names[row.shape_of]} without its {axis}"
     return Argument(
-        found.name.decode(),
+        row.name.decode(),
         tuple(_DTYPES.get(n, f"dtype {n}") for n in numbers),
-        _at(names, found.dtype_of),
-        bool(found.dtype_form),
-        own,
+        _at(names, row.dtype_of),
+        bool(row.dtype_form),
+        kernel_axes,
         shape,
         is_shared,
         is_batched,
-        bool(found.is_optional),
-        names[found.given_with] if found.given_with else None,
-        bool(found.is_repeated),
+        bool(row.is_optional),
+        names[row.given_with] if row.given_with else None,
+        bool(row.is_repeated),
     )
 
 
@@ -347,8 +357,8 @@ def _number(n: int) -> str:
     return f"{'-' if n < 0 else ''}2^{size.bit_length() - 1}"
 
 
-def _most(found: int) -> int | None:
-    return None if found == _NO_BOUND else found
+def _most(limit: int) -> int | None:
+    return None if limit == _NO_BOUND else limit
 
 
 def bounds_in_words(least: int, most: int | None) -> str:
@@ -358,35 +368,35 @@ def bounds_in_words(least: int, most: int | None) -> str:
     return f"{_number(least)} to {_number(most)}"
 
 
-def _attribute(found: _Attribute, names: Sequence[str]) -> Attribute:
+def _attribute(row: _Attribute, names: Sequence[str]) -> Attribute:
     values = ""
     words: tuple[str, ...] = ()
     elements, bounds = None, None
-    if found.num_words:
-        if found.num_words > _MOST:
+    if row.num_words:
+        if row.num_words > _MOST:
             raise ValueError("its handler table has too many words")
-        given = (c_char_p * found.num_words).from_address(found.words)
-        words = tuple((word or b"").decode() for word in given)
+        pointers = (c_char_p * row.num_words).from_address(row.words)
+        words = tuple((word or b"").decode() for word in pointers)
         values = "|".join(words)
-    elif found.axis_of >= 0:
-        values = f"axis of {names[found.axis_of]}"
-        if found.min > 0 or found.max != _NO_BOUND:
-            sizes = bounds_in_words(found.min, _most(found.max))
+    elif row.axis_of >= 0:
+        values = f"axis of {names[row.axis_of]}"
+        if row.min > 0 or row.max != _NO_BOUND:
+            sizes = bounds_in_words(row.min, _most(row.max))
             values += f" of {sizes} elements"
-    elif found.min <= found.max:
-        bounds = found.min, _most(found.max)
+    elif row.min <= row.max:
+        bounds = row.min, _most(row.max)
         values = bounds_in_words(*bounds)
-    if found.type == _ARRAY and found.size >= 0:
-        elements = found.size
-        values = f"{found.size} of {values}" if values else f"{found.size}"
-    dtype = _DTYPES.get(found.dtype, f"dtype {found.dtype}")
+    if row.type == _ARRAY and row.size >= 0:
+        elements = row.size
+        values = f"{row.size} of {values}" if values else f"{row.size}"
+    dtype = _DTYPES.get(row.dtype, f"dtype {row.dtype}")
     return Attribute(
-        found.name.decode(),
-        None if found.type == _STRING else dtype,
-        found.type == _ARRAY,
+        row.name.decode(),
+        None if row.type == _STRING else dtype,
+        row.type == _ARRAY,
         values,
-        _DTYPES.get(found.other_dtype),
-        names[found.unless_given] if found.unless_given else None,
+        _DTYPES.get(row.other_dtype),
+        names[row.unless_given] if row.unless_given else None,
         words,
         elements,
         bounds,

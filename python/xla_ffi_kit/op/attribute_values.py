@@ -56,10 +56,10 @@ class AttributeValues:
         self.insists = insists  # on the handler: it is another program
         # JAX's setting where the call was traced. It may be lowered elsewhere.
         self.x64 = x64
-        every = {**items, **others}
+        both = {**items, **others}
         # By name, as Python values, which do not widen a result.
-        self.for_reference = {k: _plain(v) for k, v in every.items()}
-        self._key = insists, x64, _key(every)
+        self.for_reference = {k: _plain(v) for k, v in both.items()}
+        self._key = insists, x64, _key(both)
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -108,11 +108,11 @@ def kind_of(op: str, name: str, declared: AttributeType) -> Kind:
     is_array = scalar is not declared
     where = f"{op}: attribute {name}"
     dtype = _dtypes.parse(where, scalar, _EXPECTED)
-    known = _ELEMENTS if is_array else _SCALARS
-    if dtype.name not in known.values():
+    names = _ELEMENTS if is_array else _SCALARS
+    if dtype.name not in names.values():
         raise TypeError(
             f"{where}: expected {'an array of ' if is_array else ''}one of "
-            f"{', '.join(known)}, which XLA gives handlers, got {dtype.name}"
+            f"{', '.join(names)}, which XLA gives handlers, got {dtype.name}"
         )
     return (dtype,) if is_array else dtype
 
@@ -137,36 +137,42 @@ class Binder:
         self._types = {n: kind_of(op, n, t) for n, t in types.items()}
         self._seen: dict[object, AttributeValues] = {}
 
-    def __call__(self, given: Mapping[str, object]) -> AttributeValues:
+    def __call__(self, arguments: Mapping[str, object]) -> AttributeValues:
         """The checked attributes; TypeError or ValueError names what is not."""
         x64: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
-        own = tuple((k, type(v), v) for k, v in given.items() if _is_plain(v))
-        key = x64, own
-        if len(own) == len(given):
-            found = self._seen.get(key)
-            if found is not None:
-                return found
-        values = self._check({**self._defaults, **given}, x64)
-        if len(own) == len(given) and len(self._seen) < _REMEMBERED:
+        plain = tuple(
+            (k, type(v), v) for k, v in arguments.items() if _is_plain(v)
+        )
+        key = x64, plain
+        if len(plain) == len(arguments):
+            values = self._seen.get(key)
+            if values is not None:
+                return values
+        values = self._check({**self._defaults, **arguments}, x64)
+        if len(plain) == len(arguments) and len(self._seen) < _REMEMBERED:
             self._seen[key] = values
         return values
 
-    def _check(self, given: Mapping[str, object], x64: bool) -> AttributeValues:
+    def _check(
+        self, arguments: Mapping[str, object], x64: bool
+    ) -> AttributeValues:
         op, types = self._op, self._types
-        if given.keys() != types.keys():
-            got = _names(given) + _misspelled(given, types)
+        if arguments.keys() != types.keys():
+            got = _names(arguments) + _misspelled(arguments, types)
             for name in self._without_value:
-                if name not in given:
+                if name not in arguments:
                     got += (
                         f"; {name} has the default None, which is no value for "
                         "a handler, so pass it"
                     )
             raise TypeError(message(op, "attributes", _names(types), got))
-        found = {n: _convert(op, n, types[n], given[n]) for n in sorted(types)}
-        own = {n for n in types if types[n] is None}
+        values = {
+            n: _convert(op, n, types[n], arguments[n]) for n in sorted(types)
+        }
+        others = {n for n in types if types[n] is None}
         return AttributeValues(
-            {n: value for n, value in found.items() if n not in own},
-            {n: value for n, value in found.items() if n in own},
+            {n: value for n, value in values.items() if n not in others},
+            {n: value for n, value in values.items() if n in others},
             x64=x64,
         )
 
@@ -220,17 +226,17 @@ def _computed(
 ) -> dict[str, object]:
     function, where = spec.advanced.shape_attributes, "shape_attributes"
     assert function is not None
-    found = function(*spec.fill(types), **attributes.for_reference)
-    if not isinstance(found, Mapping):
-        raise TypeError(spec.error(where, "a mapping", repr(found)))
-    unnamed = [name for name in found if not isinstance(name, str)]
+    computed = function(*spec.fill(types), **attributes.for_reference)
+    if not isinstance(computed, Mapping):
+        raise TypeError(spec.error(where, "a mapping", repr(computed)))
+    unnamed = [name for name in computed if not isinstance(name, str)]
     if unnamed:
         raise TypeError(spec.error(where, "names", repr(unnamed[0])))
-    both = sorted(attributes.items.keys() & found.keys())
+    both = sorted(attributes.items.keys() & computed.keys())
     if both:
         expected = "no name that `attributes` has"
         raise ValueError(spec.error(where, expected, ", ".join(both)))
-    return {k: _as_given(spec, k, v) for k, v in found.items()}
+    return {k: _as_given(spec, k, v) for k, v in computed.items()}
 
 
 _PYTHONS = {bool: np.bool_, int: np.int64, float: np.float64}
@@ -265,14 +271,16 @@ def _names(names: Mapping[str, object]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _misspelled(given: Mapping[str, object], known: Mapping[str, Kind]) -> str:
+def _misspelled(
+    arguments: Mapping[str, object], attributes: Mapping[str, Kind]
+) -> str:
     """What an error adds of names that are no attributes."""
-    said = ""
-    for name in sorted(given.keys() - known.keys()):
-        near = difflib.get_close_matches(name, known, 1)
+    text = ""
+    for name in sorted(arguments.keys() - attributes.keys()):
+        near = difflib.get_close_matches(name, attributes, 1)
         remedy = f"; did you mean {near[0]}?" if near else ""
-        said += f"; {name} is no attribute{remedy}"
-    return said
+        text += f"; {name} is no attribute{remedy}"
+    return text
 
 
 def _convert(op: str, name: str, kind: Kind, value: object) -> object:

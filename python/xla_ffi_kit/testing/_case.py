@@ -110,13 +110,13 @@ def _make(operand: str | ArrayLike, rng: np.random.Generator) -> jax.Array:
     values = rng.normal(size=shape)
     if jnp.issubdtype(dtype, np.complexfloating):
         values = values + 1j * rng.normal(size=shape)
-    made = jnp.asarray(values, dtype)
-    if made.dtype != dtype:
+    array = jnp.asarray(values, dtype)
+    if array.dtype != dtype:
         raise ValueError(
             f"Case: operand: {operand!r} needs 64-bit types; set "
             "jax_enable_x64 before the first array"
         )
-    return made
+    return array
 
 
 def call_axes(op: FfiOp[Result]) -> tuple[int | None, ...]:

@@ -41,13 +41,13 @@ def host_function(run: Runner) -> None:
         np.asarray(x)[(0,) * batch_rank(i, x)] for i, x in enumerate(whole)
     ]
     f = functools.partial(run.op, **run.case.attributes)
-    wanted = jax.tree.leaves(jax.eval_shape(f, *rows))
+    promised = jax.tree.leaves(jax.eval_shape(f, *rows))
     got = _host.call(run.op, run.host, *operands, **run.case.attributes)
     if [(y.shape, _kind(y)) for y in got] != [
-        (y.shape, _kind(y)) for y in wanted
+        (y.shape, _kind(y)) for y in promised
     ]:
         raise Failure(
-            f"the operation promises {_described(wanted)} for one row, the "
+            f"the operation promises {_described(promised)} for one row, the "
             f"host function returns {_described(got)}",
             run.snippet(JITTED),
         )
@@ -67,7 +67,7 @@ def _described(types: Iterable[Typed]) -> str:
 
 def values(run: Runner) -> None:
     """Eager and jitted calls give what the reference gives."""
-    want = run.wanted(JITTED)
+    want = run.expected(JITTED)
     run.same(Call(programs.eager), want=want)
     run.same(JITTED, want=want)
 
@@ -99,8 +99,8 @@ def target_of_platform(run: Runner) -> str:
 
 def targets(run: Runner) -> list[str]:
     """The custom call targets of all platforms."""
-    found = map(targets_of, run.spec.handlers.values())
-    return [target for targets in found for target in targets]
+    handlers = map(targets_of, run.spec.handlers.values())
+    return [target for targets in handlers for target in targets]
 
 
 def needs_elements(run: Runner) -> None:
@@ -171,7 +171,7 @@ def repeatable(run: Runner) -> None:
         if not _same_bytes(again, first):
             what = f"call {i} differs: "
             run.compare(call, again, first, factor=0, what=what)
-    run.compare(call, again, run.wanted(JITTED), what="after many calls: ")
+    run.compare(call, again, run.expected(JITTED), what="after many calls: ")
 
 
 def _seconds(run: Runner) -> float:
@@ -263,7 +263,7 @@ def _one_call(run: Runner, call: Call) -> None:
 
 def control_flow(run: Runner) -> None:
     """The operation inside scan, cond and while."""
-    want = run.wanted(JITTED)
+    want = run.expected(JITTED)
     row = jax.tree.map(lambda y: y[None], want)
     run.same(Call(programs.in_scan), want=row)
     run.same(Call(programs.in_cond), want=want)
@@ -277,7 +277,10 @@ def aliases(run: Runner) -> None:
     donated = tuple(run.spec.input_output_aliases)
     call = Call.of(programs.donating, donated=donated)
     run.compare(
-        call, run.run(call), run.wanted(JITTED), what="with a donated operand: "
+        call,
+        run.run(call),
+        run.expected(JITTED),
+        what="with a donated operand: ",
     )
     run.same(Call.of(programs.using_again, index=donated[0]))
     call = Call.of(programs.donating_text, donated=donated)

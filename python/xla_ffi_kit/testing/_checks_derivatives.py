@@ -45,7 +45,7 @@ def jvp(run: Runner) -> None:
     if run.spec.vjp is not None:
         raise Skipped("vjp= is for reverse mode only")
     count = _count_differentiable(run)
-    want = cast(Sequence[object], run.wanted(Call(programs.jitted_jvp)))
+    want = cast(Sequence[object], run.expected(Call(programs.jitted_jvp)))
     run.same(Call(programs.jvp), want=want, factor=4)
     run.same(Call(programs.linearized), want=want[1], factor=4)
     for i in range(count if count > 1 else 0):
@@ -56,7 +56,7 @@ def jvp(run: Runner) -> None:
 def grad(run: Runner) -> None:
     """grad towards all operands and each alone, jitted, under remat."""
     count = _count_differentiable(run)
-    want = cast(Sequence[object], run.wanted(Call(programs.jitted_grad)))
+    want = cast(Sequence[object], run.expected(Call(programs.jitted_grad)))
     for program in (programs.grad, programs.jitted_grad, programs.remat_grad):
         run.same(Call(program), want=want, factor=8)
     for i in range(count if count > 1 else 0):
@@ -83,7 +83,7 @@ def jacobians(run: Runner) -> None:
         raise Skipped("complex Jacobians")
     if sum(x.size for x in operands) > _LARGEST_JACOBIAN:
         raise Skipped(f"more than {_LARGEST_JACOBIAN} elements")
-    results = jax.tree.leaves(run.wanted(Call(programs.jitted)))
+    results = jax.tree.leaves(run.expected(Call(programs.jitted)))
     if not any(_case.is_inexact(y) for y in results):
         raise Skipped("no floating-point result")
     run.same(Call(programs.jacrev), factor=8)

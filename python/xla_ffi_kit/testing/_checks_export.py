@@ -13,13 +13,13 @@ def round_trip(run: Runner) -> None:
     """Exported, serialized and read back, with the derivative if any."""
     _needs_serialization()
     run.same(
-        Call(programs.call_exported), want=run.wanted(_checks_calls.JITTED)
+        Call(programs.call_exported), want=run.expected(_checks_calls.JITTED)
     )
     operands = run.case.operands()
     if operands and all(_case.is_inexact(x) for x in operands):
         run.same(
             Call(programs.grad_of_exported),
-            want=run.wanted(Call.of(programs.grad_towards, index=0)),
+            want=run.expected(Call.of(programs.grad_towards, index=0)),
             factor=8,
         )
 
@@ -33,7 +33,7 @@ def symbolic_batch(run: Runner) -> None:
     axes = _case.call_axes(run.op)
     run.same(
         Call.of(programs.call_exported_with_two_sizes, axes, axes=axes),
-        want=run.wanted(
+        want=run.expected(
             Call.of(programs.called_with_two_sizes, axes, axes=axes)
         ),
     )

@@ -59,21 +59,21 @@ class _Change:
 
 def _typed(run: Runner, *, floats: bool) -> tuple[int, ...]:
     """The operands, of floats or integers, that the case gives by type."""
-    given = [x for x in run.case.given if x is not None]
+    operands = [x for x in run.case.given if x is not None]
     kind = np.inexact if floats else np.integer
     return tuple(
         i
-        for i, (one, x) in enumerate(
-            zip(given, run.case.operands(), strict=True)
+        for i, (operand, x) in enumerate(
+            zip(operands, run.case.operands(), strict=True)
         )
-        if isinstance(one, str) and x.size and jnp.issubdtype(x.dtype, kind)
+        if isinstance(operand, str) and x.size and jnp.issubdtype(x.dtype, kind)
     )
 
 
 def _needs_standard(run: Runner) -> None:
     if run.spec.advanced.has_side_effect:
         raise Skipped("the operation has side effects")
-    run.wanted(_checks_calls.JITTED)  # Skipped if there is nothing to compare
+    run.expected(_checks_calls.JITTED)  # Skipped if there is nothing to compare
 
 
 # --- Numbers ------------------------------------------------------------------
@@ -200,9 +200,11 @@ def integers(run: Runner) -> None:
     if size:
         _out_of_range(run, which, size)
         for value in (size, -1, -size - 1):
-            own = tuple(i for i in typed if value > 0 or _is_signed(run, i))
-            if own:
-                _compare(run, _filled(run, (value,), own))
+            typed_here = tuple(
+                i for i in typed if value > 0 or _is_signed(run, i)
+            )
+            if typed_here:
+                _compare(run, _filled(run, (value,), typed_here))
     if len(typed) < len(operands):
         return
     for digits in (24, 53):  # of f32 and of f64
@@ -288,7 +290,7 @@ def _reads_the_last(run: Runner, axes: frozenset[tuple[int, int]]) -> bool:
         last[...] = np.nan if _case.is_inexact(operands[i]) else last + 1
         operands[i] = jnp.asarray(x)
     try:
-        want = jax.tree.leaves(run.wanted(_checks_calls.JITTED))
+        want = jax.tree.leaves(run.expected(_checks_calls.JITTED))
         got = jax.tree.leaves(jax.jit(run.reference)(*operands))
     except Exception:  # refused
         return False
@@ -357,7 +359,7 @@ def _is_cheap(run: Runner, axes: frozenset[tuple[int, int]]) -> bool:
 def _compare_length(run: Runner, length: int) -> None:
     """Compares calls of rows of a length."""
     try:
-        run.wanted(_checks_calls.JITTED)
+        run.expected(_checks_calls.JITTED)
     except (Failure, Skipped):
         return  # refused
     run.guarded = _guarded(run)

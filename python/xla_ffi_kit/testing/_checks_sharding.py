@@ -58,8 +58,8 @@ def _in_place(run: Runner, kind: Literal["Auto", "Explicit"]) -> None:
     )
     if any(inexact):
         # The slope of a shared operand is summed over the shards.
-        wanted = [i for i, is_float in enumerate(inexact) if is_float]
-        summed = tuple(j for j, i in enumerate(wanted) if axes[i] is None)
+        floats = [i for i, is_float in enumerate(inexact) if is_float]
+        summed = tuple(j for j, i in enumerate(floats) if axes[i] is None)
         program, plain = programs.grad_on_mesh, programs.grad_of_batch
         _stays(run, kind, program, plain, summed)
 
@@ -75,14 +75,18 @@ def _stays(
     axes = _case.call_axes(run.op)
     call = Call.of(program, axes, _SIZE, axes=axes, kind=kind)
     text, got = cast(tuple[str, object], run.run(call))
-    found = [name for name in _COLLECTIVES if name in text]
+    collectives = [name for name in _COLLECTIVES if name in text]
     # Nothing in JAX has a side effect, so that such calls run whole.
     gathers = run.spec.advanced.has_side_effect and (
         run.spec.advanced.workspace or run.spec.shared_results
     )
-    if found and not gathers and not (summed and found == ["all-reduce"]):
+    if (
+        collectives
+        and not gathers
+        and not (summed and collectives == ["all-reduce"])
+    ):
         raise Failure(
-            f"{', '.join(found)} for sharded batch axes ({kind} mesh)",
+            f"{', '.join(collectives)} for sharded batch axes ({kind} mesh)",
             run.snippet(call),
         )
     mesh = programs.mesh_of(kind)
@@ -92,14 +96,14 @@ def _stays(
         if leaf.sharding.is_equivalent_to(right, leaf.ndim):
             continue
         # A constant, such as the gradient through integers, is whole.
-        _, expected = cast(tuple[str, object], run.wanted(call))
+        _, expected = cast(tuple[str, object], run.expected(call))
         like = jax.tree.leaves(expected)[i].sharding
         if not leaf.sharding.is_equivalent_to(like, leaf.ndim):
             raise Failure(
                 f"a result is sharded as {leaf.sharding}, expected {right}",
                 run.snippet(call),
             )
-    want = run.wanted(Call(plain, axes, _SIZE))
+    want = run.expected(Call(plain, axes, _SIZE))
     run.compare(call, got, want, factor=8)
 
 
@@ -120,17 +124,17 @@ def vmap_on_meshes(run: Runner) -> None:
     if run.spec.advanced.vmap_method == "broadcast_all" or not count:
         raise Skipped("vmap repeats operands: see auto mesh, explicit mesh")
     axes = (0, *(None,) * (count - 1))
-    want = run.wanted(Call.of(programs.vmapped, axes, _SIZE, in_axes=axes))
+    want = run.expected(Call.of(programs.vmapped, axes, _SIZE, in_axes=axes))
     for kind in _KINDS:
         call = Call.of(
             unusual.vmapped_on_mesh, axes, _SIZE, in_axes=axes, kind=kind
         )
         text, got = cast(tuple[str, object], run.run(call))
         run.compare(call, got, want, what=f"on an {kind} mesh: ")
-        found = [name for name in _COLLECTIVES if name in text]
-        if found:
+        collectives = [name for name in _COLLECTIVES if name in text]
+        if collectives:
             raise Failure(
-                f"{', '.join(found)} for sharded rows ({kind} mesh)",
+                f"{', '.join(collectives)} for sharded rows ({kind} mesh)",
                 run.snippet(call),
             )
 
@@ -144,7 +148,7 @@ def uneven_batch(run: Runner) -> None:
     run.needs_bytes()
     axes = _case.call_axes(run.op)
     summed = run.spec.shared_results
-    rows = jax.tree.leaves(run.wanted(Call(programs.jitted, axes, _SIZE)))
+    rows = jax.tree.leaves(run.expected(Call(programs.jitted, axes, _SIZE)))
     want = [
         np.concatenate([y, y[:1]])
         for i, y in enumerate(rows)
@@ -218,7 +222,7 @@ def shard_map(run: Runner) -> None:
     batch = (0,) * count
     run.same(
         Call(programs.in_shard_map, batch, _SIZE),
-        want=run.wanted(Call.of(programs.vmapped, batch, _SIZE, in_axes=0)),
+        want=run.expected(Call.of(programs.vmapped, batch, _SIZE, in_axes=0)),
     )
     floats = [_case.is_inexact(v) for v in run.case.operands()]
     if all(floats) and count > 1:
@@ -226,6 +230,6 @@ def shard_map(run: Runner) -> None:
         axes = (0, *(None,) * (count - 1))
         run.same(
             Call(programs.grad_of_shard_map, axes, _SIZE),
-            want=run.wanted(Call(programs.grad_over_rows, axes, _SIZE)),
+            want=run.expected(Call(programs.grad_over_rows, axes, _SIZE)),
             factor=8,
         )

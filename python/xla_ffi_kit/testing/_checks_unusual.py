@@ -73,11 +73,11 @@ def memory_of_operands(run: Runner) -> None:
     if run.spec.advanced.has_side_effect:
         raise Skipped("the operation has side effects")
     call = run.guarded or guarded(run, run.case.operands())
-    found, places = [], []  # kept, so that each call is elsewhere
+    results, places = [], []  # kept, so that each call is elsewhere
     for mark in _MARKS:
-        found.append(call.results(mark))
+        results.append(call.results(mark))
         places.append(call.memory)
-    first, *others = found
+    first, *others = results
     for other in others:
         _same(run, first, other, f"{_READS}: ", "that memory changes")
     _no_marks(run, first)
@@ -203,15 +203,15 @@ _Masks: TypeAlias = list[np.ndarray]
 
 def _has(value: str, results: object) -> _Masks:
     """Where results are NaN, or -0.0."""
-    found = []
+    masks = []
     for x in jax.tree.leaves(results):
         if not _is_real(x):
-            found.append(np.zeros(x.shape, bool))
+            masks.append(np.zeros(x.shape, bool))
             continue
         wide = np.asarray(x).astype(np.float64)
         is_zero = (wide == 0) & np.signbit(wide)
-        found.append(np.isnan(wide) if value == "nan" else is_zero)
-    return found
+        masks.append(np.isnan(wide) if value == "nan" else is_zero)
+    return masks
 
 
 def _is_finite(results: object) -> bool:
@@ -352,7 +352,7 @@ def attributes(run: Runner) -> None:
             if _heeds(run, name, other):
                 changed.setdefault(name, other)
     # The reference may return another number of results for other attributes.
-    run.same(Call(programs.eager), want=run.wanted(_checks_calls.JITTED))
+    run.same(Call(programs.eager), want=run.expected(_checks_calls.JITTED))
     if changed and _has_own_derivative(run):
         _differentiates(run, changed)
 
@@ -388,9 +388,9 @@ def _strings(run: Runner, name: str, value: str) -> list[str]:
     """Strings in the code of the reference, which may be other values."""
     function: Any = run.spec.reference or run.spec.results
     kind = run.spec.parameters.parameters[name].annotation
-    found = [x for x in typing.get_args(kind) if isinstance(x, str)]
-    found += _constants(getattr(inspect.unwrap(function), "__code__", None))
-    words = dict.fromkeys(x for x in found if x.isidentifier() and x != value)
+    strings = [x for x in typing.get_args(kind) if isinstance(x, str)]
+    strings += _constants(getattr(inspect.unwrap(function), "__code__", None))
+    words = dict.fromkeys(x for x in strings if x.isidentifier() and x != value)
     return list(words)[:_MOST_STRINGS]
 
 

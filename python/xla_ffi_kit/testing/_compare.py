@@ -58,8 +58,8 @@ def difference(
         if differences:
             floor = FINITE_DIFFERENCES.get(a.dtype.name, 1e-3)
             tolerance = max(tolerance, floor)
-        own = slack[i] if slack else 0.0
-        problem = _values_differ(a, b, tolerance, own)
+        extra = slack[i] if slack else 0.0
+        problem = _values_differ(a, b, tolerance, extra)
         if problem:
             return f"result {i}: {problem}"
     return None

@@ -73,11 +73,11 @@ class _Memory:
     def array(self, like: Typed) -> np.ndarray:
         """A copy of its content."""
         content = self._bytes(0, self.size).copy()
-        own = bits(like)
-        if own < 8:
-            content = _unpacked(content, own, int(np.prod(like.shape)))
+        size = bits(like)
+        if size < 8:
+            content = _unpacked(content, size, int(np.prod(like.shape)))
             if jnp.issubdtype(like.dtype, jnp.signedinteger):
-                sign = 1 << (own - 1)
+                sign = 1 << (size - 1)
                 content = (content ^ sign).astype(np.int8) - np.int8(sign)
             if jnp.issubdtype(like.dtype, jnp.integer):
                 return content.astype(like.dtype).reshape(like.shape)
@@ -114,8 +114,8 @@ class GuardedHandler:
         self._handler = _Handler(rows.address_of(stages["execute"]))
         self._callback = _Handler(self._execute)  # XLA keeps the address
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
-        own = {"execute": jax.ffi.pycapsule(address)}
-        jax.ffi.register_ffi_target(self.target, {**stages, **own}, "cpu")
+        stage = {"execute": jax.ffi.pycapsule(address)}
+        jax.ffi.register_ffi_target(self.target, {**stages, **stage}, "cpu")
 
     def _execute(self, address: int) -> int | None:
         frame = c_api.CallFrame.from_address(address)
@@ -172,10 +172,10 @@ def _handler_of(target: str) -> GuardedHandler:
 def _guarded(op: FfiOp[Result], handler: GuardedHandler) -> FfiOp[Result]:
     """The operation on the guarded handler."""
     spec = op.spec
-    own = spec.handlers["cpu"]
+    handler_of_op = spec.handlers["cpu"]
     guarded: str | DeviceKernel = handler.target
-    if isinstance(own, DeviceKernel):
-        guarded = own.by(handler.target)
+    if isinstance(handler_of_op, DeviceKernel):
+        guarded = handler_of_op.by(handler.target)
     sizes = spec.advanced.workspace
     own_sizes = {"cpu": sizes["cpu"]} if "cpu" in sizes else {}
     return ffi_op.of_spec(

@@ -34,11 +34,11 @@ def contradiction(run: Runner) -> str:
     zeros = [
         ", ".join(n if n == name else "0" for n in names) for name in names
     ]
-    said = " + ".join(f"op({values})" for values in zeros)
+    sum_of_calls = " + ".join(f"op({values})" for values in zeros)
     return (
         f"; linear={tuple(names)} says that results are linear together, that "
-        f"op({', '.join(names)}) is {said}, which the {run.standard} is not; "
-        "if they are linear in each while the other is fixed: "
+        f"op({', '.join(names)}) is {sum_of_calls}, which the {run.standard} "
+        "is not; if they are linear in each while the other is fixed: "
         f"bilinear={tuple(names[:2])}"
     )
 

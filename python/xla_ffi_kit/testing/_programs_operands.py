@@ -82,5 +82,5 @@ def of_equal(
 
 
 def of_nudged(f: F, x: Arrays, *, nudge: float) -> object:
-    every = tuple(range(len(x)))
-    return jax.jit(f)(*scaled(x, 1, 0, every, nudge))
+    which = tuple(range(len(x)))
+    return jax.jit(f)(*scaled(x, 1, 0, which, nudge))

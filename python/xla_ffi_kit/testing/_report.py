@@ -39,9 +39,9 @@ class Report:
                 s: sum(r.status == s for r in rows)
                 for s in ("passed", "FAILED", "skipped")
             }
-            said = ", ".join(f"{n} {s}" for s, n in count.items() if n)
+            counts = ", ".join(f"{n} {s}" for s, n in count.items() if n)
             seconds = sum(r.seconds for r in rows)
-            line = f"  {name:{width}}  {said:24}  {seconds:5.1f} s"
+            line = f"  {name:{width}}  {counts:24}  {seconds:5.1f} s"
             if count["skipped"]:
                 reason = next(r.message for r in rows if r.status == "skipped")
                 line += f"  ({reason})"

@@ -152,8 +152,8 @@ class Runner:
     ) -> None:
         self._every = op
         # Of these operands alone, if others may be given.
-        every = python_signature.all_operands(op.spec, case.given, {})
-        self.op = op = op.given(*every)
+        operands = python_signature.all_operands(op.spec, case.given, {})
+        self.op = op = op.given(*operands)
         self.spec = op.spec
         self.case = case
         self.host = host
@@ -167,7 +167,7 @@ class Runner:
         if op.spec.reference is None and host is not None:
             like = on_host(op, host)
             self._reference = functools.partial(like, **case.attributes)
-        self._wanted: dict[Call, object] = {}
+        self._expected: dict[Call, object] = {}
         self.guarded: GuardedCall | None = None  # of the case's operands
 
     def with_case(self, case: Case) -> Runner:
@@ -185,12 +185,12 @@ class Runner:
 
     def arguments(self, call: Call, *, reference: bool = False) -> list[object]:
         """Returns the arguments of a call's program."""
-        given = {
+        values = {
             "f": self._reference if reference else self._kernel,
             "x": call.operands(self.case),
             "v": self.case.operands(1),
         }
-        return [given[name] for name in call.names]
+        return [values[name] for name in call.names]
 
     def run(self, call: Call, *, reference: bool = False) -> object:
         """Runs a call and returns its results; raises Failure if it raises.
@@ -251,14 +251,14 @@ class Runner:
         """Runs a call that returns a text."""
         return str(self.run(call, reference=reference))
 
-    def wanted(self, call: Call) -> object:
+    def expected(self, call: Call) -> object:
         """Returns the reference's results for a call.
 
         They are computed once, because references take long to compile.
         """
-        if call not in self._wanted:
-            self._wanted[call] = self.run(call, reference=True)
-        return self._wanted[call]
+        if call not in self._expected:
+            self._expected[call] = self.run(call, reference=True)
+        return self._expected[call]
 
     def same(
         self, call: Call, *, want: object = None, factor: float = 1
@@ -269,7 +269,7 @@ class Runner:
         already has the same value.
         """
         if want is None:
-            want = self.wanted(call)
+            want = self.expected(call)
         got = self.run(call)
         if self._derived(factor) and self._differs(got, want, factor):
             with smaller_steps():
