@@ -286,8 +286,8 @@ def cubic_root(x):
 @_rows(
     r"""
     A q = start[0], p = start[1];
-    const auto force = [&](A q, A p) { return mu * (1 - q * q) * p - q; };
-    for (int64_t i = 0; i < steps; ++i) {
+    kit::scan(steps, q, p, [&]<typename A>(int64_t i, A& q, A& p) {
+      const auto force = [&](A q, A p) { return mu * (1 - q * q) * p - q; };
       const A k1 = p, l1 = force(q, p);
       const A k2 = p + dt / 2 * l1, l2 = force(q + dt / 2 * k1, k2);
       const A k3 = p + dt / 2 * l2, l3 = force(q + dt / 2 * k2, k3);
@@ -295,7 +295,7 @@ def cubic_root(x):
       q += dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
       p += dt / 6 * (l1 + 2 * l2 + 2 * l3 + l4);
       out[i] = q;
-    }
+    });
     """,
 )
 def van_der_pol(start, *, mu=1.0, dt=0.05, steps=40):

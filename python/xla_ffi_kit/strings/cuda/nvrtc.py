@@ -28,7 +28,7 @@ _PLACES = {
         "jax-cuda12-plugin",
     ),
 }
-_OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
+_OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 
 
 class Nvrtc:
