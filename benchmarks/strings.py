@@ -4,8 +4,9 @@
     tools/bazel run -c opt //benchmarks:strings -- --publish
 
 Value, and value and gradient (`derivatives="kernel"`), in f32, of one row and
-of 391, all on one thread; of loops over a state also in the form of kit::scan. They take turns in this process, and the least time
-counts. Before, their results are compared.
+of 391, all on one thread; of loops over a state also as a kit::scan. They take
+turns in this process, and the least time counts. Before, their results are
+compared.
 """
 
 from __future__ import annotations

@@ -263,6 +263,41 @@ def cubic_root(x):
     return lax.fori_loop(0, 50, improve, v).astype(x.dtype)
 
 
+@_rows(
+    r"""
+    A q = start[0], p = start[1];
+    kit::scan(steps, q, p, [&]<typename A>(int64_t i, A& q, A& p) {
+      const auto force = [&](A q, A p) { return mu * (1 - q * q) * p - q; };
+      const A k1 = p, l1 = force(q, p);
+      const A k2 = p + dt / 2 * l1, l2 = force(q + dt / 2 * k1, k2);
+      const A k3 = p + dt / 2 * l2, l3 = force(q + dt / 2 * k2, k3);
+      const A k4 = p + dt * l3, l4 = force(q + dt * k3, k4);
+      q += dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
+      p += dt / 6 * (l1 + 2 * l2 + 2 * l3 + l4);
+      out[i] = q;
+    });
+    """,
+)
+def van_der_pol(start, *, mu=1.0, dt=0.05, steps=40):
+    """Van der Pol's oscillator from (q, p) on, by Runge and Kutta's method."""
+
+    def slope(q, p):
+        return p, mu * (1 - q * q) * p - q
+
+    def step(state, _):
+        q, p = state
+        k1, l1 = slope(q, p)
+        k2, l2 = slope(q + dt / 2 * k1, p + dt / 2 * l1)
+        k3, l3 = slope(q + dt / 2 * k2, p + dt / 2 * l2)
+        k4, l4 = slope(q + dt * k3, p + dt * l3)
+        q = q + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        p = p + dt / 6 * (l1 + 2 * l2 + 2 * l3 + l4)
+        return (q, p), q
+
+    first = start[..., 0], start[..., 1]
+    return jnp.moveaxis(lax.scan(step, first, length=steps)[1], 0, -1)
+
+
 @dataclasses.dataclass(frozen=True)
 class Shown:
     """An operation, and the operands of a small call of it: dtype and shape."""

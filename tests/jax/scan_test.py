@@ -21,7 +21,8 @@ rows = functools.partial(xla_ffi_kit.rows, **_KERNEL)
 
 _FILTER = """
 A mean = 0, spread = 1;
-kit::scan(x.size(), mean, spread, [&]<typename A>(int64_t i, A& mean, A& spread) {
+kit::scan(x.size(), mean, spread,
+          [&]<typename A>(int64_t i, A& mean, A& spread) {
   const A off = x[i] - mean;
   mean += gain[0] * off;
   spread = gain[1] * spread + off * off * gain[2];
@@ -137,7 +138,8 @@ def test_every_compiler(compiler, monkeypatch):
 
 _ROOTS = """
 A root = 0, total = 0;
-kit::scan(x.size(), root, total, [&]<typename A>(int64_t i, A& root, A& total) {
+kit::scan(x.size(), root, total,
+          [&]<typename A>(int64_t i, A& root, A& total) {
   root = std::sqrt(x[i]);
   total += root + x[i] * x[0];
 });
@@ -175,7 +177,7 @@ def test_many_steps_and_more_results_than_one_a_step():
         x = jnp.linspace(0, 1, 2 * n, dtype=jnp.float32).reshape(2, n)
         weight = jnp.cos(jnp.arange(10.0 * n)).reshape(2, -1)
         got, want = (
-            jax.grad(lambda x, f=f: (f(x) * weight).sum())(x)
+            jax.grad(lambda x, f=f, w=weight: (f(x) * w).sum())(x)
             for f in (op, spread)
         )
         close(got, want, 1e-4)

@@ -9,7 +9,7 @@
 
 #include "xla_ffi/strings/for_each.h"  // IWYU pragma: export
 #include "xla_ffi/strings/parameters.h"
-#include "xla_ffi/strings/scan.h"   // IWYU pragma: export
+#include "xla_ffi/strings/scan.h"  // IWYU pragma: export
 #include "xla_ffi/strings/threads.h"
 #include "xla_ffi/strings/value.h"  // IWYU pragma: export
 

@@ -152,7 +152,7 @@ class OfCall {
 // to the system at once, where malloc would keep some for each thread.
 class Block {
  public:
-  static constexpr size_t kAlign = 64, kLarge = size_t{1} << 16;
+  static constexpr size_t kAlign = 64, kLarge = size_t{1} << 12;
 
   Block() = default;
   Block(const Block&) = delete;
@@ -211,8 +211,9 @@ class TapeError : public std::exception {
   char text_[320];
 };
 
-// What the steps of kit::scan leave for going back, as jet.h writes it: a stack.
-// It grows where a scan begins, which knows how many steps there will be.
+// What the steps of kit::scan leave for going back, as jet.h writes it: a
+// stack. It grows where a scan begins, which knows how many steps there will
+// be.
 class Steps {
  public:
   // A row that has to run once more.
@@ -229,10 +230,10 @@ class Steps {
   void SetLoops(bool are_loops) { are_loops_ = are_loops; }
   bool AreUsed() const { return is_used_; }
 
-  // Begins a scan, whose steps have slots for what they read from `first` on, at
-  // most so many. `is_wide` is told if there are too few, and null if more are
-  // not to be had. Then there are the bytes for `count` steps, with one row of
-  // slopes or more beside those of the states; false if that is more than
+  // Begins a scan, whose steps have slots for what they read from `first` on,
+  // at most so many. `is_wide` is told if there are too few, and null if more
+  // are not to be had. Then there are the bytes for `count` steps, with one row
+  // of slopes or more beside those of the states; false if that is more than
   // `most_bytes`, or there is no memory.
   bool BeginScan(int first, int most, std::atomic<bool>* is_wide, size_t count,
                  size_t of_step, size_t of_row, size_t most_bytes) {
@@ -340,9 +341,8 @@ class Cells : public OfCall {
     if (bytes > block_.size() && block_.Allocate(bytes) == nullptr) {
       throw std::bad_alloc();
     }
-    for (size_t i = 0; i < count; ++i) {
-      new (block_.data() + i * sizeof(Number)) Number();
-    }
+    // The bytes of any number that is 0.
+    if (bytes != 0) std::memset(block_.data(), 0, bytes);
     return reinterpret_cast<Number*>(block_.data());
   }
 

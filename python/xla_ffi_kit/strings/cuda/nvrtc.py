@@ -32,7 +32,7 @@ _PLACES = {
         "jax-cuda12-plugin",
     ),
 }
-_OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
+_OPTIONS = ("--std=c++20", "--device-as-default-execution-space")
 # An exported program has machine code for these and for this machine's GPUs.
 # They are the defaults of `xla_ffi_library()`.
 _EXPORTED = (80, 90, 100)
