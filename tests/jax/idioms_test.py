@@ -322,7 +322,8 @@ def _run(
                 if kind == "either" and refused:
                     settle(i, form, refused[0])
                     continue
-                if kind == "either" and before == ["right"]:
+                new = len(before) > 1 and IDIOMS[i].marks("both")
+                if kind == "either" and {*before} == {"right"} and not new:
                     kind = "right"  # it most likely compiles here, too
                 groups[kind].append(i)
             try_all(form, tuple(groups["right"]), plain)
