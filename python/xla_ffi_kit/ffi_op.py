@@ -199,12 +199,6 @@ class FfiOp(Generic[R]):
         returns as many numbers as the results have that are floats. Derivatives
         of any order, of the reference too, follow by the implicit function
         theorem.
-      linear_solve: `linear_solve(product, b, transposed, *results, *operands,
-        **attributes)` returns the v for which `product(v)` is b. The product is
-        that with the derivative of the residual towards the results, or with
-        its transpose; v is like the results and b like the residual, or the
-        other way round. By default up to 512 numbers are solved by a matrix,
-        and more by GMRES, with NaN where that does not converge.
       advanced: `xla_ffi_kit.Advanced(...)`, the options that few operations
         need.
     """
@@ -231,7 +225,6 @@ class FfiOp(Generic[R]):
         bilinear: Sequence[str] = (),
         transpose: Transpose | None = None,
         solves: Function | None = None,
-        linear_solve: Callable[..., Result] | None = None,
         advanced: Advanced | None = None,
     ) -> None:
         self._declare = functools.partial(
@@ -254,7 +247,6 @@ class FfiOp(Generic[R]):
                 bilinear=bilinear,
                 transpose=transpose,
                 solves=solves,
-                linear_solve=linear_solve,
                 advanced=advanced,
             ),
         )

@@ -145,8 +145,9 @@ def _of_rules(spec: OpSpec) -> str:
     if spec.advanced.differentiate is not None:
         return spec.advanced.differentiate.report()
     if spec.solves is not None:
-        by = spec.linear_solve and f", solved by {_name_of(spec.linear_solve)}"
-        return f"by the equation {_name_of(spec.solves)}, its solves={by or ''}"
+        own = spec.advanced.linear_solve
+        by = "" if own is None else f", solved by {_name_of(own)}"
+        return f"by the equation {_name_of(spec.solves)}, its solves={by}"
     if spec.reference is not None:
         return "the reference's"
     return "none, as there is no reference, jvp= or vjp="

@@ -278,7 +278,7 @@ def cubic_root(x):
     });
     """,
 )
-def van_der_pol(start, *, mu=1.0, dt=0.05, steps=40):
+def van_der_pol(start, *, mu=1.0, dt=0.05, steps=9):
     """Van der Pol's oscillator from (q, p) on, by Runge and Kutta's method."""
 
     def slope(q, p):
@@ -314,4 +314,5 @@ SHOWN = (
     Shown(edit_distance, ("s32[3,7]", "s32[3,9]")),
     Shown(biquad, ("f32[3,45]",)),
     Shown(cubic_root, ("f32[5,7]",)),
+    Shown(van_der_pol, ("f32[3,2]",)),
 )

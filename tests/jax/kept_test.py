@@ -9,6 +9,7 @@ import pytest
 from common import mesh_of, on
 
 import xla_ffi_kit
+from xla_ffi_kit import Advanced
 from xla_ffi_kit.errors import BuildError
 
 FACTORS = """
@@ -116,7 +117,7 @@ def solver(name):
         dtypes="f64",
         has_reference=False,
         solves=equation,
-        linear_solve=linear_solve,
+        advanced=Advanced(linear_solve=linear_solve),
     )(solve)
     return solve
 
@@ -251,10 +252,13 @@ def test_a_pointer_is_no_key():
     with pytest.raises(BuildError) as caught:
 
         @xla_ffi_kit.rows(
-            "out[0] = *kit::Kept<First>(x.begin());",
+            "out[0] = kit::Kept<First>(x.begin())->value;",
             before="""
             #include "xla_ffi/core/kept.h"
-            struct First { explicit First(const double*) {} };
+            struct First {
+              explicit First(const double* x) : value(*x) {}
+              double value;
+            };
             """,
             dtypes="f64",
         )

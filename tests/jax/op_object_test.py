@@ -69,7 +69,7 @@ def test_none_is_a_default_where_no_handler_gets_the_attribute():
 def test_every_option_is_explained():
     others = ("name", "reference", "results", "kernel_axes", "dtypes")
     options = (*others, *Options.__annotations__)
-    assert len(options) <= 19
+    assert len(options) <= 18
     for name in options:
         assert re.search(rf"(?m)^ +{name}: ", FfiOp.__doc__), name
     for field in dataclasses.fields(Advanced):

@@ -279,8 +279,10 @@ def differences(f, x):
     return sum(parts)
 
 
-@pytest.mark.parametrize("size", [512, 0], ids=["matrix", "gmres"])
-@each_solver
+@pytest.mark.parametrize(
+    ("solver", "size"),
+    [*((solver, 512) for solver in SOLVERS), ("linear", 0), ("eigenpair", 0)],
+)
 def test_gradients_and_hessians_are_differences(solver, size, monkeypatch):
     monkeypatch.setattr(solves, "_LARGEST_MATRIX", size)
     jax.clear_caches()  # programs of the other size
@@ -348,7 +350,7 @@ def test_check_op(solver):
 # --- The linear solve ---------------------------------------------------------
 
 
-def solver(name, linear_solve=None, **options):
+def solver(name, **options):
     """The linear solver without C++, which is the operation's handler."""
     given = {"axes": "(n,n),(n)->(n)", "solves": lambda x, a, b: a @ x - b}
     return FfiOp(
@@ -357,20 +359,25 @@ def solver(name, linear_solve=None, **options):
         handlers={
             "cpu": lambda a, b: jnp.linalg.solve(a, b[..., None])[..., 0]
         },
-        linear_solve=linear_solve,
         **given | options,
     )
 
 
 by_itself = solver(
     "test.by_itself",
-    lambda product, b, transposed, x, a, _: by_itself(
-        a.T if transposed else a, b
+    advanced=Advanced(
+        linear_solve=lambda product, b, transposed, x, a, _: by_itself(
+            a.T if transposed else a, b
+        )
     ),
 )
 by_cg = solver(
     "test.by_cg",
-    lambda product, b, *_: jax.scipy.sparse.linalg.cg(product, b, tol=1e-14)[0],
+    advanced=Advanced(
+        linear_solve=lambda product, b, *_: jax.scipy.sparse.linalg.cg(
+            product, b, tol=1e-14
+        )[0]
+    ),
 )
 
 
@@ -414,7 +421,7 @@ def test_linear_solve_has_the_types_of_results_and_residual():
         axes="(n),(n),(),()->(n),()",
         handlers={"cpu": quotients},
         solves=lambda x, y, c, t, d, s: ((y * d - s)[None], x * c - t),
-        linear_solve=by_diagonal,
+        advanced=Advanced(linear_solve=by_diagonal),
     )
     c, t = (near(3, to=1) + 1j * near(3, to=k) for k in (2, 3))
     operands, ct = (c, t, 1.5, 2.5), (t[::-1], 0.5)
@@ -580,7 +587,7 @@ def equation(y, x):
             "derivative, got an equation",
         ),
         (
-            {"solves": None, "linear_solve": lambda *_: 0},
+            {"solves": None, "advanced": Advanced(linear_solve=max)},
             "ValueError: linear_solve: expected none without solves=, whose "
             "systems it solves, got one",
         ),
@@ -630,7 +637,8 @@ def test_an_equation_of_another_size():
 
 
 def test_a_linear_solve_of_another_type():
-    op = solver("test.op", lambda product, b, *_: b.astype(np.float32))
+    wrong = Advanced(linear_solve=lambda product, b, *_: b.astype(np.float32))
+    op = solver("test.op", advanced=wrong)
     grad = jax.grad(lambda b: op(jnp.eye(2), b)[0])
     assert said(grad, jnp.ones(2), of="test.op") == (
         "TypeError: linear_solve: solution 0: expected float64[2], got "

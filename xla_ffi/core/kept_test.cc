@@ -47,9 +47,16 @@ struct Name : Counted {
   std::string text;
 };
 
+// Begins on all threads at the same time.
 void OnThreads(const std::function<void(int)>& task) {
+  std::atomic<int> waiting{kThreads};
   std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) threads.emplace_back(task, i);
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (--waiting; waiting > 0;) std::this_thread::yield();
+      task(i);
+    });
+  }
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -62,12 +69,12 @@ TEST(KeptTest, IsMadeOncePerContent) {
   EXPECT_EQ(Kept<Sum>(other)->sum, 4);
   const int before = made;
   EXPECT_EQ(Kept<Sum>(xs, 1)->sum, 4);
-  EXPECT_EQ(Kept<Sum>(xs, 1.0)->sum, 4);  // of another type
+  EXPECT_EQ(Kept<Sum>(xs, 1.0)->sum, 4);
   EXPECT_EQ(Kept<Sum>(xs, int64_t{1})->sum, 4);
   EXPECT_EQ(Kept<Sum>(xs, 1, 2)->sum, 6);
-  EXPECT_EQ(made, before + 4);
+  EXPECT_NE(Kept<Sum>(xs, 0).get(), Kept<Sum>(xs, 0.f).get());  // same bytes
   EXPECT_EQ(Kept<Sum>(xs, 1, 2).get(), Kept<Sum>(xs, 1, 2).get());
-  EXPECT_EQ(made, before + 4);
+  EXPECT_EQ(made, before + 6);
 }
 
 TEST(KeptTest, KeysEndWhereTheyEnd) {
@@ -107,7 +114,7 @@ TEST(KeptTest, BuffersOfHandlers) {
     size_t rank;
   };
   float data[] = {1, 2, 3, 4};
-  int64_t dims[] = {4, 2, 2};
+  int64_t dims[] = {4, 2, 2, 1, 4};
   XLA_FFI_Buffer c = {};
   c.dtype = XLA_FFI_DataType_F32;
   c.data = data;
@@ -118,6 +125,7 @@ TEST(KeptTest, BuffersOfHandlers) {
   };
   EXPECT_EQ(of(0, 1)->rank, 1u);
   EXPECT_EQ(of(1, 2)->rank, 2u);
+  EXPECT_NE(of(1, 2)->number, of(3, 2)->number);  // (2, 2) and (1, 4)
   const int number = of(0, 1)->number;
   c.dtype = XLA_FFI_DataType_S32;
   EXPECT_NE(of(0, 1)->number, number);
@@ -251,6 +259,7 @@ TEST(PerThreadTest, IsOneThreadsAlone) {
       const PerThread<Work> work(std::string_view("model"));
       EXPECT_EQ(++work->users, 1);
       ++work->steps;
+      std::this_thread::yield();
       most = std::max<int>(most, made - before);
       --work->users;
     }

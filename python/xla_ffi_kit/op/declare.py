@@ -93,7 +93,6 @@ def declare(
         is_bilinear=bool(bilinear),
         transpose=options.get("transpose"),
         solves=options.get("solves"),
-        linear_solve=options.get("linear_solve"),
         aliases=dict(options.get("aliases") or {}),
         advanced=advanced,
     )
@@ -164,7 +163,7 @@ def _check_kinds(name: str, options: Options) -> None:
         "jvp": options.get("jvp"),
         "transpose": options.get("transpose"),
         "solves": options.get("solves"),
-        "linear_solve": options.get("linear_solve"),
+        "linear_solve": advanced.linear_solve,
         "check": advanced.check,
         "partitioned": advanced.partitioned,
         "shape_attributes": advanced.shape_attributes,
@@ -506,7 +505,7 @@ def _check_one_batch_axis(spec: OpSpec) -> None:
 def _check_solves(spec: OpSpec) -> None:
     """Refuses a second source of what the equation gives."""
     if spec.solves is None:
-        if spec.linear_solve is not None:
+        if spec.advanced.linear_solve is not None:
             expected = "none without solves=, whose systems it solves"
             raise ValueError(spec.error("linear_solve", expected, "one"))
         return

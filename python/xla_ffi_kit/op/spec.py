@@ -236,6 +236,13 @@ class Advanced:
         get an additional last result, `uint8[bytes]`, which callers do not see.
         Unlike the FFI's scratch memory, it still exists when a CUDA graph runs,
         so the handler can be captured.
+      linear_solve: how derivatives by `solves` solve their linear systems:
+        `linear_solve(product, b, transposed, *results, *operands,
+        **attributes)` returns the v for which `product(v)` is b. The product is
+        that with the derivative of the residual towards the results, or with
+        its transpose; v is like the results and b like the residual, or the
+        other way round. By default up to 512 numbers are solved by a matrix,
+        and more by GMRES, with NaN where that does not converge.
       differentiate: makes the operations that compute derivatives, instead of
         `jvp` and `vjp`, as `derivatives="kernel"` of strings does.
     """
@@ -258,6 +265,7 @@ class Advanced:
         default_factory=dict
     )
     workspace: Mapping[str, Workspace] = dataclasses.field(default_factory=dict)
+    linear_solve: Callable[..., Result] | None = None
     differentiate: OwnDerivatives | None = None
 
 
@@ -280,7 +288,6 @@ class Options(TypedDict, total=False):
     bilinear: Sequence[str]
     transpose: Transpose | None
     solves: Function | None
-    linear_solve: Callable[..., Result] | None
     advanced: Advanced | None
 
 
@@ -325,7 +332,6 @@ class OpSpec:
     is_bilinear: bool  # linear in each of these two, and not in both together
     transpose: Transpose | None
     solves: Function | None  # the residual that the results make zero
-    linear_solve: Callable[..., Result] | None
     aliases: Mapping[str, str | int]
     advanced: Advanced
     problem: str = ""  # what is not declared and no library tells yet

@@ -116,7 +116,7 @@ class Equation:
         self, matvec: _Map
     ) -> Callable[[bool, _Map, jax.Array], jax.Array]:
         """Solves a system, or its transpose, given the product with it."""
-        if self._spec.linear_solve is not None:
+        if self._spec.advanced.linear_solve is not None:
             return self._by_author
         size = self.unknowns.size
         if isinstance(size, int) and size > _LARGEST_MATRIX:
@@ -136,7 +136,8 @@ class Equation:
         self, transposed: bool, product: _Map, b: jax.Array
     ) -> jax.Array:
         spec = self._spec
-        assert spec.linear_solve is not None
+        solve = spec.advanced.linear_solve
+        assert solve is not None
         # Products of the transposed system are of the unknowns' types.
         ways = self._types, self._parts
         into, out_of = ways if transposed else reversed(ways)
@@ -145,7 +146,7 @@ class Equation:
             parts = tuple(_restore(flat, types))
             return parts if len(parts) > 1 else parts[0]
 
-        returned = spec.linear_solve(
+        returned = solve(
             lambda v: packed(product(self._ravel(flatten(v))), into),
             packed(b, into),
             transposed,
